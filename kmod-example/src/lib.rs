@@ -1,0 +1,2 @@
+//! The example kernel module.
+#![no_std]

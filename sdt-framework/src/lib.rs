@@ -1,0 +1,2 @@
+//! The in-kernel framework.
+#![cfg_attr(not(test), no_std)]

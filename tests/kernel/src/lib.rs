@@ -1,0 +1,2 @@
+//! The stand-in kernel.
+#![cfg_attr(not(test), no_std)]

@@ -1,0 +1,185 @@
+//! Frames: how a message becomes bytes on a serial line, and how a damaged one is found.
+//!
+//! A frame is postcard's encoding of the message followed by its CRC-32 (ISO-HDLC, little-endian),
+//! COBS-encoded so that it holds no zero byte, and one zero byte. A receiver that joins in the
+//! middle, or meets damage, is in step again after the next zero byte.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use crc::{CRC_32_ISO_HDLC, Crc};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+const CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
+
+/// Longest frame a [`Decoder`] takes, in encoded bytes. A module image fits with room to spare.
+pub const MAX_FRAME: usize = 16 << 20;
+
+/// Why bytes are not a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// The bytes between two zero bytes are not COBS.
+    Cobs,
+    /// The checksum is not that of the bytes, or bytes are missing or left over, or they are not
+    /// the encoding of the expected message.
+    Content,
+    /// No zero byte within [`MAX_FRAME`] bytes.
+    TooLong,
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cobs => "frame is damaged (not COBS)",
+            Self::Content => "frame is damaged (checksum or content)",
+            Self::TooLong => "frame is longer than the protocol allows",
+        })
+    }
+}
+
+impl core::error::Error for FrameError {}
+
+/// The frame of a message.
+///
+/// # Panics
+/// Never: serialising to a growing vector cannot fail for the messages of this crate.
+pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    let body = postcard::to_allocvec_crc32(message, CRC.digest())
+        .expect("messages serialise into a growing vector");
+    let mut frame = cobs::encode_vec(&body);
+    frame.push(0);
+    frame
+}
+
+/// The message of one frame, without its zero byte.
+///
+/// # Errors
+/// [`FrameError::Cobs`] or [`FrameError::Content`].
+pub fn decode<T: DeserializeOwned>(frame: &[u8]) -> Result<T, FrameError> {
+    let body = cobs::decode_vec(frame).map_err(|_| FrameError::Cobs)?;
+    // Postcard checks the sum over what it has read; bytes left over must not pass either.
+    let (message, rest) =
+        postcard::take_from_bytes_crc32(&body, CRC.digest()).map_err(|_| FrameError::Content)?;
+    if rest.is_empty() { Ok(message) } else { Err(FrameError::Content) }
+}
+
+/// Puts frames together from bytes as they arrive.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    pending: Vec<u8>,
+    overlong: bool,
+}
+
+impl Decoder {
+    /// A decoder at the start of a frame.
+    pub const fn new() -> Self {
+        Self { pending: Vec::new(), overlong: false }
+    }
+
+    /// Takes one byte. When it ends a frame, the message or what was wrong with it. Empty frames
+    /// (two zero bytes in a row) are padding and say nothing.
+    pub fn push<T: DeserializeOwned>(&mut self, byte: u8) -> Option<Result<T, FrameError>> {
+        if byte != 0 {
+            if self.pending.len() == MAX_FRAME {
+                self.overlong = true;
+            } else {
+                self.pending.push(byte);
+            }
+            return None;
+        }
+        let overlong = core::mem::take(&mut self.overlong);
+        let result = if overlong {
+            Some(Err(FrameError::TooLong))
+        } else if self.pending.is_empty() {
+            None
+        } else {
+            Some(decode(&self.pending))
+        };
+        self.pending.clear();
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Event, Exec, Message, Record, Request};
+    use proptest::prelude::*;
+
+    fn sample() -> Message {
+        let execs = vec![Exec { pid: 7, path: "/bin/sh".into() }; 3];
+        Message { seq: 9, request: Request::Exec { execs } }
+    }
+
+    fn feed<T: DeserializeOwned>(
+        decoder: &mut Decoder,
+        bytes: &[u8],
+    ) -> Vec<Result<T, FrameError>> {
+        bytes.iter().filter_map(|&byte| decoder.push(byte)).collect()
+    }
+
+    #[test]
+    fn a_frame_comes_back() {
+        let frames = [encode(&sample()), encode(&sample())].concat();
+        let got = feed::<Message>(&mut Decoder::new(), &frames);
+        assert_eq!(got, [Ok(sample()), Ok(sample())]);
+    }
+
+    #[test]
+    fn joining_in_the_middle_loses_one_frame_only() {
+        let frames = [encode(&sample()), encode(&sample())].concat();
+        let got = feed::<Message>(&mut Decoder::new(), &frames[5..]);
+        assert_eq!(got.len(), 2);
+        assert!(got[0].is_err());
+        assert_eq!(got[1], Ok(sample()));
+    }
+
+    #[test]
+    fn bytes_left_over_are_refused() {
+        let mut body = postcard::to_allocvec_crc32(&sample(), CRC.digest()).unwrap();
+        body.push(1);
+        assert_eq!(decode::<Message>(&cobs::encode_vec(&body)), Err(FrameError::Content));
+    }
+
+    #[test]
+    fn an_endless_frame_is_refused_and_the_next_one_read() {
+        let mut decoder = Decoder::new();
+        let long = vec![1u8; MAX_FRAME + 1];
+        assert!(feed::<Message>(&mut decoder, &long).is_empty());
+        assert_eq!(feed::<Message>(&mut decoder, &[0]), [Err(FrameError::TooLong)]);
+        assert_eq!(feed(&mut decoder, &encode(&sample())), [Ok(sample())]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_flipped_bit_passes(bit in 0usize..8, at in any::<prop::sample::Index>()) {
+            let mut frame = encode(&sample());
+            frame.pop();
+            let at = at.index(frame.len());
+            frame[at] ^= 1 << bit;
+            // A flip may make a zero byte, that is two frames; neither may be taken for the message.
+            for part in frame.split(|&byte| byte == 0).filter(|part| !part.is_empty()) {
+                prop_assert!(decode::<Message>(part).is_err());
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let mut decoder = Decoder::new();
+            for byte in bytes {
+                let _ = decoder.push::<Event>(byte);
+            }
+        }
+
+        #[test]
+        fn records_come_back(probe in any::<u32>(), timestamp in any::<u64>(), args in any::<[u64; 6]>()) {
+            let record = Record { probe, timestamp, args };
+            let event = Event::Records { consumer: 1, cpu: 2, records: vec![record] };
+            let mut frame = encode(&event);
+            frame.pop();
+            prop_assert_eq!(decode::<Event>(&frame), Ok(event));
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! What the stand-in kernel and its consumer on the host say to each other.
+//!
+//! The host sends [`Request`]s, each with a sequence number; the kernel answers each with exactly one
+//! [`Event::Reply`] of that number and sends other [`Event`]s whenever there is something to say.
+//! On the wire every message is one [frame]: postcard, a CRC-32, COBS, a zero byte.
+#![cfg_attr(not(test), no_std)]
+#![warn(missing_docs)]
+
+extern crate alloc;
+
+pub mod frame;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+/// Number of this protocol. Both sides say theirs in the first exchange and refuse another one.
+pub const VERSION: u32 = 1;
+
+/// From the host to the kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// Comes back in the reply.
+    pub seq: u32,
+    /// What is asked.
+    pub request: Request,
+}
+
+/// What the host can ask of the kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    /// First of all. Answer: [`Reply::Hello`].
+    Hello,
+    /// Load a module, as kldload(8) does. Answer: [`Reply::Done`].
+    KldLoad {
+        /// File name, with its `.ko`.
+        file: String,
+        /// The whole file.
+        image: Vec<u8>,
+    },
+    /// Unload a module, as kldunload(8) does. Answer: [`Reply::Done`].
+    KldUnload {
+        /// File name, with its `.ko`.
+        file: String,
+    },
+    /// List loaded files. Answer: [`Reply::Modules`].
+    KldStat,
+    /// Open the framework as one more consumer. Answer: [`Reply::Consumer`].
+    Open,
+    /// Close a consumer: its enablings are dropped. Answer: [`Reply::Done`].
+    Close {
+        /// Which one.
+        consumer: u32,
+    },
+    /// List the probes a description matches. Answer: [`Reply::Probes`].
+    List {
+        /// The description.
+        spec: Spec,
+    },
+    /// Types of a probe's arguments and its stability. Answer: [`Reply::Detail`].
+    Describe {
+        /// The probe's id.
+        probe: u32,
+    },
+    /// Enable all probes a description matches, for this consumer. Answer: [`Reply::Matched`].
+    Enable {
+        /// Which consumer.
+        consumer: u32,
+        /// The description.
+        spec: Spec,
+    },
+    /// Disable all probes a description matches, for this consumer. Answer: [`Reply::Matched`].
+    Disable {
+        /// Which consumer.
+        consumer: u32,
+        /// The description.
+        spec: Spec,
+    },
+    /// Start recording for this consumer: from here on [`Event::Records`] come. Answer:
+    /// [`Reply::Done`].
+    Go {
+        /// Which consumer.
+        consumer: u32,
+    },
+    /// Stop recording. All records and drop counts that are still there are sent before the answer,
+    /// which is [`Reply::Done`].
+    Stop {
+        /// Which consumer.
+        consumer: u32,
+    },
+    /// Execute these images, spread over the CPUs, each through the `process_exec` event handlers.
+    /// The answer, [`Reply::Executed`], comes when all are done.
+    Exec {
+        /// In the order of the log.
+        execs: Vec<Exec>,
+    },
+    /// Bytes of a loaded module's memory, for tests that compare its text. Answer:
+    /// [`Reply::Bytes`].
+    ReadText {
+        /// File name, with its `.ko`.
+        file: String,
+    },
+    /// What happened in the kernel so far. Answer: [`Reply::Counters`].
+    Counters,
+    /// Power off. There is no answer.
+    PowerOff,
+}
+
+/// A probe description, as typed, and the field its last piece names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    /// As typed: `provider:module:function:name`, pieces filling from the right.
+    pub text: String,
+    /// What the rightmost piece is.
+    pub last: Field,
+}
+
+/// The fields of a probe description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Field {
+    /// `-P`.
+    Provider,
+    /// `-m`.
+    Module,
+    /// `-f`.
+    Function,
+    /// `-n`.
+    Name,
+}
+
+/// One successful `execve` of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exec {
+    /// Process id in the log.
+    pub pid: u32,
+    /// The path that was executed.
+    pub path: String,
+}
+
+/// From the kernel to the host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Event {
+    /// A line for the system console, without its newline.
+    Console {
+        /// The text.
+        text: String,
+    },
+    /// The answer to a request.
+    Reply {
+        /// Of the request.
+        seq: u32,
+        /// What came of it.
+        result: Result<Reply, Refusal>,
+    },
+    /// What probes recorded, in order within a CPU.
+    Records {
+        /// Of which consumer.
+        consumer: u32,
+        /// On which CPU.
+        cpu: u32,
+        /// Oldest first.
+        records: Vec<Record>,
+    },
+    /// Records lost since the last such event, because the CPU's buffer was full.
+    Drops {
+        /// Of which consumer.
+        consumer: u32,
+        /// On which CPU.
+        cpu: u32,
+        /// How many.
+        count: u64,
+    },
+    /// A frame from the host was damaged and has been dropped; its request has no reply.
+    BadFrame {
+        /// What was wrong with it.
+        reason: String,
+    },
+    /// The kernel cannot go on. The machine stops after this.
+    Panic {
+        /// Why.
+        message: String,
+    },
+}
+
+/// Answers to requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Nothing more to say.
+    Done,
+    /// To [`Request::Hello`].
+    Hello {
+        /// [`VERSION`] of the kernel.
+        version: u32,
+        /// CPUs that are up.
+        cpus: u32,
+        /// Architecture, as `--arch` names it.
+        arch: String,
+    },
+    /// To [`Request::Open`].
+    Consumer {
+        /// The new consumer.
+        consumer: u32,
+    },
+    /// To [`Request::List`], in order of id.
+    Probes(Vec<Probe>),
+    /// To [`Request::Describe`].
+    Detail(Detail),
+    /// To [`Request::Enable`] and [`Request::Disable`].
+    Matched {
+        /// How many probes the description matches.
+        probes: u32,
+    },
+    /// To [`Request::Exec`].
+    Executed {
+        /// How many images went through the event handlers, by CPU.
+        per_cpu: Vec<u64>,
+    },
+    /// To [`Request::KldStat`].
+    Modules(Vec<Module>),
+    /// To [`Request::ReadText`].
+    Bytes(Vec<u8>),
+    /// To [`Request::Counters`].
+    Counters(Counters),
+}
+
+/// Why a request was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The kernel's error number (FreeBSD's), 0 where none fits.
+    pub errno: i32,
+    /// What is wrong with what, in one line.
+    pub message: String,
+}
+
+/// One probe.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe {
+    /// Its id.
+    pub id: u32,
+    /// Provider name.
+    pub provider: String,
+    /// Module name.
+    pub module: String,
+    /// Function name.
+    pub function: String,
+    /// Probe name.
+    pub name: String,
+}
+
+/// What `-l -v` shows of a probe.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Detail {
+    /// Stability of the probe's description: name, data, class, as DTrace numbers them. The
+    /// weakest of the provider's parts, as libdtrace computes it.
+    pub probe: [u8; 3],
+    /// Stability of its arguments.
+    pub args: [u8; 3],
+    /// Types of `args[0]`, `args[1]`, ...
+    pub types: Vec<ArgType>,
+}
+
+/// Type of one argument.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArgType {
+    /// C type the kernel passes.
+    pub native: String,
+    /// C type D sees, if it is another one.
+    pub translated: Option<String>,
+}
+
+/// One firing, as the default action records it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Id of the probe that fired.
+    pub probe: u32,
+    /// Nanoseconds since boot.
+    pub timestamp: u64,
+    /// Raw arguments.
+    pub args: [u64; 6],
+}
+
+/// A loaded file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Module {
+    /// Its number.
+    pub id: u32,
+    /// File name, with its `.ko`.
+    pub file: String,
+    /// Where it was mapped.
+    pub address: u64,
+    /// Bytes in memory.
+    pub size: u64,
+}
+
+/// Counts since boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Breakpoint exceptions that a probe's handler claimed.
+    pub breakpoints: u64,
+    /// Probe hits that reached the framework.
+    pub hits: u64,
+    /// Hits inside probe context that were counted and not recorded.
+    pub reentered: u64,
+    /// Timer interrupts, all CPUs.
+    pub ticks: u64,
+}
