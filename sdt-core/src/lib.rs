@@ -1,4 +1,125 @@
-//! Statically defined tracing for Rust kernels.
+//! Statically defined tracing for Rust kernels: DTrace's SDT probes, for kernels and kernel modules
+//! written in Rust.
+//!
+//! ```
+//! use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
+//!
+//! sdt_provider!(proc);
+//!
+//! fn on_exec(path: &core::ffi::CStr) {
+//!     sdt_probe!(proc::exec_success, path);
+//! }
+//! ```
+//!
+//! # What a site is
+//!
+//! One nop, and a record of where it is in a linker set. Arguments are evaluated only when the probe is
+//! enabled, in a cold block that the patched nop leads to. While disabled a function with a probe is
+//! the function without it and that one nop: no load, no compare, no register set up or saved.
+//!
+//! # From declaration to `dtrace -n`
+//!
+//! 1. `sdt_provider!` and `sdt_probe!` leave [records](record) in linker sets.
+//! 2. [`attach`](attach::attach) checks them and registers each provider with the kernel's framework
+//!    through an [ops table](ops::ProviderOps).
+//! 3. A consumer enables a probe; the framework calls the table; [`patch`] writes a breakpoint
+//!    over each of the probe's nops.
+//! 4. A CPU that hits it traps; [`trap`] tells the kernel's handler to resume in the site's cold
+//!    block; that evaluates the arguments and leaves through a thunk that preserves every register
+//!    to [`fire`](mod@fire), which calls the framework.
+//!
+//! # Probe context
+//!
+//! What runs between a hit and the end of recording may run anywhere: interrupts off, any lock held,
+//! inside another trap. It takes no lock, allocates nothing and calls nothing that can be probed. The
+//! documentation of every function that runs there says so. An argument expression is the exception:
+//! it is the firing function's own code and runs in that function's context.
 #![cfg_attr(not(test), no_std)]
+#![warn(missing_debug_implementations)]
 
+pub mod arch;
+pub mod arg;
+pub mod attach;
+#[doc(hidden)]
+pub mod capture;
+pub mod fire;
+pub mod name;
 pub mod ops;
+pub mod patch;
+mod provider;
+pub mod record;
+pub mod trap;
+
+pub use sdt_macros::{sdt_enabled, sdt_probe, sdt_provider};
+
+/// What the macros expand to. No part of the interface.
+#[doc(hidden)]
+pub mod __private {
+    pub use linkme;
+    pub use sdt_macros::__sdt_expand;
+
+    use crate::arg::{ArgType, Argument};
+    use crate::record::ArgTypes;
+
+    /// The argument types of a tuple of arguments.
+    pub trait ArgTuple {
+        /// Their types.
+        const TYPES: ArgTypes;
+
+        /// Their types, as [`ArgList`](crate::record::ArgList) wants them.
+        extern "C" fn types() -> &'static ArgTypes {
+            const { &Self::TYPES }
+        }
+    }
+
+    macro_rules! arg_tuples {
+        ($(($($arg:ident)*))*) => {$(
+            impl<$($arg: Argument),*> ArgTuple for ($($arg,)*) {
+                const TYPES: ArgTypes = const { &[$(<$arg as Argument>::TYPE),*] as &[ArgType] };
+            }
+        )*};
+    }
+
+    arg_tuples! { () (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }
+
+    /// An argument while its probe fires.
+    #[derive(Debug)]
+    pub struct Held<A: Argument>(A::Held);
+
+    impl<A: Argument> Held<A> {
+        /// Holds an argument.
+        #[inline(always)]
+        pub fn new(arg: A) -> Self {
+            Self(arg.hold())
+        }
+
+        /// The word for the framework.
+        #[inline(always)]
+        pub fn word(&self) -> u64 {
+            A::word(&self.0)
+        }
+    }
+
+    /// The record of an open provider's probe, by type.
+    pub trait ProbeRecord {
+        /// The record.
+        extern "C" fn record() -> &'static crate::record::Probe;
+    }
+
+    /// Leaves an [`ArgList`](crate::record::ArgList) for probe `P`, whose site fires `A`. No code.
+    #[inline(always)]
+    pub fn list_args<P: ProbeRecord, A: ArgTuple>(_: &A) {
+        // SAFETY: no instruction; a record in a section of its own.
+        unsafe {
+            core::arch::asm!(
+                ".pushsection sdt_arg_lists, \"awR\", @progbits",
+                ".balign 8",
+                ".quad {probe}, {types}",
+                ".popsection",
+                probe = sym <P as ProbeRecord>::record,
+                types = sym <A as ArgTuple>::types,
+                options(nomem, nostack, preserves_flags),
+            )
+        }
+    }
+}

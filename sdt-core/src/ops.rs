@@ -210,6 +210,15 @@ const_assert_eq!(align_of::<ProviderAttr>(), 1);
 const_assert_eq!(size_of::<ProbeDesc>(), 4 + 64 + 64 + FUNCTION_NAME_LEN + 64);
 const_assert_eq!(size_of::<ArgDesc>(), 268);
 
+/// Type of [`ProviderOps::getargval`].
+pub type GetArgVal = unsafe extern "C" fn(
+    arg: *mut c_void,
+    id: u32,
+    parg: *mut c_void,
+    argno: c_int,
+    aframes: c_int,
+) -> u64;
+
 /// The functions a provider gives to the framework (`dtrace_pops_t`, 80 bytes).
 ///
 /// `arg` is what was given to [`Framework::register`], `parg` what was given to
@@ -240,15 +249,7 @@ pub struct ProviderOps {
     >,
     /// The value of an argument that [`Framework::probe`] does not carry (the sixth and later).
     /// Probe context.
-    pub getargval: Option<
-        unsafe extern "C" fn(
-            arg: *mut c_void,
-            id: u32,
-            parg: *mut c_void,
-            argno: c_int,
-            aframes: c_int,
-        ) -> u64,
-    >,
+    pub getargval: Option<GetArgVal>,
     /// Whether the probe fired in user mode (FreeBSD's `usermode`, illumos's `mode`). Probe context.
     pub usermode:
         Option<unsafe extern "C" fn(arg: *mut c_void, id: u32, parg: *mut c_void) -> c_int>,
@@ -328,6 +329,12 @@ impl core::error::Error for FrameworkError {}
 /// All functions but [`probe`](Self::probe) may sleep and take the framework's locks; none of them
 /// may be called from an ops function unless that function's documentation allows it.
 pub trait Framework: Sync {
+    /// The `getargval` to put into the ops tables of providers that register here: a framework whose
+    /// [`probe`](Self::probe) drops an argument supplies a function that finds it again.
+    fn getargval(&self) -> Option<GetArgVal> {
+        None
+    }
+
     /// Registers a provider (`dtrace_register`). The framework calls [`ProviderOps::provide`] during
     /// this call or later, whenever a consumer asks for probes.
     ///

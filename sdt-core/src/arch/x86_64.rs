@@ -1,0 +1,219 @@
+//! x86_64: a site is one 5-byte nop, its breakpoint is `int3` over the first byte.
+
+use core::arch::naked_asm;
+use core::ffi::c_void;
+
+use crate::fire::fire;
+use crate::record::Probe;
+
+/// The instruction at a site that is not enabled: `nopl 0(%rax,%rax,1)`.
+///
+/// One instruction, so that no saved program counter ever points into it.
+pub const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
+
+/// The instruction at a site in trap mode: `int3`. The other four bytes stay as they are and are
+/// never executed, because the handler resumes either in the cold block or behind the nop.
+pub const BREAKPOINT: u8 = 0xcc;
+
+/// How far behind a site's address the saved program counter points after a breakpoint there.
+pub const BREAKPOINT_LEN: usize = 1;
+
+/// The one byte that tells a site in trap mode from one that is not: where it is and what to store.
+pub const fn breakpoint_store(patchpoint: usize, enabled: bool) -> (usize, u8) {
+    (patchpoint, if enabled { BREAKPOINT } else { NOP[0] })
+}
+
+/// The firing site: the nop, its record in `sdt_sites`, and the cold block it leads to.
+///
+/// `nomem`, because the site itself touches nothing (the cold block is ordinary code the compiler
+/// sees); `nostack` and `preserves_flags` likewise. Not `pure`: a site must not be merged with
+/// another or dropped. Numeric label, because the site is duplicated wherever it is inlined.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_site {
+    ($probe:path, $cold:block) => {
+        // SAFETY: a nop, and a record in a section of its own that nothing of this program's
+        // data shares; when the nop is patched, control goes to the label block only.
+        unsafe {
+            ::core::arch::asm!(
+                "77: .byte 0x0f, 0x1f, 0x44, 0x00, 0x00",
+                ".pushsection sdt_sites, \"awR\", @progbits",
+                ".balign 8",
+                ".quad {__sdt_probe}, 77b, {__sdt_cold}, 0",
+                ".popsection",
+                __sdt_probe = sym $probe,
+                __sdt_cold = label $cold,
+                options(nomem, nostack, preserves_flags),
+            )
+        }
+    };
+}
+
+/// Hands the words over and calls the thunk: probe and words go onto the stack, the last word first,
+/// and the thunk takes them off. No register is named, so the hot path need not leave any free.
+///
+/// Without `nostack`: pushes need an aligned stack pointer without a red zone, and with frame pointers
+/// the compiler then sets up the function's frame, here if it has none yet. Without
+/// `preserves_flags`: the thunk does not. Without `nomem` or `readonly`: consumers read what
+/// arguments point to, and the framework writes.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_call {
+    ($count:literal, $probe:path, [$($word:ident)*]) => {
+        $crate::__sdt_asm! {
+            (
+                $(::core::concat!("push {", ::core::stringify!($word), "}"),)*
+                "lea {__sdt_address}, [rip + {__sdt_probe}]",
+                "push {__sdt_address}",
+                "call {__sdt_thunk}",
+            )
+            $($word = in(reg) $word,)*
+            __sdt_address = out(reg) _,
+            __sdt_probe = sym $probe,
+            __sdt_thunk = sym $crate::arch::thunk::<$count>,
+        }
+    };
+}
+
+/// Calls an evaluator: its address and the words it starts from go onto the stack as above.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_evaluate {
+    ($count:literal, $evaluator:ident, [$($word:ident)*]) => {
+        $crate::__sdt_asm! {
+            (
+                $(::core::concat!("push {", ::core::stringify!($word), "}"),)*
+                "push {__sdt_evaluator}",
+                "call {__sdt_thunk}",
+            )
+            $($word = in(reg) $word,)*
+            __sdt_evaluator = in(reg) $evaluator,
+            __sdt_thunk = sym $crate::arch::evaluate_thunk::<$count>,
+        }
+    };
+}
+
+/// `asm!` in a cold block. In a kernel there are no vector registers to lose; where the target has
+/// them (tests, user-land hosts), what is called may use them, so they are clobbers: caller-saved
+/// all of them, and spilled here in the cold block if they are alive.
+#[cfg(not(target_feature = "sse"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_asm {
+    (($($template:tt)*) $($operands:tt)*) => {
+        // SAFETY: the thunks preserve every general register and leave the stack as it was.
+        unsafe { ::core::arch::asm!($($template)* $($operands)*) }
+    };
+}
+
+/// See the variant without SSE.
+#[cfg(target_feature = "sse")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_asm {
+    (($($template:tt)*) $($operands:tt)*) => {
+        // SAFETY: the thunks preserve every general register and leave the stack as it was.
+        unsafe {
+            ::core::arch::asm!(
+                $($template)*
+                $($operands)*
+                out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+            )
+        }
+    };
+}
+
+/// Saves the registers a C function may change, runs `$call` on an aligned stack, restores them, and
+/// returns over `{taken}` bytes of stack. Keeps the frame chain: `stack()` finds, next to the
+/// framework's own frames, this one, and then the function that fired.
+macro_rules! preserving {
+    ($($call:literal),*; $($operands:tt)*) => {
+        naked_asm!(
+            "push rbp",
+            "mov rbp, rsp",
+            "push rax",
+            "push rcx",
+            "push rdx",
+            "push rsi",
+            "push rdi",
+            "push r8",
+            "push r9",
+            "push r10",
+            "push r11",
+            "and rsp, -16",
+            $($call,)*
+            "lea rsp, [rbp - 72]",
+            "pop r11",
+            "pop r10",
+            "pop r9",
+            "pop r8",
+            "pop rdi",
+            "pop rsi",
+            "pop rdx",
+            "pop rcx",
+            "pop rax",
+            "pop rbp",
+            "ret {taken}",
+            $($operands)*
+        )
+    };
+}
+
+/// Fires a probe with `N` arguments. On the stack, from the return address up: the probe record, the
+/// words. They are taken off. Preserves every general register, not the flags.
+///
+/// # Safety
+/// Only for the assembly of `__sdt_call!`: it is no C function.
+#[unsafe(naked)]
+pub unsafe extern "C" fn thunk<const N: usize>() {
+    preserving!(
+        "mov rdi, [rbp + 16]",
+        "lea rsi, [rbp + 24]",
+        "mov edx, {count}",
+        "call {fire}";
+        count = const N,
+        fire = sym fire,
+        taken = const 8 * (N + 1),
+    )
+}
+
+/// Runs an evaluator that starts from `N` words. On the stack, from the return address up: the
+/// evaluator, the words. They are taken off. Preserves every general register, not the flags.
+///
+/// # Safety
+/// Only for the assembly of `__sdt_evaluate!`: it is no C function.
+#[unsafe(naked)]
+pub unsafe extern "C" fn evaluate_thunk<const N: usize>() {
+    preserving!(
+        "lea rdi, [rbp + 24]",
+        "mov rsi, rbp",
+        "call [rbp + 16]";
+        taken = const 8 * (N + 1),
+    )
+}
+
+/// Calls [`fire`] as if from the thunk whose frame is `frame`: what an evaluator and its callees have
+/// put on the stack in between is not in the frame chain, so that `stack()` sees the same frames
+/// whether the arguments were costly or not.
+///
+/// # Safety
+/// As [`fire`]; `frame` is the frame pointer an [`evaluate_thunk`] further up the stack passed on.
+#[unsafe(naked)]
+pub unsafe extern "C" fn fire_at(
+    probe: *const Probe,
+    words: *const u64,
+    count: usize,
+    frame: *const c_void,
+) {
+    naked_asm!(
+        "push rbp",
+        "mov rbp, rcx",
+        "call {fire}",
+        "pop rbp",
+        "ret",
+        fire = sym fire,
+    )
+}

@@ -1,0 +1,229 @@
+//! What a probe can carry: [`Argument`], and the C type each argument has for D.
+
+use core::ffi::{CStr, c_char, c_void};
+use core::ptr::NonNull;
+
+use crate::name::TypeName;
+
+/// The type of one argument, for `args[]` and `dtrace -l -v`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct ArgType {
+    /// The C type of the word the probe carries.
+    pub native: TypeName,
+    /// The C type D makes of it with a translator, where it is another one.
+    pub translated: Option<TypeName>,
+}
+
+impl ArgType {
+    /// A type that is not translated.
+    pub const fn native(native: TypeName) -> Self {
+        Self { native, translated: None }
+    }
+}
+
+/// A value that a probe can carry in one 64-bit argument.
+///
+/// When a site fires, each argument expression is evaluated once, [held](Self::hold) for as long
+/// as the probe fires, and handed to the framework as one [word](Self::word). A number is its own
+/// holder. What does not fit into a word holds its bytes and hands over their address; the holder
+/// lives on the stack of the firing function until recording has ended, so a consumer may follow the
+/// pointer while it records, and only then.
+///
+/// Implementations run in probe context: anywhere, with interrupts off and any lock held. They must
+/// not block, allocate or fire probes.
+pub trait Argument {
+    /// The argument's C type.
+    const TYPE: ArgType;
+
+    /// What lives while the probe fires.
+    type Held;
+
+    /// Turns the value into what is held.
+    fn hold(self) -> Self::Held;
+
+    /// The word the framework gets: sign-extended for signed integers, zero-extended for all else.
+    fn word(held: &Self::Held) -> u64;
+}
+
+/// A type that has a C name, so that references and pointers to it can be arguments.
+///
+/// For a `#[repr(C)]` struct that consumers look into:
+///
+/// ```
+/// #[repr(C)]
+/// struct Packet {
+///     len: u32,
+///     proto: u16,
+/// }
+///
+/// impl sdt_core::arg::CType for Packet {
+///     const NAME: sdt_core::name::TypeName = sdt_core::name::TypeName::new("struct packet");
+/// }
+/// ```
+pub trait CType {
+    /// The name D knows the type by.
+    const NAME: TypeName;
+}
+
+macro_rules! integers {
+    ($($rust:ty: $c:literal, $extended:ty;)*) => {$(
+        impl Argument for $rust {
+            const TYPE: ArgType = ArgType::native(TypeName::new($c));
+            type Held = Self;
+
+            #[inline(always)]
+            fn hold(self) -> Self {
+                self
+            }
+
+            #[inline(always)]
+            fn word(held: &Self) -> u64 {
+                // Through the 64-bit integer of the same signedness, so that the sign is kept.
+                <$extended>::from(*held) as u64
+            }
+        }
+    )*};
+}
+
+integers! {
+    u8: "uint8_t", u64;
+    u16: "uint16_t", u64;
+    u32: "uint32_t", u64;
+    u64: "uint64_t", u64;
+    i8: "int8_t", i64;
+    i16: "int16_t", i64;
+    i32: "int", i64;
+    i64: "int64_t", i64;
+    bool: "bool", u64;
+}
+
+/// Kernels with 64-bit words only: `usize` is a word.
+macro_rules! words {
+    ($($rust:ty: $c:literal;)*) => {$(
+        impl Argument for $rust {
+            const TYPE: ArgType = ArgType::native(TypeName::new($c));
+            type Held = Self;
+
+            #[inline(always)]
+            fn hold(self) -> Self {
+                self
+            }
+
+            #[inline(always)]
+            fn word(held: &Self) -> u64 {
+                *held as u64
+            }
+        }
+    )*};
+}
+
+words! {
+    usize: "size_t";
+    isize: "ssize_t";
+}
+
+macro_rules! c_names {
+    ($($rust:ty: $c:literal;)*) => {$(
+        impl CType for $rust {
+            const NAME: TypeName = TypeName::new($c);
+        }
+    )*};
+}
+
+c_names! {
+    c_void: "void";
+    u16: "uint16_t";
+    u32: "uint32_t";
+    u64: "uint64_t";
+    i16: "int16_t";
+    i32: "int";
+    i64: "int64_t";
+    usize: "size_t";
+    isize: "ssize_t";
+    bool: "bool";
+}
+
+/// `c_char` is `i8` or `u8`, by architecture; whichever it is, a pointer to it is C's `char *`.
+const fn byte_name(is_char: bool, otherwise: &str) -> TypeName {
+    TypeName::new(if is_char { "char" } else { otherwise })
+}
+
+impl CType for u8 {
+    const NAME: TypeName = byte_name(c_char::MIN == 0, "uint8_t");
+}
+
+impl CType for i8 {
+    const NAME: TypeName = byte_name(c_char::MIN != 0, "int8_t");
+}
+
+impl<T: CType> CType for *const T {
+    const NAME: TypeName = T::NAME.pointer();
+}
+
+impl<T: CType> CType for *mut T {
+    const NAME: TypeName = T::NAME.pointer();
+}
+
+macro_rules! pointers {
+    ($([$($generics:tt)*] $rust:ty, $name:expr, $held:ident => $address:expr;)*) => {$(
+        impl<$($generics)*> Argument for $rust {
+            const TYPE: ArgType = ArgType::native($name);
+            type Held = Self;
+
+            #[inline(always)]
+            fn hold(self) -> Self {
+                self
+            }
+
+            #[inline(always)]
+            fn word($held: &Self) -> u64 {
+                $address as u64
+            }
+        }
+    )*};
+}
+
+pointers! {
+    [T: CType] *const T, T::NAME.pointer(), held => held.addr();
+    [T: CType] *mut T, T::NAME.pointer(), held => held.addr();
+    [T: CType] NonNull<T>, T::NAME.pointer(), held => held.addr().get();
+    [T: CType] &T, T::NAME.pointer(), held => core::ptr::from_ref::<T>(held).addr();
+    [T: CType] Option<&T>, T::NAME.pointer(), held => held.map_or(0, |r| core::ptr::from_ref(r).addr());
+    [] &CStr, TypeName::new("char *"), held => held.as_ptr().addr();
+    [] Option<&CStr>, TypeName::new("char *"), held => held.map_or(0, |s| s.as_ptr().addr());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word<A: Argument>(value: A) -> u64 {
+        A::word(&A::hold(value))
+    }
+
+    #[test]
+    fn signed_values_are_sign_extended_and_others_not() {
+        assert_eq!(word(-1i8), u64::MAX);
+        assert_eq!(word(-2i32), u64::MAX - 1);
+        assert_eq!(word(0x80u8), 0x80);
+        assert_eq!(word(u32::MAX), 0xffff_ffff);
+        assert_eq!(word(true), 1);
+    }
+
+    #[test]
+    fn references_are_addresses() {
+        let value = 7u32;
+        assert_eq!(word(&value), &raw const value as u64);
+        assert_eq!(word(c"x"), c"x".as_ptr() as u64);
+        assert_eq!(word(None::<&u32>), 0);
+    }
+
+    #[test]
+    fn types_have_their_c_names() {
+        assert_eq!(<&CStr as Argument>::TYPE.native.as_str(), "char *");
+        assert_eq!(<*const c_char as Argument>::TYPE.native.as_str(), "char *");
+        assert_eq!(<*mut *const c_void as Argument>::TYPE.native.as_str(), "void **");
+        assert_eq!(<i32 as Argument>::TYPE.native.as_str(), "int");
+    }
+}

@@ -1,0 +1,39 @@
+//! From an enabled site to the framework.
+
+use crate::attach;
+use crate::record::Probe;
+
+/// Artificial frames between the framework's `probe` function and the function that fired: [`fire`]
+/// and the thunk that called it. What [`Framework::probe_create`](crate::ops::Framework::probe_create)
+/// is told.
+pub const AFRAMES: u32 = 2;
+
+/// Most arguments a probe can carry.
+pub const MAX_ARGS: usize = 6;
+
+/// Hands a hit to the framework the image is attached to.
+///
+/// Probe context: may run anywhere, with interrupts off and any lock held. Takes no lock, allocates
+/// nothing, calls nothing but the framework. A hit on a probe the framework does not know (any
+/// more) is none: this can only be a CPU that was on its way here while the probe was disabled.
+///
+/// # Safety
+/// `probe` is a record of this image, `words` are `count` readable words, `count` is at most
+/// [`MAX_ARGS`].
+// Not inlined into anything: it must have a frame of its own, or `AFRAMES` would be wrong.
+#[inline(never)]
+pub unsafe extern "C" fn fire(probe: *const Probe, words: *const u64, count: usize) {
+    // SAFETY: by contract a record of this image, a static.
+    let probe = unsafe { &*probe };
+    // The id is loaded once: a second load might find the probe gone.
+    let (Some(id), Some(attachment)) = (probe.id(), attach::current()) else { return };
+    let mut args = [0; MAX_ARGS];
+    let mut i = 0;
+    while i < count && i < MAX_ARGS {
+        // Volatile, because the compiler otherwise calls memcpy, which can be traced itself.
+        // SAFETY: by contract `count` words are readable.
+        args[i] = unsafe { words.add(i).read_volatile() };
+        i += 1;
+    }
+    attachment.framework.probe(id, &args);
+}

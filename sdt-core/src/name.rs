@@ -1,0 +1,98 @@
+//! Argument type names, built at compile time.
+
+use crate::ops::ARG_TYPE_LEN;
+
+/// The C name of an argument's type, as D sees it: at most 127 bytes, NUL-terminated in memory.
+///
+/// Made and joined in constants, so that a name which is too long is a compile error.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct TypeName {
+    bytes: [u8; ARG_TYPE_LEN],
+}
+
+impl TypeName {
+    /// The name `text`.
+    ///
+    /// # Panics
+    /// At compile time, when used in a constant as meant: if `text` holds a NUL or is longer than
+    /// 127 bytes.
+    pub const fn new(text: &str) -> Self {
+        Self { bytes: [0; ARG_TYPE_LEN] }.with(text)
+    }
+
+    /// The name of a pointer to this type: `struct proc` becomes `struct proc *`, `char *` becomes
+    /// `char **`.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    #[must_use]
+    pub const fn pointer(self) -> Self {
+        if self.bytes[self.len() - 1] == b'*' { self.with("*") } else { self.with(" *") }
+    }
+
+    /// The name as text.
+    pub const fn as_str(&self) -> &str {
+        let (name, _) = self.bytes.split_at(self.len());
+        match core::str::from_utf8(name) {
+            Ok(name) => name,
+            Err(_) => panic!("made of whole strings"),
+        }
+    }
+
+    /// The name with the NULs that fill its buffer, as `dtrace_argdesc_t` holds it.
+    pub const fn as_bytes(&self) -> &[u8; ARG_TYPE_LEN] {
+        &self.bytes
+    }
+
+    const fn len(&self) -> usize {
+        let mut len = 0;
+        while self.bytes[len] != 0 {
+            len += 1;
+        }
+        len
+    }
+
+    const fn with(mut self, text: &str) -> Self {
+        let start = self.len();
+        let text = text.as_bytes();
+        assert!(start + text.len() < ARG_TYPE_LEN, "a type name has at most 127 bytes");
+        let mut i = 0;
+        while i < text.len() {
+            assert!(text[i] != 0, "a type name holds no NUL");
+            self.bytes[start + i] = text[i];
+            i += 1;
+        }
+        self
+    }
+}
+
+impl core::fmt::Debug for TypeName {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "TypeName({:?})", self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TypeName;
+
+    #[test]
+    fn pointers_read_as_c_writes_them() {
+        assert_eq!(TypeName::new("struct proc").pointer().as_str(), "struct proc *");
+        assert_eq!(TypeName::new("char").pointer().pointer().as_str(), "char **");
+    }
+
+    #[test]
+    fn the_longest_name_is_still_terminated() {
+        let name = TypeName::new(&"x".repeat(127));
+        assert_eq!(name.as_bytes()[127], 0);
+        assert_eq!(name.as_str().len(), 127);
+    }
+
+    #[test]
+    #[should_panic(expected = "at most 127 bytes")]
+    fn a_longer_name_is_refused() {
+        let _ = TypeName::new(&"x".repeat(126)).pointer();
+    }
+}

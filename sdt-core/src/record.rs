@@ -1,0 +1,369 @@
+//! The records that firing sites and declarations leave in the linker sets.
+//!
+//! | set | section | element |
+//! |---|---|---|
+//! | [`PROVIDERS`] | `linkme_SDT_PROVIDERS` | [`Provider`] |
+//! | [`PROBES`] | `linkme_SDT_PROBES` | [`Probe`] |
+//! | [`sites`] | `sdt_sites` | [`Site`] |
+//! | [`arg_lists`] | `sdt_arg_lists` | [`ArgList`] |
+//!
+//! The first two are linkme's. Sites and argument lists are emitted from inline assembly, where the
+//! addresses they hold are known, into sections of their own; both are kept through
+//! `--gc-sections` by the retain flag and found by the linker's `__start_` and `__stop_` symbols.
+
+use core::cell::UnsafeCell;
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+use linkme::distributed_slice;
+use static_assertions::const_assert_eq;
+
+use crate::arg::ArgType;
+use crate::ops::{Privileges, ProbeId, ProviderAttr, ProviderId};
+
+/// All providers of this image.
+#[distributed_slice]
+pub static SDT_PROVIDERS: [Provider];
+
+/// All probe records of this image. Several may stand for one logical probe.
+#[distributed_slice]
+pub static SDT_PROBES: [Probe];
+
+pub use {SDT_PROBES as PROBES, SDT_PROVIDERS as PROVIDERS};
+
+/// A provider, as `sdt_provider!` declares it.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Provider {
+    version: u32,
+    name: &'static CStr,
+    attr: ProviderAttr,
+    privileges: u32,
+    /// The framework's id, while registered. On the first record of this name only.
+    id: AtomicUsize,
+}
+
+impl Provider {
+    /// A provider of this name with the stability FreeBSD gives every SDT provider.
+    pub const fn new(name: &'static CStr) -> Self {
+        Self {
+            version: size_of::<Self>() as u32,
+            name,
+            attr: ProviderAttr::SDT,
+            privileges: Privileges::USER.bits(),
+            id: AtomicUsize::new(0),
+        }
+    }
+
+    /// Its name, as DTrace lists it.
+    pub const fn name(&self) -> &'static CStr {
+        self.name
+    }
+
+    /// Stability of its probes.
+    pub const fn attr(&self) -> &ProviderAttr {
+        &self.attr
+    }
+
+    /// Who may use its probes.
+    pub const fn privileges(&self) -> Privileges {
+        Privileges::from_bits_truncate(self.privileges)
+    }
+
+    /// Its id in the framework, while it is registered.
+    pub(crate) fn id(&self) -> Option<ProviderId> {
+        match self.id.load(Ordering::Acquire) {
+            0 => None,
+            id => Some(ProviderId(id)),
+        }
+    }
+
+    pub(crate) fn set_id(&self, id: Option<ProviderId>) {
+        self.id.store(id.map_or(0, |id| id.0), Ordering::Release);
+    }
+
+    /// Whether the record was made by this version of the crate.
+    pub(crate) const fn is_current(&self) -> bool {
+        self.version as usize == size_of::<Self>()
+    }
+}
+
+/// A probe, as a declaration or a firing site in an open provider describes it.
+///
+/// All records of one provider and name are one logical probe: the first of them in the set is its
+/// *primary*, which carries the id and the count of enablings for all.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Probe {
+    version: u32,
+    /// The framework's id; 0 while the framework does not know the probe. On the primary.
+    id: AtomicU32,
+    provider: &'static Provider,
+    name: &'static CStr,
+    /// Types of the arguments; null until known (an open provider's come from [`ArgList`]s).
+    args: AtomicPtr<ArgTypes>,
+    /// The logical probe's first record; null until the registry has seen it.
+    primary: AtomicPtr<Probe>,
+    /// First of the logical probe's sites. On the primary.
+    sites: AtomicPtr<Site>,
+    /// How many enablings hold the probe. On the primary.
+    enablings: AtomicU32,
+}
+
+/// The types of a probe's arguments, in order.
+pub type ArgTypes = &'static [ArgType];
+
+impl Probe {
+    /// A probe with declared arguments. `name` is what DTrace lists.
+    pub const fn declared(
+        provider: &'static Provider,
+        name: &'static CStr,
+        args: &'static ArgTypes,
+    ) -> Self {
+        Self::with(provider, name, core::ptr::from_ref(args).cast_mut())
+    }
+
+    /// A probe whose arguments are those of the sites that fire it.
+    pub const fn open(provider: &'static Provider, name: &'static CStr) -> Self {
+        Self::with(provider, name, core::ptr::null_mut())
+    }
+
+    const fn with(provider: &'static Provider, name: &'static CStr, args: *mut ArgTypes) -> Self {
+        Self {
+            version: size_of::<Self>() as u32,
+            id: AtomicU32::new(0),
+            provider,
+            name,
+            args: AtomicPtr::new(args),
+            primary: AtomicPtr::new(core::ptr::null_mut()),
+            sites: AtomicPtr::new(core::ptr::null_mut()),
+            enablings: AtomicU32::new(0),
+        }
+    }
+
+    /// Its provider.
+    pub const fn provider(&self) -> &'static Provider {
+        self.provider
+    }
+
+    /// Its name, as DTrace lists it: `exec-success`.
+    pub const fn name(&self) -> &'static CStr {
+        self.name
+    }
+
+    /// The types of its arguments, as far as they are known.
+    pub fn args(&self) -> Option<ArgTypes> {
+        let args = self.args.load(Ordering::Acquire);
+        // SAFETY: `args` is null or comes from a `&'static ArgTypes` (`declared`, `set_args`).
+        unsafe { args.as_ref() }.copied()
+    }
+
+    /// The types this very record was declared with.
+    pub(crate) fn declared_args(&self) -> Option<&'static ArgTypes> {
+        // SAFETY: as in `args`.
+        unsafe { self.args.load(Ordering::Acquire).as_ref() }
+    }
+
+    pub(crate) fn set_args(&self, args: &'static ArgTypes) {
+        self.args.store(core::ptr::from_ref(args).cast_mut(), Ordering::Release);
+    }
+
+    /// Its id in the framework, while the framework knows it.
+    pub fn id(&self) -> Option<ProbeId> {
+        ProbeId::new(self.primary().id.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_id(&self, id: Option<ProbeId>) {
+        self.primary().id.store(id.map_or(0, ProbeId::get), Ordering::Release);
+    }
+
+    /// The record that stands for the logical probe.
+    pub fn primary(&self) -> &Self {
+        let primary = self.primary.load(Ordering::Acquire);
+        // SAFETY: `primary` is null or was set by `set_primary` from a record in the set, a static.
+        unsafe { primary.as_ref() }.unwrap_or(self)
+    }
+
+    pub(crate) fn set_primary(&self, primary: &'static Self) {
+        self.primary.store(core::ptr::from_ref(primary).cast_mut(), Ordering::Release);
+    }
+
+    pub(crate) const fn enablings(&self) -> &AtomicU32 {
+        &self.enablings
+    }
+
+    /// The logical probe's sites, in order of address.
+    pub fn sites(&self) -> impl Iterator<Item = &'static Site> {
+        let first = self.primary().sites.load(Ordering::Acquire);
+        // SAFETY: `first` and every `link` are null or were set by `push_site` from elements of the
+        // set of sites, which are statics.
+        core::iter::successors(unsafe { first.as_ref() }, |site| unsafe {
+            site.link().load(Ordering::Acquire).as_ref()
+        })
+    }
+
+    /// Puts `site` at the front of the list of sites.
+    pub(crate) fn push_site(&self, site: &'static Site) {
+        let sites = &self.primary().sites;
+        site.link().store(sites.load(Ordering::Acquire), Ordering::Release);
+        sites.store(core::ptr::from_ref(site).cast_mut(), Ordering::Release);
+    }
+
+    /// Forgets the list of sites.
+    pub(crate) fn clear_sites(&self) {
+        self.sites.store(core::ptr::null_mut(), Ordering::Release);
+    }
+
+    /// Whether the record was made by this version of the crate.
+    pub(crate) const fn is_current(&self) -> bool {
+        self.version as usize == size_of::<Self>()
+    }
+}
+
+/// A firing site: one patchable nop in the text, and the cold block it jumps to when enabled.
+///
+/// 32 bytes, the layout of FreeBSD 15's `struct sdt_tracepoint` (`sys/sys/sdt.h`) on every target.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Site {
+    probe: *const Probe,
+    patchpoint: usize,
+    target: usize,
+    link: UnsafeCell<*mut Site>,
+}
+
+// SAFETY: `probe`, `patchpoint` and `target` are never written while sites are shared, and `link` is
+// only reached as an atomic.
+unsafe impl Sync for Site {}
+
+const_assert_eq!(size_of::<Site>(), 32);
+const_assert_eq!(align_of::<Site>(), 8);
+
+impl Site {
+    /// The probe record the site names. Null only in a record nobody should trust.
+    pub const fn probe(&self) -> *const Probe {
+        self.probe
+    }
+
+    /// Address of the nop.
+    pub const fn patchpoint(&self) -> usize {
+        self.patchpoint
+    }
+
+    /// Address of the cold block.
+    pub const fn target(&self) -> usize {
+        self.target
+    }
+
+    fn link(&self) -> &AtomicPtr<Site> {
+        // SAFETY: the field is a pointer, aligned, alive as long as `self`, and every access to it
+        // goes through this function.
+        unsafe { AtomicPtr::from_ptr(self.link.get()) }
+    }
+}
+
+/// What the arguments at one site of an open provider's probe are. 16 bytes.
+///
+/// The functions, not the data, are in the record: they are generic over the arguments' types, which
+/// only the compiler's type inference knows.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ArgList {
+    /// The site's probe record.
+    pub probe: extern "C" fn() -> &'static Probe,
+    /// The site's argument types.
+    pub types: extern "C" fn() -> &'static ArgTypes,
+}
+
+const_assert_eq!(size_of::<ArgList>(), 16);
+
+/// Bounds of the sets that inline assembly fills. The pieces here are empty: with them the sections,
+/// and so the linker's symbols, exist in an image that has no site.
+mod bounds {
+    core::arch::global_asm!(
+        ".pushsection sdt_sites,\"awR\",@progbits",
+        ".balign 8",
+        ".popsection",
+        ".pushsection sdt_arg_lists,\"awR\",@progbits",
+        ".balign 8",
+        ".popsection",
+    );
+
+    unsafe extern "C" {
+        #[link_name = "__start_sdt_sites"]
+        pub(super) static SITES_START: [u64; 0];
+        #[link_name = "__stop_sdt_sites"]
+        pub(super) static SITES_STOP: [u64; 0];
+        #[link_name = "__start_sdt_arg_lists"]
+        pub(super) static ARG_LISTS_START: [u64; 0];
+        #[link_name = "__stop_sdt_arg_lists"]
+        pub(super) static ARG_LISTS_STOP: [u64; 0];
+    }
+}
+
+/// A linker set does not hold a whole number of records: the image was linked wrongly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RaggedSet {
+    /// Name of the section.
+    pub section: &'static str,
+    /// Its size in bytes.
+    pub bytes: usize,
+    /// Size of one record in bytes.
+    pub record: usize,
+}
+
+fn bounds<T>(
+    section: &'static str,
+    start: *const [u64; 0],
+    stop: *const [u64; 0],
+) -> Result<(*const T, usize), RaggedSet> {
+    let bytes = stop.addr().wrapping_sub(start.addr());
+    if !bytes.is_multiple_of(size_of::<T>()) || !start.addr().is_multiple_of(align_of::<T>()) {
+        return Err(RaggedSet { section, bytes, record: size_of::<T>() });
+    }
+    Ok((start.cast(), bytes / size_of::<T>()))
+}
+
+/// All sites of this image.
+///
+/// # Errors
+/// [`RaggedSet`] when the section is not a whole number of records.
+pub fn sites() -> Result<&'static [Site], RaggedSet> {
+    let (start, len) =
+        bounds("sdt_sites", &raw const bounds::SITES_START, &raw const bounds::SITES_STOP)?;
+    // SAFETY: the linker's symbols bound the section, which is `len` aligned records long; records
+    // are only changed through atomics once `sort_sites` has run.
+    Ok(unsafe { core::slice::from_raw_parts(start, len) })
+}
+
+/// Sorts the sites by patchpoint, so that the breakpoint handler can find one by bisection.
+///
+/// # Safety
+/// Nobody else may look at the sites meanwhile: no probe of this image is enabled, no breakpoint
+/// handler runs for it, and no reference from [`sites`] or [`Probe::sites`] is held.
+///
+/// # Errors
+/// [`RaggedSet`] when the section is not a whole number of records.
+pub(crate) unsafe fn sort_sites() -> Result<(), RaggedSet> {
+    let (start, len) =
+        bounds::<Site>("sdt_sites", &raw const bounds::SITES_START, &raw const bounds::SITES_STOP)?;
+    // SAFETY: as in `sites`; the section is writable ("aw") and the caller has it to itself.
+    let sites = unsafe { core::slice::from_raw_parts_mut(start.cast_mut(), len) };
+    sites.sort_unstable_by_key(|site| site.patchpoint);
+    Ok(())
+}
+
+/// The argument lists of all sites of open providers in this image.
+///
+/// # Errors
+/// [`RaggedSet`] when the section is not a whole number of records.
+pub fn arg_lists() -> Result<&'static [ArgList], RaggedSet> {
+    let (start, len) = bounds(
+        "sdt_arg_lists",
+        &raw const bounds::ARG_LISTS_START,
+        &raw const bounds::ARG_LISTS_STOP,
+    )?;
+    // SAFETY: the linker's symbols bound the section, which is `len` aligned records long and never
+    // written.
+    Ok(unsafe { core::slice::from_raw_parts(start, len) })
+}

@@ -1,0 +1,229 @@
+//! A host for probes in this very process: `mprotect` to write text, SIGTRAP as the breakpoint
+//! exception, and a framework that keeps what it is told.
+#![allow(dead_code, reason = "every test uses its part")]
+
+use std::ffi::{CStr, c_void};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use sdt_core::attach::{self, Attachment};
+use sdt_core::ops::*;
+use sdt_core::patch::Patcher;
+use sdt_core::record::Probe;
+
+/// Breakpoints that were claimed.
+pub static TRAPS: AtomicU64 = AtomicU64::new(0);
+
+pub struct Text;
+
+// SAFETY: one byte is stored, where it is told to.
+unsafe impl Patcher for Text {
+    unsafe fn store(&self, address: usize, byte: u8) {
+        let page = address & !4095;
+        let rwx = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        // SAFETY: a page of this program's text; it stays executable all the time.
+        unsafe {
+            assert_eq!(libc::mprotect(page as *mut c_void, 4096, rwx), 0);
+            std::sync::atomic::AtomicU8::from_ptr(address as *mut u8).store(byte, Ordering::SeqCst);
+        }
+    }
+}
+
+extern "C" fn on_sigtrap(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes a ucontext to an SA_SIGINFO handler.
+    let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+    let pc = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
+    let breakpoint = *pc as usize - sdt_core::arch::BREAKPOINT_LEN;
+    match sdt_core::trap::resume_address(breakpoint) {
+        Some(resume) => {
+            TRAPS.fetch_add(1, Ordering::Relaxed);
+            *pc = resume as i64;
+        }
+        // SAFETY: always sound.
+        None => unsafe { libc::abort() },
+    }
+}
+
+fn hook_sigtrap() {
+    // SAFETY: a zeroed sigaction is a valid one, and the handler has the SA_SIGINFO signature.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_sigtrap as extern "C" fn(_, _, _) as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
+        assert_eq!(libc::sigaction(libc::SIGTRAP, &action, std::ptr::null_mut()), 0);
+    }
+}
+
+/// One probe the framework knows.
+#[derive(Clone)]
+pub struct Entry {
+    pub provider: String,
+    pub module: String,
+    pub name: String,
+    pub aframes: u32,
+    ops: ProviderOps,
+    arg: usize,
+    parg: usize,
+}
+
+/// A framework for tests: probes get the ids 1, 2, ...; hits are counted for each, and the last
+/// arguments kept.
+#[derive(Default)]
+pub struct Recorder {
+    providers: Mutex<Vec<Option<(String, ProviderOps, usize)>>>,
+    probes: Mutex<Vec<Entry>>,
+    pub refuse_unregister: AtomicBool,
+    pub hits: [AtomicU64; 32],
+    pub args: [[AtomicU64; 6]; 32],
+    pub in_probe: AtomicUsize,
+    /// Run inside every hit.
+    pub hook: Mutex<Option<fn(u32, &[u64; 6])>>,
+}
+
+fn text(name: &CStr) -> String {
+    name.to_str().unwrap().to_owned()
+}
+
+impl Framework for Recorder {
+    unsafe fn register(
+        &self,
+        name: &CStr,
+        _: &ProviderAttr,
+        _: Privileges,
+        ops: &ProviderOps,
+        arg: *mut c_void,
+    ) -> Result<ProviderId, FrameworkError> {
+        let mut providers = self.providers.lock().unwrap();
+        providers.push(Some((text(name), *ops, arg as usize)));
+        Ok(ProviderId(providers.len()))
+    }
+
+    fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
+        if self.refuse_unregister.load(Ordering::Relaxed) {
+            return Err(FrameworkError::Busy);
+        }
+        let (name, ops, arg) = self.providers.lock().unwrap()[provider.0 - 1].take().unwrap();
+        for (i, probe) in self.probes.lock().unwrap().iter().enumerate() {
+            if probe.provider == name {
+                // SAFETY: as registered.
+                unsafe { ops.destroy.unwrap()(arg as _, i as u32 + 1, probe.parg as _) };
+            }
+        }
+        self.probes.lock().unwrap().iter_mut().for_each(|probe| {
+            if probe.provider == name {
+                probe.provider.clear();
+            }
+        });
+        Ok(())
+    }
+
+    fn probe_lookup(&self, id: ProviderId, _: &CStr, _: &CStr, name: &CStr) -> Option<ProbeId> {
+        let provider = self.providers.lock().unwrap()[id.0 - 1].as_ref()?.0.clone();
+        self.find(&provider, &text(name))
+    }
+
+    fn probe_create(
+        &self,
+        id: ProviderId,
+        module: &CStr,
+        _: &CStr,
+        name: &CStr,
+        aframes: u32,
+        parg: *mut c_void,
+    ) -> Result<ProbeId, FrameworkError> {
+        let (provider, ops, arg) = self.providers.lock().unwrap()[id.0 - 1].clone().unwrap();
+        let mut probes = self.probes.lock().unwrap();
+        let (module, name, parg) = (text(module), text(name), parg as usize);
+        probes.push(Entry { provider, module, name, aframes, ops, arg, parg });
+        Ok(ProbeId::new(probes.len() as u32).unwrap())
+    }
+
+    fn probe(&self, id: ProbeId, args: &[u64; 6]) {
+        let id = id.get() as usize;
+        self.hits[id].fetch_add(1, Ordering::Relaxed);
+        for (kept, arg) in self.args[id].iter().zip(args) {
+            kept.store(*arg, Ordering::Relaxed);
+        }
+        if let Ok(hook) = self.hook.try_lock()
+            && let Some(hook) = *hook
+        {
+            hook(id as u32, args);
+        }
+    }
+}
+
+impl Recorder {
+    pub fn find(&self, provider: &str, name: &str) -> Option<ProbeId> {
+        let probes = self.probes.lock().unwrap();
+        let at = probes.iter().position(|p| p.provider == provider && p.name == name)?;
+        ProbeId::new(at as u32 + 1)
+    }
+
+    pub fn entry(&self, id: ProbeId) -> Entry {
+        self.probes.lock().unwrap()[id.get() as usize - 1].clone()
+    }
+
+    /// Names of all probes.
+    pub fn names(&self) -> Vec<String> {
+        let probes = self.probes.lock().unwrap();
+        probes
+            .iter()
+            .filter(|p| !p.provider.is_empty())
+            .map(|p| format!("{}:{}::{}", p.provider, p.module, p.name))
+            .collect()
+    }
+
+    pub fn enable(&self, id: ProbeId) {
+        let entry = self.entry(id);
+        // SAFETY: as registered.
+        unsafe { entry.ops.enable.unwrap()(entry.arg as _, id.get(), entry.parg as _) };
+    }
+
+    pub fn disable(&self, id: ProbeId) {
+        let entry = self.entry(id);
+        // SAFETY: as registered.
+        unsafe { entry.ops.disable.unwrap()(entry.arg as _, id.get(), entry.parg as _) };
+    }
+
+    /// The types of the probe's arguments, as the ops table tells them.
+    pub fn types(&self, id: ProbeId) -> Vec<String> {
+        let entry = self.entry(id);
+        let mut types = Vec::new();
+        loop {
+            let mut desc = ArgDesc::request(id, types.len() as i32);
+            // SAFETY: as registered.
+            unsafe {
+                entry.ops.getargdesc.unwrap()(entry.arg as _, id.get(), entry.parg as _, &mut desc)
+            };
+            if desc.ndx == ARG_NONE {
+                return types;
+            }
+            // SAFETY: descriptions are NUL-terminated.
+            types.push(text(unsafe { CStr::from_ptr(desc.native.as_ptr()) }));
+        }
+    }
+
+    pub fn hits(&self, id: ProbeId) -> u64 {
+        self.hits[id.get() as usize].load(Ordering::Relaxed)
+    }
+
+    pub fn args(&self, id: ProbeId) -> [u64; 6] {
+        std::array::from_fn(|i| self.args[id.get() as usize][i].load(Ordering::Relaxed))
+    }
+}
+
+/// The text of all sites of a probe.
+pub fn site_bytes(probe: &Probe) -> Vec<[u8; 5]> {
+    // SAFETY: the sites are instructions of this program.
+    probe.sites().map(|site| unsafe { *(site.patchpoint() as *const [u8; 5]) }).collect()
+}
+
+/// Attaches this process's probes to a new recorder.
+pub fn attach() -> &'static Recorder {
+    hook_sigtrap();
+    let recorder: &'static Recorder = Box::leak(Box::default());
+    let attachment = Attachment { framework: recorder, patcher: &Text, module: c"test" };
+    // SAFETY: the handler above consults `resume_address`, and this program is never unloaded.
+    unsafe { attach::attach(Box::leak(Box::new(attachment))) }.unwrap();
+    recorder
+}

@@ -1,0 +1,128 @@
+//! Names: from Rust's to DTrace's, and which ones there may not be.
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
+use syn::ext::IdentExt;
+use syn::{Error, Ident, LitCStr, Result};
+
+/// Longest provider or probe name in bytes: `DTRACE_PROVNAMELEN` and `DTRACE_NAMELEN` less the NUL.
+const MAX_NAME: usize = 63;
+
+/// Providers that DTrace itself has; another of that name could not be told from it.
+const RESERVED_PROVIDERS: [&str; 9] =
+    ["dtrace", "dtmalloc", "fasttrap", "fbt", "kinst", "profile", "systrace", "syscall", "tick"];
+
+/// Most arguments of a probe.
+pub(crate) const MAX_ARGS: usize = 6;
+
+/// A name as a C string literal, as DTrace lists it.
+pub(crate) fn literal(name: &str, span: Span) -> TokenStream {
+    let name = std::ffi::CString::new(name).expect("names made of identifiers hold no NUL");
+    let literal = LitCStr::new(&name, span);
+    quote!(#literal)
+}
+
+/// The provider's name in DTrace: the identifier as it is.
+pub(crate) fn provider(ident: &Ident) -> Result<String> {
+    let name = ident.unraw().to_string();
+    let pid = name.strip_prefix("pid").is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()));
+    if pid || RESERVED_PROVIDERS.contains(&name.as_str()) {
+        let message = format!("`{name}` is a provider of DTrace itself: choose another name");
+        return Err(Error::new(ident.span(), message));
+    }
+    check(&name, "provider", ident.span())?;
+    Ok(name)
+}
+
+/// The probe's name in DTrace: a `-` for every `__` and every other `_`.
+pub(crate) fn probe(ident: &Ident) -> Result<String> {
+    let rust = ident.unraw().to_string();
+    if rust.starts_with('_') {
+        let message = format!(
+            "`{rust}` begins with an underscore: such names are reserved, illumos takes `__proc_` \
+             and the like for a provider"
+        );
+        return Err(Error::new(ident.span(), message));
+    }
+    let name = rust.replace("__", "-").replace('_', "-");
+    check(&name, "probe", ident.span())?;
+    Ok(name)
+}
+
+/// A probe's name given exactly, by `#[name = "..."]`.
+pub(crate) fn exact_probe(name: &str, span: Span) -> Result<String> {
+    if name.is_empty() {
+        return Err(Error::new(span, "a probe's name is not empty"));
+    }
+    if name.starts_with(['_', '-']) {
+        return Err(Error::new(span, "a probe's name begins with a letter"));
+    }
+    let odd = |c: &char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    if let Some(c) = name.chars().find(odd) {
+        let message = format!("a probe's name has letters, digits, `_`, `-` and `.`, not {c:?}");
+        return Err(Error::new(span, message));
+    }
+    check(name, "probe", span)?;
+    Ok(name.to_owned())
+}
+
+fn check(name: &str, what: &str, span: Span) -> Result<()> {
+    if !name.is_ascii() {
+        let message = format!("the {what} name `{name}` is not ASCII, which DTrace's names are");
+        return Err(Error::new(span, message));
+    }
+    if name.len() > MAX_NAME {
+        let message = format!(
+            "the {what} name `{name}` has {} bytes; DTrace keeps {MAX_NAME} and would cut it",
+            name.len()
+        );
+        return Err(Error::new(span, message));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ident(name: &str) -> Ident {
+        Ident::new(name, Span::call_site())
+    }
+
+    #[test]
+    fn underscores_become_dashes() {
+        for (rust, dtrace) in [
+            ("exec_success", "exec-success"),
+            ("exec__success", "exec-success"),
+            ("a___b", "a--b"),
+            ("start", "start"),
+        ] {
+            assert_eq!(probe(&ident(rust)).unwrap(), dtrace);
+        }
+    }
+
+    #[test]
+    fn providers_keep_their_underscores() {
+        assert_eq!(provider(&ident("my_driver")).unwrap(), "my_driver");
+    }
+
+    #[test]
+    fn reserved_and_long_names_are_refused() {
+        assert!(provider(&ident("fbt")).is_err());
+        assert!(provider(&ident("pid123")).is_err());
+        assert!(provider(&ident("pid")).is_err());
+        assert!(provider(&ident("pidgin")).is_ok());
+        assert!(probe(&ident("__proc_exec")).is_err());
+        assert!(probe(&ident(&"x".repeat(63))).is_ok());
+        assert!(probe(&ident(&"x".repeat(64))).is_err());
+        assert!(provider(&ident(&"x".repeat(64))).is_err());
+    }
+
+    #[test]
+    fn exact_names_are_checked_too() {
+        assert_eq!(exact_probe("exec_success", Span::call_site()).unwrap(), "exec_success");
+        for bad in ["", "_x", "-x", "a:b", "a b", "a\0"] {
+            assert!(exact_probe(bad, Span::call_site()).is_err(), "{bad:?}");
+        }
+    }
+}

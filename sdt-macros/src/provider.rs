@@ -1,0 +1,222 @@
+//! `sdt_provider!`: the provider's module.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::visit_mut::{self, VisitMut};
+use syn::{
+    Attribute, Error, Expr, ExprLit, FnArg, Ident, Lifetime, Lit, Meta, Pat, Result, Token, Type,
+    Visibility, braced, parenthesized,
+};
+
+use crate::names;
+
+/// What `sdt_provider!` is given.
+struct Provider {
+    attrs: Vec<Attribute>,
+    vis: Visibility,
+    ident: Ident,
+    /// `None`: open.
+    probes: Option<Vec<Probe>>,
+}
+
+/// One `fn name(args);` of a declared provider.
+struct Probe {
+    attrs: Vec<Attribute>,
+    ident: Ident,
+    /// Its name in DTrace.
+    name: String,
+    args: Vec<(Ident, Type)>,
+}
+
+impl Parse for Provider {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let attrs = input.call(Attribute::parse_outer)?;
+        let vis = input.parse()?;
+        let ident: Ident = input.parse()?;
+        let mut probes = None;
+        if input.peek(syn::token::Brace) {
+            let body;
+            braced!(body in input);
+            let mut declared = Vec::new();
+            while !body.is_empty() {
+                declared.push(body.parse()?);
+            }
+            probes = Some(declared);
+        } else if input.peek(Token![;]) {
+            input.parse::<Token![;]>()?;
+        }
+        if !input.is_empty() {
+            return Err(input.error("expected nothing more, or `{` and the provider's probes"));
+        }
+        Ok(Self { attrs, vis, ident, probes })
+    }
+}
+
+impl Parse for Probe {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let (given, attrs): (Vec<_>, Vec<_>) = input
+            .call(Attribute::parse_outer)?
+            .into_iter()
+            .partition(|attr| attr.path().is_ident("name"));
+        input.parse::<Token![fn]>()?;
+        let ident: Ident = input.parse()?;
+        let list;
+        parenthesized!(list in input);
+        let args = Punctuated::<FnArg, Token![,]>::parse_terminated(&list)?;
+        if input.peek(Token![->]) {
+            return Err(input.error("a probe returns nothing"));
+        }
+        input.parse::<Token![;]>()?;
+
+        let name = match given.as_slice() {
+            [] => names::probe(&ident)?,
+            [attr] => exact_name(attr)?,
+            [_, again, ..] => return Err(Error::new_spanned(again, "a probe has one name")),
+        };
+        if let Some(extra) = args.iter().nth(names::MAX_ARGS) {
+            let message = format!("a probe has at most {} arguments", names::MAX_ARGS);
+            return Err(Error::new_spanned(extra, message));
+        }
+        let args = args.into_iter().map(argument).collect::<Result<_>>()?;
+        Ok(Self { attrs, ident, name, args })
+    }
+}
+
+fn exact_name(attr: &Attribute) -> Result<String> {
+    if let Meta::NameValue(meta) = &attr.meta
+        && let Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) = &meta.value
+    {
+        return names::exact_probe(&name.value(), name.span());
+    }
+    Err(Error::new_spanned(attr, "expected `#[name = \"...\"]`"))
+}
+
+fn argument(arg: FnArg) -> Result<(Ident, Type)> {
+    match arg {
+        FnArg::Typed(typed) => match *typed.pat {
+            Pat::Ident(name) => Ok((name.ident, *typed.ty)),
+            other => Err(Error::new_spanned(other, "expected a name")),
+        },
+        FnArg::Receiver(receiver) => Err(Error::new_spanned(
+            receiver,
+            "a probe has no receiver: give `self` a name and a type",
+        )),
+    }
+}
+
+/// Names every lifetime that is left out, so that a type can stand in a result.
+struct NameLifetimes;
+
+impl VisitMut for NameLifetimes {
+    fn visit_type_reference_mut(&mut self, reference: &mut syn::TypeReference) {
+        reference.lifetime.get_or_insert_with(|| Lifetime::new("'sdt", Span::call_site()));
+        visit_mut::visit_type_reference_mut(self, reference);
+    }
+
+    fn visit_lifetime_mut(&mut self, lifetime: &mut Lifetime) {
+        if lifetime.ident == "_" {
+            *lifetime = Lifetime::new("'sdt", lifetime.span());
+        }
+    }
+}
+
+pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
+    let Provider { attrs, vis, ident, probes } = syn::parse2(input)?;
+    let name = names::provider(&ident)?;
+    if let Some(probes) = &probes {
+        check_unique(probes)?;
+    }
+    let record_name = names::literal(&name, ident.span());
+    let items = probes.iter().flatten().map(declared_probe);
+    let known = probes.as_ref().map(|probes| {
+        let known = probes.iter().map(|Probe { ident, args, .. }| {
+            let count = args.len();
+            quote!(#ident #count)
+        });
+        quote!({ #(#known)* })
+    });
+    let form = known.unwrap_or_else(|| quote!(open));
+    let (export, site_macro, reexport) = site_macro(&vis, &name);
+    Ok(quote! {
+        #(#attrs)*
+        #vis mod #ident {
+            #[allow(unused_imports)]
+            use super::*;
+
+            #[doc(hidden)]
+            #[::sdt_core::__private::linkme::distributed_slice(::sdt_core::record::SDT_PROVIDERS)]
+            #[linkme(crate = ::sdt_core::__private::linkme)]
+            pub static __SDT_PROVIDER: ::sdt_core::record::Provider =
+                ::sdt_core::record::Provider::new(#record_name);
+
+            #(#items)*
+
+            #[doc(hidden)]
+            #export
+            macro_rules! #site_macro {
+                ($($site:tt)*) => {
+                    ::sdt_core::__private::__sdt_expand! { [#name #form] $($site)* }
+                };
+            }
+            #[doc(hidden)]
+            #[allow(unused_imports)]
+            #reexport
+        }
+    })
+}
+
+/// A `macro_rules!` macro is visible outside its crate only if it is exported, and then it is so from
+/// the root of the crate, where its name must be its own.
+fn site_macro(vis: &Visibility, provider: &str) -> (TokenStream, Ident, TokenStream) {
+    if matches!(vis, Visibility::Public(_)) {
+        let at = Span::call_site().unwrap();
+        let unique = format_ident!("__sdt_probe_{provider}_{}_{}", at.line(), at.column());
+        (quote!(#[macro_export]), unique.clone(), quote!(pub use #unique as __sdt_probe;))
+    } else {
+        let ident = format_ident!("__sdt_probe");
+        (quote!(), ident.clone(), quote!(pub(crate) use #ident;))
+    }
+}
+
+fn check_unique(probes: &[Probe]) -> Result<()> {
+    for (i, probe) in probes.iter().enumerate() {
+        if probes[..i].iter().any(|other| other.name == probe.name) {
+            let message = format!("another probe is named `{}` already", probe.name);
+            return Err(Error::new(probe.ident.span(), message));
+        }
+    }
+    Ok(())
+}
+
+fn declared_probe(probe: &Probe) -> TokenStream {
+    let Probe { attrs, ident, name, args } = probe;
+    let name = names::literal(name, ident.span());
+    let check = format_ident!("__sdt_args_{ident}");
+    let (arg_names, types): (Vec<_>, Vec<_>) = args.iter().cloned().unzip();
+    let named = types.iter().cloned().map(|mut ty| {
+        NameLifetimes.visit_type_mut(&mut ty);
+        ty
+    });
+    let named: Vec<_> = named.collect();
+    quote! {
+        #(#attrs)*
+        #[allow(non_upper_case_globals)]
+        #[::sdt_core::__private::linkme::distributed_slice(::sdt_core::record::SDT_PROBES)]
+        #[linkme(crate = ::sdt_core::__private::linkme)]
+        pub static #ident: ::sdt_core::record::Probe = ::sdt_core::record::Probe::declared(
+            &__SDT_PROVIDER,
+            #name,
+            &(&[#(<#types as ::sdt_core::arg::Argument>::TYPE),*]
+                as ::sdt_core::record::ArgTypes),
+        );
+
+        #[doc(hidden)]
+        #[allow(private_interfaces, clippy::too_many_arguments, clippy::unused_unit)]
+        #[inline(always)]
+        pub fn #check<'sdt>(#(#arg_names: #named),*) -> (#(#named,)*) {
+            (#(#arg_names,)*)
+        }
+    }
+}

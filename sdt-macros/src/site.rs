@@ -1,0 +1,270 @@
+//! `sdt_probe!` and `sdt_enabled!`: a firing site.
+
+use proc_macro2::{Literal, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, bracketed};
+
+use crate::{locals, names};
+
+/// What a site is for.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    /// `sdt_probe!`
+    Fire,
+    /// `sdt_enabled!`
+    Enabled,
+}
+
+/// First step: `path::to::provider::probe, args` goes to the provider's own macro.
+pub(crate) fn forward(input: TokenStream, kind: Kind) -> Result<TokenStream> {
+    let parse = |input: ParseStream<'_>| {
+        let path: Path = input.parse()?;
+        if !input.is_empty() {
+            input.parse::<Token![,]>()?;
+        }
+        Ok((path, input.parse::<TokenStream>()?))
+    };
+    let (mut path, args) = parse.parse2(input)?;
+    if kind == Kind::Enabled && !args.is_empty() {
+        return Err(Error::new_spanned(args, "`sdt_enabled!` takes the probe only"));
+    }
+    let whole = path.clone();
+    let probe = path.segments.pop().filter(|segment| segment.value().arguments.is_none());
+    path.segments.pop_punct();
+    let (Some(probe), false) = (probe, path.segments.is_empty()) else {
+        return Err(Error::new_spanned(whole, "expected `provider::probe`"));
+    };
+    let probe = probe.into_value().ident;
+    let kind = match kind {
+        Kind::Fire => quote!(fire),
+        Kind::Enabled => quote!(enabled),
+    };
+    Ok(quote_spanned!(whole.span()=> #path::__sdt_probe! { [#path] #probe #kind #args }))
+}
+
+/// What the provider's macro hands on.
+struct Site {
+    provider: String,
+    /// Probes and their numbers of arguments; `None`: open.
+    declared: Option<Vec<(Ident, usize)>>,
+    path: Path,
+    probe: Ident,
+    kind: Kind,
+    args: Vec<Expr>,
+}
+
+impl Parse for Site {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let declaration;
+        bracketed!(declaration in input);
+        let provider = declaration.parse::<LitStr>()?.value();
+        let mut declared = None;
+        if declaration.peek(syn::token::Brace) {
+            let list;
+            syn::braced!(list in declaration);
+            let mut probes = Vec::new();
+            while !list.is_empty() {
+                probes.push((list.parse()?, list.parse::<LitInt>()?.base10_parse()?));
+            }
+            declared = Some(probes);
+        } else {
+            declaration.parse::<Ident>()?;
+        }
+        let path;
+        bracketed!(path in input);
+        let path = path.parse()?;
+        let probe = input.parse()?;
+        let kind = if input.parse::<Ident>()? == "fire" { Kind::Fire } else { Kind::Enabled };
+        let args = Punctuated::<Expr, Token![,]>::parse_terminated(input)?.into_iter().collect();
+        Ok(Self { provider, declared, path, probe, kind, args })
+    }
+}
+
+/// Second step: the site itself.
+pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
+    let site: Site = syn::parse2(input)?;
+    site.check()?;
+    let (record, items) = site.record()?;
+    let body = match site.kind {
+        Kind::Fire => {
+            let cold = site.cold(&record);
+            quote!(::sdt_core::__sdt_site!(#record, { #cold });)
+        }
+        Kind::Enabled => quote! {
+            let mut __sdt_enabled = false;
+            ::sdt_core::__sdt_site!(#record, { __sdt_enabled = true; });
+            __sdt_enabled
+        },
+    };
+    Ok(quote! {{
+        #items
+        #body
+    }})
+}
+
+impl Site {
+    /// A declared provider is closed: the probe must be one of its own, with that many arguments.
+    fn check(&self) -> Result<()> {
+        let (probe, given) = (&self.probe, self.args.len());
+        if given > names::MAX_ARGS {
+            let message = format!("a probe has at most {} arguments", names::MAX_ARGS);
+            return Err(Error::new_spanned(&self.args[names::MAX_ARGS], message));
+        }
+        let Some(declared) = &self.declared else { return Ok(()) };
+        let provider = &self.provider;
+        let Some((_, takes)) = declared.iter().find(|(name, _)| name == probe) else {
+            let known: Vec<_> = declared.iter().map(|(name, _)| format!("`{name}`")).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let message =
+                format!("provider `{provider}` declares no probe `{probe}`; it has {known}");
+            return Err(Error::new(probe.span(), message));
+        };
+        if self.kind == Kind::Fire && given != *takes {
+            let plural = if *takes == 1 { "" } else { "s" };
+            let message = format!(
+                "probe `{provider}::{probe}` takes {takes} argument{plural}, {given} given"
+            );
+            return Err(Error::new(probe.span(), message));
+        }
+        Ok(())
+    }
+
+    /// The path of the probe's record, and the items that make it in an open provider.
+    fn record(&self) -> Result<(Path, TokenStream)> {
+        let (path, probe) = (&self.path, &self.probe);
+        if self.declared.is_some() {
+            return Ok((syn::parse_quote!(#path::#probe), TokenStream::new()));
+        }
+        let name = names::literal(&names::probe(probe)?, probe.span());
+        let items = quote! {
+            #[::sdt_core::__private::linkme::distributed_slice(::sdt_core::record::SDT_PROBES)]
+            #[linkme(crate = ::sdt_core::__private::linkme)]
+            static __SDT_PROBE: ::sdt_core::record::Probe =
+                ::sdt_core::record::Probe::open(&#path::__SDT_PROVIDER, #name);
+        };
+        Ok((syn::parse_quote!(__SDT_PROBE), items))
+    }
+
+    /// The cold block: evaluate and fire.
+    fn cold(&self, record: &Path) -> TokenStream {
+        let mut args = self.args.clone();
+        match locals::take_out(&mut args) {
+            Some(locals) => self.cold_evaluated(record, &args, &locals),
+            None => self.cold_inline(record, &args),
+        }
+    }
+
+    /// The arguments as a tuple, checked against the declaration where there is one.
+    fn tuple(&self, args: &[Expr]) -> TokenStream {
+        if self.declared.is_some() {
+            let (path, check) = (&self.path, format_ident!("__sdt_args_{}", self.probe));
+            quote_spanned!(self.probe.span()=> #path::#check(#(#args),*))
+        } else {
+            quote!((#(#args,)*))
+        }
+    }
+
+    /// Evaluates the arguments for `then`, which finds their words in `__sdt_word_0` and so on. A `match`,
+    /// because what the arguments borrow from temporaries lives to its end.
+    fn with_words(&self, args: &[Expr], then: &TokenStream) -> TokenStream {
+        let tuple = self.tuple(args);
+        let held: Vec<_> = (0..args.len()).map(|i| format_ident!("__sdt_held_{i}")).collect();
+        let words = words(args.len());
+        let list = self.declared.is_none().then(|| {
+            quote! {
+                enum __SdtRecord {}
+                impl ::sdt_core::__private::ProbeRecord for __SdtRecord {
+                    extern "C" fn record() -> &'static ::sdt_core::record::Probe {
+                        &__SDT_PROBE
+                    }
+                }
+                ::sdt_core::__private::list_args::<__SdtRecord, _>(&__sdt_args);
+            }
+        });
+        quote! {
+            match #tuple {
+                __sdt_args => {
+                    #list
+                    let (#(#held,)*) = __sdt_args;
+                    #(let #held = ::sdt_core::__private::Held::new(#held);)*
+                    #(let #words = #held.word();)*
+                    #then
+                }
+            }
+        }
+    }
+
+    /// Cheap arguments: evaluated in the cold block.
+    fn cold_inline(&self, record: &Path, args: &[Expr]) -> TokenStream {
+        let count = Literal::usize_unsuffixed(args.len());
+        let pushed = words(args.len()).into_iter().rev();
+        let call = quote!(::sdt_core::__sdt_call!(#count, #record, [#(#pushed)*]););
+        self.with_words(args, &call)
+    }
+
+    /// Costly arguments: evaluated by a function of their own.
+    fn cold_evaluated(
+        &self,
+        record: &Path,
+        args: &[Expr],
+        locals: &[locals::Local],
+    ) -> TokenStream {
+        let captures: Vec<_> =
+            (0..locals.len()).map(|i| format_ident!("__sdt_capture_{i}")).collect();
+        let names = locals.iter().map(|local| local.name.to_token_stream());
+        let references = locals.iter().map(|local| &local.reference);
+        let list = nest(&captures);
+        let words = words(args.len());
+        let body = self.with_words(
+            args,
+            &quote! {
+                // SAFETY: the probe's own record, and no more words than a probe has arguments.
+                unsafe { __sdt_frame.fire(&#record, &[#(#words),*]) }
+            },
+        );
+        // Two words a capture, and the closure's.
+        let count = Literal::usize_unsuffixed(2 * captures.len() + 1);
+        let pairs: Vec<_> = (0..captures.len())
+            .map(|i| (format_ident!("__sdt_low_{i}"), format_ident!("__sdt_high_{i}")))
+            .collect();
+        let (low, high): (Vec<_>, Vec<_>) = pairs.iter().cloned().unzip();
+        let pushed = pairs.iter().rev().flat_map(|(low, high)| [high, low]);
+        quote! {
+            #[allow(unused_imports)]
+            use ::sdt_core::capture::{CaptureCopy as _, CaptureReference as _, CaptureUnique as _};
+            #(let #captures = (&::sdt_core::capture::Local(&#names)).__sdt_capture();)*
+            let __sdt_captures = #list;
+            // The parentheses stand where a local's name did.
+            #[allow(unused_parens)]
+            let () = match ::sdt_core::capture::evaluator(
+                &__sdt_captures,
+                &|#list, __sdt_frame: ::sdt_core::capture::Frame| {
+                    // SAFETY: captures of locals that live while the cold block runs.
+                    #(let #references = unsafe { &*#captures };)*
+                    #body
+                },
+            ) {
+                (__sdt_evaluator, __sdt_closure) => {
+                    #(let [#low, #high] = #captures.words();)*
+                    ::sdt_core::__sdt_evaluate!(
+                        #count,
+                        __sdt_evaluator,
+                        [#(#pushed)* __sdt_closure]
+                    );
+                }
+            };
+        }
+    }
+}
+
+fn words(count: usize) -> Vec<Ident> {
+    (0..count).map(|i| Ident::new(&format!("__sdt_word_{i}"), Span::call_site())).collect()
+}
+
+/// `(a, (b, ()))`
+fn nest(captures: &[Ident]) -> TokenStream {
+    captures.iter().rev().fold(quote!(()), |rest, capture| quote!((#capture, #rest)))
+}
