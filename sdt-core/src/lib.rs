@@ -43,12 +43,19 @@ pub mod attach;
 #[doc(hidden)]
 pub mod capture;
 pub mod fire;
+#[cfg(target_os = "freebsd")]
+pub mod freebsd;
 pub mod name;
 pub mod ops;
 pub mod patch;
 mod provider;
 pub mod record;
 pub mod trap;
+
+/// Locks for a module's own state; the ones this crate uses itself.
+pub mod sync {
+    pub use spin::Mutex;
+}
 
 pub use sdt_macros::{sdt_enabled, sdt_probe, sdt_provider};
 

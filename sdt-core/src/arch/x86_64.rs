@@ -1,9 +1,9 @@
 //! x86_64: a site is one 5-byte nop, its breakpoint is `int3` over the first byte.
 
-use core::arch::naked_asm;
+use core::arch::{asm, naked_asm};
 use core::ffi::c_void;
 
-use crate::fire::fire;
+use crate::fire::{MAX_ARGS, fire};
 use crate::record::Probe;
 
 /// The instruction at a site that is not enabled: `nopl 0(%rax,%rax,1)`.
@@ -126,11 +126,27 @@ macro_rules! __sdt_asm {
     };
 }
 
+/// Calls [`fire`] with the registers set up, on an aligned stack, and leaves next to its frame what
+/// [`args_of_hit`] looks for: the words, their count, the return address once more.
+macro_rules! call_fire {
+    () => {
+        concat!(
+            "sub rsp, 32\n",
+            "mov [rsp], rsi\n",
+            "mov [rsp + 8], rdx\n",
+            "lea rax, [rip + 2f]\n",
+            "mov [rsp + 16], rax\n",
+            "call {fire}\n",
+            "2:",
+        )
+    };
+}
+
 /// Saves the registers a C function may change, runs `$call` on an aligned stack, restores them, and
 /// returns over `{taken}` bytes of stack. Keeps the frame chain: `stack()` finds, next to the
 /// framework's own frames, this one, and then the function that fired.
 macro_rules! preserving {
-    ($($call:literal),*; $($operands:tt)*) => {
+    ($($call:expr),*; $($operands:tt)*) => {
         naked_asm!(
             "push rbp",
             "mov rbp, rsp",
@@ -173,7 +189,7 @@ pub unsafe extern "C" fn thunk<const N: usize>() {
         "mov rdi, [rbp + 16]",
         "lea rsi, [rbp + 24]",
         "mov edx, {count}",
-        "call {fire}";
+        call_fire!();
         count = const N,
         fire = sym fire,
         taken = const 8 * (N + 1),
@@ -211,9 +227,40 @@ pub unsafe extern "C" fn fire_at(
     naked_asm!(
         "push rbp",
         "mov rbp, rcx",
-        "call {fire}",
+        call_fire!(),
+        "add rsp, 32",
         "pop rbp",
         "ret",
         fire = sym fire,
     )
+}
+
+/// The arguments of the hit that is being recorded, found up the stack; none if there is no hit.
+///
+/// For a `getargval` op. Probe context.
+///
+/// # Safety
+/// Called, however deeply, by [`fire`]; everything in between is compiled with frame pointers.
+/// The result is good until `fire` returns.
+#[inline(always)]
+pub unsafe fn args_of_hit<'a>() -> &'a [u64] {
+    /// No framework has more frames of its own than this.
+    const MAX_FRAMES: usize = 64;
+    let mut frame: *const usize;
+    // SAFETY: reads the frame pointer.
+    unsafe { asm!("mov {}, rbp", out(reg) frame, options(nomem, nostack, preserves_flags)) };
+    for _ in 0..MAX_FRAMES {
+        // SAFETY: frames up to that of `fire` and its caller's are on this stack.
+        let [next, return_address, words, count, copy] =
+            unsafe { frame.cast::<[usize; 5]>().read_volatile() };
+        if return_address == copy && count <= MAX_ARGS {
+            // SAFETY: only `call_fire!` leaves the return address twice, next to words and count.
+            return unsafe { core::slice::from_raw_parts(words as *const u64, count) };
+        }
+        if next <= frame.addr() {
+            break;
+        }
+        frame = next as *const usize;
+    }
+    &[]
 }

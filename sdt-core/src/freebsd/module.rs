@@ -1,0 +1,301 @@
+//! What makes a file a kernel module: metadata, the SYSINIT that registers it, and its events.
+//!
+//! `sys/sys/module.h`, `sys/sys/kernel.h`, `sys/sys/linker_set.h`, main; LP64.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::fmt;
+
+use static_assertions::const_assert_eq;
+
+use crate::attach::Attachment;
+use crate::freebsd::{attach_probes, console, detach_probes};
+use crate::ops::FrameworkError;
+
+/// An error number of the kernel's (`sys/sys/errno.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub c_int);
+
+impl Errno {
+    /// Device busy.
+    pub const EBUSY: Self = Self(16);
+    /// Invalid argument.
+    pub const EINVAL: Self = Self(22);
+    /// Operation not supported.
+    pub const EOPNOTSUPP: Self = Self(45);
+}
+
+impl From<FrameworkError> for Errno {
+    fn from(error: FrameworkError) -> Self {
+        Self(error.errno())
+    }
+}
+
+/// A kernel module's own events. Its probes need none of them: they are attached after
+/// [`load`](Self::load) and detached before [`unload`](Self::unload).
+///
+/// All of them may sleep.
+pub trait Module: Sync {
+    /// The module has been loaded (`MOD_LOAD`).
+    ///
+    /// # Errors
+    /// An error unloads it again.
+    fn load(&self) -> Result<(), Errno>;
+
+    /// May the module be unloaded (`MOD_QUIESCE`)?
+    ///
+    /// # Errors
+    /// An error keeps it loaded.
+    fn quiesce(&self) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// The module is about to go (`MOD_UNLOAD`): let the kernel forget every function of it.
+    ///
+    /// # Errors
+    /// An error keeps it loaded; everything must go on working then.
+    fn unload(&self) -> Result<(), Errno>;
+}
+
+/// `modeventtype_t`.
+mod event {
+    use core::ffi::c_int;
+
+    pub(super) const LOAD: c_int = 0;
+    pub(super) const UNLOAD: c_int = 1;
+    pub(super) const SHUTDOWN: c_int = 2;
+    pub(super) const QUIESCE: c_int = 3;
+}
+
+/// Handles one event of module `module`, whose probes are `probes`. What
+/// [`freebsd_module!`](crate::freebsd_module) makes the kernel call.
+///
+/// # Safety
+/// Only for the kernel's module events, in their order.
+pub unsafe fn handle_event(
+    module: &'static dyn Module,
+    probes: &'static Attachment,
+    event: c_int,
+) -> c_int {
+    let result = match event {
+        // SAFETY: the kernel unloads the file only after UNLOAD has returned 0.
+        event::LOAD => unsafe { load(module, probes) },
+        event::QUIESCE => module.quiesce(),
+        // SAFETY: as above.
+        event::UNLOAD => unsafe { unload(module, probes) },
+        event::SHUTDOWN => Ok(()),
+        _ => Err(Errno::EOPNOTSUPP),
+    };
+    result.err().map_or(0, |errno| errno.0)
+}
+
+/// # Safety
+/// The file stays loaded until [`unload`] has succeeded or this has failed.
+unsafe fn load(module: &dyn Module, probes: &'static Attachment) -> Result<(), Errno> {
+    module.load()?;
+    // Last, as nobody can have enabled a probe of a module that fails to load then.
+    // SAFETY: by contract.
+    unsafe { attach_probes(probes) }.map_err(|error| {
+        print_about(probes, format_args!("probes not attached: {error}"));
+        if let Err(errno) = module.unload() {
+            print_about(probes, format_args!("error {} on the way out", errno.0));
+        }
+        Errno::EINVAL
+    })
+}
+
+/// # Safety
+/// As [`load`].
+unsafe fn unload(module: &dyn Module, probes: &'static Attachment) -> Result<(), Errno> {
+    detach_probes()?;
+    module.unload().inspect_err(|_| {
+        // SAFETY: the file stays.
+        if let Err(error) = unsafe { attach_probes(probes) } {
+            print_about(probes, format_args!("still loaded, but without probes: {error}"));
+        }
+    })
+}
+
+fn print_about(probes: &Attachment, text: fmt::Arguments<'_>) {
+    console::print(format_args!("{}: {text}", probes.module.to_str().unwrap_or("?")));
+}
+
+/// `struct mod_metadata`. 24 bytes.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ModMetadata {
+    version: c_int,
+    kind: c_int,
+    data: *const c_void,
+    name: *const c_char,
+}
+
+// SAFETY: constant data.
+unsafe impl Sync for ModMetadata {}
+
+const_assert_eq!(size_of::<ModMetadata>(), 24);
+
+impl ModMetadata {
+    /// `MODULE_METADATA(..., MDT_DEPEND, ...)`.
+    pub const fn depend(name: &'static CStr, versions: &'static ModDepend) -> Self {
+        Self::with(1, core::ptr::from_ref(versions).cast(), name)
+    }
+
+    /// `MODULE_METADATA(..., MDT_MODULE, ...)`.
+    pub const fn module(data: &'static ModuleData) -> Self {
+        let name = data.name;
+        Self { version: 1, kind: 2, data: core::ptr::from_ref(data).cast(), name }
+    }
+
+    /// `MODULE_METADATA(..., MDT_VERSION, ...)`.
+    pub const fn version(name: &'static CStr, version: &'static c_int) -> Self {
+        Self::with(3, core::ptr::from_ref(version).cast(), name)
+    }
+
+    const fn with(kind: c_int, data: *const c_void, name: &'static CStr) -> Self {
+        Self { version: 1, kind, data, name: name.as_ptr() }
+    }
+}
+
+/// `struct mod_depend`: the versions of another module this one works with. 12 bytes.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ModDepend {
+    /// Lowest.
+    pub minimum: c_int,
+    /// Preferred.
+    pub preferred: c_int,
+    /// Highest.
+    pub maximum: c_int,
+}
+
+const_assert_eq!(size_of::<ModDepend>(), 12);
+
+/// The kernels this module works with: any 15 (`MODULE_KERNEL_MAXVER` in `sys/sys/module.h`).
+pub static KERNEL: ModDepend =
+    ModDepend { minimum: 1_500_000, preferred: 1_500_000, maximum: 1_599_999 };
+
+/// The versions of `dtrace` this module works with.
+pub static DTRACE: ModDepend = ModDepend { minimum: 1, preferred: 1, maximum: 1 };
+
+/// `moduledata_t`. 24 bytes.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ModuleData {
+    name: *const c_char,
+    handler: EventHandler,
+    private: *mut c_void,
+}
+
+/// `modeventhand_t`.
+pub type EventHandler = unsafe extern "C" fn(*mut c_void, c_int, *mut c_void) -> c_int;
+
+// SAFETY: constant data.
+unsafe impl Sync for ModuleData {}
+
+const_assert_eq!(size_of::<ModuleData>(), 24);
+
+impl ModuleData {
+    /// A module of this name whose events go to `handler`.
+    pub const fn new(name: &'static CStr, handler: EventHandler) -> Self {
+        Self { name: name.as_ptr(), handler, private: core::ptr::null_mut() }
+    }
+}
+
+/// `struct sysinit`, which the kernel links into its list. 32 bytes on 15.
+#[derive(Debug)]
+#[repr(C)]
+pub struct SysInit {
+    subsystem: u32,
+    order: u32,
+    next: core::cell::UnsafeCell<*mut SysInit>,
+    function: unsafe extern "C" fn(*const c_void),
+    argument: *const c_void,
+}
+
+// SAFETY: only the kernel writes to it, under its own lock.
+unsafe impl Sync for SysInit {}
+
+const_assert_eq!(size_of::<SysInit>(), 32);
+
+unsafe extern "C" {
+    fn module_register_init(data: *const c_void);
+}
+
+/// `SI_SUB_DRIVERS`, `SI_ORDER_MIDDLE`: where `DECLARE_MODULE` puts most modules.
+const SI_SUB_DRIVERS: u32 = 0x310_0000;
+const SI_ORDER_MIDDLE: u32 = 0x100_0000;
+
+impl SysInit {
+    /// The SYSINIT by which the kernel hears of a module and sends it `MOD_LOAD`.
+    pub const fn register(data: &'static ModuleData) -> Self {
+        Self {
+            subsystem: SI_SUB_DRIVERS,
+            order: SI_ORDER_MIDDLE,
+            next: core::cell::UnsafeCell::new(core::ptr::null_mut()),
+            function: module_register_init,
+            argument: core::ptr::from_ref(data).cast(),
+        }
+    }
+}
+
+/// An element of a linker set: a pointer.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct SetEntry<T: 'static>(pub &'static T);
+
+/// Makes this crate a FreeBSD kernel module, with its probes.
+///
+/// ```ignore
+/// struct Example;
+/// impl Module for Example { ... }
+/// static EXAMPLE: Example = Example;
+/// freebsd_module!(proc_example, EXAMPLE);
+/// ```
+///
+/// The name must be that of the file, without `.ko`; the module is a static.
+#[macro_export]
+macro_rules! freebsd_module {
+    ($name:ident, $module:path) => {
+        const _: () = {
+            use ::core::ffi::{CStr, c_int, c_void};
+            use $crate::freebsd::module::*;
+
+            const NAME: &CStr = {
+                let name = ::core::concat!(::core::stringify!($name), "\0").as_bytes();
+                match CStr::from_bytes_with_nul(name) {
+                    Ok(name) => name,
+                    Err(_) => ::core::unreachable!(),
+                }
+            };
+
+            static MODULE: &(dyn Module + Sync) = &$module;
+            static PROBES: $crate::attach::Attachment = $crate::freebsd::attachment(NAME);
+
+            unsafe extern "C" fn on_event(_: *mut c_void, event: c_int, _: *mut c_void) -> c_int {
+                // SAFETY: the kernel calls this for the module's events.
+                unsafe { handle_event(MODULE, &PROBES, event) }
+            }
+
+            static DATA: ModuleData = ModuleData::new(NAME, on_event);
+            static VERSION: c_int = 1;
+            static IS_MODULE: ModMetadata = ModMetadata::module(&DATA);
+            static HAS_VERSION: ModMetadata = ModMetadata::version(NAME, &VERSION);
+            static NEEDS_KERNEL: ModMetadata = ModMetadata::depend(c"kernel", &KERNEL);
+            static NEEDS_DTRACE: ModMetadata = ModMetadata::depend(c"dtrace", &DTRACE);
+            static REGISTER: SysInit = SysInit::register(&DATA);
+
+            #[used]
+            #[unsafe(link_section = "set_modmetadata_set")]
+            static METADATA: [SetEntry<ModMetadata>; 4] = [
+                SetEntry(&IS_MODULE),
+                SetEntry(&HAS_VERSION),
+                SetEntry(&NEEDS_KERNEL),
+                SetEntry(&NEEDS_DTRACE),
+            ];
+
+            #[used]
+            #[unsafe(link_section = "set_sysinit_set")]
+            static SYSINITS: [SetEntry<SysInit>; 1] = [SetEntry(&REGISTER)];
+        };
+    };
+}
