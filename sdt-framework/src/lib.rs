@@ -1,2 +1,107 @@
-//! The in-kernel framework.
+//! The in-kernel half of DTrace for kernels that have none.
+//!
+//! A [`Dtrace`] is what `dtrace.c` is to FreeBSD and illumos: providers register with it, their probes
+//! get ids, consumers enable probes by description, and what fires is written into per-CPU buffers
+//! without a lock and without waiting. Everything is in fixed memory: put it into a `static`.
+//!
+//! The kernel supplies a [`Host`]; providers, including those made with `sdt_core`'s macros, see the
+//! [`Framework`](sdt_core::ops::Framework) trait.
+//!
+//! ```
+//! use core::ffi::{c_int, c_void};
+//! use sdt_core::ops::{Framework, Privileges, ProbeDesc, ProviderAttr, ProviderOps};
+//! use sdt_framework::{Dtrace, Field, Host, Spec};
+//!
+//! struct Uniprocessor;
+//!
+//! // SAFETY: there is one CPU and nothing that interrupts it, so nobody else is ever in probe context.
+//! unsafe impl Host for Uniprocessor {
+//!     fn cpu(&self) -> usize { 0 }
+//!     fn cpus(&self) -> usize { 1 }
+//!     fn timestamp(&self) -> u64 { 1_000 }
+//!     fn interrupts_off(&self) -> usize { 0 }
+//!     fn restore(&self, _state: usize) {}
+//!     fn sync(&self) {}
+//! }
+//!
+//! // One CPU, 16 records for each of up to 2 consumers, 8 probes.
+//! static DTRACE: Dtrace<Uniprocessor, 1, 16, 2, 8> = Dtrace::new(Uniprocessor);
+//!
+//! unsafe extern "C" fn provide(_arg: *mut c_void, _desc: *const ProbeDesc) {}
+//! unsafe extern "C" fn enable(_arg: *mut c_void, _id: u32, _parg: *mut c_void) -> c_int { 0 }
+//! unsafe extern "C" fn nothing(_arg: *mut c_void, _id: u32, _parg: *mut c_void) {}
+//!
+//! let ops = ProviderOps {
+//!     provide: Some(provide),
+//!     provide_module: None,
+//!     enable: Some(enable),   // here the firing sites would be patched
+//!     disable: Some(nothing), // and back
+//!     suspend: None,
+//!     resume: None,
+//!     getargdesc: None,
+//!     getargval: None,
+//!     usermode: None,
+//!     destroy: Some(nothing),
+//! };
+//! let null = core::ptr::null_mut();
+//! // SAFETY: the functions do nothing, and stay.
+//! let provider =
+//!     unsafe { DTRACE.register(c"proc", &ProviderAttr::SDT, Privileges::USER, &ops, null) }?;
+//! let exec = DTRACE.probe_create(provider, c"", c"none", c"exec-success", 1, null)?;
+//!
+//! let consumer = DTRACE.open()?;
+//! assert_eq!(DTRACE.enable(consumer, &Spec::parse("proc:::exec-*", Field::Name)?)?, 1);
+//! DTRACE.go(consumer)?;
+//! DTRACE.probe(exec, &[42, 0, 0, 0, 0, 0]);
+//! DTRACE.stop(consumer)?;
+//!
+//! let mut seen = Vec::new();
+//! DTRACE.drain(consumer, 0, &mut |record| seen.push((record.probe, record.args[0])))?;
+//! assert_eq!(seen, [(exec.get(), 42)]);
+//! assert_eq!(DTRACE.drops(consumer, 0)?, 0);
+//!
+//! DTRACE.close(consumer)?;
+//! DTRACE.unregister(provider)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What happens when
+//! - A probe's chain holds one enabling control block (ECB) for each enabling of each consumer. The
+//!   provider's `enable` and `disable` are called for the first and the last ECB of a probe.
+//! - Probe context only reads chains. An ECB that is removed is unlinked, then [`Host::sync`] waits for
+//!   every CPU to leave probe context, then it is used again.
+//! - A record that finds its buffer full is dropped and counted, by consumer and CPU
+//!   ([`Dtrace::drops`]). Nothing else is ever lost between a firing and the buffer: what cannot be
+//!   recorded at all is in [`Counters`].
+//!
+//! # Locks
+//! Two, neither ever taken in probe context: one over registration and the `provide` ops, which may
+//! therefore create and look up probes, and one over the tables and all other ops. Both are spin locks
+//! taken with interrupts on.
 #![cfg_attr(not(test), no_std)]
+
+mod chain;
+mod consumer;
+mod dtrace;
+mod ecb;
+mod enabling;
+mod fire;
+mod glob;
+mod host;
+mod listing;
+mod name;
+mod origin;
+mod provider;
+mod record;
+pub mod registration;
+mod ring;
+mod spec;
+mod sync;
+mod tables;
+
+pub use consumer::{ConsumerError, ConsumerId};
+pub use dtrace::{Counters, Dtrace};
+pub use host::Host;
+pub use listing::{Detail, ProbeInfo};
+pub use record::Record;
+pub use spec::{Field, Spec, SpecError};

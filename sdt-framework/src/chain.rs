@@ -1,0 +1,122 @@
+//! Chains that probe context walks while others change them.
+//!
+//! Nodes come from a fixed array and are named by index. Changes are made by one thread at a time;
+//! walkers take no lock. A node that has been unlinked keeps its body and its link, so a walker that
+//! stands on it goes on; only when every walker is known to have left is it filled again.
+
+use core::mem::MaybeUninit;
+
+use super::sync::{AtomicU32, Cell, Ordering, const_fn};
+
+/// A link: 0 is the end, otherwise a node's index and one.
+#[derive(Debug)]
+struct Link(AtomicU32);
+
+impl Link {
+    const_fn! {
+        fn new() -> Self {
+            Self(AtomicU32::new(0))
+        }
+    }
+
+    /// Acquire, with the Release of `set`: the node and all behind it are there.
+    fn get(&self) -> Option<usize> {
+        (self.0.load(Ordering::Acquire) as usize).checked_sub(1)
+    }
+
+    fn set(&self, node: Option<usize>) {
+        self.0.store(node.map_or(0, |node| node as u32 + 1), Ordering::Release);
+    }
+}
+
+/// One node. A new one is all zeros.
+#[derive(Debug)]
+pub(crate) struct Node<T> {
+    next: Link,
+    body: Cell<MaybeUninit<T>>,
+}
+
+// SAFETY: the body is written by `fill` only, when by its contract nobody reads it; it is read and
+// copied from any thread, hence Send.
+unsafe impl<T: Copy + Send> Sync for Node<T> {}
+
+impl<T: Copy> Node<T> {
+    const_fn! {
+        /// A node that is in no chain.
+        pub(crate) fn new() -> Self {
+            Self { next: Link::new(), body: Cell::new(MaybeUninit::zeroed()) }
+        }
+    }
+
+    /// Gives the node its body.
+    ///
+    /// # Safety
+    /// The node is in no chain, and nobody who walked one when it still was is still walking.
+    pub(crate) unsafe fn fill(&self, body: T) {
+        self.next.set(None);
+        // SAFETY: nobody else looks at it, by the contract above.
+        self.body.with_mut(|cell| unsafe { (*cell).write(body) });
+    }
+}
+
+/// The start of a chain. A new one is empty and all zeros.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    first: Link,
+}
+
+impl Chain {
+    const_fn! {
+        /// An empty chain.
+        pub(crate) fn new() -> Self {
+            Self { first: Link::new() }
+        }
+    }
+
+    /// Whether there is no node. Probe context.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.get().is_none()
+    }
+
+    /// Calls `f` with the index and the body of every node, first to last. Probe context.
+    ///
+    /// A node that is appended meanwhile may be left out, one that is unlinked meanwhile may be met.
+    pub(crate) fn for_each<T: Copy>(&self, nodes: &[Node<T>], mut f: impl FnMut(usize, &T)) {
+        let mut at = self.first.get();
+        while let Some((index, node)) = at.and_then(|index| Some((index, nodes.get(index)?))) {
+            // SAFETY: a node that a link leads to has been filled before, and is not filled again
+            // while we walk.
+            node.body.with(|body| f(index, unsafe { (*body).assume_init_ref() }));
+            at = node.next.get();
+        }
+    }
+
+    /// Puts a node that has been filled at the end.
+    ///
+    /// # Safety
+    /// The node is in no chain, and `fill` was called since it last was. One thread at a time changes
+    /// a chain.
+    pub(crate) unsafe fn append<T: Copy>(&self, nodes: &[Node<T>], index: usize) {
+        let mut link = &self.first;
+        while let Some(node) = link.get().and_then(|at| nodes.get(at)) {
+            link = &node.next;
+        }
+        link.set(Some(index));
+    }
+
+    /// Takes a node out, if it is there. Those who walk the chain may still be on it.
+    ///
+    /// # Safety
+    /// One thread at a time changes a chain.
+    pub(crate) unsafe fn unlink<T: Copy>(&self, nodes: &[Node<T>], index: usize) {
+        let mut link = &self.first;
+        while let Some(at) = link.get() {
+            let Some(node) = nodes.get(at) else { return };
+            if at == index {
+                link.set(node.next.get());
+                return;
+            }
+            link = &node.next;
+        }
+    }
+}

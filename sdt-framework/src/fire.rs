@@ -1,0 +1,127 @@
+//! A probe fires. Everything here is probe context.
+
+use core::sync::atomic::Ordering;
+
+use crate::dtrace::{Dtrace, PerCpu, Site, Status};
+use crate::ecb::Action;
+use crate::host::Host;
+use crate::origin::{Notify, Origin};
+use crate::record::Record;
+
+/// The index of the sixth argument.
+const SIXTH: i32 = 5;
+
+impl<
+    H: Host,
+    const CPUS: usize,
+    const RECORDS: usize,
+    const CONSUMERS: usize,
+    const PROBES: usize,
+    const ECBS: usize,
+    const PROVIDERS: usize,
+> Dtrace<H, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>
+{
+    /// A probe was hit, with the five arguments that the kernels' `dtrace_probe` takes. The sixth one
+    /// is asked of the provider's `getargval`, if it has one and somebody records the hit; otherwise it
+    /// is 0. `getargval` is given the `aframes` that the probe was created with.
+    ///
+    /// Probe context, as [`probe`](sdt_core::ops::Framework::probe). Any `id` will do: one that is no
+    /// probe, or not any more, is counted.
+    pub fn probe5(&self, id: u32, args: [u64; 5]) {
+        self.fire(id, args, None);
+    }
+
+    /// As `probe5`, with the sixth argument if it is known.
+    pub(crate) fn fire(&self, id: u32, args: [u64; 5], sixth: Option<u64>) {
+        let state = self.host.interrupts_off();
+        let cpu = self.host.cpu();
+        match self.cpus.get(cpu) {
+            Some(this) => {
+                if this.enter() {
+                    self.fire_once(cpu, this, id, args, sixth);
+                    this.leave();
+                }
+            }
+            None => {
+                self.stray.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        self.host.restore(state);
+    }
+
+    fn fire_once(&self, cpu: usize, this: &PerCpu, id: u32, args: [u64; 5], sixth: Option<u64>) {
+        let site = id.checked_sub(1).and_then(|index| self.sites.get(index as usize));
+        let Some(site) = site.filter(|site| site.status() != Status::Free) else {
+            this.count_unknown();
+            return;
+        };
+        this.count_hit();
+        // Made for the first enabling that wants it; all see the same time and arguments.
+        let mut made: Option<Record> = None;
+        site.chain.for_each(&self.ecbs, |_, ecb| {
+            let Some(consumer) = self.consumers.get(ecb.consumer) else { return };
+            if !consumer.going.load(Ordering::Acquire) {
+                return;
+            }
+            let Some(buffer) = consumer.buffers.get(cpu) else { return };
+            for action in ecb.actions {
+                match action {
+                    Action::Trace => {
+                        let record =
+                            *made.get_or_insert_with(|| self.record(cpu, site, id, args, sixth));
+                        // SAFETY: only this CPU writes to its buffers, and only here, where it does not
+                        // re-enter (`enter`) and is not preempted (`Host`).
+                        unsafe { buffer.ring.push(record) };
+                    }
+                }
+            }
+        });
+    }
+
+    fn record(
+        &self,
+        cpu: usize,
+        site: &Site,
+        id: u32,
+        [a, b, c, d, e]: [u64; 5],
+        sixth: Option<u64>,
+    ) -> Record {
+        let timestamp = self.host.timestamp();
+        let f = sixth.unwrap_or_else(|| {
+            site.origin().map_or(0, |origin| {
+                // SAFETY: the site was live in this probe context, which unregistering waits for.
+                unsafe { origin.arg_value(id, SIXTH) }
+            })
+        });
+        Record { probe: id, cpu: cpu as u32, timestamp, args: [a, b, c, d, e, f] }
+    }
+
+    /// Calls the `suspend` op of every enabled probe (`dtrace_suspend`): a debugger is about to stop
+    /// the machine. Takes no lock; other CPUs may be in any state.
+    pub fn suspend(&self) {
+        self.for_each_enabled(|origin| origin.suspend);
+    }
+
+    /// Calls the `resume` op of every enabled probe (`dtrace_resume`), after [`suspend`](Self::suspend).
+    /// Takes no lock.
+    pub fn resume(&self) {
+        self.for_each_enabled(|origin| origin.resume);
+    }
+
+    fn for_each_enabled(&self, op: impl Fn(&Origin) -> Option<Notify>) {
+        let state = self.host.interrupts_off();
+        for (id, site) in (1..).zip(&self.sites) {
+            if site.chain.is_empty() {
+                continue;
+            }
+            if let Some(origin) = site.origin()
+                && let Some(op) = op(&origin)
+            {
+                // SAFETY: as with `getargval`: the site was live with interrupts off, so the provider
+                // is registered, and it declared the op sound to call here.
+                unsafe { op(origin.arg, id, origin.parg) };
+            }
+        }
+        self.host.restore(state);
+    }
+}

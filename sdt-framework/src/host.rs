@@ -1,0 +1,45 @@
+//! What the framework needs of the kernel it lives in.
+
+/// The kernel's side of the framework: CPUs, time, interrupts, and a wait for probe context.
+///
+/// Probe context is everything between [`interrupts_off`](Self::interrupts_off) and the matching
+/// [`restore`](Self::restore) that the framework calls while a probe fires. Functions marked
+/// "probe context" below run there: they take no lock, allocate nothing, fault nowhere and call
+/// nothing that can itself be probed.
+///
+/// # Safety
+/// The per-CPU buffers have one writer each, and memory that probe context reads is used again after
+/// [`sync`](Self::sync), so an implementation has to keep this:
+/// - From `interrupts_off` until the matching `restore` the caller stays on one CPU, is not preempted,
+///   and [`cpu`](Self::cpu) returns the same number. No other thread of execution gets that number
+///   meanwhile, except one that interrupts the caller (NMI, fault, breakpoint) and returns to it.
+/// - What one thread did on a CPU in probe context is visible to the next thread that enters probe
+///   context on that CPU.
+/// - `sync` returns only after every CPU has been outside probe context at least once since the call
+///   was made. What the CPU did in probe context before that is visible to the caller after the
+///   return, and what the caller wrote before the call is visible to probe context entered after it.
+pub unsafe trait Host: Sync {
+    /// Number of the CPU that runs this, from 0. Probe context.
+    fn cpu(&self) -> usize;
+
+    /// How many CPUs there can be: [`cpu`](Self::cpu) is always below it. Never changes.
+    fn cpus(&self) -> usize;
+
+    /// Nanoseconds since boot, never running backwards on one CPU. Probe context.
+    fn timestamp(&self) -> u64;
+
+    /// Disables interrupts (and with them preemption) on this CPU and returns what was before. May be
+    /// called with interrupts disabled already. Probe context.
+    fn interrupts_off(&self) -> usize;
+
+    /// Goes back to the `state` that the matching [`interrupts_off`](Self::interrupts_off) returned.
+    /// Probe context.
+    fn restore(&self, state: usize);
+
+    /// Waits until every CPU has been outside probe context (`dtrace_sync`): an interrupt sent to all
+    /// other CPUs and answered by them will do, since probe context runs with interrupts off.
+    ///
+    /// Called by threads with interrupts on, with the framework's lock held: another CPU may be
+    /// waiting for that lock, but never with interrupts off.
+    fn sync(&self);
+}

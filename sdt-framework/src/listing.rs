@@ -1,0 +1,153 @@
+//! What probes there are, and what can be said of one.
+
+use core::ffi::CStr;
+
+use sdt_core::ops::{
+    ARG_NONE, ArgDesc, Attribute, FUNCTION_NAME_LEN, MODULE_NAME_LEN, PROBE_NAME_LEN,
+    PROVIDER_NAME_LEN, ProbeId, ProviderAttr,
+};
+
+use crate::dtrace::Dtrace;
+use crate::glob;
+use crate::host::Host;
+use crate::name::Name;
+use crate::provider::{index, number};
+use crate::spec::Spec;
+use crate::tables::Tables;
+
+/// How many arguments a provider is asked for at most (libdtrace's `_dtrace_argmax`).
+const MAX_ARGS: i32 = 32;
+
+/// A probe as it is listed: its number and its four names.
+#[derive(Clone, Debug)]
+pub struct ProbeInfo {
+    id: ProbeId,
+    provider: Name<PROVIDER_NAME_LEN>,
+    module: Name<MODULE_NAME_LEN>,
+    function: Name<FUNCTION_NAME_LEN>,
+    name: Name<PROBE_NAME_LEN>,
+}
+
+impl ProbeInfo {
+    /// Its number.
+    pub const fn id(&self) -> ProbeId {
+        self.id
+    }
+
+    /// Provider name.
+    pub fn provider(&self) -> &CStr {
+        self.provider.as_cstr()
+    }
+
+    /// Module name.
+    pub fn module(&self) -> &CStr {
+        self.module.as_cstr()
+    }
+
+    /// Function name.
+    pub fn function(&self) -> &CStr {
+        self.function.as_cstr()
+    }
+
+    /// Probe name.
+    pub fn name(&self) -> &CStr {
+        self.name.as_cstr()
+    }
+}
+
+/// What `dtrace -l -v` shows of a probe beside its names and its arguments' types.
+#[derive(Clone, Debug)]
+pub struct Detail {
+    /// The probe.
+    pub info: ProbeInfo,
+    /// Stability of the probe's description: in each part the weakest of the provider's attributes for
+    /// those of the four names that are not empty and hold no pattern, as libdtrace's `dt_probe_info`
+    /// computes it.
+    pub probe: Attribute,
+    /// Stability of its arguments.
+    pub args: Attribute,
+}
+
+/// The weaker one in each part (`dt_attr_min`).
+fn weaker(a: Attribute, b: Attribute) -> Attribute {
+    Attribute::new(a.name.min(b.name), a.data.min(b.data), a.class.min(b.class))
+}
+
+fn stability(attr: &ProviderAttr, info: &ProbeInfo) -> Attribute {
+    let parts =
+        [(info.module(), attr.module), (info.function(), attr.function), (info.name(), attr.name)];
+    parts
+        .into_iter()
+        .filter(|(name, _)| !name.is_empty() && !glob::is_glob(name.to_bytes()))
+        .fold(attr.provider, |all, (_, part)| weaker(all, part))
+}
+
+fn info<const PROBES: usize, const ECBS: usize, const PROVIDERS: usize>(
+    tables: &Tables<PROBES, ECBS, PROVIDERS>,
+    index: usize,
+) -> Option<ProbeInfo> {
+    let probe = tables.probes.get(index).filter(|probe| probe.used)?;
+    Some(ProbeInfo {
+        id: ProbeId::new(number(index))?,
+        provider: tables.providers[probe.provider].name,
+        module: probe.module,
+        function: probe.function,
+        name: probe.name,
+    })
+}
+
+impl<
+    H: Host,
+    const CPUS: usize,
+    const RECORDS: usize,
+    const CONSUMERS: usize,
+    const PROBES: usize,
+    const ECBS: usize,
+    const PROVIDERS: usize,
+> Dtrace<H, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>
+{
+    /// Calls `f` for every probe that the description matches, in order of number, and returns how many
+    /// there were. Providers are asked to provide what they have for the description first. No lock is
+    /// held while `f` runs: probes may come and go meanwhile.
+    pub fn for_each_probe(&self, spec: &Spec, mut f: impl FnMut(&ProbeInfo)) -> u32 {
+        self.provide(&spec.desc());
+        let mut count = 0;
+        for index in 0..PROBES {
+            let found = {
+                let tables = self.tables.lock();
+                tables.matches(index, spec).then(|| info(&tables, index)).flatten()
+            };
+            if let Some(info) = found {
+                f(&info);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// A probe's names and stability, if it exists.
+    pub fn describe(&self, id: ProbeId) -> Option<Detail> {
+        let tables = self.tables.lock();
+        let info = info(&tables, index(id))?;
+        let attr = &tables.providers[tables.probes[index(id)].provider].attr;
+        Some(Detail { probe: stability(attr, &info), args: attr.args, info })
+    }
+
+    /// The type of one argument of a probe, from 0, as its provider's `getargdesc` tells it; `None` past
+    /// the last, and when the provider has no such op.
+    pub fn arg_desc(&self, id: ProbeId, ndx: i32) -> Option<ArgDesc> {
+        let tables = self.tables.lock();
+        let probe = tables.probes.get(index(id)).filter(|probe| probe.used)?;
+        let provider = &tables.providers[probe.provider];
+        let getargdesc = provider.live_ops()?.getargdesc?;
+        let mut desc = ArgDesc::request(id, ndx);
+        // SAFETY: the op was declared sound at registration; the description is ours to fill.
+        unsafe { getargdesc(provider.arg.0, id.get(), probe.parg.0, &mut desc) };
+        (desc.ndx != ARG_NONE).then_some(desc)
+    }
+
+    /// The types of all arguments of a probe, in order; as libdtrace does, it asks for at most 32.
+    pub fn arg_descs(&self, id: ProbeId) -> impl Iterator<Item = ArgDesc> {
+        (0..MAX_ARGS).map_while(move |ndx| self.arg_desc(id, ndx))
+    }
+}

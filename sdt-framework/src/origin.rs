@@ -1,0 +1,59 @@
+//! Where a probe comes from, as far as probe context has to know.
+
+use core::ffi::{c_int, c_void};
+
+use sdt_core::ops::ProviderOps;
+
+pub(crate) type GetArgVal =
+    unsafe extern "C" fn(*mut c_void, u32, *mut c_void, c_int, c_int) -> u64;
+pub(crate) type Notify = unsafe extern "C" fn(*mut c_void, u32, *mut c_void);
+
+/// A probe's provider, reduced to what is called when probes fire and when a debugger stops them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub(crate) getargval: Option<GetArgVal>,
+    pub(crate) suspend: Option<Notify>,
+    pub(crate) resume: Option<Notify>,
+    pub(crate) arg: *mut c_void,
+    pub(crate) parg: *mut c_void,
+    pub(crate) aframes: u32,
+}
+
+impl Origin {
+    pub(crate) const NONE: Self = Self {
+        getargval: None,
+        suspend: None,
+        resume: None,
+        arg: core::ptr::null_mut(),
+        parg: core::ptr::null_mut(),
+        aframes: 0,
+    };
+
+    pub(crate) fn new(
+        ops: &ProviderOps,
+        arg: *mut c_void,
+        parg: *mut c_void,
+        aframes: u32,
+    ) -> Self {
+        Self {
+            getargval: ops.getargval,
+            suspend: ops.suspend,
+            resume: ops.resume,
+            arg,
+            parg,
+            aframes,
+        }
+    }
+
+    /// An argument that the firing did not bring along; 0 when the provider cannot tell. Probe context.
+    ///
+    /// # Safety
+    /// The provider is registered.
+    pub(crate) unsafe fn arg_value(&self, id: u32, argno: c_int) -> u64 {
+        match self.getargval {
+            // SAFETY: whoever registered the op declared it sound to call here with these pointers.
+            Some(op) => unsafe { op(self.arg, id, self.parg, argno, self.aframes as c_int) },
+            None => 0,
+        }
+    }
+}

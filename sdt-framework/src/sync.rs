@@ -1,0 +1,41 @@
+//! Atomics and cells as `ring` and `chain` use them.
+//!
+//! The tests compile those two modules a second time against a `sync` module made of loom's types, so
+//! what loom explores is the code that runs.
+
+pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// `UnsafeCell` with loom's interface.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct Cell<T>(core::cell::UnsafeCell<T>);
+
+impl<T> Cell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(core::cell::UnsafeCell::new(value))
+    }
+
+    pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}
+
+/// Declares a function that is `const` here and is not with loom, whose types have no const `new`.
+macro_rules! const_fn {
+    ($(#[$attr:meta])* $vis:vis fn $name:ident() -> $ret:ty $body:block) => {
+        $(#[$attr])* $vis const fn $name() -> $ret $body
+    };
+}
+pub(crate) use const_fn;
+
+/// An array of `$n` new values.
+macro_rules! array {
+    ($value:expr; $n:expr) => {
+        [const { $value }; $n]
+    };
+}
+pub(crate) use array;
