@@ -277,29 +277,34 @@ pub struct ArgList {
 
 const_assert_eq!(size_of::<ArgList>(), 16);
 
-/// Bounds of the sets that inline assembly fills. The pieces here are empty: with them the sections,
-/// and so the linker's symbols, exist in an image that has no site.
+/// Bounds of the sets that inline assembly fills.
+///
+/// Weak, because an image need not have a site or an argument list, and then there is no section: the
+/// bounds are 0 then, and the set is empty. (FreeBSD's module loader passes over empty sections, so
+/// an empty piece of each would not do.)
 mod bounds {
     core::arch::global_asm!(
-        ".pushsection sdt_sites,\"awR\",@progbits",
+        ".weak __start_sdt_sites, __stop_sdt_sites",
+        ".weak __start_sdt_arg_lists, __stop_sdt_arg_lists",
+        ".pushsection .data.__sdt_bounds, \"aw\", @progbits",
         ".balign 8",
-        ".popsection",
-        ".pushsection sdt_arg_lists,\"awR\",@progbits",
-        ".balign 8",
+        ".globl __sdt_bounds",
+        ".hidden __sdt_bounds",
+        "__sdt_bounds:",
+        ".quad __start_sdt_sites, __stop_sdt_sites",
+        ".quad __start_sdt_arg_lists, __stop_sdt_arg_lists",
         ".popsection",
     );
 
     unsafe extern "C" {
-        #[link_name = "__start_sdt_sites"]
-        pub(super) static SITES_START: [u64; 0];
-        #[link_name = "__stop_sdt_sites"]
-        pub(super) static SITES_STOP: [u64; 0];
-        #[link_name = "__start_sdt_arg_lists"]
-        pub(super) static ARG_LISTS_START: [u64; 0];
-        #[link_name = "__stop_sdt_arg_lists"]
-        pub(super) static ARG_LISTS_STOP: [u64; 0];
+        // Only the linker and the loader write to it.
+        #[link_name = "__sdt_bounds"]
+        pub(super) safe static BOUNDS: [[usize; 2]; 2];
     }
 }
+
+const SITES: usize = 0;
+const ARG_LISTS: usize = 1;
 
 /// A linker set does not hold a whole number of records: the image was linked wrongly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -312,16 +317,18 @@ pub struct RaggedSet {
     pub record: usize,
 }
 
-fn bounds<T>(
-    section: &'static str,
-    start: *const [u64; 0],
-    stop: *const [u64; 0],
-) -> Result<(*const T, usize), RaggedSet> {
-    let bytes = stop.addr().wrapping_sub(start.addr());
-    if !bytes.is_multiple_of(size_of::<T>()) || !start.addr().is_multiple_of(align_of::<T>()) {
+/// Start and length of a set.
+fn set<T>(section: &'static str, index: usize) -> Result<(*const T, usize), RaggedSet> {
+    // Volatile: for all the compiler knows the table is constant, but it is relocated.
+    // SAFETY: a reference to a static.
+    let [start, stop] = unsafe { core::ptr::from_ref(&bounds::BOUNDS[index]).read_volatile() };
+    let bytes = stop.wrapping_sub(start);
+    if !bytes.is_multiple_of(size_of::<T>()) || !start.is_multiple_of(align_of::<T>()) {
         return Err(RaggedSet { section, bytes, record: size_of::<T>() });
     }
-    Ok((start.cast(), bytes / size_of::<T>()))
+    let start =
+        if bytes == 0 { core::ptr::dangling() } else { core::ptr::with_exposed_provenance(start) };
+    Ok((start, bytes / size_of::<T>()))
 }
 
 /// All sites of this image.
@@ -329,8 +336,7 @@ fn bounds<T>(
 /// # Errors
 /// [`RaggedSet`] when the section is not a whole number of records.
 pub fn sites() -> Result<&'static [Site], RaggedSet> {
-    let (start, len) =
-        bounds("sdt_sites", &raw const bounds::SITES_START, &raw const bounds::SITES_STOP)?;
+    let (start, len) = set::<Site>("sdt_sites", SITES)?;
     // SAFETY: the linker's symbols bound the section, which is `len` aligned records long; records
     // are only changed through atomics once `sort_sites` has run.
     Ok(unsafe { core::slice::from_raw_parts(start, len) })
@@ -345,8 +351,7 @@ pub fn sites() -> Result<&'static [Site], RaggedSet> {
 /// # Errors
 /// [`RaggedSet`] when the section is not a whole number of records.
 pub(crate) unsafe fn sort_sites() -> Result<(), RaggedSet> {
-    let (start, len) =
-        bounds::<Site>("sdt_sites", &raw const bounds::SITES_START, &raw const bounds::SITES_STOP)?;
+    let (start, len) = set::<Site>("sdt_sites", SITES)?;
     // SAFETY: as in `sites`; the section is writable ("aw") and the caller has it to itself.
     let sites = unsafe { core::slice::from_raw_parts_mut(start.cast_mut(), len) };
     sites.sort_unstable_by_key(|site| site.patchpoint);
@@ -358,11 +363,7 @@ pub(crate) unsafe fn sort_sites() -> Result<(), RaggedSet> {
 /// # Errors
 /// [`RaggedSet`] when the section is not a whole number of records.
 pub fn arg_lists() -> Result<&'static [ArgList], RaggedSet> {
-    let (start, len) = bounds(
-        "sdt_arg_lists",
-        &raw const bounds::ARG_LISTS_START,
-        &raw const bounds::ARG_LISTS_STOP,
-    )?;
+    let (start, len) = set::<ArgList>("sdt_arg_lists", ARG_LISTS)?;
     // SAFETY: the linker's symbols bound the section, which is `len` aligned records long and never
     // written.
     Ok(unsafe { core::slice::from_raw_parts(start, len) })
