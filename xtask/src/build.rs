@@ -1,0 +1,197 @@
+//! Building kernel modules and the stand-in kernel: cargo for their targets, then the link.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use cargo_metadata::{Artifact, Message, TargetKind};
+
+use crate::check::{self, Finding};
+use crate::link::{self, LinkError};
+use crate::process::{self, ProcessError};
+use crate::progress::step;
+use crate::setup::{self, SetupError};
+use crate::workspace::{self, Arch};
+
+/// Building `core` and a crate from nothing takes well under a minute.
+const LIMIT: Duration = Duration::from_secs(1200);
+/// The package of the example module.
+pub const EXAMPLE: &str = "kmod-example";
+/// The package of the stand-in kernel.
+const KERNEL: &str = "stand-in-kernel";
+
+/// Why there is no module or kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// Something that building needs is missing.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// Cargo failed.
+    #[error("building {package} for {target} failed: {source}")]
+    Cargo {
+        /// The package.
+        package: String,
+        /// The target's file name.
+        target: String,
+        /// What cargo said.
+        source: ProcessError,
+    },
+    /// Cargo ended well but did not make what was wanted.
+    #[error("cargo made no {what} of {package}")]
+    NoArtifact {
+        /// What was wanted.
+        what: &'static str,
+        /// The package.
+        package: String,
+    },
+    /// The link failed.
+    #[error("linking {file} failed: {source}")]
+    Link {
+        /// The module's file name.
+        file: String,
+        /// Why.
+        source: LinkError,
+    },
+    /// The linked module breaks a rule: a bug in it, or in the build.
+    #[error("{file} must not be loaded:\n{}", lines(.findings))]
+    Check {
+        /// The module's file name.
+        file: String,
+        /// What is wrong.
+        findings: Vec<Finding>,
+    },
+    /// A file could not be read or written.
+    #[error("{}: {source}", .file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+fn lines(findings: &[Finding]) -> String {
+    findings.iter().map(|finding| format!("  {finding}\n")).collect::<String>().trim_end().into()
+}
+
+/// What to build a module from and for.
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// For which kernels.
+    pub arch: Arch,
+    /// The package, of this workspace.
+    pub package: String,
+    /// Features of the package to turn on.
+    pub features: Vec<String>,
+}
+
+impl Module {
+    /// The example module.
+    pub fn example(arch: Arch) -> Self {
+        Self { arch, package: EXAMPLE.into(), features: Vec::new() }
+    }
+
+    /// Builds, links and checks the module. It is written to `output`, or to `build/kmod/ARCH` under
+    /// the library's name. Returns where.
+    ///
+    /// # Errors
+    /// Any step failed, or the module breaks a rule of the loader's.
+    pub fn build(&self, output: Option<&Path>) -> Result<PathBuf, BuildError> {
+        let lld = setup::lld()?;
+        let mut command = self.cargo()?;
+        command.args(["--lib", "--crate-type", "staticlib"]);
+        let what = format!("building {} for {}", self.package, self.arch);
+        let artifacts = run_cargo(&mut command, &what, &self.package, &self.arch.module_target())?;
+        let no_artifact =
+            || BuildError::NoArtifact { what: "static library", package: self.package.clone() };
+        let library = artifacts
+            .iter()
+            .find(|artifact| artifact.target.kind.contains(&TargetKind::StaticLib))
+            .ok_or_else(no_artifact)?;
+        let archive = library
+            .filenames
+            .iter()
+            .find(|file| file.extension() == Some("a"))
+            .ok_or_else(no_artifact)?;
+
+        let folder = workspace::build_dir().join("kmod").join(self.arch.name());
+        create_dir(&folder)?;
+        let default = folder.join(format!("{}.ko", library.target.name));
+        let output = output.unwrap_or(&default);
+        let file = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let image = link::module(&lld, self.arch, archive.as_std_path(), &folder)
+            .map_err(|source| BuildError::Link { file: file.clone(), source })?;
+        let findings = check::module(&image).err().unwrap_or_default();
+        if !findings.is_empty() {
+            return Err(BuildError::Check { file, findings });
+        }
+        write(output, &image)?;
+        Ok(output.to_owned())
+    }
+
+    fn cargo(&self) -> Result<Command, BuildError> {
+        let mut command = setup::toolchain(self.arch)?.cargo("rustc");
+        command.args(["--release", "--package", &self.package]);
+        command.arg("--target").arg(self.arch.module_target());
+        command.arg("--target-dir").arg(workspace::build_dir().join("cargo-kmod"));
+        for feature in &self.features {
+            command.args(["--features", feature]);
+        }
+        Ok(command)
+    }
+}
+
+/// Builds the stand-in kernel and returns where it is.
+///
+/// # Errors
+/// Set-up or cargo failed.
+pub fn kernel(arch: Arch) -> Result<PathBuf, BuildError> {
+    let mut command = setup::toolchain(arch)?.cargo("rustc");
+    command.args(["--release", "--package", KERNEL, "--features", "boot", "--bin", KERNEL]);
+    command.arg("--target").arg(arch.kernel_target());
+    command.arg("--target-dir").arg(workspace::build_dir().join("cargo-kernel"));
+    let what = format!("building the stand-in kernel for {arch}");
+    let artifacts = run_cargo(&mut command, &what, KERNEL, &arch.kernel_target())?;
+    let built = artifacts.into_iter().find_map(|artifact| artifact.executable);
+    let built = built
+        .ok_or_else(|| BuildError::NoArtifact { what: "executable", package: KERNEL.into() })?;
+    Ok(built.into())
+}
+
+/// Runs a cargo command that builds; returns the artifacts of the package.
+fn run_cargo(
+    command: &mut Command,
+    what: &str,
+    package: &str,
+    target: &Path,
+) -> Result<Vec<Artifact>, BuildError> {
+    command.arg("--message-format=json-render-diagnostics");
+    let written =
+        step(what, || process::run(command, LIMIT)).map_err(|source| BuildError::Cargo {
+            package: package.into(),
+            target: target.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            source,
+        })?;
+    let messages = Message::parse_stream(&*written.stdout).filter_map(Result::ok);
+    let manifest = format!("{package}/Cargo.toml");
+    let ours = messages.filter_map(|message| match message {
+        Message::CompilerArtifact(artifact) => Some(artifact),
+        _ => None,
+    });
+    // The folder is named after the package, or the package is the only one with an executable.
+    Ok(ours
+        .filter(|artifact| {
+            artifact.manifest_path.ends_with(&manifest) || artifact.executable.is_some()
+        })
+        .collect())
+}
+
+/// Creates a folder and those above it.
+pub(crate) fn create_dir(folder: &Path) -> Result<(), BuildError> {
+    std::fs::create_dir_all(folder)
+        .map_err(|source| BuildError::File { file: folder.into(), source })
+}
+
+fn write(file: &Path, bytes: &[u8]) -> Result<(), BuildError> {
+    std::fs::write(file, bytes).map_err(|source| BuildError::File { file: file.into(), source })
+}

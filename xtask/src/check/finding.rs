@@ -1,0 +1,241 @@
+//! What can be wrong with a module.
+
+use std::fmt;
+
+/// One breach of one rule, at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Where.
+    pub place: Place,
+    /// What is wrong there, and what to do.
+    pub problem: Problem,
+}
+
+/// A place in a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The file as a whole.
+    File,
+    /// A section as a whole.
+    Section(String),
+    /// An offset in a section.
+    Offset(String, u64),
+    /// A symbol.
+    Symbol(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File => Ok(()),
+            Self::Section(section) => write!(f, "{section}: "),
+            Self::Offset(section, offset) => write!(f, "{section}+{offset:#x}: "),
+            Self::Symbol(symbol) => write!(f, "symbol {symbol}: "),
+        }
+    }
+}
+
+/// What is wrong. The texts name the rule's owner and the remedy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The file cannot be read as what it should be.
+    #[error("not a readable object file: {0}")]
+    Unreadable(String),
+    /// Something in the header is not what the loader takes.
+    #[error("{what} is {found}; FreeBSD's loader for amd64 takes {expected} only")]
+    Header {
+        /// Field of the header.
+        what: &'static str,
+        /// Its value.
+        found: String,
+        /// The value it must have.
+        expected: &'static str,
+    },
+    /// There must be exactly one symbol table.
+    #[error("{0} symbol tables; FreeBSD's loader wants exactly one")]
+    SymbolTables(usize),
+    /// A section is writable and executable.
+    #[error("both writable and executable; the loader maps no memory so")]
+    WritableCode,
+    /// `sh_addralign` is 0 or not a power of two.
+    #[error(
+        "alignment {0}; FreeBSD's loader computes addresses with it, it must be a power of two"
+    )]
+    Alignment(u64),
+    /// Thread-local storage.
+    #[error("thread-local storage; kernel modules have none")]
+    ThreadLocal,
+    /// A section of a type that the loader does not map.
+    #[error("is to be loaded, but FreeBSD's loader does not map sections of type {0:#x}")]
+    SectionType(u32),
+    /// Relocations without explicit addends.
+    #[error("REL relocations; amd64 uses RELA")]
+    ImplicitAddends,
+    /// A relocation section that does not use the symbol table, or applies to no section.
+    #[error("relocations that belong to no section or symbol table")]
+    StrayRelocations,
+    /// A relocation of a type that the loader refuses.
+    #[error("relocation {kind} against {symbol}: FreeBSD's loader refuses it; {remedy}")]
+    RelocationType {
+        /// Name of its type.
+        kind: String,
+        /// The symbol.
+        symbol: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A relocation that would change bytes outside its section.
+    #[error("relocation {kind} against {symbol} reaches past the end of the section")]
+    RelocationOutside {
+        /// Name of its type.
+        kind: String,
+        /// The symbol.
+        symbol: String,
+    },
+    /// A relocation whose value is outside the section of its symbol, or does not fit.
+    #[error("relocation {kind} against {symbol}{addend:+#x} points outside the symbol's section")]
+    RelocationTarget {
+        /// Name of its type.
+        kind: String,
+        /// The symbol.
+        symbol: String,
+        /// The addend.
+        addend: i64,
+    },
+    /// A relocation against a symbol that is not in the table.
+    #[error("relocation against symbol number {0}, which is not in the symbol table")]
+    RelocationSymbol(usize),
+    /// An instruction uses registers that the kernel does not save.
+    #[error(
+        "`{0}` uses SSE, MMX or x87 state, which kernel code must not touch; build with soft-float"
+    )]
+    Float(String),
+    /// More of the same.
+    #[error("{0} more such instructions")]
+    MoreFloat(usize),
+    /// A set is more than one section.
+    #[error("{0} sections of this name; FreeBSD's loader finds the first one only")]
+    SplitSet(usize),
+    /// A set's size is not a whole number of its elements.
+    #[error("{size} bytes are not a whole number of {element} ({each} bytes each)")]
+    SetSize {
+        /// Its size.
+        size: u64,
+        /// What it holds.
+        element: &'static str,
+        /// Size of one.
+        each: u64,
+    },
+    /// A set is not aligned for its elements.
+    #[error("alignment {found} is too small for {element} ({expected})")]
+    SetAlignment {
+        /// Its alignment.
+        found: u64,
+        /// What it holds.
+        element: &'static str,
+        /// The alignment it needs.
+        expected: u64,
+    },
+    /// A word that must be an address is not one.
+    #[error("{0} is not the address of anything in this module")]
+    NotAddress(&'static str),
+    /// An address points to the wrong kind of memory.
+    #[error("{what} points into {section}, which is not {expected}")]
+    WrongMemory {
+        /// Which address.
+        what: &'static str,
+        /// Where it points.
+        section: String,
+        /// What the memory must be.
+        expected: &'static str,
+    },
+    /// A set of linkme's was declared more than once.
+    #[error("the slice is declared {0} times; linkme refuses to run then")]
+    DeclaredTwice(u64),
+    /// The bytes at a patch point are not the nop that is patched.
+    #[error("the bytes at the site, {found}, are not the 5-byte nop 0f 1f 44 00 00")]
+    NotNop {
+        /// What is there.
+        found: String,
+    },
+    /// A site and its cold block are in different sections, or too far apart for a jump.
+    #[error("the site and its cold block {0}: no jump can be patched in")]
+    Unreachable(&'static str),
+    /// The last word of a site's record belongs to the registry.
+    #[error("the site's link is not 0")]
+    LinkNotZero,
+    /// A record's first word is not the size of its kind.
+    #[error("{element} record says size {found}, this version's is {expected}")]
+    RecordVersion {
+        /// Which kind.
+        element: &'static str,
+        /// What it says.
+        found: u32,
+        /// What it must say.
+        expected: u32,
+    },
+    /// A name that DTrace would refuse, cut or confuse.
+    #[error("{element} name \"{name}\" {reason}")]
+    Name {
+        /// Whose name.
+        element: &'static str,
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A symbol that no kernel exports.
+    #[error("undefined, and not on the list of symbols that FreeBSD's kernel and dtrace.ko export")]
+    Undefined,
+    /// A common symbol.
+    #[error("a common symbol; FreeBSD's kernel is built without them")]
+    Common,
+    /// A start or stop symbol of a section that is not there.
+    #[error("there is no section {0}")]
+    NoSuchSet(String),
+    /// There is no module in the file.
+    #[error("no MODULE record in set_modmetadata_set; kldload would load it and run nothing")]
+    NoModule,
+    /// A metadata record of an unknown version or type.
+    #[error("module metadata of {what} {found}; known is {expected}")]
+    Metadata {
+        /// Field of the record.
+        what: &'static str,
+        /// Its value.
+        found: i32,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// There is a MODULE record, but no SYSINIT.
+    #[error("no SYSINIT in set_sysinit_set; the module's event handler would never be called")]
+    NoSysinit,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.place, self.problem)
+    }
+}
+
+/// Findings as they are made.
+#[derive(Debug, Default)]
+pub(crate) struct Findings(pub(crate) Vec<Finding>);
+
+impl Findings {
+    pub(crate) fn file(&mut self, problem: Problem) {
+        self.0.push(Finding { place: Place::File, problem });
+    }
+
+    pub(crate) fn section(&mut self, section: &str, problem: Problem) {
+        self.0.push(Finding { place: Place::Section(section.into()), problem });
+    }
+
+    pub(crate) fn offset(&mut self, section: &str, offset: u64, problem: Problem) {
+        self.0.push(Finding { place: Place::Offset(section.into(), offset), problem });
+    }
+
+    pub(crate) fn symbol(&mut self, symbol: &str, problem: Problem) {
+        self.0.push(Finding { place: Place::Symbol(symbol.into()), problem });
+    }
+}

@@ -1,0 +1,68 @@
+//! Module metadata: `struct mod_metadata` of `sys/sys/module.h`, found through its set.
+
+use super::finding::{Findings, Problem};
+use super::image::{Image, Target};
+
+const SET: &str = "set_modmetadata_set";
+const SYSINITS: &str = "set_sysinit_set";
+const DATA: u64 = 8;
+const NAME: u64 = 16;
+
+const VERSION: i32 = 1;
+const DEPEND: i32 = 1;
+const MODULE: i32 = 2;
+const MODULE_VERSION: i32 = 3;
+const PNP: i32 = 4;
+
+/// What a module says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Metadata {
+    pub(crate) modules: Vec<String>,
+    pub(crate) depends: Vec<String>,
+}
+
+pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) -> Metadata {
+    let mut metadata = Metadata::default();
+    for section in image.named(SET) {
+        for offset in (0..section.size).step_by(8) {
+            // Elements that are no addresses have been reported with the sets.
+            if let Some(target) = image.address(section, offset) {
+                record(image, target, &mut metadata, findings);
+            }
+        }
+    }
+    if metadata.modules.is_empty() {
+        findings.file(Problem::NoModule);
+    } else if image.named(SYSINITS).all(|section| section.size == 0) {
+        findings.file(Problem::NoSysinit);
+    }
+    metadata
+}
+
+fn record(image: &Image<'_>, at: Target, metadata: &mut Metadata, findings: &mut Findings) {
+    let home = image.section_of(at);
+    let mut wrong = |offset, problem| findings.offset(&home.name, at.offset + offset, problem);
+    let number = |offset| home.u32(at.offset + offset).map(u32::cast_signed);
+    let (Some(version), Some(kind)) = (number(0), number(4)) else {
+        return wrong(0, Problem::NotAddress("a module metadata record"));
+    };
+    if version != VERSION {
+        return wrong(0, Problem::Metadata { what: "version", found: version, expected: "1" });
+    }
+    if image.address(home, at.offset + DATA).is_none() {
+        wrong(DATA, Problem::NotAddress("the data of a module metadata record"));
+    }
+    let name = image.address(home, at.offset + NAME).and_then(|name| image.string(name));
+    match (kind, name) {
+        (MODULE, Some(name)) => metadata.modules.push(name),
+        (DEPEND, Some(name)) => metadata.depends.push(name),
+        (MODULE_VERSION | PNP, Some(_)) => {}
+        (DEPEND | MODULE | MODULE_VERSION | PNP, None) => {
+            wrong(NAME, Problem::NotAddress("the name of a module metadata record"));
+        }
+        (found, _) => {
+            let expected = "1 (depend), 2 (module), 3 (version), 4 (pnp)";
+            wrong(4, Problem::Metadata { what: "type", found, expected });
+        }
+    }
+}

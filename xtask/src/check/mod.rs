@@ -1,0 +1,86 @@
+//! The check after linking: would FreeBSD's loader take this module, and is it safe to let it?
+//!
+//! A module that fails to load half-way can take the kernel down with it, so the rules of the loader
+//! (`sys/kern/link_elf_obj.c`), of the linker sets and of the site records are checked here, before
+//! a kernel sees the file.
+
+mod code;
+mod finding;
+mod image;
+mod layout;
+mod metadata;
+mod records;
+mod relocations;
+mod sets;
+mod sites;
+mod symbols;
+
+use std::fmt;
+
+use finding::Findings;
+pub use finding::{Finding, Place, Problem};
+use image::Image;
+
+/// What a good module consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Names of the modules in it.
+    pub modules: Vec<String>,
+    /// What they depend on.
+    pub depends: Vec<String>,
+    /// Provider records.
+    pub providers: u64,
+    /// Probe records; several may be one probe.
+    pub probes: u64,
+    /// Site records.
+    pub sites: u64,
+    /// Bytes in memory, without padding.
+    pub size: u64,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "module {}, depends on {}; {}, {}, {}; {} bytes",
+            self.modules.join(", "),
+            if self.depends.is_empty() { "nothing".into() } else { self.depends.join(", ") },
+            count(self.providers, "provider"),
+            count(self.probes, "probe record"),
+            count(self.sites, "site"),
+            self.size,
+        )
+    }
+}
+
+fn count(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Checks a module for FreeBSD amd64.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn module(file: &[u8]) -> Result<Summary, Vec<Finding>> {
+    let mut findings = Findings::default();
+    let Some(image) = Image::parse(file, &mut findings) else { return Err(findings.0) };
+    layout::check(&image, &mut findings);
+    relocations::check(&image, &mut findings);
+    code::check(&image, &mut findings);
+    sets::check(&image, &mut findings);
+    let sites = sites::check(&image, &mut findings);
+    let records = records::check(&image, &mut findings);
+    symbols::check(&image, &mut findings);
+    let metadata = metadata::check(&image, &mut findings);
+    if !findings.0.is_empty() {
+        return Err(findings.0);
+    }
+    Ok(Summary {
+        modules: metadata.modules,
+        depends: metadata.depends,
+        providers: records.providers,
+        probes: records.probes,
+        sites,
+        size: image.loaded().map(|section| section.size).sum(),
+    })
+}

@@ -1,0 +1,79 @@
+//! Site records: {probe, patchpoint, target, link}, each site a 5-byte nop with its cold block in
+//! reach of a jump.
+
+use super::finding::{Findings, Problem};
+use super::image::{Image, Section};
+use super::sets::{TRACEPOINTS, whole};
+
+/// The set of sites of the own-provider route; FreeBSD's own set has the same elements.
+pub(crate) const SITES: &str = "sdt_sites";
+const RECORD: u64 = 32;
+const PATCHPOINT: u64 = 8;
+const TARGET: u64 = 16;
+const LINK: u64 = 24;
+const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
+
+/// Checks the sites and returns how many there are.
+pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) -> u64 {
+    let mut count = 0;
+    for section in image.named(SITES).chain(image.named(TRACEPOINTS)) {
+        if !whole(section, "site records", RECORD, 8, findings) {
+            continue;
+        }
+        count += section.size / RECORD;
+        for offset in (0..section.size).step_by(RECORD as usize) {
+            record(image, section, offset, findings);
+        }
+    }
+    count
+}
+
+fn record(image: &Image<'_>, section: &Section<'_>, at: u64, findings: &mut Findings) {
+    let mut wrong = |offset, problem| findings.offset(&section.name, at + offset, problem);
+    match image.address(section, at).map(|probe| image.section_of(probe)) {
+        None => wrong(0, Problem::NotAddress("the site's probe")),
+        Some(home) if !home.is_writable() => wrong(
+            0,
+            Problem::WrongMemory {
+                what: "the site's probe",
+                section: home.name.clone(),
+                expected: "writable",
+            },
+        ),
+        Some(_) => {}
+    }
+    if section.u64(at + LINK) != Some(0) || section.relocations.contains_key(&(at + LINK)) {
+        wrong(LINK, Problem::LinkNotZero);
+    }
+    let Some(site) = image.address(section, at + PATCHPOINT) else {
+        return wrong(PATCHPOINT, Problem::NotAddress("the site"));
+    };
+    let text = image.section_of(site);
+    if !text.is_code() {
+        let problem = Problem::WrongMemory {
+            what: "the site",
+            section: text.name.clone(),
+            expected: "executable",
+        };
+        return wrong(PATCHPOINT, problem);
+    }
+    let found = text.bytes(site.offset, NOP.len() as u64).unwrap_or_default();
+    let relocated = text.relocations.range(site.offset..site.offset + NOP.len() as u64).next();
+    if found != NOP || relocated.is_some() {
+        let found = found.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
+        wrong(PATCHPOINT, Problem::NotNop { found });
+    }
+    let Some(target) = image.address(section, at + TARGET) else {
+        return wrong(TARGET, Problem::NotAddress("the site's cold block"));
+    };
+    if target.section != site.section {
+        return wrong(TARGET, Problem::Unreachable("are in different sections"));
+    }
+    let distance = target.offset.wrapping_sub(site.offset + NOP.len() as u64).cast_signed();
+    if i32::try_from(distance).is_err() {
+        wrong(TARGET, Problem::Unreachable("are more than 2 GiB apart"));
+    }
+    if target.offset >= site.offset && target.offset < site.offset + NOP.len() as u64 {
+        wrong(TARGET, Problem::Unreachable("overlap"));
+    }
+}

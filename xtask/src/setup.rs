@@ -1,0 +1,285 @@
+//! Set-up: finds what the commands need, installs what is missing where it may, and otherwise says
+//! what to run. Asks nothing.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::process::{self, ProcessError};
+use crate::progress::{note, step};
+use crate::toolchain::{self, Lld, Toolchain};
+use crate::workspace::Arch;
+
+/// `rustup component add` gets this long: where its servers cannot be reached it must not hold us up.
+const RUSTUP: Duration = Duration::from_secs(45);
+/// Installing packages may take a while on a slow line, and waits for another apt's lock.
+const APT: Duration = Duration::from_secs(1800);
+const SHORT: Duration = Duration::from_secs(60);
+/// Oldest rustc that builds the workspace: `rust-version` of the manifest.
+const OLDEST_MINOR: u32 = 90;
+
+/// Why the set-up is not complete.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// Packages are missing and we may not install them.
+    #[error("{what} missing. Run this, then try again:\n    {command}")]
+    NotAllowed {
+        /// What is missing.
+        what: String,
+        /// The command that installs it.
+        command: String,
+    },
+    /// Installing them failed.
+    #[error("cannot install {packages}: {source}")]
+    Install {
+        /// Which packages.
+        packages: String,
+        /// Why.
+        source: ProcessError,
+    },
+    /// They are installed, and what was wanted of them is still not there.
+    #[error("{packages} installed, but {what} still missing")]
+    StillMissing {
+        /// The packages.
+        packages: String,
+        /// What was wanted.
+        what: String,
+    },
+    /// No toolchain fits, and the distribution has none that would.
+    #[error(
+        "no toolchain here can build core for a kernel:\n{tried}\nRun this, then try again:\n    \
+         rustup component add rust-src"
+    )]
+    NoToolchain {
+        /// What was tried, one line each.
+        tried: String,
+    },
+}
+
+/// The toolchain for modules and kernels; installs one if there is none.
+///
+/// # Errors
+/// There is none and none could be installed.
+pub fn toolchain(arch: Arch) -> Result<Toolchain, SetupError> {
+    let mut tried = Vec::new();
+    let host = toolchain::host_sysroot().ok().map(|sysroot| sysroot.join("bin"));
+    let mut attempt = |bin: &Path| match Toolchain::in_folder(bin, arch) {
+        Ok(toolchain) => Some(toolchain),
+        Err(unfit) => {
+            let line = format!("  {}: {unfit}", bin.display());
+            if !tried.contains(&line) {
+                tried.push(line);
+            }
+            None
+        }
+    };
+    // What is there already costs nothing; the network comes after.
+    for bin in host.iter().chain(&toolchain::distribution_folders()) {
+        if let Some(found) = attempt(bin) {
+            return Ok(found);
+        }
+    }
+    if let Some(bin) = &host
+        && add_rust_src()
+        && let Some(found) = attempt(bin)
+    {
+        return Ok(found);
+    }
+    let Some(packages) = toolchain_packages() else {
+        return Err(SetupError::NoToolchain { tried: tried.join("\n") });
+    };
+    let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
+    install("the source of core, with a compiler of its version, is", &packages)?;
+    for bin in toolchain::distribution_folders() {
+        if let Some(found) = attempt(&bin) {
+            return Ok(found);
+        }
+    }
+    Err(SetupError::NoToolchain { tried: tried.join("\n") })
+}
+
+/// The linker; installs one if there is none.
+///
+/// # Errors
+/// There is none and none could be installed.
+pub fn lld() -> Result<Lld, SetupError> {
+    if let Some(lld) = toolchain::find_lld() {
+        return Ok(lld);
+    }
+    install("the linker lld is", &["lld"])?;
+    toolchain::find_lld().ok_or_else(|| SetupError::StillMissing {
+        packages: "lld".into(),
+        what: "the program ld.lld is".into(),
+    })
+}
+
+/// QEMU for an architecture; installs it if it is missing.
+///
+/// # Errors
+/// It is not there and could not be installed.
+pub fn qemu(arch: Arch) -> Result<std::path::PathBuf, SetupError> {
+    program(arch.qemu(), arch.qemu_package())
+}
+
+fn program(name: &str, package: &str) -> Result<std::path::PathBuf, SetupError> {
+    if let Some(found) = process::find(name) {
+        return Ok(found);
+    }
+    install(&format!("{name} is"), &[package])?;
+    process::find(name).ok_or_else(|| SetupError::StillMissing {
+        packages: package.into(),
+        what: format!("the program {name} is"),
+    })
+}
+
+/// Tries to add the sources of `core` to rustup's active toolchain.
+fn add_rust_src() -> bool {
+    let Some(rustup) = process::find("rustup") else { return false };
+    let mut command = Command::new(rustup);
+    command.args(["component", "add", "rust-src"]).current_dir(crate::workspace::root());
+    let added = step("adding the source of core to rustup's toolchain (rust-src)", || {
+        process::run(&mut command, RUSTUP)
+    });
+    match added {
+        Ok(_) => true,
+        Err(error) => {
+            let error = error.to_string();
+            note(format_args!("not added: {}", error.lines().next().unwrap_or_default()));
+            false
+        }
+    }
+}
+
+/// The distribution's packages that make one matching toolchain, as far as its lists know.
+fn toolchain_packages() -> Option<Vec<String>> {
+    let known = || {
+        let mut search = Command::new("apt-cache");
+        search.args(["search", "--names-only", r"^rustc(-web|-1\.[0-9]+)?$"]);
+        let found = process::run(&mut search, SHORT).ok()?;
+        pick_toolchain(&String::from_utf8_lossy(&found.stdout))
+    };
+    known().or_else(|| {
+        // Nothing known may only mean that the lists have never been fetched.
+        update_lists().ok()?;
+        known()
+    })
+}
+
+/// Of the packages `apt-cache search` listed, those of the newest toolchain: Debian's `-web` (kept
+/// current in its stable releases), else Ubuntu's newest versioned one.
+fn pick_toolchain(listed: &str) -> Option<Vec<String>> {
+    let names = listed.lines().filter_map(|line| line.split(' ').next());
+    let mut best = None;
+    for name in names {
+        if name == "rustc-web" {
+            return Some(["rustc-web", "cargo-web", "rust-web-src"].map(String::from).into());
+        }
+        let minor = name.strip_prefix("rustc-1.").and_then(|minor| minor.parse::<u32>().ok());
+        best = best.max(minor.filter(|&minor| minor >= OLDEST_MINOR));
+    }
+    let minor = best?;
+    Some(vec![
+        format!("rustc-1.{minor}"),
+        format!("cargo-1.{minor}"),
+        format!("rust-1.{minor}-src"),
+    ])
+}
+
+/// Installs packages of the distribution, if we may.
+fn install(what: &str, packages: &[&str]) -> Result<(), SetupError> {
+    let list = packages.join(" ");
+    let not_allowed = || SetupError::NotAllowed {
+        what: what.to_owned(),
+        command: format!("sudo apt-get update && sudo apt-get install -y {list}"),
+    };
+    if process::find("apt-get").is_none() {
+        return Err(not_allowed());
+    }
+    let rights = rights().ok_or_else(not_allowed)?;
+    let failed = |source| SetupError::Install { packages: list.clone(), source };
+    note(format_args!("{what} missing: installing {list}"));
+    let install = || {
+        let mut command = rights.apt_get();
+        command.args(["install", "-y", "--no-install-recommends"]).args(packages);
+        step(&format!("apt-get install {list}"), || process::run(&mut command, APT))
+    };
+    // The lists may be absent or older than the archive: then, and only then, fetch them first.
+    if install().is_err() {
+        update_lists_with(&rights).map_err(failed)?;
+        install().map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn update_lists() -> Result<(), ProcessError> {
+    rights().map_or(Ok(()), |rights| update_lists_with(&rights))
+}
+
+fn update_lists_with(rights: &Rights) -> Result<(), ProcessError> {
+    let mut command = rights.apt_get();
+    command.arg("update");
+    step("apt-get update", || process::run(&mut command, APT)).map(drop)
+}
+
+/// How packages can be installed from here.
+#[derive(Debug)]
+enum Rights {
+    Root,
+    Sudo,
+}
+
+impl Rights {
+    fn apt_get(&self) -> Command {
+        let mut command = match self {
+            Self::Root => Command::new("env"),
+            Self::Sudo => {
+                let mut command = Command::new("sudo");
+                command.args(["-n", "env"]);
+                command
+            }
+        };
+        // Through env(1), since sudo does not pass variables on.
+        command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"]);
+        command.args(["-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=2"]);
+        command
+    }
+}
+
+fn rights() -> Option<Rights> {
+    // SAFETY: geteuid reads nothing of ours and cannot fail.
+    if unsafe { libc::geteuid() } == 0 {
+        return Some(Rights::Root);
+    }
+    process::run(Command::new("sudo").args(["-n", "true"]), SHORT).ok().map(|_| Rights::Sudo)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debians_current_toolchain_comes_first() {
+        let listed = "rustc - Rust systems programming language\nrustc-web - for web browsers\n";
+        let picked = pick_toolchain(listed).unwrap();
+        assert_eq!(picked, ["rustc-web", "cargo-web", "rust-web-src"]);
+    }
+
+    #[test]
+    fn ubuntus_newest_one_is_taken() {
+        let listed = "rustc-1.89 - x\nrustc-1.93 - x\nrustc-1.91 - x\nrustc - x\n";
+        let picked = pick_toolchain(listed).unwrap();
+        assert_eq!(picked, ["rustc-1.93", "cargo-1.93", "rust-1.93-src"]);
+    }
+
+    #[test]
+    fn old_toolchains_are_not_taken() {
+        assert_eq!(pick_toolchain("rustc - x\nrustc-1.80 - x\n"), None);
+        assert_eq!(pick_toolchain(""), None);
+    }
+
+    #[test]
+    fn the_command_to_run_is_named() {
+        let error = SetupError::NotAllowed { what: "x is".into(), command: "do this".into() };
+        assert_eq!(error.to_string(), "x is missing. Run this, then try again:\n    do this");
+    }
+}

@@ -1,0 +1,239 @@
+//! The toolchain that builds for kernels: a cargo and a rustc of one version, with the sources of
+//! `core`, and lld.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::process::{self, ProcessError, clean_cargo_env};
+use crate::workspace::Arch;
+
+const SHORT: Duration = Duration::from_secs(60);
+
+/// A toolchain that can build `core` for the targets of this workspace.
+#[derive(Clone, Debug)]
+pub struct Toolchain {
+    cargo: PathBuf,
+    rustc: PathBuf,
+    /// `-Zjson-target-spec` exists, and is then needed.
+    json_target_flag: bool,
+    release: String,
+}
+
+/// Why a toolchain cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfit {
+    /// There is no such toolchain.
+    #[error("{0} is not there")]
+    Missing(PathBuf),
+    /// One of its programs does not run.
+    #[error(transparent)]
+    Broken(#[from] ProcessError),
+    /// Cargo, rustc and the sources are not of one version.
+    #[error("{what} is of version {found}, rustc of {expected}")]
+    Mixed {
+        /// What differs.
+        what: &'static str,
+        /// Its version.
+        found: String,
+        /// The version of rustc.
+        expected: String,
+    },
+    /// It has no sources of `core`.
+    #[error("{0} has no sources of core (rust-src)")]
+    NoSources(PathBuf),
+    /// It does not understand the target.
+    #[error("rustc {release} does not take {target}: {reason}")]
+    Target {
+        /// The version of rustc.
+        release: String,
+        /// The target's file.
+        target: String,
+        /// What rustc said.
+        reason: String,
+    },
+}
+
+impl Toolchain {
+    /// The toolchain whose programs are in this folder, if it can build for `arch`.
+    ///
+    /// # Errors
+    /// What is missing or does not fit.
+    pub fn in_folder(bin: &Path, arch: Arch) -> Result<Self, Unfit> {
+        let (cargo, rustc) = (bin.join("cargo"), bin.join("rustc"));
+        for program in [&cargo, &rustc] {
+            if !program.is_file() {
+                return Err(Unfit::Missing(program.clone()));
+            }
+        }
+        let release = version(&rustc)?;
+        let found = version(&cargo)?;
+        if found != release {
+            return Err(Unfit::Mixed { what: "cargo", found, expected: release });
+        }
+        let sysroot = sysroot(&rustc)?;
+        let sources = sysroot.join("lib/rustlib/src/rust");
+        if !sources.join("library/core/src/lib.rs").is_file() {
+            return Err(Unfit::NoSources(sysroot));
+        }
+        // Distributions keep it; rustup's rust-src has the library only, and is of rustc's version.
+        if let Ok(found) = std::fs::read_to_string(sources.join("src/version"))
+            && found.trim() != release
+        {
+            let found = found.trim().to_owned();
+            return Err(Unfit::Mixed { what: "the source of core", found, expected: release });
+        }
+        let target = arch.module_target();
+        let mut probe = unstable(&rustc);
+        probe.args(["-Zunstable-options", "--print", "cfg", "--target"]).arg(&target);
+        process::run(&mut probe, SHORT).map_err(|error| Unfit::Target {
+            release: release.clone(),
+            target: target.display().to_string(),
+            reason: error.to_string(),
+        })?;
+        let flags = process::run(unstable(&cargo).args(["-Z", "help"]), SHORT)?;
+        let json_target_flag = String::from_utf8_lossy(&flags.stdout).contains("json-target-spec");
+        Ok(Self { cargo, rustc, json_target_flag, release })
+    }
+
+    /// A cargo command that builds `core` and a package for a target JSON. Still missing: the target,
+    /// the target directory, the package.
+    pub fn cargo(&self, subcommand: &str) -> Command {
+        let mut command = unstable(&self.cargo);
+        command.env("RUSTC", &self.rustc).arg(subcommand);
+        command.args(["-Zbuild-std=core", "-Zbuild-std-features=compiler-builtins-mem"]);
+        if self.json_target_flag {
+            command.arg("-Zjson-target-spec");
+        }
+        command
+    }
+}
+
+impl fmt::Display for Toolchain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rustc {} ({})", self.release, self.rustc.display())
+    }
+}
+
+/// A command of a toolchain that takes unstable flags, run in the workspace.
+fn unstable(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    clean_cargo_env(&mut command);
+    command.env("RUSTC_BOOTSTRAP", "1").current_dir(crate::workspace::root());
+    command
+}
+
+/// The version number a program says with `-V`: `rustc 1.96.0 (ac68faa20 2026-05-25)`.
+fn version(program: &Path) -> Result<String, ProcessError> {
+    let written = process::run(unstable(program).arg("-V"), SHORT)?;
+    Ok(written.first_line().split(' ').nth(1).unwrap_or("unknown").to_owned())
+}
+
+fn sysroot(rustc: &Path) -> Result<PathBuf, ProcessError> {
+    let written = process::run(unstable(rustc).args(["--print", "sysroot"]), SHORT)?;
+    Ok(PathBuf::from(written.first_line()))
+}
+
+/// The sysroot of the toolchain that runs us, or of the one a shell would run.
+///
+/// # Errors
+/// There is no rustc.
+pub fn host_sysroot() -> Result<PathBuf, ProcessError> {
+    // Cargo tells its children where it is itself: past rustup's proxies.
+    let beside_cargo = std::env::var_os("CARGO")
+        .and_then(|cargo| Some(Path::new(&cargo).parent()?.join("rustc")))
+        .filter(|rustc| rustc.is_file());
+    sysroot(beside_cargo.as_deref().unwrap_or(Path::new("rustc")))
+}
+
+/// The folders in which a distribution's toolchain may be, newest first: Debian's and Ubuntu's
+/// default one, and Ubuntu's versioned ones.
+pub fn distribution_folders() -> Vec<PathBuf> {
+    let mut versioned: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let minor = entry.file_name().to_str()?.strip_prefix("rust-1.")?.parse().ok()?;
+            Some((minor, entry.path().join("bin")))
+        })
+        .collect();
+    versioned.sort_by_key(|&(minor, _)| std::cmp::Reverse(minor));
+    let default = PathBuf::from("/usr/bin");
+    std::iter::once(default).chain(versioned.into_iter().map(|(_, bin)| bin)).collect()
+}
+
+/// lld, as a command that wants its arguments: rustup's, or the distribution's.
+pub fn find_lld() -> Option<Lld> {
+    if let Ok(sysroot) = host_sysroot() {
+        let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+        let lld = sysroot.join("lib/rustlib").join(host).join("bin/rust-lld");
+        if lld.is_file() {
+            return Some(Lld { program: lld, flavored: true });
+        }
+    }
+    let program = process::find("ld.lld")?;
+    Some(Lld { program, flavored: false })
+}
+
+/// The linker.
+#[derive(Clone, Debug)]
+pub struct Lld {
+    program: PathBuf,
+    /// It is the multi-purpose program that wants to be told that it is to be GNU's ld.
+    flavored: bool,
+}
+
+impl Lld {
+    /// The command, without arguments.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        if self.flavored {
+            command.args(["-flavor", "gnu"]);
+        }
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_programs_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Toolchain::in_folder(folder.path(), Arch::X86_64).unwrap_err();
+        assert!(matches!(error, Unfit::Missing(_)), "{error}");
+    }
+
+    #[test]
+    fn the_host_has_a_sysroot() {
+        assert!(host_sysroot().unwrap().join("lib").is_dir());
+    }
+
+    #[test]
+    fn versions_that_differ_are_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        fake(folder.path(), "cargo", "echo cargo 1.90.0");
+        fake(folder.path(), "rustc", "echo rustc 1.96.0");
+        let error = Toolchain::in_folder(folder.path(), Arch::X86_64).unwrap_err();
+        assert_eq!(error.to_string(), "cargo is of version 1.90.0, rustc of 1.96.0");
+    }
+
+    #[test]
+    fn sources_are_demanded() {
+        let folder = tempfile::tempdir().unwrap();
+        fake(folder.path(), "cargo", "echo cargo 1.96.0");
+        fake(folder.path(), "rustc", "case $1 in -V) echo rustc 1.96.0;; *) echo /nowhere;; esac");
+        let error = Toolchain::in_folder(folder.path(), Arch::X86_64).unwrap_err();
+        assert!(matches!(error, Unfit::NoSources(_)), "{error}");
+    }
+
+    fn fake(folder: &Path, name: &str, script: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        let file = folder.join(name);
+        std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
