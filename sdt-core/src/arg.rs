@@ -32,6 +32,12 @@ impl ArgType {
 ///
 /// Implementations run in probe context: anywhere, with interrupts off and any lock held. They must
 /// not block, allocate or fire probes.
+#[diagnostic::on_unimplemented(
+    message = "a probe cannot carry `{Self}`",
+    label = "no probe argument",
+    note = "integers of up to 64 bits, `bool`, pointers, `&CStr` and references to types that \
+            implement `CType` can be arguments; a `&str` is not NUL-terminated, as D needs it"
+)]
 pub trait Argument {
     /// The argument's C type.
     const TYPE: ArgType;
@@ -61,6 +67,12 @@ pub trait Argument {
 ///     const NAME: sdt_core::name::TypeName = sdt_core::name::TypeName::new("struct packet");
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no C name, so a probe cannot carry a reference to it",
+    label = "no probe argument",
+    note = "implement `sdt_core::arg::CType` for a `#[repr(C)]` struct; a `&str` is not \
+            NUL-terminated, as D needs it: pass a `&CStr`, or its pointer and length"
+)]
 pub trait CType {
     /// The name D knows the type by.
     const NAME: TypeName;
@@ -188,7 +200,7 @@ pointers! {
     [T: CType] *const T, T::NAME.pointer(), held => held.addr();
     [T: CType] *mut T, T::NAME.pointer(), held => held.addr();
     [T: CType] NonNull<T>, T::NAME.pointer(), held => held.addr().get();
-    [T: CType] &T, T::NAME.pointer(), held => core::ptr::from_ref::<T>(held).addr();
+    [T: CType + ?Sized] &T, T::NAME.pointer(), held => core::ptr::from_ref::<T>(held).cast::<()>().addr();
     [T: CType] Option<&T>, T::NAME.pointer(), held => held.map_or(0, |r| core::ptr::from_ref(r).addr());
     [] &CStr, TypeName::new("char *"), held => held.as_ptr().addr();
     [] Option<&CStr>, TypeName::new("char *"), held => held.map_or(0, |s| s.as_ptr().addr());

@@ -89,6 +89,12 @@ pub mod __private {
 
     arg_tuples! { () (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }
 
+    /// An argument of an open provider's probe. What is none is an error at its expression.
+    #[inline(always)]
+    pub fn argument<A: Argument>(arg: A) -> A {
+        arg
+    }
+
     /// An argument while its probe fires.
     #[derive(Debug)]
     pub struct Held<A: Argument>(A::Held);

@@ -163,6 +163,9 @@ impl Site {
             let (path, check) = (&self.path, format_ident!("__sdt_args_{}", self.probe));
             quote_spanned!(self.probe.span()=> #path::#check(#(#args),*))
         } else {
+            let args = args
+                .iter()
+                .map(|arg| quote_spanned!(arg.span()=> ::sdt_core::__private::argument(#arg)));
             quote!((#(#args,)*))
         }
     }

@@ -1,0 +1,14 @@
+use sdt_core::{sdt_probe, sdt_provider};
+
+sdt_provider!(open);
+sdt_provider!(fbt);
+sdt_provider!(pid7);
+sdt_provider! {
+    declared {
+        fn __proc_exec();
+    }
+}
+
+fn main() {
+    sdt_probe!(open::__io_start, 1);
+}
