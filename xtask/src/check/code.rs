@@ -2,8 +2,8 @@
 //! itself (`-mno-mmx -mno-sse -msoft-float` of `sys/conf/kern.mk`).
 
 use iced_x86::{
-    Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, InstructionInfoFactory,
-    Mnemonic, Register,
+    CpuidFeature, Decoder, DecoderOptions, Formatter, GasFormatter, Instruction,
+    InstructionInfoFactory, Mnemonic, Register,
 };
 
 use super::finding::{Findings, Problem};
@@ -45,17 +45,13 @@ fn uses_float(info: &mut InstructionInfoFactory, instruction: &Instruction) -> b
             || register.is_k()
             || register.is_tmm()
     };
-    // The control words are no registers to iced.
+    // To iced, neither the x87 stack nor SSE's control word is a register.
+    let x87 = |feature: &CpuidFeature| {
+        matches!(feature, CpuidFeature::FPU | CpuidFeature::FPU287 | CpuidFeature::FPU387)
+    };
     matches!(
         instruction.mnemonic(),
-        Mnemonic::Ldmxcsr
-            | Mnemonic::Stmxcsr
-            | Mnemonic::Vldmxcsr
-            | Mnemonic::Vstmxcsr
-            | Mnemonic::Emms
-            | Mnemonic::Fldcw
-            | Mnemonic::Fnstcw
-            | Mnemonic::Fninit
-            | Mnemonic::Wait
-    ) || info.info(instruction).used_registers().iter().any(|used| float(used.register()))
+        Mnemonic::Ldmxcsr | Mnemonic::Stmxcsr | Mnemonic::Vldmxcsr | Mnemonic::Vstmxcsr
+    ) || instruction.cpuid_features().iter().any(x87)
+        || info.info(instruction).used_registers().iter().any(|used| float(used.register()))
 }

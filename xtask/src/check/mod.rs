@@ -6,6 +6,8 @@
 
 mod code;
 mod finding;
+#[cfg(test)]
+mod fixture;
 mod image;
 mod layout;
 mod metadata;
@@ -14,6 +16,8 @@ mod relocations;
 mod sets;
 mod sites;
 mod symbols;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 

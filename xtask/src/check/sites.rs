@@ -57,7 +57,8 @@ fn record(image: &Image<'_>, section: &Section<'_>, at: u64, findings: &mut Find
         };
         return wrong(PATCHPOINT, problem);
     }
-    let found = text.bytes(site.offset, NOP.len() as u64).unwrap_or_default();
+    let rest = text.data.iter().skip(site.offset as usize);
+    let found: Vec<u8> = rest.take(NOP.len()).copied().collect();
     let relocated = text.relocations.range(site.offset..site.offset + NOP.len() as u64).next();
     if found != NOP || relocated.is_some() {
         let found = found.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
