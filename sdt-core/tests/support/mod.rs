@@ -4,9 +4,9 @@
 
 use std::ffi::{CStr, c_void};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use sdt_core::attach::{self, Attachment};
+use sdt_core::attach::{self, AttachError, Attachment};
 use sdt_core::ops::*;
 use sdt_core::patch::Patcher;
 use sdt_core::record::Probe;
@@ -72,10 +72,10 @@ pub struct Entry {
 pub struct Recorder {
     providers: Mutex<Vec<Option<(String, ProviderOps, usize)>>>,
     probes: Mutex<Vec<Entry>>,
-    pub refuse_unregister: AtomicBool,
+    /// The provider that may not be unregistered.
+    pub refuses: Mutex<Option<&'static str>>,
     pub hits: [AtomicU64; 32],
     pub args: [[AtomicU64; 6]; 32],
-    pub in_probe: AtomicUsize,
     /// Run inside every hit.
     pub hook: Mutex<Option<fn(u32, &[u64; 6])>>,
 }
@@ -99,10 +99,13 @@ impl Framework for Recorder {
     }
 
     fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
-        if self.refuse_unregister.load(Ordering::Relaxed) {
+        let mut providers = self.providers.lock().unwrap();
+        let slot = &mut providers[provider.0 - 1];
+        if slot.as_ref().is_some_and(|(name, ..)| *self.refuses.lock().unwrap() == Some(name)) {
             return Err(FrameworkError::Busy);
         }
-        let (name, ops, arg) = self.providers.lock().unwrap()[provider.0 - 1].take().unwrap();
+        let (name, ops, arg) = slot.take().unwrap();
+        drop(providers);
         for (i, probe) in self.probes.lock().unwrap().iter().enumerate() {
             if probe.provider == name {
                 // SAFETY: as registered.
@@ -218,12 +221,17 @@ pub fn site_bytes(probe: &Probe) -> Vec<[u8; 5]> {
     probe.sites().map(|site| unsafe { *(site.patchpoint() as *const [u8; 5]) }).collect()
 }
 
-/// Attaches this process's probes to a new recorder.
-pub fn attach() -> &'static Recorder {
+/// Tries to attach this process's probes to a new recorder.
+pub fn try_attach() -> Result<&'static Recorder, AttachError> {
     hook_sigtrap();
     let recorder: &'static Recorder = Box::leak(Box::default());
     let attachment = Attachment { framework: recorder, patcher: &Text, module: c"test" };
     // SAFETY: the handler above consults `resume_address`, and this program is never unloaded.
-    unsafe { attach::attach(Box::leak(Box::new(attachment))) }.unwrap();
-    recorder
+    unsafe { attach::attach(Box::leak(Box::new(attachment))) }?;
+    Ok(recorder)
+}
+
+/// Attaches this process's probes to a new recorder.
+pub fn attach() -> &'static Recorder {
+    try_attach().unwrap()
 }

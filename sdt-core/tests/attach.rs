@@ -1,0 +1,66 @@
+//! Attaching and detaching, in a process of its own.
+
+mod support;
+
+use sdt_core::attach::{self, Attachment};
+use sdt_core::ops::FrameworkError;
+use sdt_core::{sdt_probe, sdt_provider};
+use support::site_bytes;
+
+sdt_provider! {
+    first {
+        fn fires(n: u32);
+    }
+}
+sdt_provider!(second);
+
+fn fire(n: u32) {
+    sdt_probe!(first::fires, n);
+    sdt_probe!(second::fires, n);
+}
+
+#[test]
+fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
+    let recorder = support::attach();
+    let id = recorder.find("first", "fires").unwrap();
+    recorder.enable(id);
+
+    // The second provider refuses after the first has gone: that one has to come back.
+    *recorder.refuses.lock().unwrap() = Some("second");
+    recorder.disable(id);
+    assert_eq!(attach::detach(), Err(FrameworkError::Busy));
+    assert_eq!(recorder.names(), ["second:test::fires", "first:test::fires"]);
+    let id = recorder.find("first", "fires").unwrap();
+    recorder.enable(id);
+
+    *recorder.refuses.lock().unwrap() = Some("first");
+    assert_eq!(attach::detach(), Err(FrameworkError::Busy));
+    fire(1);
+    assert_eq!((recorder.hits(id), recorder.args(id)[0]), (1, 1));
+
+    recorder.disable(id);
+    *recorder.refuses.lock().unwrap() = None;
+    assert_eq!(attach::detach(), Ok(()));
+    assert_eq!(first::fires.id(), None);
+    assert!(site_bytes(&first::fires).iter().all(|text| *text == sdt_core::arch::NOP));
+    fire(2);
+    assert_eq!(recorder.hits(id), 1);
+    assert_eq!(attach::detach(), Ok(()), "once more is no harm");
+
+    // A hit that was on its way when the image was detached is none.
+    let words = [3u64];
+    // SAFETY: a record of this image and one word.
+    unsafe { sdt_core::fire::fire(&first::fires, words.as_ptr(), 1) };
+    assert_eq!(recorder.hits(id), 1);
+
+    let attachment = Attachment { framework: recorder, patcher: &support::Text, module: c"again" };
+    // SAFETY: as in `support::attach`.
+    unsafe { attach::attach(Box::leak(Box::new(attachment))) }.unwrap();
+    let names = recorder.names();
+    assert_eq!(names, ["first:again::fires", "second:again::fires"]);
+    let id = recorder.find("first", "fires").unwrap();
+    recorder.enable(id);
+    fire(4);
+    recorder.disable(id);
+    assert_eq!((recorder.hits(id), recorder.args(id)[0]), (1, 4));
+}

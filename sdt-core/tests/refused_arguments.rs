@@ -1,0 +1,19 @@
+//! Sites that disagree on their probe's arguments.
+
+mod support;
+
+use sdt_core::attach::AttachError;
+use sdt_core::{sdt_probe, sdt_provider};
+
+sdt_provider!(broken);
+
+#[test]
+fn sites_with_different_arguments_are_refused() {
+    sdt_probe!(broken::start, 1u8);
+    sdt_probe!(broken::start, 1u16);
+    let error = support::try_attach().err().unwrap();
+    assert_eq!(error, AttachError::Arguments { provider: c"broken", name: c"start" });
+    assert_eq!(error.to_string(), "two sites fire broken:::start with different arguments");
+    // It is refused again, not half done.
+    assert!(support::try_attach().is_err());
+}

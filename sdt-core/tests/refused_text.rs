@@ -1,0 +1,36 @@
+//! A site's record that does not point at a nop.
+
+mod support;
+
+use sdt_core::attach::AttachError;
+use sdt_core::{sdt_probe, sdt_provider};
+
+sdt_provider!(broken);
+
+/// A record for a place where there is no nop.
+#[inline(never)]
+fn no_nop() {
+    #[sdt_core::__private::linkme::distributed_slice(sdt_core::record::SDT_PROBES)]
+    #[linkme(crate = sdt_core::__private::linkme)]
+    static PROBE: sdt_core::record::Probe =
+        sdt_core::record::Probe::open(&broken::__SDT_PROVIDER, c"odd");
+    // SAFETY: a nop of another encoding and a record.
+    unsafe {
+        std::arch::asm!(
+            "77: .byte 0x90, 0x90, 0x90, 0x90, 0x90",
+            ".pushsection sdt_sites, \"awR\", @progbits",
+            ".balign 8",
+            ".quad {probe}, 77b, 77b, 0",
+            ".popsection",
+            probe = sym PROBE,
+        );
+    }
+}
+
+#[test]
+fn a_site_without_its_nop_is_refused() {
+    no_nop();
+    sdt_probe!(broken::fine);
+    let error = support::try_attach().err().unwrap();
+    assert!(matches!(error, AttachError::SiteText { .. }), "{error}");
+}
