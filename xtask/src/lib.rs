@@ -8,4 +8,5 @@ pub mod process;
 pub mod progress;
 pub mod setup;
 pub mod toolchain;
+pub mod workload;
 pub mod workspace;
