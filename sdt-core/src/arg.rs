@@ -225,8 +225,8 @@ mod tests {
 
     #[test]
     fn references_are_addresses() {
-        let value = 7u32;
-        assert_eq!(word(&value), &raw const value as u64);
+        let value = &7u32;
+        assert_eq!(word(value), core::ptr::from_ref(value) as u64);
         assert_eq!(word(c"x"), c"x".as_ptr() as u64);
         assert_eq!(word(None::<&u32>), 0);
     }

@@ -148,6 +148,7 @@ fn an_argument_may_change_a_local() {
 
 #[test]
 fn costly_arguments_see_the_locals_whatever_their_type() {
+    #[expect(clippy::ptr_arg, reason = "what is captured is a reference to a Vec")]
     fn sum(small: u8, text: &str, list: &[u64], big: &[u64; 9], unique: &Vec<u64>) -> u64 {
         let parts = u64::from(small) + text.len() as u64 + list.iter().sum::<u64>();
         parts + big.iter().sum::<u64>() + unique.iter().sum::<u64>()

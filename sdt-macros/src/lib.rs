@@ -54,8 +54,8 @@ pub fn sdt_provider(input: TokenStream) -> TokenStream {
 /// and in order, and handed to the framework; what they borrow lives until recording has ended.
 ///
 /// An argument that calls something is compiled as a function of its own, so that it costs the hot path
-/// nothing either. It may read local variables, not change them, and may not leave the firing
-/// function (`return`, `?`, `break`): an argument that does is evaluated in place, which is right but may
+/// nothing either. It may read and borrow local variables, not move out of them. One that changes a local
+/// or leaves the firing function (`return`, `?`, `break`) is evaluated in place, which is right but may
 /// cost the hot path a few instructions.
 #[proc_macro]
 pub fn sdt_probe(input: TokenStream) -> TokenStream {

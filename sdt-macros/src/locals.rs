@@ -138,9 +138,11 @@ pub(crate) fn take_out(args: &mut [Expr]) -> Option<Vec<Local>> {
         .names
         .into_values()
         .enumerate()
-        .map(|(i, name)| Local {
-            name,
-            reference: format_ident!("__sdt_local_{i}", span = Span::mixed_site()),
+        .map(|(i, name)| {
+            // Where the local stands, so that errors point there; a name that meets no other.
+            let span = Span::mixed_site().located_at(name.span());
+            let reference = format_ident!("__sdt_local_{i}", span = span);
+            Local { name, reference }
         })
         .collect();
     args.iter_mut().for_each(|arg| Replace(&locals).visit_expr_mut(arg));

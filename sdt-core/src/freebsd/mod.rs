@@ -7,6 +7,7 @@
 pub mod console;
 mod dtrace;
 pub mod eventhandler;
+pub mod exec;
 mod invop;
 pub mod module;
 mod text;

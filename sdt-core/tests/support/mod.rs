@@ -66,6 +66,9 @@ pub struct Entry {
     parg: usize,
 }
 
+/// Gets a probe's id and its arguments.
+pub type Hook = fn(u32, &[u64; 6]);
+
 /// A framework for tests: probes get the ids 1, 2, ...; hits are counted for each, and the last
 /// arguments kept.
 #[derive(Default)]
@@ -77,7 +80,7 @@ pub struct Recorder {
     pub hits: [AtomicU64; 32],
     pub args: [[AtomicU64; 6]; 32],
     /// Run inside every hit.
-    pub hook: Mutex<Option<fn(u32, &[u64; 6])>>,
+    pub hook: Mutex<Option<Hook>>,
 }
 
 fn text(name: &CStr) -> String {

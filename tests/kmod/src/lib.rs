@@ -1,0 +1,75 @@
+//! A kernel module with probes of every kind, for the tests in QEMU. Fires on every exec, with arguments
+//! that depend on each other, so that a test can tell whether they arrived.
+#![cfg_attr(not(test), no_std)]
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
+
+#[cfg(target_os = "freebsd")]
+mod freebsd;
+
+sdt_provider! {
+    /// Probes of every kind.
+    pub sdt_test {
+        /// No arguments.
+        fn none();
+        /// Six arguments: `n`, `-n`, whether `n` is odd, `3n`, the path, `n + 6`.
+        fn six(n: u32, minus_n: i64, odd: bool, three_n: u64, path: &CStr, n_plus_6: u16);
+        /// The same, computed by calls.
+        fn six_costly(n: u32, minus_n: i64, odd: bool, three_n: u64, path: &CStr, n_plus_6: u16);
+        /// Fired from two instances of a generic function and an inlined one: `1`, `2`, `3`.
+        fn many_sites(site: u64);
+        /// Fires if and only if `sdt_enabled!` said so before: that many bytes of path.
+        #[name = "asked_first"]
+        fn asked_first(path_len: usize);
+    }
+}
+
+sdt_provider!(sdt_open);
+
+/// One exec.
+pub fn on_exec(path: &CStr) {
+    static EXECS: AtomicU64 = AtomicU64::new(0);
+    let n = EXECS.fetch_add(1, Ordering::Relaxed) & 0xfff;
+
+    sdt_probe!(sdt_test::none);
+    sdt_probe!(sdt_test::six, n as u32, -(n as i64), n & 1 == 1, 3 * n, path, n as u16 + 6);
+    sdt_probe!(
+        sdt_test::six_costly,
+        opaque(n) as u32,
+        -(n as i64),
+        is_odd(n),
+        opaque(n) * 3,
+        path,
+        n as u16 + 6
+    );
+    generic(1u8);
+    generic(2u16);
+    inlined(3);
+    if sdt_enabled!(sdt_test::asked_first) {
+        sdt_probe!(sdt_test::asked_first, path.count_bytes());
+    }
+    sdt_probe!(sdt_open::untyped, n, path);
+}
+
+#[inline(never)]
+fn opaque(n: u64) -> u64 {
+    n
+}
+
+#[inline(never)]
+fn is_odd(n: u64) -> bool {
+    opaque(n) & 1 == 1
+}
+
+#[inline(never)]
+fn generic<T: Copy + Into<u64>>(site: T) {
+    sdt_probe!(sdt_test::many_sites, site.into());
+}
+
+#[inline(always)]
+fn inlined(site: u64) {
+    sdt_probe!(sdt_test::many_sites, site);
+}
