@@ -97,3 +97,223 @@ fn literal(set: &[u8]) -> Option<(u8, &[u8])> {
         [byte, rest @ ..] => Some((*byte, rest)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What DTrace's rules say, worked out by hand.
+    #[test]
+    fn table() {
+        let yes = [
+            ("", ""),
+            ("*", ""),
+            ("*", "abc"),
+            ("**", "a"),
+            ("?", "a"),
+            ("a*", "a"),
+            ("*a", "a"),
+            ("*a*", "bab"),
+            ("*ab", "aab"),
+            ("*ab*ab", "abcabab"),
+            ("exec-*", "exec-success"),
+            ("[abc]", "b"),
+            ("[a-c]", "b"),
+            ("[a-c]x", "cx"),
+            ("[!x]", "a"),
+            ("[!a-c]", "d"),
+            // `!` elsewhere, and a `]` in first place, are members.
+            ("[a!]", "!"),
+            ("[]]", "]"),
+            ("[]a]", "a"),
+            ("[!]]", "a"),
+            // `-` stands for itself first and last.
+            ("[-a]", "-"),
+            ("[a-]", "-"),
+            ("[!-]", "a"),
+            // The end of a range starts another one.
+            ("[a-c-e]", "d"),
+            ("[\\]]", "]"),
+            ("[a-\\]]", "a"),
+            ("[\\a-c]", "b"),
+            ("[[]", "["),
+            ("[*]", "*"),
+            ("\\*", "*"),
+            ("\\a", "a"),
+            ("\\\\", "\\"),
+            ("]", "]"),
+            ("a-b", "a-b"),
+            ("!", "!"),
+        ];
+        let no = [
+            ("", "a"),
+            ("?", ""),
+            ("??", "a"),
+            ("a", ""),
+            ("a*b", "a"),
+            ("[abc]", "d"),
+            ("[abc]", ""),
+            ("[abc]", "ab"),
+            ("[!x]", "x"),
+            ("[!x]", ""),
+            ("[!a-c]", "b"),
+            ("[!a-c]", "c"),
+            ("[c-a]", "b"),
+            // Sets that are not closed, `[]` and `[!]` among them, and a lone `\`.
+            ("[", "["),
+            ("[]", "]"),
+            ("[!]", "!"),
+            ("[a", "a"),
+            ("[a-", "a"),
+            ("[a\\", "a"),
+            ("[a-\\", "a"),
+            ("*[a", "a"),
+            ("a\\", "a"),
+            ("\\", "\\"),
+            ("\\*", "a"),
+        ];
+        for (pattern, name) in yes {
+            assert!(matches(pattern.as_bytes(), name.as_bytes()), "{pattern} {name}");
+        }
+        for (pattern, name) in no {
+            assert!(!matches(pattern.as_bytes(), name.as_bytes()), "{pattern} {name}");
+        }
+        // A backwards range still holds its ends, each being a member.
+        assert!(matches(b"[c-a]", b"a") && matches(b"[c-a]", b"c"));
+    }
+
+    #[test]
+    fn patterns_that_make_a_recursive_matcher_run_away() {
+        let name = [b'a'; 191];
+        let mut pattern = b"a*".repeat(90);
+        assert!(matches(&pattern, &name));
+        pattern.push(b'b');
+        assert!(!matches(&pattern, &name));
+    }
+
+    /// A pattern's element: the bytes it takes, or any number of any.
+    enum Element {
+        Star,
+        One(Box<dyn Fn(u8) -> bool>),
+    }
+
+    /// The elements of a pattern; `None` from where it is malformed: nothing matches that.
+    fn parse(pattern: &[u8]) -> Vec<Option<Element>> {
+        let mut elements = Vec::new();
+        let mut at = 0;
+        while at < pattern.len() {
+            let byte = pattern[at];
+            at += 1;
+            elements.push(match byte {
+                b'*' => Some(Element::Star),
+                b'?' => Some(Element::One(Box::new(|_| true))),
+                b'\\' => {
+                    let literal = pattern.get(at).copied();
+                    at += 1;
+                    literal.map(|l| Element::One(Box::new(move |byte| byte == l)))
+                }
+                b'[' => {
+                    let negated = pattern.get(at) == Some(&b'!');
+                    at += usize::from(negated);
+                    parse_set(pattern, &mut at).map(|ranges| {
+                        Element::One(Box::new(move |byte| {
+                            ranges.iter().any(|(low, high)| (*low..=*high).contains(&byte))
+                                != negated
+                        }))
+                    })
+                }
+                literal => Some(Element::One(Box::new(move |byte| byte == literal))),
+            });
+        }
+        elements
+    }
+
+    fn parse_set(pattern: &[u8], at: &mut usize) -> Option<Vec<(u8, u8)>> {
+        let mut next = || {
+            let byte = pattern.get(*at).copied();
+            *at += 1;
+            byte
+        };
+        // The members and operators of the set, up to the `]` that closes it.
+        let mut tokens: Vec<(u8, bool)> = Vec::new();
+        loop {
+            match next()? {
+                b']' if !tokens.is_empty() => break,
+                b'\\' => tokens.push((next()?, true)),
+                byte => tokens.push((byte, false)),
+            }
+        }
+        let mut ranges = Vec::new();
+        let mut index = 0;
+        while index < tokens.len() {
+            let (byte, _) = tokens[index];
+            let is_range = index > 0 && tokens[index] == (b'-', false) && index + 1 < tokens.len();
+            if is_range {
+                let (low, high) = (tokens[index - 1].0, tokens[index + 1].0);
+                ranges.push((low, high));
+                ranges.push((high, high));
+                // The right end cannot be an operator; it can be the left end of the next range.
+                index += 2;
+            } else {
+                ranges.push((byte, byte));
+                index += 1;
+            }
+        }
+        Some(ranges)
+    }
+
+    fn oracle(elements: &[Option<Element>], name: &[u8]) -> bool {
+        match elements {
+            [] => name.is_empty(),
+            [None, ..] => false,
+            [Some(Element::Star), rest @ ..] => {
+                oracle(rest, name) || (!name.is_empty() && oracle(elements, &name[1..]))
+            }
+            [Some(Element::One(takes)), rest @ ..] => {
+                !name.is_empty() && takes(name[0]) && oracle(rest, &name[1..])
+            }
+        }
+    }
+
+    fn bytes_of(alphabet: &'static [u8], len: usize) -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(prop::sample::select(alphabet), 0..=len)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 20_000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn agrees_with_the_oracle(
+            pattern in bytes_of(b"abcd-]![*?\\", 10),
+            name in bytes_of(b"abcd-]![\\", 7),
+        ) {
+            prop_assert_eq!(matches(&pattern, &name), oracle(&parse(&pattern), &name));
+        }
+
+        /// Mostly well-formed patterns, mostly matching.
+        #[test]
+        fn agrees_with_the_oracle_on_likely_matches(
+            pieces in prop::collection::vec(
+                prop::sample::select(&["a", "b", "*", "?", "[ab]", "[a-c]", "[!c]", "\\a", "[!a-b]"][..]),
+                0..8,
+            ),
+            name in bytes_of(b"abc", 8),
+        ) {
+            let pattern = pieces.concat();
+            prop_assert_eq!(
+                matches(pattern.as_bytes(), &name),
+                oracle(&parse(pattern.as_bytes()), &name)
+            );
+        }
+
+        #[test]
+        fn a_name_without_metacharacters_matches_itself_only(
+            name in bytes_of(b"abc-]!", 6),
+            other in bytes_of(b"abc-]!", 6),
+        ) {
+            prop_assert!(!is_glob(&name));
+            prop_assert_eq!(matches(&name, &other), name == other);
+        }
+    }
+}

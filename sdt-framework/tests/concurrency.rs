@@ -1,0 +1,319 @@
+//! CPUs fire while consumers drain and others enable, disable, create and destroy.
+
+mod common;
+
+use std::collections::HashSet;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread;
+
+use common::{CPUS, TestProvider, Threads, create, spec};
+use sdt_core::ops::{Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderOps};
+use sdt_framework::{ConsumerId, Dtrace, Record};
+
+/// Buffers small enough to overflow.
+type Busy = Dtrace<Threads, CPUS, 32, 4, 16, 16, 4>;
+
+/// How many times each CPU fires.
+const HITS: u64 = 100_000;
+
+/// Sets the flag when dropped, so that the other threads end even if this one panics.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+fn drain(dtrace: &Busy, id: ConsumerId, cpu: usize, into: &mut Vec<Record>) {
+    dtrace.drain(id, cpu, &mut |record| into.push(record)).unwrap();
+}
+
+/// All CPUs hit two probes in turn. One consumer records the first probe throughout, slowly drained;
+/// another one has the second one enabled and disabled all the time, so that ECBs go from chain to
+/// chain under the feet of those who walk them.
+#[test]
+fn every_hit_is_drained_or_counted_as_dropped() {
+    let provider = TestProvider::default();
+    let dtrace: Box<Busy> = Box::new(Dtrace::new(Threads::new()));
+    // SAFETY: the provider outlives the framework.
+    let p = unsafe { provider.register(&*dtrace, c"p") }.unwrap();
+    let steady = create(&*dtrace, p, [c"m", c"f", c"steady"], 0);
+    let flicker = create(&*dtrace, p, [c"m", c"f", c"flicker"], 0);
+    let (x, y) = (dtrace.open().unwrap(), dtrace.open().unwrap());
+    dtrace.enable(x, &spec("steady")).unwrap();
+    dtrace.go(x).unwrap();
+    dtrace.go(y).unwrap();
+
+    let firing = AtomicU32::new(CPUS as u32);
+    let dtrace = &*dtrace;
+    let is_firing = || firing.load(Ordering::Acquire) > 0;
+    let (of_x, toggles, of_y) = thread::scope(|scope| {
+        for cpu in 0..CPUS {
+            let firing = &firing;
+            scope.spawn(move || {
+                struct Ended<'a>(&'a AtomicU32);
+                impl Drop for Ended<'_> {
+                    fn drop(&mut self) {
+                        self.0.fetch_sub(1, Ordering::Release);
+                    }
+                }
+                let _ended = Ended(firing);
+                Threads::bind(cpu);
+                for n in 1..=HITS {
+                    dtrace.probe(steady, &[n, cpu as u64, !n, 0, 0, 0]);
+                    dtrace.probe(flicker, &[n, cpu as u64, !n, 0, 0, 0]);
+                }
+            });
+        }
+        let drainer = scope.spawn(move || {
+            let mut records = [const { Vec::new() }; CPUS];
+            let mut drops = [0; CPUS];
+            while is_firing() {
+                for cpu in 0..CPUS {
+                    drain(dtrace, x, cpu, &mut records[cpu]);
+                    drops[cpu] += dtrace.drops(x, cpu).unwrap();
+                }
+                thread::yield_now();
+            }
+            for cpu in 0..CPUS {
+                drain(dtrace, x, cpu, &mut records[cpu]);
+                drops[cpu] += dtrace.drops(x, cpu).unwrap();
+            }
+            (records, drops)
+        });
+        let toggler = scope.spawn(move || {
+            let (mut toggles, mut records) = (0u64, Vec::new());
+            while is_firing() {
+                assert_eq!(dtrace.enable(y, &spec("flicker")), Ok(1));
+                // And something for the pool to mix: an ECB that joins the steady probe's chain.
+                assert_eq!(dtrace.enable(y, &spec("steady")), Ok(1));
+                assert_eq!(dtrace.disable(y, &spec("steady")), Ok(1));
+                for cpu in 0..CPUS {
+                    drain(dtrace, y, cpu, &mut records);
+                }
+                thread::yield_now();
+                assert_eq!(dtrace.disable(y, &spec("flicker")), Ok(1));
+                // Nobody records for y any more: what is there now is all there is.
+                for cpu in 0..CPUS {
+                    drain(dtrace, y, cpu, &mut records);
+                }
+                thread::yield_now();
+                for cpu in 0..CPUS {
+                    let late = dtrace.drain(y, cpu, &mut |_| {}).unwrap();
+                    assert_eq!(late, 0, "recorded after disable had returned");
+                }
+                toggles += 1;
+            }
+            (toggles, records)
+        });
+        let of_x = drainer.join().unwrap();
+        let (toggles, of_y) = toggler.join().unwrap();
+        (of_x, toggles, of_y)
+    });
+
+    let (records, drops) = of_x;
+    for cpu in 0..CPUS {
+        let records = &records[cpu];
+        assert_eq!(records.len() as u64 + drops[cpu], HITS, "CPU {cpu}");
+        assert!(records.windows(2).all(|pair| pair[0].args[0] < pair[1].args[0]));
+        assert!(records.windows(2).all(|pair| pair[0].timestamp < pair[1].timestamp));
+        for record in records {
+            assert_eq!(record.probe, steady.get(), "a record of another chain");
+            assert_eq!((record.cpu as usize, record.args[1]), (cpu, cpu as u64));
+            assert_eq!(record.args[2], !record.args[0], "a torn record");
+        }
+    }
+    assert!(toggles > 0);
+    let mut seen = HashSet::new();
+    for record in &of_y {
+        assert!([steady.get(), flicker.get()].contains(&record.probe));
+        assert_eq!(record.args[2], !record.args[0], "a torn record");
+        assert!(seen.insert((record.probe, record.cpu, record.args[0])), "recorded twice");
+    }
+    let counters = dtrace.counters();
+    assert_eq!((counters.hits, counters.unknown), (2 * HITS * CPUS as u64, 0));
+    // The provider saw enablings and disablings of the flickering probe in turn.
+    use common::Call::{Disable, Enable};
+    let calls: Vec<bool> = provider
+        .calls()
+        .iter()
+        .filter_map(|call| match call {
+            Enable(id, _) if *id == flicker.get() => Some(true),
+            Disable(id, _) if *id == flicker.get() => Some(false),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(calls, (0..2 * toggles).map(|n| n % 2 == 0).collect::<Vec<_>>());
+}
+
+/// A provider in memory that is overwritten once it has been unregistered.
+struct Mortal {
+    alive: AtomicBool,
+}
+
+unsafe extern "C" fn argval(
+    arg: *mut c_void,
+    _id: u32,
+    parg: *mut c_void,
+    _argno: c_int,
+    _aframes: c_int,
+) -> u64 {
+    // SAFETY: the test's memory of the provider stays; `alive` tells whether it ought to.
+    let mortal = unsafe { &*arg.cast::<Mortal>() };
+    assert!(mortal.alive.load(Ordering::Relaxed), "an op was called after unregistration");
+    parg.addr() as u64
+}
+
+unsafe extern "C" fn provide(_arg: *mut c_void, _desc: *const sdt_core::ops::ProbeDesc) {}
+
+unsafe extern "C" fn enabled(_arg: *mut c_void, _id: u32, _parg: *mut c_void) -> c_int {
+    0
+}
+
+unsafe extern "C" fn nothing(_arg: *mut c_void, _id: u32, _parg: *mut c_void) {}
+
+const MORTAL: ProviderOps = ProviderOps {
+    provide: Some(provide),
+    provide_module: None,
+    enable: Some(enabled),
+    disable: Some(nothing),
+    suspend: None,
+    resume: None,
+    getargdesc: None,
+    getargval: Some(argval),
+    usermode: None,
+    destroy: Some(nothing),
+};
+
+/// CPUs go on hitting an id while its probe is created, enabled, disabled and destroyed, consumers open
+/// and close, and the provider comes and goes.
+#[test]
+fn a_provider_that_is_gone_is_never_called() {
+    let dtrace: Box<Busy> = Box::new(Dtrace::new(Threads::new()));
+    let done = AtomicBool::new(false);
+    let fired = AtomicU64::new(0);
+    let dtrace = &*dtrace;
+    let total: u64 = thread::scope(|scope| {
+        let firing: Vec<_> = (0..CPUS)
+            .map(|cpu| {
+                let (done, fired) = (&done, &fired);
+                scope.spawn(move || {
+                    Threads::bind(cpu);
+                    let mut count = 0;
+                    while !done.load(Ordering::Acquire) {
+                        // Whichever of the 16 ids the probe has got this time.
+                        for id in 1..=16 {
+                            dtrace.probe5(id, [id.into(); 5]);
+                        }
+                        count += 16;
+                        fired.fetch_add(16, Ordering::Relaxed);
+                    }
+                    count
+                })
+            })
+            .collect();
+        let _done = Done(&done);
+        let mut recorded = 0;
+        for round in 0.. {
+            let mortal = Mortal { alive: AtomicBool::new(true) };
+            let arg = std::ptr::from_ref(&mortal).cast_mut().cast();
+            // SAFETY: it stays until it has been unregistered.
+            let p = unsafe {
+                dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &MORTAL, arg).unwrap()
+            };
+            let id = create(dtrace, p, [c"m", c"f", c"n"], round);
+            let consumer = dtrace.open().unwrap();
+            dtrace.go(consumer).unwrap();
+            assert_eq!(dtrace.enable(consumer, &spec("p:::")), Ok(1));
+            assert_eq!(dtrace.enable(consumer, &spec("p:::")), Ok(1));
+            assert_eq!(dtrace.unregister(p), Err(FrameworkError::Busy));
+            thread::yield_now();
+            for cpu in 0..CPUS {
+                dtrace
+                    .drain(consumer, cpu, &mut |record| {
+                        assert_eq!(record.probe, id.get());
+                        let n = u64::from(record.probe);
+                        assert_eq!(record.args, [n, n, n, n, n, round as u64]);
+                        recorded += 1;
+                    })
+                    .unwrap();
+            }
+            dtrace.close(consumer).unwrap();
+            assert_eq!(dtrace.unregister(p), Ok(()));
+            mortal.alive.store(false, Ordering::Relaxed);
+            if round >= 2_000 && recorded > 1_000 {
+                break;
+            }
+        }
+        drop(_done);
+        firing.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    let counters = dtrace.counters();
+    assert_eq!(counters.hits + counters.unknown, total);
+    assert!(counters.hits > 0 && counters.unknown > 0);
+    assert_eq!((counters.reentered, counters.stray), (0, 0));
+}
+
+/// Several threads are consumers at once, opening and closing, with one probe between them.
+#[test]
+fn consumers_come_and_go_at_once() {
+    let provider = TestProvider::default();
+    let dtrace: Box<Busy> = Box::new(Dtrace::new(Threads::new()));
+    // SAFETY: the provider outlives the framework.
+    let p = unsafe { provider.register(&*dtrace, c"p") }.unwrap();
+    let probe: ProbeId = create(&*dtrace, p, [c"m", c"f", c"n"], 0);
+    let done = AtomicBool::new(false);
+    let dtrace = &*dtrace;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            Threads::bind(0);
+            let mut n = 0;
+            while !done.load(Ordering::Acquire) {
+                n += 1;
+                dtrace.probe(probe, &[n; 6]);
+            }
+        });
+        let _done = Done(&done);
+        let consumers: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        let id = dtrace.open().unwrap();
+                        assert_eq!(dtrace.enable(id, &spec("n")), Ok(1));
+                        dtrace.go(id).unwrap();
+                        let mut last = 0;
+                        while last == 0 {
+                            dtrace
+                                .drain(id, 0, &mut |record| {
+                                    assert!(
+                                        record.args[0] > last,
+                                        "a record of an earlier consumer"
+                                    );
+                                    last = record.args[0];
+                                })
+                                .unwrap();
+                            thread::yield_now();
+                        }
+                        dtrace.close(id).unwrap();
+                        assert!(dtrace.drain(id, 0, &mut |_| {}).is_err());
+                    }
+                })
+            })
+            .collect();
+        for consumer in consumers {
+            consumer.join().unwrap();
+        }
+    });
+    // Enabled and disabled in turn, however the consumers overlapped.
+    use common::Call::{Disable, Enable};
+    let calls = provider.calls();
+    let turns: Vec<_> =
+        calls.iter().filter(|call| matches!(call, Enable(..) | Disable(..))).collect();
+    assert!(turns.len() >= 2 && turns.len() % 2 == 0);
+    for pair in turns.chunks(2) {
+        assert!(matches!(pair, [Enable(..), Disable(..)]), "{pair:?}");
+    }
+    assert_eq!(dtrace.unregister(p), Ok(()));
+}

@@ -1,0 +1,202 @@
+//! The path from a hit to a record, on one CPU.
+
+mod common;
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+
+use common::{CPUS, OPS, Small, TestProvider, Threads, create, drain, small, spec};
+use sdt_core::ops::{Framework, Privileges, ProbeId, ProviderAttr, ProviderOps};
+use sdt_framework::{ConsumerError, ConsumerId, Counters, Dtrace, Host};
+
+/// What `getargval` of [`fallback`] is given to fire, and what it was asked.
+struct Nested {
+    dtrace: Box<Small>,
+    inner: Cell<Option<ProbeId>>,
+    asked: Cell<Option<(u32, usize, c_int, c_int)>>,
+    provider: TestProvider,
+}
+
+/// Fires a probe, from probe context.
+unsafe extern "C" fn fallback(
+    arg: *mut c_void,
+    id: u32,
+    parg: *mut c_void,
+    argno: c_int,
+    aframes: c_int,
+) -> u64 {
+    // SAFETY: registered with a `Nested` that is on the caller's stack, and called by its thread.
+    let nested = unsafe { &*arg.cast::<Nested>() };
+    nested.asked.set(Some((id, parg.addr(), argno, aframes)));
+    if let Some(inner) = nested.inner.get() {
+        nested.dtrace.probe(inner, &[1; 6]);
+        nested.dtrace.probe5(u32::MAX, [1; 5]);
+    }
+    66
+}
+
+unsafe extern "C" fn nothing(_arg: *mut c_void, _id: u32, _parg: *mut c_void) {}
+
+unsafe extern "C" fn enabled(_arg: *mut c_void, _id: u32, _parg: *mut c_void) -> c_int {
+    0
+}
+
+unsafe extern "C" fn no_module(_arg: *mut c_void, _module: *mut c_void) {}
+
+/// Asks `getargval` of the provider for the sixth argument.
+const WITH_GETARGVAL: ProviderOps = ProviderOps {
+    provide: None,
+    provide_module: Some(no_module),
+    enable: Some(enabled),
+    disable: Some(nothing),
+    suspend: None,
+    resume: None,
+    getargdesc: None,
+    getargval: Some(fallback),
+    usermode: None,
+    destroy: Some(nothing),
+};
+
+fn nested() -> Nested {
+    Nested {
+        dtrace: small(),
+        inner: Cell::new(None),
+        asked: Cell::new(None),
+        provider: TestProvider::default(),
+    }
+}
+
+impl Nested {
+    /// The probes `x:::outer`, `x:::inner` and `plain:::other`, all enabled, and the consumer.
+    fn start(&self) -> ([ProbeId; 3], ConsumerId) {
+        Threads::bind(1);
+        let arg = std::ptr::from_ref(self).cast_mut().cast();
+        let dtrace = &*self.dtrace;
+        // SAFETY: both providers outlive the framework.
+        let (x, plain) = unsafe {
+            (
+                dtrace
+                    .register(c"x", &ProviderAttr::SDT, Privileges::USER, &WITH_GETARGVAL, arg)
+                    .unwrap(),
+                self.provider.register(dtrace, c"plain").unwrap(),
+            )
+        };
+        let parg = std::ptr::without_provenance_mut(7);
+        let outer = dtrace.probe_create(x, c"", c"", c"outer", 3, parg).unwrap();
+        let inner = create(dtrace, x, [c"", c"", c"inner"], 8);
+        let other = create(dtrace, plain, [c"", c"", c"other"], 9);
+        let consumer = dtrace.open().unwrap();
+        dtrace.enable(consumer, &spec("")).unwrap();
+        dtrace.go(consumer).unwrap();
+        ([outer, inner, other], consumer)
+    }
+}
+
+#[test]
+fn the_sixth_argument_is_asked_for_when_it_is_missing() {
+    let nested = nested();
+    let ([outer, _, other], consumer) = nested.start();
+    let args = |records: Vec<sdt_framework::Record>| {
+        records.iter().map(|record| record.args).collect::<Vec<_>>()
+    };
+    nested.dtrace.probe5(outer.get(), [1, 2, 3, 4, 5]);
+    assert_eq!(nested.asked.take(), Some((outer.get(), 7, 5, 3)));
+    nested.dtrace.probe(outer, &[1, 2, 3, 4, 5, 6]);
+    assert_eq!(nested.asked.take(), None);
+    nested.dtrace.probe5(other.get(), [1, 2, 3, 4, 5]);
+    let [asked, given, none] = [66, 6, 0].map(|sixth| [1, 2, 3, 4, 5, sixth]);
+    assert_eq!(args(drain(&nested.dtrace, consumer, 1)), [asked, given, none]);
+    // Nobody records: nobody asks.
+    nested.dtrace.stop(consumer).unwrap();
+    nested.dtrace.probe5(outer.get(), [1, 2, 3, 4, 5]);
+    assert_eq!(nested.asked.take(), None);
+    // Two enablings of one consumer: one firing, asked once, two equal records.
+    nested.dtrace.enable(consumer, &spec("outer")).unwrap();
+    nested.dtrace.go(consumer).unwrap();
+    nested.dtrace.probe5(outer.get(), [9; 5]);
+    assert_eq!(args(drain(&nested.dtrace, consumer, 1)), [[9, 9, 9, 9, 9, 66]; 2]);
+}
+
+#[test]
+fn a_probe_that_fires_in_probe_context_is_counted_and_not_recorded() {
+    let nested = nested();
+    let ([outer, inner, _], consumer) = nested.start();
+    nested.inner.set(Some(inner));
+    for _ in 0..3 {
+        nested.dtrace.probe5(outer.get(), [0; 5]);
+    }
+    let records = drain(&nested.dtrace, consumer, 1);
+    assert_eq!(records.iter().map(|record| record.probe).collect::<Vec<_>>(), [outer.get(); 3]);
+    let expected = Counters { hits: 3, reentered: 6, ..Counters::default() };
+    assert_eq!(nested.dtrace.counters(), expected);
+    // The flag was put back: it fires on its own.
+    nested.inner.set(None);
+    nested.dtrace.probe(inner, &[0; 6]);
+    assert_eq!(drain(&nested.dtrace, consumer, 1).len(), 1);
+}
+
+#[test]
+fn ids_that_are_no_probes_are_counted() {
+    let nested = nested();
+    let ([outer, ..], consumer) = nested.start();
+    for id in [0, 4, 16, 17, u32::MAX] {
+        nested.dtrace.probe5(id, [0; 5]);
+    }
+    assert_eq!(nested.dtrace.counters(), Counters { unknown: 5, ..Counters::default() });
+    // One that was a probe is none any more.
+    nested.dtrace.close(consumer).unwrap();
+    assert_eq!(nested.dtrace.destroy_module(c""), Ok(3));
+    nested.dtrace.probe(outer, &[0; 6]);
+    assert_eq!(nested.dtrace.counters(), Counters { unknown: 6, ..Counters::default() });
+}
+
+#[test]
+fn a_cpu_without_room_is_counted_and_told_when_opening() {
+    struct Big(Threads);
+    // SAFETY: as `Threads`; it only says that there are more CPUs.
+    unsafe impl Host for Big {
+        fn cpu(&self) -> usize {
+            self.0.cpu()
+        }
+        fn cpus(&self) -> usize {
+            CPUS + 1
+        }
+        fn timestamp(&self) -> u64 {
+            self.0.timestamp()
+        }
+        fn interrupts_off(&self) -> usize {
+            self.0.interrupts_off()
+        }
+        fn restore(&self, state: usize) {
+            self.0.restore(state);
+        }
+        fn sync(&self) {
+            self.0.sync();
+        }
+    }
+    let dtrace: Dtrace<Big, CPUS, 1, 1, 1, 1, 1> = Dtrace::new(Big(Threads::new()));
+    let refused = Err(ConsumerError::TooManyCpus { cpus: CPUS + 1, max: CPUS });
+    assert_eq!(dtrace.open(), refused);
+    let provider = TestProvider::default();
+    // SAFETY: the provider outlives the framework.
+    let p = unsafe { provider.register(&dtrace, c"p") }.unwrap();
+    let probe = dtrace.probe_create(p, c"", c"", c"n", 0, null_mut()).unwrap();
+    Threads::bind(CPUS);
+    dtrace.probe(probe, &[0; 6]);
+    Threads::bind(0);
+    dtrace.probe(probe, &[0; 6]);
+    assert_eq!(dtrace.counters(), Counters { hits: 1, stray: 1, ..Counters::default() });
+}
+
+/// Each error says in a line what was wrong with what.
+#[test]
+fn errors_read_well() {
+    let full = ConsumerError::TooManyEnablings { needed: 3, left: 2 };
+    assert_eq!(full.to_string(), "3 probes match and only 2 enablings are left; enable fewer");
+    let closed = ConsumerError::NotOpen(ConsumerId::new(4).unwrap());
+    assert_eq!(closed.to_string(), "consumer 4 is not open");
+    let ops = ProviderOps { destroy: None, ..OPS };
+    let missing = sdt_framework::registration::check(c"p", Privileges::USER, &ops).unwrap_err();
+    assert_eq!(missing.to_string(), "the op 'destroy' is missing");
+}

@@ -1,0 +1,176 @@
+//! The ring and the chain under every interleaving and every reordering that the memory model allows.
+//!
+//! This compiles the framework's own source files against loom's atomics.
+
+use loom::thread;
+use sync::{AtomicUsize, Ordering};
+
+/// What `src/sync.rs` is to the framework.
+mod sync {
+    pub(crate) use loom::cell::UnsafeCell as Cell;
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+    macro_rules! const_fn {
+        ($(#[$attr:meta])* $vis:vis fn $name:ident() -> $ret:ty $body:block) => {
+            $(#[$attr])* $vis fn $name() -> $ret $body
+        };
+    }
+    pub(crate) use const_fn;
+
+    macro_rules! array {
+        ($value:expr; $n:expr) => {
+            core::array::from_fn::<_, { $n }, _>(|_| $value)
+        };
+    }
+    pub(crate) use array;
+}
+
+#[path = "../src/chain.rs"]
+#[allow(dead_code, reason = "the models use a part")]
+mod chain;
+#[path = "../src/ring.rs"]
+#[allow(dead_code, reason = "the models use a part")]
+mod ring;
+
+use chain::{Chain, Node};
+use loom::sync::Arc;
+use ring::Ring;
+
+#[test]
+fn a_ring_hands_over_in_order_and_counts_the_rest() {
+    loom::model(|| {
+        let ring = Arc::new(Ring::<u64, 2>::new());
+        let writer = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                for n in 1..=4 {
+                    // SAFETY: this thread is the only writer.
+                    unsafe { ring.push(n) };
+                }
+            })
+        };
+        let mut got = Vec::new();
+        for _ in 0..2 {
+            // SAFETY: this thread is the only reader.
+            got.extend(unsafe { ring.pop() });
+        }
+        writer.join().unwrap();
+        // SAFETY: this thread is the only reader.
+        got.extend(std::iter::from_fn(|| unsafe { ring.pop() }));
+        assert!(got.windows(2).all(|pair| pair[0] < pair[1]), "{got:?}");
+        assert_eq!(got.len() as u64 + ring.dropped(), 4);
+        assert!(got.len() >= 2);
+    });
+}
+
+/// A CPU's crossings into and out of probe context, and the wait for it: a host's `sync`.
+struct Cpu(AtomicUsize);
+
+impl Cpu {
+    fn in_probe_context(&self, f: impl FnOnce()) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        f();
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn sync(&self) {
+        let seen = self.0.fetch_add(0, Ordering::AcqRel);
+        while seen % 2 == 1 && self.0.load(Ordering::Acquire) == seen {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Which chain a node belongs to, and its place there.
+type Body = (char, u32);
+
+/// One CPU walks chain `a` while its first node is moved to chain `b` as ECBs are moved.
+fn move_a_node(wait: bool) {
+    struct World {
+        nodes: [Node<Body>; 3],
+        a: Chain,
+        b: Chain,
+        cpu: Cpu,
+    }
+    loom::model(move || {
+        let world = Arc::new(World {
+            nodes: core::array::from_fn(|_| Node::new()),
+            a: Chain::new(),
+            b: Chain::new(),
+            cpu: Cpu(AtomicUsize::new(0)),
+        });
+        let World { nodes, a, b, cpu } = &*world;
+        // SAFETY: nobody else is there yet.
+        unsafe {
+            nodes[0].fill(('a', 1));
+            a.append(nodes, 0);
+            nodes[1].fill(('a', 2));
+            a.append(nodes, 1);
+            nodes[2].fill(('b', 1));
+            b.append(nodes, 2);
+        }
+        let walker = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let mut met = Vec::new();
+                world.cpu.in_probe_context(|| {
+                    world.a.for_each(&world.nodes, |_, body| met.push(*body));
+                });
+                met
+            })
+        };
+        // SAFETY: this thread alone changes the chains, and fills the node after the wait (unless this
+        // shows that it has to).
+        unsafe {
+            a.unlink(nodes, 0);
+            if wait {
+                cpu.sync();
+            }
+            nodes[0].fill(('b', 2));
+            b.append(nodes, 0);
+        }
+        let met = walker.join().unwrap();
+        assert!([vec![('a', 1), ('a', 2)], vec![('a', 2)]].contains(&met), "{met:?}");
+        let mut all = Vec::new();
+        b.for_each(nodes, |index, body| all.push((index, *body)));
+        assert_eq!(all, [(2, ('b', 1)), (0, ('b', 2))]);
+    });
+}
+
+#[test]
+fn a_walker_never_leaves_its_chain() {
+    move_a_node(true);
+}
+
+/// The model can tell: without the wait, walker and mover meet.
+#[test]
+#[should_panic]
+fn without_the_wait_it_does() {
+    move_a_node(false);
+}
+
+#[test]
+fn an_appended_node_is_met_whole_or_not_at_all() {
+    loom::model(|| {
+        let world =
+            Arc::new((core::array::from_fn::<_, 2, _>(|_| Node::<Body>::new()), Chain::new()));
+        let walker = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let mut met = Vec::new();
+                world.1.for_each(&world.0, |_, body| met.push(*body));
+                met
+            })
+        };
+        let (nodes, chain) = &*world;
+        for (index, place) in [(0, 1), (1, 2)] {
+            // SAFETY: this thread alone changes the chain; the nodes are new.
+            unsafe {
+                nodes[index].fill(('a', place));
+                chain.append(nodes, index);
+            }
+        }
+        let met = walker.join().unwrap();
+        assert!([('a', 1), ('a', 2)].starts_with(&met), "{met:?}");
+    });
+}

@@ -1,0 +1,43 @@
+//! A framework takes no room in the file it is linked into.
+
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
+use sdt_framework::{Dtrace, Host};
+
+struct Nobody;
+
+// SAFETY: nobody ever is in probe context.
+unsafe impl Host for Nobody {
+    fn cpu(&self) -> usize {
+        0
+    }
+    fn cpus(&self) -> usize {
+        1
+    }
+    fn timestamp(&self) -> u64 {
+        0
+    }
+    fn interrupts_off(&self) -> usize {
+        0
+    }
+    fn restore(&self, _state: usize) {}
+    fn sync(&self) {}
+}
+
+/// With all capacities as they are by default.
+#[used]
+static FRAMEWORK_WITH_DEFAULTS: Dtrace<Nobody> = Dtrace::new(Nobody);
+
+#[test]
+fn a_static_framework_is_in_bss() {
+    let image = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    let file = object::File::parse(&*image).unwrap();
+    let symbol = file
+        .symbols()
+        .find(|symbol| symbol.name().is_ok_and(|name| name.contains("FRAMEWORK_WITH_DEFAULTS")))
+        .expect("the static is in the symbol table");
+    let section = file.section_by_index(symbol.section_index().unwrap()).unwrap();
+    assert_eq!(section.kind(), SectionKind::UninitializedData, "{:?}", section.name());
+    assert!(FRAMEWORK_WITH_DEFAULTS.open().is_ok());
+    // Sixteen CPUs, eight consumers, 512 records of 64 bytes, and the rest not much beside it.
+    assert!((4 << 20..6 << 20).contains(&symbol.size()), "{} bytes", symbol.size());
+}
