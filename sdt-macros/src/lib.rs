@@ -18,14 +18,16 @@ mod site;
 ///
 /// Open, when probes are declared where they fire:
 ///
-/// ```ignore
-/// sdt_provider!(proc);
+/// ```
+/// sdt_core::sdt_provider!(proc);
 /// ```
 ///
 /// Declared, when they are typed, documented and checked:
 ///
-/// ```ignore
-/// sdt_provider! {
+/// ```
+/// use core::ffi::CStr;
+///
+/// sdt_core::sdt_provider! {
 ///     /// Process lifecycle.
 ///     pub proc {
 ///         /// A new image has been loaded.
