@@ -1,0 +1,10 @@
+//! The machine: what differs from one architecture to the next.
+//!
+//! Each architecture's module offers the same names: `cpu` (number, interrupt flag, write protection),
+//! `paging` (direct map, kernel pages), `power`, `timer`, `uart`, the inter-processor interrupts, and
+//! the two steps of setting the machine up.
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86_64::*;

@@ -1,0 +1,142 @@
+//! One CPU: its number, its segments, its interrupt flag.
+
+use alloc::boxed::Box;
+use core::arch::asm;
+use core::cell::UnsafeCell;
+
+use x86_64::instructions::segmentation::{CS, DS, ES, SS, Segment};
+use x86_64::instructions::tables::load_tss;
+use x86_64::registers::control::{Cr0, Cr0Flags};
+use x86_64::registers::model_specific::GsBase;
+use x86_64::registers::segmentation::SegmentSelector;
+use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable};
+use x86_64::structures::tss::TaskStateSegment;
+use x86_64::{PrivilegeLevel, VirtAddr};
+
+/// CPUs there can be.
+pub(crate) const MAX_CPUS: usize = 16;
+/// Which interrupt stack (IST) double faults run on.
+pub(super) const DOUBLE_FAULT_IST: u16 = 0;
+/// Which interrupt stack NMIs run on.
+pub(super) const NMI_IST: u16 = 1;
+
+const IST_STACK: usize = 16 << 10;
+/// GSEL(GCODE_SEL, SEL_KPL) of FreeBSD amd64 (`sys/amd64/include/segments.h`).
+const KERNEL_CS: u16 = 0x20;
+/// GSEL(GDATA_SEL, SEL_KPL).
+const KERNEL_SS: u16 = 0x28;
+
+/// What GS points to.
+#[repr(C)]
+struct Local {
+    number: u64,
+}
+
+/// Everything the hardware holds pointers to, never freed.
+struct Tables {
+    local: Local,
+    tss: TaskStateSegment,
+    gdt: GlobalDescriptorTable<10>,
+    stacks: [UnsafeCell<[u8; IST_STACK]>; 2],
+}
+
+/// Loads segments, task state and the per-CPU pointer of the CPU that runs this, and makes it heed
+/// write protection. Called once by each CPU, before its interrupts go on.
+pub(super) fn init(number: usize) {
+    let tables = Box::leak(Box::new(Tables {
+        local: Local { number: number as u64 },
+        tss: TaskStateSegment::new(),
+        gdt: GlobalDescriptorTable::empty(),
+        stacks: [const { UnsafeCell::new([0; IST_STACK]) }; 2],
+    }));
+    for (slot, stack) in tables.stacks.iter().enumerate() {
+        tables.tss.interrupt_stack_table[slot] = VirtAddr::from_ptr(stack.get()) + IST_STACK as u64;
+    }
+    // The first entries stay null, so that the selectors are FreeBSD's: a module sees them in frames.
+    for _ in 1..KERNEL_CS / 8 {
+        tables.gdt.append(Descriptor::UserSegment(0));
+    }
+    let code = tables.gdt.append(Descriptor::kernel_code_segment());
+    let data = tables.gdt.append(Descriptor::kernel_data_segment());
+    let tss = tables.gdt.append(Descriptor::tss_segment(&tables.tss));
+    assert_eq!(code, SegmentSelector::new(KERNEL_CS / 8, PrivilegeLevel::Ring0));
+    assert_eq!(data, SegmentSelector::new(KERNEL_SS / 8, PrivilegeLevel::Ring0));
+    tables.gdt.load();
+    // SAFETY: the selectors name entries of the table just loaded, which is never freed; GS's base
+    // is set after its selector could have been changed.
+    unsafe {
+        CS::set_reg(code);
+        SS::set_reg(data);
+        DS::set_reg(data);
+        ES::set_reg(data);
+        load_tss(tss);
+        GsBase::write(VirtAddr::from_ptr(&tables.local));
+        Cr0::update(|flags| flags.insert(Cr0Flags::WRITE_PROTECT));
+    }
+}
+
+/// Number of the CPU that runs this, from 0. Probe context; valid after [`init`].
+pub(crate) fn current() -> usize {
+    let number: usize;
+    // SAFETY: GS points to this CPU's `Local` whose first field is the number, which never changes.
+    unsafe {
+        asm!("mov {}, gs:[0]", out(reg) number, options(nostack, preserves_flags, readonly));
+    }
+    number
+}
+
+/// Whether interrupts are on. Probe context.
+pub(crate) fn interrupts_enabled() -> bool {
+    x86_64::instructions::interrupts::are_enabled()
+}
+
+/// Disables interrupts and says whether they were on. Probe context.
+pub(crate) fn interrupts_off() -> bool {
+    let enabled = interrupts_enabled();
+    x86_64::instructions::interrupts::disable();
+    enabled
+}
+
+/// Goes back to what [`interrupts_off`] returned. Probe context.
+pub(crate) fn restore_interrupts(enabled: bool) {
+    if enabled {
+        x86_64::instructions::interrupts::enable();
+    }
+}
+
+/// Enables interrupts and sleeps until one comes; none that comes in between is missed. Called with
+/// interrupts off; returns with interrupts on.
+pub(crate) fn wait_for_interrupt() {
+    x86_64::instructions::interrupts::enable_and_hlt();
+}
+
+/// Stops this CPU for good. Any context.
+pub(crate) fn halt() -> ! {
+    loop {
+        x86_64::instructions::interrupts::disable();
+        x86_64::instructions::hlt();
+    }
+}
+
+/// Clears CR0.WP on this CPU and says whether it was set: FreeBSD's `disable_wp()`
+/// (`sys/amd64/amd64/machdep.c`). To be called with interrupts off.
+///
+/// # Safety
+/// Until [`restore_wp`], this CPU writes to read-only pages.
+pub(crate) unsafe fn disable_wp() -> bool {
+    let flags = Cr0::read();
+    // SAFETY: the caller's contract.
+    unsafe { Cr0::write(flags - Cr0Flags::WRITE_PROTECT) };
+    flags.contains(Cr0Flags::WRITE_PROTECT)
+}
+
+/// Sets CR0.WP again if it was set: FreeBSD's `restore_wp(bool)`.
+///
+/// # Safety
+/// `was_set` is what [`disable_wp`] returned on this CPU.
+pub(crate) unsafe fn restore_wp(was_set: bool) {
+    if was_set {
+        // SAFETY: setting write protection takes a right away, it gives none.
+        unsafe { Cr0::update(|flags| flags.insert(Cr0Flags::WRITE_PROTECT)) };
+    }
+}

@@ -1,0 +1,351 @@
+//! Exceptions and interrupts: one stub a vector, one frame layout, one dispatcher.
+//!
+//! The frame is FreeBSD's `struct trapframe` (`sys/x86/include/frame.h`), for it is handed to the
+//! breakpoint handlers of modules. #BP comes through an interrupt gate without an interrupt stack, as
+//! on FreeBSD (`TRAP_NOEN(bpt)` in `sys/amd64/amd64/exception.S`): interrupts stay off, and the frame
+//! lies on the stack of the code that was hit.
+
+use core::arch::global_asm;
+use core::fmt;
+
+use spin::Once;
+use static_assertions::const_assert_eq;
+use x86_64::registers::control::Cr2;
+use x86_64::structures::idt::InterruptDescriptorTable;
+use x86_64::{PrivilegeLevel, VirtAddr};
+
+use super::{apic, cpu};
+
+/// `struct trapframe` of FreeBSD amd64, 192 bytes.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct TrapFrame {
+    pub(crate) rdi: u64,
+    pub(crate) rsi: u64,
+    pub(crate) rdx: u64,
+    pub(crate) rcx: u64,
+    pub(crate) r8: u64,
+    pub(crate) r9: u64,
+    pub(crate) rax: u64,
+    pub(crate) rbx: u64,
+    pub(crate) rbp: u64,
+    pub(crate) r10: u64,
+    pub(crate) r11: u64,
+    pub(crate) r12: u64,
+    pub(crate) r13: u64,
+    pub(crate) r14: u64,
+    pub(crate) r15: u64,
+    pub(crate) trapno: u32,
+    pub(crate) fs: u16,
+    pub(crate) gs: u16,
+    pub(crate) addr: u64,
+    pub(crate) flags: u32,
+    pub(crate) es: u16,
+    pub(crate) ds: u16,
+    pub(crate) err: u64,
+    pub(crate) rip: u64,
+    pub(crate) cs: u64,
+    pub(crate) rflags: u64,
+    pub(crate) rsp: u64,
+    pub(crate) ss: u64,
+}
+
+const_assert_eq!(size_of::<TrapFrame>(), 192);
+const_assert_eq!(core::mem::offset_of!(TrapFrame, trapno), 120);
+const_assert_eq!(core::mem::offset_of!(TrapFrame, flags), 136);
+const_assert_eq!(core::mem::offset_of!(TrapFrame, err), 144);
+const_assert_eq!(core::mem::offset_of!(TrapFrame, rip), 152);
+const_assert_eq!(core::mem::offset_of!(TrapFrame, rsp), 176);
+
+impl fmt::Display for TrapFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "rip {:#x} rflags {:#x} rsp {:#x} rbp {:#x} rax {:#x} rbx {:#x} rcx {:#x} rdx {:#x} \
+             rsi {:#x} rdi {:#x} r8 {:#x} r9 {:#x} r10 {:#x} r11 {:#x} r12 {:#x} r13 {:#x} \
+             r14 {:#x} r15 {:#x}",
+            self.rip,
+            self.rflags,
+            self.rsp,
+            self.rbp,
+            self.rax,
+            self.rbx,
+            self.rcx,
+            self.rdx,
+            self.rsi,
+            self.rdi,
+            self.r8,
+            self.r9,
+            self.r10,
+            self.r11,
+            self.r12,
+            self.r13,
+            self.r14,
+            self.r15
+        )
+    }
+}
+
+/// Vectors that have a stub.
+const VECTORS: usize = 64;
+/// Bytes from one stub to the next.
+const STUB_SIZE: usize = 32;
+const NMI: u32 = 2;
+const PAGE_FAULT: u32 = 14;
+
+/// The timer's interrupt.
+pub(super) const TIMER_VECTOR: u8 = 32;
+/// The interrupt that asks a CPU to join a rendezvous.
+pub(super) const RENDEZVOUS_VECTOR: u8 = 33;
+/// The interrupt that ends a CPU's sleep.
+pub(super) const WAKE_VECTOR: u8 = 34;
+/// The serial line's interrupt.
+pub(super) const UART_VECTOR: u8 = 35;
+/// What the local APIC raises when an interrupt vanished; it takes no EOI.
+pub(super) const SPURIOUS_VECTOR: u8 = 63;
+
+global_asm!(
+    r#"
+    .section .text.traps, "ax"
+    .balign 32
+trap_stubs:
+    .set vector, 0
+    .rept {vectors}
+    .balign 32
+    // The CPU pushes an error code for 8, 10 to 14, 17, 21, 29 and 30.
+    .if !((vector == 8) || ((vector >= 10) && (vector <= 14)) || (vector == 17) || (vector == 21) || (vector == 29) || (vector == 30))
+    push 0
+    .endif
+    .if vector == 3
+    jmp trap_breakpoint
+    .else
+    sub rsp, 144
+    mov dword ptr [rsp + 120], vector
+    jmp trap_all
+    .endif
+    .set vector, vector + 1
+    .endr
+
+    .macro SAVE_REGISTERS
+    mov [rsp], rdi
+    mov [rsp + 8], rsi
+    mov [rsp + 16], rdx
+    mov [rsp + 24], rcx
+    mov [rsp + 32], r8
+    mov [rsp + 40], r9
+    mov [rsp + 48], rax
+    mov [rsp + 56], rbx
+    mov [rsp + 64], rbp
+    mov [rsp + 72], r10
+    mov [rsp + 80], r11
+    mov [rsp + 88], r12
+    mov [rsp + 96], r13
+    mov [rsp + 104], r14
+    mov [rsp + 112], r15
+    mov word ptr [rsp + 124], fs
+    mov word ptr [rsp + 126], gs
+    mov qword ptr [rsp + 128], 0
+    mov dword ptr [rsp + 136], 0
+    mov word ptr [rsp + 140], es
+    mov word ptr [rsp + 142], ds
+    cld
+    .endm
+
+    // Frees some stack between the frame and what was on the stack before, so that an instruction
+    // that pushes can be emulated: 16 bytes, which keep the stack aligned.
+trap_breakpoint:
+    sub rsp, 160
+    SAVE_REGISTERS
+    mov dword ptr [rsp + 120], 3
+    .set at, 144
+    .rept 6                     // the error code and the five words the CPU pushed
+    mov rax, [rsp + at + 16]
+    mov [rsp + at], rax
+    .set at, at + 8
+    .endr
+    mov rdi, rsp
+    lea rsi, [rsp + 192]
+    call breakpoint
+    jmp trap_return
+
+trap_all:
+    SAVE_REGISTERS
+    mov rdi, rsp
+    call trap
+trap_return:
+    mov rdi, [rsp]
+    mov rsi, [rsp + 8]
+    mov rdx, [rsp + 16]
+    mov rcx, [rsp + 24]
+    mov r8, [rsp + 32]
+    mov r9, [rsp + 40]
+    mov rax, [rsp + 48]
+    mov rbx, [rsp + 56]
+    mov rbp, [rsp + 64]
+    mov r10, [rsp + 72]
+    mov r11, [rsp + 80]
+    mov r12, [rsp + 88]
+    mov r13, [rsp + 96]
+    mov r14, [rsp + 104]
+    mov r15, [rsp + 112]
+    add rsp, 152
+    iretq
+    "#,
+    vectors = const VECTORS,
+);
+
+unsafe extern "C" {
+    static trap_stubs: u8;
+}
+
+static IDT: Once<InterruptDescriptorTable> = Once::new();
+
+fn stub(vector: usize) -> VirtAddr {
+    VirtAddr::new(&raw const trap_stubs as u64 + (vector * STUB_SIZE) as u64)
+}
+
+/// Loads the interrupt descriptor table on the CPU that runs this, after [`cpu::init`].
+pub(super) fn init() {
+    let idt = IDT.call_once(|| {
+        let mut idt = InterruptDescriptorTable::new();
+        // SAFETY: each stub takes its vector's stack layout and returns by iretq; the interrupt
+        // stacks named are set up by `cpu::init`. All gates are interrupt gates for ring 0.
+        unsafe {
+            idt.divide_error.set_handler_addr(stub(0));
+            idt.debug.set_handler_addr(stub(1));
+            idt.non_maskable_interrupt.set_handler_addr(stub(2)).set_stack_index(cpu::NMI_IST);
+            idt.breakpoint.set_handler_addr(stub(3)).set_privilege_level(PrivilegeLevel::Ring0);
+            idt.overflow.set_handler_addr(stub(4));
+            idt.bound_range_exceeded.set_handler_addr(stub(5));
+            idt.invalid_opcode.set_handler_addr(stub(6));
+            idt.device_not_available.set_handler_addr(stub(7));
+            idt.double_fault.set_handler_addr(stub(8)).set_stack_index(cpu::DOUBLE_FAULT_IST);
+            idt.invalid_tss.set_handler_addr(stub(10));
+            idt.segment_not_present.set_handler_addr(stub(11));
+            idt.stack_segment_fault.set_handler_addr(stub(12));
+            idt.general_protection_fault.set_handler_addr(stub(13));
+            idt.page_fault.set_handler_addr(stub(14));
+            idt.x87_floating_point.set_handler_addr(stub(16));
+            idt.alignment_check.set_handler_addr(stub(17));
+            idt.machine_check.set_handler_addr(stub(18));
+            idt.simd_floating_point.set_handler_addr(stub(19));
+            idt.virtualization.set_handler_addr(stub(20));
+            for vector in 32..VECTORS {
+                idt[vector as u8].set_handler_addr(stub(vector));
+            }
+        }
+        idt
+    });
+    idt.load();
+}
+
+/// All vectors but #BP, interrupts off.
+///
+/// # Safety
+/// Called by the stubs with the frame they built.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn trap(frame: &mut TrapFrame) {
+    match frame.trapno {
+        NMI => {
+            if crate::panic::panicked() {
+                cpu::halt();
+            }
+            panic!("non-maskable interrupt; {frame}");
+        }
+        vector if vector == TIMER_VECTOR.into() => {
+            crate::counters::tick();
+            apic::end_of_interrupt();
+        }
+        vector if vector == RENDEZVOUS_VECTOR.into() => {
+            apic::end_of_interrupt();
+            crate::smp::join_rendezvous();
+        }
+        vector if vector == WAKE_VECTOR.into() || vector == UART_VECTOR.into() => {
+            apic::end_of_interrupt();
+        }
+        vector if vector == SPURIOUS_VECTOR.into() => {}
+        PAGE_FAULT => {
+            frame.addr = Cr2::read_raw();
+            panic!(
+                "page fault at {:#x}, {} {}; {frame}",
+                frame.addr,
+                if frame.err & 16 != 0 {
+                    "executing"
+                } else if frame.err & 2 != 0 {
+                    "writing"
+                } else {
+                    "reading"
+                },
+                if frame.err & 1 != 0 { "against its protection" } else { "which is not mapped" },
+            );
+        }
+        vector => panic!("{}; error code {:#x}; {frame}", name(vector), frame.err),
+    }
+}
+
+fn name(vector: u32) -> &'static str {
+    match vector {
+        0 => "divide error",
+        1 => "debug exception",
+        4 => "overflow",
+        5 => "bound range exceeded",
+        6 => "invalid opcode",
+        7 => "device not available",
+        8 => "double fault",
+        10 => "invalid TSS",
+        11 => "segment not present",
+        12 => "stack segment fault",
+        13 => "general protection fault",
+        16 => "x87 floating-point exception",
+        17 => "alignment check",
+        18 => "machine check",
+        19 => "SIMD floating-point exception",
+        20 => "virtualization exception",
+        _ => "interrupt nobody asked for",
+    }
+}
+
+/// What `dtrace_invop_start` makes of a handler's answer
+/// (`sys/cddl/dev/dtrace/amd64/dtrace_asm.S`, `DTRACE_INVOP_*`).
+mod invop {
+    pub(super) const PUSH_RBP: i32 = 1;
+    pub(super) const LEAVE: i32 = 3;
+    pub(super) const NOP: i32 = 4;
+    pub(super) const RET: i32 = 5;
+}
+
+/// #BP: asks the handlers of modules, then does what the one that claimed it wants. Interrupts off,
+/// probe context.
+///
+/// # Safety
+/// Called by the stub with the frame it built and the 16 bytes it left free behind it.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn breakpoint(frame: &mut TrapFrame, scratch: u64) {
+    let address = frame.rip - 1;
+    // SAFETY: the frame is a live trap frame, the scratch space the 16 bytes behind it.
+    let answer = unsafe { crate::invop::dispatch(address, (&raw mut *frame).cast(), scratch) };
+    // The interrupted stack pointer is at most 15 bytes below the scratch space's end: what is pushed
+    // goes there, not into the frame.
+    match answer {
+        invop::NOP => {}
+        invop::PUSH_RBP => {
+            frame.rsp -= 8;
+            // SAFETY: as above.
+            unsafe { (frame.rsp as *mut u64).write(frame.rbp) };
+        }
+        invop::LEAVE => {
+            // SAFETY: the code that was hit has a frame, which the instruction would have read.
+            let saved = unsafe { (frame.rbp as *const u64).read() };
+            frame.rsp = frame.rbp + 8;
+            frame.rbp = saved;
+        }
+        invop::RET => {
+            // SAFETY: the code that was hit has its return address there.
+            frame.rip = unsafe { (frame.rsp as *const u64).read() };
+            frame.rsp += 8;
+        }
+        0 => panic!("breakpoint at {address:#x} that nobody claims; {frame}"),
+        other => panic!("breakpoint at {address:#x}: its handler wants {other} emulated; {frame}"),
+    }
+    crate::counters::breakpoint();
+}

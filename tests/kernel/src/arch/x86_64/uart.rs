@@ -1,0 +1,42 @@
+//! COM1, a 16550: the line to the host.
+
+use uart_16550::backend::PioBackend;
+use uart_16550::spec::registers::IER;
+use uart_16550::{BaudRate, Config, Uart16550};
+
+const COM1: u16 = 0x3f8;
+
+/// The serial port. Its data-ready interrupt ends the first CPU's sleep; bytes are moved by whoever
+/// holds this.
+pub(crate) struct Uart(Uart16550<PioBackend>);
+
+impl Uart {
+    /// Sets the port up.
+    ///
+    /// # Panics
+    /// When there is no 16550 at COM1's address.
+    ///
+    /// # Safety
+    /// Two of these must not be used at the same time.
+    pub(crate) unsafe fn new() -> Self {
+        // SAFETY: COM1 is ours, by the caller's contract ours alone.
+        let mut uart = unsafe { Uart16550::new_port(COM1) }.expect("COM1's address is valid");
+        let config = Config {
+            interrupts: IER::DATA_READY,
+            baud_rate: BaudRate::Baud115200,
+            ..Config::default()
+        };
+        uart.init(config).expect("no 16550 at COM1");
+        Self(uart)
+    }
+
+    /// Takes what has arrived, as much as fits, and says how much.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> usize {
+        self.0.receive_bytes(buffer)
+    }
+
+    /// Sends some of the bytes, as many as the port takes at once, and says how many.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> usize {
+        self.0.send_bytes(bytes)
+    }
+}

@@ -1,0 +1,73 @@
+//! The stand-in kernel, on bare metal. What it does with modules is in the library.
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+mod arch;
+mod console;
+mod counters;
+mod heap;
+mod invop;
+mod lock;
+mod panic;
+mod smp;
+mod wire;
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use arch::{cpu, paging};
+use sdt_protocol::{Event, Reply, Request};
+use stand_in_kernel::memory::BootInfo;
+
+use crate::wire::Wire;
+
+/// Kept from the boot code for [`first_cpu_main`].
+static RSDP: AtomicU64 = AtomicU64::new(0);
+
+/// Called by the boot code: on the first CPU, interrupts off, with provisional page tables.
+pub(crate) fn kernel_main(boot: BootInfo) -> ! {
+    let ram = boot
+        .ram_from(paging::kernel_image_end(), paging::BOOT_MAP_SIZE)
+        .expect("the kernel does not lie in RAM");
+    // SAFETY: RAM behind the kernel's image, which the boot protocol leaves to the kernel.
+    unsafe {
+        heap::init(paging::direct(ram.start) as *mut u8, (ram.end - ram.start) as usize);
+    }
+    RSDP.store(boot.rsdp, Ordering::Relaxed);
+    arch::init_first(first_cpu_main)
+}
+
+extern "C" fn first_cpu_main() -> ! {
+    let mut wire = Wire::open();
+    let cpus = arch::init_machine(RSDP.load(Ordering::Relaxed));
+    smp::set_online(cpus);
+    cpu::restore_interrupts(true);
+    console::print("stand-in kernel is up\n");
+    wire.send_console();
+    loop {
+        wire.receive(|wire, message| match message {
+            Ok(message) => {
+                if message.request == Request::PowerOff {
+                    arch::power::off(arch::power::Exit::Success);
+                }
+                wire.send(&Event::Reply {
+                    seq: message.seq,
+                    result: Ok(Reply::Hello {
+                        version: sdt_protocol::VERSION,
+                        cpus: smp::online() as u32,
+                        arch: arch::NAME.into(),
+                    }),
+                });
+            }
+            Err(_) => {}
+        });
+    }
+}
+
+/// Called by the boot code: on each other CPU, interrupts off.
+pub(crate) fn other_cpu_main(_number: usize) -> ! {
+    loop {
+        cpu::wait_for_interrupt();
+    }
+}

@@ -1,0 +1,56 @@
+//! What the boot code hands over.
+
+/// A stretch of physical memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// First byte.
+    pub start: u64,
+    /// First byte behind it.
+    pub end: u64,
+}
+
+impl Region {
+    /// No memory.
+    pub const EMPTY: Self = Self { start: 0, end: 0 };
+}
+
+/// What the machine consists of, as the boot protocol tells it.
+#[derive(Clone, Copy, Debug)]
+pub struct BootInfo {
+    /// Physical address of the ACPI root pointer, 0 when there is none.
+    pub rsdp: u64,
+    /// RAM, unused slots being empty.
+    pub ram: [Region; Self::MAX_REGIONS],
+}
+
+impl BootInfo {
+    /// RAM regions that are taken notice of.
+    pub const MAX_REGIONS: usize = 16;
+
+    /// The part of RAM from `from` on, within the region that holds `from`, below `limit`.
+    pub fn ram_from(&self, from: u64, limit: u64) -> Option<Region> {
+        self.ram
+            .iter()
+            .find(|region| region.start <= from && from < region.end)
+            .map(|region| Region { start: from, end: region.end.min(limit) })
+            .filter(|region| region.start < region.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_region_behind_the_kernel_is_cut_at_the_limit() {
+        let mut boot = BootInfo { rsdp: 0, ram: [Region::EMPTY; BootInfo::MAX_REGIONS] };
+        boot.ram[0] = Region { start: 0, end: 0x9f000 };
+        boot.ram[1] = Region { start: 0x10_0000, end: 0x1000_0000 };
+        assert_eq!(
+            boot.ram_from(0x30_0000, 0x800_0000),
+            Some(Region { start: 0x30_0000, end: 0x800_0000 })
+        );
+        assert_eq!(boot.ram_from(0xa_0000, u64::MAX), None);
+        assert_eq!(boot.ram_from(0x30_0000, 0x30_0000), None);
+    }
+}

@@ -1,0 +1,75 @@
+//! Several CPUs: how many, and how to have all of them do something.
+
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+use crate::arch::{self, cpu};
+
+type Work<'a> = &'a (dyn Fn(usize) + Sync);
+
+/// CPUs that take part, numbered from 0.
+static ONLINE: AtomicUsize = AtomicUsize::new(1);
+/// Somebody holds a rendezvous.
+static BUSY: AtomicBool = AtomicBool::new(false);
+/// What is to be done: a `*const Work` while a rendezvous is held.
+static WORK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+/// Who has still to do it.
+static PENDING: [AtomicBool; cpu::MAX_CPUS] = [const { AtomicBool::new(false) }; cpu::MAX_CPUS];
+
+/// CPUs that are up.
+pub(crate) fn online() -> usize {
+    ONLINE.load(Ordering::Acquire)
+}
+
+/// Says how many CPUs are up; from here on all of them take part in rendezvous.
+pub(crate) fn set_online(cpus: usize) {
+    ONLINE.store(cpus, Ordering::Release);
+}
+
+/// Does `work` on every CPU, this one included, with interrupts off, and returns when all are done.
+/// `work` gets the CPU's number.
+pub(crate) fn rendezvous(work: Work<'_>) {
+    let cpus = online();
+    while BUSY.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        // Interrupts may be off here, and the one who holds it waits for this CPU too.
+        join_rendezvous();
+        core::hint::spin_loop();
+    }
+    WORK.store((&raw const work).cast_mut().cast(), Ordering::Relaxed);
+    let enabled = cpu::interrupts_off();
+    let own = cpu::current();
+    for pending in PENDING.iter().take(cpus).enumerate().filter(|&(cpu, _)| cpu != own) {
+        pending.1.store(true, Ordering::Release);
+    }
+    if cpus > 1 {
+        arch::send_rendezvous();
+    }
+    work(own);
+    while PENDING.iter().take(cpus).any(|pending| pending.load(Ordering::Acquire)) {
+        core::hint::spin_loop();
+    }
+    cpu::restore_interrupts(enabled);
+    BUSY.store(false, Ordering::Release);
+}
+
+/// Does this CPU's part of a rendezvous, if it has one to do. Interrupts off, or on and about to wait.
+pub(crate) fn join_rendezvous() {
+    let enabled = cpu::interrupts_off();
+    let own = cpu::current();
+    if PENDING[own].load(Ordering::Acquire) {
+        let work = WORK.load(Ordering::Relaxed).cast_const().cast::<Work<'_>>();
+        // SAFETY: the pointer was stored before this CPU was marked, and what it points to lives until
+        // the mark is gone.
+        unsafe { (*work)(own) };
+        PENDING[own].store(false, Ordering::Release);
+    }
+    cpu::restore_interrupts(enabled);
+}
+
+/// Waits until each of `cpus` CPUs has come here. For the stages of one rendezvous; `arrived` is new
+/// for each stage.
+pub(crate) fn barrier(arrived: &AtomicUsize, cpus: usize) {
+    arrived.fetch_add(1, Ordering::AcqRel);
+    while arrived.load(Ordering::Acquire) < cpus {
+        core::hint::spin_loop();
+    }
+}
