@@ -38,7 +38,10 @@ mod site;
 ///         fn exec_done(pid: u32, status: i32);
 ///     }
 /// }
+/// # fn main() {}
 /// ```
+///
+/// Types are looked up where the provider is declared, so that has to be in a module, not in a function.
 ///
 /// Both become a module of the provider's name. In DTrace the provider has the name as it is written; a
 /// probe's name has a `-` for every `_` and every `__`. Argument types are those that implement
