@@ -7,7 +7,7 @@ use sync::{AtomicUsize, Ordering};
 
 /// What `src/sync.rs` is to the framework.
 mod sync {
-    pub(crate) use loom::cell::UnsafeCell as Cell;
+    pub(crate) use loom::cell::UnsafeCell;
     pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
     macro_rules! const_fn {
@@ -144,7 +144,7 @@ fn a_walker_never_leaves_its_chain() {
 
 /// The model can tell: without the wait, walker and mover meet.
 #[test]
-#[should_panic]
+#[should_panic(expected = "Causality violation")]
 fn without_the_wait_it_does() {
     move_a_node(false);
 }
