@@ -181,6 +181,10 @@ fn run_cargo(
             target: target.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             source,
         })?;
+    // Cargo's own lines are of no interest after a success; warnings are.
+    if written.stderr.contains("warning: ") {
+        eprint!("{}", written.stderr);
+    }
     let messages = Message::parse_stream(&*written.stdout).filter_map(Result::ok);
     let manifest = format!("{package}/Cargo.toml");
     let ours = messages.filter_map(|message| match message {

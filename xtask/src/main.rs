@@ -12,6 +12,8 @@ use xtask::cmd;
 enum Xtask {
     /// Traces a stand-in kernel in QEMU: takes dtrace(1)'s options, prints what it prints.
     Dtrace(cmd::dtrace::Args),
+    /// Does the set-up and runs every test.
+    Test(cmd::test::Args),
     /// Builds a kernel module, checks it, and prints where it is.
     Kmod(cmd::kmod::Args),
     /// Builds the stand-in kernel and prints where it is.
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
     };
     let result = match command {
         Xtask::Dtrace(args) => cmd::dtrace::run(&args),
+        Xtask::Test(args) => cmd::test::run(&args),
         Xtask::Kmod(args) => cmd::kmod::run(&args),
         Xtask::Kernel(args) => cmd::kernel::run(&args),
         Xtask::Check(args) => cmd::check::run(&args),

@@ -4,3 +4,4 @@ pub mod check;
 pub mod dtrace;
 pub mod kernel;
 pub mod kmod;
+pub mod test;
