@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Once;
 use std::time::Duration;
 
 use crate::process::{self, ProcessError};
@@ -144,7 +145,7 @@ fn add_rust_src() -> bool {
         Ok(_) => true,
         Err(error) => {
             let error = error.to_string();
-            note(format_args!("not added: {}", error.lines().next().unwrap_or_default()));
+            note(format_args!("not added: {}", error.lines().last().unwrap_or_default().trim()));
             false
         }
     }
@@ -152,32 +153,36 @@ fn add_rust_src() -> bool {
 
 /// The distribution's packages that make one matching toolchain, as far as its lists know.
 fn toolchain_packages() -> Option<Vec<String>> {
-    let known = || {
-        let mut search = Command::new("apt-cache");
-        search.args(["search", "--names-only", r"^rustc(-web|-1\.[0-9]+)?$"]);
-        let found = process::run(&mut search, SHORT).ok()?;
-        pick_toolchain(&String::from_utf8_lossy(&found.stdout))
+    // Old lists may know of an old toolchain only.
+    update_lists();
+    let mut search = Command::new("apt-cache");
+    search.args(["search", "--names-only", r"^rustc(-web|-1\.[0-9]+)?$"]);
+    let found = process::run(&mut search, SHORT).ok()?;
+    let candidate = |package: &str| {
+        let mut policy = Command::new("apt-cache");
+        let written = process::run(policy.args(["policy", package]), SHORT).ok()?;
+        candidate_minor(&String::from_utf8_lossy(&written.stdout))
     };
-    known().or_else(|| {
-        // Nothing known may only mean that the lists have never been fetched.
-        update_lists().ok()?;
-        known()
-    })
+    pick_toolchain(&String::from_utf8_lossy(&found.stdout), candidate)
 }
 
-/// Of the packages `apt-cache search` listed, those of the newest toolchain: Debian's `-web` (kept
-/// current in its stable releases), else Ubuntu's newest versioned one.
-fn pick_toolchain(listed: &str) -> Option<Vec<String>> {
-    let names = listed.lines().filter_map(|line| line.split(' ').next());
-    let mut best = None;
-    for name in names {
-        if name == "rustc-web" {
-            return Some(["rustc-web", "cargo-web", "rust-web-src"].map(String::from).into());
-        }
-        let minor = name.strip_prefix("rustc-1.").and_then(|minor| minor.parse::<u32>().ok());
-        best = best.max(minor.filter(|&minor| minor >= OLDEST_MINOR));
+/// The minor version of the candidate that `apt-cache policy` shows: 96 of `1.96.0+dfsg1-1~deb12u2`.
+fn candidate_minor(policy: &str) -> Option<u32> {
+    let line = policy.lines().find_map(|line| line.trim().strip_prefix("Candidate: "))?;
+    line.strip_prefix("1.")?.split('.').next()?.parse().ok()
+}
+
+/// Of the packages `apt-cache search` listed, those of the toolchain to install: Debian's `-web` (kept
+/// current in its stable releases), else Ubuntu's newest versioned one. `candidate` tells the minor
+/// version of a package that would be installed.
+fn pick_toolchain(listed: &str, candidate: impl Fn(&str) -> Option<u32>) -> Option<Vec<String>> {
+    let names: Vec<&str> = listed.lines().filter_map(|line| line.split(' ').next()).collect();
+    let new_enough = |&minor: &u32| minor >= OLDEST_MINOR;
+    if names.contains(&"rustc-web") && candidate("rustc-web").filter(new_enough).is_some() {
+        return Some(["rustc-web", "cargo-web", "rust-web-src"].map(String::from).into());
     }
-    let minor = best?;
+    let versioned = names.iter().filter_map(|name| name.strip_prefix("rustc-1.")?.parse().ok());
+    let minor = versioned.filter(new_enough).max()?;
     Some(vec![
         format!("rustc-1.{minor}"),
         format!("cargo-1.{minor}"),
@@ -196,29 +201,27 @@ fn install(what: &str, packages: &[&str]) -> Result<(), SetupError> {
         return Err(not_allowed());
     }
     let rights = rights().ok_or_else(not_allowed)?;
-    let failed = |source| SetupError::Install { packages: list.clone(), source };
     note(format_args!("{what} missing: installing {list}"));
-    let install = || {
-        let mut command = rights.apt_get();
-        command.args(["install", "-y", "--no-install-recommends"]).args(packages);
-        step(&format!("apt-get install {list}"), || process::run(&mut command, APT))
-    };
-    // The lists may be absent or older than the archive: then, and only then, fetch them first.
-    if install().is_err() {
-        update_lists_with(&rights).map_err(failed)?;
-        install().map_err(failed)?;
-    }
+    update_lists();
+    let mut command = rights.apt_get();
+    command.args(["install", "-y", "--no-install-recommends"]).args(packages);
+    step(&format!("apt-get install {list}"), || process::run(&mut command, APT))
+        .map_err(|source| SetupError::Install { packages: list.clone(), source })?;
     Ok(())
 }
 
-fn update_lists() -> Result<(), ProcessError> {
-    rights().map_or(Ok(()), |rights| update_lists_with(&rights))
-}
-
-fn update_lists_with(rights: &Rights) -> Result<(), ProcessError> {
-    let mut command = rights.apt_get();
-    command.arg("update");
-    step("apt-get update", || process::run(&mut command, APT)).map(drop)
+/// Fetches the lists of packages, once. When that fails the old ones may still do: whether they do
+/// shows at the installation.
+fn update_lists() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let Some(rights) = rights() else { return };
+        let mut command = rights.apt_get();
+        command.arg("update");
+        if let Err(error) = step("apt-get update", || process::run(&mut command, APT)) {
+            note(error);
+        }
+    });
 }
 
 /// How packages can be installed from here.
@@ -260,21 +263,30 @@ mod tests {
     #[test]
     fn debians_current_toolchain_comes_first() {
         let listed = "rustc - Rust systems programming language\nrustc-web - for web browsers\n";
-        let picked = pick_toolchain(listed).unwrap();
+        let picked = pick_toolchain(listed, |_| Some(96)).unwrap();
         assert_eq!(picked, ["rustc-web", "cargo-web", "rust-web-src"]);
     }
 
     #[test]
     fn ubuntus_newest_one_is_taken() {
         let listed = "rustc-1.89 - x\nrustc-1.93 - x\nrustc-1.91 - x\nrustc - x\n";
-        let picked = pick_toolchain(listed).unwrap();
+        let picked = pick_toolchain(listed, |_| None).unwrap();
         assert_eq!(picked, ["rustc-1.93", "cargo-1.93", "rust-1.93-src"]);
     }
 
     #[test]
     fn old_toolchains_are_not_taken() {
-        assert_eq!(pick_toolchain("rustc - x\nrustc-1.80 - x\n"), None);
-        assert_eq!(pick_toolchain(""), None);
+        assert_eq!(pick_toolchain("rustc - x\nrustc-1.80 - x\n", |_| Some(80)), None);
+        assert_eq!(pick_toolchain("rustc-web - x\n", |_| Some(85)), None);
+        assert_eq!(pick_toolchain("", |_| None), None);
+    }
+
+    #[test]
+    fn candidates_are_read() {
+        let policy = "rustc-web:\n  Installed: (none)\n  Candidate: 1.96.0+dfsg1-1~deb12u2\n";
+        assert_eq!(candidate_minor(policy), Some(96));
+        assert_eq!(candidate_minor("rustc-web:\n  Candidate: (none)\n"), None);
+        assert_eq!(candidate_minor(""), None);
     }
 
     #[test]
