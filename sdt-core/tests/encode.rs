@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::process::Command;
 
 use object::{Object, ObjectSection};
-use sdt_core::encode::{JumpError, aarch64, riscv64, x86_64};
+use sdt_core::encode::{Code, Encoding, JumpError, aarch64, riscv64, x86_64};
 
 /// The bytes that these lines of assembly become, or `None` if the assembler refuses them.
 fn assemble(target: &str, name: &str, lines: &str) -> Option<Vec<u8>> {
@@ -40,11 +40,11 @@ fn assemble(target: &str, name: &str, lines: &str) -> Option<Vec<u8>> {
 }
 
 /// Compares jumps over all `distances` from an address in the middle of the space.
-fn compare<const LEN: usize>(
+fn compare(
     target: &str,
     name: &str,
     line: fn(isize) -> String,
-    jump: fn(usize, usize) -> Result<[u8; LEN], JumpError>,
+    jump: fn(usize, usize) -> Result<Code, JumpError>,
     distances: &[isize],
 ) {
     const FROM: usize = 0xffff_ffff_8000_0000;
@@ -52,7 +52,7 @@ fn compare<const LEN: usize>(
     let mut expected = Vec::new();
     for &distance in distances {
         writeln!(lines, "{}", line(distance)).unwrap();
-        expected.extend(jump(FROM, FROM.wrapping_add_signed(distance)).unwrap());
+        expected.extend(jump(FROM, FROM.wrapping_add_signed(distance)).unwrap().as_bytes());
     }
     assert_eq!(assemble(target, name, &lines).expect("the assembler takes all of them"), expected);
 }
@@ -62,6 +62,11 @@ fn distances(step: isize, lowest: isize, highest: isize) -> Vec<isize> {
     let powers = (0..40).map(|bit| 1isize << bit).flat_map(|d| [d - step, d, d + step]);
     let both = powers.flat_map(|d| [d, -d]).chain([lowest, highest]);
     both.filter(|d| d % step == 0 && (lowest..=highest).contains(d)).collect()
+}
+
+/// The nop and the breakpoint.
+fn still(encoding: &Encoding) -> Vec<u8> {
+    [encoding.nop.as_bytes(), encoding.breakpoint.as_bytes()].concat()
 }
 
 #[test]
@@ -75,7 +80,7 @@ fn x86_64_jumps() {
     compare("x86_64-unknown-none", "x86_near", line, x86_64::jump, &near);
     assert_eq!(
         assemble("x86_64-unknown-none", "x86_nop", ".nops 5\nint3\n").unwrap(),
-        [&[0x0f, 0x1f, 0x44, 0x00, 0x00][..], &x86_64::breakpoint(0)].concat(),
+        still(&x86_64::ENCODING),
     );
 }
 
@@ -87,11 +92,13 @@ fn aarch64_jumps() {
     compare(target, "a64", line, aarch64::jump, &distances(4, lowest, highest));
     assert_eq!(
         assemble(target, "a64_nop", "nop\nbrk #0x40d\n").unwrap(),
-        [aarch64::NOP, aarch64::breakpoint(0)].concat(),
+        still(&aarch64::ENCODING),
     );
     for refused in [lowest - 4, highest + 4, 2] {
         assert_eq!(assemble(target, "a64_refused", &format!("b #{refused}\n")), None);
-        assert!(aarch64::jump(0x4000_0000, 0x4000_0000_usize.wrapping_add_signed(refused)).is_err());
+        assert!(
+            aarch64::jump(0x4000_0000, 0x4000_0000_usize.wrapping_add_signed(refused)).is_err()
+        );
     }
 }
 
@@ -103,12 +110,14 @@ fn riscv64_jumps() {
     compare(target, "rv", line, riscv64::jump, &distances(2, lowest, highest));
     assert_eq!(
         assemble(target, "rv_nop", ".option norvc\nnop\n.option rvc\nc.ebreak\n").unwrap(),
-        [&riscv64::NOP[..], &riscv64::breakpoint(0)].concat(),
+        still(&riscv64::ENCODING),
     );
     for refused in [lowest - 2, highest + 2, 1] {
         let line = format!(".option norvc\njal x0, {refused}\n");
         assert_eq!(assemble(target, "rv_refused", &line), None);
-        assert!(riscv64::jump(0x8000_0000, 0x8000_0000_usize.wrapping_add_signed(refused)).is_err());
+        assert!(
+            riscv64::jump(0x8000_0000, 0x8000_0000_usize.wrapping_add_signed(refused)).is_err()
+        );
     }
 }
 

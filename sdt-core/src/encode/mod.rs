@@ -1,12 +1,60 @@
 //! Instructions at a site, by architecture: what each state of it looks like in bytes.
 //!
 //! Plain functions on addresses and bytes, compiled for every target, so that all of them are tested on
-//! any host. Each file has the same items: [`LEN`](x86_64::LEN), [`HEAD`](x86_64::HEAD),
-//! [`NOP`](x86_64::NOP), [`breakpoint`](x86_64::breakpoint), [`jump`](x86_64::jump).
+//! any host. Each file is one [`Encoding`].
 
 pub mod aarch64;
 pub mod riscv64;
 pub mod x86_64;
+
+/// Most bytes of a site on any architecture.
+pub const MAX_LEN: usize = 5;
+
+/// A few bytes of text: an instruction, or the part of one that changes at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Code {
+    bytes: [u8; MAX_LEN],
+    len: usize,
+}
+
+impl Code {
+    /// These bytes.
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_LEN`].
+    pub const fn new(code: &[u8]) -> Self {
+        let mut bytes = [0; MAX_LEN];
+        let mut i = 0;
+        while i < code.len() {
+            bytes[i] = code[i];
+            i += 1;
+        }
+        Self { bytes, len: code.len() }
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+impl core::fmt::Debug for Code {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:02x?}", self.as_bytes())
+    }
+}
+
+/// What a site can hold on one architecture.
+#[derive(Clone, Copy, Debug)]
+pub struct Encoding {
+    /// The instruction of a site that is not enabled. Its length is the site's.
+    pub nop: Code,
+    /// The breakpoint, which covers the first bytes of the site: its *head*, which always changes in one
+    /// store. What is behind it is the *tail*, which changes only while the head is a breakpoint.
+    pub breakpoint: Code,
+    /// The jump from a patchpoint to a cold block.
+    pub jump: fn(patchpoint: usize, target: usize) -> Result<Code, JumpError>,
+}
 
 /// Why a site cannot jump to its cold block. It stays in trap mode then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +90,13 @@ impl core::fmt::Display for JumpError {
 }
 
 impl core::error::Error for JumpError {}
+
+impl Encoding {
+    /// Head and tail of a site's text.
+    pub fn split<'a>(&self, code: &'a Code) -> (&'a [u8], &'a [u8]) {
+        code.as_bytes().split_at_checked(self.breakpoint.len).unwrap_or_default()
+    }
+}
 
 /// The distance from `from` to `to`, checked against a range and alignment.
 const fn distance(

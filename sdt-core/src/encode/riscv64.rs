@@ -4,27 +4,22 @@
 //! if it is aligned, so what changes at once is the first halfword; the breakpoint there is the
 //! 2-byte one.
 
-use super::{JumpError, distance};
+use super::{Code, Encoding, JumpError, distance};
 
-/// Bytes of a site.
-pub const LEN: usize = 4;
-
-/// Bytes that a breakpoint covers.
-pub const HEAD: usize = 2;
-
-/// `addi x0, x0, 0`
-pub const NOP: [u8; LEN] = 0x0000_0013_u32.to_le_bytes();
-
-/// `c.ebreak`
-pub const fn breakpoint(_: usize) -> [u8; HEAD] {
-    0x9002_u16.to_le_bytes()
-}
+/// What a site holds on riscv64.
+pub const ENCODING: Encoding = Encoding {
+    // `addi x0, x0, 0`
+    nop: Code::new(&0x13_u32.to_le_bytes()),
+    // `c.ebreak`
+    breakpoint: Code::new(&0x9002_u16.to_le_bytes()),
+    jump,
+};
 
 /// `jal x0, imm21`
 ///
 /// # Errors
 /// [`JumpError::Misaligned`]; [`JumpError::OutOfReach`] beyond 1 MiB.
-pub const fn jump(patchpoint: usize, target: usize) -> Result<[u8; LEN], JumpError> {
+pub const fn jump(patchpoint: usize, target: usize) -> Result<Code, JumpError> {
     match distance(patchpoint, target, 1 << 20, 2) {
         Ok(distance) => {
             let bits = distance as u32;
@@ -33,7 +28,7 @@ pub const fn jump(patchpoint: usize, target: usize) -> Result<[u8; LEN], JumpErr
                 | (bits >> 1 & 0x3ff) << 21
                 | (bits >> 11 & 1) << 20
                 | (bits >> 12 & 0xff) << 12;
-            Ok((0x0000_006f | immediate).to_le_bytes())
+            Ok(Code::new(&(0x6f | immediate).to_le_bytes()))
         }
         Err(error) => Err(error),
     }
