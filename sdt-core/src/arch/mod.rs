@@ -2,8 +2,8 @@
 //! through which a cold block leaves.
 //!
 //! Each architecture is one file with the same items: the macros `__sdt_site!`, `__sdt_call!` and
-//! `__sdt_evaluate!`, which expand in the crate that fires, and [`NOP`], [`BREAKPOINT`],
-//! [`breakpoint_store`], [`thunk`], [`evaluate_thunk`] and [`fire_at`].
+//! `__sdt_evaluate!`, which expand in the crate that fires, and [`ENCODING`], [`SITE_LEN`],
+//! [`BREAKPOINT_LEN`], [`thunk`], [`evaluate_thunk`], [`fire_at`] and [`args_of_hit`].
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

@@ -6,22 +6,13 @@ use core::ffi::c_void;
 use crate::fire::{MAX_ARGS, fire};
 use crate::record::Probe;
 
-/// The instruction at a site that is not enabled: `nopl 0(%rax,%rax,1)`.
-///
-/// One instruction, so that no saved program counter ever points into it.
-pub const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
+pub use crate::encode::x86_64::ENCODING;
 
-/// The instruction at a site in trap mode: `int3`. The other four bytes stay as they are and are
-/// never executed, because the handler resumes either in the cold block or behind the nop.
-pub const BREAKPOINT: u8 = 0xcc;
+/// Bytes of a site.
+pub const SITE_LEN: usize = 5;
 
 /// How far behind a site's address the saved program counter points after a breakpoint there.
 pub const BREAKPOINT_LEN: usize = 1;
-
-/// The one byte that tells a site in trap mode from one that is not: where it is and what to store.
-pub const fn breakpoint_store(patchpoint: usize, enabled: bool) -> (usize, u8) {
-    (patchpoint, if enabled { BREAKPOINT } else { NOP[0] })
-}
 
 /// The firing site: the nop, its record in `sdt_sites`, and the cold block it leads to.
 ///

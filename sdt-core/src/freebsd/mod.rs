@@ -19,11 +19,12 @@ use core::ffi::CStr;
 
 use crate::attach::{self, AttachError, Attachment};
 use crate::ops::FrameworkError;
+use crate::patch::Mode;
 
 /// This module's probes under the kernel's DTrace. `module` must be the name of the module's file
 /// without `.ko`: by it `kldunload` finds the probes it has to destroy.
 pub const fn attachment(module: &'static CStr) -> Attachment {
-    Attachment { framework: &Dtrace, patcher: &text::KernelText, module }
+    Attachment { framework: &Dtrace, patcher: &text::KernelText, mode: Mode::Trap, module }
 }
 
 /// Attaches this module's probes and hooks the kernel's breakpoint exception for them.
