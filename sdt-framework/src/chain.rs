@@ -6,7 +6,7 @@
 
 use core::mem::MaybeUninit;
 
-use super::sync::{AtomicU32, Cell, Ordering, const_fn};
+use super::sync::{AtomicU32, Ordering, UnsafeCell, const_fn};
 
 /// A link: 0 is the end, otherwise a node's index and one.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Link {
 #[derive(Debug)]
 pub(crate) struct Node<T> {
     next: Link,
-    body: Cell<MaybeUninit<T>>,
+    body: UnsafeCell<MaybeUninit<T>>,
 }
 
 // SAFETY: the body is written by `fill` only, when by its contract nobody reads it; it is read and
@@ -44,7 +44,7 @@ impl<T: Copy> Node<T> {
     const_fn! {
         /// A node that is in no chain.
         pub(crate) fn new() -> Self {
-            Self { next: Link::new(), body: Cell::new(MaybeUninit::zeroed()) }
+            Self { next: Link::new(), body: UnsafeCell::new(MaybeUninit::zeroed()) }
         }
     }
 

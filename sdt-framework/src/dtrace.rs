@@ -8,7 +8,7 @@ use crate::consumer::Consumer;
 use crate::ecb::EcbNode;
 use crate::host::Host;
 use crate::origin::Origin;
-use crate::sync::Cell;
+use crate::sync::UnsafeCell;
 use crate::tables::Tables;
 
 /// A tracing framework: providers and their probes, consumers and their enablings, and the buffers
@@ -57,7 +57,7 @@ pub struct Dtrace<
 pub(crate) struct Site {
     status: AtomicU32,
     pub(crate) chain: Chain,
-    origin: Cell<Origin>,
+    origin: UnsafeCell<Origin>,
 }
 
 /// What there is at an id.
@@ -80,7 +80,7 @@ impl Site {
         Self {
             status: AtomicU32::new(Status::Free as u32),
             chain: Chain::new(),
-            origin: Cell::new(Origin::NONE),
+            origin: UnsafeCell::new(Origin::NONE),
         }
     }
 

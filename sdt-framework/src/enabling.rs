@@ -150,8 +150,8 @@ impl<
     /// time of the call, and returns how many. They are in the order in which they were written; order
     /// between CPUs can be had from their timestamps.
     ///
-    /// Works whether the consumer is going or not. `f` must not drain the same buffer, nor close or
-    /// stop a consumer: that waits for itself.
+    /// Works whether the consumer is going or not. `f` must not call the framework: whoever closes the
+    /// consumer meanwhile holds the framework's lock and waits for `f`.
     ///
     /// # Errors
     /// [`ConsumerError::NotOpen`], [`ConsumerError::NoCpu`].

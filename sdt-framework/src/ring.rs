@@ -5,7 +5,7 @@
 
 use core::mem::MaybeUninit;
 
-use super::sync::{AtomicU64, AtomicUsize, Cell, Ordering, array, const_fn};
+use super::sync::{AtomicU64, AtomicUsize, Ordering, UnsafeCell, array, const_fn};
 
 /// A value on a cache line of its own, so that writer and reader do not take the line from each other.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Ring<T, const N: usize> {
     writer: Line<Writer>,
     /// Records ever read: at most `head`, at least `head - N`.
     tail: Line<AtomicUsize>,
-    slots: [Cell<MaybeUninit<T>>; N],
+    slots: [UnsafeCell<MaybeUninit<T>>; N],
 }
 
 // SAFETY: a slot is accessed by the writer only while it is outside tail..head, by the reader only
@@ -42,7 +42,7 @@ impl<T: Copy, const N: usize> Ring<T, N> {
             Self {
                 writer: Line(Writer { head: AtomicUsize::new(0), dropped: AtomicU64::new(0) }),
                 tail: Line(AtomicUsize::new(0)),
-                slots: array![Cell::new(MaybeUninit::zeroed()); N],
+                slots: array![UnsafeCell::new(MaybeUninit::zeroed()); N],
             }
         }
     }

@@ -5,12 +5,12 @@
 
 pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// `UnsafeCell` with loom's interface.
+/// The core one with loom's interface.
 #[derive(Debug)]
 #[repr(transparent)]
-pub(crate) struct Cell<T>(core::cell::UnsafeCell<T>);
+pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
 
-impl<T> Cell<T> {
+impl<T> UnsafeCell<T> {
     pub(crate) const fn new(value: T) -> Self {
         Self(core::cell::UnsafeCell::new(value))
     }

@@ -130,7 +130,7 @@ impl Module {
     }
 
     fn cargo(&self) -> Result<Command, BuildError> {
-        let mut command = setup::toolchain(self.arch)?.cargo("rustc");
+        let mut command = setup::toolchain(self.arch)?.cargo("rustc", "core");
         command.args(["--release", "--package", &self.package]);
         command.arg("--target").arg(self.arch.module_target());
         command.arg("--target-dir").arg(workspace::build_dir().join("cargo-kmod"));
@@ -146,16 +146,25 @@ impl Module {
 /// # Errors
 /// Set-up or cargo failed.
 pub fn kernel(arch: Arch) -> Result<PathBuf, BuildError> {
-    let mut command = setup::toolchain(arch)?.cargo("rustc");
+    let lld = setup::lld()?;
+    let target = arch.kernel_target();
+    let mut command = setup::toolchain(arch)?.cargo("build", "core,alloc");
+    command.env(linker_variable(&target), lld.program());
     command.args(["--release", "--package", KERNEL, "--features", "boot", "--bin", KERNEL]);
-    command.arg("--target").arg(arch.kernel_target());
+    command.arg("--target").arg(&target);
     command.arg("--target-dir").arg(workspace::build_dir().join("cargo-kernel"));
     let what = format!("building the stand-in kernel for {arch}");
-    let artifacts = run_cargo(&mut command, &what, KERNEL, &arch.kernel_target())?;
+    let artifacts = run_cargo(&mut command, &what, KERNEL, &target)?;
     let built = artifacts.into_iter().find_map(|artifact| artifact.executable);
     let built = built
         .ok_or_else(|| BuildError::NoArtifact { what: "executable", package: KERNEL.into() })?;
     Ok(built.into())
+}
+
+/// The environment variable by which cargo takes a target's linker.
+fn linker_variable(target: &Path) -> String {
+    let name = target.file_stem().unwrap_or_default().to_string_lossy();
+    format!("CARGO_TARGET_{}_LINKER", name.to_uppercase().replace('-', "_"))
 }
 
 /// Runs a cargo command that builds; returns the artifacts of the package.
@@ -172,6 +181,10 @@ fn run_cargo(
             target: target.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             source,
         })?;
+    // Cargo's own lines are of no interest after a success; warnings are.
+    if written.stderr.contains("warning: ") {
+        eprint!("{}", written.stderr);
+    }
     let messages = Message::parse_stream(&*written.stdout).filter_map(Result::ok);
     let manifest = format!("{package}/Cargo.toml");
     let ours = messages.filter_map(|message| match message {

@@ -3,10 +3,14 @@
 pub mod build;
 pub mod check;
 pub mod cmd;
+pub mod dtrace;
 pub mod link;
+pub mod machine;
 pub mod process;
 pub mod progress;
+pub mod session;
 pub mod setup;
 pub mod toolchain;
+pub mod wire;
 pub mod workload;
 pub mod workspace;

@@ -1,5 +1,6 @@
 //! `cargo xtask`: builds, links, checks and runs everything in this workspace.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -9,6 +10,10 @@ use xtask::cmd;
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
 enum Xtask {
+    /// Traces a stand-in kernel in QEMU: takes dtrace(1)'s options, prints what it prints.
+    Dtrace(cmd::dtrace::Args),
+    /// Does the set-up and runs every test.
+    Test(cmd::test::Args),
     /// Builds a kernel module, checks it, and prints where it is.
     Kmod(cmd::kmod::Args),
     /// Builds the stand-in kernel and prints where it is.
@@ -18,13 +23,25 @@ enum Xtask {
 }
 
 fn main() -> ExitCode {
-    let result = match Xtask::parse() {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let dtrace = cmd::dtrace::is_ours(&args);
+    if dtrace && args.len() == 2 {
+        return cmd::dtrace::usage();
+    }
+    let command = match Xtask::try_parse_from(args) {
+        Ok(command) => command,
+        Err(error) if dtrace => return cmd::dtrace::usage_error(&error),
+        Err(error) => error.exit(),
+    };
+    let result = match command {
+        Xtask::Dtrace(args) => cmd::dtrace::run(&args),
+        Xtask::Test(args) => cmd::test::run(&args),
         Xtask::Kmod(args) => cmd::kmod::run(&args),
         Xtask::Kernel(args) => cmd::kernel::run(&args),
         Xtask::Check(args) => cmd::check::run(&args),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("xtask: {error:#}");
+        eprintln!("{}: {error:#}", if dtrace { "dtrace" } else { "xtask" });
         ExitCode::FAILURE
     })
 }

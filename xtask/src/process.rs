@@ -25,7 +25,7 @@ pub enum ProcessError {
         command: String,
         /// How it ended.
         status: ExitStatus,
-        /// What it wrote to standard error, and to standard output.
+        /// What it wrote to standard error, or else to standard output.
         output: String,
     },
     /// It was still running at the end of its time and has been killed.
@@ -91,7 +91,12 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Written, ProcessErr
     if status.success() {
         return Ok(Written { stdout, stderr });
     }
-    let output = format!("{stderr}{}", String::from_utf8_lossy(&stdout));
+    // What a program has to say about its failure it says on standard error, if it is well-behaved.
+    let output = if stderr.trim().is_empty() {
+        String::from_utf8_lossy(&stdout).into_owned()
+    } else {
+        stderr
+    };
     Err(ProcessError::Failed {
         command: command_line(command),
         status,

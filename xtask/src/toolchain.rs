@@ -97,12 +97,13 @@ impl Toolchain {
         Ok(Self { cargo, rustc, json_target_flag, release })
     }
 
-    /// A cargo command that builds `core` and a package for a target JSON. Still missing: the target,
-    /// the target directory, the package.
-    pub fn cargo(&self, subcommand: &str) -> Command {
+    /// A cargo command that builds crates of the standard library (`core`, or `core,alloc`) and a
+    /// package for a target JSON. Still missing: the target, the target directory, the package.
+    pub fn cargo(&self, subcommand: &str, std: &str) -> Command {
         let mut command = unstable(&self.cargo);
         command.env("RUSTC", &self.rustc).arg(subcommand);
-        command.args(["-Zbuild-std=core", "-Zbuild-std-features=compiler-builtins-mem"]);
+        command.arg(format!("-Zbuild-std={std}"));
+        command.arg("-Zbuild-std-features=compiler-builtins-mem");
         if self.json_target_flag {
             command.arg("-Zjson-target-spec");
         }
@@ -186,6 +187,11 @@ pub struct Lld {
 }
 
 impl Lld {
+    /// Where it is.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// The command, without arguments.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);

@@ -1,23 +1,29 @@
 //! The stand-in kernel, on bare metal. What it does with modules is in the library.
 #![no_std]
 #![no_main]
+// printf and panic take C's variable arguments.
+#![feature(c_variadic)]
 
 extern crate alloc;
 
 mod arch;
 mod console;
 mod counters;
+mod dtrace;
+mod exec;
+mod exports;
 mod heap;
 mod invop;
 mod lock;
+mod modules;
 mod panic;
+mod requests;
 mod smp;
 mod wire;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use arch::{cpu, paging};
-use sdt_protocol::{Event, Reply, Request};
 use stand_in_kernel::memory::BootInfo;
 
 use crate::wire::Wire;
@@ -39,35 +45,15 @@ pub(crate) fn kernel_main(boot: BootInfo) -> ! {
 }
 
 extern "C" fn first_cpu_main() -> ! {
-    let mut wire = Wire::open();
+    let wire = Wire::open();
     let cpus = arch::init_machine(RSDP.load(Ordering::Relaxed));
     smp::set_online(cpus);
     cpu::restore_interrupts(true);
     console::print("stand-in kernel is up\n");
-    wire.send_console();
-    loop {
-        wire.receive(|wire, message| match message {
-            Ok(message) => {
-                if message.request == Request::PowerOff {
-                    arch::power::off(arch::power::Exit::Success);
-                }
-                wire.send(&Event::Reply {
-                    seq: message.seq,
-                    result: Ok(Reply::Hello {
-                        version: sdt_protocol::VERSION,
-                        cpus: smp::online() as u32,
-                        arch: arch::NAME.into(),
-                    }),
-                });
-            }
-            Err(_) => {}
-        });
-    }
+    requests::serve(wire)
 }
 
 /// Called by the boot code: on each other CPU, interrupts off.
-pub(crate) fn other_cpu_main(_number: usize) -> ! {
-    loop {
-        cpu::wait_for_interrupt();
-    }
+pub(crate) fn other_cpu_main() -> ! {
+    exec::work_forever()
 }

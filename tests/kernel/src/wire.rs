@@ -1,5 +1,6 @@
 //! The line to the host: frames of `sdt-protocol` over the serial port.
 
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use sdt_protocol::frame::{self, Decoder, FrameError};
@@ -18,6 +19,8 @@ const LAST_WORDS_NS: u64 = 2_000_000_000;
 pub(crate) struct Wire {
     uart: Uart,
     decoder: Decoder,
+    buffer: [u8; 64],
+    filled: usize,
 }
 
 impl Wire {
@@ -29,7 +32,8 @@ impl Wire {
         assert!(!OPEN.swap(true, Ordering::AcqRel), "the line is open already");
         // SAFETY: the flag says that this is the first one; the only other one is made by
         // `send_last`, when this CPU has been stopped or is the one that panics.
-        Self { uart: unsafe { Uart::new() }, decoder: Decoder::new() }
+        let uart = unsafe { Uart::new() };
+        Self { uart, decoder: Decoder::new(), buffer: [0; 64], filled: 0 }
     }
 
     /// Sends one event, waiting for as long as the host makes it.
@@ -48,20 +52,26 @@ impl Wire {
         }
     }
 
-    /// Takes what has arrived and calls `handle` for each message or damaged frame. Says whether
-    /// anything had arrived.
-    pub(crate) fn receive(
-        &mut self,
-        mut handle: impl FnMut(&mut Self, Result<Message, FrameError>),
-    ) -> bool {
-        let mut buffer = [0; 16];
-        let length = self.uart.receive(&mut buffer);
-        for &byte in &buffer[..length] {
-            if let Some(message) = self.decoder.push(byte) {
-                handle(self, message);
-            }
+    /// Takes some of what has arrived and adds the messages that are complete by it, or what was wrong
+    /// with them. Says whether anything had arrived.
+    pub(crate) fn receive(&mut self, messages: &mut Vec<Result<Message, FrameError>>) -> bool {
+        let length = self.fill();
+        for &byte in &self.buffer[..length] {
+            messages.extend(self.decoder.push(byte));
         }
+        self.filled = 0;
         length != 0
+    }
+
+    /// Whether something has arrived that [`receive`](Self::receive) has not taken.
+    pub(crate) fn has_received(&mut self) -> bool {
+        self.fill() != 0
+    }
+
+    fn fill(&mut self) -> usize {
+        let room = &mut self.buffer[self.filled..];
+        self.filled += self.uart.receive(room);
+        self.filled
     }
 }
 

@@ -1,5 +1,7 @@
 //! The subcommands, one file each.
 
 pub mod check;
+pub mod dtrace;
 pub mod kernel;
 pub mod kmod;
+pub mod test;

@@ -153,7 +153,7 @@ unsafe extern "C" fn ap_main(number: u64) -> ! {
     apic::enable();
     timer::start();
     UP.store(true, Ordering::Release);
-    crate::other_cpu_main(number)
+    crate::other_cpu_main()
 }
 
 /// The local APIC ids in the machine's ACPI table but this CPU's, at most as many as there is room for.

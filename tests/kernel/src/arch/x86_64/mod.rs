@@ -13,6 +13,7 @@ pub(crate) mod uart;
 use core::arch::naked_asm;
 
 use stand_in_kernel::acpi;
+use stand_in_kernel::loader::PAGE;
 
 pub(crate) use apic::{send_rendezvous, stop_others, wake_others};
 
@@ -44,10 +45,10 @@ impl acpi::Memory for Physical {
 /// # Panics
 /// When memory is out.
 fn new_stack(number: usize) -> u64 {
-    let slot = ((STACK_PAGES + 1) * paging::PAGE) as u64;
-    let bottom = STACK_SPACE + number as u64 * slot + paging::PAGE as u64;
+    let slot = ((STACK_PAGES + 1) * PAGE) as u64;
+    let bottom = STACK_SPACE + number as u64 * slot + PAGE as u64;
     paging::map(bottom, STACK_PAGES).expect("no memory for a stack");
-    bottom + (STACK_PAGES * paging::PAGE) as u64
+    bottom + (STACK_PAGES * PAGE) as u64
 }
 
 /// Sets up the first CPU and its memory, and goes on in `main` on a stack with a guard page. The heap

@@ -12,7 +12,7 @@ use x86_64::structures::paging::{
 };
 use x86_64::{PhysAddr, VirtAddr};
 
-use stand_in_kernel::loader::Protection;
+use stand_in_kernel::loader::{PAGE, Protection};
 
 /// Where the kernel and its modules live: the top 2 GiB, so that 32-bit sign-extended relocations
 /// reach both (FreeBSD's KERNBASE).
@@ -23,8 +23,6 @@ pub(crate) const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
 pub(crate) const DIRECT_MAP_SIZE: u64 = 4 << 30;
 /// Physical memory that the boot tables reach, and the heap lies in.
 pub(crate) const BOOT_MAP_SIZE: u64 = 1 << 30;
-/// Bytes in a page.
-pub(crate) const PAGE: usize = 4096;
 
 const PAGE_LAYOUT: Layout = match Layout::from_size_align(PAGE, PAGE) {
     Ok(layout) => layout,

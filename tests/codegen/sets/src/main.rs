@@ -1,0 +1,28 @@
+//! Prints how many records of each kind this program finds in its own linker sets.
+
+use codegen_sets::{first, fourth, second, third};
+use sdt_core::record;
+
+fn main() {
+    let tables = [&first::FUNCTIONS, &second::FUNCTIONS, &third::FUNCTIONS, &fourth::FUNCTIONS];
+    // Every function is called, so none may be left out.
+    let sum = tables.into_iter().flatten().fold(0, |sum: u64, f| sum.wrapping_add(f(sum)));
+    let sites = record::sites().expect("whole records");
+    // Each record says where a nop is, and no two say the same.
+    let mut patchpoints: Vec<_> = sites.iter().map(|site| site.patchpoint()).collect();
+    patchpoints.sort_unstable();
+    patchpoints.dedup();
+    let nops = patchpoints.iter().filter(|address| {
+        // SAFETY: an address in this program's text, which is readable; checked by this program's
+        // not crashing.
+        unsafe { *(**address as *const [u8; 5]) == sdt_core::arch::NOP }
+    });
+    let known = |site: &&record::Site| record::PROBES.iter().any(|p| std::ptr::eq(p, site.probe()));
+    println!("providers {}", record::PROVIDERS.len());
+    println!("probes {}", record::PROBES.len());
+    println!("sites {}", sites.len());
+    println!("nops {}", nops.count());
+    println!("sites of known probes {}", sites.iter().filter(known).count());
+    println!("argument lists {}", record::arg_lists().expect("whole records").len());
+    println!("sum {sum}");
+}

@@ -1,0 +1,280 @@
+//! One function, decoded: what of it is hot, what is cold.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Mnemonic, OpKind, Register};
+
+use crate::image::{Image, Site, Symbol};
+
+/// The instruction at a site: `nopl 0(%rax,%rax,1)`.
+pub const SITE_NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
+
+/// Why a function cannot be taken apart.
+#[derive(Debug, thiserror::Error)]
+pub enum FunctionError {
+    /// The program has no text where the symbol is.
+    #[error("{name}: no text at {address:#x}")]
+    NoText {
+        /// The function.
+        name: String,
+        /// Its address.
+        address: u64,
+    },
+    /// Control flow leads to where no instruction can be decoded, or into the middle of one.
+    #[error("{name}: no instruction at {address:#x}")]
+    NoInstruction {
+        /// The function.
+        name: String,
+        /// The address.
+        address: u64,
+    },
+    /// A jump whose destination is not in the instruction: this decoder does not follow those.
+    #[error("{name}: a jump through a register or memory at {address:#x}")]
+    IndirectJump {
+        /// The function.
+        name: String,
+        /// The address.
+        address: u64,
+    },
+}
+
+/// One instruction.
+#[derive(Clone, Debug)]
+pub struct Instruction {
+    decoded: iced_x86::Instruction,
+}
+
+impl Instruction {
+    /// Its address.
+    pub fn address(&self) -> u64 {
+        self.decoded.ip()
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> u64 {
+        self.decoded.len() as u64
+    }
+
+    /// Whether it has no bytes: never.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What it does and to what kinds of operands, whichever registers hold them and wherever it
+    /// jumps: `mov Register Memory`.
+    pub fn shape(&self) -> String {
+        let kinds = self.decoded.op_kinds().map(|kind| match kind {
+            OpKind::Register => "register".to_owned(),
+            OpKind::Memory => "memory".to_owned(),
+            OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 => "to".to_owned(),
+            // The value counts, not how many bytes it is encoded in.
+            kind => self.immediate(kind).map_or_else(|| format!("{kind:?}"), |v| format!("{v:#x}")),
+        });
+        let mnemonic = format!("{:?}", self.decoded.mnemonic()).to_lowercase();
+        std::iter::once(mnemonic).chain(kinds).collect::<Vec<_>>().join(" ")
+    }
+
+    fn immediate(&self, kind: OpKind) -> Option<u64> {
+        let operand = (0..self.decoded.op_count()).find(|i| self.decoded.op_kind(*i) == kind)?;
+        self.decoded.try_immediate(operand).ok()
+    }
+
+    /// The general register it pushes.
+    pub fn pushes(&self) -> Option<Register> {
+        let pushes = self.decoded.mnemonic() == Mnemonic::Push
+            && self.decoded.op0_kind() == OpKind::Register;
+        pushes.then(|| self.decoded.op0_register())
+    }
+
+    /// Whether it tests, compares, or branches on the outcome.
+    pub fn decides(&self) -> bool {
+        matches!(self.decoded.mnemonic(), Mnemonic::Test | Mnemonic::Cmp | Mnemonic::Bt)
+            || self.decoded.flow_control() == FlowControl::ConditionalBranch
+    }
+
+    /// Whether it is one of those that set up a frame and leave it: `push rbp`, `mov rbp, rsp`,
+    /// `pop rbp`.
+    pub fn is_frame(&self) -> bool {
+        let first = (self.decoded.op_count() > 0).then(|| self.decoded.op0_register());
+        match self.decoded.mnemonic() {
+            Mnemonic::Push | Mnemonic::Pop => first == Some(Register::RBP),
+            Mnemonic::Mov => {
+                first == Some(Register::RBP) && self.decoded.op1_register() == Register::RSP
+            }
+            _ => false,
+        }
+    }
+
+    fn is_nop(&self) -> bool {
+        self.decoded.mnemonic() == Mnemonic::Nop
+    }
+
+    /// Where it jumps to, calls left out.
+    fn jumps_to(&self) -> Option<u64> {
+        let jumps = matches!(
+            self.decoded.flow_control(),
+            FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
+        );
+        jumps.then(|| self.decoded.near_branch_target())
+    }
+
+    /// Whether the next instruction can follow it.
+    fn falls_through(&self) -> bool {
+        matches!(
+            self.decoded.flow_control(),
+            FlowControl::Next | FlowControl::ConditionalBranch | FlowControl::Call
+        ) || (self.decoded.flow_control() == FlowControl::IndirectCall)
+    }
+}
+
+impl std::fmt::Display for Instruction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        use iced_x86::Formatter as _;
+        let mut text = String::new();
+        iced_x86::GasFormatter::new().format(&self.decoded, &mut text);
+        write!(f, "{:x}  {text}", self.decoded.ip())
+    }
+}
+
+/// A function, taken apart.
+#[derive(Debug)]
+pub struct Function {
+    /// Its symbol.
+    pub symbol: Symbol,
+    /// Its sites.
+    pub sites: Vec<Site>,
+    /// What can be reached from its entry while no site is patched, by address.
+    pub hot: Vec<Instruction>,
+    /// What can be reached from its sites' targets only, by address.
+    pub cold: Vec<Instruction>,
+    bytes: Vec<u8>,
+}
+
+impl Function {
+    /// Takes a function apart.
+    ///
+    /// A call is taken to return, so a function that calls one that does not is refused where the code
+    /// behind the call is none.
+    ///
+    /// # Errors
+    /// It has no text, control leaves the instructions, or jumps through a register.
+    pub fn analyse(image: &Image, symbol: &Symbol) -> Result<Self, FunctionError> {
+        let bytes = image.text(symbol.address, symbol.len).ok_or_else(|| {
+            FunctionError::NoText { name: symbol.name.clone(), address: symbol.address }
+        })?;
+        let sites = image.sites_in(symbol);
+        let hot = reachable(symbol, bytes, &[symbol.address], &BTreeMap::new())?;
+        let targets: Vec<_> = sites.iter().map(|site| site.target).collect();
+        let cold = reachable(symbol, bytes, &targets, &hot)?;
+        Ok(Self {
+            symbol: symbol.clone(),
+            sites,
+            hot: hot.into_values().collect(),
+            cold: cold.into_values().collect(),
+            bytes: bytes.to_vec(),
+        })
+    }
+
+    /// The bytes of an instruction.
+    pub fn bytes_of(&self, instruction: &Instruction) -> &[u8] {
+        let start = (instruction.address() - self.symbol.address) as usize;
+        &self.bytes[start..start + instruction.len() as usize]
+    }
+
+    /// Whether the instruction is a site.
+    pub fn is_site(&self, instruction: &Instruction) -> bool {
+        self.sites.iter().any(|site| site.patchpoint == instruction.address())
+    }
+
+    /// The hot instructions without those that only fill up to an alignment: how many bytes of nops are
+    /// before a loop depends on where the function happens to be.
+    pub fn hot_without_padding(&self) -> Vec<&Instruction> {
+        let heads: BTreeSet<_> = self.hot.iter().filter_map(Instruction::jumps_to).collect();
+        let mut kept = Vec::new();
+        for (i, instruction) in self.hot.iter().enumerate() {
+            let rest = &self.hot[i..];
+            let behind = rest.iter().find(|next| !next.is_nop() || self.is_site(next));
+            let pads = instruction.is_nop()
+                && !self.is_site(instruction)
+                && behind.is_some_and(|next| {
+                    next.address().is_multiple_of(16) && heads.contains(&next.address())
+                });
+            if !pads {
+                kept.push(instruction);
+            }
+        }
+        kept
+    }
+
+    /// Length of the hot instructions in bytes, padding left out.
+    pub fn hot_bytes(&self) -> u64 {
+        self.hot_without_padding().iter().map(|instruction| instruction.len()).sum()
+    }
+
+    /// Length of the cold instructions in bytes.
+    pub fn cold_bytes(&self) -> u64 {
+        self.cold.iter().map(Instruction::len).sum()
+    }
+
+    /// How many bytes of the function are neither hot nor cold, nor padding.
+    pub fn unreached_bytes(&self) -> u64 {
+        let mut reached = BTreeSet::new();
+        for instruction in self.hot.iter().chain(&self.cold) {
+            reached.extend(instruction.address()..instruction.address() + instruction.len());
+        }
+        let mut decoder =
+            Decoder::with_ip(64, &self.bytes, self.symbol.address, DecoderOptions::NONE);
+        let mut unreached = 0;
+        while decoder.can_decode() {
+            let decoded = decoder.decode();
+            let padding = matches!(decoded.mnemonic(), Mnemonic::Nop | Mnemonic::Int3);
+            if !padding && !reached.contains(&decoded.ip()) {
+                unreached += decoded.len() as u64;
+            }
+        }
+        unreached
+    }
+
+    /// The registers that its hot path pushes.
+    pub fn saved(&self) -> BTreeSet<Register> {
+        self.hot.iter().filter_map(Instruction::pushes).collect()
+    }
+}
+
+/// The instructions that can be reached from `entries` without going through those `known` already.
+fn reachable(
+    symbol: &Symbol,
+    bytes: &[u8],
+    entries: &[u64],
+    known: &BTreeMap<u64, Instruction>,
+) -> Result<BTreeMap<u64, Instruction>, FunctionError> {
+    let mut found = BTreeMap::new();
+    let mut open = entries.to_vec();
+    let mut decoder = Decoder::new(64, bytes, DecoderOptions::NONE);
+    while let Some(address) = open.pop() {
+        // A jump to another function is a tail call.
+        if known.contains_key(&address) || found.contains_key(&address) || !symbol.contains(address)
+        {
+            continue;
+        }
+        let none = || FunctionError::NoInstruction { name: symbol.name.clone(), address };
+        decoder.set_position((address - symbol.address) as usize).map_err(|_| none())?;
+        decoder.set_ip(address);
+        let decoded = decoder.decode();
+        if decoded.code() == Code::INVALID {
+            return Err(none());
+        }
+        let instruction = Instruction { decoded };
+        if decoded.flow_control() == FlowControl::IndirectBranch
+            && decoded.op0_kind() != OpKind::Memory
+        {
+            return Err(FunctionError::IndirectJump { name: symbol.name.clone(), address });
+        }
+        open.extend(instruction.jumps_to());
+        if instruction.falls_through() {
+            open.push(decoded.next_ip());
+        }
+        found.insert(address, instruction);
+    }
+    Ok(found)
+}

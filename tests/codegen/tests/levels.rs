@@ -1,0 +1,89 @@
+//! Whatever the optimisation, a site is one nop on the hot path, and its record says where.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+mod support;
+
+use codegen::function::SITE_NOP;
+use codegen::{Function, Image};
+use support::{Build, KERNEL_LIKE};
+
+/// Size of a probe's record.
+const PROBE_LEN: u64 = size_of::<sdt_core::record::Probe>() as u64;
+
+/// Checks all sites, and returns how many functions have their cold code out of line, and how many
+/// not.
+fn check(image: &Image, level: &str) -> (usize, usize) {
+    let probes = image.section("linkme_SDT_PROBES").expect("there are probes");
+    let (mut out_of_line, mut in_between) = (0, 0);
+    assert!(!image.sites().is_empty());
+    for site in image.sites() {
+        let context = format!("level {level}, {site:x?}");
+        assert_eq!(image.text(site.patchpoint, 5), Some(&SITE_NOP[..]), "{context}");
+        assert!(probes.contains(&site.probe), "{context}");
+        assert_eq!((site.probe - probes.start) % PROBE_LEN, 0, "{context}");
+        assert_eq!(site.link, 0, "{context}");
+        let symbol = image.function_at(site.patchpoint).expect("the nop is in a function");
+        assert!(symbol.contains(site.target), "{context}: {symbol:?}");
+        let function = Function::analyse(image, symbol).unwrap();
+        assert!(function.hot.iter().any(|i| i.address() == site.patchpoint), "{context}");
+        assert!(function.cold.iter().any(|i| i.address() == site.target), "{context}");
+        let hot_end = function.hot.iter().map(|i| i.address()).max();
+        if hot_end < Some(site.target) {
+            out_of_line += 1;
+        } else {
+            in_between += 1;
+        }
+    }
+    let patchpoints = image.sites().iter().map(|site| site.patchpoint);
+    let distinct: std::collections::BTreeSet<_> = patchpoints.collect();
+    assert_eq!(distinct.len(), image.sites().len(), "level {level}: two records for one nop");
+    (out_of_line, in_between)
+}
+
+/// Compiles for a level and checks every site; cold code must be out of line if it is said to be.
+fn level(level: &str) {
+    let setting = if let Ok(number) = level.parse::<u8>() {
+        format!("opt-level={number}")
+    } else {
+        format!("opt-level={level:?}")
+    };
+    let profile = &[&*setting, "codegen-units=1", "panic=\"abort\""];
+    let mut rustflags = KERNEL_LIKE.to_vec();
+    rustflags.extend(["-Cforce-frame-pointers=yes", "-Cllvm-args=-force-loop-cold-block"]);
+    let image = Build { package: "codegen-subjects", rustflags: &rustflags, profile }.image();
+    let (out_of_line, in_between) = check(&image, level);
+    assert!(out_of_line > 0);
+    if level != "0" {
+        assert_eq!(in_between, 0, "level {level}");
+    }
+}
+
+#[test]
+fn level_0() {
+    level("0");
+}
+
+#[test]
+fn level_1() {
+    level("1");
+}
+
+#[test]
+fn level_2() {
+    level("2");
+}
+
+#[test]
+fn level_3() {
+    level("3");
+}
+
+#[test]
+fn level_s() {
+    level("s");
+}
+
+#[test]
+fn level_z() {
+    level("z");
+}

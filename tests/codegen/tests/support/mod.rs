@@ -1,0 +1,73 @@
+//! Compiles the programs that the tests take apart.
+#![allow(dead_code, reason = "every test uses its part")]
+
+use std::fs::File;
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use codegen::Image;
+
+/// How a program is compiled. The sort of build is always `release`, with one codegen unit.
+#[derive(Clone, Copy, Debug)]
+pub struct Build<'a> {
+    /// Package, whose program has the same name.
+    pub package: &'a str,
+    /// Options of rustc.
+    pub rustflags: &'a [&'a str],
+    /// Settings of the profile, as in a manifest.
+    pub profile: &'a [&'a str],
+}
+
+/// What kernels and the tests' decoder want of every build: addresses that are known when it is
+/// linked, and no red zone.
+pub const KERNEL_LIKE: [&str; 3] =
+    ["-Crelocation-model=static", "-Cno-redzone=yes", "-Csymbol-mangling-version=v0"];
+
+/// The workspace's root folder.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("tests/codegen is two down")
+}
+
+/// The triple of this machine. Naming it keeps `rustflags` from the build's own tools.
+fn triple() -> &'static str {
+    static TRIPLE: OnceLock<String> = OnceLock::new();
+    TRIPLE.get_or_init(|| {
+        let output = Command::new("rustc").arg("-vV").output().expect("rustc runs");
+        let text = String::from_utf8(output.stdout).expect("rustc writes UTF-8");
+        let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+        host.expect("rustc names the host").to_owned()
+    })
+}
+
+impl Build<'_> {
+    /// Compiles, and hands the program to `with` before another build can replace it.
+    pub fn then<T>(&self, with: impl FnOnce(&Path) -> T) -> T {
+        let target = root().join("target/codegen");
+        std::fs::create_dir_all(&target).expect("target/codegen can be made");
+        // Among processes as well as threads.
+        let lock = File::create(target.join("lock")).expect("the lock can be made");
+        lock.lock().expect("the lock can be taken");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo
+            .args(["build", "--quiet", "--release", "--package", self.package])
+            .args(["--target", triple(), "--target-dir"])
+            .arg(&target)
+            .current_dir(root())
+            .env("CARGO_ENCODED_RUSTFLAGS", self.rustflags.join("\u{1f}"))
+            .env_remove("RUSTFLAGS");
+        for setting in self.profile {
+            cargo.args(["--config", &format!("profile.release.{setting}")]);
+        }
+        let output = cargo.output().expect("cargo runs");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{self:?}: {text}");
+        with(&target.join(triple()).join("release").join(self.package))
+    }
+
+    /// Compiles, and reads the program.
+    pub fn image(&self) -> Image {
+        let bytes = self.then(|path: &Path| std::fs::read(path).expect("the program is there"));
+        Image::parse(&bytes).expect("the program can be read")
+    }
+}

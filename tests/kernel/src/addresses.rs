@@ -1,0 +1,84 @@
+//! Handing out stretches of the address space that modules are mapped in.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// A stretch of address space, divided among modules.
+///
+/// What was given back is handed out again only after all the rest: an access to a module that is gone
+/// hits unmapped memory for as long as possible. Between two stretches there is always some space that
+/// belongs to nobody.
+#[derive(Debug)]
+pub struct Addresses {
+    space: Range<u64>,
+    gap: u64,
+    next: u64,
+    used: Vec<Range<u64>>,
+}
+
+impl Addresses {
+    /// All of `space`, with `gap` bytes behind each stretch.
+    pub const fn new(space: Range<u64>, gap: u64) -> Self {
+        Self { next: space.start, space, gap, used: Vec::new() }
+    }
+
+    /// The start of `size` bytes that nobody has, if there are so many together.
+    pub fn reserve(&mut self, size: u64) -> Option<u64> {
+        let wanted = size.checked_add(self.gap)?;
+        let start = self.fit(self.next, wanted).or_else(|| self.fit(self.space.start, wanted))?;
+        self.next = start + wanted;
+        self.used.push(start..start + wanted);
+        self.used.sort_by_key(|range| range.start);
+        Some(start)
+    }
+
+    /// Gives a stretch back, by its start; says whether it was one.
+    pub fn give_back(&mut self, start: u64) -> bool {
+        let before = self.used.len();
+        self.used.retain(|range| range.start != start);
+        self.used.len() < before
+    }
+
+    fn fit(&self, from: u64, size: u64) -> Option<u64> {
+        let mut at = from;
+        for range in self.used.iter().filter(|range| range.end > from) {
+            if range.start.saturating_sub(at) >= size {
+                break;
+            }
+            at = at.max(range.end);
+        }
+        (at.checked_add(size)? <= self.space.end).then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_come_back_as_late_as_possible() {
+        let mut addresses = Addresses::new(0x1000..0x6000, 0x800);
+        let first = addresses.reserve(0x800);
+        assert_eq!(first, Some(0x1000));
+        assert_eq!(addresses.reserve(0x1800), Some(0x2000));
+        assert!(addresses.give_back(0x1000));
+        assert_eq!(addresses.reserve(0x800), Some(0x4000));
+        assert_eq!(addresses.reserve(0x800), Some(0x5000));
+        assert_eq!(addresses.reserve(0x800), Some(0x1000));
+        assert_eq!(addresses.reserve(1), None);
+        assert!(!addresses.give_back(0x3000));
+    }
+
+    #[test]
+    fn what_does_not_fit_a_hole_goes_behind_it() {
+        let mut addresses = Addresses::new(0..0x100, 0);
+        for _ in 0..4 {
+            addresses.reserve(0x40).unwrap();
+        }
+        addresses.give_back(0x40);
+        assert_eq!(addresses.reserve(0x80), None);
+        addresses.give_back(0x80);
+        assert_eq!(addresses.reserve(0x80), Some(0x40));
+        assert_eq!(addresses.reserve(u64::MAX), None);
+    }
+}

@@ -1,0 +1,146 @@
+//! Executing images: what `exec` does as far as modules see it, on all CPUs at once.
+
+use alloc::collections::VecDeque;
+use alloc::ffi::CString;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use sdt_protocol::Exec;
+use spin::Mutex;
+use stand_in_kernel::freebsd::imgact::{ImageArgs, ImageParams, Proc};
+
+use crate::arch::{self, cpu};
+use crate::{exports, smp};
+
+/// `exec_list_fn`'s type of `process_exec` (`sys/sys/eventhandler.h`, `execlist_fn`).
+type ProcessExec = unsafe extern "C" fn(*mut c_void, *mut Proc, *mut ImageParams);
+
+/// Images of one request.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// The request's number.
+    pub(crate) seq: u32,
+    images: Vec<(u32, CString)>,
+    /// CPUs that are done.
+    done: AtomicUsize,
+    counts: [AtomicU64; cpu::MAX_CPUS],
+}
+
+impl Batch {
+    /// Whether all CPUs are done.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire) == smp::online()
+    }
+
+    /// Images executed, by CPU.
+    pub(crate) fn per_cpu(&self) -> Vec<u64> {
+        let counts = self.counts.iter().take(smp::online());
+        counts.map(|count| count.load(Ordering::Relaxed)).collect()
+    }
+
+    /// The next image that is this CPU's, from `from` on: a process stays on one CPU.
+    fn next(&self, cpu: usize, from: usize) -> Option<usize> {
+        let cpus = smp::online();
+        (from..self.images.len()).find(|&index| self.images[index].0 as usize % cpus == cpu)
+    }
+
+    fn execute(&self, cpu: usize, index: usize) {
+        let (pid, path) = &self.images[index];
+        if let Some(list) = exports::event_handlers("process_exec") {
+            let mut process = Proc::new(*pid as i32, &path.to_string_lossy());
+            let mut arguments = ImageArgs::new(path.as_ptr());
+            let mut image = ImageParams::new(&mut process, &mut arguments, path.as_ptr());
+            list.invoke(|handler| {
+                // SAFETY: whoever registered it for this event says that it is of this type, and keeps
+                // it loaded until it is deregistered.
+                unsafe {
+                    let function = core::mem::transmute::<usize, ProcessExec>(handler.function);
+                    function(handler.argument as *mut c_void, &mut process, &mut image);
+                }
+            });
+        }
+        self.counts[cpu].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn finish(&self) {
+        self.done.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// What each CPU has to do. The lock is taken with interrupts on: no interrupt handler wants it.
+static QUEUES: [Mutex<VecDeque<Arc<Batch>>>; cpu::MAX_CPUS] =
+    [const { Mutex::new(VecDeque::new()) }; cpu::MAX_CPUS];
+
+/// A path holds a NUL, which no path can.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BadPath;
+
+/// Gives the images of a request to all CPUs.
+pub(crate) fn submit(seq: u32, execs: Vec<Exec>) -> Result<Arc<Batch>, BadPath> {
+    let images = execs
+        .into_iter()
+        .map(|exec| CString::new(exec.path).map(|path| (exec.pid, path)).map_err(|_| BadPath))
+        .collect::<Result<_, _>>()?;
+    let batch = Arc::new(Batch {
+        seq,
+        images,
+        done: AtomicUsize::new(0),
+        counts: [const { AtomicU64::new(0) }; cpu::MAX_CPUS],
+    });
+    for queue in QUEUES.iter().take(smp::online()) {
+        queue.lock().push_back(Arc::clone(&batch));
+    }
+    if smp::online() > 1 {
+        arch::wake_others();
+    }
+    Ok(batch)
+}
+
+/// What one CPU is at.
+#[derive(Debug, Default)]
+pub(crate) struct Worker {
+    current: Option<(Arc<Batch>, usize)>,
+}
+
+impl Worker {
+    /// Executes one image, if there is one for this CPU, and says whether it did anything.
+    pub(crate) fn step(&mut self) -> bool {
+        let cpu = cpu::current();
+        if self.current.is_none() {
+            let batch = QUEUES[cpu].lock().pop_front();
+            self.current = batch.map(|batch| (batch, 0));
+        }
+        let Some((batch, from)) = &mut self.current else { return false };
+        match batch.next(cpu, *from) {
+            Some(index) => {
+                batch.execute(cpu, index);
+                *from = index + 1;
+            }
+            None => {
+                batch.finish();
+                self.current = None;
+            }
+        }
+        true
+    }
+}
+
+/// What all CPUs but the first one do: execute images, sleep when there are none. Interrupts are off at
+/// the call.
+pub(crate) fn work_forever() -> ! {
+    cpu::restore_interrupts(true);
+    let mut worker = Worker::default();
+    loop {
+        if worker.step() {
+            continue;
+        }
+        cpu::interrupts_off();
+        if QUEUES[cpu::current()].lock().is_empty() {
+            cpu::wait_for_interrupt();
+        } else {
+            cpu::restore_interrupts(true);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! FreeBSD 15 as modules see it: layouts and constants, each with its source.
+
+pub mod imgact;
+pub mod linker;
+
+/// `__FreeBSD_version` (`sys/param.h`) of the kernel that this one stands in for: 15.0-RELEASE.
+pub const VERSION: i32 = 1_500_068;
+
+/// Error numbers (`sys/errno.h`).
+pub mod errno {
+    /// No such file or directory.
+    pub const ENOENT: i32 = 2;
+    /// Exec format error.
+    pub const ENOEXEC: i32 = 8;
+    /// Cannot allocate memory.
+    pub const ENOMEM: i32 = 12;
+    /// Device busy.
+    pub const EBUSY: i32 = 16;
+    /// File exists.
+    pub const EEXIST: i32 = 17;
+    /// Invalid argument.
+    pub const EINVAL: i32 = 22;
+    /// No space left on device.
+    pub const ENOSPC: i32 = 28;
+    /// Operation not supported.
+    pub const EOPNOTSUPP: i32 = 45;
+
+    /// What `strerror` says.
+    pub fn text(errno: i32) -> &'static str {
+        match errno {
+            ENOENT => "No such file or directory",
+            ENOEXEC => "Exec format error",
+            ENOMEM => "Cannot allocate memory",
+            EBUSY => "Device busy",
+            EEXIST => "File exists",
+            EINVAL => "Invalid argument",
+            ENOSPC => "No space left on device",
+            EOPNOTSUPP => "Operation not supported",
+            1 => "Operation not permitted",
+            6 => "Device not configured",
+            35 => "Resource temporarily unavailable",
+            _ => "Unknown error",
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! Kernel loadable files and their modules: kldload(8) and kldunload(8), in the order and with the
+//! words of `sys/kern/kern_linker.c` and `sys/kern/kern_module.c`.
+//!
+//! Where FreeBSD would panic or go on with a file half undone, this one refuses and leaves nothing
+//! behind.
+
+mod file;
+mod refusal;
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use object_core::elf;
+use spin::Mutex;
+
+use crate::freebsd::linker::{Metadata, ModuleData, Range};
+use crate::freebsd::{self, errno};
+use crate::loader::{Image, Object, Segment, x86_64};
+pub use file::FileInfo;
+use file::{File, Module};
+pub use refusal::Refusal;
+
+/// `MOD_LOAD` and its kin (`modeventtype_t`, `sys/module.h`).
+pub mod event {
+    /// The module has been loaded.
+    pub const LOAD: i32 = 0;
+    /// It is about to be unloaded.
+    pub const UNLOAD: i32 = 1;
+    /// Would it mind being unloaded?
+    pub const QUIESCE: i32 = 3;
+}
+
+/// What the linker needs of the machine.
+pub trait Kernel {
+    /// Reserves addresses for a module: `size` bytes, a multiple of [`crate::loader::PAGE`].
+    fn reserve(&self, size: usize) -> Option<u64>;
+    /// Maps an image at its base, with its protections; `false` when memory is out, and nothing is
+    /// mapped then.
+    fn map(&self, image: &Image) -> bool;
+    /// Unmaps what [`map`](Self::map) mapped. No CPU can reach it any more afterwards.
+    fn unmap(&self, base: u64, size: usize);
+    /// Gives addresses back that [`reserve`](Self::reserve) gave.
+    fn give_back(&self, base: u64, size: usize);
+    /// The address of a symbol that the kernel exports.
+    fn symbol(&self, name: &str) -> Option<u64>;
+    /// Whether a function of the kernel that modules may have called is at this address.
+    fn is_function(&self, address: u64) -> bool;
+    /// Prints a line on the console.
+    fn print(&self, line: fmt::Arguments<'_>);
+    /// Calls `void (*)(const void *)` of a module or the kernel on behalf of a file that is mapped.
+    fn call(&self, linker: &Linker<Self>, function: u64, argument: u64)
+    where
+        Self: Sized;
+    /// Calls `int (*evhand)(module_t, int, void *)` of a module that is mapped.
+    fn call_event(&self, handler: u64, module: u64, event: i32, private: u64) -> i32;
+    /// Destroys the probes of the module with this name (`dtrace_module_unloaded`). `false`, and
+    /// nothing destroyed, while one of them is enabled.
+    fn destroy_probes(&self, module: &str) -> bool;
+}
+
+/// All files and modules.
+#[derive(Debug)]
+pub struct Linker<K> {
+    kernel: K,
+    /// Held over a load or an unload, while code of the module may run (`kld_sx`).
+    busy: Mutex<()>,
+    files: Mutex<Vec<File>>,
+    // Boxed: a module's address is its module_t.
+    #[expect(clippy::vec_box, reason = "modules keep their addresses")]
+    modules: Mutex<Vec<Box<Module>>>,
+    last_id: Mutex<u32>,
+}
+
+/// Interfaces that are part of the kernel: a dependency on them is met by the version given.
+const BUILT_IN: [(&str, i32); 2] = [("kernel", freebsd::VERSION), ("dtrace", 1)];
+
+impl<K: Kernel> Linker<K> {
+    /// A linker with no files but the kernel itself.
+    pub const fn new(kernel: K) -> Self {
+        Self {
+            kernel,
+            busy: Mutex::new(()),
+            files: Mutex::new(Vec::new()),
+            modules: Mutex::new(Vec::new()),
+            last_id: Mutex::new(1),
+        }
+    }
+
+    /// The machine.
+    pub const fn kernel(&self) -> &K {
+        &self.kernel
+    }
+
+    /// Loads a file: `linker_load_file`.
+    ///
+    /// # Errors
+    /// When the file is refused; what it was refused for is on the console too, and everything is as
+    /// it was.
+    pub fn load(&self, name: &str, bytes: &[u8]) -> Result<u32, Refusal> {
+        let _busy = self.busy.lock();
+        if self.files.lock().iter().any(|file| file.name == name) {
+            return Err(Refusal::AlreadyLoaded);
+        }
+        let result = self.load_new(name, bytes);
+        if let Err(refusal) = &result {
+            self.kernel.print(format_args!("{}", refusal.console_line(name)));
+        }
+        result
+    }
+
+    fn load_new(&self, name: &str, bytes: &[u8]) -> Result<u32, Refusal> {
+        let object = Object::parse(bytes, x86_64::MACHINE)?;
+        let mut image = Image::layout(&object)?;
+        let size = image.size();
+        let base = self.kernel.reserve(size).ok_or(Refusal::OutOfMemory)?;
+        let linked = self.link(&object, &mut image, base);
+        let file = match linked {
+            Ok((metadata, dependencies)) => {
+                if self.kernel.map(&image) {
+                    Ok(File::new(self.next_id(), name, &image, metadata, dependencies))
+                } else {
+                    Err(Refusal::OutOfMemory)
+                }
+            }
+            Err(refusal) => Err(refusal),
+        };
+        let file = match file {
+            Ok(file) => file,
+            Err(refusal) => {
+                self.kernel.give_back(base, size);
+                return Err(refusal);
+            }
+        };
+        drop(image);
+        self.start(file)
+    }
+
+    /// Everything that can be found wrong with a file before any of its code runs.
+    fn link(
+        &self,
+        object: &Object<'_>,
+        image: &mut Image,
+        base: u64,
+    ) -> Result<(Metadata, Vec<u32>), Refusal> {
+        // Dependencies are in the data of the image, names by relocated pointers, so relocations come
+        // first; symbols of files that it turns out not to depend on are looked up last, as FreeBSD
+        // does ("globally, in dependency order").
+        image.link(object, base, &|symbol| self.lookup(symbol))?;
+        let metadata = Metadata::read(image, &|function| self.kernel.is_function(function))?;
+        for version in &metadata.versions {
+            if let Some(file) = self.provider(&version.name, |found| found == version.version) {
+                let container = self.file_name(file);
+                return Err(Refusal::InterfacePresent {
+                    interface: version.name.clone(),
+                    version: version.version,
+                    container,
+                });
+            }
+        }
+        let mut dependencies = Vec::new();
+        for depend in &metadata.depends {
+            let own = |version: &crate::freebsd::linker::Version| version.name == depend.name;
+            if metadata.versions.iter().any(own) {
+                continue;
+            }
+            match self.best(&depend.name, depend.range) {
+                Some(Some(file)) if !dependencies.contains(&file) => dependencies.push(file),
+                Some(_) => {}
+                None => return Err(Refusal::Dependency { interface: depend.name.clone() }),
+            }
+        }
+        let modules = self.modules.lock();
+        for module in &metadata.modules {
+            if let Some(present) = modules.iter().find(|other| other.data.name == module.name) {
+                return Err(Refusal::ModulePresent {
+                    module: module.name.clone(),
+                    container: self.file_name(Some(present.file)),
+                });
+            }
+        }
+        // FreeBSD panics ("module %s not found") when such a SYSINIT runs.
+        let register_init = self.kernel.symbol("module_register_init");
+        for init in &metadata.sysinits {
+            if Some(init.function) == register_init
+                && !metadata.modules.iter().any(|module| module.record == init.data)
+            {
+                return Err(Refusal::UnknownModule { record: init.data });
+            }
+        }
+        Ok((metadata, dependencies))
+    }
+
+    /// Runs a file that is mapped; undoes it when all its modules refuse.
+    fn start(&self, file: File) -> Result<u32, Refusal> {
+        let (id, base, size) = (file.id, file.base, file.size);
+        let constructors = file.constructors.clone();
+        let sysinits = file.metadata.sysinits.clone();
+        let modules = file.metadata.modules.clone();
+        {
+            let mut files = self.files.lock();
+            for other in files.iter_mut().filter(|other| file.dependencies.contains(&other.id)) {
+                other.references += 1;
+            }
+            files.push(file);
+        }
+        for constructor in constructors {
+            self.kernel.call(self, constructor, 0);
+        }
+        let had_modules = !modules.is_empty();
+        for data in modules {
+            self.modules.lock().push(Box::new(Module { file: id, data }));
+        }
+        for init in sysinits {
+            self.kernel.call(self, init.function, init.data);
+        }
+        // "If all of the modules in this file failed to load, unload the file."
+        if had_modules && !self.modules.lock().iter().any(|module| module.file == id) {
+            let error = self.with_file(id, |file| file.load_error).unwrap_or(0);
+            self.remove(id, base, size);
+            return Err(Refusal::ModulesRefused { error });
+        }
+        Ok(id)
+    }
+
+    /// `module_register_init`, which the SYSINIT of `DECLARE_MODULE` names: sends MOD_LOAD to the module
+    /// whose `moduledata_t` is at `record`.
+    ///
+    /// # Panics
+    /// When there is no such module, as FreeBSD does.
+    pub fn module_register_init(&self, record: u64) {
+        let found = self
+            .modules
+            .lock()
+            .iter()
+            .find(|m| m.data.record == record)
+            .map(|module| (module.file, module.handle(), module.data.clone()));
+        let Some((file, handle, data)) = found else {
+            panic!("module at {record:#x} not found");
+        };
+        let error = self.send(&data, handle, event::LOAD);
+        if error == 0 {
+            return;
+        }
+        self.send(&data, handle, event::UNLOAD);
+        self.modules.lock().retain(|module| module.data.record != record);
+        self.with_file(file, |file| file.load_error = error);
+        self.kernel.print(format_args!(
+            "module_register_init: MOD_LOAD ({}, {:#x}, {:#x}) error {error}",
+            data.name, data.handler, data.private
+        ));
+    }
+
+    /// A module without a handler is `modevent_nop`: loading is fine, anything else is not supported.
+    fn send(&self, data: &ModuleData, handle: u64, event: i32) -> i32 {
+        match data.handler {
+            0 if event == event::LOAD || event == event::UNLOAD => 0,
+            0 => errno::EOPNOTSUPP,
+            handler => self.kernel.call_event(handler, handle, event, data.private),
+        }
+    }
+
+    /// Unloads a file: `kern_kldunload` and `linker_file_unload`.
+    ///
+    /// # Errors
+    /// When it is not there, or somebody refuses; it goes on working then.
+    pub fn unload(&self, name: &str) -> Result<(), Refusal> {
+        let _busy = self.busy.lock();
+        let id = self
+            .files
+            .lock()
+            .iter_mut()
+            .find(|file| file.name == name)
+            .map(|file| file.id)
+            .ok_or_else(|| Refusal::NoSuchFile { file: name.to_string() })?;
+        if !self.with_file(id, |file| core::mem::take(&mut file.by_user)).unwrap_or(false) {
+            self.kernel.print(format_args!(
+                "kldunload: attempt to unload file that was loaded by the kernel"
+            ));
+            return Err(Refusal::Unload { error: errno::EBUSY });
+        }
+        let result = self.drop_reference(id);
+        if result.is_err() {
+            self.with_file(id, |file| file.by_user = true);
+        }
+        result
+    }
+
+    /// Gives up one reference to a file, and with the last one the file.
+    fn drop_reference(&self, id: u32) -> Result<(), Refusal> {
+        let kept = self.with_file(id, |file| {
+            if file.references > 1 {
+                file.references -= 1;
+                return None;
+            }
+            Some((file.base, file.size, file.module_name().to_string()))
+        });
+        let Some(Some((base, size, module_name))) = kept else { return Ok(()) };
+        // EVENTHANDLER_INVOKE(kld_unload_try): dtrace_module_unloaded().
+        if !self.kernel.destroy_probes(&module_name) {
+            self.kernel.print(format_args!(
+                "kldunload: attempt to unload module that has DTrace probes enabled"
+            ));
+            return Err(Refusal::Unload { error: errno::EBUSY });
+        }
+        let modules: Vec<_> = self
+            .modules
+            .lock()
+            .iter()
+            .filter(|module| module.file == id)
+            .map(|module| (module.handle(), module.data.clone()))
+            .collect();
+        for (handle, data) in &modules {
+            let error = self.send(data, *handle, event::QUIESCE);
+            if error != 0 && error != errno::EOPNOTSUPP && error != errno::EINVAL {
+                return Err(Refusal::Unload { error });
+            }
+        }
+        for (handle, data) in &modules {
+            let error = self.send(data, *handle, event::UNLOAD);
+            if error != 0 {
+                return Err(Refusal::Unload { error });
+            }
+            self.modules.lock().retain(|module| module.data.record != data.record);
+        }
+        self.remove(id, base, size);
+        Ok(())
+    }
+
+    /// The end of a file: what it asked to be run, its references, its memory.
+    fn remove(&self, id: u32, base: u64, size: usize) {
+        let (sysuninits, destructors) = self
+            .with_file(id, |file| (file.metadata.sysuninits.clone(), file.destructors.clone()))
+            .unwrap_or_default();
+        for uninit in sysuninits {
+            self.kernel.call(self, uninit.function, uninit.data);
+        }
+        for destructor in destructors {
+            self.kernel.call(self, destructor, 0);
+        }
+        let dependencies = {
+            let mut files = self.files.lock();
+            let at = files.iter().position(|file| file.id == id);
+            at.map(|at| files.remove(at).dependencies).unwrap_or_default()
+        };
+        for dependency in dependencies {
+            if let Err(refusal) = self.drop_reference(dependency) {
+                self.kernel.print(format_args!("{refusal}"));
+            }
+        }
+        self.kernel.unmap(base, size);
+        self.kernel.give_back(base, size);
+    }
+
+    /// The loaded files, oldest first.
+    pub fn files(&self) -> Vec<FileInfo> {
+        self.files.lock().iter().map(File::info).collect()
+    }
+
+    /// Address and protections of a loaded file.
+    pub fn segments(&self, name: &str) -> Option<(u64, Vec<Segment>)> {
+        let files = self.files.lock();
+        files.iter().find(|file| file.name == name).map(|file| (file.base, file.segments.clone()))
+    }
+
+    /// The kernel, which every file depends on first of all, then the files, the oldest ones first.
+    fn lookup(&self, symbol: &str) -> Option<u64> {
+        let of_files = || {
+            self.files.lock().iter().find_map(|file| {
+                file.symbols.iter().find(|s| s.name == symbol).map(|symbol| symbol.address)
+            })
+        };
+        self.kernel.symbol(symbol).or_else(of_files)
+    }
+
+    /// Who is an interface in a version that `fits`: `Some(None)` is the kernel.
+    fn candidates(&self, name: &str) -> Vec<(i32, Option<u32>)> {
+        let mut all: Vec<_> = BUILT_IN
+            .iter()
+            .filter(|(built_in, _)| *built_in == name)
+            .map(|&(_, version)| (version, None))
+            .collect();
+        for file in self.files.lock().iter() {
+            let versions = file.metadata.versions.iter().filter(|version| version.name == name);
+            all.extend(versions.map(|version| (version.version, Some(file.id))));
+        }
+        all
+    }
+
+    fn provider(&self, name: &str, fits: impl Fn(i32) -> bool) -> Option<Option<u32>> {
+        self.candidates(name).into_iter().find(|&(version, _)| fits(version)).map(|(_, file)| file)
+    }
+
+    /// `modlist_lookup2`: the preferred version, or else the highest that will do.
+    fn best(&self, name: &str, range: Range) -> Option<Option<u32>> {
+        let fits = |version: i32| (range.minimum..=range.maximum).contains(&version);
+        self.provider(name, |version| version == range.preferred).or_else(|| {
+            let candidates = self.candidates(name).into_iter();
+            let best = candidates.filter(|&(version, _)| fits(version));
+            best.max_by_key(|&(version, _)| version).map(|(_, file)| file)
+        })
+    }
+
+    fn file_name(&self, id: Option<u32>) -> String {
+        let Some(id) = id else { return "kernel".to_string() };
+        self.with_file(id, |file| file.name.clone()).unwrap_or_else(|| format!("file {id}"))
+    }
+
+    fn with_file<R>(&self, id: u32, work: impl FnOnce(&mut File) -> R) -> Option<R> {
+        self.files.lock().iter_mut().find(|file| file.id == id).map(work)
+    }
+
+    fn next_id(&self) -> u32 {
+        let mut last = self.last_id.lock();
+        *last += 1;
+        *last
+    }
+}
+
+/// Functions that a file wants called when it is in place, and before it goes.
+fn function_arrays(image: &Image) -> (Vec<u64>, Vec<u64>) {
+    let code = |kind| image.function_array(kind).filter(|&f| image.is_code(f)).collect();
+    (code(elf::SHT_INIT_ARRAY), code(elf::SHT_FINI_ARRAY))
+}

@@ -1,0 +1,93 @@
+//! A loaded file and its modules.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::function_arrays;
+use crate::freebsd::linker::{Metadata, ModuleData};
+use crate::loader::{Image, Segment, Symbol};
+
+/// A file that is mapped (`struct linker_file`).
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) id: u32,
+    pub(super) name: String,
+    pub(super) base: u64,
+    pub(super) size: usize,
+    pub(super) segments: Vec<Segment>,
+    pub(super) symbols: Vec<Symbol>,
+    pub(super) metadata: Metadata,
+    pub(super) constructors: Vec<u64>,
+    pub(super) destructors: Vec<u64>,
+    /// Files whose symbols it uses.
+    pub(super) dependencies: Vec<u32>,
+    /// Files that depend on it, and one for itself (`refs`).
+    pub(super) references: u32,
+    /// Whether kldload's reference is still there (`userrefs`).
+    pub(super) by_user: bool,
+    /// What the last of its modules that refused said.
+    pub(super) load_error: i32,
+}
+
+impl File {
+    pub(super) fn new(
+        id: u32,
+        name: &str,
+        image: &Image,
+        metadata: Metadata,
+        dependencies: Vec<u32>,
+    ) -> Self {
+        let (constructors, destructors) = function_arrays(image);
+        Self {
+            id,
+            name: name.to_string(),
+            base: image.base(),
+            size: image.size(),
+            segments: image.segments().to_vec(),
+            symbols: image.symbols().to_vec(),
+            metadata,
+            constructors,
+            destructors,
+            dependencies,
+            references: 1,
+            by_user: true,
+            load_error: 0,
+        }
+    }
+
+    /// What DTrace takes for the name of the file's module: the file's, without `.ko`.
+    pub(super) fn module_name(&self) -> &str {
+        self.name.strip_suffix(".ko").unwrap_or(&self.name)
+    }
+
+    pub(super) fn info(&self) -> FileInfo {
+        FileInfo { id: self.id, name: self.name.clone(), base: self.base, size: self.size }
+    }
+}
+
+/// A loaded file, as kldstat(8) shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileInfo {
+    /// Its number; the kernel is 1.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub base: u64,
+    /// Bytes it takes.
+    pub size: usize,
+}
+
+/// A module of a file (`struct module`).
+#[derive(Debug)]
+pub(super) struct Module {
+    pub(super) file: u32,
+    pub(super) data: ModuleData,
+}
+
+impl Module {
+    /// Its `module_t`: a pointer that means nothing to the one who gets it.
+    pub(super) fn handle(&self) -> u64 {
+        (&raw const *self) as u64
+    }
+}

@@ -1,0 +1,135 @@
+//! Why a file is not loaded or not unloaded.
+
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+
+use crate::freebsd::errno;
+use crate::freebsd::linker::BadRecord;
+use crate::loader::LoadError;
+
+/// Why kldload or kldunload failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A file of that name is there.
+    AlreadyLoaded,
+    /// The file itself is no good.
+    File(LoadError),
+    /// Its linker sets are no good.
+    Record(BadRecord),
+    /// No memory, or no addresses.
+    OutOfMemory,
+    /// It needs an interface that is not there, or not in a version that will do.
+    Dependency {
+        /// The interface.
+        interface: String,
+    },
+    /// It is an interface that somebody else is already.
+    InterfacePresent {
+        /// The interface.
+        interface: String,
+        /// Its version.
+        version: i32,
+        /// Who is it.
+        container: String,
+    },
+    /// A module of that name is there.
+    ModulePresent {
+        /// The module.
+        module: String,
+        /// In which file.
+        container: String,
+    },
+    /// A SYSINIT wants a module started that the file does not have.
+    UnknownModule {
+        /// Where its `moduledata_t` would be.
+        record: u64,
+    },
+    /// All its modules answered MOD_LOAD with an error.
+    ModulesRefused {
+        /// The last one's.
+        error: i32,
+    },
+    /// There is no file of that name.
+    NoSuchFile {
+        /// The name.
+        file: String,
+    },
+    /// Somebody does not want it unloaded.
+    Unload {
+        /// Their error number.
+        error: i32,
+    },
+}
+
+impl Refusal {
+    /// The error number that kldload(2) or kldunload(2) returns.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Self::AlreadyLoaded => errno::EEXIST,
+            Self::NoSuchFile { .. } => errno::ENOENT,
+            Self::Unload { error } => *error,
+            // Whatever happened to a file that was found: linker_load_file() makes it ENOEXEC.
+            _ => errno::ENOEXEC,
+        }
+    }
+
+    /// What the kernel prints about a file that it does not load.
+    pub(super) fn console_line(&self, file: &str) -> String {
+        match self {
+            Self::File(LoadError::Undefined { .. }) => format!("link_elf_obj: {self}"),
+            Self::File(LoadError::Relocation { .. }) => format!("kldload: {self}"),
+            Self::Dependency { .. } => format!("KLD {file}: {self}"),
+            Self::InterfacePresent { .. } => format!("{self}"),
+            Self::ModulePresent { module, container } => format!(
+                "module_register: cannot register {module} from {file}; already loaded from \
+                 {container}"
+            ),
+            _ => format!("kldload: {file}: {self}"),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AlreadyLoaded => f.write_str("module already loaded or in kernel"),
+            Self::File(error) => error.fmt(f),
+            Self::Record(error) => error.fmt(f),
+            Self::OutOfMemory => f.write_str("no memory for the module"),
+            Self::Dependency { interface } => {
+                write!(f, "depends on {interface} - not available or version mismatch")
+            }
+            Self::InterfacePresent { interface, version, container } => write!(
+                f,
+                "interface {interface}.{version} already present in the KLD '{container}'!"
+            ),
+            Self::ModulePresent { module, container } => {
+                write!(f, "module {module} is already loaded from {container}")
+            }
+            Self::UnknownModule { record } => {
+                write!(f, "a SYSINIT starts a module at {record:#x} that the file does not declare")
+            }
+            Self::ModulesRefused { error } => {
+                write!(f, "all its modules refused to load, the last with error {error}")
+            }
+            Self::NoSuchFile { file } => write!(f, "can't find file {file}"),
+            Self::Unload { error } => write!(f, "can't unload file: {}", errno::text(*error)),
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+impl From<LoadError> for Refusal {
+    fn from(error: LoadError) -> Self {
+        Self::File(error)
+    }
+}
+
+impl From<BadRecord> for Refusal {
+    fn from(error: BadRecord) -> Self {
+        Self::Record(error)
+    }
+}

@@ -1,0 +1,158 @@
+//! Reading an ET_REL file: headers, tables and names, every offset checked.
+
+use alloc::string::{String, ToString};
+use core::ops::Range;
+
+use object_core::LittleEndian as LE;
+use object_core::elf::{self, FileHeader64, Rela64, SectionHeader64, Sym64};
+use object_core::read::ReadRef;
+
+use super::error::LoadError;
+
+/// SHT_X86_64_UNWIND, which FreeBSD loads like SHT_PROGBITS.
+const UNWIND: u32 = 0x7000_0001;
+
+/// A file whose header and tables have been found sound.
+#[derive(Debug)]
+pub struct Object<'a> {
+    data: &'a [u8],
+    pub(super) sections: &'a [SectionHeader64<LE>],
+    section_names: &'a [u8],
+    pub(super) symbols: &'a [Sym64<LE>],
+    symbol_names: &'a [u8],
+}
+
+/// Whether a section has a flag.
+pub(super) fn has(section: &SectionHeader64<LE>, flag: elf::SectionFlags) -> bool {
+    section.sh_flags.get(LE).contains(flag)
+}
+
+/// Whether a section takes memory in the kernel.
+pub(super) fn is_loaded(section: &SectionHeader64<LE>) -> bool {
+    section.sh_size.get(LE) != 0
+        && has(section, elf::SHF_ALLOC)
+        && (section.sh_type.get(LE).0 == UNWIND
+            || matches!(
+                section.sh_type.get(LE),
+                elf::SHT_PROGBITS | elf::SHT_NOBITS | elf::SHT_INIT_ARRAY | elf::SHT_FINI_ARRAY
+            ))
+}
+
+impl<'a> Object<'a> {
+    /// Checks the header and finds the tables, in the order of `link_elf_load_file`.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with the file.
+    pub fn parse(data: &'a [u8], machine: u16) -> Result<Self, LoadError> {
+        let header = data.read_at::<FileHeader64<LE>>(0).map_err(|()| LoadError::NotElf)?;
+        let ident = &header.e_ident;
+        if ident.magic != elf::ELFMAG {
+            return Err(LoadError::NotElf);
+        }
+        if ident.class != elf::ELFCLASS64 || ident.data != elf::ELFDATA2LSB {
+            return Err(LoadError::Layout);
+        }
+        if ident.version != elf::EV_CURRENT || header.e_version.get(LE) != 1 {
+            return Err(LoadError::Version);
+        }
+        if header.e_type.get(LE) != elf::ET_REL {
+            return Err(LoadError::Type(header.e_type.get(LE).0));
+        }
+        if header.e_machine.get(LE).0 != machine {
+            return Err(LoadError::Machine(header.e_machine.get(LE).0));
+        }
+        let count = header.e_shnum.get(LE).into();
+        let offset = header.e_shoff.get(LE);
+        let entry_size = usize::from(header.e_shentsize.get(LE));
+        if count == 0 || offset == 0 || entry_size != size_of::<SectionHeader64<LE>>() {
+            return Err(LoadError::SectionTable);
+        }
+        let sections = data
+            .read_slice_at::<SectionHeader64<LE>>(offset, count)
+            .map_err(|()| LoadError::SectionTable)?;
+
+        if !sections.iter().any(is_loaded) {
+            return Err(LoadError::NoContents);
+        }
+        let mut tables = sections.iter().enumerate().filter(|(_, section)| {
+            section.sh_size.get(LE) != 0 && section.sh_type.get(LE) == elf::SHT_SYMTAB
+        });
+        let (Some((index, table)), 0) = (tables.next(), tables.count()) else {
+            let all = sections.iter().filter(|s| s.sh_type.get(LE) == elf::SHT_SYMTAB);
+            return Err(LoadError::SymbolTables(all.count()));
+        };
+        let symbols = entries(data, table, index)?;
+        let strings = table.sh_link.get(LE) as usize;
+        let symbol_names = sections
+            .get(strings)
+            .filter(|section| section.sh_type.get(LE) == elf::SHT_STRTAB)
+            .ok_or(LoadError::SymbolStrings)?;
+        let symbol_names = contents(data, symbol_names, strings)?;
+        let names = usize::from(header.e_shstrndx.get(LE).0);
+        let section_names = match sections.get(names) {
+            Some(table) if names != 0 && table.sh_type.get(LE) == elf::SHT_STRTAB => {
+                contents(data, table, names)?
+            }
+            _ => &[],
+        };
+        Ok(Self { data, sections, section_names, symbols, symbol_names })
+    }
+
+    /// What the file holds of a section.
+    pub(super) fn contents(&self, index: usize) -> Result<&'a [u8], LoadError> {
+        contents(self.data, &self.sections[index], index)
+    }
+
+    /// The relocations of a section.
+    pub(super) fn relocations(&self, index: usize) -> Result<&'a [Rela64<LE>], LoadError> {
+        entries(self.data, &self.sections[index], index)
+    }
+
+    /// A section's name; FreeBSD's stand-in where the file has no names.
+    pub(super) fn section_name(&self, index: usize) -> Result<String, LoadError> {
+        let offset = self.sections[index].sh_name.get(LE);
+        if self.section_names.is_empty() || offset == 0 {
+            return Ok("<<PROGBITS>>".to_string());
+        }
+        name(self.section_names, offset, index)
+    }
+
+    /// A symbol's name.
+    pub(super) fn symbol_name(&self, index: usize) -> Result<String, LoadError> {
+        name(self.symbol_names, self.symbols[index].st_name.get(LE), index)
+    }
+}
+
+fn contents<'a>(
+    data: &'a [u8],
+    section: &SectionHeader64<LE>,
+    index: usize,
+) -> Result<&'a [u8], LoadError> {
+    let range = file_range(section).ok_or(LoadError::Truncated { section: index })?;
+    data.get(range).ok_or(LoadError::Truncated { section: index })
+}
+
+fn file_range(section: &SectionHeader64<LE>) -> Option<Range<usize>> {
+    let start = usize::try_from(section.sh_offset.get(LE)).ok()?;
+    Some(start..start.checked_add(usize::try_from(section.sh_size.get(LE)).ok()?)?)
+}
+
+fn entries<'a, T: object_core::pod::Pod>(
+    data: &'a [u8],
+    section: &SectionHeader64<LE>,
+    index: usize,
+) -> Result<&'a [T], LoadError> {
+    let bytes = contents(data, section, index)?;
+    if !bytes.len().is_multiple_of(size_of::<T>()) {
+        return Err(LoadError::TableSize { section: index });
+    }
+    object_core::pod::slice_from_all_bytes(bytes)
+        .map_err(|()| LoadError::TableSize { section: index })
+}
+
+fn name(strings: &[u8], offset: u32, index: usize) -> Result<String, LoadError> {
+    let rest = strings.get(offset as usize..).ok_or(LoadError::Name { index })?;
+    let text =
+        core::ffi::CStr::from_bytes_until_nul(rest).map_err(|_| LoadError::Name { index })?;
+    Ok(text.to_str().map_err(|_| LoadError::Name { index })?.to_string())
+}

@@ -1,0 +1,288 @@
+//! `cargo xtask dtrace`: dtrace(1)'s command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::builder::ValueParser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+use sdt_protocol::Field;
+
+use crate::dtrace::{self, Clause, Interrupt, Output};
+use crate::workspace::Arch;
+
+const USAGE: &str = "\
+Usage: dtrace [-lqvZ] [-s script] [-x opt[=val]]
+\t[--arch arch] [--cpus count] [--module file.ko] [--workload log] [--console]
+
+\t[-P provider]
+\t[-m [ provider: ] module]
+\t[-f [[ provider: ] module: ] func]
+\t[-n [[[ provider: ] module: ] func: ] name]
+";
+/// dtrace's exit status for a command line it does not understand.
+const USAGE_STATUS: u8 = 2;
+/// What a user who presses Ctrl-C again gets.
+const INTERRUPTED_STATUS: i32 = 130;
+
+static INTERRUPT: Interrupt = Interrupt::new();
+
+/// Options of `cargo xtask dtrace`.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub struct Args {
+    /// List probes instead of enabling them.
+    #[arg(short)]
+    list: bool,
+    /// With -l: stability attributes and argument types, too.
+    #[arg(short)]
+    verbose: bool,
+    /// Quiet: print only what is traced explicitly.
+    #[arg(short)]
+    quiet: bool,
+    /// Permit probe descriptions that match no probes.
+    #[arg(short = 'Z')]
+    zero: bool,
+    /// Enable or list according to a D script (not yet).
+    #[arg(short, value_name = "SCRIPT")]
+    script: Vec<PathBuf>,
+    /// Set an option: quiet, zdefs.
+    #[arg(short = 'x', value_name = "OPT[=VAL]")]
+    option: Vec<String>,
+    #[command(flatten)]
+    clauses: Clauses,
+    /// Architecture of the kernel.
+    #[arg(long, value_enum, default_value_t)]
+    arch: Arch,
+    /// CPUs of the machine.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
+    cpus: u32,
+    /// Kernel module to load, several if given several times [default: the example module].
+    #[arg(long, value_name = "FILE.ko")]
+    module: Vec<PathBuf>,
+    /// Exec log to play, as strace -f -e trace=execve -o writes it [default: the recorded one].
+    #[arg(long, value_name = "LOG")]
+    workload: Option<PathBuf>,
+    /// Show the kernel's console on standard error.
+    #[arg(long)]
+    console: bool,
+    /// Print help.
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
+}
+
+/// The values of `-P`, `-m`, `-f` and `-n`, in the order of the command line.
+#[derive(Debug, Default)]
+struct Clauses(Vec<(Field, String)>);
+
+const CLAUSES: [(&str, char, Field, &str, &str); 4] = [
+    ("provider", 'P', Field::Provider, "PROVIDER", "Enable or list probes of a provider"),
+    ("module-name", 'm', Field::Module, "MODULE", "Enable or list probes in a module"),
+    ("function", 'f', Field::Function, "FUNC", "Enable or list probes in a function"),
+    ("name", 'n', Field::Name, "NAME", "Enable or list probes of a name"),
+];
+
+impl clap::Args for Clauses {
+    fn augment_args(mut command: Command) -> Command {
+        for (id, short, _, value, help) in CLAUSES {
+            let arg = Arg::new(id).short(short).value_name(value).help(help);
+            let arg = arg.action(ArgAction::Append).value_parser(ValueParser::string());
+            command = command.arg(arg);
+        }
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Clauses {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut found = Vec::new();
+        for (id, _, field, _, _) in CLAUSES {
+            let places = matches.indices_of(id).into_iter().flatten();
+            let values = matches.get_many::<String>(id).into_iter().flatten();
+            found.extend(places.zip(values).map(|(place, value)| (place, field, value.clone())));
+        }
+        found.sort_by_key(|&(place, ..)| place);
+        Ok(Self(found.into_iter().map(|(_, field, value)| (field, value)).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args {
+    fn options(&self) -> anyhow::Result<dtrace::Options> {
+        if let Some(script) = self.script.first() {
+            let script = script.display();
+            anyhow::bail!("failed to compile script {script}: D programs come later");
+        }
+        let mut options = dtrace::Options {
+            arch: self.arch,
+            cpus: self.cpus,
+            modules: self.module.clone(),
+            workload: self.workload.clone(),
+            console: self.console,
+            list: self.list,
+            verbose: self.verbose,
+            quiet: self.quiet,
+            allow_none: self.zero,
+            clauses: Vec::new(),
+        };
+        for option in &self.option {
+            match option.as_str() {
+                "quiet" => options.quiet = true,
+                "zdefs" => options.allow_none = true,
+                other => {
+                    let name = other.split('=').next().unwrap_or(other);
+                    anyhow::bail!("failed to set -x {name}: this option is not there yet");
+                }
+            }
+        }
+        if self.verbose && !self.list {
+            anyhow::bail!("-v is only there together with -l yet");
+        }
+        for (field, text) in &self.clauses.0 {
+            options.clauses.push(Clause::parse(text, *field)?);
+        }
+        Ok(options)
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Those of [`dtrace::run`]; to be said as `dtrace: ERROR`, exit status 1.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let options = args.options()?;
+    if !options.list {
+        ctrlc::set_handler(|| {
+            if INTERRUPT.raise() {
+                // The machine goes when we go.
+                std::process::exit(INTERRUPTED_STATUS);
+            }
+        })
+        .context("cannot handle signals")?;
+    }
+    let mut output = Output { out: std::io::stdout(), err: std::io::stderr() };
+    let well = dtrace::run(&options, &INTERRUPT, &mut output)?;
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether these are the arguments of a whole dtrace command: one that clap's own errors do not fit.
+pub fn is_ours(args: &[OsString]) -> bool {
+    args.get(1).is_some_and(|command| command == "dtrace")
+}
+
+/// Says what is wrong with a command line as dtrace does, with its usage.
+pub fn usage_error(error: &clap::Error) -> ExitCode {
+    if error.kind() == ErrorKind::DisplayHelp {
+        print!("{error}");
+        return ExitCode::SUCCESS;
+    }
+    eprint!("dtrace: {}\n{USAGE}", complaint(error));
+    ExitCode::from(USAGE_STATUS)
+}
+
+/// getopt(3)'s words where it has some, clap's otherwise.
+fn complaint(error: &clap::Error) -> String {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let short = context(ContextKind::InvalidArg).and_then(|arg| {
+        let mut letters = arg.strip_prefix('-')?.chars();
+        let letter = letters.next().filter(|&letter| letter != '-')?;
+        matches!(letters.next(), None | Some(' ')).then_some(letter)
+    });
+    let missing = context(ContextKind::InvalidValue).is_none_or(str::is_empty);
+    match (error.kind(), short) {
+        (ErrorKind::UnknownArgument, Some(letter)) => format!("illegal option -- {letter}"),
+        (ErrorKind::InvalidValue, Some(letter)) if missing => {
+            format!("option requires an argument -- {letter}")
+        }
+        _ => {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            first.strip_prefix("error: ").unwrap_or(first).to_owned()
+        }
+    }
+}
+
+/// Prints the usage, as dtrace does when it is given nothing at all.
+pub fn usage() -> ExitCode {
+    eprint!("{USAGE}");
+    ExitCode::from(USAGE_STATUS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    #[command(no_binary_name = true)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn options(line: &str) -> Result<dtrace::Options, String> {
+        let cli = Cli::try_parse_from(line.split(' ')).map_err(|error| complaint(&error))?;
+        cli.args.options().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn clauses_keep_their_order() {
+        let options = options("-n a -P b -m c:d -n e -f f").unwrap();
+        let texts: Vec<_> = options.clauses.iter().map(|clause| &*clause.text).collect();
+        assert_eq!(texts, ["a", "b", "c:d", "e", "f"]);
+        let specs: Vec<_> =
+            options.clauses.iter().map(|clause| clause.descriptions[0].to_string()).collect();
+        assert_eq!(specs, [":::a", "b:::", "c:d::", ":::e", "::f:"]);
+    }
+
+    #[test]
+    fn options_may_stand_together() {
+        let options = options("-lvn proc:::").unwrap();
+        assert!(options.list && options.verbose && !options.quiet);
+        assert_eq!(options.clauses[0].text, "proc:::");
+    }
+
+    #[test]
+    fn some_x_options_are_there() {
+        let options = options("-x quiet -xzdefs -n a").unwrap();
+        assert!(options.quiet && options.allow_none);
+    }
+
+    #[test]
+    fn what_is_not_there_yet_is_refused() {
+        let cases = [
+            ("-x bufsize=1m -n a", "failed to set -x bufsize: this option is not there yet"),
+            ("-s x.d", "failed to compile script x.d: D programs come later"),
+            ("-v -n a", "-v is only there together with -l yet"),
+        ];
+        for (line, error) in cases {
+            assert_eq!(options(line).unwrap_err(), error);
+        }
+        let error = options("-n a{}").unwrap_err();
+        assert!(error.starts_with("invalid probe specifier a{}: D programs "), "{error}");
+    }
+
+    #[test]
+    fn bad_command_lines_get_getopts_words() {
+        assert_eq!(options("-y").unwrap_err(), "illegal option -- y");
+        assert_eq!(options("-ly").unwrap_err(), "illegal option -- y");
+        assert_eq!(options("-n").unwrap_err(), "option requires an argument -- n");
+        let error = options("--cpus 0").unwrap_err();
+        assert!(error.starts_with("invalid value '0' for '--cpus <CPUS>'"), "{error}");
+        let error = options("--nosuch").unwrap_err();
+        assert!(error.starts_with("unexpected argument '--nosuch'"), "{error}");
+    }
+}

@@ -1,0 +1,96 @@
+//! `cargo xtask test`: the set-up, then every test there is.
+
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+use crate::build::{self, Module};
+use crate::process::{self, find, run_visibly};
+use crate::progress::{note, step};
+use crate::setup;
+use crate::workspace::{self, Arch};
+
+/// A step that takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(900);
+/// rustup gets this long to add a component.
+const RUSTUP: Duration = Duration::from_secs(180);
+
+/// Options of `cargo xtask test`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Leave out the tests that boot a kernel in QEMU.
+    #[arg(long)]
+    no_qemu: bool,
+}
+
+/// Runs the command: stops at the first step that fails.
+///
+/// # Errors
+/// Which step failed.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let start = Instant::now();
+    let arch = Arch::default();
+    set_up(arch, args)?;
+
+    host(&["fmt", "--all", "--check"])?;
+    // The tests in QEMU are not among --all-targets, since they are not run by a plain `cargo test`.
+    host(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    host(&["clippy", "--package", "xtask", "--test", "qemu", "--", "-D", "warnings"])?;
+    host(&["test", "--workspace"])?;
+    // Firing sites depend on what the optimiser makes of them.
+    host(&["test", "--release", "--package", "sdt-core", "--package", "sdt-framework"])?;
+
+    let module = Module::example(arch).build(None).context("the example module")?;
+    note(format_args!("built and checked {}", module.display()));
+    let kernel = build::kernel(arch).context("the stand-in kernel")?;
+    note(format_args!("built {}", kernel.display()));
+    if !args.no_qemu {
+        host(&["test", "--package", "xtask", "--test", "qemu"])?;
+    }
+    note(format_args!("all tests passed, in {} s", start.elapsed().as_secs()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Everything the steps need, found or installed, before the first of them runs.
+fn set_up(arch: Arch, args: &Args) -> anyhow::Result<()> {
+    note(format_args!("toolchain for kernels: {}", setup::toolchain(arch)?));
+    setup::lld()?;
+    if !args.no_qemu {
+        setup::qemu(arch)?;
+    }
+    for (component, subcommand) in [("rustfmt", "fmt"), ("clippy", "clippy")] {
+        if process::run(cargo().args([subcommand, "--version"]), LIMIT).is_ok() {
+            continue;
+        }
+        let rustup = find("rustup").with_context(|| {
+            format!("cargo {subcommand} is missing; install {component} and try again")
+        })?;
+        let mut add = Command::new(rustup);
+        add.args(["component", "add", component]).current_dir(workspace::root());
+        step(&format!("rustup component add {component}"), || process::run(&mut add, RUSTUP))
+            .with_context(|| format!("cargo {subcommand} is missing"))?;
+    }
+    Ok(())
+}
+
+/// The cargo that runs us.
+fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let toolchain = std::env::var_os("RUSTUP_TOOLCHAIN");
+    process::clean_cargo_env(&mut command);
+    if let Some(toolchain) = toolchain {
+        command.env("RUSTUP_TOOLCHAIN", toolchain);
+    }
+    command.current_dir(workspace::root());
+    command
+}
+
+fn host(args: &[&str]) -> anyhow::Result<()> {
+    let what = format!("cargo {}", args.join(" "));
+    let start = Instant::now();
+    note(&what);
+    run_visibly(cargo().args(args), LIMIT).with_context(|| format!("{what} failed"))?;
+    note(format_args!("{what}: done in {} s", start.elapsed().as_secs()));
+    Ok(())
+}

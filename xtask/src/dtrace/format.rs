@@ -1,0 +1,143 @@
+//! The texts of dtrace(1), byte for byte (`cmd/dtrace/dtrace.c` and `dt_handle.c` of libdtrace).
+
+use sdt_protocol::{ArgType, Detail, Probe};
+
+/// Before the first hit.
+pub(super) const HIT_HEADER: &str = "CPU     ID                    FUNCTION:NAME\n";
+
+/// One hit of a probe with the default action.
+pub(super) fn hit(cpu: u32, id: u32, function_and_name: &str) -> String {
+    format!("{cpu:>3} {id:>6} {function_and_name:>32} \n")
+}
+
+/// What is shown of a probe in a [`hit`].
+pub(super) fn function_and_name(probe: &Probe) -> String {
+    format!("{}:{}", probe.function, probe.name)
+}
+
+/// Before a list.
+pub(super) fn list_header() -> String {
+    list_row("ID", "PROVIDER", "MODULE", "FUNCTION", "NAME")
+}
+
+/// One probe of a list.
+pub(super) fn listed(probe: &Probe) -> String {
+    let Probe { id, provider, module, function, name } = probe;
+    list_row(&id.to_string(), provider, module, function, name)
+}
+
+fn list_row(id: &str, provider: &str, module: &str, function: &str, name: &str) -> String {
+    format!("{id:>5} {provider:>10} {module:>17} {function:>33} {name}\n")
+}
+
+/// What `-v` adds to a probe of a list.
+pub(super) fn detail(detail: &Detail) -> String {
+    let mut text = format!(
+        "\n\tProbe Description Attributes\n{}\n\tArgument Attributes\n{}\n\tArgument Types\n",
+        attributes(detail.probe),
+        attributes(detail.args)
+    );
+    for (index, ArgType { native, translated }) in detail.types.iter().enumerate() {
+        let shown = translated.as_ref().unwrap_or(native);
+        text.push_str(&format!("\t\targs[{index}]: {shown}\n"));
+    }
+    if detail.types.is_empty() {
+        text.push_str("\t\tNone\n");
+    }
+    text.push('\n');
+    text
+}
+
+fn attributes([name, data, class]: [u8; 3]) -> String {
+    format!(
+        "\t\tIdentifier Names: {}\n\t\tData Semantics:   {}\n\t\tDependency Class: {}\n",
+        stability(name),
+        stability(data),
+        dependency_class(class)
+    )
+}
+
+fn stability(number: u8) -> &'static str {
+    const NAMES: [&str; 8] = [
+        "Internal", "Private", "Obsolete", "External", "Unstable", "Evolving", "Stable", "Standard",
+    ];
+    NAMES.get(usize::from(number)).unwrap_or(&"<unknown>")
+}
+
+fn dependency_class(number: u8) -> &'static str {
+    const NAMES: [&str; 6] = ["Unknown", "CPU", "Platform", "Group", "ISA", "Common"];
+    NAMES.get(usize::from(number)).unwrap_or(&"<unknown>")
+}
+
+/// How many probes a clause has enabled.
+pub(super) fn matched(clause: &str, probes: u32) -> String {
+    format!("description '{clause}' matched {probes} probe{}", if probes == 1 { "" } else { "s" })
+}
+
+/// What got lost.
+pub(super) fn drops(cpu: u32, count: u64) -> String {
+    format!("{count} drop{} on CPU {cpu}", if count > 1 { "s" } else { "" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // What FreeBSD 12.1's own dtrace printed.
+    const GOLDEN_LIST: &str = "   ID   PROVIDER            MODULE                          FUNCTION NAME\n\
+        25019       proc                rk                                   exec-success\n";
+    const GOLDEN_HIT: &str = "  1  25019                    :exec-success \n";
+    const GOLDEN_DETAIL: &str = "\n\tProbe Description Attributes\n\
+        \t\tIdentifier Names: Private\n\t\tData Semantics:   Private\n\
+        \t\tDependency Class: Unknown\n\n\tArgument Attributes\n\
+        \t\tIdentifier Names: Private\n\t\tData Semantics:   Private\n\
+        \t\tDependency Class: ISA\n\n\tArgument Types\n\t\targs[0]: char *\n\n";
+
+    fn probe() -> Probe {
+        Probe {
+            id: 25019,
+            provider: "proc".into(),
+            module: "rk".into(),
+            function: String::new(),
+            name: "exec-success".into(),
+        }
+    }
+
+    #[test]
+    fn lists_read_as_dtraces() {
+        assert_eq!(format!("{}{}", list_header(), listed(&probe())), GOLDEN_LIST);
+    }
+
+    #[test]
+    fn hits_read_as_dtraces() {
+        assert_eq!(hit(1, 25019, &function_and_name(&probe())), GOLDEN_HIT);
+        assert_eq!(HIT_HEADER, format!("{:>3} {:>6} {:>32}\n", "CPU", "ID", "FUNCTION:NAME"));
+    }
+
+    #[test]
+    fn details_read_as_dtraces() {
+        let native = ArgType { native: "char *".into(), translated: None };
+        let some = Detail { probe: [1, 1, 0], args: [1, 1, 4], types: vec![native] };
+        assert_eq!(detail(&some), GOLDEN_DETAIL);
+        let none = detail(&Detail { types: Vec::new(), ..some });
+        assert!(none.ends_with("\n\tArgument Types\n\t\tNone\n\n"), "{none}");
+    }
+
+    #[test]
+    fn translated_types_are_shown() {
+        let translated = Some("psinfo_t *".into());
+        let types = vec![ArgType { native: "struct proc *".into(), translated }];
+        let text = detail(&Detail { probe: [5, 5, 5], args: [7, 0, 1], types });
+        assert!(text.contains("\t\targs[0]: psinfo_t *\n"), "{text}");
+        assert!(text.contains("Names: Standard\n\t\tData Semantics:   Internal\n"), "{text}");
+    }
+
+    #[test]
+    fn numbers_agree() {
+        assert_eq!(matched("a", 1), "description 'a' matched 1 probe");
+        assert_eq!(matched("a", 0), "description 'a' matched 0 probes");
+        assert_eq!(matched("a", 2), "description 'a' matched 2 probes");
+        assert_eq!(drops(0, 1), "1 drop on CPU 0");
+        assert_eq!(drops(3, 2), "2 drops on CPU 3");
+    }
+}

@@ -1,0 +1,47 @@
+//! Kernels and machines that fail: a clear error, and nothing left behind.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use xtask::machine::Options;
+use xtask::session::{Session, SessionError};
+use xtask::setup;
+use xtask::workspace::Arch;
+
+use crate::bench::{boot_with_module, exec_success, log};
+
+fn kill(pid: u32) {
+    let pid = i32::try_from(pid).expect("process ids are positive i32s");
+    // SAFETY: no memory is involved; the process is a child of ours that has not been waited for.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+}
+
+#[test]
+fn a_machine_that_dies_is_reported() {
+    let mut session = boot_with_module(2);
+    let consumer = session.open().unwrap();
+    session.enable(consumer, exec_success()).unwrap();
+    session.go(consumer).unwrap();
+    session.exec(&log()[..20]).unwrap();
+    let process = format!("/proc/{}", session.pid());
+    kill(session.pid());
+    let error = session.exec(&log()).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, SessionError::Failed(_)), "{text}");
+    assert!(text.contains("QEMU ended: signal: 9 (SIGKILL)"), "{text}");
+    drop(session);
+    assert!(!Path::new(&process).exists());
+}
+
+#[test]
+fn a_file_that_is_no_kernel_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let kernel = folder.path().join("kernel");
+    std::fs::write(&kernel, "not a kernel").unwrap();
+    let qemu = setup::qemu(Arch::X86_64).unwrap();
+    let start = Instant::now();
+    let error = Session::start(Arch::X86_64, &Options { qemu, kernel, cpus: 2 }, false);
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("QEMU ended: exit status: 1"), "{text}");
+    assert!(start.elapsed() < Duration::from_secs(20), "noticed at once");
+}

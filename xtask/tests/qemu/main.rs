@@ -1,0 +1,10 @@
+//! The stand-in kernel in QEMU: it loads the example module, its probe is listed, enabled, hit and
+//! disabled, through the patched byte and the CPU's breakpoint exception.
+
+mod bench;
+mod broken;
+mod cli;
+mod consumers;
+mod failures;
+mod lifecycle;
+mod refusals;
