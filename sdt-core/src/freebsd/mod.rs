@@ -1,7 +1,7 @@
 //! FreeBSD: the bindings through which a module's probes reach its kernel's DTrace, and the parts of
 //! the kernel's module interface that a module in Rust needs.
 //!
-//! FreeBSD 15, amd64. A module says [`freebsd_module!`](crate::freebsd_module) once and has nothing to
+//! FreeBSD 15. A module says [`freebsd_module!`](crate::freebsd_module) once and has nothing to
 //! call: its probes are attached once its own `load` has succeeded, and detached before its `unload` runs.
 
 pub mod console;
@@ -9,6 +9,7 @@ mod dtrace;
 pub mod eventhandler;
 pub mod exec;
 mod invop;
+mod machdep;
 pub mod module;
 mod text;
 
