@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use spin::Mutex;
 
 use crate::ops::{Framework, FrameworkError};
-use crate::patch::{self, Patcher};
+use crate::patch::{self, Mode, Patcher};
 use crate::provider;
 use crate::record::{self, PROBES, PROVIDERS, Probe, Provider, RaggedSet};
 
@@ -17,6 +17,8 @@ pub struct Attachment {
     pub framework: &'static dyn Framework,
     /// How text is written.
     pub patcher: &'static dyn Patcher,
+    /// What enabled sites do.
+    pub mode: Mode,
     /// The module part of the probes' descriptions: on FreeBSD the module's file name without
     /// `.ko`, as its unloading relies on that.
     pub module: &'static CStr,

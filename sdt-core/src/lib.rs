@@ -42,6 +42,7 @@ pub mod arg;
 pub mod attach;
 #[doc(hidden)]
 pub mod capture;
+pub mod encode;
 pub mod fire;
 #[cfg(target_os = "freebsd")]
 pub mod freebsd;

@@ -193,7 +193,7 @@ impl Probe {
     }
 
     /// The logical probe's sites, in order of address.
-    pub fn sites(&self) -> impl Iterator<Item = &'static Site> {
+    pub fn sites(&self) -> impl Iterator<Item = &'static Site> + Clone {
         let first = self.primary().sites.load(Ordering::Acquire);
         // SAFETY: `first` and every `link` are null or were set by `push_site` from elements of the
         // set of sites, which are statics.

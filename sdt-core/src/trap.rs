@@ -17,7 +17,7 @@ pub fn resume_address(address: usize) -> Option<usize> {
     let site = find(address)?;
     // SAFETY: `attach` has checked that the record points at a probe record of this image.
     let probe = unsafe { &*site.probe() };
-    Some(if patch::is_enabled(probe) { site.target() } else { address + arch::NOP.len() })
+    Some(if patch::is_enabled(probe) { site.target() } else { address + arch::SITE_LEN })
 }
 
 /// The site with this patchpoint.

@@ -4,6 +4,7 @@ mod support;
 
 use sdt_core::attach::{self, Attachment};
 use sdt_core::ops::FrameworkError;
+use sdt_core::patch::Mode;
 use sdt_core::{sdt_probe, sdt_provider};
 use support::site_bytes;
 
@@ -21,7 +22,7 @@ fn fire(n: u32) {
 
 #[test]
 fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
-    let recorder = support::attach();
+    let recorder = support::attach(Mode::Trap);
     let id = recorder.find("first", "fires").unwrap();
     recorder.enable(id);
 
@@ -42,7 +43,11 @@ fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
     *recorder.refuses.lock().unwrap() = None;
     assert_eq!(attach::detach(), Ok(()));
     assert_eq!(first::fires.id(), None);
-    assert!(site_bytes(&first::fires).iter().all(|text| *text == sdt_core::arch::NOP));
+    assert!(
+        site_bytes(&first::fires)
+            .iter()
+            .all(|text| text == sdt_core::arch::ENCODING.nop.as_bytes())
+    );
     fire(2);
     assert_eq!(recorder.hits(id), 1);
     assert_eq!(attach::detach(), Ok(()), "once more is no harm");
@@ -53,7 +58,12 @@ fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
     unsafe { sdt_core::fire::fire(&first::fires, words.as_ptr(), 1) };
     assert_eq!(recorder.hits(id), 1);
 
-    let attachment = Attachment { framework: recorder, patcher: &support::Text, module: c"again" };
+    let attachment = Attachment {
+        framework: recorder,
+        patcher: &support::Text,
+        mode: Mode::Trap,
+        module: c"again",
+    };
     // SAFETY: as in `support::attach`.
     unsafe { attach::attach(Box::leak(Box::new(attachment))) }.unwrap();
     let names = recorder.names();

@@ -3,6 +3,7 @@
 mod support;
 
 use sdt_core::attach::AttachError;
+use sdt_core::patch::Mode;
 use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider!(broken);
@@ -28,6 +29,6 @@ fn no_probe() {
 fn a_site_of_no_probe_is_refused() {
     no_probe();
     sdt_probe!(broken::fine);
-    let error = support::try_attach().err().unwrap();
+    let error = support::try_attach(Mode::Trap).err().unwrap();
     assert!(matches!(error, AttachError::SiteProbe { .. }), "{error}");
 }

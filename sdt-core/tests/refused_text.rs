@@ -3,6 +3,7 @@
 mod support;
 
 use sdt_core::attach::AttachError;
+use sdt_core::patch::Mode;
 use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider!(broken);
@@ -31,6 +32,6 @@ fn no_nop() {
 fn a_site_without_its_nop_is_refused() {
     no_nop();
     sdt_probe!(broken::fine);
-    let error = support::try_attach().err().unwrap();
+    let error = support::try_attach(Mode::Trap).err().unwrap();
     assert!(matches!(error, AttachError::SiteText { .. }), "{error}");
 }

@@ -5,6 +5,7 @@ mod support;
 use std::sync::atomic::AtomicU32;
 
 use sdt_core::attach::AttachError;
+use sdt_core::patch::Mode;
 use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider!(broken);
@@ -20,7 +21,7 @@ static FOREIGN: Foreign = Foreign(AtomicU32::new(1), [0; size_of::<sdt_core::rec
 #[test]
 fn records_of_another_version_are_refused() {
     sdt_probe!(broken::fine);
-    let error = support::try_attach().err().unwrap();
+    let error = support::try_attach(Mode::Trap).err().unwrap();
     let AttachError::Version { set, .. } = error else { panic!("{error}") };
     assert_eq!(set, "linkme_SDT_PROBES");
 }

@@ -228,13 +228,12 @@ impl Site {
                 unsafe { __sdt_frame.fire(&#record, &[#(#words),*]) }
             },
         );
-        // Two words a capture, and the closure's.
-        let count = Literal::usize_unsuffixed(2 * captures.len() + 1);
-        let pairs: Vec<_> = (0..captures.len())
-            .map(|i| (format_ident!("__sdt_low_{i}"), format_ident!("__sdt_high_{i}")))
-            .collect();
-        let (low, high): (Vec<_>, Vec<_>) = pairs.iter().cloned().unzip();
-        let pushed = pairs.iter().rev().flat_map(|(low, high)| [high, low]);
+        let count = Literal::usize_unsuffixed(captures.len());
+        let numbered = |name: &str| -> Vec<_> {
+            (0..captures.len()).map(|i| format_ident!("__sdt_{name}_{i}")).collect()
+        };
+        let (low, high) = (numbered("low"), numbered("high"));
+        let (pushed_low, pushed_high) = (low.iter().rev(), high.iter().rev());
         quote! {
             #[allow(unused_imports)]
             use ::sdt_core::capture::{CaptureCopy as _, CaptureReference as _, CaptureUnique as _};
@@ -255,7 +254,8 @@ impl Site {
                     ::sdt_core::__sdt_evaluate!(
                         #count,
                         __sdt_evaluator,
-                        [#(#pushed)* __sdt_closure]
+                        __sdt_closure,
+                        [#((#pushed_low, #pushed_high))*]
                     );
                 }
             };

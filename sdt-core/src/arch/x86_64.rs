@@ -3,25 +3,19 @@
 use core::arch::{asm, naked_asm};
 use core::ffi::c_void;
 
-use crate::fire::{MAX_ARGS, fire};
+use crate::fire::{MARK, fire};
 use crate::record::Probe;
 
-/// The instruction at a site that is not enabled: `nopl 0(%rax,%rax,1)`.
-///
-/// One instruction, so that no saved program counter ever points into it.
-pub const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
+pub use crate::encode::x86_64::ENCODING;
 
-/// The instruction at a site in trap mode: `int3`. The other four bytes stay as they are and are
-/// never executed, because the handler resumes either in the cold block or behind the nop.
-pub const BREAKPOINT: u8 = 0xcc;
+/// Bytes of a site.
+pub const SITE_LEN: usize = 5;
+
+/// Words apart that arguments lie on the stack.
+pub const WORD_STRIDE: usize = 1;
 
 /// How far behind a site's address the saved program counter points after a breakpoint there.
 pub const BREAKPOINT_LEN: usize = 1;
-
-/// The one byte that tells a site in trap mode from one that is not: where it is and what to store.
-pub const fn breakpoint_store(patchpoint: usize, enabled: bool) -> (usize, u8) {
-    (patchpoint, if enabled { BREAKPOINT } else { NOP[0] })
-}
 
 /// The firing site: the nop, its record in `sdt_sites`, and the cold block it leads to.
 ///
@@ -75,18 +69,22 @@ macro_rules! __sdt_call {
     };
 }
 
-/// Calls an evaluator: its address and the words it starts from go onto the stack as above.
+/// Calls an evaluator: onto the stack go the captures, the last one first, each of two words; then the
+/// closure and the evaluator's address.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_evaluate {
-    ($count:literal, $evaluator:ident, [$($word:ident)*]) => {
+    ($count:literal, $evaluator:ident, $closure:ident, [$(($low:ident, $high:ident))*]) => {
         $crate::__sdt_asm! {
             (
-                $(::core::concat!("push {", ::core::stringify!($word), "}"),)*
+                $(::core::concat!("push {", ::core::stringify!($high), "}"),
+                ::core::concat!("push {", ::core::stringify!($low), "}"),)*
+                "push {__sdt_closure}",
                 "push {__sdt_evaluator}",
                 "call {__sdt_thunk}",
             )
-            $($word = in(reg) $word,)*
+            $($low = in(reg) $low, $high = in(reg) $high,)*
+            __sdt_closure = in(reg) $closure,
             __sdt_evaluator = in(reg) $evaluator,
             __sdt_thunk = sym $crate::arch::evaluate_thunk::<$count>,
         }
@@ -126,30 +124,16 @@ macro_rules! __sdt_asm {
     };
 }
 
-/// Calls [`fire`] with the registers set up, on an aligned stack, and leaves next to its frame what
-/// [`args_of_hit`] looks for: the words, their count, the return address once more.
-macro_rules! call_fire {
-    () => {
-        concat!(
-            "sub rsp, 32\n",
-            "mov [rsp], rsi\n",
-            "mov [rsp + 8], rdx\n",
-            "lea rax, [rip + 2f]\n",
-            "mov [rsp + 16], rax\n",
-            "call {fire}\n",
-            "2:",
-        )
-    };
-}
-
-/// Saves the registers a C function may change, runs `$call` on an aligned stack, restores them, and
-/// returns over `{taken}` bytes of stack. Keeps the frame chain: `stack()` finds, next to the
-/// framework's own frames, this one, and then the function that fired.
+/// Sets up a frame, saves the registers a C function may change, runs `$call` on an aligned stack, restores
+/// them, and returns over `{taken}` bytes of stack. Keeps the frame chain: `stack()` finds, next to the
+/// framework's own frames, this one, and then the function that fired. Below the frame pointer are
+/// the slots of a [`Hit`](crate::fire::Hit): mark, words, count.
 macro_rules! preserving {
-    ($($call:expr),*; $($operands:tt)*) => {
+    ($($call:literal),*; $($operands:tt)*) => {
         naked_asm!(
             "push rbp",
             "mov rbp, rsp",
+            "sub rsp, 24",
             "push rax",
             "push rcx",
             "push rdx",
@@ -159,9 +143,12 @@ macro_rules! preserving {
             "push r9",
             "push r10",
             "push r11",
+            "movabs rax, {mark}",
+            "xor rax, rbp",
+            "mov [rbp - 8], rax",
             "and rsp, -16",
             $($call,)*
-            "lea rsp, [rbp - 72]",
+            "lea rsp, [rbp - 96]",
             "pop r11",
             "pop r10",
             "pop r9",
@@ -171,8 +158,10 @@ macro_rules! preserving {
             "pop rdx",
             "pop rcx",
             "pop rax",
+            "mov rsp, rbp",
             "pop rbp",
             "ret {taken}",
+            mark = const MARK,
             $($operands)*
         )
     };
@@ -189,15 +178,17 @@ pub unsafe extern "C" fn thunk<const N: usize>() {
         "mov rdi, [rbp + 16]",
         "lea rsi, [rbp + 24]",
         "mov edx, {count}",
-        call_fire!();
+        "mov [rbp - 16], rsi",
+        "mov [rbp - 24], rdx",
+        "call {fire}";
         count = const N,
         fire = sym fire,
         taken = const 8 * (N + 1),
     )
 }
 
-/// Runs an evaluator that starts from `N` words. On the stack, from the return address up: the
-/// evaluator, the words. They are taken off. Preserves every general register, not the flags.
+/// Runs an evaluator with `N` captures. On the stack, from the return address up: the evaluator, the closure, the
+/// captures. They are taken off. Preserves every general register, not the flags.
 ///
 /// # Safety
 /// Only for the assembly of `__sdt_evaluate!`: it is no C function.
@@ -207,7 +198,7 @@ pub unsafe extern "C" fn evaluate_thunk<const N: usize>() {
         "lea rdi, [rbp + 24]",
         "mov rsi, rbp",
         "call [rbp + 16]";
-        taken = const 8 * (N + 1),
+        taken = const 16 * (N + 1),
     )
 }
 
@@ -227,40 +218,26 @@ pub unsafe extern "C" fn fire_at(
     naked_asm!(
         "push rbp",
         "mov rbp, rcx",
-        call_fire!(),
-        "add rsp, 32",
+        "mov [rbp - 16], rsi",
+        "mov [rbp - 24], rdx",
+        "call {fire}",
         "pop rbp",
         "ret",
         fire = sym fire,
     )
 }
 
-/// The arguments of the hit that is being recorded, found up the stack; none if there is no hit.
-///
-/// For a `getargval` op. Probe context.
-///
-/// # Safety
-/// Called, however deeply, by [`fire`]; everything in between is compiled with frame pointers.
-/// The result is good until `fire` returns.
+/// From a frame pointer: where the caller's is saved.
+pub const NEXT_FRAME: isize = 0;
+
+/// From a thunk's frame pointer: the last of its [`Hit`](crate::fire::Hit)'s slots, which go down from there.
+pub const HIT_SLOTS: isize = -8;
+
+/// The frame pointer of the function this is inlined into.
 #[inline(always)]
-pub unsafe fn args_of_hit<'a>() -> &'a [u64] {
-    /// No framework has more frames of its own than this.
-    const MAX_FRAMES: usize = 64;
-    let mut frame: *const usize;
-    // SAFETY: reads the frame pointer.
+pub fn frame_pointer() -> *const c_void {
+    let frame;
+    // SAFETY: reads a register.
     unsafe { asm!("mov {}, rbp", out(reg) frame, options(nomem, nostack, preserves_flags)) };
-    for _ in 0..MAX_FRAMES {
-        // SAFETY: frames up to that of `fire` and its caller's are on this stack.
-        let [next, return_address, words, count, copy] =
-            unsafe { frame.cast::<[usize; 5]>().read_volatile() };
-        if return_address == copy && count <= MAX_ARGS {
-            // SAFETY: only `call_fire!` leaves the return address twice, next to words and count.
-            return unsafe { core::slice::from_raw_parts(words as *const u64, count) };
-        }
-        if next <= frame.addr() {
-            break;
-        }
-        frame = next as *const usize;
-    }
-    &[]
+    frame
 }

@@ -1,29 +1,13 @@
 //! The kernel's breakpoint exception: `dtrace_invop_add` and the handler that redirects a hit to the
 //! site's cold block.
 //!
-//! `sys/cddl/dev/dtrace/amd64/dtrace_subr.c` and `dtrace_asm.S`, and struct trapframe in
-//! `sys/x86/include/frame.h`, main.
+//! `sys/cddl/dev/dtrace/dtrace_subr.c` of each architecture, main.
 
 use core::ffi::c_int;
 
-use static_assertions::const_assert_eq;
-
-use crate::arch;
 use crate::freebsd::Dtrace;
+use crate::freebsd::machdep::{TrapFrame, redirect};
 use crate::trap;
-
-/// `struct trapframe` of amd64. 192 bytes.
-#[repr(C)]
-struct TrapFrame {
-    /// rdi to tf_ds, tf_err.
-    before: [u64; 19],
-    rip: u64,
-    /// cs, rflags, rsp, ss.
-    after: [u64; 4],
-}
-
-const_assert_eq!(size_of::<TrapFrame>(), 192);
-const_assert_eq!(core::mem::offset_of!(TrapFrame, rip), 152);
 
 type Handler = unsafe extern "C" fn(address: usize, frame: *mut TrapFrame, third: usize) -> c_int;
 
@@ -34,18 +18,15 @@ unsafe extern "C" {
     safe fn dtrace_invop_remove(handler: Handler);
 }
 
-/// "Emulate a nop": `bp_nop` returns to the frame's program counter as the handler left it.
-const DTRACE_INVOP_NOP: c_int = 4;
-
-/// Sends a breakpoint at one of this module's sites on its way. Probe context.
+/// Sends a breakpoint at one of this module's sites on its way. `address` is that of the breakpoint
+/// instruction on every architecture. Probe context.
 unsafe extern "C" fn on_breakpoint(address: usize, frame: *mut TrapFrame, _: usize) -> c_int {
+    /// Not ours: the kernel asks the next handler.
+    const NOT_CLAIMED: c_int = 0;
     match trap::resume_address(address) {
-        Some(resume) => {
-            // SAFETY: the kernel passes the frame it is going to return from.
-            unsafe { (*frame).rip = resume as u64 };
-            DTRACE_INVOP_NOP
-        }
-        None => 0,
+        // SAFETY: the kernel passes the frame it is going to return from.
+        Some(resume) => redirect(unsafe { &mut *frame }, resume),
+        None => NOT_CLAIMED,
     }
 }
 
@@ -53,7 +34,6 @@ unsafe extern "C" fn on_breakpoint(address: usize, frame: *mut TrapFrame, _: usi
 static HANDLER: Handler = on_breakpoint;
 
 pub(super) fn hook() {
-    const { assert!(arch::BREAKPOINT_LEN == 1, "the kernel passes tf_rip - 1") };
     dtrace_invop_add(HANDLER);
 }
 

@@ -1,7 +1,7 @@
 //! FreeBSD: the bindings through which a module's probes reach its kernel's DTrace, and the parts of
 //! the kernel's module interface that a module in Rust needs.
 //!
-//! FreeBSD 15, amd64. A module says [`freebsd_module!`](crate::freebsd_module) once and has nothing to
+//! FreeBSD 15. A module says [`freebsd_module!`](crate::freebsd_module) once and has nothing to
 //! call: its probes are attached once its own `load` has succeeded, and detached before its `unload` runs.
 
 pub mod console;
@@ -9,6 +9,7 @@ mod dtrace;
 pub mod eventhandler;
 pub mod exec;
 mod invop;
+mod machdep;
 pub mod module;
 mod text;
 
@@ -19,11 +20,12 @@ use core::ffi::CStr;
 
 use crate::attach::{self, AttachError, Attachment};
 use crate::ops::FrameworkError;
+use crate::patch::Mode;
 
 /// This module's probes under the kernel's DTrace. `module` must be the name of the module's file
 /// without `.ko`: by it `kldunload` finds the probes it has to destroy.
 pub const fn attachment(module: &'static CStr) -> Attachment {
-    Attachment { framework: &Dtrace, patcher: &text::KernelText, module }
+    Attachment { framework: &Dtrace, patcher: &text::KernelText, mode: Mode::Trap, module }
 }
 
 /// Attaches this module's probes and hooks the kernel's breakpoint exception for them.

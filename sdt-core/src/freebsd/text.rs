@@ -1,35 +1,39 @@
-//! Writing to the kernel's text.
+//! Writing to the text of the kernel's modules.
 
-use core::arch::asm;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::ffi::c_void;
 
+use crate::freebsd::machdep;
 use crate::patch::Patcher;
 
+type Rendezvous = unsafe extern "C" fn(*mut c_void);
+
 unsafe extern "C" {
-    // sys/amd64/include/cpufunc.h, main: clears CR0.WP on this CPU; returns whether it was set.
-    safe fn disable_wp() -> bool;
-    // Sets CR0.WP on this CPU if `wp`.
-    safe fn restore_wp(wp: bool);
+    // sys/sys/smp.h, main: calls the functions on every CPU, this one included. Interrupts must be on.
+    fn smp_rendezvous(
+        setup: Option<Rendezvous>,
+        action: Option<Rendezvous>,
+        teardown: Option<Rendezvous>,
+        arg: *mut c_void,
+    );
 }
 
-/// The kernel's text and that of its modules, written as fbt does it.
+/// The text of the kernel's modules.
 #[derive(Debug)]
 pub(super) struct KernelText;
 
-// SAFETY: one byte is stored, where it is told to.
+// SAFETY: `machdep::store` stores the bytes where they belong, what changes under running CPUs in one store;
+// a rendezvous runs `on_this_cpu` everywhere.
 unsafe impl Patcher for KernelText {
-    unsafe fn store(&self, address: usize, byte: u8) {
-        let flags: u64;
-        // Interrupts off, so that this CPU is neither left with CR0.WP clear in somebody else's code
-        // nor is this thread moved to a CPU on which it is set. Without `nomem`: what follows must
-        // not be moved out.
-        // SAFETY: disabling interrupts has no effect on memory or registers but the flags.
-        unsafe { asm!("pushfq", "pop {}", "cli", out(reg) flags) };
-        let wp = disable_wp();
-        // SAFETY: by contract a byte of a site; while CR0.WP is clear the kernel can write to it.
-        unsafe { AtomicU8::from_ptr(address as *mut u8) }.store(byte, Ordering::SeqCst);
-        restore_wp(wp);
-        // SAFETY: as they were.
-        unsafe { asm!("push {}", "popfq", in(reg) flags) };
+    unsafe fn store(&self, address: usize, bytes: &[u8]) {
+        // SAFETY: by contract.
+        unsafe { machdep::store(address, bytes) };
+    }
+
+    fn synchronise(&self) {
+        unsafe extern "C" fn action(_: *mut c_void) {
+            machdep::on_this_cpu();
+        }
+        // SAFETY: the action may run on every CPU, with interrupts off.
+        unsafe { smp_rendezvous(None, Some(action), None, core::ptr::null_mut()) };
     }
 }

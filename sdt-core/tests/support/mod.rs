@@ -4,11 +4,11 @@
 
 use std::ffi::{CStr, c_void};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use sdt_core::attach::{self, AttachError, Attachment};
 use sdt_core::ops::*;
-use sdt_core::patch::Patcher;
+use sdt_core::patch::{Mode, Patcher};
 use sdt_core::record::Probe;
 
 /// Breakpoints that were claimed.
@@ -16,17 +16,30 @@ pub static TRAPS: AtomicU64 = AtomicU64::new(0);
 
 pub struct Text;
 
-// SAFETY: one byte is stored, where it is told to.
+// SAFETY: the bytes are stored where they belong, a single one in one store; the system call makes every
+// thread of this process execute a serialising instruction.
 unsafe impl Patcher for Text {
-    unsafe fn store(&self, address: usize, byte: u8) {
+    unsafe fn store(&self, address: usize, bytes: &[u8]) {
         let page = address & !4095;
         let rwx = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         // SAFETY: a page of this program's text; it stays executable all the time.
         unsafe {
-            assert_eq!(libc::mprotect(page as *mut c_void, 4096, rwx), 0);
-            std::sync::atomic::AtomicU8::from_ptr(address as *mut u8).store(byte, Ordering::SeqCst);
+            let len = address + bytes.len() - page;
+            assert_eq!(libc::mprotect(page as *mut c_void, len, rwx), 0);
+            for (i, &byte) in bytes.iter().enumerate() {
+                AtomicU8::from_ptr((address + i) as *mut u8).store(byte, Ordering::SeqCst);
+            }
         }
     }
+
+    fn synchronise(&self) {
+        membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE);
+    }
+}
+
+fn membarrier(command: libc::c_int) {
+    // SAFETY: no memory is involved.
+    assert_eq!(unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) }, 0, "membarrier(2)");
 }
 
 extern "C" fn on_sigtrap(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
@@ -225,16 +238,17 @@ pub fn site_bytes(probe: &Probe) -> Vec<[u8; 5]> {
 }
 
 /// Tries to attach this process's probes to a new recorder.
-pub fn try_attach() -> Result<&'static Recorder, AttachError> {
+pub fn try_attach(mode: Mode) -> Result<&'static Recorder, AttachError> {
     hook_sigtrap();
+    membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE);
     let recorder: &'static Recorder = Box::leak(Box::default());
-    let attachment = Attachment { framework: recorder, patcher: &Text, module: c"test" };
+    let attachment = Attachment { framework: recorder, patcher: &Text, mode, module: c"test" };
     // SAFETY: the handler above consults `resume_address`, and this program is never unloaded.
     unsafe { attach::attach(Box::leak(Box::new(attachment))) }?;
     Ok(recorder)
 }
 
 /// Attaches this process's probes to a new recorder.
-pub fn attach() -> &'static Recorder {
-    try_attach().unwrap()
+pub fn attach(mode: Mode) -> &'static Recorder {
+    try_attach(mode).unwrap()
 }

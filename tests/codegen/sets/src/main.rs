@@ -15,7 +15,7 @@ fn main() {
     let nops = patchpoints.iter().filter(|address| {
         // SAFETY: an address in this program's text, which is readable; checked by this program's
         // not crashing.
-        unsafe { *(**address as *const [u8; 5]) == sdt_core::arch::NOP }
+        unsafe { *(**address as *const [u8; 5]) == sdt_core::arch::ENCODING.nop.as_bytes() }
     });
     let known = |site: &&record::Site| record::PROBES.iter().any(|p| std::ptr::eq(p, site.probe()));
     println!("providers {}", record::PROVIDERS.len());

@@ -1,0 +1,266 @@
+//! aarch64: a site is one nop, its breakpoint is `brk #0x40d`.
+
+use core::arch::{asm, naked_asm};
+use core::ffi::c_void;
+
+use crate::fire::{MARK, fire};
+use crate::record::Probe;
+
+pub use crate::encode::aarch64::ENCODING;
+
+/// Bytes of a site.
+pub const SITE_LEN: usize = 4;
+
+/// Words apart that arguments lie on the stack, whose pointer has to stay a multiple of 16.
+pub const WORD_STRIDE: usize = 2;
+
+/// How far behind a site's address the saved program counter points after a breakpoint there.
+pub const BREAKPOINT_LEN: usize = 0;
+
+/// The firing site: the nop, its record in `sdt_sites`, and the cold block it leads to.
+///
+/// `nomem`, because the site itself touches nothing (the cold block is ordinary code the compiler
+/// sees); `nostack` and `preserves_flags` likewise. Not `pure`: a site must not be merged with
+/// another or dropped. Numeric label, because the site is duplicated wherever it is inlined.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_site {
+    ($probe:path, $cold:block) => {
+        // SAFETY: a nop, and a record in a section of its own that nothing of this program's
+        // data shares; when the nop is patched, control goes to the label block only.
+        unsafe {
+            ::core::arch::asm!(
+                "77: nop",
+                ".pushsection sdt_sites, \"awR\", @progbits",
+                ".balign 8",
+                ".quad {__sdt_probe}, 77b, {__sdt_cold}, 0",
+                ".popsection",
+                __sdt_probe = sym $probe,
+                __sdt_cold = label $cold,
+                options(nomem, nostack, preserves_flags),
+            )
+        }
+    };
+}
+
+/// Hands the words over and calls the thunk: probe and words go onto the stack, the last word first,
+/// and the thunk takes them off. No register is named but the one that a call changes anyway.
+///
+/// Without `nostack`, `preserves_flags`, `nomem` or `readonly`: it pushes, the thunk does not keep flags,
+/// consumers read what arguments point to, and the framework writes.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_call {
+    ($count:literal, $probe:path, [$($word:ident)*]) => {
+        $crate::__sdt_asm! {
+            (
+                $(::core::concat!("str {", ::core::stringify!($word), "}, [sp, #-16]!"),)*
+                "adrp {__sdt_address}, {__sdt_probe}",
+                "add {__sdt_address}, {__sdt_address}, :lo12:{__sdt_probe}",
+                "str {__sdt_address}, [sp, #-16]!",
+                "bl {__sdt_thunk}",
+            )
+            $($word = in(reg) $word,)*
+            __sdt_address = out(reg) _,
+            __sdt_probe = sym $probe,
+            __sdt_thunk = sym $crate::arch::thunk::<$count>,
+        }
+    };
+}
+
+/// Calls an evaluator: onto the stack go the captures, the last one first, each of two words; then the
+/// closure and the evaluator's address.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_evaluate {
+    ($count:literal, $evaluator:ident, $closure:ident, [$(($low:ident, $high:ident))*]) => {
+        $crate::__sdt_asm! {
+            (
+                $(::core::concat!("stp {", ::core::stringify!($low), "}, {", ::core::stringify!($high), "}, [sp, #-16]!"),)*
+                "stp {__sdt_evaluator}, {__sdt_closure}, [sp, #-16]!",
+                "bl {__sdt_thunk}",
+            )
+            $($low = in(reg) $low, $high = in(reg) $high,)*
+            __sdt_closure = in(reg) $closure,
+            __sdt_evaluator = in(reg) $evaluator,
+            __sdt_thunk = sym $crate::arch::evaluate_thunk::<$count>,
+        }
+    };
+}
+
+/// `asm!` in a cold block. In a kernel there are no vector registers to lose; where the target has
+/// them (user-land hosts), what is called may use them, so they are clobbers.
+///
+/// x18 is one as well where it is a register like others. Where it is the platform's it must not be named:
+/// feature `reserved-x18` says so for kernels whose target is not one that is known to reserve it.
+#[cfg(all(
+    not(target_feature = "neon"),
+    not(any(target_os = "freebsd", feature = "reserved-x18"))
+))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_asm {
+    (($($template:tt)*) $($operands:tt)*) => {
+        // SAFETY: the thunks preserve every general register but x18 and that of the return address, and
+        // leave the stack as it was.
+        unsafe { ::core::arch::asm!($($template)* $($operands)* out("x30") _, out("x18") _) }
+    };
+}
+
+/// See the variant in which x18 is a register like others.
+#[cfg(all(not(target_feature = "neon"), any(target_os = "freebsd", feature = "reserved-x18")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_asm {
+    (($($template:tt)*) $($operands:tt)*) => {
+        // SAFETY: the thunks preserve every general register but that of the return address, and leave the
+        // stack as it was.
+        unsafe { ::core::arch::asm!($($template)* $($operands)* out("x30") _) }
+    };
+}
+
+/// See the variant without vector registers.
+#[cfg(target_feature = "neon")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_asm {
+    (($($template:tt)*) $($operands:tt)*) => {
+        // SAFETY: as above.
+        unsafe {
+            ::core::arch::asm!(
+                $($template)*
+                $($operands)*
+                out("x30") _,
+                out("v0") _, out("v1") _, out("v2") _, out("v3") _,
+                out("v4") _, out("v5") _, out("v6") _, out("v7") _,
+                out("v8") _, out("v9") _, out("v10") _, out("v11") _,
+                out("v12") _, out("v13") _, out("v14") _, out("v15") _,
+                out("v16") _, out("v17") _, out("v18") _, out("v19") _,
+                out("v20") _, out("v21") _, out("v22") _, out("v23") _,
+                out("v24") _, out("v25") _, out("v26") _, out("v27") _,
+                out("v28") _, out("v29") _, out("v30") _, out("v31") _,
+            )
+        }
+    };
+}
+
+/// Sets up a frame, saves the registers a C function may change, runs `$call`, restores them, and returns over
+/// `{taken}` bytes of stack. Keeps the frame chain: `stack()` finds, next to the framework's own
+/// frames, this one, and then the function that fired. Below the frame pointer are the slots of a hit: mark,
+/// words, count.
+///
+/// Not saved: x18. FreeBSD and others keep the CPU's own data there, which is another after a thread has been
+/// moved; and no kernel that does not reserve it may call code that does.
+macro_rules! preserving {
+    ($($call:literal),*; $($operands:tt)*) => {
+        naked_asm!(
+            "stp x29, x30, [sp, #-16]!",
+            "mov x29, sp",
+            "sub sp, sp, #176",
+            "stp x0, x1, [sp, #0]",
+            "stp x2, x3, [sp, #16]",
+            "stp x4, x5, [sp, #32]",
+            "stp x6, x7, [sp, #48]",
+            "stp x8, x9, [sp, #64]",
+            "stp x10, x11, [sp, #80]",
+            "stp x12, x13, [sp, #96]",
+            "stp x14, x15, [sp, #112]",
+            "stp x16, x17, [sp, #128]",
+            "ldr x3, ={mark}",
+            "eor x3, x3, x29",
+            "stur x3, [x29, #-8]",
+            $($call,)*
+            "ldp x0, x1, [sp, #0]",
+            "ldp x2, x3, [sp, #16]",
+            "ldp x4, x5, [sp, #32]",
+            "ldp x6, x7, [sp, #48]",
+            "ldp x8, x9, [sp, #64]",
+            "ldp x10, x11, [sp, #80]",
+            "ldp x12, x13, [sp, #96]",
+            "ldp x14, x15, [sp, #112]",
+            "ldp x16, x17, [sp, #128]",
+            "mov sp, x29",
+            "ldp x29, x30, [sp], #16",
+            "add sp, sp, #{taken}",
+            "ret",
+            mark = const MARK,
+            $($operands)*
+        )
+    };
+}
+
+/// Fires a probe with `N` arguments. On the stack, each in 16 bytes: the probe record, the words. They are
+/// taken off. Preserves every general register but x18 and x30, not the flags.
+///
+/// # Safety
+/// Only for the assembly of `__sdt_call!`: it is no C function.
+#[unsafe(naked)]
+pub unsafe extern "C" fn thunk<const N: usize>() {
+    preserving!(
+        "ldr x0, [x29, #16]",
+        "add x1, x29, #32",
+        "mov x2, #{count}",
+        "stur x1, [x29, #-16]",
+        "stur x2, [x29, #-24]",
+        "bl {fire}";
+        count = const N,
+        fire = sym fire,
+        taken = const 16 * (N + 1),
+    )
+}
+
+/// Runs an evaluator with `N` captures. On the stack, from the return address up: the evaluator, the closure, the
+/// captures. They are taken off. Preserves every general register but x18 and x30, not the flags.
+///
+/// # Safety
+/// Only for the assembly of `__sdt_evaluate!`: it is no C function.
+#[unsafe(naked)]
+pub unsafe extern "C" fn evaluate_thunk<const N: usize>() {
+    preserving!(
+        "ldr x2, [x29, #16]",
+        "add x0, x29, #24",
+        "mov x1, x29",
+        "blr x2";
+        taken = const 16 * (N + 1),
+    )
+}
+
+/// Calls [`fire`] as if from the thunk whose frame is `frame`: what an evaluator and its callees have
+/// put on the stack in between is not in the frame chain, so that `stack()` sees the same frames
+/// whether the arguments were costly or not.
+///
+/// # Safety
+/// As [`fire`]; `frame` is the frame pointer an [`evaluate_thunk`] further up the stack passed on.
+#[unsafe(naked)]
+pub unsafe extern "C" fn fire_at(
+    probe: *const Probe,
+    words: *const u64,
+    count: usize,
+    frame: *const c_void,
+) {
+    naked_asm!(
+        "stp x29, x30, [sp, #-16]!",
+        "mov x29, x3",
+        "stur x1, [x29, #-16]",
+        "stur x2, [x29, #-24]",
+        "bl {fire}",
+        "ldp x29, x30, [sp], #16",
+        "ret",
+        fire = sym fire,
+    )
+}
+
+/// From a frame pointer: where the caller's is saved.
+pub const NEXT_FRAME: isize = 0;
+
+/// From a thunk's frame pointer: the last of the hit's slots, which go down from there.
+pub const HIT_SLOTS: isize = -8;
+
+/// The frame pointer of the function this is inlined into.
+#[inline(always)]
+pub fn frame_pointer() -> *const c_void {
+    let frame;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, x29", out(reg) frame, options(nomem, nostack, preserves_flags)) };
+    frame
+}

@@ -1,0 +1,27 @@
+//! x86_64: Intel SDM volume 2 (NOP, INT3, JMP).
+
+use super::{Code, Encoding, JumpError, distance};
+
+/// What a site holds on x86_64.
+pub const ENCODING: Encoding = Encoding {
+    // `nopl 0(%rax,%rax,1)`: one instruction, so that no saved program counter ever points into it.
+    nop: Code::new(&[0x0f, 0x1f, 0x44, 0x00, 0x00]),
+    // `int3`
+    breakpoint: Code::new(&[0xcc]),
+    jump,
+};
+
+/// `jmp rel32`
+///
+/// # Errors
+/// [`JumpError::OutOfReach`] beyond 2 GiB.
+pub const fn jump(patchpoint: usize, target: usize) -> Result<Code, JumpError> {
+    // Counted from the end of the instruction.
+    match distance(patchpoint.wrapping_add(5), target, 1 << 31, 1) {
+        Ok(distance) => {
+            let [a, b, c, d] = (distance as i32).to_le_bytes();
+            Ok(Code::new(&[0xe9, a, b, c, d]))
+        }
+        Err(error) => Err(error),
+    }
+}

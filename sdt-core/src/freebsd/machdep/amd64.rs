@@ -1,0 +1,62 @@
+//! amd64: `sys/x86/include/frame.h`, `sys/cddl/dev/dtrace/amd64/dtrace_asm.S`,
+//! `sys/amd64/include/cpufunc.h`, main.
+
+use core::arch::asm;
+use core::ffi::c_int;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use static_assertions::const_assert_eq;
+
+/// `struct trapframe`.
+#[repr(C)]
+pub(crate) struct TrapFrame {
+    /// `tf_rdi` to `tf_err`.
+    before: [u64; 19],
+    rip: u64,
+    /// `tf_cs` to `tf_ss`.
+    after: [u64; 4],
+}
+
+const_assert_eq!(size_of::<TrapFrame>(), 192);
+const_assert_eq!(offset_of!(TrapFrame, rip), 152);
+
+/// Makes the exception return to `resume`; what the handler has to return for that.
+pub(crate) fn redirect(frame: &mut TrapFrame, resume: usize) -> c_int {
+    /// "Emulate a nop": `bp_nop` returns to the frame's program counter as the handler left it.
+    const DTRACE_INVOP_NOP: c_int = 4;
+    frame.rip = resume as u64;
+    DTRACE_INVOP_NOP
+}
+
+unsafe extern "C" {
+    // Clears CR0.WP on this CPU; returns whether it was set.
+    safe fn disable_wp() -> bool;
+    // Sets CR0.WP on this CPU if `wp`.
+    safe fn restore_wp(wp: bool);
+}
+
+/// Stores bytes of text, as fbt does: with write protection off on this CPU.
+///
+/// # Safety
+/// As [`Patcher::store`](crate::patch::Patcher::store).
+pub(crate) unsafe fn store(address: usize, bytes: &[u8]) {
+    let flags: u64;
+    // Interrupts off, so that this CPU is neither left with CR0.WP clear in somebody else's code nor is
+    // this thread moved to a CPU on which it is set. Without `nomem`: what follows must not be moved out.
+    // SAFETY: disabling interrupts has no effect on memory or registers but the flags.
+    unsafe { asm!("pushfq", "pop {}", "cli", out(reg) flags) };
+    let wp = disable_wp();
+    for (i, &byte) in bytes.iter().enumerate() {
+        // A single byte is all that changes under running CPUs here; it is one store.
+        // SAFETY: by contract bytes of a site; while CR0.WP is clear the kernel can write to them.
+        unsafe { AtomicU8::from_ptr((address + i) as *mut u8) }.store(byte, Ordering::SeqCst);
+    }
+    restore_wp(wp);
+    // SAFETY: as they were.
+    unsafe { asm!("push {}", "popfq", in(reg) flags) };
+}
+
+/// What every CPU does to execute text as it is now: nothing but return from the interrupt that called this,
+/// which serialises (Intel SDM volume 3, 9.3).
+pub(crate) fn on_this_cpu() {}
