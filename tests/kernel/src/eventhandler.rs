@@ -52,9 +52,8 @@ pub struct List {
 /// All events that anybody has asked for.
 #[derive(Debug)]
 pub struct Lists {
-    // Boxed: the kernel's modules hold pointers to lists, which are never freed.
-    #[expect(clippy::vec_box, reason = "lists keep their addresses")]
-    lists: Mutex<Vec<Box<List>>>,
+    /// Never freed: modules hold pointers to them.
+    lists: Mutex<Vec<&'static List>>,
     last: Mutex<Tag>,
 }
 
@@ -71,21 +70,19 @@ impl Lists {
     }
 
     /// The list of an event, if there is one.
-    pub fn find(&self, name: &str) -> Option<&List> {
-        let lists = self.lists.lock();
-        let list = lists.iter().find(|list| list.name == name)?;
-        // SAFETY: lists are never removed, and a box's contents do not move.
-        Some(unsafe { &*(&raw const **list) })
+    pub fn find(&self, name: &str) -> Option<&'static List> {
+        self.lists.lock().iter().find(|list| list.name == name).copied()
     }
 
     /// The list of an event, made if it is not there.
-    pub fn find_or_create(&self, name: &str) -> &List {
-        if let Some(list) = self.find(name) {
+    pub fn find_or_create(&self, name: &str) -> &'static List {
+        let mut lists = self.lists.lock();
+        if let Some(list) = lists.iter().find(|list| list.name == name) {
             return list;
         }
-        let new = Box::new(List { name: name.to_string(), state: Mutex::default() });
-        self.lists.lock().push(new);
-        self.find_or_create(name)
+        let list = Box::leak(Box::new(List { name: name.to_string(), state: Mutex::default() }));
+        lists.push(list);
+        list
     }
 
     /// Adds a handler to an event, which comes to be by that.

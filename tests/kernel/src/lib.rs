@@ -10,6 +10,8 @@ extern crate alloc;
 pub mod acpi;
 pub mod addresses;
 pub mod eventhandler;
+#[cfg(test)]
+mod fixture;
 pub mod freebsd;
 pub mod kld;
 pub mod loader;
