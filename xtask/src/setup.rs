@@ -145,7 +145,10 @@ fn add_rust_src() -> bool {
         Ok(_) => true,
         Err(error) => {
             let error = error.to_string();
-            note(format_args!("not added: {}", error.lines().last().unwrap_or_default().trim()));
+            // rustup may add a trace behind its reason.
+            let reason = error.lines().find(|line| line.starts_with("error: "));
+            let reason = reason.or(error.lines().next()).unwrap_or_default();
+            note(format_args!("not added: {reason}"));
             false
         }
     }
