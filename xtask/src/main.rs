@@ -41,7 +41,31 @@ fn main() -> ExitCode {
         Xtask::Check(args) => cmd::check::run(&args),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("{}: {error:#}", if dtrace { "dtrace" } else { "xtask" });
+        eprintln!("{}: {}", if dtrace { "dtrace" } else { "xtask" }, message(&error));
         ExitCode::FAILURE
     })
+}
+
+/// An error with its causes, but for those that it tells itself.
+fn message(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_told_once() {
+        let told = anyhow::anyhow!("disk full").context("cannot write: disk full");
+        assert_eq!(message(&told), "cannot write: disk full");
+        let untold = anyhow::anyhow!("disk full").context("cannot write");
+        assert_eq!(message(&untold), "cannot write: disk full");
+    }
 }
