@@ -20,6 +20,8 @@ enum Xtask {
     Kernel(cmd::kernel::Args),
     /// Checks linked modules: would FreeBSD's loader take them, and do their probes hold together?
     Check(cmd::check::Args),
+    /// Shows what a probe costs, beside other ways to instrument a function.
+    Bench(cmd::bench::Args),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Xtask::Kmod(args) => cmd::kmod::run(&args),
         Xtask::Kernel(args) => cmd::kernel::run(&args),
         Xtask::Check(args) => cmd::check::run(&args),
+        Xtask::Bench(args) => cmd::bench::run(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("{}: {}", if dtrace { "dtrace" } else { "xtask" }, message(&error));

@@ -105,6 +105,11 @@ impl Instruction {
         }
     }
 
+    /// Whether it can fill the space between two functions.
+    fn is_padding(&self) -> bool {
+        matches!(self.decoded.mnemonic(), Mnemonic::Nop | Mnemonic::Int3)
+    }
+
     fn is_nop(&self) -> bool {
         self.decoded.mnemonic() == Mnemonic::Nop
     }
@@ -226,10 +231,9 @@ impl Function {
             Decoder::with_ip(64, &self.bytes, self.symbol.address, DecoderOptions::NONE);
         let mut unreached = 0;
         while decoder.can_decode() {
-            let decoded = decoder.decode();
-            let padding = matches!(decoded.mnemonic(), Mnemonic::Nop | Mnemonic::Int3);
-            if !padding && !reached.contains(&decoded.ip()) {
-                unreached += decoded.len() as u64;
+            let instruction = Instruction { decoded: decoder.decode() };
+            if !instruction.is_padding() && !reached.contains(&instruction.address()) {
+                unreached += instruction.len();
             }
         }
         unreached
@@ -277,4 +281,28 @@ fn reachable(
         found.insert(address, instruction);
     }
     Ok(found)
+}
+
+/// All instructions of a function in order of address, reached or not, padding left out.
+///
+/// # Errors
+/// It has no text, or not instructions only.
+pub fn instructions(image: &Image, symbol: &Symbol) -> Result<Vec<Instruction>, FunctionError> {
+    let bytes = image.text(symbol.address, symbol.len).ok_or_else(|| FunctionError::NoText {
+        name: symbol.name.clone(),
+        address: symbol.address,
+    })?;
+    let mut decoder = Decoder::with_ip(64, bytes, symbol.address, DecoderOptions::NONE);
+    let mut instructions = Vec::new();
+    while decoder.can_decode() {
+        let decoded = decoder.decode();
+        if decoded.code() == Code::INVALID {
+            let (name, address) = (symbol.name.clone(), decoded.ip());
+            return Err(FunctionError::NoInstruction { name, address });
+        }
+        instructions.push(Instruction { decoded });
+    }
+    let padding = instructions.iter().rev().take_while(|i| i.is_padding()).count();
+    instructions.truncate(instructions.len() - padding);
+    Ok(instructions)
 }

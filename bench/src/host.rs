@@ -1,0 +1,151 @@
+//! A host for this project's probes in this process: text is written through `mprotect`, the
+//! breakpoint exception is SIGTRAP, and the framework counts hits.
+
+use std::ffi::{CStr, c_void};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use anyhow::{Context as _, Result, anyhow};
+use sdt_core::attach::{self, Attachment};
+use sdt_core::ops::{
+    Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps,
+};
+use sdt_core::patch::{Mode, Patcher};
+
+use crate::signals;
+
+/// Size of a page of text.
+const PAGE: usize = 4096;
+
+struct Text;
+
+// SAFETY: the bytes are stored where they belong, a single one in one store; the benchmark fires and patches in
+// one thread, so there is nobody else to synchronise with.
+unsafe impl Patcher for Text {
+    unsafe fn store(&self, address: usize, bytes: &[u8]) {
+        let page = (address & !(PAGE - 1)) as *mut c_void;
+        let rwx = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        // SAFETY: a page of this program's text; it stays executable all the time.
+        unsafe {
+            let len = address + bytes.len() - page.addr();
+            assert_eq!(libc::mprotect(page, len, rwx), 0, "text must be writable");
+            for (i, &byte) in bytes.iter().enumerate() {
+                AtomicU8::from_ptr((address + i) as *mut u8).store(byte, Ordering::SeqCst);
+            }
+        }
+    }
+
+    fn synchronise(&self) {}
+}
+
+struct Probe {
+    name: String,
+    parg: usize,
+}
+
+/// A framework with one provider, which counts hits.
+#[derive(Default)]
+pub struct Counter {
+    provider: Mutex<Option<(ProviderOps, usize)>>,
+    probes: Mutex<Vec<Probe>>,
+    hits: AtomicU64,
+}
+
+impl Framework for Counter {
+    unsafe fn register(
+        &self,
+        _: &CStr,
+        _: &ProviderAttr,
+        _: Privileges,
+        ops: &ProviderOps,
+        arg: *mut c_void,
+    ) -> Result<ProviderId, FrameworkError> {
+        *self.provider.lock().expect("no panic") = Some((*ops, arg as usize));
+        Ok(ProviderId(1))
+    }
+
+    fn unregister(&self, _: ProviderId) -> Result<(), FrameworkError> {
+        Err(FrameworkError::Busy)
+    }
+
+    fn probe_lookup(&self, _: ProviderId, _: &CStr, _: &CStr, name: &CStr) -> Option<ProbeId> {
+        self.find(name.to_str().ok()?)
+    }
+
+    fn probe_create(
+        &self,
+        _: ProviderId,
+        _: &CStr,
+        _: &CStr,
+        name: &CStr,
+        _: u32,
+        parg: *mut c_void,
+    ) -> Result<ProbeId, FrameworkError> {
+        let mut probes = self.probes.lock().expect("no panic");
+        probes.push(Probe { name: name.to_string_lossy().into_owned(), parg: parg as usize });
+        Ok(ProbeId::new(probes.len() as u32).expect("not 0"))
+    }
+
+    fn probe(&self, _: ProbeId, args: &[u64; 6]) {
+        std::hint::black_box(args);
+        self.hits.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Counter {
+    fn find(&self, name: &str) -> Option<ProbeId> {
+        let probes = self.probes.lock().expect("no panic");
+        let at = probes.iter().position(|probe| probe.name == name)?;
+        ProbeId::new(at as u32 + 1)
+    }
+
+    /// How often a probe has fired.
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    /// Enables or disables a probe, through the ops table.
+    ///
+    /// # Errors
+    /// There is no such probe.
+    pub fn set(&self, name: &str, enabled: bool) -> Result<()> {
+        let id = self.find(name).with_context(|| format!("no probe {name}"))?;
+        let parg = self.probes.lock().expect("no panic")[id.get() as usize - 1].parg;
+        let (ops, arg) = self.provider.lock().expect("no panic").context("no provider")?;
+        let (arg, parg) = (arg as *mut c_void, parg as *mut c_void);
+        // SAFETY: called as they were registered.
+        unsafe {
+            if enabled {
+                (ops.enable.context("no enable")?)(arg, id.get(), parg);
+            } else {
+                (ops.disable.context("no disable")?)(arg, id.get(), parg);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Resumes a hit in the site's cold block. Never called for another breakpoint.
+pub extern "C" fn on_hit(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel hands the handler a context.
+    let pc = unsafe { signals::program_counter(context) };
+    let breakpoint = *pc as usize - sdt_core::arch::BREAKPOINT_LEN;
+    match sdt_core::trap::resume_address(breakpoint) {
+        Some(resume) => *pc = resume as i64,
+        // SAFETY: always sound.
+        None => unsafe { libc::abort() },
+    }
+}
+
+/// Attaches this program's probes to a new framework.
+///
+/// # Errors
+/// The records do not hold together.
+pub fn attach() -> Result<&'static Counter> {
+    let counter: &'static Counter = Box::leak(Box::default());
+    let attachment = Attachment { framework: counter, patcher: &Text, mode: Mode::Trap, module: c"bench" };
+    // SAFETY: this program is never unloaded, and `on_hit` is installed whenever a probe is enabled.
+    unsafe { attach::attach(Box::leak(Box::new(attachment))) }
+        .map_err(|error| anyhow!("attaching the probes: {error:?}"))?;
+    Ok(counter)
+}

@@ -1,0 +1,26 @@
+//! What a probe costs, in code and in time, beside other ways to instrument a function.
+//!
+//! `cargo xtask bench` runs it. It shows and asserts nothing about time; that every function did what
+//! it is listed for is checked.
+
+/// Everything but `main`: it decodes x86_64 instructions and handles Linux's signals.
+macro_rules! modules {
+    ($($module:ident)*) => {
+        $(
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            mod $module;
+        )*
+    };
+}
+
+modules! { code host report signals steps subjects table time }
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn main() -> anyhow::Result<()> {
+    report::run()
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+fn main() -> anyhow::Result<()> {
+    anyhow::bail!("the benchmark is for Linux on x86_64")
+}

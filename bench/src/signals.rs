@@ -1,0 +1,30 @@
+//! SIGTRAP: who handles it.
+
+use std::ffi::c_void;
+
+/// A signal handler with all its arguments.
+pub type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
+
+/// Goes on behind the breakpoint: the least a handler can do.
+pub extern "C" fn ignore(_: i32, _: *mut libc::siginfo_t, _: *mut c_void) {}
+
+/// Makes `handler` the handler of SIGTRAP.
+pub fn handle_traps(handler: Handler) {
+    // SAFETY: a zeroed sigaction is a valid one, and the handler has the SA_SIGINFO signature.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
+        assert_eq!(libc::sigaction(libc::SIGTRAP, &action, std::ptr::null_mut()), 0);
+    }
+}
+
+/// Where the interrupted program goes on.
+///
+/// # Safety
+/// `context` is what the kernel handed to a [`Handler`], which is still running.
+pub unsafe fn program_counter<'a>(context: *mut c_void) -> &'a mut i64 {
+    // SAFETY: by contract a ucontext.
+    let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+    &mut context.uc_mcontext.gregs[libc::REG_RIP as usize]
+}

@@ -1,0 +1,197 @@
+//! The functions that are measured: one leaf function, instrumented in different ways.
+//!
+//! Each has two variants. In the *cheap* one, the two arguments of the instrumentation are values that the
+//! function has at hand; in the *costly* one, one of them is the result of a call.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+
+use sdt_core::{sdt_probe, sdt_provider};
+use static_keys::{define_static_key_false, static_branch_unlikely};
+
+/// A function that is measured.
+pub type Subject = fn(u64, u64) -> u64;
+
+/// How often what stands for a consumer was called.
+pub static CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// Stands for a consumer: what an indirect call, a static key and a flag lead to when enabled.
+#[cold]
+#[inline(never)]
+fn consume(a: u64, b: u64) {
+    black_box((a, b));
+    CALLS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// An argument that takes a call, and some time.
+#[inline(never)]
+fn costly(x: u64) -> u64 {
+    (0..32).fold(x, |x, i| black_box(x).rotate_left(7) ^ i)
+}
+
+/// Some arithmetic, another one for each `K`, so that no two functions are merged.
+#[inline(always)]
+fn mix<const K: u32>(x: u64, y: u64) -> u64 {
+    let x = x.wrapping_mul(u64::from(0x5bd1_e995 + 2 * K)).rotate_left(13) ^ y;
+    (x ^ (x >> 29)).wrapping_mul(u64::from(0x2545_f491 + 2 * K)).wrapping_add(y)
+}
+
+/// The function, with something in the middle.
+macro_rules! subject {
+    ($name:ident, $k:literal, |$x:ident, $y:ident| $site:expr) => {
+        #[inline(never)]
+        pub fn $name($x: u64, y: u64) -> u64 {
+            let $y = mix::<$k>($x, y);
+            $site;
+            $y ^ mix::<{ $k + 1 }>($y, $x)
+        }
+    };
+}
+
+sdt_provider!(bench);
+
+#[usdt::provider]
+mod usdt_bench {
+    fn cheap(_: u64, _: u64) {}
+    fn costly(_: u64, _: u64) {}
+}
+
+define_static_key_false!(KEY);
+static FLAG: AtomicBool = AtomicBool::new(false);
+static POINTER: AtomicPtr<()> = AtomicPtr::new(ignore as *mut ());
+
+/// Where the indirect call goes.
+#[inline(never)]
+fn ignore(a: u64, b: u64) {
+    black_box((a, b));
+}
+
+#[inline(always)]
+fn indirect(a: u64, b: u64) {
+    let pointer = POINTER.load(Ordering::Relaxed);
+    // SAFETY: `POINTER` only ever holds functions of this type.
+    let function: fn(u64, u64) = unsafe { std::mem::transmute(pointer) };
+    function(a, b);
+}
+
+macro_rules! flagged {
+    ($a:expr, $b:expr) => {
+        if FLAG.load(Ordering::Relaxed) {
+            consume($a, $b);
+        }
+    };
+}
+
+macro_rules! keyed {
+    ($a:expr, $b:expr) => {
+        if static_branch_unlikely!(KEY) {
+            consume($a, $b);
+        }
+    };
+}
+
+subject!(nothing, 1, |x, z| ());
+subject!(nothing_again, 3, |x, z| ());
+subject!(sdt_cheap, 5, |x, z| sdt_probe!(bench::cheap, x, z));
+subject!(sdt_costly, 7, |x, z| sdt_probe!(bench::costly, costly(x), z));
+subject!(usdt_cheap, 9, |x, z| usdt_bench::cheap!(|| (x, z)));
+subject!(usdt_costly, 11, |x, z| usdt_bench::costly!(|| (costly(x), z)));
+subject!(probe_cheap, 13, |x, z| probe::probe!(bench, cheap, x, z));
+subject!(probe_costly, 15, |x, z| probe::probe!(bench, costly, costly(x), z));
+subject!(lazy_cheap, 17, |x, z| probe::probe_lazy!(bench, lazy_cheap, x, z));
+subject!(lazy_costly, 19, |x, z| probe::probe_lazy!(bench, lazy_costly, costly(x), z));
+subject!(key_cheap, 21, |x, z| keyed!(x, z));
+subject!(key_costly, 23, |x, z| keyed!(costly(x), z));
+subject!(tracing_cheap, 25, |x, z| tracing::event!(tracing::Level::INFO, x, z));
+subject!(tracing_costly, 27, |x, z| tracing::event!(tracing::Level::INFO, x = costly(x), z));
+subject!(flag_cheap, 29, |x, z| flagged!(x, z));
+subject!(flag_costly, 31, |x, z| flagged!(costly(x), z));
+subject!(indirect_cheap, 33, |x, z| indirect(x, z));
+subject!(indirect_costly, 35, |x, z| indirect(costly(x), z));
+// SAFETY: a breakpoint; the handler that is installed then goes on behind it.
+subject!(breakpoint, 37, |x, z| unsafe { std::arch::asm!("int3", options(nomem, nostack)) });
+
+/// A row of the table of disabled instrumentation.
+pub struct Disabled {
+    /// What it is.
+    pub name: &'static str,
+    /// The variant with cheap arguments.
+    pub cheap: (&'static str, Subject),
+    /// The variant with a costly argument, if there are arguments.
+    pub costly: Option<(&'static str, Subject)>,
+}
+
+macro_rules! rows {
+    ($($name:literal: $cheap:ident $(, $costly:ident)?;)*) => {
+        [$(Disabled {
+            name: $name,
+            cheap: (stringify!($cheap), $cheap as Subject),
+            costly: rows!(@ $($costly)?),
+        }),*]
+    };
+    (@) => { None };
+    (@ $costly:ident) => { Some((stringify!($costly), $costly as Subject)) };
+}
+
+/// What is measured while nothing is enabled; the first row is what the others are held against.
+pub const DISABLED: [Disabled; 10] = rows! {
+    "nothing": nothing;
+    "nothing, once more": nothing_again;
+    "this project": sdt_cheap, sdt_costly;
+    "usdt (Linux: stapsdt)": usdt_cheap, usdt_costly;
+    "probe, probe!": probe_cheap, probe_costly;
+    "probe, probe_lazy!": lazy_cheap, lazy_costly;
+    "static-keys": key_cheap, key_costly;
+    "tracing, no subscriber": tracing_cheap, tracing_costly;
+    "relaxed AtomicBool": flag_cheap, flag_costly;
+    "indirect call": indirect_cheap, indirect_costly;
+};
+
+/// A subscriber to everything that counts events.
+struct Subscriber;
+
+impl tracing::Subscriber for Subscriber {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        black_box(event);
+        CALLS.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// Subscribes to tracing's events, for good.
+///
+/// # Errors
+/// Somebody did already.
+pub fn subscribe() -> Result<(), tracing::subscriber::SetGlobalDefaultError> {
+    tracing::subscriber::set_global_default(Subscriber)
+}
+
+/// Enables the static key and the flag, and lets the indirect call go to the consumer; or undoes it.
+pub fn enable_peers(enabled: bool) {
+    FLAG.store(enabled, Ordering::Relaxed);
+    let function = if enabled { consume } else { ignore };
+    POINTER.store(function as *mut (), Ordering::Relaxed);
+    // SAFETY: this program has one thread, and `global_init` was called.
+    unsafe {
+        if enabled {
+            KEY.enable();
+        } else {
+            KEY.disable();
+        }
+    }
+}

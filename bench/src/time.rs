@@ -1,0 +1,44 @@
+//! What instrumentation costs in time: rounds in which every function has its turn.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use crate::subjects::Subject;
+
+/// Nanoseconds per call, over all rounds.
+#[derive(Clone, Copy, Debug)]
+pub struct Spread {
+    /// The fastest round.
+    pub min: f64,
+    /// The one in the middle.
+    pub median: f64,
+    /// The slowest round.
+    pub max: f64,
+}
+
+/// Nanoseconds per call of one function in every round.
+#[derive(Clone, Debug, Default)]
+pub struct Samples(Vec<f64>);
+
+impl Samples {
+    /// Measures one round of `calls` calls. None needs the result of another, so that what a call adds
+    /// cannot hide behind that.
+    pub fn measure(&mut self, subject: Subject, calls: u32) {
+        let subject = black_box(subject);
+        let start = Instant::now();
+        let mut sum = 0;
+        for x in 0..u64::from(calls) {
+            sum ^= subject(x, x + 1);
+        }
+        black_box(sum);
+        self.0.push(start.elapsed().as_nanos() as f64 / f64::from(calls));
+    }
+
+    /// The spread; nothing if there was no round.
+    pub fn spread(&self) -> Option<Spread> {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        Some(Spread { min, median: sorted[sorted.len() / 2], max })
+    }
+}

@@ -1,0 +1,40 @@
+//! `cargo xtask bench`: what a probe costs, beside other ways to instrument a function.
+
+use std::ffi::OsString;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use crate::process::{clean_cargo_env, run_visibly};
+use crate::workspace;
+
+/// Building from nothing takes most of it.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// Every function starts a cache line: where it happens to lie is not what is measured.
+const RUSTFLAGS: &str = "-Cllvm-args=-align-all-functions=6";
+
+/// Options of `cargo xtask bench`: those of the benchmark, which are `--rounds N` and `--quick`.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub struct Args {
+    /// Handed to the benchmark: `--rounds N`, `--quick`, `--help`.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
+    options: Vec<OsString>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The benchmark could not be built, or one of its functions did not do what it should.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut cargo = Command::new("cargo");
+    clean_cargo_env(&mut cargo)
+        .args(["run", "--quiet", "--profile", "bench", "--package", "bench"])
+        // Of its own, because the flags differ from everything else's.
+        .args(["--target-dir", "target/bench", "--"])
+        .args(&args.options)
+        .env("CARGO_ENCODED_RUSTFLAGS", RUSTFLAGS)
+        .current_dir(workspace::root());
+    run_visibly(&mut cargo, LIMIT)?;
+    Ok(ExitCode::SUCCESS)
+}
