@@ -14,7 +14,7 @@ use stand_in_kernel::freebsd::imgact::{ImageArgs, ImageParams, Proc};
 use crate::arch::{self, cpu};
 use crate::{exports, smp};
 
-/// `exec_list_fn`'s type of `process_exec` (`sys/sys/eventhandler.h`, `execlist_fn`).
+/// A `process_exec` handler: `execlist_fn` of `sys/sys/eventhandler.h`.
 type ProcessExec = unsafe extern "C" fn(*mut c_void, *mut Proc, *mut ImageParams);
 
 /// Images of one request.

@@ -45,7 +45,7 @@ pub trait Kernel {
     /// Unmaps what [`map`](Self::map) mapped. No CPU can reach it any more afterwards.
     fn unmap(&self, base: u64, size: usize);
     /// Gives addresses back that [`reserve`](Self::reserve) gave.
-    fn give_back(&self, base: u64, size: usize);
+    fn give_back(&self, base: u64);
     /// The address of a symbol that the kernel exports.
     fn symbol(&self, name: &str) -> Option<u64>;
     /// Whether a function of the kernel that modules may have called is at this address.
@@ -132,7 +132,7 @@ impl<K: Kernel> Linker<K> {
         let file = match file {
             Ok(file) => file,
             Err(refusal) => {
-                self.kernel.give_back(base, size);
+                self.kernel.give_back(base);
                 return Err(refusal);
             }
         };
@@ -353,7 +353,7 @@ impl<K: Kernel> Linker<K> {
             }
         }
         self.kernel.unmap(base, size);
-        self.kernel.give_back(base, size);
+        self.kernel.give_back(base);
     }
 
     /// The loaded files, oldest first.

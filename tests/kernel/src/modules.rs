@@ -49,7 +49,7 @@ impl Kernel for Machine {
         unsafe { paging::unmap(base, size / PAGE) };
     }
 
-    fn give_back(&self, base: u64, _size: usize) {
+    fn give_back(&self, base: u64) {
         assert!(ADDRESSES.lock().give_back(base), "{base:#x} was not reserved");
     }
 

@@ -91,6 +91,7 @@ const VECTORS: usize = 64;
 /// Bytes from one stub to the next.
 const STUB_SIZE: usize = 32;
 const NMI: u32 = 2;
+const DOUBLE_FAULT: u32 = 8;
 const PAGE_FAULT: u32 = 14;
 
 /// The timer's interrupt.
@@ -279,6 +280,9 @@ unsafe extern "C" fn trap(frame: &mut TrapFrame) {
                 if frame.err & 1 != 0 { "against its protection" } else { "which is not mapped" },
             );
         }
+        DOUBLE_FAULT => {
+            panic!("double fault, the last page fault at {:#x}; {frame}", Cr2::read_raw())
+        }
         vector => panic!("{}; error code {:#x}; {frame}", name(vector), frame.err),
     }
 }
@@ -291,7 +295,6 @@ fn name(vector: u32) -> &'static str {
         5 => "bound range exceeded",
         6 => "invalid opcode",
         7 => "device not available",
-        8 => "double fault",
         10 => "invalid TSS",
         11 => "segment not present",
         12 => "stack segment fault",
