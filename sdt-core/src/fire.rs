@@ -34,21 +34,17 @@ pub unsafe extern "C" fn fire(probe: *const Probe, words: *const u64, count: usi
 }
 
 /// The arguments of a hit, as they lie on the stack.
-struct Hit {
-    words: *const u64,
-    count: usize,
+pub(crate) struct Hit {
+    pub(crate) words: *const u64,
+    pub(crate) count: usize,
 }
-
-/// What a thunk leaves in its frame, exclusive-or the frame pointer, so that the frame can be told from all
-/// others. Below it are the words' address and their count.
-pub(crate) const MARK: u64 = 0x5d74_7468_756e_6b21;
 
 impl Hit {
     /// All arguments; those the probe does not have are 0.
     ///
     /// # Safety
     /// `count` words are readable.
-    unsafe fn args(&self) -> [u64; MAX_ARGS] {
+    pub(crate) unsafe fn args(&self) -> [u64; MAX_ARGS] {
         let mut args = [0; MAX_ARGS];
         let mut i = 0;
         while i < self.count && i < MAX_ARGS {
@@ -59,36 +55,4 @@ impl Hit {
         }
         args
     }
-}
-
-/// The arguments of the hit that is being recorded, found up the stack; zeros if there is no hit.
-///
-/// For a `getargval` op: a framework whose `probe` drops arguments can ask for them again. Probe context.
-///
-/// # Safety
-/// Called, however deeply, by a framework's `probe`; everything in between is compiled with frame pointers.
-#[inline(always)]
-pub unsafe fn args_of_hit() -> [u64; MAX_ARGS] {
-    /// No framework has more frames of its own than this.
-    const MAX_FRAMES: usize = 64;
-    let mut frame = arch::frame_pointer().addr();
-    for _ in 0..MAX_FRAMES {
-        let slot = |n: isize| {
-            let at = frame.wrapping_add_signed(n);
-            // SAFETY: on this stack: frames up to the thunk's are in the chain, by contract.
-            unsafe { core::ptr::with_exposed_provenance::<usize>(at).read_volatile() }
-        };
-        if slot(arch::HIT_SLOTS) as u64 == MARK ^ frame as u64 {
-            let words = core::ptr::with_exposed_provenance(slot(arch::HIT_SLOTS - 8));
-            let hit = Hit { words, count: slot(arch::HIT_SLOTS - 16) };
-            // SAFETY: what the thunk was called with.
-            return unsafe { hit.args() };
-        }
-        let next = slot(arch::NEXT_FRAME);
-        if next <= frame {
-            break;
-        }
-        frame = next;
-    }
-    [0; MAX_ARGS]
 }

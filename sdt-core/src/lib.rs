@@ -44,6 +44,8 @@ pub mod attach;
 pub mod capture;
 pub mod encode;
 pub mod fire;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
+pub mod frames;
 #[cfg(target_os = "freebsd")]
 pub mod freebsd;
 pub mod name;
@@ -126,9 +128,9 @@ pub mod __private {
         // SAFETY: no instruction; a record in a section of its own.
         unsafe {
             core::arch::asm!(
-                ".pushsection sdt_arg_lists, \"awR\", @progbits",
+                ".pushsection sdt_arg_lists, \"awR\", %progbits",
                 ".balign 8",
-                ".quad {probe}, {types}",
+                crate::record::word!(" {probe}, {types}"),
                 ".popsection",
                 probe = sym <P as ProbeRecord>::record,
                 types = sym <A as ArgTuple>::types,

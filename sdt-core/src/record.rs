@@ -108,6 +108,8 @@ pub struct Probe {
     sites: AtomicPtr<Site>,
     /// How many enablings hold the probe. On the primary.
     enablings: AtomicU32,
+    /// Whether sites of this record fire that are not patched. On every record.
+    gate: AtomicU32,
 }
 
 /// The types of a probe's arguments, in order.
@@ -138,6 +140,7 @@ impl Probe {
             primary: AtomicPtr::new(core::ptr::null_mut()),
             sites: AtomicPtr::new(core::ptr::null_mut()),
             enablings: AtomicU32::new(0),
+            gate: AtomicU32::new(0),
         }
     }
 
@@ -188,6 +191,17 @@ impl Probe {
         self.primary.store(core::ptr::from_ref(primary).cast_mut(), Ordering::Release);
     }
 
+    /// Whether a site that is not patched has to fire: gate mode's only test. Probe context.
+    #[inline(always)]
+    pub fn gate(&self) -> bool {
+        // Relaxed: what a hit needs it loads with acquire on its way.
+        self.gate.load(Ordering::Relaxed) != 0
+    }
+
+    pub(crate) fn set_gate(&self, open: bool) {
+        self.gate.store(open.into(), Ordering::Relaxed);
+    }
+
     pub(crate) const fn enablings(&self) -> &AtomicU32 {
         &self.enablings
     }
@@ -236,8 +250,8 @@ pub struct Site {
 // only reached as an atomic.
 unsafe impl Sync for Site {}
 
-const_assert_eq!(size_of::<Site>(), 32);
-const_assert_eq!(align_of::<Site>(), 8);
+// Where there are sites, words have 64 bits.
+const_assert_eq!(size_of::<Site>(), 4 * size_of::<usize>());
 
 impl Site {
     /// The probe record the site names. Null only in a record nobody should trust.
@@ -262,7 +276,7 @@ impl Site {
     }
 }
 
-/// What the arguments at one site of an open provider's probe are. 16 bytes.
+/// What the arguments at one site of an open provider's probe are. Two words.
 ///
 /// The functions, not the data, are in the record: they are generic over the arguments' types, which
 /// only the compiler's type inference knows.
@@ -275,7 +289,21 @@ pub struct ArgList {
     pub types: extern "C" fn() -> &'static ArgTypes,
 }
 
-const_assert_eq!(size_of::<ArgList>(), 16);
+const_assert_eq!(size_of::<ArgList>(), 2 * size_of::<usize>());
+
+/// The assembler's directive for words as long as a pointer.
+#[cfg(target_pointer_width = "64")]
+macro_rules! word {
+    ($($words:literal)*) => { concat!(".quad", $($words)*) };
+}
+
+/// See the variant for 64 bits.
+#[cfg(target_pointer_width = "32")]
+macro_rules! word {
+    ($($words:literal)*) => { concat!(".long", $($words)*) };
+}
+
+pub(crate) use word;
 
 /// Bounds of the sets that inline assembly fills.
 ///
@@ -286,13 +314,13 @@ mod bounds {
     core::arch::global_asm!(
         ".weak __start_sdt_sites, __stop_sdt_sites",
         ".weak __start_sdt_arg_lists, __stop_sdt_arg_lists",
-        ".pushsection .data.__sdt_bounds, \"aw\", @progbits",
+        ".pushsection .data.__sdt_bounds, \"aw\", %progbits",
         ".balign 8",
         ".globl __sdt_bounds",
         ".hidden __sdt_bounds",
         "__sdt_bounds:",
-        ".quad __start_sdt_sites, __stop_sdt_sites",
-        ".quad __start_sdt_arg_lists, __stop_sdt_arg_lists",
+        super::word!(" __start_sdt_sites, __stop_sdt_sites"),
+        super::word!(" __start_sdt_arg_lists, __stop_sdt_arg_lists"),
         ".popsection",
     );
 

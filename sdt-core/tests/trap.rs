@@ -1,4 +1,5 @@
 //! Sites in trap mode: a breakpoint exception for each hit.
+#![cfg(not(feature = "gate"))]
 
 mod sites;
 mod support;

@@ -3,7 +3,8 @@
 use core::arch::{asm, naked_asm};
 use core::ffi::c_void;
 
-use crate::fire::{MARK, fire};
+use crate::fire::fire;
+use crate::frames::MARK;
 use crate::record::Probe;
 
 pub use crate::encode::aarch64::ENCODING;
@@ -22,6 +23,7 @@ pub const BREAKPOINT_LEN: usize = 0;
 /// `nomem`, because the site itself touches nothing (the cold block is ordinary code the compiler
 /// sees); `nostack` and `preserves_flags` likewise. Not `pure`: a site must not be merged with
 /// another or dropped. Numeric label, because the site is duplicated wherever it is inlined.
+#[cfg(not(feature = "gate"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_site {

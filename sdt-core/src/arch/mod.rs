@@ -6,8 +6,43 @@
 //! [`BREAKPOINT_LEN`], [`WORD_STRIDE`], [`thunk`], [`evaluate_thunk`], [`fire_at`], [`frame_pointer`],
 //! [`NEXT_FRAME`] and [`HIT_SLOTS`].
 
+//!
+//! `portable.rs` is the file for all other architectures.
+//!
+//! # Gate mode
+//!
+//! For hosts that cannot write to their text (flash), and for architectures without a file, no text is patched: a
+//! site is one relaxed load and a branch that is predicted not to be taken. There are no records of sites
+//! then, and no breakpoints. Elsewhere feature `gate` chooses it.
+
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")),
+    path = "portable.rs"
+)]
 mod target;
 pub use target::*;
+
+/// The firing site in gate mode: the test, and the cold block.
+#[cfg(any(
+    feature = "gate",
+    not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))
+))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_site {
+    ($probe:path, $cold:block) => {
+        if $probe.gate() {
+            $crate::arch::unlikely();
+            $cold
+        }
+    };
+}
+
+/// Tells the compiler that a block which begins with it is seldom executed.
+#[doc(hidden)]
+#[cold]
+#[inline]
+pub const fn unlikely() {}

@@ -3,7 +3,8 @@
 use core::arch::{asm, naked_asm};
 use core::ffi::c_void;
 
-use crate::fire::{MARK, fire};
+use crate::fire::fire;
+use crate::frames::MARK;
 use crate::record::Probe;
 
 pub use crate::encode::x86_64::ENCODING;
@@ -22,6 +23,7 @@ pub const BREAKPOINT_LEN: usize = 1;
 /// `nomem`, because the site itself touches nothing (the cold block is ordinary code the compiler
 /// sees); `nostack` and `preserves_flags` likewise. Not `pure`: a site must not be merged with
 /// another or dropped. Numeric label, because the site is duplicated wherever it is inlined.
+#[cfg(not(feature = "gate"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_site {
@@ -127,7 +129,7 @@ macro_rules! __sdt_asm {
 /// Sets up a frame, saves the registers a C function may change, runs `$call` on an aligned stack, restores
 /// them, and returns over `{taken}` bytes of stack. Keeps the frame chain: `stack()` finds, next to the
 /// framework's own frames, this one, and then the function that fired. Below the frame pointer are
-/// the slots of a [`Hit`](crate::fire::Hit): mark, words, count.
+/// the slots of a [hit](crate::frames): mark, words, count.
 macro_rules! preserving {
     ($($call:literal),*; $($operands:tt)*) => {
         naked_asm!(
@@ -230,7 +232,7 @@ pub unsafe extern "C" fn fire_at(
 /// From a frame pointer: where the caller's is saved.
 pub const NEXT_FRAME: isize = 0;
 
-/// From a thunk's frame pointer: the last of its [`Hit`](crate::fire::Hit)'s slots, which go down from there.
+/// From a thunk's frame pointer: the last of its [hit](crate::frames)'s slots, which go down from there.
 pub const HIT_SLOTS: isize = -8;
 
 /// The frame pointer of the function this is inlined into.

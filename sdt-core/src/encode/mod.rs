@@ -92,6 +92,16 @@ impl core::fmt::Display for JumpError {
 impl core::error::Error for JumpError {}
 
 impl Encoding {
+    /// For hosts that patch nothing and so have no sites.
+    pub const NONE: Self = Self {
+        nop: Code::new(&[]),
+        breakpoint: Code::new(&[]),
+        jump: |patchpoint, target| {
+            let distance = target.wrapping_sub(patchpoint) as isize;
+            Err(JumpError::OutOfReach { distance, reach: 0 })
+        },
+    };
+
     /// Head and tail of a site's text.
     pub fn split<'a>(&self, code: &'a Code) -> (&'a [u8], &'a [u8]) {
         code.as_bytes().split_at_checked(self.breakpoint.len).unwrap_or_default()

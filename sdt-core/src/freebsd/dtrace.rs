@@ -5,7 +5,7 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
-use crate::fire;
+use crate::frames;
 use crate::ops::{
     Framework, FrameworkError, GetArgVal, Privileges, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
@@ -132,6 +132,6 @@ unsafe extern "C" fn getargval(
 ) -> u64 {
     // SAFETY: called by `dtrace_probe` on the stack of the hit; the kernel and this module are
     // compiled with frame pointers.
-    let args = unsafe { fire::args_of_hit() };
+    let args = unsafe { frames::args_of_hit() };
     usize::try_from(argno).ok().and_then(|n| args.get(n)).copied().unwrap_or(0)
 }

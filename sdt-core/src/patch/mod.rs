@@ -12,7 +12,7 @@ use spin::Mutex;
 
 use crate::arch;
 use crate::attach::{self, Attachment};
-use crate::record::{Probe, Site};
+use crate::record::{PROBES, Probe, Site};
 use protocol::{Place, State, Text};
 
 /// How the host kernel writes to text.
@@ -98,6 +98,9 @@ fn set_sites(probe: &Probe, enabled: bool) {
         (true, Mode::Trap) => State::Trap,
         (true, Mode::Jump) => State::Jump,
     };
+    for record in PROBES.iter().filter(|record| core::ptr::eq(record.primary(), probe)) {
+        record.set_gate(enabled);
+    }
     // SAFETY: the sites were checked when the image was attached, and `PATCHING` is held.
     unsafe { text(attachment).bring(probe.sites().map(place), goal) };
 }

@@ -1,0 +1,81 @@
+//! Architectures that have no file of their own here. Their sites are never patched (see [`gate`](super)),
+//! and they fire by an ordinary call, so a probe may cost the hot path registers.
+
+use core::ffi::c_void;
+
+use crate::encode::Encoding;
+use crate::fire::fire;
+use crate::record::Probe;
+
+/// Nothing is patched.
+pub const ENCODING: Encoding = Encoding::NONE;
+
+/// No site has text of its own.
+pub const SITE_LEN: usize = 0;
+
+/// Words apart that arguments lie on the stack.
+pub const WORD_STRIDE: usize = 1;
+
+/// There are no breakpoints.
+pub const BREAKPOINT_LEN: usize = 0;
+
+/// Fires. The words come last first, as they do to architectures that push them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_call {
+    ($count:literal, $probe:path, [$($word:ident)*]) => {
+        // SAFETY: the probe's own record and the words it is called with.
+        unsafe { $crate::arch::call(&$probe, [$($word),*]) }
+    };
+}
+
+/// Calls an evaluator. The captures come last first.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_evaluate {
+    ($count:literal, $evaluator:ident, $closure:ident, [$(($low:ident, $high:ident))*]) => {
+        // SAFETY: the evaluator with the words it was made for.
+        unsafe { $crate::arch::evaluate($evaluator, $closure, [$([$low, $high]),*]) }
+    };
+}
+
+/// Fires a probe with words in reverse order.
+///
+/// # Safety
+/// As [`fire`], with that many words.
+#[inline(never)]
+pub unsafe fn call<const N: usize>(probe: &'static Probe, mut words: [u64; N]) {
+    words.reverse();
+    // SAFETY: by contract.
+    unsafe { fire(probe, words.as_ptr(), N) }
+}
+
+/// Calls an evaluator with captures in reverse order.
+///
+/// # Safety
+/// The captures and the closure are those the evaluator was made for.
+#[inline(never)]
+pub unsafe fn evaluate<const N: usize>(
+    evaluator: crate::capture::Evaluator,
+    closure: crate::capture::Word,
+    mut captures: [crate::capture::Words; N],
+) {
+    #[repr(C)]
+    struct Start<const N: usize> {
+        closure: crate::capture::Word,
+        captures: [crate::capture::Words; N],
+    }
+    captures.reverse();
+    let start = Start { closure, captures };
+    // SAFETY: by contract; without thunks there is no frame to fire from.
+    unsafe { evaluator(core::ptr::from_ref(&start).cast(), core::ptr::null()) }
+}
+
+/// Calls [`fire`]. There is no frame to account for.
+///
+/// # Safety
+/// As [`fire`].
+pub unsafe fn fire_at(probe: *const Probe, words: *const u64, count: usize, _: *const c_void) {
+    // SAFETY: by contract.
+    unsafe { fire(probe, words, count) }
+}
