@@ -38,11 +38,11 @@ fn mix<const K: u32>(x: u64, y: u64) -> u64 {
 
 /// The function, with something in the middle.
 macro_rules! subject {
-    ($name:ident, $k:literal, |$x:ident, $y:ident| $site:expr) => {
+    ($name:ident, $k:literal, |$x:ident, $y:ident| $($site:expr)?) => {
         #[inline(never)]
         pub fn $name($x: u64, y: u64) -> u64 {
             let $y = mix::<$k>($x, y);
-            $site;
+            $($site;)?
             $y ^ mix::<{ $k + 1 }>($y, $x)
         }
     };
@@ -90,8 +90,15 @@ macro_rules! keyed {
     };
 }
 
-subject!(nothing, 1, |x, z| ());
-subject!(nothing_again, 3, |x, z| ());
+/// A breakpoint.
+#[inline(always)]
+fn trap() {
+    // SAFETY: the handler that is installed when this is called goes on behind it.
+    unsafe { std::arch::asm!("int3", options(nomem, nostack)) };
+}
+
+subject!(nothing, 1, |x, z|);
+subject!(nothing_again, 3, |x, z|);
 subject!(sdt_cheap, 5, |x, z| sdt_probe!(bench::cheap, x, z));
 subject!(sdt_costly, 7, |x, z| sdt_probe!(bench::costly, costly(x), z));
 subject!(usdt_cheap, 9, |x, z| usdt_bench::cheap!(|| (x, z)));
@@ -108,8 +115,7 @@ subject!(flag_cheap, 29, |x, z| flagged!(x, z));
 subject!(flag_costly, 31, |x, z| flagged!(costly(x), z));
 subject!(indirect_cheap, 33, |x, z| indirect(x, z));
 subject!(indirect_costly, 35, |x, z| indirect(costly(x), z));
-// SAFETY: a breakpoint; the handler that is installed then goes on behind it.
-subject!(breakpoint, 37, |x, z| unsafe { std::arch::asm!("int3", options(nomem, nostack)) });
+subject!(breakpoint, 37, |x, z| trap());
 
 /// A row of the table of disabled instrumentation.
 pub struct Disabled {
