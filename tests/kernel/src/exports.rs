@@ -1,4 +1,5 @@
-//! The symbols that modules find: FreeBSD's names and types, in one place.
+//! The symbols that modules find: FreeBSD's names and types. What only one architecture has is in its
+//! `exports`.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,7 +12,7 @@ use stand_in_kernel::eventhandler::{List, Lists};
 use stand_in_kernel::freebsd::errno::EINVAL;
 use stand_in_kernel::printf;
 
-use crate::arch::cpu;
+use crate::arch;
 use crate::dtrace::DTRACE;
 use crate::invop::{self, Handler};
 use crate::modules::LINKER;
@@ -28,11 +29,12 @@ unsafe extern "C" {
 
 type RendezvousFunction = Option<unsafe extern "C" fn(*mut c_void)>;
 
+/// Makes `table()`: the names and addresses of functions, each checked to be of its type.
 macro_rules! exports {
     ($($name:ident: $type:ty,)*) => {
         const COUNT: usize = [$(stringify!($name)),*].len();
 
-        fn table() -> [(&'static str, u64); COUNT] {
+        pub(crate) fn table() -> [(&'static str, u64); COUNT] {
             [$((stringify!($name), {
                 let function: $type = $name;
                 function as usize as u64
@@ -40,6 +42,7 @@ macro_rules! exports {
         }
     };
 }
+pub(crate) use exports;
 
 exports! {
     // sys/cddl/contrib/opensolaris/uts/common/sys/dtrace.h
@@ -59,12 +62,9 @@ exports! {
     dtrace_probe: extern "C" fn(u32, usize, usize, usize, usize, usize),
     dtrace_attached: extern "C" fn() -> c_int,
     dtrace_sync: extern "C" fn(),
-    // sys/cddl/dev/dtrace/dtrace_cddl.h, amd64/dtrace_subr.c
+    // sys/cddl/dev/dtrace/dtrace_cddl.h, <architecture>/dtrace_subr.c
     dtrace_invop_add: extern "C" fn(Handler),
     dtrace_invop_remove: extern "C" fn(Handler),
-    // sys/amd64/include/md_var.h
-    disable_wp: unsafe extern "C" fn() -> bool,
-    restore_wp: unsafe extern "C" fn(bool),
     // sys/sys/module.h
     module_register_init: extern "C" fn(*const c_void),
     // sys/sys/eventhandler.h
@@ -88,14 +88,19 @@ exports! {
     ),
 }
 
+/// All exported symbols: those above and the architecture's own.
+fn all() -> impl Iterator<Item = (&'static str, u64)> {
+    table().into_iter().chain(arch::exports::table())
+}
+
 /// The address of an exported symbol.
 pub(crate) fn address(name: &str) -> Option<u64> {
-    table().iter().find(|(symbol, _)| *symbol == name).map(|&(_, address)| address)
+    all().find(|(symbol, _)| *symbol == name).map(|(_, address)| address)
 }
 
 /// Whether an exported symbol has this address.
 pub(crate) fn is_exported(address: u64) -> bool {
-    table().iter().any(|&(_, exported)| exported == address)
+    all().any(|(_, exported)| exported == address)
 }
 
 /// A name that a module passes; NULL is the empty one, as in `dtrace_probe_create`.
@@ -251,20 +256,6 @@ extern "C" fn dtrace_invop_add(handler: Handler) {
 
 extern "C" fn dtrace_invop_remove(handler: Handler) {
     invop::remove(handler);
-}
-
-/// # Safety
-/// See [`cpu::disable_wp`].
-unsafe extern "C" fn disable_wp() -> bool {
-    // SAFETY: the caller's contract.
-    unsafe { cpu::disable_wp() }
-}
-
-/// # Safety
-/// See [`cpu::restore_wp`].
-unsafe extern "C" fn restore_wp(was_set: bool) {
-    // SAFETY: the caller's contract.
-    unsafe { cpu::restore_wp(was_set) }
 }
 
 extern "C" fn module_register_init(data: *const c_void) {

@@ -29,7 +29,7 @@ use stand_in_kernel::memory::BootInfo;
 use crate::wire::Wire;
 
 /// Kept from the boot code for [`first_cpu_main`].
-static RSDP: AtomicU64 = AtomicU64::new(0);
+static FIRMWARE: AtomicU64 = AtomicU64::new(0);
 
 /// Called by the boot code: on the first CPU, interrupts off, with provisional page tables.
 pub(crate) fn kernel_main(boot: BootInfo) -> ! {
@@ -40,13 +40,13 @@ pub(crate) fn kernel_main(boot: BootInfo) -> ! {
     unsafe {
         heap::init(paging::direct(ram.start) as *mut u8, (ram.end - ram.start) as usize);
     }
-    RSDP.store(boot.rsdp, Ordering::Relaxed);
+    FIRMWARE.store(boot.firmware, Ordering::Relaxed);
     arch::init_first(first_cpu_main)
 }
 
 extern "C" fn first_cpu_main() -> ! {
     let wire = Wire::open();
-    let cpus = arch::init_machine(RSDP.load(Ordering::Relaxed));
+    let cpus = arch::init_machine(FIRMWARE.load(Ordering::Relaxed));
     smp::set_online(cpus);
     cpu::restore_interrupts(true);
     console::print("stand-in kernel is up\n");

@@ -17,8 +17,9 @@ impl Region {
 /// What the machine consists of, as the boot protocol tells it.
 #[derive(Clone, Copy, Debug)]
 pub struct BootInfo {
-    /// Physical address of the ACPI root pointer, 0 when there is none.
-    pub rsdp: u64,
+    /// Physical address of the firmware's description of the machine: the ACPI root pointer on x86_64,
+    /// the device tree elsewhere; 0 when there is none.
+    pub firmware: u64,
     /// RAM, unused slots being empty.
     pub ram: [Region; Self::MAX_REGIONS],
 }
@@ -43,7 +44,7 @@ mod tests {
 
     #[test]
     fn the_region_behind_the_kernel_is_cut_at_the_limit() {
-        let mut boot = BootInfo { rsdp: 0, ram: [Region::EMPTY; BootInfo::MAX_REGIONS] };
+        let mut boot = BootInfo { firmware: 0, ram: [Region::EMPTY; BootInfo::MAX_REGIONS] };
         boot.ram[0] = Region { start: 0, end: 0x9f000 };
         boot.ram[1] = Region { start: 0x10_0000, end: 0x1000_0000 };
         assert_eq!(

@@ -144,7 +144,7 @@ unsafe extern "C" fn boot_entry(start_info: u64) -> ! {
         // Without a memory map there is no heap and hence no way to say anything.
         super::power::off(super::power::Exit::Failure);
     }
-    let mut boot = BootInfo { rsdp: info.rsdp, ram: [Region::EMPTY; BootInfo::MAX_REGIONS] };
+    let mut boot = BootInfo { firmware: info.rsdp, ram: [Region::EMPTY; BootInfo::MAX_REGIONS] };
     let map = super::paging::direct(info.memmap) as *const MemmapEntry;
     let mut slots = boot.ram.iter_mut();
     for index in 0..info.memmap_entries as usize {

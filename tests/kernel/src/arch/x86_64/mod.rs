@@ -4,6 +4,7 @@ mod ap;
 mod apic;
 mod boot;
 pub(crate) mod cpu;
+pub(crate) mod exports;
 pub(crate) mod paging;
 pub(crate) mod power;
 pub(crate) mod timer;
