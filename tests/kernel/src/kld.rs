@@ -21,6 +21,7 @@ use spin::Mutex;
 use crate::freebsd::linker::{Metadata, ModuleData, Range};
 use crate::freebsd::{self, errno};
 use crate::loader::{Image, Object, Segment, x86_64};
+use crate::printf;
 pub use file::FileInfo;
 use file::{File, Module};
 pub use refusal::Refusal;
@@ -244,14 +245,21 @@ impl<K: Kernel> Linker<K> {
         };
         let error = self.send(&data, handle, event::LOAD);
         if error == 0 {
+            // To the head of the list: modules are unloaded the other way round.
+            let mut modules = self.modules.lock();
+            if let Some(at) = modules.iter().position(|module| module.data.record == record) {
+                modules[..=at].rotate_right(1);
+            }
             return;
         }
         self.send(&data, handle, event::UNLOAD);
         self.modules.lock().retain(|module| module.data.record != record);
         self.with_file(file, |file| file.load_error = error);
         self.kernel.print(format_args!(
-            "module_register_init: MOD_LOAD ({}, {:#x}, {:#x}) error {error}",
-            data.name, data.handler, data.private
+            "module_register_init: MOD_LOAD ({}, {}, {}) error {error}",
+            data.name,
+            printf::pointer(data.handler),
+            printf::pointer(data.private)
         ));
     }
 

@@ -56,6 +56,11 @@ pub fn format(template: &str, arguments: &mut dyn Arguments) -> String {
     out
 }
 
+/// A pointer as `%p` shows it: NULL is `0`.
+pub fn pointer(address: u64) -> String {
+    if address == 0 { "0".into() } else { format!("{address:#x}") }
+}
+
 /// Does the conversion behind a `%` and returns what is behind it; `None` when there is no such
 /// conversion.
 fn convert<'t>(text: &'t str, arguments: &mut dyn Arguments, out: &mut String) -> Option<&'t str> {
@@ -135,8 +140,8 @@ fn convert<'t>(text: &'t str, arguments: &mut dyn Arguments, out: &mut String) -
             this.number(prefix, digits, out);
         }
         'p' => {
-            let value = arguments.long() as u64;
-            this.number("0x", format!("{value:x}"), out);
+            let value = pointer(arguments.long() as u64);
+            this.pad(&value, out);
         }
         'c' => {
             let text = char::from(arguments.int() as u8);
@@ -244,7 +249,10 @@ mod tests {
             formatted("%x %X %#x %#lx", vec![Number(255), Number(255), Number(255), Number(-1)]),
             "ff FF 0xff 0xffffffffffffffff"
         );
-        assert_eq!(formatted("%o %p", vec![Number(8), Number(0x1000)]), "10 0x1000");
+        assert_eq!(
+            formatted("%o %p %p", vec![Number(8), Number(0x1000), Number(0)]),
+            "10 0x1000 0"
+        );
         assert_eq!(formatted("%hhd %hu", vec![Number(0x1ff), Number(0x1_0002)]), "-1 2");
         assert_eq!(
             formatted(
