@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::record::Record;
 use crate::ring::Ring;
+use crate::sync::Count;
 
 /// An open consumer. Numbers start at 1; that of a closed consumer is not given to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,7 +80,7 @@ impl core::error::Error for ConsumerError {}
 #[derive(Debug)]
 pub(crate) struct Reader {
     /// How many of the buffer's drops have been reported.
-    pub(crate) reported: u64,
+    pub(crate) reported: Count,
 }
 
 /// One CPU's records for one consumer.

@@ -1,14 +1,14 @@
 //! The framework's state.
 
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
 
 use crate::chain::{Chain, Node};
 use crate::consumer::Consumer;
 use crate::ecb::EcbNode;
 use crate::host::Host;
 use crate::origin::Origin;
-use crate::sync::UnsafeCell;
+use crate::sync::{AtomicCount, UnsafeCell, widen};
 use crate::tables::Tables;
 
 /// A tracing framework: providers and their probes, consumers and their enablings, and the buffers
@@ -49,7 +49,7 @@ pub struct Dtrace<
     pub(crate) consumers: [Consumer<CPUS, RECORDS>; CONSUMERS],
     // What probe context writes, with the consumers' buffers.
     pub(crate) cpus: [PerCpu; CPUS],
-    pub(crate) stray: AtomicU64,
+    pub(crate) stray: AtomicCount,
 }
 
 /// The part of a probe that is read when it fires.
@@ -124,18 +124,18 @@ impl Site {
 #[repr(align(64))]
 pub(crate) struct PerCpu {
     in_probe: AtomicBool,
-    hits: AtomicU64,
-    unknown: AtomicU64,
-    reentered: AtomicU64,
+    hits: AtomicCount,
+    unknown: AtomicCount,
+    reentered: AtomicCount,
 }
 
 impl PerCpu {
     const fn new() -> Self {
         Self {
             in_probe: AtomicBool::new(false),
-            hits: AtomicU64::new(0),
-            unknown: AtomicU64::new(0),
-            reentered: AtomicU64::new(0),
+            hits: AtomicCount::new(0),
+            unknown: AtomicCount::new(0),
+            reentered: AtomicCount::new(0),
         }
     }
 
@@ -172,13 +172,14 @@ impl PerCpu {
 }
 
 /// Adds one to a count that has one writer.
-fn bump(count: &AtomicU64) {
+fn bump(count: &AtomicCount) {
     count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
 /// What happened since the framework came to be, on all CPUs.
 ///
-/// Every call of `probe` or `probe5` is counted in exactly one of them.
+/// Every call of `probe` or `probe5` is counted in exactly one of them. On targets without 64-bit atomics each CPU's
+/// counts wrap at 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// A probe fired, enabled for anyone or not.
@@ -217,7 +218,7 @@ impl<
             ecbs: [const { Node::new() }; ECBS],
             consumers: [const { Consumer::closed() }; CONSUMERS],
             cpus: [const { PerCpu::new() }; CPUS],
-            stray: AtomicU64::new(0),
+            stray: AtomicCount::new(0),
         }
     }
 
@@ -229,17 +230,17 @@ impl<
     /// What happened so far. Callable anywhere; the counts are taken one after the other while CPUs go
     /// on counting.
     pub fn counters(&self) -> Counters {
-        let sum = |count: fn(&PerCpu) -> &AtomicU64| {
+        let sum = |count: fn(&PerCpu) -> &AtomicCount| {
             self.cpus
                 .iter()
-                .map(|cpu| count(cpu).load(Ordering::Relaxed))
+                .map(|cpu| widen(count(cpu).load(Ordering::Relaxed)))
                 .fold(0, u64::wrapping_add)
         };
         Counters {
             hits: sum(|cpu| &cpu.hits),
             reentered: sum(|cpu| &cpu.reentered),
             unknown: sum(|cpu| &cpu.unknown),
-            stray: self.stray.load(Ordering::Relaxed),
+            stray: widen(self.stray.load(Ordering::Relaxed)),
         }
     }
 }

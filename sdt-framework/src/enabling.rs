@@ -9,6 +9,7 @@ use crate::host::Host;
 use crate::provider::number;
 use crate::record::Record;
 use crate::spec::Spec;
+use crate::sync::widen;
 use crate::tables::Tables;
 
 impl<
@@ -191,7 +192,7 @@ impl<
         let dropped = buffer.ring.dropped();
         let since = dropped.wrapping_sub(reader.reported);
         reader.reported = dropped;
-        Ok(since)
+        Ok(widen(since))
     }
 
     fn consumer(&self, id: ConsumerId) -> Result<(usize, &Consumer<CPUS, RECORDS>), ConsumerError> {

@@ -5,7 +5,7 @@
 
 use core::mem::MaybeUninit;
 
-use super::sync::{AtomicU64, AtomicUsize, Ordering, UnsafeCell, array, const_fn};
+use super::sync::{AtomicCount, AtomicUsize, Count, Ordering, UnsafeCell, array, const_fn};
 
 /// A value on a cache line of its own, so that writer and reader do not take the line from each other.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ struct Writer {
     /// Records ever written, modulo 2^N of the word.
     head: AtomicUsize,
     /// Records ever dropped.
-    dropped: AtomicU64,
+    dropped: AtomicCount,
 }
 
 /// A ring of `N` records. A new one is all zeros.
@@ -40,7 +40,7 @@ impl<T: Copy, const N: usize> Ring<T, N> {
         /// An empty ring.
         pub(crate) fn new() -> Self {
             Self {
-                writer: Line(Writer { head: AtomicUsize::new(0), dropped: AtomicU64::new(0) }),
+                writer: Line(Writer { head: AtomicUsize::new(0), dropped: AtomicCount::new(0) }),
                 tail: Line(AtomicUsize::new(0)),
                 slots: array![UnsafeCell::new(MaybeUninit::zeroed()); N],
             }
@@ -99,8 +99,8 @@ impl<T: Copy, const N: usize> Ring<T, N> {
         self.writer.0.head.load(Ordering::Relaxed).wrapping_sub(tail)
     }
 
-    /// How many records have been dropped since the ring was made, modulo 2^64.
-    pub(crate) fn dropped(&self) -> u64 {
+    /// How many records have been dropped since the ring was made, modulo the count's range.
+    pub(crate) fn dropped(&self) -> Count {
         self.writer.0.dropped.load(Ordering::Relaxed)
     }
 }

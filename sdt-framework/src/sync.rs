@@ -3,7 +3,27 @@
 //! The tests compile those two modules a second time against a `sync` module made of loom's types, so
 //! what loom explores is the code that runs.
 
-pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+/// A count of events. Where there are no 64-bit atomics it is as long as a word, and wraps there.
+#[cfg(target_has_atomic = "64")]
+pub(crate) type Count = u64;
+/// See the 64-bit one.
+#[cfg(not(target_has_atomic = "64"))]
+pub(crate) type Count = usize;
+
+/// A count as it is reported.
+#[allow(clippy::unnecessary_cast, reason = "not where a count is a word of 32 bits")]
+pub(crate) const fn widen(count: Count) -> u64 {
+    count as u64
+}
+
+/// [`Count`], shared.
+#[cfg(target_has_atomic = "64")]
+pub(crate) type AtomicCount = core::sync::atomic::AtomicU64;
+/// See the 64-bit one.
+#[cfg(not(target_has_atomic = "64"))]
+pub(crate) type AtomicCount = AtomicUsize;
 
 /// The core one with loom's interface.
 #[derive(Debug)]

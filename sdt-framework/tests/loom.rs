@@ -8,7 +8,10 @@ use sync::{AtomicUsize, Ordering};
 /// What `src/sync.rs` is to the framework.
 mod sync {
     pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+    pub(crate) type Count = u64;
+    pub(crate) type AtomicCount = loom::sync::atomic::AtomicU64;
 
     macro_rules! const_fn {
         ($(#[$attr:meta])* $vis:vis fn $name:ident() -> $ret:ty $body:block) => {
