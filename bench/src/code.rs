@@ -32,12 +32,12 @@ impl Program {
     ///
     /// # Errors
     /// The file cannot be read, or has no symbols.
-    pub fn open(known: (&str, Subject)) -> Result<Self> {
+    pub fn open(known: Subject) -> Result<Self> {
         let path = std::env::current_exe().context("the program's own path")?;
         let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
         let image = Image::parse(&bytes)?;
-        let symbol = image.function(&full_name(known.0)).with_context(|| no_symbol(known.0))?;
-        let bias = (known.1 as *const () as u64).wrapping_sub(symbol.address);
+        let symbol = image.function(&full_name(known.name)).with_context(|| no_symbol(known.name))?;
+        let bias = known.entry().wrapping_sub(symbol.address);
         Ok(Self { image, bias })
     }
 
@@ -45,8 +45,9 @@ impl Program {
     ///
     /// # Errors
     /// There is no such function, or it cannot be decoded.
-    pub fn code(&self, (name, subject): (&str, Subject)) -> Result<Code> {
-        let symbol = self.image.function(&full_name(name)).with_context(|| no_symbol(name))?;
+    pub fn code(&self, subject: Subject) -> Result<Code> {
+        let symbol = self.image.function(&full_name(subject.name));
+        let symbol = symbol.with_context(|| no_symbol(subject.name))?;
         let executed = steps::executed(subject, symbol.len)?;
         let reached: BTreeSet<_> = executed.iter().map(|a| a.wrapping_sub(self.bias)).collect();
         let (mut hot, mut cold) = (0, 0);

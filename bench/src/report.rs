@@ -64,7 +64,7 @@ fn cpu() -> Option<String> {
 }
 
 /// The variants of all rows: the row's index and the function.
-fn variants() -> impl Iterator<Item = (usize, (&'static str, Subject))> {
+fn variants() -> impl Iterator<Item = (usize, Subject)> {
     let cheap = DISABLED.iter().map(|row| row.cheap).enumerate();
     let costly = DISABLED.iter().map(|row| row.costly).enumerate();
     cheap.chain(costly.filter_map(|(i, function)| Some((i, function?))))
@@ -78,7 +78,7 @@ fn disabled(rounds: u32, calls: u32) -> Result<String> {
     let functions: Vec<_> = variants().collect();
     let mut samples = vec![Samples::default(); functions.len()];
     for _ in 0..rounds {
-        for ((_, (_, subject)), samples) in functions.iter().zip(&mut samples) {
+        for ((_, subject), samples) in functions.iter().zip(&mut samples) {
             samples.measure(*subject, calls);
         }
     }
@@ -110,7 +110,7 @@ fn disabled(rounds: u32, calls: u32) -> Result<String> {
             let mut cells = code_cells(program.code(*costly)?, base);
             cells[0].insert_str(0, "| ");
             row.extend(cells);
-            let at = functions.iter().position(|(_, function)| function.0 == costly.0);
+            let at = functions.iter().position(|(_, function)| function.name == costly.name);
             let [ns, _, ratio] = time_cells(spreads[at.context("a variant was left out")?], nothing);
             row.extend([ns, ratio]);
         }
@@ -119,8 +119,8 @@ fn disabled(rounds: u32, calls: u32) -> Result<String> {
     let noise = (spreads[1].median / nothing - 1.0).abs() * 100.0;
     let wide = (spreads[0].max / spreads[0].min - 1.0) * 100.0;
     Ok(format!(
-        "{table}noise: \"nothing\" measured twice differs by {noise:.1} %, its slowest round from its \
-         fastest by {wide:.0} %; a cycle per call, up or down, is where the code happens to lie\n"
+        "{table}noise: \"nothing\" measured twice differs by {noise:.1} %: what is no further apart is the \
+         same; its slowest round is {wide:.0} % over its fastest\n"
     ))
 }
 
@@ -174,16 +174,15 @@ fn enabled(rounds: u32, counter: &Counter, divisor: u32) -> Result<String> {
         probe,
         consumes: false,
     };
-    let cheap = subjects::sdt_cheap as Subject;
-    let rows = [
-        jumping("nothing", subjects::nothing, false),
-        jumping("indirect call", subjects::indirect_cheap, true),
-        jumping("relaxed AtomicBool", subjects::flag_cheap, true),
-        jumping("static-keys", subjects::key_cheap, true),
-        jumping("tracing, a subscriber that counts", subjects::tracing_cheap, true),
-        trapping("bare SIGTRAP round trip", subjects::breakpoint, signals::ignore, None),
-        trapping("this project, trap mode", cheap, host::on_hit, Some("cheap")),
-        trapping("  with a costly argument", subjects::sdt_costly, host::on_hit, Some("costly")),
+        let rows = [
+        jumping("nothing", DISABLED[0].cheap, false),
+        jumping("indirect call", subjects::INDIRECT, true),
+        jumping("relaxed AtomicBool", subjects::FLAG_SET, true),
+        jumping("static-keys", subjects::KEY_SET, true),
+        jumping("tracing, a subscriber that counts", subjects::SUBSCRIBED, true),
+        trapping("bare SIGTRAP round trip", subjects::BREAKPOINT, signals::ignore, None),
+        trapping("this project, trap mode", subjects::SDT, host::on_hit, Some("cheap")),
+        trapping("  with a costly argument", subjects::SDT_COSTLY, host::on_hit, Some("costly")),
     ];
     subjects::enable_peers(true);
     subjects::subscribe().context("subscribing to tracing's events")?;

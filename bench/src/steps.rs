@@ -31,7 +31,7 @@ fn step(subject: Subject) -> u64 {
     // SAFETY: sets the trap flag; every instruction from here on raises SIGTRAP, which `on_step`
     // handles.
     unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
-    let result = subject(3, 5);
+    let result = (subject.call)(3, 5);
     // SAFETY: clears it.
     unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
     result
@@ -45,13 +45,13 @@ fn step(subject: Subject) -> u64 {
 pub fn executed(subject: Subject, len: u64) -> Result<Vec<u64>> {
     signals::handle_traps(on_step);
     // Once before: what is done on the first call only is not to be seen.
-    black_box(subject(3, 5));
+    black_box((subject.call)(3, 5));
     LEN.store(0, Ordering::Relaxed);
     black_box(step(black_box(subject)));
     let count = LEN.load(Ordering::Relaxed);
     ensure!(count <= MOST, "a call executes more than {MOST} instructions");
     let steps: Vec<_> = STEPS[..count].iter().map(|step| step.load(Ordering::Relaxed)).collect();
-    let entry = subject as *const () as u64;
+    let entry = subject.entry();
     // Before and behind are the caller's own.
     let first = steps.iter().position(|address| *address == entry);
     let last = steps.iter().rposition(|address| (entry..entry + len).contains(address));

@@ -10,7 +10,36 @@ use sdt_core::{sdt_probe, sdt_provider};
 use static_keys::{define_static_key_false, static_branch_unlikely};
 
 /// A function that is measured.
-pub type Subject = fn(u64, u64) -> u64;
+#[derive(Clone, Copy)]
+pub struct Subject {
+    /// Its name in this module.
+    pub name: &'static str,
+    /// The function.
+    pub call: fn(u64, u64) -> u64,
+    /// Calls it so many times. None of the calls needs the result of another, so that what a call adds cannot
+    /// hide behind that.
+    pub repeat: fn(u64) -> u64,
+}
+
+impl Subject {
+    /// Where it starts.
+    pub fn entry(&self) -> u64 {
+        self.call as *const () as u64
+    }
+}
+
+/// The subject of this name.
+macro_rules! the {
+    ($name:ident) => {
+        Subject {
+            name: stringify!($name),
+            call: $name,
+            // A loop of its own, with a direct call: one that all share would measure how well the CPU
+            // predicts where it goes.
+            repeat: |calls| (0..calls).fold(0, |sum, x| sum ^ $name(black_box(x), x + 1)),
+        }
+    };
+}
 
 /// How often what stands for a consumer was called.
 pub static CALLS: AtomicU64 = AtomicU64::new(0);
@@ -122,21 +151,21 @@ pub struct Disabled {
     /// What it is.
     pub name: &'static str,
     /// The variant with cheap arguments.
-    pub cheap: (&'static str, Subject),
+    pub cheap: Subject,
     /// The variant with a costly argument, if there are arguments.
-    pub costly: Option<(&'static str, Subject)>,
+    pub costly: Option<Subject>,
 }
 
 macro_rules! rows {
     ($($name:literal: $cheap:ident $(, $costly:ident)?;)*) => {
         [$(Disabled {
             name: $name,
-            cheap: (stringify!($cheap), $cheap as Subject),
+            cheap: the!($cheap),
             costly: rows!(@ $($costly)?),
         }),*]
     };
     (@) => { None };
-    (@ $costly:ident) => { Some((stringify!($costly), $costly as Subject)) };
+    (@ $costly:ident) => { Some(the!($costly)) };
 }
 
 /// What is measured while nothing is enabled; the first row is what the others are held against.
@@ -186,6 +215,21 @@ impl tracing::Subscriber for Subscriber {
 pub fn subscribe() -> Result<(), tracing::subscriber::SetGlobalDefaultError> {
     tracing::subscriber::set_global_default(Subscriber)
 }
+
+/// What is measured enabled as well, or only so.
+pub const INDIRECT: Subject = the!(indirect_cheap);
+/// See [`INDIRECT`].
+pub const FLAG_SET: Subject = the!(flag_cheap);
+/// See [`INDIRECT`].
+pub const KEY_SET: Subject = the!(key_cheap);
+/// See [`INDIRECT`].
+pub const SUBSCRIBED: Subject = the!(tracing_cheap);
+/// See [`INDIRECT`].
+pub const BREAKPOINT: Subject = the!(breakpoint);
+/// See [`INDIRECT`].
+pub const SDT: Subject = the!(sdt_cheap);
+/// See [`INDIRECT`].
+pub const SDT_COSTLY: Subject = the!(sdt_costly);
 
 /// Enables the static key and the flag, and lets the indirect call go to the consumer; or undoes it.
 pub fn enable_peers(enabled: bool) {
