@@ -106,7 +106,7 @@ impl Module {
             || BuildError::NoArtifact { what: "static library", package: self.package.clone() };
         let library = artifacts
             .iter()
-            .find(|artifact| artifact.target.kind.contains(&TargetKind::StaticLib))
+            .rfind(|artifact| artifact.target.kind.contains(&TargetKind::StaticLib))
             .ok_or_else(no_artifact)?;
         let archive = library
             .filenames
@@ -155,7 +155,7 @@ pub fn kernel(arch: Arch) -> Result<PathBuf, BuildError> {
     command.arg("--target-dir").arg(workspace::build_dir().join("cargo-kernel"));
     let what = format!("building the stand-in kernel for {arch}");
     let artifacts = run_cargo(&mut command, &what, KERNEL, &target)?;
-    let built = artifacts.into_iter().find_map(|artifact| artifact.executable);
+    let built = artifacts.into_iter().rev().find_map(|artifact| artifact.executable);
     let built = built
         .ok_or_else(|| BuildError::NoArtifact { what: "executable", package: KERNEL.into() })?;
     Ok(built.into())
@@ -167,7 +167,7 @@ fn linker_variable(target: &Path) -> String {
     format!("CARGO_TARGET_{}_LINKER", name.to_uppercase().replace('-', "_"))
 }
 
-/// Runs a cargo command that builds; returns the artifacts of the package.
+/// Runs a cargo command that builds; returns all artifacts, those of the package last.
 fn run_cargo(
     command: &mut Command,
     what: &str,
@@ -186,17 +186,11 @@ fn run_cargo(
         eprint!("{}", written.stderr);
     }
     let messages = Message::parse_stream(&*written.stdout).filter_map(Result::ok);
-    let manifest = format!("{package}/Cargo.toml");
-    let ours = messages.filter_map(|message| match message {
+    let artifacts = messages.filter_map(|message| match message {
         Message::CompilerArtifact(artifact) => Some(artifact),
         _ => None,
     });
-    // The folder is named after the package, or the package is the only one with an executable.
-    Ok(ours
-        .filter(|artifact| {
-            artifact.manifest_path.ends_with(&manifest) || artifact.executable.is_some()
-        })
-        .collect())
+    Ok(artifacts.collect())
 }
 
 /// Creates a folder and those above it.

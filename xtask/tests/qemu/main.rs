@@ -1,6 +1,7 @@
 //! The stand-in kernel in QEMU: it loads the example module, its probe is listed, enabled, hit and
 //! disabled, through the patched byte and the CPU's breakpoint exception.
 
+mod arguments;
 mod bench;
 mod broken;
 mod cli;

@@ -1,0 +1,133 @@
+//! Arguments, several sites of one probe, the is-enabled test, open providers: the module in
+//! `tests/kmod`, which fires six arguments that depend on each other on every exec.
+
+use std::sync::LazyLock;
+
+use sdt_protocol::{Exec, Record};
+use xtask::build::Module;
+use xtask::session::Session;
+use xtask::workspace::Arch;
+
+use crate::bench::{EXAMPLE, Tally, boot, exec_success, module, name, tally};
+
+const FILE: &str = "sdt_test.ko";
+
+static TEST_MODULE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let module = Module { package: "kmod-test".into(), ..Module::example(Arch::X86_64) };
+    let file = module.build(None).expect("the test module can be built");
+    std::fs::read(file).expect("the test module can be read")
+});
+
+fn execs(count: u32) -> Vec<Exec> {
+    (0..count).map(|pid| Exec { pid, path: format!("/bin/prog{pid}") }).collect()
+}
+
+fn boot_with_test_module() -> Session {
+    let mut session = boot(2);
+    session.kldload(FILE, TEST_MODULE.clone()).unwrap();
+    session
+}
+
+/// Enables what the description matches, executes, and takes the records.
+fn trace(session: &mut Session, spec: &str, count: u32) -> Tally {
+    let consumer = session.open().unwrap();
+    assert!(session.enable(consumer, name(spec)).unwrap() > 0, "{spec} matches nothing");
+    session.go(consumer).unwrap();
+    session.exec(&execs(count)).unwrap();
+    session.stop(consumer).unwrap();
+    let tally = tally(session, consumer);
+    session.close(consumer).unwrap();
+    assert_eq!(tally.drops, 0);
+    tally
+}
+
+fn all(tally: &Tally) -> impl Iterator<Item = &Record> {
+    tally.records.values().flatten()
+}
+
+#[test]
+fn six_arguments_arrive() {
+    let mut session = boot_with_test_module();
+    for probe in ["sdt_test:::six", "sdt_test:::six-costly"] {
+        let tally = trace(&mut session, probe, 500);
+        assert_eq!(tally.hits(), 500, "{probe}");
+        let mut seen: Vec<u64> = all(&tally).map(|record| record.args[0]).collect();
+        for record in all(&tally) {
+            let [n, minus_n, odd, three_n, path, n_plus_6] = record.args;
+            assert_eq!(minus_n, n.wrapping_neg(), "{probe}: {record:?}");
+            assert_eq!((odd, three_n, n_plus_6), (n & 1, 3 * n, n + 6), "{probe}: {record:?}");
+            // Kernel memory.
+            assert!(path.cast_signed() < 0, "{probe}: {record:?}");
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 500, "{probe}: every exec has a number of its own");
+    }
+}
+
+#[test]
+fn types_are_described() {
+    let mut session = boot_with_test_module();
+    let types = |session: &mut Session, spec| {
+        let probes = session.list(name(spec)).unwrap();
+        assert_eq!(probes.len(), 1, "{spec}: {probes:?}");
+        let detail = session.describe(probes[0].id).unwrap();
+        detail.types.into_iter().map(|of| of.native).collect::<Vec<_>>()
+    };
+    assert_eq!(types(&mut session, "sdt_test:::none"), [""; 0]);
+    assert_eq!(
+        types(&mut session, "sdt_test:::six"),
+        ["uint32_t", "int64_t", "bool", "uint64_t", "char *", "uint16_t"]
+    );
+    assert_eq!(types(&mut session, "sdt_open:::untyped"), ["uint64_t", "char *"]);
+}
+
+#[test]
+fn every_site_of_a_probe_fires() {
+    let mut session = boot_with_test_module();
+    let original = session.read_text(FILE).unwrap();
+    let tally = trace(&mut session, "sdt_test:::many-sites", 100);
+    for site in 1..=3 {
+        let hits = all(&tally).filter(|record| record.args[0] == site).count();
+        assert_eq!(hits, 100, "site {site}");
+    }
+    assert_eq!(tally.hits(), 300);
+    assert!(session.read_text(FILE).unwrap() == original);
+}
+
+#[test]
+fn the_enabled_test_is_a_site_of_its_own() {
+    let mut session = boot_with_test_module();
+    let tally = trace(&mut session, "sdt_test:::asked_first", 100);
+    assert_eq!(tally.hits(), 100);
+    let lengths: Vec<u64> = execs(100).iter().map(|exec| exec.path.len() as u64).collect();
+    let mut found: Vec<u64> = all(&tally).map(|record| record.args[0]).collect();
+    found.sort_unstable();
+    assert_eq!(found, lengths);
+}
+
+#[test]
+fn all_probes_of_two_modules_at_once() {
+    let mut session = boot_with_test_module();
+    session.kldload(EXAMPLE, module()).unwrap();
+    // none, six, six-costly, many-sites three times, asked_first, untyped; exec-success.
+    let tally = trace(&mut session, ":::", 50);
+    assert_eq!(tally.hits(), 50 * 9);
+    assert_eq!(session.list(exec_success()).unwrap().len(), 1);
+    session.kldunload(FILE).unwrap();
+    assert_eq!(session.list(name("sdt_test:::")).unwrap(), []);
+    assert_eq!(trace(&mut session, ":::", 50).hits(), 50);
+}
+
+#[test]
+fn what_is_lost_is_counted() {
+    const COUNT: u32 = 20_000;
+    let mut session = boot_with_test_module();
+    let consumer = session.open().unwrap();
+    assert_eq!(session.enable(consumer, name("sdt_test:::many-sites")).unwrap(), 1);
+    session.go(consumer).unwrap();
+    session.exec(&execs(COUNT)).unwrap();
+    session.stop(consumer).unwrap();
+    let tally = tally(&mut session, consumer);
+    assert_eq!(tally.hits() + tally.drops, u64::from(COUNT) * 3);
+}
