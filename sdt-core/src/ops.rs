@@ -47,6 +47,12 @@ impl ProbeId {
     }
 }
 
+impl core::fmt::Display for ProbeId {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
 /// A registered provider (`dtrace_provider_id_t`), opaque to everyone but its framework.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]

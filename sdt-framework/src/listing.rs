@@ -1,6 +1,7 @@
 //! What probes there are, and what can be said of one.
 
 use core::ffi::CStr;
+use core::fmt;
 
 use sdt_core::ops::{
     ARG_NONE, ArgDesc, Attribute, FUNCTION_NAME_LEN, MODULE_NAME_LEN, PROBE_NAME_LEN,
@@ -52,6 +53,23 @@ impl ProbeInfo {
     /// Probe name.
     pub fn name(&self) -> &CStr {
         self.name.as_cstr()
+    }
+}
+
+/// `provider:module:function:name`
+impl fmt::Display for ProbeInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, name) in
+            [self.provider(), self.module(), self.function(), self.name()].into_iter().enumerate()
+        {
+            if i > 0 {
+                f.write_str(":")?;
+            }
+            for chunk in name.to_bytes().utf8_chunks() {
+                f.write_str(chunk.valid())?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use static_assertions::const_assert_eq;
 
@@ -66,6 +67,10 @@ mod event {
     pub(super) const QUIESCE: c_int = 3;
 }
 
+/// Whether the module is loaded. After a LOAD that failed the kernel sends UNLOAD as well
+/// (`module_register_init` in `sys/kern/kern_module.c`, main), and then there is nothing to undo.
+static LOADED: AtomicBool = AtomicBool::new(false);
+
 /// Handles one event of module `module`, whose probes are `probes`. What
 /// [`freebsd_module!`](crate::freebsd_module) makes the kernel call.
 ///
@@ -76,12 +81,18 @@ pub unsafe fn handle_event(
     probes: &'static Attachment,
     event: c_int,
 ) -> c_int {
+    let loaded = LOADED.load(Ordering::Acquire);
     let result = match event {
-        // SAFETY: the kernel unloads the file only after UNLOAD has returned 0.
-        event::LOAD => unsafe { load(module, probes) },
+        // SAFETY: the kernel unloads the file only after UNLOAD has returned 0, or if this fails.
+        event::LOAD => {
+            unsafe { load(module, probes) }.inspect(|()| LOADED.store(true, Ordering::Release))
+        }
         event::QUIESCE => module.quiesce(),
         // SAFETY: as above.
-        event::UNLOAD => unsafe { unload(module, probes) },
+        event::UNLOAD if loaded => {
+            unsafe { unload(module, probes) }.inspect(|()| LOADED.store(false, Ordering::Release))
+        }
+        event::UNLOAD => Ok(()),
         event::SHUTDOWN => Ok(()),
         _ => Err(Errno::EOPNOTSUPP),
     };

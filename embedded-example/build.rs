@@ -1,0 +1,7 @@
+//! Puts `memory.x` where cortex-m-rt's linker script looks for it.
+
+fn main() {
+    println!("cargo::rustc-link-search={}", env!("CARGO_MANIFEST_DIR"));
+    println!("cargo::rustc-link-arg-bins=-Tlink.x");
+    println!("cargo::rerun-if-changed=memory.x");
+}

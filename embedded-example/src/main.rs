@@ -1,0 +1,185 @@
+//! Probes in flash: a program for a Cortex-M microcontroller that has no operating system, hosts
+//! `sdt-framework`, and traces itself.
+//!
+//! Text in flash cannot be patched, so the sites test a flag (gate mode). Everything an embedded
+//! user has to write is here: the [`Host`], one call of `attach`, and, in `memory.x`, where the records go.
+#![no_std]
+#![no_main]
+
+use core::arch::global_asm;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use cortex_m::peripheral::syst::SystClkSource;
+use cortex_m_rt::{entry, exception};
+use cortex_m_semihosting::{debug, hprintln};
+use sdt_core::attach::{self, Attachment};
+use sdt_core::patch::{Mode, NoText};
+use sdt_core::{sdt_probe, sdt_provider};
+use sdt_framework::{Dtrace, Field, Host, Spec};
+
+sdt_provider! {
+    /// The board's clock.
+    pub clock {
+        /// The timer interrupt. `ticks` counts from 1.
+        fn tick(ticks: u32);
+    }
+}
+
+sdt_provider! {
+    /// The sensor this program pretends to have.
+    pub sensor {
+        /// A reading: the raw value, and in thousandths of a degree.
+        fn reading(raw: u16, millidegrees: i32);
+    }
+}
+
+/// One core without caches. Time is counted in ticks of a millisecond.
+struct Board;
+
+static TICKS: AtomicU32 = AtomicU32::new(0);
+
+// SAFETY: there is one CPU, and `interrupts_off` keeps everything else from running on it (no probe is in
+// an NMI handler or a fault handler).
+unsafe impl Host for Board {
+    fn cpu(&self) -> usize {
+        0
+    }
+
+    fn cpus(&self) -> usize {
+        1
+    }
+
+    fn timestamp(&self) -> u64 {
+        u64::from(TICKS.load(Ordering::Relaxed)) * 1_000_000
+    }
+
+    fn interrupts_off(&self) -> usize {
+        let were_on = cortex_m::register::primask::read().is_active();
+        cortex_m::interrupt::disable();
+        usize::from(were_on)
+    }
+
+    fn restore(&self, were_on: usize) {
+        if were_on != 0 {
+            // SAFETY: they were on.
+            unsafe { cortex_m::interrupt::enable() };
+        }
+    }
+
+    // Probe context runs with interrupts off on the only CPU: whoever calls this is not in it.
+    fn sync(&self) {}
+}
+
+/// One CPU, 32 records for one consumer, 8 probes, 8 enablings, 4 providers.
+static DTRACE: Dtrace<Board, 1, 32, 1, 8, 8, 4> = Dtrace::new(Board);
+
+static ATTACHMENT: Attachment =
+    Attachment { framework: &DTRACE, patcher: &NoText, mode: Mode::Trap, module: c"firmware" };
+
+#[entry]
+fn main() -> ! {
+    // SAFETY: nothing is patched, so no breakpoint has to be handled; the program is never unloaded.
+    unsafe { attach::attach(&ATTACHMENT) }.expect("the records hold together");
+    start_clock();
+    match trace() {
+        Ok(()) => debug::exit(debug::EXIT_SUCCESS),
+        Err(error) => {
+            hprintln!("{}", error);
+            debug::exit(debug::EXIT_FAILURE);
+        }
+    }
+    loop {
+        cortex_m::asm::wfi();
+    }
+}
+
+/// Enables all probes, works a while, and prints what was recorded.
+fn trace() -> Result<(), sdt_framework::ConsumerError> {
+    work(4); // Nobody is looking.
+    let consumer = DTRACE.open()?;
+    let matched = DTRACE.enable(consumer, &Spec::ALL)?;
+    DTRACE.go(consumer)?;
+    hprintln!("matched {} probes", matched);
+    work(4);
+    DTRACE.stop(consumer)?;
+    DTRACE.disable(consumer, &Spec::ALL)?;
+    work(4); // Nobody is looking any more.
+
+    let (mut ticks, mut last) = (0, 0);
+    DTRACE.drain(consumer, 0, &mut |record| {
+        if clock::tick.id().is_some_and(|id| id.get() == record.probe) {
+            ticks += 1;
+            assert!(record.args[0] > last, "ticks come in order");
+            last = record.args[0];
+        } else {
+            hprintln!("sensor reading {} = {}", record.args[0], record.args[1] as i64);
+        }
+    })?;
+    // How many there are depends on the emulator's speed, that there are some does not.
+    hprintln!("clock ticks: {}", if ticks > 0 { "seen" } else { "none" });
+    hprintln!("drops: {}", DTRACE.drops(consumer, 0)?);
+    DTRACE.for_each_probe(&Spec::parse("sensor:::", Field::Name).unwrap_or(Spec::ALL), |probe| {
+        hprintln!("probe {} is {}", probe.id(), probe);
+    });
+    DTRACE.close(consumer)
+}
+
+/// Takes readings, each after the next tick of the clock.
+fn work(readings: u16) {
+    for n in 0..readings {
+        let now = TICKS.load(Ordering::Relaxed);
+        while TICKS.load(Ordering::Relaxed) == now {
+            cortex_m::asm::wfi();
+        }
+        let raw = 1000 + 8 * n;
+        sdt_probe!(sensor::reading, raw, millidegrees(raw));
+    }
+}
+
+/// Costly, as far as this processor goes: evaluated only when the probe is enabled.
+fn millidegrees(raw: u16) -> i32 {
+    (i32::from(raw) - 1010) * 250
+}
+
+fn start_clock() {
+    let Some(mut core) = cortex_m::Peripherals::take() else { return };
+    core.SYST.set_clock_source(SystClkSource::Core);
+    core.SYST.set_reload(12_000 - 1); // 12 MHz
+    core.SYST.clear_current();
+    core.SYST.enable_counter();
+    core.SYST.enable_interrupt();
+}
+
+#[exception]
+fn SysTick() {
+    let ticks = TICKS.load(Ordering::Relaxed) + 1;
+    TICKS.store(ticks, Ordering::Relaxed);
+    sdt_probe!(clock::tick, ticks);
+}
+
+// Copies the records to RAM before anything runs, as cortex-m-rt does `.data`: `memory.x` bounds them and says
+// where they are in flash.
+global_asm!(
+    ".global __pre_init",
+    ".type __pre_init, %function",
+    ".thumb_func",
+    "__pre_init:",
+    "ldr r0, =__sdt_data_start",
+    "ldr r1, =__sdt_data_end",
+    "ldr r2, =__sdt_data_load",
+    "1: cmp r0, r1",
+    "bhs 2f",
+    "ldr r3, [r2], #4",
+    "str r3, [r0], #4",
+    "b 1b",
+    "2: bx lr",
+);
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    hprintln!("{}", info);
+    debug::exit(debug::EXIT_FAILURE);
+    loop {
+        cortex_m::asm::bkpt();
+    }
+}
