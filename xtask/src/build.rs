@@ -17,6 +17,9 @@ use crate::workspace::{self, Arch};
 const LIMIT: Duration = Duration::from_secs(1200);
 /// The package of the example module.
 pub const EXAMPLE: &str = "kmod-example";
+/// The package of the embedded example, and what it is built for: an ARMv7-M processor.
+const EMBEDDED: &str = "embedded-example";
+const EMBEDDED_TARGET: &str = "thumbv7m-none-eabi";
 /// The package of the stand-in kernel.
 const KERNEL: &str = "stand-in-kernel";
 
@@ -158,6 +161,25 @@ pub fn kernel(arch: Arch) -> Result<PathBuf, BuildError> {
     let built = artifacts.into_iter().rev().find_map(|artifact| artifact.executable);
     let built = built
         .ok_or_else(|| BuildError::NoArtifact { what: "executable", package: KERNEL.into() })?;
+    Ok(built.into())
+}
+
+/// Builds the embedded example and returns where it is.
+///
+/// # Errors
+/// Set-up or cargo failed.
+pub fn embedded() -> Result<PathBuf, BuildError> {
+    let lld = setup::lld()?;
+    let target = Path::new(EMBEDDED_TARGET);
+    let mut command = setup::toolchain(Arch::default())?.cargo("build", "core");
+    command.env(linker_variable(target), lld.program());
+    command.args(["--release", "--package", EMBEDDED, "--features", "board"]);
+    command.arg("--target").arg(target);
+    command.arg("--target-dir").arg(workspace::build_dir().join("cargo-embedded"));
+    let artifacts = run_cargo(&mut command, "building the embedded example", EMBEDDED, target)?;
+    let built = artifacts.into_iter().rev().find_map(|artifact| artifact.executable);
+    let built = built
+        .ok_or_else(|| BuildError::NoArtifact { what: "executable", package: EMBEDDED.into() })?;
     Ok(built.into())
 }
 

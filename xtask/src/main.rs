@@ -20,6 +20,8 @@ enum Xtask {
     Kernel(cmd::kernel::Args),
     /// Checks linked modules: would FreeBSD's loader take them, and do their probes hold together?
     Check(cmd::check::Args),
+    /// Runs the embedded example, probes in flash, on a Cortex-M board in QEMU.
+    Embedded(cmd::embedded::Args),
     /// Shows what a probe costs, beside other ways to instrument a function.
     Bench(cmd::bench::Args),
 }
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Xtask::Kmod(args) => cmd::kmod::run(&args),
         Xtask::Kernel(args) => cmd::kernel::run(&args),
         Xtask::Check(args) => cmd::check::run(&args),
+        Xtask::Embedded(args) => cmd::embedded::run(&args),
         Xtask::Bench(args) => cmd::bench::run(&args),
     };
     result.unwrap_or_else(|error| {

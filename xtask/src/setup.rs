@@ -122,7 +122,11 @@ pub fn qemu(arch: Arch) -> Result<std::path::PathBuf, SetupError> {
     program(arch.qemu(), arch.qemu_package())
 }
 
-fn program(name: &str, package: &str) -> Result<std::path::PathBuf, SetupError> {
+/// A program of the distribution's; installs its package if it is missing.
+///
+/// # Errors
+/// It is not there and could not be installed.
+pub fn program(name: &str, package: &str) -> Result<std::path::PathBuf, SetupError> {
     if let Some(found) = process::find(name) {
         return Ok(found);
     }

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod check;
 pub mod dtrace;
+pub mod embedded;
 pub mod kernel;
 pub mod kmod;
 pub mod test;

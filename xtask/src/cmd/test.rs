@@ -41,6 +41,19 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Firing sites depend on what the optimiser makes of them.
     host(&["test", "--release", "--package", "sdt-core", "--package", "sdt-framework"])?;
 
+    // Gate mode is a feature of its own, and needs a folder of its own lest all else be built twice.
+    host(&[
+        "test",
+        "--package",
+        "sdt-core",
+        "--features",
+        "gate",
+        "--test",
+        "gate",
+        "--target-dir",
+        "target/gate",
+    ])?;
+
     let module = Module::example(arch).build(None).context("the example module")?;
     note(format_args!("built and checked {}", module.display()));
     let kernel = build::kernel(arch).context("the stand-in kernel")?;

@@ -6,6 +6,7 @@ mod bench;
 mod broken;
 mod cli;
 mod consumers;
+mod embedded;
 mod failures;
 mod lifecycle;
 mod refusals;
