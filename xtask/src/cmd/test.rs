@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // The tests in QEMU are not among --all-targets, since they are not run by a plain `cargo test`.
     host(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     host(&["clippy", "--package", "xtask", "--test", "qemu", "--", "-D", "warnings"])?;
-    host(&["test", "--workspace"])?;
+    host(&["test", "--workspace", "--no-fail-fast"])?;
     // Firing sites depend on what the optimiser makes of them.
     host(&["test", "--release", "--package", "sdt-core", "--package", "sdt-framework"])?;
 
