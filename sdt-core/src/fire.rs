@@ -2,6 +2,7 @@
 
 use crate::arch;
 use crate::attach;
+use crate::patch;
 use crate::record::Probe;
 
 /// Artificial frames between the framework's `probe` function and the function that fired: [`fire`]
@@ -16,8 +17,8 @@ pub const MAX_ARGS: usize = 6;
 /// apart.
 ///
 /// Probe context: may run anywhere, with interrupts off and any lock held. Takes no lock, allocates
-/// nothing, calls nothing but the framework. A hit on a probe the framework does not know (any
-/// more) is none: this can only be a CPU that was on its way here while the probe was disabled.
+/// nothing, calls nothing but the framework. A hit on a probe that is not enabled (any more) is none: this
+/// can only be a thread that was on its way here while the probe was disabled.
 ///
 /// # Safety
 /// `probe` is a record of this image, `words` are `count` readable words, `count` is at most
@@ -25,12 +26,18 @@ pub const MAX_ARGS: usize = 6;
 // Not inlined into anything: it must have a frame of its own, or `AFRAMES` would be wrong.
 #[inline(never)]
 pub unsafe extern "C" fn fire(probe: *const Probe, words: *const u64, count: usize) {
+    let Some(attachment) = attach::current() else { return };
+    let framework = attachment.framework;
+    let begun = framework.begin();
     // SAFETY: by contract a record of this image, a static.
     let probe = unsafe { &*probe };
-    // The id is loaded once: a second load might find the probe gone.
-    let (Some(id), Some(attachment)) = (probe.id(), attach::current()) else { return };
-    // SAFETY: by contract.
-    attachment.framework.probe(id, &unsafe { Hit { words, count }.args() });
+    // Only now: a thread may have been on its way here for long, and the probe be gone. The id is loaded
+    // once: a second load might find it gone.
+    if let Some(id) = probe.id().filter(|_| patch::is_enabled(probe)) {
+        // SAFETY: by contract.
+        framework.probe(id, &unsafe { Hit { words, count }.args() });
+    }
+    framework.end(begun);
 }
 
 /// The arguments of a hit, as they lie on the stack.

@@ -394,6 +394,19 @@ pub trait Framework: Sync {
         parg: *mut c_void,
     ) -> Result<ProbeId, FrameworkError>;
 
+    /// Begins a hit: called before the probe is looked at for the last time, and followed by
+    /// [`probe`](Self::probe), or not if it is no longer enabled, and by [`end`](Self::end).
+    ///
+    /// A framework that must not be called with the id of a probe which is gone makes everything in between
+    /// visible to its own `dtrace_sync`, by turning interrupts off. One that bears it need do nothing.
+    /// Probe context.
+    fn begin(&self) -> usize {
+        0
+    }
+
+    /// Ends a hit, with what [`begin`](Self::begin) returned. Probe context.
+    fn end(&self, _begun: usize) {}
+
     /// A probe was hit (`dtrace_probe`).
     ///
     /// Probe context: callable anywhere, with interrupts off and any lock held. Takes no lock,

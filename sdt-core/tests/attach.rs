@@ -40,6 +40,12 @@ fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
     assert_eq!((recorder.hits(id), recorder.args(id)[0]), (1, 1));
 
     recorder.disable(id);
+    // A thread that was on its way from a site when the probe was disabled.
+    let words = [3u64];
+    // SAFETY: a record of this image and one word.
+    unsafe { sdt_core::fire::fire(&first::fires, words.as_ptr(), 1) };
+    assert_eq!(recorder.hits(id), 1);
+
     *recorder.refuses.lock().unwrap() = None;
     assert_eq!(attach::detach(), Ok(()));
     assert_eq!(first::fires.id(), None);
@@ -52,8 +58,7 @@ fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
     assert_eq!(recorder.hits(id), 1);
     assert_eq!(attach::detach(), Ok(()), "once more is no harm");
 
-    // A hit that was on its way when the image was detached is none.
-    let words = [3u64];
+    // And one that was on its way when the image was detached.
     // SAFETY: a record of this image and one word.
     unsafe { sdt_core::fire::fire(&first::fires, words.as_ptr(), 1) };
     assert_eq!(recorder.hits(id), 1);

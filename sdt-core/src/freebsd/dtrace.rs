@@ -6,6 +6,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::frames;
+use crate::freebsd::machdep;
 use crate::ops::{
     Framework, FrameworkError, GetArgVal, Privileges, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
@@ -112,6 +113,18 @@ impl Framework for Dtrace {
         };
         // The kernel always succeeds, or sleeps until it can.
         ProbeId::new(id).ok_or(FrameworkError::Full)
+    }
+
+    // `dtrace_probe` looks the id up without a check, so a probe must not go between the last look at it and
+    // that. It goes only after it was disabled and `dtrace_sync` has interrupted every CPU since.
+    #[inline(always)]
+    fn begin(&self) -> usize {
+        machdep::interrupts_off()
+    }
+
+    #[inline(always)]
+    fn end(&self, begun: usize) {
+        machdep::interrupts_restore(begun);
     }
 
     #[inline(always)]

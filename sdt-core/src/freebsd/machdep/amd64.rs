@@ -41,11 +41,9 @@ unsafe extern "C" {
 /// # Safety
 /// As [`Patcher::store`](crate::patch::Patcher::store).
 pub(crate) unsafe fn store(address: usize, bytes: &[u8]) {
-    let flags: u64;
-    // Interrupts off, so that this CPU is neither left with CR0.WP clear in somebody else's code nor is
-    // this thread moved to a CPU on which it is set. Without `nomem`: what follows must not be moved out.
-    // SAFETY: disabling interrupts has no effect on memory or registers but the flags.
-    unsafe { asm!("pushfq", "pop {}", "cli", out(reg) flags) };
+    // So that this CPU is neither left with CR0.WP clear in somebody else's code nor is this thread moved to
+    // a CPU on which it is set.
+    let interrupts = interrupts_off();
     let wp = disable_wp();
     for (i, &byte) in bytes.iter().enumerate() {
         // A single byte is all that changes under running CPUs here; it is one store.
@@ -53,6 +51,23 @@ pub(crate) unsafe fn store(address: usize, bytes: &[u8]) {
         unsafe { AtomicU8::from_ptr((address + i) as *mut u8) }.store(byte, Ordering::SeqCst);
     }
     restore_wp(wp);
+    interrupts_restore(interrupts);
+}
+
+/// Turns interrupts off on this CPU (`intr_disable`); how they were.
+#[inline(always)]
+pub(crate) fn interrupts_off() -> usize {
+    let flags;
+    // Without `nomem`: what follows must not be moved out.
+    // SAFETY: no effect on memory or registers but the flags.
+    unsafe { asm!("pushfq", "pop {}", "cli", out(reg) flags) };
+    flags
+}
+
+/// Puts interrupts back as they were (`intr_restore`).
+#[inline(always)]
+pub(crate) fn interrupts_restore(flags: usize) {
+    // Without `nomem`: what went before must not be moved out.
     // SAFETY: as they were.
     unsafe { asm!("push {}", "popfq", in(reg) flags) };
 }
