@@ -4,6 +4,16 @@
 //! that only this architecture has), `paging` (direct map, kernel pages), `power`, `timer`, `uart`, the
 //! inter-processor interrupts, and the two steps of setting the machine up.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "aarch64")]
+pub(crate) use aarch64::*;
+
+#[cfg(target_arch = "riscv64")]
+mod riscv64;
+#[cfg(target_arch = "riscv64")]
+pub(crate) use riscv64::*;
+
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]

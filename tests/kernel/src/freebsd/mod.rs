@@ -1,5 +1,6 @@
 //! FreeBSD 15 as modules see it: layouts and constants, each with its source.
 
+pub mod arm64;
 pub mod imgact;
 pub mod linker;
 

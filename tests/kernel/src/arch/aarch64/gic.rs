@@ -1,0 +1,119 @@
+//! The interrupt controller, a GICv3.
+
+use core::ptr::NonNull;
+
+use aarch64_cpu::asm::barrier::{ISHST, dsb};
+use arm_gic::gicv3::{GicCpuInterface, GicV3, SgiTarget, SgiTargetGroup};
+use arm_gic::{IntId, InterruptGroup, Trigger, UniqueMmioPointer};
+
+use super::{cpu, paging, timer};
+use crate::lock::IrqMutex;
+
+/// The interrupt that asks a CPU to join a rendezvous.
+const RENDEZVOUS: IntId = IntId::sgi(0);
+/// The interrupt that ends a CPU's sleep.
+const WAKE: IntId = IntId::sgi(1);
+/// The interrupt that stops a CPU for good.
+const STOP: IntId = IntId::sgi(2);
+/// The virtual timer's interrupt (Arm BSA).
+const TIMER: IntId = IntId::ppi(11);
+/// The serial line's interrupt on QEMU's `virt`.
+const UART: IntId = IntId::spi(1);
+
+/// Everything that can come has this priority.
+const PRIORITY: u8 = 0x80;
+/// Nothing is masked by priority.
+const LOWEST: u8 = 0xff;
+
+static GIC: IrqMutex<Option<GicV3<'static>>> = IrqMutex::new(None);
+
+/// Sets the controller up, and sends the serial line's interrupt to this CPU. Once, by the first CPU.
+///
+/// # Panics
+/// When the controller is not as described.
+pub(super) fn init(distributor: u64, redistributors: u64, cpus: usize) {
+    let pointer = |physical| NonNull::new(paging::direct(physical) as *mut _);
+    let redistributors = NonNull::new(paging::direct(redistributors) as *mut _);
+    let (Some(distributor), Some(redistributors)) = (pointer(distributor), redistributors) else {
+        panic!("the direct map is at 0");
+    };
+    // SAFETY: the registers of the GIC are device memory in the direct map, and nobody else has
+    // pointers to them.
+    let mut gic = unsafe { GicV3::new(UniqueMmioPointer::new(distributor), redistributors, cpus) }
+        .unwrap_or_else(|error| panic!("GIC: {error}"));
+    gic.setup(0);
+    // By edge: whoever waits for the line takes all that there is, so a byte that arrives then makes
+    // an edge; and one that is left lying does not interrupt again and again.
+    let configured = gic
+        .set_trigger(UART, None, Trigger::Edge)
+        .and_then(|()| gic.set_interrupt_priority(UART, None, PRIORITY))
+        .and_then(|()| gic.distributor().set_routing(UART, Some(cpu::affinity())))
+        .and_then(|()| gic.enable_interrupt(UART, None, true));
+    configured.unwrap_or_else(|error| panic!("GIC: {error}"));
+    *GIC.lock() = Some(gic);
+}
+
+/// Lets interrupts come to the CPU that runs this, whose number is `cpu`: QEMU's redistributors are in
+/// the order of its CPUs.
+///
+/// # Panics
+/// When there are fewer redistributors.
+pub(super) fn enable_cpu(cpu: usize) {
+    let mut gic = GIC.lock();
+    let gic = gic.as_mut().expect("the GIC is set up by the first CPU");
+    gic.init_cpu(cpu);
+    for interrupt in [RENDEZVOUS, WAKE, STOP, TIMER] {
+        gic.set_interrupt_priority(interrupt, Some(cpu), PRIORITY)
+            .and_then(|()| gic.enable_interrupt(interrupt, Some(cpu), true))
+            .unwrap_or_else(|error| panic!("GIC: {error}"));
+    }
+    GicCpuInterface::set_priority_mask(LOWEST);
+    GicCpuInterface::enable_group1(true);
+}
+
+fn send(interrupt: IntId) {
+    // What has been stored so far must be there for those who are interrupted (Arm ARM, ICC_SGI1R_EL1).
+    dsb(ISHST);
+    // All but the sender.
+    GicCpuInterface::send_sgi(interrupt, SgiTarget::All, SgiTargetGroup::CurrentGroup1)
+        .expect("the interrupt is one that software can send");
+}
+
+/// Asks all other CPUs to join the rendezvous.
+pub(crate) fn send_rendezvous() {
+    send(RENDEZVOUS);
+}
+
+/// Ends the sleep of all other CPUs.
+pub(crate) fn wake_others() {
+    send(WAKE);
+}
+
+/// Stops all other CPUs, as soon as their interrupts are on.
+pub(crate) fn stop_others() {
+    send(STOP);
+}
+
+/// Does what the interrupts that are pending ask for. Interrupts are off.
+pub(super) fn handle_interrupts() {
+    const GROUP: InterruptGroup = InterruptGroup::Group1;
+    while let Some(interrupt) = GicCpuInterface::get_and_acknowledge_interrupt(GROUP) {
+        match interrupt {
+            TIMER => {
+                timer::again();
+                crate::counters::tick();
+                GicCpuInterface::end_interrupt(interrupt, GROUP);
+            }
+            RENDEZVOUS => {
+                GicCpuInterface::end_interrupt(interrupt, GROUP);
+                crate::smp::join_rendezvous();
+            }
+            WAKE | UART => GicCpuInterface::end_interrupt(interrupt, GROUP),
+            STOP => {
+                assert!(crate::panic::panicked(), "told to stop, but nobody has panicked");
+                cpu::halt();
+            }
+            other => panic!("interrupt {other:?}, which nobody asked for"),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The first PL011: the line to the host.
+
+use core::ptr::NonNull;
+
+use arm_pl011_uart::{DataBits, Interrupts, LineConfig, PL011Registers, Parity, StopBits};
+use arm_pl011_uart::{Uart as Pl011, UniqueMmioPointer};
+
+use super::paging;
+
+/// Where QEMU's `virt` machine has it.
+const ADDRESS: u64 = 0x0900_0000;
+const BAUD_RATE: u32 = 115_200;
+/// Its clock on `virt`, in hertz.
+const CLOCK: u32 = 24_000_000;
+
+/// The serial port. Its receive interrupt ends the first CPU's sleep; bytes are moved by whoever holds
+/// this.
+pub(crate) struct Uart(Pl011<'static>);
+
+impl Uart {
+    /// Sets the port up.
+    ///
+    /// # Panics
+    /// When there is no PL011 at the address.
+    ///
+    /// # Safety
+    /// Two of these must not be used at the same time.
+    pub(crate) unsafe fn new() -> Self {
+        let registers = NonNull::new(paging::direct(ADDRESS) as *mut PL011Registers);
+        let registers = registers.expect("the direct map is not at 0");
+        // SAFETY: device memory in the direct map, by the caller's contract ours alone.
+        let mut uart = Pl011::new(unsafe { UniqueMmioPointer::new(registers) });
+        assert!(uart.read_identification().is_valid(), "no PL011 at {ADDRESS:#x}");
+        let config = LineConfig {
+            data_bits: DataBits::Bits8,
+            parity: Parity::None,
+            stop_bits: StopBits::One,
+        };
+        uart.enable(config, BAUD_RATE, CLOCK).expect("the baud rate is one that the clock makes");
+        uart.set_interrupt_masks(Interrupts::RXI | Interrupts::RTI);
+        Self(uart)
+    }
+
+    /// Takes what has arrived, as much as fits, and says how much. A byte that was damaged on the way is
+    /// left out: the frame that it belongs to has a checksum.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> usize {
+        let mut length = 0;
+        while length < buffer.len() {
+            match self.0.read_word() {
+                Ok(Some(byte)) => {
+                    buffer[length] = byte;
+                    length += 1;
+                }
+                Ok(None) => break,
+                Err(_) => {}
+            }
+        }
+        length
+    }
+
+    /// Sends some of the bytes, as many as the port takes at once, and says how many.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> usize {
+        let mut sent = 0;
+        for &byte in bytes {
+            if self.0.is_tx_fifo_full() {
+                break;
+            }
+            self.0.write_word(byte);
+            sent += 1;
+        }
+        sent
+    }
+}

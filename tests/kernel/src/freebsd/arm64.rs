@@ -1,0 +1,241 @@
+//! arm64's `struct trapframe` (`sys/arm64/include/frame.h`) and the instructions that the kernel carries
+//! out in a breakpoint's stead (`dtrace_invop_start`, `sys/cddl/dev/dtrace/aarch64/dtrace_subr.c`).
+
+use core::fmt;
+use core::mem::offset_of;
+
+use static_assertions::const_assert_eq;
+
+/// `struct trapframe` of FreeBSD 15, 288 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct TrapFrame {
+    /// The stack pointer before the exception.
+    pub sp: u64,
+    /// x30.
+    pub lr: u64,
+    /// Where the exception returns to.
+    pub elr: u64,
+    /// The processor state it returns to.
+    pub spsr: u64,
+    /// Why it came.
+    pub esr: u64,
+    /// For which address, if for one.
+    pub far: u64,
+    /// x0 to x29.
+    pub x: [u64; 30],
+}
+
+const_assert_eq!(offset_of!(TrapFrame, elr), 16);
+const_assert_eq!(offset_of!(TrapFrame, esr), 32);
+const_assert_eq!(offset_of!(TrapFrame, x), 48);
+const_assert_eq!(size_of::<TrapFrame>(), 288);
+
+impl TrapFrame {
+    /// The register with this number in an instruction that stores or loads it; 31 is always zero.
+    fn register(&self, number: usize) -> u64 {
+        if number == 30 { self.lr } else { self.x.get(number).copied().unwrap_or(0) }
+    }
+
+    fn set_register(&mut self, number: usize, value: u64) {
+        if number == 30 {
+            self.lr = value;
+        } else if let Some(register) = self.x.get_mut(number) {
+            *register = value;
+        }
+    }
+}
+
+impl fmt::Display for TrapFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sp, lr, elr, spsr, esr, far, x } = self;
+        write!(f, "elr {elr:#x} spsr {spsr:#x} esr {esr:#x} far {far:#x} sp {sp:#x} lr {lr:#x}")?;
+        x.iter().enumerate().try_for_each(|(number, value)| write!(f, " x{number} {value:#x}"))
+    }
+}
+
+/// Bytes of an instruction.
+const INSTRUCTION: u64 = 4;
+/// Bytes below the interrupted stack pointer that the trap handler leaves free for what an emulated
+/// instruction stores.
+pub const FREE_STACK: u64 = 128;
+
+/// An instruction that a breakpoint handler may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Emulated {
+    /// `nop`
+    Nop,
+    /// `ret`
+    Return,
+    /// `b`, in words; the kernel takes those that go forward up to 64 MiB.
+    Branch(u32),
+    /// `sub sp, sp, #`
+    Allocate(u32),
+    /// `stp first, second, [sp, #offset]!`
+    Store(Pair),
+    /// `ldp first, second, [sp], #offset`
+    Load(Pair),
+}
+
+/// Two registers, and what is added to the stack pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    first: usize,
+    second: usize,
+    offset: i64,
+}
+
+impl Emulated {
+    /// What the handler's answer means, if it means anything.
+    pub const fn decode(answer: u32) -> Option<Self> {
+        Some(match answer {
+            0xd503_201f => Self::Nop,
+            0xd65f_03c0 => Self::Return,
+            _ if answer & 0xff00_0000 == 0x1400_0000 => Self::Branch(answer & 0x00ff_ffff),
+            _ if answer & 0xffc0_03ff == 0xd100_03ff => Self::Allocate(answer >> 10 & 0xfff),
+            _ if answer & 0xffc0_03e0 == 0xa980_03e0 => Self::Store(Pair::decode(answer)),
+            _ if answer & 0xffc0_03e0 == 0xa8c0_03e0 => Self::Load(Pair::decode(answer)),
+            _ => return None,
+        })
+    }
+
+    /// Does what the instruction would have done.
+    ///
+    /// # Safety
+    /// The frame is that of a breakpoint in this instruction's place, and the [`FREE_STACK`] bytes below
+    /// its stack pointer are free.
+    ///
+    /// # Errors
+    /// It wants to store beyond what is free.
+    pub unsafe fn carry_out(self, frame: &mut TrapFrame) -> Result<(), OutOfStack> {
+        match self {
+            Self::Nop => {}
+            Self::Return => {
+                frame.elr = frame.lr;
+                return Ok(());
+            }
+            Self::Branch(words) => {
+                frame.elr += u64::from(words) * INSTRUCTION;
+                return Ok(());
+            }
+            Self::Allocate(bytes) => frame.sp -= u64::from(bytes),
+            Self::Store(Pair { first, second, offset }) => {
+                if offset >= 0 || offset.unsigned_abs() > FREE_STACK {
+                    return Err(OutOfStack(offset));
+                }
+                frame.sp = frame.sp.wrapping_add_signed(offset);
+                let pair = [frame.register(first), frame.register(second)];
+                // SAFETY: inside what is free below the stack pointer.
+                unsafe { (frame.sp as *mut [u64; 2]).write(pair) };
+            }
+            Self::Load(Pair { first, second, offset }) => {
+                // SAFETY: what the instruction would have read.
+                let [low, high] = unsafe { (frame.sp as *const [u64; 2]).read() };
+                frame.set_register(first, low);
+                frame.set_register(second, high);
+                frame.sp = frame.sp.wrapping_add_signed(offset);
+            }
+        }
+        frame.elr += INSTRUCTION;
+        Ok(())
+    }
+}
+
+impl Pair {
+    const fn decode(instruction: u32) -> Self {
+        // A signed number of 7 bits, in units of 8 bytes.
+        let offset = (instruction << 10) as i32 >> 25;
+        Self {
+            first: (instruction & 31) as usize,
+            second: (instruction >> 10 & 31) as usize,
+            offset: offset as i64 * 8,
+        }
+    }
+}
+
+/// What is to be stored lies beyond the stack that the trap handler leaves free, by this offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfStack(pub i64);
+
+impl fmt::Display for OutOfStack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes from the stack pointer, {FREE_STACK} are free below it", self.0)
+    }
+}
+
+impl core::error::Error for OutOfStack {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_instructions() {
+        let pair = |first, second, offset| Pair { first, second, offset };
+        for (answer, expected) in [
+            (0xd503_201f, Some(Emulated::Nop)),
+            (0xd65f_03c0, Some(Emulated::Return)),
+            // b .+4; b .-4, which the kernel does not take for one
+            (0x1400_0001, Some(Emulated::Branch(1))),
+            (0x17ff_ffff, None),
+            // sub sp, sp, #32; sub sp, sp, #1, lsl #12; sub x0, sp, #32
+            (0xd100_83ff, Some(Emulated::Allocate(32))),
+            (0xd140_07ff, None),
+            (0xd100_83e0, None),
+            // stp x29, x30, [sp, #-16]!; stp x28, x27, [sp, #-96]!; stp x29, x30, [sp, #16]
+            (0xa9bf_7bfd, Some(Emulated::Store(pair(29, 30, -16)))),
+            (0xa9ba_6ffc, Some(Emulated::Store(pair(28, 27, -96)))),
+            (0xa901_7bfd, None),
+            // ldp x29, x30, [sp], #16; ldp x29, x30, [sp], #32; ldp x29, x30, [x0], #16
+            (0xa8c1_7bfd, Some(Emulated::Load(pair(29, 30, 16)))),
+            (0xa8c2_7bfd, Some(Emulated::Load(pair(29, 30, 32)))),
+            (0xa8c1_7c1d, None),
+            (0, None),
+        ] {
+            assert_eq!(Emulated::decode(answer), expected, "{answer:#x}");
+        }
+    }
+
+    fn carry_out(answer: u32, frame: TrapFrame) -> TrapFrame {
+        let mut after = frame;
+        // SAFETY: the tests' frames have stack where the instructions look for it.
+        unsafe { Emulated::decode(answer).unwrap().carry_out(&mut after) }.unwrap();
+        after
+    }
+
+    #[test]
+    fn what_needs_no_memory_is_carried_out() {
+        let frame = TrapFrame { elr: 0x1000, lr: 0x2000, sp: 0x3000, ..TrapFrame::default() };
+        assert_eq!(carry_out(0xd503_201f, frame), TrapFrame { elr: 0x1004, ..frame });
+        assert_eq!(carry_out(0xd65f_03c0, frame), TrapFrame { elr: 0x2000, ..frame });
+        assert_eq!(carry_out(0x1400_0010, frame), TrapFrame { elr: 0x1040, ..frame });
+        assert_eq!(carry_out(0xd100_83ff, frame), TrapFrame { elr: 0x1004, sp: 0x2fe0, ..frame });
+    }
+
+    #[test]
+    fn a_stored_pair_is_loaded_again() {
+        let mut stack = [0u64; 16];
+        let top = stack.as_mut_ptr_range().end as u64;
+        let mut frame = TrapFrame { elr: 0x1000, lr: 30, sp: top, ..TrapFrame::default() };
+        frame.x[29] = 29;
+        let stored = carry_out(0xa9bf_7bfd, frame);
+        assert_eq!(stored, TrapFrame { elr: 0x1004, sp: top - 16, ..frame });
+        let mut changed = stored;
+        changed.lr = 0;
+        changed.x[29] = 0;
+        assert_eq!(carry_out(0xa8c1_7bfd, changed), TrapFrame { elr: 0x1008, ..frame });
+        assert_eq!(stack[14..], [29, 30]);
+    }
+
+    #[test]
+    fn a_store_beyond_the_free_stack_is_refused() {
+        let mut frame = TrapFrame { sp: 0x3000, ..TrapFrame::default() };
+        // stp x29, x30, [sp, #-144]!; stp x29, x30, [sp, #16]!
+        for (answer, offset) in [(0xa9b7_7bfd, -144), (0xa981_7bfd, 16)] {
+            let emulated = Emulated::decode(answer).unwrap();
+            // SAFETY: it does not come to storing anything.
+            assert_eq!(unsafe { emulated.carry_out(&mut frame) }, Err(OutOfStack(offset)));
+        }
+        assert_eq!(frame.sp, 0x3000);
+    }
+}
