@@ -41,6 +41,9 @@ mod site;
 /// # fn main() {}
 /// ```
 ///
+/// Where a crate among the dependencies has the provider's name, say which is meant:
+/// `sdt_probe!(self::proc::exec_success, path)`.
+///
 /// Types are looked up where the provider is declared, so that has to be in a module, not in a function.
 ///
 /// Both become a module of the provider's name. In DTrace the provider has the name as it is written; a
