@@ -32,9 +32,9 @@ type RendezvousFunction = Option<unsafe extern "C" fn(*mut c_void)>;
 /// Makes `table()`: the names and addresses of functions, each checked to be of its type.
 macro_rules! exports {
     ($($name:ident: $type:ty,)*) => {
-        const COUNT: usize = [$(stringify!($name)),*].len();
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
 
-        pub(crate) fn table() -> [(&'static str, u64); COUNT] {
+        pub(crate) fn table() -> [(&'static str, u64); NAMES.len()] {
             [$((stringify!($name), {
                 let function: $type = $name;
                 function as usize as u64
