@@ -115,7 +115,7 @@ impl<O: Write, E: Write> Output<O, E> {
     }
 }
 
-/// Runs dtrace. Returns its exit status: whether all went well.
+/// Runs dtrace.
 ///
 /// # Errors
 /// Why it does not go on; to be said as `dtrace: ERROR`, exit status 1.
@@ -123,7 +123,7 @@ pub fn run<O: Write, E: Write>(
     options: &Options,
     interrupt: &Interrupt,
     output: &mut Output<O, E>,
-) -> Result<bool, DtraceError> {
+) -> Result<(), DtraceError> {
     if options.clauses.is_empty() && !options.list {
         return Err(DtraceError::NothingToDo);
     }
@@ -146,35 +146,33 @@ pub fn run<O: Write, E: Write>(
             Err(error) => return Err(DtraceError::Load { module, error: Box::new(error) }),
         }
     }
-    let well = if options.list {
-        list(&mut session, options, output)?
+    if options.list {
+        list(&mut session, options, output)?;
     } else {
         trace(&mut session, options, &execs, interrupt, output)?;
-        true
-    };
+    }
     for name in loaded.iter().rev() {
         session.kldunload(name)?;
     }
     session.power_off()?;
-    Ok(well)
+    Ok(())
 }
 
 fn list<O: Write, E: Write>(
     session: &mut Session,
     options: &Options,
     output: &mut Output<O, E>,
-) -> Result<bool, DtraceError> {
+) -> Result<(), DtraceError> {
     output.print(&format::list_header())?;
     let any = [Description::any()];
     let descriptions = options.clauses.iter().flat_map(|clause| &clause.descriptions);
     let descriptions: Vec<_> =
         if options.clauses.is_empty() { any.iter().collect() } else { descriptions.collect() };
-    let mut well = true;
     for description in descriptions {
         let probes = session.list(description.spec())?;
         if probes.is_empty() {
+            // An error to dtrace's user, not to its exit status (`list_stmt` in dtrace.c).
             output.say(&format!("failed to match {description}: No probe matches description"));
-            well = false;
         }
         for probe in &probes {
             output.print(&format::listed(probe))?;
@@ -183,7 +181,7 @@ fn list<O: Write, E: Write>(
             }
         }
     }
-    Ok(well)
+    Ok(())
 }
 
 fn trace<O: Write, E: Write>(
