@@ -1,0 +1,113 @@
+//! One CPU, which is a hart: its number, its interrupt flag, what it needs when it takes a trap.
+
+use alloc::boxed::Box;
+use core::arch::asm;
+use core::cell::UnsafeCell;
+use core::mem::offset_of;
+
+use riscv::register::{sscratch, sstatus};
+
+/// CPUs there can be.
+pub(crate) const MAX_CPUS: usize = 16;
+
+/// Enough for a panic.
+const EMERGENCY_STACK: usize = 32 << 10;
+
+/// What tp and, outside of the first instructions of a trap, sscratch point to. On FreeBSD tp points to
+/// per-CPU data too (`sys/riscv/include/pcpu.h`); modules leave it alone.
+#[repr(C, align(16))]
+pub(super) struct Local {
+    /// For [`super::traps`]: t0, sp and t1 of what was interrupted.
+    pub(super) saved: UnsafeCell<[u64; 3]>,
+    /// Lowest address of the stack. Emergency and boot stacks are above all others.
+    pub(super) stack_bottom: u64,
+    /// The CPU's number.
+    pub(super) number: u64,
+}
+
+/// Where a trap goes whose frame the stack has no room for, and above it the data of the CPU.
+#[repr(C, align(16))]
+struct Emergency {
+    stack: UnsafeCell<[u8; EMERGENCY_STACK]>,
+    local: Local,
+}
+
+/// Gives the CPU that runs this its number. Called once by each CPU, before its interrupts go on;
+/// `stack_bottom` is the lowest address of the stack it is going to use.
+pub(super) fn init(number: usize, stack_bottom: u64) {
+    let emergency = Box::leak(Box::new(Emergency {
+        stack: UnsafeCell::new([0; EMERGENCY_STACK]),
+        local: Local { saved: UnsafeCell::new([0; 3]), stack_bottom, number: number as u64 },
+    }));
+    let local = &raw const emergency.local;
+    // SAFETY: both registers are the kernel's own to use, and what they point to is never freed.
+    unsafe {
+        sscratch::write(local as usize);
+        asm!("mv tp, {}", in(reg) local, options(nomem, nostack, preserves_flags));
+    }
+}
+
+/// Number of the CPU that runs this, from 0. Probe context; valid after [`init`].
+pub(crate) fn current() -> usize {
+    let number: usize;
+    // SAFETY: tp points to this CPU's `Local`, whose number never changes.
+    unsafe {
+        asm!(
+            "ld {}, {number}(tp)",
+            out(reg) number,
+            number = const offset_of!(Local, number),
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    number
+}
+
+/// Lowest address of this CPU's stack.
+pub(super) fn stack_bottom() -> u64 {
+    let bottom;
+    // SAFETY: as in `current`.
+    unsafe {
+        asm!(
+            "ld {}, {bottom}(tp)",
+            out(reg) bottom,
+            bottom = const offset_of!(Local, stack_bottom),
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    bottom
+}
+
+/// Disables interrupts and says whether they were on. Probe context.
+pub(crate) fn interrupts_off() -> bool {
+    let before: usize;
+    // One instruction, so that no interrupt comes between asking and disabling. Without `nomem`: what
+    // follows must not be moved out.
+    // SAFETY: disabling interrupts has no effect on memory or other registers.
+    unsafe { asm!("csrrci {}, sstatus, 2", out(reg) before, options(nostack, preserves_flags)) };
+    before & 2 != 0
+}
+
+/// Goes back to what [`interrupts_off`] returned. Probe context.
+pub(crate) fn restore_interrupts(enabled: bool) {
+    if enabled {
+        // SAFETY: whoever disabled them is done with what they must not come into.
+        unsafe { sstatus::set_sie() };
+    }
+}
+
+/// Enables interrupts and sleeps until one comes; none that comes in between is missed. Called with
+/// interrupts off; returns with interrupts on.
+pub(crate) fn wait_for_interrupt() {
+    // Resumes when an interrupt is pending, whether or not it may be taken.
+    riscv::asm::wfi();
+    // SAFETY: the caller's contract; the interrupt is taken here.
+    unsafe { sstatus::set_sie() };
+}
+
+/// Stops this CPU for good. Any context.
+pub(crate) fn halt() -> ! {
+    loop {
+        interrupts_off();
+        riscv::asm::wfi();
+    }
+}

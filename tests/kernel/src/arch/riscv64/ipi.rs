@@ -1,0 +1,38 @@
+//! Interrupting the other CPUs: SBI's IPI extension, which makes their software interrupt pending.
+
+use sbi_rt::HartMask;
+
+use super::{cpu, machine};
+use crate::smp;
+
+/// All CPUs that are up but this one.
+fn others() -> HartMask {
+    let own = cpu::current();
+    let harts = machine::get().harts().iter().take(smp::online()).enumerate();
+    let mask =
+        harts.filter(|&(number, _)| number != own).fold(0, |mask, (_, &hart)| mask | 1 << hart);
+    HartMask::from_mask_base(mask, 0)
+}
+
+fn send() {
+    let result = sbi_rt::send_ipi(others());
+    assert!(result.is_ok(), "SBI does not send an IPI: {:?}", result.err());
+}
+
+/// Asks all other CPUs to join the rendezvous.
+pub(crate) fn send_rendezvous() {
+    send();
+}
+
+/// Ends the sleep of all other CPUs.
+pub(crate) fn wake_others() {
+    send();
+}
+
+/// Stops all other CPUs, which look at the panic flag when they are interrupted. There are no non-maskable
+/// interrupts, so one that has its interrupts off goes on until they are on again; none of that code
+/// uses the line to the host.
+pub(crate) fn stop_others() {
+    // Whether it can be done or not, a panic goes on.
+    let _ = sbi_rt::send_ipi(others());
+}

@@ -1,0 +1,117 @@
+//! What the device tree says about the machine.
+
+use fdt::Fdt;
+use fdt::node::FdtNode;
+use spin::Once;
+use stand_in_kernel::memory::{BootInfo, Region};
+
+use super::cpu::MAX_CPUS;
+
+/// The parts of the machine that the kernel uses. Addresses are physical.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Machine {
+    /// Ids of the harts: first the one that boots, then as many others as there is room for.
+    harts: [usize; MAX_CPUS],
+    hart_count: usize,
+    /// Counts of the time CSR in a second.
+    pub(super) timebase: u64,
+    /// Registers of the 16550 that is the line to the host.
+    pub(super) uart: usize,
+    /// Its interrupt at the PLIC.
+    pub(super) uart_interrupt: usize,
+    /// Registers of the platform-level interrupt controller.
+    pub(super) plic: usize,
+    /// Its context for the supervisor mode of the hart that boots.
+    pub(super) plic_context: usize,
+    /// The register that ends QEMU with an exit status (`sifive,test0`).
+    pub(super) test: Option<usize>,
+}
+
+impl Machine {
+    /// Ids of the harts, by CPU number.
+    pub(super) fn harts(&self) -> &[usize] {
+        &self.harts[..self.hart_count]
+    }
+}
+
+static MACHINE: Once<Machine> = Once::new();
+
+/// The machine, once [`init`] has found it. Any context.
+pub(super) fn known() -> Option<&'static Machine> {
+    MACHINE.get()
+}
+
+/// The machine.
+///
+/// # Panics
+/// Before [`init`].
+pub(super) fn get() -> &'static Machine {
+    known().expect("the device tree has been read")
+}
+
+/// Harts with greater ids do not fit one SBI hart mask; they stay off.
+const MAX_HART: usize = u64::BITS as usize - 1;
+/// The interrupt by which the PLIC reaches a hart's supervisor mode.
+const SUPERVISOR_EXTERNAL: u32 = 9;
+
+/// Reads the device tree on behalf of the hart that boots. Returns the RAM there is.
+///
+/// # Panics
+/// When a part is missing that the kernel cannot do without.
+pub(super) fn init(tree: &Fdt<'_>, boot_hart: usize) -> [Region; BootInfo::MAX_REGIONS] {
+    MACHINE.call_once(|| read(tree, boot_hart));
+    let mut ram = [Region::EMPTY; BootInfo::MAX_REGIONS];
+    for (slot, region) in ram.iter_mut().zip(tree.memory().regions()) {
+        let start = region.starting_address as u64;
+        *slot = Region { start, end: start + region.size.unwrap_or(0) as u64 };
+    }
+    ram
+}
+
+fn read(tree: &Fdt<'_>, boot_hart: usize) -> Machine {
+    let mut harts = [boot_hart; MAX_CPUS];
+    let mut hart_count = 1;
+    let ids = tree.cpus().map(|cpu| cpu.ids().first());
+    for id in ids.filter(|&id| id != boot_hart && id <= MAX_HART).take(MAX_CPUS - 1) {
+        harts[hart_count] = id;
+        hart_count += 1;
+    }
+    let timebase = tree
+        .find_node("/cpus")
+        .and_then(|cpus| cpus.property("timebase-frequency")?.as_usize())
+        .expect("the device tree has no timebase-frequency");
+    let uart = tree.find_compatible(&["ns16550a"]).expect("there is no 16550");
+    let uart_interrupt = uart.interrupts().and_then(|mut all| all.next());
+    let plic =
+        tree.find_compatible(&["sifive,plic-1.0.0", "riscv,plic0"]).expect("there is no PLIC");
+    Machine {
+        harts,
+        hart_count,
+        timebase: timebase as u64,
+        uart: address(uart).expect("the 16550 has no registers"),
+        uart_interrupt: uart_interrupt.expect("the 16550 has no interrupt"),
+        plic: address(plic).expect("the PLIC has no registers"),
+        plic_context: context(tree, plic, boot_hart).expect("the PLIC does not reach the hart"),
+        test: tree.find_compatible(&["sifive,test0", "sifive,test1"]).and_then(address),
+    }
+}
+
+fn address(node: FdtNode<'_, '_>) -> Option<usize> {
+    node.reg()?.next().map(|region| region.starting_address as usize)
+}
+
+/// A PLIC's contexts are numbered as they come in its `interrupts-extended`: pairs of an interrupt
+/// controller, each hart having its own, and an interrupt there.
+fn context(tree: &Fdt<'_>, plic: FdtNode<'_, '_>, hart: usize) -> Option<usize> {
+    let controller = tree
+        .find_node("/cpus")?
+        .children()
+        .find(|cpu| address(*cpu) == Some(hart))?
+        .children()
+        .find(|child| child.property("interrupt-controller").is_some())?
+        .property("phandle")?
+        .as_usize()?;
+    let wanted = [u32::try_from(controller).ok()?, SUPERVISOR_EXTERNAL].map(u32::to_be_bytes);
+    let (pairs, _) = plic.property("interrupts-extended")?.value.as_chunks::<8>();
+    pairs.iter().position(|pair| pair[..] == *wanted.as_flattened())
+}

@@ -1,0 +1,34 @@
+//! Switching the machine off.
+
+use super::{machine, paging};
+
+/// How the kernel ended, as QEMU's exit status shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Asked to power off: status 0.
+    Success,
+    /// Panic: status 35.
+    Failure,
+}
+
+/// SiFive's test device: fail, with this in the upper half as the status.
+const TEST_FAIL: u32 = 0x3333;
+const FAILURE_STATUS: u32 = 35;
+
+/// Ends QEMU. Any context.
+pub(crate) fn off(exit: Exit) -> ! {
+    match exit {
+        // Returns only where it cannot be done.
+        Exit::Success => _ = sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::NoReason),
+        Exit::Failure => {
+            // OpenSBI uses the same device, but does not give a status.
+            if let Some(test) = machine::known().and_then(|machine| machine.test) {
+                let register = paging::direct(test as u64) as *mut u32;
+                // SAFETY: the device's register, mapped by the direct map.
+                unsafe { register.write_volatile(FAILURE_STATUS << 16 | TEST_FAIL) };
+            }
+            _ = sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::SystemFailure);
+        }
+    }
+    super::cpu::halt()
+}

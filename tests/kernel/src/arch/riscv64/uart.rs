@@ -1,0 +1,52 @@
+//! The machine's 16550: the line to the host.
+
+use core::ptr::NonNull;
+
+use uart_16550::backend::MmioBackend;
+use uart_16550::spec::registers::IER;
+use uart_16550::{BaudRate, Config, Uart16550};
+
+use super::{machine, paging, plic};
+
+/// The serial port. Its data-ready interrupt ends the first CPU's sleep; bytes are moved by whoever
+/// holds this.
+pub(crate) struct Uart(Uart16550<MmioBackend>);
+
+impl Uart {
+    /// Sets the port up.
+    ///
+    /// # Panics
+    /// When there is no 16550 where the device tree says.
+    ///
+    /// # Safety
+    /// Two of these must not be used at the same time.
+    pub(crate) unsafe fn new() -> Self {
+        let registers = paging::direct(machine::get().uart as u64) as *mut u8;
+        let registers = NonNull::new(registers).expect("the direct map is not at 0");
+        // SAFETY: the port's registers, mapped by the direct map for good; it is ours, by the caller's
+        // contract ours alone.
+        let mut uart = unsafe { Uart16550::new_mmio(registers, 1) }.expect("the stride is valid");
+        let config = Config {
+            interrupts: IER::DATA_READY,
+            baud_rate: BaudRate::Baud115200,
+            ..Config::default()
+        };
+        uart.init(config).expect("no 16550 where the device tree says");
+        // What the firmware has printed is no frame; this ends it.
+        uart.send_bytes_exact(&[0]);
+        Self(uart)
+    }
+
+    /// Takes what has arrived, as much as fits, and says how much.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> usize {
+        let length = self.0.receive_bytes(buffer);
+        // The interrupt is held back from its arrival until here, for its cause is gone only now.
+        plic::complete();
+        length
+    }
+
+    /// Sends some of the bytes, as many as the port takes at once, and says how many.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> usize {
+        self.0.send_bytes(bytes)
+    }
+}
