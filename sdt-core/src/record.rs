@@ -20,6 +20,7 @@ use static_assertions::const_assert_eq;
 
 use crate::arg::ArgType;
 use crate::ops::{Privileges, ProbeId, ProviderAttr, ProviderId};
+use crate::patch::Mode;
 
 /// All providers of this image.
 #[distributed_slice]
@@ -110,6 +111,8 @@ pub struct Probe {
     enablings: AtomicU32,
     /// Whether sites of this record fire that are not patched. On every record.
     gate: AtomicU32,
+    /// A [`Mode`] of the probe's own: its number and 1, or 0 for the attachment's. On the primary.
+    mode: AtomicU32,
 }
 
 /// The types of a probe's arguments, in order.
@@ -141,6 +144,7 @@ impl Probe {
             sites: AtomicPtr::new(core::ptr::null_mut()),
             enablings: AtomicU32::new(0),
             gate: AtomicU32::new(0),
+            mode: AtomicU32::new(0),
         }
     }
 
@@ -202,6 +206,20 @@ impl Probe {
         self.gate.store(open.into(), Ordering::Relaxed);
     }
 
+    /// The mode that was chosen for this probe. On the primary.
+    pub(crate) fn mode(&self) -> Option<Mode> {
+        match self.mode.load(Ordering::Relaxed) {
+            0 => None,
+            mode if mode == Mode::Jump as u32 + 1 => Some(Mode::Jump),
+            _ => Some(Mode::Trap),
+        }
+    }
+
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        // Relaxed: both are called under the lock of `patch`.
+        self.mode.store(mode as u32 + 1, Ordering::Relaxed);
+    }
+
     pub(crate) const fn enablings(&self) -> &AtomicU32 {
         &self.enablings
     }
@@ -229,7 +247,7 @@ impl Probe {
     }
 
     /// Whether the record was made by this version of the crate.
-    pub(crate) const fn is_current(&self) -> bool {
+    pub const fn is_current(&self) -> bool {
         self.version as usize == size_of::<Self>()
     }
 }

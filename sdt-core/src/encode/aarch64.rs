@@ -7,6 +7,9 @@ use super::{Code, Encoding, JumpError, distance};
 /// (`sys/cddl/dev/fbt/aarch64/fbt_isa.h`, main).
 pub const BRK_IMMEDIATE: u32 = 0x40d;
 
+/// Bytes that a jump reaches either way.
+const REACH: usize = 1 << 27;
+
 /// What a site holds on aarch64.
 pub const ENCODING: Encoding = Encoding {
     // `nop`
@@ -14,6 +17,7 @@ pub const ENCODING: Encoding = Encoding {
     // `brk #0x40d`, all of the site: there is no tail.
     breakpoint: Code::new(&(0xd420_0000 | BRK_IMMEDIATE << 5).to_le_bytes()),
     jump,
+    reach: REACH,
 };
 
 /// `b imm26`
@@ -21,7 +25,7 @@ pub const ENCODING: Encoding = Encoding {
 /// # Errors
 /// [`JumpError::Misaligned`]; [`JumpError::OutOfReach`] beyond 128 MiB.
 pub const fn jump(patchpoint: usize, target: usize) -> Result<Code, JumpError> {
-    match distance(patchpoint, target, 1 << 27, 4) {
+    match distance(patchpoint, target, REACH as isize, 4) {
         Ok(distance) => {
             let word = 0x1400_0000 | (distance >> 2) as u32 & 0x03ff_ffff;
             Ok(Code::new(&word.to_le_bytes()))

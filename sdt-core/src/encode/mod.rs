@@ -54,6 +54,8 @@ pub struct Encoding {
     pub breakpoint: Code,
     /// The jump from a patchpoint to a cold block.
     pub jump: fn(patchpoint: usize, target: usize) -> Result<Code, JumpError>,
+    /// Most bytes that the jump can go, either way.
+    pub reach: usize,
 }
 
 /// Why a site cannot jump to its cold block. It stays in trap mode then.
@@ -100,6 +102,7 @@ impl Encoding {
             let distance = target.wrapping_sub(patchpoint) as isize;
             Err(JumpError::OutOfReach { distance, reach: 0 })
         },
+        reach: 0,
     };
 
     /// Head and tail of a site's text.

@@ -6,6 +6,9 @@
 
 use super::{Code, Encoding, JumpError, distance};
 
+/// Bytes that a jump reaches either way.
+const REACH: usize = 1 << 20;
+
 /// What a site holds on riscv64.
 pub const ENCODING: Encoding = Encoding {
     // `addi x0, x0, 0`
@@ -13,6 +16,7 @@ pub const ENCODING: Encoding = Encoding {
     // `c.ebreak`
     breakpoint: Code::new(&0x9002_u16.to_le_bytes()),
     jump,
+    reach: REACH,
 };
 
 /// `jal x0, imm21`
@@ -20,7 +24,7 @@ pub const ENCODING: Encoding = Encoding {
 /// # Errors
 /// [`JumpError::Misaligned`]; [`JumpError::OutOfReach`] beyond 1 MiB.
 pub const fn jump(patchpoint: usize, target: usize) -> Result<Code, JumpError> {
-    match distance(patchpoint, target, 1 << 20, 2) {
+    match distance(patchpoint, target, REACH as isize, 2) {
         Ok(distance) => {
             let bits = distance as u32;
             // imm[20|10:1|11|19:12]

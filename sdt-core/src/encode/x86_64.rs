@@ -2,6 +2,9 @@
 
 use super::{Code, Encoding, JumpError, distance};
 
+/// Bytes that a jump reaches either way.
+const REACH: usize = 1 << 31;
+
 /// What a site holds on x86_64.
 pub const ENCODING: Encoding = Encoding {
     // `nopl 0(%rax,%rax,1)`: one instruction, so that no saved program counter ever points into it.
@@ -9,6 +12,7 @@ pub const ENCODING: Encoding = Encoding {
     // `int3`
     breakpoint: Code::new(&[0xcc]),
     jump,
+    reach: REACH,
 };
 
 /// `jmp rel32`
@@ -17,7 +21,7 @@ pub const ENCODING: Encoding = Encoding {
 /// [`JumpError::OutOfReach`] beyond 2 GiB.
 pub const fn jump(patchpoint: usize, target: usize) -> Result<Code, JumpError> {
     // Counted from the end of the instruction.
-    match distance(patchpoint.wrapping_add(5), target, 1 << 31, 1) {
+    match distance(patchpoint.wrapping_add(5), target, REACH as isize, 1) {
         Ok(distance) => {
             let [a, b, c, d] = (distance as i32).to_le_bytes();
             Ok(Code::new(&[0xe9, a, b, c, d]))

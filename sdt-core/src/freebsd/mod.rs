@@ -22,10 +22,13 @@ use crate::attach::{self, AttachError, Attachment};
 use crate::ops::FrameworkError;
 use crate::patch::Mode;
 
+/// What the sites of a module do: with feature `jump` they jump, where they can.
+const MODE: Mode = if cfg!(feature = "jump") { Mode::Jump } else { Mode::Trap };
+
 /// This module's probes under the kernel's DTrace. `module` must be the name of the module's file
 /// without `.ko`: by it `kldunload` finds the probes it has to destroy.
 pub const fn attachment(module: &'static CStr) -> Attachment {
-    Attachment { framework: &Dtrace, patcher: &text::KernelText, mode: Mode::Trap, module }
+    Attachment { framework: &Dtrace, patcher: &text::KernelText, mode: MODE, module }
 }
 
 /// Attaches this module's probes and hooks the kernel's breakpoint exception for them.

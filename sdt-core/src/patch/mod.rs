@@ -1,8 +1,9 @@
 //! Enabling and disabling a probe: changing the text of its sites.
 //!
 //! The first enabling of a probe puts its sites into trap or jump [mode](Mode), the last one that goes
-//! restores their nops. How text changes under running CPUs is [`protocol`]'s business; a CPU that has hit a
-//! breakpoint is sent on by [`resume_address`](crate::trap::resume_address).
+//! restores their nops; in between [`set_mode`] leads from one mode to the other. How text changes under
+//! running CPUs is [`protocol`]'s business; a CPU that has hit a breakpoint is sent on by
+//! [`resume_address`](crate::trap::resume_address).
 
 pub mod protocol;
 
@@ -76,6 +77,21 @@ pub fn enable(probe: &Probe) {
     }
 }
 
+/// Chooses a mode for the logical probe, instead of the [`Attachment`]'s. If the probe is enabled, its
+/// sites change over now; it fires all the time, and no hit is lost. The choice stays until another one
+/// is made, enabled or not.
+///
+/// Called as [`enable`]. When it returns every CPU sees the sites as they are now; with
+/// [`Mode::Jump`] a site whose cold block is out of a jump's reach goes on trapping.
+pub fn set_mode(probe: &Probe, mode: Mode) {
+    let _patching = PATCHING.lock();
+    let probe = probe.primary();
+    probe.set_mode(mode);
+    if probe.enablings().load(Ordering::Acquire) != 0 {
+        set_sites(probe, true);
+    }
+}
+
 /// One enabling of the logical probe less. The last one restores its sites. Without an enabling
 /// nothing happens.
 ///
@@ -104,10 +120,10 @@ pub fn is_enabled(probe: &Probe) -> bool {
 
 fn set_sites(probe: &Probe, enabled: bool) {
     let Some(attachment) = attach::current() else { return };
-    let goal = match (enabled, attachment.mode) {
-        (false, _) => State::Nop,
-        (true, Mode::Trap) => State::Trap,
-        (true, Mode::Jump) => State::Jump,
+    let goal = match probe.mode().unwrap_or(attachment.mode) {
+        _ if !enabled => State::Nop,
+        Mode::Trap => State::Trap,
+        Mode::Jump => State::Jump,
     };
     for record in PROBES.iter().filter(|record| core::ptr::eq(record.primary(), probe)) {
         record.set_gate(enabled);

@@ -39,6 +39,10 @@ sdt_provider! {
         fn places(site: u32);
         /// For threads.
         fn busy(value: u64);
+        /// Brought from mode to mode.
+        fn chosen(value: u64);
+        /// The same, under threads.
+        fn changing(value: u64);
     }
 }
 
@@ -396,4 +400,71 @@ fn sites_are_listed_with_their_probe() {
     assert!(probe.sites().all(|site| std::ptr::eq(site.probe(), probe)));
     let places: Vec<_> = probe.sites().map(|site| site.patchpoint()).collect();
     assert!(places.is_sorted(), "{places:x?}");
+}
+
+/// What the probe's sites do now.
+fn states(probe: &Probe) -> Vec<State> {
+    probe.sites().filter_map(sdt_core::patch::state).collect()
+}
+
+#[test]
+fn the_mode_can_be_chosen_for_a_probe() {
+    let recorder = recorder();
+    let id = recorder.find("declared", "chosen").unwrap();
+    let fire = || sdt_probe!(declared::chosen, 1);
+    let (before, trapped) = (site_bytes(&declared::chosen), &support::TRAPS);
+    let modes = [(Mode::Jump, State::Jump, 0xe9), (Mode::Trap, State::Trap, 0xcc)];
+    for (round, (mode, state, head)) in modes.into_iter().cycle().take(6).enumerate() {
+        // Not enabled: only a choice for later.
+        sdt_core::patch::set_mode(&declared::chosen, mode);
+        assert_eq!(site_bytes(&declared::chosen), before);
+        recorder.enable(id);
+        assert_eq!(states(&declared::chosen), [state]);
+        assert_eq!(site_bytes(&declared::chosen)[0][0], head);
+        fire();
+        // Enabled: there, and back to what it was, all bytes of it.
+        let text = site_bytes(&declared::chosen);
+        for (mode, state, head) in modes {
+            sdt_core::patch::set_mode(&declared::chosen, mode);
+            assert_eq!(states(&declared::chosen), [state]);
+            assert_eq!(site_bytes(&declared::chosen)[0][0], head);
+            fire();
+        }
+        sdt_core::patch::set_mode(&declared::chosen, mode);
+        assert_eq!(site_bytes(&declared::chosen), text);
+        recorder.disable(id);
+        assert_eq!(site_bytes(&declared::chosen), before);
+        assert_eq!(recorder.hits(id), 3 * (round as u64 + 1));
+    }
+    assert!(trapped.load(Ordering::Relaxed) > 0);
+}
+
+#[test]
+fn no_hit_is_lost_while_the_mode_changes() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    static LOOPS: AtomicU64 = AtomicU64::new(0);
+    let recorder = recorder();
+    let id = recorder.find("declared", "changing").unwrap();
+    let before = site_bytes(&declared::changing);
+    recorder.enable(id);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !STOP.load(Ordering::Relaxed) {
+                    sdt_probe!(declared::changing, 1);
+                    LOOPS.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for round in 0..400 {
+            let mode = if round % 2 == 0 { Mode::Jump } else { Mode::Trap };
+            sdt_core::patch::set_mode(&declared::changing, mode);
+        }
+        STOP.store(true, Ordering::Relaxed);
+    });
+    recorder.disable(id);
+    // It was enabled all the time, whatever its mode.
+    assert_eq!(recorder.hits(id), LOOPS.load(Ordering::Relaxed));
+    assert!(recorder.hits(id) > 0);
+    assert_eq!(site_bytes(&declared::changing), before);
 }
