@@ -119,6 +119,10 @@ pub struct Probe {
 pub type ArgTypes = &'static [ArgType];
 
 impl Probe {
+    /// Offset of the pointer to the primary record in a record.
+    #[doc(hidden)]
+    pub const PRIMARY: usize = core::mem::offset_of!(Self, primary);
+
     /// A probe with declared arguments. `name` is what DTrace lists.
     pub const fn declared(
         provider: &'static Provider,
@@ -328,10 +332,15 @@ pub(crate) use word;
 /// Weak, because an image need not have a site or an argument list, and then there is no section: the
 /// bounds are 0 then, and the set is empty. (FreeBSD's module loader passes over empty sections, so
 /// an empty piece of each would not do.)
+///
+/// Hidden, because a kernel that loads shared objects would take another module's bounds for those of a set
+/// that this one does not have.
 mod bounds {
     core::arch::global_asm!(
         ".weak __start_sdt_sites, __stop_sdt_sites",
         ".weak __start_sdt_arg_lists, __stop_sdt_arg_lists",
+        ".hidden __start_sdt_sites, __stop_sdt_sites",
+        ".hidden __start_sdt_arg_lists, __stop_sdt_arg_lists",
         ".pushsection .data.__sdt_bounds, \"aw\", %progbits",
         ".balign 8",
         ".globl __sdt_bounds",

@@ -308,5 +308,12 @@ macro_rules! freebsd_module {
             #[unsafe(link_section = "set_sysinit_set")]
             static SYSINITS: [SetEntry<SysInit>; 1] = [SetEntry(&REGISTER)];
         };
+
+        // As `__MAKE_SET` does in C: where modules are shared objects, the kernel finds a set by these
+        // symbols, and the linker defines those that something refers to.
+        ::core::arch::global_asm!(
+            ".weak __start_set_modmetadata_set, __stop_set_modmetadata_set",
+            ".weak __start_set_sysinit_set, __stop_set_sysinit_set",
+        );
     };
 }
