@@ -80,28 +80,39 @@ impl<T> CaptureReference for &Local<'_, T> {
     }
 }
 
-/// A captured local of type `T`; with `COPY`, its bits if they fit into two words.
+/// Most words of a local that are copied in the cold block. What is larger has an address anyway.
+const MOST_COPIED: usize = 8;
+
+/// A captured local of type `T`; with `COPY`, its bits if they fit into two words, or else the address of
+/// a copy in the cold block if that is not too large: the address of the local itself would keep it in
+/// memory, on the hot path.
 #[derive(Debug)]
 pub struct Captured<T, const COPY: bool> {
     words: Words,
+    copy: [Word; MOST_COPIED],
     target: PhantomData<*const T>,
 }
-
-// Not derived: the words are copied whatever `T` is.
-impl<T, const COPY: bool> Clone for Captured<T, COPY> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T, const COPY: bool> Copy for Captured<T, COPY> {}
 
 impl<T, const COPY: bool> Captured<T, COPY> {
     const BY_VALUE: bool =
         COPY && size_of::<T>() <= size_of::<Words>() && align_of::<T>() <= align_of::<Words>();
 
+    const BY_COPY: bool = COPY
+        && !Self::BY_VALUE
+        && size_of::<T>() <= MOST_COPIED * size_of::<Word>()
+        && align_of::<T>() <= align_of::<Word>();
+
     #[inline(always)]
     fn copy(local: &T) -> Self {
+        if Self::BY_COPY {
+            let mut copy = [Word::uninit(); MOST_COPIED];
+            // SAFETY: `BY_COPY`: the bits fit. They are only looked at while `local` is borrowed by the
+            // cold block, and nothing is dropped.
+            unsafe {
+                core::ptr::from_ref(local).copy_to_nonoverlapping(copy.as_mut_ptr().cast(), 1)
+            };
+            return Self { words: [Word::uninit(); 2], copy, target: PhantomData };
+        }
         if !Self::BY_VALUE {
             return Self::reference(local);
         }
@@ -113,20 +124,30 @@ impl<T, const COPY: bool> Captured<T, COPY> {
             // The same value twice needs one register only.
             words[1] = words[0];
         }
-        Self { words, target: PhantomData }
+        Self { words, copy: [Word::uninit(); MOST_COPIED], target: PhantomData }
     }
 
     #[inline(always)]
     fn reference(local: &T) -> Self {
-        let mut word = Word::uninit();
-        // SAFETY: a thin pointer is one word.
-        unsafe { word.as_mut_ptr().cast::<*const T>().write(local) };
-        Self { words: [word; 2], target: PhantomData }
+        let words = address(local);
+        Self { words, copy: [Word::uninit(); MOST_COPIED], target: PhantomData }
     }
 }
 
-/// A list of captures: `(a, (b, ()))`.
+/// An address, twice: that needs one register only.
+#[inline(always)]
+fn address<T>(place: *const T) -> Words {
+    let mut word = Word::uninit();
+    // SAFETY: a thin pointer is one word.
+    unsafe { word.as_mut_ptr().cast::<*const T>().write(place) };
+    [word; 2]
+}
+
+/// A list of captures: `(&a, (&b, ()))`.
 pub trait Captures {
+    /// How many there are.
+    const LEN: usize;
+
     /// Pointers to the captured locals, in the same shape.
     type Places;
 
@@ -138,13 +159,15 @@ pub trait Captures {
 }
 
 impl Captures for () {
+    const LEN: usize = 0;
     type Places = ();
 
     #[inline(always)]
     unsafe fn places(_: *const Words) {}
 }
 
-impl<T, const COPY: bool, Rest: Captures> Captures for (Captured<T, COPY>, Rest) {
+impl<T, const COPY: bool, Rest: Captures> Captures for (&Captured<T, COPY>, Rest) {
+    const LEN: usize = 1 + Rest::LEN;
     type Places = (*const T, Rest::Places);
 
     #[inline(always)]
@@ -161,10 +184,10 @@ impl<T, const COPY: bool, Rest: Captures> Captures for (Captured<T, COPY>, Rest)
 }
 
 impl<T, const COPY: bool> Captured<T, COPY> {
-    /// The words to hand over.
+    /// The words to hand over, good as long as `self` stays where it is.
     #[inline(always)]
-    pub const fn words(&self) -> Words {
-        self.words
+    fn words(&self) -> Words {
+        if Self::BY_COPY { address(self.copy.as_ptr().cast::<T>()) } else { self.words }
     }
 }
 
@@ -187,31 +210,65 @@ impl Frame {
     }
 }
 
-/// An evaluator as the thunk calls it: the words from the stack, the thunk's frame pointer.
-pub type Evaluator = unsafe extern "C" fn(*const Word, *const c_void);
-
-/// Evaluator of the closure `F`: the first word is the closure's address, the captures follow.
+/// The evaluator of the closure `F` over `C`, as its thunk calls it.
 ///
 /// # Safety
-/// `words` are the closure's address (of any value if it has no size) and the words of `C`.
-unsafe extern "C" fn evaluate<C: Captures, F: Fn(C::Places, Frame)>(
-    words: *const Word,
+/// `words` are those of `C` and, if `F` has a size, the closure's address. `frame` is the thunk's.
+pub(crate) unsafe extern "C" fn evaluate<C: Captures, F: Fn(C::Places, Frame)>(
+    words: *const Words,
     frame: *const c_void,
 ) {
-    // SAFETY: by contract; an address of a closure without size is dangling and that is enough.
-    let closure = unsafe { &*words.cast::<*const F>().read() };
+    let closure: *const F = if size_of::<F>() == 0 {
+        core::ptr::dangling()
+    } else {
+        // SAFETY: by contract.
+        unsafe { words.add(C::LEN).cast::<*const F>().read() }
+    };
+    // SAFETY: by contract; a dangling pointer is enough for a closure without size.
+    let closure = unsafe { &*closure };
     // SAFETY: by contract.
-    let places = unsafe { C::places(words.add(1).cast()) };
+    let places = unsafe { C::places(words) };
     closure(places, Frame(frame));
 }
 
-/// The evaluator of `closure` over `captures`, and the word by which it finds the closure.
-#[inline(always)]
-pub fn evaluator<C: Captures, F: Fn(C::Places, Frame)>(_: &C, closure: &F) -> (Evaluator, Word) {
-    let closure: *const F =
-        if size_of::<F>() == 0 { core::ptr::dangling() } else { core::ptr::from_ref(closure) };
-    let mut word = Word::uninit();
-    // SAFETY: a thin pointer is one word.
-    unsafe { word.as_mut_ptr().cast::<*const F>().write(closure) };
-    (evaluate::<C, F>, word)
+/// Lists of captures for which there is an evaluator: those that are short enough.
+pub trait Evaluate: Captures + Sized {
+    /// Runs the evaluator of `closure` over `self`. For a cold block.
+    fn evaluate<F: Fn(Self::Places, Frame)>(self, closure: &F);
+}
+
+/// For lists of captures, the last one first, as they are pushed.
+macro_rules! evaluate {
+    ($($count:literal + 1 = $more:literal: $(($name:ident $low:ident $high:ident $type:ident $copy:ident))*;)*) => {$(
+        impl<$($type, const $copy: bool),*> Evaluate for evaluate!(@list () $([&Captured<$type, $copy>])*) {
+            #[inline(always)]
+            fn evaluate<F: Fn(Self::Places, Frame)>(self, closure: &F) {
+                let evaluate!(@list () $([$name])*) = self;
+                $(let [$low, $high] = $name.words();)*
+                if size_of::<F>() == 0 {
+                    crate::__sdt_evaluate!(
+                        crate::arch::evaluate_thunk::<Self, F, $count>,
+                        [$(($low, $high))*]
+                    );
+                } else {
+                    let [closure, again] = address(core::ptr::from_ref(closure));
+                    crate::__sdt_evaluate!(
+                        crate::arch::evaluate_thunk::<Self, F, $more>,
+                        [(closure, again) $(($low, $high))*]
+                    );
+                }
+            }
+        }
+    )*};
+    (@list $list:tt) => { $list };
+    (@list $list:tt [$($last:tt)*] $($rest:tt)*) => { evaluate!(@list ($($last)*, $list) $($rest)*) };
+}
+
+evaluate! {
+    0 + 1 = 1: ;
+    1 + 1 = 2: (a al ah A CA);
+    2 + 1 = 3: (b bl bh B CB) (a al ah A CA);
+    3 + 1 = 4: (c cl ch C CC) (b bl bh B CB) (a al ah A CA);
+    4 + 1 = 5: (d dl dh D CD) (c cl ch C CC) (b bl bh B CB) (a al ah A CA);
+    5 + 1 = 6: (e el eh E CE) (d dl dh D CD) (c cl ch C CC) (b bl bh B CB) (a al ah A CA);
 }

@@ -219,7 +219,10 @@ impl Site {
             (0..locals.len()).map(|i| format_ident!("__sdt_capture_{i}")).collect();
         let names = locals.iter().map(|local| local.name.to_token_stream());
         let references = locals.iter().map(|local| &local.reference);
-        let list = nest(&captures);
+        let (list, borrowed) = (
+            nest(&captures),
+            nest(&captures.iter().map(|name| quote!(&#name)).collect::<Vec<_>>()),
+        );
         let words = words(args.len());
         let body = self.with_words(
             args,
@@ -228,37 +231,21 @@ impl Site {
                 unsafe { __sdt_frame.fire(&#record, &[#(#words),*]) }
             },
         );
-        let count = Literal::usize_unsuffixed(captures.len());
-        let numbered = |name: &str| -> Vec<_> {
-            (0..captures.len()).map(|i| format_ident!("__sdt_{name}_{i}")).collect()
-        };
-        let (low, high) = (numbered("low"), numbered("high"));
-        let (pushed_low, pushed_high) = (low.iter().rev(), high.iter().rev());
         quote! {
             #[allow(unused_imports)]
-            use ::sdt_core::capture::{CaptureCopy as _, CaptureReference as _, CaptureUnique as _};
+            use ::sdt_core::capture::{
+                CaptureCopy as _, CaptureReference as _, CaptureUnique as _, Evaluate as _,
+            };
             #(let #captures = (&::sdt_core::capture::Local(&#names)).__sdt_capture();)*
-            let __sdt_captures = #list;
             // The parentheses stand where a local's name did.
             #[allow(unused_parens)]
-            let () = match ::sdt_core::capture::evaluator(
-                &__sdt_captures,
+            let () = #borrowed.evaluate(
                 &|#list, __sdt_frame: ::sdt_core::capture::Frame| {
                     // SAFETY: captures of locals that live while the cold block runs.
                     #(let #references = unsafe { &*#captures };)*
                     #body
                 },
-            ) {
-                (__sdt_evaluator, __sdt_closure) => {
-                    #(let [#low, #high] = #captures.words();)*
-                    ::sdt_core::__sdt_evaluate!(
-                        #count,
-                        __sdt_evaluator,
-                        __sdt_closure,
-                        [#((#pushed_low, #pushed_high))*]
-                    );
-                }
-            };
+            );
         }
     }
 }
@@ -268,6 +255,6 @@ fn words(count: usize) -> Vec<Ident> {
 }
 
 /// `(a, (b, ()))`
-fn nest(captures: &[Ident]) -> TokenStream {
+fn nest(captures: &[impl ToTokens]) -> TokenStream {
     captures.iter().rev().fold(quote!(()), |rest, capture| quote!((#capture, #rest)))
 }

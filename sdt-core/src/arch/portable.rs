@@ -3,6 +3,7 @@
 
 use core::ffi::c_void;
 
+use crate::capture::{Captures, Frame, Words, evaluate};
 use crate::encode::Encoding;
 use crate::fire::fire;
 use crate::record::Probe;
@@ -29,13 +30,13 @@ macro_rules! __sdt_call {
     };
 }
 
-/// Calls an evaluator. The captures come last first.
+/// Calls an evaluator through its thunk. The pairs of words come last first.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_evaluate {
-    ($count:literal, $evaluator:ident, $closure:ident, [$(($low:ident, $high:ident))*]) => {
-        // SAFETY: the evaluator with the words it was made for.
-        unsafe { $crate::arch::evaluate($evaluator, $closure, [$([$low, $high]),*]) }
+    ($thunk:path, [$(($low:ident, $high:ident))*]) => {
+        // SAFETY: the thunk with the words it was made for.
+        unsafe { $thunk([$([$low, $high]),*]) }
     };
 }
 
@@ -50,25 +51,17 @@ pub unsafe fn call<const N: usize>(probe: &'static Probe, mut words: [u64; N]) {
     unsafe { fire(probe, words.as_ptr(), N) }
 }
 
-/// Calls an evaluator with captures in reverse order.
+/// Runs the evaluator of `F` over `C` with pairs of words in reverse order.
 ///
 /// # Safety
-/// The captures and the closure are those the evaluator was made for.
+/// The words are those of the captures and, if it has a size, the closure.
 #[inline(never)]
-pub unsafe fn evaluate<const N: usize>(
-    evaluator: crate::capture::Evaluator,
-    closure: crate::capture::Word,
-    mut captures: [crate::capture::Words; N],
+pub unsafe fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), const N: usize>(
+    mut words: [Words; N],
 ) {
-    #[repr(C)]
-    struct Start<const N: usize> {
-        closure: crate::capture::Word,
-        captures: [crate::capture::Words; N],
-    }
-    captures.reverse();
-    let start = Start { closure, captures };
-    // SAFETY: by contract; without thunks there is no frame to fire from.
-    unsafe { evaluator(core::ptr::from_ref(&start).cast(), core::ptr::null()) }
+    words.reverse();
+    // SAFETY: by contract; without assembly there is no frame to fire from.
+    unsafe { evaluate::<C, F>(words.as_ptr(), core::ptr::null()) }
 }
 
 /// Calls [`fire`]. There is no frame to account for.

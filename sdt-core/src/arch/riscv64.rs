@@ -3,6 +3,7 @@
 use core::arch::{asm, naked_asm};
 use core::ffi::c_void;
 
+use crate::capture::{Captures, Frame, evaluate};
 use crate::fire::fire;
 use crate::frames::MARK;
 use crate::record::Probe;
@@ -73,26 +74,23 @@ macro_rules! __sdt_call {
     };
 }
 
-/// Calls an evaluator: onto the stack go the captures, the last one first, each of two words; then the
-/// closure and the evaluator's address.
+/// Calls an evaluator through its thunk: onto the stack go pairs of words, the last one first.
+///
+/// The thunk is one for each evaluator: an address in a register would be loaded in front of a loop that the
+/// site is in, on the hot path.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_evaluate {
-    ($count:literal, $evaluator:ident, $closure:ident, [$(($low:ident, $high:ident))*]) => {
+    ($thunk:path, [$(($low:ident, $high:ident))*]) => {
         $crate::__sdt_asm! {
             (
                 $("addi sp, sp, -16",
                 ::core::concat!("sd {", ::core::stringify!($low), "}, 0(sp)"),
                 ::core::concat!("sd {", ::core::stringify!($high), "}, 8(sp)"),)*
-                "addi sp, sp, -16",
-                "sd {__sdt_evaluator}, 0(sp)",
-                "sd {__sdt_closure}, 8(sp)",
                 "call {__sdt_thunk}",
             )
             $($low = in(reg) $low, $high = in(reg) $high,)*
-            __sdt_closure = in(reg) $closure,
-            __sdt_evaluator = in(reg) $evaluator,
-            __sdt_thunk = sym $crate::arch::evaluate_thunk::<$count>,
+            __sdt_thunk = sym $thunk,
         }
     };
 }
@@ -209,19 +207,19 @@ pub unsafe extern "C" fn thunk<const N: usize>() {
     )
 }
 
-/// Runs an evaluator with `N` captures. On the stack, from the return address up: the evaluator, the closure, the
-/// captures. They are taken off. Preserves every general register but ra.
+/// Runs the evaluator of `F` over `C`. On the stack, from the return address up: `N` pairs of words, those of
+/// the captures and, if it has a size, the closure. They are taken off. Preserves every general register but ra.
 ///
 /// # Safety
 /// Only for the assembly of `__sdt_evaluate!`: it is no C function.
 #[unsafe(naked)]
-pub unsafe extern "C" fn evaluate_thunk<const N: usize>() {
+pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), const N: usize>() {
     preserving!(
-        "ld a2, 0(s0)",
-        "addi a0, s0, 8",
+        "mv a0, s0",
         "mv a1, s0",
-        "jalr a2";
-        taken = const 16 * (N + 1),
+        "call {evaluate}";
+        evaluate = sym evaluate::<C, F>,
+        taken = const 16 * N,
     )
 }
 

@@ -3,6 +3,7 @@
 use core::arch::{asm, naked_asm};
 use core::ffi::c_void;
 
+use crate::capture::{Captures, Frame, evaluate};
 use crate::fire::fire;
 use crate::frames::MARK;
 use crate::record::Probe;
@@ -46,7 +47,9 @@ macro_rules! __sdt_site {
 }
 
 /// Hands the words over and calls the thunk: probe and words go onto the stack, the last word first,
-/// and the thunk takes them off. No register is named, so the hot path need not leave any free.
+/// and the thunk takes them off. No register is named, so the hot path need not leave any free; nor is one
+/// needed for the probe, because what is pushed is the record's own pointer to its primary, which is there
+/// since the records were linked.
 ///
 /// Without `nostack`: pushes need an aligned stack pointer without a red zone, and with frame pointers
 /// the compiler then sets up the function's frame, here if it has none yet. Without
@@ -59,36 +62,33 @@ macro_rules! __sdt_call {
         $crate::__sdt_asm! {
             (
                 $(::core::concat!("push {", ::core::stringify!($word), "}"),)*
-                "lea {__sdt_address}, [rip + {__sdt_probe}]",
-                "push {__sdt_address}",
+                "push qword ptr [rip + {__sdt_probe} + {__sdt_primary}]",
                 "call {__sdt_thunk}",
             )
             $($word = in(reg) $word,)*
-            __sdt_address = out(reg) _,
             __sdt_probe = sym $probe,
+            __sdt_primary = const $crate::record::Probe::PRIMARY,
             __sdt_thunk = sym $crate::arch::thunk::<$count>,
         }
     };
 }
 
-/// Calls an evaluator: onto the stack go the captures, the last one first, each of two words; then the
-/// closure and the evaluator's address.
+/// Calls an evaluator through its thunk: onto the stack go pairs of words, the last one first.
+///
+/// The thunk is one for each evaluator: an address in a register would be loaded in front of a loop that the
+/// site is in, on the hot path.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_evaluate {
-    ($count:literal, $evaluator:ident, $closure:ident, [$(($low:ident, $high:ident))*]) => {
+    ($thunk:path, [$(($low:ident, $high:ident))*]) => {
         $crate::__sdt_asm! {
             (
                 $(::core::concat!("push {", ::core::stringify!($high), "}"),
                 ::core::concat!("push {", ::core::stringify!($low), "}"),)*
-                "push {__sdt_closure}",
-                "push {__sdt_evaluator}",
                 "call {__sdt_thunk}",
             )
             $($low = in(reg) $low, $high = in(reg) $high,)*
-            __sdt_closure = in(reg) $closure,
-            __sdt_evaluator = in(reg) $evaluator,
-            __sdt_thunk = sym $crate::arch::evaluate_thunk::<$count>,
+            __sdt_thunk = sym $thunk,
         }
     };
 }
@@ -189,18 +189,19 @@ pub unsafe extern "C" fn thunk<const N: usize>() {
     )
 }
 
-/// Runs an evaluator with `N` captures. On the stack, from the return address up: the evaluator, the closure, the
-/// captures. They are taken off. Preserves every general register, not the flags.
+/// Runs the evaluator of `F` over `C`. On the stack, from the return address up: `N` pairs of words, those of
+/// the captures and, if it has a size, the closure. They are taken off. Preserves every general register, not the flags.
 ///
 /// # Safety
 /// Only for the assembly of `__sdt_evaluate!`: it is no C function.
 #[unsafe(naked)]
-pub unsafe extern "C" fn evaluate_thunk<const N: usize>() {
+pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), const N: usize>() {
     preserving!(
-        "lea rdi, [rbp + 24]",
+        "lea rdi, [rbp + 16]",
         "mov rsi, rbp",
-        "call [rbp + 16]";
-        taken = const 16 * (N + 1),
+        "call {evaluate}";
+        evaluate = sym evaluate::<C, F>,
+        taken = const 16 * N,
     )
 }
 
