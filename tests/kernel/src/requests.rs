@@ -285,7 +285,9 @@ fn describe(probe: u32) -> Result<Reply, Refusal> {
 
 fn arg_type(desc: &ArgDesc) -> ArgType {
     let text = |field: &[c_char]| -> String {
-        let bytes: Vec<u8> = field.iter().take_while(|&&c| c != 0).map(|&c| c as u8).collect();
+        // C's char is signed on some architectures.
+        let bytes = field.iter().flat_map(|c| c.to_ne_bytes()).take_while(|&byte| byte != 0);
+        let bytes: Vec<u8> = bytes.collect();
         String::from_utf8_lossy(&bytes).into_owned()
     };
     let translated = text(&desc.xlate);

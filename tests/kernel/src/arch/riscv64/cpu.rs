@@ -39,10 +39,10 @@ pub(super) fn init(number: usize, stack_bottom: u64) {
         stack: UnsafeCell::new([0; EMERGENCY_STACK]),
         local: Local { saved: UnsafeCell::new([0; 3]), stack_bottom, number: number as u64 },
     }));
-    let local = &raw const emergency.local;
+    let local = &raw const emergency.local as usize;
     // SAFETY: both registers are the kernel's own to use, and what they point to is never freed.
     unsafe {
-        sscratch::write(local as usize);
+        sscratch::write(local);
         asm!("mv tp, {}", in(reg) local, options(nomem, nostack, preserves_flags));
     }
 }
