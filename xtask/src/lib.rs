@@ -1,5 +1,6 @@
 //! The parts of `cargo xtask`, as a library, so that tests use the same ones.
 
+pub mod arch;
 pub mod build;
 pub mod check;
 pub mod cmd;

@@ -11,14 +11,16 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What the kernel writes to `isa-debug-exit` makes this exit status when it has powered off in order.
-const POWERED_OFF: i32 = 33;
+use crate::workspace::Arch;
+
 /// So much of what QEMU says is kept for error messages.
 const KEPT: usize = 4096;
 
 /// How the machine is made.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Its architecture.
+    pub arch: Arch,
     /// QEMU's program.
     pub qemu: PathBuf,
     /// The kernel's ELF file.
@@ -45,6 +47,7 @@ pub enum MachineError {
 
 /// A running machine. When this is dropped the machine is gone, and if we are killed, it goes too.
 pub struct Machine {
+    arch: Arch,
     child: Child,
     said: Arc<Mutex<Vec<u8>>>,
 }
@@ -89,16 +92,16 @@ impl Machine {
         if let Some(stderr) = child.stderr.take() {
             keep_tail(stderr, Arc::clone(&said));
         }
-        Ok((Self { child, said }, ours))
+        Ok((Self { arch: options.arch, child, said }, ours))
     }
 
     fn command(options: &Options) -> Command {
         let mut command = Command::new(&options.qemu);
         command.arg("-kernel").arg(&options.kernel);
-        command.args(["-smp", &options.cpus.to_string(), "-m", "256M", "-cpu", "max"]);
+        command.args(["-smp", &options.cpus.to_string(), "-m", "256M"]);
         command.args(["-accel", "tcg,thread=multi", "-nodefaults", "-no-user-config"]);
         command.args(["-display", "none", "-no-reboot", "-monitor", "none"]);
-        command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
+        command.args(options.arch.machine_options());
         command.args(["-chardev", "socket,id=line,fd=0", "-serial", "chardev:line"]);
         command
     }
@@ -115,7 +118,7 @@ impl Machine {
             if let Ok(Some(status)) = self.child.try_wait() {
                 let said = self.said.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 let said = String::from_utf8_lossy(&said).trim().to_owned();
-                return Some(Ended { status, said });
+                return Some(Ended { arch: self.arch, status, said });
             }
             if Instant::now() >= end {
                 return None;
@@ -136,6 +139,7 @@ impl Drop for Machine {
 /// How a machine ended.
 #[derive(Clone, Debug)]
 pub struct Ended {
+    arch: Arch,
     status: ExitStatus,
     said: String,
 }
@@ -143,7 +147,7 @@ pub struct Ended {
 impl Ended {
     /// Whether the kernel powered it off in order.
     pub fn in_order(&self) -> bool {
-        self.status.success() || self.status.code() == Some(POWERED_OFF)
+        self.status.code() == Some(self.arch.powered_off())
     }
 }
 
@@ -179,7 +183,7 @@ mod tests {
         let qemu = folder.path().join("qemu");
         std::fs::write(&qemu, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&qemu, std::fs::Permissions::from_mode(0o755)).unwrap();
-        (folder, Options { qemu, kernel: "kernel".into(), cpus: 3 })
+        (folder, Options { arch: Arch::X86_64, qemu, kernel: "kernel".into(), cpus: 3 })
     }
 
     #[test]
@@ -224,7 +228,7 @@ mod tests {
     #[test]
     fn a_missing_qemu_is_named() {
         let qemu = "/nowhere/qemu".into();
-        let options = Options { qemu, kernel: "kernel".into(), cpus: 1 };
+        let options = Options { arch: Arch::X86_64, qemu, kernel: "kernel".into(), cpus: 1 };
         let error = Machine::start(&options).unwrap_err();
         assert!(error.to_string().starts_with("cannot run /nowhere/qemu: "), "{error}");
     }

@@ -106,14 +106,14 @@ impl Session {
     pub fn boot(arch: Arch, cpus: u32, echo: bool) -> Result<Self, SessionError> {
         let qemu = setup::qemu(arch)?;
         let kernel = build::kernel(arch)?;
-        Self::start(arch, &Options { qemu, kernel, cpus }, echo)
+        Self::start(&Options { arch, qemu, kernel, cpus }, echo)
     }
 
     /// Boots a kernel and makes sure that it is ours.
     ///
     /// # Errors
     /// It does not come up, or is another one.
-    pub fn start(arch: Arch, options: &Options, echo: bool) -> Result<Self, SessionError> {
+    pub fn start(options: &Options, echo: bool) -> Result<Self, SessionError> {
         let (machine, line) = Machine::start(options)?;
         let mut session = Self { machine, wire: Wire::new(line, echo), cpus: options.cpus };
         let hello = step("booting the stand-in kernel", || {
@@ -132,7 +132,7 @@ impl Session {
             Err(SessionError::Foreign { what, found, expected })
         };
         same("protocol version", version.to_string(), VERSION.to_string())?;
-        same("architecture", found, arch.name().into())?;
+        same("architecture", found, options.arch.name().into())?;
         same("number of CPUs", cpus.to_string(), options.cpus.to_string())?;
         Ok(session)
     }

@@ -119,7 +119,35 @@ pub fn lld() -> Result<Lld, SetupError> {
 /// # Errors
 /// It is not there and could not be installed.
 pub fn qemu(arch: Arch) -> Result<std::path::PathBuf, SetupError> {
-    program(arch.qemu(), arch.qemu_package())
+    let qemu = match process::find(arch.qemu()) {
+        Some(found) => found,
+        None => program(arch.qemu(), &qemu_package(arch))?,
+    };
+    if let Some((file, package)) = arch.firmware() {
+        // Where QEMU looks, seen from its program; a link to a package that is not there is nothing.
+        let folder = qemu.parent().and_then(Path::parent).map(|prefix| prefix.join("share/qemu"));
+        if folder.is_some_and(|folder| folder.is_dir() && !folder.join(file).exists()) {
+            install(&format!("the firmware {file} is"), &[package])?;
+        }
+    }
+    Ok(qemu)
+}
+
+/// Of the packages that may have QEMU for an architecture, the first that the distribution knows.
+fn qemu_package(arch: Arch) -> String {
+    update_lists();
+    let known = |package: &&&str| {
+        let written = process::run(Command::new("apt-cache").args(["policy", package]), SHORT);
+        written.is_ok_and(|written| has_candidate(&String::from_utf8_lossy(&written.stdout)))
+    };
+    let packages = arch.qemu_packages();
+    packages.iter().find(known).or(packages.last()).map_or_else(String::new, ToString::to_string)
+}
+
+/// Whether `apt-cache policy` shows a package that can be installed.
+fn has_candidate(policy: &str) -> bool {
+    let candidate = policy.lines().find_map(|line| line.trim().strip_prefix("Candidate: "));
+    candidate.is_some_and(|version| version != "(none)")
 }
 
 /// A program of the distribution's; installs its package if it is missing.
@@ -294,6 +322,13 @@ mod tests {
         assert_eq!(candidate_minor(policy), Some(96));
         assert_eq!(candidate_minor("rustc-web:\n  Candidate: (none)\n"), None);
         assert_eq!(candidate_minor(""), None);
+    }
+
+    #[test]
+    fn packages_without_a_candidate_are_none() {
+        assert!(has_candidate("qemu-system-misc:\n  Installed: (none)\n  Candidate: 1:7.2\n"));
+        assert!(!has_candidate("qemu-system-riscv:\n  Installed: (none)\n  Candidate: (none)\n"));
+        assert!(!has_candidate(""), "what apt does not know");
     }
 
     #[test]

@@ -35,8 +35,8 @@ pub(crate) fn module() -> Vec<u8> {
 /// A running kernel.
 pub(crate) fn boot(cpus: u32) -> Session {
     let qemu = setup::qemu(Arch::X86_64).expect("QEMU is there");
-    let options = Options { qemu, kernel: KERNEL.clone(), cpus };
-    Session::start(Arch::X86_64, &options, false).expect("the kernel boots")
+    let options = Options { arch: Arch::X86_64, qemu, kernel: KERNEL.clone(), cpus };
+    Session::start(&options, false).expect("the kernel boots")
 }
 
 /// A running kernel with the example module loaded.

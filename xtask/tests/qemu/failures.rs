@@ -40,7 +40,7 @@ fn a_file_that_is_no_kernel_is_reported() {
     std::fs::write(&kernel, "not a kernel").unwrap();
     let qemu = setup::qemu(Arch::X86_64).unwrap();
     let start = Instant::now();
-    let error = Session::start(Arch::X86_64, &Options { qemu, kernel, cpus: 2 }, false);
+    let error = Session::start(&Options { arch: Arch::X86_64, qemu, kernel, cpus: 2 }, false);
     let text = error.unwrap_err().to_string();
     assert!(text.contains("QEMU ended: exit status: 1"), "{text}");
     assert!(start.elapsed() < Duration::from_secs(20), "noticed at once");
