@@ -10,7 +10,8 @@ use sdt_core::attach::{self, Attachment};
 use sdt_core::ops::{
     Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps,
 };
-use sdt_core::patch::{Mode, Patcher};
+use sdt_core::patch::{self, Mode, Patcher};
+use sdt_core::record::{self, PROBES};
 
 use crate::signals;
 
@@ -123,6 +124,17 @@ impl Counter {
         }
         Ok(())
     }
+}
+
+/// Chooses how the sites of a probe lead to their cold blocks.
+///
+/// # Errors
+/// There is no such probe.
+pub fn set_mode(name: &str, mode: Mode) -> Result<()> {
+    let named = |probe: &&record::Probe| probe.name().to_bytes() == name.as_bytes();
+    let probe = PROBES.iter().find(named).with_context(|| format!("no probe {name}"))?;
+    patch::set_mode(probe, mode);
+    Ok(())
 }
 
 /// Resumes a hit in the site's cold block. Never called for another breakpoint.

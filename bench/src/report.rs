@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
+use sdt_core::patch::Mode;
 
 use crate::code::{Code, Program};
 use crate::host::{self, Counter};
@@ -150,8 +151,8 @@ struct Enabled {
     subject: Subject,
     calls: u32,
     handler: signals::Handler,
-    /// The project's probe that the function fires.
-    probe: Option<&'static str>,
+    /// The project's probe that the function fires, and how its sites lead to the cold block.
+    probe: Option<(&'static str, Mode)>,
     /// Whether every call of the function is a call of the consumer.
     consumes: bool,
 }
@@ -166,33 +167,42 @@ fn enabled(rounds: u32, counter: &Counter, divisor: u32) -> Result<String> {
         probe: None,
         consumes,
     };
-    let trapping = |name, subject, handler, probe| Enabled {
+    let jumping_probe = |name, subject, probe| Enabled {
+        probe: Some((probe, Mode::Jump)),
+        ..jumping(name, subject, false)
+    };
+    let trapping = |name, subject, handler, probe: Option<&'static str>| Enabled {
         name,
         subject,
         calls: CALLS_TRAPPING / divisor,
         handler,
-        probe,
+        probe: probe.map(|probe| (probe, Mode::Trap)),
         consumes: false,
     };
-        let rows = [
+    let rows = [
         jumping("nothing", DISABLED[0].cheap, false),
         jumping("indirect call", subjects::INDIRECT, true),
         jumping("relaxed AtomicBool", subjects::FLAG_SET, true),
         jumping("static-keys", subjects::KEY_SET, true),
         jumping("tracing, a subscriber that counts", subjects::SUBSCRIBED, true),
         trapping("bare SIGTRAP round trip", subjects::BREAKPOINT, signals::ignore, None),
+        jumping_probe("this project, jump mode", subjects::SDT, "cheap"),
+        jumping_probe("  with a costly argument", subjects::SDT_COSTLY, "costly"),
         trapping("this project, trap mode", subjects::SDT, host::on_hit, Some("cheap")),
         trapping("  with a costly argument", subjects::SDT_COSTLY, host::on_hit, Some("costly")),
     ];
     subjects::enable_peers(true);
     subjects::subscribe().context("subscribing to tracing's events")?;
-    for probe in rows.iter().filter_map(|row| row.probe) {
+    for (probe, _) in rows.iter().filter_map(|row| row.probe) {
         counter.set(probe, true)?;
     }
     let mut samples = vec![Samples::default(); rows.len()];
     for _ in 0..rounds {
         for (row, samples) in rows.iter().zip(&mut samples) {
             signals::handle_traps(row.handler);
+            if let Some((probe, mode)) = row.probe {
+                host::set_mode(probe, mode)?;
+            }
             let (hits, consumed) = (counter.hits(), CALLS.load(Ordering::Relaxed));
             samples.measure(row.subject, row.calls);
             let calls = u64::from(row.calls);
@@ -201,7 +211,7 @@ fn enabled(rounds: u32, counter: &Counter, divisor: u32) -> Result<String> {
             ensure!(found == expected, "{}: hits {found:?}, expected {expected:?}", row.name);
         }
     }
-    for probe in rows.iter().filter_map(|row| row.probe) {
+    for (probe, _) in rows.iter().filter_map(|row| row.probe) {
         counter.set(probe, false)?;
     }
     subjects::enable_peers(false);
