@@ -22,6 +22,8 @@ enum Xtask {
     Check(cmd::check::Args),
     /// Runs the embedded example, probes in flash, on a Cortex-M board in QEMU.
     Embedded(cmd::embedded::Args),
+    /// Enables, upgrades, downgrades and disables probes in random order while all CPUs fire them.
+    Torture(cmd::torture::Args),
     /// Shows what a probe costs, beside other ways to instrument a function.
     Bench(cmd::bench::Args),
 }
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Xtask::Kernel(args) => cmd::kernel::run(&args),
         Xtask::Check(args) => cmd::check::run(&args),
         Xtask::Embedded(args) => cmd::embedded::run(&args),
+        Xtask::Torture(args) => cmd::torture::run(&args),
         Xtask::Bench(args) => cmd::bench::run(&args),
     };
     result.unwrap_or_else(|error| {

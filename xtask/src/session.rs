@@ -4,7 +4,10 @@ use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sdt_protocol::{Counters, Detail, Exec, Module, Probe, Refusal, Reply, Request, Spec, VERSION};
+use sdt_protocol::{
+    Counters, Detail, Event, Exec, Module, Probe, Reentered, Refusal, Reply, Request, Spec,
+    Tortured, VERSION,
+};
 
 use crate::build::{self, BuildError};
 use crate::machine::{Ended, Machine, MachineError, Options};
@@ -283,30 +286,78 @@ impl Session {
     pub fn exec_with(
         &mut self,
         execs: &[Exec],
-        mut handle: impl FnMut(sdt_protocol::Event),
+        mut handle: impl FnMut(Event),
     ) -> Result<Vec<u64>, SessionError> {
-        let request = Request::Exec { execs: execs.to_vec() };
         let deadline = Instant::now() + ANSWER;
+        match self.wait_for(Request::Exec { execs: execs.to_vec() }, |event| {
+            handle(event);
+            deadline
+        })? {
+            Reply::Executed { per_cpu } => Ok(per_cpu),
+            reply => Err(self.strange("exec", reply)),
+        }
+    }
+
+    /// Asks, and gives `handle` what else arrives until the answer does. It returns the new deadline.
+    fn wait_for(
+        &mut self,
+        request: Request,
+        mut handle: impl FnMut(Event) -> Instant,
+    ) -> Result<Reply, SessionError> {
+        let name = name(&request);
+        let mut deadline = Instant::now() + ANSWER;
         let asked = self.wire.send(request, ANSWER).map_err(|error| self.failed(error))?;
         loop {
             match self.wire.next(deadline).map_err(|error| self.failed(error))? {
                 None => {
-                    let error = WireError::NoAnswer { request: "exec", limit: ANSWER };
-                    return Err(self.failed(error));
+                    return Err(self.failed(WireError::NoAnswer { request: name, limit: ANSWER }));
                 }
-                Some(Incoming::Event(event)) => handle(event),
+                Some(Incoming::Event(event)) => deadline = handle(event),
                 Some(Incoming::Reply(seq, result)) if seq == asked => {
-                    return match result.map_err(SessionError::Refused)? {
-                        Reply::Executed { per_cpu } => Ok(per_cpu),
-                        reply => {
-                            let reply = Box::new(reply);
-                            Err(self.failed(WireError::Strange { request: "exec", reply }))
-                        }
-                    };
+                    return result.map_err(SessionError::Refused);
                 }
                 Some(Incoming::Reply(..)) => {}
             }
         }
+    }
+
+    fn strange(&mut self, request: &'static str, reply: Reply) -> SessionError {
+        self.failed(WireError::Strange { request, reply: Box::new(reply) })
+    }
+
+    /// Tortures the kernel's own probes; `progress` is told how many transitions are done. There is no
+    /// limit to how long it may take, as long as it goes on.
+    ///
+    /// # Errors
+    /// The kernel refuses, or failed: that is how it takes a trap that it did not expect.
+    pub fn torture(
+        &mut self,
+        seed: u64,
+        transitions: u64,
+        mut progress: impl FnMut(u64),
+    ) -> Result<Tortured, SessionError> {
+        let mut others = Vec::new();
+        let result = self.wait_for(Request::Torture { seed, transitions }, |event| {
+            match event {
+                Event::Progress { done, .. } => progress(done),
+                event => others.push(event),
+            }
+            Instant::now() + ANSWER
+        });
+        self.wire.events.extend(others);
+        match result? {
+            Reply::Tortured(result) => Ok(result),
+            reply => Err(self.strange("torture", reply)),
+        }
+    }
+
+    /// Hits the kernel's own probes where others are being fired, so many times on each CPU, with sites
+    /// that jump or that trap.
+    ///
+    /// # Errors
+    /// The kernel refuses, or failed.
+    pub fn reenter(&mut self, rounds: u32, jump: bool) -> Result<Reentered, SessionError> {
+        ask!(self, Request::Reenter { rounds, jump }, Reply::Reentered(result) => result)
     }
 
     /// The bytes of a loaded module's text.

@@ -248,6 +248,8 @@ pub fn name(request: &Request) -> &'static str {
         Request::Exec { .. } => "exec",
         Request::ReadText { .. } => "read text",
         Request::Counters => "counters",
+        Request::Torture { .. } => "torture",
+        Request::Reenter { .. } => "reenter",
         Request::PowerOff => "power off",
     }
 }

@@ -2,6 +2,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use crate::standin;
+
 static BREAKPOINTS: AtomicU64 = AtomicU64::new(0);
 static TICKS: AtomicU64 = AtomicU64::new(0);
 
@@ -10,9 +12,10 @@ pub(crate) fn breakpoint() {
     BREAKPOINTS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Counts a timer interrupt.
+/// Counts a timer interrupt, in which a probe may fire.
 pub(crate) fn tick() {
     TICKS.fetch_add(1, Ordering::Relaxed);
+    standin::on_tick();
 }
 
 /// Breakpoints claimed so far.

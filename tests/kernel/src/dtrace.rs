@@ -3,7 +3,7 @@
 use sdt_framework::{Dtrace, Host};
 
 use crate::arch::{cpu, timer};
-use crate::smp;
+use crate::{smp, standin};
 
 /// This kernel.
 #[derive(Debug)]
@@ -22,6 +22,7 @@ unsafe impl Host for Machine {
     }
 
     fn timestamp(&self) -> u64 {
+        standin::inside_probe();
         timer::now_ns()
     }
 

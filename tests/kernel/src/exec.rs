@@ -127,17 +127,18 @@ impl Worker {
     }
 }
 
-/// What all CPUs but the first one do: execute images, sleep when there are none. Interrupts are off at
+/// What all CPUs but the first one do: execute images and what the first one wants done besides, sleep
+/// when there is nothing. Interrupts are off at
 /// the call.
 pub(crate) fn work_forever() -> ! {
     cpu::restore_interrupts(true);
     let mut worker = Worker::default();
     loop {
-        if worker.step() {
+        if smp::take_part() || worker.step() {
             continue;
         }
         cpu::interrupts_off();
-        if QUEUES[cpu::current()].lock().is_empty() {
+        if QUEUES[cpu::current()].lock().is_empty() && !smp::is_wanted() {
             cpu::wait_for_interrupt();
         } else {
             cpu::restore_interrupts(true);

@@ -17,8 +17,12 @@ mod invop;
 mod lock;
 mod modules;
 mod panic;
+mod reentry;
 mod requests;
 mod smp;
+mod standin;
+mod text;
+mod torture;
 mod wire;
 
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -20,7 +20,7 @@ use crate::dtrace::DTRACE;
 use crate::exec::{self, Batch, Worker};
 use crate::modules::LINKER;
 use crate::wire::Wire;
-use crate::{counters, smp};
+use crate::{counters, reentry, smp, torture};
 
 /// Records in one event.
 const RECORDS_PER_EVENT: usize = 64;
@@ -185,6 +185,15 @@ impl Server {
                     ticks: counters::ticks(),
                 }))
             }
+            Request::Torture { seed, transitions } => {
+                let wire = &mut self.wire;
+                let mut progress = |done| {
+                    wire.send_console();
+                    wire.send(&Event::Progress { done, total: transitions });
+                };
+                torture::run(seed, transitions, &mut progress).map(Reply::Tortured)
+            }
+            Request::Reenter { rounds, jump } => reentry::run(rounds, jump).map(Reply::Reentered),
             Request::PowerOff => {
                 self.wire.send_console();
                 power::off(power::Exit::Success)

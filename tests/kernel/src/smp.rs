@@ -65,6 +65,48 @@ pub(crate) fn join_rendezvous() {
     cpu::restore_interrupts(enabled);
 }
 
+/// What the other CPUs are to do as threads: a `*const Work` while [`with_others`] runs.
+static TASK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+/// Who has still to do it.
+static TASK_PENDING: [AtomicBool; cpu::MAX_CPUS] =
+    [const { AtomicBool::new(false) }; cpu::MAX_CPUS];
+
+/// Has all other CPUs do `work` as threads do, with interrupts on, while this one, the first, does `own`.
+/// Returns when all are done. `work` gets the CPU's number.
+pub(crate) fn with_others<R>(work: Work<'_>, own: impl FnOnce() -> R) -> R {
+    assert_eq!(cpu::current(), 0, "only the first CPU gives others work");
+    let others = || TASK_PENDING.iter().take(online()).skip(1);
+    TASK.store((&raw const work).cast_mut().cast(), Ordering::Relaxed);
+    others().for_each(|pending| pending.store(true, Ordering::Release));
+    if online() > 1 {
+        arch::wake_others();
+    }
+    let result = own();
+    while others().any(|pending| pending.load(Ordering::Acquire)) {
+        core::hint::spin_loop();
+    }
+    result
+}
+
+/// Whether [`take_part`] has something to do on this CPU.
+pub(crate) fn is_wanted() -> bool {
+    TASK_PENDING[cpu::current()].load(Ordering::Acquire)
+}
+
+/// Does this CPU's part of [`with_others`], if it has one to do, and says so. Interrupts on.
+pub(crate) fn take_part() -> bool {
+    if !is_wanted() {
+        return false;
+    }
+    let work = TASK.load(Ordering::Relaxed).cast_const().cast::<Work<'_>>();
+    let own = cpu::current();
+    // SAFETY: the pointer was stored before this CPU was marked, and what it points to lives until the
+    // mark is gone.
+    unsafe { (*work)(own) };
+    TASK_PENDING[own].store(false, Ordering::Release);
+    true
+}
+
 /// Waits until each of `cpus` CPUs has come here. For the stages of one rendezvous; `arrived` is new
 /// for each stage.
 pub(crate) fn barrier(arrived: &AtomicUsize, cpus: usize) {

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 /// Number of this protocol. Both sides say theirs in the first exchange and refuse another one.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// From the host to the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -103,6 +103,22 @@ pub enum Request {
     },
     /// What happened in the kernel so far. Answer: [`Reply::Counters`].
     Counters,
+    /// Have all CPUs fire the kernel's own probes while one of them changes what their sites do, in
+    /// random order. [`Event::Progress`] comes every second or so; the answer is [`Reply::Tortured`].
+    Torture {
+        /// Of the random numbers.
+        seed: u64,
+        /// How often a probe is to be enabled, disabled, or brought to another mode.
+        transitions: u64,
+    },
+    /// Hit the kernel's own probes in probe handlers, in interrupts that interrupt a probe, with
+    /// interrupts off and inside the breakpoint exception, on all CPUs. Answer: [`Reply::Reentered`].
+    Reenter {
+        /// How often, on each CPU.
+        rounds: u32,
+        /// Sites jump; else they trap.
+        jump: bool,
+    },
     /// Power off. There is no answer.
     PowerOff,
 }
@@ -171,6 +187,13 @@ pub enum Event {
         /// How many.
         count: u64,
     },
+    /// How far a request has come that takes long.
+    Progress {
+        /// What is done.
+        done: u64,
+        /// What was asked for.
+        total: u64,
+    },
     /// A frame from the host was damaged and has been dropped; its request has no reply.
     BadFrame {
         /// What was wrong with it.
@@ -222,6 +245,10 @@ pub enum Reply {
     Bytes(Vec<u8>),
     /// To [`Request::Counters`].
     Counters(Counters),
+    /// To [`Request::Torture`].
+    Tortured(Tortured),
+    /// To [`Request::Reenter`].
+    Reentered(Reentered),
 }
 
 /// Why a request was refused.
@@ -304,4 +331,59 @@ pub struct Counters {
     pub reentered: u64,
     /// Timer interrupts, all CPUs.
     pub ticks: u64,
+}
+
+/// What came of a torture.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tortured {
+    /// Times that a probe was enabled.
+    pub enabled: u64,
+    /// Times that an enabled probe was brought from trapping to jumping.
+    pub upgraded: u64,
+    /// The other way round.
+    pub downgraded: u64,
+    /// Times that a probe was disabled.
+    pub disabled: u64,
+    /// What was counted of each probe, all CPUs.
+    pub probes: Vec<TorturedProbe>,
+    /// Hits that the framework counted, those inside of others too.
+    pub framework: u64,
+    /// Breakpoint exceptions; hits less these came by jumps.
+    pub breakpoints: u64,
+    /// Timer interrupts, all CPUs.
+    pub ticks: u64,
+    /// Bytes of text that were compared at the end with what they were at the start.
+    pub text: u64,
+    /// Everything that was not as it should be, up to some number.
+    pub failures: Vec<String>,
+}
+
+/// What was counted of one probe.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TorturedProbe {
+    /// Its name.
+    pub name: String,
+    /// Its sites.
+    pub sites: u32,
+    /// Times that a CPU came to a site.
+    pub passes: u64,
+    /// Times that the probe was hit.
+    pub hits: u64,
+    /// Stretches of time, CPU by CPU, in which the probe was enabled all through.
+    pub intervals: u64,
+    /// Passes in them.
+    pub stable_passes: u64,
+    /// Hits in them.
+    pub stable_hits: u64,
+}
+
+/// What was counted while probes were hit in other probes and exceptions, all CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reentered {
+    /// Of each probe. All of it is a stretch in which the probe was enabled.
+    pub probes: Vec<TorturedProbe>,
+    /// What happened in the kernel meanwhile.
+    pub counters: Counters,
+    /// Hits whose arguments were not those of the pass.
+    pub garbled: u64,
 }

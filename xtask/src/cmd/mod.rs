@@ -7,3 +7,4 @@ pub mod embedded;
 pub mod kernel;
 pub mod kmod;
 pub mod test;
+pub mod torture;

@@ -266,6 +266,7 @@ impl Printer {
             Event::Records { .. }
             | Event::Console { .. }
             | Event::Reply { .. }
+            | Event::Progress { .. }
             | Event::BadFrame { .. }
             | Event::Panic { .. } => {}
         }

@@ -10,3 +10,4 @@ mod embedded;
 mod failures;
 mod lifecycle;
 mod refusals;
+mod torture;

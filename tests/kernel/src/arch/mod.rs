@@ -1,7 +1,8 @@
 //! The machine: what differs from one architecture to the next.
 //!
 //! Each architecture's module offers the same names: `cpu` (number, interrupt flag), `exports` (symbols
-//! that only this architecture has), `paging` (direct map, kernel pages), `power`, `timer`, `uart`, the
+//! that only this architecture has), `paging` (direct map, kernel pages), `power`, `text` (what it takes
+//! for text that was stored to be executed), `timer`, `uart`, the
 //! inter-processor interrupts, and the two steps of setting the machine up.
 
 #[cfg(target_arch = "aarch64")]

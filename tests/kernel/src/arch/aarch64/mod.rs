@@ -9,6 +9,7 @@ mod gic;
 mod other_cpus;
 pub(crate) mod paging;
 pub(crate) mod power;
+pub(crate) mod text;
 pub(crate) mod timer;
 mod traps;
 pub(crate) mod uart;

@@ -224,6 +224,10 @@ fn is_exit(frame: &TrapFrame) -> bool {
 /// As for [`synchronous`].
 unsafe fn breakpoint(frame: &mut TrapFrame) {
     let address = frame.elr;
+    if let Some(resume) = crate::text::resume_address(address) {
+        frame.elr = resume;
+        return;
+    }
     let third = frame.x[0];
     // SAFETY: the frame is a live trap frame; the third argument is x0 here.
     let answer = unsafe { crate::invop::dispatch(address, (&raw mut *frame).cast(), third) };

@@ -10,6 +10,7 @@ mod machine;
 pub(crate) mod paging;
 mod plic;
 pub(crate) mod power;
+pub(crate) mod text;
 pub(crate) mod timer;
 mod traps;
 pub(crate) mod uart;

@@ -244,6 +244,10 @@ fn name(exception: Exception) -> &'static str {
 /// The frame is the live one of the breakpoint.
 unsafe fn breakpoint(frame: &mut TrapFrame) {
     let address = frame.sepc;
+    if let Some(resume) = crate::text::resume_address(address) {
+        frame.sepc = resume;
+        return;
+    }
     // SAFETY: the caller's contract; the third argument is 0 here.
     let answer = unsafe { crate::invop::dispatch(address, (&raw mut *frame).cast(), 0) };
     if answer == 0 {

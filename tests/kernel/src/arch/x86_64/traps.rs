@@ -317,7 +317,7 @@ mod invop {
     pub(super) const RET: i32 = 5;
 }
 
-/// #BP: asks the handlers of modules, then does what the one that claimed it wants. Interrupts off,
+/// #BP: sends the kernel's own sites on; asks the handlers of modules, then does what the one that claimed it wants. Interrupts off,
 /// probe context.
 ///
 /// # Safety
@@ -325,6 +325,10 @@ mod invop {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn breakpoint(frame: &mut TrapFrame, scratch: u64) {
     let address = frame.rip - 1;
+    if let Some(resume) = crate::text::resume_address(address) {
+        frame.rip = resume;
+        return;
+    }
     // SAFETY: the frame is a live trap frame, the scratch space the 16 bytes behind it.
     let answer = unsafe { crate::invop::dispatch(address, (&raw mut *frame).cast(), scratch) };
     // The interrupted stack pointer is at most 15 bytes below the scratch space's end: what is pushed

@@ -1,0 +1,113 @@
+//! Probes that are hit where another one is being fired, or where nothing else may happen: inside the
+//! framework while it records, in an interrupt that interrupts a probe, with interrupts off, and in a
+//! function that the breakpoint exception's handler calls.
+
+use alloc::string::ToString;
+use core::sync::atomic::AtomicUsize;
+
+use sdt_core::patch::{self, Mode};
+use sdt_framework::{ConsumerId, Field, Spec};
+use sdt_protocol::{Counters, Reentered, Refusal, TorturedProbe};
+use stand_in_kernel::freebsd::errno::{EBUSY, EINVAL};
+
+use crate::dtrace::DTRACE;
+use crate::standin::{self, Which};
+use crate::torture::Totals;
+use crate::{counters, smp};
+
+/// Those that fire by themselves.
+const ARMED: [Which; 3] = [Which::Tick, Which::Breakpoint, Which::Recording];
+
+/// Has every CPU pass each probe `rounds` times, all of them enabled and recorded. Called by the first
+/// CPU, as a thread.
+///
+/// # Errors
+/// The probes could not be attached or detached, or the framework not be opened.
+pub(crate) fn run(rounds: u32, jump: bool) -> Result<Reentered, Refusal> {
+    let refuse =
+        |errno, error: &dyn core::fmt::Display| Refusal { errno, message: error.to_string() };
+    standin::attach().map_err(|error| refuse(EINVAL, &error))?;
+    for which in Which::ALL {
+        patch::set_mode(which.probe(), if jump { Mode::Jump } else { Mode::Trap });
+    }
+    let consumer = DTRACE.open().map_err(|error| refuse(EBUSY, &error))?;
+    let result = reentered(rounds, consumer);
+    let closed = DTRACE.close(consumer);
+    let result = result.and_then(|result| closed.map(|()| result));
+    let result = result.map_err(|error| refuse(EINVAL, &error))?;
+    standin::detach().map_err(|error| refuse(EBUSY, &error))?;
+    Ok(result)
+}
+
+fn reentered(rounds: u32, consumer: ConsumerId) -> Result<Reentered, sdt_framework::ConsumerError> {
+    let all = Spec::parse("standin:::", Field::Name).expect("a description");
+    DTRACE.enable(consumer, &all)?;
+    // Records are made, so that the framework calls what has the site; that they fill their buffer is
+    // of no concern.
+    DTRACE.go(consumer)?;
+    let (before, counted) = (Totals::now(), now());
+    arm(&ARMED);
+    smp::with_others(&|_| passes(rounds), || passes(rounds));
+    arm(&[]);
+    let (after, counters) = (Totals::now(), now());
+    DTRACE.stop(consumer)?;
+    DTRACE.disable(consumer, &all)?;
+    let mut result = Reentered {
+        counters: Counters {
+            breakpoints: counters.breakpoints - counted.breakpoints,
+            hits: counters.hits - counted.hits,
+            reentered: counters.reentered - counted.reentered,
+            ticks: counters.ticks - counted.ticks,
+        },
+        ..Reentered::default()
+    };
+    for which in Which::ALL {
+        let [passes, hits, garbled] = after.since(&before, which);
+        result.garbled += garbled;
+        result.probes.push(TorturedProbe {
+            name: which.name().to_string(),
+            sites: which.probe().sites().count() as u32,
+            passes,
+            hits,
+            intervals: smp::online() as u64,
+            stable_passes: passes,
+            stable_hits: hits,
+        });
+    }
+    Ok(result)
+}
+
+/// Arms these, and no other. All CPUs are in the rendezvous, so none is in another interrupt or in a
+/// handler: what comes after is fired with all of these armed, what came before has been counted.
+fn arm(probes: &[Which]) {
+    let cpus = smp::online();
+    let [arrived, armed] = [const { AtomicUsize::new(0) }; 2];
+    smp::rendezvous(&|cpu| {
+        smp::barrier(&arrived, cpus);
+        if cpu == 0 {
+            standin::arm(probes);
+        }
+        smp::barrier(&armed, cpus);
+    });
+}
+
+fn now() -> Counters {
+    let framework = DTRACE.counters();
+    Counters {
+        breakpoints: counters::breakpoints(),
+        hits: framework.hits,
+        reentered: framework.reentered,
+        ticks: counters::ticks(),
+    }
+}
+
+fn passes(rounds: u32) {
+    for round in 0..rounds {
+        standin::tight();
+        standin::costly();
+        standin::masked();
+        standin::many(round);
+        standin::asked();
+        standin::waiting();
+    }
+}

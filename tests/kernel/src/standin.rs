@@ -1,0 +1,349 @@
+//! The kernel's own provider, `standin`, and the account that is kept of it: how often each CPU came past
+//! a probe, and how often the probe was hit there.
+//!
+//! This is a kernel written in Rust with `sdt-core` built in and `sdt-framework` as its DTrace. The
+//! probes are attached only while a test uses them, so that they are not listed otherwise.
+
+use core::ffi::{CStr, c_void};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use sdt_core::attach::{self, AttachError, Attachment};
+use sdt_core::ops::{
+    Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps,
+};
+use sdt_core::patch::Mode;
+use sdt_core::record::Probe;
+use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
+
+use crate::arch::cpu;
+use crate::dtrace::DTRACE;
+use crate::text::KernelText;
+
+sdt_provider! {
+    /// Probes of the stand-in kernel itself. All carry the number of the pass on its CPU, and that number's
+    /// complement.
+    pub standin {
+        /// In a loop of nothing else.
+        fn tight(n: u64, not_n: u64);
+        /// With arguments that calls compute.
+        fn costly(n: u64, not_n: u64);
+        /// With interrupts off.
+        fn masked(n: u64, not_n: u64);
+        /// From several sites.
+        fn many(n: u64, not_n: u64);
+        /// Fires if an is-enabled test says so.
+        fn asked(n: u64, not_n: u64);
+        /// In the timer's interrupt.
+        fn tick(n: u64, not_n: u64);
+        /// In a function that the breakpoint exception's handler calls.
+        fn breakpoint(n: u64, not_n: u64);
+        /// In a function that the framework calls while it records a hit.
+        fn recording(n: u64, not_n: u64);
+        /// Waits for a timer interrupt while it fires.
+        fn waiting(n: u64, not_n: u64);
+    }
+}
+
+/// The probes of [`standin`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    Tight,
+    Costly,
+    Masked,
+    Many,
+    Asked,
+    Tick,
+    Breakpoint,
+    Recording,
+    Waiting,
+}
+
+/// How many probes there are.
+pub(crate) const PROBES: usize = 9;
+
+impl Which {
+    /// All, in the order of their numbers.
+    pub(crate) const ALL: [Self; PROBES] = [
+        Self::Tight,
+        Self::Costly,
+        Self::Masked,
+        Self::Many,
+        Self::Asked,
+        Self::Tick,
+        Self::Breakpoint,
+        Self::Recording,
+        Self::Waiting,
+    ];
+
+    /// The probe's record.
+    pub(crate) fn probe(self) -> &'static Probe {
+        match self {
+            Self::Tight => &standin::tight,
+            Self::Costly => &standin::costly,
+            Self::Masked => &standin::masked,
+            Self::Many => &standin::many,
+            Self::Asked => &standin::asked,
+            Self::Tick => &standin::tick,
+            Self::Breakpoint => &standin::breakpoint,
+            Self::Recording => &standin::recording,
+            Self::Waiting => &standin::waiting,
+        }
+    }
+
+    /// The probe's name.
+    pub(crate) fn name(self) -> &'static str {
+        self.probe().name().to_str().unwrap_or("?")
+    }
+
+    /// The probe's bit in a set of them.
+    pub(crate) const fn bit(self) -> u32 {
+        1 << self as u32
+    }
+}
+
+/// What one CPU counts of one probe. Written by that CPU only.
+#[derive(Debug)]
+pub(crate) struct Account {
+    /// Times that the CPU came to a site, counted before.
+    pub(crate) passes: AtomicU64,
+    /// Times that the framework was told of a hit.
+    pub(crate) hits: AtomicU64,
+    /// Hits whose arguments were not those of a pass.
+    pub(crate) garbled: AtomicU64,
+}
+
+impl Account {
+    const fn new() -> Self {
+        Self { passes: AtomicU64::new(0), hits: AtomicU64::new(0), garbled: AtomicU64::new(0) }
+    }
+}
+
+/// The accounts of one CPU, on cache lines of their own.
+#[repr(align(64))]
+struct Accounts([Account; PROBES]);
+
+static ACCOUNTS: [Accounts; cpu::MAX_CPUS] =
+    [const { Accounts([const { Account::new() }; PROBES]) }; cpu::MAX_CPUS];
+
+/// Which of the probes outside of any loop fire: those in interrupts and in what handlers call.
+static ARMED: AtomicU32 = AtomicU32::new(0);
+
+/// Ids of the probes, 0 while they are not attached.
+static IDS: [AtomicU32; PROBES] = [const { AtomicU32::new(0) }; PROBES];
+
+/// The account that a CPU keeps of a probe.
+pub(crate) fn account(cpu: usize, which: Which) -> &'static Account {
+    &ACCOUNTS[cpu].0[which as usize]
+}
+
+/// Says which of `tick`, `breakpoint` and `recording` fire from here on. What fires just now on another
+/// CPU goes on.
+pub(crate) fn arm(probes: &[Which]) {
+    let set = probes.iter().fold(0, |set, which| set | which.bit());
+    ARMED.store(set, Ordering::SeqCst);
+}
+
+fn is_armed(which: Which) -> bool {
+    ARMED.load(Ordering::Relaxed) & which.bit() != 0
+}
+
+/// Counts a pass and returns its number.
+fn pass(which: Which) -> u64 {
+    account(cpu::current(), which).passes.fetch_add(1, Ordering::Relaxed)
+}
+
+#[inline(never)]
+fn complement(n: u64) -> u64 {
+    !n
+}
+
+#[inline(never)]
+fn same(n: u64) -> u64 {
+    n
+}
+
+/// One pass of `tight`.
+pub(crate) fn tight() {
+    let n = pass(Which::Tight);
+    sdt_probe!(standin::tight, n, !n);
+}
+
+/// One pass of `costly`.
+pub(crate) fn costly() {
+    let n = pass(Which::Costly);
+    sdt_probe!(standin::costly, same(n), complement(n));
+}
+
+/// One pass of `masked`. Interrupts are off at the site.
+pub(crate) fn masked() {
+    let enabled = cpu::interrupts_off();
+    let n = pass(Which::Masked);
+    sdt_probe!(standin::masked, n, !n);
+    cpu::restore_interrupts(enabled);
+}
+
+/// One pass of `many`, by one of its sites.
+pub(crate) fn many(site: u32) {
+    #[inline(never)]
+    fn generic<T: Into<u64>>(n: T) {
+        let n = n.into();
+        sdt_probe!(standin::many, n, !n);
+    }
+    #[inline(always)]
+    fn inlined(n: u64) {
+        sdt_probe!(standin::many, n, !n);
+    }
+    struct Wrapped(u64);
+    impl From<Wrapped> for u64 {
+        fn from(Wrapped(n): Wrapped) -> Self {
+            n
+        }
+    }
+    let n = pass(Which::Many);
+    match site % 3 {
+        0 => generic(n),
+        1 => generic(Wrapped(n)),
+        _ => inlined(n),
+    }
+}
+
+/// One pass of `asked`: it asks, and fires if the answer is yes.
+pub(crate) fn asked() {
+    let n = pass(Which::Asked);
+    if sdt_enabled!(standin::asked) {
+        sdt_probe!(standin::asked, n, !n);
+    }
+}
+
+/// One pass of `waiting`: an argument that takes until this CPU has taken a timer interrupt, so that the
+/// probe is being fired all that time.
+pub(crate) fn waiting() {
+    #[inline(never)]
+    fn after_a_tick(n: u64) -> u64 {
+        let ticks = &account(cpu::current(), Which::Tick).passes;
+        let before = ticks.load(Ordering::Relaxed);
+        while ticks.load(Ordering::Relaxed) == before {
+            core::hint::spin_loop();
+        }
+        n
+    }
+    let n = pass(Which::Waiting);
+    sdt_probe!(standin::waiting, after_a_tick(n), !n);
+}
+
+/// Called by every timer interrupt, interrupts off.
+pub(crate) fn on_tick() {
+    if is_armed(Which::Tick) {
+        let n = pass(Which::Tick);
+        sdt_probe!(standin::tick, n, !n);
+    }
+}
+
+/// Called by the breakpoint exception's handler. Interrupts off, probe context.
+///
+/// A site in what the handler calls is hit in the handler, which calls it again, and so for ever. So
+/// it is the outermost handler of a CPU only that passes it.
+pub(crate) fn inside_breakpoint() {
+    static DEPTH: [AtomicU32; cpu::MAX_CPUS] = [const { AtomicU32::new(0) }; cpu::MAX_CPUS];
+    if !is_armed(Which::Breakpoint) {
+        return;
+    }
+    let depth = &DEPTH[cpu::current()];
+    if depth.fetch_add(1, Ordering::Relaxed) == 0 {
+        let n = pass(Which::Breakpoint);
+        sdt_probe!(standin::breakpoint, n, !n);
+    }
+    depth.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// Called by the framework while it records a hit. Probe context.
+pub(crate) fn inside_probe() {
+    if is_armed(Which::Recording) {
+        let n = pass(Which::Recording);
+        sdt_probe!(standin::recording, n, !n);
+    }
+}
+
+/// [`DTRACE`], with an account kept of hits on their way in.
+struct Counted;
+
+impl Framework for Counted {
+    unsafe fn register(
+        &self,
+        name: &CStr,
+        attr: &ProviderAttr,
+        privileges: Privileges,
+        ops: &ProviderOps,
+        arg: *mut c_void,
+    ) -> Result<ProviderId, FrameworkError> {
+        // SAFETY: the caller's contract.
+        unsafe { DTRACE.register(name, attr, privileges, ops, arg) }
+    }
+
+    fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
+        DTRACE.unregister(provider)
+    }
+
+    fn probe_lookup(
+        &self,
+        provider: ProviderId,
+        module: &CStr,
+        function: &CStr,
+        name: &CStr,
+    ) -> Option<ProbeId> {
+        DTRACE.probe_lookup(provider, module, function, name)
+    }
+
+    fn probe_create(
+        &self,
+        provider: ProviderId,
+        module: &CStr,
+        function: &CStr,
+        name: &CStr,
+        aframes: u32,
+        parg: *mut c_void,
+    ) -> Result<ProbeId, FrameworkError> {
+        DTRACE.probe_create(provider, module, function, name, aframes, parg)
+    }
+
+    fn probe(&self, id: ProbeId, args: &[u64; 6]) {
+        if let Some(which) = IDS.iter().position(|known| known.load(Ordering::Relaxed) == id.get())
+        {
+            let account = &ACCOUNTS[cpu::current()].0[which];
+            account.hits.fetch_add(1, Ordering::Relaxed);
+            let [n, not_n, ..] = *args;
+            if not_n != !n || n >= account.passes.load(Ordering::Relaxed) {
+                account.garbled.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        DTRACE.probe(id, args);
+    }
+}
+
+static ATTACHMENT: Attachment =
+    Attachment { framework: &Counted, patcher: &KernelText, mode: Mode::Trap, module: c"kernel" };
+
+/// Attaches the probes. They may be so already.
+///
+/// # Errors
+/// As [`attach::attach`].
+pub(crate) fn attach() -> Result<(), AttachError> {
+    // SAFETY: the breakpoint exception consults `resume_address`, and this image stays.
+    match unsafe { attach::attach(&ATTACHMENT) } {
+        Ok(()) | Err(AttachError::Attached) => {}
+        Err(error) => return Err(error),
+    }
+    for which in Which::ALL {
+        let id = which.probe().id().map_or(0, ProbeId::get);
+        IDS[which as usize].store(id, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Detaches the probes.
+///
+/// # Errors
+/// [`FrameworkError::Busy`] while anybody has a consumer open.
+pub(crate) fn detach() -> Result<(), FrameworkError> {
+    attach::detach()
+}

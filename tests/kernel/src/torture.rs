@@ -1,0 +1,395 @@
+//! The torture test: all CPUs fire the kernel's own probes, in loops and from interrupts, while one of
+//! them enables, upgrades, downgrades and disables these in random order.
+//!
+//! # What is compared
+//!
+//! Between two changes lies a *window*: the driver, the CPU that makes the changes, announces its
+//! number, and each CPU closes it once, at a place where it is firing nothing, with interrupts off. There
+//! everything that this CPU passed is either hit and counted, or never will be. What it counted since it
+//! closed the window before, of each probe, is compared:
+//!
+//! - of a probe that was enabled from before the window until after it, hits must equal passes. It
+//!   counts as enabled through an upgrade or downgrade, too: these must lose nothing.
+//! - of one that was disabled all the time there must be no hit.
+//! - of the one that was enabled or disabled inside the window nothing can be said: this CPU may have come
+//!   by before or after. Only its arguments are looked at.
+//!
+//! Every CPU has closed the window before a change when the change begins, and closes the one with the
+//! change in it after the change has been made. So the windows of a probe's first kind put together are
+//! exactly the time in which it was stably enabled, and no hit or pass in it is left out.
+//!
+//! Passes are counted by the code that fires, before the site; hits where the framework is told of
+//! them; the framework's own count is compared with their sum at the end.
+
+mod ledger;
+mod workload;
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use fastrand::Rng;
+use sdt_core::patch::{self, Mode, protocol::State};
+use sdt_framework::{ConsumerId, Field, Spec};
+use sdt_protocol::{Refusal, Tortured, TorturedProbe};
+use spin::Mutex;
+use stand_in_kernel::freebsd::errno::{EBUSY, EINVAL};
+
+use crate::arch::{self, cpu, timer};
+use crate::dtrace::DTRACE;
+use crate::standin::{self, Which};
+use crate::{counters, smp, text};
+use ledger::{Ledger, Window};
+
+/// The probes that are tortured: all but those that only make sense while somebody records.
+const TORTURED: [Which; 7] = [
+    Which::Tight,
+    Which::Costly,
+    Which::Masked,
+    Which::Many,
+    Which::Asked,
+    Which::Tick,
+    Which::Breakpoint,
+];
+/// Those of them that fire outside of the loops.
+const ARMED: [Which; 2] = [Which::Tick, Which::Breakpoint];
+/// Failures that are told.
+const MAX_FAILURES: usize = 16;
+/// How often progress is told.
+const PROGRESS_NS: u64 = 1_000_000_000;
+
+/// What all CPUs share.
+struct Shared {
+    seed: u64,
+    /// What the window is that the generation closes. Written before that changes.
+    stable: AtomicU32,
+    enabled: AtomicU32,
+    /// Windows closed so far.
+    generation: AtomicU64,
+    /// The last window that each CPU has closed.
+    closed: [AtomicU64; cpu::MAX_CPUS],
+    ledgers: [Mutex<Ledger>; cpu::MAX_CPUS],
+    stop: AtomicBool,
+}
+
+impl Shared {
+    /// Closes this CPU's window if the driver has announced that; says whether it did.
+    fn close_window(&self, cpu: usize) -> bool {
+        let generation = self.generation.load(Ordering::Acquire);
+        if self.closed[cpu].load(Ordering::Relaxed) == generation {
+            return false;
+        }
+        let window = Window {
+            number: generation,
+            stable: self.stable.load(Ordering::Relaxed),
+            enabled: self.enabled.load(Ordering::Relaxed),
+        };
+        let interrupts = cpu::interrupts_off();
+        self.ledgers[cpu].lock().close(cpu, window);
+        cpu::restore_interrupts(interrupts);
+        self.closed[cpu].store(generation, Ordering::Release);
+        true
+    }
+
+    /// What every CPU but the driver does.
+    fn work(&self, cpu: usize) {
+        let mut rng = Rng::with_seed(self.seed.wrapping_add(cpu as u64));
+        let mut bursts = 0;
+        while !self.stop.load(Ordering::Acquire) {
+            if self.close_window(cpu) {
+                bursts = 0;
+            }
+            workload::burst(&mut rng);
+            bursts += 1;
+            // Machines have fewer CPUs than they show us, as a rule: who has fired enough in this window
+            // leaves its share to those that are waited for, until an interrupt comes.
+            if bursts > rng.u32(0..4) {
+                bursts = 0;
+                cpu::interrupts_off();
+                if self.closed[cpu].load(Ordering::Relaxed)
+                    == self.generation.load(Ordering::Acquire)
+                    && !self.stop.load(Ordering::Acquire)
+                {
+                    cpu::wait_for_interrupt();
+                } else {
+                    cpu::restore_interrupts(true);
+                }
+            }
+        }
+    }
+}
+
+/// What a probe's sites do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Now {
+    Off,
+    On(Mode),
+}
+
+/// The CPU that makes the changes.
+struct Driver<'a> {
+    shared: &'a Shared,
+    rng: Rng,
+    consumer: ConsumerId,
+    specs: Vec<Spec>,
+    states: [Now; TORTURED.len()],
+    result: Tortured,
+}
+
+impl Driver<'_> {
+    fn fail(&mut self, what: String) {
+        if self.result.failures.len() < MAX_FAILURES {
+            self.result.failures.push(what);
+        }
+    }
+
+    fn failed(&self) -> bool {
+        !self.result.failures.is_empty()
+            || self.shared.ledgers.iter().any(|ledger| ledger.lock().has_failed())
+    }
+
+    /// Changes one probe, and closes the window.
+    fn transition(&mut self) {
+        let index = self.rng.usize(0..TORTURED.len());
+        let which = TORTURED[index];
+        let probe = which.probe();
+        let mode = if self.rng.bool() { Mode::Jump } else { Mode::Trap };
+        let was = self.states[index];
+        let now = match was {
+            Now::Off => {
+                patch::set_mode(probe, mode);
+                self.enable(index);
+                self.result.enabled += 1;
+                Now::On(mode)
+            }
+            Now::On(_) if self.rng.bool() => {
+                self.disable(index);
+                Now::Off
+            }
+            Now::On(Mode::Trap) => {
+                patch::set_mode(probe, Mode::Jump);
+                self.result.upgraded += 1;
+                Now::On(Mode::Jump)
+            }
+            Now::On(Mode::Jump) => {
+                patch::set_mode(probe, Mode::Trap);
+                self.result.downgraded += 1;
+                Now::On(Mode::Trap)
+            }
+        };
+        self.states[index] = now;
+        self.check_text(which, now);
+        let turned = (was == Now::Off) != (now == Now::Off);
+        self.close_windows(turned.then_some(which));
+    }
+
+    fn enable(&mut self, index: usize) {
+        let matched = DTRACE.enable(self.consumer, &self.specs[index]);
+        if !matches!(matched, Ok(1)) {
+            self.fail(format!("enabling {} matched {matched:?}", TORTURED[index].name()));
+        }
+    }
+
+    fn disable(&mut self, index: usize) {
+        let matched = DTRACE.disable(self.consumer, &self.specs[index]);
+        if !matches!(matched, Ok(1)) {
+            self.fail(format!("disabling {} matched {matched:?}", TORTURED[index].name()));
+        }
+        self.result.disabled += 1;
+    }
+
+    /// Whether the probe's sites hold what they should.
+    fn check_text(&mut self, which: Which, now: Now) {
+        for site in which.probe().sites() {
+            let in_reach =
+                (sdt_core::arch::ENCODING.jump)(site.patchpoint(), site.target()).is_ok();
+            let expected = match now {
+                Now::Off => State::Nop,
+                Now::On(Mode::Jump) if in_reach => State::Jump,
+                Now::On(_) => State::Trap,
+            };
+            let state = patch::state(site);
+            if state != Some(expected) {
+                let (name, at) = (which.name(), site.patchpoint());
+                self.fail(format!("the site of {name} at {at:#x} is {state:?}, not {expected:?}"));
+            }
+        }
+    }
+
+    /// Has all CPUs close the window in which `turned` was enabled or disabled, and waits for them.
+    fn close_windows(&mut self, turned: Option<Which>) {
+        let shared = self.shared;
+        let (mut stable, mut enabled) = (0, 0);
+        for (&which, &state) in TORTURED.iter().zip(&self.states) {
+            stable |= if turned == Some(which) { 0 } else { which.bit() };
+            enabled |= if state == Now::Off { 0 } else { which.bit() };
+        }
+        shared.stable.store(stable, Ordering::Relaxed);
+        shared.enabled.store(enabled, Ordering::Relaxed);
+        let generation = shared.generation.fetch_add(1, Ordering::AcqRel) + 1;
+        if smp::online() > 1 {
+            arch::wake_others();
+        }
+        shared.close_window(cpu::current());
+        for closed in shared.closed.iter().take(smp::online()) {
+            while closed.load(Ordering::Acquire) != generation {
+                core::hint::spin_loop();
+            }
+        }
+    }
+
+    fn drive(&mut self, transitions: u64, progress: &mut dyn FnMut(u64)) {
+        let mut tell = timer::now_ns() + PROGRESS_NS;
+        for done in 0..transitions {
+            self.transition();
+            workload::burst(&mut self.rng);
+            if timer::now_ns() >= tell {
+                tell = timer::now_ns() + PROGRESS_NS;
+                progress(done + 1);
+                if self.failed() {
+                    break;
+                }
+            }
+        }
+        for index in 0..TORTURED.len() {
+            if self.states[index] != Now::Off {
+                // Not one of the changes that were asked for.
+                self.disable(index);
+                self.result.disabled -= 1;
+                self.states[index] = Now::Off;
+                self.check_text(TORTURED[index], Now::Off);
+                self.close_windows(Some(TORTURED[index]));
+            }
+        }
+    }
+}
+
+/// Runs the torture. Called by the first CPU, as a thread. `progress` is told how many transitions are
+/// done.
+///
+/// # Errors
+/// The probes could not be attached or detached, or the framework not be opened. What the torture itself
+/// finds is in the result.
+pub(crate) fn run(
+    seed: u64,
+    transitions: u64,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Tortured, Refusal> {
+    let refuse =
+        |errno, error: &dyn core::fmt::Display| Refusal { errno, message: error.to_string() };
+    standin::attach().map_err(|error| refuse(EINVAL, &error))?;
+    let before = text::Snapshot::take();
+    let consumer = DTRACE.open().map_err(|error| refuse(EBUSY, &error))?;
+    let mut result = tortured(seed, transitions, consumer, progress);
+    DTRACE.close(consumer).map_err(|error| refuse(EINVAL, &error))?;
+    result.text = before.len() as u64;
+    if let Some(address) = before.first_change() {
+        result.failures.push(format!("the text has changed at {address:#x}"));
+    }
+    standin::detach().map_err(|error| refuse(EBUSY, &error))?;
+    Ok(result)
+}
+
+fn tortured(
+    seed: u64,
+    transitions: u64,
+    consumer: ConsumerId,
+    progress: &mut dyn FnMut(u64),
+) -> Tortured {
+    let shared = Shared {
+        seed,
+        stable: AtomicU32::new(0),
+        enabled: AtomicU32::new(0),
+        generation: AtomicU64::new(0),
+        closed: [const { AtomicU64::new(0) }; cpu::MAX_CPUS],
+        ledgers: [const { Mutex::new(Ledger::new()) }; cpu::MAX_CPUS],
+        stop: AtomicBool::new(false),
+    };
+    let spec = |which: &Which| Spec::parse(&format!("standin:::{}", which.name()), Field::Name);
+    let specs = TORTURED.iter().map(spec).collect::<Result<_, _>>();
+    let mut driver = Driver {
+        shared: &shared,
+        rng: Rng::with_seed(seed),
+        consumer,
+        specs: specs.expect("names of probes are descriptions"),
+        states: [Now::Off; TORTURED.len()],
+        result: Tortured::default(),
+    };
+    let (start, breakpoints, ticks) =
+        (framework_hits(), counters::breakpoints(), counters::ticks());
+    let before = Totals::now();
+    standin::arm(&ARMED);
+    smp::with_others(&|cpu| shared.work(cpu), || {
+        // The first window only gives every CPU something to count from.
+        driver.close_windows(None);
+        driver.drive(transitions, progress);
+        standin::arm(&[]);
+        shared.stop.store(true, Ordering::Release);
+        if smp::online() > 1 {
+            arch::wake_others();
+        }
+    });
+    let mut result = driver.result;
+    result.framework = framework_hits() - start;
+    result.breakpoints = counters::breakpoints() - breakpoints;
+    result.ticks = counters::ticks() - ticks;
+    let after = Totals::now();
+    for which in TORTURED {
+        let [passes, hits, garbled] = after.since(&before, which);
+        let mut probe = TorturedProbe {
+            name: which.name().to_string(),
+            sites: which.probe().sites().count() as u32,
+            passes,
+            hits,
+            ..TorturedProbe::default()
+        };
+        for ledger in &shared.ledgers {
+            ledger.lock().add_to(&mut probe, which);
+        }
+        if garbled != 0 {
+            let name = which.name();
+            result.failures.push(format!("{garbled} hits of {name} had wrong arguments"));
+        }
+        result.probes.push(probe);
+    }
+    let hits: u64 = result.probes.iter().map(|probe| probe.hits).sum();
+    if hits != result.framework {
+        let framework = result.framework;
+        result.failures.push(format!("{hits} hits, of which the framework counted {framework}"));
+    }
+    for ledger in &shared.ledgers {
+        result.failures.append(&mut ledger.lock().take_failures());
+    }
+    result.failures.truncate(MAX_FAILURES);
+    result
+}
+
+/// Everything that came to the framework, recorded or not.
+fn framework_hits() -> u64 {
+    let counters = DTRACE.counters();
+    counters.hits + counters.reentered + counters.unknown + counters.stray
+}
+
+/// What all CPUs have counted so far: passes, hits, hits with wrong arguments.
+pub(crate) struct Totals([[u64; 3]; standin::PROBES]);
+
+impl Totals {
+    pub(crate) fn now() -> Self {
+        Self(Which::ALL.map(|which| {
+            (0..smp::online()).fold([0; 3], |[passes, hits, garbled], cpu| {
+                let account = standin::account(cpu, which);
+                [
+                    passes + account.passes.load(Ordering::Acquire),
+                    hits + account.hits.load(Ordering::Acquire),
+                    garbled + account.garbled.load(Ordering::Acquire),
+                ]
+            })
+        }))
+    }
+
+    pub(crate) fn since(&self, before: &Self, which: Which) -> [u64; 3] {
+        let (now, then) = (self.0[which as usize], before.0[which as usize]);
+        core::array::from_fn(|index| now[index] - then[index])
+    }
+}

@@ -1,0 +1,127 @@
+//! What one CPU makes of its windows.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+use sdt_protocol::TorturedProbe;
+
+use super::TORTURED;
+use crate::standin::{self, Which};
+
+/// Failures that one CPU keeps.
+const MAX_FAILURES: usize = 4;
+
+/// What the driver says of a window that ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    /// Its number, from 1.
+    pub(super) number: u64,
+    /// Probes that were enabled, or disabled, all through.
+    pub(super) stable: u32,
+    /// Probes that are enabled now.
+    pub(super) enabled: u32,
+}
+
+/// What was counted of one probe.
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    passes: u64,
+    hits: u64,
+}
+
+impl Count {
+    const ZERO: Self = Self { passes: 0, hits: 0 };
+
+    fn now(cpu: usize, which: Which) -> Self {
+        let account = standin::account(cpu, which);
+        Self {
+            passes: account.passes.load(Ordering::Relaxed),
+            hits: account.hits.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// One CPU's account of its windows.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    /// What was counted when the last window was closed; none has been in the beginning.
+    last: Option<[Count; TORTURED.len()]>,
+    /// What was counted in windows in which the probe was enabled, and the number of stretches that
+    /// these windows make.
+    stable: [(Count, u64); TORTURED.len()],
+    /// Probes whose stretch goes on.
+    going_on: u32,
+    failures: Vec<String>,
+}
+
+impl Ledger {
+    pub(super) const fn new() -> Self {
+        Self {
+            last: None,
+            stable: [(Count::ZERO, 0); TORTURED.len()],
+            going_on: 0,
+            failures: Vec::new(),
+        }
+    }
+
+    /// Closes a window. On the CPU whose ledger this is, interrupts off, no probe being fired.
+    pub(super) fn close(&mut self, cpu: usize, window: Window) {
+        let now = TORTURED.map(|which| Count::now(cpu, which));
+        let Some(last) = self.last.replace(now) else { return };
+        for (index, which) in TORTURED.into_iter().enumerate() {
+            let passes = now[index].passes - last[index].passes;
+            let hits = now[index].hits - last[index].hits;
+            let stable = window.stable & which.bit() != 0;
+            let enabled = stable && window.enabled & which.bit() != 0;
+            if enabled {
+                let (count, stretches) = &mut self.stable[index];
+                count.passes += passes;
+                count.hits += hits;
+                *stretches += u64::from(self.going_on & which.bit() == 0);
+                self.going_on |= which.bit();
+            } else {
+                self.going_on &= !which.bit();
+            }
+            let wrong = match (stable, enabled) {
+                (true, true) => passes != hits,
+                (true, false) => hits != 0,
+                (false, _) => hits > passes,
+            };
+            if wrong && self.failures.len() < MAX_FAILURES {
+                let name = which.name();
+                let state = if enabled {
+                    "enabled"
+                } else if stable {
+                    "disabled"
+                } else {
+                    "being changed"
+                };
+                self.failures.push(format!(
+                    "CPU {cpu}, window {}: {name}, {state}: {passes} passes, {hits} hits",
+                    window.number
+                ));
+            }
+        }
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        !self.failures.is_empty()
+    }
+
+    pub(super) fn take_failures(&mut self) -> Vec<String> {
+        core::mem::take(&mut self.failures)
+    }
+
+    /// Adds what was counted of a probe.
+    pub(super) fn add_to(&self, probe: &mut TorturedProbe, which: Which) {
+        for (_, (count, stretches)) in
+            TORTURED.iter().zip(&self.stable).filter(|&(&other, _)| other == which)
+        {
+            probe.intervals += stretches;
+            probe.stable_passes += count.passes;
+            probe.stable_hits += count.hits;
+        }
+    }
+}

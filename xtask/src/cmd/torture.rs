@@ -1,0 +1,193 @@
+//! `cargo xtask torture`: patches the kernel's own probes while all CPUs fire them.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use sdt_protocol::Tortured;
+
+use crate::progress::note;
+use crate::session::Session;
+use crate::workspace::Arch;
+
+/// Progress is shown this often.
+const BEAT: Duration = Duration::from_secs(5);
+
+/// Options of `cargo xtask torture`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Architecture of the kernel.
+    #[arg(long, value_enum, default_value_t)]
+    arch: Arch,
+    /// CPUs of the machine.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=16))]
+    cpus: u32,
+    /// Seed of the random order [default: another one each time].
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How often a probe is enabled, disabled, or brought to another mode.
+    #[arg(long, default_value_t = 1_000_000)]
+    transitions: u64,
+}
+
+/// A seed that nobody has chosen.
+pub fn random_seed() -> u64 {
+    // Made from what the system gives as random, once a process, and a count.
+    RandomState::new().build_hasher().finish()
+}
+
+/// Runs the command: exit status 1 when something was not as it should be.
+///
+/// # Errors
+/// The kernel could not be built or failed, a panic over an unexpected trap included.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let seed = args.seed.unwrap_or_else(random_seed);
+    println!("seed {seed}");
+    let mut session = Session::boot(args.arch, args.cpus, false)?;
+    let start = Instant::now();
+    let mut told = start;
+    let result = session.torture(seed, args.transitions, |done| {
+        if told.elapsed() >= BEAT {
+            told = Instant::now();
+            note(format_args!("{done} of {} transitions, {}", args.transitions, rate(done, start)));
+        }
+    })?;
+    session.power_off()?;
+    let done = transitions(&result);
+    println!("{done} transitions on {} CPUs, {}", args.cpus, rate(done, start));
+    print!("{}", report(&result));
+    let failures = failures(&result, args.transitions);
+    for failure in &failures {
+        println!("wrong: {failure}");
+    }
+    Ok(if failures.is_empty() {
+        println!("passed");
+        ExitCode::SUCCESS
+    } else {
+        println!("FAILED; again with --seed {seed}");
+        ExitCode::FAILURE
+    })
+}
+
+fn rate(done: u64, start: Instant) -> String {
+    let seconds = start.elapsed().as_secs_f64();
+    format!("{:.0} a second, {seconds:.0} s", done as f64 / seconds)
+}
+
+/// Changes that were made.
+fn transitions(result: &Tortured) -> u64 {
+    result.enabled + result.upgraded + result.downgraded + result.disabled
+}
+
+/// What was counted, as a table.
+fn report(result: &Tortured) -> String {
+    let Tortured { enabled, upgraded, downgraded, disabled, .. } = result;
+    let mut text = format!(
+        "enabled {enabled}, upgraded {upgraded}, downgraded {downgraded}, disabled {disabled}\n\
+         {:>12} {:>5} {:>12} {:>12} {:>10} {:>14} {:>12}\n",
+        "PROBE", "SITES", "PASSES", "HITS", "INTERVALS", "PASSES IN THEM", "HITS"
+    );
+    for probe in &result.probes {
+        text.push_str(&format!(
+            "{:>12} {:>5} {:>12} {:>12} {:>10} {:>14} {:>12}\n",
+            probe.name,
+            probe.sites,
+            probe.passes,
+            probe.hits,
+            probe.intervals,
+            probe.stable_passes,
+            probe.stable_hits
+        ));
+    }
+    text.push_str(&format!(
+        "{} hits in the framework; {} breakpoints, {} timer interrupts; {} bytes of text compared\n",
+        result.framework, result.breakpoints, result.ticks, result.text
+    ));
+    text
+}
+
+/// What is not as it should be: what the kernel found, and what follows from its numbers.
+pub fn failures(result: &Tortured, wanted: u64) -> Vec<String> {
+    let mut failures = result.failures.clone();
+    let done = transitions(result);
+    if done != wanted {
+        failures.push(format!("{done} transitions of {wanted}"));
+    }
+    for probe in &result.probes {
+        if probe.stable_passes != probe.stable_hits {
+            failures.push(format!(
+                "{}: {} passes while enabled, but {} hits",
+                probe.name, probe.stable_passes, probe.stable_hits
+            ));
+        }
+        if probe.sites == 0 {
+            failures.push(format!("{} has no site", probe.name));
+        }
+        if probe.hits > probe.passes {
+            failures.push(format!("{}: more hits than passes", probe.name));
+        }
+    }
+    let hits: u64 = result.probes.iter().map(|probe| probe.hits).sum();
+    if hits != result.framework {
+        failures.push(format!("{hits} hits, but {} in the framework", result.framework));
+    }
+    if result.text == 0 {
+        failures.push("no text was compared".into());
+    }
+    failures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sdt_protocol::TorturedProbe;
+
+    fn good() -> Tortured {
+        let probe = TorturedProbe {
+            name: "tight".into(),
+            sites: 1,
+            passes: 100,
+            hits: 60,
+            intervals: 3,
+            stable_passes: 50,
+            stable_hits: 50,
+        };
+        Tortured {
+            enabled: 4,
+            upgraded: 2,
+            downgraded: 1,
+            disabled: 3,
+            probes: vec![probe],
+            framework: 60,
+            breakpoints: 30,
+            ticks: 9,
+            text: 4096,
+            failures: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_good_result_passes() {
+        assert_eq!(failures(&good(), 10), [""; 0]);
+        assert!(report(&good()).contains("enabled 4, upgraded 2, downgraded 1, disabled 3\n"));
+    }
+
+    #[test]
+    fn every_difference_is_told() {
+        assert_eq!(failures(&good(), 11), ["10 transitions of 11"]);
+        let mut result = good();
+        result.probes[0].stable_hits = 49;
+        assert_eq!(failures(&result, 10), ["tight: 50 passes while enabled, but 49 hits"]);
+        let mut result = good();
+        result.framework = 59;
+        assert_eq!(failures(&result, 10), ["60 hits, but 59 in the framework"]);
+        let mut result = good();
+        result.failures.push("the text has changed at 0x1".into());
+        assert_eq!(failures(&result, 10), ["the text has changed at 0x1"]);
+    }
+
+    #[test]
+    fn seeds_differ() {
+        assert_ne!(random_seed(), random_seed());
+    }
+}
