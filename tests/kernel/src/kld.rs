@@ -15,12 +15,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use object_core::elf;
 use spin::Mutex;
 
 use crate::freebsd::linker::{Metadata, ModuleData, Range};
 use crate::freebsd::{self, errno};
-use crate::loader::{Image, Object, Segment, x86_64};
+use crate::loader::{self, Image, Machine, Segment};
 use crate::printf;
 pub use file::FileInfo;
 use file::{File, Module};
@@ -38,6 +37,8 @@ pub mod event {
 
 /// What the linker needs of the machine.
 pub trait Kernel {
+    /// Whose modules it loads.
+    fn machine(&self) -> Machine;
     /// Reserves addresses for a module: `size` bytes, a multiple of [`crate::loader::PAGE`].
     fn reserve(&self, size: usize) -> Option<u64>;
     /// Maps an image at its base, with its protections; `false` when memory is out, and nothing is
@@ -109,50 +110,37 @@ impl<K: Kernel> Linker<K> {
         }
         let result = self.load_new(name, bytes);
         if let Err(refusal) = &result {
-            self.kernel.print(format_args!("{}", refusal.console_line(name)));
+            self.kernel
+                .print(format_args!("{}", refusal.console_line(name, self.kernel.machine())));
         }
         result
     }
 
     fn load_new(&self, name: &str, bytes: &[u8]) -> Result<u32, Refusal> {
-        let object = Object::parse(bytes, x86_64::MACHINE)?;
-        let mut image = Image::layout(&object)?;
-        let size = image.size();
-        let base = self.kernel.reserve(size).ok_or(Refusal::OutOfMemory)?;
-        let linked = self.link(&object, &mut image, base);
-        let file = match linked {
-            Ok((metadata, dependencies)) => {
-                if self.kernel.map(&image) {
-                    Ok(File::new(self.next_id(), name, &image, metadata, dependencies))
-                } else {
-                    Err(Refusal::OutOfMemory)
-                }
+        let parsed = loader::File::parse(bytes, self.kernel.machine())?;
+        let base = self.kernel.reserve(parsed.size()).ok_or(Refusal::OutOfMemory)?;
+        let file = self.link(&parsed, base).and_then(|(image, metadata, dependencies)| {
+            if self.kernel.map(&image) {
+                Ok(File::new(self.next_id(), name, &image, metadata, dependencies))
+            } else {
+                Err(Refusal::OutOfMemory)
             }
-            Err(refusal) => Err(refusal),
-        };
-        let file = match file {
-            Ok(file) => file,
-            Err(refusal) => {
-                self.kernel.give_back(base);
-                return Err(refusal);
-            }
-        };
-        drop(image);
+        });
+        let file = file.inspect_err(|_| self.kernel.give_back(base))?;
         self.start(file)
     }
 
     /// Everything that can be found wrong with a file before any of its code runs.
     fn link(
         &self,
-        object: &Object<'_>,
-        image: &mut Image,
+        file: &loader::File<'_>,
         base: u64,
-    ) -> Result<(Metadata, Vec<u32>), Refusal> {
+    ) -> Result<(Image, Metadata, Vec<u32>), Refusal> {
         // Dependencies are in the data of the image, names by relocated pointers, so relocations come
         // first; symbols of files that it turns out not to depend on are looked up last, as FreeBSD
         // does ("globally, in dependency order").
-        image.link(object, base, &|symbol| self.lookup(symbol))?;
-        let metadata = Metadata::read(image, &|function| self.kernel.is_function(function))?;
+        let image = file.link(base, &|symbol| self.lookup(symbol))?;
+        let metadata = Metadata::read(&image, &|function| self.kernel.is_function(function))?;
         for version in &metadata.versions {
             if let Some(file) = self.provider(&version.name, |found| found == version.version) {
                 let container = self.file_name(file);
@@ -193,7 +181,7 @@ impl<K: Kernel> Linker<K> {
                 return Err(Refusal::UnknownModule { record: init.data });
             }
         }
-        Ok((metadata, dependencies))
+        Ok((image, metadata, dependencies))
     }
 
     /// Runs a file that is mapped; undoes it when all its modules refuse.
@@ -427,10 +415,4 @@ impl<K: Kernel> Linker<K> {
         *last += 1;
         *last
     }
-}
-
-/// Functions that a file wants called when it is in place, and before it goes.
-fn function_arrays(image: &Image) -> (Vec<u64>, Vec<u64>) {
-    let code = |kind| image.function_array(kind).filter(|&f| image.is_code(f)).collect();
-    (code(elf::SHT_INIT_ARRAY), code(elf::SHT_FINI_ARRAY))
 }

@@ -8,7 +8,7 @@ use core::fmt;
 use spin::Mutex;
 use stand_in_kernel::addresses::Addresses;
 use stand_in_kernel::kld::{Kernel, Linker};
-use stand_in_kernel::loader::{Image, PAGE};
+use stand_in_kernel::loader::{self, Image, PAGE};
 
 use crate::arch::{MODULE_SPACE, paging};
 use crate::dtrace::DTRACE;
@@ -24,6 +24,10 @@ pub(crate) static LINKER: Linker<Machine> = Linker::new(Machine);
 static ADDRESSES: Mutex<Addresses> = Mutex::new(Addresses::new(MODULE_SPACE, PAGE as u64));
 
 impl Kernel for Machine {
+    fn machine(&self) -> loader::Machine {
+        loader::Machine::HERE
+    }
+
     fn reserve(&self, size: usize) -> Option<u64> {
         ADDRESSES.lock().reserve(size as u64)
     }

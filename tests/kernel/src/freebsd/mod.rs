@@ -3,6 +3,7 @@
 pub mod arm64;
 pub mod imgact;
 pub mod linker;
+pub mod riscv;
 
 /// `__FreeBSD_version` (`sys/param.h`) of the kernel that this one stands in for: 15.0-RELEASE.
 pub const VERSION: i32 = 1_500_068;

@@ -3,7 +3,6 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::function_arrays;
 use crate::freebsd::linker::{Metadata, ModuleData};
 use crate::loader::{Image, Segment, Symbol};
 
@@ -37,7 +36,6 @@ impl File {
         metadata: Metadata,
         dependencies: Vec<u32>,
     ) -> Self {
-        let (constructors, destructors) = function_arrays(image);
         Self {
             id,
             name: name.to_string(),
@@ -46,8 +44,8 @@ impl File {
             segments: image.segments().to_vec(),
             symbols: image.symbols().to_vec(),
             metadata,
-            constructors,
-            destructors,
+            constructors: image.constructors().collect(),
+            destructors: image.destructors().collect(),
             dependencies,
             references: 1,
             by_user: true,

@@ -6,7 +6,7 @@ use core::fmt;
 
 use crate::freebsd::errno;
 use crate::freebsd::linker::BadRecord;
-use crate::loader::LoadError;
+use crate::loader::{LoadError, Machine};
 
 /// Why kldload or kldunload failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,9 +76,11 @@ impl Refusal {
     }
 
     /// What the kernel prints about a file that it does not load.
-    pub(super) fn console_line(&self, file: &str) -> String {
+    pub(super) fn console_line(&self, file: &str, machine: Machine) -> String {
         match self {
-            Self::File(LoadError::Undefined { .. }) => format!("link_elf_obj: {self}"),
+            Self::File(LoadError::Undefined { .. }) => {
+                format!("{}: {self}", machine.linker())
+            }
             Self::File(LoadError::Relocation { .. }) => format!("kldload: {self}"),
             Self::Dependency { .. } => format!("KLD {file}: {self}"),
             Self::InterfacePresent { .. } => format!("{self}"),

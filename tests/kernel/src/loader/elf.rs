@@ -14,7 +14,7 @@ const UNWIND: u32 = 0x7000_0001;
 
 /// A file whose header and tables have been found sound.
 #[derive(Debug)]
-pub struct Object<'a> {
+pub(super) struct Object<'a> {
     data: &'a [u8],
     pub(super) sections: &'a [SectionHeader64<LE>],
     section_names: &'a [u8],
@@ -43,20 +43,11 @@ impl<'a> Object<'a> {
     ///
     /// # Errors
     /// The first thing that is wrong with the file.
-    pub fn parse(data: &'a [u8], machine: u16) -> Result<Self, LoadError> {
+    pub(super) fn parse(data: &'a [u8], machine: u16) -> Result<Self, LoadError> {
         let header = data.read_at::<FileHeader64<LE>>(0).map_err(|()| LoadError::NotElf)?;
-        let ident = &header.e_ident;
-        if ident.magic != elf::ELFMAG {
-            return Err(LoadError::NotElf);
-        }
-        if ident.class != elf::ELFCLASS64 || ident.data != elf::ELFDATA2LSB {
-            return Err(LoadError::Layout);
-        }
-        if ident.version != elf::EV_CURRENT || header.e_version.get(LE) != 1 {
-            return Err(LoadError::Version);
-        }
+        check_ident(header)?;
         if header.e_type.get(LE) != elf::ET_REL {
-            return Err(LoadError::Type(header.e_type.get(LE).0));
+            return Err(LoadError::Type { found: header.e_type.get(LE).0, expected: "ET_REL" });
         }
         if header.e_machine.get(LE).0 != machine {
             return Err(LoadError::Machine(header.e_machine.get(LE).0));
@@ -123,7 +114,23 @@ impl<'a> Object<'a> {
     }
 }
 
-fn contents<'a>(
+/// Whether a file is an ELF file of 64 bits, of the byte order and version that kernels take.
+pub(super) fn check_ident(header: &FileHeader64<LE>) -> Result<(), LoadError> {
+    let ident = &header.e_ident;
+    if ident.magic != elf::ELFMAG {
+        return Err(LoadError::NotElf);
+    }
+    if ident.class != elf::ELFCLASS64 || ident.data != elf::ELFDATA2LSB {
+        return Err(LoadError::Layout);
+    }
+    if ident.version != elf::EV_CURRENT || header.e_version.get(LE) != 1 {
+        return Err(LoadError::Version);
+    }
+    Ok(())
+}
+
+/// What a file holds of a section.
+pub(super) fn contents<'a>(
     data: &'a [u8],
     section: &SectionHeader64<LE>,
     index: usize,
@@ -150,7 +157,8 @@ fn entries<'a, T: object_core::pod::Pod>(
         .map_err(|()| LoadError::TableSize { section: index })
 }
 
-fn name(strings: &[u8], offset: u32, index: usize) -> Result<String, LoadError> {
+/// The name at an offset of a string table.
+pub(super) fn name(strings: &[u8], offset: u32, index: usize) -> Result<String, LoadError> {
     let rest = strings.get(offset as usize..).ok_or(LoadError::Name { index })?;
     let text =
         core::ffi::CStr::from_bytes_until_nul(rest).map_err(|_| LoadError::Name { index })?;

@@ -16,8 +16,13 @@ pub enum LoadError {
     Layout,
     /// Not version 1 of ELF.
     Version,
-    /// Not ET_REL.
-    Type(u16),
+    /// Not of the type that modules of this machine have.
+    Type {
+        /// The type.
+        found: u16,
+        /// The one it should be.
+        expected: &'static str,
+    },
     /// For another machine.
     Machine(u16),
     /// The section header table is missing, of the wrong entry size, or not inside the file.
@@ -82,15 +87,64 @@ pub enum LoadError {
     },
     /// A relocation cannot be done.
     Relocation {
-        /// Name of the section it is in.
-        section: String,
-        /// Offset there.
-        offset: u64,
+        /// Section and offset there, or offset in the file's memory.
+        place: String,
         /// Index of its symbol.
         symbol: usize,
         /// Why not.
         error: RelocationError,
     },
+    /// The program headers are not in the first page, or of the wrong size.
+    ProgramHeaders,
+    /// More segments to load than FreeBSD has room for (`MAXSEGS`).
+    TooManySegments,
+    /// No PT_DYNAMIC.
+    NotDynamic,
+    /// A PT_INTERP.
+    Interpreter,
+    /// A segment cannot be placed.
+    Segment {
+        /// Its number among those that are loaded.
+        segment: usize,
+        /// What is wrong with it.
+        error: SegmentError,
+    },
+    /// No DT_HASH. (DT_GNU_HASH is not looked at.)
+    NoHashTable,
+    /// A table that the dynamic section has to name is missing.
+    NoTable(&'static str),
+    /// An entry of the dynamic section that cannot be used.
+    Dynamic(&'static str),
+    /// A table is not inside the file's memory.
+    OutsideMemory(&'static str),
+}
+
+/// What is wrong with a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SegmentError {
+    /// Its contents are not inside the file.
+    Truncated,
+    /// It has more contents than memory.
+    Sizes,
+    /// The first one does not start at 0, or one lies before the one before it.
+    Order,
+    /// It shares a page with the one before it, but not the protection.
+    SharedPage,
+    /// It is both writable and executable.
+    WritableCode,
+}
+
+impl fmt::Display for SegmentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Truncated => "is not inside the file, which may be truncated",
+            Self::Sizes => "has more contents than memory",
+            Self::Order => "is out of order",
+            Self::SharedPage => "shares a page with the one before it",
+            Self::WritableCode => "is both writable and executable",
+        })
+    }
 }
 
 impl fmt::Display for LoadError {
@@ -99,7 +153,9 @@ impl fmt::Display for LoadError {
             Self::NotElf => f.write_str("not an ELF file"),
             Self::Layout => f.write_str("Unsupported file layout"),
             Self::Version => f.write_str("Unsupported file version"),
-            Self::Type(kind) => write!(f, "unsupported file type {kind}, not ET_REL"),
+            Self::Type { found, expected } => {
+                write!(f, "unsupported file type {found}, not {expected}")
+            }
             Self::Machine(machine) => write!(f, "Unsupported machine {machine}"),
             Self::SectionTable => f.write_str("no section header table, or not inside the file"),
             Self::NoContents => f.write_str("file has no contents"),
@@ -129,9 +185,18 @@ impl fmt::Display for LoadError {
                 write!(f, "symbol {name} is not inside a section that is loaded")
             }
             Self::Undefined { name } => write!(f, "symbol {name} undefined"),
-            Self::Relocation { section, offset, symbol, error } => {
-                write!(f, "{error}, symbol index {symbol}, at {section}+{offset:#x}")
+            Self::Relocation { place, symbol, error } => {
+                write!(f, "{error}, symbol index {symbol}, at {place}")
             }
+            Self::ProgramHeaders => f.write_str("Unreadable program headers"),
+            Self::TooManySegments => f.write_str("Too many sections"),
+            Self::NotDynamic => f.write_str("Object is not dynamically-linked"),
+            Self::Interpreter => f.write_str("file wants an interpreter, as programs do"),
+            Self::Segment { segment, error } => write!(f, "segment {segment} {error}"),
+            Self::NoHashTable => f.write_str("missing symbol hash table"),
+            Self::NoTable(table) => write!(f, "missing {table}"),
+            Self::Dynamic(entry) => write!(f, "dynamic section has {entry}"),
+            Self::OutsideMemory(what) => write!(f, "{what} is not inside the file's memory"),
         }
     }
 }

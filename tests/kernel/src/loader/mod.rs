@@ -1,17 +1,71 @@
-//! The module loader: from the bytes of an ET_REL file to an image that is ready to be mapped.
+//! The module loader: from the bytes of a file to an image that is ready to be mapped.
 //!
-//! The rules are those of FreeBSD's `sys/kern/link_elf_obj.c`; where that one trusts the file (offsets,
-//! indices, ranges), this one checks. Nothing here touches the kernel: a file that is refused has
-//! changed nothing.
+//! The rules are those of FreeBSD's `sys/kern/link_elf_obj.c` (ET_REL, amd64) and `sys/kern/link_elf.c`
+//! (ET_DYN, the others); where those trust the file (offsets, indices, ranges), this one checks. Nothing
+//! here touches the kernel: a file that is refused has changed nothing.
 
 mod elf;
 mod error;
 mod image;
+mod machine;
+mod relocatable;
 mod relocate;
+mod shared;
 #[cfg(test)]
 mod tests;
 
-pub use elf::Object;
-pub use error::LoadError;
+pub use error::{LoadError, SegmentError};
 pub use image::{Image, PAGE, Protection, Segment, Symbol};
-pub use relocate::{Relocation, RelocationError, x86_64};
+pub use machine::Machine;
+pub use relocate::RelocationError;
+
+use relocatable::Relocatable;
+use shared::Shared;
+
+/// A file that has been found sound, with a place for everything in it.
+#[derive(Debug)]
+pub struct File<'a>(Kind<'a>);
+
+#[derive(Debug)]
+enum Kind<'a> {
+    Relocatable(Relocatable<'a>),
+    Shared(Shared<'a>),
+}
+
+impl<'a> File<'a> {
+    /// Checks a file's headers and tables and lays its contents out.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with the file.
+    pub fn parse(data: &'a [u8], machine: Machine) -> Result<Self, LoadError> {
+        Ok(Self(if machine.has_shared_objects() {
+            Kind::Shared(Shared::parse(data, machine)?)
+        } else {
+            Kind::Relocatable(Relocatable::parse(data, machine)?)
+        }))
+    }
+
+    /// Bytes that the image takes, a multiple of [`PAGE`].
+    pub fn size(&self) -> usize {
+        match &self.0 {
+            Kind::Relocatable(file) => file.size(),
+            Kind::Shared(file) => file.size(),
+        }
+    }
+
+    /// The image for the address `base`: everything in its place and relocated, with symbols that the
+    /// file does not define coming from `lookup`.
+    ///
+    /// # Errors
+    /// When a symbol is undefined or out of place, or a relocation cannot be done.
+    pub fn link(
+        &self,
+        base: u64,
+        lookup: &dyn Fn(&str) -> Option<u64>,
+    ) -> Result<Image, LoadError> {
+        match &self.0 {
+            Kind::Relocatable(file) => file.link(base, lookup),
+            Kind::Shared(file) => file.link(base, lookup),
+        }
+    }
+}

@@ -2,7 +2,6 @@
 
 mod boot;
 pub(crate) mod cpu;
-mod emulate;
 pub(crate) mod exports;
 mod harts;
 mod ipi;

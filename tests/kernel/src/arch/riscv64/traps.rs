@@ -6,7 +6,6 @@
 //! interrupts off, and the return takes the stack pointer from where the frame is, not from the frame.
 
 use core::arch::global_asm;
-use core::fmt;
 use core::mem::offset_of;
 
 use riscv::interrupt::Trap;
@@ -14,53 +13,12 @@ use riscv::interrupt::supervisor::{Exception, Interrupt};
 use riscv::register::scause::Scause;
 use riscv::register::stvec::{self, Stvec, TrapMode};
 use riscv::register::{sie, sip};
-use static_assertions::const_assert_eq;
+use stand_in_kernel::freebsd::riscv::{Emulated, TrapFrame};
 
-use super::emulate::emulate;
 use super::{cpu, plic, timer};
-
-/// `struct trapframe` of FreeBSD riscv, 280 bytes.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct TrapFrame {
-    pub(crate) ra: u64,
-    pub(crate) sp: u64,
-    pub(crate) gp: u64,
-    pub(crate) tp: u64,
-    pub(crate) t: [u64; 7],
-    pub(crate) s: [u64; 12],
-    pub(crate) a: [u64; 8],
-    pub(crate) sepc: u64,
-    pub(crate) sstatus: u64,
-    pub(crate) stval: u64,
-    pub(crate) scause: u64,
-}
-
-const_assert_eq!(size_of::<TrapFrame>(), 280);
-const_assert_eq!(offset_of!(TrapFrame, t), 32);
-const_assert_eq!(offset_of!(TrapFrame, s), 88);
-const_assert_eq!(offset_of!(TrapFrame, a), 184);
-const_assert_eq!(offset_of!(TrapFrame, sepc), 248);
-const_assert_eq!(offset_of!(TrapFrame, scause), 272);
 
 /// `TF_SIZE`: the frame as it lies on the stack.
 const FRAME_SIZE: u64 = 288;
-
-impl fmt::Display for TrapFrame {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "sepc {:#x} sstatus {:#x} ra {:#x} sp {:#x} gp {:#x} tp {:#x}",
-            self.sepc, self.sstatus, self.ra, self.sp, self.gp, self.tp
-        )?;
-        for (name, registers) in [('t', &self.t[..]), ('s', &self.s[..]), ('a', &self.a[..])] {
-            for (number, value) in registers.iter().enumerate() {
-                write!(f, " {name}{number} {value:#x}")?;
-            }
-        }
-        Ok(())
-    }
-}
 
 global_asm!(
     r#"
@@ -253,9 +211,10 @@ unsafe fn breakpoint(frame: &mut TrapFrame) {
     if answer == 0 {
         panic!("breakpoint at {address:#x} that nobody claims; {frame}");
     }
-    // SAFETY: as above.
-    if !unsafe { emulate(frame, answer) } {
+    let Some(emulated) = Emulated::decode(answer as u32) else {
         panic!("breakpoint at {address:#x}: its handler wants {answer:#x} emulated; {frame}");
-    }
+    };
+    // SAFETY: as above, and the handler that claimed it stands up for the instruction.
+    unsafe { emulated.carry_out(frame) };
     crate::counters::breakpoint();
 }

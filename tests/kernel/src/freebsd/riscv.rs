@@ -1,0 +1,167 @@
+//! riscv's `struct trapframe` (`sys/riscv/include/frame.h`) and the instructions that the kernel carries
+//! out in a breakpoint's stead (`dtrace_invop_start`, `sys/cddl/dev/dtrace/riscv/dtrace_subr.c`).
+
+use core::fmt;
+use core::mem::offset_of;
+
+use static_assertions::const_assert_eq;
+
+/// `struct trapframe` of FreeBSD 15, 280 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct TrapFrame {
+    /// x1: the return address.
+    pub ra: u64,
+    /// x2: the stack pointer before the trap.
+    pub sp: u64,
+    /// x3.
+    pub gp: u64,
+    /// x4: per-CPU data.
+    pub tp: u64,
+    /// t0 to t6.
+    pub t: [u64; 7],
+    /// s0 to s11.
+    pub s: [u64; 12],
+    /// a0 to a7.
+    pub a: [u64; 8],
+    /// Where the trap returns to.
+    pub sepc: u64,
+    /// The processor state it returns to.
+    pub sstatus: u64,
+    /// For which address or instruction it came, if for one.
+    pub stval: u64,
+    /// Why it came.
+    pub scause: u64,
+}
+
+const_assert_eq!(offset_of!(TrapFrame, t), 32);
+const_assert_eq!(offset_of!(TrapFrame, s), 88);
+const_assert_eq!(offset_of!(TrapFrame, a), 184);
+const_assert_eq!(offset_of!(TrapFrame, sepc), 248);
+const_assert_eq!(offset_of!(TrapFrame, scause), 272);
+const_assert_eq!(size_of::<TrapFrame>(), 280);
+
+impl fmt::Display for TrapFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ra, sp, gp, tp, sepc, sstatus, .. } = self;
+        write!(
+            f,
+            "sepc {sepc:#x} sstatus {sstatus:#x} ra {ra:#x} sp {sp:#x} gp {gp:#x} tp {tp:#x}"
+        )?;
+        for (name, registers) in [('t', &self.t[..]), ('s', &self.s[..]), ('a', &self.a[..])] {
+            for (number, value) in registers.iter().enumerate() {
+                write!(f, " {name}{number} {value:#x}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An instruction that a breakpoint handler may ask for, by its encoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Emulated {
+    /// `c.nop`, the only nop: the program counter stays as the handler left it.
+    Nop,
+    /// `ret`, of either length.
+    Return,
+    /// `sd ra, offset(sp)`. The kernel takes the offset without a sign: prologues store above the stack
+    /// pointer.
+    StoreRa {
+        /// In bytes.
+        offset: u64,
+        /// The instruction's bytes.
+        length: u64,
+    },
+}
+
+impl Emulated {
+    /// What the handler's answer means, if it means anything. The nop of 4 bytes does not.
+    pub const fn decode(answer: u32) -> Option<Self> {
+        Some(match answer {
+            0x0001 => Self::Nop,
+            0x0000_8067 | 0x8082 => Self::Return,
+            _ if answer & 0x01ff_f07f == 0x0011_3023 => {
+                let offset = answer >> 25 << 5 | answer >> 7 & 0x1f;
+                Self::StoreRa { offset: offset as u64, length: 4 }
+            }
+            _ if answer & 0xffff_e07f == 0xe006 => {
+                let offset = (answer >> 7 & 7) << 6 | (answer >> 10 & 7) << 3;
+                Self::StoreRa { offset: offset as u64, length: 2 }
+            }
+            _ => return None,
+        })
+    }
+
+    /// Does what the instruction would have done.
+    ///
+    /// # Safety
+    /// The frame is that of a breakpoint in this instruction's place.
+    pub unsafe fn carry_out(self, frame: &mut TrapFrame) {
+        match self {
+            Self::Nop => {}
+            Self::Return => frame.sepc = frame.ra,
+            Self::StoreRa { offset, length } => {
+                // SAFETY: the instruction would have stored there.
+                unsafe { ((frame.sp + offset) as *mut u64).write(frame.ra) };
+                frame.sepc += length;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_instructions() {
+        let store = |offset, length| Some(Emulated::StoreRa { offset, length });
+        for (answer, expected) in [
+            // c.nop; nop
+            (0x0001, Some(Emulated::Nop)),
+            (0x0000_0013, None),
+            // c.jr ra; jalr x0, 0(ra); c.jr t0; jalr x0, 4(ra); jalr ra, 0(ra)
+            (0x8082, Some(Emulated::Return)),
+            (0x0000_8067, Some(Emulated::Return)),
+            (0x8282, None),
+            (0x0040_8067, None),
+            (0x0000_80e7, None),
+            // sd ra, 8(sp); sd ra, 1000(sp); sd s0, 8(sp); sd ra, 8(s0); sw ra, 8(sp)
+            (0x0011_3423, store(8, 4)),
+            (0x3e11_3423, store(1000, 4)),
+            (0x0081_3423, None),
+            (0x0014_3423, None),
+            (0x0011_2423, None),
+            // c.sdsp ra, 8(sp); c.sdsp ra, 504(sp); c.sdsp s0, 0(sp)
+            (0xe406, store(8, 2)),
+            (0xff86, store(504, 2)),
+            (0xe022, None),
+            // ebreak; c.ebreak; not an instruction
+            (0x0010_0073, None),
+            (0x9002, None),
+            (0, None),
+        ] {
+            assert_eq!(Emulated::decode(answer), expected, "{answer:#x}");
+        }
+    }
+
+    #[test]
+    fn they_are_carried_out() {
+        let mut stack = [0u64; 4];
+        let frame = TrapFrame {
+            sepc: 0x1000,
+            ra: 0x2000,
+            sp: stack.as_mut_ptr() as u64,
+            ..TrapFrame::default()
+        };
+        for (answer, sepc) in
+            [(0x0001, 0x1000), (0x8082, 0x2000), (0x0011_3423, 0x1004), (0xec06, 0x1002)]
+        {
+            let mut after = frame;
+            // SAFETY: the frame's stack is there.
+            unsafe { Emulated::decode(answer).unwrap().carry_out(&mut after) };
+            assert_eq!(after, TrapFrame { sepc, ..frame }, "{answer:#x}");
+        }
+        assert_eq!(stack, [0, 0x2000, 0, 0x2000]);
+    }
+}

@@ -1,0 +1,56 @@
+//! ARM64: `elf_reloc_internal` of `sys/arm64/arm64/elf_machdep.c`. It takes what FreeBSD takes but for
+//! R_AARCH64_IRELATIVE, whose resolver would run before the module is in place.
+
+use object_core::elf::{self, RelocationType};
+
+use super::{Field, Relocation, RelocationError, distance};
+
+/// Bits that an instruction has for a distance in words, and where.
+const BRANCH_26: u32 = 0x03ff_ffff;
+const BRANCH_19: u32 = 0x00ff_ffe0;
+const BRANCH_14: u32 = 0x0007_ffe0;
+
+/// Whether a relocation looks at its symbol at all.
+pub(in super::super) fn uses_symbol(kind: RelocationType) -> bool {
+    !matches!(kind, elf::R_AARCH64_NONE | elf::R_AARCH64_RELATIVE | elf::R_AARCH64_IRELATIVE)
+}
+
+/// Whether the machine's loader knows the type.
+pub(in super::super) fn check(kind: RelocationType) -> Result<(), RelocationError> {
+    match kind {
+        elf::R_AARCH64_NONE
+        | elf::R_AARCH64_ABS64
+        | elf::R_AARCH64_GLOB_DAT
+        | elf::R_AARCH64_JUMP_SLOT
+        | elf::R_AARCH64_RELATIVE
+        | elf::R_AARCH64_TSTBR14
+        | elf::R_AARCH64_CONDBR19
+        | elf::R_AARCH64_JUMP26
+        | elf::R_AARCH64_CALL26 => Ok(()),
+        elf::R_AARCH64_IRELATIVE => Err(RelocationError::Resolver),
+        other => Err(RelocationError::Unexpected(other.0)),
+    }
+}
+
+/// Does one relocation of a type that is known. `rest` is the segment's memory from the field on.
+pub(in super::super) fn apply(
+    relocation: &Relocation,
+    rest: &mut [u8],
+) -> Result<(), RelocationError> {
+    let Relocation { kind, symbol, addend, base, .. } = *relocation;
+    let words = |bits| Ok((distance(relocation, bits, 4)? >> 2) as u32);
+    let field = match kind {
+        elf::R_AARCH64_ABS64 | elf::R_AARCH64_GLOB_DAT => {
+            Field::Word(symbol.wrapping_add_signed(addend))
+        }
+        elf::R_AARCH64_JUMP_SLOT => Field::Word(symbol),
+        elf::R_AARCH64_RELATIVE => Field::Word(base.wrapping_add_signed(addend)),
+        elf::R_AARCH64_JUMP26 | elf::R_AARCH64_CALL26 => {
+            Field::Bits { mask: BRANCH_26, bits: words(28)? }
+        }
+        elf::R_AARCH64_CONDBR19 => Field::Bits { mask: BRANCH_19, bits: words(21)? << 5 },
+        elf::R_AARCH64_TSTBR14 => Field::Bits { mask: BRANCH_14, bits: words(16)? << 5 },
+        _ => Field::Nothing,
+    };
+    field.store(rest)
+}

@@ -1,0 +1,103 @@
+//! RISC-V: `elf_reloc_internal` of `sys/riscv/riscv/elf_machdep.c`.
+//!
+//! That function knows relocations of instructions too, but none that it does can work: JAL and CALL it
+//! refuses at any distance, which it compares without a sign, and the others it does not check for range,
+//! and no address of a module is in theirs. Position-independent code has none of them; a file that has
+//! one is refused.
+
+use object_core::elf::{self, RelocationType};
+
+use super::{Field, Relocation, RelocationError};
+
+/// Whether a relocation looks at its symbol at all.
+pub(in super::super) fn uses_symbol(kind: RelocationType) -> bool {
+    !matches!(kind, elf::R_RISCV_NONE | elf::R_RISCV_RELATIVE)
+}
+
+/// Whether the machine's loader knows the type.
+pub(in super::super) fn check(kind: RelocationType) -> Result<(), RelocationError> {
+    match kind {
+        elf::R_RISCV_NONE | elf::R_RISCV_64 | elf::R_RISCV_JUMP_SLOT | elf::R_RISCV_RELATIVE => {
+            Ok(())
+        }
+        other => Err(RelocationError::Unexpected(other.0)),
+    }
+}
+
+/// Does one relocation of a type that is known. `rest` is the segment's memory from the field on.
+pub(in super::super) fn apply(
+    relocation: &Relocation,
+    rest: &mut [u8],
+) -> Result<(), RelocationError> {
+    let Relocation { kind, symbol, addend, base, .. } = *relocation;
+    let field = match kind {
+        elf::R_RISCV_64 => Field::Word(symbol.wrapping_add_signed(addend)),
+        elf::R_RISCV_JUMP_SLOT => Field::Word(symbol),
+        elf::R_RISCV_RELATIVE => Field::Word(base.wrapping_add_signed(addend)),
+        _ => Field::Nothing,
+    };
+    field.store(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: u64 = 0xffff_ffc1_0000_0000;
+    const SYMBOL: u64 = 0xffff_ffc0_8020_0000;
+
+    fn apply_to_zeroes(kind: RelocationType) -> Result<u64, RelocationError> {
+        let mut field = [0; 8];
+        let relocation =
+            Relocation { kind, place: BASE + 0x100, symbol: SYMBOL, addend: -16, base: BASE };
+        check(kind)?;
+        apply(&relocation, &mut field)?;
+        Ok(u64::from_le_bytes(field))
+    }
+
+    #[test]
+    fn what_is_known_is_done() {
+        for (kind, value) in [
+            (elf::R_RISCV_NONE, 0),
+            (elf::R_RISCV_64, SYMBOL - 16),
+            (elf::R_RISCV_JUMP_SLOT, SYMBOL),
+            (elf::R_RISCV_RELATIVE, BASE - 16),
+        ] {
+            assert_eq!(apply_to_zeroes(kind), Ok(value), "{kind:?}");
+        }
+        assert!(uses_symbol(elf::R_RISCV_64) && uses_symbol(elf::R_RISCV_JUMP_SLOT));
+        assert!(!uses_symbol(elf::R_RISCV_NONE) && !uses_symbol(elf::R_RISCV_RELATIVE));
+    }
+
+    #[test]
+    fn what_cannot_work_on_freebsd_is_refused() {
+        for kind in [
+            elf::R_RISCV_32,
+            elf::R_RISCV_COPY,
+            elf::R_RISCV_JAL,
+            elf::R_RISCV_CALL,
+            elf::R_RISCV_GOT_HI20,
+            elf::R_RISCV_PCREL_HI20,
+            elf::R_RISCV_PCREL_LO12_I,
+            elf::R_RISCV_PCREL_LO12_S,
+            elf::R_RISCV_HI20,
+            elf::R_RISCV_LO12_I,
+            elf::R_RISCV_LO12_S,
+            elf::R_RISCV_IRELATIVE,
+        ] {
+            assert_eq!(apply_to_zeroes(kind), Err(RelocationError::Unexpected(kind.0)));
+        }
+    }
+
+    #[test]
+    fn the_field_has_to_be_there() {
+        let relocation = Relocation {
+            kind: elf::R_RISCV_64,
+            place: BASE,
+            symbol: SYMBOL,
+            addend: 0,
+            base: BASE,
+        };
+        assert_eq!(apply(&relocation, &mut [0; 7]), Err(RelocationError::Place));
+    }
+}
