@@ -14,7 +14,11 @@ mod freebsd;
 sdt_provider! {
     /// Process lifecycle.
     pub proc {
-        /// A process has begun to run a new image. `path` is as it was given to `execve`.
+        /// A process runs a new image. `path` is as it was given to `execve`.
+        ///
+        /// On FreeBSD this is the event `process_exec`, which the kernel sends when it gives the process its
+        /// new address space: `execname` is still that of the old image, and an exec that fails after
+        /// this is reported as well.
         fn exec_success(path: &CStr);
     }
 }

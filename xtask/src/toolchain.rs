@@ -104,6 +104,8 @@ impl Toolchain {
         command.env("RUSTC", &self.rustc).arg(subcommand);
         command.arg(format!("-Zbuild-std={std}"));
         command.arg("-Zbuild-std-features=compiler-builtins-mem");
+        // What a later rustc will refuse in the standard library is for its authors.
+        command.args(["--config", "future-incompat-report.frequency='never'"]);
         if self.json_target_flag {
             command.arg("-Zjson-target-spec");
         }

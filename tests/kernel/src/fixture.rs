@@ -1,4 +1,6 @@
-//! Small ET_REL files for the tests.
+//! Small files for the tests: ET_REL here, ET_DYN in [`shared`].
+
+pub(crate) mod shared;
 
 use object_core::elf::{self, RelocationType};
 use object_core::write::{Object, Relocation, SectionId, Symbol, SymbolId, SymbolSection};

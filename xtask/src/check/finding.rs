@@ -43,8 +43,13 @@ pub enum Problem {
     #[error("not a readable object file: {0}")]
     Unreadable(String),
     /// Something in the header is not what the loader takes.
-    #[error("{what} is {found}; FreeBSD's loader for amd64 takes {expected} only")]
+    #[error(
+        "{what} is {found}; FreeBSD's loader{} takes {expected} only",
+        if loader.is_empty() { String::new() } else { format!(" for {loader}") }
+    )]
     Header {
+        /// FreeBSD's name of the architecture, if it is known.
+        loader: &'static str,
         /// Field of the header.
         what: &'static str,
         /// Its value.
@@ -66,11 +71,55 @@ pub enum Problem {
     /// Thread-local storage.
     #[error("thread-local storage; kernel modules have none")]
     ThreadLocal,
+    /// The table of program headers is not where the loader reads it.
+    #[error("program headers end at {0:#x}; FreeBSD's loader reads the first page only")]
+    HeadersBehindFirstPage(u64),
+    /// The number of segments to load is not one that the loader takes.
+    #[error("{0} segments to load; FreeBSD's loader takes 1 to 4")]
+    SegmentCount(usize),
+    /// A segment of a type that must not be there, or must be there once.
+    #[error("{count} segments of type {kind}; FreeBSD's loader wants {expected}")]
+    SegmentType {
+        /// The type.
+        kind: &'static str,
+        /// How many there are.
+        count: usize,
+        /// How many there should be.
+        expected: usize,
+    },
+    /// A segment is not whole, out of order, or overlaps another one.
+    #[error("segment {index} {reason}")]
+    Segment {
+        /// Its number among those that are loaded.
+        index: usize,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A table that the loader looks for is not there.
+    #[error("no {0} in the dynamic section; FreeBSD's loader needs it")]
+    NoTable(&'static str),
+    /// A table is not inside a segment, or not a whole number of entries.
+    #[error("{0} is not all inside a segment")]
+    TableOutside(&'static str),
+    /// A section is not where its segment is.
+    #[error("in no segment of its own protection, or in another place there than in the file")]
+    OutsideSegments,
+    /// The bounds of a set are not there, or are not those of its section.
+    #[error("{symbol} is {found}; FreeBSD's loader finds the set by it; refer to it (`.weak`)")]
+    Bound {
+        /// The symbol.
+        symbol: String,
+        /// What it is.
+        found: &'static str,
+    },
+    /// A relocation applies to no section.
+    #[error("a relocation applies to address {0:#x}, where no section is loaded")]
+    RelocationNowhere(u64),
     /// A section of a type that the loader does not map.
     #[error("is to be loaded, but FreeBSD's loader does not map sections of type {0:#x}")]
     SectionType(u32),
     /// Relocations without explicit addends.
-    #[error("REL relocations; amd64 uses RELA")]
+    #[error("REL relocations; FreeBSD takes RELA here")]
     ImplicitAddends,
     /// A relocation section that does not use the symbol table, or applies to no section.
     #[error("relocations that belong to no section or symbol table")]
@@ -107,10 +156,21 @@ pub enum Problem {
     #[error("relocation against symbol number {0}, which is not in the symbol table")]
     RelocationSymbol(usize),
     /// An instruction uses registers that the kernel does not save.
-    #[error(
-        "`{0}` uses SSE, MMX or x87 state, which kernel code must not touch; build with soft-float"
-    )]
-    Float(String),
+    #[error("`{code}` uses {state}, which kernel code must not touch; build with soft-float")]
+    Float {
+        /// The instruction.
+        code: String,
+        /// What it uses.
+        state: &'static str,
+    },
+    /// An instruction writes the register in which the kernel keeps the address of this CPU's data.
+    #[error("`{code}` writes {register}, which is the kernel's; build with it reserved")]
+    KernelRegister {
+        /// The instruction.
+        code: String,
+        /// The register.
+        register: &'static str,
+    },
     /// More of the same.
     #[error("{0} more such instructions")]
     MoreFloat(usize),
@@ -154,14 +214,16 @@ pub enum Problem {
     #[error("the slice is declared {0} times; linkme refuses to run then")]
     DeclaredTwice(u64),
     /// The bytes at a patch point are not the nop that is patched.
-    #[error("the bytes at the site, {found}, are not the 5-byte nop 0f 1f 44 00 00")]
+    #[error("the bytes at the site, {found}, are not the {}-byte nop {nop}", nop.len().div_ceil(3))]
     NotNop {
         /// What is there.
         found: String,
+        /// What should be there.
+        nop: String,
     },
     /// A site and its cold block are in different sections, or too far apart for a jump.
     #[error("the site and its cold block {0}: no jump can be patched in")]
-    Unreachable(&'static str),
+    Unreachable(String),
     /// The last word of a site's record belongs to the registry.
     #[error("the site's link is not 0")]
     LinkNotZero,

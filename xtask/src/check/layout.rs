@@ -1,9 +1,13 @@
 //! Sections: types, protections, alignment.
+//!
+//! What a relocatable file has more than these types the loader would leave out; a shared object has tables,
+//! too, and its loader does not look at sections.
 
 use object::elf;
 
 use super::finding::{Findings, Problem};
 use super::image::Image;
+use crate::arch::ModuleKind;
 
 /// What `link_elf_load_file` of `sys/kern/link_elf_obj.c` maps.
 const MAPPED: [elf::SectionType; 5] = [
@@ -17,7 +21,8 @@ const MAPPED: [elf::SectionType; 5] = [
 pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) {
     for section in image.loaded() {
         let name = &section.name;
-        if !MAPPED.contains(&section.kind) {
+        let relocatable = image.arch.module_kind() == ModuleKind::Relocatable;
+        if relocatable && !MAPPED.contains(&section.kind) {
             findings.section(name, Problem::SectionType(section.kind.0));
         }
         if section.is_writable() && section.is_code() {

@@ -1,7 +1,7 @@
 //! The check after linking: would FreeBSD's loader take this module, and is it safe to let it?
 //!
 //! A module that fails to load half-way can take the kernel down with it, so the rules of the loader
-//! (`sys/kern/link_elf_obj.c`), of the linker sets and of the site records are checked here, before
+//! (`sys/kern/link_elf_obj.c`, `sys/kern/link_elf.c`), of the linker sets and of the site records are checked here, before
 //! a kernel sees the file.
 
 mod code;
@@ -13,6 +13,7 @@ mod layout;
 mod metadata;
 mod records;
 mod relocations;
+mod segments;
 mod sets;
 mod sites;
 mod symbols;
@@ -61,13 +62,14 @@ fn count(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Checks a module for FreeBSD amd64.
+/// Checks a module; for which architecture, it says itself.
 ///
 /// # Errors
 /// Everything that is wrong with it.
 pub fn module(file: &[u8]) -> Result<Summary, Vec<Finding>> {
     let mut findings = Findings::default();
     let Some(image) = Image::parse(file, &mut findings) else { return Err(findings.0) };
+    segments::check(&image, file, &mut findings);
     layout::check(&image, &mut findings);
     relocations::check(&image, &mut findings);
     code::check(&image, &mut findings);

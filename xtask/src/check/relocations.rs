@@ -1,10 +1,11 @@
-//! Relocations: of the types that `elf_reloc_internal` of `sys/amd64/amd64/elf_machdep.c` knows,
-//! applied within their section, to something that is there.
+//! Relocations: of the types that `elf_reloc_internal` of the architecture's `elf_machdep.c` knows, applied
+//! within their section, to something that is there.
 
 use object::elf;
 
 use super::finding::{Findings, Problem};
 use super::image::{Home, Image, Relocation, Section};
+use crate::arch::Arch;
 
 pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) {
     for section in image.loaded() {
@@ -29,15 +30,10 @@ fn problem(
         Home::Section(section) if symbol.name.is_empty() => image.sections[section].name.clone(),
         _ => symbol.name.clone(),
     };
-    let kind = || kind_name(relocation.kind);
-    let width = match relocation.kind {
-        elf::R_X86_64_NONE => return None,
-        elf::R_X86_64_64 => 8,
-        elf::R_X86_64_PC32 | elf::R_X86_64_PLT32 | elf::R_X86_64_32S => 4,
-        other => {
-            let remedy = remedy(other);
-            return Some(Problem::RelocationType { kind: kind(), symbol: name(), remedy });
-        }
+    let kind = || kind_name(image.arch, relocation.kind);
+    let Some(width) = width(image.arch, relocation.kind) else {
+        let remedy = remedy(image.arch, relocation.kind);
+        return Some(Problem::RelocationType { kind: kind(), symbol: name(), remedy });
     };
     if offset.checked_add(width).is_none_or(|end| end > section.data.len() as u64) {
         return Some(Problem::RelocationOutside { kind: kind(), symbol: name() });
@@ -49,71 +45,92 @@ fn problem(
     None
 }
 
+/// Bytes that a relocation changes; `None` for types that the loader does not take.
+fn width(arch: Arch, kind: elf::RelocationType) -> Option<u64> {
+    Some(match (arch, kind) {
+        (Arch::X86_64, elf::R_X86_64_NONE)
+        | (Arch::Aarch64, elf::R_AARCH64_NONE)
+        | (Arch::Riscv64, elf::R_RISCV_NONE) => 0,
+        (Arch::X86_64, elf::R_X86_64_64)
+        | (
+            Arch::Aarch64,
+            elf::R_AARCH64_ABS64
+            | elf::R_AARCH64_GLOB_DAT
+            | elf::R_AARCH64_JUMP_SLOT
+            | elf::R_AARCH64_RELATIVE
+            | elf::R_AARCH64_IRELATIVE,
+        )
+        | (
+            Arch::Riscv64,
+            elf::R_RISCV_64
+            | elf::R_RISCV_JUMP_SLOT
+            | elf::R_RISCV_RELATIVE
+            // Of two instructions.
+            | elf::R_RISCV_CALL,
+        ) => 8,
+        (Arch::X86_64, elf::R_X86_64_PC32 | elf::R_X86_64_PLT32 | elf::R_X86_64_32S)
+        | (
+            Arch::Aarch64,
+            elf::R_AARCH64_TSTBR14
+            | elf::R_AARCH64_CONDBR19
+            | elf::R_AARCH64_JUMP26
+            | elf::R_AARCH64_CALL26,
+        )
+        | (
+            Arch::Riscv64,
+            elf::R_RISCV_JAL
+            | elf::R_RISCV_PCREL_HI20
+            | elf::R_RISCV_PCREL_LO12_I
+            | elf::R_RISCV_PCREL_LO12_S
+            | elf::R_RISCV_HI20
+            | elf::R_RISCV_LO12_I
+            | elf::R_RISCV_LO12_S,
+        ) => 4,
+        _ => return None,
+    })
+}
+
 /// Whether an address is one of the symbol's section, its end included. Displacements in code are
 /// counted from the end of the instruction and may carry an index's offset: for them only the width
 /// and the symbol itself are checked.
 fn points_inside(image: &Image<'_>, home: Home, value: u64, relocation: &Relocation) -> bool {
+    if matches!(
+        (image.arch, relocation.kind),
+        (Arch::Aarch64, elf::R_AARCH64_RELATIVE | elf::R_AARCH64_IRELATIVE)
+            | (Arch::Riscv64, elf::R_RISCV_RELATIVE)
+    ) {
+        let address = relocation.addend.cast_unsigned();
+        return image.loaded().any(|section| {
+            let offset = address.checked_sub(section.address);
+            offset.is_some_and(|offset| offset <= section.size)
+        });
+    }
     let limit = match home {
         Home::Section(section) => image.sections[section].size,
         Home::Undefined | Home::Absolute | Home::Common => u64::MAX,
     };
-    if relocation.kind == elf::R_X86_64_64 {
+    if width(image.arch, relocation.kind) == Some(8) {
         let address = value.checked_add_signed(relocation.addend);
         return home == Home::Undefined || address.is_some_and(|address| address <= limit);
     }
     value <= limit && i32::try_from(relocation.addend).is_ok()
 }
 
-fn remedy(kind: elf::RelocationType) -> &'static str {
-    match kind {
-        elf::R_X86_64_GOT32
-        | elf::R_X86_64_GOTPCREL
-        | elf::R_X86_64_GOTPCRELX
-        | elf::R_X86_64_REX_GOTPCRELX
-        | elf::R_X86_64_GOT64
-        | elf::R_X86_64_GOTPCREL64
-        | elf::R_X86_64_GOTOFF64
-        | elf::R_X86_64_GOTPC32
-        | elf::R_X86_64_GOTPC64 => "build with relocation-model=static",
-        elf::R_X86_64_32 | elf::R_X86_64_16 | elf::R_X86_64_8 => {
+fn remedy(arch: Arch, kind: elf::RelocationType) -> &'static str {
+    let name = kind_name(arch, kind);
+    if name.contains("TLS") || name.contains("TPOFF") || name.contains("DTPMOD") {
+        return "kernel modules have no thread-local storage";
+    }
+    match (arch, kind) {
+        (Arch::X86_64, elf::R_X86_64_32 | elf::R_X86_64_16 | elf::R_X86_64_8) => {
             "kernel addresses do not fit; build with code-model=kernel"
         }
-        elf::R_X86_64_TPOFF32
-        | elf::R_X86_64_TPOFF64
-        | elf::R_X86_64_DTPMOD64
-        | elf::R_X86_64_DTPOFF32
-        | elf::R_X86_64_DTPOFF64
-        | elf::R_X86_64_TLSGD
-        | elf::R_X86_64_TLSLD
-        | elf::R_X86_64_GOTTPOFF => "kernel modules have no thread-local storage",
+        (Arch::X86_64, _) if name.contains("GOT") => "build with relocation-model=static",
         _ => "use the targets of this workspace",
     }
 }
 
-pub(crate) fn kind_name(kind: elf::RelocationType) -> String {
-    let name = match kind {
-        elf::R_X86_64_NONE => "NONE",
-        elf::R_X86_64_64 => "64",
-        elf::R_X86_64_PC32 => "PC32",
-        elf::R_X86_64_GOT32 => "GOT32",
-        elf::R_X86_64_PLT32 => "PLT32",
-        elf::R_X86_64_COPY => "COPY",
-        elf::R_X86_64_GLOB_DAT => "GLOB_DAT",
-        elf::R_X86_64_JUMP_SLOT => "JUMP_SLOT",
-        elf::R_X86_64_RELATIVE => "RELATIVE",
-        elf::R_X86_64_GOTPCREL => "GOTPCREL",
-        elf::R_X86_64_32 => "32",
-        elf::R_X86_64_32S => "32S",
-        elf::R_X86_64_16 => "16",
-        elf::R_X86_64_8 => "8",
-        elf::R_X86_64_PC64 => "PC64",
-        elf::R_X86_64_TLSGD => "TLSGD",
-        elf::R_X86_64_TLSLD => "TLSLD",
-        elf::R_X86_64_TPOFF32 => "TPOFF32",
-        elf::R_X86_64_GOTTPOFF => "GOTTPOFF",
-        elf::R_X86_64_GOTPCRELX => "GOTPCRELX",
-        elf::R_X86_64_REX_GOTPCRELX => "REX_GOTPCRELX",
-        other => return format!("R_X86_64 number {}", other.0),
-    };
-    format!("R_X86_64_{name}")
+fn kind_name(arch: Arch, kind: elf::RelocationType) -> String {
+    let known = elf::machine_names(arch.machine()).r.name(kind);
+    known.map_or_else(|| format!("of type {}", kind.0), Into::into)
 }

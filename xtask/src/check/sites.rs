@@ -1,5 +1,4 @@
-//! Site records: {probe, patchpoint, target, link}, each site a 5-byte nop with its cold block in
-//! reach of a jump.
+//! Site records: {probe, patchpoint, target, link}, each site a nop with its cold block in reach of a jump.
 
 use super::finding::{Findings, Problem};
 use super::image::{Image, Section};
@@ -11,7 +10,6 @@ const RECORD: u64 = 32;
 const PATCHPOINT: u64 = 8;
 const TARGET: u64 = 16;
 const LINK: u64 = 24;
-const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
 
 /// Checks the sites and returns how many there are.
 pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) -> u64 {
@@ -57,24 +55,30 @@ fn record(image: &Image<'_>, section: &Section<'_>, at: u64, findings: &mut Find
         };
         return wrong(PATCHPOINT, problem);
     }
+    let encoding = image.arch.encoding();
+    let nop = encoding.nop.as_bytes();
     let rest = text.data.iter().skip(site.offset as usize);
-    let found: Vec<u8> = rest.take(NOP.len()).copied().collect();
-    let relocated = text.relocations.range(site.offset..site.offset + NOP.len() as u64).next();
-    if found != NOP || relocated.is_some() {
-        let found = found.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
-        wrong(PATCHPOINT, Problem::NotNop { found });
+    let found: Vec<u8> = rest.take(nop.len()).copied().collect();
+    let relocated = text.relocations.range(site.offset..site.offset + nop.len() as u64).next();
+    if found != nop || relocated.is_some() {
+        wrong(PATCHPOINT, Problem::NotNop { found: hex(&found), nop: hex(nop) });
     }
     let Some(target) = image.address(section, at + TARGET) else {
         return wrong(TARGET, Problem::NotAddress("the site's cold block"));
     };
+    let unreachable = |reason: &str| Problem::Unreachable(reason.into());
     if target.section != site.section {
-        return wrong(TARGET, Problem::Unreachable("are in different sections"));
+        return wrong(TARGET, unreachable("are in different sections"));
     }
-    let distance = target.offset.wrapping_sub(site.offset + NOP.len() as u64).cast_signed();
-    if i32::try_from(distance).is_err() {
-        wrong(TARGET, Problem::Unreachable("are more than 2 GiB apart"));
+    if (site.offset..site.offset + nop.len() as u64).contains(&target.offset) {
+        wrong(TARGET, unreachable("overlap"));
     }
-    if target.offset >= site.offset && target.offset < site.offset + NOP.len() as u64 {
-        wrong(TARGET, Problem::Unreachable("overlap"));
+    let address = |offset: u64| text.address.wrapping_add(offset) as usize;
+    if let Err(error) = (encoding.jump)(address(site.offset), address(target.offset)) {
+        wrong(TARGET, unreachable(&format!("are out of reach, as {error}")));
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
 }

@@ -165,8 +165,9 @@ impl<'a> Shared<'a> {
     /// `link_elf_lookup_symbol`: the global symbol of this name that the file defines, by its hash
     /// table.
     fn find(&self, name: &str) -> Option<&Sym64<LE>> {
-        let mut index = *entries::<Word>(&self.bytes, &self.dynamic.buckets)
-            .get((hash(name) as usize).checked_rem(self.dynamic.buckets.len() / 4)?)?;
+        let mut index = *entries::<Word>(&self.bytes, &self.dynamic.buckets).get(
+            (elf::hash(name.as_bytes()) as usize).checked_rem(self.dynamic.buckets.len() / 4)?,
+        )?;
         let chains = entries::<Word>(&self.bytes, &self.dynamic.chains);
         // A chain has no more links than there are symbols, or it goes round in circles.
         for _ in 0..chains.len() {
@@ -243,15 +244,6 @@ fn entries<'b, T: Pod>(bytes: &'b [u8], table: &Range<usize>) -> &'b [T] {
     let table = &bytes[table.clone()];
     let whole = table.len() - table.len() % size_of::<T>();
     object_core::pod::slice_from_all_bytes(&table[..whole]).unwrap_or_default()
-}
-
-/// `elf_hash`, the ABI's hash of a name.
-fn hash(name: &str) -> u32 {
-    name.bytes().fold(0u32, |hash, byte| {
-        let hash = (hash << 4).wrapping_add(byte.into());
-        let high = hash & 0xf000_0000;
-        (hash ^ high >> 24) & !high
-    })
 }
 
 /// The symbol table that debuggers use. There may be none: "you can strip it".

@@ -1,0 +1,65 @@
+//! Code: no instruction may touch registers that the kernel does not save for itself, or write the one that
+//! holds this CPU's data.
+
+mod aarch64;
+mod riscv64;
+mod x86_64;
+
+use super::finding::{Findings, Problem};
+use super::image::{Home, Image, Section};
+use crate::arch::Arch;
+
+/// So many are reported one by one in a section: where there is one there are hundreds.
+const SHOWN: usize = 5;
+
+pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) {
+    for (index, section) in image.sections.iter().enumerate() {
+        if !section.is_loaded() || !section.is_code() {
+            continue;
+        }
+        let mut found = 0;
+        let mut report = |offset, problem| {
+            found += 1;
+            if found <= SHOWN {
+                findings.offset(&section.name, offset, problem);
+            }
+        };
+        match image.arch {
+            Arch::X86_64 => x86_64::scan(section.data, &mut report),
+            Arch::Aarch64 => stretches(image, index, section, aarch64::scan, &mut report),
+            Arch::Riscv64 => stretches(image, index, section, riscv64::scan, &mut report),
+        }
+        if found > SHOWN {
+            findings.section(&section.name, Problem::MoreFloat(found - SHOWN));
+        }
+    }
+}
+
+/// Scans the stretches of a section that are code. Where data begins in it and where code goes on is told by
+/// the mapping symbols of both ABIs: `$d` and `$x`.
+fn stretches(
+    image: &Image<'_>,
+    index: usize,
+    section: &Section<'_>,
+    scan: fn(&[u8], &mut dyn FnMut(u64, Problem)),
+    report: &mut dyn FnMut(u64, Problem),
+) {
+    let of_section = image.all_symbols().filter(|symbol| symbol.home == Home::Section(index));
+    // What has no mark is code: it is the linker's own.
+    let mut marks = vec![(0, true)];
+    marks.extend(of_section.filter_map(|symbol| match symbol.name.as_bytes() {
+        [b'$', b'd', ..] => Some((symbol.value, false)),
+        [b'$', b'x', ..] => Some((symbol.value, true)),
+        _ => None,
+    }));
+    marks.push((section.data.len() as u64, false));
+    // Of several marks at one place the last counts.
+    marks.sort_by_key(|&(offset, _)| offset);
+    for pair in marks.windows(2) {
+        let [(start, code), (end, _)] = *pair else { continue };
+        let length = end.saturating_sub(start);
+        if let (true, Some(bytes)) = (code, section.bytes(start, length)) {
+            scan(bytes, &mut |offset, problem| report(start + offset, problem));
+        }
+    }
+}
