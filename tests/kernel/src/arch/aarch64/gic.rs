@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use aarch64_cpu::asm::barrier::{ISHST, dsb};
+use aarch64_cpu::asm::barrier::{ISHST, SY, dsb, isb};
 use arm_gic::gicv3::{GicCpuInterface, GicV3, SgiTarget, SgiTargetGroup};
 use arm_gic::{IntId, InterruptGroup, Trigger, UniqueMmioPointer};
 
@@ -77,6 +77,8 @@ fn send(interrupt: IntId) {
     // All but the sender.
     GicCpuInterface::send_sgi(interrupt, SgiTarget::All, SgiTargetGroup::CurrentGroup1)
         .expect("the interrupt is one that software can send");
+    // And it is to be sent now, not when the CPU gets round to it.
+    isb(SY);
 }
 
 /// Asks all other CPUs to join the rendezvous.
