@@ -1,10 +1,12 @@
 //! Building kernel modules and the stand-in kernel: cargo for their targets, then the link.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use cargo_metadata::{Artifact, Message, TargetKind};
+use clap::ValueEnum;
 
 use crate::check::{self, Finding};
 use crate::link::{self, LinkError};
@@ -86,21 +88,52 @@ pub struct Module {
     pub package: String,
     /// Features of the package to turn on.
     pub features: Vec<String>,
+    /// What its sites do while they are enabled.
+    pub patch: Patch,
+}
+
+/// How the sites of a module are enabled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Patch {
+    /// A breakpoint is patched over the nop.
+    #[default]
+    Trap,
+    /// A jump is, where it reaches the site's cold block; elsewhere a breakpoint.
+    Jump,
+    /// Nothing is patched: sites test a flag.
+    Gate,
+}
+
+impl Patch {
+    /// The feature of `sdt-core` that makes a module's sites so, which is also the folder of such modules.
+    const fn feature(self) -> Option<&'static str> {
+        match self {
+            Self::Trap => None,
+            Self::Jump => Some("jump"),
+            Self::Gate => Some("gate"),
+        }
+    }
 }
 
 impl Module {
     /// The example module.
     pub fn example(arch: Arch) -> Self {
-        Self { arch, package: EXAMPLE.into(), features: Vec::new() }
+        Self { arch, package: EXAMPLE.into(), features: Vec::new(), patch: Patch::Trap }
     }
 
     /// Builds, links and checks the module. It is written to `output`, or to `build/kmod/ARCH` under
-    /// the library's name. Returns where.
+    /// the library's name (modules that do not trap to a folder in there, named like their mode). Returns
+    /// where.
     ///
     /// # Errors
     /// Any step failed, or the module breaks a rule of the loader's.
     pub fn build(&self, output: Option<&Path>) -> Result<PathBuf, BuildError> {
         let lld = setup::lld()?;
+        let mut folder = workspace::build_dir().join("kmod").join(self.arch.name());
+        folder.extend(self.patch.feature());
+        create_dir(&folder)?;
+        // The library is in the same place whatever its features are: one module at a time.
+        let _building = lock(&workspace::build_dir().join("kmod").join("lock"))?;
         let mut command = self.cargo()?;
         command.args(["--lib", "--crate-type", "staticlib"]);
         let what = format!("building {} for {}", self.package, self.arch);
@@ -117,8 +150,6 @@ impl Module {
             .find(|file| file.extension() == Some("a"))
             .ok_or_else(no_artifact)?;
 
-        let folder = workspace::build_dir().join("kmod").join(self.arch.name());
-        create_dir(&folder)?;
         let default = folder.join(format!("{}.ko", library.target.name));
         let output = output.unwrap_or(&default);
         let file = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -139,6 +170,9 @@ impl Module {
         command.arg("--target-dir").arg(workspace::build_dir().join("cargo-kmod"));
         for feature in &self.features {
             command.args(["--features", feature]);
+        }
+        if let Some(feature) = self.patch.feature() {
+            command.args(["--features", &format!("sdt-core/{feature}")]);
         }
         Ok(command)
     }
@@ -219,6 +253,12 @@ fn run_cargo(
 pub(crate) fn create_dir(folder: &Path) -> Result<(), BuildError> {
     std::fs::create_dir_all(folder)
         .map_err(|source| BuildError::File { file: folder.into(), source })
+}
+
+/// Waits until nobody else holds the file, and holds it until the result is dropped.
+fn lock(file: &Path) -> Result<File, BuildError> {
+    let locked = File::create(file).and_then(|held| held.lock().map(|()| held));
+    locked.map_err(|source| BuildError::File { file: file.into(), source })
 }
 
 fn write(file: &Path, bytes: &[u8]) -> Result<(), BuildError> {

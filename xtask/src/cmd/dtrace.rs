@@ -10,12 +10,14 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use sdt_protocol::Field;
 
+use crate::build::Patch;
 use crate::dtrace::{self, Clause, Interrupt, Output};
 use crate::workspace::Arch;
 
 const USAGE: &str = "\
 Usage: dtrace [-lqvZ] [-s script] [-x opt[=val]]
-\t[--arch arch] [--cpus count] [--module file.ko] [--workload log] [--console]
+\t[--arch arch] [--cpus count] [--patch mode] [--module file.ko]
+\t[--workload log] [--console]
 
 \t[-P provider]
 \t[-m [ provider: ] module]
@@ -59,6 +61,9 @@ pub struct Args {
     /// CPUs of the machine.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
     cpus: u32,
+    /// What enabled sites of the example module do.
+    #[arg(long, value_enum, default_value_t, conflicts_with = "module")]
+    patch: Patch,
     /// Kernel module to load, several if given several times [default: the example module].
     #[arg(long, value_name = "FILE.ko")]
     module: Vec<PathBuf>,
@@ -126,6 +131,7 @@ impl Args {
         let mut options = dtrace::Options {
             arch: self.arch,
             cpus: self.cpus,
+            patch: self.patch,
             modules: self.module.clone(),
             workload: self.workload.clone(),
             console: self.console,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::build::{EXAMPLE, Module};
+use crate::build::{EXAMPLE, Module, Patch};
 use crate::workspace::Arch;
 
 /// Options of `cargo xtask kmod`.
@@ -15,7 +15,10 @@ pub struct Args {
     /// Package to build; its library becomes the module.
     #[arg(long, default_value = EXAMPLE)]
     package: String,
-    /// Where to write the module [default: build/kmod/ARCH/LIBRARY.ko].
+    /// What its sites do while they are enabled.
+    #[arg(long, value_enum, default_value_t)]
+    patch: Patch,
+    /// Where to write the module [default: build/kmod/ARCH/LIBRARY.ko, or .../ARCH/PATCH/LIBRARY.ko].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -25,7 +28,8 @@ pub struct Args {
 /// # Errors
 /// The module could not be built, or breaks a rule of the loader's.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let module = Module { package: args.package.clone(), ..Module::example(args.arch) };
+    let module =
+        Module { package: args.package.clone(), patch: args.patch, ..Module::example(args.arch) };
     println!("{}", module.build(args.output.as_deref())?.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -9,7 +9,7 @@ use sdt_protocol::{Event, Exec, Probe};
 
 use super::clause::{Clause, ClauseError, Description};
 use super::format;
-use crate::build::{BuildError, Module};
+use crate::build::{BuildError, Module, Patch};
 use crate::session::{Session, SessionError};
 use crate::workload::{self, WorkloadError};
 use crate::workspace::{Arch, default_workload};
@@ -25,6 +25,8 @@ pub struct Options {
     pub arch: Arch,
     /// Its CPUs.
     pub cpus: u32,
+    /// What enabled sites of the example do.
+    pub patch: Patch,
     /// Modules to load; none: the example.
     pub modules: Vec<PathBuf>,
     /// The exec log to play; none: the recorded one.
@@ -134,7 +136,7 @@ pub fn run<O: Write, E: Write>(
         workload::read(options.workload.as_deref().unwrap_or(&default_workload()))?
     };
     let modules = if options.modules.is_empty() {
-        vec![Module::example(options.arch).build(None)?]
+        vec![Module { patch: options.patch, ..Module::example(options.arch) }.build(None)?]
     } else {
         options.modules.clone()
     };
@@ -345,6 +347,7 @@ mod tests {
         let options = Options {
             arch: Arch::X86_64,
             cpus: 2,
+            patch: Patch::Trap,
             modules: Vec::new(),
             workload: None,
             console: false,

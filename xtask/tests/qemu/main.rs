@@ -9,5 +9,6 @@ mod consumers;
 mod embedded;
 mod failures;
 mod lifecycle;
+mod patch;
 mod refusals;
 mod torture;

@@ -1,0 +1,101 @@
+//! The example module in its modes: as many hits, by other ways.
+
+use std::path::PathBuf;
+
+use xtask::build::{Module, Patch};
+use xtask::check;
+use xtask::session::Session;
+use xtask::workspace::Arch;
+
+use crate::bench::{EXAMPLE, exec_success, log, tally};
+
+const CPUS: u32 = 4;
+
+fn module(arch: Arch, patch: Patch) -> Vec<u8> {
+    let file: PathBuf = Module { patch, ..Module::example(arch) }.build(None).expect("it builds");
+    assert_eq!(file.file_name().unwrap(), EXAMPLE);
+    std::fs::read(file).expect("the module can be read")
+}
+
+/// What came of executing the whole log with the probe enabled.
+struct Traced {
+    hits: u64,
+    breakpoints: u64,
+    original: Vec<u8>,
+    enabled: Vec<u8>,
+    disabled: Vec<u8>,
+}
+
+fn trace(arch: Arch, patch: Patch) -> Traced {
+    let mut session = Session::boot(arch, CPUS, false).expect("the kernel boots");
+    session.kldload(EXAMPLE, module(arch, patch)).unwrap();
+    let original = session.read_text(EXAMPLE).unwrap();
+    let consumer = session.open().unwrap();
+    assert_eq!(session.enable(consumer, exec_success()).unwrap(), 1);
+    let enabled = session.read_text(EXAMPLE).unwrap();
+    session.go(consumer).unwrap();
+    let before = session.counters().unwrap();
+    for batch in log().chunks(100) {
+        session.exec(batch).unwrap();
+    }
+    session.stop(consumer).unwrap();
+    let after = session.counters().unwrap();
+    session.close(consumer).unwrap();
+    let disabled = session.read_text(EXAMPLE).unwrap();
+    let tally = tally(&mut session, consumer);
+    assert_eq!((tally.drops, tally.hits()), (0, after.hits - before.hits));
+    // Disabled again: no hit, whatever the mode.
+    session.exec(&log()[..50]).unwrap();
+    let idle = session.counters().unwrap();
+    assert_eq!((idle.hits, idle.breakpoints), (after.hits, after.breakpoints));
+    session.kldunload(EXAMPLE).unwrap();
+    let breakpoints = after.breakpoints - before.breakpoints;
+    Traced { hits: tally.hits(), breakpoints, original, enabled, disabled }
+}
+
+fn jumps(arch: Arch) {
+    let traced = trace(arch, Patch::Jump);
+    assert_eq!((traced.hits, traced.breakpoints), (log().len() as u64, 0));
+    assert!(traced.disabled == traced.original, "disabling restores every byte");
+    let nop = arch.encoding().nop;
+    let (nop, length) = (nop.as_bytes(), nop.as_bytes().len());
+    let mut at = 0;
+    let mut sites = 0;
+    while at + length <= traced.original.len() {
+        if traced.enabled[at] == traced.original[at] {
+            at += 1;
+            continue;
+        }
+        // What changed is a nop that has become the jump to somewhere in the text.
+        let start = (at.saturating_sub(length - 1)..=at)
+            .find(|&start| traced.original[start..start + length] == *nop)
+            .unwrap_or_else(|| panic!("no nop was at {at:#x}"));
+        let found = &traced.enabled[start..start + length];
+        let mut targets = 0..traced.original.len();
+        let jump = targets.find(|&target| {
+            (arch.encoding().jump)(start, target).is_ok_and(|jump| jump.as_bytes() == found)
+        });
+        assert!(jump.is_some(), "{found:02x?} at {start:#x} jumps out of the text");
+        sites += 1;
+        at = start + length;
+    }
+    assert!(sites > 0, "enabling patches the text");
+}
+
+fn tests_a_flag(arch: Arch) {
+    let summary = check::module(&module(arch, Patch::Gate)).expect("it passes the check");
+    assert_eq!((summary.sites, summary.providers), (0, 1));
+    let traced = trace(arch, Patch::Gate);
+    assert_eq!((traced.hits, traced.breakpoints), (log().len() as u64, 0));
+    assert!(traced.enabled == traced.original, "no text is patched");
+}
+
+#[test]
+fn sites_that_jump() {
+    jumps(Arch::X86_64);
+}
+
+#[test]
+fn sites_that_test_a_flag() {
+    tests_a_flag(Arch::X86_64);
+}
