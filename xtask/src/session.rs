@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sdt_protocol::{
-    Counters, Detail, Event, Exec, Module, Probe, Reentered, Refusal, Reply, Request, Spec,
+    Counters, Detail, Event, Exec, Module, Probe, Reentered, Refusal, Reply, Request, Site, Spec,
     Tortured, VERSION,
 };
 
@@ -233,6 +233,14 @@ impl Session {
     /// There is no such probe, or the kernel failed.
     pub fn describe(&mut self, probe: u32) -> Result<Detail, SessionError> {
         ask!(self, Request::Describe { probe }, Reply::Detail(detail) => detail)
+    }
+
+    /// Where a probe fires, and what is there now.
+    ///
+    /// # Errors
+    /// The kernel failed.
+    pub fn sites(&mut self, probe: u32) -> Result<Vec<Site>, SessionError> {
+        ask!(self, Request::Sites { probe }, Reply::Sites(sites) => sites)
     }
 
     /// Enables what a description matches; says how many probes.

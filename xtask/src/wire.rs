@@ -248,6 +248,7 @@ pub fn name(request: &Request) -> &'static str {
         Request::Exec { .. } => "exec",
         Request::ReadText { .. } => "read text",
         Request::Counters => "counters",
+        Request::Sites { .. } => "sites",
         Request::Torture { .. } => "torture",
         Request::Reenter { .. } => "reenter",
         Request::PowerOff => "power off",

@@ -15,11 +15,12 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
+use sdt_core::encode::MAX_LEN;
 use spin::Mutex;
 
 use crate::freebsd::linker::{Metadata, ModuleData, Range};
 use crate::freebsd::{self, errno};
-use crate::loader::{self, Image, Machine, Segment};
+use crate::loader::{self, Image, Machine, Protection, Segment, SiteRecord};
 use crate::printf;
 pub use file::FileInfo;
 use file::{File, Module};
@@ -361,6 +362,22 @@ impl<K: Kernel> Linker<K> {
     pub fn segments(&self, name: &str) -> Option<(u64, Vec<Segment>)> {
         let files = self.files.lock();
         files.iter().find(|file| file.name == name).map(|file| (file.base, file.segments.clone()))
+    }
+
+    /// The firing sites of all files, those that can be: the site and its cold block are code of the file,
+    /// and the probe's record, `record_size` bytes, is its data. With each site the function it is in and
+    /// its offset there.
+    pub fn sites(&self, record_size: usize) -> Vec<(SiteRecord, Option<(String, u64)>)> {
+        let mut sites = Vec::new();
+        for file in self.files.lock().iter() {
+            let sound = file.sites.iter().filter(|site| {
+                file.holds(site.probe, record_size, Protection::Write)
+                    && file.holds(site.patchpoint, MAX_LEN, Protection::Execute)
+                    && file.holds(site.target, 1, Protection::Execute)
+            });
+            sites.extend(sound.map(|site| (*site, file.function_at(site.patchpoint))));
+        }
+        sites
     }
 
     /// The kernel, which every file depends on first of all, then the files, the oldest ones first.

@@ -19,6 +19,7 @@ mod modules;
 mod panic;
 mod reentry;
 mod requests;
+mod sites;
 mod smp;
 mod standin;
 mod text;

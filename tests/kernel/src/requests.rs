@@ -20,7 +20,7 @@ use crate::dtrace::DTRACE;
 use crate::exec::{self, Batch, Worker};
 use crate::modules::LINKER;
 use crate::wire::Wire;
-use crate::{counters, reentry, smp, torture};
+use crate::{counters, reentry, sites, smp, torture};
 
 /// Records in one event.
 const RECORDS_PER_EVENT: usize = 64;
@@ -185,6 +185,7 @@ impl Server {
                     ticks: counters::ticks(),
                 }))
             }
+            Request::Sites { probe } => Ok(Reply::Sites(sites::of(probe))),
             Request::Torture { seed, transitions } => {
                 let wire = &mut self.wire;
                 let mut progress = |done| {

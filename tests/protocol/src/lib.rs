@@ -103,6 +103,11 @@ pub enum Request {
     },
     /// What happened in the kernel so far. Answer: [`Reply::Counters`].
     Counters,
+    /// Where a probe fires, and what is there now. Answer: [`Reply::Sites`].
+    Sites {
+        /// The probe's id.
+        probe: u32,
+    },
     /// Have all CPUs fire the kernel's own probes while one of them changes what their sites do, in
     /// random order. [`Event::Progress`] comes every second or so; the answer is [`Reply::Tortured`].
     Torture {
@@ -245,6 +250,8 @@ pub enum Reply {
     Bytes(Vec<u8>),
     /// To [`Request::Counters`].
     Counters(Counters),
+    /// To [`Request::Sites`], in order of address.
+    Sites(Vec<Site>),
     /// To [`Request::Torture`].
     Tortured(Tortured),
     /// To [`Request::Reenter`].
@@ -331,6 +338,34 @@ pub struct Counters {
     pub reentered: u64,
     /// Timer interrupts, all CPUs.
     pub ticks: u64,
+}
+
+/// A firing site of a probe.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Site {
+    /// Its address.
+    pub address: u64,
+    /// The symbol of the function it is in, as it is in the file, and the site's offset in it.
+    pub function: Option<(String, u64)>,
+    /// What it does now.
+    pub state: SiteState,
+    /// Address of its cold block, where it goes while enabled.
+    pub target: u64,
+    /// Whether a jump can take it there.
+    pub in_reach: bool,
+    /// Most bytes that a jump can go on this architecture, either way.
+    pub reach: u64,
+}
+
+/// What a site does when it is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SiteState {
+    /// Nothing.
+    Nop,
+    /// A breakpoint exception.
+    Trap,
+    /// A jump.
+    Jump,
 }
 
 /// What came of a torture.

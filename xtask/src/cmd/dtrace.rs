@@ -17,7 +17,7 @@ use crate::workspace::Arch;
 const USAGE: &str = "\
 Usage: dtrace [-lqvZ] [-s script] [-x opt[=val]]
 \t[--arch arch] [--cpus count] [--patch mode] [--module file.ko]
-\t[--workload log] [--console]
+\t[--workload log] [--console] [--sites]
 
 \t[-P provider]
 \t[-m [ provider: ] module]
@@ -41,6 +41,9 @@ pub struct Args {
     /// With -l: stability attributes and argument types, too.
     #[arg(short)]
     verbose: bool,
+    /// With -l: where each probe fires, what is there, and how far a jump would go.
+    #[arg(long, requires = "list")]
+    sites: bool,
     /// Quiet: print only what is traced explicitly.
     #[arg(short)]
     quiet: bool,
@@ -137,6 +140,7 @@ impl Args {
             console: self.console,
             list: self.list,
             verbose: self.verbose,
+            sites: self.sites,
             quiet: self.quiet,
             allow_none: self.zero,
             clauses: Vec::new(),

@@ -1,6 +1,6 @@
 //! The texts of dtrace(1), byte for byte (`cmd/dtrace/dtrace.c` and `dt_handle.c` of libdtrace).
 
-use sdt_protocol::{ArgType, Detail, Probe};
+use sdt_protocol::{ArgType, Detail, Probe, Site, SiteState};
 
 /// Before the first hit.
 pub(super) const HIT_HEADER: &str = "CPU     ID                    FUNCTION:NAME\n";
@@ -43,6 +43,34 @@ pub(super) fn detail(detail: &Detail) -> String {
     }
     if detail.types.is_empty() {
         text.push_str("\t\tNone\n");
+    }
+    text.push('\n');
+    text
+}
+
+/// What `--sites` adds to a probe of a list. dtrace(1) has nothing like it.
+pub(super) fn sites(sites: &[Site]) -> String {
+    let mut text = String::from("\n\tSites\n");
+    if sites.is_empty() {
+        text.push_str("\t\tNone that can be patched\n");
+    }
+    for site in sites {
+        let function = site.function.as_ref().map_or_else(
+            || "?".to_owned(),
+            |(symbol, offset)| format!("{:#}+{offset:#x}", rustc_demangle::demangle(symbol)),
+        );
+        let state = match site.state {
+            SiteState::Nop => "nop",
+            SiteState::Trap => "trap",
+            SiteState::Jump => "jump",
+        };
+        let distance = i128::from(site.target) - i128::from(site.address);
+        let reach = if site.in_reach { "in" } else { "out of" };
+        text.push_str(&format!(
+            "\t\t{:#x} {state:<4} {function}\n\t\t\tto {:#x}, {distance:+} bytes, {reach} reach of a \
+             jump (+-{} bytes)\n",
+            site.address, site.target, site.reach
+        ));
     }
     text.push('\n');
     text
@@ -130,6 +158,28 @@ mod tests {
         let text = detail(&Detail { probe: [5, 5, 5], args: [7, 0, 1], types });
         assert!(text.contains("\t\targs[0]: psinfo_t *\n"), "{text}");
         assert!(text.contains("Names: Standard\n\t\tData Semantics:   Internal\n"), "{text}");
+    }
+
+    #[test]
+    fn sites_are_listed() {
+        let site = Site {
+            address: 0x1000,
+            function: Some(("_ZN12proc_example7on_exec17h0123456789abcdefE".into(), 0x20)),
+            state: SiteState::Trap,
+            target: 0xff0,
+            in_reach: true,
+            reach: 1 << 20,
+        };
+        let unknown = Site { function: None, in_reach: false, ..site.clone() };
+        assert_eq!(
+            sites(&[site, unknown]),
+            "\n\tSites\n\
+             \t\t0x1000 trap proc_example::on_exec+0x20\n\
+             \t\t\tto 0xff0, -16 bytes, in reach of a jump (+-1048576 bytes)\n\
+             \t\t0x1000 trap ?\n\
+             \t\t\tto 0xff0, -16 bytes, out of reach of a jump (+-1048576 bytes)\n\n"
+        );
+        assert_eq!(sites(&[]), "\n\tSites\n\t\tNone that can be patched\n\n");
     }
 
     #[test]

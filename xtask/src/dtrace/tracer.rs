@@ -37,6 +37,8 @@ pub struct Options {
     pub list: bool,
     /// With [`list`](Self::list): stability and argument types, too (`-v`).
     pub verbose: bool,
+    /// With [`list`](Self::list): every site of a probe, too.
+    pub sites: bool,
     /// Print only what was asked for (`-q`).
     pub quiet: bool,
     /// A clause may match nothing (`-Z`).
@@ -180,6 +182,9 @@ fn list<O: Write, E: Write>(
             output.print(&format::listed(probe))?;
             if options.verbose {
                 output.print(&format::detail(&session.describe(probe.id)?))?;
+            }
+            if options.sites {
+                output.print(&format::sites(&session.sites(probe.id)?))?;
             }
         }
     }
@@ -353,6 +358,7 @@ mod tests {
             console: false,
             list: false,
             verbose: false,
+            sites: false,
             quiet: false,
             allow_none: false,
             clauses: Vec::new(),

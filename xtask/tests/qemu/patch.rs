@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use sdt_protocol::SiteState;
 use xtask::build::{Module, Patch};
 use xtask::check;
 use xtask::session::Session;
 use xtask::workspace::Arch;
 
-use crate::bench::{EXAMPLE, exec_success, log, tally};
+use crate::bench::{EXAMPLE, exec_success, log, probe_id, tally};
 
 const CPUS: u32 = 4;
 
@@ -26,6 +27,27 @@ struct Traced {
     disabled: Vec<u8>,
 }
 
+/// Whether what is listed of the example's sites is what they should be.
+fn check_sites(session: &mut Session, patch: Patch, enabled: bool) {
+    let id = probe_id(session);
+    let sites = session.sites(id).unwrap();
+    assert_eq!(sites.is_empty(), patch == Patch::Gate, "{sites:?}");
+    let module = session.kldstat().unwrap().into_iter().find(|file| file.file == EXAMPLE).unwrap();
+    let state = match patch {
+        _ if !enabled => SiteState::Nop,
+        Patch::Jump => SiteState::Jump,
+        Patch::Trap | Patch::Gate => SiteState::Trap,
+    };
+    for site in &sites {
+        assert!(site.in_reach && site.state == state, "{site:?}");
+        let inside = module.address..module.address + module.size;
+        assert!(inside.contains(&site.address) && inside.contains(&site.target), "{site:?}");
+        assert!(site.address.abs_diff(site.target) < site.reach, "{site:?}");
+        let (function, _) = site.function.as_ref().expect("functions have symbols");
+        assert!(function.contains("exec"), "{site:?}");
+    }
+}
+
 fn trace(arch: Arch, patch: Patch) -> Traced {
     let mut session = Session::boot(arch, CPUS, false).expect("the kernel boots");
     session.kldload(EXAMPLE, module(arch, patch)).unwrap();
@@ -33,6 +55,7 @@ fn trace(arch: Arch, patch: Patch) -> Traced {
     let consumer = session.open().unwrap();
     assert_eq!(session.enable(consumer, exec_success()).unwrap(), 1);
     let enabled = session.read_text(EXAMPLE).unwrap();
+    check_sites(&mut session, patch, true);
     session.go(consumer).unwrap();
     let before = session.counters().unwrap();
     for batch in log().chunks(100) {
@@ -41,6 +64,7 @@ fn trace(arch: Arch, patch: Patch) -> Traced {
     session.stop(consumer).unwrap();
     let after = session.counters().unwrap();
     session.close(consumer).unwrap();
+    check_sites(&mut session, patch, false);
     let disabled = session.read_text(EXAMPLE).unwrap();
     let tally = tally(&mut session, consumer);
     assert_eq!((tally.drops, tally.hits()), (0, after.hits - before.hits));
@@ -88,6 +112,17 @@ fn tests_a_flag(arch: Arch) {
     let traced = trace(arch, Patch::Gate);
     assert_eq!((traced.hits, traced.breakpoints), (log().len() as u64, 0));
     assert!(traced.enabled == traced.original, "no text is patched");
+}
+
+fn traps(arch: Arch) {
+    let traced = trace(arch, Patch::Trap);
+    assert_eq!((traced.hits, traced.breakpoints), (log().len() as u64, log().len() as u64));
+    assert!(traced.enabled != traced.original && traced.disabled == traced.original);
+}
+
+#[test]
+fn sites_that_trap() {
+    traps(Arch::X86_64);
 }
 
 #[test]

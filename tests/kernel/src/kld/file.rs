@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use crate::freebsd::linker::{Metadata, ModuleData};
-use crate::loader::{Image, Segment, Symbol};
+use crate::loader::{Function, Image, Protection, Segment, SiteRecord, Symbol};
 
 /// A file that is mapped (`struct linker_file`).
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub(super) struct File {
     pub(super) size: usize,
     pub(super) segments: Vec<Segment>,
     pub(super) symbols: Vec<Symbol>,
+    pub(super) functions: Vec<Function>,
+    pub(super) sites: Vec<SiteRecord>,
     pub(super) metadata: Metadata,
     pub(super) constructors: Vec<u64>,
     pub(super) destructors: Vec<u64>,
@@ -43,6 +45,8 @@ impl File {
             size: image.size(),
             segments: image.segments().to_vec(),
             symbols: image.symbols().to_vec(),
+            functions: image.functions().to_vec(),
+            sites: image.sites(),
             metadata,
             constructors: image.constructors().collect(),
             destructors: image.destructors().collect(),
@@ -56,6 +60,27 @@ impl File {
     /// What DTrace takes for the name of the file's module: the file's, without `.ko`.
     pub(super) fn module_name(&self) -> &str {
         self.name.strip_suffix(".ko").unwrap_or(&self.name)
+    }
+
+    /// Whether all of these bytes are memory of the file with this protection.
+    pub(super) fn holds(&self, address: u64, size: usize, protection: Protection) -> bool {
+        let at = address.checked_sub(self.base).and_then(|at| usize::try_from(at).ok());
+        at.is_some_and(|at| {
+            self.segments.iter().any(|segment| {
+                let left = segment.size.checked_sub(at.wrapping_sub(segment.offset));
+                segment.protection == protection
+                    && at >= segment.offset
+                    && left.is_some_and(|left| left >= size)
+            })
+        })
+    }
+
+    /// The function at an address, and how far in it that is.
+    pub(super) fn function_at(&self, address: u64) -> Option<(String, u64)> {
+        let function = self.functions.iter().find(|function| {
+            (function.address..function.address + function.size).contains(&address)
+        })?;
+        Some((function.name.clone(), address - function.address))
     }
 
     pub(super) fn info(&self) -> FileInfo {

@@ -42,10 +42,35 @@ pub struct Symbol {
     pub address: u64,
 }
 
+/// A function of the module, by what debuggers know of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its symbol's name.
+    pub name: String,
+    /// Its address.
+    pub address: u64,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// A firing site of a probe, as `sdt-core` leaves a record of it. Nothing in it has been checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteRecord {
+    /// Address of the probe's record.
+    pub probe: u64,
+    /// Address of the site.
+    pub patchpoint: u64,
+    /// Address of its cold block.
+    pub target: u64,
+}
+
+/// The set of [`SiteRecord`]s. FreeBSD's kernel does not know it; it is looked at for listings only.
+pub(super) const SITES: &str = "sdt_sites";
+
 /// A linker set.
 #[derive(Clone, Debug)]
 pub(super) struct Set {
-    /// Its name, without `set_`.
+    /// Its name, without `set_`; or [`SITES`].
     pub(super) name: String,
     /// Where it is in the image.
     pub(super) range: Range<usize>,
@@ -58,6 +83,7 @@ pub struct Image {
     pub(super) bytes: Vec<u8>,
     pub(super) segments: Vec<Segment>,
     pub(super) symbols: Vec<Symbol>,
+    pub(super) functions: Vec<Function>,
     pub(super) sets: Vec<Set>,
     /// Arrays of functions to be called when the module is in place.
     pub(super) constructors: Vec<Range<usize>>,
@@ -91,6 +117,20 @@ impl Image {
         &self.symbols
     }
 
+    /// The functions of the module that have a symbol.
+    pub fn functions(&self) -> &[Function] {
+        &self.functions
+    }
+
+    /// The firing sites of the module.
+    pub fn sites(&self) -> Vec<SiteRecord> {
+        let words: Vec<u64> = self.set(SITES).collect();
+        let records = words.as_chunks().0.iter();
+        records
+            .map(|&[probe, patchpoint, target, _]| SiteRecord { probe, patchpoint, target })
+            .collect()
+    }
+
     /// The pointers in a linker set. An unfinished pointer at its end is not one.
     pub fn set(&self, name: &str) -> impl Iterator<Item = u64> {
         let set = self.sets.iter().find(|set| set.name == name);
@@ -99,15 +139,15 @@ impl Image {
 
     /// The functions to be called when the module is in place.
     pub fn constructors(&self) -> impl Iterator<Item = u64> {
-        self.functions(&self.constructors)
+        self.array(&self.constructors)
     }
 
     /// The functions to be called before the module goes.
     pub fn destructors(&self) -> impl Iterator<Item = u64> {
-        self.functions(&self.destructors)
+        self.array(&self.destructors)
     }
 
-    fn functions(&self, arrays: &[Range<usize>]) -> impl Iterator<Item = u64> {
+    fn array(&self, arrays: &[Range<usize>]) -> impl Iterator<Item = u64> {
         arrays
             .iter()
             .flat_map(|array| self.pointers(array.clone()))

@@ -15,7 +15,7 @@ mod shared;
 mod tests;
 
 pub use error::{LoadError, SegmentError};
-pub use image::{Image, PAGE, Protection, Segment, Symbol};
+pub use image::{Function, Image, PAGE, Protection, Segment, SiteRecord, Symbol};
 pub use machine::Machine;
 pub use relocate::RelocationError;
 

@@ -10,7 +10,7 @@ use object_core::elf;
 
 use super::elf::{Object, has, is_loaded};
 use super::error::LoadError;
-use super::image::{Image, MAX_SIZE, PAGE, Protection, Segment, Set, Symbol};
+use super::image::{Function, Image, MAX_SIZE, PAGE, Protection, SITES, Segment, Set, Symbol};
 use super::machine::Machine;
 use super::relocate::{Relocation, RelocationError};
 
@@ -124,6 +124,7 @@ impl<'a> Relocatable<'a> {
         let mut linking = Linking { file: self, base, bytes, lookup };
         linking.relocate_all()?;
         let symbols = linking.symbols()?;
+        let functions = linking.functions();
         let arrays = |kind| {
             let sections = self.sections.iter().filter(move |section| section.kind == kind);
             sections.map(|section| section.offset..section.offset + section.size).collect()
@@ -133,6 +134,7 @@ impl<'a> Relocatable<'a> {
             bytes: linking.bytes,
             segments: self.segments.clone(),
             symbols,
+            functions,
             sets: self.sets(),
             constructors: arrays(elf::SHT_INIT_ARRAY),
             destructors: arrays(elf::SHT_FINI_ARRAY),
@@ -145,7 +147,8 @@ impl<'a> Relocatable<'a> {
         let mut sections: Vec<&Placed> = self.sections.iter().collect();
         sections.sort_by_key(|section| section.index);
         for section in sections {
-            let Some(name) = section.name.strip_prefix("set_") else { continue };
+            let sites = (section.name == SITES).then_some(SITES);
+            let Some(name) = section.name.strip_prefix("set_").or(sites) else { continue };
             if sets.iter().all(|set| set.name != name) {
                 let range = section.offset..section.offset + section.size;
                 sets.push(Set { name: name.into(), range });
@@ -236,6 +239,21 @@ impl Linking<'_> {
             }
         }
         Ok(symbols)
+    }
+
+    /// The functions that the file defines. One that is nowhere is of no concern: nobody calls it by this.
+    fn functions(&self) -> Vec<Function> {
+        let object = &self.file.object;
+        let symbols = object.symbols.iter().enumerate().skip(1);
+        symbols
+            .filter(|(_, symbol)| symbol.st_type() == elf::STT_FUNC)
+            .filter(|(_, symbol)| symbol.st_shndx.get(LE) != elf::SHN_UNDEF)
+            .filter_map(|(index, symbol)| {
+                let name = object.symbol_name(index).ok()?;
+                let address = self.defined(index).ok()?;
+                Some(Function { name, address, size: symbol.st_size.get(LE) })
+            })
+            .collect()
     }
 
     /// `elf_obj_lookup`: the file itself, then what its section names imply, then everyone else.

@@ -19,15 +19,15 @@ use object_core::read::ReadRef;
 
 use super::elf::{contents, name};
 use super::error::LoadError;
-use super::image::{Image, Segment, Set, Symbol};
+use super::image::{Function, Image, SITES, Segment, Set, Symbol};
 use super::machine::Machine;
 use super::relocate::{Relocation, RelocationError};
 use dynamic::Dynamic;
 use segments::Segments;
 
-/// What the symbols at the edges of a set are called, but for the set's name.
-const SET_START: &str = "__start_set_";
-const SET_STOP: &str = "__stop_set_";
+/// What the symbols at the edges of a set are called, but for the name of the set's section.
+const START: &str = "__start_";
+const STOP: &str = "__stop_";
 
 /// An ET_DYN file in its memory, not yet relocated.
 #[derive(Debug)]
@@ -98,6 +98,7 @@ impl<'a> Shared<'a> {
             bytes,
             segments: self.segments.clone(),
             symbols,
+            functions: self.functions(base),
             sets: self.sets()?,
             constructors: self.dynamic.constructors.iter().cloned().collect(),
             destructors: self.dynamic.destructors.iter().cloned().collect(),
@@ -200,15 +201,21 @@ impl<'a> Shared<'a> {
         for table in [Some(own), self.debug].into_iter().flatten() {
             for symbol in table.symbols.iter().filter(|symbol| is_defined(symbol)) {
                 let Ok(name) = name(table.names, symbol.st_name.get(LE), 0) else { continue };
-                if name.starts_with(SET_START) || name.starts_with(SET_STOP) {
+                // The set of sites is told apart from FreeBSD's by having no `set_`.
+                let edge = match name.strip_prefix(START).or(name.strip_prefix(STOP)) {
+                    Some(set) => set.starts_with("set_") || set == SITES,
+                    None => false,
+                };
+                if edge {
                     edges.entry(name).or_insert(symbol.st_value.get(LE));
                 }
             }
         }
         let mut sets = Vec::new();
         for (name, &start) in &edges {
-            let Some(set) = name.strip_prefix(SET_START) else { continue };
-            let Some(&stop) = edges.get(&format!("{SET_STOP}{set}")) else { continue };
+            let Some(set) = name.strip_prefix(START) else { continue };
+            let Some(&stop) = edges.get(&format!("{STOP}{set}")) else { continue };
+            let set = set.strip_prefix("set_").unwrap_or(set);
             let range = start as usize..stop as usize;
             if start > stop || stop > self.bytes.len() as u64 {
                 return Err(LoadError::SymbolPlace { name: name.clone() });
@@ -216,6 +223,22 @@ impl<'a> Shared<'a> {
             sets.push(Set { name: set.to_string(), range });
         }
         Ok(sets)
+    }
+
+    /// The functions that debuggers know.
+    fn functions(&self, base: u64) -> Vec<Function> {
+        let debug = self.debug.into_iter().flat_map(|table| {
+            let functions = table.symbols.iter().filter(|symbol| is_defined(symbol));
+            functions.map(move |symbol| (symbol, table.names))
+        });
+        debug
+            .filter(|(symbol, _)| symbol.st_type() == elf::STT_FUNC)
+            .filter_map(|(symbol, names)| {
+                let name = name(names, symbol.st_name.get(LE), 0).ok()?;
+                let address = self.address(symbol, &name, base).ok()?;
+                Some(Function { name, address, size: symbol.st_size.get(LE) })
+            })
+            .collect()
     }
 
     fn symbols(&self) -> &[Sym64<LE>] {
