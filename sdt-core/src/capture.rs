@@ -15,6 +15,9 @@ use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
+use crate::arch::WORD_STRIDE;
+use crate::fire::MAX_ARGS;
+
 /// A word that may be partly padding.
 pub type Word = MaybeUninit<u64>;
 
@@ -202,11 +205,16 @@ impl Frame {
     /// Probe context.
     ///
     /// # Safety
-    /// `probe` is a record of this image; at most [`MAX_ARGS`](crate::fire::MAX_ARGS) words.
+    /// `probe` is a record of this image; at most [`MAX_ARGS`] words.
     #[inline(always)]
     pub unsafe fn fire(self, probe: &'static crate::record::Probe, words: &[u64]) {
+        // As far apart as the cold block of a site puts them.
+        let mut spread = [0; MAX_ARGS * WORD_STRIDE];
+        for (place, word) in spread.iter_mut().step_by(WORD_STRIDE).zip(words) {
+            *place = *word;
+        }
         // SAFETY: by contract, and the frame came from the thunk (`evaluate`).
-        unsafe { crate::arch::fire_at(probe, words.as_ptr(), words.len(), self.0) }
+        unsafe { crate::arch::fire_at(probe, spread.as_ptr(), words.len(), self.0) }
     }
 }
 

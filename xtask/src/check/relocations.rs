@@ -94,11 +94,8 @@ fn width(arch: Arch, kind: elf::RelocationType) -> Option<u64> {
 /// counted from the end of the instruction and may carry an index's offset: for them only the width
 /// and the symbol itself are checked.
 fn points_inside(image: &Image<'_>, home: Home, value: u64, relocation: &Relocation) -> bool {
-    if matches!(
-        (image.arch, relocation.kind),
-        (Arch::Aarch64, elf::R_AARCH64_RELATIVE | elf::R_AARCH64_IRELATIVE)
-            | (Arch::Riscv64, elf::R_RISCV_RELATIVE)
-    ) {
+    let resolver = (image.arch, relocation.kind) == (Arch::Aarch64, elf::R_AARCH64_IRELATIVE);
+    if resolver || image.is_relative(relocation) {
         let address = relocation.addend.cast_unsigned();
         return image.loaded().any(|section| {
             let offset = address.checked_sub(section.address);

@@ -1,11 +1,13 @@
 //! Site records: {probe, patchpoint, target, link}, each site a nop with its cold block in reach of a jump.
 
 use super::finding::{Findings, Problem};
-use super::image::{Image, Section};
+use super::image::{Home, Image, Section};
 use super::sets::{TRACEPOINTS, whole};
 
 /// The set of sites of the own-provider route; FreeBSD's own set has the same elements.
 pub(crate) const SITES: &str = "sdt_sites";
+/// The table of bounds.
+const BOUNDS: &str = "__sdt_bounds";
 const RECORD: u64 = 32;
 const PATCHPOINT: u64 = 8;
 const TARGET: u64 = 16;
@@ -23,7 +25,28 @@ pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) -> u64 {
             record(image, section, offset, findings);
         }
     }
+    bounds(image, findings);
     count
+}
+
+/// A shared object goes by the addresses in its table of bounds (`sdt_core::record`); in a relocatable file
+/// the loader gives them by the section's name.
+fn bounds(image: &Image<'_>, findings: &mut Findings) {
+    let Some(sites) = image.named(SITES).next() else { return };
+    let Some(table) = image.all_symbols().find(|symbol| symbol.name == BOUNDS) else { return };
+    let Home::Section(home) = table.home else { return };
+    let home = &image.sections[home];
+    for (symbol, word, expected) in [
+        ("__start_sdt_sites", 0, sites.address),
+        ("__stop_sdt_sites", 8, sites.address.wrapping_add(sites.size)),
+    ] {
+        let at = table.value.wrapping_add(word);
+        let relative = home.relocations.get(&at).filter(|of| image.is_relative(of));
+        if relative.is_some_and(|of| of.addend.cast_unsigned() != expected) {
+            let problem = Problem::Bound { symbol: symbol.into(), found: "somewhere else" };
+            findings.offset(&home.name, at, problem);
+        }
+    }
 }
 
 fn record(image: &Image<'_>, section: &Section<'_>, at: u64, findings: &mut Findings) {

@@ -1,30 +1,27 @@
 //! Arguments, several sites of one probe, the is-enabled test, open providers: the module in
 //! `tests/kmod`, which fires six arguments that depend on each other on every exec.
 
-use std::sync::LazyLock;
-
 use sdt_protocol::{Exec, Record};
-use xtask::build::Module;
 use xtask::session::Session;
 use xtask::workspace::Arch;
 
-use crate::bench::{EXAMPLE, Tally, boot, exec_success, module, name, tally};
+use crate::bench::{
+    EXAMPLE, PerArch, Tally, boot, build_module, exec_success, module, name, on_every_architecture,
+    tally,
+};
 
 const FILE: &str = "sdt_test.ko";
 
-static TEST_MODULE: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let module = Module { package: "kmod-test".into(), ..Module::example(Arch::X86_64) };
-    let file = module.build(None).expect("the test module can be built");
-    std::fs::read(file).expect("the test module can be read")
-});
+static TEST_MODULES: PerArch = PerArch::new();
 
 fn execs(count: u32) -> Vec<Exec> {
     (0..count).map(|pid| Exec { pid, path: format!("/bin/prog{pid}") }).collect()
 }
 
-fn boot_with_test_module() -> Session {
-    let mut session = boot(2);
-    session.kldload(FILE, TEST_MODULE.clone()).unwrap();
+fn boot_with_test_module(arch: Arch) -> Session {
+    let mut session = boot(arch, 2);
+    let file = TEST_MODULES.get(arch, |arch| build_module("kmod-test", arch));
+    assert_eq!(session.kldload_file(file).unwrap(), FILE);
     session
 }
 
@@ -45,9 +42,17 @@ fn all(tally: &Tally) -> impl Iterator<Item = &Record> {
     tally.records.values().flatten()
 }
 
-#[test]
-fn six_arguments_arrive() {
-    let mut session = boot_with_test_module();
+on_every_architecture!(
+    six_arguments_arrive,
+    types_are_described,
+    every_site_of_a_probe_fires,
+    the_enabled_test_is_a_site_of_its_own,
+    all_probes_of_two_modules_at_once,
+    what_is_lost_is_counted,
+);
+
+fn six_arguments_arrive(arch: Arch) {
+    let mut session = boot_with_test_module(arch);
     for probe in ["sdt_test:::six", "sdt_test:::six-costly"] {
         let tally = trace(&mut session, probe, 500);
         assert_eq!(tally.hits(), 500, "{probe}");
@@ -65,9 +70,8 @@ fn six_arguments_arrive() {
     }
 }
 
-#[test]
-fn types_are_described() {
-    let mut session = boot_with_test_module();
+fn types_are_described(arch: Arch) {
+    let mut session = boot_with_test_module(arch);
     let types = |session: &mut Session, spec| {
         let probes = session.list(name(spec)).unwrap();
         assert_eq!(probes.len(), 1, "{spec}: {probes:?}");
@@ -82,9 +86,8 @@ fn types_are_described() {
     assert_eq!(types(&mut session, "sdt_open:::untyped"), ["uint64_t", "char *"]);
 }
 
-#[test]
-fn every_site_of_a_probe_fires() {
-    let mut session = boot_with_test_module();
+fn every_site_of_a_probe_fires(arch: Arch) {
+    let mut session = boot_with_test_module(arch);
     let original = session.read_text(FILE).unwrap();
     let tally = trace(&mut session, "sdt_test:::many-sites", 100);
     for site in 1..=3 {
@@ -95,9 +98,8 @@ fn every_site_of_a_probe_fires() {
     assert!(session.read_text(FILE).unwrap() == original);
 }
 
-#[test]
-fn the_enabled_test_is_a_site_of_its_own() {
-    let mut session = boot_with_test_module();
+fn the_enabled_test_is_a_site_of_its_own(arch: Arch) {
+    let mut session = boot_with_test_module(arch);
     let tally = trace(&mut session, "sdt_test:::asked_first", 100);
     assert_eq!(tally.hits(), 100);
     let lengths: Vec<u64> = execs(100).iter().map(|exec| exec.path.len() as u64).collect();
@@ -106,10 +108,9 @@ fn the_enabled_test_is_a_site_of_its_own() {
     assert_eq!(found, lengths);
 }
 
-#[test]
-fn all_probes_of_two_modules_at_once() {
-    let mut session = boot_with_test_module();
-    session.kldload(EXAMPLE, module()).unwrap();
+fn all_probes_of_two_modules_at_once(arch: Arch) {
+    let mut session = boot_with_test_module(arch);
+    session.kldload(EXAMPLE, module(arch)).unwrap();
     // none, six, six-costly, many-sites three times, asked_first, untyped; exec-success.
     let tally = trace(&mut session, ":::", 50);
     assert_eq!(tally.hits(), 50 * 9);
@@ -119,10 +120,9 @@ fn all_probes_of_two_modules_at_once() {
     assert_eq!(trace(&mut session, ":::", 50).hits(), 50);
 }
 
-#[test]
-fn what_is_lost_is_counted() {
+fn what_is_lost_is_counted(arch: Arch) {
     const COUNT: u32 = 20_000;
-    let mut session = boot_with_test_module();
+    let mut session = boot_with_test_module(arch);
     let consumer = session.open().unwrap();
     assert_eq!(session.enable(consumer, name("sdt_test:::many-sites")).unwrap(), 1);
     session.go(consumer).unwrap();

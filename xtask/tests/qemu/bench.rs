@@ -1,11 +1,11 @@
 //! What all tests use: the kernel, the module, the log, and counting.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::LazyLock;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use sdt_protocol::{Event, Exec, Field, Record, Spec};
-use xtask::build::{self, Module};
+use xtask::build::{self, EXAMPLE as EXAMPLE_PACKAGE, Module};
 use xtask::machine::Options;
 use xtask::session::Session;
 use xtask::setup;
@@ -15,34 +15,69 @@ use xtask::workspace::{Arch, default_workload};
 /// The example module's file name.
 pub(crate) const EXAMPLE: &str = "proc_example.ko";
 
-static KERNEL: LazyLock<PathBuf> =
-    LazyLock::new(|| build::kernel(Arch::X86_64).expect("the kernel can be built"));
+/// Makes tests of functions that take an architecture, one for each that there is. All architectures that are
+/// tested are here.
+macro_rules! on_every_architecture {
+    ($($test:ident),* $(,)?) => {
+        mod x86_64 {
+            $(#[test] fn $test() { super::$test(xtask::workspace::Arch::X86_64); })*
+        }
+        mod aarch64 {
+            $(#[test] fn $test() { super::$test(xtask::workspace::Arch::Aarch64); })*
+        }
+        mod riscv64 {
+            $(#[test] fn $test() { super::$test(xtask::workspace::Arch::Riscv64); })*
+        }
+    };
+}
+pub(crate) use on_every_architecture;
 
-static MODULE: LazyLock<PathBuf> = LazyLock::new(|| {
-    Module::example(Arch::X86_64).build(None).expect("the example module can be built")
-});
+/// Something that is built once for each architecture.
+#[derive(Debug)]
+pub(crate) struct PerArch([OnceLock<PathBuf>; Arch::ALL.len()]);
+
+impl PerArch {
+    pub(crate) const fn new() -> Self {
+        Self([const { OnceLock::new() }; Arch::ALL.len()])
+    }
+
+    /// Where it is, built by `build` if it has not been.
+    pub(crate) fn get(&self, arch: Arch, build: impl FnOnce(Arch) -> PathBuf) -> &Path {
+        self.0[arch as usize].get_or_init(|| build(arch))
+    }
+}
+
+static KERNELS: PerArch = PerArch::new();
+static EXAMPLES: PerArch = PerArch::new();
+
+/// Builds a module of the workspace.
+pub(crate) fn build_module(package: &str, arch: Arch) -> PathBuf {
+    let module = Module { package: package.into(), ..Module::example(arch) };
+    module.build(None).unwrap_or_else(|error| panic!("{package} for {arch}: {error}"))
+}
 
 /// Where the example module is.
-pub(crate) fn module_file() -> &'static PathBuf {
-    &MODULE
+pub(crate) fn module_file(arch: Arch) -> &'static Path {
+    EXAMPLES.get(arch, |arch| build_module(EXAMPLE_PACKAGE, arch))
 }
 
 /// The example module.
-pub(crate) fn module() -> Vec<u8> {
-    std::fs::read(&*MODULE).expect("the example module can be read")
+pub(crate) fn module(arch: Arch) -> Vec<u8> {
+    std::fs::read(module_file(arch)).expect("the example module can be read")
 }
 
 /// A running kernel.
-pub(crate) fn boot(cpus: u32) -> Session {
-    let qemu = setup::qemu(Arch::X86_64).expect("QEMU is there");
-    let options = Options { arch: Arch::X86_64, qemu, kernel: KERNEL.clone(), cpus };
+pub(crate) fn boot(arch: Arch, cpus: u32) -> Session {
+    let qemu = setup::qemu(arch).expect("QEMU is there");
+    let kernel = KERNELS.get(arch, |arch| build::kernel(arch).expect("the kernel can be built"));
+    let options = Options { arch, qemu, kernel: kernel.into(), cpus };
     Session::start(&options, false).expect("the kernel boots")
 }
 
 /// A running kernel with the example module loaded.
-pub(crate) fn boot_with_module(cpus: u32) -> Session {
-    let mut session = boot(cpus);
-    session.kldload(EXAMPLE, module()).expect("the example module loads");
+pub(crate) fn boot_with_module(arch: Arch, cpus: u32) -> Session {
+    let mut session = boot(arch, cpus);
+    session.kldload(EXAMPLE, module(arch)).expect("the example module loads");
     session
 }
 

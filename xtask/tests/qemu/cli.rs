@@ -5,17 +5,20 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::bench::{boot_with_module, log, module_file, probe_id};
+use xtask::workspace::Arch;
+
+use crate::bench::{boot_with_module, log, module_file, on_every_architecture, probe_id};
 use crate::broken;
 
-fn dtrace(args: &[&str]) -> Command {
+fn dtrace(arch: Arch, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    command.arg("dtrace").args(args).arg("--module").arg(module_file());
+    command.args(["dtrace", "--arch", arch.name()]).args(args);
+    command.arg("--module").arg(module_file(arch));
     command
 }
 
-fn run(args: &[&str]) -> Output {
-    let output = dtrace(args).output().unwrap();
+fn run(arch: Arch, args: &[&str]) -> Output {
+    let output = dtrace(arch, args).output().unwrap();
     // No machine of this run is left: it would hold our pipes open, and output() would not return.
     assert!(output.status.code().is_some(), "{output:?}");
     output
@@ -45,14 +48,24 @@ fn short_log(count: usize) -> (tempfile::TempDir, PathBuf) {
     (folder, file)
 }
 
-#[test]
-fn listing_reads_as_dtraces() {
-    let id = probe_id(&mut boot_with_module(2));
+on_every_architecture!(
+    listing_reads_as_dtraces,
+    hits_read_as_dtraces,
+    the_recorded_log_is_played_whole,
+    quiet_runs_say_nothing,
+    descriptions_without_a_match,
+    a_module_that_is_refused,
+    an_interrupt_ends_it_in_order,
+    a_reader_that_leaves_ends_it,
+);
+
+fn listing_reads_as_dtraces(arch: Arch) {
+    let id = probe_id(&mut boot_with_module(arch, 2));
     let header = "   ID   PROVIDER            MODULE                          FUNCTION NAME\n";
     let row = format!(
         "{id:>5}       proc      proc_example                              none exec-success\n"
     );
-    let output = run(&["-l", "-n", "proc:::exec-success"]);
+    let output = run(arch, &["-l", "-n", "proc:::exec-success"]);
     assert_eq!(stdout(&output), format!("{header}{row}"));
     assert_eq!((stderr(&output), output.status.code()), (String::new(), Some(0)));
 
@@ -61,21 +74,20 @@ fn listing_reads_as_dtraces() {
         \t\tDependency Class: Unknown\n\n\tArgument Attributes\n\
         \t\tIdentifier Names: Private\n\t\tData Semantics:   Private\n\
         \t\tDependency Class: ISA\n\n\tArgument Types\n\t\targs[0]: char *\n\n";
-    let output = run(&["-lv", "-P", "proc"]);
+    let output = run(arch, &["-lv", "-P", "proc"]);
     assert_eq!(stdout(&output), format!("{header}{row}{detail}"));
 
-    let output = run(&["-l", "-n", "proc:rk::exec-success"]);
+    let output = run(arch, &["-l", "-n", "proc:rk::exec-success"]);
     assert_eq!(stdout(&output), header);
     let error = "dtrace: failed to match proc:rk::exec-success: No probe matches description\n";
     assert_eq!((&*stderr(&output), output.status.code()), (error, Some(0)));
 }
 
-#[test]
-fn hits_read_as_dtraces() {
-    let id = probe_id(&mut boot_with_module(2));
+fn hits_read_as_dtraces(arch: Arch) {
+    let id = probe_id(&mut boot_with_module(arch, 2));
     let (_folder, file) = short_log(40);
     let workload = file.to_str().unwrap();
-    let output = run(&["-n", "proc:::exec-success", "--workload", workload]);
+    let output = run(arch, &["-n", "proc:::exec-success", "--workload", workload]);
     assert_eq!(stderr(&output), "dtrace: description 'proc:::exec-success' matched 1 probe\n");
     assert_eq!(output.status.code(), Some(0));
     let lines: Vec<&str> = stdout(&output).split('\n').collect();
@@ -93,26 +105,23 @@ fn hits_read_as_dtraces() {
     assert_eq!(cpus, [0, 1]);
 }
 
-#[test]
-fn the_recorded_log_is_played_whole() {
-    let output = run(&["-P", "proc", "--cpus", "4"]);
+fn the_recorded_log_is_played_whole(arch: Arch) {
+    let output = run(arch, &["-P", "proc", "--cpus", "4"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let hits = stdout(&output).lines().filter(|line| line.ends_with(":exec-success ")).count();
     assert_eq!(hits, log().len());
 }
 
-#[test]
-fn quiet_runs_say_nothing() {
+fn quiet_runs_say_nothing(arch: Arch) {
     let (_folder, file) = short_log(5);
     let workload = file.to_str().unwrap();
-    let output = run(&["-q", "-n", "exec-success", "--workload", workload]);
+    let output = run(arch, &["-q", "-n", "exec-success", "--workload", workload]);
     assert_eq!((stdout(&output), &*stderr(&output)), ("\n", ""));
     assert_eq!(output.status.code(), Some(0));
 }
 
-#[test]
-fn descriptions_without_a_match() {
-    let output = run(&["-n", "nosuch:::"]);
+fn descriptions_without_a_match(arch: Arch) {
+    let output = run(arch, &["-n", "nosuch:::"]);
     let error = "dtrace: invalid probe specifier nosuch:::: probe description nosuch::: does not \
                  match any probes\n";
     assert_eq!((stdout(&output), &*stderr(&output)), ("", error));
@@ -120,7 +129,8 @@ fn descriptions_without_a_match() {
 
     let (_folder, file) = short_log(5);
     let workload = file.to_str().unwrap();
-    let output = run(&["-Z", "-n", "nosuch:::", "-n", "exec-success", "--workload", workload]);
+    let output =
+        run(arch, &["-Z", "-n", "nosuch:::", "-n", "exec-success", "--workload", workload]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(
         stderr(&output),
@@ -132,34 +142,37 @@ fn descriptions_without_a_match() {
 
 #[test]
 fn command_lines_that_are_wrong() {
-    let output = run(&["-y"]);
+    let output = run(Arch::X86_64, &["-y"]);
     assert!(stderr(&output).starts_with("dtrace: illegal option -- y\nUsage: dtrace "));
     assert_eq!(output.status.code(), Some(2));
-    let output = run(&["-n", "proc:::exec-success{ trace(1); }"]);
+    let output = run(Arch::X86_64, &["-n", "proc:::exec-success{ trace(1); }"]);
     assert_eq!(output.status.code(), Some(1));
     let error = stderr(&output);
     assert!(error.contains("D programs (predicates and actions) come later"), "{error}");
 }
 
-#[test]
-fn a_module_that_is_refused() {
+fn a_module_that_is_refused(arch: Arch) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("broken.ko");
-    std::fs::write(&file, broken::unknown_symbol()).unwrap();
+    std::fs::write(&file, broken::unknown_symbol(arch)).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    let output = command.args(["dtrace", "-l", "--module"]).arg(&file).output().unwrap();
+    let output = command
+        .args(["dtrace", "--arch", arch.name(), "-l", "--module"])
+        .arg(&file)
+        .output()
+        .unwrap();
     let error = stderr(&output);
     assert!(error.starts_with("dtrace: failed to load "), "{error}");
-    assert!(error.contains("no_such_symbol"), "{error}");
+    assert!(error.contains(broken::UNKNOWN), "{error}");
     assert_eq!(output.status.code(), Some(1));
 }
 
-#[test]
-fn an_interrupt_ends_it_in_order() {
+fn an_interrupt_ends_it_in_order(arch: Arch) {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         // Long enough that the log does not end by itself before.
         let (_folder, file) = short_log(200_000);
-        let mut command = dtrace(&["-n", "exec-success", "--workload", file.to_str().unwrap()]);
+        let mut command =
+            dtrace(arch, &["-n", "exec-success", "--workload", file.to_str().unwrap()]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         for _ in 0..50 {
@@ -183,10 +196,9 @@ fn an_interrupt_ends_it_in_order() {
     }
 }
 
-#[test]
-fn a_reader_that_leaves_ends_it() {
+fn a_reader_that_leaves_ends_it(arch: Arch) {
     let (_folder, file) = short_log(200_000);
-    let mut command = dtrace(&["-n", "exec-success", "--workload", file.to_str().unwrap()]);
+    let mut command = dtrace(arch, &["-n", "exec-success", "--workload", file.to_str().unwrap()]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -1,10 +1,19 @@
 //! Several consumers at once: each has its own enablings and its own records.
 
-use crate::bench::{EXAMPLE, boot_with_module, exec_success, log, name, tally};
+use xtask::workspace::Arch;
 
-#[test]
-fn two_consumers_see_every_hit_each() {
-    let mut session = boot_with_module(2);
+use crate::bench::{
+    EXAMPLE, boot_with_module, exec_success, log, name, on_every_architecture, tally,
+};
+
+on_every_architecture!(
+    two_consumers_see_every_hit_each,
+    a_consumer_that_has_not_started_gets_nothing,
+    closing_a_consumer_restores_the_text,
+);
+
+fn two_consumers_see_every_hit_each(arch: Arch) {
+    let mut session = boot_with_module(arch, 2);
     let (first, second) = (session.open().unwrap(), session.open().unwrap());
     assert_ne!(first, second);
     for consumer in [first, second] {
@@ -26,9 +35,8 @@ fn two_consumers_see_every_hit_each() {
     session.kldunload(EXAMPLE).unwrap();
 }
 
-#[test]
-fn a_consumer_that_has_not_started_gets_nothing() {
-    let mut session = boot_with_module(2);
+fn a_consumer_that_has_not_started_gets_nothing(arch: Arch) {
+    let mut session = boot_with_module(arch, 2);
     let (recording, waiting) = (session.open().unwrap(), session.open().unwrap());
     for consumer in [recording, waiting] {
         session.enable(consumer, exec_success()).unwrap();
@@ -40,9 +48,8 @@ fn a_consumer_that_has_not_started_gets_nothing() {
     assert_eq!(tally(&mut session, waiting).hits(), 0);
 }
 
-#[test]
-fn closing_a_consumer_restores_the_text() {
-    let mut session = boot_with_module(2);
+fn closing_a_consumer_restores_the_text(arch: Arch) {
+    let mut session = boot_with_module(arch, 2);
     let original = session.read_text(EXAMPLE).unwrap();
     let (first, second) = (session.open().unwrap(), session.open().unwrap());
     session.enable(first, exec_success()).unwrap();

@@ -1,6 +1,6 @@
 //! Kernels and machines that fail: a clear error, and nothing left behind.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use xtask::machine::Options;
@@ -8,7 +8,7 @@ use xtask::session::{Session, SessionError};
 use xtask::setup;
 use xtask::workspace::Arch;
 
-use crate::bench::{boot_with_module, exec_success, log};
+use crate::bench::{boot_with_module, exec_success, log, on_every_architecture};
 
 fn kill(pid: u32) {
     let pid = i32::try_from(pid).expect("process ids are positive i32s");
@@ -16,9 +16,10 @@ fn kill(pid: u32) {
     assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
 }
 
-#[test]
-fn a_machine_that_dies_is_reported() {
-    let mut session = boot_with_module(2);
+on_every_architecture!(a_machine_that_dies_is_reported, a_missing_kernel_is_reported,);
+
+fn a_machine_that_dies_is_reported(arch: Arch) {
+    let mut session = boot_with_module(arch, 2);
     let consumer = session.open().unwrap();
     session.enable(consumer, exec_success()).unwrap();
     session.go(consumer).unwrap();
@@ -33,14 +34,24 @@ fn a_machine_that_dies_is_reported() {
     assert!(!Path::new(&process).exists());
 }
 
+fn a_missing_kernel_is_reported(arch: Arch) {
+    let folder = tempfile::tempdir().unwrap();
+    ends_at_once(arch, folder.path().join("kernel"));
+}
+
+/// On the other architectures QEMU starts any file.
 #[test]
 fn a_file_that_is_no_kernel_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let kernel = folder.path().join("kernel");
     std::fs::write(&kernel, "not a kernel").unwrap();
-    let qemu = setup::qemu(Arch::X86_64).unwrap();
+    ends_at_once(Arch::X86_64, kernel);
+}
+
+fn ends_at_once(arch: Arch, kernel: PathBuf) {
+    let qemu = setup::qemu(arch).unwrap();
     let start = Instant::now();
-    let error = Session::start(&Options { arch: Arch::X86_64, qemu, kernel, cpus: 2 }, false);
+    let error = Session::start(&Options { arch, qemu, kernel, cpus: 2 }, false);
     let text = error.unwrap_err().to_string();
     assert!(text.contains("QEMU ended: exit status: 1"), "{text}");
     assert!(start.elapsed() < Duration::from_secs(20), "noticed at once");

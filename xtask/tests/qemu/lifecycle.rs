@@ -1,21 +1,31 @@
 //! Load, list, enable, hit, disable, unload.
 
 use xtask::session::SessionError;
+use xtask::workspace::Arch;
 
 use crate::bench::{
-    EXAMPLE, boot, boot_with_module, exec_success, log, module, name, probe_id, tally,
+    EXAMPLE, boot, boot_with_module, exec_success, log, module, name, on_every_architecture,
+    probe_id, tally,
 };
 
 /// `EBUSY`.
 const BUSY: i32 = 16;
-const TRAP: u8 = 0xcc;
-const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
 
-#[test]
-fn the_module_loads_and_its_probe_is_listed() {
-    let mut session = boot(2);
+on_every_architecture!(
+    the_module_loads_and_its_probe_is_listed,
+    every_exec_is_one_hit_with_2_cpus,
+    every_exec_is_one_hit_with_4_cpus,
+    disabled_probes_are_not_hit,
+    text_is_patched_while_enabled_and_only_then,
+    unload_is_refused_while_enabled,
+    the_module_can_be_loaded_again_and_again,
+    the_machine_powers_off_in_order,
+);
+
+fn the_module_loads_and_its_probe_is_listed(arch: Arch) {
+    let mut session = boot(arch, 2);
     assert_eq!(session.list(exec_success()).unwrap(), []);
-    session.kldload(EXAMPLE, module()).unwrap();
+    session.kldload(EXAMPLE, module(arch)).unwrap();
     let modules = session.kldstat().unwrap();
     assert!(modules.iter().any(|loaded| loaded.file == EXAMPLE && loaded.size > 0), "{modules:?}");
 
@@ -37,18 +47,16 @@ fn the_module_loads_and_its_probe_is_listed() {
     assert_eq!(types, ["char *"]);
 }
 
-#[test]
-fn every_exec_is_one_hit_with_2_cpus() {
-    every_exec_is_one_hit(2);
+fn every_exec_is_one_hit_with_2_cpus(arch: Arch) {
+    every_exec_is_one_hit(arch, 2);
 }
 
-#[test]
-fn every_exec_is_one_hit_with_4_cpus() {
-    every_exec_is_one_hit(4);
+fn every_exec_is_one_hit_with_4_cpus(arch: Arch) {
+    every_exec_is_one_hit(arch, 4);
 }
 
-fn every_exec_is_one_hit(cpus: u32) {
-    let mut session = boot_with_module(cpus);
+fn every_exec_is_one_hit(arch: Arch, cpus: u32) {
+    let mut session = boot_with_module(arch, cpus);
     let probe = probe_id(&mut session);
     let consumer = session.open().unwrap();
     assert_eq!(session.enable(consumer, exec_success()).unwrap(), 1);
@@ -82,9 +90,8 @@ fn every_exec_is_one_hit(cpus: u32) {
     assert!(after.ticks > before.ticks, "interrupts were on");
 }
 
-#[test]
-fn disabled_probes_are_not_hit() {
-    let mut session = boot_with_module(2);
+fn disabled_probes_are_not_hit(arch: Arch) {
+    let mut session = boot_with_module(arch, 2);
     let consumer = session.open().unwrap();
     session.enable(consumer, exec_success()).unwrap();
     session.go(consumer).unwrap();
@@ -98,32 +105,30 @@ fn disabled_probes_are_not_hit() {
     assert_eq!((after.breakpoints, after.hits), (before.breakpoints, before.hits));
 }
 
-#[test]
-fn text_is_patched_while_enabled_and_only_then() {
-    let mut session = boot_with_module(2);
+fn text_is_patched_while_enabled_and_only_then(arch: Arch) {
+    let mut session = boot_with_module(arch, 2);
     let original = session.read_text(EXAMPLE).unwrap();
-    let sites: Vec<usize> =
-        (0..original.len() - NOP.len()).filter(|&at| original[at..at + NOP.len()] == NOP).collect();
+    let encoding = arch.encoding();
+    let (nop, trap) = (encoding.nop.as_bytes(), encoding.breakpoint.as_bytes());
     let consumer = session.open().unwrap();
     for _ in 0..3 {
         session.enable(consumer, exec_success()).unwrap();
         let enabled = session.read_text(EXAMPLE).unwrap();
         assert_eq!(enabled.len(), original.len());
-        let changed: Vec<usize> =
-            (0..original.len()).filter(|&at| enabled[at] != original[at]).collect();
-        assert!(!changed.is_empty(), "enabling patches the text");
-        for at in changed {
-            assert!(sites.contains(&at), "{at:#x} is no site");
-            assert_eq!(enabled[at], TRAP);
-        }
+        // The example has one site: its nop begins with a breakpoint now, and nothing else has changed.
+        let differs = (0..original.len()).find(|&at| enabled[at] != original[at]);
+        let at = differs.expect("enabling patches the text");
+        let mut expected = original.clone();
+        assert_eq!(original[at..at + nop.len()], *nop, "{at:#x} is no site");
+        expected[at..at + trap.len()].copy_from_slice(trap);
+        assert!(enabled == expected, "only the breakpoint at {at:#x} is new");
         session.disable(consumer, exec_success()).unwrap();
         assert!(session.read_text(EXAMPLE).unwrap() == original, "disabling restores every byte");
     }
 }
 
-#[test]
-fn unload_is_refused_while_enabled() {
-    let mut session = boot_with_module(2);
+fn unload_is_refused_while_enabled(arch: Arch) {
+    let mut session = boot_with_module(arch, 2);
     let consumer = session.open().unwrap();
     session.enable(consumer, exec_success()).unwrap();
     session.go(consumer).unwrap();
@@ -145,12 +150,11 @@ fn unload_is_refused_while_enabled() {
     session.exec(&log()[..50]).unwrap();
 }
 
-#[test]
-fn the_module_can_be_loaded_again_and_again() {
-    let mut session = boot(2);
+fn the_module_can_be_loaded_again_and_again(arch: Arch) {
+    let mut session = boot(arch, 2);
     let log = log();
     for round in 0..20 {
-        session.kldload(EXAMPLE, module()).unwrap_or_else(|error| panic!("{round}: {error}"));
+        session.kldload(EXAMPLE, module(arch)).unwrap_or_else(|error| panic!("{round}: {error}"));
         let consumer = session.open().unwrap();
         assert_eq!(session.enable(consumer, exec_success()).unwrap(), 1, "{round}");
         session.go(consumer).unwrap();
@@ -162,9 +166,8 @@ fn the_module_can_be_loaded_again_and_again() {
     }
 }
 
-#[test]
-fn the_machine_powers_off_in_order() {
-    let session = boot_with_module(2);
+fn the_machine_powers_off_in_order(arch: Arch) {
+    let session = boot_with_module(arch, 2);
     let ended = session.power_off().unwrap().expect("the machine ends");
     assert!(ended.in_order(), "{ended}");
 }

@@ -8,7 +8,9 @@ use xtask::check;
 use xtask::session::Session;
 use xtask::workspace::Arch;
 
-use crate::bench::{EXAMPLE, exec_success, log, probe_id, tally};
+use crate::bench::{EXAMPLE, boot, exec_success, log, on_every_architecture, probe_id, tally};
+
+on_every_architecture!(sites_that_trap, sites_that_jump, sites_that_test_a_flag);
 
 const CPUS: u32 = 4;
 
@@ -49,7 +51,7 @@ fn check_sites(session: &mut Session, patch: Patch, enabled: bool) {
 }
 
 fn trace(arch: Arch, patch: Patch) -> Traced {
-    let mut session = Session::boot(arch, CPUS, false).expect("the kernel boots");
+    let mut session = boot(arch, CPUS);
     session.kldload(EXAMPLE, module(arch, patch)).unwrap();
     let original = session.read_text(EXAMPLE).unwrap();
     let consumer = session.open().unwrap();
@@ -77,7 +79,7 @@ fn trace(arch: Arch, patch: Patch) -> Traced {
     Traced { hits: tally.hits(), breakpoints, original, enabled, disabled }
 }
 
-fn jumps(arch: Arch) {
+fn sites_that_jump(arch: Arch) {
     let traced = trace(arch, Patch::Jump);
     assert_eq!((traced.hits, traced.breakpoints), (log().len() as u64, 0));
     assert!(traced.disabled == traced.original, "disabling restores every byte");
@@ -106,7 +108,7 @@ fn jumps(arch: Arch) {
     assert!(sites > 0, "enabling patches the text");
 }
 
-fn tests_a_flag(arch: Arch) {
+fn sites_that_test_a_flag(arch: Arch) {
     let summary = check::module(&module(arch, Patch::Gate)).expect("it passes the check");
     assert_eq!((summary.sites, summary.providers), (0, 1));
     let traced = trace(arch, Patch::Gate);
@@ -114,23 +116,8 @@ fn tests_a_flag(arch: Arch) {
     assert!(traced.enabled == traced.original, "no text is patched");
 }
 
-fn traps(arch: Arch) {
+fn sites_that_trap(arch: Arch) {
     let traced = trace(arch, Patch::Trap);
     assert_eq!((traced.hits, traced.breakpoints), (log().len() as u64, log().len() as u64));
     assert!(traced.enabled != traced.original && traced.disabled == traced.original);
-}
-
-#[test]
-fn sites_that_trap() {
-    traps(Arch::X86_64);
-}
-
-#[test]
-fn sites_that_jump() {
-    jumps(Arch::X86_64);
-}
-
-#[test]
-fn sites_that_test_a_flag() {
-    tests_a_flag(Arch::X86_64);
 }

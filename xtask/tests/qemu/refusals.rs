@@ -3,8 +3,9 @@
 
 use xtask::check;
 use xtask::session::{Session, SessionError};
+use xtask::workspace::Arch;
 
-use crate::bench::{EXAMPLE, boot, exec_success, log, module, tally};
+use crate::bench::{EXAMPLE, boot, exec_success, log, module, on_every_architecture, tally};
 use crate::broken;
 
 /// What the kernel and its console say when it refuses a module.
@@ -22,8 +23,8 @@ fn refused(session: &mut Session, image: Vec<u8>) -> String {
 }
 
 /// The good module still loads and traces.
-fn goes_on(session: &mut Session) {
-    session.kldload(EXAMPLE, module()).unwrap();
+fn goes_on(session: &mut Session, arch: Arch) {
+    session.kldload(EXAMPLE, module(arch)).unwrap();
     let consumer = session.open().unwrap();
     assert_eq!(session.enable(consumer, exec_success()).unwrap(), 1);
     session.go(consumer).unwrap();
@@ -34,60 +35,65 @@ fn goes_on(session: &mut Session) {
     session.kldunload(EXAMPLE).unwrap();
 }
 
-fn assert_refused(image: Vec<u8>, cause: &str) {
+fn assert_refused(arch: Arch, image: Vec<u8>, cause: &str) {
     assert!(check::module(&image).is_err(), "the check after linking finds it, too");
-    let mut session = boot(2);
+    let mut session = boot(arch, 2);
     let said = refused(&mut session, image);
     assert!(said.contains(cause), "{said}");
-    goes_on(&mut session);
+    goes_on(&mut session, arch);
 }
 
-#[test]
-fn a_bad_relocation() {
-    assert_refused(broken::bad_relocation(), "unexpected relocation type 9");
+on_every_architecture!(
+    a_bad_relocation,
+    an_unknown_symbol,
+    a_set_of_the_wrong_size,
+    a_record_of_the_wrong_size,
+    truncated_files,
+    the_same_file_twice,
+    what_is_not_there,
+);
+
+fn a_bad_relocation(arch: Arch) {
+    assert_refused(arch, broken::bad_relocation(arch), "unexpected relocation type 9");
 }
 
-#[test]
-fn an_unknown_symbol() {
-    assert_refused(broken::unknown_symbol(), "symbol no_such_symbol undefined");
+fn an_unknown_symbol(arch: Arch) {
+    let cause = format!("symbol {} undefined", broken::UNKNOWN);
+    assert_refused(arch, broken::unknown_symbol(arch), &cause);
 }
 
-#[test]
-fn a_set_of_the_wrong_size() {
-    assert_refused(broken::ragged_sites(), "sdt_sites");
+fn a_set_of_the_wrong_size(arch: Arch) {
+    assert_refused(arch, broken::ragged_sites(arch), "sdt_sites");
 }
 
-#[test]
-fn a_record_of_the_wrong_size() {
-    assert_refused(broken::other_record_version(), "version");
+fn a_record_of_the_wrong_size(arch: Arch) {
+    assert_refused(arch, broken::other_record_version(arch), "version");
 }
 
-#[test]
-fn truncated_files() {
-    let mut session = boot(2);
-    let whole = module();
-    for length in [0, 3, 63, 64, whole.len() / 3, whole.len() / 2, whole.len() - 1] {
+fn truncated_files(arch: Arch) {
+    let mut session = boot(arch, 2);
+    let whole = module(arch);
+    let needed = broken::needed(&whole);
+    for length in [0, 3, 63, 64, needed / 3, needed / 2, needed - 1] {
         let said = refused(&mut session, whole[..length].to_vec());
         assert!(!said.trim().is_empty(), "{length}");
     }
-    goes_on(&mut session);
+    goes_on(&mut session, arch);
 }
 
-#[test]
-fn the_same_file_twice() {
-    let mut session = boot(2);
-    session.kldload(EXAMPLE, module()).unwrap();
-    match session.kldload(EXAMPLE, module()) {
+fn the_same_file_twice(arch: Arch) {
+    let mut session = boot(arch, 2);
+    session.kldload(EXAMPLE, module(arch)).unwrap();
+    match session.kldload(EXAMPLE, module(arch)) {
         Err(SessionError::Refused(refusal)) => assert_eq!(refusal.errno, 17, "EEXIST: {refusal:?}"),
         other => panic!("a file that is loaded already: {other:?}"),
     }
     session.kldunload(EXAMPLE).unwrap();
-    goes_on(&mut session);
+    goes_on(&mut session, arch);
 }
 
-#[test]
-fn what_is_not_there() {
-    let mut session = boot(2);
+fn what_is_not_there(arch: Arch) {
+    let mut session = boot(arch, 2);
     for result in [session.kldunload("nosuch.ko"), session.close(77), session.go(77)] {
         match result {
             Err(SessionError::Refused(refusal)) => assert!(!refusal.message.is_empty()),
@@ -95,5 +101,5 @@ fn what_is_not_there() {
         }
     }
     assert!(matches!(session.describe(4_000_000), Err(SessionError::Refused(_))));
-    goes_on(&mut session);
+    goes_on(&mut session, arch);
 }

@@ -2,15 +2,23 @@
 
 use sdt_protocol::{Reentered, TorturedProbe};
 use xtask::cmd::torture::{failures, random_seed};
-use xtask::session::Session;
 use xtask::workspace::Arch;
+
+use crate::bench::{boot, name, on_every_architecture};
+
+on_every_architecture!(
+    torture_with_a_fixed_seed,
+    torture_with_a_random_seed,
+    probes_in_probes_while_they_trap,
+    probes_in_probes_while_they_jump,
+);
 
 const CPUS: u32 = 4;
 
 /// A short torture; `cargo xtask torture` is the long one.
 fn torture(arch: Arch, seed: u64, transitions: u64) {
     println!("seed {seed}");
-    let mut session = Session::boot(arch, CPUS, false).expect("the kernel boots");
+    let mut session = boot(arch, CPUS);
     let result = session.torture(seed, transitions, |_| {}).expect("the kernel goes on");
     assert_eq!(failures(&result, transitions), [""; 0], "seed {seed}: {result:#?}");
     for kind in [result.enabled, result.upgraded, result.downgraded, result.disabled] {
@@ -21,17 +29,15 @@ fn torture(arch: Arch, seed: u64, transitions: u64) {
     }
     assert!(result.breakpoints > 0 && result.breakpoints < result.framework, "both modes are hit");
     // Its probes are gone with it.
-    assert_eq!(session.list(crate::bench::name("standin:::")).unwrap(), []);
+    assert_eq!(session.list(name("standin:::")).unwrap(), []);
 }
 
-#[test]
-fn torture_with_a_fixed_seed() {
-    torture(Arch::X86_64, 1, 4_000);
+fn torture_with_a_fixed_seed(arch: Arch) {
+    torture(arch, 1, 4_000);
 }
 
-#[test]
-fn torture_with_a_random_seed() {
-    torture(Arch::X86_64, random_seed(), 4_000);
+fn torture_with_a_random_seed(arch: Arch) {
+    torture(arch, random_seed(), 4_000);
 }
 
 fn probe<'a>(result: &'a Reentered, name: &str) -> &'a TorturedProbe {
@@ -40,7 +46,7 @@ fn probe<'a>(result: &'a Reentered, name: &str) -> &'a TorturedProbe {
 
 fn reenter(arch: Arch, jump: bool) {
     const ROUNDS: u32 = 50;
-    let mut session = Session::boot(arch, CPUS, false).expect("the kernel boots");
+    let mut session = boot(arch, CPUS);
     let result = session.reenter(ROUNDS, jump).expect("the kernel goes on");
     // Whatever was passed was hit, once, with its arguments.
     for probe in &result.probes {
@@ -77,12 +83,10 @@ fn reenter(arch: Arch, jump: bool) {
     }
 }
 
-#[test]
-fn probes_in_probes_while_they_trap() {
-    reenter(Arch::X86_64, false);
+fn probes_in_probes_while_they_trap(arch: Arch) {
+    reenter(arch, false);
 }
 
-#[test]
-fn probes_in_probes_while_they_jump() {
-    reenter(Arch::X86_64, true);
+fn probes_in_probes_while_they_jump(arch: Arch) {
+    reenter(arch, true);
 }

@@ -155,17 +155,25 @@ impl<'data> Image<'data> {
     /// module.
     pub(crate) fn address(&self, section: &Section<'_>, offset: u64) -> Option<Target> {
         let relocation = section.relocations.get(&offset)?;
-        let (address, relative) = address_kinds(self.arch);
-        if Some(relocation.kind) == relative {
+        if self.is_relative(relocation) {
             return self.at(relocation.addend.cast_unsigned());
         }
-        if relocation.kind != address {
+        if relocation.kind != address_kind(self.arch) {
             return None;
         }
         let symbol = self.symbols.get(relocation.symbol)?;
         let Home::Section(home) = symbol.home else { return None };
         let offset = symbol.value.checked_add_signed(relocation.addend)?;
         (offset < self.sections[home].size).then_some(Target { section: home, offset })
+    }
+
+    /// Whether a relocation makes the address of a place in a shared object itself.
+    pub(crate) fn is_relative(&self, relocation: &Relocation) -> bool {
+        match self.arch {
+            Arch::X86_64 => false,
+            Arch::Aarch64 => relocation.kind == elf::R_AARCH64_RELATIVE,
+            Arch::Riscv64 => relocation.kind == elf::R_RISCV_RELATIVE,
+        }
     }
 
     /// What is at an address of a shared object.
@@ -196,12 +204,12 @@ impl<'data> Image<'data> {
     }
 }
 
-/// Relocations that make an address: of a symbol, and of a place in the module itself.
-fn address_kinds(arch: Arch) -> (elf::RelocationType, Option<elf::RelocationType>) {
+/// The relocation that makes the address of a symbol.
+fn address_kind(arch: Arch) -> elf::RelocationType {
     match arch {
-        Arch::X86_64 => (elf::R_X86_64_64, None),
-        Arch::Aarch64 => (elf::R_AARCH64_ABS64, Some(elf::R_AARCH64_RELATIVE)),
-        Arch::Riscv64 => (elf::R_RISCV_64, Some(elf::R_RISCV_RELATIVE)),
+        Arch::X86_64 => elf::R_X86_64_64,
+        Arch::Aarch64 => elf::R_AARCH64_ABS64,
+        Arch::Riscv64 => elf::R_RISCV_64,
     }
 }
 
