@@ -6,8 +6,6 @@
 
 mod code;
 mod finding;
-#[cfg(test)]
-mod fixture;
 mod image;
 mod layout;
 mod metadata;

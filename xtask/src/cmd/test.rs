@@ -30,8 +30,7 @@ pub struct Args {
 /// Which step failed.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    let arch = Arch::default();
-    set_up(arch, args)?;
+    set_up(args)?;
 
     host(&["fmt", "--all", "--check"])?;
     // The tests in QEMU are not among --all-targets, since they are not run by a plain `cargo test`.
@@ -54,10 +53,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         "target/gate",
     ])?;
 
-    let module = Module::example(arch).build(None).context("the example module")?;
-    note(format_args!("built and checked {}", module.display()));
-    let kernel = build::kernel(arch).context("the stand-in kernel")?;
-    note(format_args!("built {}", kernel.display()));
+    for arch in Arch::ALL {
+        let module = Module::example(arch).build(None);
+        let module = module.with_context(|| format!("the example module for {arch}"))?;
+        note(format_args!("built and checked {}", module.display()));
+        let kernel = build::kernel(arch);
+        let kernel = kernel.with_context(|| format!("the stand-in kernel for {arch}"))?;
+        note(format_args!("built {}", kernel.display()));
+    }
     if !args.no_qemu {
         host(&["test", "--package", "xtask", "--test", "qemu"])?;
     }
@@ -66,11 +69,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Everything the steps need, found or installed, before the first of them runs.
-fn set_up(arch: Arch, args: &Args) -> anyhow::Result<()> {
-    note(format_args!("toolchain for kernels: {}", setup::toolchain(arch)?));
+fn set_up(args: &Args) -> anyhow::Result<()> {
     setup::lld()?;
-    if !args.no_qemu {
-        setup::qemu(arch)?;
+    for arch in Arch::ALL {
+        note(format_args!("toolchain for {arch}: {}", setup::toolchain(arch)?));
+        if !args.no_qemu {
+            setup::qemu(arch)?;
+        }
     }
     for (component, subcommand) in [("rustfmt", "fmt"), ("clippy", "clippy")] {
         if process::run(cargo().args([subcommand, "--version"]), LIMIT).is_ok() {

@@ -1,10 +1,10 @@
-//! Every rule, broken once.
+//! Relocatable files: every rule, broken once.
 
 use object::elf;
 use proptest::prelude::*;
 
-use super::fixture::{CODE, Fixture, READ_ONLY, TEXT, WRITABLE, relocation};
-use super::{Summary, module};
+use super::relocatable_fixture::{CODE, Fixture, READ_ONLY, TEXT, WRITABLE, relocation};
+use crate::check::{Summary, module};
 
 /// What is said of the fixture after a change.
 fn said(change: impl FnOnce(&mut Fixture)) -> Vec<String> {
@@ -299,14 +299,6 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         cut in any::<Option<prop::sample::Index>>(),
     ) {
-        let mut file = Fixture::good().file();
-        for (at, byte) in changes {
-            let at = at.index(file.len());
-            file[at] = byte;
-        }
-        if let Some(cut) = cut {
-            file.truncate(cut.index(file.len()));
-        }
-        let _ = module(&file);
+        let _ = module(&super::damaged(Fixture::good().file(), changes, cut));
     }
 }

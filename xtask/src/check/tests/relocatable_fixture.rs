@@ -1,8 +1,10 @@
-//! A small module that is good, for tests to break.
+//! A small relocatable module that is good, for tests to break.
 
 use object::build::elf::{Builder, Relocation, SectionData, SectionId, SymbolId};
 use object::{Endianness, elf};
 use sdt_core::record::{Probe, Provider};
+
+use super::{EXEC_SUCCESS, KERNEL, PROC, PROC_EXAMPLE, constants, record};
 
 /// Writable and loaded, loaded, and executable.
 pub(crate) const WRITABLE: elf::SectionFlags =
@@ -50,15 +52,7 @@ impl Fixture {
     fn fill(&mut self) {
         let text = self.section(".text", CODE, TEXT.to_vec());
         let printf = self.symbol("printf", None, elf::STB_GLOBAL);
-        let mut strings = b"proc\0exec-success\0proc_example\0kernel\0".to_vec();
-        strings.resize(64, 0);
-        let (proc, exec_success, proc_example, kernel) = (0, 5, 18, 31);
-        // After the strings, at 64: mod_metadata of the module and of a dependency; at 112:
-        // moduledata; at 136: mod_depend.
-        let mut rodata = strings;
-        rodata.extend([1, 2, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0].iter().flat_map(|&n| word(n)));
-        rodata.resize(148, 0);
-        let rodata = self.section(".rodata", READ_ONLY, rodata);
+        let rodata = self.section(".rodata", READ_ONLY, constants());
         let sysinit = self.section(".data", WRITABLE, vec![0; 32]);
         let providers =
             self.section("linkme_SDT_PROVIDERS", WRITABLE, record(size_of::<Provider>(), 8, 5));
@@ -77,17 +71,17 @@ impl Fixture {
             rodata,
             vec![
                 pointer(64 + 8, rodata_s, 112),
-                pointer(64 + 16, rodata_s, proc_example),
+                pointer(64 + 16, rodata_s, PROC_EXAMPLE),
                 pointer(88 + 8, rodata_s, 136),
-                pointer(88 + 16, rodata_s, kernel),
-                pointer(112, rodata_s, proc_example),
+                pointer(88 + 16, rodata_s, KERNEL),
+                pointer(112, rodata_s, PROC_EXAMPLE),
             ],
         );
         self.relocate(sysinit, vec![pointer(16, text_s, 0)]);
-        self.relocate(providers, vec![pointer(8, rodata_s, proc)]);
+        self.relocate(providers, vec![pointer(8, rodata_s, PROC)]);
         self.relocate(
             probes,
-            vec![pointer(8, providers_s, 0), pointer(16, rodata_s, exec_success)],
+            vec![pointer(8, providers_s, 0), pointer(16, rodata_s, EXEC_SUCCESS)],
         );
         let cold = pointer(16, text_s, COLD.cast_signed());
         self.relocate(sites, vec![pointer(0, probes_s, 0), pointer(8, text_s, 0), cold]);
@@ -196,17 +190,4 @@ pub(crate) fn relocation(
     addend: i64,
 ) -> Relocation {
     Relocation { r_offset: at, symbol: Some(symbol), r_type: kind, r_addend: addend }
-}
-
-/// A C `int` in memory.
-fn word(number: u32) -> [u8; 4] {
-    number.to_le_bytes()
-}
-
-/// A record that starts with its size and has a name's length 8 bytes after `name`.
-fn record(size: usize, name: usize, length: u64) -> Vec<u8> {
-    let mut bytes = vec![0; size];
-    bytes[..4].copy_from_slice(&u32::try_from(size).expect("records are small").to_le_bytes());
-    bytes[name + 8..name + 16].copy_from_slice(&length.to_le_bytes());
-    bytes
 }
