@@ -89,6 +89,20 @@ impl Builder {
         self.symbol(name, value, SymbolSection::Section(section), false)
     }
 
+    /// The symbol of a function of the file's own.
+    pub(crate) fn function(&mut self, name: &str, section: SectionId, value: u64, size: u64) {
+        self.object.add_symbol(Symbol {
+            name: name.into(),
+            value,
+            size,
+            kind: SymbolKind::Text,
+            scope: SymbolScope::Compilation,
+            weak: false,
+            section: SymbolSection::Section(section),
+            flags: SymbolFlags::None,
+        });
+    }
+
     /// A symbol that somebody else is to define.
     pub(crate) fn undefined(&mut self, name: &str, weak: bool) -> SymbolId {
         self.symbol(name, 0, SymbolSection::Undefined, weak)

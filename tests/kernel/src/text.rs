@@ -67,13 +67,13 @@ unsafe impl Patcher for KernelText {
 
     /// Every CPU takes an interrupt and synchronises itself in it.
     ///
-    /// Then the same bytes are stored again, which real machines do not need. QEMU before 8.1 reads the text
-    /// that it translates without holding the page, so a store that comes just then is missed, and the
-    /// translation of the old bytes stays until somebody stores there again ("accel/tcg: Always lock
-    /// pages before translation"). The torture found it: a site that did nothing although its text was
-    /// right. Once every CPU has taken the interrupt no such translation is in the making any more, and
-    /// the second store finds those that are made. The first one was made under running CPUs, as on a real
-    /// machine.
+    /// Then the same bytes are stored again, which real machines do not need. QEMU 7.2 reads the text that it
+    /// translates without holding the page's lock, so a store that comes just then is missed, and the
+    /// translation of the old bytes stays until somebody stores to the page again. (Later versions lock it
+    /// first: `tb_lock_page0` in `accel/tcg`.) The torture found it: a site that did nothing although its
+    /// text was right. Once every CPU has taken the interrupt no such translation is in the making any more,
+    /// and the second store finds those that are made. The first one was made under running CPUs, as on a
+    /// real machine.
     fn synchronise(&self) {
         smp::rendezvous(&|_| arch::text::synchronise());
         for stored in core::mem::take(&mut *PENDING.lock()) {

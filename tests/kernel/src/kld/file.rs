@@ -77,9 +77,10 @@ impl File {
 
     /// The function at an address, and how far in it that is.
     pub(super) fn function_at(&self, address: u64) -> Option<(String, u64)> {
-        let function = self.functions.iter().find(|function| {
-            (function.address..function.address + function.size).contains(&address)
-        })?;
+        let at = |function: &&Function| {
+            address.checked_sub(function.address).is_some_and(|offset| offset < function.size)
+        };
+        let function = self.functions.iter().find(at)?;
         Some((function.name.clone(), address - function.address))
     }
 
