@@ -103,7 +103,7 @@ impl From<SegmentError> for Unfit {
     }
 }
 
-/// FreeBSD: "XXX just trust they come in right order ???" This does not.
+/// FreeBSD trusts that they come in the right order. This does not.
 fn place<'a>(
     data: &'a [u8],
     segment: &ProgramHeader64<LE>,
