@@ -5,7 +5,6 @@
 //! `__sdt_evaluate!`, which expand in the crate that fires, and [`ENCODING`], [`SITE_LEN`],
 //! [`BREAKPOINT_LEN`], [`WORD_STRIDE`], [`thunk`], [`evaluate_thunk`], [`fire_at`], [`frame_pointer`],
 //! [`NEXT_FRAME`] and [`HIT_SLOTS`].
-
 //!
 //! `portable.rs` is the file for all other architectures.
 //!
