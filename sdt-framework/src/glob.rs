@@ -9,12 +9,12 @@
 //! most pattern length times name length steps and no stack.
 
 /// Whether `pattern` holds any byte that makes it more than a name.
-pub(crate) fn is_glob(pattern: &[u8]) -> bool {
+pub fn is_glob(pattern: &[u8]) -> bool {
     pattern.iter().any(|byte| matches!(byte, b'*' | b'?' | b'[' | b'\\'))
 }
 
 /// Whether the whole of `name` matches the whole of `pattern`.
-pub(crate) fn matches(mut pattern: &[u8], mut name: &[u8]) -> bool {
+pub fn matches(mut pattern: &[u8], mut name: &[u8]) -> bool {
     // Behind the latest `*`, and the rest of the name it has not taken yet.
     let mut star: Option<(&[u8], &[u8])> = None;
     loop {

@@ -86,7 +86,8 @@ mod dtrace;
 mod ecb;
 mod enabling;
 mod fire;
-mod glob;
+#[doc(hidden)]
+pub mod glob;
 mod host;
 mod listing;
 mod name;

@@ -1,0 +1,163 @@
+//! Files for the loader: a real module with some edits, or bytes as they are.
+//!
+//! An edit knows where the tables of the file are, so that most files that come of it are wrong in one
+//! place only, and are read up to there.
+
+use arbitrary::{Arbitrary, Unstructured};
+use stand_in_kernel::loader::Machine;
+
+/// What `cargo xtask kmod` has built: one module for each machine.
+const MODULES: [(Machine, &[u8]); 3] = [
+    (Machine::X86_64, include_bytes!("../../../fuzz/modules/x86_64.ko")),
+    (Machine::Aarch64, include_bytes!("../../../fuzz/modules/aarch64.ko")),
+    (Machine::Riscv64, include_bytes!("../../../fuzz/modules/riscv64.ko")),
+];
+
+/// The module that nobody has edited.
+pub fn whole(machine: Machine) -> &'static [u8] {
+    MODULES.iter().find(|(of, _)| *of == machine).map_or(&[], |(_, file)| file)
+}
+
+/// What is decoded from a fuzzer's input.
+#[derive(Debug)]
+pub struct Input {
+    /// Whose module it is.
+    pub machine: Machine,
+    /// Bits with which a target chooses what else happens.
+    pub choices: u8,
+    /// The file.
+    pub file: Vec<u8>,
+}
+
+impl Input {
+    /// The first byte is the machine, the second the choices, the third says whether what follows is
+    /// the file itself or edits of the machine's module. `None` when there is no file.
+    pub fn new(input: &[u8]) -> Option<Self> {
+        let [machine, choices, raw, rest @ ..] = input else { return None };
+        let (machine, whole) = MODULES[usize::from(*machine) % MODULES.len()];
+        let file = if raw % 2 == 0 {
+            let edits = Vec::<Edit>::arbitrary_take_rest(Unstructured::new(rest)).ok()?;
+            edit(whole, edits)
+        } else {
+            rest.to_vec()
+        };
+        Some(Self { machine, choices: *choices, file })
+    }
+}
+
+/// A change of a file.
+#[derive(Debug, Arbitrary)]
+enum Edit {
+    /// A field of an entry of a table.
+    Entry { table: u8, entry: u16, field: u8, width: Width, value: Value },
+    /// Bytes anywhere.
+    Bytes { at: u16, bytes: Vec<u8> },
+    /// The file ends there.
+    Cut { at: u16 },
+    /// The file goes on.
+    More { bytes: Vec<u8> },
+}
+
+#[derive(Clone, Copy, Debug, Arbitrary)]
+enum Width {
+    Byte,
+    Half,
+    Word,
+    Long,
+}
+
+#[derive(Debug, Arbitrary)]
+enum Value {
+    Small(u8),
+    /// Counted down from the greatest.
+    Great(u8),
+    /// A power of two, and a little more or less.
+    Power(u8, i8),
+    /// What is there and some more or less.
+    Near(i16),
+    /// What another field of the table holds.
+    Like(u16),
+    Any(u64),
+}
+
+/// Where the entries of a table are.
+#[derive(Clone, Copy, Debug)]
+struct Table {
+    start: usize,
+    entry: usize,
+    count: usize,
+}
+
+impl Table {
+    fn place(self, entry: usize, field: usize, width: usize) -> usize {
+        self.start + entry % self.count * self.entry + field % self.entry / width * width
+    }
+}
+
+fn edit(whole: &[u8], edits: Vec<Edit>) -> Vec<u8> {
+    let tables = tables(whole);
+    let mut file = whole.to_vec();
+    for edit in edits {
+        match edit {
+            Edit::Entry { table, entry, field, width, value } => {
+                let table = tables[usize::from(table) % tables.len()];
+                let width = 1 << width as usize;
+                let at = table.place(entry.into(), field.into(), width);
+                let now = number(&file, at, width);
+                let value = match value {
+                    Value::Small(value) => value.into(),
+                    Value::Great(less) => u64::MAX - u64::from(less),
+                    Value::Power(power, more) => {
+                        (1u64 << (power % 64)).wrapping_add_signed(more.into())
+                    }
+                    Value::Near(more) => now.wrapping_add_signed(more.into()),
+                    Value::Like(entry) => {
+                        number(&file, table.place(entry.into(), field.into(), width), width)
+                    }
+                    Value::Any(value) => value,
+                };
+                put(&mut file, at, &value.to_le_bytes()[..width]);
+            }
+            Edit::Bytes { at, bytes } => put(&mut file, at.into(), &bytes),
+            Edit::Cut { at } => file.truncate(at.into()),
+            Edit::More { bytes } => file.extend(bytes),
+        }
+    }
+    file
+}
+
+/// Overwrites what there is of the file.
+fn put(file: &mut [u8], at: usize, bytes: &[u8]) {
+    let room = file.get_mut(at..).unwrap_or_default();
+    room.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+}
+
+/// A little-endian number; bytes that are not there are 0.
+fn number(file: &[u8], at: usize, width: usize) -> u64 {
+    let bytes = file.get(at..).unwrap_or_default().iter().take(width);
+    bytes.rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+/// The tables of a file: its header, the segments', the sections', and what the sections hold, by
+/// words if they are no tables.
+fn tables(file: &[u8]) -> Vec<Table> {
+    let long = |at| number(file, at, 8) as usize;
+    let half = |at| number(file, at, 2) as usize;
+    let segments = Table { start: long(0x20), entry: 56, count: half(0x38) };
+    let sections = Table { start: long(0x28), entry: 64, count: half(0x3c) };
+    let mut tables = vec![Table { start: 0, entry: 64, count: 1 }, segments, sections];
+    for section in 0..sections.count {
+        const NOBITS: u64 = 8;
+        let header = sections.start + section * sections.entry;
+        let entry = match long(header + 0x38) {
+            0 => 8,
+            size => size,
+        };
+        if number(file, header + 4, 4) != NOBITS {
+            let count = long(header + 0x20) / entry;
+            tables.push(Table { start: long(header + 0x18), entry, count });
+        }
+    }
+    tables.retain(|table| table.count != 0);
+    tables
+}

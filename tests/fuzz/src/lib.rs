@@ -1,0 +1,17 @@
+//! What is fuzzed: for each target a function that takes any bytes, and panics when something does not hold
+//! that has to.
+//!
+//! `cargo xtask fuzz` runs them in libFuzzer, which needs a nightly compiler; the test `seeds` of this
+//! crate runs them over all inputs that are kept in `fuzz/seeds`.
+
+mod edit;
+pub mod glob;
+pub mod loader;
+pub mod protocol;
+
+/// A target: its name, which is its folder's in `fuzz/seeds` too, and its function.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub const TARGETS: &[Target] =
+    &[("glob", glob::run), ("loader", loader::run), ("protocol", protocol::run)];

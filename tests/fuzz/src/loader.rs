@@ -1,0 +1,240 @@
+//! The stand-in kernel's module loader: files are refused or loaded, and leave nothing behind.
+//!
+//! The kernel around it is one that calls no code: what the loader would have called is checked.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use stand_in_kernel::freebsd::errno;
+use stand_in_kernel::kld::{Kernel, Linker, event};
+use stand_in_kernel::loader::{File, Image, Machine, PAGE, Protection};
+
+use crate::edit::{self, Input};
+
+/// The address of `module_register_init`, which SYSINITs of modules call.
+const REGISTER_INIT: u64 = 0xffff_ffff_8020_1000;
+/// Where modules are.
+const MODULES: u64 = 0xffff_ffff_c000_0000;
+/// What a module may take: see `MAX_SIZE` of the loader.
+const MAX_SIZE: usize = 64 << 20;
+
+/// Bits of [`Input::choices`].
+mod choice {
+    /// The module that nobody has edited is loaded before.
+    pub(super) const SECOND: u8 = 1;
+    /// Handlers refuse to be loaded.
+    pub(super) const REFUSE_LOAD: u8 = 2;
+    /// Handlers refuse to be unloaded, the first time.
+    pub(super) const REFUSE_UNLOAD: u8 = 4;
+    /// There is no memory.
+    pub(super) const NO_MEMORY: u8 = 8;
+    /// The kernel exports nothing but what modules are registered with.
+    pub(super) const NO_SYMBOLS: u8 = 16;
+}
+
+/// Runs the target.
+///
+/// # Panics
+/// When an image is not what it has to be, or something is left behind.
+pub fn run(input: &[u8]) {
+    let Some(Input { machine, choices, file }) = Input::new(input) else { return };
+    let linker = Linker::new(Machinery::new(machine, choices));
+    let second = choices & choice::SECOND != 0;
+    if second {
+        // In a kernel that lets it.
+        linker.kernel().choices.set(0);
+        linker.load("first.ko", edit::whole(machine)).expect("a module that nobody has edited");
+        linker.kernel().choices.set(choices);
+    }
+    let before = linker.files();
+
+    match linker.load("module.ko", &file) {
+        Ok(id) => {
+            let files = linker.files();
+            let info = files.iter().find(|info| info.id == id).expect("a loaded file is listed");
+            assert_eq!(info.name, "module.ko");
+            assert_eq!(files.len(), before.len() + 1);
+            unload(&linker, "module.ko");
+        }
+        Err(refusal) => {
+            assert_ne!(refusal.errno(), 0);
+            assert!(!refusal.to_string().is_empty());
+        }
+    }
+    assert_eq!(linker.files(), before);
+    if second {
+        unload(&linker, "first.ko");
+    }
+    assert!(linker.kernel().mapped.borrow().is_empty());
+    assert!(linker.kernel().reserved.borrow().is_empty());
+    parse(machine, &file);
+}
+
+/// Unloads a file that is loaded, though its handlers may not want it at first.
+fn unload(linker: &Linker<Machinery>, name: &str) {
+    let before = linker.files();
+    if let Err(refusal) = linker.unload(name) {
+        assert_ne!(refusal.errno(), 0);
+        assert_eq!(linker.files(), before);
+        linker.kernel().choices.set(0);
+        linker.unload(name).expect("nobody minds");
+    }
+}
+
+/// The loader's own answer does not depend on where the image is to be.
+fn parse(machine: Machine, file: &[u8]) {
+    let Ok(parsed) = File::parse(file, machine) else { return };
+    assert!(parsed.size().is_multiple_of(PAGE) && parsed.size() <= MAX_SIZE);
+    let everything = |_: &str| Some(REGISTER_INIT);
+    let size = parsed.size();
+    if let Ok(image) = parsed.link(MODULES, &everything) {
+        assert_eq!((image.base(), image.size()), (MODULES, size));
+        check(&image);
+    }
+}
+
+/// What the one who maps an image trusts in.
+fn check(image: &Image) {
+    assert_eq!(image.bytes().len(), image.size());
+    let mut end = 0;
+    for segment in image.segments() {
+        assert_eq!(segment.offset, end);
+        assert!(segment.offset.is_multiple_of(PAGE) && segment.size.is_multiple_of(PAGE));
+        assert_ne!(segment.size, 0);
+        end += segment.size;
+    }
+    assert_eq!(end, image.size());
+    let inside = |address: u64| (image.base()..=image.base() + end as u64).contains(&address);
+    for function in image.constructors().chain(image.destructors()) {
+        assert!(image.is_code(function));
+    }
+    for set in ["modmetadata_set", "sysinit_set", "sysuninit_set", "none"] {
+        assert!(image.set(set).count() <= image.size() / 8);
+    }
+    assert!(image.sites().len() <= image.size() / 32);
+    for address in [0, image.base(), image.base() + end as u64, u64::MAX] {
+        assert!(image.read::<8>(address).is_none() || inside(address));
+        assert!(image.text(address).is_none() || inside(address));
+        assert!(!image.is_code(address) || inside(address));
+    }
+}
+
+/// The kernel around the loader.
+struct Machinery {
+    machine: Machine,
+    choices: Cell<u8>,
+    next: Cell<u64>,
+    reserved: RefCell<BTreeMap<u64, usize>>,
+    /// By their base.
+    mapped: RefCell<BTreeMap<u64, Mapped>>,
+}
+
+/// An image that is mapped.
+struct Mapped {
+    size: usize,
+    /// Where it has code.
+    code: Vec<Range<u64>>,
+}
+
+impl Machinery {
+    fn new(machine: Machine, choices: u8) -> Self {
+        Self {
+            machine,
+            choices: Cell::new(choices),
+            next: Cell::new(MODULES),
+            reserved: RefCell::default(),
+            mapped: RefCell::default(),
+        }
+    }
+
+    fn chosen(&self, choice: u8) -> bool {
+        self.choices.get() & choice != 0
+    }
+
+    fn assert_code(&self, address: u64) {
+        let mapped = self.mapped.borrow();
+        let mut code = mapped.values().flat_map(|mapped| &mapped.code);
+        assert!(code.any(|code| code.contains(&address)), "{address:#x}");
+    }
+}
+
+impl Kernel for Machinery {
+    fn machine(&self) -> Machine {
+        self.machine
+    }
+
+    fn reserve(&self, size: usize) -> Option<u64> {
+        assert!(size.is_multiple_of(PAGE) && size <= MAX_SIZE);
+        let base = self.next.get();
+        self.next.set(base + (size + PAGE) as u64);
+        self.reserved.borrow_mut().insert(base, size);
+        Some(base)
+    }
+
+    fn map(&self, image: &Image) -> bool {
+        assert_eq!(self.reserved.borrow().get(&image.base()), Some(&image.size()));
+        check(image);
+        if self.chosen(choice::NO_MEMORY) {
+            return false;
+        }
+        let code = image
+            .segments()
+            .iter()
+            .filter(|segment| segment.protection == Protection::Execute)
+            .map(|segment| {
+                let start = image.base() + segment.offset as u64;
+                start..start + segment.size as u64
+            })
+            .collect();
+        self.mapped.borrow_mut().insert(image.base(), Mapped { size: image.size(), code });
+        true
+    }
+
+    fn unmap(&self, base: u64, size: usize) {
+        let mapped = self.mapped.borrow_mut().remove(&base).expect("an image that is mapped");
+        assert_eq!(mapped.size, size);
+    }
+
+    fn give_back(&self, base: u64) {
+        assert!(!self.mapped.borrow().contains_key(&base));
+        assert!(self.reserved.borrow_mut().remove(&base).is_some());
+    }
+
+    fn symbol(&self, name: &str) -> Option<u64> {
+        (name == "module_register_init" || !self.chosen(choice::NO_SYMBOLS))
+            .then_some(REGISTER_INIT)
+    }
+
+    fn is_function(&self, address: u64) -> bool {
+        address == REGISTER_INIT
+    }
+
+    fn print(&self, line: fmt::Arguments<'_>) {
+        assert!(!line.to_string().is_empty());
+    }
+
+    fn call(&self, linker: &Linker<Self>, function: u64, argument: u64) {
+        if function == REGISTER_INIT {
+            linker.module_register_init(argument);
+        } else {
+            self.assert_code(function);
+        }
+    }
+
+    fn call_event(&self, handler: u64, module: u64, event: i32, _private: u64) -> i32 {
+        self.assert_code(handler);
+        assert_ne!(module, 0);
+        match event {
+            event::LOAD if self.chosen(choice::REFUSE_LOAD) => errno::ENOMEM,
+            event::QUIESCE if self.chosen(choice::REFUSE_UNLOAD) => errno::EBUSY,
+            _ => 0,
+        }
+    }
+
+    fn destroy_probes(&self, module: &str) -> bool {
+        assert!(module == "first" || module == "module");
+        true
+    }
+}
