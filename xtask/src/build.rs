@@ -10,6 +10,7 @@ use clap::ValueEnum;
 
 use crate::check::{self, Finding};
 use crate::link::{self, LinkError};
+use crate::platform::{FreeBsd, Os, Route};
 use crate::process::{self, ProcessError};
 use crate::progress::step;
 use crate::setup::{self, SetupError};
@@ -31,6 +32,9 @@ pub enum BuildError {
     /// Something that building needs is missing.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// There are no such modules.
+    #[error("{0}")]
+    NoSuchModule(String),
     /// Cargo failed.
     #[error("building {package} for {target} failed: {source}")]
     Cargo {
@@ -88,8 +92,14 @@ pub struct Module {
     pub package: String,
     /// Features of the package to turn on.
     pub features: Vec<String>,
-    /// What its sites do while they are enabled.
-    pub patch: Patch,
+    /// For which operating system.
+    pub os: Os,
+    /// On FreeBSD: for which release.
+    pub freebsd: FreeBsd,
+    /// How the kernel comes to know its probes.
+    pub route: Route,
+    /// What sites of its own provider do while they are enabled, if that has been chosen.
+    pub patch: Option<Patch>,
 }
 
 /// How the sites of a module are enabled.
@@ -118,19 +128,26 @@ impl Patch {
 impl Module {
     /// The example module.
     pub fn example(arch: Arch) -> Self {
-        Self { arch, package: EXAMPLE.into(), features: Vec::new(), patch: Patch::Trap }
+        Self {
+            arch,
+            package: EXAMPLE.into(),
+            features: Vec::new(),
+            os: Os::default(),
+            freebsd: FreeBsd::default(),
+            route: Route::default(),
+            patch: None,
+        }
     }
 
-    /// Builds, links and checks the module. It is written to `output`, or to `build/kmod/ARCH` under
-    /// the library's name (modules that do not trap to a folder in there, named like their mode). Returns
-    /// where.
+    /// Builds, links and checks the module. It is written to `output`, or under the library's name to
+    /// [`folder`](Self::folder). Returns where.
     ///
     /// # Errors
-    /// Any step failed, or the module breaks a rule of the loader's.
+    /// There are no such modules, any step failed, or the module breaks a rule of the loader's.
     pub fn build(&self, output: Option<&Path>) -> Result<PathBuf, BuildError> {
+        self.check()?;
         let lld = setup::lld()?;
-        let mut folder = workspace::build_dir().join("kmod").join(self.arch.name());
-        folder.extend(self.patch.feature());
+        let folder = self.folder();
         create_dir(&folder)?;
         // The library is in the same place whatever its features are: one module at a time.
         let _building = lock(&workspace::build_dir().join("kmod").join("lock"))?;
@@ -163,6 +180,41 @@ impl Module {
         Ok(output.to_owned())
     }
 
+    /// Where modules of this kind are: `build/kmod/ARCH`, and in there a folder for each thing that is not
+    /// the default.
+    fn folder(&self) -> PathBuf {
+        let mut folder = workspace::build_dir().join("kmod").join(self.arch.name());
+        match self.os {
+            Os::FreeBsd if self.freebsd == FreeBsd::default() => {}
+            Os::FreeBsd => folder.push(format!("freebsd-{}", self.freebsd)),
+            Os::Illumos => folder.push(self.os.name()),
+        }
+        if self.route != Route::default() {
+            folder.push(self.route.name());
+        }
+        folder.extend(self.patch.and_then(Patch::feature));
+        folder
+    }
+
+    /// Whether there are such modules.
+    fn check(&self) -> Result<(), BuildError> {
+        let no = |reason: String| Err(BuildError::NoSuchModule(reason));
+        if self.os == Os::Illumos {
+            return no("modules for illumos cannot be built yet".into());
+        }
+        match (self.route, self.patch) {
+            (Route::Native, Some(_)) => no("--patch is for modules with a provider of their own \
+                 (--route provider): without one it is the kernel that patches, as it does"
+                .into()),
+            (Route::Provider, _) if !self.freebsd.takes_own_providers() => no(format!(
+                "--route provider cannot be had on FreeBSD {}: breakpoint handlers get the trap frame since \
+                 11 only; take --route native",
+                self.freebsd
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn cargo(&self) -> Result<Command, BuildError> {
         let mut command = setup::toolchain(self.arch)?.cargo("rustc", "core");
         command.args(["--release", "--package", &self.package]);
@@ -171,7 +223,11 @@ impl Module {
         for feature in &self.features {
             command.args(["--features", feature]);
         }
-        if let Some(feature) = self.patch.feature() {
+        command.env("SDT_FREEBSD", self.freebsd.to_string());
+        if self.route == Route::Provider {
+            command.args(["--features", "sdt-core/own-provider"]);
+        }
+        if let Some(feature) = self.patch.and_then(Patch::feature) {
             command.args(["--features", &format!("sdt-core/{feature}")]);
         }
         Ok(command)
@@ -263,4 +319,48 @@ fn lock(file: &Path) -> Result<File, BuildError> {
 
 fn write(file: &Path, bytes: &[u8]) -> Result<(), BuildError> {
     std::fs::write(file, bytes).map_err(|source| BuildError::File { file: file.into(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn built_for(freebsd: &str, route: Route, patch: Option<Patch>) -> Module {
+        let freebsd = freebsd.parse().expect("a release");
+        Module { freebsd, route, patch, ..Module::example(Arch::X86_64) }
+    }
+
+    #[test]
+    fn no_module_overwrites_another() {
+        let default = Module::example(Arch::X86_64).folder();
+        assert_eq!(default, workspace::root().join("build/kmod/x86_64"));
+        let mut folders = HashSet::from([default]);
+        let other = if Route::DEFAULT == Route::Native { Route::Provider } else { Route::Native };
+        for (freebsd, route, patch) in [
+            ("14", Route::DEFAULT, None),
+            ("1500068", Route::DEFAULT, None),
+            ("15", other, None),
+            ("14", other, None),
+            ("15", Route::Provider, Some(Patch::Jump)),
+            ("15", Route::Provider, Some(Patch::Gate)),
+        ] {
+            let module = built_for(freebsd, route, patch);
+            module.check().unwrap();
+            assert!(folders.insert(module.folder()), "{module:?}");
+        }
+        let illumos = Module { os: Os::Illumos, ..Module::example(Arch::X86_64) };
+        assert!(folders.insert(illumos.folder()));
+    }
+
+    #[test]
+    fn there_are_no_such_modules() {
+        for patch in [Patch::Trap, Patch::Jump, Patch::Gate] {
+            let error = built_for("15", Route::Native, Some(patch)).build(None).unwrap_err();
+            assert!(error.to_string().starts_with("--patch is for modules with a provider of "));
+        }
+        let error = built_for("10", Route::Provider, None).build(None).unwrap_err().to_string();
+        assert!(error.starts_with("--route provider cannot be had on FreeBSD 10: "), "{error}");
+    }
 }

@@ -7,6 +7,7 @@ pub mod cmd;
 pub mod dtrace;
 pub mod link;
 pub mod machine;
+pub mod platform;
 pub mod process;
 pub mod progress;
 pub mod session;

@@ -12,12 +12,13 @@ use sdt_protocol::Field;
 
 use crate::build::Patch;
 use crate::dtrace::{self, Clause, Interrupt, Output};
+use crate::platform::{FreeBsd, Os, Route};
 use crate::workspace::Arch;
 
 const USAGE: &str = "\
 Usage: dtrace [-lqvZ] [-s script] [-x opt[=val]]
-\t[--arch arch] [--cpus count] [--patch mode] [--module file.ko]
-\t[--workload log] [--console] [--sites]
+\t[--arch arch] [--os os] [--freebsd release] [--route route] [--patch mode]
+\t[--cpus count] [--module file.ko] [--workload log] [--console] [--sites]
 
 \t[-P provider]
 \t[-m [ provider: ] module]
@@ -64,11 +65,20 @@ pub struct Args {
     /// CPUs of the machine.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
     cpus: u32,
-    /// What enabled sites of the example module do.
-    #[arg(long, value_enum, default_value_t, conflicts_with = "module")]
-    patch: Patch,
+    /// Operating system of the kernel.
+    #[arg(long, value_enum, default_value_t)]
+    os: Os,
+    /// Release of FreeBSD: a major one, 10 to 15, or an exact __FreeBSD_version.
+    #[arg(long, value_name = "RELEASE", default_value_t)]
+    freebsd: FreeBsd,
+    /// How the kernel comes to know the probes of the example module.
+    #[arg(long, value_enum, default_value_t)]
+    route: Route,
+    /// What enabled sites of the example module do, with a provider of its own [default: trap].
+    #[arg(long, value_enum)]
+    patch: Option<Patch>,
     /// Kernel module to load, several if given several times [default: the example module].
-    #[arg(long, value_name = "FILE.ko")]
+    #[arg(long, value_name = "FILE.ko", conflicts_with_all = ["route", "patch"])]
     module: Vec<PathBuf>,
     /// Exec log to play, as strace -f -e trace=execve -o writes it [default: the recorded one].
     #[arg(long, value_name = "LOG")]
@@ -134,6 +144,9 @@ impl Args {
         let mut options = dtrace::Options {
             arch: self.arch,
             cpus: self.cpus,
+            os: self.os,
+            freebsd: self.freebsd,
+            route: self.route,
             patch: self.patch,
             modules: self.module.clone(),
             workload: self.workload.clone(),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::build::{EXAMPLE, Module, Patch};
+use crate::platform::{FreeBsd, Os, Route};
 use crate::workspace::Arch;
 
 /// Options of `cargo xtask kmod`.
@@ -15,10 +16,20 @@ pub struct Args {
     /// Package to build; its library becomes the module.
     #[arg(long, default_value = EXAMPLE)]
     package: String,
-    /// What its sites do while they are enabled.
+    /// Operating system of the kernel.
     #[arg(long, value_enum, default_value_t)]
-    patch: Patch,
-    /// Where to write the module [default: build/kmod/ARCH/LIBRARY.ko, or .../ARCH/PATCH/LIBRARY.ko].
+    os: Os,
+    /// Release of FreeBSD: a major one, 10 to 15, or an exact __FreeBSD_version.
+    #[arg(long, value_name = "RELEASE", default_value_t)]
+    freebsd: FreeBsd,
+    /// How the kernel comes to know the probes.
+    #[arg(long, value_enum, default_value_t)]
+    route: Route,
+    /// With a provider of its own: what sites do while they are enabled [default: trap].
+    #[arg(long, value_enum)]
+    patch: Option<Patch>,
+    /// Where to write the module [default: build/kmod/ARCH/LIBRARY.ko, in there a folder for each other
+    /// option that is not the default].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -26,10 +37,16 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// The module could not be built, or breaks a rule of the loader's.
+/// There are no such modules, the module could not be built, or it breaks a rule of the loader's.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let module =
-        Module { package: args.package.clone(), patch: args.patch, ..Module::example(args.arch) };
+    let module = Module {
+        package: args.package.clone(),
+        os: args.os,
+        freebsd: args.freebsd,
+        route: args.route,
+        patch: args.patch,
+        ..Module::example(args.arch)
+    };
     println!("{}", module.build(args.output.as_deref())?.display());
     Ok(ExitCode::SUCCESS)
 }

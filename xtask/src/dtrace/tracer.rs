@@ -10,6 +10,7 @@ use sdt_protocol::{Event, Exec, Probe};
 use super::clause::{Clause, ClauseError, Description};
 use super::format;
 use crate::build::{BuildError, Module, Patch};
+use crate::platform::{FreeBsd, Os, Route};
 use crate::session::{Session, SessionError};
 use crate::workload::{self, WorkloadError};
 use crate::workspace::{Arch, default_workload};
@@ -25,8 +26,14 @@ pub struct Options {
     pub arch: Arch,
     /// Its CPUs.
     pub cpus: u32,
-    /// What enabled sites of the example do.
-    pub patch: Patch,
+    /// Its operating system.
+    pub os: Os,
+    /// Its release, of FreeBSD.
+    pub freebsd: FreeBsd,
+    /// How it comes to know the probes of the example.
+    pub route: Route,
+    /// What enabled sites of the example do, with a provider of its own.
+    pub patch: Option<Patch>,
     /// Modules to load; none: the example.
     pub modules: Vec<PathBuf>,
     /// The exec log to play; none: the recorded one.
@@ -138,7 +145,14 @@ pub fn run<O: Write, E: Write>(
         workload::read(options.workload.as_deref().unwrap_or(&default_workload()))?
     };
     let modules = if options.modules.is_empty() {
-        vec![Module { patch: options.patch, ..Module::example(options.arch) }.build(None)?]
+        let example = Module {
+            os: options.os,
+            freebsd: options.freebsd,
+            route: options.route,
+            patch: options.patch,
+            ..Module::example(options.arch)
+        };
+        vec![example.build(None)?]
     } else {
         options.modules.clone()
     };
@@ -352,7 +366,10 @@ mod tests {
         let options = Options {
             arch: Arch::X86_64,
             cpus: 2,
-            patch: Patch::Trap,
+            os: Os::default(),
+            freebsd: FreeBsd::default(),
+            route: Route::default(),
+            patch: None,
             modules: Vec::new(),
             workload: None,
             console: false,

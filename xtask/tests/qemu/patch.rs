@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use sdt_protocol::SiteState;
 use xtask::build::{Module, Patch};
 use xtask::check;
+use xtask::platform::Route;
 use xtask::session::Session;
 use xtask::workspace::Arch;
 
@@ -15,7 +16,9 @@ on_every_architecture!(sites_that_trap, sites_that_jump, sites_that_test_a_flag)
 const CPUS: u32 = 4;
 
 fn module(arch: Arch, patch: Patch) -> Vec<u8> {
-    let file: PathBuf = Module { patch, ..Module::example(arch) }.build(None).expect("it builds");
+    let (route, patch) = (Route::Provider, Some(patch));
+    let module = Module { route, patch, ..Module::example(arch) };
+    let file: PathBuf = module.build(None).expect("it builds");
     assert_eq!(file.file_name().unwrap(), EXAMPLE);
     std::fs::read(file).expect("the module can be read")
 }
