@@ -16,3 +16,4 @@ pub mod toolchain;
 pub mod wire;
 pub mod workload;
 pub mod workspace;
+pub mod zig;

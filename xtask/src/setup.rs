@@ -165,6 +165,28 @@ pub fn program(name: &str, package: &str) -> Result<std::path::PathBuf, SetupErr
     })
 }
 
+/// Python's installer, as a command that wants its arguments; installs it if there is none.
+///
+/// # Errors
+/// It is not there and could not be installed.
+pub fn pip() -> Result<Command, SetupError> {
+    let python = program("python3", "python3")?;
+    let pip = || {
+        let mut pip = Command::new(&python);
+        pip.args(["-m", "pip"]).env("PIP_ROOT_USER_ACTION", "ignore");
+        pip
+    };
+    let works = || process::run(pip().arg("--version"), SHORT).is_ok();
+    if !works() {
+        install("pip is", &["python3-pip"])?;
+        if !works() {
+            let packages = "python3-pip".into();
+            return Err(SetupError::StillMissing { packages, what: "pip is".into() });
+        }
+    }
+    Ok(pip())
+}
+
 /// Tries to add the sources of `core` to rustup's active toolchain.
 fn add_rust_src() -> bool {
     let Some(rustup) = process::find("rustup") else { return false };

@@ -1,0 +1,233 @@
+//! A C compiler that has FreeBSD's own kernel headers with it: `zig cc`, from PyPI's package `ziglang`.
+//!
+//! Which headers a version has: 0.15.2 those of FreeBSD 14 (SDT sites that test a flag), 0.17.1 those of 15 (SDT
+//! sites that are patched). Both go to the build folder, and nowhere else.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::process::{self, ProcessError};
+use crate::progress::step;
+use crate::setup::{self, SetupError};
+use crate::workspace::{self, Arch};
+
+/// A hundred megabytes have to come over the network.
+const INSTALL: Duration = Duration::from_secs(600);
+
+/// A version of the package.
+struct Wheel {
+    /// The major release of FreeBSD whose headers it has.
+    freebsd: u32,
+    version: &'static str,
+    /// SHA-256 of its files for Linux on x86_64 and aarch64.
+    hashes: [&'static str; 2],
+}
+
+const WHEELS: [Wheel; 2] = [
+    Wheel {
+        freebsd: 14,
+        version: "0.15.2",
+        hashes: [
+            "806316453d1ede7174ed3fefb8e5348154629089c3bb5fe812dfd0e172fac130",
+            "edc0aa60ec964a4cf462d40f68d7de242ddf37fd9a80f2afaee6397059463230",
+        ],
+    },
+    Wheel {
+        freebsd: 15,
+        version: "0.17.1",
+        hashes: [
+            "ea6cc5d87b033cf0aedfbc8f9549a908cae6c50ac31f1698188fa48a74524b54",
+            "b7c5f02fccd40f89b999ee16a1f5ddced56e6182370f8affe494bcf8a28cf07e",
+        ],
+    },
+];
+
+/// Why there is no compiler.
+#[derive(Debug, thiserror::Error)]
+pub enum ZigError {
+    /// It is not here and cannot be fetched: there is no pip, or no network.
+    #[error("ziglang {version} is not in build/zig and cannot be fetched: {reason}")]
+    Unavailable {
+        /// Its version.
+        version: &'static str,
+        /// What pip, or the set-up, said.
+        reason: String,
+    },
+    /// What was fetched is not what was asked for.
+    #[error("ziglang {version} is not the one that was pinned: {reason}")]
+    OtherFile {
+        /// Its version.
+        version: &'static str,
+        /// What pip said.
+        reason: String,
+    },
+    /// There is no version with the headers of that release.
+    #[error("no headers of FreeBSD {0} can be had: there are those of 14 and 15")]
+    NoHeaders(u32),
+    /// A file could not be read or written.
+    #[error("{}: {source}", .file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// The compiler.
+#[derive(Clone, Debug)]
+pub struct Zig {
+    program: PathBuf,
+    freebsd: u32,
+}
+
+impl Zig {
+    /// The compiler with the headers of a major release of FreeBSD; fetches it if it is not here.
+    ///
+    /// # Errors
+    /// There are no such headers, or they cannot be fetched.
+    pub fn with_headers_of(freebsd: u32) -> Result<Self, ZigError> {
+        let wheel = WHEELS.iter().find(|wheel| wheel.freebsd == freebsd);
+        let wheel = wheel.ok_or(ZigError::NoHeaders(freebsd))?;
+        let folder = folder();
+        fs::create_dir_all(&folder).map_err(|source| file_error(&folder, source))?;
+        let lock = folder.join("lock");
+        let locked = File::create(&lock).and_then(|file| file.lock().map(|()| file));
+        let _installing = locked.map_err(|source| file_error(&lock, source))?;
+        let home = folder.join(wheel.version);
+        let program = home.join("ziglang/zig");
+        if !program.is_file() {
+            install(wheel, &folder, &home)?;
+        }
+        Ok(Self { program, freebsd })
+    }
+
+    /// The command that compiles C as FreeBSD compiles kernel modules (`sys/conf/kern.mk`, `sys/conf/kmod.mk`),
+    /// but for what Rust's modules do without as well: branch protection, stack protectors and sanitizers.
+    /// Still missing: what to compile, and where to.
+    pub fn cc(&self, arch: Arch) -> Command {
+        let mut command = self.command("cc");
+        command.arg("-target").arg(format!("{}-freebsd.{}.0", arch.name(), self.freebsd));
+        command.args(["-D_KERNEL", "-DKDTRACE_HOOKS", "-DKLD_MODULE", "-ffreestanding", "-O2"]);
+        command.args(["-std=gnu17", "-fwrapv", "-fno-common", "-fno-asynchronous-unwind-tables"]);
+        command.args(["-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"]);
+        command.args(["-fno-stack-protector", "-fno-sanitize=all", "-Wall", "-Werror"]);
+        let of_arch: &[&str] = match arch {
+            Arch::X86_64 => &[
+                "-mcpu=x86_64-mmx-sse-sse2+soft_float",
+                "-mcmodel=kernel",
+                "-mno-red-zone",
+                "-fno-pic",
+            ],
+            Arch::Aarch64 => {
+                &["-mcpu=generic-neon-fp_armv8+reserve_x18", "-mgeneral-regs-only", "-fPIC"]
+            }
+            Arch::Riscv64 => {
+                &["-mcpu=generic_rv64+m+a+c", "-mabi=lp64", "-mcmodel=medany", "-fPIC"]
+            }
+        };
+        command.args(of_arch);
+        command
+    }
+
+    /// The command that makes static libraries. Still missing: its options and files.
+    pub fn ar(&self) -> Command {
+        self.command("ar")
+    }
+
+    fn command(&self, subcommand: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        let cache = folder().join("cache");
+        command.env("ZIG_GLOBAL_CACHE_DIR", &cache).env("ZIG_LOCAL_CACHE_DIR", cache);
+        command.arg(subcommand).current_dir(workspace::root());
+        command
+    }
+}
+
+fn folder() -> PathBuf {
+    workspace::build_dir().join("zig")
+}
+
+fn file_error(file: &Path, source: std::io::Error) -> ZigError {
+    ZigError::File { file: file.into(), source }
+}
+
+/// Fetches a version and unpacks it to `home`.
+fn install(wheel: &Wheel, folder: &Path, home: &Path) -> Result<(), ZigError> {
+    let version = wheel.version;
+    let mut pip = setup::pip().map_err(|error: SetupError| ZigError::Unavailable {
+        version,
+        reason: error.to_string(),
+    })?;
+    let requirement = folder.join(format!("{version}.txt"));
+    fs::write(&requirement, wheel.requirement())
+        .map_err(|source| file_error(&requirement, source))?;
+    // What is there under its name is there whole.
+    let partial = folder.join(format!("{version}.partial"));
+    if partial.exists() {
+        fs::remove_dir_all(&partial).map_err(|source| file_error(&partial, source))?;
+    }
+    pip.args(["install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);
+    pip.args(["--no-compile", "--only-binary=:all:", "--retries=1", "--require-hashes"]);
+    pip.arg("--requirement").arg(&requirement).arg("--target").arg(&partial);
+    let what = format!("fetching ziglang {version}, for the headers of FreeBSD {}", wheel.freebsd);
+    step(&what, || process::run(&mut pip, INSTALL)).map_err(|error| wheel.refused(&error))?;
+    fs::rename(&partial, home).map_err(|source| file_error(home, source))
+}
+
+impl Wheel {
+    /// What pip is to install, and nothing else.
+    fn requirement(&self) -> String {
+        let hashes = self.hashes.map(|hash| format!(" --hash=sha256:{hash}")).concat();
+        format!("ziglang=={}{hashes}\n", self.version)
+    }
+
+    /// What an error of pip's means.
+    fn refused(&self, error: &ProcessError) -> ZigError {
+        let (version, reason) = (self.version, error.to_string());
+        if reason.contains("DO NOT MATCH THE HASHES") {
+            ZigError::OtherFile { version, reason }
+        } else {
+            ZigError::Unavailable { version, reason }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_installed_is_pinned() {
+        for wheel in &WHEELS {
+            let requirement = wheel.requirement();
+            let hashes = requirement.matches(" --hash=sha256:").count();
+            assert!(requirement.starts_with("ziglang==0.") && hashes == 2, "{requirement}");
+        }
+    }
+
+    #[test]
+    fn another_file_is_no_missing_network() {
+        let fails = |says: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("echo '{says}' >&2; exit 1")]);
+            WHEELS[0].refused(&process::run(&mut command, INSTALL).unwrap_err())
+        };
+        let other =
+            fails("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.");
+        assert!(matches!(other, ZigError::OtherFile { .. }), "{other}");
+        let offline = fails("ERROR: Could not find a version that satisfies the requirement");
+        assert!(matches!(offline, ZigError::Unavailable { .. }), "{offline}");
+    }
+
+    #[test]
+    fn there_are_two_sets_of_headers() {
+        let error = Zig::with_headers_of(13).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no headers of FreeBSD 13 can be had: there are those of 14 and 15"
+        );
+    }
+}
