@@ -1,5 +1,8 @@
 //! Attaching this image's probes to a framework, and detaching them.
 
+#[doc(hidden)]
+pub mod link;
+
 use core::ffi::CStr;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -7,9 +10,9 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use spin::Mutex;
 
 use crate::ops::{Framework, FrameworkError};
-use crate::patch::{self, Mode, Patcher};
+use crate::patch::{Mode, Patcher};
 use crate::provider;
-use crate::record::{self, PROBES, PROVIDERS, Probe, Provider, RaggedSet};
+use crate::record::{self, PROVIDERS, Provider, RaggedSet};
 
 /// What an image's probes are attached to.
 pub struct Attachment {
@@ -50,10 +53,30 @@ pub enum AttachError {
         /// Address of the site.
         patchpoint: usize,
     },
-    /// There is no nop where a site's record says.
+    /// There is no nop where a site's record says, or no text at all.
     SiteText {
         /// Address of the site.
         patchpoint: usize,
+    },
+    /// A site's record names a cold block where there is no text, or that is in the site itself.
+    SiteTarget {
+        /// Address of the site.
+        patchpoint: usize,
+    },
+    /// Two site records are for the same text.
+    SiteOverlap {
+        /// Address of the first of them.
+        patchpoint: usize,
+    },
+    /// A probe's record names no provider of this image.
+    ProbeProvider {
+        /// Index in the set of probes.
+        index: usize,
+    },
+    /// What a site fires is said of no probe of this image.
+    ListProbe {
+        /// Index in the set of argument lists.
+        index: usize,
     },
     /// Two sites fire the same probe of an open provider with different arguments.
     Arguments {
@@ -90,6 +113,18 @@ impl fmt::Display for AttachError {
             }
             Self::SiteText { patchpoint } => {
                 write!(f, "there is no nop at {patchpoint:#x}, where a site should be")
+            }
+            Self::SiteTarget { patchpoint } => {
+                write!(f, "the site at {patchpoint:#x} has no cold block where it says")
+            }
+            Self::SiteOverlap { patchpoint } => {
+                write!(f, "two sites share the text at {patchpoint:#x}")
+            }
+            Self::ProbeProvider { index } => {
+                write!(f, "record {index} of linkme_SDT_PROBES names no provider of this module")
+            }
+            Self::ListProbe { index } => {
+                write!(f, "record {index} of sdt_arg_lists names no probe of this module")
             }
             Self::Arguments { provider, name } => write!(
                 f,
@@ -162,7 +197,7 @@ pub unsafe fn attach(attachment: &'static Attachment) -> Result<(), AttachError>
     }
     if !is_linked() {
         // SAFETY: nothing was attached yet, so no probe was ever enabled and nobody looks at sites.
-        unsafe { link() }?;
+        unsafe { link::link(record::all()?, attachment.patcher) }?;
         LINKED.store(true, Ordering::Release);
     }
     CURRENT.store(core::ptr::from_ref(attachment).cast_mut(), Ordering::Release);
@@ -211,63 +246,4 @@ fn primaries() -> impl Iterator<Item = &'static Provider> {
         let first = PROVIDERS.iter().position(|other| other.name() == provider.name());
         (first == Some(i)).then_some(provider)
     })
-}
-
-/// Checks all records and ties them together: probes to their primaries, arguments and sites to probes.
-///
-/// # Safety
-/// As [`record::sort_sites`].
-unsafe fn link() -> Result<(), AttachError> {
-    if let Some(index) = PROVIDERS.iter().position(|provider| !provider.is_current()) {
-        return Err(AttachError::Version { set: "linkme_SDT_PROVIDERS", index });
-    }
-    if let Some(index) = PROBES.iter().position(|probe| !probe.is_current()) {
-        return Err(AttachError::Version { set: "linkme_SDT_PROBES", index });
-    }
-    for probe in PROBES.iter() {
-        let primary = PROBES.iter().find(|other| provider::same_probe(other, probe));
-        probe.set_primary(primary.unwrap_or(probe));
-        probe.clear_sites();
-    }
-    link_args()?;
-    // SAFETY: by contract.
-    unsafe { record::sort_sites() }?;
-    // In reverse, so that the lists come out in order of address.
-    for site in record::sites()?.iter().rev() {
-        let patchpoint = site.patchpoint();
-        let probe = PROBES
-            .iter()
-            .find(|probe| core::ptr::eq(*probe, site.probe()))
-            .ok_or(AttachError::SiteProbe { patchpoint })?;
-        if !patch::has_nop(site) {
-            return Err(AttachError::SiteText { patchpoint });
-        }
-        probe.push_site(site);
-    }
-    Ok(())
-}
-
-/// Gives each primary its argument types and checks that all records and sites agree on them.
-fn link_args() -> Result<(), AttachError> {
-    let agree = |probe: &Probe, args: &'static record::ArgTypes| {
-        let primary = probe.primary();
-        match primary.args() {
-            None => primary.set_args(args),
-            Some(known) if known == *args => {}
-            Some(_) => {
-                let (provider, name) = (probe.provider().name(), probe.name());
-                return Err(AttachError::Arguments { provider, name });
-            }
-        }
-        Ok(())
-    };
-    for probe in PROBES.iter() {
-        if let Some(args) = probe.declared_args() {
-            agree(probe, args)?;
-        }
-    }
-    for list in record::arg_lists()? {
-        agree((list.probe)(), (list.types)())?;
-    }
-    Ok(())
 }

@@ -29,11 +29,6 @@ pub(crate) const OPS: ProviderOps = ProviderOps {
     destroy: Some(destroy),
 };
 
-/// Whether two records are of one logical probe.
-pub(crate) fn same_probe(a: &Probe, b: &Probe) -> bool {
-    a.name() == b.name() && a.provider().name() == b.provider().name()
-}
-
 /// Registers the provider of this name.
 ///
 /// # Safety

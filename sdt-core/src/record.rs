@@ -19,6 +19,7 @@ use linkme::distributed_slice;
 use static_assertions::const_assert_eq;
 
 use crate::arg::ArgType;
+use crate::attach::link::Records;
 use crate::ops::{Privileges, ProbeId, ProviderAttr, ProviderId};
 use crate::patch::Mode;
 
@@ -393,24 +394,23 @@ fn set<T>(section: &'static str, index: usize) -> Result<(*const T, usize), Ragg
 pub fn sites() -> Result<&'static [Site], RaggedSet> {
     let (start, len) = set::<Site>("sdt_sites", SITES)?;
     // SAFETY: the linker's symbols bound the section, which is `len` aligned records long; records
-    // are only changed through atomics once `sort_sites` has run.
+    // are only changed through atomics once they have been linked.
     Ok(unsafe { core::slice::from_raw_parts(start, len) })
 }
 
-/// Sorts the sites by patchpoint, so that the breakpoint handler can find one by bisection.
+/// All records of this image.
 ///
 /// # Safety
-/// Nobody else may look at the sites meanwhile: no probe of this image is enabled, no breakpoint
+/// Nobody else looks at the sites while they are held: no probe of this image is enabled, no breakpoint
 /// handler runs for it, and no reference from [`sites`] or [`Probe::sites`] is held.
 ///
 /// # Errors
-/// [`RaggedSet`] when the section is not a whole number of records.
-pub(crate) unsafe fn sort_sites() -> Result<(), RaggedSet> {
+/// [`RaggedSet`] when a section is not a whole number of records.
+pub(crate) unsafe fn all() -> Result<Records, RaggedSet> {
     let (start, len) = set::<Site>("sdt_sites", SITES)?;
     // SAFETY: as in `sites`; the section is writable ("aw") and the caller has it to itself.
     let sites = unsafe { core::slice::from_raw_parts_mut(start.cast_mut(), len) };
-    sites.sort_unstable_by_key(|site| site.patchpoint);
-    Ok(())
+    Ok(Records { providers: &PROVIDERS, probes: &PROBES, sites, arg_lists: arg_lists()? })
 }
 
 /// The argument lists of all sites of open providers in this image.

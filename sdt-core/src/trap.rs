@@ -1,7 +1,7 @@
 //! The breakpoint handler's part: from the address of a breakpoint to where to go on.
 
 use crate::arch;
-use crate::attach;
+use crate::attach::{self, link};
 use crate::patch;
 use crate::record::{self, Site};
 
@@ -25,19 +25,5 @@ fn find(address: usize) -> Option<&'static Site> {
     if !attach::is_linked() {
         return None;
     }
-    let sites = record::sites().ok()?;
-    let (mut low, mut high) = (0, sites.len());
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let site = sites.get(middle)?;
-        if site.patchpoint() == address {
-            return Some(site);
-        }
-        if site.patchpoint() < address {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    None
+    link::find(record::sites().ok()?, address)
 }

@@ -38,6 +38,15 @@ pub unsafe trait Patcher: Sync {
     /// earlier [`store`](Self::store)s. An interrupt on each CPU that returns by a synchronising
     /// instruction does it on x86_64; elsewhere instruction caches have to be seen to.
     fn synchronise(&self);
+
+    /// Whether all of these bytes are text of this image, for hosts that can tell. Sites elsewhere are
+    /// refused when the image is attached, before anything is read there. Where nobody can tell, records are
+    /// trusted as far as this.
+    ///
+    /// Not in probe context.
+    fn is_text(&self, _address: usize, _length: usize) -> bool {
+        true
+    }
 }
 
 /// The patcher of hosts that patch nothing: their sites are in gate mode.

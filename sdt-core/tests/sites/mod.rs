@@ -457,6 +457,10 @@ fn no_hit_is_lost_while_the_mode_changes() {
                 }
             });
         }
+        // The threads may be late.
+        while LOOPS.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
         for round in 0..400 {
             let mode = if round % 2 == 0 { Mode::Jump } else { Mode::Trap };
             sdt_core::patch::set_mode(&declared::changing, mode);

@@ -35,6 +35,16 @@ unsafe impl Patcher for Text {
     fn synchronise(&self) {
         membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE);
     }
+
+    fn is_text(&self, address: usize, length: usize) -> bool {
+        unsafe extern "C" {
+            // The linker's: where this program's first segment starts, and where its text ends.
+            safe static __executable_start: u8;
+            safe static etext: u8;
+        }
+        let (start, end) = (&raw const __executable_start, &raw const etext);
+        start.addr() <= address && address.checked_add(length).is_some_and(|to| to <= end.addr())
+    }
 }
 
 fn membarrier(command: libc::c_int) {

@@ -81,6 +81,11 @@ unsafe impl Patcher for KernelText {
             unsafe { stored.store() };
         }
     }
+
+    fn is_text(&self, address: usize, length: usize) -> bool {
+        let (start, end) = (&raw const kernel_text_start, &raw const kernel_text_end);
+        start.addr() <= address && address.checked_add(length).is_some_and(|to| to <= end.addr())
+    }
 }
 
 /// A breakpoint of the kernel's own: where to resume after one at `address`, which is counted, or `None`
