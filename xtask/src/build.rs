@@ -170,8 +170,9 @@ impl Module {
         let default = folder.join(format!("{}.ko", library.target.name));
         let output = output.unwrap_or(&default);
         let file = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let image = link::module(&lld, self.arch, archive.as_std_path(), &folder)
-            .map_err(|source| BuildError::Link { file: file.clone(), source })?;
+        let image =
+            link::freebsd::module(&lld, self.arch, self.freebsd, archive.as_std_path(), &folder)
+                .map_err(|source| BuildError::Link { file: file.clone(), source })?;
         let findings = check::module(&image).err().unwrap_or_default();
         if !findings.is_empty() {
             return Err(BuildError::Check { file, findings });

@@ -110,7 +110,7 @@ pub fn lld() -> Result<Lld, SetupError> {
     install("the linker lld is", &["lld"])?;
     toolchain::find_lld().ok_or_else(|| SetupError::StillMissing {
         packages: "lld".into(),
-        what: "the program ld.lld is".into(),
+        what: "the program ld.lld, version 19 or later, is".into(),
     })
 }
 

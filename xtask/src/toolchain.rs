@@ -167,7 +167,7 @@ pub fn distribution_folders() -> Vec<PathBuf> {
     std::iter::once(default).chain(versioned.into_iter().map(|(_, bin)| bin)).collect()
 }
 
-/// lld, as a command that wants its arguments: rustup's, or the distribution's.
+/// lld, as a command that wants its arguments: rustup's, or the distribution's if it is new enough.
 pub fn find_lld() -> Option<Lld> {
     if let Ok(sysroot) = host_sysroot() {
         let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
@@ -176,8 +176,10 @@ pub fn find_lld() -> Option<Lld> {
             return Some(Lld { program: lld, flavored: true });
         }
     }
-    let program = process::find("ld.lld")?;
-    Some(Lld { program, flavored: false })
+    let lld = Lld { program: process::find("ld.lld")?, flavored: false };
+    // Before 19 it cannot resolve groups of sections in relocatable files.
+    let help = process::run(lld.command().arg("--help"), SHORT).ok()?;
+    String::from_utf8_lossy(&help.stdout).contains("--force-group-allocation").then_some(lld)
 }
 
 /// The linker.

@@ -6,15 +6,8 @@
 
 mod code;
 mod finding;
+mod freebsd;
 mod image;
-mod layout;
-mod metadata;
-mod records;
-mod relocations;
-mod segments;
-mod sets;
-mod sites;
-mod symbols;
 #[cfg(test)]
 mod tests;
 
@@ -67,24 +60,10 @@ fn count(number: u64, what: &str) -> String {
 pub fn module(file: &[u8]) -> Result<Summary, Vec<Finding>> {
     let mut findings = Findings::default();
     let Some(image) = Image::parse(file, &mut findings) else { return Err(findings.0) };
-    segments::check(&image, file, &mut findings);
-    layout::check(&image, &mut findings);
-    relocations::check(&image, &mut findings);
     code::check(&image, &mut findings);
-    sets::check(&image, &mut findings);
-    let sites = sites::check(&image, &mut findings);
-    let records = records::check(&image, &mut findings);
-    symbols::check(&image, &mut findings);
-    let metadata = metadata::check(&image, &mut findings);
+    let contents = freebsd::check(&image, file, &mut findings);
     if !findings.0.is_empty() {
         return Err(findings.0);
     }
-    Ok(Summary {
-        modules: metadata.modules,
-        depends: metadata.depends,
-        providers: records.providers,
-        probes: records.probes,
-        sites,
-        size: image.loaded().map(|section| section.size).sum(),
-    })
+    Ok(contents)
 }

@@ -1,10 +1,9 @@
-//! The link of a FreeBSD module: everything in a static library that is reachable from its sets.
+//! The link of a kernel module: everything in a static library that is reachable from its sets.
 //!
-//! Two kinds of file, for two loaders of the kernel's; common to both is that every set becomes one
-//! section, and that no symbol of a module can be meant by another module.
+//! Common to all is that every set becomes one section, and that no symbol of a module can be meant by
+//! another module.
 
-mod relocatable;
-mod shared;
+pub mod freebsd;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,13 +14,9 @@ use object::read::archive::ArchiveFile;
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 use object::{Endianness, elf};
 
-use crate::arch::ModuleKind;
 use crate::process::ProcessError;
-use crate::toolchain::Lld;
-use crate::workspace::Arch;
 
 const LIMIT: Duration = Duration::from_secs(300);
-const PAGE: u64 = 4096;
 
 /// Names of sets, and whether any piece of the set is writable.
 type Sets = BTreeMap<String, bool>;
@@ -51,21 +46,6 @@ pub enum LinkError {
     /// What lld wrote could not be finished.
     #[error("finishing the linked file: {0}")]
     Finish(object::build::Error),
-}
-
-/// Links everything in a static library that is reachable from its sets. Intermediate files go to
-/// `folder`. Returns the module's bytes.
-///
-/// # Errors
-/// The library cannot be read or the linker refuses it.
-pub fn module(lld: &Lld, arch: Arch, library: &Path, folder: &Path) -> Result<Vec<u8>, LinkError> {
-    let sets = sets(&read(library)?, &library.to_string_lossy())?;
-    let stem = folder.join(library.file_stem().unwrap_or_default());
-    // Sets are only found in objects that are there: both link all of them, and what is dead is dropped.
-    match arch.module_kind() {
-        ModuleKind::Relocatable => relocatable::link(lld, arch, library, &sets, &stem),
-        ModuleKind::Shared => shared::link(lld, arch, library, &sets, &stem),
-    }
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, LinkError> {

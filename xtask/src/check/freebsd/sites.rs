@@ -1,8 +1,8 @@
 //! Site records: {probe, patchpoint, target, link}, each site a nop with its cold block in reach of a jump.
 
-use super::finding::{Findings, Problem};
-use super::image::{Home, Image, Section};
 use super::sets::{TRACEPOINTS, whole};
+use crate::check::finding::{Findings, Problem};
+use crate::check::image::{Home, Image, Section};
 
 /// The set of sites of the own-provider route; FreeBSD's own set has the same elements.
 pub(crate) const SITES: &str = "sdt_sites";

@@ -10,7 +10,9 @@ use std::path::Path;
 use object::build::elf::{Builder, SectionData};
 use object::elf;
 
-use super::{LIMIT, LinkError, PAGE, Sets, place_sets, read, write};
+use super::PAGE;
+use crate::link::{LIMIT, LinkError, Sets, place_sets, read, write};
+use crate::platform::FreeBsd;
 use crate::process;
 use crate::toolchain::Lld;
 use crate::workspace::Arch;
@@ -23,6 +25,7 @@ const LOADED: elf::SectionFlags =
 pub(super) fn link(
     lld: &Lld,
     arch: Arch,
+    release: FreeBsd,
     library: &Path,
     sets: &Sets,
     stem: &Path,
@@ -30,10 +33,12 @@ pub(super) fn link(
     let (script, full) = (stem.with_extension("ld"), stem.with_extension("full"));
     write(&script, &script_for(sets))?;
     let mut command = lld.command();
-    command.args(["-m", arch.lld_emulation(), "-r", "--gc-sections", "-T"]).arg(&script);
+    command.args(["-m", arch.lld_emulation(), "-r", "--gc-sections"]);
+    // Of every group one copy is kept, and its pieces go to the sections of their names.
+    command.arg("--force-group-allocation").arg("-T").arg(&script);
     command.arg("--whole-archive").arg(library).arg("-o").arg(&full);
     process::run(&mut command, LIMIT)?;
-    finish(&read(&full)?)
+    finish(&read(&full)?, release)
 }
 
 /// The script: code, read-only data, writable data, in this order; each set one output section that
@@ -51,13 +56,27 @@ fn script_for(sets: &Sets) -> String {
     script
 }
 
-/// Drops debugging information, makes every symbol that is defined local (the kernel would let other
-/// modules bind to it), and puts every group of sections of one protection on a page of its own.
-fn finish(linked: &[u8]) -> Result<Vec<u8>, LinkError> {
+/// What the kernel has no use for: debugging information, and the section in which sites of open providers'
+/// probes say what types they take the arguments to be. The linker has seen what is in there.
+fn is_dropped(section: &str) -> bool {
+    let name = section.strip_prefix(".rela").unwrap_or(section);
+    name.starts_with(".debug_") || name == ".sdt_arg_types"
+}
+
+/// Drops what the kernel has no use for, makes every symbol that is defined local (the kernel would let
+/// other modules bind to it), and puts every group of sections of one protection on a page of its own.
+fn finish(linked: &[u8], release: FreeBsd) -> Result<Vec<u8>, LinkError> {
     let mut builder = Builder::read(linked).map_err(LinkError::Finish)?;
     for section in &mut builder.sections {
-        let name = section.name.to_string();
-        section.delete |= name.starts_with(".debug_") || name.starts_with(".rela.debug_");
+        section.delete |= is_dropped(&section.name.to_string());
+        if let SectionData::Relocation(relocations) = &mut section.data
+            && !release.takes_plt32()
+        {
+            // The same sum, where there is no table to go through.
+            for relocation in relocations.iter_mut().filter(|of| of.r_type == elf::R_X86_64_PLT32) {
+                relocation.r_type = elf::R_X86_64_PC32;
+            }
+        }
         if section.is_alloc() {
             // Merging is done; the flags would be wrong for a section that mixes its inputs. That
             // sets are kept is done too, and the flag for it is GNU's, not FreeBSD's.

@@ -5,9 +5,9 @@
 
 use object::elf;
 
-use super::finding::{Findings, Problem};
-use super::image::Image;
 use crate::arch::ModuleKind;
+use crate::check::finding::{Findings, Problem};
+use crate::check::image::Image;
 
 /// What `link_elf_load_file` of `sys/kern/link_elf_obj.c` maps.
 const MAPPED: [elf::SectionType; 5] = [

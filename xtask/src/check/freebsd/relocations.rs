@@ -3,9 +3,9 @@
 
 use object::elf;
 
-use super::finding::{Findings, Problem};
-use super::image::{Home, Image, Relocation, Section};
 use crate::arch::Arch;
+use crate::check::finding::{Findings, Problem};
+use crate::check::image::{Home, Image, Relocation, Section};
 
 pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) {
     for section in image.loaded() {

@@ -1,7 +1,7 @@
 //! Module metadata: `struct mod_metadata` of `sys/sys/module.h`, found through its set.
 
-use super::finding::{Findings, Problem};
-use super::image::{Image, Target};
+use crate::check::finding::{Findings, Problem};
+use crate::check::image::{Image, Target};
 
 const SET: &str = "set_modmetadata_set";
 const SYSINITS: &str = "set_sysinit_set";

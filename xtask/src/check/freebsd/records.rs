@@ -3,9 +3,9 @@
 use sdt_core::ops::{PROBE_NAME_LEN, PROVIDER_NAME_LEN};
 use sdt_core::record::{Probe, Provider};
 
-use super::finding::{Findings, Problem};
-use super::image::{Image, Section};
 use super::sets::whole;
+use crate::check::finding::{Findings, Problem};
+use crate::check::image::{Image, Section};
 
 /// One kind of record, as far as its bytes are looked at here. All start with their size.
 struct Kind {

@@ -5,7 +5,8 @@
 
 use std::path::Path;
 
-use super::{LIMIT, LinkError, PAGE, Sets, place_sets, read, write};
+use super::PAGE;
+use crate::link::{LIMIT, LinkError, Sets, place_sets, read, write};
 use crate::process;
 use crate::toolchain::Lld;
 use crate::workspace::Arch;

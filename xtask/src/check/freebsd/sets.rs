@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::finding::{Findings, Problem};
-use super::image::{Image, Section};
+use crate::check::finding::{Findings, Problem};
+use crate::check::image::{Image, Section};
 use crate::link::is_set;
 
 /// linkme's counters of declarations, one word for each.

@@ -3,12 +3,12 @@
 
 use object::elf;
 
-use super::finding::{Findings, Problem};
-use super::image::{Home, Image, Section};
 use crate::arch::{Arch, ModuleKind};
+use crate::check::finding::{Findings, Problem};
+use crate::check::image::{Home, Image, Section};
 
 /// What kernels and dtrace.ko export, as far as modules here may use it: `symbol file` lines.
-const LIST: &str = include_str!("freebsd-symbols.txt");
+const LIST: &str = include_str!("symbols.txt");
 
 /// The names of FreeBSD's folders that hold what is of one architecture only.
 fn folders(arch: Arch) -> &'static [&'static str] {
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn the_list_is_sorted_and_names_sources() {
         let lines: Vec<_> = LIST.lines().filter(|line| !line.starts_with('#')).collect();
-        assert!(lines.is_sorted(), "keep freebsd-symbols.txt sorted");
+        assert!(lines.is_sorted(), "keep symbols.txt sorted");
         for line in &lines {
             let words: Vec<_> = line.split_whitespace().collect();
             assert_eq!(words.len(), 2, "`symbol file`: {line}");

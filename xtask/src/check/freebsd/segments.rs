@@ -5,9 +5,9 @@ use object::Endianness;
 use object::elf;
 use object::read::elf::FileHeader as _;
 
-use super::finding::{Findings, Problem};
-use super::image::{Image, Section, Segment};
 use crate::arch::ModuleKind;
+use crate::check::finding::{Findings, Problem};
+use crate::check::image::{Image, Section, Segment};
 
 const PAGE: u64 = 4096;
 /// `MAXSEGS` of `link_elf.c`.

@@ -1,0 +1,172 @@
+//! What the linker makes of two objects that bring the same group along.
+
+use std::collections::BTreeMap;
+
+use object::read::elf::ElfFile64;
+use object::write::{
+    Comdat, Object, Relocation, SectionId, StandardSection, Symbol, SymbolId, SymbolSection,
+};
+use object::{
+    Architecture, BinaryFormat, ComdatKind, Endianness, Object as _, ObjectSection as _,
+    ObjectSymbol as _, RelocationFlags, RelocationTarget, SectionFlags, SectionKind, SymbolFlags,
+    SymbolKind, SymbolScope, elf,
+};
+
+use super::module;
+use crate::arch::{Arch, ModuleKind};
+use crate::setup;
+
+const SET: &str = "set_sdt_probes_set";
+const GROUP: &str = "__sdt_probe_1";
+
+fn symbol(name: &str, section: SymbolSection, weak: bool) -> Symbol {
+    let defined = matches!(section, SymbolSection::Section(_));
+    Symbol {
+        name: name.into(),
+        value: 0,
+        size: 0,
+        kind: SymbolKind::Data,
+        // Hidden, or as the assembler makes them.
+        scope: if defined { SymbolScope::Linkage } else { SymbolScope::Dynamic },
+        weak,
+        section,
+        flags: SymbolFlags::None,
+    }
+}
+
+/// Adds a section of 8 bytes that hold a symbol's address.
+fn pointer(
+    object: &mut Object<'_>,
+    arch: Arch,
+    name: &str,
+    flags: elf::SectionFlags,
+    to: SymbolId,
+) -> SectionId {
+    let section = object.add_section(Vec::new(), name.into(), SectionKind::Data);
+    object.section_mut(section).flags = SectionFlags::Elf {
+        sh_type: elf::SHT_PROGBITS,
+        sh_flags: elf::SectionFlags(elf::SHF_ALLOC.0 | flags.0),
+    };
+    object.append_section_data(section, &[0; 8], 8);
+    let r_type = match arch {
+        Arch::X86_64 => elf::R_X86_64_64,
+        Arch::Aarch64 => elf::R_AARCH64_ABS64,
+        Arch::Riscv64 => elf::R_RISCV_64,
+    };
+    let flags = RelocationFlags::Elf { r_type };
+    let relocation = Relocation { offset: 0, symbol: to, addend: 0, flags };
+    object.add_relocation(section, relocation).expect("a relocation");
+    section
+}
+
+/// An object with a probe and its entry of the set in a group, and an entry of its own that is not writable.
+fn object(arch: Arch, function: &str) -> Vec<u8> {
+    let architecture = match arch {
+        Arch::X86_64 => Architecture::X86_64,
+        Arch::Aarch64 => Architecture::Aarch64,
+        Arch::Riscv64 => Architecture::Riscv64,
+    };
+    let mut object = Object::new(BinaryFormat::Elf, architecture, object::Endianness::Little);
+    let text = object.section_id(StandardSection::Text);
+    // call sdt_probe
+    object.append_section_data(text, &[0xe8, 0, 0, 0, 0, 0xc3, 0xcc, 0xcc], 8);
+    let kernels = object.add_symbol(symbol("sdt_probe", SymbolSection::Undefined, false));
+    if arch == Arch::X86_64 {
+        let flags = RelocationFlags::Elf { r_type: elf::R_X86_64_PLT32 };
+        let call = Relocation { offset: 1, symbol: kernels, addend: -4, flags };
+        object.add_relocation(text, call).expect("a relocation");
+    }
+    let function = object.add_symbol(symbol(function, SymbolSection::Section(text), false));
+    pointer(&mut object, arch, SET, elf::SHF_GNU_RETAIN, function);
+
+    let grouped = elf::SectionFlags(elf::SHF_WRITE.0 | elf::SHF_GNU_RETAIN.0);
+    let record = pointer(&mut object, arch, ".data.__sdt_probe_1", elf::SHF_WRITE, function);
+    let probe = object.add_symbol(symbol(GROUP, SymbolSection::Section(record), false));
+    let entry = pointer(&mut object, arch, SET, grouped, probe);
+    object.add_comdat(Comdat {
+        kind: ComdatKind::Any,
+        symbol: probe,
+        sections: vec![record, entry],
+    });
+    for bound in ["__start_", "__stop_"] {
+        let name = format!("{bound}{SET}");
+        object.add_symbol(symbol(&name, SymbolSection::Undefined, true));
+    }
+    let mut bytes = object.write().expect("an object");
+    if arch == Arch::Riscv64 {
+        // lp64, soft float: what `object` does not set.
+        bytes[48..52].fill(0);
+    }
+    bytes
+}
+
+/// An archive of these members.
+fn archive(members: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = b"!<arch>\n".to_vec();
+    for (index, member) in members.iter().enumerate() {
+        let (name, length) = (format!("{index}.o/"), member.len());
+        let header = format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{length:<10}`\n", 0, 0, 0, 644);
+        bytes.extend(header.bytes());
+        bytes.extend(member);
+        bytes.resize(bytes.len().next_multiple_of(2), b'\n');
+    }
+    bytes
+}
+
+fn linked(arch: Arch, release: &str) -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = folder.path().join("two.a");
+    let objects = [object(arch, "first"), object(arch, "second")];
+    std::fs::write(&library, archive(&objects)).expect("the library is written");
+    let release = release.parse().expect("a release");
+    let lld = setup::lld().expect("lld is there");
+    module(&lld, arch, release, &library, folder.path()).expect("it links")
+}
+
+#[test]
+fn of_a_group_one_copy_is_kept_and_every_set_is_one_section() {
+    for arch in Arch::ALL {
+        let file = linked(arch, "15");
+        let file = ElfFile64::<Endianness>::parse(&*file).unwrap();
+        let sets: Vec<_> = file.sections().filter(|section| section.name() == Ok(SET)).collect();
+        assert_eq!(sets.len(), 1, "{arch}");
+        assert_eq!(sets[0].size(), 3 * 8, "{arch}: one of the group, two of their own");
+        assert!(file.symbols().filter(|symbol| symbol.name() == Ok(GROUP)).count() <= 1);
+        let section = file.elf_section_table().section(sets[0].index()).unwrap();
+        let flags = section.sh_flags.get(Endianness::Little);
+        assert!(flags.contains(elf::SHF_WRITE), "{arch}: {flags:?}");
+        if arch.module_kind() == ModuleKind::Shared {
+            let bounds: BTreeMap<_, _> = file
+                .dynamic_symbols()
+                .filter(|symbol| !symbol.is_undefined())
+                .map(|symbol| (symbol.name().unwrap(), symbol.address()))
+                .collect();
+            let start = sets[0].address();
+            let expected = [("__start_", start), ("__stop_", start + 24)];
+            let expected = expected.map(|(of, at)| (format!("{of}{SET}"), at));
+            let expected = expected.iter().map(|(name, at)| (&**name, *at)).collect();
+            assert_eq!(bounds, expected, "{arch}");
+        }
+    }
+}
+
+#[test]
+fn calls_are_relocated_as_the_release_takes_them() {
+    for (release, expected) in [
+        ("10", elf::R_X86_64_PC32),
+        ("11", elf::R_X86_64_PC32),
+        ("12", elf::R_X86_64_PLT32),
+        ("15", elf::R_X86_64_PLT32),
+    ] {
+        let file = linked(Arch::X86_64, release);
+        let file = ElfFile64::<Endianness>::parse(&*file).unwrap();
+        let text = file.section_by_name(".text").unwrap();
+        let calls: Vec<_> = text.relocations().collect();
+        assert_eq!(calls.len(), 2);
+        for (_, call) in calls {
+            assert_eq!(call.flags(), RelocationFlags::Elf { r_type: expected }, "{release}");
+            let RelocationTarget::Symbol(symbol) = call.target() else { panic!("{call:?}") };
+            assert_eq!(file.symbol_by_index(symbol).unwrap().name(), Ok("sdt_probe"));
+        }
+    }
+}
