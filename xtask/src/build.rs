@@ -154,7 +154,7 @@ impl Module {
         let mut command = self.cargo()?;
         command.args(["--lib", "--crate-type", "staticlib"]);
         let what = format!("building {} for {}", self.package, self.arch);
-        let artifacts = run_cargo(&mut command, &what, &self.package, &self.arch.module_target())?;
+        let artifacts = run_cargo(&mut command, &what, &self.package, &self.target())?;
         let no_artifact =
             || BuildError::NoArtifact { what: "static library", package: self.package.clone() };
         let library = artifacts
@@ -167,13 +167,20 @@ impl Module {
             .find(|file| file.extension() == Some("a"))
             .ok_or_else(no_artifact)?;
 
-        let default = folder.join(format!("{}.ko", library.target.name));
+        let default = folder.join(self.os.module_file(&library.target.name));
         let output = output.unwrap_or(&default);
         let file = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let image =
-            link::freebsd::module(&lld, self.arch, self.freebsd, archive.as_std_path(), &folder)
-                .map_err(|source| BuildError::Link { file: file.clone(), source })?;
-        let findings = check::module(&image).err().unwrap_or_default();
+        let archive = archive.as_std_path();
+        let image = match self.os {
+            Os::FreeBsd => link::freebsd::module(&lld, self.arch, self.freebsd, archive, &folder),
+            Os::Illumos => link::illumos::module(&lld, archive, &folder),
+        };
+        let image = image.map_err(|source| BuildError::Link { file: file.clone(), source })?;
+        let findings = match self.os {
+            Os::FreeBsd => check::module(&image).err(),
+            Os::Illumos => check::illumos::module(&image).err(),
+        };
+        let findings = findings.unwrap_or_default();
         if !findings.is_empty() {
             return Err(BuildError::Check { file, findings });
         }
@@ -197,11 +204,19 @@ impl Module {
         folder
     }
 
+    /// What cargo builds for.
+    fn target(&self) -> PathBuf {
+        match self.os {
+            Os::FreeBsd => self.arch.module_target(),
+            Os::Illumos => workspace::root().join("targets/x86_64-illumos-kmod.json"),
+        }
+    }
+
     /// Whether there are such modules.
     fn check(&self) -> Result<(), BuildError> {
         let no = |reason: String| Err(BuildError::NoSuchModule(reason));
-        if self.os == Os::Illumos {
-            return no("modules for illumos cannot be built yet".into());
+        if self.os == Os::Illumos && self.arch != Arch::X86_64 {
+            return no(format!("illumos is not there for {}", self.arch));
         }
         match (self.route, self.patch) {
             (Route::Native, Some(_)) => no("--patch is for modules with a provider of their own \
@@ -219,7 +234,7 @@ impl Module {
     fn cargo(&self) -> Result<Command, BuildError> {
         let mut command = setup::toolchain(self.arch)?.cargo("rustc", "core");
         command.args(["--release", "--package", &self.package]);
-        command.arg("--target").arg(self.arch.module_target());
+        command.arg("--target").arg(self.target());
         command.arg("--target-dir").arg(workspace::build_dir().join("cargo-kmod"));
         for feature in &self.features {
             command.args(["--features", feature]);

@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use object::elf;
 
 /// The kernel's operating system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
@@ -23,6 +24,21 @@ impl Os {
         match self {
             Self::FreeBsd => "freebsd",
             Self::Illumos => "illumos",
+        }
+    }
+
+    /// The one that a module's file is for, by its header. Link steps write it, compilers do not.
+    pub fn of_file(file: &[u8]) -> Self {
+        let solaris =
+            file.starts_with(&elf::ELFMAG) && file.get(7) == Some(&elf::ELFOSABI_SOLARIS.0);
+        if solaris { Self::Illumos } else { Self::FreeBsd }
+    }
+
+    /// The file of a module with this name.
+    pub fn module_file(self, module: &str) -> String {
+        match self {
+            Self::FreeBsd => format!("{module}.ko"),
+            Self::Illumos => module.to_owned(),
         }
     }
 }

@@ -272,6 +272,9 @@ pub enum Problem {
     /// There is a MODULE record, but no SYSINIT.
     #[error("no SYSINIT in set_sysinit_set; the module's event handler would never be called")]
     NoSysinit,
+    /// A rule of illumos's.
+    #[error(transparent)]
+    Illumos(#[from] super::illumos::Problem),
 }
 
 impl fmt::Display for Finding {

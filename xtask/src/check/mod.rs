@@ -7,6 +7,7 @@
 mod code;
 mod finding;
 mod freebsd;
+pub mod illumos;
 mod image;
 #[cfg(test)]
 mod tests;

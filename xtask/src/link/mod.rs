@@ -4,6 +4,7 @@
 //! another module.
 
 pub mod freebsd;
+pub mod illumos;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -17,21 +17,30 @@ pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) {
         if !section.is_loaded() || !section.is_code() {
             continue;
         }
-        let mut found = 0;
-        let mut report = |offset, problem| {
-            found += 1;
-            if found <= SHOWN {
-                findings.offset(&section.name, offset, problem);
-            }
-        };
-        match image.arch {
-            Arch::X86_64 => x86_64::scan(section.data, &mut report),
-            Arch::Aarch64 => stretches(image, index, section, aarch64::scan, &mut report),
-            Arch::Riscv64 => stretches(image, index, section, riscv64::scan, &mut report),
+        report(&section.name, findings, |report| match image.arch {
+            Arch::X86_64 => x86_64::scan(section.data, report),
+            Arch::Aarch64 => stretches(image, index, section, aarch64::scan, report),
+            Arch::Riscv64 => stretches(image, index, section, riscv64::scan, report),
+        });
+    }
+}
+
+/// Checks the code of a section of an x86-64 module, whoever's it is.
+pub(crate) fn x86_64(section: &str, code: &[u8], findings: &mut Findings) {
+    report(section, findings, |report| x86_64::scan(code, report));
+}
+
+/// Reports what a scan finds in a section, as far as it is shown.
+fn report(section: &str, findings: &mut Findings, scan: impl FnOnce(&mut dyn FnMut(u64, Problem))) {
+    let mut found = 0;
+    scan(&mut |offset, problem| {
+        found += 1;
+        if found <= SHOWN {
+            findings.offset(section, offset, problem);
         }
-        if found > SHOWN {
-            findings.section(&section.name, Problem::MoreFloat(found - SHOWN));
-        }
+    });
+    if found > SHOWN {
+        findings.section(section, Problem::MoreFloat(found - SHOWN));
     }
 }
 

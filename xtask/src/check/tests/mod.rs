@@ -8,7 +8,7 @@ mod shared_fixture;
 use proptest::sample::Index;
 
 /// A file with other bytes here and there, cut off somewhere.
-fn damaged(mut file: Vec<u8>, changes: Vec<(Index, u8)>, cut: Option<Index>) -> Vec<u8> {
+pub(super) fn damaged(mut file: Vec<u8>, changes: Vec<(Index, u8)>, cut: Option<Index>) -> Vec<u8> {
     for (at, byte) in changes {
         let at = at.index(file.len());
         file[at] = byte;
