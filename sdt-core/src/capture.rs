@@ -16,7 +16,7 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
 use crate::arch::WORD_STRIDE;
-use crate::fire::MAX_ARGS;
+use crate::hit::MAX_ARGS;
 
 /// A word that may be partly padding.
 pub type Word = MaybeUninit<u64>;
@@ -214,7 +214,7 @@ impl Frame {
             *place = *word;
         }
         // SAFETY: by contract, and the frame came from the thunk (`evaluate`).
-        unsafe { crate::arch::fire_at(probe, spread.as_ptr(), words.len(), self.0) }
+        unsafe { crate::fire::fire_at(probe, spread.as_ptr(), words.len(), self.0) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! From an enabled site to the framework.
 
-use crate::arch;
 use crate::attach;
+use crate::hit::Hit;
 use crate::patch;
 use crate::record::Probe;
 
@@ -10,10 +10,7 @@ use crate::record::Probe;
 /// is told.
 pub const AFRAMES: u32 = 2;
 
-/// Most arguments a probe can carry.
-pub const MAX_ARGS: usize = 6;
-
-/// Hands a hit to the framework the image is attached to. `words` are [`WORD_STRIDE`](arch::WORD_STRIDE)
+/// Hands a hit to the framework the image is attached to. `words` are [`WORD_STRIDE`](crate::arch::WORD_STRIDE)
 /// apart.
 ///
 /// Probe context: may run anywhere, with interrupts off and any lock held. Takes no lock, allocates
@@ -22,7 +19,7 @@ pub const MAX_ARGS: usize = 6;
 ///
 /// # Safety
 /// `probe` is a record of this image, `words` are `count` readable words, `count` is at most
-/// [`MAX_ARGS`].
+/// [`MAX_ARGS`](crate::hit::MAX_ARGS).
 // Not inlined into anything: it must have a frame of its own, or `AFRAMES` would be wrong.
 #[inline(never)]
 pub unsafe extern "C" fn fire(probe: *const Probe, words: *const u64, count: usize) {
@@ -40,26 +37,4 @@ pub unsafe extern "C" fn fire(probe: *const Probe, words: *const u64, count: usi
     framework.end(begun);
 }
 
-/// The arguments of a hit, as they lie on the stack.
-pub(crate) struct Hit {
-    pub(crate) words: *const u64,
-    pub(crate) count: usize,
-}
-
-impl Hit {
-    /// All arguments; those the probe does not have are 0.
-    ///
-    /// # Safety
-    /// `count` words are readable.
-    pub(crate) unsafe fn args(&self) -> [u64; MAX_ARGS] {
-        let mut args = [0; MAX_ARGS];
-        let mut i = 0;
-        while i < self.count && i < MAX_ARGS {
-            // Volatile, because the compiler otherwise calls memcpy, which can be traced itself.
-            // SAFETY: by contract `count` words are readable.
-            args[i] = unsafe { self.words.add(i * arch::WORD_STRIDE).read_volatile() };
-            i += 1;
-        }
-        args
-    }
-}
+pub use crate::arch::fire_at;

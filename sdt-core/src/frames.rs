@@ -3,11 +3,7 @@
 //! For frameworks whose `probe` function drops some: FreeBSD's `dtrace_probe` carries five.
 
 use crate::arch;
-use crate::fire::{Hit, MAX_ARGS};
-
-/// What a thunk leaves in its frame, exclusive-or the frame pointer, so that the frame can be told from all
-/// others. Below it are the words' address and their count.
-pub(crate) const MARK: u64 = 0x5d74_7468_756e_6b21;
+use crate::hit::{Hit, MARK, MAX_ARGS};
 
 /// The arguments of the hit that is being recorded, found up the stack; zeros if there is no hit.
 ///

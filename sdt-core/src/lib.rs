@@ -39,20 +39,40 @@
 
 pub mod arch;
 pub mod arg;
+#[cfg(sdt_route = "registry")]
 pub mod attach;
 #[doc(hidden)]
 pub mod capture;
 pub mod encode;
+#[cfg(sdt_route = "registry")]
 pub mod fire;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
+#[cfg(sdt_route = "freebsd")]
+pub use freebsd::native::fire;
+#[cfg(all(
+    sdt_route = "registry",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+))]
 pub mod frames;
 #[cfg(target_os = "freebsd")]
 pub mod freebsd;
+pub mod hit;
 pub mod name;
+#[cfg(sdt_route = "registry")]
+#[doc(hidden)]
+pub mod open;
+#[cfg(sdt_route = "freebsd")]
+#[doc(hidden)]
+pub use freebsd::native::open;
 pub mod ops;
+#[cfg(sdt_route = "registry")]
 pub mod patch;
+#[cfg(sdt_route = "registry")]
 mod provider;
+#[cfg(sdt_route = "registry")]
 pub mod record;
+#[cfg(sdt_route = "freebsd")]
+pub use freebsd::native::record;
+#[cfg(sdt_route = "registry")]
 pub mod trap;
 
 /// Locks for a module's own state; the ones this crate uses itself.
@@ -68,29 +88,7 @@ pub mod __private {
     pub use linkme;
     pub use sdt_macros::__sdt_expand;
 
-    use crate::arg::{ArgType, Argument};
-    use crate::record::ArgTypes;
-
-    /// The argument types of a tuple of arguments.
-    pub trait ArgTuple {
-        /// Their types.
-        const TYPES: ArgTypes;
-
-        /// Their types, as [`ArgList`](crate::record::ArgList) wants them.
-        extern "C" fn types() -> &'static ArgTypes {
-            const { &Self::TYPES }
-        }
-    }
-
-    macro_rules! arg_tuples {
-        ($(($($arg:ident)*))*) => {$(
-            impl<$($arg: Argument),*> ArgTuple for ($($arg,)*) {
-                const TYPES: ArgTypes = const { &[$(<$arg as Argument>::TYPE),*] as &[ArgType] };
-            }
-        )*};
-    }
-
-    arg_tuples! { () (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }
+    use crate::arg::Argument;
 
     /// An argument of an open provider's probe. What is none is an error at its expression.
     #[inline(always)]
@@ -113,29 +111,6 @@ pub mod __private {
         #[inline(always)]
         pub fn word(&self) -> u64 {
             A::word(&self.0)
-        }
-    }
-
-    /// The record of an open provider's probe, by type.
-    pub trait ProbeRecord {
-        /// The record.
-        extern "C" fn record() -> &'static crate::record::Probe;
-    }
-
-    /// Leaves an [`ArgList`](crate::record::ArgList) for probe `P`, whose site fires `A`. No code.
-    #[inline(always)]
-    pub fn list_args<P: ProbeRecord, A: ArgTuple>(_: &A) {
-        // SAFETY: no instruction; a record in a section of its own.
-        unsafe {
-            core::arch::asm!(
-                ".pushsection sdt_arg_lists, \"awR\", %progbits",
-                ".balign 8",
-                crate::record::word!(" {probe}, {types}"),
-                ".popsection",
-                probe = sym <P as ProbeRecord>::record,
-                types = sym <A as ArgTuple>::types,
-                options(nomem, nostack, preserves_flags),
-            )
         }
     }
 }

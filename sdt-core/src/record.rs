@@ -423,3 +423,46 @@ pub fn arg_lists() -> Result<&'static [ArgList], RaggedSet> {
     // written.
     Ok(unsafe { core::slice::from_raw_parts(start, len) })
 }
+
+/// The record of a provider, in its set.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_provider_record {
+    ($record:ident, $name:literal) => {
+        #[doc(hidden)]
+        #[$crate::__private::linkme::distributed_slice($crate::record::SDT_PROVIDERS)]
+        #[linkme(crate = $crate::__private::linkme)]
+        pub static $record: $crate::record::Provider = $crate::record::Provider::new($name);
+    };
+}
+
+/// The record of a declared probe, in its set.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_declared_probe {
+    (
+        $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
+        [$($index:literal $type:ty),*]
+    ) => {
+        $(#[$attr])*
+        #[allow(non_upper_case_globals)]
+        #[$crate::__private::linkme::distributed_slice($crate::record::SDT_PROBES)]
+        #[linkme(crate = $crate::__private::linkme)]
+        pub static $record: $crate::record::Probe = $crate::record::Probe::declared(
+            &$provider,
+            $listed,
+            &(&[$(<$type as $crate::arg::Argument>::TYPE),*] as $crate::record::ArgTypes),
+        );
+    };
+}
+
+/// The record of an open provider's probe at one site, in its set.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_open_probe {
+    ($record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal) => {
+        #[$crate::__private::linkme::distributed_slice($crate::record::SDT_PROBES)]
+        #[linkme(crate = $crate::__private::linkme)]
+        static $record: $crate::record::Probe = $crate::record::Probe::open(&$provider, $listed);
+    };
+}

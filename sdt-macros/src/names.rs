@@ -1,6 +1,6 @@
 //! Names: from Rust's to DTrace's, and which ones there may not be.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Literal, Span, TokenStream};
 use quote::quote;
 use syn::ext::IdentExt;
 use syn::{Error, Ident, LitCStr, Result};
@@ -20,6 +20,50 @@ pub(crate) fn literal(name: &str, span: Span) -> TokenStream {
     let name = std::ffi::CString::new(name).expect("names made of identifiers hold no NUL");
     let literal = LitCStr::new(&name, span);
     quote!(#literal)
+}
+
+/// A probe's names, in all forms that records want.
+pub(crate) struct Names {
+    /// As DTrace lists it, a C string.
+    pub(crate) listed: TokenStream,
+    /// As C names it, a C string for records in Rust.
+    pub(crate) c: TokenStream,
+    /// The same as text, for records in assembly.
+    pub(crate) text: Literal,
+    /// A number that tells the probe from all others, whichever crate names it.
+    pub(crate) hash: Literal,
+    /// The symbol of its record where there must be no second one, with that number.
+    pub(crate) symbol: Literal,
+}
+
+impl Names {
+    /// The names of the probe that is listed as `name`.
+    pub(crate) fn new(provider: &str, name: &str, span: Span) -> Self {
+        let hash = hash(&format!("{provider}:{name}"));
+        Self {
+            listed: literal(name, span),
+            c: literal(&c_name(name), span),
+            text: Literal::string(&c_name(name)),
+            hash: Literal::u64_unsuffixed(hash),
+            symbol: Literal::string(&format!("__sdt_probe_{hash}")),
+        }
+    }
+}
+
+/// The name that FreeBSD's and illumos's sdt list as `name`: they make a `-` of every `__`, from left to right. So
+/// a `-` behind a `_` stays what it is.
+fn c_name(name: &str) -> String {
+    let mut c = String::new();
+    for letter in name.chars() {
+        if letter == '-' && !c.ends_with('_') { c.push_str("__") } else { c.push(letter) }
+    }
+    c
+}
+
+/// FNV-1a.
+fn hash(text: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 /// The provider's name in DTrace: the identifier as it is.
@@ -58,6 +102,11 @@ pub(crate) fn exact_probe(name: &str, span: Span) -> Result<String> {
         return Err(Error::new(span, "a probe's name begins with a letter"));
     }
     let odd = |c: &char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    if name.contains("__") {
+        let message =
+            "FreeBSD and illumos list a `__` in a probe's name as `-`: write what is meant";
+        return Err(Error::new(span, message));
+    }
     if let Some(c) = name.chars().find(odd) {
         let message = format!("a probe's name has letters, digits, `_`, `-` and `.`, not {c:?}");
         return Err(Error::new(span, message));
@@ -101,6 +150,29 @@ mod tests {
         }
     }
 
+    /// What FreeBSD's and illumos's sdt make of a name.
+    fn listed(c: &str) -> String {
+        c.replace("__", "-")
+    }
+
+    #[test]
+    fn the_c_name_is_listed_as_the_name() {
+        for name in ["exec-success", "exec_done", "a--b", "a-_b", "a_-b", "a---b", "x", "a-"] {
+            assert_eq!(listed(&c_name(name)), name, "{}", c_name(name));
+        }
+        assert_eq!(c_name("exec-success"), "exec__success");
+    }
+
+    #[test]
+    fn symbols_tell_probes_apart() {
+        let symbol = |provider: &str, name: &str| {
+            Names::new(provider, name, Span::call_site()).symbol.to_string()
+        };
+        assert_eq!(symbol("a", "b"), symbol("a", "b"));
+        assert_ne!(symbol("a", "b"), symbol("b", "a"));
+        assert_ne!(symbol("ab", "c"), symbol("a", "bc"));
+    }
+
     #[test]
     fn providers_keep_their_underscores() {
         assert_eq!(provider(&ident("my_driver")).unwrap(), "my_driver");
@@ -121,7 +193,7 @@ mod tests {
     #[test]
     fn exact_names_are_checked_too() {
         assert_eq!(exact_probe("exec_success", Span::call_site()).unwrap(), "exec_success");
-        for bad in ["", "_x", "-x", "a:b", "a b", "a\0"] {
+        for bad in ["", "_x", "-x", "a:b", "a b", "a\0", "a__b"] {
             assert!(exact_probe(bad, Span::call_site()).is_err(), "{bad:?}");
         }
     }

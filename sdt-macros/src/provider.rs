@@ -1,6 +1,6 @@
 //! `sdt_provider!`: the provider's module.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Literal, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
@@ -10,7 +10,7 @@ use syn::{
     Visibility, braced, parenthesized,
 };
 
-use crate::names;
+use crate::names::{self, Names};
 
 /// What `sdt_provider!` is given.
 struct Provider {
@@ -129,7 +129,7 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
         check_unique(probes)?;
     }
     let record_name = names::literal(&name, ident.span());
-    let items = probes.iter().flatten().map(declared_probe);
+    let items = probes.iter().flatten().map(|probe| declared_probe(&name, probe));
     let known = probes.as_ref().map(|probes| {
         let known = probes.iter().map(|Probe { ident, args, .. }| {
             let count = args.len();
@@ -145,11 +145,7 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
             #[allow(unused_imports)]
             use super::*;
 
-            #[doc(hidden)]
-            #[::sdt_core::__private::linkme::distributed_slice(::sdt_core::record::SDT_PROVIDERS)]
-            #[linkme(crate = ::sdt_core::__private::linkme)]
-            pub static __SDT_PROVIDER: ::sdt_core::record::Provider =
-                ::sdt_core::record::Provider::new(#record_name);
+            ::sdt_core::__sdt_provider_record!(__SDT_PROVIDER, #record_name);
 
             #(#items)*
 
@@ -190,9 +186,10 @@ fn check_unique(probes: &[Probe]) -> Result<()> {
     Ok(())
 }
 
-fn declared_probe(probe: &Probe) -> TokenStream {
+fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
     let Probe { attrs, ident, name, args } = probe;
-    let name = names::literal(name, ident.span());
+    let Names { listed, c, symbol, .. } = Names::new(provider, name, ident.span());
+    let indices = (0..args.len()).map(Literal::usize_unsuffixed);
     let check = format_ident!("__sdt_args_{ident}");
     let (arg_names, types): (Vec<_>, Vec<_>) = args.iter().cloned().unzip();
     let named = types.iter().cloned().map(|mut ty| {
@@ -201,16 +198,9 @@ fn declared_probe(probe: &Probe) -> TokenStream {
     });
     let named: Vec<_> = named.collect();
     quote! {
-        #(#attrs)*
-        #[allow(non_upper_case_globals)]
-        #[::sdt_core::__private::linkme::distributed_slice(::sdt_core::record::SDT_PROBES)]
-        #[linkme(crate = ::sdt_core::__private::linkme)]
-        pub static #ident: ::sdt_core::record::Probe = ::sdt_core::record::Probe::declared(
-            &__SDT_PROVIDER,
-            #name,
-            &(&[#(<#types as ::sdt_core::arg::Argument>::TYPE),*]
-                as ::sdt_core::record::ArgTypes),
-        );
+        ::sdt_core::__sdt_declared_probe! {
+            #(#attrs)* #ident, __SDT_PROVIDER, #listed, #c, #symbol, [#(#indices #types),*]
+        }
 
         #[doc(hidden)]
         #[allow(private_interfaces, clippy::too_many_arguments, clippy::unused_unit)]

@@ -7,6 +7,7 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, bracketed};
 
+use crate::names::Names;
 use crate::{locals, names};
 
 /// What a site is for.
@@ -91,7 +92,11 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     let body = match site.kind {
         Kind::Fire => {
             let cold = site.cold(&record);
-            quote!(::sdt_core::__sdt_site!(#record, { #cold });)
+            let count = Literal::usize_unsuffixed(site.args.len());
+            quote! {
+                ::sdt_core::__sdt_check_count!(#count);
+                ::sdt_core::__sdt_site!(#record, { #cold });
+            }
         }
         Kind::Enabled => quote! {
             let mut __sdt_enabled = false;
@@ -138,14 +143,20 @@ impl Site {
         if self.declared.is_some() {
             return Ok((syn::parse_quote!(#path::#probe), TokenStream::new()));
         }
-        let name = names::literal(&names::probe(probe)?, probe.span());
+        let names = Names::new(&self.provider, &names::probe(probe)?, probe.span());
+        let Names { listed, text, symbol, .. } = &names;
         let items = quote! {
-            #[::sdt_core::__private::linkme::distributed_slice(::sdt_core::record::SDT_PROBES)]
-            #[linkme(crate = ::sdt_core::__private::linkme)]
-            static __SDT_PROBE: ::sdt_core::record::Probe =
-                ::sdt_core::record::Probe::open(&#path::__SDT_PROVIDER, #name);
+            ::sdt_core::__sdt_open_probe!(
+                __SDT_PROBE, #path::__SDT_PROVIDER, #listed, #text, #symbol
+            );
         };
         Ok((syn::parse_quote!(__SDT_PROBE), items))
+    }
+
+    /// The hash of an open provider's probe.
+    fn open_hash(&self) -> Option<Literal> {
+        let name = self.declared.is_none().then(|| names::probe(&self.probe).ok())??;
+        Some(Names::new(&self.provider, &name, self.probe.span()).hash)
     }
 
     /// The cold block: evaluate and fire.
@@ -176,17 +187,9 @@ impl Site {
         let tuple = self.tuple(args);
         let held: Vec<_> = (0..args.len()).map(|i| format_ident!("__sdt_held_{i}")).collect();
         let words = words(args.len());
-        let list = self.declared.is_none().then(|| {
-            quote! {
-                enum __SdtRecord {}
-                impl ::sdt_core::__private::ProbeRecord for __SdtRecord {
-                    extern "C" fn record() -> &'static ::sdt_core::record::Probe {
-                        &__SDT_PROBE
-                    }
-                }
-                ::sdt_core::__private::list_args::<__SdtRecord, _>(&__sdt_args);
-            }
-        });
+        let list = self
+            .open_hash()
+            .map(|hash| quote!(::sdt_core::__sdt_list_args!(__SDT_PROBE, #hash, __sdt_args);));
         quote! {
             match #tuple {
                 __sdt_args => {

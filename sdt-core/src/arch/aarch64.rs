@@ -5,8 +5,7 @@ use core::ffi::c_void;
 
 use crate::capture::{Captures, Frame, evaluate};
 use crate::fire::fire;
-use crate::frames::MARK;
-use crate::record::Probe;
+use crate::hit::MARK;
 
 pub use crate::encode::aarch64::ENCODING;
 
@@ -19,12 +18,12 @@ pub const WORD_STRIDE: usize = 2;
 /// How far behind a site's address the saved program counter points after a breakpoint there.
 pub const BREAKPOINT_LEN: usize = 0;
 
-/// The firing site: the nop, its record in `sdt_sites`, and the cold block it leads to.
+/// The firing site: the nop, its record in the set of sites, and the cold block it leads to.
 ///
 /// `nomem`, because the site itself touches nothing (the cold block is ordinary code the compiler
 /// sees); `nostack` and `preserves_flags` likewise. Not `pure`: a site must not be merged with
 /// another or dropped. Numeric label, because the site is duplicated wherever it is inlined.
-#[cfg(not(feature = "gate"))]
+#[cfg(sdt_site = "patched")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_site {
@@ -34,7 +33,7 @@ macro_rules! __sdt_site {
         unsafe {
             ::core::arch::asm!(
                 "77: nop",
-                ".pushsection sdt_sites, \"awR\", @progbits",
+                ::core::concat!(".pushsection ", $crate::__sdt_sites!(), ", \"awR\", @progbits"),
                 ".balign 8",
                 ".quad {__sdt_probe}, 77b, {__sdt_cold}, 0",
                 ".popsection",
@@ -62,12 +61,40 @@ macro_rules! __sdt_call {
                 "add {__sdt_address}, {__sdt_address}, :lo12:{__sdt_probe}",
                 "str {__sdt_address}, [sp, #-16]!",
                 "bl {__sdt_thunk}",
+                $crate::__sdt_landing!(),
             )
             $($word = in(reg) $word,)*
             __sdt_address = out(reg) _,
             __sdt_probe = sym $probe,
             __sdt_thunk = sym $crate::arch::thunk::<$count>,
         }
+    };
+}
+
+/// What stands behind the call of a thunk in a cold block on native routes: the *landing*. A function of the
+/// kernel's that the thunk has [called as the site](call_as_site) returns there, and goes back to the thunk.
+#[cfg(sdt_route = "freebsd")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_landing {
+    () => {
+        "br x19"
+    };
+}
+
+/// In a thunk: makes it return behind the landing.
+#[cfg(sdt_route = "freebsd")]
+macro_rules! past_landing {
+    () => {
+        "add x30, x30, #4"
+    };
+}
+
+/// See the variant for native routes.
+#[cfg(sdt_route = "registry")]
+macro_rules! past_landing {
+    () => {
+        ""
     };
 }
 
@@ -83,6 +110,7 @@ macro_rules! __sdt_evaluate {
             (
                 $(::core::concat!("stp {", ::core::stringify!($low), "}, {", ::core::stringify!($high), "}, [sp, #-16]!"),)*
                 "bl {__sdt_thunk}",
+                $crate::__sdt_landing!(),
             )
             $($low = in(reg) $low, $high = in(reg) $high,)*
             __sdt_thunk = sym $thunk,
@@ -183,6 +211,7 @@ macro_rules! preserving {
             "ldp x16, x17, [sp, #128]",
             "mov sp, x29",
             "ldp x29, x30, [sp], #16",
+            past_landing!(),
             "add sp, sp, #{taken}",
             "ret",
             mark = const MARK,
@@ -204,6 +233,7 @@ pub unsafe extern "C" fn thunk<const N: usize>() {
         "mov x2, #{count}",
         "stur x1, [x29, #-16]",
         "stur x2, [x29, #-24]",
+        "mov x3, x29",
         "bl {fire}";
         count = const N,
         fire = sym fire,
@@ -227,15 +257,49 @@ pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), co
     )
 }
 
+/// Calls `function(id, args...)` as if the function that fired called it: with that function's frame, and a return
+/// address in it, which is the landing. Of what is in between, nothing is in the frame chain.
+///
+/// # Safety
+/// `frame` is the frame pointer of a thunk further up the stack; `function` takes what it is given.
+#[cfg(sdt_route = "freebsd")]
+#[unsafe(naked)]
+pub unsafe extern "C" fn call_as_site(
+    frame: *const c_void,
+    function: *const (),
+    id: u32,
+    args: *const [u64; 6],
+) {
+    naked_asm!(
+        "stp x29, x30, [sp, #-32]!",
+        "str x19, [sp, #16]",
+        "adr x19, 2f",
+        "mov x16, x1",
+        "ldp x29, x30, [x0]",
+        "mov w0, w2",
+        "ldp x5, x6, [x3, #32]",
+        "ldr x4, [x3, #24]",
+        "ldp x1, x2, [x3]",
+        "ldr x3, [x3, #16]",
+        "br x16",
+        // bti j, where branches have to land on one.
+        "2: hint #36",
+        "ldr x19, [sp, #16]",
+        "ldp x29, x30, [sp], #32",
+        "ret",
+    )
+}
+
 /// Calls [`fire`] as if from the thunk whose frame is `frame`: what an evaluator and its callees have
 /// put on the stack in between is not in the frame chain, so that `stack()` sees the same frames
 /// whether the arguments were costly or not.
 ///
 /// # Safety
 /// As [`fire`]; `frame` is the frame pointer an [`evaluate_thunk`] further up the stack passed on.
+#[cfg(sdt_route = "registry")]
 #[unsafe(naked)]
 pub unsafe extern "C" fn fire_at(
-    probe: *const Probe,
+    probe: *const crate::record::Probe,
     words: *const u64,
     count: usize,
     frame: *const c_void,
@@ -252,6 +316,7 @@ pub unsafe extern "C" fn fire_at(
     )
 }
 
+#[cfg(sdt_route = "registry")]
 /// From a frame pointer: where the caller's is saved.
 pub const NEXT_FRAME: isize = 0;
 

@@ -25,10 +25,7 @@ mod target;
 pub use target::*;
 
 /// The firing site in gate mode: the test, and the cold block.
-#[cfg(any(
-    feature = "gate",
-    not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))
-))]
+#[cfg(sdt_site = "gate")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_site {
@@ -37,6 +34,68 @@ macro_rules! __sdt_site {
             $crate::arch::unlikely();
             $cold
         }
+    };
+}
+
+/// The firing site for FreeBSD 10 to 14, whose sdt patches nothing: the test, and the cold block.
+#[cfg(sdt_site = "asked")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_site {
+    ($probe:path, $cold:block) => {
+        if $crate::freebsd::native::may_fire(&raw const $probe) {
+            $crate::arch::unlikely();
+            $cold
+        }
+    };
+}
+
+/// Refuses numbers of arguments that the kernel's sdt does not carry.
+#[cfg(sdt_site = "asked")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_check_count {
+    (6) => {
+        ::core::compile_error!("a probe carries at most 5 arguments on FreeBSD before 15");
+    };
+    ($count:literal) => {};
+}
+
+/// As many as there may be anywhere are carried.
+#[cfg(not(sdt_site = "asked"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_check_count {
+    ($count:literal) => {};
+}
+
+/// The section of the sites' records.
+#[cfg(sdt_route = "registry")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_sites {
+    () => {
+        "sdt_sites"
+    };
+}
+
+/// The section of the sites' records: FreeBSD 15's.
+#[cfg(sdt_route = "freebsd")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_sites {
+    () => {
+        "set_sdt_tracepoint_set"
+    };
+}
+
+/// Behind the call of a thunk there is nothing special, but on native routes.
+#[cfg(sdt_route = "registry")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_landing {
+    () => {
+        ""
     };
 }
 

@@ -5,8 +5,7 @@ use core::ffi::c_void;
 
 use crate::capture::{Captures, Frame, evaluate};
 use crate::fire::fire;
-use crate::frames::MARK;
-use crate::record::Probe;
+use crate::hit::MARK;
 
 pub use crate::encode::riscv64::ENCODING;
 
@@ -19,12 +18,12 @@ pub const WORD_STRIDE: usize = 2;
 /// How far behind a site's address the saved program counter points after a breakpoint there.
 pub const BREAKPOINT_LEN: usize = 0;
 
-/// The firing site: the nop, its record in `sdt_sites`, and the cold block it leads to.
+/// The firing site: the nop, its record in the set of sites, and the cold block it leads to.
 ///
 /// `nomem`, because the site itself touches nothing (the cold block is ordinary code the compiler
 /// sees); `nostack` and `preserves_flags` likewise. Not `pure`: a site must not be merged with
 /// another or dropped. Numeric label, because the site is duplicated wherever it is inlined.
-#[cfg(not(feature = "gate"))]
+#[cfg(sdt_site = "patched")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_site {
@@ -37,7 +36,7 @@ macro_rules! __sdt_site {
                 ".option norvc",
                 "77: nop",
                 ".option pop",
-                ".pushsection sdt_sites, \"awR\", @progbits",
+                ::core::concat!(".pushsection ", $crate::__sdt_sites!(), ", \"awR\", @progbits"),
                 ".balign 8",
                 ".quad {__sdt_probe}, 77b, {__sdt_cold}, 0",
                 ".popsection",
@@ -65,12 +64,40 @@ macro_rules! __sdt_call {
                 "addi sp, sp, -16",
                 "sd {__sdt_address}, 0(sp)",
                 "call {__sdt_thunk}",
+                $crate::__sdt_landing!(),
             )
             $($word = in(reg) $word,)*
             __sdt_address = out(reg) _,
             __sdt_probe = sym $probe,
             __sdt_thunk = sym $crate::arch::thunk::<$count>,
         }
+    };
+}
+
+/// What stands behind the call of a thunk in a cold block on native routes: the *landing*. A function of the
+/// kernel's that the thunk has [called as the site](call_as_site) returns there, and goes back to the thunk.
+#[cfg(sdt_route = "freebsd")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_landing {
+    () => {
+        ".option push\n.option norvc\njr s1\n.option pop"
+    };
+}
+
+/// In a thunk: makes it return behind the landing.
+#[cfg(sdt_route = "freebsd")]
+macro_rules! past_landing {
+    () => {
+        "addi ra, ra, 4"
+    };
+}
+
+/// See the variant for native routes.
+#[cfg(sdt_route = "registry")]
+macro_rules! past_landing {
+    () => {
+        ""
     };
 }
 
@@ -88,6 +115,7 @@ macro_rules! __sdt_evaluate {
                 ::core::concat!("sd {", ::core::stringify!($low), "}, 0(sp)"),
                 ::core::concat!("sd {", ::core::stringify!($high), "}, 8(sp)"),)*
                 "call {__sdt_thunk}",
+                $crate::__sdt_landing!(),
             )
             $($low = in(reg) $low, $high = in(reg) $high,)*
             __sdt_thunk = sym $thunk,
@@ -179,6 +207,7 @@ macro_rules! preserving {
             "addi sp, s0, -16",
             "ld ra, 8(sp)",
             "ld s0, 0(sp)",
+            past_landing!(),
             "addi sp, sp, 16 + {taken}",
             "ret",
             mark = const MARK,
@@ -200,6 +229,7 @@ pub unsafe extern "C" fn thunk<const N: usize>() {
         "li a2, {count}",
         "sd a1, -32(s0)",
         "sd a2, -40(s0)",
+        "mv a3, s0",
         "call {fire}";
         count = const N,
         fire = sym fire,
@@ -223,15 +253,54 @@ pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), co
     )
 }
 
+/// Calls `function(id, args...)` as if the function that fired called it: with that function's frame, and a return
+/// address in it, which is the landing. Of what is in between, nothing is in the frame chain.
+///
+/// # Safety
+/// `frame` is the frame pointer of a thunk further up the stack; `function` takes what it is given.
+#[cfg(sdt_route = "freebsd")]
+#[unsafe(naked)]
+pub unsafe extern "C" fn call_as_site(
+    frame: *const c_void,
+    function: *const (),
+    id: u32,
+    args: *const [u64; 6],
+) {
+    naked_asm!(
+        "addi sp, sp, -32",
+        "sd ra, 24(sp)",
+        "sd s0, 16(sp)",
+        "sd s1, 8(sp)",
+        "lla s1, 2f",
+        "mv t1, a1",
+        "ld ra, -8(a0)",
+        "ld s0, -16(a0)",
+        "mv a0, a2",
+        "ld a1, 0(a3)",
+        "ld a2, 8(a3)",
+        "ld a4, 24(a3)",
+        "ld a5, 32(a3)",
+        "ld a6, 40(a3)",
+        "ld a3, 16(a3)",
+        "jr t1",
+        "2: ld ra, 24(sp)",
+        "ld s0, 16(sp)",
+        "ld s1, 8(sp)",
+        "addi sp, sp, 32",
+        "ret",
+    )
+}
+
 /// Calls [`fire`] as if from the thunk whose frame is `frame`: what an evaluator and its callees have
 /// put on the stack in between is not in the frame chain, so that `stack()` sees the same frames
 /// whether the arguments were costly or not.
 ///
 /// # Safety
 /// As [`fire`]; `frame` is the frame pointer an [`evaluate_thunk`] further up the stack passed on.
+#[cfg(sdt_route = "registry")]
 #[unsafe(naked)]
 pub unsafe extern "C" fn fire_at(
-    probe: *const Probe,
+    probe: *const crate::record::Probe,
     words: *const u64,
     count: usize,
     frame: *const c_void,
@@ -252,6 +321,7 @@ pub unsafe extern "C" fn fire_at(
     )
 }
 
+#[cfg(sdt_route = "registry")]
 /// From a frame pointer: where the caller's is saved.
 pub const NEXT_FRAME: isize = -16;
 

@@ -5,8 +5,7 @@ use core::ffi::c_void;
 
 use crate::capture::{Captures, Frame, evaluate};
 use crate::fire::fire;
-use crate::frames::MARK;
-use crate::record::Probe;
+use crate::hit::MARK;
 
 pub use crate::encode::x86_64::ENCODING;
 
@@ -19,12 +18,12 @@ pub const WORD_STRIDE: usize = 1;
 /// How far behind a site's address the saved program counter points after a breakpoint there.
 pub const BREAKPOINT_LEN: usize = 1;
 
-/// The firing site: the nop, its record in `sdt_sites`, and the cold block it leads to.
+/// The firing site: the nop, its record in the set of sites, and the cold block it leads to.
 ///
 /// `nomem`, because the site itself touches nothing (the cold block is ordinary code the compiler
 /// sees); `nostack` and `preserves_flags` likewise. Not `pure`: a site must not be merged with
 /// another or dropped. Numeric label, because the site is duplicated wherever it is inlined.
-#[cfg(not(feature = "gate"))]
+#[cfg(sdt_site = "patched")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_site {
@@ -34,7 +33,7 @@ macro_rules! __sdt_site {
         unsafe {
             ::core::arch::asm!(
                 "77: .byte 0x0f, 0x1f, 0x44, 0x00, 0x00",
-                ".pushsection sdt_sites, \"awR\", @progbits",
+                ::core::concat!(".pushsection ", $crate::__sdt_sites!(), ", \"awR\", @progbits"),
                 ".balign 8",
                 ".quad {__sdt_probe}, 77b, {__sdt_cold}, 0",
                 ".popsection",
@@ -46,10 +45,28 @@ macro_rules! __sdt_site {
     };
 }
 
+/// Pushes the address of the probe's primary record, which the record itself has.
+#[cfg(sdt_route = "registry")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_push_probe {
+    () => {
+        "push qword ptr [rip + {__sdt_probe} + {__sdt_primary}]"
+    };
+}
+
+/// Pushes the address of the probe's record, the only one. It fits into 32 bits, as kernels' addresses do.
+#[cfg(sdt_route = "freebsd")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_push_probe {
+    () => {
+        "push offset {__sdt_probe} + {__sdt_primary}"
+    };
+}
+
 /// Hands the words over and calls the thunk: probe and words go onto the stack, the last word first,
-/// and the thunk takes them off. No register is named, so the hot path need not leave any free; nor is one
-/// needed for the probe, because what is pushed is the record's own pointer to its primary, which is there
-/// since the records were linked.
+/// and the thunk takes them off. No register is named, so the hot path need not leave any free.
 ///
 /// Without `nostack`: pushes need an aligned stack pointer without a red zone, and with frame pointers
 /// the compiler then sets up the function's frame, here if it has none yet. Without
@@ -62,14 +79,42 @@ macro_rules! __sdt_call {
         $crate::__sdt_asm! {
             (
                 $(::core::concat!("push {", ::core::stringify!($word), "}"),)*
-                "push qword ptr [rip + {__sdt_probe} + {__sdt_primary}]",
+                $crate::__sdt_push_probe!(),
                 "call {__sdt_thunk}",
+                $crate::__sdt_landing!(),
             )
             $($word = in(reg) $word,)*
             __sdt_probe = sym $probe,
             __sdt_primary = const $crate::record::Probe::PRIMARY,
             __sdt_thunk = sym $crate::arch::thunk::<$count>,
         }
+    };
+}
+
+/// What stands behind the call of a thunk in a cold block on native routes: the *landing*. A function of the
+/// kernel's that the thunk has [called as the site](call_as_site) returns there, and goes back to the thunk.
+#[cfg(sdt_route = "freebsd")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_landing {
+    () => {
+        "jmp rbx"
+    };
+}
+
+/// In a thunk: makes it return behind the landing.
+#[cfg(sdt_route = "freebsd")]
+macro_rules! past_landing {
+    () => {
+        "add qword ptr [rbp + 8], 2"
+    };
+}
+
+/// See the variant for native routes.
+#[cfg(sdt_route = "registry")]
+macro_rules! past_landing {
+    () => {
+        ""
     };
 }
 
@@ -86,6 +131,7 @@ macro_rules! __sdt_evaluate {
                 $(::core::concat!("push {", ::core::stringify!($high), "}"),
                 ::core::concat!("push {", ::core::stringify!($low), "}"),)*
                 "call {__sdt_thunk}",
+                $crate::__sdt_landing!(),
             )
             $($low = in(reg) $low, $high = in(reg) $high,)*
             __sdt_thunk = sym $thunk,
@@ -160,6 +206,7 @@ macro_rules! preserving {
             "pop rdx",
             "pop rcx",
             "pop rax",
+            past_landing!(),
             "mov rsp, rbp",
             "pop rbp",
             "ret {taken}",
@@ -182,6 +229,7 @@ pub unsafe extern "C" fn thunk<const N: usize>() {
         "mov edx, {count}",
         "mov [rbp - 16], rsi",
         "mov [rbp - 24], rdx",
+        "mov rcx, rbp",
         "call {fire}";
         count = const N,
         fire = sym fire,
@@ -205,15 +253,56 @@ pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), co
     )
 }
 
+/// Calls `function(id, args...)` as if the function that fired called it: with that function's frame, and a return
+/// address in it, which is the landing. Of what is in between, nothing is in the frame chain.
+///
+/// # Safety
+/// `frame` is the frame pointer of a thunk further up the stack; `function` takes what it is given.
+#[cfg(sdt_route = "freebsd")]
+#[unsafe(naked)]
+pub unsafe extern "C" fn call_as_site(
+    frame: *const c_void,
+    function: *const (),
+    id: u32,
+    args: *const [u64; 6],
+) {
+    naked_asm!(
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "mov r12, rsp",
+        "mov rax, rsi",
+        "and rsp, -16",
+        "sub rsp, 8",
+        "push qword ptr [rcx + 40]",
+        "push qword ptr [rdi + 8]",
+        "lea rbx, [rip + 2f]",
+        "mov rbp, [rdi]",
+        "mov edi, edx",
+        "mov rsi, [rcx]",
+        "mov rdx, [rcx + 8]",
+        "mov r8, [rcx + 24]",
+        "mov r9, [rcx + 32]",
+        "mov rcx, [rcx + 16]",
+        "jmp rax",
+        "2: mov rsp, r12",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+    )
+}
+
 /// Calls [`fire`] as if from the thunk whose frame is `frame`: what an evaluator and its callees have
 /// put on the stack in between is not in the frame chain, so that `stack()` sees the same frames
 /// whether the arguments were costly or not.
 ///
 /// # Safety
 /// As [`fire`]; `frame` is the frame pointer an [`evaluate_thunk`] further up the stack passed on.
+#[cfg(sdt_route = "registry")]
 #[unsafe(naked)]
 pub unsafe extern "C" fn fire_at(
-    probe: *const Probe,
+    probe: *const crate::record::Probe,
     words: *const u64,
     count: usize,
     frame: *const c_void,
@@ -230,6 +319,7 @@ pub unsafe extern "C" fn fire_at(
     )
 }
 
+#[cfg(sdt_route = "registry")]
 /// From a frame pointer: where the caller's is saved.
 pub const NEXT_FRAME: isize = 0;
 

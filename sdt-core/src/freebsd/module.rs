@@ -8,8 +8,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use static_assertions::const_assert_eq;
 
-use crate::attach::Attachment;
-use crate::freebsd::{attach_probes, console, detach_probes};
+use crate::freebsd::console;
+use crate::freebsd::route::Probes;
 use crate::ops::FrameworkError;
 
 /// An error number of the kernel's (`sys/sys/errno.h`).
@@ -31,8 +31,7 @@ impl From<FrameworkError> for Errno {
     }
 }
 
-/// A kernel module's own events. Its probes need none of them: they are attached after
-/// [`load`](Self::load) and detached before [`unload`](Self::unload).
+/// A kernel module's own events. Its probes need none of them.
 ///
 /// All of them may sleep.
 pub trait Module: Sync {
@@ -71,27 +70,26 @@ mod event {
 /// (`module_register_init` in `sys/kern/kern_module.c`, main), and then there is nothing to undo.
 static LOADED: AtomicBool = AtomicBool::new(false);
 
-/// Handles one event of module `module`, whose probes are `probes`. What
+/// Handles one event of module `module`, whose name is `name` and whose probes are `probes`. What
 /// [`freebsd_module!`](crate::freebsd_module) makes the kernel call.
 ///
 /// # Safety
 /// Only for the kernel's module events, in their order.
 pub unsafe fn handle_event(
+    name: &'static CStr,
     module: &'static dyn Module,
-    probes: &'static Attachment,
+    probes: &'static Probes,
     event: c_int,
 ) -> c_int {
     let loaded = LOADED.load(Ordering::Acquire);
     let result = match event {
         // SAFETY: the kernel unloads the file only after UNLOAD has returned 0, or if this fails.
-        event::LOAD => {
-            unsafe { load(module, probes) }.inspect(|()| LOADED.store(true, Ordering::Release))
-        }
+        event::LOAD => unsafe { load(name, module, probes) }
+            .inspect(|()| LOADED.store(true, Ordering::Release)),
         event::QUIESCE => module.quiesce(),
         // SAFETY: as above.
-        event::UNLOAD if loaded => {
-            unsafe { unload(module, probes) }.inspect(|()| LOADED.store(false, Ordering::Release))
-        }
+        event::UNLOAD if loaded => unsafe { unload(name, module, probes) }
+            .inspect(|()| LOADED.store(false, Ordering::Release)),
         event::UNLOAD => Ok(()),
         event::SHUTDOWN => Ok(()),
         _ => Err(Errno::EOPNOTSUPP),
@@ -101,14 +99,14 @@ pub unsafe fn handle_event(
 
 /// # Safety
 /// The file stays loaded until [`unload`] has succeeded or this has failed.
-unsafe fn load(module: &dyn Module, probes: &'static Attachment) -> Result<(), Errno> {
+unsafe fn load(name: &CStr, module: &dyn Module, probes: &'static Probes) -> Result<(), Errno> {
     module.load()?;
     // Last, as nobody can have enabled a probe of a module that fails to load then.
     // SAFETY: by contract.
-    unsafe { attach_probes(probes) }.map_err(|error| {
-        print_about(probes, format_args!("probes not attached: {error}"));
+    unsafe { probes.attach() }.map_err(|error| {
+        print_about(name, format_args!("probes not attached: {error}"));
         if let Err(errno) = module.unload() {
-            print_about(probes, format_args!("error {} on the way out", errno.0));
+            print_about(name, format_args!("error {} on the way out", errno.0));
         }
         Errno::EINVAL
     })
@@ -116,18 +114,18 @@ unsafe fn load(module: &dyn Module, probes: &'static Attachment) -> Result<(), E
 
 /// # Safety
 /// As [`load`].
-unsafe fn unload(module: &dyn Module, probes: &'static Attachment) -> Result<(), Errno> {
-    detach_probes()?;
+unsafe fn unload(name: &CStr, module: &dyn Module, probes: &'static Probes) -> Result<(), Errno> {
+    probes.detach()?;
     module.unload().inspect_err(|_| {
         // SAFETY: the file stays.
-        if let Err(error) = unsafe { attach_probes(probes) } {
-            print_about(probes, format_args!("still loaded, but without probes: {error}"));
+        if let Err(error) = unsafe { probes.attach() } {
+            print_about(name, format_args!("still loaded, but without probes: {error}"));
         }
     })
 }
 
-fn print_about(probes: &Attachment, text: fmt::Arguments<'_>) {
-    console::print(format_args!("{}: {text}", probes.module.to_str().unwrap_or("?")));
+fn print_about(name: &CStr, text: fmt::Arguments<'_>) {
+    console::print(format_args!("{}: {text}", name.to_str().unwrap_or("?")));
 }
 
 /// `struct mod_metadata`. 24 bytes.
@@ -181,12 +179,15 @@ pub struct ModDepend {
 
 const_assert_eq!(size_of::<ModDepend>(), 12);
 
-/// The kernels this module works with: any 15 (`MODULE_KERNEL_MAXVER` in `sys/sys/module.h`).
-pub static KERNEL: ModDepend =
-    ModDepend { minimum: 1_500_000, preferred: 1_500_000, maximum: 1_599_999 };
+include!(concat!(env!("OUT_DIR"), "/freebsd_version.rs"));
 
-/// The versions of `dtrace` this module works with.
-pub static DTRACE: ModDepend = ModDepend { minimum: 1, preferred: 1, maximum: 1 };
+/// The kernels this module works with: those of the release it is built for, from the version it is built for
+/// (`MODULE_KERNEL_MAXVER` in `sys/sys/module.h`).
+pub static KERNEL: ModDepend = ModDepend {
+    minimum: VERSION,
+    preferred: VERSION,
+    maximum: VERSION / 100_000 * 100_000 + 99_999,
+};
 
 /// `moduledata_t`. 24 bytes.
 #[derive(Debug)]
@@ -212,21 +213,23 @@ impl ModuleData {
     }
 }
 
-/// `struct sysinit`, which the kernel links into its list. 32 bytes on 15.
+/// `struct sysinit`. 32 bytes since 14, where the kernel links it into a list; 24 before (`sys/sys/kernel.h` of
+/// 13.2 and main).
 #[derive(Debug)]
 #[repr(C)]
 pub struct SysInit {
     subsystem: u32,
     order: u32,
+    #[cfg(sdt_sysinit_list)]
     next: core::cell::UnsafeCell<*mut SysInit>,
     function: unsafe extern "C" fn(*const c_void),
-    argument: *const c_void,
+    argument: core::cell::UnsafeCell<*const c_void>,
 }
 
 // SAFETY: only the kernel writes to it, under its own lock.
 unsafe impl Sync for SysInit {}
 
-const_assert_eq!(size_of::<SysInit>(), 32);
+const_assert_eq!(size_of::<SysInit>(), if cfg!(sdt_sysinit_list) { 32 } else { 24 });
 
 unsafe extern "C" {
     fn module_register_init(data: *const c_void);
@@ -242,9 +245,10 @@ impl SysInit {
         Self {
             subsystem: SI_SUB_DRIVERS,
             order: SI_ORDER_MIDDLE,
+            #[cfg(sdt_sysinit_list)]
             next: core::cell::UnsafeCell::new(core::ptr::null_mut()),
             function: module_register_init,
-            argument: core::ptr::from_ref(data).cast(),
+            argument: core::cell::UnsafeCell::new(core::ptr::from_ref(data).cast()),
         }
     }
 }
@@ -280,11 +284,12 @@ macro_rules! freebsd_module {
             };
 
             static MODULE: &(dyn Module + Sync) = &$module;
-            static PROBES: $crate::attach::Attachment = $crate::freebsd::attachment(NAME);
+            static PROBES: $crate::freebsd::route::Probes =
+                $crate::freebsd::route::Probes::new(NAME);
 
             unsafe extern "C" fn on_event(_: *mut c_void, event: c_int, _: *mut c_void) -> c_int {
                 // SAFETY: the kernel calls this for the module's events.
-                unsafe { handle_event(MODULE, &PROBES, event) }
+                unsafe { handle_event(NAME, MODULE, &PROBES, event) }
             }
 
             static DATA: ModuleData = ModuleData::new(NAME, on_event);
@@ -292,17 +297,14 @@ macro_rules! freebsd_module {
             static IS_MODULE: ModMetadata = ModMetadata::module(&DATA);
             static HAS_VERSION: ModMetadata = ModMetadata::version(NAME, &VERSION);
             static NEEDS_KERNEL: ModMetadata = ModMetadata::depend(c"kernel", &KERNEL);
-            static NEEDS_DTRACE: ModMetadata = ModMetadata::depend(c"dtrace", &DTRACE);
             static REGISTER: SysInit = SysInit::register(&DATA);
 
             #[used]
             #[unsafe(link_section = "set_modmetadata_set")]
-            static METADATA: [SetEntry<ModMetadata>; 4] = [
-                SetEntry(&IS_MODULE),
-                SetEntry(&HAS_VERSION),
-                SetEntry(&NEEDS_KERNEL),
-                SetEntry(&NEEDS_DTRACE),
-            ];
+            static METADATA: [SetEntry<ModMetadata>; 3] =
+                [SetEntry(&IS_MODULE), SetEntry(&HAS_VERSION), SetEntry(&NEEDS_KERNEL)];
+
+            $crate::__sdt_module_needs!();
 
             #[used]
             #[unsafe(link_section = "set_sysinit_set")]

@@ -35,6 +35,21 @@ pub fn on_exec(path: &CStr) {
     let n = EXECS.fetch_add(1, Ordering::Relaxed) & 0xfff;
 
     sdt_probe!(sdt_test::none);
+    #[cfg(feature = "six")]
+    fire_six(n, path);
+    generic(1u8);
+    generic(2u16);
+    inlined(3);
+    if sdt_enabled!(sdt_test::asked_first) {
+        sdt_probe!(sdt_test::asked_first, path.count_bytes());
+    }
+    sdt_probe!(sdt_open::untyped, n, path);
+}
+
+/// Fires the probes of six arguments.
+#[cfg(feature = "six")]
+#[inline(always)]
+fn fire_six(n: u64, path: &CStr) {
     sdt_probe!(sdt_test::six, n as u32, -(n as i64), n & 1 == 1, 3 * n, path, n as u16 + 6);
     sdt_probe!(
         sdt_test::six_costly,
@@ -45,20 +60,15 @@ pub fn on_exec(path: &CStr) {
         path,
         n as u16 + 6
     );
-    generic(1u8);
-    generic(2u16);
-    inlined(3);
-    if sdt_enabled!(sdt_test::asked_first) {
-        sdt_probe!(sdt_test::asked_first, path.count_bytes());
-    }
-    sdt_probe!(sdt_open::untyped, n, path);
 }
 
+#[cfg(feature = "six")]
 #[inline(never)]
 fn opaque(n: u64) -> u64 {
     n
 }
 
+#[cfg(feature = "six")]
 #[inline(never)]
 fn is_odd(n: u64) -> bool {
     opaque(n) & 1 == 1

@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use crate::freebsd::machdep;
+use super::machdep;
 use crate::patch::Patcher;
 
 type Rendezvous = unsafe extern "C" fn(*mut c_void);

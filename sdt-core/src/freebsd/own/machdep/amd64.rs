@@ -1,12 +1,12 @@
-//! amd64: `sys/x86/include/frame.h`, `sys/cddl/dev/dtrace/amd64/dtrace_asm.S`,
-//! `sys/amd64/include/cpufunc.h`, main.
+//! amd64: `sys/x86/include/frame.h`, `sys/cddl/dev/dtrace/amd64/dtrace_asm.S`, main.
 
-use core::arch::asm;
 use core::ffi::c_int;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use static_assertions::const_assert_eq;
+
+use crate::freebsd::cpu;
 
 /// `struct trapframe`.
 #[repr(C)]
@@ -43,7 +43,7 @@ unsafe extern "C" {
 pub(crate) unsafe fn store(address: usize, bytes: &[u8]) {
     // So that this CPU is neither left with CR0.WP clear in somebody else's code nor is this thread moved to
     // a CPU on which it is set.
-    let interrupts = interrupts_off();
+    let interrupts = cpu::interrupts_off();
     let wp = disable_wp();
     for (i, &byte) in bytes.iter().enumerate() {
         // A single byte is all that changes under running CPUs here; it is one store.
@@ -51,25 +51,7 @@ pub(crate) unsafe fn store(address: usize, bytes: &[u8]) {
         unsafe { AtomicU8::from_ptr((address + i) as *mut u8) }.store(byte, Ordering::SeqCst);
     }
     restore_wp(wp);
-    interrupts_restore(interrupts);
-}
-
-/// Turns interrupts off on this CPU (`intr_disable`); how they were.
-#[inline(always)]
-pub(crate) fn interrupts_off() -> usize {
-    let flags;
-    // Without `nomem`: what follows must not be moved out.
-    // SAFETY: no effect on memory or registers but the flags.
-    unsafe { asm!("pushfq", "pop {}", "cli", out(reg) flags) };
-    flags
-}
-
-/// Puts interrupts back as they were (`intr_restore`).
-#[inline(always)]
-pub(crate) fn interrupts_restore(flags: usize) {
-    // Without `nomem`: what went before must not be moved out.
-    // SAFETY: as they were.
-    unsafe { asm!("push {}", "popfq", in(reg) flags) };
+    cpu::interrupts_restore(interrupts);
 }
 
 /// What every CPU does to execute text as it is now: nothing but return from the interrupt that called this,

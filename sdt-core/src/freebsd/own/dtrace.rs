@@ -6,7 +6,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::frames;
-use crate::freebsd::machdep;
+use crate::freebsd::cpu;
 use crate::ops::{
     Framework, FrameworkError, GetArgVal, Privileges, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
@@ -119,12 +119,12 @@ impl Framework for Dtrace {
     // that. It goes only after it was disabled and `dtrace_sync` has interrupted every CPU since.
     #[inline(always)]
     fn begin(&self) -> usize {
-        machdep::interrupts_off()
+        cpu::interrupts_off()
     }
 
     #[inline(always)]
     fn end(&self, begun: usize) {
-        machdep::interrupts_restore(begun);
+        cpu::interrupts_restore(begun);
     }
 
     #[inline(always)]

@@ -1,5 +1,4 @@
-//! arm64: `sys/arm64/include/frame.h`, `sys/cddl/dev/dtrace/aarch64/dtrace_subr.c`,
-//! `sys/arm64/include/cpufunc.h`, main.
+//! arm64: `sys/arm64/include/frame.h`, `sys/cddl/dev/dtrace/aarch64/dtrace_subr.c`, main.
 
 use core::arch::asm;
 use core::ffi::{c_int, c_void};
@@ -56,22 +55,4 @@ pub(crate) unsafe fn store(address: usize, bytes: &[u8]) {
 pub(crate) fn on_this_cpu() {
     // SAFETY: a barrier.
     unsafe { asm!("isb", options(nostack, preserves_flags)) };
-}
-
-/// Turns interrupts off on this CPU (`intr_disable`); how they were.
-#[inline(always)]
-pub(crate) fn interrupts_off() -> usize {
-    let daif;
-    // Without `nomem`: what follows must not be moved out.
-    // SAFETY: masks interrupts and nothing else.
-    unsafe { asm!("mrs {}, daif", "msr daifset, #2", out(reg) daif, options(nostack)) };
-    daif
-}
-
-/// Puts interrupts back as they were (`intr_restore`).
-#[inline(always)]
-pub(crate) fn interrupts_restore(daif: usize) {
-    // Without `nomem`: what went before must not be moved out.
-    // SAFETY: as they were.
-    unsafe { asm!("msr daif, {}", in(reg) daif, options(nostack)) };
 }

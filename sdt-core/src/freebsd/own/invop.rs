@@ -5,8 +5,8 @@
 
 use core::ffi::c_int;
 
-use crate::freebsd::Dtrace;
-use crate::freebsd::machdep::{TrapFrame, redirect};
+use super::Dtrace;
+use super::machdep::{TrapFrame, redirect};
 use crate::trap;
 
 type Handler = unsafe extern "C" fn(address: usize, frame: *mut TrapFrame, third: usize) -> c_int;

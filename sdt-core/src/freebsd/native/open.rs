@@ -1,0 +1,265 @@
+//! The records of open providers' probes.
+//!
+//! Such a probe has no declaration, so that every place which fires it brings the probe's record along, and the
+//! kernel would enable the first of them only. So they are made in assembly, as pieces of which the linker keeps
+//! one (a COMDAT group): one record for each provider and name, one for each of its arguments. What tells them
+//! apart is a hash of both names.
+//!
+//! An argument's type is known to the compiler's type inference only, in a generic function. What assembly can
+//! take from there is numbers, so the type's name comes as such, eight letters at a time.
+
+use core::arch::asm;
+
+use crate::arg::Argument;
+use crate::name::TypeName;
+
+/// The record of an open provider's probe, and its entry in the set. What is evaluated here is the symbol.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_open_probe {
+    ($record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal) => {
+        unsafe extern "C" {
+            #[link_name = $symbol]
+            static $record: $crate::record::Probe;
+        }
+
+        // In the function that fires, as `global_asm!` may only stand in modules.
+        #[allow(named_asm_labels)]
+        // SAFETY: no instruction; sections of their own.
+        unsafe {
+            ::core::arch::asm!(
+                // The assembler has one file for many places.
+                ::core::concat!(".ifndef ", $symbol),
+                ::core::concat!(
+                    ".pushsection .data.", $symbol, ", \"awG\", @progbits, ", $symbol, ", comdat"
+                ),
+                ".balign 8",
+                ::core::concat!(".globl ", $symbol),
+                ::core::concat!(".hidden ", $symbol),
+                ::core::concat!(".type ", $symbol, ", @object"),
+                ::core::concat!($symbol, ":"),
+                ".4byte {version}, 0",
+                ".8byte {provider}",
+                ".zero {lists}",
+                ".8byte 77f, 77f, 78f",
+                ".8byte 0, 0, 0",
+                ::core::concat!(".size ", $symbol, ", {version}"),
+                ".popsection",
+                ::core::concat!(
+                    ".pushsection .rodata.", $symbol, ", \"aG\", @progbits, ", $symbol, ", comdat"
+                ),
+                "77: .byte 0",
+                ::core::concat!("78: .asciz \"", $name, "\""),
+                ".popsection",
+                ::core::concat!(
+                    ".pushsection set_sdt_probes_set, \"awGR\", @progbits, ", $symbol, ", comdat"
+                ),
+                ".balign 8",
+                ::core::concat!(".8byte ", $symbol),
+                ".popsection",
+                ".endif",
+                version = const $crate::record::Probe::VERSION,
+                lists = const $crate::record::Probe::LISTS,
+                provider = sym $provider,
+                options(nomem, nostack, preserves_flags),
+            )
+        }
+    };
+}
+
+/// The records of the arguments at one site of an open provider's probe.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_list_args {
+    ($record:ident, $hash:literal, $args:ident) => {
+        enum __SdtProbe {}
+        impl $crate::open::OpenProbe for __SdtProbe {
+            const HASH: u64 = $hash;
+        }
+        $crate::open::list_args::<__SdtProbe, _>(&$args);
+    };
+}
+
+/// An open provider's probe, by type.
+pub trait OpenProbe {
+    /// The number in its record's symbol.
+    const HASH: u64;
+}
+
+/// A tuple of arguments.
+pub trait Arguments {
+    /// Leaves their records.
+    fn list<P: OpenProbe>();
+}
+
+macro_rules! tuples {
+    ($($count:literal: $($index:literal $arg:ident)*;)*) => {$(
+        impl<$($arg: Argument),*> Arguments for ($($arg,)*) {
+            #[inline(always)]
+            fn list<P: OpenProbe>() {
+                list_count::<P, $count>();
+                $(list_arg::<P, $arg, $index>();)*
+            }
+        }
+    )*};
+}
+
+tuples! {
+    0: ;
+    1: 0 A;
+    2: 0 A 1 B;
+    3: 0 A 1 B 2 C;
+    4: 0 A 1 B 2 C 3 D;
+    5: 0 A 1 B 2 C 3 D 4 E;
+    6: 0 A 1 B 2 C 3 D 4 E 5 F;
+}
+
+/// Leaves the records of an open provider's probe's arguments, as one site fires it. No code.
+#[inline(always)]
+pub fn list_args<P: OpenProbe, A: Arguments>(_: &A) {
+    A::list::<P>();
+}
+
+/// Every site names what it takes the probe's arguments to be, and only the site whose records the linker keeps
+/// defines that name: of sites that disagree one names what is not there, and the module does not link.
+/// The names are in a section that is not loaded.
+macro_rules! agree {
+    ($name:literal) => {
+        concat!(".pushsection .sdt_arg_types\n.8byte __sdt_types_{hash}_", $name, "\n.popsection")
+    };
+}
+
+/// How many arguments the probe has.
+#[expect(named_asm_labels, reason = "global, and defined once in a file")]
+#[inline(always)]
+fn list_count<P: OpenProbe, const COUNT: usize>() {
+    // SAFETY: no instruction; sections of their own.
+    unsafe {
+        asm!(
+            agree!("n_{count}"),
+            ".ifndef __sdt_count_{hash}",
+            ".pushsection .rodata.__sdt_count_{hash}, \"aG\", @progbits, __sdt_count_{hash}, comdat",
+            ".globl __sdt_count_{hash}, __sdt_types_{hash}_n_{count}",
+            ".hidden __sdt_count_{hash}, __sdt_types_{hash}_n_{count}",
+            "__sdt_count_{hash}:",
+            "__sdt_types_{hash}_n_{count}:",
+            ".byte {count}",
+            ".popsection",
+            ".endif",
+            hash = const P::HASH,
+            count = const COUNT,
+            options(nomem, nostack, preserves_flags),
+        )
+    }
+}
+
+/// The record of one argument (see [`ArgTypeRecord`](super::record::ArgTypeRecord)), its entry in the set, and
+/// the names of its types.
+#[expect(named_asm_labels, reason = "global, and defined once in a file")]
+#[inline(always)]
+fn list_arg<P: OpenProbe, A: Argument, const INDEX: usize>() {
+    // SAFETY: no instruction; sections of their own.
+    unsafe {
+        asm!(
+            agree!("{index}_{types}"),
+            ".ifndef __sdt_arg_{hash}_{index}",
+            ".pushsection .data.__sdt_arg_{hash}_{index}, \"awG\", @progbits, __sdt_arg_{hash}_{index}, comdat",
+            ".balign 8",
+            ".globl __sdt_arg_{hash}_{index}, __sdt_types_{hash}_{index}_{types}",
+            ".hidden __sdt_arg_{hash}_{index}, __sdt_types_{hash}_{index}_{types}",
+            ".type __sdt_arg_{hash}_{index}, @object",
+            "__sdt_arg_{hash}_{index}:",
+            "__sdt_types_{hash}_{index}_{types}:",
+            ".4byte {index}, 0",
+            ".8byte 77f",
+            ".if {translated}",
+            ".8byte 77f + 128",
+            ".else",
+            ".8byte 0",
+            ".endif",
+            ".8byte 0, 0",
+            ".8byte __sdt_probe_{hash}",
+            ".size __sdt_arg_{hash}_{index}, 48",
+            ".popsection",
+            ".pushsection .rodata.__sdt_arg_{hash}_{index}, \"aG\", @progbits, __sdt_arg_{hash}_{index}, comdat",
+            ".balign 8",
+            "77: .8byte {n0}, {n1}, {n2}, {n3}, {n4}, {n5}, {n6}, {n7}",
+            ".8byte {n8}, {n9}, {n10}, {n11}, {n12}, {n13}, {n14}, {n15}",
+            ".if {translated}",
+            ".8byte {t0}, {t1}, {t2}, {t3}, {t4}, {t5}, {t6}, {t7}",
+            ".8byte {t8}, {t9}, {t10}, {t11}, {t12}, {t13}, {t14}, {t15}",
+            ".endif",
+            ".popsection",
+            ".pushsection set_sdt_argtypes_set, \"awGR\", @progbits, __sdt_arg_{hash}_{index}, comdat",
+            ".balign 8",
+            ".8byte __sdt_arg_{hash}_{index}",
+            ".popsection",
+            ".endif",
+            hash = const P::HASH,
+            index = const INDEX,
+            types = const Names::of::<A>().hash(),
+            translated = const A::TYPE.translated.is_some() as u8,
+            n0 = const Names::of::<A>().native(0), n1 = const Names::of::<A>().native(1),
+            n2 = const Names::of::<A>().native(2), n3 = const Names::of::<A>().native(3),
+            n4 = const Names::of::<A>().native(4), n5 = const Names::of::<A>().native(5),
+            n6 = const Names::of::<A>().native(6), n7 = const Names::of::<A>().native(7),
+            n8 = const Names::of::<A>().native(8), n9 = const Names::of::<A>().native(9),
+            n10 = const Names::of::<A>().native(10), n11 = const Names::of::<A>().native(11),
+            n12 = const Names::of::<A>().native(12), n13 = const Names::of::<A>().native(13),
+            n14 = const Names::of::<A>().native(14), n15 = const Names::of::<A>().native(15),
+            t0 = const Names::of::<A>().translated(0), t1 = const Names::of::<A>().translated(1),
+            t2 = const Names::of::<A>().translated(2), t3 = const Names::of::<A>().translated(3),
+            t4 = const Names::of::<A>().translated(4), t5 = const Names::of::<A>().translated(5),
+            t6 = const Names::of::<A>().translated(6), t7 = const Names::of::<A>().translated(7),
+            t8 = const Names::of::<A>().translated(8), t9 = const Names::of::<A>().translated(9),
+            t10 = const Names::of::<A>().translated(10), t11 = const Names::of::<A>().translated(11),
+            t12 = const Names::of::<A>().translated(12), t13 = const Names::of::<A>().translated(13),
+            t14 = const Names::of::<A>().translated(14), t15 = const Names::of::<A>().translated(15),
+            options(nomem, nostack, preserves_flags),
+        )
+    }
+}
+
+/// The names of an argument's types, in numbers.
+struct Names {
+    native: TypeName,
+    translated: TypeName,
+}
+
+impl Names {
+    const fn of<A: Argument>() -> Self {
+        let translated = match A::TYPE.translated {
+            Some(name) => name,
+            None => TypeName::new(""),
+        };
+        Self { native: A::TYPE.native, translated }
+    }
+
+    /// Eight letters of the native type's name.
+    const fn native(&self, index: usize) -> u64 {
+        letters(&self.native, index)
+    }
+
+    /// Eight letters of the translated type's name.
+    const fn translated(&self, index: usize) -> u64 {
+        letters(&self.translated, index)
+    }
+
+    /// FNV-1a over both names.
+    const fn hash(&self) -> u64 {
+        fnv(fnv(0xcbf2_9ce4_8422_2325, &self.native), &self.translated)
+    }
+}
+
+const fn letters(name: &TypeName, index: usize) -> u64 {
+    u64::from_le_bytes(name.as_bytes().as_chunks().0[index])
+}
+
+const fn fnv(mut hash: u64, name: &TypeName) -> u64 {
+    let mut i = 0;
+    while i < name.as_bytes().len() {
+        hash = (hash ^ name.as_bytes()[i] as u64).wrapping_mul(0x0100_0000_01b3);
+        i += 1;
+    }
+    hash
+}

@@ -1,0 +1,202 @@
+//! The records of the kernel's sdt: `struct sdt_provider`, `struct sdt_probe`, `struct sdt_argtype`.
+//!
+//! `sys/sys/sdt.h`: main for 15, and 10.2 to 13 for the records without tracepoints, which are the same in all
+//! of them. LP64. (`struct sdt_tracepoint` is emitted by `__sdt_site!`, from assembly.)
+//!
+//! Fields that only the kernel writes start as zeros, and stand in cells so that they are in writable memory.
+
+use core::cell::UnsafeCell;
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ptr::null;
+
+use static_assertions::const_assert_eq;
+
+use crate::arg::ArgType;
+
+/// What belongs to the kernel.
+type Kernels<T> = UnsafeCell<T>;
+
+/// An entry or the head of one of the kernel's lists: two pointers.
+type Links = Kernels<[*const c_void; 2]>;
+
+const UNLINKED: Links = Kernels::new([null(); 2]);
+
+/// `struct sdt_provider`. 40 bytes.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Provider {
+    name: *const c_char,
+    entry: Links,
+    id: Kernels<usize>,
+    references: Kernels<c_int>,
+}
+
+// SAFETY: only the kernel writes to it, under its own lock.
+unsafe impl Sync for Provider {}
+
+const_assert_eq!(size_of::<Provider>(), 40);
+
+impl Provider {
+    /// A provider of this name. The kernel gives it the stability and the privileges of every SDT provider.
+    pub const fn new(name: &'static CStr) -> Self {
+        let (id, references) = (Kernels::new(0), Kernels::new(0));
+        Self { name: name.as_ptr(), entry: UNLINKED, id, references }
+    }
+}
+
+/// `struct sdt_probe`. 112 bytes; before 15 it has no list of tracepoints, and 96.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Probe {
+    version: c_int,
+    provider: *const Provider,
+    entry: Links,
+    argtypes: Links,
+    #[cfg(sdt_freebsd = "tracepoint")]
+    tracepoints: Links,
+    module: *const c_char,
+    function: *const c_char,
+    name: *const c_char,
+    id: Kernels<i64>,
+    arguments: Kernels<c_int>,
+    file: Kernels<*const c_void>,
+}
+
+// SAFETY: only the kernel writes to it, under its own lock; the id is read in one access.
+unsafe impl Sync for Probe {}
+
+#[cfg(sdt_freebsd = "tracepoint")]
+const_assert_eq!(size_of::<Probe>(), 112);
+#[cfg(not(sdt_freebsd = "tracepoint"))]
+const_assert_eq!(size_of::<Probe>(), 96);
+
+impl Probe {
+    /// The record's version, by which the kernel knows its layout: its size.
+    pub const VERSION: usize = size_of::<Self>();
+
+    /// Offset of the primary record in a record: a probe has one record here.
+    #[doc(hidden)]
+    pub const PRIMARY: usize = 0;
+
+    /// Bytes from the pointer to the provider to the names: the kernel's lists.
+    #[doc(hidden)]
+    pub const LISTS: usize =
+        core::mem::offset_of!(Self, module) - core::mem::offset_of!(Self, entry);
+
+    /// A probe. `name` is as C names it, with `__` for every `-`: the kernel turns one into the other.
+    ///
+    /// The module's name stays empty, for which the kernel puts that of the file, and by which it destroys the
+    /// probe when the file is unloaded.
+    pub const fn new(provider: &'static Provider, name: &'static CStr) -> Self {
+        Self {
+            version: Self::VERSION as c_int,
+            provider,
+            entry: UNLINKED,
+            argtypes: UNLINKED,
+            #[cfg(sdt_freebsd = "tracepoint")]
+            tracepoints: UNLINKED,
+            module: c"".as_ptr(),
+            function: c"".as_ptr(),
+            name: name.as_ptr(),
+            id: Kernels::new(0),
+            arguments: Kernels::new(0),
+            file: Kernels::new(null()),
+        }
+    }
+
+    /// The probe's id in DTrace, while it is enabled; else 0. Probe context.
+    #[inline(always)]
+    pub fn id(&self) -> u32 {
+        // Volatile, so that it is read once: a second look might find another value.
+        // SAFETY: a field of `self`, aligned; the kernel stores it in one access.
+        unsafe { self.id.get().read_volatile() as u32 }
+    }
+}
+
+/// `struct sdt_argtype`: the type of one argument of a probe. 48 bytes.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ArgTypeRecord {
+    index: c_int,
+    native: *const c_char,
+    translated: *const c_char,
+    entry: Links,
+    probe: *const Probe,
+}
+
+// SAFETY: only the kernel writes to it, under its own lock.
+unsafe impl Sync for ArgTypeRecord {}
+
+const_assert_eq!(size_of::<ArgTypeRecord>(), 48);
+
+impl ArgTypeRecord {
+    /// Argument `index` of `probe`.
+    pub const fn new(index: c_int, probe: &'static Probe, of: &'static ArgType) -> Self {
+        let translated = match &of.translated {
+            Some(name) => name.as_bytes().as_ptr().cast(),
+            None => null(),
+        };
+        let native = of.native.as_bytes().as_ptr().cast();
+        Self { index, native, translated, entry: UNLINKED, probe }
+    }
+}
+
+// As `__MAKE_SET` does in C: where modules are shared objects, the kernel finds a set by these symbols, and
+// the linker defines those that something refers to.
+core::arch::global_asm!(
+    ".weak __start_set_sdt_providers_set, __stop_set_sdt_providers_set",
+    ".weak __start_set_sdt_probes_set, __stop_set_sdt_probes_set",
+    ".weak __start_set_sdt_argtypes_set, __stop_set_sdt_argtypes_set",
+    ".weak __start_set_sdt_tracepoint_set, __stop_set_sdt_tracepoint_set",
+);
+
+/// The record of a provider, and its entry in the set.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_provider_record {
+    ($record:ident, $name:literal) => {
+        #[doc(hidden)]
+        pub static $record: $crate::record::Provider = $crate::record::Provider::new($name);
+
+        const _: () = {
+            #[used]
+            #[unsafe(link_section = "set_sdt_providers_set")]
+            static ENTRY: $crate::freebsd::module::SetEntry<$crate::record::Provider> =
+                $crate::freebsd::module::SetEntry(&$record);
+        };
+    };
+}
+
+/// The records of a declared probe and its arguments, and their entries in the sets. Its symbol is the same in
+/// every crate, so that a module with two of them does not link: the kernel would never enable the second.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_declared_probe {
+    (
+        $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
+        [$($index:literal $type:ty),*]
+    ) => {
+        $(#[$attr])*
+        #[allow(non_upper_case_globals)]
+        #[unsafe(export_name = $symbol)]
+        pub static $record: $crate::record::Probe = $crate::record::Probe::new(&$provider, $name);
+
+        const _: () = {
+            #[used]
+            #[unsafe(link_section = "set_sdt_probes_set")]
+            static ENTRY: $crate::freebsd::module::SetEntry<$crate::record::Probe> =
+                $crate::freebsd::module::SetEntry(&$record);
+        };
+        $(const _: () = {
+            static ARGUMENT: $crate::record::ArgTypeRecord = $crate::record::ArgTypeRecord::new(
+                $index,
+                &$record,
+                const { &<$type as $crate::arg::Argument>::TYPE },
+            );
+            #[used]
+            #[unsafe(link_section = "set_sdt_argtypes_set")]
+            static ENTRY: $crate::freebsd::module::SetEntry<$crate::record::ArgTypeRecord> =
+                $crate::freebsd::module::SetEntry(&ARGUMENT);
+        };)*
+    };
+}

@@ -1,0 +1,73 @@
+//! The own-provider route: the module registers its providers with the kernel's DTrace, and patches its sites.
+//!
+//! Its probes are attached once its own `load` has succeeded, and detached before its `unload` runs.
+
+mod dtrace;
+mod invop;
+mod machdep;
+mod text;
+
+pub use dtrace::Dtrace;
+
+use core::ffi::CStr;
+
+use crate::attach::{self, AttachError, Attachment};
+use crate::freebsd::module::ModDepend;
+use crate::ops::FrameworkError;
+use crate::patch::Mode;
+
+/// What the sites of a module do: with feature `jump` they jump, where they can.
+const MODE: Mode = if cfg!(feature = "jump") { Mode::Jump } else { Mode::Trap };
+
+/// The versions of `dtrace` this module works with.
+pub static DTRACE: ModDepend = ModDepend { minimum: 1, preferred: 1, maximum: 1 };
+
+/// A module's probes under the kernel's DTrace.
+#[derive(Debug)]
+pub struct Probes(Attachment);
+
+impl Probes {
+    /// The probes of the module whose file is called `module`, without `.ko`: by that name `kldunload` finds
+    /// the probes it has to destroy.
+    pub const fn new(module: &'static CStr) -> Self {
+        Self(Attachment { framework: &Dtrace, patcher: &text::KernelText, mode: MODE, module })
+    }
+
+    /// Attaches the probes and hooks the kernel's breakpoint exception for them.
+    ///
+    /// # Safety
+    /// Before the module is unloaded, [`detach`](Self::detach) must have succeeded.
+    ///
+    /// # Errors
+    /// As [`attach::attach`]; nothing is attached or hooked then.
+    pub unsafe fn attach(&'static self) -> Result<(), AttachError> {
+        // First the handler: with the first registration a probe may be enabled.
+        invop::hook();
+        // SAFETY: the handler consults `resume_address` from here until `detach`.
+        unsafe { attach::attach(&self.0) }.inspect_err(|_| invop::unhook())
+    }
+
+    /// Detaches the probes and unhooks the breakpoint exception.
+    ///
+    /// # Errors
+    /// [`FrameworkError::Busy`] while DTrace will not let the probes go; everything goes on working then.
+    pub fn detach(&self) -> Result<(), FrameworkError> {
+        attach::detach()?;
+        invop::unhook();
+        Ok(())
+    }
+}
+
+/// What the kernel is told that the module needs besides itself: DTrace.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_module_needs {
+    () => {
+        static NEEDS_DTRACE: ModMetadata =
+            ModMetadata::depend(c"dtrace", &$crate::freebsd::own::DTRACE);
+
+        #[used]
+        #[unsafe(link_section = "set_modmetadata_set")]
+        static NEEDS: SetEntry<ModMetadata> = SetEntry(&NEEDS_DTRACE);
+    };
+}
