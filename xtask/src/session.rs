@@ -167,6 +167,15 @@ impl Session {
         self.wire.request(request, ANSWER).map_err(|error| self.failed(error))
     }
 
+    /// Makes the kernel that of the FreeBSD with this `__FreeBSD_version`; it starts as that of
+    /// 15.0-RELEASE.
+    ///
+    /// # Errors
+    /// The kernel does not know it, has modules loaded, or failed.
+    pub fn freebsd(&mut self, version: i32) -> Result<(), SessionError> {
+        ask!(self, Request::FreeBsd { version }, Reply::Done => ())
+    }
+
     /// Loads a module.
     ///
     /// # Errors

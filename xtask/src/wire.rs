@@ -234,6 +234,7 @@ impl Wire {
 pub fn name(request: &Request) -> &'static str {
     match request {
         Request::Hello => "hello",
+        Request::FreeBsd { .. } => "freebsd",
         Request::KldLoad { .. } => "kldload",
         Request::KldUnload { .. } => "kldunload",
         Request::KldStat => "kldstat",

@@ -9,6 +9,7 @@ use core::sync::atomic::AtomicUsize;
 use sdt_core::ops::{Framework, ProbeId, ProviderId, ProviderOps};
 use sdt_framework::registration;
 use stand_in_kernel::eventhandler::{List, Lists};
+use stand_in_kernel::freebsd::Release;
 use stand_in_kernel::freebsd::errno::EINVAL;
 use stand_in_kernel::printf;
 
@@ -93,8 +94,11 @@ fn all() -> impl Iterator<Item = (&'static str, u64)> {
     table().into_iter().chain(arch::exports::table())
 }
 
-/// The address of an exported symbol.
-pub(crate) fn address(name: &str) -> Option<u64> {
+/// The address of an exported symbol, if a release has it.
+pub(crate) fn address(name: &str, release: Release) -> Option<u64> {
+    if !release.has_symbol(name) {
+        return None;
+    }
     all().find(|(symbol, _)| *symbol == name).map(|(_, address)| address)
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod shared;
 
+use crate::freebsd::Release;
 use object_core::elf::{self, RelocationType};
 use object_core::write::{Object, Relocation, SectionId, Symbol, SymbolId, SymbolSection};
 use object_core::{
@@ -163,15 +164,23 @@ pub(crate) struct ModuleBuilder {
     metadata: SectionId,
     sysinit: SectionId,
     sysuninit: SectionId,
+    /// Where the function is in a `struct sysinit`.
+    sysinit_function: u64,
 }
 
 impl ModuleBuilder {
     pub(crate) fn new() -> Self {
+        Self::of(Release::DEFAULT)
+    }
+
+    /// With records as a release has them.
+    pub(crate) fn of(release: Release) -> Self {
         let mut file = Builder::new();
         let metadata = file.set("set_modmetadata_set", &[]);
         let sysinit = file.set("set_sysinit_set", &[]);
         let sysuninit = file.set("set_sysuninit_set", &[]);
-        Self { file, metadata, sysinit, sysuninit }
+        let sysinit_function = release.sysinit_function() as u64;
+        Self { file, metadata, sysinit, sysuninit, sysinit_function }
     }
 
     fn text(&mut self, text: &str) -> u64 {
@@ -215,9 +224,10 @@ impl ModuleBuilder {
         self.metadata(2, record, name);
         let init = self.file.undefined("module_register_init", false);
         let at = self.sysinit_record(0x310_0000, 0);
-        self.file.relocate(data, at + 16, elf::R_X86_64_64, init, 0);
+        let function = at + self.sysinit_function;
+        self.file.relocate(data, function, elf::R_X86_64_64, init, 0);
         let symbol = self.file.section_symbol(data);
-        self.file.relocate(data, at + 24, elf::R_X86_64_64, symbol, record as i64);
+        self.file.relocate(data, function + 8, elf::R_X86_64_64, symbol, record as i64);
         self.file.pointer(self.sysinit, data, at);
         self
     }
@@ -227,7 +237,8 @@ impl ModuleBuilder {
         let at = self.file.append(data, &subsystem.to_le_bytes());
         assert_eq!(at % 8, 0);
         // The next field follows without padding.
-        let rest = [&order.to_le_bytes()[..], &[0; 24]].concat();
+        let functions = vec![0; self.sysinit_function as usize + 8];
+        let rest = [&order.to_le_bytes()[..], &functions].concat();
         let order_at = self.file.object.append_section_data(data, &rest, 4);
         assert_eq!(order_at, at + 4);
         at
@@ -238,7 +249,8 @@ impl ModuleBuilder {
         let (text, data) = (self.file.text(), self.file.data());
         let at = self.sysinit_record(subsystem, order);
         let symbol = self.file.section_symbol(text);
-        self.file.relocate(data, at + 16, elf::R_X86_64_64, symbol, function as i64);
+        let at_function = at + self.sysinit_function;
+        self.file.relocate(data, at_function, elf::R_X86_64_64, symbol, function as i64);
         self.file.pointer(if un { self.sysuninit } else { self.sysinit }, data, at);
         self
     }

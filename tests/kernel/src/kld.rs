@@ -5,6 +5,7 @@
 //! behind.
 
 mod file;
+mod kernel;
 mod refusal;
 #[cfg(test)]
 mod tests;
@@ -13,17 +14,17 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt;
 
 use sdt_core::encode::MAX_LEN;
 use spin::Mutex;
 
 use crate::freebsd::linker::{Metadata, ModuleData, Range};
-use crate::freebsd::{self, errno};
-use crate::loader::{self, Image, Machine, Protection, Segment, SiteRecord};
+use crate::freebsd::{Release, errno};
+use crate::loader::{self, Image, LoadError, Protection, Segment, SiteRecord};
 use crate::printf;
 pub use file::FileInfo;
 use file::{File, Module};
+pub use kernel::Kernel;
 pub use refusal::Refusal;
 
 /// `MOD_LOAD` and its kin (`modeventtype_t`, `sys/module.h`).
@@ -34,36 +35,6 @@ pub mod event {
     pub const UNLOAD: i32 = 1;
     /// Would it mind being unloaded?
     pub const QUIESCE: i32 = 3;
-}
-
-/// What the linker needs of the machine.
-pub trait Kernel {
-    /// Whose modules it loads.
-    fn machine(&self) -> Machine;
-    /// Reserves addresses for a module: `size` bytes, a multiple of [`crate::loader::PAGE`].
-    fn reserve(&self, size: usize) -> Option<u64>;
-    /// Maps an image at its base, with its protections; `false` when memory is out, and nothing is
-    /// mapped then.
-    fn map(&self, image: &Image) -> bool;
-    /// Unmaps what [`map`](Self::map) mapped. No CPU can reach it any more afterwards.
-    fn unmap(&self, base: u64, size: usize);
-    /// Gives addresses back that [`reserve`](Self::reserve) gave.
-    fn give_back(&self, base: u64);
-    /// The address of a symbol that the kernel exports.
-    fn symbol(&self, name: &str) -> Option<u64>;
-    /// Whether a function of the kernel that modules may have called is at this address.
-    fn is_function(&self, address: u64) -> bool;
-    /// Prints a line on the console.
-    fn print(&self, line: fmt::Arguments<'_>);
-    /// Calls `void (*)(const void *)` of a module or the kernel on behalf of a file that is mapped.
-    fn call(&self, linker: &Linker<Self>, function: u64, argument: u64)
-    where
-        Self: Sized;
-    /// Calls `int (*evhand)(module_t, int, void *)` of a module that is mapped.
-    fn call_event(&self, handler: u64, module: u64, event: i32, private: u64) -> i32;
-    /// Destroys the probes of the module with this name (`dtrace_module_unloaded`). `false`, and
-    /// nothing destroyed, while one of them is enabled.
-    fn destroy_probes(&self, module: &str) -> bool;
 }
 
 /// All files and modules.
@@ -77,10 +48,8 @@ pub struct Linker<K> {
     #[expect(clippy::vec_box, reason = "modules keep their addresses")]
     modules: Mutex<Vec<Box<Module>>>,
     last_id: Mutex<u32>,
+    release: Mutex<Release>,
 }
-
-/// Interfaces that are part of the kernel: a dependency on them is met by the version given.
-const BUILT_IN: [(&str, i32); 2] = [("kernel", freebsd::VERSION), ("dtrace", 1)];
 
 impl<K: Kernel> Linker<K> {
     /// A linker with no files but the kernel itself.
@@ -91,7 +60,26 @@ impl<K: Kernel> Linker<K> {
             files: Mutex::new(Vec::new()),
             modules: Mutex::new(Vec::new()),
             last_id: Mutex::new(1),
+            release: Mutex::new(Release::DEFAULT),
         }
+    }
+
+    /// Which FreeBSD's linker this is.
+    pub fn release(&self) -> Release {
+        *self.release.lock()
+    }
+
+    /// Makes it another FreeBSD's, for files that are to be loaded.
+    ///
+    /// # Errors
+    /// When there are files.
+    pub fn set_release(&self, release: Release) -> Result<(), Refusal> {
+        let _busy = self.busy.lock();
+        if !self.files.lock().is_empty() {
+            return Err(Refusal::ReleaseInUse);
+        }
+        *self.release.lock() = release;
+        Ok(())
     }
 
     /// The machine.
@@ -118,7 +106,10 @@ impl<K: Kernel> Linker<K> {
     }
 
     fn load_new(&self, name: &str, bytes: &[u8]) -> Result<u32, Refusal> {
-        let parsed = loader::File::parse(bytes, self.kernel.machine())?;
+        let mut parsed = loader::File::parse(bytes, self.kernel.machine())?;
+        if !self.release().knows_plt32() {
+            parsed = parsed.without_plt32();
+        }
         let base = self.kernel.reserve(parsed.size()).ok_or(Refusal::OutOfMemory)?;
         let file = self.link(&parsed, base).and_then(|(image, metadata, dependencies)| {
             if self.kernel.map(&image) {
@@ -140,8 +131,10 @@ impl<K: Kernel> Linker<K> {
         // Dependencies are in the data of the image, names by relocated pointers, so relocations come
         // first; symbols of files that it turns out not to depend on are looked up last, as FreeBSD
         // does ("globally, in dependency order").
-        let image = file.link(base, &|symbol| self.lookup(symbol))?;
-        let metadata = Metadata::read(&image, &|function| self.kernel.is_function(function))?;
+        let image = file
+            .link(base, &|symbol| self.lookup(symbol))
+            .map_err(|error| self.not_linked(file, base, error))?;
+        let mut metadata = Metadata::read_modules(&image)?;
         for version in &metadata.versions {
             if let Some(file) = self.provider(&version.name, |found| found == version.version) {
                 let container = self.file_name(file);
@@ -152,18 +145,9 @@ impl<K: Kernel> Linker<K> {
                 });
             }
         }
-        let mut dependencies = Vec::new();
-        for depend in &metadata.depends {
-            let own = |version: &crate::freebsd::linker::Version| version.name == depend.name;
-            if metadata.versions.iter().any(own) {
-                continue;
-            }
-            match self.best(&depend.name, depend.range) {
-                Some(Some(file)) if !dependencies.contains(&file) => dependencies.push(file),
-                Some(_) => {}
-                None => return Err(Refusal::Dependency { interface: depend.name.clone() }),
-            }
-        }
+        let dependencies = self.dependencies(&metadata)?;
+        let is_function = |function| self.kernel.is_function(function);
+        metadata.read_inits(&image, self.release(), &is_function)?;
         let modules = self.modules.lock();
         for module in &metadata.modules {
             if let Some(present) = modules.iter().find(|other| other.data.name == module.name) {
@@ -183,6 +167,35 @@ impl<K: Kernel> Linker<K> {
             }
         }
         Ok((image, metadata, dependencies))
+    }
+
+    /// The files that a file depends on.
+    fn dependencies(&self, metadata: &Metadata) -> Result<Vec<u32>, Refusal> {
+        let mut dependencies = Vec::new();
+        for depend in &metadata.depends {
+            if metadata.versions.iter().any(|version| version.name == depend.name) {
+                continue;
+            }
+            match self.best(&depend.name, depend.range) {
+                Some(Some(file)) if !dependencies.contains(&file) => dependencies.push(file),
+                Some(_) => {}
+                None => return Err(Refusal::Dependency { interface: depend.name.clone() }),
+            }
+        }
+        Ok(dependencies)
+    }
+
+    /// Why a file could not be linked. Symbols of others are looked up when all dependencies are there, so
+    /// what is missing for want of one is not what is said.
+    fn not_linked(&self, file: &loader::File<'_>, base: u64, error: LoadError) -> Refusal {
+        if matches!(error, LoadError::Undefined { .. })
+            && let Ok(image) = file.link(base, &|_| Some(base))
+            && let Ok(metadata) = Metadata::read_modules(&image)
+            && let Err(refusal) = self.dependencies(&metadata)
+        {
+            return refusal;
+        }
+        error.into()
     }
 
     /// Runs a file that is mapped; undoes it when all its modules refuse.
@@ -392,11 +405,12 @@ impl<K: Kernel> Linker<K> {
 
     /// Who is an interface in a version that `fits`: `Some(None)` is the kernel.
     fn candidates(&self, name: &str) -> Vec<(i32, Option<u32>)> {
-        let mut all: Vec<_> = BUILT_IN
-            .iter()
-            .filter(|(built_in, _)| *built_in == name)
-            .map(|&(_, version)| (version, None))
-            .collect();
+        // Interfaces that are part of the kernel.
+        let mut all = match name {
+            "kernel" => alloc::vec![(self.release().version(), None)],
+            "dtrace" => alloc::vec![(1, None)],
+            _ => Vec::new(),
+        };
         for file in self.files.lock().iter() {
             let versions = file.metadata.versions.iter().filter(|version| version.name == name);
             all.extend(versions.map(|version| (version.version, Some(file.id))));

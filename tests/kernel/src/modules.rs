@@ -58,7 +58,7 @@ impl Kernel for Machine {
     }
 
     fn symbol(&self, name: &str) -> Option<u64> {
-        exports::address(name)
+        exports::address(name, LINKER.release())
     }
 
     fn is_function(&self, address: u64) -> bool {

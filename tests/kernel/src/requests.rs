@@ -11,6 +11,7 @@ use sdt_protocol::frame::FrameError;
 use sdt_protocol::{
     ArgType, Counters, Detail, Event, Message, Module, Probe, Record, Refusal, Reply, Request,
 };
+use stand_in_kernel::freebsd::Release;
 use stand_in_kernel::freebsd::errno::{EBUSY, EINVAL, ENOENT, ENOSPC};
 use stand_in_kernel::kld;
 use stand_in_kernel::loader::Protection;
@@ -102,6 +103,13 @@ impl Server {
                 cpus: smp::online() as u32,
                 arch: arch::NAME.to_string(),
             }),
+            Request::FreeBsd { version } => {
+                let release = Release::new(version).ok_or_else(|| {
+                    refusal(EINVAL, alloc::format!("there is no FreeBSD {version} here"))
+                })?;
+                LINKER.set_release(release).map_err(|error| kld_refusal(&error))?;
+                Ok(Reply::Done)
+            }
             Request::KldLoad { file, image } => {
                 LINKER.load(&file, &image).map_err(|error| kld_refusal(&error))?;
                 Ok(Reply::Done)

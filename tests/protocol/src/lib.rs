@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 /// Number of this protocol. Both sides say theirs in the first exchange and refuse another one.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// From the host to the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,11 @@ pub struct Message {
 pub enum Request {
     /// First of all. Answer: [`Reply::Hello`].
     Hello,
+    /// Be another FreeBSD's kernel from here on; no module is loaded yet. Answer: [`Reply::Done`].
+    FreeBsd {
+        /// Its `__FreeBSD_version`.
+        version: i32,
+    },
     /// Load a module, as kldload(8) does. Answer: [`Reply::Done`].
     KldLoad {
         /// File name, with its `.ko`.

@@ -8,6 +8,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::Release;
 use crate::loader::Image;
 
 /// `MDT_DEPEND`.
@@ -114,32 +115,50 @@ fn u64_at(bytes: &[u8], offset: usize) -> u64 {
     bytes[offset..].first_chunk().map_or(0, |&field| u64::from_le_bytes(field))
 }
 
+/// A `struct sysinit`, whose size differs from release to release.
+fn read_sysinit(image: &Image, release: Release, address: u64) -> Option<SysInit> {
+    let header = image.read::<8>(address)?;
+    let functions = address.checked_add(release.sysinit_function() as u64)?;
+    let functions = image.read::<16>(functions)?;
+    Some(SysInit {
+        subsystem: i32_at(header, 0) as u32,
+        order: i32_at(header, 4) as u32,
+        function: u64_at(functions, 0),
+        data: u64_at(functions, 8),
+    })
+}
+
 impl Metadata {
-    /// Reads the sets `modmetadata_set`, `sysinit_set` and `sysuninit_set` of an image.
+    /// Reads `modmetadata_set`: what an image is and needs, which is looked at before anything else.
     ///
     /// # Errors
-    /// When a record is not inside the module, or a function that is to be called is neither code of the
-    /// module nor one of the kernel's (`is_kernel_function`).
-    pub fn read(
-        image: &Image,
-        is_kernel_function: &dyn Fn(u64) -> bool,
-    ) -> Result<Self, BadRecord> {
+    /// When a record is not inside the module.
+    pub fn read_modules(image: &Image) -> Result<Self, BadRecord> {
         let mut all = Self::default();
         for address in image.set("modmetadata_set") {
             all.read_metadata(image, address)
                 .ok_or(BadRecord { set: "modmetadata_set", address })?;
         }
+        Ok(all)
+    }
+
+    /// Reads `sysinit_set` and `sysuninit_set`.
+    ///
+    /// # Errors
+    /// When a record is not inside the module, or a function that is to be called is neither code of the
+    /// module nor one of the kernel's (`is_kernel_function`).
+    pub fn read_inits(
+        &mut self,
+        image: &Image,
+        release: Release,
+        is_kernel_function: &dyn Fn(u64) -> bool,
+    ) -> Result<(), BadRecord> {
         let callable = |function| image.is_code(function) || is_kernel_function(function);
         let read = |set: &'static str| -> Result<Vec<SysInit>, BadRecord> {
             let mut list = Vec::new();
             for address in image.set(set) {
-                let bytes = image.read::<32>(address).ok_or(BadRecord { set, address })?;
-                let record = SysInit {
-                    subsystem: i32_at(bytes, 0) as u32,
-                    order: i32_at(bytes, 4) as u32,
-                    function: u64_at(bytes, 16),
-                    data: u64_at(bytes, 24),
-                };
+                let record = read_sysinit(image, release, address);
+                let record = record.ok_or(BadRecord { set, address })?;
                 if record.subsystem == DUMMY {
                     continue;
                 }
@@ -151,13 +170,13 @@ impl Metadata {
             Ok(list)
         };
         let key = |record: &SysInit| (record.subsystem, record.order);
-        all.sysinits = read("sysinit_set")?;
-        all.sysinits.sort_by_key(key);
+        self.sysinits = read("sysinit_set")?;
+        self.sysinits.sort_by_key(key);
         // Those for unloading run the other way round, but ones that are alike keep their order: see
         // linker_file_sysuninit() in sys/kern/kern_linker.c.
-        all.sysuninits = read("sysuninit_set")?;
-        all.sysuninits.sort_by_key(|record| core::cmp::Reverse(key(record)));
-        Ok(all)
+        self.sysuninits = read("sysuninit_set")?;
+        self.sysuninits.sort_by_key(|record| core::cmp::Reverse(key(record)));
+        Ok(())
     }
 
     fn read_metadata(&mut self, image: &Image, address: u64) -> Option<()> {

@@ -1,12 +1,13 @@
-//! FreeBSD 15 as modules see it: layouts and constants, each with its source.
+//! FreeBSD as modules see it: layouts and constants, each with its source. Without a release they are
+//! those of 15.
 
 pub mod arm64;
 pub mod imgact;
 pub mod linker;
+mod release;
 pub mod riscv;
 
-/// `__FreeBSD_version` (`sys/param.h`) of the kernel that this one stands in for: 15.0-RELEASE.
-pub const VERSION: i32 = 1_500_068;
+pub use release::{Generation, Release};
 
 /// Error numbers (`sys/errno.h`).
 pub mod errno {

@@ -56,6 +56,8 @@ pub enum Refusal {
         /// The name.
         file: String,
     },
+    /// The kernel cannot become another release's while files are loaded.
+    ReleaseInUse,
     /// Somebody does not want it unloaded.
     Unload {
         /// Their error number.
@@ -69,6 +71,7 @@ impl Refusal {
         match self {
             Self::AlreadyLoaded => errno::EEXIST,
             Self::NoSuchFile { .. } => errno::ENOENT,
+            Self::ReleaseInUse => errno::EBUSY,
             Self::Unload { error } => *error,
             // Whatever happened to a file that was found: linker_load_file() makes it ENOEXEC.
             _ => errno::ENOEXEC,
@@ -117,6 +120,9 @@ impl fmt::Display for Refusal {
                 write!(f, "all its modules refused to load, the last with error {error}")
             }
             Self::NoSuchFile { file } => write!(f, "can't find file {file}"),
+            Self::ReleaseInUse => {
+                f.write_str("files of one release are loaded; unload them before choosing another")
+            }
             Self::Unload { error } => write!(f, "can't unload file: {}", errno::text(*error)),
         }
     }

@@ -45,6 +45,15 @@ impl<'a> File<'a> {
         }))
     }
 
+    /// The file as linkers see it that do not know `R_X86_64_PLT32`.
+    #[must_use]
+    pub fn without_plt32(mut self) -> Self {
+        if let Kind::Relocatable(file) = &mut self.0 {
+            file.knows_plt32 = false;
+        }
+        self
+    }
+
     /// Bytes that the image takes, a multiple of [`PAGE`].
     pub fn size(&self) -> usize {
         match &self.0 {

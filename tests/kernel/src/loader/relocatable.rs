@@ -34,6 +34,8 @@ pub(super) struct Relocatable<'a> {
     sections: Vec<Placed>,
     segments: Vec<Segment>,
     size: usize,
+    /// Whether `R_X86_64_PLT32` can be used.
+    pub(super) knows_plt32: bool,
 }
 
 impl<'a> Relocatable<'a> {
@@ -101,7 +103,7 @@ impl<'a> Relocatable<'a> {
         }
 
         let size = end.next_multiple_of(PAGE);
-        Ok(Self { object, machine, sections, segments, size })
+        Ok(Self { object, machine, sections, segments, size, knows_plt32: true })
     }
 
     /// Bytes that the image takes.
@@ -209,6 +211,9 @@ impl Linking<'_> {
                 error,
             };
             machine.check(kind).map_err(refuse)?;
+            if kind == elf::R_X86_64_PLT32 && !self.file.knows_plt32 {
+                return Err(refuse(RelocationError::Unexpected(kind.0)));
+            }
             let symbol = if machine.uses_symbol(kind) { self.symbol(number)? } else { 0 };
             let at = usize::try_from(offset)
                 .ok()

@@ -1,0 +1,36 @@
+//! What the linker asks of the kernel that it is part of.
+
+use core::fmt;
+
+use super::Linker;
+use crate::loader::{Image, Machine};
+
+/// What the linker needs of the machine.
+pub trait Kernel {
+    /// Whose modules it loads.
+    fn machine(&self) -> Machine;
+    /// Reserves addresses for a module: `size` bytes, a multiple of [`crate::loader::PAGE`].
+    fn reserve(&self, size: usize) -> Option<u64>;
+    /// Maps an image at its base, with its protections; `false` when memory is out, and nothing is
+    /// mapped then.
+    fn map(&self, image: &Image) -> bool;
+    /// Unmaps what [`map`](Self::map) mapped. No CPU can reach it any more afterwards.
+    fn unmap(&self, base: u64, size: usize);
+    /// Gives addresses back that [`reserve`](Self::reserve) gave.
+    fn give_back(&self, base: u64);
+    /// The address of a symbol that the kernel exports.
+    fn symbol(&self, name: &str) -> Option<u64>;
+    /// Whether a function of the kernel that modules may have called is at this address.
+    fn is_function(&self, address: u64) -> bool;
+    /// Prints a line on the console.
+    fn print(&self, line: fmt::Arguments<'_>);
+    /// Calls `void (*)(const void *)` of a module or the kernel on behalf of a file that is mapped.
+    fn call(&self, linker: &Linker<Self>, function: u64, argument: u64)
+    where
+        Self: Sized;
+    /// Calls `int (*evhand)(module_t, int, void *)` of a module that is mapped.
+    fn call_event(&self, handler: u64, module: u64, event: i32, private: u64) -> i32;
+    /// Destroys the probes of the module with this name (`dtrace_module_unloaded`). `false`, and
+    /// nothing destroyed, while one of them is enabled.
+    fn destroy_probes(&self, module: &str) -> bool;
+}
