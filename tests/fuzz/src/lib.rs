@@ -5,13 +5,20 @@
 //! crate runs them over all inputs that are kept in `fuzz/seeds`.
 
 mod edit;
+pub mod framework;
 pub mod glob;
 pub mod loader;
 pub mod protocol;
+pub mod records;
 
 /// A target: its name, which is its folder's in `fuzz/seeds` too, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: &[Target] =
-    &[("glob", glob::run), ("loader", loader::run), ("protocol", protocol::run)];
+pub const TARGETS: &[Target] = &[
+    ("framework", framework::run),
+    ("glob", glob::run),
+    ("loader", loader::run),
+    ("protocol", protocol::run),
+    ("records", records::run),
+];

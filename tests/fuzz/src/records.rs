@@ -1,0 +1,385 @@
+//! The walk over an image's records when it is attached: what is wrong with them is found, and what is not is
+//! tied together as a model says.
+//!
+//! What a linker always gets right is right here too: references and functions are good. Everything else is
+//! wild: versions, which records belong together, and all words of sites.
+
+use std::cell::Cell;
+use std::ffi::CStr;
+
+use arbitrary::{Arbitrary, Unstructured};
+use sdt_core::arch::ENCODING;
+use sdt_core::arg::Argument;
+use sdt_core::attach::AttachError;
+use sdt_core::attach::link::{Records, find, link};
+use sdt_core::patch::Patcher;
+use sdt_core::patch::protocol::{Place, State, Text};
+use sdt_core::record::{ArgList, ArgTypes, Probe, Provider, Site};
+
+/// Most records of a kind. One more of probes and providers is in no set.
+const MOST: usize = 8;
+/// Bytes of text.
+const TEXT: usize = 128;
+
+const NAMES: [&CStr; 4] = [c"", c"one", c"two", c"three"];
+static TYPES: [ArgTypes; 3] =
+    [&[], &[<u8 as Argument>::TYPE], &[<u8 as Argument>::TYPE, <&CStr as Argument>::TYPE]];
+
+/// Indices are taken modulo what there is.
+#[derive(Debug, Arbitrary)]
+struct Image {
+    providers: Vec<ProviderRecord>,
+    probes: Vec<ProbeRecord>,
+    sites: Vec<SiteRecord>,
+    arg_lists: Vec<(u8, u8)>,
+    /// Where there are nops.
+    nops: [u8; 8],
+}
+
+#[derive(Debug, Arbitrary)]
+struct ProviderRecord {
+    name: u8,
+    version: Version,
+}
+
+#[derive(Debug, Arbitrary)]
+struct ProbeRecord {
+    provider: u8,
+    name: u8,
+    declared: Option<u8>,
+    version: Version,
+}
+
+/// A record's first word: as a rule its size.
+#[derive(Clone, Copy, Debug, Arbitrary)]
+enum Version {
+    Right,
+    Usual,
+    Wild(u32),
+}
+
+#[derive(Debug, Arbitrary)]
+struct SiteRecord {
+    probe: Address,
+    patchpoint: Address,
+    target: Address,
+    link: Address,
+}
+
+#[derive(Clone, Copy, Debug, Arbitrary)]
+enum Address {
+    Probe(u8),
+    InProbe(u8, u8),
+    Text(u8),
+    Nop(u8),
+    Wild(u64),
+}
+
+/// Where everything is, while the target runs.
+struct Memory {
+    providers: Vec<Provider>,
+    probes: Vec<Probe>,
+    sites: Vec<Site>,
+    arg_lists: Vec<ArgList>,
+    text: Box<[Cell<u8>]>,
+}
+
+thread_local! {
+    /// What the functions of argument lists return one of.
+    static PROBES: Cell<*const Probe> = const { Cell::new(std::ptr::null()) };
+}
+
+/// Runs the target.
+///
+/// # Panics
+/// When a record that is no good is passed over, or one that is good refused, or the tables are not what they
+/// have to be.
+pub fn run(input: &[u8]) {
+    let Ok(image) = Image::arbitrary_take_rest(Unstructured::new(input)) else { return };
+    let mut memory = Memory::new(&image);
+    let problems = memory.problems();
+    let first = memory.link();
+    match first {
+        Err(error) => assert!(problems.contains(&error), "{error} is none of {problems:?}"),
+        Ok(()) => {
+            assert_eq!(problems, []);
+            memory.check_links();
+            memory.patch();
+        }
+    }
+    // It may be tried again.
+    assert_eq!(memory.link(), first);
+    PROBES.set(std::ptr::null());
+}
+
+/// Makes a reference last for ever.
+///
+/// # Safety
+/// What it refers to stays where it is for as long as the reference is used.
+unsafe fn forever<T: ?Sized>(what: &T) -> &'static T {
+    // SAFETY: by contract.
+    unsafe { &*std::ptr::from_ref(what) }
+}
+
+/// Overwrites the first word of a record, if it is to be.
+fn of_version<T>(version: Version, mut record: T) -> T {
+    if let Version::Wild(version) = version {
+        // SAFETY: the records of which there are versions begin with it, a `u32`.
+        unsafe { (&raw mut record).cast::<u32>().write(version) };
+    }
+    record
+}
+
+impl Memory {
+    fn new(image: &Image) -> Self {
+        let text = vec![Cell::new(0x90); TEXT].into_boxed_slice();
+        for &nop in &image.nops {
+            let nop = usize::from(nop);
+            for (byte, &of) in text.iter().skip(nop).zip(ENCODING.nop.as_bytes()) {
+                byte.set(of);
+            }
+        }
+
+        let mut providers: Vec<_> = image
+            .providers
+            .iter()
+            .take(MOST)
+            .map(|record| of_version(record.version, Provider::new(name(record.name))))
+            .collect();
+        providers.push(Provider::new(c"one"));
+        // SAFETY: the providers stay where they are until the probes are gone.
+        let provider =
+            |index: u8| unsafe { forever(&providers[usize::from(index) % providers.len()]) };
+        let probe = |record: &ProbeRecord| match record.declared {
+            Some(types) => {
+                let types = &TYPES[usize::from(types) % TYPES.len()];
+                Probe::declared(provider(record.provider), name(record.name), types)
+            }
+            None => Probe::open(provider(record.provider), name(record.name)),
+        };
+        let mut probes: Vec<_> = image
+            .probes
+            .iter()
+            .take(MOST)
+            .map(|record| of_version(record.version, probe(record)))
+            .collect();
+        probes.push(Probe::open(provider(0), c"one"));
+
+        let nop = |index: u8| usize::from(image.nops[usize::from(index) % image.nops.len()]);
+        let address = |address: Address| match address {
+            Address::Probe(index) => {
+                (&raw const probes[usize::from(index) % probes.len()]).expose_provenance()
+            }
+            Address::InProbe(index, offset) => {
+                (&raw const probes[usize::from(index) % probes.len()]).addr() + usize::from(offset)
+            }
+            Address::Text(offset) => text.as_ptr().expose_provenance() + usize::from(offset),
+            Address::Nop(index) => text.as_ptr().expose_provenance() + nop(index),
+            Address::Wild(address) => address as usize,
+        };
+        let sites = image.sites.iter().take(MOST).map(|record| {
+            let words = [record.probe, record.patchpoint, record.target, record.link].map(address);
+            // SAFETY: what a record consists of, on every target.
+            unsafe { std::mem::transmute::<[usize; 4], Site>(words) }
+        });
+        let sites = sites.collect();
+        let arg_lists = image.arg_lists.iter().take(MOST).map(|&(probe, types)| ArgList {
+            probe: probe_function(usize::from(probe) % probes.len()),
+            types: types_function(usize::from(types) % TYPES.len()),
+        });
+        let arg_lists = arg_lists.collect();
+        Self { providers, probes, sites, arg_lists, text }
+    }
+
+    /// All but the one that is in no set.
+    fn providers(&self) -> &[Provider] {
+        &self.providers[..self.providers.len() - 1]
+    }
+
+    /// All but the one that is in no set.
+    fn probes(&self) -> &[Probe] {
+        &self.probes[..self.probes.len() - 1]
+    }
+
+    fn link(&mut self) -> Result<(), AttachError> {
+        PROBES.set(self.probes.as_ptr());
+        let sites = std::ptr::from_mut(&mut self.sites[..]);
+        // SAFETY: the records stay where they are until they are gone with all that refers to them; nobody
+        // else looks at the sites meanwhile.
+        let records = unsafe {
+            Records {
+                providers: forever(self.providers()),
+                probes: forever(self.probes()),
+                sites: &mut *sites,
+                arg_lists: forever(&self.arg_lists[..]),
+            }
+        };
+        // SAFETY: what is not true of sites, the patcher says.
+        unsafe { link(records, &*self) }
+    }
+
+    /// Everything that is wrong with the records. What is first depends on the walk.
+    fn problems(&self) -> Vec<AttachError> {
+        let mut problems = Vec::new();
+        for (index, provider) in self.providers().iter().enumerate() {
+            if version(provider) as usize != size_of::<Provider>() {
+                problems.push(AttachError::Version { set: "linkme_SDT_PROVIDERS", index });
+            }
+        }
+        for (index, probe) in self.probes().iter().enumerate() {
+            if !probe.is_current() {
+                problems.push(AttachError::Version { set: "linkme_SDT_PROBES", index });
+            }
+            if !self.providers().iter().any(|own| std::ptr::eq(own, probe.provider())) {
+                problems.push(AttachError::ProbeProvider { index });
+            }
+        }
+        for (index, list) in self.arg_lists.iter().enumerate() {
+            PROBES.set(self.probes.as_ptr());
+            if !self.probes().iter().any(|own| std::ptr::eq(own, (list.probe)())) {
+                problems.push(AttachError::ListProbe { index });
+            }
+        }
+        for probe in self.probes() {
+            let mut types = self.types_of(probe);
+            let first = types.next();
+            if types.any(|types| Some(types) != first) {
+                let (provider, name) = (probe.provider().name(), probe.name());
+                problems.push(AttachError::Arguments { provider, name });
+            }
+        }
+        for (index, site) in self.sites.iter().enumerate() {
+            self.problems_of_site(index, site, &mut problems);
+        }
+        problems
+    }
+
+    fn problems_of_site(&self, index: usize, site: &Site, problems: &mut Vec<AttachError>) {
+        let (patchpoint, nop) = (site.patchpoint(), ENCODING.nop.as_bytes());
+        if !self.probes().iter().any(|own| std::ptr::eq(own, site.probe())) {
+            problems.push(AttachError::SiteProbe { patchpoint });
+        }
+        let offset = patchpoint.wrapping_sub(self.text.as_ptr().addr());
+        let end = offset.saturating_add(nop.len());
+        if self
+            .text
+            .get(offset..end)
+            .is_none_or(|text| text.iter().map(Cell::get).ne(nop.iter().copied()))
+        {
+            problems.push(AttachError::SiteText { patchpoint });
+        }
+        let target = site.target().wrapping_sub(self.text.as_ptr().addr());
+        if target >= TEXT || (offset..end).contains(&target) {
+            problems.push(AttachError::SiteTarget { patchpoint });
+        }
+        let others = self.sites.iter().enumerate().filter(|&(other, _)| other != index);
+        if others
+            .map(|(_, other)| other.patchpoint())
+            .any(|other| other.abs_diff(patchpoint) < nop.len())
+        {
+            problems.push(AttachError::SiteOverlap { patchpoint });
+        }
+    }
+
+    /// The types that records and sites say the arguments of this logical probe have.
+    fn types_of<'a>(&'a self, probe: &'a Probe) -> impl Iterator<Item = ArgTypes> + 'a {
+        let declared = self.probes().iter().filter(|other| same(other, probe));
+        let listed = self.arg_lists.iter().filter(|list| same((list.probe)(), probe));
+        declared.filter_map(Probe::args).chain(listed.map(|list| *(list.types)()))
+    }
+
+    /// What the walk has tied together.
+    fn check_links(&self) {
+        assert!(self.sites.is_sorted_by_key(Site::patchpoint));
+        for site in &self.sites {
+            let found = find(&self.sites, site.patchpoint());
+            assert!(found.is_some_and(|found| std::ptr::eq(found, site)));
+        }
+        for probe in self.probes() {
+            let primary = self.probes().iter().find(|other| same(other, probe));
+            assert!(primary.is_some_and(|primary| std::ptr::eq(primary, probe.primary())));
+            assert_eq!(probe.primary().args(), self.types_of(probe).next());
+            let own = self.sites.iter().filter(|site| {
+                let of = self.probes().iter().find(|other| std::ptr::eq(*other, site.probe()));
+                of.is_some_and(|of| same(of, probe))
+            });
+            assert!(probe.sites().map(Site::patchpoint).eq(own.map(Site::patchpoint)));
+        }
+    }
+
+    /// Sites can be patched, all of them, and are what they were afterwards.
+    fn patch(&self) {
+        let before: Vec<_> = self.text.iter().map(Cell::get).collect();
+        let text = Text { encoding: &ENCODING, patcher: self };
+        let place = |site: &Site| Place { patchpoint: site.patchpoint(), target: site.target() };
+        for probe in self.probes() {
+            for goal in [State::Trap, State::Jump, State::Nop, State::Jump] {
+                // SAFETY: the sites have just been linked, and nobody executes them.
+                unsafe { text.bring(probe.sites().map(place), goal) };
+                // SAFETY: as before.
+                assert!(probe.sites().all(|site| unsafe { text.state(place(site)) } == goal));
+            }
+        }
+        for probe in self.probes() {
+            // SAFETY: as before.
+            unsafe { text.bring(probe.sites().map(place), State::Nop) };
+        }
+        assert!(self.text.iter().map(Cell::get).eq(before));
+    }
+}
+
+// SAFETY: it stores what it is told where it is told to, in text that nobody executes.
+unsafe impl Patcher for Memory {
+    unsafe fn store(&self, address: usize, bytes: &[u8]) {
+        let offset = address - self.text.as_ptr().addr();
+        for (to, &byte) in self.text[offset..offset + bytes.len()].iter().zip(bytes) {
+            to.set(byte);
+        }
+    }
+
+    fn synchronise(&self) {}
+
+    fn is_text(&self, address: usize, length: usize) -> bool {
+        let offset = address.wrapping_sub(self.text.as_ptr().addr());
+        offset <= TEXT && length <= TEXT - offset
+    }
+}
+
+// SAFETY: the target runs in one thread.
+unsafe impl Sync for Memory {}
+
+fn name(index: u8) -> &'static CStr {
+    NAMES[usize::from(index) % NAMES.len()]
+}
+
+fn same(a: &Probe, b: &Probe) -> bool {
+    (a.provider().name(), a.name()) == (b.provider().name(), b.name())
+}
+
+fn version(provider: &Provider) -> u32 {
+    // SAFETY: all records begin with one.
+    unsafe { std::ptr::from_ref(provider).cast::<u32>().read() }
+}
+
+/// A function that returns the probe of an index.
+fn probe_function(index: usize) -> extern "C" fn() -> &'static Probe {
+    extern "C" fn probe<const INDEX: usize>() -> &'static Probe {
+        // SAFETY: set before the walk, and there are so many.
+        unsafe { &*PROBES.get().add(INDEX) }
+    }
+    const FUNCTIONS: [extern "C" fn() -> &'static Probe; MOST + 1] = [
+        probe::<0>, probe::<1>, probe::<2>, probe::<3>, probe::<4>, probe::<5>, probe::<6>,
+        probe::<7>, probe::<8>,
+    ];
+    FUNCTIONS[index]
+}
+
+/// A function that returns the types of an index.
+fn types_function(index: usize) -> extern "C" fn() -> &'static ArgTypes {
+    extern "C" fn types<const INDEX: usize>() -> &'static ArgTypes {
+        &TYPES[INDEX]
+    }
+    const FUNCTIONS: [extern "C" fn() -> &'static ArgTypes; TYPES.len()] =
+        [types::<0>, types::<1>, types::<2>];
+    FUNCTIONS[index]
+}
