@@ -108,10 +108,8 @@ impl Generation {
 /// A release of FreeBSD, as far as modules depend on it: a major one, or an exact `__FreeBSD_version`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FreeBsd {
-    /// `__FreeBSD_version`; of a major release the first.
+    /// The lowest `__FreeBSD_version`.
     version: u32,
-    /// Only this version will do, or a later one of the same major release.
-    exact: bool,
 }
 
 /// `__FreeBSD_version` counts so many for each major release.
@@ -140,10 +138,19 @@ impl FreeBsd {
     /// It is not one of those that modules can be built for.
     pub fn major_release(major: u32) -> Result<Self, NotARelease> {
         if (Self::OLDEST..=Self::NEWEST).contains(&major) {
-            Ok(Self { version: major * MAJOR, exact: false })
+            Ok(Self { version: major * MAJOR })
         } else {
             Err(NotARelease(major.to_string()))
         }
+    }
+
+    /// Any kernel from an exact `__FreeBSD_version` on, of the same major release.
+    ///
+    /// # Errors
+    /// It is not of a release that modules can be built for.
+    pub fn exactly(version: u32) -> Result<Self, NotARelease> {
+        let fits = (Self::OLDEST..=Self::NEWEST).contains(&(version / MAJOR));
+        if fits { Ok(Self { version }) } else { Err(NotARelease(version.to_string())) }
     }
 
     /// The major release it is, or is of.
@@ -186,7 +193,7 @@ impl FreeBsd {
 impl Default for FreeBsd {
     /// The newest major release.
     fn default() -> Self {
-        Self { version: Self::NEWEST * MAJOR, exact: false }
+        Self { version: Self::NEWEST * MAJOR }
     }
 }
 
@@ -199,19 +206,16 @@ impl FromStr for FreeBsd {
             return Err(error());
         }
         let number: u32 = text.parse().map_err(|_| error())?;
-        if number < MAJOR {
-            return Self::major_release(number).map_err(|_| error());
-        }
-        Self::major_release(number / MAJOR).map_err(|_| error())?;
-        Ok(Self { version: number, exact: true })
+        let of = if number < MAJOR { Self::major_release } else { Self::exactly };
+        of(number).map_err(|_| error())
     }
 }
 
 impl fmt::Display for FreeBsd {
-    /// As it is parsed.
+    /// As it is parsed; a major release by its short name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = if self.exact { self.version } else { self.major() };
-        write!(f, "{number}")
+        let major = self.version.is_multiple_of(MAJOR);
+        write!(f, "{}", if major { self.major() } else { self.version })
     }
 }
 
@@ -229,7 +233,7 @@ mod tests {
         ] {
             let release: FreeBsd = text.parse().unwrap();
             assert_eq!((release.version(), release.highest_version()), (version, highest));
-            assert_eq!(release.to_string(), text);
+            assert_eq!(release.to_string(), text.strip_suffix("00000").unwrap_or(text));
         }
         assert_eq!("15".parse(), Ok(FreeBsd::default()));
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::platform::FreeBsd;
+
 /// One breach of one rule, at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -247,6 +249,78 @@ pub enum Problem {
         /// What is wrong with it.
         reason: String,
     },
+    /// A record of the kernel's sdt is not of its version.
+    #[error(
+        "sdt_probe record of version {found}; FreeBSD {release} knows {expected} only, and would write \
+         beyond the record"
+    )]
+    ProbeVersion {
+        /// What it says.
+        found: u32,
+        /// The release that the module is for.
+        release: FreeBsd,
+        /// What it must say.
+        expected: u64,
+    },
+    /// Tracepoint records for a release without them.
+    #[error("tracepoint records, which FreeBSD {0} does not know: the sites would never fire")]
+    NoTracepoints(FreeBsd),
+    /// An address is not that of the start of a record in a set.
+    #[error("{what} is not the address of a record of {set}")]
+    NotRecord {
+        /// Which address.
+        what: &'static str,
+        /// The set's section.
+        set: &'static str,
+    },
+    /// A record reaches past the end of its section, or is not in the file.
+    #[error("not the {size} bytes of {what}")]
+    RecordOutside {
+        /// What the record is.
+        what: &'static str,
+        /// Its size.
+        size: u64,
+    },
+    /// Something that only the kernel writes is not 0 before.
+    #[error("{0} is not 0, as the kernel takes it to be")]
+    NotZero(&'static str),
+    /// Two records of one probe.
+    #[error(
+        "another record of probe {probe}, like {first}; the kernel would enable the first only"
+    )]
+    SameProbe {
+        /// The probe, as DTrace lists it.
+        probe: String,
+        /// The place of the other record.
+        first: String,
+    },
+    /// Argument types of a probe leave an argument out, or say it twice.
+    #[error("the argument types of probe {probe} are {found}, not one for each from 0 on")]
+    ArgumentIndices {
+        /// The probe, as DTrace lists it.
+        probe: String,
+        /// The indices that there are.
+        found: String,
+    },
+    /// Sites of one probe disagree about its arguments.
+    #[error("sites of one open provider's probe{probe} disagree about {what}; make them agree")]
+    SitesDisagree {
+        /// The probe, if it is known which.
+        probe: String,
+        /// What they disagree about.
+        what: String,
+    },
+    /// A native module that depends on dtrace.
+    #[error(
+        "depends on dtrace, without a provider of its own: it would not load where there is no DTrace"
+    )]
+    DependsOnDtrace,
+    /// A symbol that the kernels of this release do not have.
+    #[error("undefined, and FreeBSD {0} does not export it")]
+    NotInRelease(FreeBsd),
+    /// A symbol of dtrace.ko's.
+    #[error("undefined, and of dtrace.ko, on which the module does not depend")]
+    NeedsDtrace,
     /// A symbol that no kernel exports.
     #[error("undefined, and not on the list of symbols that FreeBSD's kernel and dtrace.ko export")]
     Undefined,
@@ -268,6 +342,32 @@ pub enum Problem {
         found: i32,
         /// What it may be.
         expected: &'static str,
+    },
+    /// Nothing says for which kernels the module is.
+    #[error("no dependency on kernel; every release would take the module, to whatever effect")]
+    NoKernel,
+    /// The kernels that a module depends on are not those of one release.
+    #[error(
+        "dependency on kernel {minimum} to {maximum}, preferably {preferred}: take one major release from 10 \
+         to 15, as MODULE_DEPEND does, or other kernels would load what they cannot run"
+    )]
+    KernelVersions {
+        /// Lowest `__FreeBSD_version`.
+        minimum: u32,
+        /// The one it says that it was built for.
+        preferred: u32,
+        /// Highest.
+        maximum: u32,
+    },
+    /// A struct sysinit in the form of other releases.
+    #[error("a struct sysinit of {found} bytes; FreeBSD {release} has one of {expected}")]
+    SysInit {
+        /// The size of this form.
+        found: u64,
+        /// The release that the module is for.
+        release: FreeBsd,
+        /// The size of its form.
+        expected: u64,
     },
     /// There is a MODULE record, but no SYSINIT.
     #[error("no SYSINIT in set_sysinit_set; the module's event handler would never be called")]

@@ -18,11 +18,17 @@ use finding::Findings;
 pub use finding::{Finding, Place, Problem};
 use image::Image;
 
+use crate::platform::{FreeBsd, Route};
+
 /// What a good module consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Names of the modules in it.
     pub modules: Vec<String>,
+    /// The kernels they are for.
+    pub release: FreeBsd,
+    /// How those come to know the probes; `None` if there are no providers.
+    pub route: Option<Route>,
     /// What they depend on.
     pub depends: Vec<String>,
     /// Provider records.
@@ -39,8 +45,10 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "module {}, depends on {}; {}, {}, {}; {} bytes",
+            "module {} for FreeBSD {}{}, depends on {}; {}, {}, {}; {} bytes",
             self.modules.join(", "),
+            self.release,
+            self.route.map_or_else(String::new, |route| format!(", route {route}")),
             if self.depends.is_empty() { "nothing".into() } else { self.depends.join(", ") },
             count(self.providers, "provider"),
             count(self.probes, "probe record"),

@@ -3,6 +3,7 @@
 use sdt_core::ops::{PROBE_NAME_LEN, PROVIDER_NAME_LEN};
 use sdt_core::record::{Probe, Provider};
 
+use super::names::unusable;
 use super::sets::whole;
 use crate::check::finding::{Findings, Problem};
 use crate::check::image::{Image, Section};
@@ -85,37 +86,5 @@ fn record(image: &Image<'_>, section: &Section<'_>, at: u64, kind: &Kind, findin
     };
     if let Some(reason) = reason {
         findings.offset(&section.name, at, Problem::Name { element, name, reason });
-    }
-}
-
-/// Why DTrace would not take a name as it is (`dtrace_badname` and the lengths of `sys/dtrace.h`).
-fn unusable(name: &str, limit: usize) -> Option<String> {
-    if name.is_empty() {
-        return Some("is empty".into());
-    }
-    if name.len() >= limit {
-        return Some(format!("is longer than {} bytes", limit - 1));
-    }
-    if name.starts_with(|first: char| first.is_ascii_digit()) {
-        return Some("starts with a digit".into());
-    }
-    let bad =
-        name.chars().find(|&c| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.'))?;
-    Some(format!("has {bad:?} in it, which no probe description can say"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_judged() {
-        let usable = |name: &str| unusable(name, 64).is_none();
-        for name in ["exec-success", "a", "x_1", "a.b", &"n".repeat(63)] {
-            assert!(usable(name), "{name}");
-        }
-        for name in ["", "9x", "a b", "a:b", "ä", "a*", &"n".repeat(64)] {
-            assert!(!usable(name), "{name}");
-        }
     }
 }

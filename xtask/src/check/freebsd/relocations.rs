@@ -6,11 +6,12 @@ use object::elf;
 use crate::arch::Arch;
 use crate::check::finding::{Findings, Problem};
 use crate::check::image::{Home, Image, Relocation, Section};
+use crate::platform::FreeBsd;
 
-pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) {
+pub(crate) fn check(image: &Image<'_>, release: FreeBsd, findings: &mut Findings) {
     for section in image.loaded() {
         for (&offset, relocation) in &section.relocations {
-            if let Some(problem) = problem(image, section, offset, relocation) {
+            if let Some(problem) = problem(image, release, section, offset, relocation) {
                 findings.offset(&section.name, offset, problem);
             }
         }
@@ -19,6 +20,7 @@ pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) {
 
 fn problem(
     image: &Image<'_>,
+    release: FreeBsd,
     section: &Section<'_>,
     offset: u64,
     relocation: &Relocation,
@@ -31,6 +33,12 @@ fn problem(
         _ => symbol.name.clone(),
     };
     let kind = || kind_name(image.arch, relocation.kind);
+    if (image.arch, relocation.kind) == (Arch::X86_64, elf::R_X86_64_PLT32)
+        && !release.takes_plt32()
+    {
+        let remedy = "before 12 it does not know the type; link for that release";
+        return Some(Problem::RelocationType { kind: kind(), symbol: name(), remedy });
+    }
     let Some(width) = width(image.arch, relocation.kind) else {
         let remedy = remedy(image.arch, relocation.kind);
         return Some(Problem::RelocationType { kind: kind(), symbol: name(), remedy });

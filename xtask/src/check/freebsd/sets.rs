@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::check::finding::{Findings, Problem};
-use crate::check::image::{Image, Section};
+use crate::check::image::{Image, Section, Target};
 use crate::link::is_set;
 
 /// linkme's counters of declarations, one word for each.
@@ -33,24 +33,25 @@ fn pointers(image: &Image<'_>, section: &Section<'_>, findings: &mut Findings) {
     if !whole(section, "pointers", 8, 8, findings) {
         return;
     }
-    // The kernel sorts SYSINITs through a pointer in each (`struct sysinit`, `sys/sys/kernel.h`).
-    let written = matches!(&*section.name, "set_sysinit_set" | "set_sysuninit_set");
     for offset in (0..section.size).step_by(8) {
-        let Some(target) = image.address(section, offset) else {
+        if image.address(section, offset).is_none() {
             findings.offset(&section.name, offset, Problem::NotAddress("an element"));
-            continue;
-        };
-        let home = image.section_of(target);
-        if written && !home.is_writable() {
-            let section_name = home.name.clone();
-            let problem = Problem::WrongMemory {
-                what: "a struct sysinit",
-                section: section_name,
-                expected: "writable",
-            };
-            findings.offset(&section.name, offset, problem);
         }
     }
+}
+
+/// The elements of a set of pointers: where each is, and what it points to. Those that point nowhere are
+/// reported by [`check`].
+pub(super) fn elements<'a>(
+    image: &'a Image<'_>,
+    set: &'a str,
+) -> impl Iterator<Item = (&'a str, u64, Target)> {
+    image.named(set).flat_map(move |section| {
+        let offsets = (0..section.size).step_by(8);
+        offsets.filter_map(move |offset| {
+            Some((&*section.name, offset, image.address(section, offset)?))
+        })
+    })
 }
 
 /// Whether a section is a whole number of elements, aligned for them.

@@ -1,10 +1,13 @@
 //! Site records: {probe, patchpoint, target, link}, each site a nop with its cold block in reach of a jump.
+//!
+//! Those of the kernel's sdt (`struct sdt_tracepoint` of `sys/sys/sdt.h`) are the same, but for what it takes.
 
 use super::sets::{TRACEPOINTS, whole};
+use crate::arch::Arch;
 use crate::check::finding::{Findings, Problem};
 use crate::check::image::{Home, Image, Section};
 
-/// The set of sites of the own-provider route; FreeBSD's own set has the same elements.
+/// The set of sites of the own-provider route.
 pub(crate) const SITES: &str = "sdt_sites";
 /// The table of bounds.
 const BOUNDS: &str = "__sdt_bounds";
@@ -12,17 +15,32 @@ const RECORD: u64 = 32;
 const PATCHPOINT: u64 = 8;
 const TARGET: u64 = 16;
 const LINK: u64 = 24;
+/// The nops of amd64's sites in C.
+const NOPS: [u8; 5] = [0x90; 5];
+
+/// Who patches the sites of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patcher {
+    /// The module itself (`sdt_core::patch`).
+    Module,
+    /// The kernel's sdt (`sys/*/*/sdt_machdep.c`).
+    Kernel,
+}
 
 /// Checks the sites and returns how many there are.
 pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) -> u64 {
+    let own = image.named(SITES).map(|section| (section, Patcher::Module));
+    let kernels = image.named(TRACEPOINTS).map(|section| (section, Patcher::Kernel));
     let mut count = 0;
-    for section in image.named(SITES).chain(image.named(TRACEPOINTS)) {
-        if !whole(section, "site records", RECORD, 8, findings) {
+    for (section, patcher) in own.chain(kernels) {
+        // C's tracepoints are not aligned, which amd64 does not mind.
+        let free = patcher == Patcher::Kernel && image.arch == Arch::X86_64;
+        if !whole(section, "site records", RECORD, if free { 1 } else { 8 }, findings) {
             continue;
         }
         count += section.size / RECORD;
         for offset in (0..section.size).step_by(RECORD as usize) {
-            record(image, section, offset, findings);
+            record(image, section, offset, patcher, findings);
         }
     }
     bounds(image, findings);
@@ -49,7 +67,13 @@ fn bounds(image: &Image<'_>, findings: &mut Findings) {
     }
 }
 
-fn record(image: &Image<'_>, section: &Section<'_>, at: u64, findings: &mut Findings) {
+fn record(
+    image: &Image<'_>,
+    section: &Section<'_>,
+    at: u64,
+    patcher: Patcher,
+    findings: &mut Findings,
+) {
     let mut wrong = |offset, problem| findings.offset(&section.name, at + offset, problem);
     match image.address(section, at).map(|probe| image.section_of(probe)) {
         None => wrong(0, Problem::NotAddress("the site's probe")),
@@ -83,7 +107,9 @@ fn record(image: &Image<'_>, section: &Section<'_>, at: u64, findings: &mut Find
     let rest = text.data.iter().skip(site.offset as usize);
     let found: Vec<u8> = rest.take(nop.len()).copied().collect();
     let relocated = text.relocations.range(site.offset..site.offset + nop.len() as u64).next();
-    if found != nop || relocated.is_some() {
+    // What the kernel leaves behind when it disables a site, and newer versions of C's macro emit.
+    let nops = patcher == Patcher::Kernel && image.arch == Arch::X86_64 && found == NOPS;
+    if (found != nop && !nops) || relocated.is_some() {
         wrong(PATCHPOINT, Problem::NotNop { found: hex(&found), nop: hex(nop) });
     }
     let Some(target) = image.address(section, at + TARGET) else {
@@ -96,12 +122,40 @@ fn record(image: &Image<'_>, section: &Section<'_>, at: u64, findings: &mut Find
     if (site.offset..site.offset + nop.len() as u64).contains(&target.offset) {
         wrong(TARGET, unreachable("overlap"));
     }
+    let distance = target.offset.abs_diff(site.offset);
+    let reach = kernels_reach(image.arch);
+    if patcher == Patcher::Kernel && distance > reach {
+        let reason = format!("are {distance} bytes apart, of which FreeBSD's sdt takes {reach}");
+        return wrong(TARGET, unreachable(&reason));
+    }
     let address = |offset: u64| text.address.wrapping_add(offset) as usize;
     if let Err(error) = (encoding.jump)(address(site.offset), address(target.offset)) {
         wrong(TARGET, unreachable(&format!("are out of reach, as {error}")));
     }
 }
 
+/// Most bytes from a site to its cold block that `sdt_tracepoint_valid` takes, either way: on some architectures
+/// half of what the jump can do.
+fn kernels_reach(arch: Arch) -> u64 {
+    let jump = arch.encoding().reach as u64;
+    match arch {
+        Arch::X86_64 => jump,
+        Arch::Aarch64 | Arch::Riscv64 => jump / 2,
+    }
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_takes_less_than_jumps_can_do() {
+        assert_eq!(kernels_reach(Arch::X86_64), 1 << 31);
+        assert_eq!(kernels_reach(Arch::Aarch64), 1 << 26);
+        assert_eq!(kernels_reach(Arch::Riscv64), 1 << 19);
+    }
 }

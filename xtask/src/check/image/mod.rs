@@ -76,7 +76,7 @@ pub(crate) enum Home {
 }
 
 /// A place in a section that an address in the module points to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Target {
     pub(crate) section: usize,
     pub(crate) offset: u64,
@@ -165,6 +165,16 @@ impl<'data> Image<'data> {
         let Home::Section(home) = symbol.home else { return None };
         let offset = symbol.value.checked_add_signed(relocation.addend)?;
         (offset < self.sections[home].size).then_some(Target { section: home, offset })
+    }
+
+    /// The symbol, of another module or the kernel, whose address will be at an offset of a section.
+    pub(crate) fn import(&self, section: &Section<'_>, offset: u64) -> Option<&str> {
+        let relocation = section.relocations.get(&offset)?;
+        let symbol = self.symbols.get(relocation.symbol)?;
+        let imported = relocation.kind == address_kind(self.arch)
+            && symbol.home == Home::Undefined
+            && relocation.addend == 0;
+        imported.then_some(&*symbol.name)
     }
 
     /// Whether a relocation makes the address of a place in a shared object itself.

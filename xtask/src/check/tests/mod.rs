@@ -1,5 +1,6 @@
 //! The check, on modules that are right but for one thing.
 
+mod native;
 mod relocatable;
 mod relocatable_fixture;
 mod shared;
@@ -33,9 +34,13 @@ fn constants() -> Vec<u8> {
     let mut bytes = b"proc\0exec-success\0proc_example\0kernel\0".to_vec();
     bytes.resize(64, 0);
     bytes.extend([1_u32, 2, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0].map(u32::to_le_bytes).concat());
-    bytes.resize(148, 0);
+    bytes.resize(KERNELS, 0);
+    bytes.extend([1_500_000_u32, 1_500_000, 1_599_999].map(u32::to_le_bytes).concat());
     bytes
 }
+
+/// Where the `mod_depend` on the kernel is among [`constants`].
+const KERNELS: usize = 136;
 
 /// Where the strings are among [`constants`].
 const PROC: i64 = 0;

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::relocatable_fixture::{CODE, Fixture, READ_ONLY, TEXT, WRITABLE, relocation};
 use crate::check::{Summary, module};
+use crate::platform::{FreeBsd, Route};
 
 /// What is said of the fixture after a change.
 fn said(change: impl FnOnce(&mut Fixture)) -> Vec<String> {
@@ -26,6 +27,8 @@ fn the_fixture_is_good() {
     let summary = module(&Fixture::good().file()).unwrap();
     let expected = Summary {
         modules: vec!["proc_example".into()],
+        release: FreeBsd::default(),
+        route: Some(Route::Provider),
         depends: vec!["kernel".into()],
         providers: 1,
         probes: 1,
@@ -34,7 +37,8 @@ fn the_fixture_is_good() {
     };
     assert_eq!(summary, expected);
     assert!(summary.to_string().starts_with(
-        "module proc_example, depends on kernel; 1 provider, 1 probe record, 1 site; "
+        "module proc_example for FreeBSD 15, route provider, depends on kernel; 1 provider, 1 probe \
+         record, 1 site; "
     ));
 }
 
@@ -276,8 +280,10 @@ fn protections_types_and_alignment() {
 fn modules_that_are_none() {
     let line = only(|f| f.data(".rodata")[64 + 4] = 3);
     assert!(line.starts_with("no MODULE record in set_modmetadata_set; "), "{line}");
-    let line = only(|f| f.data(".rodata")[64 + 24 + 4] = 9);
+    let lines = said(|f| f.data(".rodata")[64 + 24 + 4] = 9);
+    let line = &lines[0];
     assert!(line.starts_with(".rodata+0x5c: module metadata of type 9; known is 1 "), "{line}");
+    assert!(lines[1].starts_with("no dependency on kernel; "), "{lines:#?}");
     let line = only(|f| {
         f.named("set_sysinit_set").delete = true;
         f.named(".relaset_sysinit_set").delete = true;

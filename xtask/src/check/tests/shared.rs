@@ -8,6 +8,7 @@ use super::shared_fixture::{
 };
 use crate::arch::Arch;
 use crate::check::{Summary, module};
+use crate::platform::{FreeBsd, Route};
 
 const ARCHES: [Arch; 2] = [Arch::Aarch64, Arch::Riscv64];
 
@@ -45,6 +46,8 @@ fn the_fixture_is_good() {
         let summary = module(&Fixture::good(arch).file()).unwrap();
         let expected = Summary {
             modules: vec!["proc_example".into()],
+            release: FreeBsd::default(),
+            route: Some(Route::Provider),
             depends: vec!["kernel".into()],
             providers: 1,
             probes: 1,
@@ -231,6 +234,55 @@ fn sites_without_reach() {
     module(&fixture.file()).unwrap();
     let line = only_on(Arch::Riscv64, far);
     assert!(line.contains("the cold block is 1048576 bytes away; a jump reaches 10485"), "{line}");
+}
+
+#[test]
+fn native_records() {
+    for arch in ARCHES {
+        let summary = module(&Fixture::native(arch).file()).unwrap();
+        assert_eq!((summary.route, summary.release), (Some(Route::Native), FreeBsd::default()));
+        assert_eq!((summary.providers, summary.probes, summary.sites), (1, 1, 1));
+        for (change, expected) in [
+            (
+                (|f| f.relocation(DATA + 0x80 + 8).addend += 8) as fn(&mut Fixture),
+                ".data.probe+0x8: the probe's provider is not the address of a record of \
+                 set_sdt_providers_set",
+            ),
+            (
+                |f| f.more_symbols.retain(|of| of.name != "__stop_set_sdt_tracepoint_set"),
+                "set_sdt_tracepoint_set: __stop_set_sdt_tracepoint_set is not defined; FreeBSD's loader \
+                 finds the set by it; refer to it (`.weak`)",
+            ),
+            (
+                |f| {
+                    let (name, bind) = ("__sdt_types_77_0_5", elf::STB_LOCAL);
+                    f.more_symbols.push(Symbol { name, bind, section: None, value: 0 });
+                },
+                "sites of one open provider's probe disagree about the type of argument 0; make them agree",
+            ),
+        ] {
+            let mut fixture = Fixture::native(arch);
+            change(&mut fixture);
+            let findings = module(&fixture.file()).unwrap_err();
+            assert_eq!(findings.len(), 1, "{findings:#?}");
+            assert_eq!(findings[0].to_string(), expected);
+        }
+    }
+}
+
+#[test]
+fn sites_that_the_kernel_finds_too_far() {
+    let stretched = |distance| {
+        let mut fixture = Fixture::native(Arch::Riscv64);
+        fixture.stretch_text(distance);
+        module(&fixture.file())
+    };
+    stretched(1 << 19).expect("half of what a jump can do");
+    let findings = stretched((1 << 19) + 2).unwrap_err();
+    assert_eq!(findings.len(), 1, "{findings:#?}");
+    let expected =
+        "the site and its cold block are 524290 bytes apart, of which FreeBSD's sdt takes 524288: ";
+    assert!(findings[0].to_string().contains(expected), "{findings:#?}");
 }
 
 #[test]

@@ -185,6 +185,58 @@ impl Fixture {
         fixture
     }
 
+    /// A module with the records of the kernel's sdt, of 15, that breaks no rule.
+    pub(super) fn native(arch: Arch) -> Self {
+        let mut fixture = Self::good(arch);
+        fixture.relocations.retain(|of| !(PROVIDERS..SITES).contains(&of.address));
+        let mut version = vec![0; 112];
+        version[0] = 112;
+        for (old, name, data) in [
+            ("linkme_SDT_PROVIDERS", ".data.provider", vec![0; 40]),
+            ("linkme_SDT_PROBES", ".data.probe", version),
+            ("sdt_sites", "set_sdt_tracepoint_set", vec![0; 32]),
+            ("linkm2_SDT_PROBES", "set_sdt_probes_set", vec![0; 8]),
+        ] {
+            let section = fixture.section(old);
+            (section.name, section.data) = (name, data);
+        }
+        fixture.sections.push(Section {
+            name: "set_sdt_providers_set",
+            kind: elf::SHT_PROGBITS,
+            flags: R,
+            align: 8,
+            address: DECLARED + 8,
+            data: vec![0; 8],
+        });
+        let constant = |offset| CONSTANTS.cast_signed() + offset;
+        for (address, to) in [
+            (PROVIDERS, constant(PROC)),
+            (PROBES + 8, PROVIDERS.cast_signed()),
+            // The end of the provider's name: an empty string.
+            (PROBES + 64, constant(PROC + 4)),
+            (PROBES + 72, constant(PROC + 4)),
+            (PROBES + 80, constant(EXEC_SUCCESS)),
+            (DECLARED, PROBES.cast_signed()),
+            (DECLARED + 8, PROVIDERS.cast_signed()),
+        ] {
+            let kind = kinds(arch).0;
+            fixture.relocations.push(Relocation { address, kind, symbol: 0, addend: to });
+        }
+        fixture.more_symbols.retain(|of| of.name != "__sdt_bounds");
+        for (name, section, value) in [
+            ("__start_set_sdt_providers_set", "set_sdt_providers_set", DECLARED + 8),
+            ("__stop_set_sdt_providers_set", "set_sdt_providers_set", DECLARED + 16),
+            ("__start_set_sdt_probes_set", "set_sdt_probes_set", DECLARED),
+            ("__stop_set_sdt_probes_set", "set_sdt_probes_set", DECLARED + 8),
+            ("__start_set_sdt_tracepoint_set", "set_sdt_tracepoint_set", SITES),
+            ("__stop_set_sdt_tracepoint_set", "set_sdt_tracepoint_set", SITES + 32),
+        ] {
+            let (bind, section) = (elf::STB_GLOBAL, Some(section));
+            fixture.more_symbols.push(Symbol { name, bind, section, value });
+        }
+        fixture
+    }
+
     /// Puts a larger text behind all else, the site at its start and the cold block this far away.
     pub(super) fn stretch_text(&mut self, distance: u64) {
         const AWAY: u64 = 0x1_0000;
