@@ -84,6 +84,9 @@ pub struct Zig {
 }
 
 impl Zig {
+    /// The major releases of FreeBSD whose headers can be had.
+    pub const HEADERS: [u32; 2] = [WHEELS[0].freebsd, WHEELS[1].freebsd];
+
     /// The compiler with the headers of a major release of FreeBSD; fetches it if it is not here.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use crate::process::{self, find, run_visibly};
 use crate::progress::{note, step};
 use crate::setup;
 use crate::workspace::{self, Arch};
+use crate::zig::{Zig, ZigError};
 
 /// A step that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(900);
@@ -31,6 +32,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     set_up(args)?;
+    let skipped = c_compilers()?;
 
     host(&["fmt", "--all", "--check"])?;
     // The tests in QEMU are not among --all-targets, since they are not run by a plain `cargo test`.
@@ -61,8 +63,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let kernel = kernel.with_context(|| format!("the stand-in kernel for {arch}"))?;
         note(format_args!("built {}", kernel.display()));
     }
+    host(&["test", "--package", "conformance", "--test", "conformance"])?;
     if !args.no_qemu {
         host(&["test", "--package", "xtask", "--test", "qemu"])?;
+    }
+    if let Some(error) = skipped {
+        note(format_args!("SKIPPED: nothing was compared with C: {error}"));
     }
     note(format_args!("all tests passed, in {} s", start.elapsed().as_secs()));
     Ok(ExitCode::SUCCESS)
@@ -90,6 +96,19 @@ fn set_up(args: &Args) -> anyhow::Result<()> {
             .with_context(|| format!("cargo {subcommand} is missing"))?;
     }
     Ok(())
+}
+
+/// The C compilers with FreeBSD's headers, fetched before the tests want them. Where they cannot be, the tests that
+/// do are skipped, and why is returned.
+fn c_compilers() -> Result<Option<ZigError>, ZigError> {
+    for freebsd in Zig::HEADERS {
+        match Zig::with_headers_of(freebsd) {
+            Ok(_) => {}
+            Err(error @ ZigError::Unavailable { .. }) => return Ok(Some(error)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
 }
 
 /// The cargo that runs us.

@@ -1,0 +1,51 @@
+//! x86_64.
+
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Mnemonic};
+
+use super::{Flow, Instruction};
+
+pub(super) fn decode(code: &[u8]) -> Option<Instruction> {
+    let decoded = Decoder::new(64, code, DecoderOptions::NONE).decode();
+    if decoded.code() == Code::INVALID {
+        return None;
+    }
+    let target = decoded.near_branch_target().cast_signed();
+    let flow = match decoded.flow_control() {
+        FlowControl::Next | FlowControl::Call | FlowControl::IndirectCall => Flow::Next,
+        FlowControl::ConditionalBranch => Flow::Branch(target),
+        FlowControl::UnconditionalBranch => Flow::Jump(target),
+        _ => Flow::Leave,
+    };
+    Some(Instruction { len: decoded.len() as u64, flow, nop: decoded.mnemonic() == Mnemonic::Nop })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows() {
+        for (code, len, flow) in [
+            (&[0x90][..], 1, Flow::Next),
+            (&[0xe8, 0, 0, 0, 0], 5, Flow::Next),
+            (&[0xff, 0xd0], 2, Flow::Next),
+            (&[0x74, 0x10], 2, Flow::Branch(18)),
+            (&[0xeb, 0xfe], 2, Flow::Jump(0)),
+            (&[0xc3], 1, Flow::Leave),
+            (&[0xff, 0xe0], 2, Flow::Leave),
+            (&[0x0f, 0x0b], 2, Flow::Leave),
+        ] {
+            let decoded = decode(code).unwrap();
+            assert_eq!((decoded.len, decoded.flow), (len, flow), "{code:x?}");
+        }
+        assert_eq!(decode(&[0x06]), None);
+    }
+
+    #[test]
+    fn nops() {
+        for code in [&[0x90][..], &[0x0f, 0x1f, 0x44, 0, 0], &[0x66, 0x0f, 0x1f, 0x04, 0]] {
+            assert!(decode(code).unwrap().nop, "{code:x?}");
+        }
+        assert!(!decode(&[0x87, 0xdb]).unwrap().nop);
+    }
+}

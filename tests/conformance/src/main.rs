@@ -1,0 +1,46 @@
+//! `cargo xtask bench --beside-c`: what a site costs in C and in Rust, on every architecture.
+
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use conformance::sources::{self, Build};
+use conformance::table::{self, Table};
+use xtask::workspace::{self, Arch};
+
+/// Where the tables are in the documentation: between these lines.
+const DOCUMENT: &str = "docs/benchmarks.md";
+const BEGIN: &str = "<!-- cargo xtask bench --beside-c --update: from here -->\n";
+const END: &str = "<!-- to here -->\n";
+
+fn main() -> anyhow::Result<ExitCode> {
+    let update = match std::env::args().skip(1).collect::<Vec<_>>().as_slice() {
+        [] => false,
+        [option] if option == "--update" => true,
+        other => anyhow::bail!("--beside-c takes --update or nothing, not {}", other.join(" ")),
+    };
+    let Some(zig) = sources::zig(15)? else { return Ok(ExitCode::FAILURE) };
+    let mut text = String::new();
+    for arch in Arch::ALL {
+        let rust = sources::rust(arch, Build::Native(15))?;
+        let table = Table { arch, rows: table::rows(&zig, arch, &rust)? };
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&table.to_string());
+    }
+    print!("{text}");
+    if update {
+        write_to_document(&text)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_to_document(tables: &str) -> anyhow::Result<()> {
+    let file = workspace::root().join(DOCUMENT);
+    let old = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    let (before, rest) = old.split_once(BEGIN).with_context(|| format!("no {BEGIN:?}"))?;
+    let (_, after) = rest.split_once(END).with_context(|| format!("no {END:?}"))?;
+    fs::write(&file, format!("{before}{BEGIN}```\n{tables}```\n{END}{after}"))?;
+    Ok(())
+}

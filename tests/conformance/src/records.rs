@@ -1,0 +1,233 @@
+//! What an object has for the kernel's sdt: the records that its linker sets lead to, in a form in which those of
+//! C and of Rust can be compared.
+//!
+//! A record is its bytes, without those of pointers, and its pointers: which relocation makes each, and what it
+//! points to, said by what that is and not by where. Where the fields are, the layouts of C's structures say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, bail};
+use object::elf::RelocationType;
+
+use crate::layout::Layout;
+use crate::unit::{Place, Unit};
+
+/// The size of a pointer.
+const POINTER: u64 = 8;
+/// The size of `struct sdt_tracepoint`, which its set holds by value.
+const TRACEPOINT: u64 = 32;
+
+/// Everything that the sets lead to, under a name for each record.
+pub type Records = BTreeMap<Name, Record>;
+
+/// Which record it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Name {
+    /// Of a provider.
+    Provider(String),
+    /// Of a probe: provider, module, function, name.
+    Probe([String; 4]),
+    /// Of a probe's argument.
+    Argument([String; 4], u32),
+    /// Of a site: the function it is in, and the how manieth site of that it is.
+    Site(String, usize),
+}
+
+/// A record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its bytes, 0 where pointers are.
+    pub bytes: Vec<u8>,
+    /// Its pointers, by their offset.
+    pub pointers: BTreeMap<u64, (RelocationType, Pointee)>,
+    /// Whether it is in writable memory.
+    pub writable: bool,
+}
+
+/// What a pointer points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pointee {
+    /// A string.
+    String(String),
+    /// Another record.
+    Record(Name),
+    /// A site's nop, or its cold code, in a function of this name.
+    Code(String),
+}
+
+/// A site, for those who look at the code.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// The probe it fires.
+    pub probe: Name,
+    /// Where its nop is.
+    pub patchpoint: Place,
+    /// Where its cold code is.
+    pub target: Place,
+}
+
+/// Reads an object's records by the layouts of C's structures.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn read(unit: &Unit, layouts: &BTreeMap<String, Layout>) -> anyhow::Result<Records> {
+    let reader = Reader { unit, layouts };
+    let mut records = Records::new();
+    let mut add = |name: Name, record: Record| match records.insert(name.clone(), record) {
+        None => Ok(()),
+        Some(_) => bail!("{name:?} is there twice"),
+    };
+    for place in reader.set("set_sdt_providers_set")? {
+        add(reader.provider(place)?, reader.record(place, "sdt_provider")?)?;
+    }
+    for place in reader.set("set_sdt_probes_set")? {
+        add(reader.probe(place)?, reader.record(place, "sdt_probe")?)?;
+    }
+    for place in reader.set("set_sdt_argtypes_set")? {
+        add(reader.argument(place)?, reader.record(place, "sdt_argtype")?)?;
+    }
+    let mut of_function = BTreeMap::<String, usize>::new();
+    for (place, site) in reader.sites()? {
+        let function = reader.function(site.patchpoint)?;
+        let count = of_function.entry(function.clone()).or_default();
+        let name = Name::Site(function, *count);
+        *count += 1;
+        add(name, reader.record(place, "sdt_tracepoint")?)?;
+    }
+    Ok(records)
+}
+
+/// An object's sites, in the order of their addresses.
+///
+/// # Errors
+/// Something is wrong with their records.
+pub fn sites(unit: &Unit, layouts: &BTreeMap<String, Layout>) -> anyhow::Result<Vec<Site>> {
+    let sites = Reader { unit, layouts }.sites()?;
+    Ok(sites.into_iter().map(|(_, site)| site).collect())
+}
+
+struct Reader<'a> {
+    unit: &'a Unit,
+    layouts: &'a BTreeMap<String, Layout>,
+}
+
+impl Reader<'_> {
+    /// Where the elements of a set of pointers point to.
+    fn set(&self, name: &str) -> anyhow::Result<BTreeSet<Place>> {
+        let mut elements = BTreeSet::new();
+        for (section, start) in self.unit.pieces(name) {
+            let len = section.bytes.len() as u64;
+            if !len.is_multiple_of(POINTER) || section.align < POINTER {
+                bail!("{name} is {len} bytes, aligned to {}", section.align);
+            }
+            for offset in (0..len).step_by(POINTER as usize) {
+                let element = self.unit.address(start.after(offset));
+                let element = element.with_context(|| format!("{name}: no address at {offset}"))?;
+                if !elements.insert(element) {
+                    bail!("{name} has an element twice");
+                }
+            }
+        }
+        Ok(elements)
+    }
+
+    /// Where the records of sites are, and what they say, by the addresses of the nops.
+    fn sites(&self) -> anyhow::Result<Vec<(Place, Site)>> {
+        let mut sites = Vec::new();
+        for (section, start) in self.unit.pieces("set_sdt_tracepoint_set") {
+            let len = section.bytes.len() as u64;
+            if !len.is_multiple_of(TRACEPOINT) {
+                bail!("the set of tracepoints is {len} bytes");
+            }
+            for offset in (0..len).step_by(TRACEPOINT as usize) {
+                let place = start.after(offset);
+                let probe = self.pointer(place, "sdt_tracepoint", "probe")?;
+                sites.push((
+                    place,
+                    Site {
+                        probe: self.probe(probe)?,
+                        patchpoint: self.pointer(place, "sdt_tracepoint", "patchpoint")?,
+                        target: self.pointer(place, "sdt_tracepoint", "target")?,
+                    },
+                ));
+            }
+        }
+        sites.sort_by_key(|(_, site)| site.patchpoint);
+        Ok(sites)
+    }
+
+    fn provider(&self, place: Place) -> anyhow::Result<Name> {
+        Ok(Name::Provider(self.string(place, "sdt_provider", "name")?))
+    }
+
+    fn probe(&self, place: Place) -> anyhow::Result<Name> {
+        let provider = self.pointer(place, "sdt_probe", "prov")?;
+        let string = |field| self.string(place, "sdt_probe", field);
+        let provider = self.string(provider, "sdt_provider", "name")?;
+        Ok(Name::Probe([provider, string("mod")?, string("func")?, string("name")?]))
+    }
+
+    fn argument(&self, place: Place) -> anyhow::Result<Name> {
+        let probe = self.pointer(place, "sdt_argtype", "probe")?;
+        let Name::Probe(probe) = self.probe(probe)? else { bail!("an argument of no probe") };
+        let offset = self.offset("sdt_argtype", "ndx")?;
+        let index = self.unit.bytes(place.after(offset), 4).context("an argument's index")?;
+        Ok(Name::Argument(probe, u32::from_le_bytes(index.try_into()?)))
+    }
+
+    fn offset(&self, structure: &str, field: &str) -> anyhow::Result<u64> {
+        let fields = &self.layout(structure)?.fields;
+        let field = fields.get(field).with_context(|| format!("no {structure}.{field}"))?;
+        Ok(field.offset)
+    }
+
+    fn layout(&self, structure: &str) -> anyhow::Result<&Layout> {
+        self.layouts.get(structure).with_context(|| format!("no struct {structure}"))
+    }
+
+    fn pointer(&self, place: Place, structure: &str, field: &str) -> anyhow::Result<Place> {
+        let at = place.after(self.offset(structure, field)?);
+        self.unit.address(at).with_context(|| format!("{structure}.{field} is no address"))
+    }
+
+    fn string(&self, place: Place, structure: &str, field: &str) -> anyhow::Result<String> {
+        let string = self.unit.string(self.pointer(place, structure, field)?);
+        string.with_context(|| format!("{structure}.{field} is no string"))
+    }
+
+    fn function(&self, place: Place) -> anyhow::Result<String> {
+        let function = self.unit.function_at(place).context("a site outside of functions")?;
+        Ok(function.name.clone())
+    }
+
+    fn record(&self, place: Place, structure: &str) -> anyhow::Result<Record> {
+        let len = self.layout(structure)?.size;
+        let bytes = self.unit.bytes(place, len).with_context(|| format!("a short {structure}"))?;
+        let mut bytes = bytes.to_vec();
+        let mut pointers = BTreeMap::new();
+        for (offset, relocation) in self.unit.relocations(place, len) {
+            let target = self.unit.address(place.after(offset));
+            let target = target.with_context(|| format!("{structure}: somebody else's address"))?;
+            let pointee = self.pointee(structure, offset, target)?;
+            pointers.insert(offset, (relocation.kind, pointee));
+            bytes[offset as usize..(offset + POINTER) as usize].fill(0);
+        }
+        Ok(Record { bytes, pointers, writable: self.unit.section_of(place).writable })
+    }
+
+    /// What the pointer at an offset of a structure points to.
+    fn pointee(&self, structure: &str, offset: u64, target: Place) -> anyhow::Result<Pointee> {
+        let fields = &self.layout(structure)?.fields;
+        let field = fields.iter().find(|(_, field)| field.offset == offset);
+        let (name, _) = field.with_context(|| format!("{structure}: a pointer at {offset}"))?;
+        Ok(match name.as_str() {
+            "prov" => Pointee::Record(self.provider(target)?),
+            "probe" => Pointee::Record(self.probe(target)?),
+            "patchpoint" | "target" => Pointee::Code(self.function(target)?),
+            _ => {
+                let string = self.unit.string(target);
+                Pointee::String(string.with_context(|| format!("{structure}.{name}: no string"))?)
+            }
+        })
+    }
+}

@@ -1,0 +1,75 @@
+//! The instruction at a site, and what the site costs.
+
+use conformance::code::nops;
+use conformance::layout::layouts;
+use conformance::records;
+use conformance::sources::Build;
+use conformance::table;
+use conformance::unit::Unit;
+use xtask::workspace::Arch;
+
+use crate::{c, rust, zig};
+
+/// The kernel overwrites so many bytes of a site (`sys/*/*/sdt_machdep.c`).
+const fn patched(arch: Arch) -> u64 {
+    match arch {
+        Arch::X86_64 => 5,
+        Arch::Aarch64 | Arch::Riscv64 => 4,
+    }
+}
+
+/// As many bytes as the kernel overwrites, and nothing that does something. On amd64 which nops they are has
+/// changed in FreeBSD: one of five bytes, `nopw (%rax,%rax)`, in these headers, five of one byte in later ones; the
+/// kernel restores five of one byte. Ours is one instruction, so that no thread can be in the middle of it when
+/// it is patched first.
+#[test]
+fn a_site_is_what_the_kernel_patches() {
+    let Some(zig) = zig(15) else { return };
+    for arch in Arch::ALL {
+        let layouts = layouts(&c(&zig, arch, "layouts.c", &["-g"])).unwrap();
+        let rust = rust(arch, Build::Native(15));
+        let objects = [("C", c(&zig, arch, "records.c", &[])), ("Rust", rust.probes.clone())];
+        for (side, object) in objects {
+            let unit = Unit::parse(&object).unwrap();
+            let sites = records::sites(&unit, &layouts).unwrap();
+            assert!(sites.len() >= 11, "{arch}, {side}: {sites:?}");
+            for site in sites {
+                let about = format!("{arch}, {side}: {site:?}");
+                let found = nops(&unit, site.patchpoint, patched(arch));
+                let found = found.unwrap_or_else(|error| panic!("{about}: {error}"));
+                assert_eq!(found, [patched(arch)], "{about}");
+                // The kernel's `sdt_tracepoint_valid`: both are instructions, and not the same one.
+                assert!(site.patchpoint != site.target, "{about}");
+                assert_eq!(
+                    unit.function_at(site.patchpoint).map(|function| &function.name),
+                    unit.function_at(site.target).map(|function| &function.name),
+                    "{about}"
+                );
+                if arch != Arch::X86_64 {
+                    let step = if arch == Arch::Aarch64 { 4 } else { 2 };
+                    let places = [site.patchpoint.offset, site.target.offset];
+                    assert!(places.iter().all(|at| at.is_multiple_of(step)), "{about}");
+                }
+            }
+        }
+    }
+}
+
+/// Of what is run while nobody looks, a site adds its nop and nothing else; C's may add more, never less. (A leaf
+/// function sets up its frame for the kernel's stack traces; with a site, in C as in Rust, it does so in the cold
+/// code only, and has fewer instructions than without.)
+#[test]
+fn a_disabled_site_costs_no_more_than_cs() {
+    let Some(zig) = zig(15) else { return };
+    for arch in Arch::ALL {
+        let rust = rust(arch, Build::Native(15));
+        let rows = table::rows(&zig, arch, &rust).unwrap();
+        assert_eq!(rows.len(), 14);
+        for row in rows {
+            let expected = if row.kind == "leaf" { ..=0 } else { ..=1 };
+            assert!(expected.contains(&row.rust.instructions), "{arch}: {row:?}");
+            assert!(row.rust.instructions <= row.c.instructions, "{arch}: {row:?}");
+            assert!(row.rust.cold_bytes > 0 && row.c.cold_bytes > 0, "{arch}: {row:?}");
+        }
+    }
+}
