@@ -61,40 +61,12 @@ macro_rules! __sdt_call {
                 "add {__sdt_address}, {__sdt_address}, :lo12:{__sdt_probe}",
                 "str {__sdt_address}, [sp, #-16]!",
                 "bl {__sdt_thunk}",
-                $crate::__sdt_landing!(),
             )
             $($word = in(reg) $word,)*
             __sdt_address = out(reg) _,
             __sdt_probe = sym $probe,
             __sdt_thunk = sym $crate::arch::thunk::<$count>,
         }
-    };
-}
-
-/// What stands behind the call of a thunk in a cold block on native routes: the *landing*. A function of the
-/// kernel's that the thunk has [called as the site](call_as_site) returns there, and goes back to the thunk.
-#[cfg(sdt_route = "freebsd")]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_landing {
-    () => {
-        "br x19"
-    };
-}
-
-/// In a thunk: makes it return behind the landing.
-#[cfg(sdt_route = "freebsd")]
-macro_rules! past_landing {
-    () => {
-        "add x30, x30, #4"
-    };
-}
-
-/// See the variant for native routes.
-#[cfg(sdt_route = "registry")]
-macro_rules! past_landing {
-    () => {
-        ""
     };
 }
 
@@ -110,7 +82,6 @@ macro_rules! __sdt_evaluate {
             (
                 $(::core::concat!("stp {", ::core::stringify!($low), "}, {", ::core::stringify!($high), "}, [sp, #-16]!"),)*
                 "bl {__sdt_thunk}",
-                $crate::__sdt_landing!(),
             )
             $($low = in(reg) $low, $high = in(reg) $high,)*
             __sdt_thunk = sym $thunk,
@@ -211,7 +182,6 @@ macro_rules! preserving {
             "ldp x16, x17, [sp, #128]",
             "mov sp, x29",
             "ldp x29, x30, [sp], #16",
-            past_landing!(),
             "add sp, sp, #{taken}",
             "ret",
             mark = const MARK,
@@ -257,35 +227,31 @@ pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), co
     )
 }
 
-/// Calls `function(id, args...)` as if the function that fired called it: with that function's frame, and a return
-/// address in it, which is the landing. Of what is in between, nothing is in the frame chain.
+/// Calls `function(id, args...)` as if from the thunk whose frame is `frame`: of what is in between, nothing is in
+/// the frame chain. The kernel takes its caller for the one artificial frame of C's macro, and finds the function
+/// that fired next.
 ///
 /// # Safety
 /// `frame` is the frame pointer of a thunk further up the stack; `function` takes what it is given.
 #[cfg(sdt_route = "freebsd")]
 #[unsafe(naked)]
-pub unsafe extern "C" fn call_as_site(
+pub unsafe extern "C" fn call_from(
     frame: *const c_void,
     function: *const (),
     id: u32,
     args: *const [u64; 6],
 ) {
     naked_asm!(
-        "stp x29, x30, [sp, #-32]!",
-        "str x19, [sp, #16]",
-        "adr x19, 2f",
+        "stp x29, x30, [sp, #-16]!",
+        "mov x29, x0",
         "mov x16, x1",
-        "ldp x29, x30, [x0]",
         "mov w0, w2",
         "ldp x5, x6, [x3, #32]",
         "ldr x4, [x3, #24]",
         "ldp x1, x2, [x3]",
         "ldr x3, [x3, #16]",
-        "br x16",
-        // bti j, where branches have to land on one.
-        "2: hint #36",
-        "ldr x19, [sp, #16]",
-        "ldp x29, x30, [sp], #32",
+        "blr x16",
+        "ldp x29, x30, [sp], #16",
         "ret",
     )
 }

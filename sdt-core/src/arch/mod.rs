@@ -89,16 +89,6 @@ macro_rules! __sdt_sites {
     };
 }
 
-/// Behind the call of a thunk there is nothing special, but on native routes.
-#[cfg(sdt_route = "registry")]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_landing {
-    () => {
-        ""
-    };
-}
-
 /// Tells the compiler that a block which begins with it is seldom executed.
 #[doc(hidden)]
 #[cold]

@@ -64,40 +64,12 @@ macro_rules! __sdt_call {
                 "addi sp, sp, -16",
                 "sd {__sdt_address}, 0(sp)",
                 "call {__sdt_thunk}",
-                $crate::__sdt_landing!(),
             )
             $($word = in(reg) $word,)*
             __sdt_address = out(reg) _,
             __sdt_probe = sym $probe,
             __sdt_thunk = sym $crate::arch::thunk::<$count>,
         }
-    };
-}
-
-/// What stands behind the call of a thunk in a cold block on native routes: the *landing*. A function of the
-/// kernel's that the thunk has [called as the site](call_as_site) returns there, and goes back to the thunk.
-#[cfg(sdt_route = "freebsd")]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_landing {
-    () => {
-        ".option push\n.option norvc\njr s1\n.option pop"
-    };
-}
-
-/// In a thunk: makes it return behind the landing.
-#[cfg(sdt_route = "freebsd")]
-macro_rules! past_landing {
-    () => {
-        "addi ra, ra, 4"
-    };
-}
-
-/// See the variant for native routes.
-#[cfg(sdt_route = "registry")]
-macro_rules! past_landing {
-    () => {
-        ""
     };
 }
 
@@ -115,7 +87,6 @@ macro_rules! __sdt_evaluate {
                 ::core::concat!("sd {", ::core::stringify!($low), "}, 0(sp)"),
                 ::core::concat!("sd {", ::core::stringify!($high), "}, 8(sp)"),)*
                 "call {__sdt_thunk}",
-                $crate::__sdt_landing!(),
             )
             $($low = in(reg) $low, $high = in(reg) $high,)*
             __sdt_thunk = sym $thunk,
@@ -207,7 +178,6 @@ macro_rules! preserving {
             "addi sp, s0, -16",
             "ld ra, 8(sp)",
             "ld s0, 0(sp)",
-            past_landing!(),
             "addi sp, sp, 16 + {taken}",
             "ret",
             mark = const MARK,
@@ -253,28 +223,26 @@ pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), co
     )
 }
 
-/// Calls `function(id, args...)` as if the function that fired called it: with that function's frame, and a return
-/// address in it, which is the landing. Of what is in between, nothing is in the frame chain.
+/// Calls `function(id, args...)` as if from the thunk whose frame is `frame`: of what is in between, nothing is in
+/// the frame chain. The kernel takes its caller for the one artificial frame of C's macro, and finds the function
+/// that fired next.
 ///
 /// # Safety
 /// `frame` is the frame pointer of a thunk further up the stack; `function` takes what it is given.
 #[cfg(sdt_route = "freebsd")]
 #[unsafe(naked)]
-pub unsafe extern "C" fn call_as_site(
+pub unsafe extern "C" fn call_from(
     frame: *const c_void,
     function: *const (),
     id: u32,
     args: *const [u64; 6],
 ) {
     naked_asm!(
-        "addi sp, sp, -32",
-        "sd ra, 24(sp)",
-        "sd s0, 16(sp)",
-        "sd s1, 8(sp)",
-        "lla s1, 2f",
+        "addi sp, sp, -16",
+        "sd ra, 8(sp)",
+        "sd s0, 0(sp)",
+        "mv s0, a0",
         "mv t1, a1",
-        "ld ra, -8(a0)",
-        "ld s0, -16(a0)",
         "mv a0, a2",
         "ld a1, 0(a3)",
         "ld a2, 8(a3)",
@@ -282,11 +250,10 @@ pub unsafe extern "C" fn call_as_site(
         "ld a5, 32(a3)",
         "ld a6, 40(a3)",
         "ld a3, 16(a3)",
-        "jr t1",
-        "2: ld ra, 24(sp)",
-        "ld s0, 16(sp)",
-        "ld s1, 8(sp)",
-        "addi sp, sp, 32",
+        "jalr t1",
+        "ld ra, 8(sp)",
+        "ld s0, 0(sp)",
+        "addi sp, sp, 16",
         "ret",
     )
 }

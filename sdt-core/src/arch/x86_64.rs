@@ -81,40 +81,12 @@ macro_rules! __sdt_call {
                 $(::core::concat!("push {", ::core::stringify!($word), "}"),)*
                 $crate::__sdt_push_probe!(),
                 "call {__sdt_thunk}",
-                $crate::__sdt_landing!(),
             )
             $($word = in(reg) $word,)*
             __sdt_probe = sym $probe,
             __sdt_primary = const $crate::record::Probe::PRIMARY,
             __sdt_thunk = sym $crate::arch::thunk::<$count>,
         }
-    };
-}
-
-/// What stands behind the call of a thunk in a cold block on native routes: the *landing*. A function of the
-/// kernel's that the thunk has [called as the site](call_as_site) returns there, and goes back to the thunk.
-#[cfg(sdt_route = "freebsd")]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_landing {
-    () => {
-        "jmp rbx"
-    };
-}
-
-/// In a thunk: makes it return behind the landing.
-#[cfg(sdt_route = "freebsd")]
-macro_rules! past_landing {
-    () => {
-        "add qword ptr [rbp + 8], 2"
-    };
-}
-
-/// See the variant for native routes.
-#[cfg(sdt_route = "registry")]
-macro_rules! past_landing {
-    () => {
-        ""
     };
 }
 
@@ -131,7 +103,6 @@ macro_rules! __sdt_evaluate {
                 $(::core::concat!("push {", ::core::stringify!($high), "}"),
                 ::core::concat!("push {", ::core::stringify!($low), "}"),)*
                 "call {__sdt_thunk}",
-                $crate::__sdt_landing!(),
             )
             $($low = in(reg) $low, $high = in(reg) $high,)*
             __sdt_thunk = sym $thunk,
@@ -206,7 +177,6 @@ macro_rules! preserving {
             "pop rdx",
             "pop rcx",
             "pop rax",
-            past_landing!(),
             "mov rsp, rbp",
             "pop rbp",
             "ret {taken}",
@@ -253,14 +223,15 @@ pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), co
     )
 }
 
-/// Calls `function(id, args...)` as if the function that fired called it: with that function's frame, and a return
-/// address in it, which is the landing. Of what is in between, nothing is in the frame chain.
+/// Calls `function(id, args...)` as if from the thunk whose frame is `frame`: of what is in between, nothing is in
+/// the frame chain. The kernel takes its caller for the one artificial frame of C's macro, and finds the function
+/// that fired next.
 ///
 /// # Safety
 /// `frame` is the frame pointer of a thunk further up the stack; `function` takes what it is given.
 #[cfg(sdt_route = "freebsd")]
 #[unsafe(naked)]
-pub unsafe extern "C" fn call_as_site(
+pub unsafe extern "C" fn call_from(
     frame: *const c_void,
     function: *const (),
     id: u32,
@@ -268,26 +239,18 @@ pub unsafe extern "C" fn call_as_site(
 ) {
     naked_asm!(
         "push rbp",
-        "push rbx",
-        "push r12",
-        "mov r12, rsp",
-        "mov rax, rsi",
-        "and rsp, -16",
+        "mov rbp, rdi",
         "sub rsp, 8",
         "push qword ptr [rcx + 40]",
-        "push qword ptr [rdi + 8]",
-        "lea rbx, [rip + 2f]",
-        "mov rbp, [rdi]",
+        "mov rax, rsi",
         "mov edi, edx",
         "mov rsi, [rcx]",
         "mov rdx, [rcx + 8]",
         "mov r8, [rcx + 24]",
         "mov r9, [rcx + 32]",
         "mov rcx, [rcx + 16]",
-        "jmp rax",
-        "2: mov rsp, r12",
-        "pop r12",
-        "pop rbx",
+        "call rax",
+        "add rsp, 16",
         "pop rbp",
         "ret",
     )

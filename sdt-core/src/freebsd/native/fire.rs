@@ -7,13 +7,15 @@ use crate::freebsd::cpu;
 use crate::hit::Hit;
 use crate::record::Probe;
 
-/// `sdt_probe6` and its like: the probe's id and the arguments.
+/// A function that takes the probe's id and the arguments.
 type Function = *const ();
 
 #[cfg(sdt_freebsd = "tracepoint")]
 unsafe extern "C" {
-    // sys/kern/kern_sdt.c, main. Probe context. Declared without their arguments: `call_as_site` passes them.
-    fn sdt_probe();
+    // sys/kern/kern_sdt.c, main. Probe context. Declared without its arguments: `call_from` passes them.
+    //
+    // `sdt_probe`, for up to five, is the same with a 0 for the sixth. It would pass its arguments on by a call
+    // on amd64, where that makes one more, and so be an artificial frame that this one is not.
     fn sdt_probe6();
 }
 
@@ -29,15 +31,15 @@ unsafe extern "C" {
     static sdt_probes_enabled: bool;
 }
 
-/// The kernel's function for a hit with that many arguments. Probe context.
+/// The kernel's function for a hit. Probe context.
 #[cfg(sdt_freebsd = "tracepoint")]
-fn function(count: usize) -> Function {
-    if count > 5 { sdt_probe6 as Function } else { sdt_probe as Function }
+fn function() -> Function {
+    sdt_probe6 as Function
 }
 
 /// The kernel's function for a hit. Probe context.
 #[cfg(not(sdt_freebsd = "tracepoint"))]
-fn function(_: usize) -> Function {
+fn function() -> Function {
     // SAFETY: a variable of the kernel's, read in one access, each time anew as `sdt.ko` may come and go.
     unsafe { (&raw const sdt_probe_func).read_volatile() }
 }
@@ -56,8 +58,11 @@ pub fn may_fire(probe: *const Probe) -> bool {
     enabled
 }
 
-/// Hands a hit to the kernel, as if the function that fired had called it: `stack()` names that function
-/// first, as it does for C, and the kernel's own count of artificial frames is right.
+/// Hands a hit to the kernel.
+///
+/// The kernel passes over one frame between `dtrace_probe` and what it takes for the function that fired, and on
+/// most of its versions C's macro has none there: `stack()` begins with the caller of that function. Here there
+/// is one, the thunk's, and it begins with the function that fired.
 ///
 /// `words` are [`WORD_STRIDE`](arch::WORD_STRIDE) apart. `frame` is the frame of the thunk that the site called.
 ///
@@ -83,7 +88,7 @@ pub unsafe extern "C" fn fire(
         // SAFETY: by contract.
         let args = unsafe { Hit { words, count }.args() };
         // SAFETY: the kernel's function with the id of a probe that is there; by contract the thunk's frame.
-        unsafe { arch::call_as_site(frame, function(count), id, &args) };
+        unsafe { arch::call_from(frame, function(), id, &args) };
     }
     cpu::interrupts_restore(interrupts);
 }
