@@ -92,6 +92,8 @@ pub struct Module {
     pub package: String,
     /// Features of the package to turn on.
     pub features: Vec<String>,
+    /// Whether the package's default features are on.
+    pub default_features: bool,
     /// For which operating system.
     pub os: Os,
     /// On FreeBSD: for which release.
@@ -132,6 +134,7 @@ impl Module {
             arch,
             package: EXAMPLE.into(),
             features: Vec::new(),
+            default_features: true,
             os: Os::default(),
             freebsd: FreeBsd::default(),
             route: Route::default(),
@@ -238,6 +241,9 @@ impl Module {
         command.arg("--target-dir").arg(workspace::build_dir().join("cargo-kmod"));
         for feature in &self.features {
             command.args(["--features", feature]);
+        }
+        if !self.default_features {
+            command.arg("--no-default-features");
         }
         command.env("SDT_FREEBSD", self.freebsd.to_string());
         if self.route == Route::Provider {

@@ -16,6 +16,12 @@ pub struct Args {
     /// Package to build; its library becomes the module.
     #[arg(long, default_value = EXAMPLE)]
     package: String,
+    /// Features of the package to turn on, one an option.
+    #[arg(long, value_name = "FEATURE")]
+    features: Vec<String>,
+    /// Leave the package's default features off.
+    #[arg(long)]
+    no_default_features: bool,
     /// Operating system of the kernel.
     #[arg(long, value_enum, default_value_t)]
     os: Os,
@@ -41,6 +47,8 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let module = Module {
         package: args.package.clone(),
+        features: args.features.clone(),
+        default_features: !args.no_default_features,
         os: args.os,
         freebsd: args.freebsd,
         route: args.route,

@@ -122,10 +122,15 @@ pub fn list_args<P: OpenProbe, A: Arguments>(_: &A) {
 
 /// Every site names what it takes the probe's arguments to be, and only the site whose records the linker keeps
 /// defines that name: of sites that disagree one names what is not there, and the module does not link.
-/// The names are in a section that is not loaded.
+/// The names are in a section that is not loaded; it is retained, or the linker would drop what it refers to, the
+/// names' definitions, and then not miss them.
 macro_rules! agree {
     ($name:literal) => {
-        concat!(".pushsection .sdt_arg_types\n.8byte __sdt_types_{hash}_", $name, "\n.popsection")
+        concat!(
+            ".pushsection .sdt_arg_types, \"R\", @progbits\n.8byte __sdt_types_{hash}_",
+            $name,
+            "\n.popsection"
+        )
     };
 }
 

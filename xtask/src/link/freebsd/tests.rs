@@ -14,6 +14,7 @@ use object::{
 
 use super::module;
 use crate::arch::{Arch, ModuleKind};
+use crate::check::{self, Problem};
 use crate::setup;
 
 const SET: &str = "set_sdt_probes_set";
@@ -59,8 +60,9 @@ fn pointer(
     section
 }
 
-/// An object with a probe and its entry of the set in a group, and an entry of its own that is not writable.
-fn object(arch: Arch, function: &str) -> Vec<u8> {
+/// An object with a probe and its entry of the set in a group, and an entry of its own that is not writable. Its
+/// site takes the probe to have so many arguments.
+fn object(arch: Arch, function: &str, arguments: u32) -> Vec<u8> {
     let architecture = match arch {
         Arch::X86_64 => Architecture::X86_64,
         Arch::Aarch64 => Architecture::Aarch64,
@@ -88,6 +90,14 @@ fn object(arch: Arch, function: &str) -> Vec<u8> {
         symbol: probe,
         sections: vec![record, entry],
     });
+    let count = pointer(&mut object, arch, ".rodata.__sdt_count_1", elf::SectionFlags(0), function);
+    let key = object.add_symbol(symbol("__sdt_count_1", SymbolSection::Section(count), false));
+    let types = format!("__sdt_types_1_n_{arguments}");
+    let types = object.add_symbol(symbol(&types, SymbolSection::Section(count), false));
+    object.add_comdat(Comdat { kind: ComdatKind::Any, symbol: key, sections: vec![count] });
+    let says = pointer(&mut object, arch, ".sdt_arg_types", elf::SHF_GNU_RETAIN, types);
+    object.section_mut(says).flags =
+        SectionFlags::Elf { sh_type: elf::SHT_PROGBITS, sh_flags: elf::SHF_GNU_RETAIN };
     for bound in ["__start_", "__stop_"] {
         let name = format!("{bound}{SET}");
         object.add_symbol(symbol(&name, SymbolSection::Undefined, true));
@@ -114,9 +124,13 @@ fn archive(members: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn linked(arch: Arch, release: &str) -> Vec<u8> {
+    linked_with(arch, release, [2, 2])
+}
+
+fn linked_with(arch: Arch, release: &str, arguments: [u32; 2]) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder");
     let library = folder.path().join("two.a");
-    let objects = [object(arch, "first"), object(arch, "second")];
+    let objects = [object(arch, "first", arguments[0]), object(arch, "second", arguments[1])];
     std::fs::write(&library, archive(&objects)).expect("the library is written");
     let release = release.parse().expect("a release");
     let lld = setup::lld().expect("lld is there");
@@ -147,6 +161,19 @@ fn of_a_group_one_copy_is_kept_and_every_set_is_one_section() {
             let expected = expected.iter().map(|(name, at)| (&**name, *at)).collect();
             assert_eq!(bounds, expected, "{arch}");
         }
+    }
+}
+
+#[test]
+fn sites_that_disagree_are_found_by_the_check() {
+    let disagree = |arch, arguments| {
+        // The objects are no whole module, of which the check says a lot more.
+        let findings = check::module(&linked_with(arch, "15", arguments)).expect_err("no module");
+        findings.iter().any(|of| matches!(of.problem, Problem::SitesDisagree { .. }))
+    };
+    for arch in Arch::ALL {
+        assert!(!disagree(arch, [2, 2]), "{arch}");
+        assert!(disagree(arch, [2, 3]), "{arch}");
     }
 }
 
