@@ -104,6 +104,19 @@ impl Builder {
         });
     }
 
+    /// The symbol of some data, with its size.
+    pub(crate) fn object_symbol(&mut self, name: &str, section: SectionId, value: u64, size: u64) {
+        let symbol = self.define(name, section, value);
+        self.object.symbol_mut(symbol).size = size;
+    }
+
+    /// Other contents for a part of a section.
+    pub(crate) fn patch(&mut self, section: SectionId, at: u64, contents: &[u8]) {
+        let at = at as usize;
+        self.object.section_mut(section).data_mut()[at..at + contents.len()]
+            .copy_from_slice(contents);
+    }
+
     /// A symbol that somebody else is to define.
     pub(crate) fn undefined(&mut self, name: &str, weak: bool) -> SymbolId {
         self.symbol(name, 0, SymbolSection::Undefined, weak)

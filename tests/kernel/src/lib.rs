@@ -13,6 +13,7 @@ pub mod eventhandler;
 #[cfg(test)]
 mod fixture;
 pub mod freebsd;
+pub mod illumos;
 pub mod kld;
 pub mod loader;
 pub mod memory;

@@ -92,6 +92,20 @@ pub struct Image {
 }
 
 impl Image {
+    /// Memory with its protections, and nothing that is known of what is in it.
+    pub(crate) fn new(base: u64, bytes: Vec<u8>, segments: Vec<Segment>) -> Self {
+        Self {
+            base,
+            bytes,
+            segments,
+            symbols: Vec::new(),
+            functions: Vec::new(),
+            sets: Vec::new(),
+            constructors: Vec::new(),
+            destructors: Vec::new(),
+        }
+    }
+
     /// Bytes that the image takes, a multiple of [`PAGE`].
     pub fn size(&self) -> usize {
         self.bytes.len()
