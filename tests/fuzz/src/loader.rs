@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-use stand_in_kernel::freebsd::errno;
-use stand_in_kernel::kld::{Kernel, Linker, event};
+use stand_in_kernel::freebsd::sdt::{Fault, Records};
+use stand_in_kernel::freebsd::{Release, errno};
+use stand_in_kernel::kld::{FileInfo, Kernel, Linker, event};
 use stand_in_kernel::loader::{File, Image, Machine, PAGE, Protection};
 
 use crate::edit::{self, Input};
@@ -236,8 +237,20 @@ impl Kernel for Machinery {
         }
     }
 
-    fn destroy_probes(&self, module: &str) -> bool {
-        assert!(module == "first" || module == "module");
+    fn kld_check(&self, _: &Records) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn kld_load(&self, file: &FileInfo, _: Records, _: Release) {
+        assert!(file.name == "first.ko" || file.name == "module.ko");
+    }
+
+    fn kld_unload_try(&self, file: &FileInfo) -> bool {
+        assert!(file.name == "first.ko" || file.name == "module.ko");
         true
+    }
+
+    fn kld_unload(&self, file: &FileInfo) {
+        assert!(file.name == "first.ko" || file.name == "module.ko");
     }
 }

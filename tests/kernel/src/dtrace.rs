@@ -43,4 +43,7 @@ unsafe impl Host for Machine {
 const RECORDS: usize = 1024;
 
 /// DTrace, as far as this kernel has it.
-pub(crate) static DTRACE: Dtrace<Machine, { cpu::MAX_CPUS }, RECORDS> = Dtrace::new(Machine);
+pub(crate) type Framework = Dtrace<Machine, { cpu::MAX_CPUS }, RECORDS>;
+
+/// It.
+pub(crate) static DTRACE: Framework = Dtrace::new(Machine);

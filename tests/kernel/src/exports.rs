@@ -17,7 +17,7 @@ use crate::arch;
 use crate::dtrace::DTRACE;
 use crate::invop::{self, Handler};
 use crate::modules::LINKER;
-use crate::{console, panic, smp};
+use crate::{console, panic, sdt, smp};
 
 unsafe extern "C" {
     fn memcpy(to: *mut c_void, from: *const c_void, length: usize) -> *mut c_void;
@@ -89,20 +89,20 @@ exports! {
     ),
 }
 
-/// All exported symbols: those above and the architecture's own.
+/// All exported functions: those above, SDT's and the architecture's own.
 fn all() -> impl Iterator<Item = (&'static str, u64)> {
-    table().into_iter().chain(arch::exports::table())
+    table().into_iter().chain(sdt::table()).chain(arch::exports::table())
 }
 
-/// The address of an exported symbol, if a release has it.
+/// The address of an exported symbol, function or not, if a release has it.
 pub(crate) fn address(name: &str, release: Release) -> Option<u64> {
     if !release.has_symbol(name) {
         return None;
     }
-    all().find(|(symbol, _)| *symbol == name).map(|(_, address)| address)
+    all().chain(sdt::variables()).find(|(symbol, _)| *symbol == name).map(|(_, address)| address)
 }
 
-/// Whether an exported symbol has this address.
+/// Whether an exported function has this address.
 pub(crate) fn is_exported(address: u64) -> bool {
     all().any(|(_, exported)| exported == address)
 }
@@ -230,7 +230,7 @@ extern "C" fn dtrace_probe_arg(id: usize, probe: u32) -> *mut c_void {
 
 /// Probe context. FreeBSD's does not look at the id, and one that is 0 takes the kernel down there;
 /// here too, but it says why.
-extern "C" fn dtrace_probe(
+pub(crate) extern "C" fn dtrace_probe(
     id: u32,
     arg0: usize,
     arg1: usize,

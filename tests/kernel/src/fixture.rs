@@ -1,5 +1,6 @@
-//! Small files for the tests: ET_REL here, ET_DYN in [`shared`].
+//! Small files for the tests: ET_REL here, with SDT records in [`sdt`]; ET_DYN in [`shared`].
 
+pub(crate) mod sdt;
 pub(crate) mod shared;
 
 use crate::freebsd::Release;

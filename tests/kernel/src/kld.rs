@@ -19,6 +19,7 @@ use sdt_core::encode::MAX_LEN;
 use spin::Mutex;
 
 use crate::freebsd::linker::{Metadata, ModuleData, Range};
+use crate::freebsd::sdt::Records;
 use crate::freebsd::{Release, errno};
 use crate::loader::{self, Image, LoadError, Protection, Segment, SiteRecord};
 use crate::printf;
@@ -49,6 +50,14 @@ pub struct Linker<K> {
     modules: Mutex<Vec<Box<Module>>>,
     last_id: Mutex<u32>,
     release: Mutex<Release>,
+}
+
+/// A file that is ready to be mapped.
+struct Linked {
+    image: Image,
+    metadata: Metadata,
+    dependencies: Vec<u32>,
+    records: Records,
 }
 
 impl<K: Kernel> Linker<K> {
@@ -111,23 +120,16 @@ impl<K: Kernel> Linker<K> {
             parsed = parsed.without_plt32();
         }
         let base = self.kernel.reserve(parsed.size()).ok_or(Refusal::OutOfMemory)?;
-        let file = self.link(&parsed, base).and_then(|(image, metadata, dependencies)| {
-            if self.kernel.map(&image) {
-                Ok(File::new(self.next_id(), name, &image, metadata, dependencies))
-            } else {
-                Err(Refusal::OutOfMemory)
-            }
+        let linked = self.link(&parsed, base).and_then(|linked| {
+            if self.kernel.map(&linked.image) { Ok(linked) } else { Err(Refusal::OutOfMemory) }
         });
-        let file = file.inspect_err(|_| self.kernel.give_back(base))?;
-        self.start(file)
+        let Linked { image, metadata, dependencies, records } =
+            linked.inspect_err(|_| self.kernel.give_back(base))?;
+        self.start(File::new(self.next_id(), name, &image, metadata, dependencies), records)
     }
 
     /// Everything that can be found wrong with a file before any of its code runs.
-    fn link(
-        &self,
-        file: &loader::File<'_>,
-        base: u64,
-    ) -> Result<(Image, Metadata, Vec<u32>), Refusal> {
+    fn link(&self, file: &loader::File<'_>, base: u64) -> Result<Linked, Refusal> {
         // Dependencies are in the data of the image, names by relocated pointers, so relocations come
         // first; symbols of files that it turns out not to depend on are looked up last, as FreeBSD
         // does ("globally, in dependency order").
@@ -166,7 +168,10 @@ impl<K: Kernel> Linker<K> {
                 return Err(Refusal::UnknownModule { record: init.data });
             }
         }
-        Ok((image, metadata, dependencies))
+        drop(modules);
+        let records = Records::read(&image, self.release(), self.kernel.machine())?;
+        self.kernel.kld_check(&records)?;
+        Ok(Linked { image, metadata, dependencies, records })
     }
 
     /// The files that a file depends on.
@@ -199,8 +204,9 @@ impl<K: Kernel> Linker<K> {
     }
 
     /// Runs a file that is mapped; undoes it when all its modules refuse.
-    fn start(&self, file: File) -> Result<u32, Refusal> {
-        let (id, base, size) = (file.id, file.base, file.size);
+    fn start(&self, file: File, records: Records) -> Result<u32, Refusal> {
+        let info = file.info();
+        let id = file.id;
         let constructors = file.constructors.clone();
         let sysinits = file.metadata.sysinits.clone();
         let modules = file.metadata.modules.clone();
@@ -224,9 +230,12 @@ impl<K: Kernel> Linker<K> {
         // "If all of the modules in this file failed to load, unload the file."
         if had_modules && !self.modules.lock().iter().any(|module| module.file == id) {
             let error = self.with_file(id, |file| file.load_error).unwrap_or(0);
-            self.remove(id, base, size);
+            // FreeBSD also asks as if it had been loaded all the way (`kld_unload_try`): its sdt gives up
+            // references to providers which the file never had.
+            self.remove(&info);
             return Err(Refusal::ModulesRefused { error });
         }
+        self.kernel.kld_load(&info, records, self.release());
         Ok(id)
     }
 
@@ -307,14 +316,10 @@ impl<K: Kernel> Linker<K> {
                 file.references -= 1;
                 return None;
             }
-            Some((file.base, file.size, file.module_name().to_string()))
+            Some(file.info())
         });
-        let Some(Some((base, size, module_name))) = kept else { return Ok(()) };
-        // EVENTHANDLER_INVOKE(kld_unload_try): dtrace_module_unloaded().
-        if !self.kernel.destroy_probes(&module_name) {
-            self.kernel.print(format_args!(
-                "kldunload: attempt to unload module that has DTrace probes enabled"
-            ));
+        let Some(Some(info)) = kept else { return Ok(()) };
+        if !self.kernel.kld_unload_try(&info) {
             return Err(Refusal::Unload { error: errno::EBUSY });
         }
         let modules: Vec<_> = self
@@ -337,12 +342,13 @@ impl<K: Kernel> Linker<K> {
             }
             self.modules.lock().retain(|module| module.data.record != data.record);
         }
-        self.remove(id, base, size);
+        self.remove(&info);
         Ok(())
     }
 
     /// The end of a file: what it asked to be run, its references, its memory.
-    fn remove(&self, id: u32, base: u64, size: usize) {
+    fn remove(&self, info: &FileInfo) {
+        let id = info.id;
         let (sysuninits, destructors) = self
             .with_file(id, |file| (file.metadata.sysuninits.clone(), file.destructors.clone()))
             .unwrap_or_default();
@@ -362,8 +368,9 @@ impl<K: Kernel> Linker<K> {
                 self.kernel.print(format_args!("{refusal}"));
             }
         }
-        self.kernel.unmap(base, size);
-        self.kernel.give_back(base);
+        self.kernel.kld_unload(info);
+        self.kernel.unmap(info.base, info.size);
+        self.kernel.give_back(info.base);
     }
 
     /// The loaded files, oldest first.
@@ -391,6 +398,11 @@ impl<K: Kernel> Linker<K> {
             sites.extend(sound.map(|site| (*site, file.function_at(site.patchpoint))));
         }
         sites
+    }
+
+    /// The function of a file at an address, and how far in it that is.
+    pub fn function_at(&self, address: u64) -> Option<(String, u64)> {
+        self.files.lock().iter().find_map(|file| file.function_at(address))
     }
 
     /// The kernel, which every file depends on first of all, then the files, the oldest ones first.

@@ -19,6 +19,7 @@ mod modules;
 mod panic;
 mod reentry;
 mod requests;
+mod sdt;
 mod sites;
 mod smp;
 mod standin;
@@ -54,6 +55,7 @@ extern "C" fn first_cpu_main() -> ! {
     let cpus = arch::init_machine(FIRMWARE.load(Ordering::Relaxed));
     smp::set_online(cpus);
     cpu::restore_interrupts(true);
+    sdt::init();
     console::print("stand-in kernel is up\n");
     requests::serve(wire)
 }

@@ -1,17 +1,18 @@
 //! The linker's side of this machine: memory for modules, calls into them.
 
-use alloc::ffi::CString;
 use alloc::format;
 use core::ffi::{c_int, c_void};
 use core::fmt;
 
 use spin::Mutex;
 use stand_in_kernel::addresses::Addresses;
-use stand_in_kernel::kld::{Kernel, Linker};
+use stand_in_kernel::freebsd::Release;
+use stand_in_kernel::freebsd::sdt::{Fault, Records};
+use stand_in_kernel::kld::{FileInfo, Kernel, Linker};
 use stand_in_kernel::loader::{self, Image, PAGE};
 
 use crate::arch::{MODULE_SPACE, paging};
-use crate::dtrace::DTRACE;
+use crate::sdt::SDT;
 use crate::{console, exports};
 
 /// This machine.
@@ -89,8 +90,19 @@ impl Kernel for Machine {
         }
     }
 
-    fn destroy_probes(&self, module: &str) -> bool {
-        // No probe has a name with a NUL in it.
-        CString::new(module).is_ok_and(|module| DTRACE.destroy_module(&module).is_ok())
+    fn kld_check(&self, records: &Records) -> Result<(), Fault> {
+        SDT.check(records)
+    }
+
+    fn kld_load(&self, file: &FileInfo, records: Records, release: Release) {
+        SDT.kld_load(file, records, release);
+    }
+
+    fn kld_unload_try(&self, file: &FileInfo) -> bool {
+        SDT.kld_unload_try(file)
+    }
+
+    fn kld_unload(&self, file: &FileInfo) {
+        SDT.kld_unload(file);
     }
 }

@@ -21,7 +21,7 @@ use crate::dtrace::DTRACE;
 use crate::exec::{self, Batch, Worker};
 use crate::modules::LINKER;
 use crate::wire::Wire;
-use crate::{counters, reentry, sites, smp, torture};
+use crate::{counters, reentry, sdt, sites, smp, torture};
 
 /// Records in one event.
 const RECORDS_PER_EVENT: usize = 64;
@@ -108,6 +108,7 @@ impl Server {
                     refusal(EINVAL, alloc::format!("there is no FreeBSD {version} here"))
                 })?;
                 LINKER.set_release(release).map_err(|error| kld_refusal(&error))?;
+                sdt::set_generation(release.generation());
                 Ok(Reply::Done)
             }
             Request::KldLoad { file, image } => {

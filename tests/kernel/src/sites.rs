@@ -8,12 +8,41 @@ use sdt_core::patch::protocol::{Place, State, Text};
 use sdt_core::record::Probe;
 use sdt_protocol::{Site, SiteState};
 
+use stand_in_kernel::freebsd::sdt::Tracepoint;
+use stand_in_kernel::loader::Machine;
+
 use crate::modules::LINKER;
+use crate::sdt::SDT;
 
 /// The sites of a probe in loaded files, in order of address. Called where nobody patches: by the CPU that
 /// does what consumers ask.
 pub(crate) fn of(id: u32) -> Vec<Site> {
-    let mut sites: Vec<_> = LINKER
+    let mut sites = own(id);
+    sites.extend(SDT.tracepoints(id).into_iter().map(tracepoint));
+    sites.sort_by_key(|site| site.address);
+    sites
+}
+
+/// A tracepoint of SDT's.
+fn tracepoint(tracepoint: Tracepoint) -> Site {
+    let jump = tracepoint.jump(Machine::HERE);
+    let text = tracepoint.patchpoint as *const u8;
+    // SAFETY: text of a file that is mapped, and nobody patches it at the moment.
+    let byte = |at| unsafe { text.add(at).read_volatile() };
+    let jumps = jump.as_bytes().iter().enumerate().all(|(at, &expected)| byte(at) == expected);
+    Site {
+        address: tracepoint.patchpoint,
+        function: LINKER.function_at(tracepoint.patchpoint),
+        state: if jumps { SiteState::Jump } else { SiteState::Nop },
+        target: tracepoint.target,
+        in_reach: true,
+        reach: Tracepoint::reach(Machine::HERE),
+    }
+}
+
+/// The sites of a probe whose module patches them.
+fn own(id: u32) -> Vec<Site> {
+    LINKER
         .sites(size_of::<Probe>())
         .into_iter()
         .filter(|(site, _)| is_of(site.probe, id))
@@ -35,9 +64,7 @@ pub(crate) fn of(id: u32) -> Vec<Site> {
                 reach: ENCODING.reach as u64,
             }
         })
-        .collect();
-    sites.sort_by_key(|site| site.address);
-    sites
+        .collect()
 }
 
 /// Whether the record at an address of a file's data is that of a probe with this id.

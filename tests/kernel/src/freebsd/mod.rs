@@ -6,6 +6,7 @@ pub mod imgact;
 pub mod linker;
 mod release;
 pub mod riscv;
+pub mod sdt;
 
 pub use release::{Generation, Release};
 

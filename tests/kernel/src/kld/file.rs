@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use crate::freebsd::linker::{Metadata, ModuleData};
-use crate::loader::{Function, Image, Protection, Segment, SiteRecord, Symbol};
+use crate::loader::{self, Function, Image, Protection, Segment, SiteRecord, Symbol};
 
 /// A file that is mapped (`struct linker_file`).
 #[derive(Debug)]
@@ -57,22 +57,9 @@ impl File {
         }
     }
 
-    /// What DTrace takes for the name of the file's module: the file's, without `.ko`.
-    pub(super) fn module_name(&self) -> &str {
-        self.name.strip_suffix(".ko").unwrap_or(&self.name)
-    }
-
     /// Whether all of these bytes are memory of the file with this protection.
     pub(super) fn holds(&self, address: u64, size: usize, protection: Protection) -> bool {
-        let at = address.checked_sub(self.base).and_then(|at| usize::try_from(at).ok());
-        at.is_some_and(|at| {
-            self.segments.iter().any(|segment| {
-                let left = segment.size.checked_sub(at.wrapping_sub(segment.offset));
-                segment.protection == protection
-                    && at >= segment.offset
-                    && left.is_some_and(|left| left >= size)
-            })
-        })
+        loader::holds(self.base, &self.segments, address, size, protection)
     }
 
     /// The function at an address, and how far in it that is.

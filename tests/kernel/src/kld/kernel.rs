@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-use super::Linker;
+use super::{FileInfo, Linker};
+use crate::freebsd::Release;
+use crate::freebsd::sdt::{Fault, Records};
 use crate::loader::{Image, Machine};
 
 /// What the linker needs of the machine.
@@ -30,7 +32,15 @@ pub trait Kernel {
         Self: Sized;
     /// Calls `int (*evhand)(module_t, int, void *)` of a module that is mapped.
     fn call_event(&self, handler: u64, module: u64, event: i32, private: u64) -> i32;
-    /// Destroys the probes of the module with this name (`dtrace_module_unloaded`). `false`, and
-    /// nothing destroyed, while one of them is enabled.
-    fn destroy_probes(&self, module: &str) -> bool;
+    /// Whether a file's SDT records can be used, before any code of it runs.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    fn kld_check(&self, records: &Records) -> Result<(), Fault>;
+    /// A file has been loaded, its SYSINITs done (the event `kld_load`). Its records have been checked.
+    fn kld_load(&self, file: &FileInfo, records: Records, release: Release);
+    /// A file is about to be unloaded (the event `kld_unload_try`): `false` if that is not to be.
+    fn kld_unload_try(&self, file: &FileInfo) -> bool;
+    /// A file's code will not run any more (the event `kld_unload`).
+    fn kld_unload(&self, file: &FileInfo);
 }

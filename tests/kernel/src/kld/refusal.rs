@@ -6,6 +6,7 @@ use core::fmt;
 
 use crate::freebsd::errno;
 use crate::freebsd::linker::BadRecord;
+use crate::freebsd::sdt::Fault;
 use crate::loader::{LoadError, Machine};
 
 /// Why kldload or kldunload failed.
@@ -18,6 +19,8 @@ pub enum Refusal {
     File(LoadError),
     /// Its linker sets are no good.
     Record(BadRecord),
+    /// Its SDT records are no good.
+    Sdt(Fault),
     /// No memory, or no addresses.
     OutOfMemory,
     /// It needs an interface that is not there, or not in a version that will do.
@@ -102,6 +105,7 @@ impl fmt::Display for Refusal {
             Self::AlreadyLoaded => f.write_str("module already loaded or in kernel"),
             Self::File(error) => error.fmt(f),
             Self::Record(error) => error.fmt(f),
+            Self::Sdt(fault) => fault.fmt(f),
             Self::OutOfMemory => f.write_str("no memory for the module"),
             Self::Dependency { interface } => {
                 write!(f, "depends on {interface} - not available or version mismatch")
@@ -139,5 +143,11 @@ impl From<LoadError> for Refusal {
 impl From<BadRecord> for Refusal {
     fn from(error: BadRecord) -> Self {
         Self::Record(error)
+    }
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Self::Sdt(fault)
     }
 }

@@ -76,6 +76,25 @@ pub(super) struct Set {
     pub(super) range: Range<usize>,
 }
 
+/// Whether all of these bytes are memory with this protection, of what is at `base`.
+pub(crate) fn holds(
+    base: u64,
+    segments: &[Segment],
+    address: u64,
+    size: usize,
+    protection: Protection,
+) -> bool {
+    let at = address.checked_sub(base).and_then(|at| usize::try_from(at).ok());
+    at.is_some_and(|at| {
+        segments.iter().any(|segment| {
+            let left = segment.size.checked_sub(at.wrapping_sub(segment.offset));
+            segment.protection == protection
+                && at >= segment.offset
+                && left.is_some_and(|left| left >= size)
+        })
+    })
+}
+
 /// A module in the form in which it is mapped. All ranges in it are inside `bytes`.
 #[derive(Clone, Debug)]
 pub struct Image {
@@ -145,6 +164,14 @@ impl Image {
             .collect()
     }
 
+    /// Everything in a linker set, and where it is; nothing at 0 if there is no such set.
+    pub fn set_contents(&self, name: &str) -> (u64, &[u8]) {
+        match self.sets.iter().find(|set| set.name == name) {
+            Some(set) => (self.base + set.range.start as u64, &self.bytes[set.range.clone()]),
+            None => (0, &[]),
+        }
+    }
+
     /// The pointers in a linker set. An unfinished pointer at its end is not one.
     pub fn set(&self, name: &str) -> impl Iterator<Item = u64> {
         let set = self.sets.iter().find(|set| set.name == name);
@@ -181,7 +208,17 @@ impl Image {
 
     /// Text of the module that ends with a NUL, by address.
     pub fn text(&self, address: u64) -> Option<&str> {
-        CStr::from_bytes_until_nul(self.from(address)?).ok()?.to_str().ok()
+        self.c_str(address)?.to_str().ok()
+    }
+
+    /// Bytes of the module that end with a NUL, by address.
+    pub fn c_str(&self, address: u64) -> Option<&CStr> {
+        CStr::from_bytes_until_nul(self.from(address)?).ok()
+    }
+
+    /// Whether all of these bytes are memory of the module with this protection.
+    pub fn holds(&self, address: u64, size: usize, protection: Protection) -> bool {
+        holds(self.base, &self.segments, address, size, protection)
     }
 
     /// Whether an address is that of code of the module.

@@ -15,6 +15,7 @@ mod shared;
 mod tests;
 
 pub use error::{LoadError, SegmentError};
+pub(crate) use image::holds;
 pub use image::{Function, Image, PAGE, Protection, Segment, SiteRecord, Symbol};
 pub use machine::Machine;
 pub use relocate::RelocationError;

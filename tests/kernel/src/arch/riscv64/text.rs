@@ -13,3 +13,12 @@ pub(crate) unsafe fn stored(_address: usize, _length: usize) {}
 pub(crate) fn synchronise() {
     riscv::asm::fence_i();
 }
+
+/// Writes to a file's text, as `sdt_tracepoint_patch` does.
+///
+/// # Safety
+/// The address is mapped text, and no other hart executes it meanwhile.
+pub(crate) unsafe fn overwrite(address: u64, bytes: &[u8]) {
+    // SAFETY: by contract. A file's text can be written to here: see `paging`.
+    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
+}

@@ -26,7 +26,7 @@ fn a_module_loads_in_its_release_and_no_other() {
             let result = linker.load("one.ko", &built_for(built).finish());
             if built == running {
                 result.unwrap();
-                assert_eq!(linker.log(), ["event 0 to 8", "call 3"], "{built}");
+                assert_eq!(linker.log(), ["event 0 to 8", "call 3", "one.ko is loaded"], "{built}");
                 linker.unload("one.ko").unwrap();
             } else {
                 assert!(matches!(result, Err(Refusal::Dependency { .. })), "{built} in {running}");

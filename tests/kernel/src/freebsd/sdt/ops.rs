@@ -1,0 +1,179 @@
+//! `sdt_pops`: what DTrace asks of SDT's providers. Called with the framework locked, except `getargval`.
+
+use alloc::vec::Vec;
+use core::ffi::{CStr, c_char, c_int, c_void};
+
+use sdt_core::encode::Code;
+use sdt_core::ops::{ARG_NONE, ARG_TYPE_LEN, ArgDesc, ProbeDesc, ProviderOps};
+
+use super::{Machdep, Modules, Probes, Sdt, Tracepoint};
+use crate::loader::Machine;
+
+/// Index of the argument that `dtrace_probe` does not carry.
+const SIXTH: c_int = 5;
+
+/// The table. Before 15 it has no `getargval`; here the machine answers 0 then.
+pub(super) fn table<F: Modules, M: Machdep>() -> ProviderOps {
+    ProviderOps {
+        provide: Some(provide),
+        provide_module: None,
+        enable: Some(enable::<F, M>),
+        disable: Some(disable::<F, M>),
+        suspend: None,
+        resume: None,
+        getargdesc: Some(getargdesc::<F, M>),
+        getargval: Some(getargval::<F, M>),
+        usermode: None,
+        destroy: Some(destroy::<F, M>),
+    }
+}
+
+/// # Safety
+/// `arg` is what the providers are registered with.
+unsafe fn sdt<'a, F, M>(arg: *mut c_void) -> &'a Sdt<F, M> {
+    // SAFETY: by contract, which is that of every op.
+    unsafe { &*arg.cast_const().cast() }
+}
+
+/// Nothing: probes come with files.
+unsafe extern "C" fn provide(_arg: *mut c_void, _desc: *const ProbeDesc) {}
+
+unsafe extern "C" fn enable<F: Modules, M: Machdep>(
+    arg: *mut c_void,
+    id: u32,
+    record: *mut c_void,
+) -> c_int {
+    // SAFETY: an op's contract.
+    unsafe { sdt::<F, M>(arg) }.enable(id, record as u64);
+    0
+}
+
+unsafe extern "C" fn disable<F: Modules, M: Machdep>(
+    arg: *mut c_void,
+    id: u32,
+    record: *mut c_void,
+) {
+    // SAFETY: an op's contract.
+    unsafe { sdt::<F, M>(arg) }.disable(id, record as u64);
+}
+
+unsafe extern "C" fn getargdesc<F: Modules, M: Machdep>(
+    arg: *mut c_void,
+    _id: u32,
+    record: *mut c_void,
+    desc: *mut ArgDesc,
+) {
+    // SAFETY: an op's contract; the description is for us to fill.
+    let (sdt, desc) = unsafe { (sdt::<F, M>(arg), &mut *desc) };
+    sdt.describe_argument(record as u64, desc);
+}
+
+/// Probe context.
+unsafe extern "C" fn getargval<F: Modules, M: Machdep>(
+    arg: *mut c_void,
+    _id: u32,
+    _record: *mut c_void,
+    argno: c_int,
+    _aframes: c_int,
+) -> u64 {
+    // SAFETY: an op's contract.
+    let sdt = unsafe { sdt::<F, M>(arg) };
+    if argno == SIXTH { sdt.machdep.sixth_argument() } else { 0 }
+}
+
+/// FreeBSD's does nothing. Here the record is told that it has no probe any more.
+unsafe extern "C" fn destroy<F: Modules, M: Machdep>(
+    arg: *mut c_void,
+    id: u32,
+    record: *mut c_void,
+) {
+    // SAFETY: an op's contract.
+    let sdt = unsafe { sdt::<F, M>(arg) };
+    if let Some(probe) = sdt.probes.lock().all.get_mut(&(record as u64)) {
+        probe.created = probe.created.filter(|created| created.get() != id);
+    }
+}
+
+impl<F: Modules, M: Machdep> Sdt<F, M> {
+    /// `sdt_enable`: the id, then the tracepoints.
+    fn enable(&self, id: u32, record: u64) {
+        self.update(id, record, true);
+    }
+
+    /// `sdt_disable`: the tracepoints, then the id.
+    fn disable(&self, id: u32, record: u64) {
+        self.update(id, record, false);
+    }
+
+    fn update(&self, id: u32, record: u64, enable: bool) {
+        let Probes { all, enabled } = &mut *self.probes.lock();
+        let Some(probe) = all.get_mut(&record) else {
+            // FreeBSD destroys the probes that carry the name of a file's module, and no others.
+            self.machdep.print(format_args!(
+                "sdt: the record of probe {id} at {record:#x} is gone with its file: FreeBSD would write there"
+            ));
+            return;
+        };
+        let Some(content) = &probe.content else { return };
+        let sites = sites(&probe.tracepoints, self.machdep.machine(), enable);
+        if enable {
+            // SAFETY: the file is mapped as long as the probe is here, and its record is data.
+            unsafe { self.machdep.write(content.id, id.into()) };
+        }
+        probe.enabled = enable;
+        let before = *enabled;
+        *enabled = if enable { before + 1 } else { before - 1 };
+        if enable && before == 0 {
+            self.machdep.set_probes_enabled(true);
+        }
+        if !sites.is_empty() {
+            // SAFETY: as above; the tracepoints are code of files that are mapped.
+            unsafe { self.machdep.patch(&sites) };
+        }
+        if !enable {
+            if before == 1 {
+                self.machdep.set_probes_enabled(false);
+            }
+            // SAFETY: as above.
+            unsafe { self.machdep.write(content.id, 0) };
+        }
+    }
+
+    /// `sdt_getargdesc`.
+    fn describe_argument(&self, record: u64, desc: &mut ArgDesc) {
+        let probes = self.probes.lock();
+        let argtypes = probes.all.get(&record).map_or(&[][..], |probe| &probe.argtypes[..]);
+        if usize::try_from(desc.ndx).is_ok_and(|ndx| ndx >= argtypes.len()) {
+            desc.ndx = ARG_NONE;
+            return;
+        }
+        for (_, argtype) in argtypes.iter().filter(|(_, argtype)| argtype.ndx == desc.ndx) {
+            desc.mapping = desc.ndx;
+            let native = argtype.native.as_deref();
+            copy(&mut desc.native, native.unwrap_or_default());
+            if native.is_none() {
+                desc.xlate[0] = 0;
+            } else if let Some(translated) = &argtype.translated {
+                copy(&mut desc.xlate, translated);
+            }
+        }
+    }
+}
+
+/// What becomes of the tracepoints' text.
+fn sites(tracepoints: &[(u32, Tracepoint)], machine: Machine, enable: bool) -> Vec<(u64, Code)> {
+    let tracepoints = tracepoints.iter().map(|(_, tracepoint)| tracepoint);
+    let code = |tracepoint: &Tracepoint| match enable {
+        true => tracepoint.jump(machine),
+        false => Tracepoint::nop(machine),
+    };
+    tracepoints.map(|tracepoint| (tracepoint.patchpoint, code(tracepoint))).collect()
+}
+
+/// `strlcpy`.
+fn copy(to: &mut [c_char; ARG_TYPE_LEN], from: &CStr) {
+    let from = from.to_bytes_with_nul().iter().take(ARG_TYPE_LEN - 1);
+    to.fill(0);
+    // C's char is signed on some architectures.
+    to.iter_mut().zip(from).for_each(|(to, &from)| *to = from.cast_signed() as c_char);
+}
