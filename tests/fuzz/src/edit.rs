@@ -6,42 +6,46 @@
 use arbitrary::{Arbitrary, Unstructured};
 use stand_in_kernel::loader::Machine;
 
-/// What `cargo xtask kmod` has built: one module for each machine.
-const MODULES: [(Machine, &[u8]); 3] = [
+/// What `cargo xtask kmod` has built for each machine, and two that are small and have several of
+/// everything.
+const MODULES: [(Machine, &[u8]); 5] = [
     (Machine::X86_64, include_bytes!("../../../fuzz/modules/x86_64.ko")),
     (Machine::Aarch64, include_bytes!("../../../fuzz/modules/aarch64.ko")),
     (Machine::Riscv64, include_bytes!("../../../fuzz/modules/riscv64.ko")),
+    (Machine::X86_64, include_bytes!("../../../fuzz/modules/small-x86_64.ko")),
+    (Machine::Aarch64, include_bytes!("../../../fuzz/modules/small-aarch64.ko")),
 ];
-
-/// The module that nobody has edited.
-pub fn whole(machine: Machine) -> &'static [u8] {
-    MODULES.iter().find(|(of, _)| *of == machine).map_or(&[], |(_, file)| file)
-}
 
 /// What is decoded from a fuzzer's input.
 #[derive(Debug)]
 pub struct Input {
     /// Whose module it is.
     pub machine: Machine,
+    /// The module that nobody has edited.
+    pub whole: &'static [u8],
     /// Bits with which a target chooses what else happens.
     pub choices: u8,
+    /// FreeBSD's major release, 10 to 15.
+    pub release: i32,
     /// The file.
     pub file: Vec<u8>,
 }
 
 impl Input {
-    /// The first byte is the machine, the second the choices, the third says whether what follows is
-    /// the file itself or edits of the machine's module. `None` when there is no file.
+    /// The first byte is the module, the second the choices; the third has the release, and says whether
+    /// what follows is edits of the module or a file for the same machine. `None` when there is no file.
     pub fn new(input: &[u8]) -> Option<Self> {
-        let [machine, choices, raw, rest @ ..] = input else { return None };
-        let (machine, whole) = MODULES[usize::from(*machine) % MODULES.len()];
-        let file = if raw % 2 == 0 {
+        let [module, choices, third, rest @ ..] = input else { return None };
+        let (machine, whole) = MODULES[usize::from(*module) % MODULES.len()];
+        let file = if third % 2 == 0 {
             let edits = Vec::<Edit>::arbitrary_take_rest(Unstructured::new(rest)).ok()?;
             edit(whole, edits)
         } else {
             rest.to_vec()
         };
-        Some(Self { machine, choices: *choices, file })
+        // 0 is the latest.
+        let release = 15 - i32::from(third / 2 % 6);
+        Some(Self { machine, whole, choices: *choices, release, file })
     }
 }
 
@@ -138,16 +142,22 @@ fn number(file: &[u8], at: usize, width: usize) -> u64 {
     bytes.rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// The tables of a file: its header, the segments', the sections', and what the sections hold, by
-/// words if they are no tables.
+/// The tables of a file: its header, the segments', the sections', and what segments and sections hold,
+/// by words if they are no tables.
 fn tables(file: &[u8]) -> Vec<Table> {
+    const DYNAMIC: u64 = 2;
+    const NOBITS: u64 = 8;
     let long = |at| number(file, at, 8) as usize;
     let half = |at| number(file, at, 2) as usize;
     let segments = Table { start: long(0x20), entry: 56, count: half(0x38) };
     let sections = Table { start: long(0x28), entry: 64, count: half(0x3c) };
     let mut tables = vec![Table { start: 0, entry: 64, count: 1 }, segments, sections];
+    for segment in 0..segments.count {
+        let header = segments.start + segment * segments.entry;
+        let entry = if number(file, header, 4) == DYNAMIC { 16 } else { 8 };
+        tables.push(Table { start: long(header + 8), entry, count: long(header + 0x20) / entry });
+    }
     for section in 0..sections.count {
-        const NOBITS: u64 = 8;
         let header = sections.start + section * sections.entry;
         let entry = match long(header + 0x38) {
             0 => 8,

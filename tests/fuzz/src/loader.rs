@@ -3,7 +3,7 @@
 //! The kernel around it is one that calls no code: what the loader would have called is checked.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use stand_in_kernel::freebsd::{Release, errno};
 use stand_in_kernel::kld::{FileInfo, Kernel, Linker, event};
 use stand_in_kernel::loader::{File, Image, Machine, PAGE, Protection};
 
-use crate::edit::{self, Input};
+use crate::edit::Input;
 
 /// The address of `module_register_init`, which SYSINITs of modules call.
 const REGISTER_INIT: u64 = 0xffff_ffff_8020_1000;
@@ -27,14 +27,16 @@ mod choice {
     pub(super) const SECOND: u8 = 1;
     /// Handlers refuse to be loaded.
     pub(super) const REFUSE_LOAD: u8 = 2;
-    /// Handlers refuse to be unloaded, the first time.
-    pub(super) const REFUSE_UNLOAD: u8 = 4;
+    /// Handlers do not want to be unloaded, until they have said so once.
+    pub(super) const REFUSE_QUIESCE: u8 = 4;
     /// There is no memory.
     pub(super) const NO_MEMORY: u8 = 8;
     /// The kernel exports nothing but what modules are registered with.
     pub(super) const NO_SYMBOLS: u8 = 16;
     /// The file is linked only, against a kernel that exports everything.
     pub(super) const LINK: u8 = 32;
+    /// Handlers refuse to be unloaded, until they have done so once.
+    pub(super) const REFUSE_UNLOAD: u8 = 64;
 }
 
 /// Runs the target.
@@ -42,7 +44,7 @@ mod choice {
 /// # Panics
 /// When an image is not what it has to be, or something is left behind.
 pub fn run(input: &[u8]) {
-    let Some(Input { machine, choices, file }) = Input::new(input) else { return };
+    let Some(Input { machine, whole, choices, release, file }) = Input::new(input) else { return };
     if choices & choice::LINK != 0 {
         return link(machine, &file);
     }
@@ -51,8 +53,11 @@ pub fn run(input: &[u8]) {
     if second {
         // In a kernel that lets it.
         linker.kernel().choices.set(0);
-        linker.load("first.ko", edit::whole(machine)).expect("a module that nobody has edited");
+        linker.load("first.ko", whole).expect("a module that nobody has edited");
         linker.kernel().choices.set(choices);
+    } else {
+        let release = Release::new(release * 100_000).expect("one of those it can stand in for");
+        linker.set_release(release).expect("nothing is loaded");
     }
     let before = linker.files();
 
@@ -73,6 +78,7 @@ pub fn run(input: &[u8]) {
     if second {
         unload(&linker, "first.ko");
     }
+    assert!(linker.kernel().started.borrow().is_empty());
     assert!(linker.kernel().mapped.borrow().is_empty());
     assert!(linker.kernel().reserved.borrow().is_empty());
 }
@@ -131,6 +137,8 @@ struct Machinery {
     choices: Cell<u8>,
     next: Cell<u64>,
     reserved: RefCell<BTreeMap<u64, usize>>,
+    /// Modules that have been told that they are loaded.
+    started: RefCell<BTreeSet<u64>>,
     /// By their base.
     mapped: RefCell<BTreeMap<u64, Mapped>>,
 }
@@ -149,6 +157,7 @@ impl Machinery {
             choices: Cell::new(choices),
             next: Cell::new(MODULES),
             reserved: RefCell::default(),
+            started: RefCell::default(),
             mapped: RefCell::default(),
         }
     }
@@ -230,11 +239,19 @@ impl Kernel for Machinery {
     fn call_event(&self, handler: u64, module: u64, event: i32, _private: u64) -> i32 {
         self.assert_code(handler);
         assert_ne!(module, 0);
-        match event {
+        let answer = match event {
             event::LOAD if self.chosen(choice::REFUSE_LOAD) => errno::ENOMEM,
-            event::QUIESCE if self.chosen(choice::REFUSE_UNLOAD) => errno::EBUSY,
+            event::QUIESCE if self.chosen(choice::REFUSE_QUIESCE) => errno::EBUSY,
+            event::UNLOAD if self.chosen(choice::REFUSE_UNLOAD) => errno::EBUSY,
             _ => 0,
+        };
+        let mut started = self.started.borrow_mut();
+        match event {
+            event::LOAD if answer == 0 => assert!(started.insert(module), "started twice"),
+            event::UNLOAD if answer == 0 => drop(started.remove(&module)),
+            _ => {}
         }
+        answer
     }
 
     fn kld_check(&self, _: &Records) -> Result<(), Fault> {

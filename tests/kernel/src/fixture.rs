@@ -236,13 +236,19 @@ impl ModuleBuilder {
         self.file.pointer(data, text, handler);
         self.file.append(data, &[0; 8]);
         self.metadata(2, record, name);
+        self.start(false, record)
+    }
+
+    /// The SYSINIT of `DECLARE_MODULE`, or a SYSUNINIT like it, for a module's record in the data.
+    pub(crate) fn start(mut self, un: bool, record: u64) -> Self {
+        let data = self.file.data();
         let init = self.file.undefined("module_register_init", false);
         let at = self.sysinit_record(0x310_0000, 0);
         let function = at + self.sysinit_function;
         self.file.relocate(data, function, elf::R_X86_64_64, init, 0);
         let symbol = self.file.section_symbol(data);
         self.file.relocate(data, function + 8, elf::R_X86_64_64, symbol, record as i64);
-        self.file.pointer(self.sysinit, data, at);
+        self.file.pointer(if un { self.sysuninit } else { self.sysinit }, data, at);
         self
     }
 

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use sdt_core::encode::MAX_LEN;
 use spin::Mutex;
 
-use crate::freebsd::linker::{Metadata, ModuleData, Range};
+use crate::freebsd::linker::{Metadata, ModuleData, Range, SysInit};
 use crate::freebsd::sdt::Records;
 use crate::freebsd::{Release, errno};
 use crate::loader::{self, Image, LoadError, Protection, Segment, SiteRecord};
@@ -150,28 +150,46 @@ impl<K: Kernel> Linker<K> {
         let dependencies = self.dependencies(&metadata)?;
         let is_function = |function| self.kernel.is_function(function);
         metadata.read_inits(&image, self.release(), &is_function)?;
+        self.check_modules(&metadata)?;
+        let records = Records::read(&image, self.release(), self.kernel.machine())?;
+        self.kernel.kld_check(&records)?;
+        Ok(Linked { image, metadata, dependencies, records })
+    }
+
+    /// Whether all modules are new, and are started once each, at load.
+    fn check_modules(&self, metadata: &Metadata) -> Result<(), Refusal> {
         let modules = self.modules.lock();
-        for module in &metadata.modules {
+        for (index, module) in metadata.modules.iter().enumerate() {
             if let Some(present) = modules.iter().find(|other| other.data.name == module.name) {
                 return Err(Refusal::ModulePresent {
                     module: module.name.clone(),
                     container: self.file_name(Some(present.file)),
                 });
             }
-        }
-        // FreeBSD panics ("module %s not found") when such a SYSINIT runs.
-        let register_init = self.kernel.symbol("module_register_init");
-        for init in &metadata.sysinits {
-            if Some(init.function) == register_init
-                && !metadata.modules.iter().any(|module| module.record == init.data)
-            {
-                return Err(Refusal::UnknownModule { record: init.data });
+            if metadata.modules[..index].iter().any(|other| other.name == module.name) {
+                return Err(Refusal::ModuleTwice { module: module.name.clone() });
             }
         }
-        drop(modules);
-        let records = Records::read(&image, self.release(), self.kernel.machine())?;
-        self.kernel.kld_check(&records)?;
-        Ok(Linked { image, metadata, dependencies, records })
+        // FreeBSD panics ("module %s not found") when such a SYSINIT runs, or such a SYSUNINIT: all modules
+        // are gone by then.
+        let register_init = self.kernel.symbol("module_register_init");
+        let started = |inits: &[SysInit]| -> Vec<u64> {
+            let inits = inits.iter().filter(|init| Some(init.function) == register_init);
+            inits.map(|init| init.data).collect()
+        };
+        let at_load = started(&metadata.sysinits);
+        for (index, &record) in at_load.iter().enumerate() {
+            if !metadata.modules.iter().any(|module| module.record == record) {
+                return Err(Refusal::UnknownModule { record });
+            }
+            if at_load[..index].contains(&record) {
+                return Err(Refusal::StartedTwice { record });
+            }
+        }
+        match started(&metadata.sysuninits).first() {
+            Some(&record) => Err(Refusal::StartedAtUnload { record }),
+            None => Ok(()),
+        }
     }
 
     /// The files that a file depends on.

@@ -44,8 +44,23 @@ pub enum Refusal {
         /// In which file.
         container: String,
     },
+    /// Two modules of the file have one name.
+    ModuleTwice {
+        /// The name.
+        module: String,
+    },
     /// A SYSINIT wants a module started that the file does not have.
     UnknownModule {
+        /// Where its `moduledata_t` would be.
+        record: u64,
+    },
+    /// Two SYSINITs start the same module.
+    StartedTwice {
+        /// Where its `moduledata_t` is.
+        record: u64,
+    },
+    /// A SYSUNINIT starts a module, when all are gone.
+    StartedAtUnload {
         /// Where its `moduledata_t` would be.
         record: u64,
     },
@@ -119,6 +134,13 @@ impl fmt::Display for Refusal {
             }
             Self::UnknownModule { record } => {
                 write!(f, "a SYSINIT starts a module at {record:#x} that the file does not declare")
+            }
+            Self::ModuleTwice { module } => write!(f, "module {module} is in the file twice"),
+            Self::StartedTwice { record } => {
+                write!(f, "two SYSINITs start the module at {record:#x}")
+            }
+            Self::StartedAtUnload { record } => {
+                write!(f, "a SYSUNINIT starts a module at {record:#x}, when all are gone")
             }
             Self::ModulesRefused { error } => {
                 write!(f, "all its modules refused to load, the last with error {error}")
