@@ -3,7 +3,7 @@
 //! `cfg(sdt_route)` is `"registry"`: the records are registered at run time, with a framework or as a provider of
 //! its own; `"freebsd"` or `"illumos"`: the kernel's own sdt finds the probes in the module's file.
 //! `cfg(sdt_site)` is what a site is: `"patched"`, one nop; `"gate"`, a test of the probe's flag; `"asked"`, a test
-//! that FreeBSD before 15 wants. `cfg(sdt_freebsd)` says how a site fires on FreeBSD's native route: `"tracepoint"`, it is patched (15 and
+//! that FreeBSD before 15 wants; `"twin"`, a test of the text that illumos patches. `cfg(sdt_freebsd)` says how a site fires on FreeBSD's native route: `"tracepoint"`, it is patched (15 and
 //! later); `"flag"`, it tests the kernel's flag (12 to 14); `"id"`, it tests the probe's id (10 and 11).
 
 use std::env;
@@ -49,7 +49,7 @@ fn main() {
     println!("cargo::rerun-if-env-changed=SDT_FREEBSD");
     println!(r#"cargo::rustc-check-cfg=cfg(sdt_route, values("registry", "freebsd", "illumos"))"#);
     println!(r#"cargo::rustc-check-cfg=cfg(sdt_freebsd, values("tracepoint", "flag", "id"))"#);
-    println!(r#"cargo::rustc-check-cfg=cfg(sdt_site, values("patched", "gate", "asked"))"#);
+    println!(r#"cargo::rustc-check-cfg=cfg(sdt_site, values("patched", "gate", "asked", "twin"))"#);
     println!("cargo::rustc-check-cfg=cfg(sdt_sysinit_list)");
 
     let own_provider = env::var_os("CARGO_FEATURE_OWN_PROVIDER").is_some();
@@ -59,7 +59,11 @@ fn main() {
         _ => "registry",
     };
     println!("cargo::rustc-cfg=sdt_route=\"{route}\"");
-    let mut site = if route == "registry" && gate() { "gate" } else { "patched" };
+    let mut site = match route {
+        "illumos" => "twin",
+        "registry" if gate() => "gate",
+        _ => "patched",
+    };
     if os == "freebsd" {
         let firing = freebsd(own_provider);
         if !own_provider && firing != "tracepoint" {

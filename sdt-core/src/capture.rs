@@ -194,6 +194,14 @@ impl<T, const COPY: bool> Captured<T, COPY> {
     }
 }
 
+/// Where in the cold block an evaluator fires: in the thunk's own way.
+#[cfg(not(sdt_route = "illumos"))]
+pub type Landing = ();
+
+/// Where in the cold block an evaluator fires: the address of the site proper.
+#[cfg(sdt_route = "illumos")]
+pub type Landing = usize;
+
 /// The frame of the thunk that called an evaluator.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
@@ -241,8 +249,8 @@ pub(crate) unsafe extern "C" fn evaluate<C: Captures, F: Fn(C::Places, Frame)>(
 
 /// Lists of captures for which there is an evaluator: those that are short enough.
 pub trait Evaluate: Captures + Sized {
-    /// Runs the evaluator of `closure` over `self`. For a cold block.
-    fn evaluate<F: Fn(Self::Places, Frame)>(self, closure: &F);
+    /// Runs the evaluator of `closure` over `self`. For a cold block, which is fired from at `landing`.
+    fn evaluate<F: Fn(Self::Places, Frame)>(self, closure: &F, landing: Landing);
 }
 
 /// For lists of captures, the last one first, as they are pushed.
@@ -250,18 +258,22 @@ macro_rules! evaluate {
     ($($count:literal + 1 = $more:literal: $(($name:ident $low:ident $high:ident $type:ident $copy:ident))*;)*) => {$(
         impl<$($type, const $copy: bool),*> Evaluate for evaluate!(@list () $([&Captured<$type, $copy>])*) {
             #[inline(always)]
-            fn evaluate<F: Fn(Self::Places, Frame)>(self, closure: &F) {
+            fn evaluate<F: Fn(Self::Places, Frame)>(self, closure: &F, landing: Landing) {
+                // On most routes there is nothing in it.
+                _ = landing;
                 let evaluate!(@list () $([$name])*) = self;
                 $(let [$low, $high] = $name.words();)*
                 if size_of::<F>() == 0 {
                     crate::__sdt_evaluate!(
                         crate::arch::evaluate_thunk::<Self, F, $count>,
+                        landing,
                         [$(($low, $high))*]
                     );
                 } else {
                     let [closure, again] = address(core::ptr::from_ref(closure));
                     crate::__sdt_evaluate!(
                         crate::arch::evaluate_thunk::<Self, F, $more>,
+                        landing,
                         [(closure, again) $(($low, $high))*]
                     );
                 }

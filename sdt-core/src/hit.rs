@@ -2,8 +2,8 @@
 
 use crate::arch;
 
-/// Most arguments a probe can carry.
-pub const MAX_ARGS: usize = 6;
+/// Most arguments a probe can carry: illumos's sdt takes what the C calling convention leaves on the stack, too.
+pub const MAX_ARGS: usize = if cfg!(sdt_route = "illumos") { 10 } else { 6 };
 
 /// What a thunk leaves in its frame, exclusive-or the frame pointer, so that the frame can be told from all
 /// others. Below it are the words' address and their count.

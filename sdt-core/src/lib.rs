@@ -48,6 +48,8 @@ pub mod encode;
 pub mod fire;
 #[cfg(sdt_route = "freebsd")]
 pub use freebsd::native::fire;
+#[cfg(sdt_route = "illumos")]
+pub use illumos::native::fire;
 #[cfg(all(
     sdt_route = "registry",
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
@@ -56,6 +58,8 @@ pub mod frames;
 #[cfg(target_os = "freebsd")]
 pub mod freebsd;
 pub mod hit;
+#[cfg(target_os = "illumos")]
+pub mod illumos;
 pub mod name;
 #[cfg(sdt_route = "registry")]
 #[doc(hidden)]
@@ -63,6 +67,9 @@ pub mod open;
 #[cfg(sdt_route = "freebsd")]
 #[doc(hidden)]
 pub use freebsd::native::open;
+#[cfg(sdt_route = "illumos")]
+#[doc(hidden)]
+pub use illumos::native::open;
 pub mod ops;
 #[cfg(sdt_route = "registry")]
 pub mod patch;
@@ -72,6 +79,8 @@ mod provider;
 pub mod record;
 #[cfg(sdt_route = "freebsd")]
 pub use freebsd::native::record;
+#[cfg(sdt_route = "illumos")]
+pub use illumos::native::record;
 #[cfg(sdt_route = "registry")]
 pub mod trap;
 

@@ -12,8 +12,8 @@ const MAX_NAME: usize = 63;
 const RESERVED_PROVIDERS: [&str; 9] =
     ["dtrace", "dtmalloc", "fasttrap", "fbt", "kinst", "profile", "systrace", "syscall", "tick"];
 
-/// Most arguments of a probe.
-pub(crate) const MAX_ARGS: usize = 6;
+/// Most arguments of a probe, on the route that carries most. `sdt-core` knows what the others carry.
+pub(crate) const MAX_ARGS: usize = 10;
 
 /// A name as a C string literal, as DTrace lists it.
 pub(crate) fn literal(name: &str, span: Span) -> TokenStream {
@@ -34,6 +34,8 @@ pub(crate) struct Names {
     pub(crate) hash: Literal,
     /// The symbol of its record where there must be no second one, with that number.
     pub(crate) symbol: Literal,
+    /// The symbol by which illumos's krtld knows it.
+    pub(crate) krtld: Literal,
 }
 
 impl Names {
@@ -46,18 +48,50 @@ impl Names {
             text: Literal::string(&c_name(name)),
             hash: Literal::u64_unsuffixed(hash),
             symbol: Literal::string(&format!("__sdt_probe_{hash}")),
+            krtld: Literal::string(&krtld_symbol(provider, name)),
         }
     }
 }
 
-/// The name that FreeBSD's and illumos's sdt list as `name`: they make a `-` of every `__`, from left to right. So
-/// a `-` behind a `_` stays what it is.
+/// The name that FreeBSD's and illumos's sdt list as `name`: they make a `-` of every `__`, from left to right.
 fn c_name(name: &str) -> String {
-    let mut c = String::new();
-    for letter in name.chars() {
-        if letter == '-' && !c.ends_with('_') { c.push_str("__") } else { c.push(letter) }
-    }
-    c
+    name.replace('-', "__")
+}
+
+/// The providers that illumos's sdt knows, and by which prefix of a probe's symbol
+/// (`usr/src/uts/common/dtrace/sdt_subr.c`, 2025). All others are its provider `sdt`.
+const KRTLD_PREFIXES: [(&str, &str); 23] = [
+    ("vtrace", "__vtrace_"),
+    ("sysinfo", "__cpu_sysinfo_"),
+    ("vminfo", "__cpu_vminfo_"),
+    ("fpuinfo", "__fpuinfo_"),
+    ("sched", "__sched_"),
+    ("proc", "__proc_"),
+    ("io", "__io_"),
+    ("ip", "__ip_"),
+    ("tcp", "__tcp_"),
+    ("udp", "__udp_"),
+    ("mib", "__mib_"),
+    ("fsinfo", "__fsinfo_"),
+    ("iscsi", "__iscsi_"),
+    ("nfsv3", "__nfsv3_"),
+    ("nfsv4", "__nfsv4_"),
+    ("smb", "__smb_"),
+    ("smb2", "__smb2_"),
+    ("xpv", "__xpv_"),
+    ("fc", "__fc_"),
+    ("srp", "__srp_"),
+    ("sysevent", "__sysevent_"),
+    ("vnd", "__vnd_"),
+    ("sdt", ""),
+];
+
+/// The symbol of which illumos's krtld makes the probe. No probe's name begins with an underscore, so none is taken
+/// for a prefix.
+fn krtld_symbol(provider: &str, name: &str) -> String {
+    let known = KRTLD_PREFIXES.iter().find(|(known, _)| *known == provider);
+    let prefix = known.map_or("", |(_, prefix)| prefix);
+    format!("__dtrace_probe_{prefix}{}", c_name(name))
 }
 
 /// FNV-1a.
@@ -157,10 +191,18 @@ mod tests {
 
     #[test]
     fn the_c_name_is_listed_as_the_name() {
-        for name in ["exec-success", "exec_done", "a--b", "a-_b", "a_-b", "a---b", "x", "a-"] {
+        for name in ["exec-success", "exec_done", "a--b", "a-_b", "a---b", "x", "a-", "a-b_c"] {
             assert_eq!(listed(&c_name(name)), name, "{}", c_name(name));
         }
         assert_eq!(c_name("exec-success"), "exec__success");
+    }
+
+    #[test]
+    fn krtld_symbols_name_the_providers_that_illumos_knows() {
+        assert_eq!(krtld_symbol("proc", "exec-success"), "__dtrace_probe___proc_exec__success");
+        assert_eq!(krtld_symbol("sysinfo", "xcalls"), "__dtrace_probe___cpu_sysinfo_xcalls");
+        assert_eq!(krtld_symbol("my_driver", "a-b"), "__dtrace_probe_a__b");
+        assert_eq!(krtld_symbol("sdt", "a"), "__dtrace_probe_a");
     }
 
     #[test]
@@ -193,7 +235,7 @@ mod tests {
     #[test]
     fn exact_names_are_checked_too() {
         assert_eq!(exact_probe("exec_success", Span::call_site()).unwrap(), "exec_success");
-        for bad in ["", "_x", "-x", "a:b", "a b", "a\0", "a__b"] {
+        for bad in ["", "_x", "-x", "a:b", "a b", "a\0", "a__b", "a_-b"] {
             assert!(exact_probe(bad, Span::call_site()).is_err(), "{bad:?}");
         }
     }

@@ -131,9 +131,9 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     let record_name = names::literal(&name, ident.span());
     let items = probes.iter().flatten().map(|probe| declared_probe(&name, probe));
     let known = probes.as_ref().map(|probes| {
-        let known = probes.iter().map(|Probe { ident, args, .. }| {
+        let known = probes.iter().map(|Probe { ident, name, args, .. }| {
             let count = args.len();
-            quote!(#ident #count)
+            quote!(#ident #name #count)
         });
         quote!({ #(#known)* })
     });

@@ -46,11 +46,28 @@ pub(crate) fn forward(input: TokenStream, kind: Kind) -> Result<TokenStream> {
     Ok(quote_spanned!(whole.span()=> #path::__sdt_probe! { [#path] #probe #kind #args }))
 }
 
+/// A probe that its provider declares.
+struct Declared {
+    ident: Ident,
+    /// As DTrace lists it.
+    name: String,
+    /// Number of arguments.
+    takes: usize,
+}
+
+impl Parse for Declared {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let ident = input.parse()?;
+        let name = input.parse::<LitStr>()?.value();
+        Ok(Self { ident, name, takes: input.parse::<LitInt>()?.base10_parse()? })
+    }
+}
+
 /// What the provider's macro hands on.
 struct Site {
     provider: String,
-    /// Probes and their numbers of arguments; `None`: open.
-    declared: Option<Vec<(Ident, usize)>>,
+    /// Its probes; `None`: open.
+    declared: Option<Vec<Declared>>,
     path: Path,
     probe: Ident,
     kind: Kind,
@@ -68,7 +85,7 @@ impl Parse for Site {
             syn::braced!(list in declaration);
             let mut probes = Vec::new();
             while !list.is_empty() {
-                probes.push((list.parse()?, list.parse::<LitInt>()?.base10_parse()?));
+                probes.push(list.parse()?);
             }
             declared = Some(probes);
         } else {
@@ -88,19 +105,21 @@ impl Parse for Site {
 pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     let site: Site = syn::parse2(input)?;
     site.check()?;
-    let (record, items) = site.record()?;
+    let names = site.names()?;
+    let (record, items) = site.record(&names);
+    let symbol = &names.krtld;
     let body = match site.kind {
         Kind::Fire => {
-            let cold = site.cold(&record);
+            let cold = site.cold(&record, &names);
             let count = Literal::usize_unsuffixed(site.args.len());
             quote! {
                 ::sdt_core::__sdt_check_count!(#count);
-                ::sdt_core::__sdt_site!(#record, { #cold });
+                ::sdt_core::__sdt_site!(#record, #symbol, { #cold });
             }
         }
         Kind::Enabled => quote! {
             let mut __sdt_enabled = false;
-            ::sdt_core::__sdt_site!(#record, { __sdt_enabled = true; });
+            ::sdt_core::__sdt_site!(#record, #symbol, { __sdt_enabled = true; });
             __sdt_enabled
         },
     };
@@ -120,15 +139,16 @@ impl Site {
         }
         let Some(declared) = &self.declared else { return Ok(()) };
         let provider = &self.provider;
-        let Some((_, takes)) = declared.iter().find(|(name, _)| name == probe) else {
-            let known: Vec<_> = declared.iter().map(|(name, _)| format!("`{name}`")).collect();
+        let Some(found) = declared.iter().find(|declared| declared.ident == *probe) else {
+            let known: Vec<_> = declared.iter().map(|known| format!("`{}`", known.ident)).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             let message =
                 format!("provider `{provider}` declares no probe `{probe}`; it has {known}");
             return Err(Error::new(probe.span(), message));
         };
-        if self.kind == Kind::Fire && given != *takes {
-            let plural = if *takes == 1 { "" } else { "s" };
+        let takes = found.takes;
+        if self.kind == Kind::Fire && given != takes {
+            let plural = if takes == 1 { "" } else { "s" };
             let message = format!(
                 "probe `{provider}::{probe}` takes {takes} argument{plural}, {given} given"
             );
@@ -137,34 +157,37 @@ impl Site {
         Ok(())
     }
 
+    /// The probe's names.
+    fn names(&self) -> Result<Names> {
+        let declared = self.declared.iter().flatten().find(|known| known.ident == self.probe);
+        let name = match declared {
+            Some(declared) => declared.name.clone(),
+            None => names::probe(&self.probe)?,
+        };
+        Ok(Names::new(&self.provider, &name, self.probe.span()))
+    }
+
     /// The path of the probe's record, and the items that make it in an open provider.
-    fn record(&self) -> Result<(Path, TokenStream)> {
+    fn record(&self, names: &Names) -> (Path, TokenStream) {
         let (path, probe) = (&self.path, &self.probe);
         if self.declared.is_some() {
-            return Ok((syn::parse_quote!(#path::#probe), TokenStream::new()));
+            return (syn::parse_quote!(#path::#probe), TokenStream::new());
         }
-        let names = Names::new(&self.provider, &names::probe(probe)?, probe.span());
-        let Names { listed, text, symbol, .. } = &names;
+        let Names { listed, text, symbol, .. } = names;
         let items = quote! {
             ::sdt_core::__sdt_open_probe!(
                 __SDT_PROBE, #path::__SDT_PROVIDER, #listed, #text, #symbol
             );
         };
-        Ok((syn::parse_quote!(__SDT_PROBE), items))
-    }
-
-    /// The hash of an open provider's probe.
-    fn open_hash(&self) -> Option<Literal> {
-        let name = self.declared.is_none().then(|| names::probe(&self.probe).ok())??;
-        Some(Names::new(&self.provider, &name, self.probe.span()).hash)
+        (syn::parse_quote!(__SDT_PROBE), items)
     }
 
     /// The cold block: evaluate and fire.
-    fn cold(&self, record: &Path) -> TokenStream {
+    fn cold(&self, record: &Path, names: &Names) -> TokenStream {
         let mut args = self.args.clone();
         match locals::take_out(&mut args) {
-            Some(locals) => self.cold_evaluated(record, &args, &locals),
-            None => self.cold_inline(record, &args),
+            Some(locals) => self.cold_evaluated(record, names, &args, &locals),
+            None => self.cold_inline(record, names, &args),
         }
     }
 
@@ -183,13 +206,15 @@ impl Site {
 
     /// Evaluates the arguments for `then`, which finds their words in `__sdt_word_0` and so on. A `match`,
     /// because what the arguments borrow from temporaries lives to its end.
-    fn with_words(&self, args: &[Expr], then: &TokenStream) -> TokenStream {
+    fn with_words(&self, names: &Names, args: &[Expr], then: &TokenStream) -> TokenStream {
         let tuple = self.tuple(args);
         let held: Vec<_> = (0..args.len()).map(|i| format_ident!("__sdt_held_{i}")).collect();
         let words = words(args.len());
+        let hash = &names.hash;
         let list = self
-            .open_hash()
-            .map(|hash| quote!(::sdt_core::__sdt_list_args!(__SDT_PROBE, #hash, __sdt_args);));
+            .declared
+            .is_none()
+            .then(|| quote!(::sdt_core::__sdt_list_args!(__SDT_PROBE, #hash, __sdt_args);));
         quote! {
             match #tuple {
                 __sdt_args => {
@@ -204,30 +229,33 @@ impl Site {
     }
 
     /// Cheap arguments: evaluated in the cold block.
-    fn cold_inline(&self, record: &Path, args: &[Expr]) -> TokenStream {
+    fn cold_inline(&self, record: &Path, names: &Names, args: &[Expr]) -> TokenStream {
         let count = Literal::usize_unsuffixed(args.len());
         let pushed = words(args.len()).into_iter().rev();
-        let call = quote!(::sdt_core::__sdt_call!(#count, #record, [#(#pushed)*]););
-        self.with_words(args, &call)
+        let symbol = &names.krtld;
+        let call = quote!(::sdt_core::__sdt_call!(#count, #record, #symbol, [#(#pushed)*]););
+        self.with_words(names, args, &call)
     }
 
     /// Costly arguments: evaluated by a function of their own.
     fn cold_evaluated(
         &self,
         record: &Path,
+        names: &Names,
         args: &[Expr],
         locals: &[locals::Local],
     ) -> TokenStream {
         let captures: Vec<_> =
             (0..locals.len()).map(|i| format_ident!("__sdt_capture_{i}")).collect();
-        let names = locals.iter().map(|local| local.name.to_token_stream());
+        let named = locals.iter().map(|local| local.name.to_token_stream());
         let references = locals.iter().map(|local| &local.reference);
         let (list, borrowed) = (
             nest(&captures),
             nest(&captures.iter().map(|name| quote!(&#name)).collect::<Vec<_>>()),
         );
-        let words = words(args.len());
+        let (words, symbol) = (words(args.len()), &names.krtld);
         let body = self.with_words(
+            names,
             args,
             &quote! {
                 // SAFETY: the probe's own record, and no more words than a probe has arguments.
@@ -239,7 +267,7 @@ impl Site {
             use ::sdt_core::capture::{
                 CaptureCopy as _, CaptureReference as _, CaptureUnique as _, Evaluate as _,
             };
-            #(let #captures = (&::sdt_core::capture::Local(&#names)).__sdt_capture();)*
+            #(let #captures = (&::sdt_core::capture::Local(&#named)).__sdt_capture();)*
             // The parentheses stand where a local's name did.
             #[allow(unused_parens)]
             let () = #borrowed.evaluate(
@@ -248,6 +276,7 @@ impl Site {
                     #(let #references = unsafe { &*#captures };)*
                     #body
                 },
+                ::sdt_core::__sdt_landing!(#symbol),
             );
         }
     }

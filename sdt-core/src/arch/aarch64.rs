@@ -27,7 +27,7 @@ pub const BREAKPOINT_LEN: usize = 0;
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_site {
-    ($probe:path, $cold:block) => {
+    ($probe:path, $symbol:literal, $cold:block) => {
         // SAFETY: a nop, and a record in a section of its own that nothing of this program's
         // data shares; when the nop is patched, control goes to the label block only.
         unsafe {
@@ -53,7 +53,7 @@ macro_rules! __sdt_site {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_call {
-    ($count:literal, $probe:path, [$($word:ident)*]) => {
+    ($count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {
         $crate::__sdt_asm! {
             (
                 $(::core::concat!("str {", ::core::stringify!($word), "}, [sp, #-16]!"),)*
@@ -77,7 +77,7 @@ macro_rules! __sdt_call {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_evaluate {
-    ($thunk:path, [$(($low:ident, $high:ident))*]) => {
+    ($thunk:path, $landing:ident, [$(($low:ident, $high:ident))*]) => {
         $crate::__sdt_asm! {
             (
                 $(::core::concat!("stp {", ::core::stringify!($low), "}, {", ::core::stringify!($high), "}, [sp, #-16]!"),)*
@@ -282,7 +282,6 @@ pub unsafe extern "C" fn fire_at(
     )
 }
 
-#[cfg(sdt_route = "registry")]
 /// From a frame pointer: where the caller's is saved.
 pub const NEXT_FRAME: isize = 0;
 

@@ -14,7 +14,7 @@
 //! site is one relaxed load and a branch that is predicted not to be taken. There are no records of sites
 //! then, and no breakpoints. Elsewhere feature `gate` chooses it.
 
-#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "x86_64/mod.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
 #[cfg_attr(
@@ -29,7 +29,7 @@ pub use target::*;
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_site {
-    ($probe:path, $cold:block) => {
+    ($probe:path, $symbol:literal, $cold:block) => {
         if $probe.gate() {
             $crate::arch::unlikely();
             $cold
@@ -42,11 +42,21 @@ macro_rules! __sdt_site {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_site {
-    ($probe:path, $cold:block) => {
+    ($probe:path, $symbol:literal, $cold:block) => {
         if $crate::freebsd::native::may_fire(&raw const $probe) {
             $crate::arch::unlikely();
             $cold
         }
+    };
+}
+
+/// What is handed to an evaluator to fire from: nothing where its thunk knows.
+#[cfg(not(sdt_route = "illumos"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_landing {
+    ($symbol:literal) => {
+        ()
     };
 }
 
@@ -55,14 +65,39 @@ macro_rules! __sdt_site {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_check_count {
-    (6) => {
-        ::core::compile_error!("a probe carries at most 5 arguments on FreeBSD before 15");
+    (0) => {};
+    (1) => {};
+    (2) => {};
+    (3) => {};
+    (4) => {};
+    (5) => {};
+    ($count:literal) => {
+        ::core::compile_error!("a probe has at most 5 arguments on FreeBSD before 15");
+    };
+}
+
+/// Refuses numbers of arguments that are not carried.
+#[cfg(not(any(sdt_site = "asked", sdt_route = "illumos")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_check_count {
+    (7) => {
+        ::core::compile_error!("a probe has at most 6 arguments, but on illumos");
+    };
+    (8) => {
+        ::core::compile_error!("a probe has at most 6 arguments, but on illumos");
+    };
+    (9) => {
+        ::core::compile_error!("a probe has at most 6 arguments, but on illumos");
+    };
+    (10) => {
+        ::core::compile_error!("a probe has at most 6 arguments, but on illumos");
     };
     ($count:literal) => {};
 }
 
-/// As many as there may be anywhere are carried.
-#[cfg(not(sdt_site = "asked"))]
+/// As many as illumos's sdt carries are carried.
+#[cfg(sdt_route = "illumos")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_check_count {

@@ -24,7 +24,7 @@ pub const BREAKPOINT_LEN: usize = 0;
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_call {
-    ($count:literal, $probe:path, [$($word:ident)*]) => {
+    ($count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {
         // SAFETY: the probe's own record and the words it is called with.
         unsafe { $crate::arch::call(&$probe, [$($word),*]) }
     };
@@ -34,7 +34,7 @@ macro_rules! __sdt_call {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_evaluate {
-    ($thunk:path, [$(($low:ident, $high:ident))*]) => {
+    ($thunk:path, $landing:ident, [$(($low:ident, $high:ident))*]) => {
         // SAFETY: the thunk with the words it was made for.
         unsafe { $thunk([$([$low, $high]),*]) }
     };

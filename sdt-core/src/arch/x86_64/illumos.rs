@@ -1,0 +1,196 @@
+//! Sites of which illumos's krtld makes probes: calls of functions that are not there, named
+//! `__dtrace_probe_...`.
+//!
+//! `usr/src/uts/intel/amd64/krtld/kobj_reloc.c` (`sdt_reloc_resolve`) and `usr/src/uts/intel/dtrace/sdt.c`, 2025.
+//! krtld turns the five bytes of such a call into nops when it loads the module. sdt enables the probe by a `lock`
+//! prefix over the second of them, which traps, takes the arguments from where the call would have found them, and
+//! goes on behind it. All calls of one name in one function are one probe and are enabled together.
+//!
+//! Here a probe has two of them in each function that fires it:
+//!
+//! - the *twin*, on the hot path, never executed. Its first bytes tell whether the probe is enabled: they are four
+//!   nops or they are not. That is the test for [`sdt_enabled!`](crate::sdt_enabled) and for evaluating arguments.
+//!   Should a kernel mark an enabled site in another way, or not by nops, then the test still holds, or lets every
+//!   pass through to the second, which only fires if it is enabled: arguments are evaluated for nothing then, and no
+//!   hit is lost.
+//! - the site proper, the *landing*, in the cold block. A thunk loads the arguments and jumps there; behind it the way
+//!   leads back to the thunk, by a register.
+//!
+//! Both are emitted from assembly: what the compiler makes of a call may be a jump, or go through a table, and
+//! krtld would turn parts of other instructions into nops.
+
+use core::arch::naked_asm;
+use core::ffi::c_void;
+
+use crate::capture::{Captures, Frame, evaluate};
+use crate::fire::fire;
+
+/// The firing site: the twin, the test, and the cold block.
+///
+/// `nomem`, because what it reads is text; `nostack`, because the call is never executed. Not `preserves_flags`:
+/// it compares. Not `pure`: a site must not be merged with another or dropped. Numeric labels, because
+/// the site is duplicated wherever it is inlined.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_site {
+    ($probe:path, $symbol:literal, $cold:block) => {
+        // SAFETY: reads its own text; control goes on behind it, or to the label block.
+        unsafe {
+            ::core::arch::asm!(
+                "cmp dword ptr [rip + 77f], 0x90909090",
+                "je 78f",
+                "jmp {__sdt_cold}",
+                ::core::concat!("77: call ", $symbol),
+                "78:",
+                __sdt_cold = label $cold,
+                options(nomem, nostack),
+            )
+        }
+    };
+}
+
+/// Hands the words over and calls the thunk: they go onto the stack, the last word first, and the thunk takes them
+/// off. Behind the call is the landing, behind that what goes on.
+///
+/// Without `nostack`, `preserves_flags`, `nomem` or `readonly`: it pushes, the thunk does not keep flags, consumers
+/// read what arguments point to, and the framework writes.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_call {
+    ($count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {
+        $crate::__sdt_asm! {
+            (
+                $(::core::concat!("push {", ::core::stringify!($word), "}"),)*
+                "call {__sdt_thunk}",
+                ::core::concat!("call ", $symbol),
+                "jmp rbx",
+            )
+            $($word = in(reg) $word,)*
+            __sdt_thunk = sym $crate::arch::thunk::<$count>,
+        }
+    };
+}
+
+/// The address of a landing.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_landing {
+    ($symbol:literal) => {{
+        let landing: usize;
+        // SAFETY: what it passes by is for thunks to jump to.
+        unsafe {
+            ::core::arch::asm!(
+                "lea {landing}, [rip + 77f]",
+                "jmp 78f",
+                ::core::concat!("77: call ", $symbol),
+                "jmp rbx",
+                "78:",
+                landing = out(reg) landing,
+                options(nomem, nostack, preserves_flags),
+            )
+        };
+        landing
+    }};
+}
+
+/// Calls an evaluator through its thunk: onto the stack go pairs of words, the last one first, and the address of
+/// the landing.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_evaluate {
+    ($thunk:path, $landing:ident, [$(($low:ident, $high:ident))*]) => {
+        $crate::__sdt_asm! {
+            (
+                $(::core::concat!("push {", ::core::stringify!($high), "}"),
+                ::core::concat!("push {", ::core::stringify!($low), "}"),)*
+                "push {__sdt_landing}",
+                "call {__sdt_thunk}",
+            )
+            $($low = in(reg) $low, $high = in(reg) $high,)*
+            __sdt_landing = in(reg) $landing,
+            __sdt_thunk = sym $thunk,
+        }
+    };
+}
+
+/// Fires a probe with `N` arguments. On the stack, from the return address up: the words. They are taken off.
+/// Returns behind the landing, which is where it was called. Preserves every general register, not the flags.
+///
+/// # Safety
+/// Only for the assembly of `__sdt_call!`: it is no C function.
+#[unsafe(naked)]
+pub unsafe extern "C" fn thunk<const N: usize>() {
+    preserving!(
+        "mov rdi, [rbp + 8]",
+        "lea rsi, [rbp + 16]",
+        "mov edx, {count}",
+        "mov rcx, rbp",
+        "call {fire}",
+        // The landing: a call and a jump.
+        "add qword ptr [rbp + 8], 7";
+        count = const N,
+        fire = sym fire,
+        taken = const 8 * N,
+    )
+}
+
+/// Runs the evaluator of `F` over `C`. On the stack, from the return address up: the landing's address, and `N` pairs
+/// of words, those of the captures and, if it has a size, the closure. They are taken off. Preserves every general
+/// register, not the flags.
+///
+/// # Safety
+/// Only for the assembly of `__sdt_evaluate!`: it is no C function.
+#[unsafe(naked)]
+pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), const N: usize>() {
+    preserving!(
+        "lea rdi, [rbp + 24]",
+        "mov rsi, rbp",
+        "call {evaluate}";
+        evaluate = sym evaluate::<C, F>,
+        taken = const 16 * N + 8,
+    )
+}
+
+/// The landing that the cold block handed to an evaluator's thunk, whose frame is `frame`.
+///
+/// # Safety
+/// `frame` is the frame pointer of an [`evaluate_thunk`] further up the stack.
+pub unsafe fn landing_of(frame: *const c_void) -> usize {
+    // SAFETY: by contract: the word behind the return address.
+    unsafe { frame.cast::<usize>().add(2).read() }
+}
+
+/// Executes the site proper at `landing` with its arguments where a call would have them, as if from the thunk whose
+/// frame is `frame`: of what is in between, nothing is in the frame chain, and the function that fired is next.
+///
+/// # Safety
+/// `landing` is that of a site of this image; `frame` is the frame pointer of a thunk further up the stack.
+#[unsafe(naked)]
+pub unsafe extern "C" fn land(landing: usize, args: *const [u64; 10], frame: *const c_void) {
+    naked_asm!(
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "mov r12, rsp",
+        "and rsp, -16",
+        "push qword ptr [rsi + 72]",
+        "push qword ptr [rsi + 64]",
+        "push qword ptr [rsi + 56]",
+        "push qword ptr [rsi + 48]",
+        "lea rbx, [rip + 2f]",
+        "mov rbp, rdx",
+        "mov rax, rdi",
+        "mov r9, [rsi + 40]",
+        "mov r8, [rsi + 32]",
+        "mov rcx, [rsi + 24]",
+        "mov rdx, [rsi + 16]",
+        "mov rdi, [rsi]",
+        "mov rsi, [rsi + 8]",
+        "jmp rax",
+        "2: mov rsp, r12",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+    )
+}

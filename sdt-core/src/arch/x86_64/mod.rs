@@ -1,0 +1,112 @@
+//! x86_64: a site is one 5-byte nop, its breakpoint is `int3` over the first byte. (illumos's linker makes sites of
+//! its own kind: see `illumos.rs`.)
+
+use core::arch::asm;
+use core::ffi::c_void;
+
+pub use crate::encode::x86_64::ENCODING;
+
+/// Bytes of a site.
+pub const SITE_LEN: usize = 5;
+
+/// Words apart that arguments lie on the stack.
+pub const WORD_STRIDE: usize = 1;
+
+/// How far behind a site's address the saved program counter points after a breakpoint there.
+pub const BREAKPOINT_LEN: usize = 1;
+
+/// `asm!` in a cold block. In a kernel there are no vector registers to lose; where the target has
+/// them (tests, user-land hosts), what is called may use them, so they are clobbers: caller-saved
+/// all of them, and spilled here in the cold block if they are alive.
+#[cfg(not(target_feature = "sse"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_asm {
+    (($($template:tt)*) $($operands:tt)*) => {
+        // SAFETY: the thunks preserve every general register and leave the stack as it was.
+        unsafe { ::core::arch::asm!($($template)* $($operands)*) }
+    };
+}
+
+/// See the variant without SSE.
+#[cfg(target_feature = "sse")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_asm {
+    (($($template:tt)*) $($operands:tt)*) => {
+        // SAFETY: the thunks preserve every general register and leave the stack as it was.
+        unsafe {
+            ::core::arch::asm!(
+                $($template)*
+                $($operands)*
+                out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+            )
+        }
+    };
+}
+
+/// Sets up a frame, saves the registers a C function may change, runs `$call` on an aligned stack, restores
+/// them, and returns over `{taken}` bytes of stack. Keeps the frame chain: `stack()` finds, next to the
+/// framework's own frames, this one, and then the function that fired. Below the frame pointer are
+/// the slots of a hit: mark, words, count.
+macro_rules! preserving {
+    ($($call:literal),*; $($operands:tt)*) => {
+        naked_asm!(
+            "push rbp",
+            "mov rbp, rsp",
+            "sub rsp, 24",
+            "push rax",
+            "push rcx",
+            "push rdx",
+            "push rsi",
+            "push rdi",
+            "push r8",
+            "push r9",
+            "push r10",
+            "push r11",
+            "movabs rax, {mark}",
+            "xor rax, rbp",
+            "mov [rbp - 8], rax",
+            "and rsp, -16",
+            $($call,)*
+            "lea rsp, [rbp - 96]",
+            "pop r11",
+            "pop r10",
+            "pop r9",
+            "pop r8",
+            "pop rdi",
+            "pop rsi",
+            "pop rdx",
+            "pop rcx",
+            "pop rax",
+            "mov rsp, rbp",
+            "pop rbp",
+            "ret {taken}",
+            mark = const $crate::hit::MARK,
+            $($operands)*
+        )
+    };
+}
+
+#[cfg_attr(sdt_route = "illumos", path = "illumos.rs")]
+#[cfg_attr(not(sdt_route = "illumos"), path = "patched.rs")]
+mod sites;
+pub use sites::*;
+
+/// From a frame pointer: where the caller's is saved.
+pub const NEXT_FRAME: isize = 0;
+
+/// From a thunk's frame pointer: the last of the hit's slots, which go down from there.
+pub const HIT_SLOTS: isize = -8;
+
+/// The frame pointer of the function this is inlined into.
+#[inline(always)]
+pub fn frame_pointer() -> *const c_void {
+    let frame;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, rbp", out(reg) frame, options(nomem, nostack, preserves_flags)) };
+    frame
+}

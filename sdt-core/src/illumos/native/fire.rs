@@ -1,0 +1,36 @@
+//! From a site's test to the site proper.
+
+use core::ffi::c_void;
+
+use crate::arch;
+use crate::hit::Hit;
+use crate::record::Probe;
+
+/// Executes the site proper at `landing` with these words.
+///
+/// Probe context: may run anywhere, with interrupts off and any lock held. If the probe is not enabled (any more),
+/// the site is nops.
+///
+/// # Safety
+/// `landing` is that of a site of this image, `words` are `count` readable words, `count` is at most
+/// [`MAX_ARGS`](crate::hit::MAX_ARGS); `frame` is that of a thunk further up the stack.
+pub unsafe extern "C" fn fire(
+    landing: usize,
+    words: *const u64,
+    count: usize,
+    frame: *const c_void,
+) {
+    // SAFETY: by contract.
+    let args = unsafe { Hit { words, count }.args() };
+    // SAFETY: by contract.
+    unsafe { arch::land(landing, &args, frame) };
+}
+
+/// Fires for an evaluator.
+///
+/// # Safety
+/// As [`fire`]; `frame` is the frame of the evaluator's thunk.
+pub unsafe fn fire_at(_: *const Probe, words: *const u64, count: usize, frame: *const c_void) {
+    // SAFETY: by contract.
+    unsafe { fire(arch::landing_of(frame), words, count, frame) }
+}

@@ -1,0 +1,17 @@
+//! Probes of open providers leave nothing either.
+
+/// An open provider's probe leaves nothing.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_open_probe {
+    ($record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal) => {
+        static $record: $crate::record::Probe = $crate::record::Probe;
+    };
+}
+
+/// Nor do its arguments.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_list_args {
+    ($record:ident, $hash:literal, $args:ident) => {};
+}

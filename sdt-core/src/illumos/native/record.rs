@@ -1,0 +1,33 @@
+//! Declarations leave no records: a probe is what its sites are called.
+
+/// A provider.
+#[derive(Debug)]
+pub struct Provider;
+
+/// A probe.
+#[derive(Debug)]
+pub struct Probe;
+
+/// A provider leaves nothing.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_provider_record {
+    ($record:ident, $name:literal) => {
+        #[doc(hidden)]
+        pub static $record: $crate::record::Provider = $crate::record::Provider;
+    };
+}
+
+/// A declared probe leaves its name and documentation in the crate, and nothing in the module.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_declared_probe {
+    (
+        $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
+        [$($index:literal $type:ty),*]
+    ) => {
+        $(#[$attr])*
+        #[allow(non_upper_case_globals)]
+        pub static $record: $crate::record::Probe = $crate::record::Probe;
+    };
+}
