@@ -136,9 +136,10 @@ pub(crate) fn exact_probe(name: &str, span: Span) -> Result<String> {
         return Err(Error::new(span, "a probe's name begins with a letter"));
     }
     let odd = |c: &char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
-    if name.contains("__") {
-        let message =
-            "FreeBSD and illumos list a `__` in a probe's name as `-`: write what is meant";
+    if let Some(pair) = ["__", "_-"].into_iter().find(|pair| name.contains(pair)) {
+        let message = format!(
+            "a probe's name has no `{pair}`: FreeBSD and illumos read `__` as `-`, from left to right"
+        );
         return Err(Error::new(span, message));
     }
     if let Some(c) = name.chars().find(odd) {
