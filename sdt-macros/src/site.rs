@@ -113,8 +113,9 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
             let cold = site.cold(&record, &names);
             let count = Literal::usize_unsuffixed(site.args.len());
             quote! {
-                ::sdt_core::__sdt_check_count!(#count);
-                ::sdt_core::__sdt_site!(#record, #symbol, { #cold });
+                ::sdt_core::__sdt_if_carried!(#count {
+                    ::sdt_core::__sdt_site!(#record, #symbol, { #cold });
+                });
             }
         }
         Kind::Enabled => quote! {

@@ -60,48 +60,43 @@ macro_rules! __sdt_landing {
     };
 }
 
-/// Refuses numbers of arguments that the kernel's sdt does not carry.
+/// The site, if its arguments are not more than FreeBSD's sdt carried before 15.
 #[cfg(sdt_site = "asked")]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_check_count {
-    (0) => {};
-    (1) => {};
-    (2) => {};
-    (3) => {};
-    (4) => {};
-    (5) => {};
-    ($count:literal) => {
-        ::core::compile_error!("a probe has at most 5 arguments on FreeBSD before 15");
+macro_rules! __sdt_if_carried {
+    (6 $site:block) => { $crate::__sdt_if_carried!(7 $site) };
+    (7 $site:block) => {
+        ::core::compile_error!("a probe has at most 5 arguments on FreeBSD before 15")
     };
+    (8 $site:block) => { $crate::__sdt_if_carried!(7 $site) };
+    (9 $site:block) => { $crate::__sdt_if_carried!(7 $site) };
+    (10 $site:block) => { $crate::__sdt_if_carried!(7 $site) };
+    ($count:literal $site:block) => { $site };
 }
 
-/// Refuses numbers of arguments that are not carried.
+/// The site, if its arguments are not more than are carried: but on illumos, six.
 #[cfg(not(any(sdt_site = "asked", sdt_route = "illumos")))]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_check_count {
-    (7) => {
-        ::core::compile_error!("a probe has at most 6 arguments, but on illumos");
+macro_rules! __sdt_if_carried {
+    (7 $site:block) => {
+        ::core::compile_error!("a probe has at most 6 arguments; only illumos carries more")
     };
-    (8) => {
-        ::core::compile_error!("a probe has at most 6 arguments, but on illumos");
-    };
-    (9) => {
-        ::core::compile_error!("a probe has at most 6 arguments, but on illumos");
-    };
-    (10) => {
-        ::core::compile_error!("a probe has at most 6 arguments, but on illumos");
-    };
-    ($count:literal) => {};
+    (8 $site:block) => { $crate::__sdt_if_carried!(7 $site) };
+    (9 $site:block) => { $crate::__sdt_if_carried!(7 $site) };
+    (10 $site:block) => { $crate::__sdt_if_carried!(7 $site) };
+    ($count:literal $site:block) => { $site };
 }
 
-/// As many as illumos's sdt carries are carried.
+/// The site: illumos carries as many arguments as the macros take.
 #[cfg(sdt_route = "illumos")]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_check_count {
-    ($count:literal) => {};
+macro_rules! __sdt_if_carried {
+    ($count:literal $site:block) => {
+        $site
+    };
 }
 
 /// The section of the sites' records.
