@@ -7,34 +7,33 @@
 
 mod fault;
 mod layout;
+mod load;
 mod names;
 mod ops;
 mod records;
 #[cfg(test)]
 mod tests;
 mod tracepoint;
+mod unload;
 
 use alloc::collections::BTreeMap;
 use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::ffi::{CStr, c_void};
+use core::ffi::CStr;
 use core::fmt;
 
 use sdt_core::encode::Code;
-use sdt_core::ops::{Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId};
+use sdt_core::ops::{Framework, FrameworkError, Privileges, ProbeId, ProviderId};
 use sdt_framework::{Dtrace, Host, registration};
 use spin::Mutex;
 
-use crate::kld::FileInfo;
 use crate::loader::Machine;
-use crate::printf;
 pub use fault::Fault;
 pub use records::Records;
 pub use tracepoint::Tracepoint;
 
-use super::{Generation, Release};
 use records::{ArgType, Content};
 
 /// The machine that files are loaded into.
@@ -175,178 +174,11 @@ impl<F: Modules, M: Machdep> Sdt<F, M> {
                 || probes.all.contains_key(&address)
         };
         let argtypes = records.argtypes.iter().map(|&(probe, _)| ("argument type", probe));
-        let tracepoints = records.tracepoints.iter();
-        let tracepoints = tracepoints
-            .filter(|(_, tracepoint)| tracepoint.is_valid(self.machdep.machine()))
-            .map(|&(probe, _)| ("tracepoint", probe));
+        let tracepoints = records.tracepoints.iter().map(|&(probe, _)| ("tracepoint", probe));
         match argtypes.chain(tracepoints).find(|&(_, probe)| !is_probe(probe)) {
             Some((of, probe)) => Err(Fault::NoProbe { of, probe }),
             None => Ok(()),
         }
-    }
-
-    /// A file has been loaded (`sdt_kld_load`). Its records have been [checked](Self::check).
-    pub fn kld_load(&'static self, file: &FileInfo, records: Records, release: Release) {
-        for provider in &records.providers {
-            self.create_provider(&provider.name);
-            let declared = (file.id, provider.address, provider.name.clone());
-            self.providers.lock().declared.push(declared);
-        }
-        for probe in records.probes {
-            match probe.content {
-                Ok(content) => self.create_probe(file, probe.address, content, release),
-                Err(version) => {
-                    let expected = layout::Probe::of(release.generation()).size;
-                    let address = printf::pointer(probe.address);
-                    self.machdep.print(format_args!(
-                        "ignoring probe {address}, version {version} expected {expected}"
-                    ));
-                    // FreeBSD writes `sdtp_lf` and the lists' heads all the same, at its own records' offsets:
-                    // into the end of a record that is longer, behind one that is shorter.
-                    self.probes.lock().all.insert(probe.address, Probe::ignored(file.id));
-                }
-            }
-        }
-        let mut probes = self.probes.lock();
-        for (probe, argtype) in records.argtypes {
-            if let Some(probe) = probes.all.get_mut(&probe) {
-                probe.argtypes.push((file.id, argtype));
-            }
-        }
-        for (probe, tracepoint) in records.tracepoints {
-            let valid = tracepoint.is_valid(self.machdep.machine());
-            match probes.all.get_mut(&probe) {
-                Some(probe) if valid => probe.tracepoints.push((file.id, tracepoint)),
-                probe => {
-                    let names = probe
-                        .and_then(|probe| Some(probe.content.as_ref()?.names(&probe.provider)));
-                    self.machdep.print(format_args!(
-                        "invalid tracepoint {}->{} for {}",
-                        printf::pointer(tracepoint.patchpoint),
-                        printf::pointer(tracepoint.target),
-                        names.unwrap_or_else(|| String::from("?:?:?:?")),
-                    ));
-                }
-            }
-        }
-    }
-
-    /// `sdt_create_provider`. FreeBSD looks neither at names, which have been checked here, nor for room, of
-    /// which it has enough.
-    fn create_provider(&'static self, name: &CStr) {
-        let mut providers = self.providers.lock();
-        if let Some(provider) = providers.list.iter_mut().find(|other| *other.name == *name) {
-            provider.references += 1;
-            return;
-        }
-        let ops = ops::table::<F, M>();
-        let this = (&raw const *self).cast_mut().cast::<c_void>();
-        let (attr, privileges) = (ProviderAttr::SDT, Privileges::USER);
-        // SAFETY: the ops are those for a pointer to `Self`, which is static.
-        match unsafe { self.framework.register(name, &attr, privileges, &ops, this) } {
-            Ok(id) => providers.list.push(Provider { name: name.into(), id, references: 1 }),
-            Err(error) => self.machdep.print(format_args!(
-                "WARNING: failed to register provider '{}': {error}",
-                name.to_string_lossy()
-            )),
-        }
-    }
-
-    /// `sdt_create_probe`.
-    fn create_probe(&self, file: &FileInfo, address: u64, content: Content, release: Release) {
-        let providers = self.providers.lock();
-        let name = providers.name(&Records::default(), content.provider).unwrap_or_default();
-        let created =
-            providers.list.iter().find(|provider| provider.name == name).map(|provider| {
-                let module = names::module(&content.module, &file.name);
-                let (function, name) =
-                    (names::function(&content.function), names::probe(&content.name));
-                if self.framework.probe_lookup(provider.id, &module, &function, &name).is_some() {
-                    // The second one with these names: it never comes to life.
-                    return Ok(None);
-                }
-                // Past `sdt_probe`, and on 15 past the function of a lock, to the one that takes it.
-                let lockstat = release.generation() == Generation::Tracepoint
-                    && provider.name.as_c_str() == c"lockstat";
-                let aframes = if lockstat { 2 } else { 1 };
-                let record = address as *mut c_void;
-                let (module, function, name) = (&module, &function, &name);
-                self.framework
-                    .probe_create(provider.id, module, function, name, aframes, record)
-                    .map(Some)
-            });
-        let created = match created {
-            Some(Ok(created)) => created,
-            Some(Err(error)) => {
-                let names = content.names(&name);
-                self.machdep
-                    .print(format_args!("WARNING: failed to create probe '{names}': {error}"));
-                None
-            }
-            None => None,
-        };
-        let probe =
-            Probe { created, provider: name, content: Some(content), ..Probe::ignored(file.id) };
-        self.probes.lock().all.entry(address).or_insert(probe);
-    }
-
-    /// A file is about to be unloaded (`kld_unload_try`): whether DTrace and SDT let it go. They may have taken
-    /// away its probes even if not, as FreeBSD's do, and then they stay away.
-    ///
-    /// First DTrace: not while a probe of the file is enabled; or else all probes that carry its name are
-    /// destroyed. Then SDT: what is linked to the file's records is unlinked, and the providers that are in
-    /// no other set are unregistered, which DTrace refuses while any consumer is open.
-    pub fn kld_unload_try(&self, file: &FileInfo) -> bool {
-        if self.is_enabled(file.id) {
-            self.machdep.print(format_args!(
-                "kldunload: attempt to unload module that has DTrace probes enabled"
-            ));
-            return false;
-        }
-        // Only an own provider's probe can still be enabled: FreeBSD then leaves all of them to that provider.
-        let _ = self.framework.destroy_module(&names::of_file(&file.name));
-        self.unlink(file.id) && self.unload_providers(file.id)
-    }
-
-    /// Whether probes of a file are enabled (`nenabled` in its `struct linker_file`).
-    fn is_enabled(&self, file: u32) -> bool {
-        self.probes.lock().all.values().any(|probe| probe.file == file && probe.enabled)
-    }
-
-    /// `sdt_kld_unload_probes`: whether nothing of other files is linked to the file's records.
-    fn unlink(&self, file: u32) -> bool {
-        let mut probes = self.probes.lock();
-        for probe in probes.all.values_mut() {
-            probe.argtypes.retain(|&(of, _)| of != file);
-            probe.tracepoints.retain(|&(of, _)| of != file);
-        }
-        let mut own = probes.all.values().filter(|probe| probe.file == file);
-        own.all(|probe| probe.argtypes.is_empty() && probe.tracepoints.is_empty())
-    }
-
-    /// `sdt_kld_unload_providers`.
-    fn unload_providers(&self, file: u32) -> bool {
-        let Providers { list, declared } = &mut *self.providers.lock();
-        for (_, _, name) in declared.iter().filter(|&&(of, ..)| of == file) {
-            let Some(at) = list.iter().position(|provider| provider.name == *name) else {
-                continue;
-            };
-            if list[at].references > 1 {
-                list[at].references -= 1;
-                continue;
-            }
-            if self.framework.unregister(list[at].id).is_err() {
-                return false;
-            }
-            list.remove(at);
-        }
-        true
-    }
-
-    /// A file is gone.
-    pub fn kld_unload(&self, file: &FileInfo) {
-        self.providers.lock().declared.retain(|&(of, ..)| of != file.id);
-        self.probes.lock().all.retain(|_, probe| probe.file != file.id);
     }
 
     /// The tracepoints of a probe, for listings.
