@@ -176,6 +176,14 @@ impl Session {
         ask!(self, Request::FreeBsd { version }, Reply::Done => ())
     }
 
+    /// Makes the kernel illumos's, before any module is loaded.
+    ///
+    /// # Errors
+    /// The kernel refuses, or failed.
+    pub fn illumos(&mut self) -> Result<(), SessionError> {
+        ask!(self, Request::Illumos, Reply::Done => ())
+    }
+
     /// Loads a module.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use spin::Mutex;
 use stand_in_kernel::freebsd::imgact::{ImageArgs, ImageParams, Proc};
 
 use crate::arch::{self, cpu};
-use crate::{exports, smp};
+use crate::{exports, krtld, smp};
 
 /// A `process_exec` handler: `execlist_fn` of `sys/sys/eventhandler.h`.
 type ProcessExec = unsafe extern "C" fn(*mut c_void, *mut Proc, *mut ImageParams);
@@ -48,7 +48,9 @@ impl Batch {
 
     fn execute(&self, cpu: usize, index: usize) {
         let (pid, path) = &self.images[index];
-        if let Some(list) = exports::event_handlers("process_exec") {
+        if krtld::execute(*pid, path) {
+            // illumos has no such event.
+        } else if let Some(list) = exports::event_handlers("process_exec") {
             let mut process = Proc::new(*pid as i32, &path.to_string_lossy());
             let mut arguments = ImageArgs::new(path.as_ptr());
             let mut image = ImageParams::new(&mut process, &mut arguments, path.as_ptr());

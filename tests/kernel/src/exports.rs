@@ -111,7 +111,7 @@ pub(crate) fn is_exported(address: u64) -> bool {
 ///
 /// # Safety
 /// NULL or a string that ends with a NUL and lives for `'a`.
-unsafe fn text<'a>(pointer: *const c_char) -> &'a CStr {
+pub(crate) unsafe fn text<'a>(pointer: *const c_char) -> &'a CStr {
     if pointer.is_null() {
         c""
     } else {
@@ -330,7 +330,7 @@ unsafe extern "C" fn eventhandler_deregister(list: *const List, tag: usize) {
 }
 
 /// C's arguments behind a format.
-struct Variadic<'a>(VaList<'a>);
+pub(crate) struct Variadic<'a>(pub(crate) VaList<'a>);
 
 impl printf::Arguments for Variadic<'_> {
     fn int(&mut self) -> i32 {

@@ -14,6 +14,8 @@ mod exec;
 mod exports;
 mod heap;
 mod invop;
+#[cfg_attr(not(target_arch = "x86_64"), path = "no_krtld.rs")]
+mod krtld;
 mod lock;
 mod modules;
 mod panic;

@@ -14,14 +14,14 @@ use sdt_protocol::{
 use stand_in_kernel::freebsd::Release;
 use stand_in_kernel::freebsd::errno::{EBUSY, EINVAL, ENOENT, ENOSPC};
 use stand_in_kernel::kld;
-use stand_in_kernel::loader::Protection;
+use stand_in_kernel::loader::{Protection, Segment};
 
 use crate::arch::{self, cpu, power};
 use crate::dtrace::DTRACE;
 use crate::exec::{self, Batch, Worker};
 use crate::modules::LINKER;
 use crate::wire::Wire;
-use crate::{counters, reentry, sdt, sites, smp, torture};
+use crate::{counters, krtld, reentry, sdt, sites, smp, torture};
 
 /// Records in one event.
 const RECORDS_PER_EVENT: usize = 64;
@@ -97,6 +97,9 @@ impl Server {
     }
 
     fn answer(&mut self, request: Request) -> Result<Reply, Refusal> {
+        if let Some(answer) = krtld::answer(&request) {
+            return answer;
+        }
         match request {
             Request::Hello => Ok(Reply::Hello {
                 version: sdt_protocol::VERSION,
@@ -111,6 +114,7 @@ impl Server {
                 sdt::set_generation(release.generation());
                 Ok(Reply::Done)
             }
+            Request::Illumos => unreachable!("has been taken care of"),
             Request::KldLoad { file, image } => {
                 LINKER.load(&file, &image).map_err(|error| kld_refusal(&error))?;
                 Ok(Reply::Done)
@@ -184,7 +188,12 @@ impl Server {
                 Ok(Reply::Done)
             }
             Request::Exec { .. } => unreachable!("has been taken care of"),
-            Request::ReadText { file } => read_text(&file),
+            Request::ReadText { file } => {
+                let (base, segments) = LINKER
+                    .segments(&file)
+                    .ok_or_else(|| refusal(ENOENT, alloc::format!("can't find file {file}")))?;
+                Ok(read_text(base, &segments))
+            }
             Request::Counters => {
                 let framework = DTRACE.counters();
                 Ok(Reply::Counters(Counters {
@@ -316,10 +325,8 @@ fn arg_type(desc: &ArgDesc) -> ArgType {
     }
 }
 
-fn read_text(file: &str) -> Result<Reply, Refusal> {
-    let (base, segments) = LINKER
-        .segments(file)
-        .ok_or_else(|| refusal(ENOENT, alloc::format!("can't find file {file}")))?;
+/// What a module that is mapped has for text.
+pub(crate) fn read_text(base: u64, segments: &[Segment]) -> Reply {
     let mut bytes = Vec::new();
     for segment in segments.iter().filter(|segment| segment.protection == Protection::Execute) {
         let start = (base + segment.offset as u64) as *const u8;
@@ -327,5 +334,5 @@ fn read_text(file: &str) -> Result<Reply, Refusal> {
         // patched meanwhile, a byte at a time or with all other CPUs stopped.
         bytes.extend((0..segment.size).map(|at| unsafe { start.add(at).read_volatile() }));
     }
-    Ok(Reply::Bytes(bytes))
+    Reply::Bytes(bytes)
 }

@@ -1,8 +1,13 @@
 //! Several CPUs: how many, and how to have all of them do something.
 
+#[cfg(target_arch = "x86_64")]
+mod pause;
+
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use crate::arch::{self, cpu};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use pause::{pause_others, resume_others};
 
 type Work<'a> = &'a (dyn Fn(usize) + Sync);
 

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 /// Number of this protocol. Both sides say theirs in the first exchange and refuse another one.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// From the host to the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,7 +37,9 @@ pub enum Request {
         /// Its `__FreeBSD_version`.
         version: i32,
     },
-    /// Load a module, as kldload(8) does. Answer: [`Reply::Done`].
+    /// Be illumos's kernel from here on; no module is loaded yet. On x86_64 only. Answer: [`Reply::Done`].
+    Illumos,
+    /// Load a module, as kldload(8) does, or modload(8). Answer: [`Reply::Done`].
     KldLoad {
         /// File name, with its `.ko`.
         file: String,

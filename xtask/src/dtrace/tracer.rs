@@ -157,8 +157,9 @@ pub fn run<O: Write, E: Write>(
         options.modules.clone()
     };
     let mut session = Session::boot(options.arch, options.cpus, options.console)?;
-    if options.os == Os::FreeBsd {
-        session.freebsd(options.freebsd.version() as i32)?;
+    match options.os {
+        Os::FreeBsd => session.freebsd(options.freebsd.version() as i32)?,
+        Os::Illumos => session.illumos()?,
     }
     let mut loaded = Vec::new();
     for module in modules {

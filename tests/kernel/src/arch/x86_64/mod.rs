@@ -9,7 +9,7 @@ pub(crate) mod paging;
 pub(crate) mod power;
 pub(crate) mod text;
 pub(crate) mod timer;
-mod traps;
+pub(crate) mod traps;
 pub(crate) mod uart;
 
 use core::arch::naked_asm;

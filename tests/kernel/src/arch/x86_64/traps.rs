@@ -91,6 +91,7 @@ const VECTORS: usize = 64;
 /// Bytes from one stub to the next.
 const STUB_SIZE: usize = 32;
 const NMI: u32 = 2;
+pub(crate) const BREAKPOINT: u32 = 3;
 const DOUBLE_FAULT: u32 = 8;
 const PAGE_FAULT: u32 = 14;
 
@@ -117,8 +118,10 @@ trap_stubs:
     .if !((vector == 8) || ((vector >= 10) && (vector <= 14)) || (vector == 17) || (vector == 21) || (vector == 29) || (vector == 30))
     push 0
     .endif
-    .if vector == 3
-    jmp trap_breakpoint
+    .if (vector == 3) || (vector == 6)
+    sub rsp, 160
+    mov dword ptr [rsp + 120], vector
+    jmp trap_invop
     .else
     sub rsp, 144
     mov dword ptr [rsp + 120], vector
@@ -154,10 +157,8 @@ trap_stubs:
 
     // Frees some stack between the frame and what was on the stack before, so that an instruction
     // that pushes can be emulated: 16 bytes, which keep the stack aligned.
-trap_breakpoint:
-    sub rsp, 160
+trap_invop:
     SAVE_REGISTERS
-    mov dword ptr [rsp + 120], 3
     .set at, 144
     .rept 6                     // the error code and the five words the CPU pushed
     mov rax, [rsp + at + 16]
@@ -166,7 +167,7 @@ trap_breakpoint:
     .endr
     mov rdi, rsp
     lea rsi, [rsp + 192]
-    call breakpoint
+    call invop
     jmp trap_return
 
 trap_all:
@@ -291,6 +292,7 @@ fn name(vector: u32) -> &'static str {
     match vector {
         0 => "divide error",
         1 => "debug exception",
+        3 => "breakpoint",
         4 => "overflow",
         5 => "bound range exceeded",
         6 => "invalid opcode",
@@ -317,20 +319,27 @@ mod invop {
     pub(super) const RET: i32 = 5;
 }
 
-/// #BP: sends the kernel's own sites on; asks the handlers of modules, then does what the one that claimed it wants. Interrupts off,
-/// probe context.
+/// #BP and #UD: sends the kernel's own sites on; asks the handlers of modules, then does what the one that
+/// claimed it wants. FreeBSD's handlers are told of breakpoints only. Interrupts off, probe context.
 ///
 /// # Safety
 /// Called by the stub with the frame it built and the 16 bytes it left free behind it.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn breakpoint(frame: &mut TrapFrame, scratch: u64) {
-    let address = frame.rip - 1;
-    if let Some(resume) = crate::text::resume_address(address) {
+unsafe extern "C" fn invop(frame: &mut TrapFrame, scratch: u64) {
+    let breakpoint = frame.trapno == BREAKPOINT;
+    let address = frame.rip - u64::from(breakpoint);
+    if breakpoint && let Some(resume) = crate::text::resume_address(address) {
         frame.rip = resume;
         return;
     }
-    // SAFETY: the frame is a live trap frame, the scratch space the 16 bytes behind it.
-    let answer = unsafe { crate::invop::dispatch(address, (&raw mut *frame).cast(), scratch) };
+    let answer = if crate::krtld::is_chosen() {
+        crate::krtld::trap(frame)
+    } else if breakpoint {
+        // SAFETY: the frame is a live trap frame, the scratch space the 16 bytes behind it.
+        unsafe { crate::invop::dispatch(address, (&raw mut *frame).cast(), scratch) }
+    } else {
+        0
+    };
     // The interrupted stack pointer is at most 15 bytes below the scratch space's end: what is pushed
     // goes there, not into the frame.
     match answer {
@@ -351,8 +360,12 @@ unsafe extern "C" fn breakpoint(frame: &mut TrapFrame, scratch: u64) {
             frame.rip = unsafe { (frame.rsp as *const u64).read() };
             frame.rsp += 8;
         }
+        0 if !breakpoint => panic!("{} at {address:#x}; {frame}", name(frame.trapno)),
         0 => panic!("breakpoint at {address:#x} that nobody claims; {frame}"),
-        other => panic!("breakpoint at {address:#x}: its handler wants {other} emulated; {frame}"),
+        other => panic!(
+            "{} at {address:#x}: its handler wants {other} emulated; {frame}",
+            name(frame.trapno)
+        ),
     }
     crate::counters::breakpoint();
 }

@@ -1,0 +1,92 @@
+//! Mutexes, and CPUs that are paused.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::arch::cpu;
+use crate::smp;
+
+/// `kmutex_t`: 8 bytes, 0 while nobody holds it; here else the owner's CPU, from 1 on.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(super) struct Mutex(AtomicU64);
+
+/// Held while a provider's `enable` or `disable` runs, and by whoever pauses CPUs.
+pub(super) static CPU_LOCK: Mutex = Mutex(AtomicU64::new(0));
+
+impl Mutex {
+    /// Takes it.
+    ///
+    /// # Panics
+    /// When this CPU has it.
+    pub(super) fn enter(&self) {
+        let own = cpu::current() as u64 + 1;
+        let take = || self.0.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed);
+        while let Err(owner) = take() {
+            assert_ne!(owner, own, "recursive mutex_enter");
+            smp::join_rendezvous();
+            core::hint::spin_loop();
+        }
+    }
+
+    /// Gives it back.
+    ///
+    /// # Panics
+    /// When this CPU has not got it.
+    pub(super) fn exit(&self) {
+        let own = cpu::current() as u64 + 1;
+        assert_eq!(self.0.swap(0, Ordering::Release), own, "mutex_exit: not owner");
+    }
+
+    fn is_held(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == cpu::current() as u64 + 1
+    }
+}
+
+/// # Safety
+/// `mutex` is a mutex.
+pub(super) unsafe extern "C" fn mutex_enter(mutex: *const Mutex) {
+    // SAFETY: the caller's contract.
+    unsafe { (*mutex).enter() };
+}
+
+/// # Safety
+/// `mutex` is a mutex.
+pub(super) unsafe extern "C" fn mutex_exit(mutex: *const Mutex) {
+    // SAFETY: the caller's contract.
+    unsafe { (*mutex).exit() };
+}
+
+/// # Safety
+/// `mutex` is memory for one.
+pub(super) unsafe extern "C" fn mutex_init(
+    mutex: *mut Mutex,
+    _name: *const c_void,
+    _kind: c_int,
+    _argument: *const c_void,
+) {
+    // SAFETY: the caller's contract.
+    unsafe { mutex.write(Mutex(AtomicU64::new(0))) };
+}
+
+/// # Safety
+/// `mutex` is a mutex that nobody uses any more.
+pub(super) unsafe extern "C" fn mutex_destroy(mutex: *const Mutex) {
+    // SAFETY: the caller's contract.
+    let held = unsafe { (*mutex).0.load(Ordering::Relaxed) };
+    assert_eq!(held, 0, "mutex_destroy: it is held");
+}
+
+/// `pause_cpus`: all other CPUs wait, interrupts off, until [`start_cpus`]. None is told apart, and none has a
+/// function to call.
+pub(super) extern "C" fn pause_cpus(_off: *mut c_void, function: *mut c_void) {
+    assert!(CPU_LOCK.is_held(), "pause_cpus: cpu_lock is not held");
+    assert!(function.is_null(), "pause_cpus: functions are not called here");
+    smp::pause_others();
+}
+
+/// `start_cpus`.
+pub(super) extern "C" fn start_cpus() {
+    assert!(CPU_LOCK.is_held(), "start_cpus: cpu_lock is not held");
+    smp::resume_others();
+}

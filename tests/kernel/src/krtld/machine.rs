@@ -1,0 +1,104 @@
+//! What modules and `sdt` need of the machine.
+
+use alloc::format;
+use core::ffi::{c_int, c_void};
+use core::fmt;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use stand_in_kernel::illumos::modctl::{Kernel, ModCtl};
+use stand_in_kernel::illumos::regs::Regs;
+use stand_in_kernel::illumos::sdt;
+use stand_in_kernel::kld;
+use stand_in_kernel::loader::Image;
+
+use super::{exports, trap};
+use crate::arch::cpu;
+use crate::dtrace::DTRACE;
+use crate::modules;
+use crate::{arch, console, smp};
+
+/// This machine.
+#[derive(Debug)]
+pub(crate) struct Machine;
+
+/// Memory for modules is the same, whoever's they are.
+const MEMORY: modules::Machine = modules::Machine;
+
+impl Kernel for Machine {
+    fn reserve(&self, size: usize) -> Option<u64> {
+        kld::Kernel::reserve(&MEMORY, size)
+    }
+
+    fn map(&self, image: &Image) -> bool {
+        kld::Kernel::map(&MEMORY, image)
+    }
+
+    fn unmap(&self, base: u64, size: usize) {
+        kld::Kernel::unmap(&MEMORY, base, size);
+    }
+
+    fn give_back(&self, base: u64) {
+        kld::Kernel::give_back(&MEMORY, base);
+    }
+
+    fn is_built_in(&self, module: &str) -> bool {
+        matches!(module, "drv/dtrace" | "drv/sdt")
+    }
+
+    fn symbol(&self, module: &str, name: &str) -> Option<u64> {
+        exports::address(module, name)
+    }
+
+    fn print(&self, line: fmt::Arguments<'_>) {
+        console::print(&format!("{line}\n"));
+    }
+
+    fn call(&self, function: u64, argument: *mut c_void) -> i32 {
+        type Function = unsafe extern "C" fn(*mut c_void) -> c_int;
+        // SAFETY: it is code of a module that is mapped, and of this type: `_init` and `_fini` do not look at
+        // the argument.
+        unsafe { core::mem::transmute::<u64, Function>(function)(argument) }
+    }
+
+    fn module_loaded(&self, module: &'static ModCtl) {
+        // SAFETY: the providers of illumos's modules expect a modctl.
+        unsafe { DTRACE.module_loaded((&raw const *module).cast_mut().cast()) };
+    }
+
+    fn module_unloaded(&self, module: &'static ModCtl) {
+        if DTRACE.destroy_module(module.name()).is_err() {
+            let name = module.name().to_string_lossy();
+            let line = format!("WARNING: unloaded module '{name}' had enabled probes\n");
+            console::print(&line);
+        }
+    }
+}
+
+impl sdt::Machine for Machine {
+    unsafe fn load(&self, address: u64) -> u8 {
+        // SAFETY: the caller's contract.
+        unsafe { (*(address as *const AtomicU8)).load(Ordering::Acquire) }
+    }
+
+    /// On illumos a plain store: modules' text is writable there. Here it is not, and it is stored twice: see
+    /// `Patcher::synchronise` of the kernel's own text.
+    unsafe fn store(&self, address: u64, byte: u8) {
+        let store = || {
+            let enabled = cpu::interrupts_off();
+            // SAFETY: the caller's contract; nothing else is written meanwhile.
+            unsafe {
+                let protected = cpu::disable_wp();
+                (*(address as *const AtomicU8)).store(byte, Ordering::SeqCst);
+                cpu::restore_wp(protected);
+            }
+            cpu::restore_interrupts(enabled);
+        };
+        store();
+        smp::rendezvous(&|_| arch::text::synchronise());
+        store();
+    }
+
+    fn regs(&self) -> Option<Regs> {
+        trap::regs()
+    }
+}

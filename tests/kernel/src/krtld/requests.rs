@@ -1,0 +1,60 @@
+//! What the host asks of illumos's kernel, where that is not what it asks of FreeBSD's.
+
+use alloc::format;
+use alloc::string::ToString;
+
+use sdt_protocol::{Module, Refusal, Reply, Request};
+use stand_in_kernel::illumos::modctl::Info;
+use stand_in_kernel::illumos::refusal;
+
+use super::{MODULES, choose, is_chosen};
+use crate::modules::LINKER;
+use crate::requests::read_text;
+
+/// The answer to a request; `None` for one that this is nothing to.
+pub(crate) fn answer(request: &Request) -> Option<Result<Reply, Refusal>> {
+    if *request == Request::Illumos {
+        return Some(illumos());
+    }
+    if !is_chosen() {
+        return None;
+    }
+    Some(match request {
+        Request::KldLoad { file, image } => done(MODULES.load(file, image)),
+        Request::KldUnload { file } => done(MODULES.unload(file)),
+        Request::KldStat => {
+            let module = |of: Info| Module {
+                id: of.id,
+                file: of.name,
+                address: of.base,
+                size: of.size as u64,
+            };
+            Ok(Reply::Modules(MODULES.modules().into_iter().map(module).collect()))
+        }
+        Request::ReadText { file } => match MODULES.segments(file) {
+            Some((base, segments)) => Ok(read_text(base, &segments)),
+            None => {
+                let errno = stand_in_kernel::illumos::errno::ENOENT;
+                Err(Refusal { errno, message: format!("there is no module {file}") })
+            }
+        },
+        _ => return None,
+    })
+}
+
+fn illumos() -> Result<Reply, Refusal> {
+    if !LINKER.files().is_empty() {
+        let message = "a module of FreeBSD's is loaded".into();
+        return Err(Refusal { errno: stand_in_kernel::illumos::errno::EBUSY, message });
+    }
+    choose().map_err(|error| Refusal { errno: error.errno(), message: error.to_string() })?;
+    Ok(Reply::Done)
+}
+
+fn done(result: Result<(), refusal::Refusal>) -> Result<Reply, Refusal> {
+    let refused = |refusal: refusal::Refusal| Refusal {
+        errno: refusal.errno(),
+        message: refusal.to_string(),
+    };
+    result.map(|()| Reply::Done).map_err(refused)
+}
