@@ -8,7 +8,7 @@ use std::time::Duration;
 use cargo_metadata::{Artifact, Message, TargetKind};
 use clap::ValueEnum;
 
-use crate::check::{self, Finding};
+use crate::check::{self, Finding, Summary};
 use crate::link::{self, LinkError};
 use crate::platform::{FreeBsd, Os, Route};
 use crate::process::{self, ProcessError};
@@ -68,6 +68,17 @@ pub enum BuildError {
         file: String,
         /// What is wrong.
         findings: Vec<Finding>,
+    },
+    /// The linked module is good, but for another release or route: its package does not heed what it is told.
+    #[error(
+        "{file} is not for {wanted}; build it with sdt-core's freebsd_module!, which sees what is wanted, or \
+         heed SDT_FREEBSD and feature own-provider"
+    )]
+    Other {
+        /// The module's file name.
+        file: String,
+        /// What it was to be for.
+        wanted: String,
     },
     /// A file could not be read or written.
     #[error("{}: {source}", .file.display())]
@@ -179,13 +190,17 @@ impl Module {
             Os::Illumos => link::illumos::module(&lld, archive, &folder),
         };
         let image = image.map_err(|source| BuildError::Link { file: file.clone(), source })?;
-        let findings = match self.os {
-            Os::FreeBsd => check::module(&image).err(),
-            Os::Illumos => check::illumos::module(&image).err(),
+        let checked = match self.os {
+            Os::FreeBsd => check::module(&image).map(|summary| self.is_for(&summary)),
+            Os::Illumos => check::illumos::module(&image).map(|_| true),
         };
-        let findings = findings.unwrap_or_default();
-        if !findings.is_empty() {
-            return Err(BuildError::Check { file, findings });
+        match checked {
+            Ok(true) => {}
+            Ok(false) => {
+                let wanted = format!("FreeBSD {}, route {}", self.freebsd, self.route);
+                return Err(BuildError::Other { file, wanted });
+            }
+            Err(findings) => return Err(BuildError::Check { file, findings }),
         }
         write(output, &image)?;
         Ok(output.to_owned())
@@ -205,6 +220,12 @@ impl Module {
         }
         folder.extend(self.patch.and_then(Patch::feature));
         folder
+    }
+
+    /// Whether a module turned out to be for what it was built for.
+    fn is_for(&self, summary: &Summary) -> bool {
+        let by_route = summary.route.is_none_or(|route| route == self.route);
+        summary.release == self.freebsd && by_route
     }
 
     /// What cargo builds for.
@@ -359,12 +380,11 @@ mod tests {
         let default = Module::example(Arch::X86_64).folder();
         assert_eq!(default, workspace::root().join("build/kmod/x86_64"));
         let mut folders = HashSet::from([default]);
-        let other = if Route::DEFAULT == Route::Native { Route::Provider } else { Route::Native };
         for (freebsd, route, patch) in [
-            ("14", Route::DEFAULT, None),
-            ("1500068", Route::DEFAULT, None),
-            ("15", other, None),
-            ("14", other, None),
+            ("14", Route::Native, None),
+            ("1500068", Route::Native, None),
+            ("15", Route::Provider, None),
+            ("14", Route::Provider, None),
             ("15", Route::Provider, Some(Patch::Jump)),
             ("15", Route::Provider, Some(Patch::Gate)),
         ] {

@@ -50,30 +50,22 @@ impl fmt::Display for Os {
 }
 
 /// How the kernel comes to know a module's probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Route {
     /// From records in the form of its own SDT probes: it finds and patches them by itself.
+    #[default]
     Native,
     /// The module registers a provider of its own with DTrace, and patches its sites.
     Provider,
 }
 
 impl Route {
-    /// The route of modules for which none is chosen.
-    pub const DEFAULT: Self = Self::Provider;
-
     /// The name used on command lines and in folders.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Native => "native",
             Self::Provider => "provider",
         }
-    }
-}
-
-impl Default for Route {
-    fn default() -> Self {
-        Self::DEFAULT
     }
 }
 

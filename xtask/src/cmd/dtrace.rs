@@ -285,6 +285,27 @@ mod tests {
     }
 
     #[test]
+    fn the_kernel_and_its_example_module_can_be_chosen() {
+        let plain = options("-l").unwrap();
+        assert_eq!((plain.os, plain.freebsd), (Os::FreeBsd, FreeBsd::default()));
+        assert_eq!((plain.route, plain.patch), (Route::default(), None));
+        let other = options("-l --freebsd 1304000 --route provider --patch jump").unwrap();
+        assert_eq!(other.freebsd.to_string(), "1304000");
+        assert_eq!((other.route, other.patch), (Route::Provider, Some(Patch::Jump)));
+        assert_eq!(options("-l --os illumos").unwrap().os, Os::Illumos);
+        // A module that is there already has been built for something.
+        let module = options("-l --freebsd 14 --module x.ko").unwrap();
+        assert_eq!(module.freebsd.major(), 14);
+        for option in ["--route native", "--patch trap"] {
+            let error = options(&format!("-l --module x.ko {option}")).unwrap_err();
+            assert!(error.contains("cannot be used with"), "{error}");
+        }
+        let error = options("-l --freebsd 9").unwrap_err();
+        assert!(error.starts_with("invalid value '9' for '--freebsd <RELEASE>'"), "{error}");
+        assert!(error.contains("is not a release of FreeBSD that modules can be built for"));
+    }
+
+    #[test]
     fn what_is_not_there_yet_is_refused() {
         let cases = [
             ("-x bufsize=1m -n a", "failed to set -x bufsize: this option is not there yet"),

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use sdt_protocol::{Event, Exec, Field, Record, Spec};
 use xtask::build::{self, EXAMPLE as EXAMPLE_PACKAGE, Module};
 use xtask::machine::Options;
+use xtask::platform::Route;
 use xtask::session::Session;
 use xtask::setup;
 use xtask::workload;
@@ -32,6 +33,25 @@ macro_rules! on_every_architecture {
 }
 pub(crate) use on_every_architecture;
 
+/// Makes tests of functions that take an architecture and a route, one for each pair.
+macro_rules! on_every_route {
+    ($($test:ident),* $(,)?) => {
+        mod native {
+            use xtask::platform::Route;
+            use xtask::workspace::Arch;
+            $(fn $test(arch: Arch) { super::$test(arch, Route::Native); })*
+            crate::bench::on_every_architecture!($($test),*);
+        }
+        mod provider {
+            use xtask::platform::Route;
+            use xtask::workspace::Arch;
+            $(fn $test(arch: Arch) { super::$test(arch, Route::Provider); })*
+            crate::bench::on_every_architecture!($($test),*);
+        }
+    };
+}
+pub(crate) use on_every_route;
+
 /// Something that is built once for each architecture.
 #[derive(Debug)]
 pub(crate) struct PerArch([OnceLock<PathBuf>; Arch::ALL.len()]);
@@ -48,22 +68,32 @@ impl PerArch {
 }
 
 static KERNELS: PerArch = PerArch::new();
-static EXAMPLES: PerArch = PerArch::new();
+/// Of the native route, and of the other one.
+static EXAMPLES: [PerArch; 2] = [PerArch::new(), PerArch::new()];
 
 /// Builds a module of the workspace.
-pub(crate) fn build_module(package: &str, arch: Arch) -> PathBuf {
-    let module = Module { package: package.into(), ..Module::example(arch) };
+pub(crate) fn build_module(package: &str, arch: Arch, route: Route) -> PathBuf {
+    let module = Module { package: package.into(), route, ..Module::example(arch) };
     module.build(None).unwrap_or_else(|error| panic!("{package} for {arch}: {error}"))
 }
 
 /// Where the example module is.
 pub(crate) fn module_file(arch: Arch) -> &'static Path {
-    EXAMPLES.get(arch, |arch| build_module(EXAMPLE_PACKAGE, arch))
+    module_file_by(arch, Route::default())
+}
+
+fn module_file_by(arch: Arch, route: Route) -> &'static Path {
+    EXAMPLES[route as usize].get(arch, |arch| build_module(EXAMPLE_PACKAGE, arch, route))
 }
 
 /// The example module.
 pub(crate) fn module(arch: Arch) -> Vec<u8> {
-    std::fs::read(module_file(arch)).expect("the example module can be read")
+    module_by(arch, Route::default())
+}
+
+/// The example module, whose probes the kernel comes to know by a route.
+pub(crate) fn module_by(arch: Arch, route: Route) -> Vec<u8> {
+    std::fs::read(module_file_by(arch, route)).expect("the example module can be read")
 }
 
 /// A running kernel.
@@ -76,8 +106,13 @@ pub(crate) fn boot(arch: Arch, cpus: u32) -> Session {
 
 /// A running kernel with the example module loaded.
 pub(crate) fn boot_with_module(arch: Arch, cpus: u32) -> Session {
+    boot_with_module_by(arch, cpus, Route::default())
+}
+
+/// The same by a route.
+pub(crate) fn boot_with_module_by(arch: Arch, cpus: u32, route: Route) -> Session {
     let mut session = boot(arch, cpus);
-    session.kldload(EXAMPLE, module(arch)).expect("the example module loads");
+    session.kldload(EXAMPLE, module_by(arch, route)).expect("the example module loads");
     session
 }
 

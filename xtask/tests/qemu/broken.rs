@@ -1,12 +1,13 @@
-//! Modules that no kernel must load, made from the good one.
+//! Modules that no kernel must load, made from the good one with a provider of its own.
 
 use object::build::elf::{Builder, Relocation, SectionData};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, elf};
 use xtask::arch::ModuleKind;
+use xtask::platform::Route;
 use xtask::workspace::Arch;
 
-use crate::bench::module;
+use crate::bench::module_by;
 
 /// A symbol that is nowhere: as long as the one it takes the place of.
 pub(crate) const UNKNOWN: &str = "no_such_name";
@@ -14,6 +15,10 @@ const USED: &str = "dtrace_probe";
 
 /// A relocation type that no loader knows.
 const UNKNOWN_TYPE: u32 = 9;
+
+fn good(arch: Arch) -> Vec<u8> {
+    module_by(arch, Route::Provider)
+}
 
 /// A relocation is of a type that the loader does not know.
 pub(crate) fn bad_relocation(arch: Arch) -> Vec<u8> {
@@ -23,7 +28,7 @@ pub(crate) fn bad_relocation(arch: Arch) -> Vec<u8> {
             relocations[0].r_type = elf::RelocationType(UNKNOWN_TYPE);
         }),
         ModuleKind::Shared => {
-            let mut image = module(arch);
+            let mut image = good(arch);
             let at = place(&image, ".rela.dyn");
             image[at + 8..at + 12].copy_from_slice(&UNKNOWN_TYPE.to_le_bytes());
             image
@@ -33,7 +38,7 @@ pub(crate) fn bad_relocation(arch: Arch) -> Vec<u8> {
 
 /// A symbol that the module needs is nowhere.
 pub(crate) fn unknown_symbol(arch: Arch) -> Vec<u8> {
-    let mut image = module(arch);
+    let mut image = good(arch);
     let table = match arch.module_kind() {
         ModuleKind::Relocatable => ".strtab",
         ModuleKind::Shared => ".dynstr",
@@ -53,7 +58,7 @@ pub(crate) fn ragged_sites(arch: Arch) -> Vec<u8> {
             changed(arch, |builder| bytes(builder, b"sdt_sites").extend([0; 8]))
         }
         ModuleKind::Shared => {
-            let mut image = module(arch);
+            let mut image = good(arch);
             let bound = stop_of_sites(&image);
             let table = place(&image, ".rela.dyn");
             let entries = image[table..].as_chunks_mut::<24>().0.iter_mut();
@@ -74,7 +79,7 @@ fn stop_of_sites(image: &[u8]) -> u64 {
 
 /// A probe record says that it has another size.
 pub(crate) fn other_record_version(arch: Arch) -> Vec<u8> {
-    let mut image = module(arch);
+    let mut image = good(arch);
     let at = place(&image, "linkme_SDT_PROBES");
     image[at] += 8;
     image
@@ -98,7 +103,7 @@ fn place(image: &[u8], name: &str) -> usize {
 
 /// The example module after a change, laid out anew.
 fn changed(arch: Arch, change: impl FnOnce(&mut Builder<'_>)) -> Vec<u8> {
-    let good = module(arch);
+    let good = good(arch);
     let mut builder = Builder::read(&*good).expect("the example module can be read");
     change(&mut builder);
     let mut image = Vec::new();
