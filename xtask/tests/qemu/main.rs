@@ -8,6 +8,7 @@ mod cli;
 mod consumers;
 mod embedded;
 mod failures;
+mod illumos;
 mod lifecycle;
 mod patch;
 mod refusals;

@@ -4,6 +4,7 @@
 use alloc::boxed::Box;
 use alloc::format;
 use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use sdt_core::ops::{ArgDesc, Framework, ProbeDesc, ProviderId, ProviderOps};
 use sdt_framework::registration::{self, RegistrationError};
@@ -35,6 +36,9 @@ static_assertions::const_assert_eq!(size_of::<Description>(), 324);
 struct Provider {
     ops: ProviderOps,
     arg: *mut c_void,
+    /// The module knows its id. illumos asks for probes during the registration only if somebody has asked
+    /// for them before, and later whenever somebody does.
+    registered: AtomicBool,
 }
 
 impl Provider {
@@ -99,12 +103,14 @@ pub(super) unsafe extern "C" fn dtrace_register(
         Err(error) => return refuse(name, words(error)),
     };
     let given = adapted(&ops);
-    let provider = Box::into_raw(Box::new(Provider { ops, arg })).cast();
+    let provider = Box::leak(Box::new(Provider { ops, arg, registered: AtomicBool::new(false) }));
+    let given_arg = (&raw mut *provider).cast();
     // SAFETY: the caller's contract.
-    match unsafe { DTRACE.register(name, &attributes, privileges, &given, provider) } {
-        Ok(provider) => {
+    match unsafe { DTRACE.register(name, &attributes, privileges, &given, given_arg) } {
+        Ok(registered) => {
             // SAFETY: not NULL, and by the caller's contract an id to be written.
-            unsafe { id.write(provider.0) };
+            unsafe { id.write(registered.0) };
+            provider.registered.store(true, Ordering::Release);
             0
         }
         Err(error) => error.errno(),
@@ -149,7 +155,8 @@ unsafe extern "C" fn provide(arg: *mut c_void, desc: *const ProbeDesc) {
     // SAFETY: the caller's contract, which the module's op shares.
     unsafe {
         let provider = Provider::of(arg);
-        let Some(op) = provider.ops.provide else { return };
+        let known = provider.registered.load(Ordering::Acquire);
+        let Some(op) = provider.ops.provide.filter(|_| known) else { return };
         let description = desc.as_ref().map(|desc| {
             let mut function = [0; FUNCTION_LEN];
             // The NUL at the end stays.
