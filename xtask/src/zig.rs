@@ -4,14 +4,22 @@
 //! sites that are patched). Both go to the build folder, and nowhere else.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Once;
 use std::time::Duration;
 
+use crate::build::BuildError;
+use crate::check;
+use crate::link::{self, LinkError};
+use crate::platform::FreeBsd;
 use crate::process::{self, ProcessError};
 use crate::progress::step;
 use crate::setup::{self, SetupError};
 use crate::workspace::{self, Arch};
+
+const COMPILE: Duration = Duration::from_secs(120);
 
 /// A hundred megabytes have to come over the network.
 const INSTALL: Duration = Duration::from_secs(600);
@@ -76,6 +84,22 @@ pub enum ZigError {
     },
 }
 
+/// Why there is no module.
+#[derive(Debug, thiserror::Error)]
+pub enum ModuleError {
+    /// It does not compile.
+    #[error("compiling {}: {source}", .file.display())]
+    Compile {
+        /// The file.
+        file: PathBuf,
+        /// What the compiler said.
+        source: ProcessError,
+    },
+    /// It cannot be linked, or must not be loaded.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
 /// The compiler.
 #[derive(Clone, Debug)]
 pub struct Zig {
@@ -107,12 +131,33 @@ impl Zig {
         Ok(Self { program, freebsd })
     }
 
+    /// As [`with_headers_of`](Self::with_headers_of), for tests: where the compiler cannot be fetched there is none,
+    /// and this is said so that nobody can miss it.
+    ///
+    /// # Errors
+    /// What was fetched is not what was asked for, or cannot be kept.
+    pub fn for_tests(freebsd: u32) -> Result<Option<Self>, ZigError> {
+        match Self::with_headers_of(freebsd) {
+            Ok(zig) => Ok(Some(zig)),
+            Err(error @ ZigError::Unavailable { .. }) => {
+                static SAID: Once = Once::new();
+                SAID.call_once(|| skipped(&error));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// The command that compiles C as FreeBSD compiles kernel modules (`sys/conf/kern.mk`, `sys/conf/kmod.mk`),
     /// but for what Rust's modules do without as well: branch protection, stack protectors and sanitizers.
     /// Still missing: what to compile, and where to.
     pub fn cc(&self, arch: Arch) -> Command {
         let mut command = self.command("cc");
         command.arg("-target").arg(format!("{}-freebsd.{}.0", arch.name(), self.freebsd));
+        // For all kernels of the release, as modules in Rust are; zig defines it as that of a later one. (Of
+        // 1500000, `MODULE_KERNEL_MAXVER` would make 1499999.)
+        command.arg("-U__FreeBSD_version");
+        command.arg(format!("-D__FreeBSD_version={}00001", self.freebsd));
         command.args(["-D_KERNEL", "-DKDTRACE_HOOKS", "-DKLD_MODULE", "-ffreestanding", "-O2"]);
         command.args(["-std=gnu17", "-fwrapv", "-fno-common", "-fno-asynchronous-unwind-tables"]);
         command.args(["-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"]);
@@ -135,9 +180,34 @@ impl Zig {
         command
     }
 
-    /// The command that makes static libraries. Still missing: its options and files.
-    pub fn ar(&self) -> Command {
-        self.command("ar")
+    /// Compiles a module from one file of C, links and checks it as those of Rust are. It is written to
+    /// `build/kmod/ARCH/c`, under the file's name.
+    ///
+    /// # Errors
+    /// It does not compile, link or pass the checks.
+    pub fn module(&self, arch: Arch, source: &Path) -> Result<PathBuf, ModuleError> {
+        let folder = workspace::build_dir().join("kmod").join(arch.name()).join("c");
+        fs::create_dir_all(&folder).map_err(|source| module_file_error(&folder, source))?;
+        let stem = folder.join(source.file_stem().unwrap_or_default());
+        let (object, library) = (stem.with_extension("o"), stem.with_extension("a"));
+        let mut cc = self.cc(arch);
+        cc.arg("-c").arg(source).arg("-o").arg(&object);
+        let mut ar = self.command("ar");
+        ar.arg("rcs").arg(&library).arg(&object);
+        for mut command in [cc, ar] {
+            let file = source.to_owned();
+            process::run(&mut command, COMPILE)
+                .map_err(|source| ModuleError::Compile { file, source })?;
+        }
+        let output = stem.with_extension("ko");
+        let file = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let freebsd = FreeBsd::major_release(self.freebsd).expect("there are modules for it");
+        let lld = setup::lld().map_err(BuildError::from)?;
+        let image = link::freebsd::module(&lld, arch, freebsd, &library, &folder)
+            .map_err(|source: LinkError| BuildError::Link { file: file.clone(), source })?;
+        check::module(&image).map_err(|findings| BuildError::Check { file, findings })?;
+        fs::write(&output, image).map_err(|source| module_file_error(&output, source))?;
+        Ok(output)
     }
 
     fn command(&self, subcommand: &str) -> Command {
@@ -151,6 +221,18 @@ impl Zig {
 
 fn folder() -> PathBuf {
     workspace::build_dir().join("zig")
+}
+
+/// Past the capture of the tests' output, which is not shown of tests that pass.
+fn skipped(error: &ZigError) {
+    let line = "=".repeat(72);
+    let text = format!("\n{line}\nSKIPPED: nothing is compared with C. {error}\n{line}\n");
+    // Where nobody can be told there is nobody to be told.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+fn module_file_error(file: &Path, source: std::io::Error) -> ModuleError {
+    BuildError::File { file: file.into(), source }.into()
 }
 
 fn file_error(file: &Path, source: std::io::Error) -> ZigError {

@@ -1,25 +1,25 @@
 //! `cargo xtask bench --beside-c`: what a site costs in C and in Rust, on every architecture.
 
 use std::fs;
-use std::process::ExitCode;
 
 use anyhow::Context as _;
 use conformance::sources::{self, Build};
 use conformance::table::{self, Table};
 use xtask::workspace::{self, Arch};
+use xtask::zig::Zig;
 
 /// Where the tables are in the documentation: between these lines.
 const DOCUMENT: &str = "docs/benchmarks.md";
 const BEGIN: &str = "<!-- cargo xtask bench --beside-c --update: from here -->\n";
 const END: &str = "<!-- to here -->\n";
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> anyhow::Result<()> {
     let update = match std::env::args().skip(1).collect::<Vec<_>>().as_slice() {
         [] => false,
         [option] if option == "--update" => true,
         other => anyhow::bail!("--beside-c takes --update or nothing, not {}", other.join(" ")),
     };
-    let Some(zig) = sources::zig(15)? else { return Ok(ExitCode::FAILURE) };
+    let zig = Zig::with_headers_of(15)?;
     let mut text = String::new();
     for arch in Arch::ALL {
         let rust = sources::rust(arch, Build::Native(15))?;
@@ -33,7 +33,7 @@ fn main() -> anyhow::Result<ExitCode> {
     if update {
         write_to_document(&text)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn write_to_document(tables: &str) -> anyhow::Result<()> {

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::path::Path;
-use std::sync::Once;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -13,40 +11,13 @@ use object::read::archive::ArchiveFile;
 use xtask::process;
 use xtask::setup;
 use xtask::workspace::{self, Arch};
-use xtask::zig::{Zig, ZigError};
+use xtask::zig::Zig;
 
 use crate::layout::{self, Layout};
 
 const LIMIT: Duration = Duration::from_secs(600);
 /// The package with the Rust side.
 const PROBES: &str = "conformance-probes";
-
-/// The C compiler with the headers of a major release of FreeBSD: `None`, and this said so that nobody can miss
-/// it, where it cannot be fetched.
-///
-/// # Errors
-/// What was fetched is not what was asked for, or cannot be kept.
-pub fn zig(freebsd: u32) -> Result<Option<Zig>, ZigError> {
-    match Zig::with_headers_of(freebsd) {
-        Ok(zig) => Ok(Some(zig)),
-        Err(error @ ZigError::Unavailable { .. }) => {
-            static SAID: Once = Once::new();
-            SAID.call_once(|| skipped(&error));
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// Past the capture of the tests' output, which is not shown of tests that pass.
-fn skipped(error: &ZigError) {
-    let line = "=".repeat(72);
-    let text = format!(
-        "\n{line}\nSKIPPED: nothing was compared with C and FreeBSD's headers.\n{error}\n{line}\n"
-    );
-    // Where nobody can be told there is nobody to be told.
-    let _ = std::io::stderr().write_all(text.as_bytes());
-}
 
 /// Compiles a file of `c/`.
 ///

@@ -13,10 +13,14 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// Every function starts a cache line: where it happens to lie is not what is measured.
 const RUSTFLAGS: &str = "-Cllvm-args=-align-all-functions=6";
 
-/// Options of `cargo xtask bench`: those of the benchmark, which are `--rounds N` and `--quick`.
+/// Options of `cargo xtask bench`: `--beside-c`, and those of the benchmark, which are `--rounds N` and `--quick`.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Args {
+    /// Show what a site costs in a module for FreeBSD, in C and in Rust, instead; takes `--update`, to write
+    /// it to docs/benchmarks.md too.
+    #[arg(long)]
+    beside_c: bool,
     /// Handed to the benchmark: `--rounds N`, `--quick`, `--help`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
     options: Vec<OsString>,
@@ -28,13 +32,16 @@ pub struct Args {
 /// The benchmark could not be built, or one of its functions did not do what it should.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut cargo = Command::new("cargo");
-    clean_cargo_env(&mut cargo)
-        .args(["run", "--quiet", "--profile", "bench", "--package", "bench"])
+    clean_cargo_env(&mut cargo).args(["run", "--quiet"]).current_dir(workspace::root());
+    if args.beside_c {
+        cargo.args(["--package", "conformance"]);
+    } else {
+        cargo.args(["--profile", "bench", "--package", "bench"]);
         // Of its own, because the flags differ from everything else's.
-        .args(["--target-dir", "target/bench", "--"])
-        .args(&args.options)
-        .env("CARGO_ENCODED_RUSTFLAGS", RUSTFLAGS)
-        .current_dir(workspace::root());
+        cargo.args(["--target-dir", "target/bench"]);
+        cargo.env("CARGO_ENCODED_RUSTFLAGS", RUSTFLAGS);
+    }
+    cargo.arg("--").args(&args.options);
     run_visibly(&mut cargo, LIMIT)?;
     Ok(ExitCode::SUCCESS)
 }

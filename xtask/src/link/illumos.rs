@@ -239,9 +239,9 @@ mod tests {
         let sets = Sets::from([("set_ro".to_owned(), false), ("set_rw".to_owned(), true)]);
         let script = script_for(&sets);
         let at = |what: &str| script.find(what).unwrap_or_else(|| panic!("no {what} in {script}"));
-        assert!(at("  .rodata ") < at("  set_ro : { KEEP(*(set_ro)) }"));
+        assert!(at("  .rodata ") < at("  set_ro : ALIGN(8) { KEEP(*(set_ro)) }"));
         assert!(at("  set_ro ") < at("  .data "));
-        assert!(at("  .data ") < at("  set_rw : { KEEP(*(set_rw)) }"));
+        assert!(at("  .data ") < at("  set_rw : ALIGN(8) { KEEP(*(set_rw)) }"));
         assert!(at("  set_rw ") < at("  .bss "));
     }
 

@@ -104,7 +104,8 @@ pub(crate) fn is_set(name: &str) -> bool {
 /// output section that is a root of the garbage collection.
 fn place_sets(script: &mut String, sets: &Sets, writable: bool) {
     for (name, _) in sets.iter().filter(|&(_, &of)| of == writable) {
-        writeln!(script, "  {name} : {{ KEEP(*({name})) }}").expect("strings take writes");
+        // Their elements are pointers or have some; C's tracepoints do not say so.
+        writeln!(script, "  {name} : ALIGN(8) {{ KEEP(*({name})) }}").expect("strings take writes");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Modules in Rust beside C compiled against FreeBSD's own headers.
 
 mod layouts;
+mod modules;
 mod records;
 mod sites;
 
@@ -13,7 +14,7 @@ use xtask::zig::Zig;
 
 /// The C compiler with the headers of a release; nothing where it cannot be fetched.
 fn zig(freebsd: u32) -> Option<Zig> {
-    sources::zig(freebsd).unwrap_or_else(|error| panic!("{error}"))
+    Zig::for_tests(freebsd).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// An object of C.

@@ -15,8 +15,8 @@ const RECORD: u64 = 32;
 const PATCHPOINT: u64 = 8;
 const TARGET: u64 = 16;
 const LINK: u64 = 24;
-/// The nops of amd64's sites in C.
-const NOPS: [u8; 5] = [0x90; 5];
+/// The nops of amd64's sites in C: `nopw (%rax,%rax)`, and in newer versions five `nop`.
+const NOPS: [[u8; 5]; 2] = [[0x66, 0x0f, 0x1f, 0x04, 0x00], [0x90; 5]];
 
 /// Who patches the sites of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,8 +107,10 @@ fn record(
     let rest = text.data.iter().skip(site.offset as usize);
     let found: Vec<u8> = rest.take(nop.len()).copied().collect();
     let relocated = text.relocations.range(site.offset..site.offset + nop.len() as u64).next();
-    // What the kernel leaves behind when it disables a site, and newer versions of C's macro emit.
-    let nops = patcher == Patcher::Kernel && image.arch == Arch::X86_64 && found == NOPS;
+    // The kernel patches these as well.
+    let nops = patcher == Patcher::Kernel
+        && image.arch == Arch::X86_64
+        && NOPS.iter().any(|nops| found == *nops);
     if (found != nop && !nops) || relocated.is_some() {
         wrong(PATCHPOINT, Problem::NotNop { found: hex(&found), nop: hex(nop) });
     }

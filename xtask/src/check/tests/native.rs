@@ -358,10 +358,12 @@ fn sites_that_the_kernel_cannot_patch() {
     let expected = "the site points into .data.sdt, which is not executable";
     assert_eq!(line, format!("set_sdt_tracepoint_set+0x8: {expected}"));
     // As C's macro has it, without alignment.
-    let mut fixture = Fixture::native(release("15"));
-    fixture.data(".text")[..5].fill(0x90);
-    fixture.named("set_sdt_tracepoint_set").sh_addralign = 1;
-    module(&fixture.file()).expect("five nops");
+    for nops in [[0x90; 5], [0x66, 0x0f, 0x1f, 0x04, 0x00]] {
+        let mut fixture = Fixture::native(release("15"));
+        fixture.data(".text")[..5].copy_from_slice(&nops);
+        fixture.named("set_sdt_tracepoint_set").sh_addralign = 1;
+        module(&fixture.file()).expect("nops of C's");
+    }
 }
 
 #[test]
