@@ -1,6 +1,6 @@
 //! The example kernel module: provider `proc`, whose probe `exec-success` fires on every exec.
 //!
-//! What is specific to a kernel is in [`freebsd`]; what the module does, and its probes, are here and
+//! What is specific to a kernel is in `freebsd.rs` and `illumos.rs`; what the module does, and its probes, are here and
 //! run anywhere. Copy both.
 #![cfg_attr(not(test), no_std)]
 
@@ -10,6 +10,8 @@ use sdt_core::{sdt_probe, sdt_provider};
 
 #[cfg(target_os = "freebsd")]
 mod freebsd;
+#[cfg(target_os = "illumos")]
+mod illumos;
 
 sdt_provider! {
     /// Process lifecycle.
@@ -18,7 +20,8 @@ sdt_provider! {
         ///
         /// On FreeBSD this is the event `process_exec`, which the kernel sends when it gives the process its
         /// new address space: `execname` is still that of the old image, and an exec that fails after
-        /// this is reported as well.
+        /// this is reported as well. On illumos it is the system call: the same, and one that fails is
+        /// reported whatever the reason.
         fn exec_success(path: &CStr);
     }
 }

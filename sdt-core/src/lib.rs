@@ -60,6 +60,8 @@ pub mod freebsd;
 pub mod hit;
 #[cfg(target_os = "illumos")]
 pub mod illumos;
+#[cfg(any(test, target_os = "freebsd", target_os = "illumos"))]
+mod line;
 pub mod name;
 #[cfg(sdt_route = "registry")]
 #[doc(hidden)]

@@ -1,8 +1,10 @@
 //! The kernel's console and its end.
 
 use core::ffi::{CStr, c_char, c_int};
-use core::fmt::{self, Write};
+use core::fmt;
 use core::panic::PanicInfo;
+
+use crate::line::Line;
 
 unsafe extern "C" {
     // Any context in which a lock may be taken.
@@ -12,39 +14,6 @@ unsafe extern "C" {
 
 /// Two strings in one format: LLVM makes `puts` of a lone `"%s\n"`, which no kernel exports.
 const LINE: &CStr = c"%s%s";
-
-/// One line of text, cut if it does not fit.
-struct Line {
-    text: [u8; 256],
-    len: usize,
-}
-
-impl Line {
-    fn of(text: fmt::Arguments<'_>) -> Self {
-        let mut line = Self { text: [0; 256], len: 0 };
-        // Fails when the line is full; the rest is cut.
-        line.write_fmt(text).ok();
-        line
-    }
-
-    fn as_ptr(&self) -> *const c_char {
-        self.text.as_ptr().cast()
-    }
-}
-
-impl Write for Line {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for &byte in text.as_bytes() {
-            // One byte stays for the NUL.
-            if self.len + 1 == self.text.len() {
-                return Err(fmt::Error);
-            }
-            self.text[self.len] = byte;
-            self.len += 1;
-        }
-        Ok(())
-    }
-}
 
 /// Prints a line on the system console. Not in probe context: the kernel's `printf` takes locks.
 pub fn print(text: fmt::Arguments<'_>) {

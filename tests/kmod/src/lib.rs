@@ -9,6 +9,8 @@ use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
 
 #[cfg(target_os = "freebsd")]
 mod freebsd;
+#[cfg(target_os = "illumos")]
+mod illumos;
 
 sdt_provider! {
     /// Probes of every kind.

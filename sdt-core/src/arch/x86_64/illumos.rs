@@ -42,6 +42,10 @@ macro_rules! __sdt_site {
                 "jmp {__sdt_cold}",
                 ::core::concat!("77: call ", $symbol),
                 "78:",
+                ".pushsection sdt_twins, \"a\", @progbits",
+                ".balign 8",
+                ".quad 77b",
+                ".popsection",
                 __sdt_cold = label $cold,
                 options(nomem, nostack),
             )

@@ -12,3 +12,6 @@ pub mod fire;
 #[doc(hidden)]
 pub mod open;
 pub mod record;
+mod twins;
+
+pub use twins::Probes;

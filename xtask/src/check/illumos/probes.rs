@@ -8,7 +8,7 @@ use object::elf;
 
 use super::Problem;
 use super::file::{File, Relocation, Section, Symbol};
-use super::relocations::{hex, kind_name};
+use super::relocations::{self, hex, kind_name};
 use crate::check::finding::{Findings, Place};
 
 /// What makes a symbol a probe (`sdt_prefix` of `krtld/kobj.c`).
@@ -111,9 +111,12 @@ fn declared(file: &File<'_>) -> Option<Vec<String>> {
     Some(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
 
-/// Whether a relocation changes one of the five bytes of a site: `other`'s field is at most 8 bytes.
+/// Whether a relocation changes one of the five bytes of a site, whose field is behind the first.
 fn overlaps(other: &Relocation, site: &Relocation) -> bool {
-    other.offset < site.offset.saturating_add(4) && other.offset.saturating_add(8) > site.offset
+    // No field is wider; what has no width here must not be there at all.
+    let width = relocations::width(other.kind).unwrap_or(8);
+    let (end, start) = (other.offset.saturating_add(width), site.offset.saturating_sub(1));
+    other.offset < site.offset.saturating_add(4) && end > start
 }
 
 fn site(target: &Section<'_>, relocation: &Relocation, probe: &str) -> Option<Problem> {

@@ -1,0 +1,389 @@
+//! What makes a file a kernel module: `_init`, `_info`, `_fini`, and the linkage that they hand to the kernel.
+//!
+//! `usr/src/uts/common/sys/modctl.h`, `sys/devops.h`, 2025; LP64.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::fmt;
+use core::sync::atomic::AtomicI32;
+
+use static_assertions::const_assert_eq;
+
+use crate::illumos::console;
+use crate::illumos::route::Probes;
+use crate::ops::FrameworkError;
+
+/// An error number of the kernel's (`sys/errno.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub c_int);
+
+impl Errno {
+    /// No such device or address.
+    pub const ENXIO: Self = Self(6);
+    /// Device busy.
+    pub const EBUSY: Self = Self(16);
+    /// Invalid argument.
+    pub const EINVAL: Self = Self(22);
+
+    /// From what a function of the kernel's returned.
+    fn check(errno: c_int) -> Result<(), Self> {
+        if errno == 0 { Ok(()) } else { Err(Self(errno)) }
+    }
+}
+
+impl From<FrameworkError> for Errno {
+    fn from(error: FrameworkError) -> Self {
+        Self(error.errno())
+    }
+}
+
+/// A kernel module's own events. Its probes need none of them.
+///
+/// Both may sleep.
+pub trait Module: Sync {
+    /// The module has been loaded (`_init`). A driver is attached later.
+    ///
+    /// # Errors
+    /// An error unloads it again.
+    fn load(&self) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// The module is about to go (`_fini`): let the kernel forget every function of it. Should the kernel still not let
+    /// it go (an instance of a driver is in use), [`load`](Self::load) is called again.
+    ///
+    /// # Errors
+    /// An error keeps it loaded; everything must go on working then.
+    fn unload(&self) -> Result<(), Errno> {
+        Ok(())
+    }
+}
+
+unsafe extern "C" {
+    fn mod_install(linkage: *const Linkage) -> c_int;
+    fn mod_remove(linkage: *const Linkage) -> c_int;
+    fn mod_info(linkage: *const Linkage, info: *mut c_void) -> c_int;
+    static mod_miscops: c_void;
+    static mod_driverops: c_void;
+}
+
+/// A module: what [`illumos_module!`](crate::illumos_module) makes the kernel call.
+pub struct Loadable {
+    name: &'static CStr,
+    module: &'static dyn Module,
+    linkage: &'static Linkage,
+    probes: &'static Probes,
+}
+
+impl fmt::Debug for Loadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loadable").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Loadable {
+    /// A module whose name is `name` and whose probes are `probes`.
+    pub const fn new(
+        name: &'static CStr,
+        module: &'static dyn Module,
+        linkage: &'static Linkage,
+        probes: &'static Probes,
+    ) -> Self {
+        Self { name, module, linkage, probes }
+    }
+
+    /// `_init`.
+    ///
+    /// # Safety
+    /// Only for the kernel's call of it.
+    pub unsafe fn init(&self) -> c_int {
+        errno(self.load())
+    }
+
+    /// `_info`. Returns 0 on failure.
+    ///
+    /// # Safety
+    /// Only for the kernel's call of it, with its argument.
+    pub unsafe fn info(&self, info: *mut c_void) -> c_int {
+        // SAFETY: by contract; the linkage is a static.
+        unsafe { mod_info(self.linkage, info) }
+    }
+
+    /// `_fini`.
+    ///
+    /// # Safety
+    /// Only for the kernel's call of it.
+    pub unsafe fn fini(&self) -> c_int {
+        errno(self.unload())
+    }
+
+    fn load(&self) -> Result<(), Errno> {
+        self.probes.check();
+        self.module.load()?;
+        // Last, as a driver may be attached from then on.
+        self.install().inspect_err(|_| {
+            if let Err(errno) = self.module.unload() {
+                self.warn(format_args!("error {} on the way out", errno.0));
+            }
+        })
+    }
+
+    fn unload(&self) -> Result<(), Errno> {
+        self.module.unload()?;
+        self.remove().inspect_err(|_| {
+            if let Err(errno) = self.module.load() {
+                self.warn(format_args!("still loaded, but without its hooks: error {}", errno.0));
+            }
+        })
+    }
+
+    fn install(&self) -> Result<(), Errno> {
+        // SAFETY: the linkage is a static; the kernel forgets it in `remove`, or with the module if this fails.
+        Errno::check(unsafe { mod_install(self.linkage) })
+    }
+
+    fn remove(&self) -> Result<(), Errno> {
+        // SAFETY: the linkage that was installed.
+        Errno::check(unsafe { mod_remove(self.linkage) })
+    }
+
+    fn warn(&self, text: fmt::Arguments<'_>) {
+        console::warn(format_args!("{}: {text}", self.name.to_str().unwrap_or("?")));
+    }
+}
+
+fn errno(result: Result<(), Errno>) -> c_int {
+    result.err().map_or(0, |errno| errno.0)
+}
+
+/// `struct modlinkage`. 64 bytes.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Linkage {
+    rev: c_int,
+    linkage: [*const Part; 7],
+}
+
+// SAFETY: constant data.
+unsafe impl Sync for Linkage {}
+
+const_assert_eq!(size_of::<Linkage>(), 64);
+
+impl Linkage {
+    /// A module of one part.
+    pub const fn new(part: &'static Part) -> Self {
+        let mut linkage = [core::ptr::null(); 7];
+        linkage[0] = core::ptr::from_ref(part);
+        // MODREV_1
+        Self { rev: 1, linkage }
+    }
+}
+
+/// `struct modlmisc` (16 bytes) or `struct modldrv` (24).
+#[derive(Debug)]
+#[repr(C)]
+pub struct Part {
+    ops: *const c_void,
+    info: *const c_char,
+    driver: *const DevOps,
+}
+
+// SAFETY: only the kernel writes to what it points to, under its own locks.
+unsafe impl Sync for Part {}
+
+impl Part {
+    /// Most bytes of the text that `modinfo(8)` shows (`MODMAXLINKINFOLEN`, less the NUL).
+    const INFO_LEN: usize = 31;
+
+    /// A miscellaneous module (`/kernel/misc`), described as `info`.
+    ///
+    /// # Panics
+    /// At compile time: the text is longer than 31 bytes.
+    pub const fn misc(info: &'static CStr) -> Self {
+        Self::with(&raw const mod_miscops, info, core::ptr::null())
+    }
+
+    /// A driver (`/kernel/drv`), described as `info`.
+    ///
+    /// # Panics
+    /// As [`misc`](Self::misc).
+    pub const fn driver(info: &'static CStr, ops: &'static DevOps) -> Self {
+        Self::with(&raw const mod_driverops, info, core::ptr::from_ref(ops))
+    }
+
+    const fn with(ops: *const c_void, info: &'static CStr, driver: *const DevOps) -> Self {
+        assert!(info.count_bytes() <= Self::INFO_LEN, "modinfo shows 31 bytes of the text");
+        Self { ops, info: info.as_ptr(), driver }
+    }
+}
+
+/// A driver's instance (`dev_info_t`), the kernel's own.
+pub type DevInfo = c_void;
+
+/// `struct dev_ops`: the entry points of a driver. 88 bytes.
+///
+/// ```ignore
+/// static OPS: DevOps = DevOps { attach: Entry::command(attach), ..DevOps::none() };
+/// ```
+#[derive(Debug)]
+#[repr(C)]
+pub struct DevOps {
+    rev: c_int,
+    refcnt: AtomicI32,
+    /// `getinfo(9E)`.
+    pub getinfo: Entry,
+    /// `identify(9E)`: obsolete.
+    pub identify: Entry,
+    /// `probe(9E)`.
+    pub probe: Entry,
+    /// `attach(9E)`.
+    pub attach: Entry,
+    /// `detach(9E)`.
+    pub detach: Entry,
+    /// Obsolete.
+    pub reset: Entry,
+    /// `struct cb_ops`, of drivers that have minor nodes. The kernel may write to it.
+    pub cb_ops: *const c_void,
+    /// `struct bus_ops`, of nexus drivers.
+    pub bus_ops: *const c_void,
+    /// `power(9E)`.
+    pub power: Entry,
+    /// `quiesce(9E)`.
+    pub quiesce: Entry,
+}
+
+// SAFETY: the kernel changes it under its own locks; what it points to is the driver's and as good as it says.
+unsafe impl Sync for DevOps {}
+
+const_assert_eq!(size_of::<DevOps>(), 88);
+
+/// An entry point of a driver: a C function of the type that the field's manual page says.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Entry(*const ());
+
+impl Entry {
+    /// An entry point.
+    ///
+    /// # Safety
+    /// The function is of the type that the kernel calls there.
+    pub const unsafe fn new(function: *const ()) -> Self {
+        Self(function)
+    }
+
+    /// `attach(9E)` or `detach(9E)`.
+    pub const fn command(function: unsafe extern "C" fn(*mut DevInfo, c_int) -> c_int) -> Self {
+        Self(function as *const ())
+    }
+}
+
+impl DevOps {
+    /// A driver without entry points, to be filled in.
+    pub const fn none() -> Self {
+        unsafe extern "C" {
+            // Return 0, ENXIO, and 0 for `quiesce`.
+            fn nulldev();
+            fn nodev();
+            fn ddi_quiesce_not_needed();
+        }
+        const NULLDEV: Entry = Entry(nulldev as *const ());
+        const NODEV: Entry = Entry(nodev as *const ());
+        Self {
+            // DEVO_REV
+            rev: 4,
+            refcnt: AtomicI32::new(0),
+            getinfo: NODEV,
+            identify: NULLDEV,
+            probe: NULLDEV,
+            attach: NODEV,
+            detach: NODEV,
+            reset: NODEV,
+            cb_ops: core::ptr::null(),
+            bus_ops: core::ptr::null(),
+            power: NODEV,
+            quiesce: Entry(ddi_quiesce_not_needed as *const ()),
+        }
+    }
+}
+
+/// Makes this crate an illumos kernel module, with its probes.
+///
+/// ```ignore
+/// struct Example;
+/// impl Module for Example { ... }
+/// static EXAMPLE: Example = Example;
+/// illumos_module!(proc_example, EXAMPLE);
+/// illumos_module!(my_driver, DRIVER, info = c"my driver", depends = ["drv/ip", "misc/mac"], driver = OPS);
+/// ```
+///
+/// The name is that of the file; the module is a static. After it may come, in this order: the text that `modinfo(8)`
+/// shows, else the name; the modules that this one needs; and the [`DevOps`] of a driver, a static, without which it is
+/// a `misc` module.
+#[macro_export]
+macro_rules! illumos_module {
+    (
+        $name:ident, $module:path
+        $(, info = $info:literal)? $(, depends = [$($depend:literal),* $(,)?])? $(, driver = $driver:path)? $(,)?
+    ) => {
+        const _: () = {
+            use ::core::ffi::{CStr, c_int, c_void};
+            use $crate::illumos::module::*;
+
+            const NAME: &CStr = {
+                let name = ::core::concat!(::core::stringify!($name), "\0").as_bytes();
+                match CStr::from_bytes_with_nul(name) {
+                    Ok(name) => name,
+                    Err(_) => ::core::unreachable!(),
+                }
+            };
+
+            static PROBES: $crate::illumos::route::Probes =
+                $crate::illumos::route::Probes::new(NAME);
+            static PART: Part = $crate::__sdt_illumos_part!(NAME $(, $info)?; $($driver)?);
+            static LINKAGE: Linkage = Linkage::new(&PART);
+            static LOADABLE: Loadable = Loadable::new(NAME, &$module, &LINKAGE, &PROBES);
+
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn _init() -> c_int {
+                // SAFETY: the kernel calls it, as the two that follow.
+                unsafe { LOADABLE.init() }
+            }
+
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn _info(info: *mut c_void) -> c_int {
+                // SAFETY: see above.
+                unsafe { LOADABLE.info(info) }
+            }
+
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn _fini() -> c_int {
+                // SAFETY: see above.
+                unsafe { LOADABLE.fini() }
+            }
+        };
+
+        // For the link step, which tells krtld.
+        $(::core::arch::global_asm!(
+            ".pushsection .sdt_depends, \"\", @progbits",
+            $(::core::concat!(".asciz \"", $depend, "\""),)*
+            ".popsection",
+        );)?
+    };
+}
+
+/// What a module is to the kernel.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_illumos_part {
+    ($name:ident;) => {
+        Part::misc($name)
+    };
+    ($name:ident, $info:literal;) => {
+        Part::misc($info)
+    };
+    ($name:ident; $driver:path) => {
+        Part::driver($name, &$driver)
+    };
+    ($name:ident, $info:literal; $driver:path) => {
+        Part::driver($info, &$driver)
+    };
+}

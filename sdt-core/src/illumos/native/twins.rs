@@ -1,0 +1,76 @@
+//! The assumption under which arguments are lazy, tested when the module is loaded.
+
+use core::ffi::CStr;
+
+use crate::illumos::console;
+
+/// What a twin holds after krtld, and while its probe is enabled. A retained enabling may enable a probe before
+/// `_init` runs.
+const NOPS: [u8; 4] = [0x90; 4];
+const ENABLED: [u8; 4] = [0x90, 0xf0, 0x90, 0x90];
+
+/// The twins of this module: addresses, in a section that sites fill.
+///
+/// The bounds are weak: a module need not have a site. They are 0 then.
+mod bounds {
+    core::arch::global_asm!(
+        ".weak __start_sdt_twins, __stop_sdt_twins",
+        ".pushsection .data.__sdt_twins, \"aw\", @progbits",
+        ".balign 8",
+        "__sdt_twins:",
+        ".quad __start_sdt_twins, __stop_sdt_twins",
+        ".popsection",
+        ".globl __sdt_twins",
+        ".hidden __sdt_twins",
+    );
+
+    unsafe extern "C" {
+        // Only krtld writes to it.
+        #[link_name = "__sdt_twins"]
+        pub(super) safe static BOUNDS: [usize; 2];
+    }
+}
+
+fn twins() -> &'static [usize] {
+    // Volatile: for all the compiler knows the table is constant, but it is relocated.
+    // SAFETY: a reference to a static.
+    let [start, stop] = unsafe { (&raw const bounds::BOUNDS).read_volatile() };
+    let len = stop.wrapping_sub(start) / size_of::<usize>();
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: the linker's symbols bound the section, which sites fill with aligned words and nobody writes to.
+    unsafe { core::slice::from_raw_parts(core::ptr::with_exposed_provenance(start), len) }
+}
+
+/// A module's probes under illumos's own sdt.
+#[derive(Debug)]
+pub struct Probes {
+    module: &'static CStr,
+}
+
+impl Probes {
+    /// The probes of the module of this name.
+    pub const fn new(module: &'static CStr) -> Self {
+        Self { module }
+    }
+
+    /// Looks whether krtld has made of each twin what the sites test for, and says so if it has not. Arguments of such
+    /// a site are evaluated whether its probe is enabled or not, and `sdt_enabled!` says yes there; nothing else
+    /// changes.
+    pub fn check(&self) {
+        let odd = |twin: &&usize| {
+            let text = core::ptr::with_exposed_provenance::<[u8; 4]>(**twin);
+            // SAFETY: a site of this module. Volatile, as krtld and sdt write to it behind the compiler's back.
+            !matches!(unsafe { text.read_volatile() }, NOPS | ENABLED)
+        };
+        let (all, count) = (twins().len(), twins().iter().filter(odd).count());
+        if count != 0 {
+            console::print(format_args!(
+                "{}: {count} of {all} probe sites are not the nops that this kernel was to make of them; their \
+                 arguments are evaluated even while the probe is disabled",
+                self.module.to_str().unwrap_or("?"),
+            ));
+        }
+    }
+}
