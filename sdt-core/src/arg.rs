@@ -20,6 +20,22 @@ impl ArgType {
     pub const fn native(native: TypeName) -> Self {
         Self { native, translated: None }
     }
+
+    /// This type, of which D makes `translated` with a translator.
+    #[must_use]
+    pub const fn translated_to(self, translated: TypeName) -> Self {
+        Self { native: self.native, translated: Some(translated) }
+    }
+}
+
+/// The type of a declared probe's argument.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_arg_type {
+    ($type:ty $(=> $translated:literal)?) => {
+        <$type as $crate::arg::Argument>::TYPE
+            $(.translated_to($crate::name::TypeName::new($translated)))?
+    };
 }
 
 /// A value that a probe can carry in one 64-bit argument.
@@ -54,29 +70,48 @@ pub trait Argument {
 
 /// A type that has a C name, so that references and pointers to it can be arguments.
 ///
-/// For a `#[repr(C)]` struct that consumers look into:
+/// Derived for a struct that consumers look into, which also [describes](crate::layout) it for D:
 ///
 /// ```
+/// use sdt_core::arg::CType;
+///
+/// #[derive(CType)]
 /// #[repr(C)]
 /// struct Packet {
 ///     len: u32,
 ///     proto: u16,
 /// }
 ///
-/// impl sdt_core::arg::CType for Packet {
-///     const NAME: sdt_core::name::TypeName = sdt_core::name::TypeName::new("struct packet");
+/// assert_eq!(Packet::NAME.as_str(), "struct packet");
+/// ```
+///
+/// Implemented for one that D knows already, of the kernel's:
+///
+/// ```
+/// use sdt_core::{arg::CType, name::TypeName};
+///
+/// struct Mbuf;
+///
+/// impl CType for Mbuf {
+///     const NAME: TypeName = TypeName::new("struct mbuf");
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no C name, so a probe cannot carry a reference to it",
     label = "no probe argument",
-    note = "implement `sdt_core::arg::CType` for a `#[repr(C)]` struct; a `&str` is not \
+    note = "derive `sdt_core::arg::CType` for a `#[repr(C)]` struct; a `&str` is not \
             NUL-terminated, as D needs it: pass a `&CStr`, or its pointer and length"
 )]
 pub trait CType {
     /// The name D knows the type by.
     const NAME: TypeName;
+
+    /// The same for a single value in a struct: other than `NAME` for bytes only, which are `char` by that.
+    #[doc(hidden)]
+    const VALUE: TypeName = Self::NAME;
 }
+
+pub use sdt_macros::CType;
 
 macro_rules! integers {
     ($($rust:ty: $c:literal, $extended:ty;)*) => {$(
@@ -163,10 +198,12 @@ const fn byte_name(is_char: bool, otherwise: &str) -> TypeName {
 
 impl CType for u8 {
     const NAME: TypeName = byte_name(c_char::MIN == 0, "uint8_t");
+    const VALUE: TypeName = TypeName::new("uint8_t");
 }
 
 impl CType for i8 {
     const NAME: TypeName = byte_name(c_char::MIN != 0, "int8_t");
+    const VALUE: TypeName = TypeName::new("int8_t");
 }
 
 impl<T: CType> CType for *const T {

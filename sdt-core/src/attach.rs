@@ -73,6 +73,11 @@ pub enum AttachError {
         /// Index in the set of probes.
         index: usize,
     },
+    /// A provider is declared twice, with different stability or privileges.
+    Provider {
+        /// The provider's name.
+        provider: &'static CStr,
+    },
     /// What a site fires is said of no probe of this image.
     ListProbe {
         /// Index in the set of argument lists.
@@ -123,6 +128,11 @@ impl fmt::Display for AttachError {
             Self::ProbeProvider { index } => {
                 write!(f, "record {index} of linkme_SDT_PROBES names no provider of this module")
             }
+            Self::Provider { provider } => write!(
+                f,
+                "provider {} is declared twice, with different stability or privileges",
+                Name(provider)
+            ),
             Self::ListProbe { index } => {
                 write!(f, "record {index} of sdt_arg_lists names no probe of this module")
             }

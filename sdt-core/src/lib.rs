@@ -60,6 +60,7 @@ pub mod freebsd;
 pub mod hit;
 #[cfg(target_os = "illumos")]
 pub mod illumos;
+pub mod layout;
 #[cfg(any(test, target_os = "freebsd", target_os = "illumos"))]
 mod line;
 pub mod name;

@@ -45,6 +45,11 @@ impl TypeName {
         &self.bytes
     }
 
+    /// Eight letters of the name, as they lie in memory: what assembly can take of it is numbers.
+    pub(crate) const fn letters(&self, index: usize) -> u64 {
+        u64::from_ne_bytes(self.bytes.as_chunks().0[index])
+    }
+
     const fn len(&self) -> usize {
         let mut len = 0;
         while self.bytes[len] != 0 {

@@ -57,6 +57,20 @@ impl Provider {
         }
     }
 
+    /// This provider, with another stability.
+    #[must_use]
+    pub const fn with_stability(mut self, attr: ProviderAttr) -> Self {
+        self.attr = attr;
+        self
+    }
+
+    /// This provider, for those with other privileges.
+    #[must_use]
+    pub const fn with_privileges(mut self, privileges: Privileges) -> Self {
+        self.privileges = privileges.bits();
+        self
+    }
+
     /// Its name, as DTrace lists it.
     pub const fn name(&self) -> &'static CStr {
         self.name
@@ -428,11 +442,12 @@ pub fn arg_lists() -> Result<&'static [ArgList], RaggedSet> {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_provider_record {
-    ($record:ident, $name:literal) => {
+    ($record:ident, $name:literal $(, $with:ident = $own:expr)*) => {
         #[doc(hidden)]
         #[$crate::__private::linkme::distributed_slice($crate::record::SDT_PROVIDERS)]
         #[linkme(crate = $crate::__private::linkme)]
-        pub static $record: $crate::record::Provider = $crate::record::Provider::new($name);
+        pub static $record: $crate::record::Provider =
+            $crate::record::Provider::new($name)$(.$with($own))*;
     };
 }
 
@@ -442,7 +457,7 @@ macro_rules! __sdt_provider_record {
 macro_rules! __sdt_declared_probe {
     (
         $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
-        [$($index:literal $type:ty),*]
+        [$($index:literal $type:ty $(=> $translated:literal)?),*]
     ) => {
         $(#[$attr])*
         #[allow(non_upper_case_globals)]
@@ -451,7 +466,7 @@ macro_rules! __sdt_declared_probe {
         pub static $record: $crate::record::Probe = $crate::record::Probe::declared(
             &$provider,
             $listed,
-            &(&[$(<$type as $crate::arg::Argument>::TYPE),*] as $crate::record::ArgTypes),
+            const { &(&[$($crate::__sdt_arg_type!($type $(=> $translated)?)),*] as $crate::record::ArgTypes) },
         );
     };
 }

@@ -9,6 +9,8 @@
 
 use proc_macro::TokenStream;
 
+mod attributes;
+mod ctype;
 mod locals;
 mod names;
 mod provider;
@@ -50,10 +52,76 @@ mod site;
 /// probe's name has a `-` for every `_` and every `__`. Argument types are those that implement
 /// `sdt_core::arg::Argument`, six at most.
 ///
+/// # Stability and privileges
+///
+/// A provider of its own, and one of a kernel without DTrace, says how much its names can be relied on, as D
+/// does: stability of the name, stability of the data, dependency class. What is left out is as FreeBSD
+/// has it for all SDT providers.
+///
+/// ```
+/// sdt_core::sdt_provider! {
+///     #[stability(provider = "Stable/Stable/Common", args = "Evolving/Evolving/ISA")]
+///     #[privileges(kernel)]
+///     pub disk {
+///         fn full(bytes: u64);
+///     }
+/// }
+/// # fn main() {}
+/// ```
+///
+/// The parts are `provider`, `module`, `function`, `name` and `args`; stabilities `Internal`, `Private`,
+/// `Obsolete`, `External`, `Unstable`, `Evolving`, `Stable` and `Standard`; classes `Unknown`, `CPU`, `Platform`,
+/// `Group`, `ISA` and `Common`; privileges `kernel`, `user` (the default), `proc`, `owner` and `zoneowner`.
+///
+/// On the native routes it is the kernel's sdt that registers the provider, with what it gives to all of
+/// its providers: there both are accepted and have no effect.
+///
+/// # Translated arguments
+///
+/// `#[translated("...")]` on an argument names the C type that `args[]` has in D, where a `translator` for it
+/// exists: `fn start(#[translated("bufinfo_t *")] bio: &Bio);`
+///
+/// # Names
+///
 /// Names that DTrace would cut (63 bytes) or that collide with a reserved one are compile errors.
 #[proc_macro]
 pub fn sdt_provider(input: TokenStream) -> TokenStream {
     provider::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Gives a struct the C name by which D knows it, so that probes carry references and pointers to it, and leaves a
+/// description of its layout in the module, of which `cargo xtask dlib` makes a D library.
+///
+/// ```
+/// use core::ffi::c_char;
+/// use sdt_core::arg::CType;
+///
+/// /// For D: `struct packet_header`.
+/// #[derive(CType)]
+/// #[repr(C)]
+/// struct PacketHeader {
+///     len: u32,
+///     name: [c_char; 16],
+///     next: *const PacketHeader,
+/// }
+///
+/// /// For D: `packet_t`.
+/// #[derive(CType)]
+/// #[repr(C)]
+/// #[c_name = "packet_t"]
+/// struct Packet {
+///     header: PacketHeader,
+///     #[c_name = "proto"]
+///     protocol: u16,
+/// }
+/// # fn main() {}
+/// ```
+///
+/// The struct has C's layout, `#[repr(C)]`, and names for all of its fields; it has no type parameters and is declared
+/// in a module, not in a function. What its fields can be is said of `sdt_core::layout::CField`.
+#[proc_macro_derive(CType, attributes(c_name))]
+pub fn derive_c_type(input: TokenStream) -> TokenStream {
+    ctype::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// A firing site: `sdt_probe!(proc::exec_success, path);`

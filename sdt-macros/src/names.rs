@@ -3,7 +3,7 @@
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::quote;
 use syn::ext::IdentExt;
-use syn::{Error, Ident, LitCStr, Result};
+use syn::{Error, Ident, LitCStr, LitStr, Result};
 
 /// Longest provider or probe name in bytes: `DTRACE_PROVNAMELEN` and `DTRACE_NAMELEN` less the NUL.
 const MAX_NAME: usize = 63;
@@ -11,6 +11,9 @@ const MAX_NAME: usize = 63;
 /// Providers that DTrace itself has; another of that name could not be told from it.
 const RESERVED_PROVIDERS: [&str; 9] =
     ["dtrace", "dtmalloc", "fasttrap", "fbt", "kinst", "profile", "systrace", "syscall", "tick"];
+
+/// Longest C type of an argument in bytes: `DTRACE_ARGTYPELEN` less the NUL.
+const MAX_TYPE: usize = 127;
 
 /// Most arguments of a probe, on the route that carries most. `sdt-core` knows what the others carry.
 pub(crate) const MAX_ARGS: usize = 10;
@@ -148,6 +151,25 @@ pub(crate) fn exact_probe(name: &str, span: Span) -> Result<String> {
     }
     check(name, "probe", span)?;
     Ok(name.to_owned())
+}
+
+/// Whether D can be told of a C type by this name.
+pub(crate) fn check_type(name: &LitStr) -> Result<()> {
+    let text = name.value();
+    let odd = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | ' ' | '*'));
+    let message = if text.is_empty()
+        || !text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+    {
+        "a C type's name begins with a letter".to_owned()
+    } else if let Some(c) = text.chars().find(|&c| odd(c)) {
+        format!("a C type's name has letters, digits, `_`, blanks and `*`, not {c:?}")
+    } else if text.len() > MAX_TYPE {
+        let length = text.len();
+        format!("the C type's name has {length} bytes; DTrace keeps {MAX_TYPE} and would cut it")
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(name.span(), message))
 }
 
 fn check(name: &str, what: &str, span: Span) -> Result<()> {

@@ -6,15 +6,18 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Attribute, Error, Expr, ExprLit, FnArg, Ident, Lifetime, Lit, Meta, Pat, Result, Token, Type,
-    Visibility, braced, parenthesized,
+    Attribute, Error, Expr, ExprLit, FnArg, Ident, Lifetime, Lit, LitStr, Meta, Pat, Result, Token,
+    Type, Visibility, braced, parenthesized,
 };
 
+use crate::attributes;
 use crate::names::{self, Names};
 
 /// What `sdt_provider!` is given.
 struct Provider {
     attrs: Vec<Attribute>,
+    /// Its stability and privileges, where it says them.
+    own: TokenStream,
     vis: Visibility,
     ident: Ident,
     /// `None`: open.
@@ -27,12 +30,21 @@ struct Probe {
     ident: Ident,
     /// Its name in DTrace.
     name: String,
-    args: Vec<(Ident, Type)>,
+    args: Vec<Argument>,
+}
+
+/// One argument of a declared probe.
+struct Argument {
+    name: Ident,
+    ty: Type,
+    /// What D makes of its type with a translator.
+    translated: Option<LitStr>,
 }
 
 impl Parse for Provider {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let attrs = input.call(Attribute::parse_outer)?;
+        let mut attrs = input.call(Attribute::parse_outer)?;
+        let own = attributes::take(&mut attrs)?;
         let vis = input.parse()?;
         let ident: Ident = input.parse()?;
         let mut probes = None;
@@ -50,7 +62,7 @@ impl Parse for Provider {
         if !input.is_empty() {
             return Err(input.error("expected nothing more, or `{` and the provider's probes"));
         }
-        Ok(Self { attrs, vis, ident, probes })
+        Ok(Self { attrs, own, vis, ident, probes })
     }
 }
 
@@ -93,17 +105,40 @@ fn exact_name(attr: &Attribute) -> Result<String> {
     Err(Error::new_spanned(attr, "expected `#[name = \"...\"]`"))
 }
 
-fn argument(arg: FnArg) -> Result<(Ident, Type)> {
+fn argument(arg: FnArg) -> Result<Argument> {
     match arg {
-        FnArg::Typed(typed) => match *typed.pat {
-            Pat::Ident(name) => Ok((name.ident, *typed.ty)),
-            other => Err(Error::new_spanned(other, "expected a name")),
-        },
+        FnArg::Typed(typed) => {
+            let translated = translated(&typed.attrs)?;
+            match *typed.pat {
+                Pat::Ident(name) => Ok(Argument { name: name.ident, ty: *typed.ty, translated }),
+                other => Err(Error::new_spanned(other, "expected a name")),
+            }
+        }
         FnArg::Receiver(receiver) => Err(Error::new_spanned(
             receiver,
             "a probe has no receiver: give `self` a name and a type",
         )),
     }
+}
+
+/// The type in an argument's `#[translated("bufinfo_t *")]`.
+fn translated(attrs: &[Attribute]) -> Result<Option<LitStr>> {
+    let mut found = None;
+    for attr in attrs {
+        if !attr.path().is_ident("translated") {
+            let message =
+                "expected `#[translated(\"...\")]`, or none: an argument has no other attributes";
+            return Err(Error::new_spanned(attr, message));
+        }
+        if found.is_some() {
+            return Err(Error::new_spanned(attr, "an argument is translated to one type"));
+        }
+        let expected = "expected the type D makes of it: `#[translated(\"bufinfo_t *\")]`";
+        let name = attr.parse_args().map_err(|error| Error::new(error.span(), expected))?;
+        names::check_type(&name)?;
+        found = Some(name);
+    }
+    Ok(found)
 }
 
 /// Names every lifetime that is left out, so that a type can stand in a result.
@@ -123,7 +158,7 @@ impl VisitMut for NameLifetimes {
 }
 
 pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
-    let Provider { attrs, vis, ident, probes } = syn::parse2(input)?;
+    let Provider { attrs, own, vis, ident, probes } = syn::parse2(input)?;
     let name = names::provider(&ident)?;
     if let Some(probes) = &probes {
         check_unique(probes)?;
@@ -145,7 +180,8 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
             #[allow(unused_imports)]
             use super::*;
 
-            ::sdt_core::__sdt_provider_record!(__SDT_PROVIDER, #record_name);
+            ::sdt_core::__sdt_provider_record!(__SDT_PROVIDER, #record_name #own);
+            ::sdt_core::__sdt_describe_provider!(#name);
 
             #(#items)*
 
@@ -191,8 +227,13 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
     let Names { listed, c, symbol, .. } = Names::new(provider, name, ident.span());
     let indices = (0..args.len()).map(Literal::usize_unsuffixed);
     let check = format_ident!("__sdt_args_{ident}");
-    let (arg_names, types): (Vec<_>, Vec<_>) = args.iter().cloned().unzip();
-    let named = types.iter().cloned().map(|mut ty| {
+    let arg_names: Vec<_> = args.iter().map(|arg| &arg.name).collect();
+    let types = args.iter().map(|Argument { ty, translated, .. }| {
+        let translated = translated.iter();
+        quote!(#ty #(=> #translated)*)
+    });
+    let named = args.iter().map(|arg| {
+        let mut ty = arg.ty.clone();
         NameLifetimes.visit_type_mut(&mut ty);
         ty
     });

@@ -42,6 +42,12 @@ pub unsafe fn link(records: Records, patcher: &dyn Patcher) -> Result<(), Attach
     if let Some(index) = probes.iter().position(|probe| !probe.is_current()) {
         return Err(AttachError::Version { set: "linkme_SDT_PROBES", index });
     }
+    for provider in providers {
+        // Only the first of a name is registered.
+        if providers.iter().any(|other| contradict(provider, other)) {
+            return Err(AttachError::Provider { provider: provider.name() });
+        }
+    }
     for (index, probe) in probes.iter().enumerate() {
         // By address, before anything is read that it refers to.
         if !providers.iter().any(|provider| core::ptr::eq(provider, probe.provider())) {
@@ -56,6 +62,11 @@ pub unsafe fn link(records: Records, patcher: &dyn Patcher) -> Result<(), Attach
     link_args(probes, arg_lists)?;
     sites.sort_unstable_by_key(|site| site.patchpoint());
     link_sites(probes, sites, patcher)
+}
+
+/// Whether two records of one provider say different things of it.
+fn contradict(a: &Provider, b: &Provider) -> bool {
+    a.name() == b.name() && (a.attr() != b.attr() || a.privileges() != b.privileges())
 }
 
 /// Whether two records are of one logical probe.

@@ -97,6 +97,8 @@ pub type Hook = fn(u32, &[u64; 6]);
 #[derive(Default)]
 pub struct Recorder {
     providers: Mutex<Vec<Option<(String, ProviderOps, usize)>>>,
+    /// Stability and privileges of all providers there have been.
+    pub registered: Mutex<Vec<(String, ProviderAttr, Privileges)>>,
     probes: Mutex<Vec<Entry>>,
     /// The provider that may not be unregistered.
     pub refuses: Mutex<Option<&'static str>>,
@@ -114,11 +116,12 @@ impl Framework for Recorder {
     unsafe fn register(
         &self,
         name: &CStr,
-        _: &ProviderAttr,
-        _: Privileges,
+        attr: &ProviderAttr,
+        privileges: Privileges,
         ops: &ProviderOps,
         arg: *mut c_void,
     ) -> Result<ProviderId, FrameworkError> {
+        self.registered.lock().unwrap().push((text(name), *attr, privileges));
         let mut providers = self.providers.lock().unwrap();
         providers.push(Some((text(name), *ops, arg as usize)));
         Ok(ProviderId(providers.len()))
@@ -214,7 +217,8 @@ impl Recorder {
         unsafe { entry.ops.disable.unwrap()(entry.arg as _, id.get(), entry.parg as _) };
     }
 
-    /// The types of the probe's arguments, as the ops table tells them.
+    /// The types of the probe's arguments, as the ops table tells them; `native > translated` where they are
+    /// translated.
     pub fn types(&self, id: ProbeId) -> Vec<String> {
         let entry = self.entry(id);
         let mut types = Vec::new();
@@ -228,7 +232,10 @@ impl Recorder {
                 return types;
             }
             // SAFETY: descriptions are NUL-terminated.
-            types.push(text(unsafe { CStr::from_ptr(desc.native.as_ptr()) }));
+            let [native, translated] = [&desc.native, &desc.xlate]
+                .map(|name| text(unsafe { CStr::from_ptr(name.as_ptr()) }));
+            let is_translated = !translated.is_empty();
+            types.push(if is_translated { format!("{native} > {translated}") } else { native });
         }
     }
 

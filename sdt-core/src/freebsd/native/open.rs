@@ -242,22 +242,18 @@ impl Names {
 
     /// Eight letters of the native type's name.
     const fn native(&self, index: usize) -> u64 {
-        letters(&self.native, index)
+        self.native.letters(index)
     }
 
     /// Eight letters of the translated type's name.
     const fn translated(&self, index: usize) -> u64 {
-        letters(&self.translated, index)
+        self.translated.letters(index)
     }
 
     /// FNV-1a over both names.
     const fn hash(&self) -> u64 {
         fnv(fnv(0xcbf2_9ce4_8422_2325, &self.native), &self.translated)
     }
-}
-
-const fn letters(name: &TypeName, index: usize) -> u64 {
-    u64::from_le_bytes(name.as_bytes().as_chunks().0[index])
 }
 
 const fn fnv(mut hash: u64, name: &TypeName) -> u64 {

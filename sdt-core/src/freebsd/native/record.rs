@@ -150,11 +150,11 @@ core::arch::global_asm!(
     ".weak __start_set_sdt_tracepoint_set, __stop_set_sdt_tracepoint_set",
 );
 
-/// The record of a provider, and its entry in the set.
+/// The record of a provider, and its entry in the set. Stability and privileges of its own have no place there.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_provider_record {
-    ($record:ident, $name:literal) => {
+    ($record:ident, $name:literal $(, $with:ident = $own:expr)*) => {
         #[doc(hidden)]
         pub static $record: $crate::record::Provider = $crate::record::Provider::new($name);
 
@@ -174,7 +174,7 @@ macro_rules! __sdt_provider_record {
 macro_rules! __sdt_declared_probe {
     (
         $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
-        [$($index:literal $type:ty),*]
+        [$($index:literal $type:ty $(=> $translated:literal)?),*]
     ) => {
         $(#[$attr])*
         #[allow(non_upper_case_globals)]
@@ -191,7 +191,7 @@ macro_rules! __sdt_declared_probe {
             static ARGUMENT: $crate::record::ArgTypeRecord = $crate::record::ArgTypeRecord::new(
                 $index,
                 &$record,
-                const { &<$type as $crate::arg::Argument>::TYPE },
+                const { &$crate::__sdt_arg_type!($type $(=> $translated)?) },
             );
             #[used]
             #[unsafe(link_section = "set_sdt_argtypes_set")]

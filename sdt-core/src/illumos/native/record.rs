@@ -8,11 +8,11 @@ pub struct Provider;
 #[derive(Debug)]
 pub struct Probe;
 
-/// A provider leaves nothing.
+/// A provider leaves nothing, whatever it says of itself.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_provider_record {
-    ($record:ident, $name:literal) => {
+    ($record:ident, $name:literal $(, $with:ident = $own:expr)*) => {
         #[doc(hidden)]
         pub static $record: $crate::record::Provider = $crate::record::Provider;
     };
@@ -24,7 +24,7 @@ macro_rules! __sdt_provider_record {
 macro_rules! __sdt_declared_probe {
     (
         $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
-        [$($index:literal $type:ty),*]
+        [$($index:literal $type:ty $(=> $translated:literal)?),*]
     ) => {
         $(#[$attr])*
         #[allow(non_upper_case_globals)]

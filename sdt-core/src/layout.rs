@@ -1,0 +1,183 @@
+//! The layout of structs that consumers look into, for D.
+//!
+//! D lays structs out by C's rules and knows nothing of Rust's types. So `#[derive(CType)]` leaves a description of
+//! its struct in section `.sdt_types`, which is not loaded, from the compiler's own `offset_of!` and `size_of`;
+//! `cargo xtask dlib` makes a D library of it.
+//!
+//! The section is text: lines of words with tabs between them, and NULs anywhere, which mean nothing.
+//!
+//! ```text
+//! provider  NAME
+//! struct    C_NAME      SIZE    ALIGNMENT
+//! field     C_NAME      OFFSET  SIZE       DIMENSIONS  ELEMENT_TYPE
+//! ```
+//!
+//! A field belongs to the struct above it. Its dimensions are three numbers with blanks between them, the outermost
+//! first, and 0 behind the last.
+
+use core::cell::{Cell, UnsafeCell};
+use core::ptr::NonNull;
+use core::sync::atomic;
+
+use crate::arg::CType;
+use crate::name::TypeName;
+
+/// Most dimensions of an array in a described struct.
+const DIMENSIONS: usize = 3;
+
+/// A type that a field of a described struct can have: one that has a [C name](CType), or an array of such.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no C type, so D cannot look into a struct with it",
+    label = "no type of C's",
+    note = "fields are integers, `bool`, atomics, thin pointers and references, arrays of up to three dimensions, and \
+            what implements `CType`; where D need not look, take an array of bytes"
+)]
+pub trait CField {
+    /// The type in front of the field's name.
+    const TYPE: FieldType;
+
+    /// The same, as an element of an array.
+    const ELEMENT: FieldType = Self::TYPE;
+}
+
+/// The C type of a field.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldType {
+    /// The type of one element.
+    name: TypeName,
+    /// Bytes of all elements.
+    size: usize,
+    /// How many elements there are, the outermost first; 0 behind the last.
+    dimensions: [usize; DIMENSIONS],
+}
+
+impl FieldType {
+    const fn of<T>(name: TypeName) -> Self {
+        Self { name, size: size_of::<T>(), dimensions: [0; DIMENSIONS] }
+    }
+
+    /// An array of this.
+    const fn array<T>(self, length: usize) -> Self {
+        let [first, second, third] = self.dimensions;
+        assert!(third == 0, "an array in a struct that D looks into has at most three dimensions");
+        Self { name: self.name, size: size_of::<T>(), dimensions: [length, first, second] }
+    }
+
+    /// Bytes of all elements.
+    #[doc(hidden)]
+    pub const fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The number of elements in one dimension.
+    #[doc(hidden)]
+    pub const fn dimension(&self, index: usize) -> usize {
+        self.dimensions[index]
+    }
+
+    /// Eight letters of the element type's name, as they lie in memory.
+    #[doc(hidden)]
+    pub const fn letters(&self, index: usize) -> u64 {
+        self.name.letters(index)
+    }
+}
+
+impl<T: CType> CField for T {
+    const TYPE: FieldType = FieldType::of::<T>(T::VALUE);
+    // Of bytes that are C's `char`, D makes a string.
+    const ELEMENT: FieldType = FieldType::of::<T>(T::NAME);
+}
+
+impl<T: CField, const LENGTH: usize> CField for [T; LENGTH] {
+    const TYPE: FieldType = T::ELEMENT.array::<Self>(LENGTH);
+}
+
+/// What is laid out as another type.
+macro_rules! same_as {
+    ($([$($generics:tt)*] $rust:ty: $as:ty;)*) => {$(
+        impl<$($generics)*> CType for $rust {
+            const NAME: TypeName = <$as as CType>::NAME;
+            const VALUE: TypeName = <$as as CType>::VALUE;
+        }
+    )*};
+}
+
+same_as! {
+    [T: CType] Cell<T>: T;
+    [T: CType] UnsafeCell<T>: T;
+    [T: CType] &T: *const T;
+    [T: CType] Option<&T>: *const T;
+    [T: CType] NonNull<T>: *mut T;
+    [T: CType] Option<NonNull<T>>: *mut T;
+}
+
+macro_rules! atomics {
+    ($($bits:literal: $([$($generics:tt)*] $rust:ty: $as:ty),*;)*) => {$(
+        #[cfg(target_has_atomic = $bits)]
+        same_as! { $([$($generics)*] $rust: $as;)* }
+    )*};
+}
+
+atomics! {
+    "8": [] atomic::AtomicU8: u8, [] atomic::AtomicI8: i8, [] atomic::AtomicBool: bool;
+    "16": [] atomic::AtomicU16: u16, [] atomic::AtomicI16: i16;
+    "32": [] atomic::AtomicU32: u32, [] atomic::AtomicI32: i32;
+    "64": [] atomic::AtomicU64: u64, [] atomic::AtomicI64: i64;
+    "ptr": [] atomic::AtomicUsize: usize, [] atomic::AtomicIsize: isize, [T: CType] atomic::AtomicPtr<T>: *mut T;
+}
+
+/// Leaves a provider's name in the description.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_describe_provider {
+    ($name:literal) => {
+        ::core::arch::global_asm!(
+            ".pushsection .sdt_types, \"\", %progbits",
+            ::core::concat!(".ascii \"provider\\t", $name, "\\n\""),
+            ".popsection",
+        );
+    };
+}
+
+/// Leaves the description of a struct. `$fields` is an array of its fields' [`FieldType`]s.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_describe_struct {
+    ($c_name:literal, $rust:ty, $fields:ident, [$($index:literal $field:ident $field_name:literal),*]) => {
+        ::core::arch::global_asm!(
+            ".pushsection .sdt_types, \"\", %progbits",
+            ::core::concat!(".ascii \"struct\\t", $c_name, "\\t{}\\t{}\\n\""),
+            $(
+                ::core::concat!(".ascii \"field\\t", $field_name, "\\t{}\\t{}\\t{} {} {}\\t\""),
+                ".8byte {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}",
+                ".ascii \"\\n\"",
+            )*
+            ".popsection",
+            const ::core::mem::size_of::<$rust>(),
+            const ::core::mem::align_of::<$rust>(),
+            $(
+                const ::core::mem::offset_of!($rust, $field),
+                const $fields[$index].size(),
+                const $fields[$index].dimension(0),
+                const $fields[$index].dimension(1),
+                const $fields[$index].dimension(2),
+                const $fields[$index].letters(0),
+                const $fields[$index].letters(1),
+                const $fields[$index].letters(2),
+                const $fields[$index].letters(3),
+                const $fields[$index].letters(4),
+                const $fields[$index].letters(5),
+                const $fields[$index].letters(6),
+                const $fields[$index].letters(7),
+                const $fields[$index].letters(8),
+                const $fields[$index].letters(9),
+                const $fields[$index].letters(10),
+                const $fields[$index].letters(11),
+                const $fields[$index].letters(12),
+                const $fields[$index].letters(13),
+                const $fields[$index].letters(14),
+                const $fields[$index].letters(15),
+            )*
+        );
+    };
+}
