@@ -4,6 +4,7 @@ pub mod arch;
 pub mod build;
 pub mod check;
 pub mod cmd;
+pub mod dlib;
 pub mod dtrace;
 pub mod link;
 pub mod machine;

@@ -20,6 +20,8 @@ enum Xtask {
     Kernel(cmd::kernel::Args),
     /// Checks linked modules: would FreeBSD's loader take them, and do their probes hold together?
     Check(cmd::check::Args),
+    /// Writes a D library of the structs that a module's probes carry.
+    Dlib(cmd::dlib::Args),
     /// Runs the embedded example, probes in flash, on a Cortex-M board in QEMU.
     Embedded(cmd::embedded::Args),
     /// Enables, upgrades, downgrades and disables probes in random order while all CPUs fire them.
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Xtask::Kmod(args) => cmd::kmod::run(&args),
         Xtask::Kernel(args) => cmd::kernel::run(&args),
         Xtask::Check(args) => cmd::check::run(&args),
+        Xtask::Dlib(args) => cmd::dlib::run(&args),
         Xtask::Embedded(args) => cmd::embedded::run(&args),
         Xtask::Torture(args) => cmd::torture::run(&args),
         Xtask::Bench(args) => cmd::bench::run(&args),

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod check;
+pub mod dlib;
 pub mod dtrace;
 pub mod embedded;
 pub mod kernel;

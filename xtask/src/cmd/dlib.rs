@@ -1,0 +1,49 @@
+//! `cargo xtask dlib`: writes a D library of modules.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+
+use crate::dlib::{Description, render};
+use crate::platform::Os;
+
+/// Options of `cargo xtask dlib`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The module, or all modules that share structs: of each there may be one declaration only.
+    #[arg(required = true, value_name = "MODULE")]
+    modules: Vec<PathBuf>,
+    /// Operating system of the kernel [default: illumos if the file's header says so, or else FreeBSD].
+    #[arg(long, value_enum)]
+    os: Option<Os>,
+    /// Where to write the library [default: standard output].
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A module cannot be read, describes no struct or impossible ones, or the library cannot be written.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let (mut descriptions, mut names, mut os) = (Vec::new(), Vec::new(), args.os);
+    for module in &args.modules {
+        let path = || module.display().to_string();
+        let file = std::fs::read(module).with_context(path)?;
+        descriptions.push(Description::read(&file).with_context(path)?);
+        names.push(module.file_name().unwrap_or(module.as_os_str()).to_string_lossy());
+        os.get_or_insert_with(|| Os::of_file(&file));
+    }
+    let names = names.join(", ");
+    let text = Description::of_all(descriptions)
+        .and_then(|all| render(&all, &names, os.unwrap_or_default()))
+        .with_context(|| names.clone())?;
+    match &args.output {
+        Some(output) => {
+            std::fs::write(output, text).with_context(|| output.display().to_string())?;
+        }
+        None => print!("{text}"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
