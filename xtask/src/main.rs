@@ -18,7 +18,7 @@ enum Xtask {
     Kmod(cmd::kmod::Args),
     /// Builds the stand-in kernel and prints where it is.
     Kernel(cmd::kernel::Args),
-    /// Checks linked modules: would FreeBSD's loader take them, and do their probes hold together?
+    /// Checks linked modules: would the kernel's loader take them, and do their probes hold together?
     Check(cmd::check::Args),
     /// Writes a D library of the structs that a module's probes carry.
     Dlib(cmd::dlib::Args),

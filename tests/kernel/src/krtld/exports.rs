@@ -48,6 +48,10 @@ exports! {
     // usr/src/uts/common/sys/systm.h, sunddi.h
     copyinstr: unsafe extern "C" fn(*const c_char, *mut c_char, usize, *mut usize) -> c_int,
     ddi_get_pid: extern "C" fn() -> c_int,
+    // What drivers have in their dev_ops: nobody here calls them.
+    nulldev: extern "C" fn() -> c_int,
+    nodev: extern "C" fn() -> c_int,
+    ddi_quiesce_not_needed: extern "C" fn(*mut c_void) -> c_int,
     strcmp: unsafe extern "C" fn(*const c_char, *const c_char) -> c_int,
 }
 
@@ -71,7 +75,7 @@ const SHARED: [&str; 15] = [
 ];
 
 /// What of this is not in the kernel itself but in `drv/dtrace`.
-const OF_DTRACE: [&str; 10] = [
+const OF_DTRACE: [&str; 9] = [
     "dtrace_attached",
     "dtrace_condense",
     "dtrace_invalidate",
@@ -81,7 +85,6 @@ const OF_DTRACE: [&str; 10] = [
     "dtrace_probe_lookup",
     "dtrace_register",
     "dtrace_unregister",
-    "dtrace_probe_info",
 ];
 
 /// The address of a symbol that one of the kernel's modules exports.
@@ -255,6 +258,19 @@ unsafe extern "C" fn copyinstr(
 
 extern "C" fn ddi_get_pid() -> c_int {
     exec::pid()
+}
+
+extern "C" fn nulldev() -> c_int {
+    0
+}
+
+extern "C" fn nodev() -> c_int {
+    ENXIO
+}
+
+/// DDI_SUCCESS.
+extern "C" fn ddi_quiesce_not_needed(_device: *mut c_void) -> c_int {
+    0
 }
 
 /// # Safety

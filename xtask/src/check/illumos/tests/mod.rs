@@ -79,6 +79,18 @@ fn too_many_symbols() {
 }
 
 #[test]
+fn too_many_sections() {
+    let line = only(|f| {
+        for _ in 0..elf::SHN_LORESERVE {
+            f.note(".many", b"");
+        }
+    });
+    assert!(
+        line.ends_with("sections; krtld knows no extended section numbers, link sections together")
+    );
+}
+
+#[test]
 fn section_numbers_that_are_not_there() {
     let mut file = Fixture::good().file();
     let mut at = None;

@@ -1,0 +1,49 @@
+//! An illumos module with firing sites wherever the compiler may do something to them: in tail position, in both
+//! branches of an `if`, in generic functions, closures and loops, inlined or not, with no arguments to ten, cheap ones
+//! and costly ones. It is built at every level of optimisation; whatever comes out must be sites that krtld
+//! takes.
+//!
+//! Argument `i` of a probe that is called with `a` is `a + i`, so that a test can tell whether it arrived.
+#![cfg_attr(not(test), no_std)]
+
+mod counts;
+#[cfg(target_os = "illumos")]
+mod illumos;
+#[cfg(target_os = "illumos")]
+mod many;
+mod places;
+
+use sdt_core::sdt_provider;
+
+sdt_provider!(sdt_stress);
+
+sdt_provider! {
+    /// One of the providers that illumos knows.
+    pub io {
+        /// Declared, so with types.
+        fn start(a: u64, b: u32);
+    }
+}
+
+/// Fires every probe. Returns how many hits that are.
+#[unsafe(no_mangle)]
+pub extern "C" fn sdt_stress_fire(a: u64) -> u64 {
+    let counts = counts::cheap(a) + counts::costly(a);
+    #[cfg(target_os = "illumos")]
+    let counts = counts + many::cheap(a) + many::costly(a);
+    counts + places::fire(a)
+}
+
+/// What the optimiser cannot see through.
+#[inline(never)]
+pub(crate) fn opaque(a: u64) -> u64 {
+    core::hint::black_box(a)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn disabled_probes_let_everything_pass() {
+        assert_eq!(super::sdt_stress_fire(1), 37);
+    }
+}
