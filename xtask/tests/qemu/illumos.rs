@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::Command;
 
 use sdt_protocol::Exec;
+use xtask::build::Module;
 use xtask::check::{self, Finding};
+use xtask::platform::Os;
 use xtask::session::{Session, SessionError};
 use xtask::workspace::{Arch, root};
 use xtask::{link, setup};
@@ -88,16 +90,34 @@ fn execs(count: u32) -> Vec<Exec> {
 }
 
 #[test]
-fn every_exec_is_one_hit() {
+fn every_exec_is_one_hit_in_c() {
     let mut session = boot_illumos(4);
     session.kldload("proc_example", good("proc_example")).unwrap();
     assert_eq!(listed(&mut session, "proc:::"), ["proc:proc_example:exec_wrapper:exec-success"]);
+    every_exec_is_one_hit(&mut session, 1);
+}
+
+/// The site and its twin are one probe.
+#[test]
+fn every_exec_is_one_hit_in_rust() {
+    let example = Module { os: Os::Illumos, ..Module::example(Arch::X86_64) };
+    let file = example.build(None).expect("the example can be built");
+    let mut session = boot_illumos(4);
+    assert_eq!(session.kldload_file(&file).unwrap(), "proc_example");
+    let listed = listed(&mut session, "proc:::");
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    assert!(listed[0].starts_with("proc:proc_example:_R") && listed[0].ends_with(":exec-success"));
+    every_exec_is_one_hit(&mut session, 2);
+}
+
+/// Of the only module, whose probe has so many sites.
+fn every_exec_is_one_hit(session: &mut Session, sites: usize) {
     let text = session.read_text("proc_example").unwrap();
     let consumer = session.open().unwrap();
     assert_eq!(session.enable(consumer, exec_success()).unwrap(), 1);
     let patched = session.read_text("proc_example").unwrap();
     let changed = || text.iter().zip(&patched).filter(|(then, now)| then != now);
-    assert_eq!(changed().collect::<Vec<_>>(), [(&0x90, &0xf0)]);
+    assert_eq!(changed().collect::<Vec<_>>(), vec![(&0x90, &0xf0); sites]);
     assert_eq!(refused(session.kldunload("proc_example")), (BUSY, "Device busy".into()));
     session.go(consumer).unwrap();
     let log = log();
@@ -107,14 +127,14 @@ fn every_exec_is_one_hit() {
         executed.iter_mut().zip(per_cpu).for_each(|(sum, more)| *sum += more);
     }
     session.stop(consumer).unwrap();
-    let tally = tally(&mut session, consumer);
+    let tally = tally(session, consumer);
     assert_eq!(tally.drops, 0);
     assert_eq!(tally.per_cpu(4), executed);
     assert_eq!(executed.iter().sum::<u64>(), log.len() as u64);
     session.close(consumer).unwrap();
     assert_eq!(session.read_text("proc_example").unwrap(), text);
     session.kldunload("proc_example").unwrap();
-    assert_eq!(listed(&mut session, "*:::"), [""; 0]);
+    assert_eq!(listed(session, "*:::"), [""; 0]);
     session.exec(&execs(8)).expect("the system call is the kernel's own again");
 }
 
