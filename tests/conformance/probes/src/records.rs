@@ -3,11 +3,22 @@
 
 use core::ffi::{CStr, c_void};
 
-use sdt_core::arg::{ArgType, Argument};
+use sdt_core::arg::{ArgType, Argument, CType};
 use sdt_core::name::TypeName;
 use sdt_core::{sdt_probe, sdt_provider};
 
-/// The kernel's `struct proc`, which D programs see as a `psinfo_t`.
+/// The kernel's `struct proc`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Proc {
+    opaque: [u8; 0],
+}
+
+impl CType for Proc {
+    const NAME: TypeName = TypeName::new("struct proc");
+}
+
+/// A `struct proc`, which D programs see as a `psinfo_t` whatever probe carries it.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct Process(*const c_void);
@@ -45,7 +56,7 @@ sdt_provider! {
         /// As many as FreeBSD has had since 10.
         fn five(a: *mut c_void, b: i8, c: i16, d: isize, e: u64);
         /// A translated type.
-        fn translated(a: Process);
+        fn translated(#[translated("psinfo_t *")] a: &Proc);
         /// A translated type and one that is not.
         fn half_translated(a: Process, b: i32);
     }
@@ -91,7 +102,7 @@ fn fire_five(a: *mut c_void, b: i8, c: i16, d: isize, e: u64) {
 }
 
 #[unsafe(no_mangle)]
-fn fire_translated(a: Process) {
+fn fire_translated(a: &Proc) {
     sdt_probe!(conformance::translated, a);
 }
 
