@@ -26,6 +26,8 @@ enum Xtask {
     Embedded(cmd::embedded::Args),
     /// Enables, upgrades, downgrades and disables probes in random order while all CPUs fire them.
     Torture(cmd::torture::Args),
+    /// Runs inputs made at random, and by what they reach, through what reads bytes of others.
+    Fuzz(cmd::fuzz::Args),
     /// Shows what a probe costs, beside other ways to instrument a function.
     Bench(cmd::bench::Args),
 }
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Xtask::Dlib(args) => cmd::dlib::run(&args),
         Xtask::Embedded(args) => cmd::embedded::run(&args),
         Xtask::Torture(args) => cmd::torture::run(&args),
+        Xtask::Fuzz(args) => cmd::fuzz::run(&args),
         Xtask::Bench(args) => cmd::bench::run(&args),
     };
     result.unwrap_or_else(|error| {

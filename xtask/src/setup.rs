@@ -187,6 +187,39 @@ pub fn pip() -> Result<Command, SetupError> {
     Ok(pip())
 }
 
+/// A nightly compiler and cargo-fuzz; installs what is missing.
+///
+/// # Errors
+/// It is not there and could not be installed.
+pub fn cargo_fuzz() -> Result<(), SetupError> {
+    let there = |program: &str, args: &[&str]| {
+        let mut command = Command::new(program);
+        process::run(process::clean_cargo_env(&mut command).args(args), SHORT).is_ok()
+    };
+    let steps: [(&[&str], &str, &str, &[&str]); 2] = [
+        (
+            &["+nightly", "--version"],
+            "a nightly compiler is",
+            "rustup",
+            &["toolchain", "install", "nightly", "--profile", "minimal"],
+        ),
+        (&["fuzz", "--version"], "cargo-fuzz is", "cargo", &["install", "--locked", "cargo-fuzz"]),
+    ];
+    for (test, what, program, install) in steps {
+        if there("cargo", test) {
+            continue;
+        }
+        let mut command = Command::new(program);
+        process::clean_cargo_env(&mut command).args(install);
+        let line = process::command_line(&command);
+        step(&line, || process::run(&mut command, APT)).map_err(|error| {
+            note(error);
+            SetupError::NotAllowed { what: what.to_owned(), command: line.clone() }
+        })?;
+    }
+    Ok(())
+}
+
 /// Tries to add the sources of `core` to rustup's active toolchain.
 fn add_rust_src() -> bool {
     let Some(rustup) = process::find("rustup") else { return false };

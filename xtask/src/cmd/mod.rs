@@ -5,6 +5,7 @@ pub mod check;
 pub mod dlib;
 pub mod dtrace;
 pub mod embedded;
+pub mod fuzz;
 pub mod kernel;
 pub mod kmod;
 pub mod test;
