@@ -3,13 +3,16 @@
 
 mod arguments;
 mod bench;
+mod beside_c;
 mod broken;
 mod cli;
 mod consumers;
 mod embedded;
 mod failures;
+mod golden;
 mod illumos;
 mod lifecycle;
+mod native;
 mod patch;
 mod refusals;
 mod torture;
