@@ -165,6 +165,13 @@ bitflags::bitflags! {
     }
 }
 
+impl Privileges {
+    /// Whom the kernel's own SDT providers are for: on FreeBSD who may trace processes (`sdt_create_provider` in
+    /// `sys/cddl/dev/sdt/sdt.c`), on illumos who may trace the kernel (`sdt_providers` in
+    /// `usr/src/uts/common/dtrace/sdt_subr.c`).
+    pub const SDT: Self = if cfg!(target_os = "illumos") { Self::KERNEL } else { Self::USER };
+}
+
 /// A probe's four names as the framework passes them to a provider (`dtrace_probedesc_t`).
 #[derive(Clone, Debug)]
 #[repr(C)]

@@ -46,13 +46,14 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// A provider of this name with the stability FreeBSD gives every SDT provider.
+    /// A provider of this name with the stability FreeBSD gives every SDT provider, for those for whom the kernel's own
+    /// SDT providers are.
     pub const fn new(name: &'static CStr) -> Self {
         Self {
             version: size_of::<Self>() as u32,
             name,
             attr: ProviderAttr::SDT,
-            privileges: Privileges::USER.bits(),
+            privileges: Privileges::SDT.bits(),
             id: AtomicUsize::new(0),
         }
     }
@@ -234,6 +235,7 @@ impl Probe {
         }
     }
 
+    #[cfg(not(target_os = "illumos"))]
     pub(crate) fn set_mode(&self, mode: Mode) {
         // Relaxed: both are called under the lock of `patch`.
         self.mode.store(mode as u32 + 1, Ordering::Relaxed);

@@ -113,6 +113,8 @@ pub struct Module {
     pub route: Route,
     /// What sites of its own provider do while they are enabled, if that has been chosen.
     pub patch: Option<Patch>,
+    /// Settings of cargo's for this build, as `--config` takes them: `profile.release.lto="fat"`.
+    pub config: Vec<String>,
 }
 
 /// How the sites of a module are enabled.
@@ -150,6 +152,7 @@ impl Module {
             freebsd: FreeBsd::default(),
             route: Route::default(),
             patch: None,
+            config: Vec::new(),
         }
     }
 
@@ -265,6 +268,9 @@ impl Module {
         }
         if !self.default_features {
             command.arg("--no-default-features");
+        }
+        for setting in &self.config {
+            command.args(["--config", setting]);
         }
         command.env("SDT_FREEBSD", self.freebsd.to_string());
         if self.route == Route::Provider {

@@ -25,7 +25,7 @@ impl Errno {
     pub const EINVAL: Self = Self(22);
 
     /// From what a function of the kernel's returned.
-    fn check(errno: c_int) -> Result<(), Self> {
+    pub(crate) fn check(errno: c_int) -> Result<(), Self> {
         if errno == 0 { Ok(()) } else { Err(Self(errno)) }
     }
 }
@@ -71,7 +71,7 @@ pub struct Loadable {
     name: &'static CStr,
     module: &'static dyn Module,
     linkage: &'static Linkage,
-    probes: &'static Probes,
+    probes: Option<&'static Probes>,
 }
 
 impl fmt::Debug for Loadable {
@@ -81,12 +81,12 @@ impl fmt::Debug for Loadable {
 }
 
 impl Loadable {
-    /// A module whose name is `name` and whose probes are `probes`.
+    /// A module whose name is `name` and whose probes are `probes`, if it has any.
     pub const fn new(
         name: &'static CStr,
         module: &'static dyn Module,
         linkage: &'static Linkage,
-        probes: &'static Probes,
+        probes: Option<&'static Probes>,
     ) -> Self {
         Self { name, module, linkage, probes }
     }
@@ -117,7 +117,9 @@ impl Loadable {
     }
 
     fn load(&self) -> Result<(), Errno> {
-        self.probes.check();
+        if let Some(probes) = self.probes {
+            probes.check(self.name);
+        }
         self.module.load()?;
         // Last, as a driver may be attached from then on.
         self.install().inspect_err(|_| {
@@ -325,40 +327,17 @@ macro_rules! illumos_module {
         $(, info = $info:literal)? $(, depends = [$($depend:literal),* $(,)?])? $(, driver = $driver:path)? $(,)?
     ) => {
         const _: () = {
-            use ::core::ffi::{CStr, c_int, c_void};
-            use $crate::illumos::module::*;
-
-            const NAME: &CStr = {
-                let name = ::core::concat!(::core::stringify!($name), "\0").as_bytes();
-                match CStr::from_bytes_with_nul(name) {
-                    Ok(name) => name,
-                    Err(_) => ::core::unreachable!(),
-                }
-            };
-
+            const NAME: &::core::ffi::CStr = $crate::__sdt_c_name!($name, "");
             static PROBES: $crate::illumos::route::Probes =
-                $crate::illumos::route::Probes::new(NAME);
-            static PART: Part = $crate::__sdt_illumos_part!(NAME $(, $info)?; $($driver)?);
-            static LINKAGE: Linkage = Linkage::new(&PART);
-            static LOADABLE: Loadable = Loadable::new(NAME, &$module, &LINKAGE, &PROBES);
+                $crate::illumos::route::Probes::new($crate::__sdt_c_name!($name, "_dtrace"));
 
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn _init() -> c_int {
-                // SAFETY: the kernel calls it, as the two that follow.
-                unsafe { LOADABLE.init() }
-            }
-
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn _info(info: *mut c_void) -> c_int {
-                // SAFETY: see above.
-                unsafe { LOADABLE.info(info) }
-            }
-
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn _fini() -> c_int {
-                // SAFETY: see above.
-                unsafe { LOADABLE.fini() }
-            }
+            $crate::__sdt_illumos_entries!(
+                NAME,
+                $module,
+                $crate::__sdt_illumos_part!(NAME $(, $info)?; $($driver)?),
+                Some(&PROBES)
+            );
+            $crate::__sdt_illumos_exports!($name, PROBES);
         };
 
         // For the link step, which tells krtld.
@@ -370,20 +349,65 @@ macro_rules! illumos_module {
     };
 }
 
+/// Two pieces of text as a C string.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_c_name {
+    ($name:ident, $more:literal) => {{
+        let name = ::core::concat!(::core::stringify!($name), $more, "\0").as_bytes();
+        match ::core::ffi::CStr::from_bytes_with_nul(name) {
+            Ok(name) => name,
+            Err(_) => ::core::unreachable!(),
+        }
+    }};
+}
+
+/// What krtld and the kernel look for in a module.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_illumos_entries {
+    ($name:expr, $module:path, $part:expr, $probes:expr) => {
+        use ::core::ffi::{c_int, c_void};
+        use $crate::illumos::module::{Linkage, Loadable, Part};
+
+        static PART: Part = $part;
+        static LINKAGE: Linkage = Linkage::new(&PART);
+        static LOADABLE: Loadable = Loadable::new($name, &$module, &LINKAGE, $probes);
+
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn _init() -> c_int {
+            // SAFETY: the kernel calls it, as the two that follow.
+            unsafe { LOADABLE.init() }
+        }
+
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn _info(info: *mut c_void) -> c_int {
+            // SAFETY: see above.
+            unsafe { LOADABLE.info(info) }
+        }
+
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn _fini() -> c_int {
+            // SAFETY: see above.
+            unsafe { LOADABLE.fini() }
+        }
+    };
+}
+
 /// What a module is to the kernel.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_illumos_part {
     ($name:ident;) => {
-        Part::misc($name)
+        $crate::illumos::module::Part::misc($name)
     };
     ($name:ident, $info:literal;) => {
-        Part::misc($info)
+        $crate::illumos::module::Part::misc($info)
     };
     ($name:ident; $driver:path) => {
-        Part::driver($name, &$driver)
+        $crate::illumos::module::Part::driver($name, &$driver)
     };
     ($name:ident, $info:literal; $driver:path) => {
-        Part::driver($info, &$driver)
+        $crate::illumos::module::Part::driver($info, &$driver)
     };
 }

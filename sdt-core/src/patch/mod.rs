@@ -39,6 +39,13 @@ pub unsafe trait Patcher: Sync {
     /// instruction does it on x86_64; elsewhere instruction caches have to be seen to.
     fn synchronise(&self);
 
+    /// Runs `change`, which brings the sites of a probe where they are to be, by [`store`](Self::store) and
+    /// [`synchronise`](Self::synchronise). Sites hold breakpoints meanwhile; a host whose breakpoint handler does not
+    /// know of them sees to it that nothing else is executed.
+    fn exclusively(&self, change: &mut dyn FnMut()) {
+        change();
+    }
+
     /// Whether all of these bytes are text of this image, for hosts that can tell. Sites elsewhere are
     /// refused when the image is attached, before anything is read there. Where nobody can tell, records are
     /// trusted as far as this.
@@ -92,6 +99,9 @@ pub fn enable(probe: &Probe) {
 ///
 /// Called as [`enable`]. When it returns every CPU sees the sites as they are now; with
 /// [`Mode::Jump`] a site whose cold block is out of a jump's reach goes on trapping.
+///
+/// Not on illumos, whose breakpoint handler knows of no site: they jump.
+#[cfg(not(target_os = "illumos"))]
 pub fn set_mode(probe: &Probe, mode: Mode) {
     let _patching = PATCHING.lock();
     let probe = probe.primary();
@@ -137,8 +147,10 @@ fn set_sites(probe: &Probe, enabled: bool) {
     for record in PROBES.iter().filter(|record| core::ptr::eq(record.primary(), probe)) {
         record.set_gate(enabled);
     }
-    // SAFETY: the sites were checked when the image was attached, and `PATCHING` is held.
-    unsafe { text(attachment).bring(probe.sites().map(place), goal) };
+    attachment.patcher.exclusively(&mut || {
+        // SAFETY: the sites were checked when the image was attached, and `PATCHING` is held.
+        unsafe { text(attachment).bring(probe.sites().map(place), goal) };
+    });
 }
 
 fn text(attachment: &'static Attachment) -> Text<'static> {

@@ -45,20 +45,18 @@ fn twins() -> &'static [usize] {
 
 /// A module's probes under illumos's own sdt.
 #[derive(Debug)]
-pub struct Probes {
-    module: &'static CStr,
-}
+pub struct Probes;
 
 impl Probes {
-    /// The probes of the module of this name.
-    pub const fn new(module: &'static CStr) -> Self {
-        Self { module }
+    /// The probes of a module.
+    pub const fn new(_: &'static CStr) -> Self {
+        Self
     }
 
     /// Looks whether krtld has made of each twin what the sites test for, and says so if it has not. Arguments of such
     /// a site are evaluated whether its probe is enabled or not, and `sdt_enabled!` says yes there; nothing else
     /// changes.
-    pub fn check(&self) {
+    pub fn check(&self, module: &CStr) {
         let odd = |twin: &&usize| {
             let text = core::ptr::with_exposed_provenance::<[u8; 4]>(**twin);
             // SAFETY: a site of this module. Volatile, as krtld and sdt write to it behind the compiler's back.
@@ -69,8 +67,15 @@ impl Probes {
             console::print(format_args!(
                 "{}: {count} of {all} probe sites are not the nops that this kernel was to make of them; their \
                  arguments are evaluated even while the probe is disabled",
-                self.module.to_str().unwrap_or("?"),
+                module.to_str().unwrap_or("?"),
             ));
         }
     }
+}
+
+/// What a module exports for its companion: there is none.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_illumos_exports {
+    ($name:ident, $probes:ident) => {};
 }

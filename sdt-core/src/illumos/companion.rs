@@ -1,0 +1,227 @@
+//! The companion of a module with providers of its own: a second module, which alone depends on `drv/dtrace`.
+//!
+//! fbt instruments no module that has `dtrace` among what it needs, directly or not
+//! (`usr/src/uts/intel/dtrace/fbt.c`, 2025), and such a module does not load where DTrace is not. So the module itself
+//! knows nothing of DTrace. It exports a [`Driver`] table; its companion needs both of them, and hands DTrace's
+//! [`Functions`] over when it is loaded. Probes can be had while the companion is loaded, which keeps the module
+//! loaded.
+//!
+//! The companion of `x` is called `x_dtrace`, and is a crate of one line:
+//!
+//! ```ignore
+//! illumos_companion!(x, "misc");
+//! ```
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+
+use static_assertions::const_assert_eq;
+
+use crate::illumos::console;
+use crate::illumos::module::{Errno, Module};
+use crate::ops::{ProviderAttr, ProviderOps};
+
+/// DTrace's functions (`usr/src/uts/common/sys/dtrace.h`).
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Functions {
+    /// `dtrace_register`
+    pub register: unsafe extern "C" fn(
+        name: *const c_char,
+        attr: *const ProviderAttr,
+        privileges: u32,
+        cred: *mut c_void,
+        ops: *const ProviderOps,
+        arg: *mut c_void,
+        id: *mut usize,
+    ) -> c_int,
+    /// `dtrace_unregister`
+    pub unregister: unsafe extern "C" fn(id: usize) -> c_int,
+    /// `dtrace_probe_lookup`
+    pub probe_lookup: unsafe extern "C" fn(
+        id: usize,
+        module: *const c_char,
+        function: *const c_char,
+        name: *const c_char,
+    ) -> u32,
+    /// `dtrace_probe_create`
+    pub probe_create: unsafe extern "C" fn(
+        id: usize,
+        module: *const c_char,
+        function: *const c_char,
+        name: *const c_char,
+        aframes: c_int,
+        parg: *mut c_void,
+    ) -> u32,
+    /// `dtrace_probe`. Probe context; does not check the id.
+    pub probe: unsafe extern "C" fn(
+        id: u32,
+        arg0: usize,
+        arg1: usize,
+        arg2: usize,
+        arg3: usize,
+        arg4: usize,
+    ),
+}
+
+impl Functions {
+    /// Those of `drv/dtrace`. A constant, so that only companions refer to them.
+    pub const DTRACE: Self = {
+        unsafe extern "C" {
+            fn dtrace_register(
+                name: *const c_char,
+                attr: *const ProviderAttr,
+                privileges: u32,
+                cred: *mut c_void,
+                ops: *const ProviderOps,
+                arg: *mut c_void,
+                id: *mut usize,
+            ) -> c_int;
+            fn dtrace_unregister(id: usize) -> c_int;
+            fn dtrace_probe_lookup(
+                id: usize,
+                module: *const c_char,
+                function: *const c_char,
+                name: *const c_char,
+            ) -> u32;
+            fn dtrace_probe_create(
+                id: usize,
+                module: *const c_char,
+                function: *const c_char,
+                name: *const c_char,
+                aframes: c_int,
+                parg: *mut c_void,
+            ) -> u32;
+            fn dtrace_probe(
+                id: u32,
+                arg0: usize,
+                arg1: usize,
+                arg2: usize,
+                arg3: usize,
+                arg4: usize,
+            );
+        }
+        Self {
+            register: dtrace_register,
+            unregister: dtrace_unregister,
+            probe_lookup: dtrace_probe_lookup,
+            probe_create: dtrace_probe_create,
+            probe: dtrace_probe,
+        }
+    };
+}
+
+/// What a module exports for its companion, as `sdt_driver_` and its name.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Driver {
+    /// [`Driver::VERSION`] of the crate that made it.
+    pub version: u32,
+    /// Registers the providers. Returns 0 or an error number.
+    pub attach: unsafe extern "C" fn(functions: *const Functions) -> c_int,
+    /// Unregisters them. Returns 0, or an error number if they are still registered.
+    pub detach: unsafe extern "C" fn() -> c_int,
+}
+
+const_assert_eq!(size_of::<Driver>(), 24);
+
+impl Driver {
+    /// Changes with the layout of the two tables.
+    pub const VERSION: u32 = 1;
+}
+
+/// A companion's own events.
+#[derive(Debug)]
+pub struct Companion {
+    name: &'static CStr,
+    functions: &'static Functions,
+    /// Where the address of the module's table is, which krtld stores.
+    driver: *const &'static Driver,
+}
+
+// SAFETY: nobody writes to it once the companion is loaded.
+unsafe impl Sync for Companion {}
+
+impl Companion {
+    /// The companion of this name, of the module whose table `driver` refers to.
+    ///
+    /// # Safety
+    /// The reference is good when the companion is loaded.
+    pub const unsafe fn new(
+        name: &'static CStr,
+        functions: &'static Functions,
+        driver: *const &'static Driver,
+    ) -> Self {
+        Self { name, functions, driver }
+    }
+
+    fn driver(&self) -> &'static Driver {
+        // Volatile: for all the compiler knows the reference is constant, but it is relocated.
+        // SAFETY: by the contract of `new`.
+        unsafe { self.driver.read_volatile() }
+    }
+}
+
+impl Module for Companion {
+    fn load(&self) -> Result<(), Errno> {
+        let driver = self.driver();
+        if driver.version != Driver::VERSION {
+            console::warn(format_args!(
+                "{}: the module it belongs to was built with another version of sdt-core: its table is of version {}, \
+                 not {}",
+                self.name.to_str().unwrap_or("?"),
+                driver.version,
+                Driver::VERSION,
+            ));
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: the function is that of a module which this one depends on; DTrace's stay while this module is
+        // loaded, and it is until `detach` has succeeded.
+        Errno::check(unsafe { (driver.attach)(self.functions) })
+    }
+
+    fn unload(&self) -> Result<(), Errno> {
+        // DTrace says EAGAIN, too; a module says EBUSY.
+        // SAFETY: as above.
+        Errno::check(unsafe { (self.driver().detach)() }).map_err(|_| Errno::EBUSY)
+    }
+}
+
+/// Makes this crate the companion of a module: `illumos_companion!(my_driver, "drv")` of the driver `my_driver`. The
+/// crate's library is to be called `my_driver_dtrace`.
+#[macro_export]
+macro_rules! illumos_companion {
+    ($driver:ident, $class:literal) => {
+        const _: () = {
+            use ::core::ffi::CStr;
+            use $crate::illumos::companion::*;
+
+            unsafe extern "C" {
+                #[link_name = "__sdt_driver"]
+                static DRIVER: &'static Driver;
+            }
+
+            const NAME: &CStr = $crate::__sdt_c_name!($driver, "_dtrace");
+            static FUNCTIONS: Functions = Functions::DTRACE;
+            // SAFETY: krtld loads no companion for which it does not find the table.
+            static COMPANION: Companion =
+                unsafe { Companion::new(NAME, &FUNCTIONS, &raw const DRIVER) };
+
+            $crate::__sdt_illumos_entries!(NAME, COMPANION, Part::misc(NAME), None);
+        };
+
+        // The module's table, whose name has the module's in it; and what krtld is to load.
+        ::core::arch::global_asm!(
+            ".pushsection .data.__sdt_driver, \"aw\", @progbits",
+            ".balign 8",
+            ".globl __sdt_driver",
+            ".hidden __sdt_driver",
+            "__sdt_driver:",
+            ::core::concat!(".quad sdt_driver_", ::core::stringify!($driver)),
+            ".popsection",
+            ".pushsection .sdt_depends, \"\", @progbits",
+            ".asciz \"drv/dtrace\"",
+            ::core::concat!(".asciz \"", $class, "/", ::core::stringify!($driver), "\""),
+            ".popsection",
+        );
+    };
+}
