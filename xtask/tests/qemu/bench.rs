@@ -82,7 +82,7 @@ pub(crate) fn module_file(arch: Arch) -> &'static Path {
     module_file_by(arch, Route::default())
 }
 
-fn module_file_by(arch: Arch, route: Route) -> &'static Path {
+pub(crate) fn module_file_by(arch: Arch, route: Route) -> &'static Path {
     EXAMPLES[route as usize].get(arch, |arch| build_module(EXAMPLE_PACKAGE, arch, route))
 }
 
