@@ -36,7 +36,7 @@ fn stderr(output: &Output) -> String {
 }
 
 /// A log of `count` executions.
-fn short_log(count: usize) -> (tempfile::TempDir, PathBuf) {
+pub(crate) fn short_log(count: usize) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("log");
     let lines: String = (0..count)
