@@ -13,7 +13,7 @@ use crate::workspace::{self, Arch};
 use crate::zig::{Zig, ZigError};
 
 /// A step that takes longer hangs.
-const LIMIT: Duration = Duration::from_secs(900);
+const LIMIT: Duration = Duration::from_secs(2400);
 /// rustup gets this long to add a component.
 const RUSTUP: Duration = Duration::from_secs(180);
 
