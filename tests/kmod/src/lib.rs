@@ -2,9 +2,10 @@
 //! that depend on each other, so that a test can tell whether they arrived.
 #![cfg_attr(not(test), no_std)]
 
-use core::ffi::CStr;
+use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use sdt_core::arg::CType;
 use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
 
 #[cfg(target_os = "freebsd")]
@@ -14,6 +15,14 @@ mod illumos;
 
 sdt_provider! {
     /// Probes of every kind.
+    #[stability(
+        provider = "Stable/Evolving/Common",
+        module = "Stable/Stable/Common",
+        function = "Stable/Stable/Common",
+        name = "Standard/Unstable/ISA",
+        args = "External/Obsolete/Group",
+    )]
+    #[privileges(kernel)]
     pub sdt_test {
         /// No arguments.
         fn none();
@@ -26,6 +35,47 @@ sdt_provider! {
         /// Fires if and only if `sdt_enabled!` said so before: that many bytes of path.
         #[name = "asked_first"]
         fn asked_first(path_len: usize);
+        /// A struct.
+        fn looked_into(exec: &TestExec);
+        /// The same, where D has a translator.
+        fn translated(#[translated("sdt_test_info_t *")] exec: &TestExec);
+    }
+}
+
+/// One exec, for D programs to look into: `struct test_exec`.
+#[derive(Debug, CType)]
+#[repr(C)]
+pub struct TestExec {
+    /// Whether `n` is odd.
+    odd: bool,
+    n: u32,
+    /// `n`, `2n`, `3n`.
+    multiples: [TestNumber; 3],
+    path: *const c_char,
+    name: [c_char; 9],
+    minus_n: i64,
+}
+
+/// A number between gaps: `struct test_number`.
+#[derive(Clone, Copy, Debug, CType)]
+#[repr(C)]
+pub struct TestNumber {
+    low: u8,
+    number: u64,
+    last: u16,
+}
+
+impl TestExec {
+    fn new(n: u64, path: &CStr) -> Self {
+        let number = |number: u64| TestNumber { low: number as u8, number, last: number as u16 };
+        Self {
+            odd: n & 1 == 1,
+            n: n as u32,
+            multiples: [number(n), number(2 * n), number(3 * n)],
+            path: path.as_ptr(),
+            name: b"sdt_test\0".map(|byte| byte as c_char),
+            minus_n: -(n as i64),
+        }
     }
 }
 
@@ -46,6 +96,8 @@ pub fn on_exec(path: &CStr) {
         sdt_probe!(sdt_test::asked_first, path.count_bytes());
     }
     sdt_probe!(sdt_open::untyped, n, path);
+    sdt_probe!(sdt_test::looked_into, &TestExec::new(n, path));
+    sdt_probe!(sdt_test::translated, &TestExec::new(n, path));
 }
 
 /// Fires the probes of six arguments.

@@ -1,8 +1,10 @@
 //! Arguments, several sites of one probe, the is-enabled test, open providers: the module in
 //! `tests/kmod`, which fires six arguments that depend on each other on every exec.
 
+use sdt_core::ops::{Class, Stability};
 use sdt_protocol::{Exec, Record};
-use xtask::platform::Route;
+use xtask::dlib::{Description, render};
+use xtask::platform::{Os, Route};
 use xtask::session::Session;
 use xtask::workspace::Arch;
 
@@ -46,6 +48,8 @@ fn all(tally: &Tally) -> impl Iterator<Item = &Record> {
 on_every_architecture!(
     six_arguments_arrive,
     types_are_described,
+    a_provider_of_its_own_says_its_stability,
+    a_module_s_structs_are_described,
     every_site_of_a_probe_fires,
     the_enabled_test_is_a_site_of_its_own,
     all_probes_of_two_modules_at_once,
@@ -85,6 +89,43 @@ fn types_are_described(arch: Arch) {
         ["uint32_t", "int64_t", "bool", "uint64_t", "char *", "uint16_t"]
     );
     assert_eq!(types(&mut session, "sdt_open:::untyped"), ["uint64_t", "char *"]);
+    assert_eq!(types(&mut session, "sdt_test:::looked-into"), ["struct test_exec *"]);
+    let probes = session.list(name("sdt_test:::translated")).unwrap();
+    let detail = session.describe(probes[0].id).unwrap();
+    assert_eq!(detail.types[0].native, "struct test_exec *");
+    assert_eq!(detail.types[0].translated.as_deref(), Some("sdt_test_info_t *"));
+}
+
+/// What the attributes in `tests/kmod` say; by the kernel's own sdt, what all of its providers have.
+fn a_provider_of_its_own_says_its_stability(arch: Arch) {
+    let by = |route| {
+        let mut session = boot(arch, 1);
+        session.kldload_file(&build_module("kmod-test", arch, route)).unwrap();
+        let probes = session.list(name("sdt_test:::none")).unwrap();
+        let detail = session.describe(probes[0].id).unwrap();
+        (detail.probe, detail.args)
+    };
+    use Class::{Group, Isa, Unknown};
+    use Stability::{External, Obsolete, Private, Stable, Unstable};
+    let triple =
+        |name: Stability, data: Stability, class: Class| [name as u8, data as u8, class as u8];
+    // Of the parts of the description, the weakest of each.
+    let own = (triple(Stable, Unstable, Isa), triple(External, Obsolete, Group));
+    assert_eq!(by(Route::Provider), own);
+    let sdt = (triple(Private, Private, Unknown), triple(Private, Private, Isa));
+    assert_eq!(by(Route::Native), sdt);
+}
+
+/// In the file that is loaded, by both kinds of links.
+fn a_module_s_structs_are_described(arch: Arch) {
+    for route in [Route::Native, Route::Provider] {
+        let file = std::fs::read(build_module("kmod-test", arch, route)).unwrap();
+        let description = Description::read(&file).unwrap();
+        assert_eq!(description.providers, ["sdt_open", "sdt_test"]);
+        let library = render(&description, FILE, Os::FreeBsd).unwrap();
+        let declared = "\tuint8_t odd;\n\tuint8_t __pad0[3];\n\tuint32_t n;\n\tstruct test_number multiples[3];\n";
+        assert!(library.contains(declared), "{library}");
+    }
 }
 
 fn every_site_of_a_probe_fires(arch: Arch) {
@@ -114,9 +155,9 @@ fn the_enabled_test_is_a_site_of_its_own(arch: Arch) {
 fn all_probes_of_two_modules_at_once(arch: Arch) {
     let mut session = boot_with_test_module(arch);
     session.kldload(EXAMPLE, module(arch)).unwrap();
-    // none, six, six-costly, many-sites three times, asked_first, untyped; exec-success.
+    // none, six, six-costly, many-sites three times, asked_first, untyped, looked-into, translated; exec-success.
     let tally = trace(&mut session, ":::", 50);
-    assert_eq!(tally.hits(), 50 * 9);
+    assert_eq!(tally.hits(), 50 * 11);
     assert_eq!(session.list(exec_success()).unwrap().len(), 1);
     session.kldunload(FILE).unwrap();
     assert_eq!(session.list(name("sdt_test:::")).unwrap(), []);
