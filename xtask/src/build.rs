@@ -249,6 +249,10 @@ impl Module {
             (Route::Native, Some(_)) => no("--patch is for modules with a provider of their own \
                  (--route provider): without one it is the kernel that patches, as it does"
                 .into()),
+            (Route::Provider, Some(Patch::Trap)) if self.os == Os::Illumos => no(
+                "--patch trap cannot be had on illumos, whose handlers of breakpoints cannot send a CPU elsewhere: \
+                 sites jump".into(),
+            ),
             (Route::Provider, _) if !self.freebsd.takes_own_providers() => no(format!(
                 "--route provider cannot be had on FreeBSD {}: breakpoint handlers get the trap frame since \
                  11 only; take --route native",
@@ -408,6 +412,10 @@ mod tests {
             let error = built_for("15", Route::Native, Some(patch)).build(None).unwrap_err();
             assert!(error.to_string().starts_with("--patch is for modules with a provider of "));
         }
+        let illumos =
+            Module { os: Os::Illumos, ..built_for("15", Route::Provider, Some(Patch::Trap)) };
+        let error = illumos.build(None).unwrap_err().to_string();
+        assert!(error.starts_with("--patch trap cannot be had on illumos, "), "{error}");
         let error = built_for("10", Route::Provider, None).build(None).unwrap_err().to_string();
         assert!(error.starts_with("--route provider cannot be had on FreeBSD 10: "), "{error}");
     }

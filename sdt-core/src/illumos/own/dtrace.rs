@@ -114,6 +114,9 @@ impl Framework for Dtrace {
 
 /// The sixth argument, which `dtrace_probe` does not carry: still on the stack of the hit that is being
 /// recorded, further up. Probe context.
+///
+/// fbt passes over functions that are called `dtrace_...`. It must pass over this one, which `dtrace_probe` calls.
+#[unsafe(export_name = "dtrace_sdt_getargval")]
 unsafe extern "C" fn getargval(
     _: *mut c_void,
     _: u32,
