@@ -229,8 +229,10 @@ pub type DevInfo = c_void;
 #[derive(Debug)]
 #[repr(C)]
 pub struct DevOps {
-    rev: c_int,
-    refcnt: AtomicI32,
+    /// `DEVO_REV`.
+    pub rev: c_int,
+    /// The kernel's own count.
+    pub refcnt: AtomicI32,
     /// `getinfo(9E)`.
     pub getinfo: Entry,
     /// `identify(9E)`: obsolete.
