@@ -51,6 +51,7 @@ fn main() {
     println!(r#"cargo::rustc-check-cfg=cfg(sdt_freebsd, values("tracepoint", "flag", "id"))"#);
     println!(r#"cargo::rustc-check-cfg=cfg(sdt_site, values("patched", "gate", "asked", "twin"))"#);
     println!("cargo::rustc-check-cfg=cfg(sdt_sysinit_list)");
+    println!("cargo::rustc-check-cfg=cfg(sdt_disable_wp)");
 
     let own_provider = env::var_os("CARGO_FEATURE_OWN_PROVIDER").is_some();
     let os = env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
@@ -102,6 +103,9 @@ fn freebsd(own_provider: bool) -> &'static str {
     // `struct sysinit` became an element of a list in 14.
     if release.major() >= 14 {
         println!("cargo::rustc-cfg=sdt_sysinit_list");
+    }
+    if release.major() >= 12 {
+        println!("cargo::rustc-cfg=sdt_disable_wp");
     }
     let version = release.version;
     let mut source = String::new();

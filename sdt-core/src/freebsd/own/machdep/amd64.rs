@@ -29,11 +29,46 @@ pub(crate) fn redirect(frame: &mut TrapFrame, resume: usize) -> c_int {
     DTRACE_INVOP_NOP
 }
 
+/// Write protection of this CPU: functions of the kernel's since 12 (`sys/x86/x86/cpu_machdep.c`).
+#[cfg(sdt_disable_wp)]
 unsafe extern "C" {
     // Clears CR0.WP on this CPU; returns whether it was set.
     safe fn disable_wp() -> bool;
     // Sets CR0.WP on this CPU if `wp`.
     safe fn restore_wp(wp: bool);
+}
+
+#[cfg(not(sdt_disable_wp))]
+use write_protection::{disable_wp, restore_wp};
+
+/// The same for 11, where every user of it does it by hand.
+#[cfg(not(sdt_disable_wp))]
+mod write_protection {
+    use core::arch::asm;
+
+    /// `CR0_WP`
+    const WP: u64 = 1 << 16;
+
+    /// Clears CR0.WP on this CPU; returns whether it was set.
+    pub(super) fn disable_wp() -> bool {
+        let cr0: u64;
+        // SAFETY: reads a register.
+        unsafe { asm!("mov {}, cr0", out(reg) cr0, options(nostack, preserves_flags)) };
+        // Without `nomem`: stores are not to be moved across it.
+        // SAFETY: the kernel's own stores are no longer held to its own protections, until `restore_wp`.
+        unsafe { asm!("mov cr0, {}", in(reg) cr0 & !WP, options(nostack, preserves_flags)) };
+        cr0 & WP != 0
+    }
+
+    /// Sets CR0.WP on this CPU if `wp`.
+    pub(super) fn restore_wp(wp: bool) {
+        let cr0: u64;
+        // SAFETY: reads a register.
+        unsafe { asm!("mov {}, cr0", out(reg) cr0, options(nostack, preserves_flags)) };
+        let cr0 = if wp { cr0 | WP } else { cr0 };
+        // SAFETY: as it was before `disable_wp`.
+        unsafe { asm!("mov cr0, {}", in(reg) cr0, options(nostack, preserves_flags)) };
+    }
 }
 
 /// Stores bytes of text, as fbt does: with write protection off on this CPU.
