@@ -4,6 +4,7 @@
 //! `cargo xtask fuzz` runs them in libFuzzer, which needs a nightly compiler; the test `seeds` of this
 //! crate runs them over all inputs that are kept in `fuzz/seeds`.
 
+pub mod check;
 mod edit;
 pub mod framework;
 pub mod glob;
@@ -16,6 +17,7 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
+    ("check", check::run),
     ("framework", framework::run),
     ("glob", glob::run),
     ("loader", loader::run),
