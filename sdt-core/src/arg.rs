@@ -82,7 +82,9 @@ pub trait Argument {
 ///     proto: u16,
 /// }
 ///
+/// # fn main() {
 /// assert_eq!(Packet::NAME.as_str(), "struct packet");
+/// # }
 /// ```
 ///
 /// Implemented for one that D knows already, of the kernel's:
