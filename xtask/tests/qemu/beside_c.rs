@@ -29,7 +29,9 @@ fn in_rust(arch: Arch) -> PathBuf {
 
 fn dtrace(arch: Arch, module: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    command.args(["dtrace", "--arch", arch.name(), "--cpus", "1"]).args(args);
+    // C's module is for FreeBSD 1500001 and later.
+    command.args(["dtrace", "--arch", arch.name(), "--cpus", "1", "--freebsd", "1500068"]);
+    command.args(args);
     command.arg("--module").arg(module).output().unwrap()
 }
 
@@ -39,7 +41,7 @@ fn the_same_output(arch: Arch) {
     let (_folder, log) = short_log(20);
     let log = log.to_str().unwrap();
     for (args, lines) in [
-        (&["-l", "-v", "-P", "proc"][..], 15),
+        (&["-l", "-v", "-P", "proc"][..], 16),
         (&["-n", "proc:::exec-success", "--workload", log], 22),
     ] {
         let [c, rust] = [&c, &rust].map(|module| dtrace(arch, module, args));
