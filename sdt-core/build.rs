@@ -110,7 +110,7 @@ fn freebsd(own_provider: bool) -> &'static str {
     let version = release.version;
     let mut source = String::new();
     writeln!(source, "/// Lowest version of the kernel that the module works with.").unwrap();
-    writeln!(source, "const VERSION: c_int = {version};").unwrap();
+    writeln!(source, "pub(crate) const VERSION: c_int = {version};").unwrap();
     let out = env::var_os("OUT_DIR").expect("cargo sets it");
     fs::write(Path::new(&out).join("freebsd_version.rs"), source)
         .expect("the folder is cargo's own");

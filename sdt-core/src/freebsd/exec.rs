@@ -1,45 +1,37 @@
 //! The event `process_exec`: a process is about to run a new image.
 //!
-//! `sys/sys/imgact.h` and `execlist_fn` in `sys/sys/eventhandler.h`. The fields used here are at the same
-//! offsets from 12 to 15, LP64.
+//! `sys/sys/imgact.h` and `execlist_fn` in `sys/sys/eventhandler.h`; LP64.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::fmt;
-use core::mem::offset_of;
-
-use static_assertions::const_assert_eq;
+use core::marker::PhantomData;
 
 use crate::freebsd::eventhandler::{EventHandler, PRI_ANY};
+use crate::freebsd::module::VERSION;
 
-/// `struct image_params`, up to what is used here.
-#[repr(C)]
-struct ImageParams {
-    /// `proc` to `ps_strings`.
-    before: [usize; 13],
-    args: *const ImageArgs,
-}
+/// `struct image_params`.
+type ImageParams = c_void;
 
-/// `struct image_args`, up to what is used here.
-#[repr(C)]
-struct ImageArgs {
-    /// `buf` to `endp`.
-    before: [usize; 5],
-    fname: *const c_char,
-}
-
-const_assert_eq!(offset_of!(ImageParams, args), 104);
-const_assert_eq!(offset_of!(ImageArgs, fname), 40);
+/// Where `struct image_params` has its `args`, and where `struct image_args` has its `fname`: as 10.2, and 12.1 to
+/// main have it. Of 11 it is not known here whether all its releases agree.
+const OFFSETS: Option<(usize, usize)> = match VERSION / 100_000 {
+    10 => Some((112, 32)),
+    11 => None,
+    _ => Some((104, 40)),
+};
 
 /// An image about to be run, for as long as its handlers are called.
-pub struct Exec<'a>(&'a ImageParams);
+pub struct Exec<'a>(*const ImageParams, PhantomData<&'a ()>);
 
 impl Exec<'_> {
-    /// The path as it was given to `execve`; none when the image was given by file descriptor.
+    /// The path as it was given to `execve`; none when the image was given by file descriptor, and none on 11.
     pub fn path(&self) -> Option<&CStr> {
-        // SAFETY: the kernel keeps the arguments while handlers run; the name, where there is one, is
-        // NUL-terminated.
+        let (args, fname) = OFFSETS?;
+        // SAFETY: the kernel keeps the arguments while handlers run, and has them there; the name, where there
+        // is one, is NUL-terminated.
         unsafe {
-            let name = (*self.0.args).fname;
+            let args = self.0.byte_add(args).cast::<*const c_void>().read();
+            let name = args.byte_add(fname).cast::<*const c_char>().read();
             (!name.is_null()).then(|| CStr::from_ptr(name))
         }
     }
@@ -72,6 +64,6 @@ unsafe extern "C" fn on_process_exec(
 ) {
     // SAFETY: what `register` gave.
     let handler = unsafe { core::mem::transmute::<*mut c_void, Handler>(handler) };
-    // SAFETY: the kernel passes the image's parameters, good for the call.
-    handler(Exec(unsafe { &*image }));
+    // The kernel passes the image's parameters, good for the call.
+    handler(Exec(image, PhantomData));
 }
