@@ -161,6 +161,12 @@ impl FreeBsd {
         self.version / MAJOR * MAJOR + (MAJOR - 1)
     }
 
+    /// `__FreeBSD_version` of a kernel to try modules in: of a major release one that takes all that are built
+    /// for it, C's too, which want a kernel as new as their headers.
+    pub const fn kernel_version(self) -> u32 {
+        if self.version.is_multiple_of(MAJOR) { self.highest_version() } else { self.version }
+    }
+
     /// How its SDT sites work.
     pub const fn generation(self) -> Generation {
         if self.major() >= 15 { Generation::Patched } else { Generation::Tested }
@@ -225,6 +231,8 @@ mod tests {
         ] {
             let release: FreeBsd = text.parse().unwrap();
             assert_eq!((release.version(), release.highest_version()), (version, highest));
+            let kernel = if version == 1_404_000 { version } else { highest };
+            assert_eq!(release.kernel_version(), kernel);
             assert_eq!(release.to_string(), text.strip_suffix("00000").unwrap_or(text));
         }
         assert_eq!("15".parse(), Ok(FreeBsd::default()));

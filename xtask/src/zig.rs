@@ -181,12 +181,13 @@ impl Zig {
     }
 
     /// Compiles a module from one file of C, links and checks it as those of Rust are. It is written to
-    /// `build/kmod/ARCH/c`, under the file's name.
+    /// `build/kmod/ARCH/c-MAJOR`, under the file's name.
     ///
     /// # Errors
     /// It does not compile, link or pass the checks.
     pub fn module(&self, arch: Arch, source: &Path) -> Result<PathBuf, ModuleError> {
-        let folder = workspace::build_dir().join("kmod").join(arch.name()).join("c");
+        let folder = workspace::build_dir().join("kmod").join(arch.name());
+        let folder = folder.join(format!("c-{}", self.freebsd));
         fs::create_dir_all(&folder).map_err(|source| module_file_error(&folder, source))?;
         let stem = folder.join(source.file_stem().unwrap_or_default());
         let (object, library) = (stem.with_extension("o"), stem.with_extension("a"));

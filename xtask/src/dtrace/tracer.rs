@@ -158,7 +158,7 @@ pub fn run<O: Write, E: Write>(
     };
     let mut session = Session::boot(options.arch, options.cpus, options.console)?;
     match options.os {
-        Os::FreeBsd => session.freebsd(options.freebsd.version() as i32)?,
+        Os::FreeBsd => session.freebsd(options.freebsd.kernel_version() as i32)?,
         Os::Illumos => session.illumos()?,
     }
     let mut loaded = Vec::new();
