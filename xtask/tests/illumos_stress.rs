@@ -1,12 +1,8 @@
 //! What the compiler makes of firing sites at every level of optimisation is what illumos's krtld takes.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+mod stress;
 
-use xtask::build::{BuildError, Module};
 use xtask::check;
-use xtask::platform::Os;
-use xtask::workspace::{self, Arch};
 
 /// As in `profile.release.opt-level`.
 const LEVELS: [&str; 6] = ["0", "1", "2", "3", "\"s\"", "\"z\""];
@@ -14,60 +10,14 @@ const LEVELS: [&str; 6] = ["0", "1", "2", "3", "\"s\"", "\"z\""];
 /// As in `profile.release.lto`.
 const LTO: [&str; 3] = ["\"off\"", "\"thin\"", "\"fat\""];
 
-/// The stress module, at a level of optimisation.
-fn stress(level: &str, lto: &str) -> Result<PathBuf, BuildError> {
-    let module = Module {
-        package: "illumos-stress".into(),
-        os: Os::Illumos,
-        config: vec![
-            format!("profile.release.opt-level={level}"),
-            format!("profile.release.lto={lto}"),
-            // What is not inlined of core is all the same: built once for each kind of LTO.
-            "profile.release.package.\"*\".opt-level=2".into(),
-        ],
-        ..Module::example(Arch::X86_64)
-    };
-    let name = format!("sdt_stress-O{level}-lto-{lto}").replace('"', "");
-    let folder = workspace::build_dir().join("kmod/x86_64/illumos/stress").join(name);
-    std::fs::create_dir_all(&folder).expect("the folder is ours");
-    // The file's name is the module's.
-    module.build(Some(&folder.join("sdt_stress")))
-}
-
-/// All probes of the module that any of the builds has, as the check names them.
-fn expected() -> BTreeSet<String> {
-    let counted =
-        (0..=10).map(|n| format!("cheap-{n}")).chain((1..=10).map(|n| format!("costly-{n}")));
-    let places = [
-        "asked",
-        "before-tail-call",
-        "borrowed",
-        "branch",
-        "chosen-0",
-        "chosen-1",
-        "chosen-2",
-        "closure",
-        "diverging",
-        "generic",
-        "inlined",
-        "looped",
-        "method",
-        "sized",
-        "tail",
-        "tail-of-six",
-    ];
-    let names = counted.chain(places.map(String::from)).map(|name| format!("sdt:::{name}"));
-    names.chain(["io:::start".into()]).collect()
-}
-
 #[test]
 fn sites_are_good_at_every_level_of_optimisation() {
     for (level, lto) in LEVELS.into_iter().flat_map(|level| LTO.map(|lto| (level, lto))) {
-        let file =
-            stress(level, lto).unwrap_or_else(|error| panic!("O{level}, LTO {lto}: {error}"));
+        let file = stress::build(level, lto)
+            .unwrap_or_else(|error| panic!("O{level}, LTO {lto}: {error}"));
         let image = std::fs::read(&file).unwrap();
         let summary = check::illumos::module(&image).expect("it was checked when it was built");
-        assert_eq!(summary.probes, expected(), "O{level}, LTO {lto}");
+        assert_eq!(summary.probes, stress::expected(), "O{level}, LTO {lto}");
         // Each has a twin and a landing.
         assert!(summary.sites >= 2 * summary.probes.len(), "O{level}, LTO {lto}: {summary}");
     }

@@ -1,0 +1,67 @@
+//! The stand-in kernel as illumos's: what the compiler makes of firing sites is listed and fires, at whatever level of
+//! optimisation.
+#![cfg(target_arch = "x86_64")]
+
+#[path = "../stress/mod.rs"]
+mod stress;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sdt_protocol::Exec;
+use xtask::workspace::Arch;
+
+use crate::bench::{boot, name, tally};
+
+/// Hits of one exec, all probes enabled: what `sdt_stress_fire` returns then.
+const HITS: usize = 46;
+
+#[test]
+fn all_sites_fire_at_every_level_of_optimisation() {
+    for (level, lto) in
+        [("0", "\"off\""), ("2", "\"thin\""), ("3", "\"fat\""), ("\"z\"", "\"off\"")]
+    {
+        all_sites_fire(level, lto);
+    }
+}
+
+fn all_sites_fire(level: &str, lto: &str) {
+    let file =
+        stress::build(level, lto).unwrap_or_else(|error| panic!("O{level}, LTO {lto}: {error}"));
+    let mut session = boot(Arch::X86_64, 1);
+    session.illumos().expect("no module is loaded");
+    session.kldload_file(&file).unwrap();
+    let probes = session.list(name("sdt_stress::")).unwrap();
+    let listed: BTreeSet<_> =
+        probes.iter().map(|of| format!("{}:::{}", of.provider, of.name)).collect();
+    assert_eq!(listed, stress::expected(), "O{level}, LTO {lto}");
+
+    let consumer = session.open().unwrap();
+    assert_eq!(session.enable(consumer, name("sdt_stress::")).unwrap() as usize, probes.len());
+    session.go(consumer).unwrap();
+    let execs: Vec<_> = (0..3).map(|pid| Exec { pid, path: "/bin/true".into() }).collect();
+    session.exec(&execs).unwrap();
+    session.stop(consumer).unwrap();
+    let tally = tally(&mut session, consumer);
+    assert_eq!(tally.drops, 0);
+    let names: BTreeMap<_, _> = probes.iter().map(|of| (of.id, of.name.as_str())).collect();
+    let hits: Vec<_> = tally.records.values().flatten().collect();
+    assert_eq!(hits.len(), HITS * execs.len(), "O{level}, LTO {lto}");
+    for hit in &hits {
+        // `cheap-4`: its arguments count on from the first.
+        let Some((_, count)) = names[&hit.probe].rsplit_once('-') else { continue };
+        let Ok(count) = count.parse::<usize>() else { continue };
+        if names[&hit.probe].starts_with("chosen") {
+            continue;
+        }
+        let first = hit.args[0];
+        let expected: [u64; 6] =
+            std::array::from_fn(|i| if i < count { first + i as u64 } else { 0 });
+        assert_eq!(hit.args, expected, "O{level}, LTO {lto}: {}", names[&hit.probe]);
+    }
+    // By name: copies of a function that nobody calls have sites, too.
+    let fired: BTreeSet<_> = hits.iter().map(|hit| names[&hit.probe]).collect();
+    let silent: Vec<_> = names.values().filter(|name| !fired.contains(*name)).collect();
+    assert_eq!(silent, [&"diverging"], "O{level}, LTO {lto}");
+    session.close(consumer).unwrap();
+    session.kldunload("sdt_stress").unwrap();
+}
