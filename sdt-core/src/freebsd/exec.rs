@@ -14,7 +14,8 @@ type ImageParams = c_void;
 
 /// Where `struct image_params` has its `args`, and where `struct image_args` has its `fname`: as 10.2, and 12.1 to
 /// main have it. Of 11 it is not known here whether all its releases agree.
-const OFFSETS: Option<(usize, usize)> = match VERSION / 100_000 {
+#[doc(hidden)]
+pub const OFFSETS: Option<(usize, usize)> = match VERSION / 100_000 {
     10 => Some((112, 32)),
     11 => None,
     _ => Some((104, 40)),

@@ -1,6 +1,6 @@
-//! A module, for its metadata.
+//! A module, for its metadata, and what the bindings know of the kernel's structures.
 
-use sdt_core::freebsd::{Errno, Module, console};
+use sdt_core::freebsd::{Errno, Module, console, exec};
 use sdt_core::freebsd_module;
 
 freebsd_module!(conformance_probes, CONFORMANCE);
@@ -19,6 +19,13 @@ impl Module for Conformance {
         Ok(())
     }
 }
+
+/// Offsets, which are in no structure of Rust's: of `image_params.args` and `image_args.fname`.
+#[unsafe(no_mangle)]
+static EXEC_OFFSETS: [usize; 2] = match exec::OFFSETS {
+    Some((args, fname)) => [args, fname],
+    None => [0; 2],
+};
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
