@@ -92,7 +92,7 @@ pub struct Table {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let header = ["instr.", "bytes", "cold bytes"];
-        writeln!(f, "{:<10}  {:^28}  {:^28}", self.arch, "C", "Rust")?;
+        writeln!(f, "{:<10}{:>16}{:>32}", self.arch, "C", "Rust")?;
         write!(f, "{:<10}", "")?;
         for _ in 0..2 {
             write!(f, "  {:>8}{:>8}{:>12}", header[0], header[1], header[2])?;
