@@ -63,7 +63,7 @@ fn c_name(name: &str) -> String {
 
 /// The providers that illumos's sdt knows, and by which prefix of a probe's symbol
 /// (`usr/src/uts/common/dtrace/sdt_subr.c`, 2025). All others are its provider `sdt`.
-const KRTLD_PREFIXES: [(&str, &str); 23] = [
+const KRTLD_PREFIXES: [(&str, &str); 21] = [
     ("vtrace", "__vtrace_"),
     ("sysinfo", "__cpu_sysinfo_"),
     ("vminfo", "__cpu_vminfo_"),
@@ -85,8 +85,6 @@ const KRTLD_PREFIXES: [(&str, &str); 23] = [
     ("fc", "__fc_"),
     ("srp", "__srp_"),
     ("sysevent", "__sysevent_"),
-    ("vnd", "__vnd_"),
-    ("sdt", ""),
 ];
 
 /// The symbol of which illumos's krtld makes the probe. No probe's name begins with an underscore, so none is taken
