@@ -43,6 +43,8 @@ pub mod arg;
 pub mod attach;
 #[doc(hidden)]
 pub mod capture;
+#[cfg(any(target_os = "freebsd", target_os = "illumos"))]
+pub mod dtrace;
 pub mod encode;
 #[cfg(sdt_route = "registry")]
 pub mod fire;

@@ -11,6 +11,7 @@ use proc_macro::TokenStream;
 
 mod attributes;
 mod ctype;
+mod krtld;
 mod locals;
 mod names;
 mod provider;

@@ -5,6 +5,8 @@ use quote::quote;
 use syn::ext::IdentExt;
 use syn::{Error, Ident, LitCStr, LitStr, Result};
 
+use crate::krtld;
+
 /// Longest provider or probe name in bytes: `DTRACE_PROVNAMELEN` and `DTRACE_NAMELEN` less the NUL.
 const MAX_NAME: usize = 63;
 
@@ -61,38 +63,12 @@ fn c_name(name: &str) -> String {
     name.replace('-', "__")
 }
 
-/// The providers that illumos's sdt knows, and by which prefix of a probe's symbol
-/// (`usr/src/uts/common/dtrace/sdt_subr.c`, 2025). All others are its provider `sdt`.
-const KRTLD_PREFIXES: [(&str, &str); 21] = [
-    ("vtrace", "__vtrace_"),
-    ("sysinfo", "__cpu_sysinfo_"),
-    ("vminfo", "__cpu_vminfo_"),
-    ("fpuinfo", "__fpuinfo_"),
-    ("sched", "__sched_"),
-    ("proc", "__proc_"),
-    ("io", "__io_"),
-    ("ip", "__ip_"),
-    ("tcp", "__tcp_"),
-    ("udp", "__udp_"),
-    ("mib", "__mib_"),
-    ("fsinfo", "__fsinfo_"),
-    ("iscsi", "__iscsi_"),
-    ("nfsv3", "__nfsv3_"),
-    ("nfsv4", "__nfsv4_"),
-    ("smb", "__smb_"),
-    ("smb2", "__smb2_"),
-    ("xpv", "__xpv_"),
-    ("fc", "__fc_"),
-    ("srp", "__srp_"),
-    ("sysevent", "__sysevent_"),
-];
-
 /// The symbol of which illumos's krtld makes the probe. No probe's name begins with an underscore, so none is taken
 /// for a prefix.
 fn krtld_symbol(provider: &str, name: &str) -> String {
-    let known = KRTLD_PREFIXES.iter().find(|(known, _)| *known == provider);
+    let known = krtld::PROVIDERS.iter().find(|(known, _)| *known == provider);
     let prefix = known.map_or("", |(_, prefix)| prefix);
-    format!("__dtrace_probe_{prefix}{}", c_name(name))
+    format!("{}{prefix}{}", krtld::PREFIX, c_name(name))
 }
 
 /// FNV-1a.

@@ -12,103 +12,13 @@
 //! illumos_companion!(x, "misc");
 //! ```
 
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_int};
 
 use static_assertions::const_assert_eq;
 
+use crate::dtrace::Functions;
 use crate::illumos::console;
 use crate::illumos::module::{Errno, Module};
-use crate::ops::{ProviderAttr, ProviderOps};
-
-/// DTrace's functions (`usr/src/uts/common/sys/dtrace.h`).
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Functions {
-    /// `dtrace_register`
-    pub register: unsafe extern "C" fn(
-        name: *const c_char,
-        attr: *const ProviderAttr,
-        privileges: u32,
-        cred: *mut c_void,
-        ops: *const ProviderOps,
-        arg: *mut c_void,
-        id: *mut usize,
-    ) -> c_int,
-    /// `dtrace_unregister`
-    pub unregister: unsafe extern "C" fn(id: usize) -> c_int,
-    /// `dtrace_probe_lookup`
-    pub probe_lookup: unsafe extern "C" fn(
-        id: usize,
-        module: *const c_char,
-        function: *const c_char,
-        name: *const c_char,
-    ) -> u32,
-    /// `dtrace_probe_create`
-    pub probe_create: unsafe extern "C" fn(
-        id: usize,
-        module: *const c_char,
-        function: *const c_char,
-        name: *const c_char,
-        aframes: c_int,
-        parg: *mut c_void,
-    ) -> u32,
-    /// `dtrace_probe`. Probe context; does not check the id.
-    pub probe: unsafe extern "C" fn(
-        id: u32,
-        arg0: usize,
-        arg1: usize,
-        arg2: usize,
-        arg3: usize,
-        arg4: usize,
-    ),
-}
-
-impl Functions {
-    /// Those of `drv/dtrace`. A constant, so that only companions refer to them.
-    pub const DTRACE: Self = {
-        unsafe extern "C" {
-            fn dtrace_register(
-                name: *const c_char,
-                attr: *const ProviderAttr,
-                privileges: u32,
-                cred: *mut c_void,
-                ops: *const ProviderOps,
-                arg: *mut c_void,
-                id: *mut usize,
-            ) -> c_int;
-            fn dtrace_unregister(id: usize) -> c_int;
-            fn dtrace_probe_lookup(
-                id: usize,
-                module: *const c_char,
-                function: *const c_char,
-                name: *const c_char,
-            ) -> u32;
-            fn dtrace_probe_create(
-                id: usize,
-                module: *const c_char,
-                function: *const c_char,
-                name: *const c_char,
-                aframes: c_int,
-                parg: *mut c_void,
-            ) -> u32;
-            fn dtrace_probe(
-                id: u32,
-                arg0: usize,
-                arg1: usize,
-                arg2: usize,
-                arg3: usize,
-                arg4: usize,
-            );
-        }
-        Self {
-            register: dtrace_register,
-            unregister: dtrace_unregister,
-            probe_lookup: dtrace_probe_lookup,
-            probe_create: dtrace_probe_create,
-            probe: dtrace_probe,
-        }
-    };
-}
 
 /// What a module exports for its companion, as `sdt_driver_` and its name.
 #[derive(Debug)]
@@ -193,6 +103,7 @@ macro_rules! illumos_companion {
     ($driver:ident, $class:literal) => {
         const _: () = {
             use ::core::ffi::CStr;
+            use $crate::dtrace::Functions;
             use $crate::illumos::companion::*;
 
             unsafe extern "C" {

@@ -5,7 +5,6 @@
 
 use core::ffi::c_int;
 
-use super::Dtrace;
 use super::machdep::{TrapFrame, redirect};
 use crate::trap;
 
@@ -16,6 +15,8 @@ unsafe extern "C" {
     safe fn dtrace_invop_add(handler: Handler);
     // Panics if the handler is not there.
     safe fn dtrace_invop_remove(handler: Handler);
+    // Returns when every CPU has been out of probe context at least once. Sleeps.
+    safe fn dtrace_sync();
 }
 
 /// Sends a breakpoint at one of this module's sites on its way. `address` is that of the breakpoint
@@ -40,7 +41,7 @@ pub(super) fn hook() {
 /// No site traps any more when this is called. The kernel's list of handlers has no lock and frees the
 /// node at once, so every CPU that may be in this module's handler has to leave it first.
 pub(super) fn unhook() {
-    Dtrace.sync();
+    dtrace_sync();
     dtrace_invop_remove(HANDLER);
-    Dtrace.sync();
+    dtrace_sync();
 }

@@ -2,19 +2,19 @@
 //!
 //! Its probes are attached once its own `load` has succeeded, and detached before its `unload` runs.
 
-mod dtrace;
 mod invop;
+mod kernel;
 mod machdep;
 mod text;
-
-pub use dtrace::Dtrace;
 
 use core::ffi::CStr;
 
 use crate::attach::{self, AttachError, Attachment};
+use crate::dtrace::Dtrace;
 use crate::freebsd::module::ModDepend;
 use crate::ops::FrameworkError;
 use crate::patch::Mode;
+use kernel::FreeBsd;
 
 /// What the sites of a module do: with feature `jump` they jump, where they can.
 const MODE: Mode = if cfg!(feature = "jump") { Mode::Jump } else { Mode::Trap };
@@ -30,7 +30,12 @@ impl Probes {
     /// The probes of the module whose file is called `module`, without `.ko`: by that name `kldunload` finds
     /// the probes it has to destroy.
     pub const fn new(module: &'static CStr) -> Self {
-        Self(Attachment { framework: &Dtrace, patcher: &text::KernelText, mode: MODE, module })
+        Self(Attachment {
+            framework: &Dtrace(FreeBsd),
+            patcher: &text::KernelText,
+            mode: MODE,
+            module,
+        })
     }
 
     /// Attaches the probes and hooks the kernel's breakpoint exception for them.

@@ -3,17 +3,17 @@
 //! so that no breakpoint is ever executed and no handler for them has to be there.
 
 mod cpu;
-mod dtrace;
+mod kernel;
 mod text;
 
 use core::ffi::{CStr, c_int};
 
 use crate::attach::{self, Attachment};
-use crate::illumos::companion::Functions;
+use crate::dtrace::{Dtrace, Functions};
 use crate::illumos::console;
 use crate::illumos::module::Errno;
 use crate::patch::Mode;
-use dtrace::Dtrace;
+use kernel::Illumos;
 
 /// A module's probes under the kernel's DTrace.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Probes {
     /// (`dtrace_module_unloaded`).
     pub const fn new(companion: &'static CStr) -> Self {
         Self(Attachment {
-            framework: &Dtrace,
+            framework: &Dtrace(Illumos),
             patcher: &text::KernelText,
             mode: Mode::Jump,
             module: companion,
@@ -41,7 +41,7 @@ impl Probes {
     /// `functions` are DTrace's and stay, and this module is not unloaded, until [`detach`](Self::detach) has succeeded.
     pub unsafe fn attach(&'static self, functions: *const Functions) -> c_int {
         // SAFETY: by contract.
-        unsafe { dtrace::hand_over(functions) };
+        unsafe { kernel::hand_over(functions) };
         // Sites jump; none of them traps while any CPU executes it, so no handler is needed.
         // SAFETY: by contract, and see above.
         if let Err(error) = unsafe { attach::attach(&self.0) } {
@@ -66,7 +66,7 @@ impl Probes {
 macro_rules! __sdt_illumos_exports {
     ($name:ident, $probes:ident) => {
         unsafe extern "C" fn attach(
-            functions: *const $crate::illumos::companion::Functions,
+            functions: *const $crate::dtrace::Functions,
         ) -> c_int {
             // SAFETY: the companion depends on this module and on DTrace.
             unsafe { $probes.attach(functions) }

@@ -100,8 +100,21 @@ pub fn name_of(symbol: &str) -> (usize, String) {
 }
 
 #[cfg(test)]
+#[path = "../../../../sdt-macros/src/krtld.rs"]
+mod krtld;
+
+#[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_macros_and_the_check_know_the_same() {
+        let (last, known) = PROVIDERS.split_last().unwrap();
+        assert_eq!((last.name, last.prefix), (c"sdt", ""));
+        let known: Vec<_> = known.iter().map(|of| (of.name.to_str().unwrap(), of.prefix)).collect();
+        assert_eq!(known, krtld::PROVIDERS);
+        assert_eq!(crate::illumos::PREFIX, krtld::PREFIX);
+    }
 
     fn named(symbol: &str) -> (&'static str, String) {
         let (index, name) = name_of(symbol);

@@ -11,8 +11,9 @@ use super::file::{File, Relocation, Section, Symbol};
 use super::relocations::{self, hex, kind_name};
 use crate::check::finding::{Findings, Place};
 
-/// What makes a symbol a probe (`sdt_prefix` of `krtld/kobj.c`).
-const PREFIX: &str = "__dtrace_probe_";
+#[path = "../../../../sdt-macros/src/krtld.rs"]
+mod krtld;
+use krtld::{PREFIX, PROVIDERS};
 
 /// Most bytes of a probe's name, without the NUL (`DTRACE_NAMELEN`).
 const NAME_LEN: usize = 63;
@@ -20,32 +21,6 @@ const NAME_LEN: usize = 63;
 /// Section, not loaded, with the names of the providers that a module means to have probes in, each with a
 /// NUL behind it. A module without it may have probes in any.
 const DECLARED: &str = ".sdt_providers";
-
-/// The providers that are not `sdt`, and what a probe's name behind [`PREFIX`] starts with (`sdt_providers` of
-/// `usr/src/uts/common/dtrace/sdt_subr.c`). The first that fits is taken.
-const PROVIDERS: [(&str, &str); 21] = [
-    ("vtrace", "__vtrace_"),
-    ("sysinfo", "__cpu_sysinfo_"),
-    ("vminfo", "__cpu_vminfo_"),
-    ("fpuinfo", "__fpuinfo_"),
-    ("sched", "__sched_"),
-    ("proc", "__proc_"),
-    ("io", "__io_"),
-    ("ip", "__ip_"),
-    ("tcp", "__tcp_"),
-    ("udp", "__udp_"),
-    ("mib", "__mib_"),
-    ("fsinfo", "__fsinfo_"),
-    ("iscsi", "__iscsi_"),
-    ("nfsv3", "__nfsv3_"),
-    ("nfsv4", "__nfsv4_"),
-    ("smb", "__smb_"),
-    ("smb2", "__smb2_"),
-    ("xpv", "__xpv_"),
-    ("fc", "__fc_"),
-    ("srp", "__srp_"),
-    ("sysevent", "__sysevent_"),
-];
 
 /// Whether krtld would take a symbol for a probe's.
 pub(super) fn is_probe(symbol: &Symbol) -> bool {

@@ -29,7 +29,7 @@ pub(crate) fn redirect(frame: &mut TrapFrame, resume: usize) -> c_int {
     DTRACE_INVOP_NOP
 }
 
-/// Write protection of this CPU: functions of the kernel's since 12 (`sys/x86/x86/cpu_machdep.c`).
+// Write protection of this CPU: functions of the kernel's since 12 (`sys/x86/x86/cpu_machdep.c`).
 #[cfg(sdt_disable_wp)]
 unsafe extern "C" {
     // Clears CR0.WP on this CPU; returns whether it was set.

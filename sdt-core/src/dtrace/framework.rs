@@ -1,36 +1,30 @@
-//! `dtrace_register` and its family, as a [`Framework`]: what the companion has handed over.
+//! The functions as a framework.
 
 use core::ffi::{CStr, c_int, c_void};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::fmt;
 
-use super::cpu;
+use super::Functions;
 use crate::frames;
-use crate::illumos::companion::Functions;
 use crate::ops::{
     Framework, FrameworkError, GetArgVal, Privileges, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
 };
 
-/// DTrace's functions; null until a companion has been loaded.
-static FUNCTIONS: AtomicPtr<Functions> = AtomicPtr::new(core::ptr::null_mut());
-
-/// # Safety
-/// `functions` are DTrace's, and stay as long as any provider is registered.
-pub(super) unsafe fn hand_over(functions: *const Functions) {
-    FUNCTIONS.store(functions.cast_mut(), Ordering::Release);
+/// What differs between the kernels that have DTrace.
+pub trait Kernel: fmt::Debug + Sync {
+    /// DTrace's functions. Called by who has a provider, or is about to register one. Any context.
+    fn functions(&self) -> &'static Functions;
+    /// Turns interrupts off on this CPU; how they were. Any context; is not traced.
+    fn interrupts_off(&self) -> usize;
+    /// Puts interrupts back as they were. Any context; is not traced.
+    fn interrupts_restore(&self, were: usize);
 }
 
-/// The functions, for who has a provider or is about to register one.
-fn functions() -> &'static Functions {
-    // SAFETY: `hand_over` comes before all that is called here, and by its contract they stay.
-    unsafe { &*FUNCTIONS.load(Ordering::Acquire) }
-}
-
-/// The kernel's DTrace.
+/// This kernel's DTrace.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Dtrace;
+pub struct Dtrace<K>(pub K);
 
-impl Framework for Dtrace {
+impl<K: Kernel> Framework for Dtrace<K> {
     fn getargval(&self) -> Option<GetArgVal> {
         Some(getargval)
     }
@@ -43,11 +37,11 @@ impl Framework for Dtrace {
         ops: &ProviderOps,
         arg: *mut c_void,
     ) -> Result<ProviderId, FrameworkError> {
+        let register = self.0.functions().register;
         let (cred, mut id) = (core::ptr::null_mut(), 0);
         // SAFETY: all pointers are good for the call, and the kernel copies what it keeps. The ops
         // are sound by the caller's contract.
         let errno = unsafe {
-            let register = functions().register;
             register(name.as_ptr(), attr, privileges.bits(), cred, ops, arg, &raw mut id)
         };
         if errno == 0 { Ok(ProviderId(id)) } else { Err(FrameworkError::from_errno(errno)) }
@@ -55,7 +49,7 @@ impl Framework for Dtrace {
 
     fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
         // SAFETY: an id that `register` returned and that was not unregistered since.
-        match unsafe { (functions().unregister)(provider.0) } {
+        match unsafe { (self.0.functions().unregister)(provider.0) } {
             0 => Ok(()),
             errno => Err(FrameworkError::from_errno(errno)),
         }
@@ -68,9 +62,11 @@ impl Framework for Dtrace {
         function: &CStr,
         name: &CStr,
     ) -> Option<ProbeId> {
-        let (module, function, name) = (module.as_ptr(), function.as_ptr(), name.as_ptr());
+        let lookup = self.0.functions().probe_lookup;
         // SAFETY: as in `unregister`; the strings are good for the call.
-        ProbeId::new(unsafe { (functions().probe_lookup)(provider.0, module, function, name) })
+        ProbeId::new(unsafe {
+            lookup(provider.0, module.as_ptr(), function.as_ptr(), name.as_ptr())
+        })
     }
 
     fn probe_create(
@@ -82,12 +78,10 @@ impl Framework for Dtrace {
         aframes: u32,
         parg: *mut c_void,
     ) -> Result<ProbeId, FrameworkError> {
+        let create = self.0.functions().probe_create;
         let (module, function, name) = (module.as_ptr(), function.as_ptr(), name.as_ptr());
         // SAFETY: as in `probe_lookup`; the kernel copies the strings.
-        let id = unsafe {
-            let create = functions().probe_create;
-            create(provider.0, module, function, name, aframes as c_int, parg)
-        };
+        let id = unsafe { create(provider.0, module, function, name, aframes as c_int, parg) };
         // The kernel always succeeds, or sleeps until it can.
         ProbeId::new(id).ok_or(FrameworkError::Full)
     }
@@ -96,27 +90,29 @@ impl Framework for Dtrace {
     // that. It goes only after it was disabled and `dtrace_sync` has interrupted every CPU since.
     #[inline(always)]
     fn begin(&self) -> usize {
-        cpu::interrupts_off()
+        self.0.interrupts_off()
     }
 
     #[inline(always)]
     fn end(&self, begun: usize) {
-        cpu::interrupts_restore(begun);
+        self.0.interrupts_restore(begun);
     }
 
     #[inline(always)]
     fn probe(&self, id: ProbeId, args: &[u64; 6]) {
+        let probe = self.0.functions().probe;
         let [arg0, arg1, arg2, arg3, arg4, _] = args.map(|arg| arg as usize);
         // SAFETY: the probe is there, see `begin`.
-        unsafe { (functions().probe)(id.get(), arg0, arg1, arg2, arg3, arg4) };
+        unsafe { probe(id.get(), arg0, arg1, arg2, arg3, arg4) };
     }
 }
 
 /// The sixth argument, which `dtrace_probe` does not carry: still on the stack of the hit that is being
-/// recorded, further up. Probe context.
+/// recorded, further up. Others there are not. Probe context.
 ///
-/// fbt passes over functions that are called `dtrace_...`. It must pass over this one, which `dtrace_probe` calls.
-#[unsafe(export_name = "dtrace_sdt_getargval")]
+/// illumos's fbt passes over functions that are called `dtrace_...`, and it must pass over this one, which
+/// `dtrace_probe` calls. FreeBSD's passes over modules that depend on `dtrace`.
+#[cfg_attr(target_os = "illumos", unsafe(export_name = "dtrace_sdt_getargval"))]
 unsafe extern "C" fn getargval(
     _: *mut c_void,
     _: u32,
