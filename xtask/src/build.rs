@@ -10,7 +10,7 @@ use clap::ValueEnum;
 
 use crate::check::{self, Finding, Summary};
 use crate::link::{self, LinkError};
-use crate::platform::{FreeBsd, Os, Route};
+use crate::platform::{FreeBsd, NoSuchKernel, Os, Route};
 use crate::process::{self, ProcessError};
 use crate::progress::step;
 use crate::setup::{self, SetupError};
@@ -32,6 +32,9 @@ pub enum BuildError {
     /// Something that building needs is missing.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// There are no kernels that it could be for.
+    #[error(transparent)]
+    NoSuchKernel(#[from] NoSuchKernel),
     /// There are no such modules.
     #[error("{0}")]
     NoSuchModule(String),
@@ -107,7 +110,7 @@ pub struct Module {
     pub default_features: bool,
     /// For which operating system.
     pub os: Os,
-    /// On FreeBSD: for which release.
+    /// On FreeBSD: for which release. On illumos the default one.
     pub freebsd: FreeBsd,
     /// How the kernel comes to know its probes.
     pub route: Route,
@@ -242,9 +245,7 @@ impl Module {
     /// Whether there are such modules.
     fn check(&self) -> Result<(), BuildError> {
         let no = |reason: String| Err(BuildError::NoSuchModule(reason));
-        if self.os == Os::Illumos && self.arch != Arch::X86_64 {
-            return no(format!("illumos is not there for {}", self.arch));
-        }
+        self.os.runs_on(self.arch)?;
         match (self.route, self.patch) {
             (Route::Native, Some(_)) => no("--patch is for modules with a provider of their own \
                  (--route provider): without one it is the kernel that patches, as it does"
@@ -418,5 +419,8 @@ mod tests {
         assert!(error.starts_with("--patch trap cannot be had on illumos, "), "{error}");
         let error = built_for("10", Route::Provider, None).build(None).unwrap_err().to_string();
         assert!(error.starts_with("--route provider cannot be had on FreeBSD 10: "), "{error}");
+        let illumos = Module { os: Os::Illumos, ..Module::example(Arch::Aarch64) };
+        let error = illumos.build(None).unwrap_err().to_string();
+        assert_eq!(error, "illumos is not there for aarch64: take --arch x86_64");
     }
 }

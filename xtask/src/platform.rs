@@ -7,6 +7,8 @@ use std::str::FromStr;
 use clap::ValueEnum;
 use object::elf;
 
+use crate::workspace::Arch;
+
 /// The kernel's operating system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Os {
@@ -34,6 +36,28 @@ impl Os {
         if solaris { Self::Illumos } else { Self::FreeBsd }
     }
 
+    /// Whether it is there for an architecture.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn runs_on(self, arch: Arch) -> Result<(), NoSuchKernel> {
+        match (self, arch) {
+            (Self::FreeBsd, _) | (Self::Illumos, Arch::X86_64) => Ok(()),
+            (Self::Illumos, _) => Err(NoSuchKernel::Arch(arch)),
+        }
+    }
+
+    /// The release to build for: the one that was given, else the newest. illumos has none.
+    ///
+    /// # Errors
+    /// One was given for illumos.
+    pub fn release(self, given: Option<FreeBsd>) -> Result<FreeBsd, NoSuchKernel> {
+        match (self, given) {
+            (Self::Illumos, Some(release)) => Err(NoSuchKernel::Release(release)),
+            (_, given) => Ok(given.unwrap_or_default()),
+        }
+    }
+
     /// The file of a module with this name.
     pub fn module_file(self, module: &str) -> String {
         match self {
@@ -47,6 +71,19 @@ impl fmt::Display for Os {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// Options that contradict each other: there are no such kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoSuchKernel {
+    /// An architecture that illumos is not there for.
+    #[error("illumos is not there for {0}: take --arch x86_64")]
+    Arch(Arch),
+    /// A release of FreeBSD for illumos.
+    #[error(
+        "--freebsd {0} is a release of FreeBSD, and --os illumos has none: take one of the two"
+    )]
+    Release(FreeBsd),
 }
 
 /// How the kernel comes to know a module's probes.
@@ -236,6 +273,19 @@ mod tests {
             assert_eq!(release.to_string(), text.strip_suffix("00000").unwrap_or(text));
         }
         assert_eq!("15".parse(), Ok(FreeBsd::default()));
+    }
+
+    #[test]
+    fn illumos_has_one_architecture_and_no_release() {
+        let release = FreeBsd::major_release(14).unwrap();
+        assert_eq!(Os::FreeBsd.release(Some(release)), Ok(release));
+        assert_eq!(Os::FreeBsd.release(None), Ok(FreeBsd::default()));
+        assert_eq!(Os::Illumos.release(None), Ok(FreeBsd::default()));
+        assert_eq!(Os::Illumos.release(Some(release)), Err(NoSuchKernel::Release(release)));
+        for arch in Arch::ALL {
+            assert_eq!(Os::FreeBsd.runs_on(arch), Ok(()));
+            assert_eq!(Os::Illumos.runs_on(arch).is_ok(), arch == Arch::X86_64);
+        }
     }
 
     #[test]

@@ -25,19 +25,21 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// A module cannot be read, describes no struct or impossible ones, or the library cannot be written.
+/// A module cannot be read, describes no struct or impossible ones, or is for another operating system than the first;
+/// or the library cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (mut descriptions, mut names, mut os) = (Vec::new(), Vec::new(), args.os);
+    let (mut descriptions, mut names, mut systems) = (Vec::new(), Vec::new(), Vec::new());
     for module in &args.modules {
         let path = || module.display().to_string();
         let file = std::fs::read(module).with_context(path)?;
         descriptions.push(Description::read(&file).with_context(path)?);
         names.push(module.file_name().unwrap_or(module.as_os_str()).to_string_lossy());
-        os.get_or_insert_with(|| Os::of_file(&file));
+        systems.push(Os::of_file(&file));
     }
+    let os = args.os.map_or_else(|| common(&systems), Ok)?;
     let names = names.join(", ");
     let text = Description::of_all(descriptions)
-        .and_then(|all| render(&all, &names, os.unwrap_or_default()))
+        .and_then(|all| render(&all, &names, os))
         .with_context(|| names.clone())?;
     match &args.output {
         Some(output) => {
@@ -46,4 +48,29 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None => print!("{text}"),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The operating system that all modules are for.
+fn common(systems: &[Os]) -> anyhow::Result<Os> {
+    let first = systems.first().copied().unwrap_or_default();
+    if let Some(other) = systems.iter().find(|&&os| os != first) {
+        anyhow::bail!(
+            "one module is for {first}, one for {other}: make a library for each, or say --os"
+        );
+    }
+    Ok(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_for_one_operating_system() {
+        use Os::{FreeBsd, Illumos};
+        assert_eq!(common(&[Illumos, Illumos]).unwrap(), Illumos);
+        assert_eq!(common(&[FreeBsd]).unwrap(), FreeBsd);
+        let error = common(&[FreeBsd, Illumos]).unwrap_err().to_string();
+        assert!(error.starts_with("one module is for freebsd, one for illumos: "), "{error}");
+    }
 }

@@ -68,9 +68,9 @@ pub struct Args {
     /// Operating system of the kernel.
     #[arg(long, value_enum, default_value_t)]
     os: Os,
-    /// Release of FreeBSD: a major one, 10 to 15, or an exact __FreeBSD_version.
-    #[arg(long, value_name = "RELEASE", default_value_t)]
-    freebsd: FreeBsd,
+    /// Release of FreeBSD: a major one, 10 to 15, or an exact __FreeBSD_version [default: 15].
+    #[arg(long, value_name = "RELEASE")]
+    freebsd: Option<FreeBsd>,
     /// How the kernel comes to know the probes of the example module.
     #[arg(long, value_enum, default_value_t)]
     route: Route,
@@ -81,7 +81,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE.ko", conflicts_with_all = ["route", "patch"])]
     module: Vec<PathBuf>,
     /// Exec log to play, as strace -f -e trace=execve -o writes it [default: the recorded one].
-    #[arg(long, value_name = "LOG")]
+    #[arg(long, value_name = "LOG", conflicts_with = "list")]
     workload: Option<PathBuf>,
     /// Show the kernel's console on standard error.
     #[arg(long)]
@@ -141,11 +141,12 @@ impl Args {
             let script = script.display();
             anyhow::bail!("failed to compile script {script}: D programs come later");
         }
+        self.os.runs_on(self.arch)?;
         let mut options = dtrace::Options {
             arch: self.arch,
             cpus: self.cpus,
             os: self.os,
-            freebsd: self.freebsd,
+            freebsd: self.os.release(self.freebsd)?,
             route: self.route,
             patch: self.patch,
             modules: self.module.clone(),
@@ -300,6 +301,13 @@ mod tests {
             let error = options(&format!("-l --module x.ko {option}")).unwrap_err();
             assert!(error.contains("cannot be used with"), "{error}");
         }
+        // Listing plays nothing.
+        let error = options("-l --workload x.log").unwrap_err();
+        assert!(error.contains("cannot be used with"), "{error}");
+        let error = options("-l --os illumos --freebsd 15").unwrap_err();
+        assert!(error.starts_with("--freebsd 15 is a release of FreeBSD, "), "{error}");
+        let error = options("-l --os illumos --arch aarch64 --module x").unwrap_err();
+        assert_eq!(error, "illumos is not there for aarch64: take --arch x86_64");
         let error = options("-l --freebsd 9").unwrap_err();
         assert!(error.starts_with("invalid value '9' for '--freebsd <RELEASE>'"), "{error}");
         assert!(error.contains("is not a release of FreeBSD that modules can be built for"));

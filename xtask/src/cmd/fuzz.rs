@@ -21,7 +21,7 @@ pub struct Args {
     #[arg(long)]
     target: Option<String>,
     /// For how long, in seconds, each.
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
 }
 

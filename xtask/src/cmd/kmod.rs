@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::build::{EXAMPLE, Module, Patch};
-use crate::platform::{FreeBsd, Os, Route};
+use crate::platform::{FreeBsd, NoSuchKernel, Os, Route};
 use crate::workspace::Arch;
 
 /// Options of `cargo xtask kmod`.
@@ -25,9 +25,9 @@ pub struct Args {
     /// Operating system of the kernel.
     #[arg(long, value_enum, default_value_t)]
     os: Os,
-    /// Release of FreeBSD: a major one, 10 to 15, or an exact __FreeBSD_version.
-    #[arg(long, value_name = "RELEASE", default_value_t)]
-    freebsd: FreeBsd,
+    /// Release of FreeBSD: a major one, 10 to 15, or an exact __FreeBSD_version [default: 15].
+    #[arg(long, value_name = "RELEASE")]
+    freebsd: Option<FreeBsd>,
     /// How the kernel comes to know the probes.
     #[arg(long, value_enum, default_value_t)]
     route: Route,
@@ -40,21 +40,53 @@ pub struct Args {
     output: Option<PathBuf>,
 }
 
+impl Args {
+    fn module(&self) -> Result<Module, NoSuchKernel> {
+        Ok(Module {
+            package: self.package.clone(),
+            features: self.features.clone(),
+            default_features: !self.no_default_features,
+            os: self.os,
+            freebsd: self.os.release(self.freebsd)?,
+            route: self.route,
+            patch: self.patch,
+            ..Module::example(self.arch)
+        })
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// There are no such modules, the module could not be built, or it breaks a rule of the loader's.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let module = Module {
-        package: args.package.clone(),
-        features: args.features.clone(),
-        default_features: !args.no_default_features,
-        os: args.os,
-        freebsd: args.freebsd,
-        route: args.route,
-        patch: args.patch,
-        ..Module::example(args.arch)
-    };
-    println!("{}", module.build(args.output.as_deref())?.display());
+    println!("{}", args.module()?.build(args.output.as_deref())?.display());
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_are_refused() {
+        let module = |line: &str| {
+            let line = ["kmod"].into_iter().chain(line.split(' '));
+            Cli::parse_from(line).args.module()
+        };
+        assert_eq!(module("--freebsd 14").unwrap().freebsd.major(), 14);
+        assert_eq!(module("--os illumos").unwrap().freebsd, FreeBsd::default());
+        for release in ["14", "15"] {
+            let error = module(&format!("--os illumos --freebsd {release}")).unwrap_err();
+            let expected = format!("--freebsd {release} is a release of FreeBSD, ");
+            assert!(error.to_string().starts_with(&expected), "{error}");
+        }
+    }
 }
