@@ -100,7 +100,7 @@ pub use sdt_macros::{sdt_enabled, sdt_probe, sdt_provider};
 #[doc(hidden)]
 pub mod __private {
     pub use linkme;
-    pub use sdt_macros::__sdt_expand;
+    pub use sdt_macros::{__SdtProvider, __sdt_expand};
 
     use crate::arg::Argument;
 

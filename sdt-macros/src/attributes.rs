@@ -1,4 +1,5 @@
-//! `#[stability(...)]` and `#[privileges(...)]`: what a provider says of itself, in DTrace's words.
+//! Attributes: `#[stability(...)]` and `#[privileges(...)]`, what a provider says of itself, in DTrace's words; and which
+//! ones of Rust's a probe takes.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -50,6 +51,27 @@ pub(crate) fn take(attrs: &mut Vec<Attribute>) -> Result<TokenStream> {
     let stability = stability.into_iter();
     let privileges = privileges.into_iter();
     Ok(quote!(#(, with_stability = #stability)* #(, with_privileges = #privileges)*))
+}
+
+/// Levels of lints that a probe can change. `#[expect]` cannot be met by all of the items that a probe becomes, nor can
+/// they do under every `#[forbid]`.
+const LINTS: [&str; 3] = ["allow", "warn", "deny"];
+
+/// What else a probe's record takes.
+const ON_RECORDS: [&str; 2] = ["doc", "deprecated"];
+
+/// Takes the levels of lints out of a probe's attributes. What is left is for its record.
+pub(crate) fn take_lints(attrs: &mut Vec<Attribute>) -> Result<Vec<Attribute>> {
+    let is_one_of = |attr: &Attribute, names: &[&str]| {
+        attr.path().get_ident().is_some_and(|ident| names.iter().any(|name| ident == name))
+    };
+    let lints: Vec<_> = attrs.extract_if(.., |attr| is_one_of(attr, &LINTS)).collect();
+    if let Some(other) = attrs.iter().find(|attr| !is_one_of(attr, &ON_RECORDS)) {
+        let message = "a probe has no such attribute: it takes `name`, `cfg`, `cfg_attr`, `doc`, `deprecated`, `allow`, \
+                       `warn` and `deny`";
+        return Err(Error::new_spanned(other.path(), message));
+    }
+    Ok(lints)
 }
 
 fn take_one(attrs: &mut Vec<Attribute>, name: &str) -> Result<Option<Attribute>> {

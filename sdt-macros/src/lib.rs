@@ -10,6 +10,7 @@
 use proc_macro::TokenStream;
 
 mod attributes;
+mod configured;
 mod ctype;
 mod krtld;
 mod locals;
@@ -82,12 +83,39 @@ mod site;
 /// `#[translated("...")]` on an argument names the C type that `args[]` has in D, where a `translator` for it
 /// exists: `fn start(#[translated("bufinfo_t *")] bio: &Bio);`
 ///
+/// # Conditions and other attributes
+///
+/// A probe with a `#[cfg(...)]` that does not hold is not there: firing it is the compile error that an unknown probe is.
+///
+/// ```
+/// sdt_core::sdt_provider! {
+///     pub disk {
+///         fn full(bytes: u64);
+///         #[cfg(target_os = "freebsd")]
+///         fn geom(sectors: u64);
+///         #[deprecated(note = "fire `full`")]
+///         fn out_of_space();
+///     }
+/// }
+/// # fn main() {}
+/// ```
+///
+/// `#[deprecated]` warns where the probe is fired; `#[allow]`, `#[warn]` and `#[deny]` are for all that is made of it.
+/// `#[cfg]` and `#[cfg_attr]` can be on the provider, too.
+///
 /// # Names
 ///
 /// Names that DTrace would cut (63 bytes) or that collide with a reserved one are compile errors.
 #[proc_macro]
 pub fn sdt_provider(input: TokenStream) -> TokenStream {
     provider::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// The second step of `sdt_provider!` where a provider has conditions. No part of the interface.
+#[doc(hidden)]
+#[proc_macro_derive(__SdtProvider, attributes(__sdt, name, stability, privileges))]
+pub fn __sdt_provider(input: TokenStream) -> TokenStream {
+    provider::expand_configured(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// Gives a struct the C name by which D knows it, so that probes carry references and pointers to it, and leaves a

@@ -2,18 +2,19 @@
 
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{format_ident, quote};
-use syn::parse::{Parse, ParseStream};
+use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
     Attribute, Error, Expr, ExprLit, FnArg, Ident, Lifetime, Lit, LitStr, Meta, Pat, Result, Token,
-    Type, Visibility, braced, parenthesized,
+    Type, Visibility, parenthesized,
 };
 
 use crate::attributes;
+use crate::configured::{self, Unconfigured};
 use crate::names::{self, Names};
 
-/// What `sdt_provider!` is given.
+/// What `sdt_provider!` is given, without what is configured out.
 struct Provider {
     attrs: Vec<Attribute>,
     /// Its stability and privileges, where it says them.
@@ -26,7 +27,10 @@ struct Provider {
 
 /// One `fn name(args);` of a declared provider.
 struct Probe {
+    /// Those that are for its record.
     attrs: Vec<Attribute>,
+    /// Levels of lints, which are for all that is made of it.
+    lints: Vec<Attribute>,
     ident: Ident,
     /// Its name in DTrace.
     name: String,
@@ -41,46 +45,21 @@ struct Argument {
     translated: Option<LitStr>,
 }
 
-impl Parse for Provider {
-    fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let mut attrs = input.call(Attribute::parse_outer)?;
+impl Provider {
+    fn new(unconfigured: Unconfigured) -> Result<Self> {
+        let Unconfigured { mut attrs, vis, ident, probes } = unconfigured;
         let own = attributes::take(&mut attrs)?;
-        let vis = input.parse()?;
-        let ident: Ident = input.parse()?;
-        let mut probes = None;
-        if input.peek(syn::token::Brace) {
-            let body;
-            braced!(body in input);
-            let mut declared = Vec::new();
-            while !body.is_empty() {
-                declared.push(body.parse()?);
-            }
-            probes = Some(declared);
-        } else if input.peek(Token![;]) {
-            input.parse::<Token![;]>()?;
-        }
-        if !input.is_empty() {
-            return Err(input.error("expected nothing more, or `{` and the provider's probes"));
-        }
-        Ok(Self { attrs, own, vis, ident, probes })
+        let probe = |(attrs, declared)| Probe::new(attrs, declared);
+        let probes = probes.map(|probes| probes.into_iter().map(probe).collect());
+        Ok(Self { attrs, own, vis, ident, probes: probes.transpose()? })
     }
 }
 
-impl Parse for Probe {
-    fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let (given, attrs): (Vec<_>, Vec<_>) = input
-            .call(Attribute::parse_outer)?
-            .into_iter()
-            .partition(|attr| attr.path().is_ident("name"));
-        input.parse::<Token![fn]>()?;
-        let ident: Ident = input.parse()?;
-        let list;
-        parenthesized!(list in input);
-        let args = Punctuated::<FnArg, Token![,]>::parse_terminated(&list)?;
-        if input.peek(Token![->]) {
-            return Err(input.error("a probe returns nothing"));
-        }
-        input.parse::<Token![;]>()?;
+impl Probe {
+    fn new(mut attrs: Vec<Attribute>, declared: TokenStream) -> Result<Self> {
+        let given: Vec<_> = attrs.extract_if(.., |attr| attr.path().is_ident("name")).collect();
+        let lints = attributes::take_lints(&mut attrs)?;
+        let (ident, args) = signature.parse2(declared)?;
 
         let name = match given.as_slice() {
             [] => names::probe(&ident)?,
@@ -92,8 +71,22 @@ impl Parse for Probe {
             return Err(Error::new_spanned(extra, message));
         }
         let args = args.into_iter().map(argument).collect::<Result<_>>()?;
-        Ok(Self { attrs, ident, name, args })
+        Ok(Self { attrs, lints, ident, name, args })
     }
+}
+
+/// `fn name(args);`
+fn signature(input: ParseStream<'_>) -> Result<(Ident, Punctuated<FnArg, Token![,]>)> {
+    input.parse::<Token![fn]>()?;
+    let ident = input.parse()?;
+    let list;
+    parenthesized!(list in input);
+    let args = Punctuated::parse_terminated(&list)?;
+    if input.peek(Token![->]) {
+        return Err(input.error("a probe returns nothing"));
+    }
+    input.parse::<Token![;]>()?;
+    Ok((ident, args))
 }
 
 fn exact_name(attr: &Attribute) -> Result<String> {
@@ -158,7 +151,20 @@ impl VisitMut for NameLifetimes {
 }
 
 pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
-    let Provider { attrs, own, vis, ident, probes } = syn::parse2(input)?;
+    let provider: Unconfigured = syn::parse2(input)?;
+    if provider.has_conditions() {
+        return Ok(configured::ask(&provider));
+    }
+    module(provider)
+}
+
+/// The second step where a provider has conditions: the compiler has decided them.
+pub(crate) fn expand_configured(input: TokenStream) -> Result<TokenStream> {
+    module(configured::answer(input)?)
+}
+
+fn module(provider: Unconfigured) -> Result<TokenStream> {
+    let Provider { attrs, own, vis, ident, probes } = Provider::new(provider)?;
     let name = names::provider(&ident)?;
     if let Some(probes) = &probes {
         check_unique(probes)?;
@@ -223,7 +229,7 @@ fn check_unique(probes: &[Probe]) -> Result<()> {
 }
 
 fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
-    let Probe { attrs, ident, name, args } = probe;
+    let Probe { attrs, lints, ident, name, args } = probe;
     let Names { listed, c, symbol, .. } = Names::new(provider, name, ident.span());
     let indices = (0..args.len()).map(Literal::usize_unsuffixed);
     let check = format_ident!("__sdt_args_{ident}");
@@ -240,10 +246,11 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
     let named: Vec<_> = named.collect();
     quote! {
         ::sdt_core::__sdt_declared_probe! {
-            #(#attrs)* #ident, __SDT_PROVIDER, #listed, #c, #symbol, [#(#indices #types),*]
+            #(#attrs)* #(#lints)* #ident, __SDT_PROVIDER, #listed, #c, #symbol, [#(#indices #types),*]
         }
 
         #[doc(hidden)]
+        #(#lints)*
         #[allow(private_interfaces, clippy::too_many_arguments, clippy::unused_unit)]
         #[inline(always)]
         pub fn #check<'sdt>(#(#arg_names: #named),*) -> (#(#named,)*) {

@@ -36,9 +36,15 @@ sdt_provider! {
         #[name = "asked_first"]
         fn asked_first(path_len: usize);
         /// A struct.
+        #[cfg(not(target_os = "none"))]
+        #[cfg_attr(target_os = "none", name = "not_there")]
         fn looked_into(exec: &TestExec);
         /// The same, where D has a translator.
+        #[deprecated(note = "a warning where it is fired, and nowhere else")]
         fn translated(#[translated("sdt_test_info_t *")] exec: &TestExec);
+        /// Not there, on any system.
+        #[cfg(target_os = "none")]
+        fn absent(unknown: &Unknown);
     }
 }
 
@@ -97,7 +103,10 @@ pub fn on_exec(path: &CStr) {
     }
     sdt_probe!(sdt_open::untyped, n, path);
     sdt_probe!(sdt_test::looked_into, &TestExec::new(n, path));
-    sdt_probe!(sdt_test::translated, &TestExec::new(n, path));
+    #[expect(deprecated, reason = "it is")]
+    {
+        sdt_probe!(sdt_test::translated, &TestExec::new(n, path));
+    }
 }
 
 /// Fires the probes of six arguments.

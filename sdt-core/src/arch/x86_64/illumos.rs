@@ -46,7 +46,11 @@ macro_rules! __sdt_site {
                 ".balign 8",
                 ".quad 77b",
                 ".popsection",
-                __sdt_cold = label $cold,
+                // Nothing else needs the probe to be declared.
+                __sdt_cold = label {
+                    let _ = &$probe;
+                    $cold
+                },
                 options(nomem, nostack),
             )
         }

@@ -181,13 +181,15 @@ macro_rules! __sdt_declared_probe {
         #[unsafe(export_name = $symbol)]
         pub static $record: $crate::record::Probe = $crate::record::Probe::new(&$provider, $name);
 
+        #[allow(deprecated)]
         const _: () = {
             #[used]
             #[unsafe(link_section = "set_sdt_probes_set")]
             static ENTRY: $crate::freebsd::module::SetEntry<$crate::record::Probe> =
                 $crate::freebsd::module::SetEntry(&$record);
         };
-        $(const _: () = {
+        $(#[allow(deprecated)]
+        const _: () = {
             static ARGUMENT: $crate::record::ArgTypeRecord = $crate::record::ArgTypeRecord::new(
                 $index,
                 &$record,

@@ -1,0 +1,118 @@
+//! Conditions in a provider: `#[cfg(...)]` on a probe, `#[cfg_attr(...)]` anywhere.
+//!
+//! Only the compiler knows whether they hold, in the crate that declares the provider. It decides them in what a derive
+//! macro is given. So a provider with conditions becomes a struct, of which each probe is a field, and the derive macro
+//! makes the provider's module of what is left. Nothing of what is configured out is anywhere then, whatever the route.
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote};
+use syn::parse::{Parse, ParseStream};
+use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, Result, Token, Visibility, braced};
+
+/// A provider as it is written.
+pub(crate) struct Unconfigured {
+    pub(crate) attrs: Vec<Attribute>,
+    pub(crate) vis: Visibility,
+    pub(crate) ident: Ident,
+    /// Attributes and declaration of each; `None`: open.
+    pub(crate) probes: Option<Vec<(Vec<Attribute>, TokenStream)>>,
+}
+
+impl Parse for Unconfigured {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let attrs = input.call(Attribute::parse_outer)?;
+        let vis = input.parse()?;
+        let ident: Ident = input.parse()?;
+        let mut probes = None;
+        if input.peek(syn::token::Brace) {
+            let body;
+            braced!(body in input);
+            let mut declared = Vec::new();
+            while !body.is_empty() {
+                declared.push((body.call(Attribute::parse_outer)?, declaration(&body)?));
+            }
+            probes = Some(declared);
+        } else if input.peek(Token![;]) {
+            input.parse::<Token![;]>()?;
+        }
+        if !input.is_empty() {
+            return Err(input.error("expected nothing more, or `{` and the provider's probes"));
+        }
+        Ok(Self { attrs, vis, ident, probes })
+    }
+}
+
+/// Everything up to a semicolon.
+fn declaration(input: ParseStream<'_>) -> Result<TokenStream> {
+    let mut tokens = TokenStream::new();
+    loop {
+        let end = input.peek(Token![;]);
+        if input.is_empty() {
+            return Err(input.error("expected `;`"));
+        }
+        input.parse::<TokenTree>()?.to_tokens(&mut tokens);
+        if end {
+            return Ok(tokens);
+        }
+    }
+}
+
+impl Unconfigured {
+    /// Whether the compiler has to be asked. A `#[cfg]` on the whole provider stays on its module.
+    pub(crate) fn has_conditions(&self) -> bool {
+        let is = |attr: &Attribute, name| attr.path().is_ident(name);
+        let conditional = |attr: &Attribute| is(attr, "cfg") || is(attr, "cfg_attr");
+        self.attrs.iter().any(|attr| is(attr, "cfg_attr"))
+            || self.probes.iter().flatten().any(|(attrs, _)| attrs.iter().any(conditional))
+    }
+}
+
+/// The struct: `__sdt` holds what fields have no place for.
+pub(crate) fn ask(provider: &Unconfigured) -> TokenStream {
+    let Unconfigured { attrs, vis, ident, probes } = provider;
+    let carrier = format_ident!("__SdtProvider_{ident}");
+    let fields = probes.as_ref().map(|probes| {
+        let fields =
+            probes.iter().map(|(attrs, declared)| quote!(#(#attrs)* #[__sdt(#declared)] ()));
+        quote!((#(#fields),*))
+    });
+    quote! {
+        #[derive(::sdt_core::__private::__SdtProvider)]
+        #(#attrs)*
+        #[__sdt(#vis #ident)]
+        #[allow(dead_code, non_camel_case_types)]
+        struct #carrier #fields;
+    }
+}
+
+/// The provider of which the struct was made, without what is configured out.
+pub(crate) fn answer(input: TokenStream) -> Result<Unconfigured> {
+    let DeriveInput { mut attrs, data, .. } = syn::parse2(input)?;
+    let head: Unconfigured = syn::parse2(take_carried(&mut attrs)?)?;
+    let Data::Struct(data) = data else { return Err(not_ours()) };
+    let probes = match data.fields {
+        Fields::Unit => None,
+        fields => Some(
+            fields
+                .into_iter()
+                .map(|mut field| {
+                    let declared = take_carried(&mut field.attrs)?;
+                    Ok((field.attrs, declared))
+                })
+                .collect::<Result<_>>()?,
+        ),
+    };
+    Ok(Unconfigured { attrs, probes, ..head })
+}
+
+/// What `__sdt` holds. Takes what has done its work out of the attributes.
+fn take_carried(attrs: &mut Vec<Attribute>) -> Result<TokenStream> {
+    attrs.retain(|attr| !attr.path().is_ident("cfg"));
+    let carried = attrs.extract_if(.., |attr| attr.path().is_ident("__sdt")).next();
+    let carried = carried.ok_or_else(not_ours)?;
+    Ok(carried.meta.require_list()?.tokens.clone())
+}
+
+fn not_ours() -> Error {
+    Error::new(Span::call_site(), "only for what `sdt_provider!` makes")
+}
