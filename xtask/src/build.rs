@@ -159,6 +159,20 @@ impl Module {
         }
     }
 
+    /// The module that goes with this one: on illumos, a module with a provider of its own has a companion, of the
+    /// package of the same name with `-dtrace` behind it.
+    pub fn companion(&self) -> Option<Self> {
+        let has_one = self.os == Os::Illumos && self.route == Route::Provider;
+        has_one.then(|| Self {
+            package: format!("{}-dtrace", self.package),
+            features: Vec::new(),
+            default_features: true,
+            route: Route::default(),
+            patch: None,
+            ..self.clone()
+        })
+    }
+
     /// Builds, links and checks the module. It is written to `output`, or under the library's name to
     /// [`folder`](Self::folder). Returns where.
     ///

@@ -152,7 +152,10 @@ pub fn run<O: Write, E: Write>(
             patch: options.patch,
             ..Module::example(options.arch)
         };
-        vec![example.build(None)?]
+        // A companion needs its module, which is loaded before and unloaded after it.
+        let companion = example.companion();
+        let both = std::iter::once(example).chain(companion);
+        both.map(|module| module.build(None)).collect::<Result<_, _>>()?
     } else {
         options.modules.clone()
     };

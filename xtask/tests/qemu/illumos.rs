@@ -16,8 +16,8 @@ use xtask::{link, setup};
 use crate::bench::{boot, exec_success, log, name, tally};
 
 /// `EBUSY`, `EINVAL`.
-const BUSY: i32 = 16;
-const INVALID: i32 = 22;
+pub(crate) const BUSY: i32 = 16;
+pub(crate) const INVALID: i32 = 22;
 
 /// As for illumos's own kernel, whose compiler makes no tail calls either (`usr/src/tools/cw`).
 const CFLAGS: [&str; 14] = [
@@ -63,14 +63,14 @@ fn good(module: &str) -> Vec<u8> {
     image
 }
 
-fn boot_illumos(cpus: u32) -> Session {
+pub(crate) fn boot_illumos(cpus: u32) -> Session {
     let mut session = boot(Arch::X86_64, cpus);
     session.illumos().expect("no module is loaded");
     session
 }
 
 /// The lines of `dtrace -l`, without ids.
-fn listed(session: &mut Session, spec: &str) -> Vec<String> {
+pub(crate) fn listed(session: &mut Session, spec: &str) -> Vec<String> {
     let probes = session.list(name(spec)).unwrap();
     let line =
         |of: &sdt_protocol::Probe| [&*of.provider, &of.module, &of.function, &of.name].join(":");
@@ -78,14 +78,14 @@ fn listed(session: &mut Session, spec: &str) -> Vec<String> {
 }
 
 /// What the kernel's error is: its number and its words.
-fn refused(result: Result<(), SessionError>) -> (i32, String) {
+pub(crate) fn refused(result: Result<(), SessionError>) -> (i32, String) {
     match result {
         Err(SessionError::Refused(refusal)) => (refusal.errno, refusal.message),
         other => panic!("not refused: {other:?}"),
     }
 }
 
-fn execs(count: u32) -> Vec<Exec> {
+pub(crate) fn execs(count: u32) -> Vec<Exec> {
     (0..count).map(|pid| Exec { pid, path: format!("/bin/prog{pid}") }).collect()
 }
 

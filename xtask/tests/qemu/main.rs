@@ -11,6 +11,7 @@ mod embedded;
 mod failures;
 mod golden;
 mod illumos;
+mod illumos_provider;
 mod illumos_stress;
 mod lifecycle;
 mod native;

@@ -14,6 +14,7 @@ use stand_in_kernel::printf;
 
 use super::dtrace::{dtrace_condense, dtrace_register, dtrace_unregister};
 use super::exec::{SYSENT, SYSENT32};
+use super::interrupts::{dtrace_interrupt_disable, dtrace_interrupt_enable};
 use super::locks::{
     CPU_LOCK, Mutex, mutex_destroy, mutex_enter, mutex_exit, mutex_init, pause_cpus, start_cpus,
 };
@@ -45,6 +46,9 @@ exports! {
     mutex_destroy: unsafe extern "C" fn(*const Mutex),
     pause_cpus: extern "C" fn(*mut c_void, *mut c_void),
     start_cpus: extern "C" fn(),
+    // usr/src/uts/common/sys/dtrace.h, but in unix
+    dtrace_interrupt_disable: extern "C" fn() -> usize,
+    dtrace_interrupt_enable: unsafe extern "C" fn(usize),
     // usr/src/uts/common/sys/systm.h, sunddi.h
     copyinstr: unsafe extern "C" fn(*const c_char, *mut c_char, usize, *mut usize) -> c_int,
     ddi_get_pid: extern "C" fn() -> c_int,

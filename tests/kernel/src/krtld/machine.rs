@@ -9,10 +9,10 @@ use stand_in_kernel::illumos::modctl::{Kernel, ModCtl};
 use stand_in_kernel::illumos::regs::Regs;
 use stand_in_kernel::illumos::sdt;
 use stand_in_kernel::kld;
-use stand_in_kernel::loader::Image;
+use stand_in_kernel::loader::{Image, PAGE, Protection};
 
 use super::{exports, trap};
-use crate::arch::cpu;
+use crate::arch::paging;
 use crate::dtrace::DTRACE;
 use crate::modules;
 use crate::{arch, console, smp};
@@ -29,8 +29,15 @@ impl Kernel for Machine {
         kld::Kernel::reserve(&MEMORY, size)
     }
 
+    /// Text can be written to, as on illumos: `sdt` does, and modules that patch their sites themselves.
     fn map(&self, image: &Image) -> bool {
-        kld::Kernel::map(&MEMORY, image)
+        if !kld::Kernel::map(&MEMORY, image) {
+            return false;
+        }
+        for text in image.segments().iter().filter(|of| of.protection == Protection::Execute) {
+            paging::allow_stores(image.base() + text.offset as u64, text.size / PAGE);
+        }
+        true
     }
 
     fn unmap(&self, base: u64, size: usize) {
@@ -80,19 +87,10 @@ impl sdt::Machine for Machine {
         unsafe { (*(address as *const AtomicU8)).load(Ordering::Acquire) }
     }
 
-    /// On illumos a plain store: modules' text is writable there. Here it is not, and it is stored twice: see
-    /// `Patcher::synchronise` of the kernel's own text.
+    /// A plain store, as on illumos; but twice: see `Patcher::synchronise` of the kernel's own text.
     unsafe fn store(&self, address: u64, byte: u8) {
-        let store = || {
-            let enabled = cpu::interrupts_off();
-            // SAFETY: the caller's contract; nothing else is written meanwhile.
-            unsafe {
-                let protected = cpu::disable_wp();
-                (*(address as *const AtomicU8)).store(byte, Ordering::SeqCst);
-                cpu::restore_wp(protected);
-            }
-            cpu::restore_interrupts(enabled);
-        };
+        // SAFETY: the caller's contract; text can be written to.
+        let store = || unsafe { (*(address as *const AtomicU8)).store(byte, Ordering::SeqCst) };
         store();
         smp::rendezvous(&|_| arch::text::synchronise());
         store();

@@ -3,6 +3,7 @@
 mod dtrace;
 mod exec;
 mod exports;
+mod interrupts;
 mod locks;
 mod machine;
 mod requests;

@@ -193,6 +193,18 @@ pub(crate) fn protect(address: u64, pages: usize, protection: Protection) {
     }
 }
 
+/// Lets everybody store to text that [`protect`] has protected.
+pub(crate) fn allow_stores(address: u64, pages: usize) {
+    for index in 0..pages {
+        let page = page_of(address + (index * PAGE) as u64);
+        let writable = flags(Protection::Execute) | PageTableFlags::WRITABLE;
+        with_tables(|tables| {
+            // SAFETY: it can be executed as before.
+            unsafe { tables.update_flags(page, writable) }.expect("text is mapped").flush();
+        });
+    }
+}
+
 /// Unmaps pages that [`map`] mapped, and frees them once no CPU can reach them any more.
 ///
 /// # Safety
