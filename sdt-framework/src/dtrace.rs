@@ -15,7 +15,7 @@ use crate::tables::Tables;
 /// between them.
 ///
 /// Meant to be a `static`. All memory it will ever use is in it, about
-/// `CPUS * CONSUMERS * RECORDS * 64 + PROBES * 500` bytes, and it starts as zeros (if `H` does), so it
+/// `CPUS * CONSUMERS * RECORDS * 96 + PROBES * 500` bytes, and it starts as zeros (if `H` does), so it
 /// takes no room in the kernel's file.
 ///
 /// - `CPUS`: CPUs that can fire probes.

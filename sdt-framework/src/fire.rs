@@ -8,8 +8,14 @@ use crate::host::Host;
 use crate::origin::{Notify, Origin};
 use crate::record::Record;
 
-/// The index of the sixth argument.
-const SIXTH: i32 = 5;
+/// The arguments that a hit brings along.
+#[derive(Clone, Copy)]
+pub(crate) enum Brought<'a> {
+    /// All that there are.
+    All(&'a [u64; 6]),
+    /// The first five; the provider may know of more.
+    Five(&'a [u64; 5]),
+}
 
 impl<
     H: Host,
@@ -21,24 +27,25 @@ impl<
     const PROVIDERS: usize,
 > Dtrace<H, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>
 {
-    /// A probe was hit, with the five arguments that the kernels' `dtrace_probe` takes. The sixth one
-    /// is asked of the provider's `getargval`, if it has one and somebody records the hit; otherwise it
-    /// is 0. `getargval` is given the `aframes` that the probe was created with.
+    /// A probe was hit, with the five arguments that the kernels' `dtrace_probe` takes. The sixth to
+    /// the tenth are asked of the provider's `getargval`, if it has one and somebody records the hit;
+    /// otherwise they are 0. It is asked for all of them, for nobody says how many a probe has, and is
+    /// given the `aframes` that the probe was created with.
     ///
     /// Probe context, as [`probe`](sdt_core::ops::Framework::probe). Any `id` will do: one that is no
     /// probe, or not any more, is counted.
     pub fn probe5(&self, id: u32, args: [u64; 5]) {
-        self.fire(id, args, None);
+        self.fire(id, Brought::Five(&args));
     }
 
-    /// As `probe5`, with the sixth argument if it is known.
-    pub(crate) fn fire(&self, id: u32, args: [u64; 5], sixth: Option<u64>) {
+    /// As `probe5`, with whatever arguments the hit brings along.
+    pub(crate) fn fire(&self, id: u32, brought: Brought<'_>) {
         let state = self.host.interrupts_off();
         let cpu = self.host.cpu();
         match self.cpus.get(cpu) {
             Some(this) => {
                 if this.enter() {
-                    self.fire_once(cpu, this, id, args, sixth);
+                    self.fire_once(cpu, this, id, brought);
                     this.leave();
                 }
             }
@@ -49,7 +56,7 @@ impl<
         self.host.restore(state);
     }
 
-    fn fire_once(&self, cpu: usize, this: &PerCpu, id: u32, args: [u64; 5], sixth: Option<u64>) {
+    fn fire_once(&self, cpu: usize, this: &PerCpu, id: u32, brought: Brought<'_>) {
         let site = id.checked_sub(1).and_then(|index| self.sites.get(index as usize));
         let Some(site) = site.filter(|site| site.status() != Status::Free) else {
             this.count_unknown();
@@ -68,7 +75,7 @@ impl<
                 match action {
                     Action::Trace => {
                         let record =
-                            *made.get_or_insert_with(|| self.record(cpu, site, id, args, sixth));
+                            made.get_or_insert_with(|| self.record(cpu, site, id, brought));
                         // SAFETY: only this CPU writes to its buffers, and only here, where it does not
                         // re-enter (`enter`) and is not preempted (`Host`).
                         unsafe { buffer.ring.push(record) };
@@ -78,22 +85,22 @@ impl<
         });
     }
 
-    fn record(
-        &self,
-        cpu: usize,
-        site: &Site,
-        id: u32,
-        [a, b, c, d, e]: [u64; 5],
-        sixth: Option<u64>,
-    ) -> Record {
+    fn record(&self, cpu: usize, site: &Site, id: u32, brought: Brought<'_>) -> Record {
         let timestamp = self.host.timestamp();
-        let f = sixth.unwrap_or_else(|| {
-            site.origin().map_or(0, |origin| {
-                // SAFETY: the site was live in this probe context, which unregistering waits for.
-                unsafe { origin.arg_value(id, SIXTH) }
-            })
-        });
-        Record { probe: id, cpu: cpu as u32, timestamp, args: [a, b, c, d, e, f] }
+        let args = match brought {
+            Brought::All(&[a, b, c, d, e, f]) => [a, b, c, d, e, f, 0, 0, 0, 0],
+            Brought::Five(&[a, b, c, d, e]) => {
+                let origin = site.origin();
+                let ask = |argno| {
+                    origin.map_or(0, |origin| {
+                        // SAFETY: the site was live in this probe context, which unregistering waits for.
+                        unsafe { origin.arg_value(id, argno) }
+                    })
+                };
+                [a, b, c, d, e, ask(5), ask(6), ask(7), ask(8), ask(9)]
+            }
+        };
+        Record { probe: id, cpu: cpu as u32, timestamp, args }
     }
 
     /// Calls the `suspend` op of every enabled probe (`dtrace_suspend`): a debugger is about to stop

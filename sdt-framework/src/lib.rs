@@ -104,5 +104,5 @@ pub use consumer::{ConsumerError, ConsumerId};
 pub use dtrace::{Counters, Dtrace};
 pub use host::Host;
 pub use listing::{Detail, ProbeInfo};
-pub use record::Record;
+pub use record::{ARGS, Record};
 pub use spec::{Field, Spec, SpecError};

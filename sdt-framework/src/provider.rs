@@ -8,6 +8,7 @@ use sdt_core::ops::{
 };
 
 use crate::dtrace::{Dtrace, Status};
+use crate::fire::Brought;
 use crate::host::Host;
 use crate::name::Name;
 use crate::origin::Origin;
@@ -136,8 +137,8 @@ impl<
         ProbeId::new(number(index)).ok_or(FrameworkError::Full)
     }
 
-    fn probe(&self, id: ProbeId, &[a, b, c, d, e, f]: &[u64; 6]) {
-        self.fire(id.get(), [a, b, c, d, e], Some(f));
+    fn probe(&self, id: ProbeId, args: &[u64; 6]) {
+        self.fire(id.get(), Brought::All(args));
     }
 }
 
@@ -157,9 +158,9 @@ impl<
     }
 
     /// The provider is going away on its own (`dtrace_invalidate`): its ops are not called any more
-    /// (one that is being called in probe context still returns), its probes are neither found nor
-    /// matched, and it can be unregistered while consumers are open. Those who enabled its probes keep
-    /// their enablings until they close. Does nothing when there is no such provider.
+    /// (but for the arguments of hits that are being recorded just then), its probes are neither found
+    /// nor matched, and it can be unregistered while consumers are open. Those who enabled its probes
+    /// keep their enablings until they close. Does nothing when there is no such provider.
     pub fn invalidate(&self, provider: ProviderId) {
         let _registration = self.registration.lock();
         let mut tables = self.tables.lock();

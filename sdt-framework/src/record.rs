@@ -1,5 +1,10 @@
 //! What a firing leaves behind.
 
+/// Arguments of a probe that can be asked for: `arg0` to `arg9`, as in D (`DIF_VAR_ARG0` to
+/// `DIF_VAR_ARG9`: FreeBSD's `sys/cddl/contrib/opensolaris/uts/common/sys/dtrace.h`, main, and
+/// illumos's `usr/src/uts/common/sys/dtrace.h`).
+pub const ARGS: usize = 10;
+
 /// One firing, as the default action records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -9,6 +14,6 @@ pub struct Record {
     pub cpu: u32,
     /// When, in nanoseconds since boot.
     pub timestamp: u64,
-    /// Raw arguments; 0 where the probe has none.
-    pub args: [u64; 6],
+    /// Raw arguments. Where the probe has none: 0, or what its provider's `getargval` makes of it.
+    pub args: [u64; ARGS],
 }

@@ -52,7 +52,7 @@ impl<T: Copy, const N: usize> Ring<T, N> {
     /// # Safety
     /// There is one writer: calls of `push` on this ring do not overlap, and what one call did is
     /// visible to the next.
-    pub(crate) unsafe fn push(&self, record: T) {
+    pub(crate) unsafe fn push(&self, record: &T) {
         let Writer { head, dropped } = &self.writer.0;
         // Relaxed: only the writer stores to it.
         let at = head.load(Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl<T: Copy, const N: usize> Ring<T, N> {
         }
         if let Some(slot) = self.slots.get(at % N) {
             // SAFETY: the slot is outside tail..head, where the writer, this call, is alone.
-            slot.with_mut(|slot| unsafe { (*slot).write(record) });
+            slot.with_mut(|slot| unsafe { (*slot).write(*record) });
         }
         // Release: who sees the new head sees the record.
         head.store(at.wrapping_add(1), Ordering::Release);

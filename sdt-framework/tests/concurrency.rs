@@ -236,7 +236,8 @@ fn a_provider_that_is_gone_is_never_called() {
                     .drain(consumer, cpu, &mut |record| {
                         assert_eq!(record.probe, id.get());
                         let n = u64::from(record.probe);
-                        assert_eq!(record.args, [n, n, n, n, n, round as u64]);
+                        let asked = round as u64;
+                        assert_eq!(record.args, [n, n, n, n, n, asked, asked, asked, asked, asked]);
                         recorded += 1;
                     })
                     .unwrap();

@@ -2,11 +2,11 @@
 
 mod common;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
-use common::{CPUS, OPS, Small, TestProvider, Threads, create, drain, small, spec};
+use common::{CPUS, OPS, Small, TestProvider, Threads, and_zeros, create, drain, small, spec};
 use sdt_core::ops::{Framework, Privileges, ProbeId, ProviderAttr, ProviderOps};
 use sdt_framework::{ConsumerError, ConsumerId, Counters, Dtrace, Host};
 
@@ -14,11 +14,11 @@ use sdt_framework::{ConsumerError, ConsumerId, Counters, Dtrace, Host};
 struct Nested {
     dtrace: Box<Small>,
     inner: Cell<Option<ProbeId>>,
-    asked: Cell<Option<(u32, usize, c_int, c_int)>>,
+    asked: RefCell<Vec<(u32, usize, c_int, c_int)>>,
     provider: TestProvider,
 }
 
-/// Fires a probe, from probe context.
+/// Tells an argument by its number, and fires a probe, from probe context.
 unsafe extern "C" fn fallback(
     arg: *mut c_void,
     id: u32,
@@ -28,12 +28,12 @@ unsafe extern "C" fn fallback(
 ) -> u64 {
     // SAFETY: registered with a `Nested` that is on the caller's stack, and called by its thread.
     let nested = unsafe { &*arg.cast::<Nested>() };
-    nested.asked.set(Some((id, parg.addr(), argno, aframes)));
+    nested.asked.borrow_mut().push((id, parg.addr(), argno, aframes));
     if let Some(inner) = nested.inner.get() {
         nested.dtrace.probe(inner, &[1; 6]);
         nested.dtrace.probe5(u32::MAX, [1; 5]);
     }
-    66
+    60 + u64::from(argno.unsigned_abs())
 }
 
 unsafe extern "C" fn nothing(_arg: *mut c_void, _id: u32, _parg: *mut c_void) {}
@@ -44,7 +44,7 @@ unsafe extern "C" fn enabled(_arg: *mut c_void, _id: u32, _parg: *mut c_void) ->
 
 unsafe extern "C" fn no_module(_arg: *mut c_void, _module: *mut c_void) {}
 
-/// Asks `getargval` of the provider for the sixth argument.
+/// Has what `dtrace_probe` does not carry.
 const WITH_GETARGVAL: ProviderOps = ProviderOps {
     provide: None,
     provide_module: Some(no_module),
@@ -62,7 +62,7 @@ fn nested() -> Nested {
     Nested {
         dtrace: small(),
         inner: Cell::new(None),
-        asked: Cell::new(None),
+        asked: RefCell::new(Vec::new()),
         provider: TestProvider::default(),
     }
 }
@@ -94,28 +94,32 @@ impl Nested {
 }
 
 #[test]
-fn the_sixth_argument_is_asked_for_when_it_is_missing() {
+fn arguments_that_a_hit_does_not_bring_along_are_asked_for() {
     let nested = nested();
     let ([outer, _, other], consumer) = nested.start();
     let args = |records: Vec<sdt_framework::Record>| {
         records.iter().map(|record| record.args).collect::<Vec<_>>()
     };
     nested.dtrace.probe5(outer.get(), [1, 2, 3, 4, 5]);
-    assert_eq!(nested.asked.take(), Some((outer.get(), 7, 5, 3)));
+    let questions = |id: ProbeId| [5, 6, 7, 8, 9].map(|argno| (id.get(), 7, argno, 3));
+    assert_eq!(nested.asked.take(), questions(outer));
     nested.dtrace.probe(outer, &[1, 2, 3, 4, 5, 6]);
-    assert_eq!(nested.asked.take(), None);
+    assert_eq!(nested.asked.take(), []);
     nested.dtrace.probe5(other.get(), [1, 2, 3, 4, 5]);
-    let [asked, given, none] = [66, 6, 0].map(|sixth| [1, 2, 3, 4, 5, sixth]);
+    let asked = [1, 2, 3, 4, 5, 65, 66, 67, 68, 69];
+    let [given, none] = [and_zeros([1, 2, 3, 4, 5, 6]), and_zeros([1, 2, 3, 4, 5])];
     assert_eq!(args(drain(&nested.dtrace, consumer, 1)), [asked, given, none]);
     // Nobody records: nobody asks.
     nested.dtrace.stop(consumer).unwrap();
     nested.dtrace.probe5(outer.get(), [1, 2, 3, 4, 5]);
-    assert_eq!(nested.asked.take(), None);
+    assert_eq!(nested.asked.take(), []);
     // Two enablings of one consumer: one firing, asked once, two equal records.
     nested.dtrace.enable(consumer, &spec("outer")).unwrap();
     nested.dtrace.go(consumer).unwrap();
     nested.dtrace.probe5(outer.get(), [9; 5]);
-    assert_eq!(args(drain(&nested.dtrace, consumer, 1)), [[9, 9, 9, 9, 9, 66]; 2]);
+    assert_eq!(nested.asked.take(), questions(outer));
+    let asked = [9, 9, 9, 9, 9, 65, 66, 67, 68, 69];
+    assert_eq!(args(drain(&nested.dtrace, consumer, 1)), [asked; 2]);
 }
 
 #[test]
@@ -128,7 +132,7 @@ fn a_probe_that_fires_in_probe_context_is_counted_and_not_recorded() {
     }
     let records = drain(&nested.dtrace, consumer, 1);
     assert_eq!(records.iter().map(|record| record.probe).collect::<Vec<_>>(), [outer.get(); 3]);
-    let expected = Counters { hits: 3, reentered: 6, ..Counters::default() };
+    let expected = Counters { hits: 3, reentered: 30, ..Counters::default() };
     assert_eq!(nested.dtrace.counters(), expected);
     // The flag was put back: it fires on its own.
     nested.inner.set(None);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Call, Small, TestProvider, create, drain, small, spec};
+use common::{Call, Small, TestProvider, and_zeros, create, drain, small, spec};
 use sdt_core::ops::{Framework, FrameworkError, ProbeId, ProviderId};
 use sdt_framework::{ConsumerError, ConsumerId, Counters};
 
@@ -73,8 +73,8 @@ fn records_go_to_those_who_enabled_once_for_each_enabling() {
 
     let of_x = drain(&dtrace, x, 0);
     let brief: Vec<_> = of_x.iter().map(|r| (r.probe, r.cpu, r.args)).collect();
-    let first = (a.get(), 0, [1, 2, 3, 4, 5, 6]);
-    assert_eq!(brief, [first, first, (b.get(), 0, [7; 6])]);
+    let first = (a.get(), 0, and_zeros([1, 2, 3, 4, 5, 6]));
+    assert_eq!(brief, [first, first, (b.get(), 0, and_zeros([7; 6]))]);
     assert_eq!(of_x[0].timestamp, of_x[1].timestamp);
     assert!(of_x[1].timestamp < of_x[2].timestamp);
     let of_y: Vec<_> = drain(&dtrace, y, 0).iter().map(|r| (r.probe, r.args[0])).collect();

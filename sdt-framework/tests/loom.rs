@@ -61,7 +61,7 @@ fn a_ring_hands_over_in_order_and_counts_the_rest() {
         };
         for n in 1..=4 {
             // SAFETY: this thread is the only writer.
-            unsafe { ring.push(n) };
+            unsafe { ring.push(&n) };
         }
         let mut got = reader.join().unwrap();
         // SAFETY: this thread is the only reader from here on.

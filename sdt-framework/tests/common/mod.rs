@@ -10,7 +10,7 @@ use sdt_core::ops::{
     ARG_NONE, ArgDesc, Framework, FrameworkError, Privileges, ProbeDesc, ProbeId, ProviderAttr,
     ProviderId, ProviderOps,
 };
-use sdt_framework::{ConsumerId, Dtrace, Field, Host, Record, Spec};
+use sdt_framework::{ARGS, ConsumerId, Dtrace, Field, Host, Record, Spec};
 
 pub const CPUS: usize = 4;
 
@@ -242,6 +242,11 @@ pub fn create<F: Framework>(
 ) -> ProbeId {
     let parg = std::ptr::without_provenance_mut(parg);
     framework.probe_create(provider, module, function, name, 1, parg).unwrap()
+}
+
+/// What is recorded of a hit that brings along these arguments, and no more can be had.
+pub fn and_zeros<const N: usize>(args: [u64; N]) -> [u64; ARGS] {
+    std::array::from_fn(|i| args.get(i).copied().unwrap_or(0))
 }
 
 /// All records of a consumer on a CPU.

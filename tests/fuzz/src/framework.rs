@@ -11,7 +11,7 @@ use sdt_core::ops::{
     Framework as _, FrameworkError, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
 };
-use sdt_framework::{ConsumerError, ConsumerId, Counters, Dtrace, Field, Host, Record, Spec};
+use sdt_framework::{ARGS, ConsumerError, ConsumerId, Counters, Dtrace, Field, Host, Record, Spec};
 
 // Little room, so that it runs out.
 const CPUS: usize = 2;
@@ -177,9 +177,9 @@ enum Call {
     Destroy(u32),
 }
 
-/// What `getargval` makes of a probe's number.
-fn sixth(id: u32) -> u64 {
-    u64::from(id) * 1000
+/// What `getargval` makes of the numbers of a probe and of an argument.
+fn asked(id: u32, argno: usize) -> u64 {
+    u64::from(id) * 1000 + argno as u64
 }
 
 /// # Safety
@@ -215,12 +215,13 @@ unsafe extern "C" fn getargval(
     argno: c_int,
     aframes: c_int,
 ) -> u64 {
-    assert_eq!((argno, aframes), (5, 3));
+    let argno = usize::try_from(argno).expect("it counts from 0");
+    assert!((5..ARGS).contains(&argno) && aframes == 3, "{argno}, {aframes}");
     // SAFETY: all providers are registered with the session.
     let session = unsafe { session(arg) };
     session.reentered.set(session.reentered.get() + 1);
     session.dtrace.get().expect("it is there, as it calls").probe5(id, [0; 5]);
-    sixth(id)
+    asked(id, argno)
 }
 
 const OPS: ProviderOps = ProviderOps {
@@ -520,12 +521,12 @@ impl<'a> Model<'a> {
         let machine = self.dtrace.host();
         machine.cpu.store(cpu, Ordering::Relaxed);
         let timestamp = machine.time.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut args = [arg, !arg, 2, 3, 4, 5];
+        let six = [arg, !arg, 2, 3, 4, 5];
         if five {
-            let [first @ .., _] = args;
+            let [first @ .., _] = six;
             self.dtrace.probe5(id, first);
         } else {
-            self.dtrace.probe(ProbeId::new(id).expect("it is not 0"), &args);
+            self.dtrace.probe(ProbeId::new(id).expect("it is not 0"), &six);
         }
         if cpu == CPUS {
             self.counters.stray += 1;
@@ -536,11 +537,14 @@ impl<'a> Model<'a> {
             return;
         };
         self.counters.hits += 1;
-        if five {
-            let provider = self.known(probe.provider);
-            let answers = provider.is_some_and(|provider| !provider.defunct);
-            args[5] = if answers { sixth(id) } else { 0 };
-        }
+        let provider = self.known(probe.provider);
+        let answers = provider.is_some_and(|provider| !provider.defunct);
+        let brought = if five { &six[..5] } else { &six[..] };
+        let args = std::array::from_fn(|argno| match brought.get(argno) {
+            Some(&arg) => arg,
+            None if five && answers => asked(id, argno),
+            None => 0,
+        });
         let record = Record { probe: id, cpu: cpu as u32, timestamp, args };
         for by in &probe.enabled {
             let consumer = self.consumers.iter_mut().find(|consumer| consumer.id == *by);

@@ -174,7 +174,7 @@ mod tests {
         }
 
         #[test]
-        fn records_come_back(probe in any::<u32>(), timestamp in any::<u64>(), args in any::<[u64; 6]>()) {
+        fn records_come_back(probe in any::<u32>(), timestamp in any::<u64>(), args in any::<[u64; 10]>()) {
             let record = Record { probe, timestamp, args };
             let event = Event::Records { consumer: 1, cpu: 2, records: vec![record] };
             let mut frame = encode(&event);

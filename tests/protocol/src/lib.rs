@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 /// Number of this protocol. Both sides say theirs in the first exchange and refuse another one.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// From the host to the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -317,8 +317,8 @@ pub struct Record {
     pub probe: u32,
     /// Nanoseconds since boot.
     pub timestamp: u64,
-    /// Raw arguments.
-    pub args: [u64; 6],
+    /// Raw arguments, `arg0` to `arg9`. What the probe does not have is 0, or whatever the kernel finds in its place.
+    pub args: [u64; 10],
 }
 
 /// A loaded file.

@@ -313,7 +313,7 @@ mod tests {
     use sdt_protocol::Record;
 
     fn hits(cpu: u32, probes: &[u32]) -> Event {
-        let record = |&probe| Record { probe, timestamp: 0, args: [0; 6] };
+        let record = |&probe| Record { probe, timestamp: 0, args: [0; 10] };
         Event::Records { consumer: 1, cpu, records: probes.iter().map(record).collect() }
     }
 

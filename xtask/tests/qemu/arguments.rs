@@ -63,9 +63,10 @@ fn six_arguments_arrive(arch: Arch) {
         assert_eq!(tally.hits(), 500, "{probe}");
         let mut seen: Vec<u64> = all(&tally).map(|record| record.args[0]).collect();
         for record in all(&tally) {
-            let [n, minus_n, odd, three_n, path, n_plus_6] = record.args;
+            let [n, minus_n, odd, three_n, path, n_plus_6, none @ ..] = record.args;
             assert_eq!(minus_n, n.wrapping_neg(), "{probe}: {record:?}");
             assert_eq!((odd, three_n, n_plus_6), (n & 1, 3 * n, n + 6), "{probe}: {record:?}");
+            assert_eq!(none, [0; 4], "{probe}: {record:?}");
             // Kernel memory.
             assert!(path.cast_signed() < 0, "{probe}: {record:?}");
         }

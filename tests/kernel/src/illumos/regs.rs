@@ -58,9 +58,10 @@ const_assert_eq!(size_of::<Regs>(), 240);
 impl Regs {
     /// An argument of the call that a site was before krtld made nops of it (`sdt_getarg`): the first six
     /// are in registers; the others are on the stack from its top on, for no return address was pushed.
+    /// What the call would not have passed is what happens to be there.
     ///
     /// # Safety
-    /// `rsp` is that of a site whose call has more than `argno` arguments.
+    /// `rsp` is that of a site, and a stack is mapped where the argument would be.
     pub unsafe fn argument(&self, argno: usize) -> u64 {
         match self.arguments.get(argno) {
             Some(&argument) => argument,
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ten_arguments_are_found() {
+    fn arguments_are_in_registers_and_on_the_stack() {
         let stack = [16u64, 17, 18, 19];
         let regs = Regs {
             arguments: [10, 11, 12, 13, 14, 15],

@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use sdt_core::ops::{
     ARG_NONE, ArgDesc, Framework, FrameworkError, ProbeId, ProviderId, ProviderOps,
 };
+use sdt_framework::ARGS;
 
 use super::modctl::{ModCtl, linked_of, sites_of};
 use super::providers::{PROVIDERS, name_of};
@@ -270,6 +271,8 @@ unsafe extern "C" fn getargdesc(_: *mut c_void, _: u32, _: *mut c_void, desc: *m
     unsafe { (*desc).ndx = ARG_NONE };
 }
 
+/// `sdt_getarg`. Like illumos's it does not know how many arguments a probe has.
+///
 /// # Safety
 /// `arg` is the context of [`Sdt::attach`]. Probe context.
 unsafe extern "C" fn getargval(
@@ -281,9 +284,11 @@ unsafe extern "C" fn getargval(
 ) -> u64 {
     // SAFETY: the caller's contract.
     let context = unsafe { &*arg.cast::<Context>() };
-    let regs = context.sdt.machine.regs();
-    // SAFETY: the trap was raised by a site of the probe; what is on its stack can be read.
-    regs.map_or(0, |regs| unsafe { regs.argument(argno.max(0).unsigned_abs() as usize) })
+    let argno = usize::try_from(argno).ok().filter(|&argno| argno < ARGS);
+    let (Some(regs), Some(argno)) = (context.sdt.machine.regs(), argno) else { return 0 };
+    // SAFETY: the trap was raised by a site of the probe. The stack's top four words are there, whatever they
+    // are: above a module's function are at least those that the kernel has called it through.
+    unsafe { regs.argument(argno) }
 }
 
 unsafe extern "C" fn mode(_arg: *mut c_void, _id: u32, _parg: *mut c_void) -> c_int {

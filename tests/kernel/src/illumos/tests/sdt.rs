@@ -171,13 +171,15 @@ fn arguments_beyond_the_fifth_are_the_traps() {
     let consumer = bench.framework.open().unwrap();
     bench.framework.enable(consumer, &spec("proc:::")).unwrap();
     bench.framework.go(consumer).unwrap();
-    let regs = Regs { arguments: [1, 2, 3, 4, 5, 6], ..Regs::default() };
+    let stack = [7u64, 8, 9, 10];
+    let regs =
+        Regs { arguments: [1, 2, 3, 4, 5, 6], rsp: stack.as_ptr() as u64, ..Regs::default() };
     *bench.text.regs.lock().unwrap() = Some(regs);
     let id = bench.sdt.probe_at(BASE + 27).unwrap();
     bench.framework.probe5(id, [1, 2, 3, 4, 5]);
     let mut seen = Vec::new();
     bench.framework.drain(consumer, 0, &mut |record| seen.push(record.args)).unwrap();
-    assert_eq!(seen, [[1, 2, 3, 4, 5, 6]]);
+    assert_eq!(seen, [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]]);
 }
 
 #[test]
