@@ -1,4 +1,4 @@
-//! Files for the loader: a real module with some edits, or bytes as they are.
+//! Files for the loaders: a real module with some edits, or bytes as they are.
 //!
 //! An edit knows where the tables of the file are, so that most files that come of it are wrong in one
 //! place only, and are read up to there.
@@ -6,14 +6,25 @@
 use arbitrary::{Arbitrary, Unstructured};
 use stand_in_kernel::loader::Machine;
 
-/// What `cargo xtask kmod` has built for each machine, and two that are small and have several of
+/// A module that nobody has edited, and whose it is.
+pub type Module = (Machine, &'static [u8]);
+
+/// Modules for FreeBSD: what `cargo xtask kmod` has built for each machine, and two that are small and have several of
 /// everything.
-const MODULES: [(Machine, &[u8]); 5] = [
+pub const FREEBSD: &[Module] = &[
     (Machine::X86_64, include_bytes!("../../../fuzz/modules/x86_64.ko")),
     (Machine::Aarch64, include_bytes!("../../../fuzz/modules/aarch64.ko")),
     (Machine::Riscv64, include_bytes!("../../../fuzz/modules/riscv64.ko")),
     (Machine::X86_64, include_bytes!("../../../fuzz/modules/small-x86_64.ko")),
     (Machine::Aarch64, include_bytes!("../../../fuzz/modules/small-aarch64.ko")),
+];
+
+/// Modules for illumos: the example, by both routes, with its companion, and one in C.
+pub const ILLUMOS: &[Module] = &[
+    (Machine::X86_64, include_bytes!("../../../fuzz/modules/illumos")),
+    (Machine::X86_64, include_bytes!("../../../fuzz/modules/illumos-provider")),
+    (Machine::X86_64, include_bytes!("../../../fuzz/modules/illumos-companion")),
+    (Machine::X86_64, include_bytes!("../../../fuzz/modules/illumos-c")),
 ];
 
 /// What is decoded from a fuzzer's input.
@@ -34,9 +45,9 @@ pub struct Input {
 impl Input {
     /// The first byte is the module, the second the choices; the third has the release, and says whether
     /// what follows is edits of the module or a file for the same machine. `None` when there is no file.
-    pub fn new(input: &[u8]) -> Option<Self> {
+    pub fn new(modules: &[Module], input: &[u8]) -> Option<Self> {
         let [module, choices, third, rest @ ..] = input else { return None };
-        let (machine, whole) = MODULES[usize::from(*module) % MODULES.len()];
+        let (machine, whole) = modules[usize::from(*module) % modules.len()];
         let file = if third % 2 == 0 {
             let edits = Vec::<Edit>::arbitrary_take_rest(Unstructured::new(rest)).ok()?;
             edit(whole, edits)

@@ -8,6 +8,7 @@ pub mod check;
 mod edit;
 pub mod framework;
 pub mod glob;
+pub mod krtld;
 pub mod loader;
 pub mod protocol;
 pub mod records;
@@ -20,6 +21,7 @@ pub const TARGETS: &[Target] = &[
     ("check", check::run),
     ("framework", framework::run),
     ("glob", glob::run),
+    ("krtld", krtld::run),
     ("loader", loader::run),
     ("protocol", protocol::run),
     ("records", records::run),

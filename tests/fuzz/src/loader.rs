@@ -12,7 +12,7 @@ use stand_in_kernel::freebsd::{Release, errno};
 use stand_in_kernel::kld::{FileInfo, Kernel, Linker, event};
 use stand_in_kernel::loader::{File, Image, Machine, PAGE, Protection};
 
-use crate::edit::Input;
+use crate::edit::{FREEBSD, Input};
 
 /// The address of `module_register_init`, which SYSINITs of modules call.
 const REGISTER_INIT: u64 = 0xffff_ffff_8020_1000;
@@ -44,7 +44,9 @@ mod choice {
 /// # Panics
 /// When an image is not what it has to be, or something is left behind.
 pub fn run(input: &[u8]) {
-    let Some(Input { machine, whole, choices, release, file }) = Input::new(input) else { return };
+    let Some(Input { machine, whole, choices, release, file }) = Input::new(FREEBSD, input) else {
+        return;
+    };
     if choices & choice::LINK != 0 {
         return link(machine, &file);
     }
@@ -106,13 +108,12 @@ fn link(machine: Machine, file: &[u8]) {
 }
 
 /// What the one who maps an image trusts in.
-fn check(image: &Image) {
+pub(crate) fn check(image: &Image) {
     assert_eq!(image.bytes().len(), image.size());
     let mut end = 0;
     for segment in image.segments() {
         assert_eq!(segment.offset, end);
         assert!(segment.offset.is_multiple_of(PAGE) && segment.size.is_multiple_of(PAGE));
-        assert_ne!(segment.size, 0);
         end += segment.size;
     }
     assert_eq!(end, image.size());
@@ -189,6 +190,7 @@ impl Kernel for Machinery {
     fn map(&self, image: &Image) -> bool {
         assert_eq!(self.reserved.borrow().get(&image.base()), Some(&image.size()));
         check(image);
+        assert!(image.segments().iter().all(|segment| segment.size != 0));
         if self.chosen(choice::NO_MEMORY) {
             return false;
         }

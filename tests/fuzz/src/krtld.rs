@@ -1,0 +1,265 @@
+//! The stand-in kernel's module loader as illumos's: files are refused or loaded, and leave nothing behind; and
+//! `cargo xtask check`, beside it: what that finds nothing wrong with is loaded, with as many sites.
+//!
+//! The kernel around it is one that calls no code: what krtld would have called is checked.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Mutex;
+
+use stand_in_kernel::illumos::PREFIX;
+use stand_in_kernel::illumos::errno::{EALREADY, EBUSY, EINVAL};
+use stand_in_kernel::illumos::file::File;
+use stand_in_kernel::illumos::modctl::{Kernel, ModCtl, ModInfo, Modules};
+use stand_in_kernel::illumos::refusal::Refusal;
+use stand_in_kernel::loader::{Image, PAGE, Protection};
+
+use crate::edit::{ILLUMOS, Input};
+use crate::loader;
+
+/// Where modules are.
+const MODULES: u64 = 0xffff_ffff_c000_0000;
+/// Where the kernel has everything.
+const KERNEL: u64 = 0xffff_ffff_8020_1000;
+
+/// Bits of [`Input::choices`].
+mod choice {
+    /// The module that nobody has edited is loaded before.
+    pub(super) const SECOND: u8 = 1;
+    /// `_init` fails.
+    pub(super) const REFUSE_INIT: u8 = 2;
+    /// `_fini` fails, until it has done so once.
+    pub(super) const REFUSE_FINI: u8 = 4;
+    /// There is no memory.
+    pub(super) const NO_MEMORY: u8 = 8;
+    /// The kernel exports nothing.
+    pub(super) const NO_SYMBOLS: u8 = 16;
+    /// The module is a driver.
+    pub(super) const DRIVER: u8 = 32;
+    /// `_fini` says EALREADY, which is an error like others, until it has done so once.
+    pub(super) const ALREADY: u8 = 64;
+}
+
+thread_local! {
+    // One for many inputs: the kernel never frees what it knows of a name.
+    static KRTLD: RefCell<Modules<Machinery>> = const { RefCell::new(Modules::new(Machinery::new())) };
+}
+
+/// What the kernel has known of names in all, which is not lost as long as it is here.
+static KNOWN: Mutex<Vec<&ModCtl>> = Mutex::new(Vec::new());
+
+/// Runs the target.
+///
+/// # Panics
+/// When an image is not what it has to be, something is left behind, or the check has passed what is refused.
+pub fn run(input: &[u8]) {
+    let Some(Input { whole, choices, file, .. }) = Input::new(ILLUMOS, input) else { return };
+    beside_the_check(&file);
+    KRTLD.with_borrow_mut(|modules| {
+        if !load(modules, whole, choices, &file) {
+            *modules = Modules::new(Machinery::new());
+        }
+    });
+}
+
+/// A kernel that has everything but probes, of which modules are not to find one.
+fn symbol(name: &str) -> Option<u64> {
+    (!name.starts_with(PREFIX)).then_some(KERNEL)
+}
+
+/// Links a file in a kernel that has everything, and has it checked.
+fn beside_the_check(file: &[u8]) {
+    let linked = File::parse(file).and_then(|parsed| parsed.link(MODULES, &symbol));
+    match xtask::check::illumos::module(file) {
+        Ok(summary) => {
+            assert!(!summary.to_string().is_empty());
+            let linked = linked.expect("what the check passes is taken");
+            assert_eq!(linked.sites.len(), summary.sites);
+            for site in &linked.sites {
+                assert_eq!(linked.image.read::<5>(site.address - 1), Some(&[0x90; 5]));
+                assert!(linked.image.is_code(site.address));
+            }
+        }
+        Err(findings) => {
+            assert!(!findings.is_empty());
+            assert!(findings.iter().all(|finding| !finding.to_string().is_empty()));
+        }
+    }
+}
+
+/// Loads and unloads a file; whether nothing is loaded in the end.
+fn load(modules: &Modules<Machinery>, whole: &[u8], choices: u8, file: &[u8]) -> bool {
+    let kernel = modules.kernel();
+    let second = choices & choice::SECOND != 0;
+    if second {
+        // In a kernel that lets it.
+        kernel.choices.set(0);
+        modules.load("first", whole).expect("a module that nobody has edited");
+    }
+    kernel.choices.set(choices);
+    let before = modules.modules();
+
+    let path = if choices & choice::DRIVER != 0 { "drv/module" } else { "module" };
+    match modules.load(path, file) {
+        Ok(()) => {
+            let info = modules.modules().into_iter().find(|info| info.name == "module");
+            let info = info.expect("a loaded module is listed");
+            assert_eq!(kernel.mapped.borrow()[&info.base].size, info.size);
+            assert!(modules.segments("module").is_some());
+            if !unload(modules, "module") {
+                return false;
+            }
+        }
+        Err(refusal) => {
+            assert_ne!(refusal.errno(), 0);
+            assert!(!refusal.to_string().is_empty());
+        }
+    }
+    assert_eq!(modules.modules(), before);
+    if second {
+        assert!(unload(modules, "first"));
+    }
+    assert!(kernel.mapped.borrow().is_empty());
+    assert!(kernel.reserved.borrow().is_empty());
+    true
+}
+
+/// Unloads a module that is loaded, though it may not want to go at first. `false`: it has no `_fini` that can be
+/// called, and stays for ever.
+fn unload(modules: &Modules<Machinery>, name: &str) -> bool {
+    let kernel = modules.kernel();
+    let before = modules.modules();
+    kernel.removing.set(true);
+    let mut result = modules.unload(name);
+    if let Err(refusal) = &result {
+        assert_ne!(refusal.errno(), 0);
+        assert_eq!(modules.modules(), before);
+        kernel.choices.set(0);
+        result = modules.unload(name);
+    }
+    kernel.removing.set(false);
+    !matches!(result, Err(Refusal::Busy | Refusal::NoFini))
+}
+
+/// The kernel around krtld.
+#[derive(Debug)]
+struct Machinery {
+    choices: Cell<u8>,
+    /// A module is being removed.
+    removing: Cell<bool>,
+    next: Cell<u64>,
+    /// By their base.
+    reserved: RefCell<BTreeMap<u64, usize>>,
+    /// By their base.
+    mapped: RefCell<BTreeMap<u64, Mapped>>,
+}
+
+/// An image that is mapped.
+#[derive(Debug)]
+struct Mapped {
+    size: usize,
+    /// Where it has code.
+    code: Vec<Range<u64>>,
+}
+
+impl Machinery {
+    const fn new() -> Self {
+        Self {
+            choices: Cell::new(0),
+            removing: Cell::new(false),
+            next: Cell::new(0),
+            reserved: RefCell::new(BTreeMap::new()),
+            mapped: RefCell::new(BTreeMap::new()),
+        }
+    }
+
+    fn chosen(&self, choice: u8) -> bool {
+        self.choices.get() & choice != 0
+    }
+}
+
+impl Kernel for Machinery {
+    fn reserve(&self, size: usize) -> Option<u64> {
+        assert!(size.is_multiple_of(PAGE));
+        if self.reserved.borrow().is_empty() {
+            self.next.set(MODULES);
+        }
+        let base = self.next.get();
+        self.next.set(base + (size + PAGE) as u64);
+        self.reserved.borrow_mut().insert(base, size);
+        Some(base)
+    }
+
+    fn map(&self, image: &Image) -> bool {
+        assert_eq!(self.reserved.borrow().get(&image.base()), Some(&image.size()));
+        loader::check(image);
+        if self.chosen(choice::NO_MEMORY) {
+            return false;
+        }
+        let code = image
+            .segments()
+            .iter()
+            .filter(|segment| segment.protection == Protection::Execute)
+            .map(|segment| {
+                let start = image.base() + segment.offset as u64;
+                start..start + segment.size as u64
+            })
+            .collect();
+        self.mapped.borrow_mut().insert(image.base(), Mapped { size: image.size(), code });
+        true
+    }
+
+    fn unmap(&self, base: u64, size: usize) {
+        let mapped = self.mapped.borrow_mut().remove(&base).expect("an image that is mapped");
+        assert_eq!(mapped.size, size);
+    }
+
+    fn give_back(&self, base: u64) {
+        assert!(!self.mapped.borrow().contains_key(&base));
+        assert!(self.reserved.borrow_mut().remove(&base).is_some());
+    }
+
+    fn is_built_in(&self, module: &str) -> bool {
+        module == "drv/dtrace"
+    }
+
+    fn symbol(&self, _module: &str, name: &str) -> Option<u64> {
+        if self.chosen(choice::NO_SYMBOLS) { None } else { symbol(name) }
+    }
+
+    fn print(&self, line: fmt::Arguments<'_>) {
+        assert!(!line.to_string().is_empty());
+    }
+
+    fn call(&self, function: u64, argument: *mut c_void) -> i32 {
+        let mapped = self.mapped.borrow();
+        let mut code = mapped.values().flat_map(|mapped| &mapped.code);
+        assert!(code.any(|code| code.contains(&function)), "{function:#x}");
+        // SAFETY: `_info`'s, for this call.
+        if let Some(info) = unsafe { argument.cast::<ModInfo>().as_ref() } {
+            assert!(info.wants_linkage());
+            return 1;
+        }
+        match self.removing.get() {
+            false if self.chosen(choice::REFUSE_INIT) => EINVAL,
+            true if self.chosen(choice::ALREADY) => EALREADY,
+            true if self.chosen(choice::REFUSE_FINI) => EBUSY,
+            _ => 0,
+        }
+    }
+
+    fn module_loaded(&self, module: &'static ModCtl) {
+        assert!(module.is_loaded());
+        let mut known = KNOWN.lock().expect("nobody panics with it");
+        if !known.iter().any(|&of| std::ptr::eq(of, module)) {
+            known.push(module);
+        }
+    }
+
+    fn module_unloaded(&self, module: &'static ModCtl) {
+        assert!(!module.is_loaded());
+    }
+}
