@@ -102,7 +102,17 @@ pub mod __private {
     pub use linkme;
     pub use sdt_macros::{__SdtProvider, __sdt_expand};
 
+    use core::ffi::CStr;
+
     use crate::arg::Argument;
+
+    /// The C string in text that ends with a NUL and has no other.
+    pub const fn c_str(text: &'static str) -> &'static CStr {
+        match CStr::from_bytes_with_nul(text.as_bytes()) {
+            Ok(text) => text,
+            Err(_) => panic!("one NUL, at the end"),
+        }
+    }
 
     /// An argument of an open provider's probe. What is none is an error at its expression.
     #[inline(always)]

@@ -272,43 +272,46 @@ pub struct SetEntry<T: 'static>(pub &'static T);
 macro_rules! freebsd_module {
     ($name:ident, $module:path) => {
         const _: () = {
-            use ::core::ffi::{CStr, c_int, c_void};
-            use $crate::freebsd::module::*;
+            // What the module says stands out here, where no name of ours can be taken for one of its own.
+            static __SDT_MODULE: &dyn $crate::freebsd::module::Module = &$module;
 
-            const NAME: &CStr = {
-                let name = ::core::concat!(::core::stringify!($name), "\0").as_bytes();
-                match CStr::from_bytes_with_nul(name) {
-                    Ok(name) => name,
-                    Err(_) => ::core::unreachable!(),
+            const _: () = {
+                use ::core::ffi::{CStr, c_int, c_void};
+                use $crate::freebsd::module::*;
+
+                const NAME: &CStr =
+                    $crate::__private::c_str(::core::concat!(::core::stringify!($name), "\0"));
+
+                static PROBES: $crate::freebsd::route::Probes =
+                    $crate::freebsd::route::Probes::new(NAME);
+
+                unsafe extern "C" fn on_event(
+                    _: *mut c_void,
+                    __sdt_event: c_int,
+                    _: *mut c_void,
+                ) -> c_int {
+                    // SAFETY: the kernel calls this for the module's events.
+                    unsafe { handle_event(NAME, __SDT_MODULE, &PROBES, __sdt_event) }
                 }
+
+                static DATA: ModuleData = ModuleData::new(NAME, on_event);
+                static VERSION: c_int = 1;
+                static IS_MODULE: ModMetadata = ModMetadata::module(&DATA);
+                static HAS_VERSION: ModMetadata = ModMetadata::version(NAME, &VERSION);
+                static NEEDS_KERNEL: ModMetadata = ModMetadata::depend(c"kernel", &KERNEL);
+                static REGISTER: SysInit = SysInit::register(&DATA);
+
+                #[used]
+                #[unsafe(link_section = "set_modmetadata_set")]
+                static METADATA: [SetEntry<ModMetadata>; 3] =
+                    [SetEntry(&IS_MODULE), SetEntry(&HAS_VERSION), SetEntry(&NEEDS_KERNEL)];
+
+                $crate::__sdt_module_needs!();
+
+                #[used]
+                #[unsafe(link_section = "set_sysinit_set")]
+                static SYSINITS: [SetEntry<SysInit>; 1] = [SetEntry(&REGISTER)];
             };
-
-            static MODULE: &(dyn Module + Sync) = &$module;
-            static PROBES: $crate::freebsd::route::Probes =
-                $crate::freebsd::route::Probes::new(NAME);
-
-            unsafe extern "C" fn on_event(_: *mut c_void, event: c_int, _: *mut c_void) -> c_int {
-                // SAFETY: the kernel calls this for the module's events.
-                unsafe { handle_event(NAME, MODULE, &PROBES, event) }
-            }
-
-            static DATA: ModuleData = ModuleData::new(NAME, on_event);
-            static VERSION: c_int = 1;
-            static IS_MODULE: ModMetadata = ModMetadata::module(&DATA);
-            static HAS_VERSION: ModMetadata = ModMetadata::version(NAME, &VERSION);
-            static NEEDS_KERNEL: ModMetadata = ModMetadata::depend(c"kernel", &KERNEL);
-            static REGISTER: SysInit = SysInit::register(&DATA);
-
-            #[used]
-            #[unsafe(link_section = "set_modmetadata_set")]
-            static METADATA: [SetEntry<ModMetadata>; 3] =
-                [SetEntry(&IS_MODULE), SetEntry(&HAS_VERSION), SetEntry(&NEEDS_KERNEL)];
-
-            $crate::__sdt_module_needs!();
-
-            #[used]
-            #[unsafe(link_section = "set_sysinit_set")]
-            static SYSINITS: [SetEntry<SysInit>; 1] = [SetEntry(&REGISTER)];
         };
 
         // As `__MAKE_SET` does in C: where modules are shared objects, the kernel finds a set by these

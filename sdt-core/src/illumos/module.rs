@@ -329,17 +329,26 @@ macro_rules! illumos_module {
         $(, info = $info:literal)? $(, depends = [$($depend:literal),* $(,)?])? $(, driver = $driver:path)? $(,)?
     ) => {
         const _: () = {
-            const NAME: &::core::ffi::CStr = $crate::__sdt_c_name!($name, "");
-            static PROBES: $crate::illumos::route::Probes =
-                $crate::illumos::route::Probes::new($crate::__sdt_c_name!($name, "_dtrace"));
+            // What the module says stands out here, where no name of ours can be taken for one of its own.
+            const __SDT_NAME: &::core::ffi::CStr = $crate::__sdt_c_name!($name, "");
+            static __SDT_MODULE: &dyn $crate::illumos::module::Module = &$module;
 
-            $crate::__sdt_illumos_entries!(
-                NAME,
-                $module,
-                $crate::__sdt_illumos_part!(NAME $(, $info)?; $($driver)?),
-                Some(&PROBES)
-            );
-            $crate::__sdt_illumos_exports!($name, PROBES);
+            const fn __sdt_part() -> $crate::illumos::module::Part {
+                $crate::__sdt_illumos_part!(__SDT_NAME $(, $info)?; $($driver)?)
+            }
+
+            const _: () = {
+                static PROBES: $crate::illumos::route::Probes =
+                    $crate::illumos::route::Probes::new($crate::__sdt_c_name!($name, "_dtrace"));
+
+                $crate::__sdt_illumos_entries!(
+                    __SDT_NAME,
+                    *__SDT_MODULE,
+                    __sdt_part(),
+                    ::core::option::Option::Some(&PROBES)
+                );
+                $crate::__sdt_illumos_exports!($name, PROBES);
+            };
         };
 
         // For the link step, which tells krtld.
@@ -355,20 +364,16 @@ macro_rules! illumos_module {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_c_name {
-    ($name:ident, $more:literal) => {{
-        let name = ::core::concat!(::core::stringify!($name), $more, "\0").as_bytes();
-        match ::core::ffi::CStr::from_bytes_with_nul(name) {
-            Ok(name) => name,
-            Err(_) => ::core::unreachable!(),
-        }
-    }};
+    ($name:ident, $more:literal) => {
+        $crate::__private::c_str(::core::concat!(::core::stringify!($name), $more, "\0"))
+    };
 }
 
 /// What krtld and the kernel look for in a module.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_illumos_entries {
-    ($name:expr, $module:path, $part:expr, $probes:expr) => {
+    ($name:expr, $module:expr, $part:expr, $probes:expr) => {
         use ::core::ffi::{c_int, c_void};
         use $crate::illumos::module::{Linkage, Loadable, Part};
 
@@ -383,9 +388,9 @@ macro_rules! __sdt_illumos_entries {
         }
 
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn _info(info: *mut c_void) -> c_int {
+        unsafe extern "C" fn _info(__sdt_info: *mut c_void) -> c_int {
             // SAFETY: see above.
-            unsafe { LOADABLE.info(info) }
+            unsafe { LOADABLE.info(__sdt_info) }
         }
 
         #[unsafe(no_mangle)]

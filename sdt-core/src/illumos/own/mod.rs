@@ -66,10 +66,10 @@ impl Probes {
 macro_rules! __sdt_illumos_exports {
     ($name:ident, $probes:ident) => {
         unsafe extern "C" fn attach(
-            functions: *const $crate::dtrace::Functions,
+            __sdt_functions: *const $crate::dtrace::Functions,
         ) -> c_int {
             // SAFETY: the companion depends on this module and on DTrace.
-            unsafe { $probes.attach(functions) }
+            unsafe { $probes.attach(__sdt_functions) }
         }
 
         unsafe extern "C" fn detach() -> c_int {
