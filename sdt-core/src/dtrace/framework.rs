@@ -69,6 +69,10 @@ impl<K: Kernel> Framework for Dtrace<K> {
         })
     }
 
+    #[expect(
+        clippy::not_unsafe_ptr_arg_deref,
+        reason = "DTrace hands it to the provider's functions and does not look at what it points to"
+    )]
     fn probe_create(
         &self,
         provider: ProviderId,
