@@ -68,7 +68,7 @@ unsafe extern "C" fn getargdesc<F: Modules, M: Machdep>(
     sdt.describe_argument(record as u64, desc);
 }
 
-/// Probe context.
+/// `sdt_getargval` of 15: behind the sixth argument there is none. Probe context.
 unsafe extern "C" fn getargval<F: Modules, M: Machdep>(
     arg: *mut c_void,
     _id: u32,
