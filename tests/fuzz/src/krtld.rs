@@ -4,10 +4,8 @@
 //! The kernel around it is one that calls no code: what krtld would have called is checked.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::fmt;
-use std::ops::Range;
 use std::sync::Mutex;
 
 use stand_in_kernel::illumos::PREFIX;
@@ -15,13 +13,11 @@ use stand_in_kernel::illumos::errno::{EALREADY, EBUSY, EINVAL};
 use stand_in_kernel::illumos::file::File;
 use stand_in_kernel::illumos::modctl::{Kernel, ModCtl, ModInfo, Modules};
 use stand_in_kernel::illumos::refusal::Refusal;
-use stand_in_kernel::loader::{Image, PAGE, Protection};
+use stand_in_kernel::loader::Image;
 
 use crate::edit::{ILLUMOS, Input};
-use crate::loader;
+use crate::memory::{MODULES, Memory};
 
-/// Where modules are.
-const MODULES: u64 = 0xffff_ffff_c000_0000;
 /// Where the kernel has everything.
 const KERNEL: u64 = 0xffff_ffff_8020_1000;
 
@@ -107,7 +103,7 @@ fn load(modules: &Modules<Machinery>, whole: &[u8], choices: u8, file: &[u8]) ->
         Ok(()) => {
             let info = modules.modules().into_iter().find(|info| info.name == "module");
             let info = info.expect("a loaded module is listed");
-            assert_eq!(kernel.mapped.borrow()[&info.base].size, info.size);
+            kernel.memory.assert_mapped(info.base, info.size);
             assert!(modules.segments("module").is_some());
             if !unload(modules, "module") {
                 return false;
@@ -122,8 +118,7 @@ fn load(modules: &Modules<Machinery>, whole: &[u8], choices: u8, file: &[u8]) ->
     if second {
         assert!(unload(modules, "first"));
     }
-    assert!(kernel.mapped.borrow().is_empty());
-    assert!(kernel.reserved.borrow().is_empty());
+    kernel.memory.assert_empty();
     true
 }
 
@@ -150,30 +145,12 @@ struct Machinery {
     choices: Cell<u8>,
     /// A module is being removed.
     removing: Cell<bool>,
-    next: Cell<u64>,
-    /// By their base.
-    reserved: RefCell<BTreeMap<u64, usize>>,
-    /// By their base.
-    mapped: RefCell<BTreeMap<u64, Mapped>>,
-}
-
-/// An image that is mapped.
-#[derive(Debug)]
-struct Mapped {
-    size: usize,
-    /// Where it has code.
-    code: Vec<Range<u64>>,
+    memory: Memory,
 }
 
 impl Machinery {
     const fn new() -> Self {
-        Self {
-            choices: Cell::new(0),
-            removing: Cell::new(false),
-            next: Cell::new(0),
-            reserved: RefCell::new(BTreeMap::new()),
-            mapped: RefCell::new(BTreeMap::new()),
-        }
+        Self { choices: Cell::new(0), removing: Cell::new(false), memory: Memory::new() }
     }
 
     fn chosen(&self, choice: u8) -> bool {
@@ -183,43 +160,19 @@ impl Machinery {
 
 impl Kernel for Machinery {
     fn reserve(&self, size: usize) -> Option<u64> {
-        assert!(size.is_multiple_of(PAGE));
-        if self.reserved.borrow().is_empty() {
-            self.next.set(MODULES);
-        }
-        let base = self.next.get();
-        self.next.set(base + (size + PAGE) as u64);
-        self.reserved.borrow_mut().insert(base, size);
-        Some(base)
+        Some(self.memory.reserve(size))
     }
 
     fn map(&self, image: &Image) -> bool {
-        assert_eq!(self.reserved.borrow().get(&image.base()), Some(&image.size()));
-        loader::check(image);
-        if self.chosen(choice::NO_MEMORY) {
-            return false;
-        }
-        let code = image
-            .segments()
-            .iter()
-            .filter(|segment| segment.protection == Protection::Execute)
-            .map(|segment| {
-                let start = image.base() + segment.offset as u64;
-                start..start + segment.size as u64
-            })
-            .collect();
-        self.mapped.borrow_mut().insert(image.base(), Mapped { size: image.size(), code });
-        true
+        self.memory.map(image, !self.chosen(choice::NO_MEMORY))
     }
 
     fn unmap(&self, base: u64, size: usize) {
-        let mapped = self.mapped.borrow_mut().remove(&base).expect("an image that is mapped");
-        assert_eq!(mapped.size, size);
+        self.memory.unmap(base, size);
     }
 
     fn give_back(&self, base: u64) {
-        assert!(!self.mapped.borrow().contains_key(&base));
-        assert!(self.reserved.borrow_mut().remove(&base).is_some());
+        self.memory.give_back(base);
     }
 
     fn is_built_in(&self, module: &str) -> bool {
@@ -235,9 +188,7 @@ impl Kernel for Machinery {
     }
 
     fn call(&self, function: u64, argument: *mut c_void) -> i32 {
-        let mapped = self.mapped.borrow();
-        let mut code = mapped.values().flat_map(|mapped| &mapped.code);
-        assert!(code.any(|code| code.contains(&function)), "{function:#x}");
+        self.memory.assert_code(function);
         // SAFETY: `_info`'s, for this call.
         if let Some(info) = unsafe { argument.cast::<ModInfo>().as_ref() } {
             assert!(info.wants_linkage());

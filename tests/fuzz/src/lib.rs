@@ -10,6 +10,7 @@ pub mod framework;
 pub mod glob;
 pub mod krtld;
 pub mod loader;
+mod memory;
 pub mod protocol;
 pub mod records;
 

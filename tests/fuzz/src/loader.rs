@@ -3,23 +3,19 @@
 //! The kernel around it is one that calls no code: what the loader would have called is checked.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
-use std::ops::Range;
 
 use stand_in_kernel::freebsd::sdt::{Fault, Records};
 use stand_in_kernel::freebsd::{Release, errno};
 use stand_in_kernel::kld::{FileInfo, Kernel, Linker, event};
-use stand_in_kernel::loader::{File, Image, Machine, PAGE, Protection};
+use stand_in_kernel::loader::{File, Image, Machine, PAGE};
 
 use crate::edit::{FREEBSD, Input};
+use crate::memory::{MAX_SIZE, MODULES, Memory, check};
 
 /// The address of `module_register_init`, which SYSINITs of modules call.
 const REGISTER_INIT: u64 = 0xffff_ffff_8020_1000;
-/// Where modules are.
-const MODULES: u64 = 0xffff_ffff_c000_0000;
-/// What a module may take: see `MAX_SIZE` of the loader.
-const MAX_SIZE: usize = 64 << 20;
 
 /// Bits of [`Input::choices`].
 mod choice {
@@ -81,8 +77,7 @@ pub fn run(input: &[u8]) {
         unload(&linker, "first.ko");
     }
     assert!(linker.kernel().started.borrow().is_empty());
-    assert!(linker.kernel().mapped.borrow().is_empty());
-    assert!(linker.kernel().reserved.borrow().is_empty());
+    linker.kernel().memory.assert_empty();
 }
 
 /// Unloads a file that is loaded, though its handlers may not want it at first.
@@ -107,48 +102,13 @@ fn link(machine: Machine, file: &[u8]) {
     }
 }
 
-/// What the one who maps an image trusts in.
-pub(crate) fn check(image: &Image) {
-    assert_eq!(image.bytes().len(), image.size());
-    let mut end = 0;
-    for segment in image.segments() {
-        assert_eq!(segment.offset, end);
-        assert!(segment.offset.is_multiple_of(PAGE) && segment.size.is_multiple_of(PAGE));
-        end += segment.size;
-    }
-    assert_eq!(end, image.size());
-    let inside = |address: u64| (image.base()..=image.base() + end as u64).contains(&address);
-    for function in image.constructors().chain(image.destructors()) {
-        assert!(image.is_code(function));
-    }
-    for set in ["modmetadata_set", "sysinit_set", "sysuninit_set", "none"] {
-        assert!(image.set(set).count() <= image.size() / 8);
-    }
-    assert!(image.sites().len() <= image.size() / 32);
-    for address in [0, image.base(), image.base() + end as u64, u64::MAX] {
-        assert!(image.read::<8>(address).is_none() || inside(address));
-        assert!(image.text(address).is_none() || inside(address));
-        assert!(!image.is_code(address) || inside(address));
-    }
-}
-
 /// The kernel around the loader.
 struct Machinery {
     machine: Machine,
     choices: Cell<u8>,
-    next: Cell<u64>,
-    reserved: RefCell<BTreeMap<u64, usize>>,
+    memory: Memory,
     /// Modules that have been told that they are loaded.
     started: RefCell<BTreeSet<u64>>,
-    /// By their base.
-    mapped: RefCell<BTreeMap<u64, Mapped>>,
-}
-
-/// An image that is mapped.
-struct Mapped {
-    size: usize,
-    /// Where it has code.
-    code: Vec<Range<u64>>,
 }
 
 impl Machinery {
@@ -156,21 +116,13 @@ impl Machinery {
         Self {
             machine,
             choices: Cell::new(choices),
-            next: Cell::new(MODULES),
-            reserved: RefCell::default(),
+            memory: Memory::new(),
             started: RefCell::default(),
-            mapped: RefCell::default(),
         }
     }
 
     fn chosen(&self, choice: u8) -> bool {
         self.choices.get() & choice != 0
-    }
-
-    fn assert_code(&self, address: u64) {
-        let mapped = self.mapped.borrow();
-        let mut code = mapped.values().flat_map(|mapped| &mapped.code);
-        assert!(code.any(|code| code.contains(&address)), "{address:#x}");
     }
 }
 
@@ -180,41 +132,20 @@ impl Kernel for Machinery {
     }
 
     fn reserve(&self, size: usize) -> Option<u64> {
-        assert!(size.is_multiple_of(PAGE) && size <= MAX_SIZE);
-        let base = self.next.get();
-        self.next.set(base + (size + PAGE) as u64);
-        self.reserved.borrow_mut().insert(base, size);
-        Some(base)
+        Some(self.memory.reserve(size))
     }
 
     fn map(&self, image: &Image) -> bool {
-        assert_eq!(self.reserved.borrow().get(&image.base()), Some(&image.size()));
-        check(image);
         assert!(image.segments().iter().all(|segment| segment.size != 0));
-        if self.chosen(choice::NO_MEMORY) {
-            return false;
-        }
-        let code = image
-            .segments()
-            .iter()
-            .filter(|segment| segment.protection == Protection::Execute)
-            .map(|segment| {
-                let start = image.base() + segment.offset as u64;
-                start..start + segment.size as u64
-            })
-            .collect();
-        self.mapped.borrow_mut().insert(image.base(), Mapped { size: image.size(), code });
-        true
+        self.memory.map(image, !self.chosen(choice::NO_MEMORY))
     }
 
     fn unmap(&self, base: u64, size: usize) {
-        let mapped = self.mapped.borrow_mut().remove(&base).expect("an image that is mapped");
-        assert_eq!(mapped.size, size);
+        self.memory.unmap(base, size);
     }
 
     fn give_back(&self, base: u64) {
-        assert!(!self.mapped.borrow().contains_key(&base));
-        assert!(self.reserved.borrow_mut().remove(&base).is_some());
+        self.memory.give_back(base);
     }
 
     fn symbol(&self, name: &str) -> Option<u64> {
@@ -234,12 +165,12 @@ impl Kernel for Machinery {
         if function == REGISTER_INIT {
             linker.module_register_init(argument);
         } else {
-            self.assert_code(function);
+            self.memory.assert_code(function);
         }
     }
 
     fn call_event(&self, handler: u64, module: u64, event: i32, _private: u64) -> i32 {
-        self.assert_code(handler);
+        self.memory.assert_code(handler);
         assert_ne!(module, 0);
         let answer = match event {
             event::LOAD if self.chosen(choice::REFUSE_LOAD) => errno::ENOMEM,

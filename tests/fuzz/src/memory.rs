@@ -1,0 +1,128 @@
+//! Memory for the modules of a loader that is fuzzed: what is reserved and mapped, and where there is code.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use stand_in_kernel::loader::{Image, PAGE, Protection};
+
+/// Where modules are.
+pub const MODULES: u64 = 0xffff_ffff_c000_0000;
+/// What a module may take: see `MAX_SIZE` of the loader.
+pub const MAX_SIZE: usize = 64 << 20;
+
+/// The memory.
+#[derive(Debug)]
+pub struct Memory {
+    next: Cell<u64>,
+    /// By their base.
+    reserved: RefCell<BTreeMap<u64, usize>>,
+    /// By their base.
+    mapped: RefCell<BTreeMap<u64, Mapped>>,
+}
+
+/// An image that is mapped.
+#[derive(Debug)]
+struct Mapped {
+    size: usize,
+    /// Where it has code.
+    code: Vec<Range<u64>>,
+}
+
+impl Memory {
+    /// Nothing is reserved.
+    pub const fn new() -> Self {
+        Self {
+            next: Cell::new(MODULES),
+            reserved: RefCell::new(BTreeMap::new()),
+            mapped: RefCell::new(BTreeMap::new()),
+        }
+    }
+
+    /// Reserves addresses.
+    pub fn reserve(&self, size: usize) -> u64 {
+        assert!(size.is_multiple_of(PAGE) && size <= MAX_SIZE);
+        if self.reserved.borrow().is_empty() {
+            self.next.set(MODULES);
+        }
+        let base = self.next.get();
+        self.next.set(base + (size + PAGE) as u64);
+        self.reserved.borrow_mut().insert(base, size);
+        base
+    }
+
+    /// Maps an image, if there is memory `left`; says whether there was.
+    pub fn map(&self, image: &Image, left: bool) -> bool {
+        assert_eq!(self.reserved.borrow().get(&image.base()), Some(&image.size()));
+        check(image);
+        if !left {
+            return false;
+        }
+        let code = image
+            .segments()
+            .iter()
+            .filter(|segment| segment.protection == Protection::Execute)
+            .map(|segment| {
+                let start = image.base() + segment.offset as u64;
+                start..start + segment.size as u64
+            })
+            .collect();
+        self.mapped.borrow_mut().insert(image.base(), Mapped { size: image.size(), code });
+        true
+    }
+
+    /// Unmaps an image.
+    pub fn unmap(&self, base: u64, size: usize) {
+        let mapped = self.mapped.borrow_mut().remove(&base).expect("an image that is mapped");
+        assert_eq!(mapped.size, size);
+    }
+
+    /// Gives addresses back.
+    pub fn give_back(&self, base: u64) {
+        assert!(!self.mapped.borrow().contains_key(&base));
+        assert!(self.reserved.borrow_mut().remove(&base).is_some());
+    }
+
+    /// An image is there.
+    pub fn assert_mapped(&self, base: u64, size: usize) {
+        assert_eq!(self.mapped.borrow().get(&base).map(|mapped| mapped.size), Some(size));
+    }
+
+    /// Somebody calls this.
+    pub fn assert_code(&self, address: u64) {
+        let mapped = self.mapped.borrow();
+        let mut code = mapped.values().flat_map(|mapped| &mapped.code);
+        assert!(code.any(|code| code.contains(&address)), "{address:#x}");
+    }
+
+    /// Nothing is left behind.
+    pub fn assert_empty(&self) {
+        assert!(self.mapped.borrow().is_empty());
+        assert!(self.reserved.borrow().is_empty());
+    }
+}
+
+/// What the one who maps an image trusts in.
+pub fn check(image: &Image) {
+    assert_eq!(image.bytes().len(), image.size());
+    let mut end = 0;
+    for segment in image.segments() {
+        assert_eq!(segment.offset, end);
+        assert!(segment.offset.is_multiple_of(PAGE) && segment.size.is_multiple_of(PAGE));
+        end += segment.size;
+    }
+    assert_eq!(end, image.size());
+    let inside = |address: u64| (image.base()..=image.base() + end as u64).contains(&address);
+    for function in image.constructors().chain(image.destructors()) {
+        assert!(image.is_code(function));
+    }
+    for set in ["modmetadata_set", "sysinit_set", "sysuninit_set", "none"] {
+        assert!(image.set(set).count() <= image.size() / 8);
+    }
+    assert!(image.sites().len() <= image.size() / 32);
+    for address in [0, image.base(), image.base() + end as u64, u64::MAX] {
+        assert!(image.read::<8>(address).is_none() || inside(address));
+        assert!(image.text(address).is_none() || inside(address));
+        assert!(!image.is_code(address) || inside(address));
+    }
+}
