@@ -71,6 +71,19 @@ pub enum Problem {
         /// The symbol.
         symbol: String,
     },
+    /// A relocation to where nothing can be.
+    #[error(
+        "relocation {kind} against {symbol} is to {distance:+} bytes from there, where nothing is; krtld refuses the \
+         module, or, of a call, cuts the distance off"
+    )]
+    Wild {
+        /// Name of its type.
+        kind: String,
+        /// The symbol.
+        symbol: String,
+        /// The addend and, of a symbol with a section, its value.
+        distance: i64,
+    },
     /// A field that is relocated holds something already.
     #[error("relocation against {symbol}: the field holds {found}; krtld adds to it, it must be 0")]
     FieldNotZero {

@@ -8,6 +8,9 @@ use super::file::{File, Relocation, Section};
 use super::probes::is_probe;
 use crate::check::finding::{Findings, Place};
 
+/// No module is so large, and text and data of all lie in the kernel's upper 2 GiB.
+const REACH: u64 = 1 << 30;
+
 pub(super) fn check(file: &File<'_>, findings: &mut Findings) {
     for (table, target) in file.relocated() {
         for relocation in table.relocations() {
@@ -38,6 +41,10 @@ fn problem(file: &File<'_>, target: &Section<'_>, relocation: &Relocation) -> Op
     let field = target.bytes(relocation.offset, width).unwrap_or_default();
     if field.iter().any(|&byte| byte != 0) {
         return Some(Problem::FieldNotZero { symbol: name(), found: hex(field) });
+    }
+    let distance = symbol.value.wrapping_add_signed(relocation.addend).cast_signed();
+    if width == 4 && distance.unsigned_abs() > REACH {
+        return Some(Problem::Wild { kind: kind(), symbol: name(), distance });
     }
     None
 }

@@ -220,6 +220,20 @@ fn relocations_of_other_types() {
 }
 
 #[test]
+fn relocations_to_where_nothing_is() {
+    for addend in [1 << 31, -(1 << 31), i64::MAX, i64::MIN] {
+        let line = only(|f| f.relocation(1).r_addend = addend);
+        let expected = format!(
+            "relocation R_X86_64_PLT32 against mod_install is to {addend:+} bytes from there, where nothing is"
+        );
+        assert!(line.starts_with(&format!(".text+0x7: {expected}; krtld refuses")), "{line}");
+    }
+    let mut near = Fixture::good();
+    near.relocation(1).r_addend = -4096;
+    module(&near.file()).expect("it may be a table's element");
+}
+
+#[test]
 fn relocations_past_the_end_and_of_nothing() {
     let line = only(|f| f.relocation(1).r_offset = 13);
     let expected =
