@@ -4,15 +4,9 @@ mod stress;
 
 use xtask::check;
 
-/// As in `profile.release.opt-level`.
-const LEVELS: [&str; 6] = ["0", "1", "2", "3", "\"s\"", "\"z\""];
-
-/// As in `profile.release.lto`.
-const LTO: [&str; 3] = ["\"off\"", "\"thin\"", "\"fat\""];
-
 #[test]
 fn sites_are_good_at_every_level_of_optimisation() {
-    for (level, lto) in LEVELS.into_iter().flat_map(|level| LTO.map(|lto| (level, lto))) {
+    for (level, lto) in stress::levels() {
         let file = stress::build(level, lto)
             .unwrap_or_else(|error| panic!("O{level}, LTO {lto}: {error}"));
         let image = std::fs::read(&file).unwrap();

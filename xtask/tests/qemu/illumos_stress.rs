@@ -8,6 +8,7 @@ mod stress;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sdt_protocol::Exec;
+use xtask::session::Session;
 use xtask::workspace::Arch;
 
 use crate::bench::{boot, name, tally};
@@ -17,18 +18,16 @@ const HITS: usize = 46;
 
 #[test]
 fn all_sites_fire_at_every_level_of_optimisation() {
-    for (level, lto) in
-        [("0", "\"off\""), ("2", "\"thin\""), ("3", "\"fat\""), ("\"z\"", "\"off\"")]
-    {
-        all_sites_fire(level, lto);
+    let mut session = boot(Arch::X86_64, 1);
+    session.illumos().expect("no module is loaded");
+    for (level, lto) in stress::levels() {
+        all_sites_fire(&mut session, level, lto);
     }
 }
 
-fn all_sites_fire(level: &str, lto: &str) {
+fn all_sites_fire(session: &mut Session, level: &str, lto: &str) {
     let file =
         stress::build(level, lto).unwrap_or_else(|error| panic!("O{level}, LTO {lto}: {error}"));
-    let mut session = boot(Arch::X86_64, 1);
-    session.illumos().expect("no module is loaded");
     session.kldload_file(&file).unwrap();
     let probes = session.list(name("sdt_stress::")).unwrap();
     let listed: BTreeSet<_> =
@@ -41,7 +40,7 @@ fn all_sites_fire(level: &str, lto: &str) {
     let execs: Vec<_> = (0..3).map(|pid| Exec { pid, path: "/bin/true".into() }).collect();
     session.exec(&execs).unwrap();
     session.stop(consumer).unwrap();
-    let tally = tally(&mut session, consumer);
+    let tally = tally(session, consumer);
     assert_eq!(tally.drops, 0);
     let names: BTreeMap<_, _> = probes.iter().map(|of| (of.id, of.name.as_str())).collect();
     let hits: Vec<_> = tally.records.values().flatten().collect();

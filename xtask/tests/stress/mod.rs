@@ -7,6 +7,17 @@ use xtask::build::{BuildError, Module};
 use xtask::platform::Os;
 use xtask::workspace::{self, Arch};
 
+/// As in `profile.release.opt-level`.
+const LEVELS: [&str; 6] = ["0", "1", "2", "3", "\"s\"", "\"z\""];
+
+/// As in `profile.release.lto`.
+const LTO: [&str; 3] = ["\"off\"", "\"thin\"", "\"fat\""];
+
+/// All levels of optimisation, with each kind of LTO.
+pub fn levels() -> impl Iterator<Item = (&'static str, &'static str)> {
+    LEVELS.into_iter().flat_map(|level| LTO.map(|lto| (level, lto)))
+}
+
 /// The stress module, at a level of optimisation.
 pub fn build(level: &str, lto: &str) -> Result<PathBuf, BuildError> {
     let module = Module {
