@@ -72,7 +72,11 @@ fn beside_the_check(file: &[u8]) {
     match xtask::check::illumos::module(file) {
         Ok(summary) => {
             assert!(!summary.to_string().is_empty());
-            let linked = linked.expect("what the check passes is taken");
+            let linked = match linked {
+                // It is only large.
+                Err(Refusal::OutOfMemory) => return,
+                other => other.expect("what the check passes is taken"),
+            };
             assert_eq!(linked.sites.len(), summary.sites);
             for site in &linked.sites {
                 assert_eq!(linked.image.read::<5>(site.address - 1), Some(&[0x90; 5]));
