@@ -14,6 +14,7 @@ use crate::platform::{FreeBsd, NoSuchKernel, Os, Route};
 use crate::process::{self, ProcessError};
 use crate::progress::step;
 use crate::setup::{self, SetupError};
+use crate::toolchain::Toolchain;
 use crate::workspace::{self, Arch};
 
 /// Building `core` and a crate from nothing takes well under a minute.
@@ -82,6 +83,14 @@ pub enum BuildError {
         file: String,
         /// What it was to be for.
         wanted: String,
+    },
+    /// The linked module is good, but says where it was built: another machine would make another file of it.
+    #[error("{file} has paths of this machine in it, under {}", .folder.display())]
+    Place {
+        /// The module's file name.
+        file: String,
+        /// The folder that it names.
+        folder: PathBuf,
     },
     /// A file could not be read or written.
     #[error("{}: {source}", .file.display())]
@@ -185,7 +194,8 @@ impl Module {
         create_dir(&folder)?;
         // The library is in the same place whatever its features are: one module at a time.
         let _building = lock(&workspace::build_dir().join("kmod").join("lock"))?;
-        let mut command = self.cargo()?;
+        let toolchain = setup::toolchain(self.arch)?;
+        let mut command = self.cargo(&toolchain);
         command.args(["--lib", "--crate-type", "staticlib"]);
         let what = format!("building {} for {}", self.package, self.arch);
         let artifacts = run_cargo(&mut command, &what, &self.package, &self.target())?;
@@ -221,6 +231,9 @@ impl Module {
                 return Err(BuildError::Other { file, wanted });
             }
             Err(findings) => return Err(BuildError::Check { file, findings }),
+        }
+        if let Some(folder) = toolchain.named_in(&image) {
+            return Err(BuildError::Place { file, folder });
         }
         write(output, &image)?;
         Ok(output.to_owned())
@@ -277,8 +290,8 @@ impl Module {
         }
     }
 
-    fn cargo(&self) -> Result<Command, BuildError> {
-        let mut command = setup::toolchain(self.arch)?.cargo("rustc", "core");
+    fn cargo(&self, toolchain: &Toolchain) -> Command {
+        let mut command = toolchain.cargo("rustc", "core");
         command.args(["--release", "--package", &self.package]);
         command.arg("--target").arg(self.target());
         command.arg("--target-dir").arg(workspace::build_dir().join("cargo-kmod"));
@@ -298,7 +311,7 @@ impl Module {
         if let Some(feature) = self.patch.and_then(Patch::feature) {
             command.args(["--features", &format!("sdt-core/{feature}")]);
         }
-        Ok(command)
+        command
     }
 }
 

@@ -16,6 +16,8 @@ const SHORT: Duration = Duration::from_secs(60);
 pub struct Toolchain {
     cargo: PathBuf,
     rustc: PathBuf,
+    /// The sources of `core` and all that is beside it.
+    sources: PathBuf,
     /// `-Zjson-target-spec` exists, and is then needed.
     json_target_flag: bool,
     release: String,
@@ -94,7 +96,7 @@ impl Toolchain {
         })?;
         let flags = process::run(unstable(&cargo).args(["-Z", "help"]), SHORT)?;
         let json_target_flag = String::from_utf8_lossy(&flags.stdout).contains("json-target-spec");
-        Ok(Self { cargo, rustc, json_target_flag, release })
+        Ok(Self { cargo, rustc, sources, json_target_flag, release })
     }
 
     /// A cargo command that builds crates of the standard library (`core`, or `core,alloc`) and a
@@ -102,6 +104,7 @@ impl Toolchain {
     pub fn cargo(&self, subcommand: &str, std: &str) -> Command {
         let mut command = unstable(&self.cargo);
         command.env("RUSTC", &self.rustc).arg(subcommand);
+        command.env("CARGO_ENCODED_RUSTFLAGS", self.remap_flags().join("\u{1f}"));
         command.arg(format!("-Zbuild-std={std}"));
         command.arg("-Zbuild-std-features=compiler-builtins-mem");
         // What a later rustc will refuse in the standard library is for its authors.
@@ -111,6 +114,42 @@ impl Toolchain {
         }
         command
     }
+
+    /// Folders of this machine that sources are in, and what stands for them in what is built: where a module was
+    /// built does not show, and makes no other file of it.
+    fn remapped(&self) -> Vec<(PathBuf, String)> {
+        let sources = format!("/rustc/{}", self.release);
+        let mut folders = vec![(crate::workspace::root().to_owned(), ".".into())];
+        folders.extend(cargo_home().map(|home| (home, "/cargo".into())));
+        // A distribution's folder may be a link; compilers say what they were given.
+        folders.extend(self.sources.canonicalize().map(|folder| (folder, sources.clone())));
+        folders.push((self.sources.clone(), sources));
+        folders
+    }
+
+    fn remap_flags(&self) -> Vec<String> {
+        let flag =
+            |(from, to): (PathBuf, _)| format!("--remap-path-prefix={}={to}", from.display());
+        self.remapped().into_iter().map(flag).collect()
+    }
+
+    /// A folder of this machine that a file names, if it does.
+    pub fn named_in(&self, file: &[u8]) -> Option<PathBuf> {
+        self.remapped().into_iter().map(|(folder, _)| folder).find(|folder| names(file, folder))
+    }
+}
+
+/// Whether a file has a path in it that begins with a folder. One that is as short as `/src` can be a part of any path.
+fn names(file: &[u8], folder: &Path) -> bool {
+    let folder = folder.join("");
+    let bytes = folder.as_os_str().as_encoded_bytes();
+    folder.components().count() > 2 && file.windows(bytes.len()).any(|window| window == bytes)
+}
+
+/// Where cargo keeps the sources of crates.
+fn cargo_home() -> Option<PathBuf> {
+    let given = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    given.or_else(|| Some(std::env::home_dir()?.join(".cargo")))
 }
 
 impl fmt::Display for Toolchain {
@@ -215,6 +254,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let error = Toolchain::in_folder(folder.path(), Arch::X86_64).unwrap_err();
         assert!(matches!(error, Unfit::Missing(_)), "{error}");
+    }
+
+    #[test]
+    fn paths_of_this_machine_are_found() {
+        let file = b"\0at/home/me/.cargo/registry/src/x.rs:1\0library/core/src/lib.rs";
+        assert!(names(file, Path::new("/home/me/.cargo")));
+        assert!(!names(file, Path::new("/home/me/.car")), "the beginning of a name");
+        assert!(!names(file, Path::new("/home/you")));
+        assert!(!names(file, Path::new("/src")), "a part of another path");
+        assert!(!names(b"", Path::new("/home/me")));
     }
 
     #[test]
