@@ -43,7 +43,8 @@ macro_rules! __sdt_site {
 #[macro_export]
 macro_rules! __sdt_site {
     ($probe:path, $symbol:literal, $cold:block) => {
-        if $crate::freebsd::native::may_fire(&raw const $probe) {
+        // SAFETY: the record of the site's probe, a static.
+        if unsafe { $crate::freebsd::native::may_fire(&raw const $probe) } {
             $crate::arch::unlikely();
             $cold
         }

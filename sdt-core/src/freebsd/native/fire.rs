@@ -45,13 +45,16 @@ fn function() -> Function {
 }
 
 /// Whether a site of `probe` has to look closer: the test on the hot path of kernels that patch no sites.
+///
+/// # Safety
+/// `probe` is a record of this image.
 #[doc(hidden)]
 #[inline(always)]
-pub fn may_fire(probe: *const Probe) -> bool {
+pub unsafe fn may_fire(probe: *const Probe) -> bool {
     // SAFETY: a variable of the kernel's, read in one access.
     #[cfg(sdt_freebsd = "flag")]
     let enabled = unsafe { (&raw const sdt_probes_enabled).read_volatile() };
-    // SAFETY: the record of the site's probe, a static.
+    // SAFETY: by contract a record of this image, a static.
     #[cfg(not(sdt_freebsd = "flag"))]
     let enabled = unsafe { &*probe }.id() != 0;
     _ = probe;

@@ -19,7 +19,9 @@ type Kernels<T> = UnsafeCell<T>;
 /// An entry or the head of one of the kernel's lists: two pointers.
 type Links = Kernels<[*const c_void; 2]>;
 
-const UNLINKED: Links = Kernels::new([null(); 2]);
+const fn unlinked() -> Links {
+    Kernels::new([null(); 2])
+}
 
 /// `struct sdt_provider`. 40 bytes.
 #[derive(Debug)]
@@ -40,7 +42,7 @@ impl Provider {
     /// A provider of this name. The kernel gives it the stability and the privileges of every SDT provider.
     pub const fn new(name: &'static CStr) -> Self {
         let (id, references) = (Kernels::new(0), Kernels::new(0));
-        Self { name: name.as_ptr(), entry: UNLINKED, id, references }
+        Self { name: name.as_ptr(), entry: unlinked(), id, references }
     }
 }
 
@@ -91,10 +93,10 @@ impl Probe {
         Self {
             version: Self::VERSION as c_int,
             provider,
-            entry: UNLINKED,
-            argtypes: UNLINKED,
+            entry: unlinked(),
+            argtypes: unlinked(),
             #[cfg(sdt_freebsd = "tracepoint")]
-            tracepoints: UNLINKED,
+            tracepoints: unlinked(),
             module: c"".as_ptr(),
             function: c"".as_ptr(),
             name: name.as_ptr(),
@@ -137,7 +139,7 @@ impl ArgTypeRecord {
             None => null(),
         };
         let native = of.native.as_bytes().as_ptr().cast();
-        Self { index, native, translated, entry: UNLINKED, probe }
+        Self { index, native, translated, entry: unlinked(), probe }
     }
 }
 
