@@ -5,7 +5,7 @@ use core::fmt;
 
 use sdt_core::ops::{
     ARG_NONE, ArgDesc, Attribute, FUNCTION_NAME_LEN, MODULE_NAME_LEN, PROBE_NAME_LEN,
-    PROVIDER_NAME_LEN, ProbeId, ProviderAttr,
+    PROVIDER_NAME_LEN, Privileges, ProbeId, ProviderAttr,
 };
 
 use crate::dtrace::Dtrace;
@@ -84,6 +84,10 @@ pub struct Detail {
     pub probe: Attribute,
     /// Stability of its arguments.
     pub args: Attribute,
+    /// Stability of its provider, part by part.
+    pub provider: ProviderAttr,
+    /// Who may use its provider.
+    pub privileges: Privileges,
 }
 
 /// The weaker one in each part (`dt_attr_min`).
@@ -147,8 +151,15 @@ impl<
     pub fn describe(&self, id: ProbeId) -> Option<Detail> {
         let tables = self.tables.lock();
         let info = info(&tables, index(id))?;
-        let attr = &tables.providers[tables.probes[index(id)].provider].attr;
-        Some(Detail { probe: stability(attr, &info), args: attr.args, info })
+        let provider = &tables.providers[tables.probes[index(id)].provider];
+        let (attr, privileges) = (provider.attr, provider.privileges);
+        Some(Detail {
+            probe: stability(&attr, &info),
+            args: attr.args,
+            provider: attr,
+            privileges,
+            info,
+        })
     }
 
     /// The type of one argument of a probe, from 0, as its provider's `getargdesc` tells it; `None` past

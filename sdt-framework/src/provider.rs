@@ -48,8 +48,15 @@ impl<
     ) -> Result<ProviderId, FrameworkError> {
         registration::check(name, privileges, ops)?;
         let name = Name::new(name.to_bytes()).ok_or(FrameworkError::Invalid)?;
-        let provider =
-            Provider { serial: 0, name, attr: *attr, ops: *ops, arg: Opaque(arg), defunct: false };
+        let provider = Provider {
+            serial: 0,
+            name,
+            attr: *attr,
+            privileges,
+            ops: *ops,
+            arg: Opaque(arg),
+            defunct: false,
+        };
         let _registration = self.registration.lock();
         let id = self.tables.lock().add_provider(provider).ok_or(FrameworkError::Full)?;
         if let Some(provide) = ops.provide {

@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_void};
 
 use sdt_core::ops::{
     Attribute, Class, FUNCTION_NAME_LEN, MODULE_NAME_LEN, PROBE_NAME_LEN, PROVIDER_NAME_LEN,
-    ProviderAttr, ProviderId, ProviderOps, Stability,
+    Privileges, ProviderAttr, ProviderId, ProviderOps, Stability,
 };
 
 use crate::name::Name;
@@ -29,6 +29,7 @@ pub(crate) struct Provider {
     pub(crate) serial: usize,
     pub(crate) name: Name<PROVIDER_NAME_LEN>,
     pub(crate) attr: ProviderAttr,
+    pub(crate) privileges: Privileges,
     pub(crate) ops: ProviderOps,
     pub(crate) arg: Opaque,
     /// Invalidated: its ops are not called any more and its probes match nothing.
@@ -48,6 +49,7 @@ impl Provider {
                 name: nothing,
                 args: nothing,
             },
+            privileges: Privileges::empty(),
             ops: ProviderOps {
                 provide: None,
                 provide_module: None,

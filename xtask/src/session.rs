@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sdt_protocol::{
-    Counters, Detail, Event, Exec, Module, Probe, Reentered, Refusal, Reply, Request, Site, Spec,
-    Tortured, VERSION,
+    Counters, Detail, Event, Exec, Module, Probe, Reentered, Refusal, Reply, Request, Site, Sites,
+    Spec, Tortured, VERSION,
 };
 
 use crate::build::{self, BuildError};
@@ -181,7 +181,15 @@ impl Session {
     /// # Errors
     /// The kernel refuses, or failed.
     pub fn illumos(&mut self) -> Result<(), SessionError> {
-        ask!(self, Request::Illumos, Reply::Done => ())
+        self.illumos_with(Sites::default())
+    }
+
+    /// Makes the kernel one that is as illumos's but for what becomes of probes' calls.
+    ///
+    /// # Errors
+    /// As [`illumos`](Self::illumos).
+    pub fn illumos_with(&mut self, sites: Sites) -> Result<(), SessionError> {
+        ask!(self, Request::Illumos { sites }, Reply::Done => ())
     }
 
     /// Loads a module.

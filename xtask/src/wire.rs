@@ -235,7 +235,7 @@ pub fn name(request: &Request) -> &'static str {
     match request {
         Request::Hello => "hello",
         Request::FreeBsd { .. } => "freebsd",
-        Request::Illumos => "illumos",
+        Request::Illumos { .. } => "illumos",
         Request::KldLoad { .. } => "kldload",
         Request::KldUnload { .. } => "kldunload",
         Request::KldStat => "kldstat",

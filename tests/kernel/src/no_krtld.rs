@@ -6,7 +6,7 @@ use stand_in_kernel::freebsd::errno::EINVAL;
 /// The answer to a request; `None` for one that this is nothing to.
 pub(crate) fn answer(request: &Request) -> Option<Result<Reply, Refusal>> {
     let message = "illumos is not there for this machine".into();
-    (*request == Request::Illumos).then_some(Err(Refusal { errno: EINVAL, message }))
+    matches!(request, Request::Illumos { .. }).then_some(Err(Refusal { errno: EINVAL, message }))
 }
 
 /// Executes an image as illumos does, if this kernel is illumos's; says whether it is.

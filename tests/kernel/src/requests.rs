@@ -114,7 +114,7 @@ impl Server {
                 sdt::set_generation(release.generation());
                 Ok(Reply::Done)
             }
-            Request::Illumos => unreachable!("has been taken care of"),
+            Request::Illumos { .. } => unreachable!("has been taken care of"),
             Request::KldLoad { file, image } => {
                 LINKER.load(&file, &image).map_err(|error| kld_refusal(&error))?;
                 Ok(Reply::Done)
@@ -304,9 +304,12 @@ fn describe(probe: u32) -> Result<Reply, Refusal> {
         found.ok_or_else(|| refusal(ENOENT, alloc::format!("there is no probe {probe}")))?;
     let triple =
         |attribute: Attribute| [attribute.name as u8, attribute.data as u8, attribute.class as u8];
+    let of = detail.provider;
     Ok(Reply::Detail(Detail {
         probe: triple(detail.probe),
         args: triple(detail.args),
+        provider: [of.provider, of.module, of.function, of.name, of.args].map(triple),
+        privileges: detail.privileges.bits(),
         types: DTRACE.arg_descs(id).map(|desc| arg_type(&desc)).collect(),
     }))
 }

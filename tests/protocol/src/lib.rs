@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 /// Number of this protocol. Both sides say theirs in the first exchange and refuse another one.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// From the host to the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,7 +38,10 @@ pub enum Request {
         version: i32,
     },
     /// Be illumos's kernel from here on; no module is loaded yet. On x86_64 only. Answer: [`Reply::Done`].
-    Illumos,
+    Illumos {
+        /// What becomes of probes' calls.
+        sites: Sites,
+    },
     /// Load a module, as kldload(8) does, or modload(8). Answer: [`Reply::Done`].
     KldLoad {
         /// File name, with its `.ko`.
@@ -133,6 +136,16 @@ pub enum Request {
     },
     /// Power off. There is no answer.
     PowerOff,
+}
+
+/// What a kernel of illumos's makes of a probe's call in a module.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sites {
+    /// Five nops, as illumos does.
+    #[default]
+    Nops,
+    /// One nop of five bytes, as no illumos does yet, with a breakpoint in it while the probe is enabled.
+    LongNop,
 }
 
 /// A probe description, as typed, and the field its last piece names.
@@ -297,6 +310,10 @@ pub struct Detail {
     pub probe: [u8; 3],
     /// Stability of its arguments.
     pub args: [u8; 3],
+    /// Stability of its provider: of the provider itself, of modules, functions, names and arguments.
+    pub provider: [[u8; 3]; 5],
+    /// Who may use the provider, as DTrace's bits.
+    pub privileges: u32,
     /// Types of `args[0]`, `args[1]`, ...
     pub types: Vec<ArgType>,
 }

@@ -142,10 +142,14 @@ mod tests {
         assert_eq!(HIT_HEADER, format!("{:>3} {:>6} {:>32}\n", "CPU", "ID", "FUNCTION:NAME"));
     }
 
+    fn described(probe: [u8; 3], args: [u8; 3], types: Vec<ArgType>) -> Detail {
+        Detail { probe, args, provider: [[5, 5, 4]; 5], privileges: 1, types }
+    }
+
     #[test]
     fn details_read_as_dtraces() {
         let native = ArgType { native: "char *".into(), translated: None };
-        let some = Detail { probe: [1, 1, 0], args: [1, 1, 4], types: vec![native] };
+        let some = described([1, 1, 0], [1, 1, 4], vec![native]);
         assert_eq!(detail(&some), GOLDEN_DETAIL);
         let none = detail(&Detail { types: Vec::new(), ..some });
         assert!(none.ends_with("\n\tArgument Types\n\t\tNone\n\n"), "{none}");
@@ -155,7 +159,7 @@ mod tests {
     fn translated_types_are_shown() {
         let translated = Some("psinfo_t *".into());
         let types = vec![ArgType { native: "struct proc *".into(), translated }];
-        let text = detail(&Detail { probe: [5, 5, 5], args: [7, 0, 1], types });
+        let text = detail(&described([5, 5, 5], [7, 0, 1], types));
         assert!(text.contains("\t\targs[0]: psinfo_t *\n"), "{text}");
         assert!(text.contains("Names: Standard\n\t\tData Semantics:   Internal\n"), "{text}");
     }

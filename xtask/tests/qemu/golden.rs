@@ -69,7 +69,7 @@ fn golden(name: &str, stream: &str) -> String {
 }
 
 /// Text without the numbers that lines begin with, CPUs and ids: of each only the last column stays.
-fn masked(text: &str) -> String {
+pub(crate) fn masked(text: &str) -> String {
     text.split_inclusive('\n').map(masked_line).collect()
 }
 

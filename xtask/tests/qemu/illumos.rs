@@ -57,7 +57,7 @@ fn link(archive: &Path, folder: &Path) -> Vec<u8> {
     link::illumos::module(&lld, archive, folder).expect("the module can be linked")
 }
 
-fn good(module: &str) -> Vec<u8> {
+pub(crate) fn good(module: &str) -> Vec<u8> {
     let image = linked(module, &[]);
     check::illumos::module(&image).unwrap_or_else(|findings| panic!("{module}: {findings:#?}"));
     image

@@ -52,6 +52,8 @@ pub fn expected() -> BTreeSet<String> {
         "chosen-2",
         "closure",
         "diverging",
+        "evaluated",
+        "evaluations",
         "generic",
         "inlined",
         "looped",

@@ -10,6 +10,7 @@ use object_core::elf::{self, FileHeader64, Rela64, SectionHeader64, Sym64};
 use object_core::read::ReadRef;
 
 use super::PREFIX;
+use super::marking::Marking;
 use super::refusal::Refusal;
 use super::relocate::{self, Relocation, Wrong};
 use crate::loader::{Image, PAGE, Protection, Segment};
@@ -22,7 +23,7 @@ const MAX_SIZE: u64 = 64 << 20;
 pub struct Site {
     /// The symbol's name behind the prefix.
     pub name: String,
-    /// Address of the relocated field: of the call's second byte.
+    /// Address of the byte that `sdt` stores to.
     pub address: u64,
 }
 
@@ -291,12 +292,17 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The image for the address `base`, with symbols that the file does not define coming from `lookup`:
-    /// `do_common`, then `do_relocations`.
+    /// The image for the address `base`, with probes' calls marked, and symbols that the file does not define
+    /// coming from `lookup`: `do_common`, then `do_relocations`.
     ///
     /// # Errors
     /// A symbol is undefined, or a relocation cannot be done.
-    pub fn link(&self, base: u64, lookup: &dyn Fn(&str) -> Option<u64>) -> Result<Linked, Refusal> {
+    pub fn link(
+        &self,
+        base: u64,
+        marking: Marking,
+        lookup: &dyn Fn(&str) -> Option<u64>,
+    ) -> Result<Linked, Refusal> {
         let mut bytes = alloc::vec![0; self.size];
         for (header, place) in self.headers.iter().zip(&self.places) {
             let Some(place) = place else { continue };
@@ -317,7 +323,7 @@ impl<'a> File<'a> {
             let target = header.sh_info.get(LE) as usize;
             let place = self.places.get(target).ok_or(Refusal::Target(index))?;
             if let Some(place) = place {
-                let relocating = Relocating { base, target, place, symbols: &symbols };
+                let relocating = Relocating { base, target, place, symbols: &symbols, marking };
                 relocating.section(self.contents(header)?, &mut bytes, &mut sites)?;
             }
         }
@@ -395,6 +401,7 @@ struct Relocating<'a> {
     target: usize,
     place: &'a Place,
     symbols: &'a [Symbol],
+    marking: Marking,
 }
 
 impl Relocating<'_> {
@@ -426,12 +433,15 @@ impl Relocating<'_> {
             let undefined = symbol.section == elf::SHN_UNDEF && symbol.binding != elf::STB_LOCAL;
             let probe = symbol.name.strip_prefix(PREFIX);
             if let (true, Some(name)) = (undefined, probe) {
-                self.nops(memory, at).map_err(|reason| unsound(&reason))?;
+                let mark = self.marking.disabled();
+                self.mark(memory, at, mark).map_err(|reason| unsound(&reason))?;
+                let address = address - 1 + self.marking.patchpoint() as u64;
                 sites.push(Site { name: name.to_string(), address });
                 continue;
             }
             if undefined && relocate::is_hot_inline(&symbol.name) {
-                self.nops(memory, at).map_err(|reason| unsound(&reason))?;
+                let nops = Marking::Nops.disabled();
+                self.mark(memory, at, nops).map_err(|reason| unsound(&reason))?;
                 continue;
             }
             if undefined {
@@ -454,9 +464,9 @@ impl Relocating<'_> {
         Ok(())
     }
 
-    /// `sdt_reloc_resolve`: five nops, from the byte in front of the field on, whatever is there. What is
+    /// `sdt_reloc_resolve`: five bytes, from the byte in front of the field on, whatever is there. What is
     /// there has to be a call.
-    fn nops(&self, memory: &mut [u8], field: usize) -> Result<(), String> {
+    fn mark(&self, memory: &mut [u8], field: usize, mark: [u8; 5]) -> Result<(), String> {
         let start = field.checked_sub(1).ok_or("a probe's field without an instruction")?;
         let site = memory.get_mut(start..start + 5).ok_or("a probe's field without an end")?;
         if !self.place.code {
@@ -465,7 +475,7 @@ impl Relocating<'_> {
         if site[0] != 0xe8 {
             return Err(alloc::format!("a probe's site is no call but {:02x}", site[0]));
         }
-        site.fill(0x90);
+        site.copy_from_slice(&mark);
         Ok(())
     }
 }

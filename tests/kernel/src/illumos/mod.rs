@@ -7,6 +7,7 @@
 
 pub mod errno;
 pub mod file;
+pub mod marking;
 pub mod modctl;
 pub mod providers;
 pub mod refusal;

@@ -18,6 +18,7 @@ use static_assertions::const_assert_eq;
 
 use super::errno::{EALREADY, EINVAL};
 use super::file::{File, Linked, Site};
+use super::marking::Marking;
 use super::refusal::Refusal;
 use crate::loader::{Image, Segment};
 
@@ -171,6 +172,10 @@ pub trait Kernel {
     /// The address of a symbol that one of the kernel's own modules exports, `unix` and `genunix` being
     /// one.
     fn symbol(&self, module: &str, name: &str) -> Option<u64>;
+    /// What becomes of probes' calls.
+    fn marking(&self) -> Marking {
+        Marking::default()
+    }
     /// Prints a line on the console.
     fn print(&self, line: fmt::Arguments<'_>);
     /// Calls `int (*)(void *)` of a module that is mapped.
@@ -273,12 +278,13 @@ impl<K: Kernel> Modules<K> {
         let (requisites, missing) = self.dependents(name, &depends);
         let base = self.kernel.reserve(file.size()).ok_or(Refusal::OutOfMemory)?;
         let lookup = |symbol: &str| self.lookup(&requisites, symbol);
-        let linked = file.link(base, &lookup).map_err(|refusal| match refusal {
-            Refusal::Undefined { undefined, thread_local, .. } => {
-                Refusal::Undefined { undefined, thread_local, missing }
-            }
-            other => other,
-        });
+        let linked =
+            file.link(base, self.kernel.marking(), &lookup).map_err(|refusal| match refusal {
+                Refusal::Undefined { undefined, thread_local, .. } => {
+                    Refusal::Undefined { undefined, thread_local, missing }
+                }
+                other => other,
+            });
         let linked = linked.and_then(|linked| {
             if self.kernel.map(&linked.image) { Ok(linked) } else { Err(Refusal::OutOfMemory) }
         });

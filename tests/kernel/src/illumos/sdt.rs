@@ -3,7 +3,7 @@
 
 use alloc::boxed::Box;
 use alloc::ffi::CString;
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
@@ -12,13 +12,10 @@ use sdt_core::ops::{
 };
 use sdt_framework::ARGS;
 
+use super::marking::Marking;
 use super::modctl::{ModCtl, linked_of, sites_of};
 use super::providers::{PROVIDERS, name_of};
 use super::regs::Regs;
-
-/// What an enabled site has for its second byte: with the nop behind it an instruction that does not exist
-/// (`lock nop`), so that the CPU raises #UD with the site's address.
-const PATCHVAL: u8 = 0xf0;
 
 /// Frames between `dtrace_probe` and the function that fired.
 const AFRAMES: u32 = 3;
@@ -38,6 +35,10 @@ pub trait Machine: Sync + fmt::Debug {
     /// # Safety
     /// The text is mapped, and CPUs may execute what it holds then.
     unsafe fn store(&self, address: u64, byte: u8);
+    /// How sites are enabled.
+    fn marking(&self) -> Marking {
+        Marking::default()
+    }
     /// The registers of the trap that this CPU is in, if it is in one that a site has raised. Probe context.
     fn regs(&self) -> Option<Regs>;
 }
@@ -49,10 +50,12 @@ struct Site {
     ctl: &'static ModCtl,
     /// The module's load count when the site was found.
     loadcnt: i32,
-    /// Address of its second byte.
+    /// Address of the byte that is stored, where the CPU traps then.
     patchpoint: u64,
     /// What that byte was.
     saved: u8,
+    /// Whether it is one whose arguments have types.
+    typed: bool,
     /// The next one of the same probe.
     next: AtomicPtr<Site>,
     /// The next one of all.
@@ -104,7 +107,7 @@ impl Sdt {
         Ok(())
     }
 
-    /// The id of the probe that has a site whose second byte is at an address (`sdt_invop`). Probe context.
+    /// The id of the probe that has a site that traps at an address (`sdt_invop`). Probe context.
     pub fn probe_at(&self, address: u64) -> Option<u32> {
         let mut site = self.sites.load(Ordering::Acquire);
         // SAFETY: no site is ever freed.
@@ -132,6 +135,7 @@ impl Sdt {
                 return;
             }
             let (provider, name) = name_of(&found.name);
+            let typed = PROVIDERS[provider].name == c"io" && IO_PROBES.contains(&&*name);
             let provider = ProviderId(self.ids[provider].load(Ordering::Relaxed));
             let (Ok(function), Ok(name)) = (CString::new(function), CString::new(name)) else {
                 continue;
@@ -143,6 +147,7 @@ impl Sdt {
                 patchpoint: found.address,
                 // SAFETY: the module is mapped, and krtld has found this in its text.
                 saved: unsafe { self.machine.load(found.address) },
+                typed,
                 next: AtomicPtr::new(core::ptr::null_mut()),
                 list: AtomicPtr::new(self.sites.load(Ordering::Relaxed)),
             }));
@@ -248,7 +253,8 @@ unsafe extern "C" fn enable(arg: *mut c_void, _id: u32, parg: *mut c_void) -> c_
     // SAFETY: the caller's contract.
     let (context, site) = unsafe { (&*arg.cast::<Context>(), &*parg.cast::<Site>()) };
     site.ctl.nenabled.fetch_add(1, Ordering::AcqRel);
-    site.patch(context.sdt.machine, |_| PATCHVAL);
+    let machine = context.sdt.machine;
+    site.patch(machine, |_| machine.marking().enabled());
     0
 }
 
@@ -261,14 +267,29 @@ unsafe extern "C" fn disable(arg: *mut c_void, _id: u32, parg: *mut c_void) {
     site.patch(context.sdt.machine, |site| site.saved);
 }
 
-/// No probe here has an argument with a type: of the table that says them (`sdt_args`), with rows for the
-/// kernel's own probes, the bench has none.
+/// Probes of `io` that have arguments with types, and those: of the first one all three translators are made
+/// (`sdt_args` of `usr/src/uts/common/dtrace/sdt_subr.c`). Who has a probe of such a name has its types, too.
+const IO_PROBES: [&str; 4] = ["start", "done", "wait-start", "wait-done"];
+const IO_NATIVE: &CStr = c"buf_t *";
+const IO_TRANSLATED: [&CStr; 3] = [c"bufinfo_t *", c"devinfo_t *", c"fileinfo_t *"];
+
+/// Of the table of types, whose rows are for the kernel's own probes, the bench has those of `io`.
 ///
 /// # Safety
-/// `desc` is the description to fill.
-unsafe extern "C" fn getargdesc(_: *mut c_void, _: u32, _: *mut c_void, desc: *mut ArgDesc) {
+/// `parg` is the probe's first site, `desc` the description to fill.
+unsafe extern "C" fn getargdesc(_: *mut c_void, _: u32, parg: *mut c_void, desc: *mut ArgDesc) {
     // SAFETY: the caller's contract.
-    unsafe { (*desc).ndx = ARG_NONE };
+    let (site, desc) = unsafe { (&*parg.cast::<Site>(), &mut *desc) };
+    let translated = usize::try_from(desc.ndx).ok().and_then(|ndx| IO_TRANSLATED.get(ndx));
+    let Some(translated) = translated.filter(|_| site.typed) else {
+        desc.ndx = ARG_NONE;
+        return;
+    };
+    desc.mapping = 0;
+    for (field, text) in [(&mut desc.native, IO_NATIVE), (&mut desc.xlate, *translated)] {
+        let bytes = text.to_bytes_with_nul();
+        field.iter_mut().zip(bytes).for_each(|(place, &byte)| *place = byte as c_char);
+    }
 }
 
 /// `sdt_getarg`. Like illumos's it does not know how many arguments a probe has.

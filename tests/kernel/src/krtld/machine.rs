@@ -5,6 +5,7 @@ use core::ffi::{c_int, c_void};
 use core::fmt;
 use core::sync::atomic::{AtomicU8, Ordering};
 
+use stand_in_kernel::illumos::marking::Marking;
 use stand_in_kernel::illumos::modctl::{Kernel, ModCtl};
 use stand_in_kernel::illumos::regs::Regs;
 use stand_in_kernel::illumos::sdt;
@@ -56,6 +57,10 @@ impl Kernel for Machine {
         exports::address(module, name)
     }
 
+    fn marking(&self) -> Marking {
+        super::marking()
+    }
+
     fn print(&self, line: fmt::Arguments<'_>) {
         console::print(&format!("{line}\n"));
     }
@@ -94,6 +99,10 @@ impl sdt::Machine for Machine {
         store();
         smp::rendezvous(&|_| arch::text::synchronise());
         store();
+    }
+
+    fn marking(&self) -> Marking {
+        super::marking()
     }
 
     fn regs(&self) -> Option<Regs> {

@@ -9,10 +9,10 @@ mod machine;
 mod requests;
 mod trap;
 
-use core::sync::atomic::{AtomicBool, Ordering};
-
 use machine::Machine;
 use sdt_core::ops::FrameworkError;
+use spin::Once;
+use stand_in_kernel::illumos::marking::Marking;
 use stand_in_kernel::illumos::modctl::Modules;
 use stand_in_kernel::illumos::sdt::Sdt;
 
@@ -28,19 +28,26 @@ static MODULES: Modules<Machine> = Modules::new(Machine);
 /// The provider of their probes.
 static SDT: Sdt = Sdt::new(&Machine);
 
-static CHOSEN: AtomicBool = AtomicBool::new(false);
+/// Once this kernel is illumos's: what becomes of probes' calls.
+static CHOSEN: Once<Marking> = Once::new();
 
 /// Whether this kernel is illumos's. Any context.
 pub(crate) fn is_chosen() -> bool {
-    CHOSEN.load(Ordering::Acquire)
+    CHOSEN.is_completed()
+}
+
+/// What becomes of probes' calls. Probe context.
+fn marking() -> Marking {
+    CHOSEN.get().copied().unwrap_or_default()
 }
 
 /// Makes this kernel illumos's for good: `drv/dtrace` and `drv/sdt` are loaded and attached.
 ///
 /// # Errors
 /// The framework has no room for the providers.
-fn choose() -> Result<(), FrameworkError> {
-    if !CHOSEN.swap(true, Ordering::AcqRel) {
+fn choose(marking: Marking) -> Result<(), FrameworkError> {
+    if !is_chosen() {
+        CHOSEN.call_once(|| marking);
         SDT.attach(&DTRACE)?;
         invop::add(trap::sdt_invop);
     }

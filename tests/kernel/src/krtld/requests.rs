@@ -3,7 +3,8 @@
 use alloc::format;
 use alloc::string::ToString;
 
-use sdt_protocol::{Module, Refusal, Reply, Request};
+use sdt_protocol::{Module, Refusal, Reply, Request, Sites};
+use stand_in_kernel::illumos::marking::Marking;
 use stand_in_kernel::illumos::modctl::Info;
 use stand_in_kernel::illumos::refusal;
 
@@ -13,8 +14,11 @@ use crate::requests::read_text;
 
 /// The answer to a request; `None` for one that this is nothing to.
 pub(crate) fn answer(request: &Request) -> Option<Result<Reply, Refusal>> {
-    if *request == Request::Illumos {
-        return Some(illumos());
+    if let Request::Illumos { sites } = *request {
+        return Some(illumos(match sites {
+            Sites::Nops => Marking::Nops,
+            Sites::LongNop => Marking::LongNop,
+        }));
     }
     if !is_chosen() {
         return None;
@@ -42,12 +46,17 @@ pub(crate) fn answer(request: &Request) -> Option<Result<Reply, Refusal>> {
     })
 }
 
-fn illumos() -> Result<Reply, Refusal> {
+fn illumos(marking: Marking) -> Result<Reply, Refusal> {
     if !LINKER.files().is_empty() {
         let message = "a module of FreeBSD's is loaded".into();
         return Err(Refusal { errno: stand_in_kernel::illumos::errno::EBUSY, message });
     }
-    choose().map_err(|error| Refusal { errno: error.errno(), message: error.to_string() })?;
+    if is_chosen() && super::marking() != marking {
+        let message = "this is illumos's kernel already, with other sites".into();
+        return Err(Refusal { errno: stand_in_kernel::illumos::errno::EBUSY, message });
+    }
+    choose(marking)
+        .map_err(|error| Refusal { errno: error.errno(), message: error.to_string() })?;
     Ok(Reply::Done)
 }
 

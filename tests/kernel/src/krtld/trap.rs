@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use stand_in_kernel::illumos::regs::{InvopStack, Regs};
 
-use super::SDT;
+use super::{SDT, marking};
 use crate::arch::cpu;
 use crate::arch::traps::{BREAKPOINT, TrapFrame};
 use crate::dtrace::DTRACE;
@@ -86,7 +86,10 @@ pub(super) unsafe extern "C" fn sdt_invop(
 ) -> c_int {
     let Some(id) = SDT.probe_at(address as u64) else { return 0 };
     // SAFETY: the caller's contract.
-    let [a, b, c, d, e, _] = unsafe { (*stack.cast::<InvopStack>()).regs.arguments };
+    let regs = unsafe { &mut (*stack.cast::<InvopStack>()).regs };
+    let [a, b, c, d, e, _] = regs.arguments;
     DTRACE.probe5(id, [a, b, c, d, e]);
+    // One byte is passed over in any case.
+    regs.rip += marking().passed() - 1;
     NOP
 }

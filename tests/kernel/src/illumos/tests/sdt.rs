@@ -6,6 +6,7 @@ use sdt_framework::{Dtrace, Field, Host, Spec};
 
 use super::*;
 use crate::illumos::file::{File, Linked};
+use crate::illumos::marking::Marking;
 use crate::illumos::regs::Regs;
 use crate::illumos::sdt::{Machine as Text, Sdt};
 
@@ -66,8 +67,9 @@ fn bench() -> Bench {
 
 impl Bench {
     fn load(&self, ctl: &'static ModCtl, file: &[u8], base: u64) {
-        let linked: &'static Linked =
-            Box::leak(Box::new(File::parse(file).unwrap().link(base, &|_| None).unwrap()));
+        let linked: &'static Linked = Box::leak(Box::new(
+            File::parse(file).unwrap().link(base, Marking::Nops, &|_| None).unwrap(),
+        ));
         ctl.mp.store((&raw const *linked).cast_mut(), core::sync::atomic::Ordering::Relaxed);
         ctl.loadcnt.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
         ctl.loaded.store(1, core::sync::atomic::Ordering::Relaxed);

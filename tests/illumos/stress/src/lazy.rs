@@ -1,0 +1,23 @@
+//! Whether the arguments of a probe that is not enabled are evaluated.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use sdt_core::sdt_probe;
+
+use crate::sdt_stress;
+
+/// How often the argument of `evaluated` has been.
+static EVALUATIONS: AtomicU64 = AtomicU64::new(0);
+
+#[inline(never)]
+fn evaluate() -> u64 {
+    EVALUATIONS.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+/// A probe whose argument is counted, and one that tells the count. Returns the number of hits.
+#[inline(never)]
+pub(crate) fn fire() -> u64 {
+    sdt_probe!(sdt_stress::evaluated, evaluate());
+    sdt_probe!(sdt_stress::evaluations, EVALUATIONS.load(Ordering::Relaxed));
+    2
+}
