@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use stand_in_kernel::illumos::PREFIX;
 use stand_in_kernel::illumos::errno::{EALREADY, EBUSY, EINVAL};
 use stand_in_kernel::illumos::file::File;
+use stand_in_kernel::illumos::marking::Marking;
 use stand_in_kernel::illumos::modctl::{Kernel, ModCtl, ModInfo, Modules};
 use stand_in_kernel::illumos::refusal::Refusal;
 use stand_in_kernel::loader::Image;
@@ -68,7 +69,8 @@ fn symbol(name: &str) -> Option<u64> {
 
 /// Links a file in a kernel that has everything, and has it checked.
 fn beside_the_check(file: &[u8]) {
-    let linked = File::parse(file).and_then(|parsed| parsed.link(MODULES, &symbol));
+    let linked =
+        File::parse(file).and_then(|parsed| parsed.link(MODULES, Marking::default(), &symbol));
     match xtask::check::illumos::module(file) {
         Ok(summary) => {
             assert!(!summary.to_string().is_empty());

@@ -120,6 +120,9 @@ fn replay(name: &str, files: Vec<File>) {
             writeln!(text, "  {line}").unwrap();
         }
     }
+    for (number, (said, expected)) in (1..).zip(text.lines().zip(golden.lines())) {
+        assert_eq!(said, expected, "{name}, line {number}");
+    }
     assert_eq!(text, golden, "{name}");
 }
 
