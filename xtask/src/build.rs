@@ -25,7 +25,7 @@ pub const EXAMPLE: &str = "kmod-example";
 const EMBEDDED: &str = "embedded-example";
 const EMBEDDED_TARGET: &str = "thumbv7m-none-eabi";
 /// The package of the stand-in kernel.
-const KERNEL: &str = "stand-in-kernel";
+pub(crate) const KERNEL: &str = "stand-in-kernel";
 
 /// Why there is no module or kernel.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +47,14 @@ pub enum BuildError {
         /// The target's file name.
         target: String,
         /// What cargo said.
+        source: ProcessError,
+    },
+    /// Clippy has found something.
+    #[error("{what}: {source}")]
+    Lint {
+        /// Clippy on what.
+        what: String,
+        /// What it said.
         source: ProcessError,
     },
     /// Cargo ended well but did not make what was wanted.
@@ -195,10 +203,7 @@ impl Module {
         // The library is in the same place whatever its features are: one module at a time.
         let _building = lock(&workspace::build_dir().join("kmod").join("lock"))?;
         let toolchain = setup::toolchain(self.arch)?;
-        let mut command = self.cargo(&toolchain);
-        command.args(["--lib", "--crate-type", "staticlib"]);
-        let what = format!("building {} for {}", self.package, self.arch);
-        let artifacts = run_cargo(&mut command, &what, &self.package, &self.target())?;
+        let artifacts = self.artifacts(&toolchain)?;
         let no_artifact =
             || BuildError::NoArtifact { what: "static library", package: self.package.clone() };
         let library = artifacts
@@ -262,7 +267,7 @@ impl Module {
     }
 
     /// What cargo builds for.
-    fn target(&self) -> PathBuf {
+    pub(crate) fn target(&self) -> PathBuf {
         match self.os {
             Os::FreeBsd => self.arch.module_target(),
             Os::Illumos => workspace::root().join("targets/x86_64-illumos-kmod.json"),
@@ -290,11 +295,20 @@ impl Module {
         }
     }
 
-    fn cargo(&self, toolchain: &Toolchain) -> Command {
+    /// Has cargo build the static library. Returns all that it consists of.
+    pub(crate) fn artifacts(&self, toolchain: &Toolchain) -> Result<Vec<Artifact>, BuildError> {
         let mut command = toolchain.cargo("rustc", "core");
         command.args(["--release", "--package", &self.package]);
         command.arg("--target").arg(self.target());
         command.arg("--target-dir").arg(workspace::build_dir().join("cargo-kmod"));
+        self.configure(&mut command);
+        command.args(["--lib", "--crate-type", "staticlib"]);
+        let what = format!("building {} for {}", self.package, self.arch);
+        run_cargo(&mut command, &what, &self.package, &self.target())
+    }
+
+    /// Tells cargo what the module is for, and its features and settings.
+    pub(crate) fn configure(&self, command: &mut Command) {
         for feature in &self.features {
             command.args(["--features", feature]);
         }
@@ -311,7 +325,6 @@ impl Module {
         if let Some(feature) = self.patch.and_then(Patch::feature) {
             command.args(["--features", &format!("sdt-core/{feature}")]);
         }
-        command
     }
 }
 
@@ -320,6 +333,15 @@ impl Module {
 /// # Errors
 /// Set-up or cargo failed.
 pub fn kernel(arch: Arch) -> Result<PathBuf, BuildError> {
+    let artifacts = kernel_artifacts(arch)?;
+    let built = artifacts.into_iter().rev().find_map(|artifact| artifact.executable);
+    let built = built
+        .ok_or_else(|| BuildError::NoArtifact { what: "executable", package: KERNEL.into() })?;
+    Ok(built.into())
+}
+
+/// Has cargo build the stand-in kernel. Returns all that it consists of.
+pub(crate) fn kernel_artifacts(arch: Arch) -> Result<Vec<Artifact>, BuildError> {
     let lld = setup::lld()?;
     let target = arch.kernel_target();
     let mut command = setup::toolchain(arch)?.cargo("build", "core,alloc");
@@ -328,11 +350,7 @@ pub fn kernel(arch: Arch) -> Result<PathBuf, BuildError> {
     command.arg("--target").arg(&target);
     command.arg("--target-dir").arg(workspace::build_dir().join("cargo-kernel"));
     let what = format!("building the stand-in kernel for {arch}");
-    let artifacts = run_cargo(&mut command, &what, KERNEL, &target)?;
-    let built = artifacts.into_iter().rev().find_map(|artifact| artifact.executable);
-    let built = built
-        .ok_or_else(|| BuildError::NoArtifact { what: "executable", package: KERNEL.into() })?;
-    Ok(built.into())
+    run_cargo(&mut command, &what, KERNEL, &target)
 }
 
 /// Builds the embedded example and returns where it is.

@@ -7,6 +7,7 @@ pub mod cmd;
 pub mod dlib;
 pub mod dtrace;
 pub mod link;
+pub mod lint;
 pub mod machine;
 pub mod platform;
 pub mod process;

@@ -99,6 +99,25 @@ pub fn toolchain(arch: Arch) -> Result<Toolchain, SetupError> {
     Err(SetupError::NoToolchain { tried: tried.join("\n") })
 }
 
+/// Clippy of a toolchain for kernels; installs it if it is missing.
+///
+/// # Errors
+/// It is not there and could not be installed.
+pub fn clippy(toolchain: &Toolchain) -> Result<(), SetupError> {
+    if toolchain.has_clippy() {
+        return Ok(());
+    }
+    let what = format!("clippy of {toolchain} is");
+    let command = "rustup component add clippy".to_owned();
+    let packages =
+        toolchain_packages().ok_or(SetupError::NotAllowed { what: what.clone(), command })?;
+    install(&what, &packages.iter().map(String::as_str).collect::<Vec<_>>())?;
+    if toolchain.has_clippy() {
+        return Ok(());
+    }
+    Err(SetupError::StillMissing { packages: packages.join(" "), what })
+}
+
 /// The linker; installs one if there is none.
 ///
 /// # Errors
@@ -269,7 +288,9 @@ fn pick_toolchain(listed: &str, candidate: impl Fn(&str) -> Option<u32>) -> Opti
     let names: Vec<&str> = listed.lines().filter_map(|line| line.split(' ').next()).collect();
     let new_enough = |&minor: &u32| minor >= OLDEST_MINOR;
     if names.contains(&"rustc-web") && candidate("rustc-web").filter(new_enough).is_some() {
-        return Some(["rustc-web", "cargo-web", "rust-web-src"].map(String::from).into());
+        return Some(
+            ["rustc-web", "cargo-web", "rust-web-src", "rust-web-clippy"].map(String::from).into(),
+        );
     }
     let versioned = names.iter().filter_map(|name| name.strip_prefix("rustc-1.")?.parse().ok());
     let minor = versioned.filter(new_enough).max()?;
@@ -277,6 +298,7 @@ fn pick_toolchain(listed: &str, candidate: impl Fn(&str) -> Option<u32>) -> Opti
         format!("rustc-1.{minor}"),
         format!("cargo-1.{minor}"),
         format!("rust-1.{minor}-src"),
+        format!("rust-1.{minor}-clippy"),
     ])
 }
 
@@ -354,14 +376,14 @@ mod tests {
     fn debians_current_toolchain_comes_first() {
         let listed = "rustc - Rust systems programming language\nrustc-web - for web browsers\n";
         let picked = pick_toolchain(listed, |_| Some(96)).unwrap();
-        assert_eq!(picked, ["rustc-web", "cargo-web", "rust-web-src"]);
+        assert_eq!(picked, ["rustc-web", "cargo-web", "rust-web-src", "rust-web-clippy"]);
     }
 
     #[test]
     fn ubuntus_newest_one_is_taken() {
         let listed = "rustc-1.89 - x\nrustc-1.93 - x\nrustc-1.91 - x\nrustc - x\n";
         let picked = pick_toolchain(listed, |_| None).unwrap();
-        assert_eq!(picked, ["rustc-1.93", "cargo-1.93", "rust-1.93-src"]);
+        assert_eq!(picked, ["rustc-1.93", "cargo-1.93", "rust-1.93-src", "rust-1.93-clippy"]);
     }
 
     #[test]

@@ -109,10 +109,33 @@ impl Toolchain {
         command.arg("-Zbuild-std-features=compiler-builtins-mem");
         // What a later rustc will refuse in the standard library is for its authors.
         command.args(["--config", "future-incompat-report.frequency='never'"]);
+        self.take_json(&mut command);
+        command
+    }
+
+    /// A clippy command that takes the standard library from `sysroot`. Still missing: as for [`cargo`](Self::cargo).
+    pub fn clippy(&self, sysroot: &Path) -> Command {
+        let mut command = unstable(&self.clippy_program());
+        // By itself it would run the cargo, and that the rustc, which a shell finds.
+        command.env("CARGO", &self.cargo).env("RUSTC", &self.rustc).arg("clippy");
+        command.env("CARGO_ENCODED_RUSTFLAGS", format!("--sysroot={}", sysroot.display()));
+        self.take_json(&mut command);
+        command
+    }
+
+    /// Whether it has clippy.
+    pub fn has_clippy(&self) -> bool {
+        self.clippy_program().is_file()
+    }
+
+    fn clippy_program(&self) -> PathBuf {
+        self.cargo.with_file_name("cargo-clippy")
+    }
+
+    fn take_json(&self, command: &mut Command) {
         if self.json_target_flag {
             command.arg("-Zjson-target-spec");
         }
-        command
     }
 
     /// Folders of this machine that sources are in, and what stands for them in what is built: where a module was

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 
 use crate::build::{self, Module};
+use crate::lint;
+use crate::platform::{Os, Route};
 use crate::process::{self, find, run_visibly};
 use crate::progress::{note, step};
 use crate::setup;
@@ -14,6 +16,9 @@ use crate::zig::{Zig, ZigError};
 
 /// A step that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(2400);
+/// Packages of modules, and of their companions, which are modules of illumos's native route.
+const MODULES: [&str; 2] = [build::EXAMPLE, "kmod-test"];
+const COMPANIONS: [&str; 2] = ["kmod-example-dtrace", "kmod-test-dtrace"];
 /// rustup gets this long to add a component.
 const RUSTUP: Duration = Duration::from_secs(180);
 
@@ -63,6 +68,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let kernel = kernel.with_context(|| format!("the stand-in kernel for {arch}"))?;
         note(format_args!("built {}", kernel.display()));
     }
+    lint()?;
     host(&["test", "--package", "conformance", "--test", "conformance"])?;
     if !args.no_qemu {
         host(&["test", "--package", "xtask", "--test", "qemu"])?;
@@ -95,6 +101,32 @@ fn set_up(args: &Args) -> anyhow::Result<()> {
         step(&format!("rustup component add {component}"), || process::run(&mut add, RUSTUP))
             .with_context(|| format!("cargo {subcommand} is missing"))?;
     }
+    for arch in Arch::ALL {
+        setup::clippy(&setup::toolchain(arch)?)?;
+    }
+    Ok(())
+}
+
+/// Clippy, on what the host's does not see.
+fn lint() -> anyhow::Result<()> {
+    let start = Instant::now();
+    for arch in Arch::ALL {
+        lint::kernel(arch)?;
+        for route in [Route::Native, Route::Provider] {
+            lint::modules(&Module { route, ..Module::example(arch) }, &MODULES)?;
+        }
+    }
+    // The other two forms of a site of the native route, which carry five arguments.
+    for release in ["14", "11"] {
+        let freebsd = release.parse()?;
+        let default_features = false;
+        let module = Module { freebsd, default_features, ..Module::example(Arch::X86_64) };
+        lint::modules(&module, &MODULES)?;
+    }
+    let illumos = Module { os: Os::Illumos, ..Module::example(Arch::X86_64) };
+    lint::modules(&illumos, &[MODULES, COMPANIONS].concat())?;
+    lint::modules(&Module { route: Route::Provider, ..illumos }, &MODULES)?;
+    note(format_args!("clippy for kernels: done in {} s", start.elapsed().as_secs()));
     Ok(())
 }
 

@@ -1,0 +1,91 @@
+//! Clippy on what is compiled for kernels. It needs `core` for each target, and takes it from what has been built for
+//! that target already.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use cargo_metadata::Artifact;
+
+use crate::build::{self, BuildError, KERNEL, Module};
+use crate::platform::Os;
+use crate::process;
+use crate::progress::step;
+use crate::setup;
+use crate::toolchain::Toolchain;
+use crate::workspace::{self, Arch};
+
+/// Checking a few crates takes seconds.
+const LIMIT: Duration = Duration::from_secs(600);
+/// The crates of the standard library that kernels are built with.
+const STANDARD: [&str; 3] = ["core", "alloc", "compiler_builtins"];
+
+/// Lints packages of modules, with their examples, as they are compiled for what `module` is for.
+///
+/// # Errors
+/// What it needs could not be built, or clippy has found something.
+pub fn modules(module: &Module, packages: &[&str]) -> Result<(), BuildError> {
+    let Module { arch, os, .. } = *module;
+    let toolchain = setup::toolchain(arch)?;
+    // `core` is the same for all releases and routes.
+    let built = Module { os, ..Module::example(arch) };
+    let sysroot = sysroot(&built.target(), &built.artifacts(&toolchain)?)?;
+    let mut command = clippy(&toolchain, &module.target(), &sysroot);
+    module.configure(&mut command);
+    for package in packages {
+        command.args(["--package", package]);
+    }
+    command.args(["--lib", "--examples"]);
+    let (release, route) = (module.freebsd, module.route);
+    let kernel = match os {
+        Os::FreeBsd => format!("FreeBSD {release}"),
+        Os::Illumos => os.to_string(),
+    };
+    run(command, format!("clippy on modules for {kernel}, {arch}, route {route}"))
+}
+
+/// Lints the stand-in kernel.
+///
+/// # Errors
+/// It could not be built, or clippy has found something.
+pub fn kernel(arch: Arch) -> Result<(), BuildError> {
+    let target = arch.kernel_target();
+    let sysroot = sysroot(&target, &build::kernel_artifacts(arch)?)?;
+    let mut command = clippy(&setup::toolchain(arch)?, &target, &sysroot);
+    command.args(["--package", KERNEL, "--features", "boot", "--bin", KERNEL]);
+    run(command, format!("clippy on the stand-in kernel for {arch}"))
+}
+
+fn clippy(toolchain: &Toolchain, target: &Path, sysroot: &Path) -> Command {
+    let mut command = toolchain.clippy(sysroot);
+    command.arg("--release").arg("--target").arg(target);
+    command.arg("--target-dir").arg(workspace::build_dir().join("cargo-clippy"));
+    command
+}
+
+fn run(mut command: Command, what: String) -> Result<(), BuildError> {
+    command.args(["--", "-D", "warnings"]);
+    let done = step(&what, || process::run(&mut command, LIMIT));
+    done.map(|_| ()).map_err(|source| BuildError::Lint { what, source })
+}
+
+/// A sysroot with the standard crates that were built for a target.
+fn sysroot(target: &Path, built: &[Artifact]) -> Result<PathBuf, BuildError> {
+    let stem = target.file_stem().unwrap_or_default();
+    let sysroot = workspace::build_dir().join("clippy").join(stem);
+    let folder = sysroot.join("lib/rustlib").join(stem).join("lib");
+    let error = |source| BuildError::File { file: folder.clone(), source };
+    // Of another compiler, perhaps.
+    match std::fs::remove_dir_all(&folder) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(error(source)),
+        _ => build::create_dir(&folder)?,
+    }
+    let standard = built.iter().filter(|artifact| STANDARD.contains(&&*artifact.target.name));
+    for library in standard.flat_map(|artifact| &artifact.filenames) {
+        if library.extension() == Some("rlib") {
+            let name = library.file_name().unwrap_or_default();
+            std::os::unix::fs::symlink(library, folder.join(name)).map_err(error)?;
+        }
+    }
+    Ok(sysroot)
+}
