@@ -252,14 +252,14 @@ impl Driver<'_> {
                 }
             }
         }
-        for index in 0..TORTURED.len() {
+        for (index, &probe) in TORTURED.iter().enumerate() {
             if self.states[index] != Now::Off {
                 // Not one of the changes that were asked for.
                 self.disable(index);
                 self.result.disabled -= 1;
                 self.states[index] = Now::Off;
-                self.check_text(TORTURED[index], Now::Off);
-                self.close_windows(Some(TORTURED[index]));
+                self.check_text(probe, Now::Off);
+                self.close_windows(Some(probe));
             }
         }
     }
