@@ -160,6 +160,11 @@ pub enum Problem {
     /// One of the functions that the kernel calls is not a global function.
     #[error("must be a global function of the module's own text")]
     EntryPoint,
+    /// A local symbol that is not there.
+    #[error(
+        "a local symbol that is not defined; krtld looks for it nowhere and refuses the module"
+    )]
+    LocalUndefined,
     /// A symbol that no kernel exports.
     #[error("undefined, and not on the list of symbols that illumos's kernel exports")]
     Undefined,

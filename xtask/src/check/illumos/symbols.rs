@@ -75,6 +75,9 @@ fn undefined(symbol: &Symbol, depends: &[String]) -> Option<Problem> {
     if symbol.binding == elf::STB_WEAK {
         return None;
     }
+    if symbol.is_local() {
+        return Some(Problem::LocalUndefined);
+    }
     let name = &symbol.name;
     if let Some(set) = name.strip_prefix("__start_").or_else(|| name.strip_prefix("__stop_")) {
         return Some(Problem::Bound(set.into()));

@@ -415,6 +415,12 @@ fn undefined_symbols() {
     let mut other = Fixture::good();
     other.symbol("mac_open", None, elf::STB_GLOBAL);
     module(&other.file()).expect("misc/mac may have it");
+    assert_eq!(
+        only(|f| {
+            f.symbol("mac_open", None, elf::STB_LOCAL);
+        }),
+        "symbol mac_open: a local symbol that is not defined; krtld looks for it nowhere and refuses the module"
+    );
     let mut weak = Fixture::good();
     weak.named(".dynamic").delete = true;
     weak.symbol("nobody", None, elf::STB_WEAK);
