@@ -30,6 +30,8 @@ pub(super) struct Section<'data> {
     pub(super) info: usize,
     pub(super) align: u64,
     pub(super) size: u64,
+    /// Bytes of an entry, of a table.
+    pub(super) entry: u64,
     /// Its bytes in the file; none for `.bss`.
     pub(super) data: &'data [u8],
 }
@@ -193,6 +195,7 @@ fn read<'data>(
             info: section.sh_info(endian) as usize,
             align: section.sh_addralign(endian),
             size: section.sh_size(endian),
+            entry: section.sh_entsize(endian),
             data: section.data(endian, data)?,
         });
     }

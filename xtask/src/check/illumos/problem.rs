@@ -44,6 +44,16 @@ pub enum Problem {
     /// A set is more than one section.
     #[error("{0} sections of this name; the bounds of a set are those of one section")]
     SplitSet(usize),
+    /// A table's size or that of its entries is wrong.
+    #[error(
+        "{size} bytes in entries of {entry}; krtld divides the one by the other, and entries have 24 bytes"
+    )]
+    Entries {
+        /// Bytes of the table.
+        size: u64,
+        /// Bytes of an entry, as the section says.
+        entry: u64,
+    },
     /// Relocations without explicit addends.
     #[error("REL relocations; krtld refuses the module")]
     ImplicitAddends,

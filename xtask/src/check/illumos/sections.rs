@@ -13,10 +13,17 @@ use crate::link::is_set;
 const LOADABLE: [elf::SectionType; 3] =
     [elf::SHT_PROGBITS, elf::SHT_NOBITS, elf::SHT_X86_64_UNWIND];
 
+/// Bytes of a symbol, and of a relocation.
+const ENTRY: u64 = 24;
+
 pub(super) fn check(file: &File<'_>, findings: &mut Findings) {
     let mut sets = BTreeMap::<&str, usize>::new();
     for section in &file.sections {
         let mut wrong = |problem| findings.illumos(Place::Section(section.name.clone()), problem);
+        let is_table = matches!(section.kind, elf::SHT_RELA | elf::SHT_SYMTAB);
+        if is_table && (section.entry != ENTRY || !section.size.is_multiple_of(ENTRY)) {
+            wrong(Problem::Entries { size: section.size, entry: section.entry });
+        }
         match section.kind {
             elf::SHT_REL => wrong(Problem::ImplicitAddends),
             elf::SHT_GROUP => wrong(Problem::Group),

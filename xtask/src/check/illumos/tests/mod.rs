@@ -201,6 +201,24 @@ fn relocation_sections() {
 }
 
 #[test]
+fn tables_of_other_entries() {
+    for table in [".rela.data", ".symtab"] {
+        for entry in [0, 16] {
+            let file = with_header(Fixture::good().file(), table, |header| header[56] = entry);
+            let line = only_of(&file);
+            assert!(line.starts_with(&format!("{table}: ")), "{line}");
+            assert!(
+                line.contains(&format!(" bytes in entries of {entry}; krtld divides")),
+                "{line}"
+            );
+        }
+    }
+    let file = with_header(Fixture::good().file(), ".rela.data", |header| header[32] -= 1);
+    let line = &said_of(&file)[0];
+    assert!(line.starts_with(".rela.data: 23 bytes in entries of 24"), "{line}");
+}
+
+#[test]
 fn relocations_of_other_types() {
     for (kind, name, reason) in [
         (elf::R_X86_64_GOTPCREL, "R_X86_64_GOTPCREL", "relocation-model=static"),
