@@ -135,6 +135,8 @@ pub struct Module {
     pub patch: Option<Patch>,
     /// Settings of cargo's for this build, as `--config` takes them: `profile.release.lto="fat"`.
     pub config: Vec<String>,
+    /// Another target file than that of the operating system and the architecture.
+    pub target_file: Option<PathBuf>,
 }
 
 /// How the sites of a module are enabled.
@@ -173,6 +175,7 @@ impl Module {
             route: Route::default(),
             patch: None,
             config: Vec::new(),
+            target_file: None,
         }
     }
 
@@ -268,10 +271,10 @@ impl Module {
 
     /// What cargo builds for.
     pub(crate) fn target(&self) -> PathBuf {
-        match self.os {
+        self.target_file.clone().unwrap_or_else(|| match self.os {
             Os::FreeBsd => self.arch.module_target(),
             Os::Illumos => workspace::root().join("targets/x86_64-illumos-kmod.json"),
-        }
+        })
     }
 
     /// Whether there are such modules.

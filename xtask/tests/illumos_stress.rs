@@ -6,13 +6,12 @@ use xtask::check;
 
 #[test]
 fn sites_are_good_at_every_level_of_optimisation() {
-    for (level, lto) in stress::levels() {
-        let file = stress::build(level, lto)
-            .unwrap_or_else(|error| panic!("O{level}, LTO {lto}: {error}"));
+    for build in stress::all() {
+        let file = build.build().unwrap_or_else(|error| panic!("{build}: {error}"));
         let image = std::fs::read(&file).unwrap();
         let summary = check::illumos::module(&image).expect("it was checked when it was built");
-        assert_eq!(summary.probes, stress::expected(), "O{level}, LTO {lto}");
+        assert_eq!(summary.probes, stress::expected(), "{build}");
         // Each has a twin and a landing.
-        assert!(summary.sites >= 2 * summary.probes.len(), "O{level}, LTO {lto}: {summary}");
+        assert!(summary.sites >= 2 * summary.probes.len(), "{build}: {summary}");
     }
 }

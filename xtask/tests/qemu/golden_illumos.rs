@@ -15,7 +15,7 @@ use xtask::workspace::Arch;
 use crate::bench::name;
 use crate::golden::masked;
 use crate::illumos::{boot_illumos, good};
-use crate::illumos_stress::stress;
+use crate::illumos_stress::O2;
 
 /// A module's name and file.
 type File = (String, Vec<u8>);
@@ -59,7 +59,7 @@ fn the_test_module_with_providers_of_its_own() {
 
 #[test]
 fn the_stress_module() {
-    let file = stress::build("2", "\"thin\"").expect("it can be built");
+    let file = O2.build().expect("it can be built");
     replay("stress", vec![read(&file)]);
 }
 

@@ -13,14 +13,14 @@ use xtask::workspace::Arch;
 
 use crate::bench::{boot, name, tally};
 use crate::illumos::{BUSY, execs, refused};
-use crate::illumos_stress::{HITS, stress};
+use crate::illumos_stress::{HITS, O2};
 
 const MODULE: &str = "sdt_stress";
 const EXECS: u32 = 40;
 
 fn file() -> &'static Path {
     static FILE: OnceLock<PathBuf> = OnceLock::new();
-    FILE.get_or_init(|| stress::build("2", "\"thin\"").expect("it can be built"))
+    FILE.get_or_init(|| O2.build().expect("it can be built"))
 }
 
 /// Boots a kernel that marks sites so and has the stress module loaded.

@@ -3,7 +3,7 @@
 #![cfg(target_arch = "x86_64")]
 
 #[path = "../stress/mod.rs"]
-pub(crate) mod stress;
+mod stress;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,6 +12,10 @@ use xtask::session::Session;
 use xtask::workspace::Arch;
 
 use crate::bench::{boot, name, tally};
+use stress::Build;
+
+/// As modules are built, nearly.
+pub const O2: Build = Build { level: "2", lto: "\"thin\"", frame_pointers: true };
 
 /// Hits of one exec, all probes enabled: what `sdt_stress_fire` returns then.
 pub(crate) const HITS: usize = 48;
@@ -20,19 +24,18 @@ pub(crate) const HITS: usize = 48;
 fn all_sites_fire_at_every_level_of_optimisation() {
     let mut session = boot(Arch::X86_64, 1);
     session.illumos().expect("no module is loaded");
-    for (level, lto) in stress::levels() {
-        all_sites_fire(&mut session, level, lto);
+    for build in stress::all() {
+        all_sites_fire(&mut session, build);
     }
 }
 
-fn all_sites_fire(session: &mut Session, level: &str, lto: &str) {
-    let file =
-        stress::build(level, lto).unwrap_or_else(|error| panic!("O{level}, LTO {lto}: {error}"));
+fn all_sites_fire(session: &mut Session, build: Build) {
+    let file = build.build().unwrap_or_else(|error| panic!("{build}: {error}"));
     session.kldload_file(&file).unwrap();
     let probes = session.list(name("sdt_stress::")).unwrap();
     let listed: BTreeSet<_> =
         probes.iter().map(|of| format!("{}:::{}", of.provider, of.name)).collect();
-    assert_eq!(listed, stress::expected(), "O{level}, LTO {lto}");
+    assert_eq!(listed, stress::expected(), "{build}");
 
     let consumer = session.open().unwrap();
     assert_eq!(session.enable(consumer, name("sdt_stress::")).unwrap() as usize, probes.len());
@@ -44,7 +47,7 @@ fn all_sites_fire(session: &mut Session, level: &str, lto: &str) {
     assert_eq!(tally.drops, 0);
     let names: BTreeMap<_, _> = probes.iter().map(|of| (of.id, of.name.as_str())).collect();
     let hits: Vec<_> = tally.records.values().flatten().collect();
-    assert_eq!(hits.len(), HITS * execs.len(), "O{level}, LTO {lto}");
+    assert_eq!(hits.len(), HITS * execs.len(), "{build}");
     for hit in &hits {
         // `cheap-4`: its arguments count on from the first.
         let Some((_, count)) = names[&hit.probe].rsplit_once('-') else { continue };
@@ -55,12 +58,12 @@ fn all_sites_fire(session: &mut Session, level: &str, lto: &str) {
         let first = hit.args[0];
         // A site of ours loads all that a probe can have: zeros where it has none.
         let expected = std::array::from_fn(|i| if i < count { first + i as u64 } else { 0 });
-        assert_eq!(hit.args, expected, "O{level}, LTO {lto}: {}", names[&hit.probe]);
+        assert_eq!(hit.args, expected, "{build}: {}", names[&hit.probe]);
     }
     // By name: copies of a function that nobody calls have sites, too.
     let fired: BTreeSet<_> = hits.iter().map(|hit| names[&hit.probe]).collect();
     let silent: Vec<_> = names.values().filter(|name| !fired.contains(*name)).collect();
-    assert_eq!(silent, [&"diverging"], "O{level}, LTO {lto}");
+    assert_eq!(silent, [&"diverging"], "{build}");
     session.close(consumer).unwrap();
     session.kldunload("sdt_stress").unwrap();
 }

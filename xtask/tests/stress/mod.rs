@@ -1,7 +1,8 @@
 //! The module that stresses code generation, built in many ways.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 use xtask::build::{BuildError, Module};
 use xtask::platform::Os;
@@ -13,29 +14,71 @@ const LEVELS: [&str; 6] = ["0", "1", "2", "3", "\"s\"", "\"z\""];
 /// As in `profile.release.lto`.
 const LTO: [&str; 3] = ["\"off\"", "\"thin\"", "\"fat\""];
 
-/// All levels of optimisation, with each kind of LTO.
-pub fn levels() -> impl Iterator<Item = (&'static str, &'static str)> {
-    LEVELS.into_iter().flat_map(|level| LTO.map(|lto| (level, lto)))
+/// A way of building the module.
+#[derive(Clone, Copy, Debug)]
+pub struct Build {
+    /// One of [`LEVELS`].
+    pub level: &'static str,
+    /// One of [`LTO`].
+    pub lto: &'static str,
+    /// Whether every function has one.
+    pub frame_pointers: bool,
 }
 
-/// The stress module, at a level of optimisation.
-pub fn build(level: &str, lto: &str) -> Result<PathBuf, BuildError> {
-    let module = Module {
-        package: "illumos-stress".into(),
-        os: Os::Illumos,
-        config: vec![
-            format!("profile.release.opt-level={level}"),
-            format!("profile.release.lto={lto}"),
-            // What is not inlined of core is all the same: built once for each kind of LTO.
-            "profile.release.package.\"*\".opt-level=2".into(),
-        ],
-        ..Module::example(Arch::X86_64)
-    };
-    let name = format!("sdt_stress-O{level}-lto-{lto}").replace('"', "");
-    let folder = workspace::build_dir().join("kmod/x86_64/illumos/stress").join(name);
-    std::fs::create_dir_all(&folder).expect("the folder is ours");
-    // The file's name is the module's.
-    module.build(Some(&folder.join("sdt_stress")))
+impl fmt::Display for Build {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { level, lto, frame_pointers } = *self;
+        let text = format!("O{level}-lto-{lto}").replace('"', "");
+        write!(f, "{text}{}", if frame_pointers { "" } else { "-no-frame-pointers" })
+    }
+}
+
+/// All levels of optimisation, with each kind of LTO; and some of them without frame pointers.
+pub fn all() -> impl Iterator<Item = Build> {
+    let with = |(level, lto)| Build { level, lto, frame_pointers: true };
+    let without = |(level, lto)| Build { level, lto, frame_pointers: false };
+    let all = LEVELS.into_iter().flat_map(|level| LTO.map(|lto| (level, lto)));
+    let some = [("0", LTO[0]), ("2", LTO[1]), ("\"z\"", LTO[2])];
+    all.map(with).chain(some.map(without))
+}
+
+impl Build {
+    /// Builds the module; returns where it is.
+    pub fn build(&self) -> Result<PathBuf, BuildError> {
+        let folder = workspace::build_dir().join("kmod/x86_64/illumos/stress");
+        let own = folder.join(format!("sdt_stress-{self}"));
+        std::fs::create_dir_all(&own).expect("the folder is ours");
+        let module = Module {
+            package: "illumos-stress".into(),
+            os: Os::Illumos,
+            config: vec![
+                format!("profile.release.opt-level={}", self.level),
+                format!("profile.release.lto={}", self.lto),
+                // What is not inlined of core is all the same: built once for each kind of LTO.
+                "profile.release.package.\"*\".opt-level=2".into(),
+            ],
+            target_file: (!self.frame_pointers).then(|| without_frame_pointers(&folder)),
+            ..Module::example(Arch::X86_64)
+        };
+        // The file's name is the module's.
+        module.build(Some(&own.join("sdt_stress")))
+    }
+}
+
+/// illumos's target, with functions that need no frame having none. Only flags that ask for more frames can be given to
+/// the compiler.
+fn without_frame_pointers(folder: &Path) -> PathBuf {
+    let target = workspace::root().join("targets/x86_64-illumos-kmod.json");
+    let (with, without) = ("\"frame-pointer\": \"always\"", "\"frame-pointer\": \"may-omit\"");
+    let text = std::fs::read_to_string(target).unwrap();
+    assert!(text.contains(with));
+    let file = folder.join("x86_64-illumos-kmod-no-frame-pointers.json");
+    let other = text.replace(with, without);
+    // Cargo builds everything anew when it is newer.
+    if std::fs::read_to_string(&file).ok().as_ref() != Some(&other) {
+        std::fs::write(&file, other).unwrap();
+    }
+    file
 }
 
 /// All probes of the module that any of the builds has, as the check names them.
