@@ -286,6 +286,7 @@ impl<K: Kernel> Modules<K> {
                 other => other,
             });
         let linked = linked.and_then(|linked| {
+            entry_points(&linked)?;
             if self.kernel.map(&linked.image) { Ok(linked) } else { Err(Refusal::OutOfMemory) }
         });
         let linked = linked.inspect_err(|_| self.kernel.give_back(base))?;
@@ -497,6 +498,18 @@ impl Module {
     fn name(&self) -> String {
         self.ctl.name().to_string_lossy().into_owned()
     }
+}
+
+/// The kernel calls what has these names, wherever in the module it is.
+fn entry_points(linked: &Linked) -> Result<(), Refusal> {
+    for name in ["_init", "_info", "_fini"] {
+        let at = linked.lookup(name).filter(|&at| linked.holds(at));
+        if at.is_some_and(|at| !linked.image.is_code(at)) {
+            let reason = "a function in data, which the kernel would call".into();
+            return Err(Refusal::Unsound { place: name.into(), reason });
+        }
+    }
+    Ok(())
 }
 
 /// The module that a `struct modctl` stands for, while it is loaded: what DTrace's providers look at.

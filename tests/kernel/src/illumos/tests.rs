@@ -239,6 +239,24 @@ fn a_module_that_refuses_is_unloaded() {
 }
 
 #[test]
+fn functions_in_data_are_not_called() {
+    for name in ["_init", "_info", "_fini"] {
+        let modules = modules();
+        let mut module = ModuleBuilder::new();
+        let (text, data) = (module.file.text(), module.file.data());
+        module.file.append(data, &[0; 64]);
+        for (other, at) in [("_init", INIT), ("_info", INFO), ("_fini", FINI)] {
+            module.file.define(other, if other == name { data } else { text }, at);
+        }
+        let refusal = modules.load("odd", &module.finish()).unwrap_err();
+        assert_eq!(refusal.errno(), EINVAL);
+        assert!(refusal.to_string().contains("a function in data"), "{refusal}");
+        assert_eq!(modules.kernel().log(), [""; 0]);
+        assert!(modules.kernel().reserved.borrow().is_empty());
+    }
+}
+
+#[test]
 fn functions_that_are_missing() {
     let modules = modules();
     let without = |name: &str| {

@@ -47,6 +47,6 @@ pub(super) fn check(image: &Image<'_>, file: &[u8], findings: &mut Findings) -> 
         providers: own.providers + kernels.providers,
         probes: own.probes + kernels.probes,
         sites,
-        size: image.loaded().map(|section| section.size).sum(),
+        size: image.loaded().map(|section| section.size).fold(0, u64::saturating_add),
     }
 }

@@ -72,7 +72,8 @@ pub fn module(bytes: &[u8]) -> Result<Summary, Vec<Finding>> {
         return Err(findings.0);
     }
     let loaded = file.sections.iter().filter(|section| section.is_loaded());
-    Ok(Summary { depends, probes, sites, size: loaded.map(|section| section.size).sum() })
+    let size = loaded.map(|section| section.size).fold(0, u64::saturating_add);
+    Ok(Summary { depends, probes, sites, size })
 }
 
 impl Findings {
