@@ -1,13 +1,21 @@
-//! Chooses the route by which probes reach their kernel, from the target, the features and `SDT_FREEBSD`.
+//! Turns what a build chooses, in its environment, into `cfg`s. Nothing else chooses: a feature would be switched on
+//! for the whole module by any one crate that it is made of.
 //!
-//! `cfg(sdt_route)` is `"registry"`: the records are registered at run time, with a framework or as a provider of
-//! its own; `"freebsd"` or `"illumos"`: the kernel's own sdt finds the probes in the module's file.
-//! `cfg(sdt_site)` is what a site is: `"patched"`, one nop; `"gate"`, a test of the probe's flag; `"asked"`, a test
-//! that FreeBSD before 15 wants; `"twin"`, a test of the text that illumos patches. `cfg(sdt_freebsd)` says how a site fires on FreeBSD's native route: `"tracepoint"`, it is patched (15 and
-//! later); `"flag"`, it tests the kernel's flag (12 to 14); `"id"`, it tests the probe's id (10 and 11).
+//! | variable | | default |
+//! |---|---|---|
+//! | `SDT_ROUTE` | `native`: the kernel's own sdt finds the probes; `provider`: the image registers its providers itself, with DTrace or with the framework that it hosts | `native` on FreeBSD and illumos; elsewhere there is only `provider` |
+//! | `SDT_PATCH` | what enabled sites of the provider route do: `trap`, `jump`, or `gate`, where text cannot be written | `trap`; on illumos `jump`; `gate` on architectures whose instructions are not known here |
+//! | `SDT_FREEBSD` | the FreeBSD that a module is for: 10 to 15, or an exact `__FreeBSD_version` | 15 |
+//!
+//! | `cfg` | |
+//! |---|---|
+//! | `sdt_route`, `sdt_patch` | as above; the second on the provider route only |
+//! | `sdt_site` | what follows from both, the form of a site: `patched`, one nop; `gate`, a test of the probe's flag; `tested`, a test that FreeBSD before 15 wants; `call`, the two calls that illumos's linker makes probes of |
+//! | `sdt_freebsd_since` | has each of 11, 12, 14 and 15 that the release is not older than |
+//!
+//! Build scripts of crates that depend on this one find in `DEP_SDT_CORE_ARGS` how many arguments a probe can have.
 
 use std::env;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -33,88 +41,132 @@ impl Release {
     fn major(&self) -> u32 {
         self.version / 100_000
     }
-
-    /// How sites fire on the native route.
-    fn firing(&self) -> &'static str {
-        match self.major() {
-            ..=11 => "id",
-            12..=14 => "flag",
-            _ => "tracepoint",
-        }
-    }
 }
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-env-changed=SDT_FREEBSD");
-    println!(r#"cargo::rustc-check-cfg=cfg(sdt_route, values("registry", "freebsd", "illumos"))"#);
-    println!(r#"cargo::rustc-check-cfg=cfg(sdt_freebsd, values("tracepoint", "flag", "id"))"#);
-    println!(r#"cargo::rustc-check-cfg=cfg(sdt_site, values("patched", "gate", "asked", "twin"))"#);
-    println!("cargo::rustc-check-cfg=cfg(sdt_sysinit_list)");
-    println!("cargo::rustc-check-cfg=cfg(sdt_disable_wp)");
-
-    let own_provider = env::var_os("CARGO_FEATURE_OWN_PROVIDER").is_some();
-    let os = env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
-    let route = match os.as_str() {
-        "freebsd" | "illumos" if !own_provider => os.as_str(),
-        _ => "registry",
-    };
-    println!("cargo::rustc-cfg=sdt_route=\"{route}\"");
-    let mut site = match route {
-        "illumos" => "twin",
-        "registry" if gate() => "gate",
-        _ => "patched",
-    };
-    if os == "freebsd" {
-        let firing = freebsd(own_provider);
-        if !own_provider && firing != "tracepoint" {
-            site = "asked";
-        }
+    for (name, values) in [
+        ("sdt_route", r#""native", "provider""#),
+        ("sdt_patch", r#""trap", "jump", "gate""#),
+        ("sdt_site", r#""patched", "gate", "tested", "call""#),
+        ("sdt_freebsd_since", r#""11", "12", "14", "15""#),
+    ] {
+        println!("cargo::rustc-check-cfg=cfg({name}, values({values}))");
     }
-    println!("cargo::rustc-cfg=sdt_site=\"{site}\"");
+
+    let os = env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
+    let native =
+        has_native(&os) && chosen("SDT_ROUTE", &["native", "provider"], "native") == "native";
+    set("sdt_route", if native { "native" } else { "provider" });
+    let release = (os == "freebsd").then(release);
+    let site = if native {
+        if !chosen("SDT_PATCH", &["trap", "jump", "gate"], "").is_empty() {
+            refuse(
+                "SDT_PATCH is for SDT_ROUTE=provider: on the native route the kernel patches, as it does",
+            );
+        }
+        match &release {
+            None => "call",
+            Some(release) if release.major() < 15 => "tested",
+            Some(_) => "patched",
+        }
+    } else {
+        let patch = patch(&os);
+        set("sdt_patch", &patch);
+        if patch == "gate" { "gate" } else { "patched" }
+    };
+    set("sdt_site", site);
+    if let Some(release) = release {
+        freebsd(&release, native);
+    }
+    // For build scripts of crates that declare by it.
+    let args = match site {
+        "tested" => 5,
+        "call" => 10,
+        _ => 6,
+    };
+    println!("cargo::metadata=args={args}");
 }
 
-/// Whether sites cannot be patched, or are not to be.
-fn gate() -> bool {
+/// Whether the system's kernel has an sdt of its own.
+fn has_native(os: &str) -> bool {
+    matches!(os, "freebsd" | "illumos")
+}
+
+/// What enabled sites of the provider route do.
+fn patch(os: &str) -> String {
     let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
-    env::var_os("CARGO_FEATURE_GATE").is_some()
-        || !["x86_64", "aarch64", "riscv64"].contains(&arch.as_str())
+    let known = ["x86_64", "aarch64", "riscv64"].contains(&arch.as_str());
+    let default = match os {
+        _ if !known => "gate",
+        "illumos" => "jump",
+        _ => "trap",
+    };
+    let patch = chosen("SDT_PATCH", &["trap", "jump", "gate"], default);
+    if patch != "gate" && !known {
+        refuse(&format!(
+            "SDT_PATCH is `{patch}`, but the instructions of {arch} are not known here: gate"
+        ));
+    }
+    if patch == "trap" && os == "illumos" {
+        refuse(
+            "SDT_PATCH is `trap`, but illumos's handlers of breakpoints cannot send a CPU elsewhere: jump or gate",
+        );
+    }
+    patch
 }
 
-/// What depends on the release. Returns how sites fire on the native route.
-fn freebsd(own_provider: bool) -> &'static str {
-    let release = match env::var("SDT_FREEBSD") {
+fn release() -> Release {
+    println!("cargo::rerun-if-env-changed=SDT_FREEBSD");
+    match env::var("SDT_FREEBSD") {
         Err(_) => Release::DEFAULT,
         Ok(text) => Release::parse(&text).unwrap_or_else(|| {
             let range = "10 to 15, or an exact __FreeBSD_version";
             refuse(&format!("SDT_FREEBSD is `{text}`, which is no release: {range}"));
             Release::DEFAULT
         }),
-    };
-    if own_provider && release.major() < 11 {
+    }
+}
+
+/// What depends on the release.
+fn freebsd(release: &Release, native: bool) {
+    if !native && release.major() < 11 {
         refuse(
-            "an own provider needs FreeBSD 11 or later: before, the kernel gave the handler of breakpoints no \
-             trapframe to redirect; build without feature `own-provider`",
+            "SDT_ROUTE=provider needs FreeBSD 11 or later: before, the kernel gave the handler of breakpoints no \
+             trapframe to redirect; take SDT_ROUTE=native",
         );
     }
-    if !own_provider {
-        println!("cargo::rustc-cfg=sdt_freebsd=\"{}\"", release.firing());
-    }
-    // `struct sysinit` became an element of a list in 14.
-    if release.major() >= 14 {
-        println!("cargo::rustc-cfg=sdt_sysinit_list");
-    }
-    if release.major() >= 12 {
-        println!("cargo::rustc-cfg=sdt_disable_wp");
+    for since in [11, 12, 14, 15] {
+        if release.major() >= since {
+            set("sdt_freebsd_since", &since.to_string());
+        }
     }
     let version = release.version;
-    let mut source = String::new();
-    writeln!(source, "/// Lowest version of the kernel that the module works with.").unwrap();
-    writeln!(source, "pub(crate) const VERSION: c_int = {version};").unwrap();
+    let source = format!(
+        "/// The kernel this is built for: its lowest `__FreeBSD_version`.\n\
+         pub const VERSION: core::ffi::c_int = {version};\n"
+    );
     let out = env::var_os("OUT_DIR").expect("cargo sets it");
     fs::write(Path::new(&out).join("freebsd_version.rs"), source)
         .expect("the folder is cargo's own");
-    release.firing()
+}
+
+fn set(cfg: &str, value: &str) {
+    println!("cargo::rustc-cfg={cfg}=\"{value}\"");
+}
+
+/// What a variable of the environment chooses. Another value ends the build.
+fn chosen(variable: &str, values: &[&str], default: &str) -> String {
+    println!("cargo::rerun-if-env-changed={variable}");
+    let value = env::var(variable).unwrap_or_default();
+    if value.is_empty() {
+        return default.to_owned();
+    }
+    if !values.contains(&value.as_str()) {
+        refuse(&format!("{variable} is `{value}`; it can be {}", values.join(", ")));
+        return default.to_owned();
+    }
+    value
 }
 
 /// Ends the build with a message, as an error of cargo's.

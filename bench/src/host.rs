@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_void};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use anyhow::{Context as _, Result, anyhow};
 use sdt_core::attach::{self, Attachment};
@@ -11,7 +11,7 @@ use sdt_core::ops::{
     Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps,
 };
 use sdt_core::patch::{self, Mode, Patcher};
-use sdt_core::record::{self, PROBES};
+use sdt_core::__private::record::{self, PROBES};
 
 use crate::signals;
 
@@ -52,7 +52,8 @@ pub struct Counter {
     hits: AtomicU64,
 }
 
-impl Framework for Counter {
+// SAFETY: ops are called as they were registered, and a provider never goes.
+unsafe impl Framework for Counter {
     unsafe fn register(
         &self,
         _: &CStr,
@@ -62,18 +63,20 @@ impl Framework for Counter {
         arg: *mut c_void,
     ) -> Result<ProviderId, FrameworkError> {
         *self.provider.lock().expect("no panic") = Some((*ops, arg as usize));
-        Ok(ProviderId(1))
+        Ok(ProviderId::new(1))
     }
 
-    fn unregister(&self, _: ProviderId) -> Result<(), FrameworkError> {
+    unsafe fn unregister(&self, _: ProviderId) -> Result<(), FrameworkError> {
         Err(FrameworkError::Busy)
     }
 
-    fn probe_lookup(&self, _: ProviderId, _: &CStr, _: &CStr, name: &CStr) -> Option<ProbeId> {
+    unsafe fn invalidate(&self, _: ProviderId) {}
+
+    unsafe fn probe_lookup(&self, _: ProviderId, _: &CStr, _: &CStr, name: &CStr) -> Option<ProbeId> {
         self.find(name.to_str().ok()?)
     }
 
-    fn probe_create(
+    unsafe fn probe_create(
         &self,
         _: ProviderId,
         _: &CStr,
@@ -87,9 +90,11 @@ impl Framework for Counter {
         Ok(ProbeId::new(probes.len() as u32).expect("not 0"))
     }
 
-    fn probe(&self, _: ProbeId, args: &[u64; 6]) {
-        std::hint::black_box(args);
-        self.hits.fetch_add(1, Ordering::Relaxed);
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 6]) {
+        if id.load(Ordering::Acquire) != 0 {
+            std::hint::black_box(args);
+            self.hits.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -133,15 +138,15 @@ impl Counter {
 pub fn set_mode(name: &str, mode: Mode) -> Result<()> {
     let named = |probe: &&record::Probe| probe.name().to_bytes() == name.as_bytes();
     let probe = PROBES.iter().find(named).with_context(|| format!("no probe {name}"))?;
-    patch::set_mode(probe, mode);
-    Ok(())
+    // SAFETY: the benchmark has one thread.
+    unsafe { patch::set_mode(probe, mode) }.with_context(|| format!("the mode of {name}"))
 }
 
 /// Resumes a hit in the site's cold block. Never called for another breakpoint.
 pub extern "C" fn on_hit(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel hands the handler a context.
     let pc = unsafe { signals::program_counter(context) };
-    let breakpoint = *pc as usize - sdt_core::arch::BREAKPOINT_LEN;
+    let breakpoint = *pc as usize - sdt_core::trap::BREAKPOINT_LEN;
     match sdt_core::trap::resume_address(breakpoint) {
         Some(resume) => *pc = resume as i64,
         // SAFETY: always sound.

@@ -1,4 +1,4 @@
-//! Measures everything and writes the two tables.
+//! Measures everything and writes the tables.
 
 use std::io::Write as _;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,9 @@ use clap::Parser;
 use sdt_core::patch::Mode;
 
 use crate::code::{Code, Program};
+use crate::compile;
 use crate::host::{self, Counter};
+use crate::scale;
 use crate::signals;
 use crate::subjects::{self, CALLS, DISABLED, Disabled, Subject};
 use crate::table::Table;
@@ -21,7 +23,7 @@ struct Options {
     /// Rounds; every function is measured once in each.
     #[arg(long, value_name = "N", default_value_t = 101, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// A tenth of the rounds and of the calls in each: for a first look.
+    /// A tenth of the rounds and of the calls in each, and the smallest crate only: for a first look.
     #[arg(long)]
     quick: bool,
 }
@@ -54,6 +56,8 @@ pub fn run() -> Result<()> {
     writeln!(out, "rounds    {}, all functions in turn in each\n", options.rounds)?;
     writeln!(out, "{}", disabled(options.rounds, CALLS_DISABLED / divisor)?)?;
     writeln!(out, "{}", enabled(options.rounds, counter, divisor)?)?;
+    writeln!(out, "{}", compile::table(options.quick)?)?;
+    writeln!(out, "{}", scale::table()?)?;
     Ok(())
 }
 

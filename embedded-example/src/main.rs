@@ -38,7 +38,7 @@ struct Board;
 
 static TICKS: AtomicU32 = AtomicU32::new(0);
 
-// SAFETY: there is one CPU, and `interrupts_off` keeps everything else from running on it (no probe is in
+// SAFETY: there is one CPU, and `without_interrupts` keeps everything else from running on it (no probe is in
 // an NMI handler or a fault handler).
 unsafe impl Host for Board {
     fn cpu(&self) -> usize {
@@ -53,17 +53,8 @@ unsafe impl Host for Board {
         u64::from(TICKS.load(Ordering::Relaxed)) * 1_000_000
     }
 
-    fn interrupts_off(&self) -> usize {
-        let were_on = cortex_m::register::primask::read().is_active();
-        cortex_m::interrupt::disable();
-        usize::from(were_on)
-    }
-
-    fn restore(&self, were_on: usize) {
-        if were_on != 0 {
-            // SAFETY: they were on.
-            unsafe { cortex_m::interrupt::enable() };
-        }
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        cortex_m::interrupt::free(|_| f())
     }
 
     // Probe context runs with interrupts off on the only CPU: whoever calls this is not in it.

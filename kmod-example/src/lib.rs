@@ -1,7 +1,7 @@
 //! The example kernel module: provider `proc`, whose probe `exec-success` fires on every exec.
 //!
-//! What is specific to a kernel is in `freebsd.rs` and `illumos.rs`; what the module does, and its probes, are here and
-//! run anywhere. Copy both.
+//! What is specific to a kernel is in `freebsd/` and `illumos/`; what the module does, and its probes, are here and
+//! run anywhere. Copy both. `by_hand.rs` of each has something that fires the probe from a shell.
 #![cfg_attr(not(test), no_std)]
 
 use core::ffi::CStr;
@@ -12,6 +12,9 @@ use sdt_core::{sdt_probe, sdt_provider};
 mod freebsd;
 #[cfg(target_os = "illumos")]
 mod illumos;
+#[cfg(all(test, not(target_os = "illumos")))]
+#[path = "illumos/exec.rs"]
+mod illumos_exec;
 
 sdt_provider! {
     /// Process lifecycle.
@@ -20,14 +23,15 @@ sdt_provider! {
         ///
         /// On FreeBSD this is the event `process_exec`, which the kernel sends when it gives the process its
         /// new address space: `execname` is still that of the old image, and an exec that fails after
-        /// this is reported as well. On illumos it is the system call: the same, and one that fails is
-        /// reported whatever the reason.
+        /// this is reported as well. On illumos it comes when the kernel has found an ELF file to run: the same.
         fn exec_success(path: &CStr);
     }
 }
 
 /// A process runs a new image. `path` is `None` when the kernel has none to tell: `fexecve` names a
 /// file descriptor.
+// One function with one site, whoever calls it: illumos makes a probe of each function that fires.
+#[inline(never)]
 pub fn on_exec(path: Option<&CStr>) {
     sdt_probe!(proc::exec_success, path_or_empty(path));
 }

@@ -1,7 +1,7 @@
 //! What a probe can carry: [`Argument`], and the C type each argument has for D.
 
 use core::ffi::{CStr, c_char, c_void};
-use core::ptr::NonNull;
+use core::ptr::{NonNull, from_ref, null};
 
 use crate::name::TypeName;
 
@@ -40,11 +40,10 @@ macro_rules! __sdt_arg_type {
 
 /// A value that a probe can carry in one 64-bit argument.
 ///
-/// When a site fires, each argument expression is evaluated once, [held](Self::hold) for as long
-/// as the probe fires, and handed to the framework as one [word](Self::word). A number is its own
-/// holder. What does not fit into a word holds its bytes and hands over their address; the holder
-/// lives on the stack of the firing function until recording has ended, so a consumer may follow the
-/// pointer while it records, and only then.
+/// When a site fires, each argument expression is evaluated once, and handed to the framework as one
+/// [word](Self::word). A number is its own word. What does not fit into one hands over the address of its bytes: the
+/// value stays where it is, on the stack of the firing function, until recording has ended, so a consumer may follow
+/// the pointer while it records, and only then.
 ///
 /// Implementations run in probe context: anywhere, with interrupts off and any lock held. They must
 /// not block, allocate or fire probes.
@@ -58,14 +57,9 @@ pub trait Argument {
     /// The argument's C type.
     const TYPE: ArgType;
 
-    /// What lives while the probe fires.
-    type Held;
-
-    /// Turns the value into what is held.
-    fn hold(self) -> Self::Held;
-
-    /// The word the framework gets: sign-extended for signed integers, zero-extended for all else.
-    fn word(held: &Self::Held) -> u64;
+    /// The word the framework gets: sign-extended for signed integers, zero-extended for all else. An address that a
+    /// consumer follows has its provenance [exposed](https://doc.rust-lang.org/core/primitive.pointer.html#method.expose_provenance).
+    fn word(&self) -> u64;
 }
 
 /// A type that has a C name, so that references and pointers to it can be arguments.
@@ -119,17 +113,10 @@ macro_rules! integers {
     ($($rust:ty: $c:literal, $extended:ty;)*) => {$(
         impl Argument for $rust {
             const TYPE: ArgType = ArgType::native(TypeName::new($c));
-            type Held = Self;
-
             #[inline(always)]
-            fn hold(self) -> Self {
-                self
-            }
-
-            #[inline(always)]
-            fn word(held: &Self) -> u64 {
+            fn word(&self) -> u64 {
                 // Through the 64-bit integer of the same signedness, so that the sign is kept.
-                <$extended>::from(*held) as u64
+                <$extended>::from(*self) as u64
             }
         }
     )*};
@@ -144,7 +131,7 @@ integers! {
     i16: "int16_t", i64;
     i32: "int", i64;
     i64: "int64_t", i64;
-    bool: "bool", u64;
+    bool: "_Bool", u64;
 }
 
 /// Kernels with 64-bit words only: `usize` is a word.
@@ -152,16 +139,9 @@ macro_rules! words {
     ($($rust:ty: $c:literal;)*) => {$(
         impl Argument for $rust {
             const TYPE: ArgType = ArgType::native(TypeName::new($c));
-            type Held = Self;
-
             #[inline(always)]
-            fn hold(self) -> Self {
-                self
-            }
-
-            #[inline(always)]
-            fn word(held: &Self) -> u64 {
-                *held as u64
+            fn word(&self) -> u64 {
+                *self as u64
             }
         }
     )*};
@@ -190,7 +170,7 @@ c_names! {
     i64: "int64_t";
     usize: "size_t";
     isize: "ssize_t";
-    bool: "bool";
+    bool: "_Bool";
 }
 
 /// `c_char` is `i8` or `u8`, by architecture; whichever it is, a pointer to it is C's `char *`.
@@ -217,32 +197,28 @@ impl<T: CType> CType for *mut T {
 }
 
 macro_rules! pointers {
-    ($([$($generics:tt)*] $rust:ty, $name:expr, $held:ident => $address:expr;)*) => {$(
+    ($([$($generics:tt)*] $rust:ty, $name:expr, $value:ident => $pointer:expr;)*) => {$(
         impl<$($generics)*> Argument for $rust {
             const TYPE: ArgType = ArgType::native($name);
-            type Held = Self;
 
             #[inline(always)]
-            fn hold(self) -> Self {
-                self
-            }
-
-            #[inline(always)]
-            fn word($held: &Self) -> u64 {
-                $address as u64
+            fn word(&self) -> u64 {
+                let $value = *self;
+                // Exposed: somebody else makes a pointer of it again.
+                $pointer.expose_provenance() as u64
             }
         }
     )*};
 }
 
 pointers! {
-    [T: CType] *const T, T::NAME.pointer(), held => held.addr();
-    [T: CType] *mut T, T::NAME.pointer(), held => held.addr();
-    [T: CType] NonNull<T>, T::NAME.pointer(), held => held.addr().get();
-    [T: CType + ?Sized] &T, T::NAME.pointer(), held => core::ptr::from_ref::<T>(held).cast::<()>().addr();
-    [T: CType] Option<&T>, T::NAME.pointer(), held => held.map_or(0, |r| core::ptr::from_ref(r).addr());
-    [] &CStr, TypeName::new("char *"), held => held.as_ptr().addr();
-    [] Option<&CStr>, TypeName::new("char *"), held => held.map_or(0, |s| s.as_ptr().addr());
+    [T: CType] *const T, T::NAME.pointer(), pointer => pointer;
+    [T: CType] *mut T, T::NAME.pointer(), pointer => pointer;
+    [T: CType] NonNull<T>, T::NAME.pointer(), pointer => pointer.as_ptr();
+    [T: CType + ?Sized] &T, T::NAME.pointer(), place => from_ref::<T>(place).cast::<()>();
+    [T: CType] Option<&T>, T::NAME.pointer(), place => place.map_or(null(), from_ref);
+    [] &CStr, TypeName::new("char *"), text => text.as_ptr();
+    [] Option<&CStr>, TypeName::new("char *"), text => text.map_or(null(), CStr::as_ptr);
 }
 
 #[cfg(test)]
@@ -250,7 +226,7 @@ mod tests {
     use super::*;
 
     fn word<A: Argument>(value: A) -> u64 {
-        A::word(&A::hold(value))
+        value.word()
     }
 
     #[test]

@@ -3,12 +3,7 @@
 use crate::arch;
 
 /// Most arguments a probe can carry: illumos's sdt takes what the C calling convention leaves on the stack, too.
-pub const MAX_ARGS: usize = if cfg!(sdt_route = "illumos") { 10 } else { 6 };
-
-/// What a thunk leaves in its frame, exclusive-or the frame pointer, so that the frame can be told from all
-/// others. Below it are the words' address and their count.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-pub(crate) const MARK: u64 = 0x5d74_7468_756e_6b21;
+pub const MAX_ARGS: usize = if cfg!(sdt_site = "call") { 10 } else { 6 };
 
 /// The arguments of a hit, as they lie on the stack.
 pub(crate) struct Hit {

@@ -11,22 +11,55 @@
 //! }
 //! ```
 //!
-//! # What a site is
+//! # What this is
 //!
-//! One nop, and a record of where it is in a linker set. Arguments are evaluated only when the probe is
-//! enabled, in a cold block that the patched nop leads to. While disabled a function with a probe is
-//! the function without it and that one nop: no load, no compare, no register set up or saved.
+//! The part of a traced image that is in the image: declarations, firing sites, and what ties them to DTrace. A site
+//! is one nop and a record of where it is, in a linker set. While its probe is disabled, a function with a site is
+//! the function without it and that one nop: no load, no compare, no register set up or saved. Arguments are
+//! evaluated when the probe is enabled, in a cold block that the patched nop leads to.
 //!
-//! # From declaration to `dtrace -n`
+//! # What it is not
 //!
-//! 1. `sdt_provider!` and `sdt_probe!` leave [records](record) in linker sets.
-//! 2. [`attach`](attach::attach) checks them and registers each provider with the kernel's framework
-//!    through an [ops table](ops::ProviderOps).
-//! 3. A consumer enables a probe; the framework calls the table; [`patch`] writes a breakpoint
-//!    over each of the probe's nops.
-//! 4. A CPU that hits it traps; [`trap`] tells the kernel's handler to resume in the site's cold
-//!    block; that evaluates the arguments and leaves through a thunk that preserves every register
-//!    to [`fire`](mod@fire), which calls the framework.
+//! It records nothing and runs no D: that is the framework's part, DTrace's in FreeBSD and illumos, `sdt-framework`'s in
+//! kernels that have none. It allocates nothing, and starts nothing by itself.
+//!
+//! # Two routes
+//!
+//! | `SDT_ROUTE` | the probes are | for |
+//! |---|---|---|
+//! | `native` | found by the kernel's own sdt in the module's file, as those of C are | FreeBSD, illumos: the default |
+//! | `provider` | registered by the image itself: with `dtrace_register`, or with the framework it hosts | stability, privileges and types of its own on FreeBSD and illumos; every other kernel |
+//!
+//! The code that declares and fires is the same. The build chooses: set `SDT_ROUTE`, and with it `SDT_PATCH` (`trap`,
+//! `jump`, `gate`) and `SDT_FREEBSD` (10 to 15, or an exact `__FreeBSD_version`), in the environment of cargo, or once
+//! for a project in its `.cargo/config.toml`:
+//!
+//! ```toml
+//! [env]
+//! SDT_ROUTE = "provider"
+//! SDT_PATCH = "jump"
+//! ```
+//!
+//! They are no features on purpose. Cargo joins the features that all crates of a build ask for, and one crate would
+//! change how every probe of the module works. `build.rs` of this crate is the only place that reads them.
+//!
+//! # Where to read on
+//!
+//! - To put probes into a crate: [`sdt_provider!`], [`sdt_probe!`], [`sdt_enabled!`]; [`arg`] is what they can carry,
+//!   [`layout`] what D can look into.
+//! - To make a kernel module of it: `freebsd`, `illumos`, each compiled for its system; and the example module.
+//! - To host a framework (on the provider route): [`attach`], [`ops`], [`patch`], [`trap`].
+//! - How it works inside: `docs/architecture.md` of the project.
+//!
+//! # What callers promise
+//!
+//! Nothing safe here can make the kernel undefined. What a host must promise is said at the `unsafe` functions and
+//! traits, of which there are few:
+//!
+//! - [`attach::attach`]: the breakpoint handler is there before, and the image stays until after [`attach::detach`].
+//! - [`patch::Patcher`]: text is written as it says.
+//! - [`patch::set_mode`]: who may call it, and where.
+//! - [`ops::Framework::register`]: the functions of the table stay.
 //!
 //! # Probe context
 //!
@@ -37,104 +70,44 @@
 #![cfg_attr(not(test), no_std)]
 #![warn(missing_debug_implementations)]
 
-pub mod arch;
+mod arch;
 pub mod arg;
-#[cfg(sdt_route = "registry")]
-pub mod attach;
-#[doc(hidden)]
-pub mod capture;
-#[cfg(any(target_os = "freebsd", target_os = "illumos"))]
-pub mod dtrace;
-pub mod encode;
-#[cfg(sdt_route = "registry")]
-pub mod fire;
-#[cfg(sdt_route = "freebsd")]
-pub use freebsd::native::fire;
-#[cfg(sdt_route = "illumos")]
-pub use illumos::native::fire;
-#[cfg(all(
-    sdt_route = "registry",
-    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
-))]
-pub mod frames;
+mod capture;
+#[cfg(any(target_os = "illumos", all(target_os = "freebsd", sdt_route = "provider")))]
+mod dtrace;
+mod encode;
+#[cfg(any(test, target_os = "freebsd", target_os = "illumos"))]
+mod errno;
 #[cfg(target_os = "freebsd")]
 pub mod freebsd;
-pub mod hit;
+#[cfg(target_os = "freebsd")]
+use freebsd as os;
+mod hit;
 #[cfg(target_os = "illumos")]
 pub mod illumos;
+#[cfg(target_os = "illumos")]
+use illumos as os;
 pub mod layout;
 #[cfg(any(test, target_os = "freebsd", target_os = "illumos"))]
 mod line;
 pub mod name;
-#[cfg(sdt_route = "registry")]
-#[doc(hidden)]
-pub mod open;
-#[cfg(sdt_route = "freebsd")]
-#[doc(hidden)]
-pub use freebsd::native::open;
-#[cfg(sdt_route = "illumos")]
-#[doc(hidden)]
-pub use illumos::native::open;
 pub mod ops;
-#[cfg(sdt_route = "registry")]
-pub mod patch;
-#[cfg(sdt_route = "registry")]
-mod provider;
-#[cfg(sdt_route = "registry")]
-pub mod record;
-#[cfg(sdt_route = "freebsd")]
-pub use freebsd::native::record;
-#[cfg(sdt_route = "illumos")]
-pub use illumos::native::record;
-#[cfg(sdt_route = "registry")]
-pub mod trap;
+pub mod sync;
 
-/// Locks for a module's own state; the ones this crate uses itself.
-pub mod sync {
-    pub use spin::Mutex;
-}
-
-pub use sdt_macros::{sdt_enabled, sdt_probe, sdt_provider};
-
-/// What the macros expand to. No part of the interface.
 #[doc(hidden)]
-pub mod __private {
-    pub use linkme;
-    pub use sdt_macros::{__SdtProvider, __sdt_expand};
+#[path = "internals.rs"]
+pub mod __private;
 
-    use core::ffi::CStr;
+// Each route is one module, and has `fire`, `open` and `record`.
+#[cfg(sdt_route = "native")]
+use os::native as route;
+#[cfg(sdt_route = "provider")]
+#[path = "provider/mod.rs"]
+mod route;
+use route::{fire, record};
 
-    use crate::arg::Argument;
+#[cfg(sdt_route = "provider")]
+pub use route::{attach, patch, trap};
 
-    /// The C string in text that ends with a NUL and has no other.
-    pub const fn c_str(text: &'static str) -> &'static CStr {
-        match CStr::from_bytes_with_nul(text.as_bytes()) {
-            Ok(text) => text,
-            Err(_) => panic!("one NUL, at the end"),
-        }
-    }
-
-    /// An argument of an open provider's probe. What is none is an error at its expression.
-    #[inline(always)]
-    pub fn argument<A: Argument>(arg: A) -> A {
-        arg
-    }
-
-    /// An argument while its probe fires.
-    #[derive(Debug)]
-    pub struct Held<A: Argument>(A::Held);
-
-    impl<A: Argument> Held<A> {
-        /// Holds an argument.
-        #[inline(always)]
-        pub fn new(arg: A) -> Self {
-            Self(arg.hold())
-        }
-
-        /// The word for the framework.
-        #[inline(always)]
-        pub fn word(&self) -> u64 {
-            A::word(&self.0)
-        }
-    }
-}
+pub use record::{Probe, Provider};
+pub use sdt_macros::{sdt_enabled, sdt_probe, sdt_provider};

@@ -4,7 +4,8 @@ use crate::ops::ARG_TYPE_LEN;
 
 /// The C name of an argument's type, as D sees it: at most 127 bytes, NUL-terminated in memory.
 ///
-/// Made and joined in constants, so that a name which is too long is a compile error.
+/// Made and joined in constants, so that a name which is too long is a compile error. That is why it is no
+/// `heapless::CString`, which cannot be made or joined there; and its bytes lie as `dtrace_argdesc_t` has them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct TypeName {

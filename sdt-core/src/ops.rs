@@ -10,6 +10,7 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::num::NonZeroU32;
+use core::sync::atomic::AtomicU32;
 
 use static_assertions::const_assert_eq;
 
@@ -30,7 +31,7 @@ pub const ARG_NONE: i32 = -1;
 /// A probe's number within its framework (`dtrace_id_t`). 0 is never a probe (`DTRACE_IDNONE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
-pub struct ProbeId(pub NonZeroU32);
+pub struct ProbeId(NonZeroU32);
 
 impl ProbeId {
     /// The id with this number, or `None` for 0 (`DTRACE_IDNONE`).
@@ -53,10 +54,23 @@ impl core::fmt::Display for ProbeId {
     }
 }
 
-/// A registered provider (`dtrace_provider_id_t`), opaque to everyone but its framework.
+/// A registered provider (`dtrace_provider_id_t`), opaque to everyone but its framework. In the kernels it is
+/// an address, so those functions of a [`Framework`] that take one are `unsafe`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
-pub struct ProviderId(pub usize);
+pub struct ProviderId(usize);
+
+impl ProviderId {
+    /// The provider that a framework knows by this number.
+    pub const fn new(id: usize) -> Self {
+        Self(id)
+    }
+
+    /// The number.
+    pub const fn get(self) -> usize {
+        self.0
+    }
+}
 
 /// How much a name or a datum can be relied on (`dtrace_stability_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -260,8 +274,8 @@ pub struct ProviderOps {
     pub getargdesc: Option<
         unsafe extern "C" fn(arg: *mut c_void, id: u32, parg: *mut c_void, desc: *mut ArgDesc),
     >,
-    /// The value of an argument that [`Framework::probe`] does not carry (the sixth and later).
-    /// Probe context.
+    /// The value of an argument that `dtrace_probe` does not carry (the sixth and later). Called while
+    /// a hit of the probe is recorded, on the stack of that hit. Probe context.
     pub getargval: Option<GetArgVal>,
     /// Whether the probe fired in user mode (FreeBSD's `usermode`, illumos's `mode`). Probe context.
     pub usermode:
@@ -339,11 +353,17 @@ impl core::error::Error for FrameworkError {}
 /// The framework a provider registers with: `dtrace_register(9)` and its family.
 ///
 /// Implemented by the bindings to FreeBSD's and illumos's DTrace and by `sdt-framework`.
-/// All functions but [`probe`](Self::probe) may sleep and take the framework's locks; none of them
+/// All functions but [`hit`](Self::hit) may sleep and take the framework's locks; none of them
 /// may be called from an ops function unless that function's documentation allows it.
-pub trait Framework: Sync {
+///
+/// # Safety
+/// An image is unloaded once its providers are unregistered. So an implementation calls the ops that
+/// [`register`](Self::register) was given with the `arg` and the `parg`s that belong to them, in the contexts
+/// that [`ProviderOps`] states, and never again after [`unregister`](Self::unregister) has returned `Ok`; and it
+/// does with an id what [`hit`](Self::hit) says.
+pub unsafe trait Framework: Sync {
     /// The `getargval` to put into the ops tables of providers that register here: a framework whose
-    /// [`probe`](Self::probe) drops an argument supplies a function that finds it again.
+    /// [`hit`](Self::hit) drops an argument supplies a function that finds it again.
     fn getargval(&self) -> Option<GetArgVal> {
         None
     }
@@ -372,12 +392,29 @@ pub trait Framework: Sync {
     /// changed and the provider goes on working. On success no CPU is in probe context for any of
     /// its probes any more.
     ///
+    /// # Safety
+    /// [`register`](Self::register) of this framework has returned the id, and the provider was not
+    /// unregistered since.
+    ///
     /// # Errors
-    /// [`FrameworkError::Busy`] while a probe is enabled or, on some frameworks, a consumer is open.
-    fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError>;
+    /// [`FrameworkError::Busy`] while a probe is enabled or, on some frameworks, a consumer is open;
+    /// [`FrameworkError::Busy`] or [`FrameworkError::Again`] while a probe of an
+    /// [invalidated](Self::invalidate) provider is enabled.
+    unsafe fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError>;
+
+    /// Invalidates a provider (`dtrace_invalidate`): no description matches its probes any more, so none
+    /// is enabled from here on. Those that are enabled stay so, and its ops are called as before. It can
+    /// be [unregistered](Self::unregister) while consumers are open, once none of its probes is enabled.
+    ///
+    /// # Safety
+    /// As [`unregister`](Self::unregister).
+    unsafe fn invalidate(&self, provider: ProviderId);
 
     /// The id of the probe with these names, if it exists (`dtrace_probe_lookup`).
-    fn probe_lookup(
+    ///
+    /// # Safety
+    /// As [`unregister`](Self::unregister).
+    unsafe fn probe_lookup(
         &self,
         provider: ProviderId,
         module: &CStr,
@@ -386,12 +423,16 @@ pub trait Framework: Sync {
     ) -> Option<ProbeId>;
 
     /// Creates a probe (`dtrace_probe_create`). `aframes` is the number of artificial frames that
-    /// `stack()` has to skip between the framework's own `probe` function and the function that fired.
+    /// `stack()` has to skip between [`hit`](Self::hit) and the function that fired.
+    ///
+    /// # Safety
+    /// As [`unregister`](Self::unregister); and the provider's ops are sound to call with `parg`, as
+    /// with the `arg` that it was registered with.
     ///
     /// # Errors
     /// [`FrameworkError::Full`] when there is no room, [`FrameworkError::NotFound`] when the
     /// provider is not registered.
-    fn probe_create(
+    unsafe fn probe_create(
         &self,
         provider: ProviderId,
         module: &CStr,
@@ -401,26 +442,22 @@ pub trait Framework: Sync {
         parg: *mut c_void,
     ) -> Result<ProbeId, FrameworkError>;
 
-    /// Begins a hit: called before the probe is looked at for the last time, and followed by
-    /// [`probe`](Self::probe), or not if it is no longer enabled, and by [`end`](Self::end).
+    /// A probe was hit (`dtrace_probe`). `id` is where its provider keeps the probe's id while it is
+    /// enabled; at other times it is 0, and the hit is none.
     ///
-    /// A framework that must not be called with the id of a probe which is gone makes everything in between
-    /// visible to its own `dtrace_sync`, by turning interrupts off. One that bears it need do nothing.
-    /// Probe context.
-    fn begin(&self) -> usize {
-        0
-    }
-
-    /// Ends a hit, with what [`begin`](Self::begin) returned. Probe context.
-    fn end(&self, _begun: usize) {}
-
-    /// A probe was hit (`dtrace_probe`).
-    ///
-    /// Probe context: callable anywhere, with interrupts off and any lock held. Takes no lock,
-    /// allocates nothing. The kernels' own function does not check `id`: an id whose probe was
-    /// destroyed is a panic there, so the caller must not use one.
+    /// The id is loaded once, with interrupts off, and they stay off until the hit is recorded. A probe
+    /// is destroyed only after it was disabled and every CPU has since had interrupts on, so the id that
+    /// is found is still that of the probe.
     ///
     /// Arguments the probe does not have are 0. FreeBSD's and illumos's `dtrace_probe` carry five;
     /// their bindings leave the sixth to [`ProviderOps::getargval`].
-    fn probe(&self, id: ProbeId, args: &[u64; 6]);
+    ///
+    /// Probe context: callable anywhere, with interrupts off and any lock held. Takes no lock,
+    /// allocates nothing.
+    ///
+    /// # Safety
+    /// `id` is set to the id of a probe of this framework by the `enable` op of that probe, and to 0 by its
+    /// `disable` op before that returns, and by nobody else. (The kernels' `dtrace_probe` does not check
+    /// an id.)
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 6]);
 }

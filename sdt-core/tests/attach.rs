@@ -2,7 +2,7 @@
 
 mod support;
 
-use sdt_core::attach::{self, Attachment};
+use sdt_core::attach::{self, Attachment, DetachError, Refusal};
 use sdt_core::ops::FrameworkError;
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_probe, sdt_provider};
@@ -29,13 +29,17 @@ fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
     // The second provider refuses after the first has gone: that one has to come back.
     *recorder.refuses.lock().unwrap() = Some("second");
     recorder.disable(id);
-    assert_eq!(attach::detach(), Err(FrameworkError::Busy));
+    let refused = |provider| {
+        let refusal = Refusal { provider, probe: None, error: FrameworkError::Busy };
+        Err(DetachError::Refused(refusal))
+    };
+    assert_eq!(attach::detach(), refused(c"second"));
     assert_eq!(recorder.names(), ["second:test::fires", "first:test::fires"]);
     let id = recorder.find("first", "fires").unwrap();
     recorder.enable(id);
 
     *recorder.refuses.lock().unwrap() = Some("first");
-    assert_eq!(attach::detach(), Err(FrameworkError::Busy));
+    assert_eq!(attach::detach(), refused(c"first"));
     fire(1);
     assert_eq!((recorder.hits(id), recorder.args(id)[0]), (1, 1));
 
@@ -43,7 +47,7 @@ fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
     // A thread that was on its way from a site when the probe was disabled.
     let words = [3u64];
     // SAFETY: a record of this image and one word.
-    unsafe { sdt_core::fire::fire(&first::fires, words.as_ptr(), 1) };
+    unsafe { sdt_core::__private::fire::fire(&first::fires, words.as_ptr(), 1, std::ptr::null()) };
     assert_eq!(recorder.hits(id), 1);
 
     *recorder.refuses.lock().unwrap() = None;
@@ -52,7 +56,7 @@ fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
     assert!(
         site_bytes(&first::fires)
             .iter()
-            .all(|text| text == sdt_core::arch::ENCODING.nop.as_bytes())
+            .all(|text| text == sdt_core::__private::arch::ENCODING.nop.as_bytes())
     );
     fire(2);
     assert_eq!(recorder.hits(id), 1);
@@ -60,7 +64,7 @@ fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
 
     // And one that was on its way when the image was detached.
     // SAFETY: a record of this image and one word.
-    unsafe { sdt_core::fire::fire(&first::fires, words.as_ptr(), 1) };
+    unsafe { sdt_core::__private::fire::fire(&first::fires, words.as_ptr(), 1, std::ptr::null()) };
     assert_eq!(recorder.hits(id), 1);
 
     let attachment = Attachment {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::process::Command;
 
 use object::{Object, ObjectSection};
-use sdt_core::encode::{Code, Encoding, JumpError, aarch64, riscv64, x86_64};
+use sdt_core::__private::encode::{Code, Encoding, JumpError, aarch64, riscv64, x86_64};
 
 /// The bytes that these lines of assembly become, or `None` if the assembler refuses them.
 fn assemble(target: &str, name: &str, lines: &str) -> Option<Vec<u8>> {
@@ -111,6 +111,11 @@ fn riscv64_jumps() {
     assert_eq!(
         assemble(target, "rv_nop", ".option norvc\nnop\n.option rvc\nc.ebreak\n").unwrap(),
         still(&riscv64::ENCODING),
+    );
+    assert_eq!(
+        assemble("riscv64imac-unknown-none-elf", "rv_no_c", ".option norvc\nnop\nebreak\n")
+            .unwrap(),
+        still(&riscv64::ENCODING_WITHOUT_C),
     );
     for refused in [lowest - 2, highest + 2, 1] {
         let line = format!(".option norvc\njal x0, {refused}\n");

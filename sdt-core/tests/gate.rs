@@ -1,11 +1,12 @@
-//! Gate mode: sites that test a flag. Needs feature `gate`.
+//! Gate mode: sites that test a flag. Built with `SDT_PATCH=gate`.
+#![cfg(sdt_patch = "gate")]
 
 mod support;
 
 use std::ffi::CStr;
 
+use sdt_core::__private::inspect;
 use sdt_core::patch::Mode;
-use sdt_core::record;
 use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
 
 sdt_provider!(open);
@@ -31,7 +32,7 @@ fn fire_elsewhere(n: u64) {
 #[test]
 fn probes_fire_through_their_gates() {
     let recorder = support::attach(Mode::Trap);
-    assert!(record::sites().unwrap().is_empty(), "nothing is patched");
+    assert!(inspect::sites().is_empty(), "nothing is patched");
     let [six, costly, twice] = [("declared", "six"), ("open", "costly"), ("open", "twice")]
         .map(|(p, n)| recorder.find(p, n).unwrap());
     let all = [six, costly, twice];

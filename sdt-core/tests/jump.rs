@@ -1,5 +1,5 @@
 //! Sites in jump mode: a jump for each hit, and breakpoints on the way there and back.
-#![cfg(not(feature = "gate"))]
+#![cfg(not(sdt_site = "gate"))]
 
 mod sites;
 mod support;

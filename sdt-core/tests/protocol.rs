@@ -4,9 +4,9 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use sdt_core::encode::{Encoding, aarch64, riscv64, x86_64};
+use sdt_core::__private::encode::{Encoding, aarch64, riscv64, x86_64};
+use sdt_core::__private::protocol::{Place, State, Text};
 use sdt_core::patch::Patcher;
-use sdt_core::patch::protocol::{Place, State, Text};
 
 /// One step of the patcher's.
 #[derive(Clone, Debug)]

@@ -11,10 +11,10 @@ sdt_provider!(broken);
 /// A record for a place where there is no nop.
 #[inline(never)]
 fn no_nop() {
-    #[sdt_core::__private::linkme::distributed_slice(sdt_core::record::SDT_PROBES)]
+    #[sdt_core::__private::linkme::distributed_slice(sdt_core::__private::record::SDT_PROBES)]
     #[linkme(crate = sdt_core::__private::linkme)]
-    static PROBE: sdt_core::record::Probe =
-        sdt_core::record::Probe::open(&broken::__SDT_PROVIDER, c"odd");
+    static PROBE: sdt_core::__private::record::Probe =
+        sdt_core::__private::record::Probe::open(&broken::__SDT_PROVIDER, c"odd");
     // SAFETY: a nop of another encoding and a record.
     unsafe {
         std::arch::asm!(

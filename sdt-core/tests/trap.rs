@@ -1,5 +1,5 @@
 //! Sites in trap mode: a breakpoint exception for each hit.
-#![cfg(not(feature = "gate"))]
+#![cfg(not(sdt_site = "gate"))]
 
 mod sites;
 mod support;

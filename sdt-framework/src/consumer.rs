@@ -87,7 +87,7 @@ pub(crate) struct Reader {
 #[derive(Debug)]
 pub(crate) struct Buffer<const RECORDS: usize> {
     pub(crate) ring: Ring<Record, RECORDS>,
-    /// Who holds it is the ring's reader.
+    /// Who holds it is the ring's reader. Never held over a call of anyone's.
     pub(crate) reader: spin::Mutex<Reader>,
 }
 

@@ -1,7 +1,7 @@
 //! The framework's state.
 
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
 use crate::chain::{Chain, Node};
 use crate::consumer::Consumer;
@@ -15,7 +15,7 @@ use crate::tables::Tables;
 /// between them.
 ///
 /// Meant to be a `static`. All memory it will ever use is in it, about
-/// `CPUS * CONSUMERS * RECORDS * 96 + PROBES * 500` bytes, and it starts as zeros (if `H` does), so it
+/// `CPUS * CONSUMERS * RECORDS * 96 + PROBES * 550 + ECBS * 56` bytes, and it starts as zeros (if `H` does), so it
 /// takes no room in the kernel's file.
 ///
 /// - `CPUS`: CPUs that can fire probes.
@@ -25,7 +25,7 @@ use crate::tables::Tables;
 /// - `ECBS`: enablings of single probes that can exist at once.
 /// - `PROVIDERS`: providers that can be registered at once.
 ///
-/// All functions but [`probe`](sdt_core::ops::Framework::probe), [`probe5`](Self::probe5),
+/// All functions but [`probe`](Self::probe), [`probe5`](Self::probe5), [`counters`](Self::counters),
 /// [`suspend`](Self::suspend) and [`resume`](Self::resume) take locks by spinning, so they are called
 /// by threads with interrupts on, never in an interrupt handler or in probe context.
 pub struct Dtrace<
@@ -42,7 +42,7 @@ pub struct Dtrace<
     /// Taken before `tables`.
     pub(crate) registration: spin::Mutex<()>,
     /// The framework's lock (DTrace's `dtrace_lock`), held over all other ops outside probe context.
-    pub(crate) tables: spin::Mutex<Tables<PROBES, ECBS, PROVIDERS>>,
+    pub(crate) tables: spin::Mutex<Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>>,
     // What probe context reads. Written with `tables` locked.
     pub(crate) sites: [Site; PROBES],
     pub(crate) ecbs: [EcbNode; ECBS],
@@ -55,63 +55,48 @@ pub struct Dtrace<
 /// The part of a probe that is read when it fires.
 #[derive(Debug)]
 pub(crate) struct Site {
-    status: AtomicU32,
+    is_live: AtomicBool,
     pub(crate) chain: Chain,
     origin: UnsafeCell<Origin>,
 }
 
-/// What there is at an id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
-    /// No probe.
-    Free = 0,
-    /// A probe.
-    Live = 1,
-    /// A probe whose provider's ops must not be called.
-    Defunct = 2,
-}
-
-// SAFETY: `origin` is written by `publish` only, when by its contract nobody reads it. The pointers in
+// SAFETY: the origin is written while the site is not live and no CPU still looks at it; the pointers in
 // it are the provider's and only handed back to it.
 unsafe impl Sync for Site {}
 
 impl Site {
     const fn new() -> Self {
         Self {
-            status: AtomicU32::new(Status::Free as u32),
+            is_live: AtomicBool::new(false),
             chain: Chain::new(),
             origin: UnsafeCell::new(Origin::NONE),
-        }
-    }
-
-    /// Probe context. Acquire, with the Release of `publish`: the origin is there.
-    pub(crate) fn status(&self) -> Status {
-        match self.status.load(Ordering::Acquire) {
-            1 => Status::Live,
-            2 => Status::Defunct,
-            _ => Status::Free,
         }
     }
 
     /// Makes the id a probe.
     ///
     /// # Safety
-    /// The site is free, and since it became so every CPU has been outside probe context. The
+    /// The site is not live, and since it is not every CPU has been outside probe context. The
     /// framework is locked.
     pub(crate) unsafe fn publish(&self, origin: Origin) {
-        // SAFETY: nobody reads the origin of a free site, by the contract above.
+        // SAFETY: nobody reads the origin of a site that is not live, by the contract above.
         self.origin.with_mut(|cell| unsafe { cell.write(origin) });
-        self.status.store(Status::Live as u32, Ordering::Release);
+        self.is_live.store(true, Ordering::Release);
     }
 
-    /// The probe goes away, or its provider's ops do.
-    pub(crate) fn demote(&self, status: Status) {
-        self.status.store(status as u32, Ordering::Release);
+    /// The probe goes away.
+    pub(crate) fn retract(&self) {
+        self.is_live.store(false, Ordering::Release);
     }
 
-    /// The provider's part, if its ops may be called. Probe context.
+    /// Whether the id is a probe. Probe context. Acquire, with the Release of `publish`: the origin is there.
+    pub(crate) fn is_live(&self) -> bool {
+        self.is_live.load(Ordering::Acquire)
+    }
+
+    /// The provider's part, if the id is a probe. Probe context.
     pub(crate) fn origin(&self) -> Option<Origin> {
-        (self.status() == Status::Live).then(|| {
+        self.is_live().then(|| {
             // SAFETY: the site is live, or was when this CPU entered probe context: nobody writes to
             // the origin before every CPU has left it.
             self.origin.with(|origin| unsafe { *origin })

@@ -10,7 +10,10 @@ use crate::provider::number;
 use crate::record::Record;
 use crate::spec::Spec;
 use crate::sync::widen;
-use crate::tables::Tables;
+use crate::tables::{EcbUse, Tables};
+
+/// How many probes are looked at while the framework is locked once.
+pub(crate) const BATCH: usize = 64;
 
 impl<
     H: Host,
@@ -57,7 +60,7 @@ impl<
         let mut tables = self.tables.lock();
         let (index, consumer) = self.consumer(id)?;
         consumer.going.store(false, Ordering::Release);
-        self.remove(&mut tables, index, None);
+        self.remove(&mut tables, index, |_, _| true);
         consumer.number.store(0, Ordering::Release);
         // Nobody writes any more. Who is draining just now finishes first, and who comes later finds
         // the consumer closed.
@@ -102,37 +105,68 @@ impl<
     /// enabling of anyone; like FreeBSD's framework this one does not look at its result.
     ///
     /// # Errors
-    /// [`ConsumerError::NotOpen`]; [`ConsumerError::TooManyEnablings`], and nothing was enabled.
+    /// [`ConsumerError::NotOpen`]; [`ConsumerError::TooManyEnablings`], and nothing stays enabled.
     pub fn enable(&self, id: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError> {
         self.provide(&spec.desc());
-        let mut tables = self.tables.lock();
-        let (consumer, _) = self.consumer(id)?;
-        let needed = (0..PROBES).filter(|&index| tables.matches(index, spec)).count();
-        let left = tables.ecbs.available();
-        if needed > left {
-            return Err(ConsumerError::TooManyEnablings { needed, left });
-        }
-        for index in 0..PROBES {
-            if !tables.matches(index, spec) {
-                continue;
+        // Counted first, so that a provider does not see what comes to nothing.
+        let mut needed = 0;
+        self.for_each_match(spec, |_, _| {
+            needed += 1;
+            Ok(())
+        })?;
+        let enabling = {
+            let mut tables = self.tables.lock();
+            self.consumer(id)?;
+            let left = tables.ecbs.available();
+            if needed > left {
+                return Err(ConsumerError::TooManyEnablings { needed, left });
             }
-            let Some(ecb) = tables.ecbs.take() else { break };
-            // SAFETY: the pool hands out an ECB that is in no chain and that no CPU looks at.
-            unsafe { self.ecbs[ecb].fill(Ecb { consumer, actions: DEFAULT_ACTIONS }) };
-            // SAFETY: it has just been filled, and the framework is locked.
-            unsafe { self.sites[index].chain.append(&self.ecbs, ecb) };
-            let probe = &mut tables.probes[index];
-            probe.ecbs += 1;
-            if probe.ecbs == 1 {
-                let (provider, parg) = (probe.provider, probe.parg);
-                let provider = &tables.providers[provider];
-                if let Some(enable) = provider.live_ops().and_then(|ops| ops.enable) {
-                    // SAFETY: the op was declared sound at registration.
-                    unsafe { enable(provider.arg.0, number(index), parg.0) };
-                }
+            tables.enablings = tables.enablings.wrapping_add(1);
+            tables.enablings
+        };
+        let mut enabled = 0;
+        let result = self.for_each_match(spec, |tables, at| {
+            let (consumer, _) = self.consumer(id)?;
+            let what = EcbUse { probe: at, enabling };
+            let Some(ecb) = tables.ecbs.take(consumer, what) else {
+                return Err(ConsumerError::TooManyEnablings { needed, left: enabled as usize });
+            };
+            enabled += 1;
+            self.add(tables, at, ecb, Ecb { consumer, actions: DEFAULT_ACTIONS });
+            Ok(())
+        });
+        if let Err(error) = result {
+            // Others were faster.
+            let mut tables = self.tables.lock();
+            if let Ok((consumer, _)) = self.consumer(id) {
+                self.remove(&mut tables, consumer, |_, what| what.enabling == enabling);
+            }
+            return Err(error);
+        }
+        Ok(enabled)
+    }
+
+    /// Puts an ECB on a probe's chain.
+    fn add(
+        &self,
+        tables: &mut Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>,
+        at: usize,
+        ecb: usize,
+        body: Ecb,
+    ) {
+        // SAFETY: the pool hands out an ECB that is in no chain and that no CPU looks at.
+        unsafe { self.ecbs[ecb].fill(body) };
+        // SAFETY: it has just been filled, and the framework is locked.
+        unsafe { self.sites[at].chain.append(&self.ecbs, ecb) };
+        let Some((probe, provider)) = tables.probe_mut(at) else { return };
+        probe.ecbs += 1;
+        if probe.ecbs == 1 {
+            provider.enabled += 1;
+            if let Some(enable) = provider.ops.enable {
+                // SAFETY: the op was declared sound at registration.
+                unsafe { enable(provider.arg.0, number(at), probe.parg.0) };
             }
         }
-        Ok(needed as u32)
     }
 
     /// Takes away all enablings that the consumer has on probes that the description matches, and
@@ -144,15 +178,15 @@ impl<
     pub fn disable(&self, id: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError> {
         let mut tables = self.tables.lock();
         let (consumer, _) = self.consumer(id)?;
-        Ok(self.remove(&mut tables, consumer, Some(spec)))
+        Ok(self.remove(&mut tables, consumer, |tables, what| tables.matches(what.probe, spec)))
     }
 
     /// Takes the records of one CPU out of the consumer's buffer, oldest first, up to the latest at the
     /// time of the call, and returns how many. They are in the order in which they were written; order
     /// between CPUs can be had from their timestamps.
     ///
-    /// Works whether the consumer is going or not. `f` must not call the framework: whoever closes the
-    /// consumer meanwhile holds the framework's lock and waits for `f`.
+    /// Works whether the consumer is going or not. No lock is held while `f` runs. If it closes the consumer, or
+    /// another thread does, that was the last record.
     ///
     /// # Errors
     /// [`ConsumerError::NotOpen`], [`ConsumerError::NoCpu`].
@@ -163,19 +197,23 @@ impl<
         f: &mut impl FnMut(Record),
     ) -> Result<usize, ConsumerError> {
         let (consumer, buffer) = self.buffer(id, cpu)?;
-        let _reader = buffer.reader.lock();
-        // It may have been closed, and opened for another one, before the lock was ours.
-        if !consumer.is(id) {
-            return Err(ConsumerError::NotOpen(id));
-        }
-        let count = buffer.ring.len();
-        for _ in 0..count {
-            // SAFETY: holding the lock makes this the ring's reader.
-            if let Some(record) = unsafe { buffer.ring.pop() } {
-                f(record);
+        let mut left = None;
+        let mut count = 0;
+        loop {
+            let reader = buffer.reader.lock();
+            // It may have been closed, and opened for another one, before the lock was ours.
+            if !consumer.is(id) {
+                return if count == 0 { Err(ConsumerError::NotOpen(id)) } else { Ok(count) };
             }
+            if *left.get_or_insert_with(|| buffer.ring.len()) == count {
+                return Ok(count);
+            }
+            // SAFETY: holding the lock makes this the ring's reader.
+            let Some(record) = (unsafe { buffer.ring.pop() }) else { return Ok(count) };
+            drop(reader);
+            count += 1;
+            f(record);
         }
-        Ok(count)
     }
 
     /// How many records of the consumer were dropped on one CPU, because its buffer was full, since this
@@ -213,43 +251,75 @@ impl<
         Ok((consumer, buffer))
     }
 
-    /// Removes the enablings that a consumer, by index, has on the probes that `spec` matches, or on
-    /// all; returns on how many probes there were any. Afterwards no CPU looks at them.
+    /// Calls `f` for every probe that a description means, with the framework locked: all the time if few can
+    /// be meant, otherwise anew for every few probes that are looked at.
+    fn for_each_match(
+        &self,
+        spec: &Spec,
+        mut f: impl FnMut(
+            &mut Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>,
+            usize,
+        ) -> Result<(), ConsumerError>,
+    ) -> Result<(), ConsumerError> {
+        {
+            let mut tables = self.tables.lock();
+            let few = tables.candidates(spec).filter(|candidates| candidates.len() <= BATCH);
+            if let Some(few) = few {
+                let few: heapless::Vec<usize, BATCH> = few.iter().take(BATCH).collect();
+                for at in few {
+                    if tables.matches(at, spec) {
+                        f(&mut tables, at)?;
+                    }
+                }
+                return Ok(());
+            }
+        }
+        let mut from = 0;
+        loop {
+            let mut tables = self.tables.lock();
+            let to = tables.probes_used().min(from + BATCH);
+            for at in from..to {
+                if tables.matches(at, spec) {
+                    f(&mut tables, at)?;
+                }
+            }
+            if to == tables.probes_used() {
+                return Ok(());
+            }
+            from = to;
+        }
+    }
+
+    /// Removes those of a consumer's enablings, by index, that `which` means; returns on how many probes there
+    /// were any. Afterwards no CPU looks at them.
     fn remove(
         &self,
-        tables: &mut Tables<PROBES, ECBS, PROVIDERS>,
+        tables: &mut Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>,
         consumer: usize,
-        spec: Option<&Spec>,
+        which: impl Fn(&Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>, EcbUse) -> bool,
     ) -> u32 {
         let mut count = 0;
-        for (index, site) in self.sites.iter().enumerate() {
-            if tables.probes[index].ecbs == 0
-                || spec.is_some_and(|spec| !tables.matches(index, spec))
-            {
+        let mut next = tables.ecbs.first_of(consumer);
+        while let Some(ecb) = next {
+            next = tables.ecbs.next(ecb);
+            let what = tables.ecbs.used_for(ecb);
+            if !which(tables, what) {
                 continue;
             }
-            let mut removed = 0;
-            site.chain.for_each(&self.ecbs, |at, ecb| {
-                if ecb.consumer == consumer {
-                    // SAFETY: the framework is locked. The walk goes on from the link that an
-                    // unlinked ECB keeps.
-                    unsafe { site.chain.unlink(&self.ecbs, at) };
-                    tables.ecbs.retire(at);
-                    removed += 1;
-                }
-            });
-            if removed == 0 {
-                continue;
-            }
-            count += 1;
-            let probe = &mut tables.probes[index];
-            probe.ecbs -= removed;
+            let chain = &self.sites[what.probe].chain;
+            // SAFETY: the framework is locked.
+            unsafe { chain.unlink(&self.ecbs, ecb) };
+            tables.ecbs.retire(consumer, ecb);
+            let mut more = false;
+            chain.for_each(&self.ecbs, |_, other| more |= other.consumer == consumer);
+            count += u32::from(!more);
+            let Some((probe, provider)) = tables.probe_mut(what.probe) else { continue };
+            probe.ecbs -= 1;
             if probe.ecbs == 0 {
-                let (provider, parg) = (probe.provider, probe.parg);
-                let provider = &tables.providers[provider];
-                if let Some(disable) = provider.live_ops().and_then(|ops| ops.disable) {
+                provider.enabled -= 1;
+                if let Some(disable) = provider.ops.disable {
                     // SAFETY: the op was declared sound at registration.
-                    unsafe { disable(provider.arg.0, number(index), parg.0) };
+                    unsafe { disable(provider.arg.0, number(what.probe), probe.parg.0) };
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::dtrace::{Dtrace, PerCpu, Site, Status};
+use crate::dtrace::{Dtrace, PerCpu, Site};
 use crate::ecb::Action;
 use crate::host::Host;
 use crate::origin::{Notify, Origin};
@@ -32,20 +32,22 @@ impl<
     /// otherwise they are 0. It is asked for all of them, for nobody says how many a probe has, and is
     /// given the `aframes` that the probe was created with.
     ///
-    /// Probe context, as [`probe`](sdt_core::ops::Framework::probe). Any `id` will do: one that is no
-    /// probe, or not any more, is counted.
-    pub fn probe5(&self, id: u32, args: [u64; 5]) {
-        self.fire(id, Brought::Five(&args));
+    /// Probe context, as [`probe`](Self::probe). Any `id` will do: one that is no probe, or not any more, is
+    /// counted.
+    ///
+    /// # Safety
+    /// If the probe's provider has a `getargval`, this is a hit that the provider has made.
+    pub unsafe fn probe5(&self, id: u32, args: [u64; 5]) {
+        self.host.without_interrupts(|| self.record_hit(id, Brought::Five(&args)));
     }
 
-    /// As `probe5`, with whatever arguments the hit brings along.
-    pub(crate) fn fire(&self, id: u32, brought: Brought<'_>) {
-        let state = self.host.interrupts_off();
+    /// Records a hit, or counts why not. With interrupts off.
+    pub(crate) fn record_hit(&self, id: u32, brought: Brought<'_>) {
         let cpu = self.host.cpu();
         match self.cpus.get(cpu) {
             Some(this) => {
                 if this.enter() {
-                    self.fire_once(cpu, this, id, brought);
+                    self.record_once(cpu, this, id, brought);
                     this.leave();
                 }
             }
@@ -53,12 +55,11 @@ impl<
                 self.stray.fetch_add(1, Ordering::Relaxed);
             }
         }
-        self.host.restore(state);
     }
 
-    fn fire_once(&self, cpu: usize, this: &PerCpu, id: u32, brought: Brought<'_>) {
+    fn record_once(&self, cpu: usize, this: &PerCpu, id: u32, brought: Brought<'_>) {
         let site = id.checked_sub(1).and_then(|index| self.sites.get(index as usize));
-        let Some(site) = site.filter(|site| site.status() != Status::Free) else {
+        let Some(site) = site.filter(|site| site.is_live()) else {
             this.count_unknown();
             return;
         };
@@ -116,19 +117,19 @@ impl<
     }
 
     fn for_each_enabled(&self, op: impl Fn(&Origin) -> Option<Notify>) {
-        let state = self.host.interrupts_off();
-        for (id, site) in (1..).zip(&self.sites) {
-            if site.chain.is_empty() {
-                continue;
+        self.host.without_interrupts(|| {
+            for (id, site) in (1..).zip(&self.sites) {
+                if site.chain.is_empty() {
+                    continue;
+                }
+                if let Some(origin) = site.origin()
+                    && let Some(op) = op(&origin)
+                {
+                    // SAFETY: as with `getargval`: the site was live with interrupts off, so the provider
+                    // is registered, and it declared the op sound to call here.
+                    unsafe { op(origin.arg, id, origin.parg) };
+                }
             }
-            if let Some(origin) = site.origin()
-                && let Some(op) = op(&origin)
-            {
-                // SAFETY: as with `getargval`: the site was live with interrupts off, so the provider
-                // is registered, and it declared the op sound to call here.
-                unsafe { op(origin.arg, id, origin.parg) };
-            }
-        }
-        self.host.restore(state);
+        });
     }
 }

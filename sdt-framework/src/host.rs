@@ -2,15 +2,14 @@
 
 /// The kernel's side of the framework: CPUs, time, interrupts, and a wait for probe context.
 ///
-/// Probe context is everything between [`interrupts_off`](Self::interrupts_off) and the matching
-/// [`restore`](Self::restore) that the framework calls while a probe fires. Functions marked
-/// "probe context" below run there: they take no lock, allocate nothing, fault nowhere and call
-/// nothing that can itself be probed.
+/// Probe context is what the framework has [`without_interrupts`](Self::without_interrupts) run while a
+/// probe fires. Functions marked "probe context" below run there: they take no lock, allocate nothing,
+/// fault nowhere and call nothing that can itself be probed.
 ///
 /// # Safety
 /// The per-CPU buffers have one writer each, and memory that probe context reads is used again after
 /// [`sync`](Self::sync), so an implementation has to keep this:
-/// - From `interrupts_off` until the matching `restore` the caller stays on one CPU, is not preempted,
+/// - While `without_interrupts` runs its function, once, the caller stays on one CPU, is not preempted,
 ///   and [`cpu`](Self::cpu) returns the same number. No other thread of execution gets that number
 ///   meanwhile, except one that interrupts the caller (NMI, fault, breakpoint) and returns to it.
 /// - What one thread did on a CPU in probe context is visible to the next thread that enters probe
@@ -28,13 +27,9 @@ pub unsafe trait Host: Sync {
     /// Nanoseconds since boot, never running backwards on one CPU. Probe context.
     fn timestamp(&self) -> u64;
 
-    /// Disables interrupts (and with them preemption) on this CPU and returns what was before. May be
-    /// called with interrupts disabled already. Probe context.
-    fn interrupts_off(&self) -> usize;
-
-    /// Goes back to the `state` that the matching [`interrupts_off`](Self::interrupts_off) returned.
-    /// Probe context.
-    fn restore(&self, state: usize);
+    /// Runs `f` with interrupts off on this CPU (and with them preemption), and leaves them as they were.
+    /// They may be off already. Probe context.
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R;
 
     /// Waits until every CPU has been outside probe context (`dtrace_sync`): an interrupt sent to all
     /// other CPUs and answered by them will do, since probe context runs with interrupts off.

@@ -19,8 +19,7 @@
 //!     fn cpu(&self) -> usize { 0 }
 //!     fn cpus(&self) -> usize { 1 }
 //!     fn timestamp(&self) -> u64 { 1_000 }
-//!     fn interrupts_off(&self) -> usize { 0 }
-//!     fn restore(&self, _state: usize) {}
+//!     fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R { f() }
 //!     fn sync(&self) {}
 //! }
 //!
@@ -47,7 +46,8 @@
 //! // SAFETY: the functions do nothing, and stay.
 //! let provider =
 //!     unsafe { DTRACE.register(c"proc", &ProviderAttr::SDT, Privileges::USER, &ops, null) }?;
-//! let exec = DTRACE.probe_create(provider, c"", c"none", c"exec-success", 1, null)?;
+//! // SAFETY: the ops do not look at the pointer.
+//! let exec = unsafe { DTRACE.probe_create(provider, c"", c"none", c"exec-success", 1, null) }?;
 //!
 //! let consumer = DTRACE.open()?;
 //! assert_eq!(DTRACE.enable(consumer, &Spec::parse("proc:::exec-*", Field::Name)?)?, 1);
@@ -77,7 +77,8 @@
 //! # Locks
 //! Two, neither ever taken in probe context: one over registration and the `provide` ops, which may
 //! therefore create and look up probes, and one over the tables and all other ops. Both are spin locks
-//! taken with interrupts on.
+//! taken with interrupts on. The second one is not held while many probes are searched for those that a
+//! description means: it is let go every few. Neither is held while a function of the consumer's runs.
 #![cfg_attr(not(test), no_std)]
 
 mod chain;
@@ -89,7 +90,9 @@ mod fire;
 #[doc(hidden)]
 pub mod glob;
 mod host;
+mod links;
 mod listing;
+mod look;
 mod name;
 mod origin;
 mod provider;
@@ -99,6 +102,8 @@ mod ring;
 mod spec;
 mod sync;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 pub use consumer::{ConsumerError, ConsumerId};
 pub use dtrace::{Counters, Dtrace};

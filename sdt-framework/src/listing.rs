@@ -9,6 +9,7 @@ use sdt_core::ops::{
 };
 
 use crate::dtrace::Dtrace;
+use crate::enabling::BATCH;
 use crate::glob;
 use crate::host::Host;
 use crate::name::Name;
@@ -37,22 +38,22 @@ impl ProbeInfo {
 
     /// Provider name.
     pub fn provider(&self) -> &CStr {
-        self.provider.as_cstr()
+        self.provider.as_c_str()
     }
 
     /// Module name.
     pub fn module(&self) -> &CStr {
-        self.module.as_cstr()
+        self.module.as_c_str()
     }
 
     /// Function name.
     pub fn function(&self) -> &CStr {
-        self.function.as_cstr()
+        self.function.as_c_str()
     }
 
     /// Probe name.
     pub fn name(&self) -> &CStr {
-        self.name.as_cstr()
+        self.name.as_c_str()
     }
 }
 
@@ -104,17 +105,17 @@ fn stability(attr: &ProviderAttr, info: &ProbeInfo) -> Attribute {
         .fold(attr.provider, |all, (_, part)| weaker(all, part))
 }
 
-fn info<const PROBES: usize, const ECBS: usize, const PROVIDERS: usize>(
-    tables: &Tables<PROBES, ECBS, PROVIDERS>,
-    index: usize,
+fn info<const PROBES: usize, const ECBS: usize, const PROVIDERS: usize, const CONSUMERS: usize>(
+    tables: &Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>,
+    at: usize,
 ) -> Option<ProbeInfo> {
-    let probe = tables.probes.get(index).filter(|probe| probe.used)?;
+    let (probe, provider) = tables.probe(at)?;
     Some(ProbeInfo {
-        id: ProbeId::new(number(index))?,
-        provider: tables.providers[probe.provider].name,
-        module: probe.module,
-        function: probe.function,
-        name: probe.name,
+        id: ProbeId::new(number(at))?,
+        provider: provider.name.clone(),
+        module: probe.module.clone(),
+        function: probe.function.clone(),
+        name: probe.name.clone(),
     })
 }
 
@@ -133,25 +134,30 @@ impl<
     /// held while `f` runs: probes may come and go meanwhile.
     pub fn for_each_probe(&self, spec: &Spec, mut f: impl FnMut(&ProbeInfo)) -> u32 {
         self.provide(&spec.desc());
-        let mut count = 0;
-        for index in 0..PROBES {
+        let (mut count, mut from) = (0, 0);
+        loop {
             let found = {
                 let tables = self.tables.lock();
-                tables.matches(index, spec).then(|| info(&tables, index)).flatten()
+                let to = tables.probes_used().min(from + BATCH);
+                let at = (from..to).find(|&at| tables.matches(at, spec));
+                if at.is_none() && to == tables.probes_used() {
+                    return count;
+                }
+                from = at.map_or(to, |at| at + 1);
+                at.and_then(|at| info(&tables, at))
             };
             if let Some(info) = found {
                 f(&info);
                 count += 1;
             }
         }
-        count
     }
 
     /// A probe's names and stability, if it exists.
     pub fn describe(&self, id: ProbeId) -> Option<Detail> {
         let tables = self.tables.lock();
         let info = info(&tables, index(id))?;
-        let provider = &tables.providers[tables.probes[index(id)].provider];
+        let (_, provider) = tables.probe(index(id))?;
         let (attr, privileges) = (provider.attr, provider.privileges);
         Some(Detail {
             probe: stability(&attr, &info),
@@ -166,9 +172,8 @@ impl<
     /// the last, and when the provider has no such op.
     pub fn arg_desc(&self, id: ProbeId, ndx: i32) -> Option<ArgDesc> {
         let tables = self.tables.lock();
-        let probe = tables.probes.get(index(id)).filter(|probe| probe.used)?;
-        let provider = &tables.providers[probe.provider];
-        let getargdesc = provider.live_ops()?.getargdesc?;
+        let (probe, provider) = tables.probe(index(id))?;
+        let getargdesc = provider.ops.getargdesc?;
         let mut desc = ArgDesc::request(id, ndx);
         // SAFETY: the op was declared sound at registration; the description is ours to fill.
         unsafe { getargdesc(provider.arg.0, id.get(), probe.parg.0, &mut desc) };

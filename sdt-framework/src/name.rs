@@ -1,44 +1,41 @@
 //! Names in fixed memory.
 
-use core::ffi::{CStr, c_char};
-use core::fmt;
+use core::ffi::c_char;
 
-/// A name of at most `N - 1` bytes, none of them 0, followed by a NUL. All bytes 0 is the empty name.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Name<const N: usize>([u8; N]);
+use heapless::CString;
 
-impl<const N: usize> Name<N> {
-    pub(crate) const EMPTY: Self = Self([0; N]);
+/// A name of at most `N - 1` bytes, none of them 0.
+pub(crate) type Name<const N: usize> = CString<N, u8>;
 
-    /// `None` when the bytes do not fit or hold a 0.
-    pub(crate) fn new(bytes: &[u8]) -> Option<Self> {
-        if bytes.len() >= N || bytes.contains(&0) {
-            return None;
-        }
-        let mut name = Self::EMPTY;
-        name.0[..bytes.len()].copy_from_slice(bytes);
-        Some(name)
+/// `None` when the bytes do not fit or hold a 0.
+pub(crate) fn name<const N: usize>(bytes: &[u8]) -> Option<Name<N>> {
+    if bytes.contains(&0) {
+        return None;
     }
-
-    pub(crate) fn as_cstr(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
-    }
-
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        self.as_cstr().to_bytes()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0[0] == 0
-    }
-
-    pub(crate) fn as_chars(&self) -> [c_char; N] {
-        self.0.map(|byte| byte as c_char)
-    }
+    Name::from_bytes_with_nul(bytes).ok()
 }
 
-impl<const N: usize> fmt::Debug for Name<N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_cstr().fmt(f)
+/// The name as `dtrace_probedesc_t` holds it: followed by zeros.
+pub(crate) fn chars<const N: usize>(name: &[u8]) -> [c_char; N] {
+    let mut chars = [0; N];
+    for (to, from) in chars.iter_mut().zip(name) {
+        *to = *from as c_char;
+    }
+    chars
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_is_taken_whole() {
+        let of = |bytes: &[u8]| name::<4>(bytes).map(|name| name.to_bytes().to_vec());
+        assert_eq!(of(b""), Some(b"".to_vec()));
+        assert_eq!(of(b"abc"), Some(b"abc".to_vec()));
+        for refused in [&b"abcd"[..], b"a\0b", b"\0", b"ab\0"] {
+            assert_eq!(of(refused), None, "{refused:?}");
+        }
+        assert_eq!(chars::<4>(b"ab"), [b'a' as c_char, b'b' as c_char, 0, 0]);
     }
 }

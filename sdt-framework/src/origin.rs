@@ -2,10 +2,9 @@
 
 use core::ffi::{c_int, c_void};
 
-use sdt_core::ops::ProviderOps;
+use sdt_core::ops::{GetArgVal, ProviderOps};
 
-pub(crate) type GetArgVal =
-    unsafe extern "C" fn(*mut c_void, u32, *mut c_void, c_int, c_int) -> u64;
+/// Type of the ops that only take note.
 pub(crate) type Notify = unsafe extern "C" fn(*mut c_void, u32, *mut c_void);
 
 /// A probe's provider, reduced to what is called when probes fire and when a debugger stops them.

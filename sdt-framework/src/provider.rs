@@ -1,16 +1,19 @@
 //! Providers and their probes: `dtrace_register(9)` and its family.
 
 use core::ffi::{CStr, c_void};
+use core::sync::atomic::AtomicU32;
 
 use sdt_core::ops::{
     Framework, FrameworkError, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
 };
 
-use crate::dtrace::{Dtrace, Status};
+use crate::dtrace::Dtrace;
 use crate::fire::Brought;
 use crate::host::Host;
-use crate::name::Name;
+use crate::links::List;
+use crate::look::look;
+use crate::name;
 use crate::origin::Origin;
 use crate::registration;
 use crate::tables::{Opaque, Probe, Provider, Tables};
@@ -25,7 +28,9 @@ pub(crate) fn index(id: ProbeId) -> usize {
     id.get() as usize - 1
 }
 
-impl<
+// SAFETY: ops are called with their provider's pointers, with the locks held that their contexts are about, and
+// `unregister` takes the provider away; ids are checked.
+unsafe impl<
     H: Host,
     const CPUS: usize,
     const RECORDS: usize,
@@ -47,15 +52,15 @@ impl<
         arg: *mut c_void,
     ) -> Result<ProviderId, FrameworkError> {
         registration::check(name, privileges, ops)?;
-        let name = Name::new(name.to_bytes()).ok_or(FrameworkError::Invalid)?;
         let provider = Provider {
-            serial: 0,
-            name,
+            name: name::name(name.to_bytes()).ok_or(FrameworkError::Invalid)?,
             attr: *attr,
             privileges,
             ops: *ops,
             arg: Opaque(arg),
             defunct: false,
+            probes: List::EMPTY,
+            enabled: 0,
         };
         let _registration = self.registration.lock();
         let id = self.tables.lock().add_provider(provider).ok_or(FrameworkError::Full)?;
@@ -67,43 +72,22 @@ impl<
         Ok(id)
     }
 
-    /// Unregisters the provider: its probes are gone, no CPU is in probe context for any of them, and
-    /// `destroy` has been called for each.
-    ///
-    /// As on FreeBSD it is [`Busy`](FrameworkError::Busy) while any consumer is open, whether it enabled
-    /// a probe of this provider or not. A provider that was [invalidated](Dtrace::invalidate) can go
-    /// whoever is there, once its enablings are gone ([`Again`](FrameworkError::Again) until then), and
-    /// its `destroy` is not called.
-    fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
-        let _registration = self.registration.lock();
-        let mut tables = self.tables.lock();
-        let index = tables.provider(provider).ok_or(FrameworkError::NotFound)?;
-        let enabled = tables.probes.iter().any(|p| p.used && p.provider == index && p.ecbs > 0);
-        match tables.providers[index].defunct {
-            true if enabled => return Err(FrameworkError::Again),
-            false if enabled || self.has_consumers() => return Err(FrameworkError::Busy),
-            _ => {}
-        }
-        self.destroy_probes(&mut tables, |probe| probe.provider == index);
-        tables.providers[index] = Provider::FREE;
-        Ok(())
+    unsafe fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
+        Self::unregister(self, provider)
     }
 
-    /// The id of the provider's probe with exactly these names. None of an invalidated provider's.
-    fn probe_lookup(
+    unsafe fn invalidate(&self, provider: ProviderId) {
+        Self::invalidate(self, provider);
+    }
+
+    unsafe fn probe_lookup(
         &self,
         provider: ProviderId,
         module: &CStr,
         function: &CStr,
         name: &CStr,
     ) -> Option<ProbeId> {
-        let tables = self.tables.lock();
-        let provider = tables.provider(provider)?;
-        if tables.providers[provider].defunct {
-            return None;
-        }
-        let index = tables.find_probe(provider, module, function, name)?;
-        ProbeId::new(number(index))
+        Self::probe_lookup(self, provider, module, function, name)
     }
 
     /// Creates a probe. Ids count up from 1 and are used again as late as possible. Two probes may have
@@ -112,7 +96,7 @@ impl<
     /// # Errors
     /// As in the trait, and [`FrameworkError::Invalid`] for a name that is too long, where the kernels
     /// take it and cut it off in listings.
-    fn probe_create(
+    unsafe fn probe_create(
         &self,
         provider: ProviderId,
         module: &CStr,
@@ -122,30 +106,25 @@ impl<
         parg: *mut c_void,
     ) -> Result<ProbeId, FrameworkError> {
         let mut tables = self.tables.lock();
-        let provider = tables.provider(provider).ok_or(FrameworkError::NotFound)?;
+        let provider = tables.find_provider(provider).ok_or(FrameworkError::NotFound)?;
         let probe = Probe {
-            used: true,
             provider,
             ecbs: 0,
-            module: Name::new(module.to_bytes()).ok_or(FrameworkError::Invalid)?,
-            function: Name::new(function.to_bytes()).ok_or(FrameworkError::Invalid)?,
-            name: Name::new(name.to_bytes()).ok_or(FrameworkError::Invalid)?,
+            module: name::name(module.to_bytes()).ok_or(FrameworkError::Invalid)?,
+            function: name::name(function.to_bytes()).ok_or(FrameworkError::Invalid)?,
+            name: name::name(name.to_bytes()).ok_or(FrameworkError::Invalid)?,
             parg: Opaque(parg),
         };
-        let index = tables.add_probe(probe).ok_or(FrameworkError::Full)?;
-        let Provider { ops, arg, defunct, .. } = &tables.providers[provider];
+        let at = tables.add_probe(probe).ok_or(FrameworkError::Full)?;
+        let (_, Provider { ops, arg, .. }) = tables.probe(at).ok_or(FrameworkError::NotFound)?;
         let origin = Origin::new(ops, arg.0, parg, aframes);
-        let site = &self.sites[index];
         // SAFETY: the entry was free: a new one, or one that `destroy_probes` freed after it waited.
-        unsafe { site.publish(origin) };
-        if *defunct {
-            site.demote(Status::Defunct);
-        }
-        ProbeId::new(number(index)).ok_or(FrameworkError::Full)
+        unsafe { self.sites[at].publish(origin) };
+        ProbeId::new(number(at)).ok_or(FrameworkError::Full)
     }
 
-    fn probe(&self, id: ProbeId, args: &[u64; 6]) {
-        self.fire(id.get(), Brought::All(args));
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 6]) {
+        look(&self.host, id, |id| self.record_hit(id, Brought::All(args)));
     }
 }
 
@@ -159,24 +138,69 @@ impl<
     const PROVIDERS: usize,
 > Dtrace<H, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>
 {
+    /// Unregisters the provider: its probes are gone, no CPU is in probe context for any of them, and
+    /// `destroy` has been called for each.
+    ///
+    /// As on FreeBSD it is [`Busy`](FrameworkError::Busy) while any consumer is open, whether it enabled
+    /// a probe of this provider or not. A provider that was [invalidated](Self::invalidate) can go
+    /// whoever is there, once its enablings are gone ([`Again`](FrameworkError::Again) until then).
+    ///
+    /// # Errors
+    /// These, and [`FrameworkError::NotFound`] when there is no such provider.
+    pub fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
+        let _registration = self.registration.lock();
+        let mut tables = self.tables.lock();
+        let index = tables.find_provider(provider).ok_or(FrameworkError::NotFound)?;
+        let found = tables.provider(index).ok_or(FrameworkError::NotFound)?;
+        match found.defunct {
+            true if found.enabled > 0 => return Err(FrameworkError::Again),
+            false if found.enabled > 0 || self.has_consumers() => return Err(FrameworkError::Busy),
+            _ => {}
+        }
+        self.destroy_of_provider(&mut tables, index);
+        tables.remove_provider(index);
+        Ok(())
+    }
+
+    /// The id of the provider's probe with exactly these names. None of an invalidated provider's.
+    pub fn probe_lookup(
+        &self,
+        provider: ProviderId,
+        module: &CStr,
+        function: &CStr,
+        name: &CStr,
+    ) -> Option<ProbeId> {
+        let tables = self.tables.lock();
+        let index = tables.find_provider(provider)?;
+        if tables.provider(index)?.defunct {
+            return None;
+        }
+        ProbeId::new(number(tables.find_probe(index, module, function, name)?))
+    }
+
+    /// A probe was hit, with all the arguments it has.
+    ///
+    /// Probe context: callable anywhere, with interrupts off and any lock held. Any `id` will do: one that is
+    /// no probe, or not any more, is counted.
+    pub fn probe(&self, id: ProbeId, args: &[u64; 6]) {
+        self.host.without_interrupts(|| self.record_hit(id.get(), Brought::All(args)));
+    }
+
     /// Whether anybody has the framework open (`dtrace_opens`).
     pub(crate) fn has_consumers(&self) -> bool {
         self.consumers.iter().any(|consumer| consumer.is_open())
     }
 
-    /// The provider is going away on its own (`dtrace_invalidate`): its ops are not called any more
-    /// (but for the arguments of hits that are being recorded just then), its probes are neither found
-    /// nor matched, and it can be unregistered while consumers are open. Those who enabled its probes
-    /// keep their enablings until they close. Does nothing when there is no such provider.
+    /// Invalidates a provider (`dtrace_invalidate`): no description means its probes any more, so nobody
+    /// can enable them, and it is not asked to provide any. Consumers that had enabled them keep their
+    /// enablings until they close, and its ops are called until it is [unregistered](Self::unregister).
+    /// Does nothing when there is no such provider.
     pub fn invalidate(&self, provider: ProviderId) {
         let _registration = self.registration.lock();
         let mut tables = self.tables.lock();
-        let Some(index) = tables.provider(provider) else { return };
-        tables.providers[index].defunct = true;
-        for (probe, site) in tables.probes.iter().zip(&self.sites) {
-            if probe.used && probe.provider == index {
-                site.demote(Status::Defunct);
-            }
+        let index = tables.find_provider(provider);
+        if let Some(found) = index.and_then(|index| tables.provider_mut(index)) {
+            found.defunct = true;
         }
     }
 
@@ -188,16 +212,16 @@ impl<
     pub fn condense(&self, provider: ProviderId) -> Result<usize, FrameworkError> {
         let _registration = self.registration.lock();
         let mut tables = self.tables.lock();
-        let index = tables.provider(provider).ok_or(FrameworkError::NotFound)?;
-        Ok(self.destroy_probes(&mut tables, |probe| probe.provider == index && probe.ecbs == 0))
+        let index = tables.find_provider(provider).ok_or(FrameworkError::NotFound)?;
+        Ok(self.destroy_of_provider(&mut tables, index))
     }
 
     /// The pointer that a probe was created with, if it is the provider's (`dtrace_probe_arg`).
     pub fn probe_arg(&self, provider: ProviderId, id: ProbeId) -> Option<*mut c_void> {
         let tables = self.tables.lock();
-        let provider = tables.provider(provider)?;
-        let probe = tables.probes.get(index(id))?;
-        (probe.used && probe.provider == provider).then_some(probe.parg.0)
+        let provider = tables.find_provider(provider)?;
+        let (probe, _) = tables.probe(index(id))?;
+        (probe.provider == provider).then_some(probe.parg.0)
     }
 
     /// A module was loaded: every provider with a `provide_module` op is told
@@ -223,11 +247,24 @@ impl<
     pub fn destroy_module(&self, module: &CStr) -> Result<usize, FrameworkError> {
         let _registration = self.registration.lock();
         let mut tables = self.tables.lock();
-        let of_module = |probe: &Probe| probe.module.as_bytes() == module.to_bytes();
-        if tables.probes.iter().any(|probe| probe.used && probe.ecbs > 0 && of_module(probe)) {
-            return Err(FrameworkError::Busy);
+        let used = tables.probes_used();
+        // The next one of the module from an index on, and whether it is enabled.
+        let next = |tables: &Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>, from: usize| {
+            (from..used).find_map(|at| {
+                let (probe, _) = tables.probe(at)?;
+                (*probe.module == *module).then_some((at, probe.ecbs > 0))
+            })
+        };
+        let mut found = next(&tables, 0);
+        while let Some((at, is_enabled)) = found {
+            if is_enabled {
+                return Err(FrameworkError::Busy);
+            }
+            found = next(&tables, at + 1);
         }
-        Ok(self.destroy_probes(&mut tables, of_module))
+        Ok(self.destroy_probes(&mut tables, |tables, after| {
+            next(tables, after.map_or(0, |at| at + 1)).map(|(at, _)| at)
+        }))
     }
 
     /// Has all providers create what they have for a description, before probes are matched with it
@@ -247,8 +284,10 @@ impl<
         for index in 0..PROVIDERS {
             let found = {
                 let tables = self.tables.lock();
-                let provider = &tables.providers[index];
-                provider.live_ops().map(|ops| (*ops, provider.arg))
+                tables
+                    .provider(index)
+                    .filter(|provider| !provider.defunct)
+                    .map(|provider| (provider.ops, provider.arg))
             };
             if let Some((ops, arg)) = found {
                 f(&ops, arg.0);
@@ -256,35 +295,56 @@ impl<
         }
     }
 
-    /// Takes away the probes that `which` holds for, none of which is enabled: they stop being probes,
-    /// every CPU leaves probe context, the providers are told, the entries are free.
+    /// Destroys those probes of a provider, by index, that nobody has enabled; returns how many there were.
+    fn destroy_of_provider(
+        &self,
+        tables: &mut Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>,
+        index: usize,
+    ) -> usize {
+        self.destroy_probes(tables, |tables, after| {
+            let mut at = match after {
+                Some(at) => tables.next_of_provider(at),
+                None => tables.first_of(index),
+            };
+            while let Some(enabled) = at {
+                if tables.probe(enabled)?.0.ecbs == 0 {
+                    break;
+                }
+                at = tables.next_of_provider(enabled);
+            }
+            at
+        })
+    }
+
+    /// Destroys the probes that `next` leads to, none of which is enabled, each from the one before: they stop
+    /// being probes, every CPU leaves probe context, the providers are told, the entries are free. Returns
+    /// how many there were.
     fn destroy_probes(
         &self,
-        tables: &mut Tables<PROBES, ECBS, PROVIDERS>,
-        which: impl Fn(&Probe) -> bool,
+        tables: &mut Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>,
+        next: impl Fn(&Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>, Option<usize>) -> Option<usize>,
     ) -> usize {
         let mut count = 0;
-        for (probe, site) in tables.probes.iter().zip(&self.sites) {
-            if probe.used && which(probe) {
-                site.demote(Status::Free);
-                count += 1;
-            }
+        let mut at = next(tables, None);
+        while let Some(index) = at {
+            self.sites[index].retract();
+            count += 1;
+            at = next(tables, at);
         }
         if count == 0 {
             return 0;
         }
         self.host.sync();
-        for at in 0..PROBES {
-            let probe = &tables.probes[at];
-            if !probe.used || !which(probe) {
-                continue;
-            }
-            let provider = &tables.providers[probe.provider];
-            if let Some(destroy) = provider.live_ops().and_then(|ops| ops.destroy) {
+        let mut at = next(tables, None);
+        while let Some(index) = at {
+            at = next(tables, at);
+            if let Some((probe, provider)) = tables.probe(index)
+                && let Some(destroy) = provider.ops.destroy
+            {
                 // SAFETY: the op was declared sound at registration, and no CPU uses the id any more.
-                unsafe { destroy(provider.arg.0, number(at), probe.parg.0) };
+                unsafe { destroy(provider.arg.0, number(index), probe.parg.0) };
             }
-            tables.probes[at] = Probe::FREE;
+            tables.remove_probe(index);
         }
         count
     }

@@ -15,17 +15,21 @@ struct Line<T>(T);
 /// The writer's half.
 #[derive(Debug)]
 struct Writer {
-    /// Records ever written, modulo 2^N of the word.
+    /// Records ever written, modulo `2 * N`.
     head: AtomicUsize,
     /// Records ever dropped.
     dropped: AtomicCount,
 }
 
 /// A ring of `N` records. A new one is all zeros.
+///
+/// What was written and read is counted modulo `2 * N`. So a full ring is told from an empty one, and the
+/// place of a record follows from its number whatever `N` is; a count that wraps at a power of two would
+/// lead to another place there.
 #[derive(Debug)]
 pub(crate) struct Ring<T, const N: usize> {
     writer: Line<Writer>,
-    /// Records ever read: at most `head`, at least `head - N`.
+    /// Records ever read, modulo `2 * N`: from none to `N` behind `head`.
     tail: Line<AtomicUsize>,
     slots: [UnsafeCell<MaybeUninit<T>>; N],
 }
@@ -36,6 +40,26 @@ pub(crate) struct Ring<T, const N: usize> {
 unsafe impl<T: Copy + Send, const N: usize> Sync for Ring<T, N> {}
 
 impl<T: Copy, const N: usize> Ring<T, N> {
+    const TURN: usize = {
+        assert!(N > 0 && N <= usize::MAX / 2, "a ring has records, and they can be counted");
+        2 * N
+    };
+
+    /// The number behind another one.
+    const fn after(number: usize) -> usize {
+        if number + 1 == Self::TURN { 0 } else { number + 1 }
+    }
+
+    /// The place of the record with this number.
+    const fn place(number: usize) -> usize {
+        if number < N { number } else { number - N }
+    }
+
+    /// How many records there are from the number `tail` to `head`.
+    const fn between(tail: usize, head: usize) -> usize {
+        if head < tail { head + Self::TURN - tail } else { head - tail }
+    }
+
     const_fn! {
         /// An empty ring.
         pub(crate) fn new() -> Self {
@@ -58,17 +82,17 @@ impl<T: Copy, const N: usize> Ring<T, N> {
         let at = head.load(Ordering::Relaxed);
         // Acquire, with the reader's Release: its read of the slot is over before we write there.
         let tail = self.tail.0.load(Ordering::Acquire);
-        if at.wrapping_sub(tail) >= N {
+        if Self::between(tail, at) >= N {
             // No read-modify-write: the reader never stores to the count.
             dropped.store(dropped.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             return;
         }
-        if let Some(slot) = self.slots.get(at % N) {
+        if let Some(slot) = self.slots.get(Self::place(at)) {
             // SAFETY: the slot is outside tail..head, where the writer, this call, is alone.
             slot.with_mut(|slot| unsafe { (*slot).write(*record) });
         }
         // Release: who sees the new head sees the record.
-        head.store(at.wrapping_add(1), Ordering::Release);
+        head.store(Self::after(at), Ordering::Release);
     }
 
     /// Takes the oldest record.
@@ -84,19 +108,26 @@ impl<T: Copy, const N: usize> Ring<T, N> {
         if head == at {
             return None;
         }
-        let slot = self.slots.get(at % N)?;
+        let slot = self.slots.get(Self::place(at))?;
         // SAFETY: the slot is inside tail..head: the writer has filled it and leaves it alone until
         // tail has passed it, and the reader, this call, is alone.
         let record = slot.with(|slot| unsafe { (*slot).assume_init() });
         // Release: the writer that sees the new tail writes only after our read.
-        self.tail.0.store(at.wrapping_add(1), Ordering::Release);
+        self.tail.0.store(Self::after(at), Ordering::Release);
         Some(record)
     }
 
-    /// How many records there are to read at this moment.
+    /// As if so many records had been written and read.
+    #[cfg(test)]
+    pub(crate) fn skip(&self, records: usize) {
+        self.writer.0.head.store(records % Self::TURN, Ordering::Relaxed);
+        self.tail.0.store(records % Self::TURN, Ordering::Relaxed);
+    }
+
+    /// How many records there are to read at this moment. For the reader.
     pub(crate) fn len(&self) -> usize {
         let tail = self.tail.0.load(Ordering::Relaxed);
-        self.writer.0.head.load(Ordering::Relaxed).wrapping_sub(tail)
+        Self::between(tail, self.writer.0.head.load(Ordering::Relaxed))
     }
 
     /// How many records have been dropped since the ring was made, modulo the count's range.

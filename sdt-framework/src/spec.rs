@@ -1,5 +1,6 @@
 //! Probe descriptions: which probes are meant.
 
+use core::ffi::CStr;
 use core::fmt;
 
 use sdt_core::ops::{
@@ -7,7 +8,7 @@ use sdt_core::ops::{
 };
 
 use crate::glob;
-use crate::name::Name;
+use crate::name::{Name, chars, name};
 
 /// The fields of a probe description, from left to right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,32 +78,51 @@ impl fmt::Display for SpecError {
 impl core::error::Error for SpecError {}
 
 /// One field of a description.
-#[derive(Clone, Copy, Debug)]
-struct Pattern<const N: usize> {
-    text: Name<N>,
-    glob: bool,
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Pattern<const N: usize> {
+    /// Any name.
+    Any,
+    /// This name.
+    Exact(Name<N>),
+    /// Every name that matches.
+    Glob(Name<N>),
 }
 
 impl<const N: usize> Pattern<N> {
-    const ANY: Self = Self { text: Name::EMPTY, glob: false };
-
     fn new(field: Field, text: &str) -> Result<Self, SpecError> {
         let bytes = text.as_bytes();
         if bytes.contains(&0) {
             return Err(SpecError::Nul { field });
         }
-        let name =
-            Name::new(bytes).ok_or(SpecError::TooLong { field, len: bytes.len(), max: N - 1 })?;
-        Ok(Self { text: name, glob: glob::is_glob(bytes) })
+        let text = name(bytes).ok_or(SpecError::TooLong { field, len: bytes.len(), max: N - 1 })?;
+        Ok(match bytes {
+            [] => Self::Any,
+            _ if glob::is_glob(bytes) => Self::Glob(text),
+            _ => Self::Exact(text),
+        })
     }
 
-    fn matches(&self, name: &Name<N>) -> bool {
-        if self.text.is_empty() {
-            true
-        } else if self.glob {
-            glob::matches(self.text.as_bytes(), name.as_bytes())
-        } else {
-            self.text == *name
+    fn matches(&self, name: &CStr) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Exact(text) => text.as_c_str() == name,
+            Self::Glob(text) => glob::matches(text.to_bytes(), name.to_bytes()),
+        }
+    }
+
+    /// The text that it came from.
+    fn text(&self) -> &[u8] {
+        match self {
+            Self::Any => b"",
+            Self::Exact(text) | Self::Glob(text) => text.to_bytes(),
+        }
+    }
+
+    /// The one name that it is, if it is one.
+    fn exact(&self) -> Option<&CStr> {
+        match self {
+            Self::Exact(text) => Some(text.as_c_str()),
+            _ => None,
         }
     }
 }
@@ -111,7 +131,7 @@ impl<const N: usize> Pattern<N> {
 ///
 /// An empty field is any name. `*`, `?`, `[abc]`, `[a-z]`, `[!x]` and `\` mean what they mean to
 /// DTrace; a field without any of them is compared as it is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     provider: Pattern<PROVIDER_NAME_LEN>,
     module: Pattern<MODULE_NAME_LEN>,
@@ -122,15 +142,15 @@ pub struct Spec {
 impl Spec {
     /// Every probe.
     pub const ALL: Self = Self {
-        provider: Pattern::ANY,
-        module: Pattern::ANY,
-        function: Pattern::ANY,
-        name: Pattern::ANY,
+        provider: Pattern::Any,
+        module: Pattern::Any,
+        function: Pattern::Any,
+        name: Pattern::Any,
     };
 
     /// The description that `text` is, its pieces, divided by `:`, filling the fields from the right:
-    /// the last piece is field `last`, the piece before it the field before. White space around the
-    /// text is left out, as D's lexer does.
+    /// the last piece is field `last`, the piece before it the field before. White space around a piece
+    /// is left out, as libdtrace does (`dtrace_xstr2desc`).
     ///
     /// ```
     /// use sdt_framework::{Field, Spec};
@@ -145,14 +165,13 @@ impl Spec {
     /// # Errors
     /// Too many pieces for `last`, or one that is too long.
     pub fn parse(text: &str, last: Field) -> Result<Self, SpecError> {
-        let text = text.trim();
         let max = last as usize + 1;
         let pieces = text.split(':').count();
         if pieces > max {
             return Err(SpecError::TooManyPieces { pieces, max });
         }
         let mut spec = Self::ALL;
-        for (back, piece) in text.rsplit(':').enumerate() {
+        for (back, piece) in text.rsplit(':').map(str::trim).enumerate() {
             match last as usize - back {
                 0 => spec.provider = Pattern::new(Field::Provider, piece)?,
                 1 => spec.module = Pattern::new(Field::Module, piece)?,
@@ -165,10 +184,10 @@ impl Spec {
 
     pub(crate) fn matches(
         &self,
-        provider: &Name<PROVIDER_NAME_LEN>,
-        module: &Name<MODULE_NAME_LEN>,
-        function: &Name<FUNCTION_NAME_LEN>,
-        name: &Name<PROBE_NAME_LEN>,
+        provider: &CStr,
+        module: &CStr,
+        function: &CStr,
+        name: &CStr,
     ) -> bool {
         // The most telling field first.
         self.name.matches(name)
@@ -177,14 +196,35 @@ impl Spec {
             && self.function.matches(function)
     }
 
+    /// The one provider name, function name and probe name that it means, as far as it means one.
+    pub(crate) fn exact(&self) -> [Option<&CStr>; 3] {
+        [self.provider.exact(), self.function.exact(), self.name.exact()]
+    }
+
     /// The description as it is handed to a provider's `provide`.
     pub(crate) fn desc(&self) -> ProbeDesc {
         ProbeDesc {
             id: 0,
-            provider: self.provider.text.as_chars(),
-            module: self.module.text.as_chars(),
-            function: self.function.text.as_chars(),
-            name: self.name.text.as_chars(),
+            provider: chars(self.provider.text()),
+            module: chars(self.module.text()),
+            function: chars(self.function.text()),
+            name: chars(self.name.text()),
         }
+    }
+}
+
+/// `provider:module:function:name`
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pieces =
+            [self.provider.text(), self.module.text(), self.function.text(), self.name.text()];
+        for (i, piece) in pieces.into_iter().enumerate() {
+            if i > 0 {
+                f.write_str(":")?;
+            }
+            // They come from a `str`.
+            f.write_str(core::str::from_utf8(piece).unwrap_or_default())?;
+        }
+        Ok(())
     }
 }

@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
-use common::{CPUS, TestProvider, Threads, create, spec};
+use common::{CPUS, Five as _, TestProvider, Threads, create, spec};
 use sdt_core::ops::{Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderOps};
 use sdt_framework::{ConsumerId, Dtrace, Record};
 
@@ -206,7 +206,7 @@ fn a_provider_that_is_gone_is_never_called() {
                     while !done.load(Ordering::Acquire) {
                         // Whichever of the 16 ids the probe has got this time.
                         for id in 1..=16 {
-                            dtrace.probe5(id, [id.into(); 5]);
+                            dtrace.five(id, [id.into(); 5]);
                         }
                         count += 16;
                         fired.fetch_add(16, Ordering::Relaxed);

@@ -4,9 +4,11 @@ mod common;
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
-use std::ptr::null_mut;
 
-use common::{CPUS, OPS, Small, TestProvider, Threads, and_zeros, create, drain, small, spec};
+use common::{
+    CPUS, Five as _, OPS, Small, TestProvider, Threads, and_zeros, create, drain, small, spec,
+    try_create,
+};
 use sdt_core::ops::{Framework, Privileges, ProbeId, ProviderAttr, ProviderOps};
 use sdt_framework::{ConsumerError, ConsumerId, Counters, Dtrace, Host};
 
@@ -31,7 +33,7 @@ unsafe extern "C" fn fallback(
     nested.asked.borrow_mut().push((id, parg.addr(), argno, aframes));
     if let Some(inner) = nested.inner.get() {
         nested.dtrace.probe(inner, &[1; 6]);
-        nested.dtrace.probe5(u32::MAX, [1; 5]);
+        nested.dtrace.five(u32::MAX, [1; 5]);
     }
     60 + u64::from(argno.unsigned_abs())
 }
@@ -82,8 +84,7 @@ impl Nested {
                 self.provider.register(dtrace, c"plain").unwrap(),
             )
         };
-        let parg = std::ptr::without_provenance_mut(7);
-        let outer = dtrace.probe_create(x, c"", c"", c"outer", 3, parg).unwrap();
+        let outer = try_create(dtrace, x, [c"", c"", c"outer"], 3, 7).unwrap();
         let inner = create(dtrace, x, [c"", c"", c"inner"], 8);
         let other = create(dtrace, plain, [c"", c"", c"other"], 9);
         let consumer = dtrace.open().unwrap();
@@ -100,23 +101,23 @@ fn arguments_that_a_hit_does_not_bring_along_are_asked_for() {
     let args = |records: Vec<sdt_framework::Record>| {
         records.iter().map(|record| record.args).collect::<Vec<_>>()
     };
-    nested.dtrace.probe5(outer.get(), [1, 2, 3, 4, 5]);
+    nested.dtrace.five(outer.get(), [1, 2, 3, 4, 5]);
     let questions = |id: ProbeId| [5, 6, 7, 8, 9].map(|argno| (id.get(), 7, argno, 3));
     assert_eq!(nested.asked.take(), questions(outer));
     nested.dtrace.probe(outer, &[1, 2, 3, 4, 5, 6]);
     assert_eq!(nested.asked.take(), []);
-    nested.dtrace.probe5(other.get(), [1, 2, 3, 4, 5]);
+    nested.dtrace.five(other.get(), [1, 2, 3, 4, 5]);
     let asked = [1, 2, 3, 4, 5, 65, 66, 67, 68, 69];
     let [given, none] = [and_zeros([1, 2, 3, 4, 5, 6]), and_zeros([1, 2, 3, 4, 5])];
     assert_eq!(args(drain(&nested.dtrace, consumer, 1)), [asked, given, none]);
     // Nobody records: nobody asks.
     nested.dtrace.stop(consumer).unwrap();
-    nested.dtrace.probe5(outer.get(), [1, 2, 3, 4, 5]);
+    nested.dtrace.five(outer.get(), [1, 2, 3, 4, 5]);
     assert_eq!(nested.asked.take(), []);
     // Two enablings of one consumer: one firing, asked once, two equal records.
     nested.dtrace.enable(consumer, &spec("outer")).unwrap();
     nested.dtrace.go(consumer).unwrap();
-    nested.dtrace.probe5(outer.get(), [9; 5]);
+    nested.dtrace.five(outer.get(), [9; 5]);
     assert_eq!(nested.asked.take(), questions(outer));
     let asked = [9, 9, 9, 9, 9, 65, 66, 67, 68, 69];
     assert_eq!(args(drain(&nested.dtrace, consumer, 1)), [asked; 2]);
@@ -128,7 +129,7 @@ fn a_probe_that_fires_in_probe_context_is_counted_and_not_recorded() {
     let ([outer, inner, _], consumer) = nested.start();
     nested.inner.set(Some(inner));
     for _ in 0..3 {
-        nested.dtrace.probe5(outer.get(), [0; 5]);
+        nested.dtrace.five(outer.get(), [0; 5]);
     }
     let records = drain(&nested.dtrace, consumer, 1);
     assert_eq!(records.iter().map(|record| record.probe).collect::<Vec<_>>(), [outer.get(); 3]);
@@ -145,7 +146,7 @@ fn ids_that_are_no_probes_are_counted() {
     let nested = nested();
     let ([outer, ..], consumer) = nested.start();
     for id in [0, 4, 16, 17, u32::MAX] {
-        nested.dtrace.probe5(id, [0; 5]);
+        nested.dtrace.five(id, [0; 5]);
     }
     assert_eq!(nested.dtrace.counters(), Counters { unknown: 5, ..Counters::default() });
     // One that was a probe is none any more.
@@ -169,11 +170,8 @@ fn a_cpu_without_room_is_counted_and_told_when_opening() {
         fn timestamp(&self) -> u64 {
             self.0.timestamp()
         }
-        fn interrupts_off(&self) -> usize {
-            self.0.interrupts_off()
-        }
-        fn restore(&self, state: usize) {
-            self.0.restore(state);
+        fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+            self.0.without_interrupts(f)
         }
         fn sync(&self) {
             self.0.sync();
@@ -185,7 +183,7 @@ fn a_cpu_without_room_is_counted_and_told_when_opening() {
     let provider = TestProvider::default();
     // SAFETY: the provider outlives the framework.
     let p = unsafe { provider.register(&dtrace, c"p") }.unwrap();
-    let probe = dtrace.probe_create(p, c"", c"", c"n", 0, null_mut()).unwrap();
+    let probe = create(&dtrace, p, [c"", c"", c"n"], 0);
     Threads::bind(CPUS);
     dtrace.probe(probe, &[0; 6]);
     Threads::bind(0);

@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Call, Small, TestProvider, and_zeros, create, drain, small, spec};
-use sdt_core::ops::{Framework, FrameworkError, ProbeId, ProviderId};
+use common::{Call, Five as _, Small, TestProvider, and_zeros, create, drain, small, spec};
+use sdt_core::ops::{FrameworkError, ProbeId, ProviderId};
 use sdt_framework::{ConsumerError, ConsumerId, Counters};
 
 /// A provider `p` with the probes `m:f:a` and `m:f:b`, and its calls so far forgotten.
@@ -174,7 +174,7 @@ fn condensing_takes_what_nobody_enabled() {
     assert_eq!(dtrace.condense(p), Ok(1));
     assert_eq!(asked(&provider), [Call::Destroy(a.get(), 10)]);
     assert_eq!(dtrace.probe_lookup(p, c"m", c"f", c"b"), Some(b));
-    assert_eq!(dtrace.condense(ProviderId(0)), Err(FrameworkError::NotFound));
+    assert_eq!(dtrace.condense(ProviderId::new(0)), Err(FrameworkError::NotFound));
 }
 
 #[test]
@@ -192,15 +192,18 @@ fn an_invalidated_provider_can_go_when_its_enablings_have_gone() {
     assert_eq!(dtrace.probe_lookup(p, c"m", c"f", c"b"), None);
     assert_eq!(dtrace.enable(y, &spec("p:::")), Ok(0));
     assert_eq!(dtrace.for_each_probe(&spec("p:::"), |_| {}), 0);
-    assert!(dtrace.arg_desc(a, 0).is_none());
-    dtrace.probe5(a.get(), [1; 5]);
+    dtrace.five(a.get(), [1; 5]);
     assert_eq!(drain(&dtrace, x, 1).len(), 1);
     assert_eq!(dtrace.unregister(p), Err(FrameworkError::Again));
     dtrace.close(x).unwrap();
     // y is open still.
     assert_eq!(dtrace.unregister(p), Ok(()));
-    assert_eq!(provider.calls(), [], "an op of an invalidated provider was called");
-    dtrace.probe5(b.get(), [1; 5]);
+    // It was not asked for probes any more, and all else was called, as in the kernels.
+    assert_eq!(
+        provider.calls(),
+        [Call::Disable(a.get(), 10), Call::Destroy(a.get(), 10), Call::Destroy(b.get(), 20)]
+    );
+    dtrace.five(b.get(), [1; 5]);
     assert_eq!(dtrace.counters().unknown, 1);
 }
 
@@ -237,6 +240,39 @@ fn refusals_to_consumers() {
     assert_eq!(asked(&provider), []);
     assert_eq!(dtrace.disable(x, &spec("a")), Ok(1));
     assert_eq!(dtrace.enable(z, &spec("m::")), Ok(3));
+}
+
+/// The function that gets the records may call the framework as anybody may.
+#[test]
+fn who_drains_can_close() {
+    common::Threads::bind(0);
+    let provider = TestProvider::default();
+    let dtrace = small();
+    let (_, a, _) = with_two_probes(&dtrace, &provider);
+    let x = dtrace.open().unwrap();
+    dtrace.enable(x, &spec("a")).unwrap();
+    dtrace.go(x).unwrap();
+    (0..6).for_each(|n| dtrace.probe(a, &[n; 6]));
+    let mut seen = Vec::new();
+    let count = dtrace.drain(x, 0, &mut |record| {
+        seen.push(record.args[0]);
+        match record.args[0] {
+            // One that comes meanwhile is for the next call.
+            0 => dtrace.probe(a, &[6; 6]),
+            1 => assert_eq!(dtrace.drain(x, 0, &mut |_| {}), Ok(5)),
+            _ => unreachable!("all have been read"),
+        }
+    });
+    assert_eq!((count, &seen[..]), (Ok(2), &[0, 1][..]));
+    (0..4).for_each(|n| dtrace.probe(a, &[n; 6]));
+    let count = dtrace.drain(x, 0, &mut |record| {
+        assert_eq!(dtrace.drops(x, 0), Ok(0));
+        if record.args[0] == 2 {
+            dtrace.close(x).unwrap();
+        }
+    });
+    assert_eq!(count, Ok(3));
+    assert_eq!(dtrace.drain(x, 0, &mut |_| {}), Err(ConsumerError::NotOpen(x)));
 }
 
 #[test]

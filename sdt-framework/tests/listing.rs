@@ -178,3 +178,13 @@ fn argument_types() {
     let untyped = create(&*dtrace, plain, [c"", c"", c"untyped"], 0);
     assert_eq!(types(&dtrace, untyped.get()), []);
 }
+
+/// As typed, with all four names, and with white space around each left out.
+#[test]
+fn descriptions_are_shown_whole() {
+    let shown = |text, last| Spec::parse(text, last).unwrap().to_string();
+    assert_eq!(shown(" proc : : : exec-* ", Field::Name), "proc:::exec-*");
+    assert_eq!(shown("vfs:lookup", Field::Function), ":vfs:lookup:");
+    assert_eq!(Spec::ALL.to_string(), ":::");
+    assert_eq!(Spec::parse(" a ", Field::Name), Spec::parse("a", Field::Name));
+}

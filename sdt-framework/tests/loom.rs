@@ -31,13 +31,20 @@ mod sync {
 #[path = "../src/chain.rs"]
 #[allow(dead_code, reason = "the models use a part")]
 mod chain;
+#[path = "../src/host.rs"]
+#[allow(dead_code, reason = "the models use a part")]
+mod host;
+#[path = "../src/look.rs"]
+mod look;
 #[path = "../src/ring.rs"]
 #[allow(dead_code, reason = "the models use a part")]
 mod ring;
 
 use chain::{Chain, Node};
+use host::Host;
 use loom::sync::Arc;
 use ring::Ring;
+use sync::{AtomicU32, UnsafeCell};
 
 /// Writes 1 to 4 into a ring of two while another thread reads what it finds.
 ///
@@ -185,5 +192,94 @@ fn an_appended_node_is_met_whole_or_not_at_all() {
         }
         let met = walker.join().unwrap();
         assert!([('a', 1), ('a', 2)].starts_with(&met), "{met:?}");
+    });
+}
+
+// SAFETY: `sync` waits for who is inside; the models have one thread on it at a time.
+unsafe impl Host for Cpu {
+    fn cpu(&self) -> usize {
+        0
+    }
+
+    fn cpus(&self) -> usize {
+        1
+    }
+
+    fn timestamp(&self) -> u64 {
+        0
+    }
+
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        let result = f();
+        self.0.fetch_add(1, Ordering::AcqRel);
+        result
+    }
+
+    fn sync(&self) {
+        Self::sync(self);
+    }
+}
+
+/// A thread hits a probe while it is disabled and destroyed, and its id becomes another provider's.
+fn use_an_id_again(hit: fn(&Cpu, &AtomicU32, &mut dyn FnMut(u32))) {
+    struct World {
+        /// Where the first provider keeps the id.
+        id: AtomicU32,
+        /// Whose probe the id is: an entry of the framework's table.
+        entry: UnsafeCell<&'static str>,
+        cpu: Cpu,
+    }
+    // SAFETY: that the entry is not read while it is written is what the models show.
+    unsafe impl Sync for World {}
+    let outcomes = std::sync::Arc::new(std::sync::Mutex::new(std::collections::BTreeSet::new()));
+    let seen = std::sync::Arc::clone(&outcomes);
+    loom::model(move || {
+        let world = Arc::new(World {
+            id: AtomicU32::new(1),
+            entry: UnsafeCell::new("proc:::exec"),
+            cpu: Cpu(AtomicUsize::new(0)),
+        });
+        let firing = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let mut recorded = None;
+                hit(&world.cpu, &world.id, &mut |id| {
+                    assert_eq!(id, 1);
+                    // SAFETY: loom tells if it is not so.
+                    recorded = Some(world.entry.with(|entry| unsafe { *entry }));
+                });
+                recorded
+            })
+        };
+        // `disable`, and what `unregister` does before the entry is free.
+        world.id.store(0, Ordering::Release);
+        world.cpu.sync();
+        // SAFETY: as above.
+        world.entry.with_mut(|entry| unsafe { *entry = "vault:::unlock" });
+        let recorded = firing.join().unwrap();
+        assert_ne!(recorded, Some("vault:::unlock"), "recorded as another one's hit");
+        seen.lock().unwrap().insert(recorded);
+    });
+    let outcomes: Vec<_> = outcomes.lock().unwrap().iter().copied().collect();
+    assert_eq!(outcomes, [None, Some("proc:::exec")]);
+}
+
+#[test]
+fn a_hit_is_never_recorded_as_another_provider_s() {
+    use_an_id_again(|cpu, id, record| look::look(cpu, id, record));
+}
+
+/// The model can tell: who looks and then turns interrupts off is too late.
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn a_look_before_interrupts_are_off_is_too_early() {
+    use_an_id_again(|cpu, id, record| {
+        let id = id.load(Ordering::Acquire);
+        cpu.without_interrupts(|| {
+            if id != 0 {
+                record(id);
+            }
+        });
     });
 }

@@ -3,9 +3,8 @@
 mod common;
 
 use std::ffi::{CStr, CString, c_int, c_void};
-use std::ptr::null_mut;
 
-use common::{Call, OPS, TestProvider, create, small};
+use common::{Call, OPS, TestProvider, create, small, try_create};
 use sdt_core::ops::{Framework, FrameworkError, Privileges, ProviderAttr, ProviderId, ProviderOps};
 use sdt_framework::registration::{self, RegistrationError};
 
@@ -126,7 +125,7 @@ fn the_provider_table_fills_and_empties() {
     // An id that is no more is not taken for its successor.
     assert!(!ids.contains(&again));
     assert_eq!(dtrace.unregister(ids[1]), Err(FrameworkError::NotFound));
-    assert_eq!(dtrace.unregister(ProviderId(0)), Err(FrameworkError::NotFound));
+    assert_eq!(dtrace.unregister(ProviderId::new(0)), Err(FrameworkError::NotFound));
 }
 
 #[test]
@@ -149,7 +148,7 @@ fn probes_are_created_and_found_by_exact_names() {
     assert_eq!(find(q, c"", c"", c"n"), None);
     assert_eq!(find(p, c"m", c"f", c"*"), None);
     assert_eq!(find(p, c"m", c"f", c"nn"), None);
-    assert_eq!(find(ProviderId(99), c"m", c"f", c"n"), None);
+    assert_eq!(find(ProviderId::new(99), c"m", c"f", c"n"), None);
     assert_eq!(dtrace.probe_arg(p, a).map(|parg| parg.addr()), Some(11));
     assert_eq!(dtrace.probe_arg(q, b).map(|parg| parg.addr()), Some(12));
     assert_eq!(dtrace.probe_arg(q, a), None);
@@ -168,7 +167,7 @@ fn the_probe_table_fills_and_ids_are_used_again_late() {
     assert_eq!(create(&*dtrace, p, [c"m", c"f", c"n"], 0).get(), 16);
     assert_eq!(create(&*dtrace, p, [c"m", c"f", c"n"], 0).get(), 1);
     assert_eq!(create(&*dtrace, p, [c"m", c"f", c"n"], 0).get(), 2);
-    let one_more = dtrace.probe_create(p, c"m", c"f", c"n", 0, null_mut());
+    let one_more = try_create(&*dtrace, p, [c"m", c"f", c"n"], 0, 0);
     assert_eq!(one_more, Err(FrameworkError::Full));
 }
 
@@ -179,13 +178,13 @@ fn long_probe_names_are_refused_not_cut() {
     // SAFETY: the provider outlives the framework.
     let p = unsafe { provider.register(&*dtrace, c"p") }.unwrap();
     let of = |len| CString::new("x".repeat(len)).unwrap();
-    let create = |m: &CStr, f: &CStr, n: &CStr| dtrace.probe_create(p, m, f, n, 0, null_mut());
+    let create = |m: &CStr, f: &CStr, n: &CStr| try_create(&*dtrace, p, [m, f, n], 0, 0);
     assert!(create(&of(63), &of(191), &of(63)).is_ok());
     assert_eq!(create(&of(64), c"f", c"n"), Err(FrameworkError::Invalid));
     assert_eq!(create(c"m", &of(192), c"n"), Err(FrameworkError::Invalid));
     assert_eq!(create(c"m", c"f", &of(64)), Err(FrameworkError::Invalid));
-    let gone = ProviderId(77);
-    let orphan = dtrace.probe_create(gone, c"m", c"f", c"n", 0, null_mut());
+    let gone = ProviderId::new(77);
+    let orphan = try_create(&*dtrace, gone, [c"m", c"f", c"n"], 0, 0);
     assert_eq!(orphan, Err(FrameworkError::NotFound));
 }
 

@@ -16,10 +16,9 @@ unsafe impl Host for Nobody {
     fn timestamp(&self) -> u64 {
         0
     }
-    fn interrupts_off(&self) -> usize {
-        0
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        f()
     }
-    fn restore(&self, _state: usize) {}
     fn sync(&self) {}
 }
 

@@ -103,8 +103,8 @@ fn stability(attr: &Attribute) -> Result<TokenStream> {
         return Err(Error::new_spanned(attr, message));
     }
     // What is left out is as FreeBSD gives it to every SDT provider.
-    let rest = (given.len() < PARTS.len()).then(|| quote!(..::sdt_core::ops::ProviderAttr::SDT));
-    Ok(quote!(::sdt_core::ops::ProviderAttr { #(#given: #triples,)* #rest }))
+    let rest = (given.len() < PARTS.len()).then(|| quote!(..__sdt::ops::ProviderAttr::SDT));
+    Ok(quote!(__sdt::ops::ProviderAttr { #(#given: #triples,)* #rest }))
 }
 
 /// `"Evolving/Evolving/Common"`: an `Attribute`.
@@ -119,10 +119,10 @@ fn triple(text: &LitStr) -> Result<TokenStream> {
     let data = variant(data, "a stability", &STABILITIES, text)?;
     let class = variant(class, "a dependency class", &CLASSES, text)?;
     Ok(quote! {
-        ::sdt_core::ops::Attribute::new(
-            ::sdt_core::ops::Stability::#name,
-            ::sdt_core::ops::Stability::#data,
-            ::sdt_core::ops::Class::#class,
+        __sdt::ops::Attribute::new(
+            __sdt::ops::Stability::#name,
+            __sdt::ops::Stability::#data,
+            __sdt::ops::Class::#class,
         )
     })
 }
@@ -169,9 +169,9 @@ fn privileges(attr: &Attribute) -> Result<TokenStream> {
         let (_, constant) =
             PRIVILEGES.iter().find(|(known, _)| word == known).expect("one of them");
         let constant = format_ident!("{constant}");
-        quote!(.union(::sdt_core::ops::Privileges::#constant))
+        quote!(.union(__sdt::ops::Privileges::#constant))
     });
-    Ok(quote!(::sdt_core::ops::Privileges::empty() #(#constants)*))
+    Ok(quote!(__sdt::ops::Privileges::empty() #(#constants)*))
 }
 
 /// The word, if it is one of these.

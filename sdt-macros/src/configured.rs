@@ -7,10 +7,16 @@
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 use syn::parse::{Parse, ParseStream};
-use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, Result, Token, Visibility, braced};
+use syn::{
+    Attribute, Data, DeriveInput, Error, Fields, Ident, Path, Result, Token, Visibility, braced,
+};
+
+use crate::krate;
 
 /// A provider as it is written.
 pub(crate) struct Unconfigured {
+    /// Where `sdt-core` is.
+    pub(crate) sdt: Path,
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
     pub(crate) ident: Ident,
@@ -20,6 +26,7 @@ pub(crate) struct Unconfigured {
 
 impl Parse for Unconfigured {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let sdt = krate::in_front(input)?;
         let attrs = input.call(Attribute::parse_outer)?;
         let vis = input.parse()?;
         let ident: Ident = input.parse()?;
@@ -38,7 +45,7 @@ impl Parse for Unconfigured {
         if !input.is_empty() {
             return Err(input.error("expected nothing more, or `{` and the provider's probes"));
         }
-        Ok(Self { attrs, vis, ident, probes })
+        Ok(Self { sdt, attrs, vis, ident, probes })
     }
 }
 
@@ -69,7 +76,7 @@ impl Unconfigured {
 
 /// The struct: `__sdt` holds what fields have no place for.
 pub(crate) fn ask(provider: &Unconfigured) -> TokenStream {
-    let Unconfigured { attrs, vis, ident, probes } = provider;
+    let Unconfigured { sdt, attrs, vis, ident, probes } = provider;
     let carrier = format_ident!("__SdtProvider_{ident}");
     let fields = probes.as_ref().map(|probes| {
         let fields =
@@ -77,9 +84,9 @@ pub(crate) fn ask(provider: &Unconfigured) -> TokenStream {
         quote!((#(#fields),*))
     });
     quote! {
-        #[derive(::sdt_core::__private::__SdtProvider)]
+        #[derive(#sdt::__private::__SdtProvider)]
         #(#attrs)*
-        #[__sdt(#vis #ident)]
+        #[__sdt(crate = #sdt; #vis #ident)]
         #[allow(dead_code, non_camel_case_types)]
         struct #carrier #fields;
     }

@@ -4,13 +4,13 @@ use proc_macro2::{Literal, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::visit_mut::{self, VisitMut};
+use syn::visit_mut::VisitMut;
 use syn::{
     Attribute, Data, DeriveInput, Error, Expr, ExprLit, Field, Fields, GenericParam, Ident,
-    Lifetime, Lit, LitStr, Meta, Result,
+    Lifetime, Lit, LitStr, Meta, Path, Result,
 };
 
-use crate::names;
+use crate::{krate, names};
 
 /// Words that name nothing in D, as they are keywords there; C's are among them.
 const KEYWORDS: [&str; 46] = [
@@ -68,7 +68,9 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     check_repr(&input)?;
     check_generics(&input)?;
     let name = struct_name(&input)?;
-    let described = fields.iter().map(Described::new).collect::<Result<Vec<_>>>()?;
+    let sdt = krate::in_attributes(&input.attrs)?;
+    let described =
+        fields.iter().map(|field| Described::new(field, &sdt)).collect::<Result<Vec<_>>>()?;
 
     let ident = &input.ident;
     let (implementing, arguments, _) = input.generics.split_for_impl();
@@ -82,15 +84,15 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     let list = format_ident!("__SDT_FIELDS_OF_{ident}");
     let count = described.len();
     Ok(quote! {
-        impl #implementing ::sdt_core::arg::CType for #ident #arguments {
-            const NAME: ::sdt_core::name::TypeName = ::sdt_core::name::TypeName::new(#name);
+        impl #implementing #sdt::arg::CType for #ident #arguments {
+            const NAME: #sdt::name::TypeName = #sdt::name::TypeName::new(#name);
         }
 
         #[doc(hidden)]
         #[allow(non_upper_case_globals)]
-        const #list: [::sdt_core::layout::FieldType; #count] = [#(#types),*];
+        const #list: [#sdt::layout::FieldType; #count] = [#(#types),*];
 
-        ::sdt_core::__sdt_describe_struct!(#name, #ident #any, #list, [#(#lines),*]);
+        #sdt::__sdt_describe_struct!(#name, #ident #any, #list, [#(#lines),*]);
     })
 }
 
@@ -104,7 +106,7 @@ struct Described {
 }
 
 impl Described {
-    fn new(field: &Field) -> Result<Self> {
+    fn new(field: &Field, sdt: &Path) -> Result<Self> {
         let ident = field.ident.clone().expect("fields with names");
         let name = match given_name(&field.attrs)? {
             Some(name) => name,
@@ -113,7 +115,7 @@ impl Described {
         check_identifier(&name.value(), name.span())?;
         let mut ty = field.ty.clone();
         AllStatic.visit_type_mut(&mut ty);
-        let ty = quote_spanned!(ty.span()=> <#ty as ::sdt_core::layout::CField>::TYPE);
+        let ty = quote_spanned!(ty.span()=> <#ty as #sdt::layout::CField>::TYPE);
         Ok(Self { ident, name, ty })
     }
 }
@@ -126,12 +128,8 @@ impl VisitMut for AllStatic {
         *lifetime = Lifetime::new("'static", lifetime.span());
     }
 
-    fn visit_type_bare_fn_mut(&mut self, _: &mut syn::TypeBareFn) {
+    fn visit_type_fn_ptr_mut(&mut self, _: &mut syn::TypeFnPtr) {
         // Its lifetimes may be its own.
-    }
-
-    fn visit_type_reference_mut(&mut self, reference: &mut syn::TypeReference) {
-        visit_mut::visit_type_reference_mut(self, reference);
     }
 }
 

@@ -1,9 +1,13 @@
-//! The procedural macros behind `sdt-core`. Use them through that crate, which they refer to by its
-//! name.
+//! The procedural macros behind `sdt-core`. Use them through that crate.
 //!
 //! Expansion goes in two steps, because only the provider knows which probes it has. `sdt_probe!`
-//! splits its path and calls the macro that `sdt_provider!` has left in the provider's module; that
-//! adds the declaration and calls [`__sdt_expand!`](macro@__sdt_expand), which has everything at hand.
+//! splits its path and calls the macro that `sdt_provider!` has left in the provider's module. That has a rule for
+//! each probe, which adds what is known of this one and calls [`__sdt_expand!`](macro@__sdt_expand). So a site costs
+//! the same to compile, however many others there are.
+//!
+//! Where `sdt-core` is, the provider knows, too: as `__sdt` it is in the provider's module, and all that a site expands
+//! to is reached through that.
+//!
 //! Nothing here depends on an architecture: the macros run on the build host and know nothing of the
 //! target, so what differs is chosen by `cfg` in `sdt-core`.
 
@@ -12,11 +16,13 @@ use proc_macro::TokenStream;
 mod attributes;
 mod configured;
 mod ctype;
+mod krate;
 mod krtld;
 mod locals;
 mod names;
 mod provider;
 mod site;
+mod unknown;
 
 /// Declares a provider.
 ///
@@ -48,11 +54,60 @@ mod site;
 /// Where a crate among the dependencies has the provider's name, say which is meant:
 /// `sdt_probe!(self::proc::exec_success, path)`.
 ///
-/// Types are looked up where the provider is declared, so that has to be in a module, not in a function.
-///
 /// Both become a module of the provider's name. In DTrace the provider has the name as it is written; a
 /// probe's name has a `-` for every `_` and every `__`. Argument types are those that implement
-/// `sdt_core::arg::Argument`, six at most.
+/// `sdt_core::arg::Argument`: six at most, but ten on illumos's native route, and five on FreeBSD's before 15. A
+/// declaration can go by that: build scripts of crates that depend on `sdt-core` find the number in
+/// `DEP_SDT_CORE_ARGS`, to make a `cfg` of it.
+///
+/// # Names in a declaration
+///
+/// The types of arguments are resolved inside the provider's module, which has everything that is in scope where the
+/// provider is declared. So a type is named as it is named there; in a path, `self` is the provider's module and
+/// `super` the one that it is declared in. What is only in scope in a function is not found: a provider is declared in
+/// a module. The names of arguments are for who reads the declaration; any will do, that of a probe of the same
+/// provider or a keyword (`r#type`), too.
+///
+/// # Where `sdt-core` is
+///
+/// The macros take it for a dependency of that name. A crate that has it by another name, or from a crate that hands it
+/// on, says where, in front of everything else:
+///
+/// ```
+/// mod framework {
+///     pub use sdt_core as sdt;
+/// }
+///
+/// sdt_core::sdt_provider! {
+///     crate = crate::framework::sdt;
+///     /// Process lifecycle.
+///     pub proc {
+///         fn exec_success(path: &core::ffi::CStr);
+///     }
+/// }
+///
+/// sdt_core::sdt_provider!(crate = crate::framework::sdt; open);
+///
+/// fn main() {
+///     sdt_core::sdt_probe!(open::started);
+/// }
+/// ```
+///
+/// Only declarations say it; `sdt_probe!` and `sdt_enabled!` learn it from the provider. The path can be seen wherever
+/// the provider can: for one that is `pub`, it is public. For `#[derive(CType)]` it is `#[c_type(crate = path)]`. A
+/// crate that hands `sdt-core` on can spare its users even that, by a macro of its own:
+///
+/// ```
+/// # pub use sdt_core as sdt;
+/// #[macro_export]
+/// macro_rules! provider {
+///     ($($provider:tt)*) => {
+///         $crate::sdt::sdt_provider! { crate = $crate::sdt; $($provider)* }
+///     };
+/// }
+/// # provider!(open);
+/// # fn main() {}
+/// ```
 ///
 /// # Stability and privileges
 ///
@@ -148,7 +203,9 @@ pub fn __sdt_provider(input: TokenStream) -> TokenStream {
 ///
 /// The struct has C's layout, `#[repr(C)]`, and names for all of its fields; it has no type parameters and is declared
 /// in a module, not in a function. What its fields can be is said of `sdt_core::layout::CField`.
-#[proc_macro_derive(CType, attributes(c_name))]
+///
+/// `#[c_type(crate = path)]` says where `sdt-core` is, if not at `::sdt_core`.
+#[proc_macro_derive(CType, attributes(c_name, c_type))]
 pub fn derive_c_type(input: TokenStream) -> TokenStream {
     ctype::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
@@ -159,9 +216,72 @@ pub fn derive_c_type(input: TokenStream) -> TokenStream {
 /// and in order, and handed to the framework; what they borrow lives until recording has ended.
 ///
 /// An argument that calls something is compiled as a function of its own, so that it costs the hot path
-/// nothing either. It may read and borrow local variables, not move out of them. One that changes a local
+/// nothing either. It may read and borrow local variables, not move out of them. One that visibly changes a local
 /// or leaves the firing function (`return`, `?`, `break`) is evaluated in place, which is right but may
-/// cost the hot path a few instructions.
+/// cost the hot path a few instructions. A macro in an argument cannot be looked into: if it returns or breaks out of the
+/// function, that is a compile error, which names `AMacroInAnArgumentMustNotReturn` or a closure; do it in front of the
+/// probe then.
+///
+/// Names mean what they mean where they stand. `&x` is the address of `x` itself, and lives as long as `x` does. What a
+/// method borrows of a local that is `Copy` (`x.as_ptr()`) may be a copy, which lives until recording has ended.
+///
+/// # What a call in an argument asks for
+///
+/// Of the local variables that an argument with a call names, all is used, and not only the field that is named:
+/// the whole local must be there and not be borrowed exclusively elsewhere. And its type must be known at the probe, not
+/// only further on. The compiler refuses what the same expression may do elsewhere: it says that the local is borrowed
+/// (E0502), or partly moved (E0382), or that a type has to be `Copy` (E0277, E0599). The ways around: the place's address
+/// in the argument, `*&self.count`, which borrows just the field; and the local's type where it is declared.
+///
+/// ```
+/// sdt_core::sdt_provider!(queue);
+///
+/// struct Queue {
+///     list: Vec<u64>,
+///     count: u64,
+/// }
+///
+/// fn scaled(count: u64) -> u64 {
+///     count * 8
+/// }
+///
+/// impl Queue {
+///     fn walk(&mut self) {
+///         for entry in self.list.iter_mut() {
+///             // Not `scaled(self.count)`.
+///             sdt_core::sdt_probe!(queue::entry, scaled(*&self.count));
+///             *entry += 1;
+///         }
+///     }
+/// }
+///
+/// fn main() {
+///     Queue { list: vec![1], count: 2 }.walk();
+///
+///     let pair = (String::new(), 5);
+///     drop(pair.0);
+///     // Not `scaled(pair.1)`.
+///     sdt_core::sdt_probe!(queue::rest, scaled(*&pair.1));
+///
+///     // Not `let mut last = None`.
+///     let mut last: Option<String> = None;
+///     for i in 0..2 {
+///         sdt_core::sdt_probe!(queue::named, last.is_some());
+///         last = Some(i.to_string());
+///     }
+/// }
+/// ```
+///
+/// # Panics
+///
+/// An argument must not panic. In user-land hosts (a kernel's panic is the end anyhow), one that is evaluated in place
+/// unwinds as it would anywhere. One that is compiled as a function of its own cannot unwind through the thunk that
+/// called it: the process aborts (`failed to initiate panic`), and no `catch_unwind` prevents that. Which of the two an
+/// argument is, is not to be relied on.
+///
+/// # Unsafe code
+///
+/// What needs `unsafe` needs it here, too: `sdt_probe!(net::sent, unsafe { bytes_of(queue) })`.
 #[proc_macro]
 pub fn sdt_probe(input: TokenStream) -> TokenStream {
     site::forward(input.into(), site::Kind::Fire)

@@ -1,12 +1,19 @@
 //! Which locals an argument expression uses, and whether it can be moved out of its function.
+//!
+//! What an expression names is found by the compiler, not here: a name is looked at where it stands, with the token
+//! that stands there, and the value that is found is what the evaluator gets in the name's place. So whatever the
+//! tokens of two names have in common, neither is taken for the other. Where tokens do not tell whether a name is the
+//! function's or the expression's own, it stays, and the evaluator, which is a closure, captures it as closures do: by
+//! reference, which is always right and may keep a local in memory.
 
-use std::collections::BTreeMap;
-
-use proc_macro2::Span;
+use proc_macro2::{Ident, Span};
 use quote::{format_ident, quote_spanned};
 use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
-use syn::{Expr, ExprPath, FieldValue, Ident, PatIdent};
+use syn::{
+    AngleBracketedGenericArguments, Expr, ExprConst, ExprPath, ExprRepeat, ExprUnsafe, FieldValue,
+    Pat, Path, Stmt, Type,
+};
 
 /// Most locals an evaluator is handed. Each takes up to two registers in the cold block.
 const MAX_LOCALS: usize = 5;
@@ -18,10 +25,10 @@ struct Survey {
     calls: bool,
     /// It leaves the function, or changes a local: it has to stay where it is.
     stays: bool,
-    /// What may be locals: lower-case names, and `self`.
-    names: BTreeMap<String, Ident>,
+    /// It may declare names that its tokens do not show: none of its names is known to be the function's.
+    declares: bool,
     /// Names that the expression itself binds.
-    bound: Vec<Ident>,
+    bound: Vec<String>,
 }
 
 impl Visit<'_> for Survey {
@@ -36,7 +43,7 @@ impl Visit<'_> for Survey {
                 }
                 self.calls = true;
             }
-            Expr::MethodCall(_) | Expr::Macro(_) => self.calls = true,
+            Expr::MethodCall(_) | Expr::Macro(_) | Expr::Verbatim(_) => self.calls = true,
             Expr::Assign(_)
             | Expr::Async(_)
             | Expr::Await(_)
@@ -47,20 +54,30 @@ impl Visit<'_> for Survey {
             | Expr::Yield(_) => self.stays = true,
             Expr::Binary(binary) => self.stays |= is_assignment(&binary.op),
             Expr::Reference(reference) => self.stays |= reference.mutability.is_some(),
+            Expr::RawAddr(raw) => {
+                self.stays |= matches!(raw.mutability, syn::PointerMutability::Mut(_));
+            }
             _ => {}
         }
         visit::visit_expr(self, expr);
     }
 
-    fn visit_expr_path(&mut self, path: &ExprPath) {
-        if let Some(name) = local_name(path) {
-            self.names.insert(name.to_string(), name.clone());
-        }
+    fn visit_stmt(&mut self, stmt: &Stmt) {
+        self.declares |= matches!(stmt, Stmt::Item(_) | Stmt::Macro(_));
+        visit::visit_stmt(self, stmt);
     }
 
-    fn visit_pat_ident(&mut self, pattern: &PatIdent) {
-        self.bound.push(pattern.ident.clone());
-        visit::visit_pat_ident(self, pattern);
+    fn visit_pat(&mut self, pattern: &Pat) {
+        match pattern {
+            // What is bound by reference is the local itself.
+            Pat::Ident(binding) => {
+                self.declares |= binding.by_ref.is_some();
+                self.bound.push(binding.ident.to_string());
+            }
+            Pat::Macro(_) | Pat::Verbatim(_) => self.declares = true,
+            _ => {}
+        }
+        visit::visit_pat(self, pattern);
     }
 }
 
@@ -92,20 +109,104 @@ fn is_assignment(op: &syn::BinOp) -> bool {
     )
 }
 
-/// Puts `*reference` wherever a captured local stands.
-struct Replace<'a>(&'a [Local]);
+/// A local that an evaluator is handed.
+pub(crate) struct Local {
+    /// Its name in the function, with the hygiene of the places where it stands.
+    pub(crate) name: Ident,
+    /// Whether it stands in an `unsafe` block of the expression's, where a `static mut` may.
+    pub(crate) in_unsafe: bool,
+    /// What stands for it in the evaluator: a reference to it.
+    pub(crate) reference: Ident,
+}
 
-impl VisitMut for Replace<'_> {
+/// Puts `*reference` wherever the name of a local stands.
+struct TakeOut<'a> {
+    bound: &'a [String],
+    locals: Vec<Local>,
+    /// How many `unsafe` blocks are around.
+    in_unsafe: usize,
+}
+
+impl TakeOut<'_> {
+    /// What stands for the name in the evaluator.
+    fn reference(&mut self, name: &Ident) -> Ident {
+        let in_unsafe = self.in_unsafe > 0;
+        let same = self
+            .locals
+            .iter()
+            .find(|local| local.in_unsafe == in_unsafe && is_same(&local.name, name));
+        if let Some(local) = same {
+            return local.reference.clone();
+        }
+        // Where the local stands, so that errors point there; a name that meets no other.
+        let span = Span::mixed_site().located_at(name.span());
+        let reference = format_ident!("__sdt_local_{}", self.locals.len(), span = span);
+        let local = Local { name: name.clone(), in_unsafe, reference: reference.clone() };
+        self.locals.push(local);
+        reference
+    }
+
+    /// What has its address taken: the local it is, or is a part of, keeps its name.
+    fn visit_place(&mut self, place: &mut Expr) {
+        match place {
+            Expr::Path(_) => {}
+            Expr::Field(field) => self.visit_place(&mut field.base),
+            Expr::Index(index) => {
+                self.visit_place(&mut index.expr);
+                self.visit_expr_mut(&mut index.index);
+            }
+            Expr::Paren(paren) => self.visit_place(&mut paren.expr),
+            Expr::Group(group) => self.visit_place(&mut group.expr),
+            _ => self.visit_expr_mut(place),
+        }
+    }
+}
+
+/// Whether two names are known to be one: the same text in the same syntax context. What is not known to be the same
+/// is looked at twice, which costs a register.
+fn is_same(a: &Ident, b: &Ident) -> bool {
+    a == b
+        && syntax_context(a.span()).is_some_and(|context| Some(context) == syntax_context(b.span()))
+}
+
+/// The compiler's number for the macro expansions that a token has come through. It is told by no function, but by what
+/// the compiler prints of a span: `#4 bytes(120..130)`.
+fn syntax_context(span: Span) -> Option<String> {
+    let text = format!("{span:?}");
+    let (context, bytes) = text.strip_prefix('#')?.split_once(" bytes(")?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let (from, to) = bytes.strip_suffix(')')?.split_once("..")?;
+    [context, from, to].into_iter().all(is_number).then(|| context.to_owned())
+}
+
+impl VisitMut for TakeOut<'_> {
     fn visit_expr_mut(&mut self, expr: &mut Expr) {
-        if let Expr::Path(path) = expr
-            && let Some(name) = local_name(path)
-            && let Some(local) = self.0.iter().find(|local| local.name == *name)
-        {
-            let reference = &local.reference;
-            *expr = Expr::Verbatim(quote_spanned!(name.span()=> (*#reference)));
-            return;
+        match expr {
+            Expr::Path(path) => {
+                if let Some(name) = local_name(path)
+                    && !self.bound.iter().any(|bound| name == bound)
+                {
+                    let (span, reference) = (name.span(), self.reference(name));
+                    *expr = Expr::Verbatim(quote_spanned!(span=> (*#reference)));
+                }
+                return;
+            }
+            // An address is that of the local itself, and lives as long as that: the closure's business.
+            Expr::Reference(reference) => return self.visit_place(&mut reference.expr),
+            Expr::RawAddr(raw) => return self.visit_place(&mut raw.expr),
+            Expr::Call(call) if matches!(&*call.func, Expr::Path(_)) => {
+                call.args.iter_mut().for_each(|arg| self.visit_expr_mut(arg));
+                return;
+            }
+            _ => {}
         }
         visit_mut::visit_expr_mut(self, expr);
+    }
+
+    fn visit_expr_unsafe_mut(&mut self, block: &mut ExprUnsafe) {
+        self.in_unsafe += 1;
+        visit_mut::visit_expr_unsafe_mut(self, block);
+        self.in_unsafe -= 1;
     }
 
     fn visit_field_value_mut(&mut self, field: &mut FieldValue) {
@@ -113,39 +214,42 @@ impl VisitMut for Replace<'_> {
         field.colon_token.get_or_insert_default();
         visit_mut::visit_field_value_mut(self, field);
     }
-}
 
-/// A local that an evaluator is handed.
-pub(crate) struct Local {
-    /// Its name in the function.
-    pub(crate) name: Ident,
-    /// What stands for it in the evaluator: a reference to it.
-    pub(crate) reference: Ident,
+    fn visit_expr_repeat_mut(&mut self, repeat: &mut ExprRepeat) {
+        self.visit_expr_mut(&mut repeat.expr);
+    }
+
+    // What is below names no locals, only constants.
+    fn visit_expr_const_mut(&mut self, _: &mut ExprConst) {}
+    fn visit_pat_mut(&mut self, _: &mut Pat) {}
+    fn visit_type_mut(&mut self, _: &mut Type) {}
+    fn visit_path_mut(&mut self, _: &mut Path) {}
+    fn visit_angle_bracketed_generic_arguments_mut(
+        &mut self,
+        _: &mut AngleBracketedGenericArguments,
+    ) {
+    }
 }
 
 /// Takes argument expressions out of their function, if they may call something and can be moved:
 /// the locals they use, which the expressions name by reference from then on.
-pub(crate) fn take_out(args: &mut [Expr]) -> Option<Vec<Local>> {
+pub(crate) fn take_out(args: &mut Vec<Expr>) -> Option<Vec<Local>> {
     let mut survey = Survey::default();
     args.iter().for_each(|arg| survey.visit_expr(arg));
-    for bound in &survey.bound {
-        survey.names.remove(&bound.to_string());
-    }
-    if !survey.calls || survey.stays || survey.names.len() > MAX_LOCALS {
+    if !survey.calls || survey.stays {
         return None;
     }
-    let locals: Vec<_> = survey
-        .names
-        .into_values()
-        .enumerate()
-        .map(|(i, name)| {
-            // Where the local stands, so that errors point there; a name that meets no other.
-            let span = Span::mixed_site().located_at(name.span());
-            let reference = format_ident!("__sdt_local_{i}", span = span);
-            Local { name, reference }
-        })
-        .collect();
-    args.iter_mut().for_each(|arg| Replace(&locals).visit_expr_mut(arg));
+    if survey.declares {
+        return Some(Vec::new());
+    }
+    let mut taken = args.clone();
+    let mut take_out = TakeOut { bound: &survey.bound, locals: Vec::new(), in_unsafe: 0 };
+    taken.iter_mut().for_each(|arg| take_out.visit_expr_mut(arg));
+    let locals = take_out.locals;
+    if locals.len() > MAX_LOCALS {
+        return None;
+    }
+    *args = taken;
     Some(locals)
 }
 
@@ -155,7 +259,7 @@ mod tests {
     use quote::ToTokens;
 
     fn taken(arg: &str) -> Option<(Vec<String>, String)> {
-        let mut args = [syn::parse_str::<Expr>(arg).unwrap()];
+        let mut args = vec![syn::parse_str::<Expr>(arg).unwrap()];
         let locals = take_out(&mut args)?;
         let names = locals.iter().map(|local| local.name.to_string()).collect();
         Some((names, args[0].to_token_stream().to_string()))
@@ -175,14 +279,55 @@ mod tests {
     #[test]
     fn calls_are_taken_out_with_their_locals() {
         let (names, expr) = taken("checksum(x, self.y)").unwrap();
-        assert_eq!(names, ["self", "x"]);
-        assert_eq!(expr, tokens("checksum((*__sdt_local_1), (*__sdt_local_0).y)"));
+        assert_eq!(names, ["x", "self"]);
+        assert_eq!(expr, tokens("checksum((*__sdt_local_0), (*__sdt_local_1).y)"));
+    }
+
+    /// Here no span tells its context: each name is looked at where it stands.
+    #[test]
+    fn names_that_may_differ_are_two() {
+        let (names, expr) = taken("f(x, x)").unwrap();
+        assert_eq!(names, ["x", "x"]);
+        assert_eq!(expr, tokens("f((*__sdt_local_0), (*__sdt_local_1))"));
     }
 
     #[test]
-    fn what_the_expression_binds_is_not_captured() {
-        let (names, _) = taken("v.iter().map(|x| x + y).sum()").unwrap();
-        assert_eq!(names, ["v", "y"]);
+    fn names_that_may_be_the_expressions_own_stay() {
+        for (arg, captured) in [
+            ("v.iter().map(|x| x + y).sum()", vec!["v", "y"]),
+            ("f(x, match o { Some(x) => x, None => y })", vec!["o", "y"]),
+            ("f({ let x = y; x })", vec!["y"]),
+            ("f({ const X: u8 = 1; x })", vec![]),
+            ("f({ fn x() {} x })", vec![]),
+            ("f({ declare!(x); x })", vec![]),
+            ("f(match x { ref y => y })", vec![]),
+        ] {
+            let (names, _) = taken(arg).unwrap();
+            assert_eq!(names, captured, "{arg}");
+        }
+    }
+
+    #[test]
+    fn what_names_no_local_stays() {
+        for arg in ["f([0; n])", "f(const { n })", "f::<{ n }>()", "f(0 as [u8; n])", "f(LIMIT)"] {
+            let (names, _) = taken(arg).unwrap();
+            assert!(names.is_empty(), "{arg}: {names:?}");
+        }
+    }
+
+    #[test]
+    fn what_has_its_address_taken_stays() {
+        for (arg, captured) in [
+            ("f(&x)", vec![]),
+            ("f(&x.y[i].z)", vec!["i"]),
+            ("f(&raw const x)", vec![]),
+            ("f(&*x)", vec!["x"]),
+            ("f(&(x + 1))", vec!["x"]),
+            ("f(&g(x))", vec!["x"]),
+        ] {
+            let (names, _) = taken(arg).unwrap();
+            assert_eq!(names, captured, "{arg}");
+        }
     }
 
     #[test]
@@ -193,7 +338,14 @@ mod tests {
 
     #[test]
     fn what_changes_locals_or_leaves_the_function_stays() {
-        for arg in ["f({ x += 1; x })", "f(x?)", "f(&mut x)", "{ x = f(); x }", "f({ return })"] {
+        for arg in [
+            "f({ x += 1; x })",
+            "f(x?)",
+            "f(&mut x)",
+            "f(&raw mut x)",
+            "{ x = f(); x }",
+            "f({ return })",
+        ] {
             assert!(taken(arg).is_none(), "{arg}");
         }
     }

@@ -1,7 +1,7 @@
 //! Names: from Rust's to DTrace's, and which ones there may not be.
 
 use proc_macro2::{Literal, Span, TokenStream};
-use quote::quote;
+use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::{Error, Ident, LitCStr, LitStr, Result};
 
@@ -19,6 +19,9 @@ const MAX_TYPE: usize = 127;
 
 /// Most arguments of a probe, on the route that carries most. `sdt-core` knows what the others carry.
 pub(crate) const MAX_ARGS: usize = 10;
+
+/// Most arguments of a probe that every route carries.
+pub(crate) const ALWAYS_CARRIED: usize = 5;
 
 /// A name as a C string literal, as DTrace lists it.
 pub(crate) fn literal(name: &str, span: Span) -> TokenStream {
@@ -85,7 +88,7 @@ pub(crate) fn provider(ident: &Ident) -> Result<String> {
         let message = format!("`{name}` is a provider of DTrace itself: choose another name");
         return Err(Error::new(ident.span(), message));
     }
-    check(&name, "provider", ident.span())?;
+    check_text(&name, "provider", ident.span())?;
     Ok(name)
 }
 
@@ -100,7 +103,7 @@ pub(crate) fn probe(ident: &Ident) -> Result<String> {
         return Err(Error::new(ident.span(), message));
     }
     let name = rust.replace("__", "-").replace('_', "-");
-    check(&name, "probe", ident.span())?;
+    check_text(&name, "probe", ident.span())?;
     Ok(name)
 }
 
@@ -123,8 +126,13 @@ pub(crate) fn exact_probe(name: &str, span: Span) -> Result<String> {
         let message = format!("a probe's name has letters, digits, `_`, `-` and `.`, not {c:?}");
         return Err(Error::new(span, message));
     }
-    check(name, "probe", span)?;
+    check_text(name, "probe", span)?;
     Ok(name.to_owned())
+}
+
+/// The function by which a declared probe's arguments are checked.
+pub(crate) fn check(probe: &Ident) -> Ident {
+    format_ident!("__sdt_args_{}", probe.unraw())
 }
 
 /// Whether D can be told of a C type by this name.
@@ -146,7 +154,7 @@ pub(crate) fn check_type(name: &LitStr) -> Result<()> {
     Err(Error::new(name.span(), message))
 }
 
-fn check(name: &str, what: &str, span: Span) -> Result<()> {
+fn check_text(name: &str, what: &str, span: Span) -> Result<()> {
     if !name.is_ascii() {
         let message = format!("the {what} name `{name}` is not ASCII, which DTrace's names are");
         return Err(Error::new(span, message));

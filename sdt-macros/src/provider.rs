@@ -1,21 +1,26 @@
 //! `sdt_provider!`: the provider's module.
 
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use proc_macro2::{Literal, Span, TokenStream};
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote};
 use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Attribute, Error, Expr, ExprLit, FnArg, Ident, Lifetime, Lit, LitStr, Meta, Pat, Result, Token,
-    Type, Visibility, parenthesized,
+    Attribute, Error, Expr, ExprLit, FnArg, Ident, Lifetime, Lit, LitStr, Meta, Pat, Path, Result,
+    Token, Type, Visibility, parenthesized,
 };
 
-use crate::attributes;
 use crate::configured::{self, Unconfigured};
 use crate::names::{self, Names};
+use crate::{attributes, krate};
 
 /// What `sdt_provider!` is given, without what is configured out.
 struct Provider {
+    /// Where `sdt-core` is.
+    sdt: Path,
     attrs: Vec<Attribute>,
     /// Its stability and privileges, where it says them.
     own: TokenStream,
@@ -47,11 +52,11 @@ struct Argument {
 
 impl Provider {
     fn new(unconfigured: Unconfigured) -> Result<Self> {
-        let Unconfigured { mut attrs, vis, ident, probes } = unconfigured;
+        let Unconfigured { sdt, mut attrs, vis, ident, probes } = unconfigured;
         let own = attributes::take(&mut attrs)?;
         let probe = |(attrs, declared)| Probe::new(attrs, declared);
         let probes = probes.map(|probes| probes.into_iter().map(probe).collect());
-        Ok(Self { attrs, own, vis, ident, probes: probes.transpose()? })
+        Ok(Self { sdt, attrs, own, vis, ident, probes: probes.transpose()? })
     }
 }
 
@@ -164,63 +169,105 @@ pub(crate) fn expand_configured(input: TokenStream) -> Result<TokenStream> {
 }
 
 fn module(provider: Unconfigured) -> Result<TokenStream> {
-    let Provider { attrs, own, vis, ident, probes } = Provider::new(provider)?;
-    let name = names::provider(&ident)?;
-    if let Some(probes) = &probes {
+    let provider = Provider::new(provider)?;
+    let name = names::provider(&provider.ident)?;
+    if let Some(probes) = &provider.probes {
         check_unique(probes)?;
     }
+    let sites = SiteMacro::new(&provider, &name);
+    let Provider { sdt, attrs, own, vis, ident, probes } = &provider;
+    let sdt = krate::from_below(sdt);
     let record_name = names::literal(&name, ident.span());
     let items = probes.iter().flatten().map(|probe| declared_probe(&name, probe));
-    let known = probes.as_ref().map(|probes| {
-        let known = probes.iter().map(|Probe { ident, name, args, .. }| {
-            let count = args.len();
-            quote!(#ident #name #count)
-        });
-        quote!({ #(#known)* })
-    });
-    let form = known.unwrap_or_else(|| quote!(open));
-    let (export, site_macro, reexport) = site_macro(&vis, &name);
+    let SiteMacro { export, visibility, ident: site_macro, rules } = &sites;
     Ok(quote! {
         #(#attrs)*
         #vis mod #ident {
             #[allow(unused_imports)]
             use super::*;
 
-            ::sdt_core::__sdt_provider_record!(__SDT_PROVIDER, #record_name #own);
-            ::sdt_core::__sdt_describe_provider!(#name);
+            #[doc(hidden)]
+            #visibility use #sdt as __sdt;
+
+            __sdt::__sdt_provider_record!(__SDT_PROVIDER, #record_name #own);
+            __sdt::__sdt_describe_provider!(#name);
 
             #(#items)*
 
             #[doc(hidden)]
             #export
-            macro_rules! #site_macro {
-                ($($site:tt)*) => {
-                    ::sdt_core::__private::__sdt_expand! { [#name #form] $($site)* }
-                };
-            }
+            macro_rules! #site_macro { #rules }
             #[doc(hidden)]
             #[allow(unused_imports)]
-            #reexport
+            #visibility use #site_macro as __sdt_probe;
         }
     })
 }
 
-/// A `macro_rules!` macro is visible outside its crate only if it is exported, and then it is so from
-/// the root of the crate, where its name must be its own.
-fn site_macro(vis: &Visibility, provider: &str) -> (TokenStream, Ident, TokenStream) {
-    if matches!(vis, Visibility::Public(_)) {
-        let at = Span::call_site().unwrap();
-        let unique = format_ident!("__sdt_probe_{provider}_{}_{}", at.line(), at.column());
-        (quote!(#[macro_export]), unique.clone(), quote!(pub use #unique as __sdt_probe;))
-    } else {
-        let ident = format_ident!("__sdt_probe");
-        (quote!(), ident.clone(), quote!(pub(crate) use #ident;))
+/// The macro to which sites go. It has a rule for each probe, which tells what a site has to know of that probe, so
+/// that no site has to look at the others.
+struct SiteMacro {
+    /// A `macro_rules!` macro is visible outside its crate only if it is exported, and then it is so from the root of
+    /// the crate, where its name must be its own.
+    export: Option<TokenStream>,
+    /// As far as the provider's module can be seen, from within.
+    visibility: TokenStream,
+    ident: Ident,
+    rules: TokenStream,
+}
+
+impl SiteMacro {
+    fn new(provider: &Provider, name: &str) -> Self {
+        let rules = match &provider.probes {
+            None => rule(&quote!($any:ident), &quote!(#name)),
+            Some(probes) => {
+                let declared = probes.iter().map(|Probe { ident, name: listed, args, .. }| {
+                    let count = args.len();
+                    rule(ident, &quote!(#name #listed #count))
+                });
+                let all = probes.iter().map(|probe| &probe.ident);
+                let unknown = rule(&quote!($any:ident), &quote!(#name { #(#all)* }));
+                quote!(#(#declared)* #unknown)
+            }
+        };
+        let (export, visibility) = match &provider.vis {
+            Visibility::Public(_) => (Some(quote!(#[macro_export])), quote!(pub)),
+            Visibility::Restricted(to) => {
+                let to = krate::from_below(&to.path);
+                (None, quote!(pub(in #to)))
+            }
+            Visibility::Inherited => (None, quote!(pub(super))),
+        };
+        let ident = format_ident!("__sdt_{name}_{}", place(provider.ident.span()));
+        Self { export, visibility, ident, rules }
     }
 }
 
+/// A site, `probe probe [path] kind args`, goes on to `__sdt_expand!` with what the provider knows of the probe. It is
+/// named twice, as the rule that takes it by its name would have it point to the declaration.
+fn rule(probe: &impl ToTokens, known: &impl ToTokens) -> TokenStream {
+    quote! {
+        (#probe $probe:ident [$($path:tt)*] $($site:tt)*) => {
+            $($path)*::__sdt::__private::__sdt_expand! { [#known] $probe [$($path)*] $($site)* }
+        };
+    }
+}
+
+/// Letters and digits that no other provider of this crate has: where it is written and, for those that one macro
+/// makes, which expansion of that this is. The compiler tells the latter in what it prints of a span only.
+fn place(named: Span) -> String {
+    let (named, call) = (named.unwrap(), Span::call_site().unwrap());
+    let mut hasher = DefaultHasher::new();
+    for span in [named, call] {
+        (span.file(), span.line(), span.column(), format!("{span:?}")).hash(&mut hasher);
+    }
+    format!("{:016x}", hasher.finish())
+}
+
 fn check_unique(probes: &[Probe]) -> Result<()> {
-    for (i, probe) in probes.iter().enumerate() {
-        if probes[..i].iter().any(|other| other.name == probe.name) {
+    let mut names = HashSet::new();
+    for probe in probes {
+        if !names.insert(&probe.name) {
             let message = format!("another probe is named `{}` already", probe.name);
             return Err(Error::new(probe.ident.span(), message));
         }
@@ -232,8 +279,11 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
     let Probe { attrs, lints, ident, name, args } = probe;
     let Names { listed, c, symbol, .. } = Names::new(provider, name, ident.span());
     let indices = (0..args.len()).map(Literal::usize_unsuffixed);
-    let check = format_ident!("__sdt_args_{ident}");
-    let arg_names: Vec<_> = args.iter().map(|arg| &arg.name).collect();
+    let check = names::check(ident);
+    // Names that nothing in scope has, where the arguments' own stand.
+    let arg_names = args.iter().enumerate();
+    let arg_names: Vec<_> =
+        arg_names.map(|(i, arg)| format_ident!("__sdt_arg_{i}", span = arg.name.span())).collect();
     let types = args.iter().map(|Argument { ty, translated, .. }| {
         let translated = translated.iter();
         quote!(#ty #(=> #translated)*)
@@ -245,7 +295,7 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
     });
     let named: Vec<_> = named.collect();
     quote! {
-        ::sdt_core::__sdt_declared_probe! {
+        __sdt::__sdt_declared_probe! {
             #(#attrs)* #(#lints)* #ident, __SDT_PROVIDER, #listed, #c, #symbol, [#(#indices #types),*]
         }
 

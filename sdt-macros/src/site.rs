@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 use syn::{Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, bracketed};
 
 use crate::names::Names;
-use crate::{locals, names};
+use crate::{locals, names, unknown};
 
 /// What a site is for.
 #[derive(Clone, Copy, PartialEq)]
@@ -33,41 +33,36 @@ pub(crate) fn forward(input: TokenStream, kind: Kind) -> Result<TokenStream> {
         return Err(Error::new_spanned(args, "`sdt_enabled!` takes the probe only"));
     }
     let whole = path.clone();
-    let probe = path.segments.pop().filter(|segment| segment.value().arguments.is_none());
+    let probe = path.segments.pop().filter(|segment| segment.arguments.is_none());
     path.segments.pop_punct();
     let (Some(probe), false) = (probe, path.segments.is_empty()) else {
         return Err(Error::new_spanned(whole, "expected `provider::probe`"));
     };
-    let probe = probe.into_value().ident;
+    let probe = probe.ident;
     let kind = match kind {
         Kind::Fire => quote!(fire),
         Kind::Enabled => quote!(enabled),
     };
-    Ok(quote_spanned!(whole.span()=> #path::__sdt_probe! { [#path] #probe #kind #args }))
+    Ok(quote_spanned!(whole.span()=> #path::__sdt_probe! { #probe #probe [#path] #kind #args }))
 }
 
-/// A probe that its provider declares.
-struct Declared {
-    ident: Ident,
-    /// As DTrace lists it.
-    name: String,
-    /// Number of arguments.
-    takes: usize,
-}
-
-impl Parse for Declared {
-    fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let ident = input.parse()?;
-        let name = input.parse::<LitStr>()?.value();
-        Ok(Self { ident, name, takes: input.parse::<LitInt>()?.base10_parse()? })
-    }
+/// What the provider's macro tells of the probe.
+enum Known {
+    /// Its provider is open.
+    Open,
+    /// Its provider declares it.
+    Declared {
+        /// As DTrace lists it.
+        name: String,
+        /// Number of arguments.
+        takes: usize,
+    },
 }
 
 /// What the provider's macro hands on.
 struct Site {
     provider: String,
-    /// Its probes; `None`: open.
-    declared: Option<Vec<Declared>>,
+    known: Known,
     path: Path,
     probe: Ident,
     kind: Kind,
@@ -79,26 +74,30 @@ impl Parse for Site {
         let declaration;
         bracketed!(declaration in input);
         let provider = declaration.parse::<LitStr>()?.value();
-        let mut declared = None;
-        if declaration.peek(syn::token::Brace) {
-            let list;
-            syn::braced!(list in declaration);
-            let mut probes = Vec::new();
-            while !list.is_empty() {
-                probes.push(list.parse()?);
-            }
-            declared = Some(probes);
+        let known = if declaration.is_empty() {
+            Known::Open
+        } else if declaration.peek(LitStr) {
+            let name = declaration.parse::<LitStr>()?.value();
+            Known::Declared { name, takes: declaration.parse::<LitInt>()?.base10_parse()? }
         } else {
-            declaration.parse::<Ident>()?;
-        }
+            return Err(unknown::error(&provider, &declaration, input)?);
+        };
+        let probe = input.parse()?;
         let path;
         bracketed!(path in input);
         let path = path.parse()?;
-        let probe = input.parse()?;
         let kind = if input.parse::<Ident>()? == "fire" { Kind::Fire } else { Kind::Enabled };
         let args = Punctuated::<Expr, Token![,]>::parse_terminated(input)?.into_iter().collect();
-        Ok(Self { provider, declared, path, probe, kind, args })
+        Ok(Self { provider, known, path, probe, kind, args })
     }
+}
+
+/// What is written here, as if it stood at `$at`: locals that nobody else's code can name.
+macro_rules! hygienic {
+    ($at:expr => $($tokens:tt)*) => {{
+        let span = Span::mixed_site().located_at($at);
+        quote_spanned!(span=> $($tokens)*)
+    }};
 }
 
 /// Second step: the site itself.
@@ -107,48 +106,54 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     site.check()?;
     let names = site.names()?;
     let (record, items) = site.record(&names);
-    let symbol = &names.krtld;
+    let (sdt, symbol, carried) = (site.sdt(), &names.krtld, site.carried());
+    let sound = site.sound();
+    let at = site.probe.span();
     let body = match site.kind {
         Kind::Fire => {
             let cold = site.cold(&record, &names);
-            let count = Literal::usize_unsuffixed(site.args.len());
-            quote! {
-                ::sdt_core::__sdt_if_carried!(#count {
-                    ::sdt_core::__sdt_site!(#record, #symbol, { #cold });
-                });
-            }
+            hygienic!(at => #sdt::__sdt_site!(#sound, #record, #symbol, { #cold });)
         }
-        Kind::Enabled => quote! {
-            let mut __sdt_enabled = false;
-            ::sdt_core::__sdt_site!(#record, #symbol, { __sdt_enabled = true; });
-            __sdt_enabled
+        Kind::Enabled => hygienic! { at =>
+            let mut enabled = false;
+            #sdt::__sdt_site!(#sound, #record, #symbol, { enabled = true; });
+            enabled
         },
     };
     Ok(quote! {{
+        #carried
         #items
         #body
     }})
 }
 
 impl Site {
-    /// A declared provider is closed: the probe must be one of its own, with that many arguments.
+    /// The path of `sdt-core`: as the provider knows it, for who fires may not.
+    fn sdt(&self) -> TokenStream {
+        let path = &self.path;
+        quote!(#path::__sdt)
+    }
+
+    /// What the macros of `sdt-core` want from who writes their operands.
+    fn sound(&self) -> TokenStream {
+        let sdt = self.sdt();
+        hygienic! { self.probe.span() =>
+            // SAFETY: the probe's own record and symbol, and the words of its arguments.
+            unsafe { #sdt::__private::Sound::promised() }
+        }
+    }
+
+    /// No more arguments than a probe has; a declared one has just as many as it says.
     fn check(&self) -> Result<()> {
-        let (probe, given) = (&self.probe, self.args.len());
+        let (provider, probe, given) = (&self.provider, &self.probe, self.args.len());
         if given > names::MAX_ARGS {
             let message = format!("a probe has at most {} arguments", names::MAX_ARGS);
             return Err(Error::new_spanned(&self.args[names::MAX_ARGS], message));
         }
-        let Some(declared) = &self.declared else { return Ok(()) };
-        let provider = &self.provider;
-        let Some(found) = declared.iter().find(|declared| declared.ident == *probe) else {
-            let known: Vec<_> = declared.iter().map(|known| format!("`{}`", known.ident)).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            let message =
-                format!("provider `{provider}` declares no probe `{probe}`; it has {known}");
-            return Err(Error::new(probe.span(), message));
-        };
-        let takes = found.takes;
-        if self.kind == Kind::Fire && given != takes {
+        if let Known::Declared { takes, .. } = self.known
+            && self.kind == Kind::Fire
+            && given != takes
+        {
             let plural = if takes == 1 { "" } else { "s" };
             let message = format!(
                 "probe `{provider}::{probe}` takes {takes} argument{plural}, {given} given"
@@ -160,27 +165,40 @@ impl Site {
 
     /// The probe's names.
     fn names(&self) -> Result<Names> {
-        let declared = self.declared.iter().flatten().find(|known| known.ident == self.probe);
-        let name = match declared {
-            Some(declared) => declared.name.clone(),
-            None => names::probe(&self.probe)?,
+        let name = match &self.known {
+            Known::Declared { name, .. } => name.clone(),
+            Known::Open => names::probe(&self.probe)?,
         };
         Ok(Names::new(&self.provider, &name, self.probe.span()))
     }
 
+    fn is_open(&self) -> bool {
+        matches!(self.known, Known::Open)
+    }
+
     /// The path of the probe's record, and the items that make it in an open provider.
     fn record(&self, names: &Names) -> (Path, TokenStream) {
-        let (path, probe) = (&self.path, &self.probe);
-        if self.declared.is_some() {
+        let (path, probe, sdt) = (&self.path, &self.probe, self.sdt());
+        if !self.is_open() {
             return (syn::parse_quote!(#path::#probe), TokenStream::new());
         }
         let Names { listed, text, symbol, .. } = names;
+        let sound = self.sound();
         let items = quote! {
-            ::sdt_core::__sdt_open_probe!(
-                __SDT_PROBE, #path::__SDT_PROVIDER, #listed, #text, #symbol
+            #sdt::__sdt_open_probe!(
+                #sound, __SDT_PROBE, #path::__SDT_PROVIDER, #listed, #text, #symbol
             );
         };
         (syn::parse_quote!(__SDT_PROBE), items)
+    }
+
+    /// Where a probe has more arguments than every route carries: whether this one does.
+    fn carried(&self) -> Option<TokenStream> {
+        let (count, sdt) = (self.args.len(), self.sdt());
+        (count > names::ALWAYS_CARRIED).then(|| {
+            let span = self.args[names::ALWAYS_CARRIED].span();
+            quote_spanned!(span=> const _: () = #sdt::__private::check_carried::<#count>();)
+        })
     }
 
     /// The cold block: evaluate and fire.
@@ -194,35 +212,32 @@ impl Site {
 
     /// The arguments as a tuple, checked against the declaration where there is one.
     fn tuple(&self, args: &[Expr]) -> TokenStream {
-        if self.declared.is_some() {
-            let (path, check) = (&self.path, format_ident!("__sdt_args_{}", self.probe));
-            quote_spanned!(self.probe.span()=> #path::#check(#(#args),*))
-        } else {
-            let args = args
-                .iter()
-                .map(|arg| quote_spanned!(arg.span()=> ::sdt_core::__private::argument(#arg)));
+        if self.is_open() {
+            let sdt = self.sdt();
+            let args =
+                args.iter().map(|arg| quote_spanned!(arg.span()=> #sdt::__private::argument(#arg)));
             quote!((#(#args,)*))
+        } else {
+            let (path, check) = (&self.path, names::check(&self.probe));
+            quote_spanned!(self.probe.span()=> #path::#check(#(#args),*))
         }
     }
 
-    /// Evaluates the arguments for `then`, which finds their words in `__sdt_word_0` and so on. A `match`,
-    /// because what the arguments borrow from temporaries lives to its end.
+    /// Evaluates the arguments for `then`, which finds their words in `words`. A `match`, because what the
+    /// arguments borrow from temporaries lives to its end.
     fn with_words(&self, names: &Names, args: &[Expr], then: &TokenStream) -> TokenStream {
-        let tuple = self.tuple(args);
-        let held: Vec<_> = (0..args.len()).map(|i| format_ident!("__sdt_held_{i}")).collect();
+        let (tuple, sdt, at) = (self.tuple(args), self.sdt(), self.probe.span());
         let words = words(args.len());
+        let indices = (0..args.len()).map(Literal::usize_unsuffixed);
         let hash = &names.hash;
         let list = self
-            .declared
-            .is_none()
-            .then(|| quote!(::sdt_core::__sdt_list_args!(__SDT_PROBE, #hash, __sdt_args);));
-        quote! {
+            .is_open()
+            .then(|| hygienic!(at => #sdt::__sdt_list_args!(__SDT_PROBE, #hash, arguments);));
+        hygienic! { at =>
             match #tuple {
-                __sdt_args => {
+                arguments => {
                     #list
-                    let (#(#held,)*) = __sdt_args;
-                    #(let #held = ::sdt_core::__private::Held::new(#held);)*
-                    #(let #words = #held.word();)*
+                    #(let #words = #sdt::arg::Argument::word(&arguments.#indices);)*
                     #then
                 }
             }
@@ -233,8 +248,8 @@ impl Site {
     fn cold_inline(&self, record: &Path, names: &Names, args: &[Expr]) -> TokenStream {
         let count = Literal::usize_unsuffixed(args.len());
         let pushed = words(args.len()).into_iter().rev();
-        let symbol = &names.krtld;
-        let call = quote!(::sdt_core::__sdt_call!(#count, #record, #symbol, [#(#pushed)*]););
+        let (sdt, sound, symbol) = (self.sdt(), self.sound(), &names.krtld);
+        let call = hygienic!(self.probe.span() => #sdt::__sdt_call!(#sound, #count, #record, #symbol, [#(#pushed)*]););
         self.with_words(names, args, &call)
     }
 
@@ -246,45 +261,78 @@ impl Site {
         args: &[Expr],
         locals: &[locals::Local],
     ) -> TokenStream {
-        let captures: Vec<_> =
-            (0..locals.len()).map(|i| format_ident!("__sdt_capture_{i}")).collect();
-        let named = locals.iter().map(|local| local.name.to_token_stream());
-        let references = locals.iter().map(|local| &local.reference);
+        let (sdt, words, symbol) = (self.sdt(), words(args.len()), &names.krtld);
+        let sound = self.sound();
+        let at = self.probe.span();
+        let (captures, places) =
+            (numbered("capture", locals.len()), numbered("place", locals.len()));
+        let capturing =
+            locals.iter().zip(&captures).map(|(local, capture)| capturing(&sdt, local, capture));
         let (list, borrowed) = (
-            nest(&captures),
-            nest(&captures.iter().map(|name| quote!(&#name)).collect::<Vec<_>>()),
+            nest(&places),
+            nest(&captures.iter().map(|capture| hygienic!(at => &#capture)).collect::<Vec<_>>()),
         );
-        let (words, symbol) = (words(args.len()), &names.krtld);
+        let references = locals.iter().map(|local| &local.reference);
+        // A block that a `static mut` is in is necessary, although the static is not there any more.
+        let unsafe_too = locals.iter().any(|local| local.in_unsafe).then(|| quote!(unused_unsafe,));
         let body = self.with_words(
             names,
             args,
-            &quote! {
+            &hygienic! { at =>
                 // SAFETY: the probe's own record, and no more words than a probe has arguments.
-                unsafe { __sdt_frame.fire(&#record, &[#(#words),*]) }
+                unsafe { frame.fire(&#record, &[#(#words),*]) }
             },
         );
-        quote! {
-            #[allow(unused_imports)]
-            use ::sdt_core::capture::{
-                CaptureCopy as _, CaptureReference as _, CaptureUnique as _, Evaluate as _,
-            };
-            #(let #captures = (&::sdt_core::capture::Local(&#named)).__sdt_capture();)*
+        hygienic! { at =>
+            #(#capturing)*
             // The parentheses stand where a local's name did.
-            #[allow(unused_parens)]
-            let () = #borrowed.evaluate(
-                &|#list, __sdt_frame: ::sdt_core::capture::Frame| {
-                    // SAFETY: captures of locals that live while the cold block runs.
-                    #(let #references = unsafe { &*#captures };)*
+            #[allow(#unsafe_too unused_parens)]
+            let () = #sdt::__private::capture::Evaluate::evaluate(
+                #borrowed,
+                #sdt::__sdt_evaluator!(|#list, frame| {
+                    // SAFETY: the places of this very run.
+                    #(let #references = unsafe { #places.within(&frame) };)*
                     #body
-                },
-                ::sdt_core::__sdt_landing!(#symbol),
+                }),
+                #sdt::__sdt_trampoline!(#sound, #symbol),
             );
         }
     }
 }
 
+/// Captures a local, named where and as the expression names it.
+fn capturing(sdt: &TokenStream, local: &locals::Local, capture: &Ident) -> TokenStream {
+    let (name, at) = (&local.name, local.name.span());
+    let of = if local.in_unsafe {
+        // The expression's own block is what allows a `static mut` here. Such a one is no local, no closure captures
+        // it: by that it is told, and it is read when the expression comes to it.
+        hygienic! { at =>
+            #[allow(unused_unsafe, static_mut_refs)]
+            // SAFETY: as in the expression.
+            let named = unsafe { &#name };
+            #[allow(unused_unsafe, static_mut_refs)]
+            // SAFETY: never called.
+            let of = #sdt::__private::capture::Local::unless_static(named, || unsafe { _ = &#name; });
+        }
+    } else {
+        hygienic! { at =>
+            let named = &#name;
+            let of = #sdt::__private::capture::Local::new(named);
+        }
+    };
+    hygienic! { at =>
+        #of
+        let #capture = of.capture();
+    }
+}
+
 fn words(count: usize) -> Vec<Ident> {
-    (0..count).map(|i| Ident::new(&format!("__sdt_word_{i}"), Span::call_site())).collect()
+    // What assembly calls its operands, too.
+    numbered("__sdt_word", count)
+}
+
+fn numbered(name: &str, count: usize) -> Vec<Ident> {
+    (0..count).map(|i| format_ident!("{name}_{i}", span = Span::mixed_site())).collect()
 }
 
 /// `(a, (b, ()))`

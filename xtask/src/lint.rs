@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use cargo_metadata::Artifact;
 
-use crate::build::{self, BuildError, KERNEL, Module};
-use crate::platform::Os;
-use crate::process;
-use crate::progress::step;
-use crate::setup;
-use crate::toolchain::Toolchain;
-use crate::workspace::{self, Arch};
+use cargo_sdt::arch::Arch;
+use cargo_sdt::module::{self, BuildError, Module};
+use cargo_sdt::platform::Os;
+use cargo_sdt::process;
+use cargo_sdt::progress::step;
+use cargo_sdt::toolchain::Toolchain;
+use harness::{kernel, setup, workspace};
 
 /// Checking a few crates takes seconds.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -28,9 +28,9 @@ pub fn modules(module: &Module, packages: &[&str]) -> Result<(), BuildError> {
     let Module { arch, os, .. } = *module;
     let toolchain = setup::toolchain(arch)?;
     // `core` is the same for all releases and routes.
-    let built = Module { os, ..Module::example(arch) };
-    let sysroot = sysroot(&built.target(), &built.artifacts(&toolchain)?)?;
-    let mut command = clippy(&toolchain, &module.target(), &sysroot);
+    let built = Module { os, ..workspace::example(arch) };
+    let sysroot = sysroot(&built.target()?, &built.artifacts(&toolchain)?)?;
+    let mut command = clippy(&toolchain, &module.target()?, &sysroot);
     module.configure(&mut command);
     for package in packages {
         command.args(["--package", package]);
@@ -48,11 +48,11 @@ pub fn modules(module: &Module, packages: &[&str]) -> Result<(), BuildError> {
 ///
 /// # Errors
 /// It could not be built, or clippy has found something.
-pub fn kernel(arch: Arch) -> Result<(), BuildError> {
-    let target = arch.kernel_target();
-    let sysroot = sysroot(&target, &build::kernel_artifacts(arch)?)?;
+pub fn stand_in_kernel(arch: Arch) -> Result<(), BuildError> {
+    let target = kernel::target(arch);
+    let sysroot = sysroot(&target, &kernel::artifacts(arch)?)?;
     let mut command = clippy(&setup::toolchain(arch)?, &target, &sysroot);
-    command.args(["--package", KERNEL, "--features", "boot", "--bin", KERNEL]);
+    command.args(["--package", kernel::PACKAGE, "--features", "boot", "--bin", kernel::PACKAGE]);
     run(command, format!("clippy on the stand-in kernel for {arch}"))
 }
 
@@ -78,7 +78,7 @@ fn sysroot(target: &Path, built: &[Artifact]) -> Result<PathBuf, BuildError> {
     // Of another compiler, perhaps.
     match std::fs::remove_dir_all(&folder) {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(error(source)),
-        _ => build::create_dir(&folder)?,
+        _ => module::create_dir(&folder)?,
     }
     let standard = built.iter().filter(|artifact| STANDARD.contains(&&*artifact.target.name));
     for library in standard.flat_map(|artifact| &artifact.filenames) {

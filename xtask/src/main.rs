@@ -3,7 +3,10 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use cargo_sdt::output;
+use cargo_sdt::progress;
 use clap::Parser;
+use harness::workspace;
 use xtask::cmd;
 
 /// Builds, checks and runs kernel modules with SDT probes.
@@ -15,13 +18,13 @@ enum Xtask {
     /// Does the set-up and runs every test.
     Test(cmd::test::Args),
     /// Builds a kernel module, checks it, and prints where it is.
-    Kmod(cmd::kmod::Args),
+    Kmod(cargo_sdt::cmd::kmod::Args),
     /// Builds the stand-in kernel and prints where it is.
     Kernel(cmd::kernel::Args),
     /// Checks linked modules: would the kernel's loader take them, and do their probes hold together?
-    Check(cmd::check::Args),
+    Check(cargo_sdt::cmd::check::Args),
     /// Writes a D library of the structs that a module's probes carry.
-    Dlib(cmd::dlib::Args),
+    Dlib(cargo_sdt::cmd::dlib::Args),
     /// Runs the embedded example, probes in flash, on a Cortex-M board in QEMU.
     Embedded(cmd::embedded::Args),
     /// Enables, upgrades, downgrades and disables probes in random order while all CPUs fire them.
@@ -33,6 +36,7 @@ enum Xtask {
 }
 
 fn main() -> ExitCode {
+    progress::call_us("xtask");
     let args: Vec<OsString> = std::env::args_os().collect();
     let dtrace = cmd::dtrace::is_ours(&args);
     if dtrace && args.len() == 2 {
@@ -46,41 +50,14 @@ fn main() -> ExitCode {
     let result = match command {
         Xtask::Dtrace(args) => cmd::dtrace::run(&args),
         Xtask::Test(args) => cmd::test::run(&args),
-        Xtask::Kmod(args) => cmd::kmod::run(&args),
+        Xtask::Kmod(args) => cargo_sdt::cmd::kmod::run(&args, workspace::package),
         Xtask::Kernel(args) => cmd::kernel::run(&args),
-        Xtask::Check(args) => cmd::check::run(&args),
-        Xtask::Dlib(args) => cmd::dlib::run(&args),
+        Xtask::Check(args) => cargo_sdt::cmd::check::run(&args),
+        Xtask::Dlib(args) => cargo_sdt::cmd::dlib::run(&args),
         Xtask::Embedded(args) => cmd::embedded::run(&args),
         Xtask::Torture(args) => cmd::torture::run(&args),
         Xtask::Fuzz(args) => cmd::fuzz::run(&args),
         Xtask::Bench(args) => cmd::bench::run(&args),
     };
-    result.unwrap_or_else(|error| {
-        eprintln!("{}: {}", if dtrace { "dtrace" } else { "xtask" }, message(&error));
-        ExitCode::FAILURE
-    })
-}
-
-/// An error with its causes, but for those that it tells itself.
-fn message(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn causes_are_told_once() {
-        let told = anyhow::anyhow!("disk full").context("cannot write: disk full");
-        assert_eq!(message(&told), "cannot write: disk full");
-        let untold = anyhow::anyhow!("disk full").context("cannot write");
-        assert_eq!(message(&untold), "cannot write: disk full");
-    }
+    result.unwrap_or_else(|error| output::failure(if dtrace { "dtrace" } else { "xtask" }, &error))
 }

@@ -3,9 +3,8 @@
 use core::arch::{asm, naked_asm};
 use core::ffi::c_void;
 
-use crate::capture::{Captures, Frame, evaluate};
+use crate::capture::{Captures, Evaluator, evaluate};
 use crate::fire::fire;
-use crate::hit::MARK;
 
 pub use crate::encode::aarch64::ENCODING;
 
@@ -18,7 +17,10 @@ pub const WORD_STRIDE: usize = 2;
 /// How far behind a site's address the saved program counter points after a breakpoint there.
 pub const BREAKPOINT_LEN: usize = 0;
 
-/// The firing site: the nop, its record in the set of sites, and the cold block it leads to.
+/// The firing site: the nop, its record in the set of sites, and the cold block it leads to. A direct jump leads
+/// there, or the end of an exception ([`resume_address`](crate::trap::resume_address) says what that means under
+/// control-flow integrity), so it needs no landing pad. The cold block calls the thunk directly, by its symbol, and that
+/// returns as it was called: shadow stacks hold, and kCFI has nothing to check.
 ///
 /// `nomem`, because the site itself touches nothing (the cold block is ordinary code the compiler
 /// sees); `nostack` and `preserves_flags` likewise. Not `pure`: a site must not be merged with
@@ -27,7 +29,8 @@ pub const BREAKPOINT_LEN: usize = 0;
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_site {
-    ($probe:path, $symbol:literal, $cold:block) => {
+    ($sound:expr, $probe:path, $symbol:literal, $cold:block) => {{
+        const _: $crate::__private::Sound = $sound;
         // SAFETY: a nop, and a record in a section of its own that nothing of this program's
         // data shares; when the nop is patched, control goes to the label block only.
         unsafe {
@@ -42,7 +45,7 @@ macro_rules! __sdt_site {
                 options(nomem, nostack, preserves_flags),
             )
         }
-    };
+    }};
 }
 
 /// Hands the words over and calls the thunk: probe and words go onto the stack, the last word first,
@@ -53,9 +56,9 @@ macro_rules! __sdt_site {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_call {
-    ($count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {
+    ($sound:expr, $count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {
         $crate::__sdt_asm! {
-            (
+            $sound, (
                 $(::core::concat!("str {", ::core::stringify!($word), "}, [sp, #-16]!"),)*
                 "adrp {__sdt_address}, {__sdt_probe}",
                 "add {__sdt_address}, {__sdt_address}, :lo12:{__sdt_probe}",
@@ -65,7 +68,7 @@ macro_rules! __sdt_call {
             $($word = in(reg) $word,)*
             __sdt_address = out(reg) _,
             __sdt_probe = sym $probe,
-            __sdt_thunk = sym $crate::arch::thunk::<$count>,
+            __sdt_thunk = sym $crate::__private::arch::thunk::<$count>,
         }
     };
 }
@@ -77,9 +80,9 @@ macro_rules! __sdt_call {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_evaluate {
-    ($thunk:path, $landing:ident, [$(($low:ident, $high:ident))*]) => {
+    ($sound:expr, $thunk:path, $trampoline:ident, [$(($low:ident, $high:ident))*]) => {
         $crate::__sdt_asm! {
-            (
+            $sound, (
                 $(::core::concat!("stp {", ::core::stringify!($low), "}, {", ::core::stringify!($high), "}, [sp, #-16]!"),)*
                 "bl {__sdt_thunk}",
             )
@@ -89,75 +92,141 @@ macro_rules! __sdt_evaluate {
     };
 }
 
-/// `asm!` in a cold block. In a kernel there are no vector registers to lose; where the target has
-/// them (user-land hosts), what is called may use them, so they are clobbers.
+/// `asm!` in a cold block: what is lost there, general registers, those of vectors, and the platform's.
 ///
-/// x18 is one as well where it is a register like others. Where it is the platform's it must not be named:
-/// feature `reserved-x18` says so for kernels whose target is not one that is known to reserve it.
-#[cfg(all(
-    not(target_feature = "neon"),
-    not(any(target_os = "freebsd", feature = "reserved-x18"))
-))]
+/// Of the general registers, that of the return address, and the two that a linker's veneer may change on the way of a
+/// `bl` (AAPCS64, 6.1.1: IP0 and IP1).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_asm {
-    (($($template:tt)*) $($operands:tt)*) => {
-        // SAFETY: the thunks preserve every general register but x18 and that of the return address, and
-        // leave the stack as it was.
-        unsafe { ::core::arch::asm!($($template)* $($operands)* out("x30") _, out("x18") _) }
+    ($sound:expr, ($($template:tt)*) $($operands:tt)*) => {
+        $crate::__sdt_asm_vectors! {
+            $sound, ($($template)*)
+            ($($operands)* out("x16") _, out("x17") _, out("x30") _,)
+        }
     };
 }
 
-/// See the variant in which x18 is a register like others.
-#[cfg(all(not(target_feature = "neon"), any(target_os = "freebsd", feature = "reserved-x18")))]
+/// In a kernel there are no vector registers to lose.
+#[cfg(not(target_feature = "neon"))]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_asm {
-    (($($template:tt)*) $($operands:tt)*) => {
-        // SAFETY: the thunks preserve every general register but that of the return address, and leave the
-        // stack as it was.
-        unsafe { ::core::arch::asm!($($template)* $($operands)* out("x30") _) }
+macro_rules! __sdt_asm_vectors {
+    ($sound:expr, $template:tt $operands:tt) => {
+        $crate::__sdt_asm_platform! { $sound, $template $operands }
     };
 }
 
-/// See the variant without vector registers.
+/// Where the target has vector registers (user-land hosts), what is called may use them, so they are clobbers: all
+/// that are caller-saved (AAPCS64, 6.1.2), those of SVE as well, because a single function can have it
+/// (`target_feature`) where the crate has not. Not v8 to v15: a function that loses their low halves has to save
+/// these, on the hot path. The thunks preserve them, all 128 bits. Of SVE's longer z8 to z15 nothing more is: a
+/// function must not keep that across a site. (Rust has no types for it, and compilers do not do so by themselves.)
 #[cfg(target_feature = "neon")]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_asm {
-    (($($template:tt)*) $($operands:tt)*) => {
-        // SAFETY: as above.
-        unsafe {
-            ::core::arch::asm!(
-                $($template)*
+macro_rules! __sdt_asm_vectors {
+    ($sound:expr, $template:tt ($($operands:tt)*)) => {
+        $crate::__sdt_asm_platform! {
+            $sound, $template
+            (
                 $($operands)*
-                out("x30") _,
                 out("v0") _, out("v1") _, out("v2") _, out("v3") _,
                 out("v4") _, out("v5") _, out("v6") _, out("v7") _,
-                out("v8") _, out("v9") _, out("v10") _, out("v11") _,
-                out("v12") _, out("v13") _, out("v14") _, out("v15") _,
                 out("v16") _, out("v17") _, out("v18") _, out("v19") _,
                 out("v20") _, out("v21") _, out("v22") _, out("v23") _,
                 out("v24") _, out("v25") _, out("v26") _, out("v27") _,
                 out("v28") _, out("v29") _, out("v30") _, out("v31") _,
+                out("p0") _, out("p1") _, out("p2") _, out("p3") _,
+                out("p4") _, out("p5") _, out("p6") _, out("p7") _,
+                out("p8") _, out("p9") _, out("p10") _, out("p11") _,
+                out("p12") _, out("p13") _, out("p14") _, out("p15") _,
             )
         }
     };
 }
 
+/// Where x18 is the platform's it must not be named: feature `reserved-x18` says so for kernels whose target is
+/// not one that is known to reserve it.
+#[cfg(any(
+    target_os = "freebsd",
+    target_os = "android",
+    target_os = "fuchsia",
+    target_os = "windows",
+    target_env = "ohos",
+    target_vendor = "apple",
+    feature = "reserved-x18",
+))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_asm_platform {
+    ($sound:expr, ($($template:tt)*) ($($operands:tt)*)) => {{
+        const _: $crate::__private::Sound = $sound;
+        // SAFETY: the thunks preserve all registers that are not named here, and leave the stack as it was.
+        unsafe { ::core::arch::asm!($($template)* $($operands)*) }
+    }};
+}
+
+/// Elsewhere x18 is a register like others, which a function may change.
+#[cfg(not(any(
+    target_os = "freebsd",
+    target_os = "android",
+    target_os = "fuchsia",
+    target_os = "windows",
+    target_env = "ohos",
+    target_vendor = "apple",
+    feature = "reserved-x18",
+)))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_asm_platform {
+    ($sound:expr, ($($template:tt)*) ($($operands:tt)*)) => {{
+        const _: $crate::__private::Sound = $sound;
+        // SAFETY: the thunks preserve all registers that are not named here, and leave the stack as it was.
+        unsafe { ::core::arch::asm!($($template)* $($operands)* out("x18") _) }
+    }};
+}
+
+/// The instructions by which a thunk saves v8 to v15 and restores them. What it calls has to preserve their low halves
+/// only.
+#[cfg(not(target_feature = "neon"))]
+macro_rules! vectors {
+    ($which:ident) => {
+        ""
+    };
+}
+
+/// See the variant without vector registers.
+#[cfg(target_feature = "neon")]
+macro_rules! vectors {
+    (save) => {
+        "stp q8, q9, [sp, #-128]!
+        stp q10, q11, [sp, #32]
+        stp q12, q13, [sp, #64]
+        stp q14, q15, [sp, #96]"
+    };
+    (restore) => {
+        "ldp q10, q11, [sp, #32]
+        ldp q12, q13, [sp, #64]
+        ldp q14, q15, [sp, #96]
+        ldp q8, q9, [sp], #128"
+    };
+}
+
 /// Sets up a frame, saves the registers a C function may change, runs `$call`, restores them, and returns over
 /// `{taken}` bytes of stack. Keeps the frame chain: `stack()` finds, next to the framework's own
-/// frames, this one, and then the function that fired. Below the frame pointer are the slots of a hit: mark,
+/// frames, this one, and then the function that fired. Below the frame pointer is room for the slots of a hit: mark,
 /// words, count.
 ///
 /// Not saved: x18. FreeBSD and others keep the CPU's own data there, which is another after a thread has been
-/// moved; and no kernel that does not reserve it may call code that does.
+/// moved; and no kernel that does not reserve it may call code that does. Nor x16 and x17, which are lost on the way
+/// here.
 macro_rules! preserving {
     ($($call:literal),*; $($operands:tt)*) => {
         naked_asm!(
             "stp x29, x30, [sp, #-16]!",
             "mov x29, sp",
-            "sub sp, sp, #176",
+            "sub sp, sp, #160",
             "stp x0, x1, [sp, #0]",
             "stp x2, x3, [sp, #16]",
             "stp x4, x5, [sp, #32]",
@@ -166,11 +235,9 @@ macro_rules! preserving {
             "stp x10, x11, [sp, #80]",
             "stp x12, x13, [sp, #96]",
             "stp x14, x15, [sp, #112]",
-            "stp x16, x17, [sp, #128]",
-            "ldr x3, ={mark}",
-            "eor x3, x3, x29",
-            "stur x3, [x29, #-8]",
+            vectors!(save),
             $($call,)*
+            vectors!(restore),
             "ldp x0, x1, [sp, #0]",
             "ldp x2, x3, [sp, #16]",
             "ldp x4, x5, [sp, #32]",
@@ -179,19 +246,17 @@ macro_rules! preserving {
             "ldp x10, x11, [sp, #80]",
             "ldp x12, x13, [sp, #96]",
             "ldp x14, x15, [sp, #112]",
-            "ldp x16, x17, [sp, #128]",
             "mov sp, x29",
             "ldp x29, x30, [sp], #16",
             "add sp, sp, #{taken}",
             "ret",
-            mark = const MARK,
             $($operands)*
         )
     };
 }
 
 /// Fires a probe with `N` arguments. On the stack, each in 16 bytes: the probe record, the words. They are
-/// taken off. Preserves every general register but x18 and x30, not the flags.
+/// taken off. Preserves every general register but x16, x17, x18 and x30, not the flags.
 ///
 /// # Safety
 /// Only for the assembly of `__sdt_call!`: it is no C function.
@@ -201,8 +266,6 @@ pub unsafe extern "C" fn thunk<const N: usize>() {
         "ldr x0, [x29, #16]",
         "add x1, x29, #32",
         "mov x2, #{count}",
-        "stur x1, [x29, #-16]",
-        "stur x2, [x29, #-24]",
         "mov x3, x29",
         "bl {fire}";
         count = const N,
@@ -212,12 +275,12 @@ pub unsafe extern "C" fn thunk<const N: usize>() {
 }
 
 /// Runs the evaluator of `F` over `C`. On the stack, from the return address up: `N` pairs of words, those of
-/// the captures and, if it has a size, the closure. They are taken off. Preserves every general register but x18 and x30, not the flags.
+/// the captures and, if it has a size, the closure. They are taken off. Preserves every general register but x16, x17, x18 and x30, not the flags.
 ///
 /// # Safety
 /// Only for the assembly of `__sdt_evaluate!`: it is no C function.
 #[unsafe(naked)]
-pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), const N: usize>() {
+pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Evaluator<C>, const N: usize>() {
     preserving!(
         "add x0, x29, #16",
         "mov x1, x29",
@@ -233,7 +296,7 @@ pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), co
 ///
 /// # Safety
 /// `frame` is the frame pointer of a thunk further up the stack; `function` takes what it is given.
-#[cfg(sdt_route = "freebsd")]
+#[cfg(sdt_route = "native")]
 #[unsafe(naked)]
 pub unsafe extern "C" fn call_from(
     frame: *const c_void,
@@ -262,7 +325,7 @@ pub unsafe extern "C" fn call_from(
 ///
 /// # Safety
 /// As [`fire`]; `frame` is the frame pointer an [`evaluate_thunk`] further up the stack passed on.
-#[cfg(sdt_route = "registry")]
+#[cfg(sdt_route = "provider")]
 #[unsafe(naked)]
 pub unsafe extern "C" fn fire_at(
     probe: *const crate::record::Probe,
@@ -273,8 +336,6 @@ pub unsafe extern "C" fn fire_at(
     naked_asm!(
         "stp x29, x30, [sp, #-16]!",
         "mov x29, x3",
-        "stur x1, [x29, #-16]",
-        "stur x2, [x29, #-24]",
         "bl {fire}",
         "ldp x29, x30, [sp], #16",
         "ret",

@@ -3,7 +3,7 @@
 
 use core::ffi::c_void;
 
-use crate::capture::{Captures, Frame, Words, evaluate};
+use crate::capture::{Captures, Evaluator, Words, evaluate};
 use crate::encode::Encoding;
 use crate::fire::fire;
 use crate::record::Probe;
@@ -24,20 +24,22 @@ pub const BREAKPOINT_LEN: usize = 0;
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_call {
-    ($count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {
+    ($sound:expr, $count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {{
+        const _: $crate::__private::Sound = $sound;
         // SAFETY: the probe's own record and the words it is called with.
-        unsafe { $crate::arch::call(&$probe, [$($word),*]) }
-    };
+        unsafe { $crate::__private::arch::call(&$probe, [$($word),*]) }
+    }};
 }
 
 /// Calls an evaluator through its thunk. The pairs of words come last first.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_evaluate {
-    ($thunk:path, $landing:ident, [$(($low:ident, $high:ident))*]) => {
+    ($sound:expr, $thunk:path, $trampoline:ident, [$(($low:ident, $high:ident))*]) => {{
+        const _: $crate::__private::Sound = $sound;
         // SAFETY: the thunk with the words it was made for.
         unsafe { $thunk([$([$low, $high]),*]) }
-    };
+    }};
 }
 
 /// Fires a probe with words in reverse order.
@@ -48,7 +50,7 @@ macro_rules! __sdt_evaluate {
 pub unsafe fn call<const N: usize>(probe: &'static Probe, mut words: [u64; N]) {
     words.reverse();
     // SAFETY: by contract.
-    unsafe { fire(probe, words.as_ptr(), N) }
+    unsafe { fire(probe, words.as_ptr(), N, core::ptr::null()) }
 }
 
 /// Runs the evaluator of `F` over `C` with pairs of words in reverse order.
@@ -56,9 +58,7 @@ pub unsafe fn call<const N: usize>(probe: &'static Probe, mut words: [u64; N]) {
 /// # Safety
 /// The words are those of the captures and, if it has a size, the closure.
 #[inline(never)]
-pub unsafe fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), const N: usize>(
-    mut words: [Words; N],
-) {
+pub unsafe fn evaluate_thunk<C: Captures, F: Evaluator<C>, const N: usize>(mut words: [Words; N]) {
     words.reverse();
     // SAFETY: by contract; without assembly there is no frame to fire from.
     unsafe { evaluate::<C, F>(words.as_ptr(), core::ptr::null()) }
@@ -68,7 +68,18 @@ pub unsafe fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), const N: usiz
 ///
 /// # Safety
 /// As [`fire`].
-pub unsafe fn fire_at(probe: *const Probe, words: *const u64, count: usize, _: *const c_void) {
+pub unsafe fn fire_at(probe: *const Probe, words: *const u64, count: usize, frame: *const c_void) {
     // SAFETY: by contract.
-    unsafe { fire(probe, words, count) }
+    unsafe { fire(probe, words, count, frame) }
+}
+
+/// There are no frames to be walked: nothing is there.
+pub const NEXT_FRAME: isize = 0;
+
+/// There are no thunks.
+pub const HIT_SLOTS: isize = 0;
+
+/// None that could be walked.
+pub fn frame_pointer() -> *const c_void {
+    core::ptr::null()
 }

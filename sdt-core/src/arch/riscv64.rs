@@ -1,13 +1,20 @@
-//! riscv64: a site is one 4-byte nop, its breakpoint is `c.ebreak` over the first half.
+//! riscv64: a site is one 4-byte nop, its breakpoint is `c.ebreak` over the first half, or, without the C extension,
+//! `ebreak`.
 
 use core::arch::{asm, naked_asm};
 use core::ffi::c_void;
 
-use crate::capture::{Captures, Frame, evaluate};
+use crate::capture::{Captures, Evaluator, evaluate};
+use crate::encode::{Encoding, riscv64};
 use crate::fire::fire;
-use crate::hit::MARK;
 
-pub use crate::encode::riscv64::ENCODING;
+/// What a site holds. The target says whether there are 2-byte instructions: C, or of that at least what is not for
+/// floating-point registers.
+pub const ENCODING: Encoding = if cfg!(any(target_feature = "c", target_feature = "zca")) {
+    riscv64::ENCODING
+} else {
+    riscv64::ENCODING_WITHOUT_C
+};
 
 /// Bytes of a site.
 pub const SITE_LEN: usize = 4;
@@ -18,7 +25,10 @@ pub const WORD_STRIDE: usize = 2;
 /// How far behind a site's address the saved program counter points after a breakpoint there.
 pub const BREAKPOINT_LEN: usize = 0;
 
-/// The firing site: the nop, its record in the set of sites, and the cold block it leads to.
+/// The firing site: the nop, its record in the set of sites, and the cold block it leads to. A direct jump leads
+/// there, or the end of an exception ([`resume_address`](crate::trap::resume_address) says what that means under
+/// control-flow integrity), so it needs no landing pad. The cold block calls the thunk directly, by its symbol, and that
+/// returns as it was called: shadow stacks hold, and kCFI has nothing to check.
 ///
 /// `nomem`, because the site itself touches nothing (the cold block is ordinary code the compiler
 /// sees); `nostack` and `preserves_flags` likewise. Not `pure`: a site must not be merged with
@@ -27,7 +37,8 @@ pub const BREAKPOINT_LEN: usize = 0;
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_site {
-    ($probe:path, $symbol:literal, $cold:block) => {
+    ($sound:expr, $probe:path, $symbol:literal, $cold:block) => {{
+        const _: $crate::__private::Sound = $sound;
         // SAFETY: a nop, and a record in a section of its own that nothing of this program's
         // data shares; when the nop is patched, control goes to the label block only.
         unsafe {
@@ -45,7 +56,7 @@ macro_rules! __sdt_site {
                 options(nomem, nostack, preserves_flags),
             )
         }
-    };
+    }};
 }
 
 /// Hands the words over and calls the thunk: probe and words go onto the stack, the last word first,
@@ -56,9 +67,9 @@ macro_rules! __sdt_site {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_call {
-    ($count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {
+    ($sound:expr, $count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {
         $crate::__sdt_asm! {
-            (
+            $sound, (
                 $("addi sp, sp, -16", ::core::concat!("sd {", ::core::stringify!($word), "}, 0(sp)"),)*
                 "lla {__sdt_address}, {__sdt_probe}",
                 "addi sp, sp, -16",
@@ -68,7 +79,7 @@ macro_rules! __sdt_call {
             $($word = in(reg) $word,)*
             __sdt_address = out(reg) _,
             __sdt_probe = sym $probe,
-            __sdt_thunk = sym $crate::arch::thunk::<$count>,
+            __sdt_thunk = sym $crate::__private::arch::thunk::<$count>,
         }
     };
 }
@@ -80,9 +91,9 @@ macro_rules! __sdt_call {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_evaluate {
-    ($thunk:path, $landing:ident, [$(($low:ident, $high:ident))*]) => {
+    ($sound:expr, $thunk:path, $trampoline:ident, [$(($low:ident, $high:ident))*]) => {
         $crate::__sdt_asm! {
-            (
+            $sound, (
                 $("addi sp, sp, -16",
                 ::core::concat!("sd {", ::core::stringify!($low), "}, 0(sp)"),
                 ::core::concat!("sd {", ::core::stringify!($high), "}, 8(sp)"),)*
@@ -94,25 +105,30 @@ macro_rules! __sdt_evaluate {
     };
 }
 
-/// `asm!` in a cold block. In a kernel there are no vector registers to lose; where the target has
-/// them (user-land hosts), what is called may use them, so they are clobbers.
-#[cfg(not(target_feature = "d"))]
+/// `asm!` in a cold block. In a kernel there are no floating-point or vector registers to lose.
+#[cfg(not(any(target_feature = "f", target_feature = "v")))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_asm {
-    (($($template:tt)*) $($operands:tt)*) => {
+    ($sound:expr, ($($template:tt)*) $($operands:tt)*) => {{
+        const _: $crate::__private::Sound = $sound;
         // SAFETY: the thunks preserve every general register but that of the return address, and leave
         // the stack as it was.
         unsafe { ::core::arch::asm!($($template)* $($operands)* out("ra") _) }
-    };
+    }};
 }
 
-/// See the variant without vector registers.
-#[cfg(target_feature = "d")]
+/// `asm!` in a cold block. Where the target has floating-point registers (user-land hosts), what is called may use
+/// them, so they are clobbers: all that are caller-saved (RISC-V calling conventions, 1.0, 1.2 and 1.3), those of V
+/// as well, because a single function can have it (`target_feature`) where the crate has not. vl, vtype and their
+/// like are lost in any `asm!` without `preserves_flags`. Not fs0 to fs11, which the ABIs with D preserve; one that
+/// passes nothing in floating-point registers, on a machine that has them, is no such host.
+#[cfg(any(target_feature = "f", target_feature = "v"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_asm {
-    (($($template:tt)*) $($operands:tt)*) => {
+    ($sound:expr, ($($template:tt)*) $($operands:tt)*) => {{
+        const _: $crate::__private::Sound = $sound;
         // SAFETY: as above.
         unsafe {
             ::core::arch::asm!(
@@ -124,15 +140,23 @@ macro_rules! __sdt_asm {
                 out("ft8") _, out("ft9") _, out("ft10") _, out("ft11") _,
                 out("fa0") _, out("fa1") _, out("fa2") _, out("fa3") _,
                 out("fa4") _, out("fa5") _, out("fa6") _, out("fa7") _,
+                out("v0") _, out("v1") _, out("v2") _, out("v3") _,
+                out("v4") _, out("v5") _, out("v6") _, out("v7") _,
+                out("v8") _, out("v9") _, out("v10") _, out("v11") _,
+                out("v12") _, out("v13") _, out("v14") _, out("v15") _,
+                out("v16") _, out("v17") _, out("v18") _, out("v19") _,
+                out("v20") _, out("v21") _, out("v22") _, out("v23") _,
+                out("v24") _, out("v25") _, out("v26") _, out("v27") _,
+                out("v28") _, out("v29") _, out("v30") _, out("v31") _,
             )
         }
-    };
+    }};
 }
 
 /// Sets up a frame, saves the registers a C function may change, runs `$call`, restores them, and returns over
 /// `{taken}` bytes of stack. Keeps the frame chain: `stack()` finds, next to the framework's own
-/// frames, this one, and then the function that fired. Below the saved registers are the slots of a hit: mark,
-/// words, count.
+/// frames, this one, and then the function that fired. Below the saved registers is room for the slots of a hit:
+/// mark, words, count.
 macro_rules! preserving {
     ($($call:literal),*; $($operands:tt)*) => {
         naked_asm!(
@@ -156,9 +180,6 @@ macro_rules! preserving {
             "sd a5, 96(sp)",
             "sd a6, 104(sp)",
             "sd a7, 112(sp)",
-            "li t0, {mark}",
-            "xor t0, t0, s0",
-            "sd t0, -24(s0)",
             $($call,)*
             "ld t0, 0(sp)",
             "ld t1, 8(sp)",
@@ -180,7 +201,6 @@ macro_rules! preserving {
             "ld s0, 0(sp)",
             "addi sp, sp, 16 + {taken}",
             "ret",
-            mark = const MARK,
             $($operands)*
         )
     };
@@ -197,8 +217,6 @@ pub unsafe extern "C" fn thunk<const N: usize>() {
         "ld a0, 0(s0)",
         "addi a1, s0, 16",
         "li a2, {count}",
-        "sd a1, -32(s0)",
-        "sd a2, -40(s0)",
         "mv a3, s0",
         "call {fire}";
         count = const N,
@@ -213,7 +231,7 @@ pub unsafe extern "C" fn thunk<const N: usize>() {
 /// # Safety
 /// Only for the assembly of `__sdt_evaluate!`: it is no C function.
 #[unsafe(naked)]
-pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), const N: usize>() {
+pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Evaluator<C>, const N: usize>() {
     preserving!(
         "mv a0, s0",
         "mv a1, s0",
@@ -229,7 +247,7 @@ pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), co
 ///
 /// # Safety
 /// `frame` is the frame pointer of a thunk further up the stack; `function` takes what it is given.
-#[cfg(sdt_route = "freebsd")]
+#[cfg(sdt_route = "native")]
 #[unsafe(naked)]
 pub unsafe extern "C" fn call_from(
     frame: *const c_void,
@@ -264,7 +282,7 @@ pub unsafe extern "C" fn call_from(
 ///
 /// # Safety
 /// As [`fire`]; `frame` is the frame pointer an [`evaluate_thunk`] further up the stack passed on.
-#[cfg(sdt_route = "registry")]
+#[cfg(sdt_route = "provider")]
 #[unsafe(naked)]
 pub unsafe extern "C" fn fire_at(
     probe: *const crate::record::Probe,
@@ -277,8 +295,6 @@ pub unsafe extern "C" fn fire_at(
         "sd ra, 8(sp)",
         "sd s0, 0(sp)",
         "mv s0, a3",
-        "sd a1, -32(s0)",
-        "sd a2, -40(s0)",
         "call {fire}",
         "ld ra, 8(sp)",
         "ld s0, 0(sp)",

@@ -2,29 +2,38 @@
 
 use core::ffi::{CStr, c_int, c_void};
 use core::fmt;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::Functions;
-use crate::frames;
 use crate::ops::{
     Framework, FrameworkError, GetArgVal, Privileges, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
 };
+use crate::route::frames;
 
 /// What differs between the kernels that have DTrace.
-pub trait Kernel: fmt::Debug + Sync {
+///
+/// # Safety
+/// The functions are DTrace's. What runs in [`without_interrupts`](Self::without_interrupts) is not
+/// interrupted on its CPU, so that `dtrace_sync` waits for its end.
+pub unsafe trait Kernel: fmt::Debug + Sync {
     /// DTrace's functions. Called by who has a provider, or is about to register one. Any context.
     fn functions(&self) -> &'static Functions;
-    /// Turns interrupts off on this CPU; how they were. Any context; is not traced.
-    fn interrupts_off(&self) -> usize;
-    /// Puts interrupts back as they were. Any context; is not traced.
-    fn interrupts_restore(&self, were: usize);
+    /// Runs `f` with interrupts off on this CPU, and leaves them as they were. Any context; is not traced, and
+    /// inlined, so that it adds no frame.
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R;
 }
+
+/// Frames that [`Dtrace::hit`](Framework::hit) has itself: it returns from `dtrace_probe`, to turn interrupts
+/// on again.
+const HIT_FRAMES: u32 = 1;
 
 /// This kernel's DTrace.
 #[derive(Clone, Copy, Debug)]
 pub struct Dtrace<K>(pub K);
 
-impl<K: Kernel> Framework for Dtrace<K> {
+// SAFETY: the kernels' DTrace keeps to the contract, which is its own.
+unsafe impl<K: Kernel> Framework for Dtrace<K> {
     fn getargval(&self) -> Option<GetArgVal> {
         Some(getargval)
     }
@@ -44,18 +53,23 @@ impl<K: Kernel> Framework for Dtrace<K> {
         let errno = unsafe {
             register(name.as_ptr(), attr, privileges.bits(), cred, ops, arg, &raw mut id)
         };
-        if errno == 0 { Ok(ProviderId(id)) } else { Err(FrameworkError::from_errno(errno)) }
+        if errno == 0 { Ok(ProviderId::new(id)) } else { Err(FrameworkError::from_errno(errno)) }
     }
 
-    fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
-        // SAFETY: an id that `register` returned and that was not unregistered since.
-        match unsafe { (self.0.functions().unregister)(provider.0) } {
+    unsafe fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
+        // SAFETY: by contract a registered provider's.
+        match unsafe { (self.0.functions().unregister)(provider.get()) } {
             0 => Ok(()),
             errno => Err(FrameworkError::from_errno(errno)),
         }
     }
 
-    fn probe_lookup(
+    unsafe fn invalidate(&self, provider: ProviderId) {
+        // SAFETY: as in `unregister`.
+        unsafe { (self.0.functions().invalidate)(provider.get()) };
+    }
+
+    unsafe fn probe_lookup(
         &self,
         provider: ProviderId,
         module: &CStr,
@@ -65,15 +79,11 @@ impl<K: Kernel> Framework for Dtrace<K> {
         let lookup = self.0.functions().probe_lookup;
         // SAFETY: as in `unregister`; the strings are good for the call.
         ProbeId::new(unsafe {
-            lookup(provider.0, module.as_ptr(), function.as_ptr(), name.as_ptr())
+            lookup(provider.get(), module.as_ptr(), function.as_ptr(), name.as_ptr())
         })
     }
 
-    #[expect(
-        clippy::not_unsafe_ptr_arg_deref,
-        reason = "DTrace hands it to the provider's functions and does not look at what it points to"
-    )]
-    fn probe_create(
+    unsafe fn probe_create(
         &self,
         provider: ProviderId,
         module: &CStr,
@@ -84,30 +94,26 @@ impl<K: Kernel> Framework for Dtrace<K> {
     ) -> Result<ProbeId, FrameworkError> {
         let create = self.0.functions().probe_create;
         let (module, function, name) = (module.as_ptr(), function.as_ptr(), name.as_ptr());
+        // DTrace counts from its caller on, which is `hit`.
+        let aframes = aframes + HIT_FRAMES;
         // SAFETY: as in `probe_lookup`; the kernel copies the strings.
-        let id = unsafe { create(provider.0, module, function, name, aframes as c_int, parg) };
+        let id = unsafe { create(provider.get(), module, function, name, aframes as c_int, parg) };
         // The kernel always succeeds, or sleeps until it can.
         ProbeId::new(id).ok_or(FrameworkError::Full)
     }
 
-    // `dtrace_probe` looks the id up without a check, so a probe must not go between the last look at it and
-    // that. It goes only after it was disabled and `dtrace_sync` has interrupted every CPU since.
-    #[inline(always)]
-    fn begin(&self) -> usize {
-        self.0.interrupts_off()
-    }
-
-    #[inline(always)]
-    fn end(&self, begun: usize) {
-        self.0.interrupts_restore(begun);
-    }
-
-    #[inline(always)]
-    fn probe(&self, id: ProbeId, args: &[u64; 6]) {
-        let probe = self.0.functions().probe;
+    // A function of its own, with a frame: see `HIT_FRAMES`.
+    #[inline(never)]
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 6]) {
         let [arg0, arg1, arg2, arg3, arg4, _] = args.map(|arg| arg as usize);
-        // SAFETY: the probe is there, see `begin`.
-        unsafe { probe(id.get(), arg0, arg1, arg2, arg3, arg4) };
+        self.0.without_interrupts(|| {
+            let id = id.load(Ordering::Acquire);
+            if id != 0 {
+                // SAFETY: by contract the probe was enabled at the load. It goes only after it was disabled
+                // and `dtrace_sync` has interrupted every CPU since.
+                unsafe { (self.0.functions().probe)(id, arg0, arg1, arg2, arg3, arg4) };
+            }
+        });
     }
 }
 

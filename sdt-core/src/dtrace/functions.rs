@@ -40,6 +40,8 @@ functions! {
     ) -> c_int;
     /// `dtrace_unregister`. Sleeps.
     unregister = dtrace_unregister(id: usize) -> c_int;
+    /// `dtrace_invalidate`. Sleeps.
+    invalidate = dtrace_invalidate(id: usize);
     /// `dtrace_probe_lookup`. Sleeps.
     probe_lookup = dtrace_probe_lookup(
         id: usize,

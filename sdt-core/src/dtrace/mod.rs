@@ -3,12 +3,12 @@
 //! Both have the same code, so the prototypes are the same (FreeBSD main:
 //! `sys/cddl/contrib/opensolaris/uts/common/sys/dtrace.h`, illumos 2025: `usr/src/uts/common/sys/dtrace.h`). A module
 //! for FreeBSD depends on `dtrace` and finds them there; on illumos they come from its
-//! [companion](crate::illumos::companion).
+//! [companion](crate::illumos_companion).
 
-#[cfg(sdt_route = "registry")]
+#[cfg(sdt_route = "provider")]
 mod framework;
 mod functions;
 
-#[cfg(sdt_route = "registry")]
+#[cfg(sdt_route = "provider")]
 pub use framework::{Dtrace, Kernel};
 pub use functions::Functions;

@@ -2,7 +2,8 @@
 //!
 //! A site is a 4-byte nop that may begin at any even address. A store to it is sure to be seen whole only
 //! if it is aligned, so what changes at once is the first halfword; the breakpoint there is the
-//! 2-byte one.
+//! 2-byte one. A machine without the C extension does not have that; there all instructions are aligned to 4 bytes,
+//! and a site changes as a whole.
 
 use super::{Code, Encoding, JumpError, distance};
 
@@ -17,6 +18,13 @@ pub const ENCODING: Encoding = Encoding {
     breakpoint: Code::new(&0x9002_u16.to_le_bytes()),
     jump,
     reach: REACH,
+};
+
+/// What a site holds where there are no 2-byte instructions.
+pub const ENCODING_WITHOUT_C: Encoding = Encoding {
+    // `ebreak`, all of the site: there is no tail.
+    breakpoint: Code::new(&0x0010_0073_u32.to_le_bytes()),
+    ..ENCODING
 };
 
 /// `jal x0, imm21`

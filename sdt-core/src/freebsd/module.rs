@@ -8,28 +8,13 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use static_assertions::const_assert_eq;
 
+use crate::errno::Errno;
 use crate::freebsd::console;
-use crate::freebsd::route::Probes;
-use crate::ops::FrameworkError;
 
-/// An error number of the kernel's (`sys/sys/errno.h`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Errno(pub c_int);
-
-impl Errno {
-    /// Device busy.
-    pub const EBUSY: Self = Self(16);
-    /// Invalid argument.
-    pub const EINVAL: Self = Self(22);
-    /// Operation not supported.
-    pub const EOPNOTSUPP: Self = Self(45);
-}
-
-impl From<FrameworkError> for Errno {
-    fn from(error: FrameworkError) -> Self {
-        Self(error.errno())
-    }
-}
+#[cfg(sdt_route = "native")]
+pub use super::native::Probes;
+#[cfg(sdt_route = "provider")]
+pub use super::provider::{DTRACE, Probes};
 
 /// A kernel module's own events. Its probes need none of them.
 ///
@@ -94,7 +79,7 @@ pub unsafe fn handle_event(
         event::SHUTDOWN => Ok(()),
         _ => Err(Errno::EOPNOTSUPP),
     };
-    result.err().map_or(0, |errno| errno.0)
+    Errno::told(result)
 }
 
 /// # Safety
@@ -106,7 +91,7 @@ unsafe fn load(name: &CStr, module: &dyn Module, probes: &'static Probes) -> Res
     unsafe { probes.attach() }.map_err(|error| {
         print_about(name, format_args!("probes not attached: {error}"));
         if let Err(errno) = module.unload() {
-            print_about(name, format_args!("error {} on the way out", errno.0));
+            print_about(name, format_args!("{errno} on the way out"));
         }
         Errno::EINVAL
     })
@@ -220,7 +205,7 @@ impl ModuleData {
 pub struct SysInit {
     subsystem: u32,
     order: u32,
-    #[cfg(sdt_sysinit_list)]
+    #[cfg(sdt_freebsd_since = "14")]
     next: core::cell::UnsafeCell<*mut SysInit>,
     function: unsafe extern "C" fn(*const c_void),
     argument: core::cell::UnsafeCell<*const c_void>,
@@ -229,7 +214,7 @@ pub struct SysInit {
 // SAFETY: only the kernel writes to it, under its own lock.
 unsafe impl Sync for SysInit {}
 
-const_assert_eq!(size_of::<SysInit>(), if cfg!(sdt_sysinit_list) { 32 } else { 24 });
+const_assert_eq!(size_of::<SysInit>(), if cfg!(sdt_freebsd_since = "14") { 32 } else { 24 });
 
 unsafe extern "C" {
     fn module_register_init(data: *const c_void);
@@ -245,7 +230,7 @@ impl SysInit {
         Self {
             subsystem: SI_SUB_DRIVERS,
             order: SI_ORDER_MIDDLE,
-            #[cfg(sdt_sysinit_list)]
+            #[cfg(sdt_freebsd_since = "14")]
             next: core::cell::UnsafeCell::new(core::ptr::null_mut()),
             function: module_register_init,
             argument: core::cell::UnsafeCell::new(core::ptr::from_ref(data).cast()),
@@ -273,17 +258,16 @@ macro_rules! freebsd_module {
     ($name:ident, $module:path) => {
         const _: () = {
             // What the module says stands out here, where no name of ours can be taken for one of its own.
-            static __SDT_MODULE: &dyn $crate::freebsd::module::Module = &$module;
+            static __SDT_MODULE: &dyn $crate::__private::module::Module = &$module;
 
             const _: () = {
                 use ::core::ffi::{CStr, c_int, c_void};
-                use $crate::freebsd::module::*;
+                use $crate::__private::module::*;
 
                 const NAME: &CStr =
                     $crate::__private::c_str(::core::concat!(::core::stringify!($name), "\0"));
 
-                static PROBES: $crate::freebsd::route::Probes =
-                    $crate::freebsd::route::Probes::new(NAME);
+                static PROBES: Probes = Probes::new(NAME);
 
                 unsafe extern "C" fn on_event(
                     _: *mut c_void,

@@ -17,8 +17,9 @@ use core::ffi::{CStr, c_int};
 use static_assertions::const_assert_eq;
 
 use crate::dtrace::Functions;
+use crate::errno::Errno;
 use crate::illumos::console;
-use crate::illumos::module::{Errno, Module};
+use crate::illumos::module::{Module, check};
 
 /// What a module exports for its companion, as `sdt_driver_` and its name.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ const_assert_eq!(size_of::<Driver>(), 24);
 
 impl Driver {
     /// Changes with the layout of the two tables.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 }
 
 /// A companion's own events.
@@ -86,13 +87,13 @@ impl Module for Companion {
         }
         // SAFETY: the function is that of a module which this one depends on; DTrace's stay while this module is
         // loaded, and it is until `detach` has succeeded.
-        Errno::check(unsafe { (driver.attach)(self.functions) })
+        check(unsafe { (driver.attach)(self.functions) })
     }
 
     fn unload(&self) -> Result<(), Errno> {
         // DTrace says EAGAIN, too; a module says EBUSY.
         // SAFETY: as above.
-        Errno::check(unsafe { (self.driver().detach)() }).map_err(|_| Errno::EBUSY)
+        check(unsafe { (self.driver().detach)() }).map_err(|_| Errno::EBUSY)
     }
 }
 
@@ -103,8 +104,8 @@ macro_rules! illumos_companion {
     ($driver:ident, $class:literal) => {
         const _: () = {
             use ::core::ffi::CStr;
-            use $crate::dtrace::Functions;
-            use $crate::illumos::companion::*;
+            use $crate::__private::companion::*;
+            use $crate::__private::dtrace::Functions;
 
             unsafe extern "C" {
                 #[link_name = "__sdt_driver"]

@@ -8,32 +8,17 @@ use core::sync::atomic::AtomicI32;
 
 use static_assertions::const_assert_eq;
 
+use crate::errno::Errno;
 use crate::illumos::console;
-use crate::illumos::route::Probes;
-use crate::ops::FrameworkError;
 
-/// An error number of the kernel's (`sys/errno.h`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Errno(pub c_int);
+#[cfg(sdt_route = "native")]
+pub use super::native::Probes;
+#[cfg(sdt_route = "provider")]
+pub use super::provider::Probes;
 
-impl Errno {
-    /// No such device or address.
-    pub const ENXIO: Self = Self(6);
-    /// Device busy.
-    pub const EBUSY: Self = Self(16);
-    /// Invalid argument.
-    pub const EINVAL: Self = Self(22);
-
-    /// From what a function of the kernel's returned.
-    pub(crate) fn check(errno: c_int) -> Result<(), Self> {
-        if errno == 0 { Ok(()) } else { Err(Self(errno)) }
-    }
-}
-
-impl From<FrameworkError> for Errno {
-    fn from(error: FrameworkError) -> Self {
-        Self(error.errno())
-    }
+/// What a function of the kernel's returned.
+pub(crate) fn check(errno: c_int) -> Result<(), Errno> {
+    Errno::new(errno).map_or(Ok(()), Err)
 }
 
 /// A kernel module's own events. Its probes need none of them.
@@ -96,7 +81,7 @@ impl Loadable {
     /// # Safety
     /// Only for the kernel's call of it.
     pub unsafe fn init(&self) -> c_int {
-        errno(self.load())
+        Errno::told(self.load())
     }
 
     /// `_info`. Returns 0 on failure.
@@ -113,7 +98,7 @@ impl Loadable {
     /// # Safety
     /// Only for the kernel's call of it.
     pub unsafe fn fini(&self) -> c_int {
-        errno(self.unload())
+        Errno::told(self.unload())
     }
 
     fn load(&self) -> Result<(), Errno> {
@@ -124,7 +109,7 @@ impl Loadable {
         // Last, as a driver may be attached from then on.
         self.install().inspect_err(|_| {
             if let Err(errno) = self.module.unload() {
-                self.warn(format_args!("error {} on the way out", errno.0));
+                self.warn(format_args!("{errno} on the way out"));
             }
         })
     }
@@ -133,28 +118,24 @@ impl Loadable {
         self.module.unload()?;
         self.remove().inspect_err(|_| {
             if let Err(errno) = self.module.load() {
-                self.warn(format_args!("still loaded, but without its hooks: error {}", errno.0));
+                self.warn(format_args!("still loaded, but without its hooks: {errno}"));
             }
         })
     }
 
     fn install(&self) -> Result<(), Errno> {
         // SAFETY: the linkage is a static; the kernel forgets it in `remove`, or with the module if this fails.
-        Errno::check(unsafe { mod_install(self.linkage) })
+        check(unsafe { mod_install(self.linkage) })
     }
 
     fn remove(&self) -> Result<(), Errno> {
         // SAFETY: the linkage that was installed.
-        Errno::check(unsafe { mod_remove(self.linkage) })
+        check(unsafe { mod_remove(self.linkage) })
     }
 
     fn warn(&self, text: fmt::Arguments<'_>) {
         console::warn(format_args!("{}: {text}", self.name.to_str().unwrap_or("?")));
     }
-}
-
-fn errno(result: Result<(), Errno>) -> c_int {
-    result.err().map_or(0, |errno| errno.0)
 }
 
 /// `struct modlinkage`. 64 bytes.
@@ -224,43 +205,36 @@ pub type DevInfo = c_void;
 /// `struct dev_ops`: the entry points of a driver. 88 bytes.
 ///
 /// ```ignore
-/// static OPS: DevOps = DevOps { attach: Entry::command(attach), ..DevOps::none() };
+/// static OPS: DevOps = DevOps::none().attach(attach).detach(detach);
 /// ```
 #[derive(Debug)]
 #[repr(C)]
 pub struct DevOps {
     /// `DEVO_REV`.
-    pub rev: c_int,
+    rev: c_int,
     /// The kernel's own count.
-    pub refcnt: AtomicI32,
-    /// `getinfo(9E)`.
-    pub getinfo: Entry,
-    /// `identify(9E)`: obsolete.
-    pub identify: Entry,
-    /// `probe(9E)`.
-    pub probe: Entry,
-    /// `attach(9E)`.
-    pub attach: Entry,
-    /// `detach(9E)`.
-    pub detach: Entry,
+    refcnt: AtomicI32,
+    getinfo: Entry,
     /// Obsolete.
-    pub reset: Entry,
-    /// `struct cb_ops`, of drivers that have minor nodes. The kernel may write to it.
-    pub cb_ops: *const c_void,
-    /// `struct bus_ops`, of nexus drivers.
-    pub bus_ops: *const c_void,
-    /// `power(9E)`.
-    pub power: Entry,
-    /// `quiesce(9E)`.
-    pub quiesce: Entry,
+    identify: Entry,
+    probe: Entry,
+    attach: Entry,
+    detach: Entry,
+    /// Obsolete.
+    reset: Entry,
+    cb_ops: *const c_void,
+    bus_ops: *const c_void,
+    power: Entry,
+    quiesce: Entry,
 }
 
-// SAFETY: the kernel changes it under its own locks; what it points to is the driver's and as good as it says.
+// SAFETY: the kernel changes it under its own locks; what it points to is the driver's, and good by the contracts of who
+// put it there.
 unsafe impl Sync for DevOps {}
 
 const_assert_eq!(size_of::<DevOps>(), 88);
 
-/// An entry point of a driver: a C function of the type that the field's manual page says.
+/// An entry point of a driver: a C function of the type that its manual page says.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct Entry(*const ());
@@ -273,12 +247,11 @@ impl Entry {
     pub const unsafe fn new(function: *const ()) -> Self {
         Self(function)
     }
-
-    /// `attach(9E)` or `detach(9E)`.
-    pub const fn command(function: unsafe extern "C" fn(*mut DevInfo, c_int) -> c_int) -> Self {
-        Self(function as *const ())
-    }
 }
+
+/// `attach(9E)` or `detach(9E)`: with the instance and what is to be done with it. Sleeps if it likes. Returns 0
+/// (`DDI_SUCCESS`) or -1 (`DDI_FAILURE`).
+pub type Command = extern "C" fn(*mut DevInfo, c_int) -> c_int;
 
 impl DevOps {
     /// A driver without entry points, to be filled in.
@@ -307,6 +280,55 @@ impl DevOps {
             quiesce: Entry(ddi_quiesce_not_needed as *const ()),
         }
     }
+
+    /// With this `attach(9E)`.
+    #[must_use]
+    pub const fn attach(mut self, attach: Command) -> Self {
+        self.attach = Entry(attach as *const ());
+        self
+    }
+
+    /// With this `detach(9E)`.
+    #[must_use]
+    pub const fn detach(mut self, detach: Command) -> Self {
+        self.detach = Entry(detach as *const ());
+        self
+    }
+
+    /// With these `getinfo(9E)`, `probe(9E)`, `power(9E)` and `quiesce(9E)`; `None` leaves what is there.
+    #[must_use]
+    pub const fn entries(
+        mut self,
+        getinfo: Option<Entry>,
+        probe: Option<Entry>,
+        power: Option<Entry>,
+        quiesce: Option<Entry>,
+    ) -> Self {
+        if let Some(getinfo) = getinfo {
+            self.getinfo = getinfo;
+        }
+        if let Some(probe) = probe {
+            self.probe = probe;
+        }
+        if let Some(power) = power {
+            self.power = power;
+        }
+        if let Some(quiesce) = quiesce {
+            self.quiesce = quiesce;
+        }
+        self
+    }
+
+    /// With a `struct cb_ops`, of drivers that have minor nodes, and a `struct bus_ops`, of nexus drivers; NULL for none.
+    ///
+    /// # Safety
+    /// They are such structures, and stay as long as the module. The kernel may write to them.
+    #[must_use]
+    pub const unsafe fn tables(mut self, cb_ops: *const c_void, bus_ops: *const c_void) -> Self {
+        self.cb_ops = cb_ops;
+        self.bus_ops = bus_ops;
+        self
+    }
 }
 
 /// Makes this crate an illumos kernel module, with its probes.
@@ -331,15 +353,16 @@ macro_rules! illumos_module {
         const _: () = {
             // What the module says stands out here, where no name of ours can be taken for one of its own.
             const __SDT_NAME: &::core::ffi::CStr = $crate::__sdt_c_name!($name, "");
-            static __SDT_MODULE: &dyn $crate::illumos::module::Module = &$module;
+            static __SDT_MODULE: &dyn $crate::__private::module::Module = &$module;
 
-            const fn __sdt_part() -> $crate::illumos::module::Part {
+            const fn __sdt_part() -> $crate::__private::module::Part {
                 $crate::__sdt_illumos_part!(__SDT_NAME $(, $info)?; $($driver)?)
             }
 
             const _: () = {
-                static PROBES: $crate::illumos::route::Probes =
-                    $crate::illumos::route::Probes::new($crate::__sdt_c_name!($name, "_dtrace"));
+                use $crate::__private::module::Probes;
+
+                static PROBES: Probes = Probes::new($crate::__sdt_c_name!($name, "_dtrace"));
 
                 $crate::__sdt_illumos_entries!(
                     __SDT_NAME,
@@ -375,7 +398,7 @@ macro_rules! __sdt_c_name {
 macro_rules! __sdt_illumos_entries {
     ($name:expr, $module:expr, $part:expr, $probes:expr) => {
         use ::core::ffi::{c_int, c_void};
-        use $crate::illumos::module::{Linkage, Loadable, Part};
+        use $crate::__private::module::{Linkage, Loadable, Part};
 
         static PART: Part = $part;
         static LINKAGE: Linkage = Linkage::new(&PART);
@@ -406,15 +429,15 @@ macro_rules! __sdt_illumos_entries {
 #[macro_export]
 macro_rules! __sdt_illumos_part {
     ($name:ident;) => {
-        $crate::illumos::module::Part::misc($name)
+        $crate::__private::module::Part::misc($name)
     };
     ($name:ident, $info:literal;) => {
-        $crate::illumos::module::Part::misc($info)
+        $crate::__private::module::Part::misc($info)
     };
     ($name:ident; $driver:path) => {
-        $crate::illumos::module::Part::driver($name, &$driver)
+        $crate::__private::module::Part::driver($name, &$driver)
     };
     ($name:ident, $info:literal; $driver:path) => {
-        $crate::illumos::module::Part::driver($info, &$driver)
+        $crate::__private::module::Part::driver($info, &$driver)
     };
 }

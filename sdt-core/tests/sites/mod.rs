@@ -5,10 +5,11 @@ use std::ffi::CStr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use sdt_core::__private::protocol::State;
+use sdt_core::__private::record::Probe;
 use sdt_core::arg::CType;
 use sdt_core::name::TypeName;
-use sdt_core::patch::{Mode, protocol::State};
-use sdt_core::record::Probe;
+use sdt_core::patch::Mode;
 use sdt_core::{attach, sdt_enabled, sdt_probe, sdt_provider};
 
 use crate::MODE;
@@ -99,7 +100,7 @@ fn a_disabled_probe_does_nothing_and_its_text_comes_back() {
     };
     assert!(site_bytes(&declared::nothing).iter().all(|text| text[0] == head));
     let mut sites = declared::nothing.sites();
-    assert!(sites.all(|site| sdt_core::patch::state(site) == Some(state)));
+    assert!(sites.all(|site| sdt_core::__private::inspect::state(site) == Some(state)));
     fire();
     recorder.disable(id);
     fire();
@@ -126,7 +127,7 @@ fn every_kind_of_argument_arrives() {
 fn argument_types_have_their_c_names() {
     let recorder = recorder();
     let types = |provider, name| recorder.types(recorder.find(provider, name).unwrap());
-    let six = ["uint8_t", "int64_t", "bool", "uint32_t *", "char *", "struct packet *"];
+    let six = ["uint8_t", "int64_t", "_Bool", "uint32_t *", "char *", "struct packet *"];
     assert_eq!(types("declared", "six"), six);
     assert_eq!(types("declared", "exact_name"), ["struct packet *"]);
     // Those of an open provider come from the expressions.
@@ -326,7 +327,7 @@ fn a_breakpoint_elsewhere_is_not_claimed() {
 fn a_late_hit_resumes_behind_the_nop() {
     recorder();
     sdt_probe!(open::late);
-    let probe = sdt_core::record::PROBES.iter().find(|p| p.name() == c"late").unwrap();
+    let probe = sdt_core::__private::record::PROBES.iter().find(|p| p.name() == c"late").unwrap();
     let site = probe.sites().next().unwrap();
     assert_eq!(sdt_core::trap::resume_address(site.patchpoint()), Some(site.patchpoint() + 5));
 }
@@ -405,7 +406,7 @@ fn sites_are_listed_with_their_probe() {
 /// Whether all sites of the probe, however many the compiler made of one, are in this state.
 fn all_are(probe: &Probe, state: State) -> bool {
     probe.sites().count() > 0
-        && probe.sites().all(|site| sdt_core::patch::state(site) == Some(state))
+        && probe.sites().all(|site| sdt_core::__private::inspect::state(site) == Some(state))
 }
 
 #[test]
@@ -417,7 +418,7 @@ fn the_mode_can_be_chosen_for_a_probe() {
     let modes = [(Mode::Jump, State::Jump, 0xe9), (Mode::Trap, State::Trap, 0xcc)];
     for (round, (mode, state, head)) in modes.into_iter().cycle().take(6).enumerate() {
         // Not enabled: only a choice for later.
-        sdt_core::patch::set_mode(&declared::chosen, mode);
+        support::set_mode(&declared::chosen, mode);
         assert_eq!(site_bytes(&declared::chosen), before);
         recorder.enable(id);
         assert!(all_are(&declared::chosen, state));
@@ -426,12 +427,12 @@ fn the_mode_can_be_chosen_for_a_probe() {
         // Enabled: there, and back to what it was, all bytes of it.
         let text = site_bytes(&declared::chosen);
         for (mode, state, head) in modes {
-            sdt_core::patch::set_mode(&declared::chosen, mode);
+            support::set_mode(&declared::chosen, mode);
             assert!(all_are(&declared::chosen, state));
             assert_eq!(site_bytes(&declared::chosen)[0][0], head);
             fire();
         }
-        sdt_core::patch::set_mode(&declared::chosen, mode);
+        support::set_mode(&declared::chosen, mode);
         assert_eq!(site_bytes(&declared::chosen), text);
         recorder.disable(id);
         assert_eq!(site_bytes(&declared::chosen), before);
@@ -463,7 +464,7 @@ fn no_hit_is_lost_while_the_mode_changes() {
         }
         for round in 0..400 {
             let mode = if round % 2 == 0 { Mode::Jump } else { Mode::Trap };
-            sdt_core::patch::set_mode(&declared::changing, mode);
+            support::set_mode(&declared::changing, mode);
         }
         STOP.store(true, Ordering::Relaxed);
     });

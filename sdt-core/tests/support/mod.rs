@@ -4,12 +4,12 @@
 
 use std::ffi::{CStr, c_void};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
+use sdt_core::__private::record::Probe;
 use sdt_core::attach::{self, AttachError, Attachment};
 use sdt_core::ops::*;
-use sdt_core::patch::{Mode, Patcher};
-use sdt_core::record::Probe;
+use sdt_core::patch::{Mode, PatchError, Patcher};
 
 /// Breakpoints that were claimed.
 pub static TRAPS: AtomicU64 = AtomicU64::new(0);
@@ -20,6 +20,9 @@ pub struct Text;
 // thread of this process execute a serialising instruction.
 unsafe impl Patcher for Text {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
+        if !WRITABLE.load(Ordering::Relaxed) {
+            return;
+        }
         let page = address & !4095;
         let rwx = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         // SAFETY: a page of this program's text; it stays executable all the time.
@@ -34,6 +37,14 @@ unsafe impl Patcher for Text {
 
     fn synchronise(&self) {
         membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE);
+    }
+
+    fn is_writable(&self, _: usize, _: usize) -> bool {
+        WRITABLE.load(Ordering::Relaxed)
+    }
+
+    fn refused(&self, _: &Probe, why: PatchError) {
+        *REFUSED.lock().unwrap() = Some(why);
     }
 
     fn is_text(&self, address: usize, length: usize) -> bool {
@@ -56,7 +67,7 @@ extern "C" fn on_sigtrap(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) 
     // SAFETY: the kernel passes a ucontext to an SA_SIGINFO handler.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     let pc = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
-    let breakpoint = *pc as usize - sdt_core::arch::BREAKPOINT_LEN;
+    let breakpoint = *pc as usize - sdt_core::trap::BREAKPOINT_LEN;
     match sdt_core::trap::resume_address(breakpoint) {
         Some(resume) => {
             TRAPS.fetch_add(1, Ordering::Relaxed);
@@ -112,7 +123,8 @@ fn text(name: &CStr) -> String {
     name.to_str().unwrap().to_owned()
 }
 
-impl Framework for Recorder {
+// SAFETY: ops are called as they were registered, and none of a provider that is gone.
+unsafe impl Framework for Recorder {
     unsafe fn register(
         &self,
         name: &CStr,
@@ -124,12 +136,12 @@ impl Framework for Recorder {
         self.registered.lock().unwrap().push((text(name), *attr, privileges));
         let mut providers = self.providers.lock().unwrap();
         providers.push(Some((text(name), *ops, arg as usize)));
-        Ok(ProviderId(providers.len()))
+        Ok(ProviderId::new(providers.len()))
     }
 
-    fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
+    unsafe fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
         let mut providers = self.providers.lock().unwrap();
-        let slot = &mut providers[provider.0 - 1];
+        let slot = &mut providers[provider.get() - 1];
         if slot.as_ref().is_some_and(|(name, ..)| *self.refuses.lock().unwrap() == Some(name)) {
             return Err(FrameworkError::Busy);
         }
@@ -149,12 +161,20 @@ impl Framework for Recorder {
         Ok(())
     }
 
-    fn probe_lookup(&self, id: ProviderId, _: &CStr, _: &CStr, name: &CStr) -> Option<ProbeId> {
-        let provider = self.providers.lock().unwrap()[id.0 - 1].as_ref()?.0.clone();
+    unsafe fn invalidate(&self, _: ProviderId) {}
+
+    unsafe fn probe_lookup(
+        &self,
+        id: ProviderId,
+        _: &CStr,
+        _: &CStr,
+        name: &CStr,
+    ) -> Option<ProbeId> {
+        let provider = self.providers.lock().unwrap()[id.get() - 1].as_ref()?.0.clone();
         self.find(&provider, &text(name))
     }
 
-    fn probe_create(
+    unsafe fn probe_create(
         &self,
         id: ProviderId,
         module: &CStr,
@@ -163,15 +183,18 @@ impl Framework for Recorder {
         aframes: u32,
         parg: *mut c_void,
     ) -> Result<ProbeId, FrameworkError> {
-        let (provider, ops, arg) = self.providers.lock().unwrap()[id.0 - 1].clone().unwrap();
+        let (provider, ops, arg) = self.providers.lock().unwrap()[id.get() - 1].clone().unwrap();
         let mut probes = self.probes.lock().unwrap();
         let (module, name, parg) = (text(module), text(name), parg as usize);
         probes.push(Entry { provider, module, name, aframes, ops, arg, parg });
         Ok(ProbeId::new(probes.len() as u32).unwrap())
     }
 
-    fn probe(&self, id: ProbeId, args: &[u64; 6]) {
-        let id = id.get() as usize;
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 6]) {
+        let id = id.load(Ordering::Acquire) as usize;
+        if id == 0 {
+            return;
+        }
         self.hits[id].fetch_add(1, Ordering::Relaxed);
         for (kept, arg) in self.args[id].iter().zip(args) {
             kept.store(*arg, Ordering::Relaxed);
@@ -206,9 +229,14 @@ impl Recorder {
     }
 
     pub fn enable(&self, id: ProbeId) {
+        assert_eq!(self.try_enable(id), 0);
+    }
+
+    /// Returns the error number.
+    pub fn try_enable(&self, id: ProbeId) -> i32 {
         let entry = self.entry(id);
         // SAFETY: as registered.
-        unsafe { entry.ops.enable.unwrap()(entry.arg as _, id.get(), entry.parg as _) };
+        unsafe { entry.ops.enable.unwrap()(entry.arg as _, id.get(), entry.parg as _) }
     }
 
     pub fn disable(&self, id: ProbeId) {
@@ -248,16 +276,33 @@ impl Recorder {
     }
 }
 
+/// Has the sites of a probe trap or jump.
+pub fn set_mode(probe: &Probe, mode: Mode) {
+    // SAFETY: no caller is in a hit, or holds anything.
+    unsafe { sdt_core::patch::set_mode(probe, mode) }.expect("text can be written to");
+}
+
+/// Whether text can be written to.
+pub static WRITABLE: AtomicBool = AtomicBool::new(true);
+
+/// What was refused last.
+pub static REFUSED: Mutex<Option<PatchError>> = Mutex::new(None);
+
 /// The text of all sites of a probe.
 pub fn site_bytes(probe: &Probe) -> Vec<[u8; 5]> {
     // SAFETY: the sites are instructions of this program.
     probe.sites().map(|site| unsafe { *(site.patchpoint() as *const [u8; 5]) }).collect()
 }
 
-/// Tries to attach this process's probes to a new recorder.
-pub fn try_attach(mode: Mode) -> Result<&'static Recorder, AttachError> {
+/// Makes this process a host: what enabled sites need.
+pub fn host() {
     hook_sigtrap();
     membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE);
+}
+
+/// Tries to attach this process's probes to a new recorder.
+pub fn try_attach(mode: Mode) -> Result<&'static Recorder, AttachError> {
+    host();
     let recorder: &'static Recorder = Box::leak(Box::default());
     let attachment = Attachment { framework: recorder, patcher: &Text, mode, module: c"test" };
     // SAFETY: the handler above consults `resume_address`, and this program is never unloaded.

@@ -50,6 +50,39 @@ unsafe fn dangerous(p: *const u32) {
     sdt_probe!(plain::dangerous, unsafe { *p });
 }
 
+#[allow(non_upper_case_globals)]
+static mut counter: u32 = 0;
+
+fn of_statics() {
+    static LIMIT: u32 = 1;
+    fn keep(limit: &'static u32) -> u32 {
+        *limit
+    }
+    fn same(value: u32) -> u32 {
+        value
+    }
+    // SAFETY: nobody writes to it.
+    sdt_probe!(plain::static_mut, unsafe { same(counter) });
+    sdt_probe!(plain::static_borrow, keep(&LIMIT));
+    sdt_probe!(lasting::borrowed, &LIMIT);
+}
+
+// Arguments have whatever names they have.
+sdt_provider! {
+    lasting {
+        fn borrowed(limit: &'static u32);
+        fn next_hop(dst: u32);
+        fn forward(next_hop: u32, r#type: u8, borrowed: u8, counter: u8, lasting: u8, Thing: u8);
+        fn r#type(r#fn: u32, self_: u8, __sdt: u8, u8: u8);
+    }
+}
+
+fn of_any_name() {
+    sdt_probe!(lasting::next_hop, 1);
+    sdt_probe!(lasting::forward, 1, 2, 3, 4, 5, 6);
+    sdt_probe!(lasting::r#type, 1, 2, 3, 4);
+}
+
 macro_rules! wrapped {
     ($value:expr) => {
         sdt_probe!(plain::wrapped, $value)
@@ -78,6 +111,8 @@ fn main() {
     }
     let mut thing = Thing { name: c"thing".into(), seen: 0 };
     thing.touch();
+    of_statics();
+    of_any_name();
     fallible("7").unwrap();
     // SAFETY: a good pointer.
     unsafe { dangerous(&n) };

@@ -75,20 +75,15 @@ unsafe impl Host for Threads {
         self.clock.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn interrupts_off(&self) -> usize {
-        let was_off = OFF.replace(true);
-        if !was_off {
-            self.cross();
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        if OFF.replace(true) {
+            return f();
         }
-        usize::from(was_off)
-    }
-
-    fn restore(&self, state: usize) {
-        assert!(OFF.get(), "restore without interrupts_off");
-        if state == 0 {
-            self.cross();
-            OFF.set(false);
-        }
+        self.cross();
+        let result = f();
+        self.cross();
+        OFF.set(false);
+        result
     }
 
     fn sync(&self) {
@@ -240,8 +235,41 @@ pub fn create<F: Framework>(
     [module, function, name]: [&CStr; 3],
     parg: usize,
 ) -> ProbeId {
+    try_create(framework, provider, [module, function, name], 1, parg).unwrap()
+}
+
+/// Tries to create a probe.
+pub fn try_create<F: Framework>(
+    framework: &F,
+    provider: ProviderId,
+    [module, function, name]: [&CStr; 3],
+    aframes: u32,
+    parg: usize,
+) -> Result<ProbeId, FrameworkError> {
     let parg = std::ptr::without_provenance_mut(parg);
-    framework.probe_create(provider, module, function, name, 1, parg).unwrap()
+    // SAFETY: all frameworks here look at the id; the ops of the tests do not follow the pointer.
+    unsafe { framework.probe_create(provider, module, function, name, aframes, parg) }
+}
+
+/// Hits that bring five arguments along.
+pub trait Five {
+    fn five(&self, id: u32, args: [u64; 5]);
+}
+
+impl<
+    H: Host,
+    const CPUS: usize,
+    const RECORDS: usize,
+    const CONSUMERS: usize,
+    const PROBES: usize,
+    const ECBS: usize,
+    const PROVIDERS: usize,
+> Five for Dtrace<H, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>
+{
+    fn five(&self, id: u32, args: [u64; 5]) {
+        // SAFETY: no test's `getargval` looks at the stack.
+        unsafe { self.probe5(id, args) };
+    }
 }
 
 /// What is recorded of a hit that brings along these arguments, and no more can be had.

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Mnemonic, OpKind, Register};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
+    Register,
+};
 
 use crate::image::{Image, Site, Symbol};
 
@@ -112,6 +115,35 @@ impl Instruction {
 
     fn is_nop(&self) -> bool {
         self.decoded.mnemonic() == Mnemonic::Nop
+    }
+
+    /// Whether it calls a function.
+    pub fn calls(&self) -> bool {
+        matches!(self.decoded.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
+    }
+
+    /// The vector and mask registers that it reads, and those that it writes as a whole.
+    fn vectors(&self) -> [BTreeSet<Register>; 2] {
+        let mut info = InstructionInfoFactory::new();
+        let mut sets = [BTreeSet::new(), BTreeSet::new()];
+        for used in info.info(&self.decoded).used_registers() {
+            let register = used.register().full_register();
+            if !register.is_vector_register() && !register.is_k() {
+                continue;
+            }
+            let (reads, writes) = match used.access() {
+                OpAccess::Write => (false, true),
+                OpAccess::ReadWrite => (true, true),
+                OpAccess::None | OpAccess::NoMemAccess => (false, false),
+                _ => (true, false),
+            };
+            for (set, wanted) in sets.iter_mut().zip([reads, writes]) {
+                if wanted {
+                    set.insert(register);
+                }
+            }
+        }
+        sets
     }
 
     /// Where it jumps to, calls left out.
@@ -237,6 +269,39 @@ impl Function {
             }
         }
         unreached
+    }
+
+    /// The vector and mask registers that are alive behind a call in its cold code: the callee may have changed them.
+    pub fn lost(&self) -> BTreeSet<Register> {
+        let calls = self.cold.iter().filter(|instruction| instruction.calls());
+        calls.flat_map(|call| self.alive(call.address() + call.len())).collect()
+    }
+
+    /// The vector and mask registers that are read from an address on before they are written.
+    fn alive(&self, address: u64) -> BTreeSet<Register> {
+        let code: BTreeMap<_, _> =
+            self.hot.iter().chain(&self.cold).map(|of| (of.address(), of)).collect();
+        let mut alive = BTreeSet::new();
+        // What is not written yet, on the ways that have led to an address.
+        let mut known: BTreeMap<u64, BTreeSet<Register>> = BTreeMap::new();
+        let all = (0..32).map(|i| Register::ZMM0 + i).chain((0..8).map(|i| Register::K0 + i));
+        let mut open = vec![(address, all.collect::<BTreeSet<_>>())];
+        while let Some((address, mut unwritten)) = open.pop() {
+            let Some(instruction) = code.get(&address) else { continue };
+            let here = known.entry(address).or_default();
+            if !unwritten.is_empty() && unwritten.is_subset(here) || unwritten.is_empty() {
+                continue;
+            }
+            here.extend(unwritten.iter().copied());
+            let [reads, writes] = instruction.vectors();
+            alive.extend(reads.intersection(&unwritten).copied());
+            unwritten.retain(|register| !writes.contains(register));
+            open.extend(instruction.jumps_to().map(|to| (to, unwritten.clone())));
+            if instruction.falls_through() {
+                open.push((address + instruction.len(), unwritten));
+            }
+        }
+        alive
     }
 
     /// The registers that its hot path pushes.

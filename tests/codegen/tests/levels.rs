@@ -8,7 +8,7 @@ use codegen::{Function, Image};
 use support::{Build, KERNEL_LIKE};
 
 /// Size of a probe's record.
-const PROBE_LEN: u64 = size_of::<sdt_core::record::Probe>() as u64;
+const PROBE_LEN: u64 = size_of::<sdt_core::__private::record::Probe>() as u64;
 
 /// Checks all sites, and returns how many functions have their cold code out of line, and how many
 /// not.
@@ -49,12 +49,18 @@ fn level(level: &str) {
     };
     let profile = &[&*setting, "codegen-units=1", "panic=\"abort\""];
     let mut rustflags = KERNEL_LIKE.to_vec();
-    rustflags.extend(["-Cforce-frame-pointers=yes", "-Cllvm-args=-force-loop-cold-block"]);
+    // As the targets of kernel modules have it.
+    rustflags.extend([
+        "-Cforce-frame-pointers=yes",
+        "-Cllvm-args=-force-loop-cold-block -enable-shrink-wrap=false",
+    ]);
     let image = Build { package: "codegen-subjects", rustflags: &rustflags, profile }.image();
     let (out_of_line, in_between) = check(&image, level);
     assert!(out_of_line > 0);
+    // At z LLVM lays out for size, and one loop, over more vectors than there are registers, keeps its cold block.
+    let most = usize::from(level == "z");
     if level != "0" {
-        assert_eq!(in_between, 0, "level {level}");
+        assert!(in_between <= most, "level {level}: {in_between} in between");
     }
 }
 

@@ -8,6 +8,8 @@
 #include <sys/module.h>
 #include <sys/proc.h>
 #include <sys/imgact.h>
+#include <sys/lock.h>
+#include <sys/sx.h>
 #include <sys/sdt.h>
 #include <machine/frame.h>
 
@@ -27,6 +29,7 @@ LAYOUT(struct mod_depend, mod_depend);
 LAYOUT(struct mod_version, mod_version);
 LAYOUT(struct moduledata, moduledata);
 LAYOUT(struct sysinit, sysinit);
+LAYOUT(struct sx, sx);
 LAYOUT(struct trapframe, trapframe);
 LAYOUT(struct image_params, image_params);
 LAYOUT(struct image_args, image_args);

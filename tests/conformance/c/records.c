@@ -8,7 +8,7 @@ SDT_PROVIDER_DEFINE(conformance);
 SDT_PROBE_DEFINE0(conformance, , , none);
 SDT_PROBE_DEFINE1(conformance, , , one__argument, "uint32_t");
 SDT_PROBE_DEFINE2(conformance, , , two_, "int64_t", "char *");
-SDT_PROBE_DEFINE3(conformance, , , three, "uint8_t", "bool", "size_t");
+SDT_PROBE_DEFINE3(conformance, , , three, "uint8_t", "_Bool", "size_t");
 SDT_PROBE_DEFINE4(conformance, , , four, "uint64_t", "uint64_t", "int",
     "uint16_t");
 SDT_PROBE_DEFINE5(conformance, , , five, "void *", "int8_t", "int16_t",

@@ -31,7 +31,7 @@ pub struct Field {
     pub size: u64,
 }
 
-/// The layouts of all structures of an object, by name: `sdt_probe`, `sdt_core::record::Probe`.
+/// The layouts of all structures of an object, by name: `sdt_probe`, `sdt_core::freebsd::native::record::Probe`.
 ///
 /// # Errors
 /// It has no debugging information, or that is damaged.

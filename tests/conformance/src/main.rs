@@ -3,10 +3,11 @@
 use std::fs;
 
 use anyhow::Context as _;
+use cargo_sdt::arch::Arch;
 use conformance::sources::{self, Build};
 use conformance::table::{self, Table};
-use xtask::workspace::{self, Arch};
-use xtask::zig::Zig;
+use harness::workspace;
+use harness::zig::Zig;
 
 /// Where the tables are in the documentation: between these lines.
 const DOCUMENT: &str = "docs/benchmarks.md";

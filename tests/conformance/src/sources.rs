@@ -1,23 +1,28 @@
-//! The objects: C's by zig, Rust's by cargo, both for FreeBSD's kernels.
+//! The objects: C's by zig, Rust's by cargo, both for FreeBSD's kernels; Rust's for others, too.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use cargo_metadata::Message;
+use cargo_sdt::arch::Arch;
+use cargo_sdt::platform::Os;
+use cargo_sdt::process;
+use cargo_sdt::targets::Target;
+use harness::setup;
+use harness::workspace;
+use harness::zig::Zig;
 use object::read::archive::ArchiveFile;
-use xtask::process;
-use xtask::setup;
-use xtask::workspace::{self, Arch};
-use xtask::zig::Zig;
 
 use crate::layout::{self, Layout};
 
 const LIMIT: Duration = Duration::from_secs(600);
 /// The package with the Rust side.
 const PROBES: &str = "conformance-probes";
+/// The variable by which cargo hands options to rustc.
+const RUSTFLAGS: &str = "CARGO_ENCODED_RUSTFLAGS";
 
 /// Compiles a file of `c/`.
 ///
@@ -36,17 +41,49 @@ pub fn c(zig: &Zig, arch: Arch, file: &str, options: &[&str]) -> anyhow::Result<
 /// What the Rust side is built for, besides an architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Build {
-    /// The kernel's own sdt, of a major release.
+    /// The kernel's own sdt, of a major release of FreeBSD.
     Native(u32),
-    /// A provider of its own, on 15.
-    OwnProvider,
+    /// The provider route, on FreeBSD 15.
+    Provider,
+    /// The kernel's own sdt, of illumos.
+    Illumos,
+    /// A host of its own, with registers that kernels do not use.
+    Host(Host),
+}
+
+/// A target that is no kernel module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Host {
+    /// Its name.
+    pub target: &'static str,
+    /// Options of rustc.
+    pub flags: &'static [&'static str],
 }
 
 impl Build {
+    /// The release of FreeBSD it is for, or would be.
     const fn freebsd(self) -> u32 {
         match self {
             Self::Native(major) => major,
-            Self::OwnProvider => 15,
+            _ => 15,
+        }
+    }
+
+    /// Cargo's names of target and target folder.
+    fn target(self, arch: Arch) -> anyhow::Result<(PathBuf, &'static str)> {
+        let os = match self {
+            Self::Native(_) | Self::Provider => Os::FreeBsd,
+            Self::Illumos => Os::Illumos,
+            Self::Host(host) => return Ok((host.target.into(), "cargo-hosts")),
+        };
+        Ok((Target::of(os, arch).write_to(&workspace::project().targets())?, "cargo-kmod"))
+    }
+
+    /// The kind of library: what is no module of FreeBSD's has nobody to handle its panics.
+    const fn library(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Native(_) | Self::Provider => ("staticlib", "libconformance_probes.a"),
+            Self::Illumos | Self::Host(_) => ("rlib", "libconformance_probes.rlib"),
         }
     }
 }
@@ -70,25 +107,31 @@ pub fn rust(arch: Arch, build: Build) -> anyhow::Result<Rust> {
     // The library is in the same place whatever it is built for: one at a time, among processes too.
     let lock = File::create(folder.join("conformance.lock"))?;
     lock.lock()?;
+    let ((target, target_folder), (kind, file)) = (build.target(arch)?, build.library());
     let mut command = setup::toolchain(arch)?.cargo("rustc", "core");
-    command.args(["--release", "--package", PROBES, "--lib", "--crate-type", "staticlib"]);
-    command.arg("--target").arg(arch.module_target());
-    command.arg("--target-dir").arg(folder.join("cargo-kmod"));
+    command.args(["--release", "--package", PROBES, "--lib", "--crate-type", kind]);
+    command.arg("--target").arg(target);
+    command.arg("--target-dir").arg(folder.join(target_folder));
+    if let Build::Host(host) = build {
+        // Besides those that the toolchain wants.
+        let wanted = command.get_envs().find(|(name, _)| *name == RUSTFLAGS);
+        let wanted = wanted.and_then(|(_, flags)| flags?.to_str()).unwrap_or_default();
+        let flags = [&[wanted], host.flags].concat().join("\u{1f}");
+        command.env(RUSTFLAGS, flags);
+    }
     command.arg("--message-format=json-render-diagnostics");
     command.env("SDT_FREEBSD", build.freebsd().to_string());
     if build.freebsd() >= 15 {
         command.args(["--features", "six"]);
     }
-    if build == Build::OwnProvider {
-        command.args(["--features", "sdt-core/own-provider"]);
+    if build == Build::Provider {
+        command.env("SDT_ROUTE", "provider");
     }
-    // Not for all packages: `core` is built already, for other modules.
-    for (package, setting) in [
-        (PROBES, "opt-level=2"),
-        (PROBES, "codegen-units=1"),
-        (PROBES, "debug=2"),
-        ("sdt-core", "debug=2"),
-    ] {
+    // Not for all packages: `core` is built already, for other modules. Of a host nobody compares layouts.
+    let debug = if matches!(build, Build::Host(_)) { "debug=0" } else { "debug=2" };
+    for (package, setting) in
+        [(PROBES, "opt-level=2"), (PROBES, "codegen-units=1"), (PROBES, debug), ("sdt-core", debug)]
+    {
         command.args(["--config", &format!("profile.release.package.{package}.{setting}")]);
     }
     let written = process::run(&mut command, LIMIT)?;
@@ -99,9 +142,9 @@ pub fn rust(arch: Arch, build: Build) -> anyhow::Result<Rust> {
             _ => None,
         })
         .flat_map(|artifact| artifact.filenames)
-        .filter(|file| file.file_name() == Some("libconformance_probes.a"))
+        .filter(|path| path.file_name() == Some(file))
         .last();
-    let library = library.context("cargo made no libconformance_probes.a")?;
+    let library = library.with_context(|| format!("cargo made no {file}"))?;
     read(library.as_std_path())
 }
 

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use xtask::workspace::Arch;
-use xtask::zig::Zig;
+use cargo_sdt::arch::Arch;
+use harness::zig::Zig;
 
 use crate::code::{self, Size};
 use crate::layout::layouts;
@@ -26,13 +26,19 @@ pub struct Row {
     pub c: Cost,
     /// In Rust.
     pub rust: Cost,
+    /// Instructions that set up the frame and leave it in Rust, without the probe: all functions of a kernel module
+    /// have one, for stack traces and for fbt.
+    pub frame: i64,
 }
 
 /// What a site adds to a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// Instructions on the hot path. A leaf function may lose more, those that set up its frame, than it gains.
+    /// Instructions on the hot path, without those of the frame.
     pub instructions: i64,
+    /// Instructions on the hot path that set up the frame and leave it: fewer where a compiler moves it into the cold
+    /// code, and fbt loses the function by that.
+    pub frame: i64,
     /// Bytes on the hot path.
     pub bytes: i64,
     /// Bytes that are run only while the probe is enabled.
@@ -59,11 +65,13 @@ pub fn rows(zig: &Zig, arch: Arch, rust: &Rust) -> anyhow::Result<Vec<Row>> {
     for kind in ["leaf", "calls"] {
         for arguments in 0..=MOST_ARGUMENTS {
             let name = format!("{kind}_{arguments}");
+            let plain = size(&rust, &format!("plain_{name}"))?;
             rows.push(Row {
                 kind,
                 arguments,
                 c: Cost::of(size(&c_plain, &name)?, size(&c_probed, &name)?),
-                rust: Cost::of(size(&rust, &format!("plain_{name}"))?, size(&rust, &name)?),
+                rust: Cost::of(plain, size(&rust, &name)?),
+                frame: plain.frame_instructions,
             });
         }
     }
@@ -73,7 +81,9 @@ pub fn rows(zig: &Zig, arch: Arch, rust: &Rust) -> anyhow::Result<Vec<Row>> {
 impl Cost {
     fn of(plain: Size, probed: Size) -> Self {
         Self {
-            instructions: probed.hot_instructions - plain.hot_instructions,
+            instructions: (probed.hot_instructions - probed.frame_instructions)
+                - (plain.hot_instructions - plain.frame_instructions),
+            frame: probed.frame_instructions - plain.frame_instructions,
             bytes: probed.hot_bytes - plain.hot_bytes,
             cold_bytes: probed.cold_bytes - plain.cold_bytes,
         }
@@ -91,17 +101,17 @@ pub struct Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let header = ["instr.", "bytes", "cold bytes"];
-        writeln!(f, "{:<10}{:>16}{:>32}", self.arch, "C", "Rust")?;
-        write!(f, "{:<10}", "")?;
+        let header = ["instr.", "frame", "bytes", "cold bytes"];
+        writeln!(f, "{:<10}{:>9}{:>20}{:>38}", self.arch, "frame", "C", "Rust")?;
+        write!(f, "{:<10}{:>9}", "", "has")?;
         for _ in 0..2 {
-            write!(f, "  {:>8}{:>8}{:>12}", header[0], header[1], header[2])?;
+            write!(f, "  {:>8}{:>8}{:>8}{:>12}", header[0], header[1], header[2], header[3])?;
         }
         writeln!(f)?;
-        for Row { kind, arguments, c, rust } in &self.rows {
-            write!(f, "{kind:<6} {arguments:<3}")?;
-            for Cost { instructions, bytes, cold_bytes } in [c, rust] {
-                write!(f, "  {instructions:>+8}{bytes:>+8}{cold_bytes:>12}")?;
+        for Row { kind, arguments, c, rust, frame: has } in &self.rows {
+            write!(f, "{kind:<6} {arguments:<3}{has:>9}")?;
+            for Cost { instructions, frame, bytes, cold_bytes } in [c, rust] {
+                write!(f, "  {instructions:>+8}{frame:>+8}{bytes:>+8}{cold_bytes:>12}")?;
             }
             writeln!(f)?;
         }

@@ -10,7 +10,7 @@ use object::{
     SectionFlags, SectionIndex, SymbolKind,
 };
 
-use xtask::workspace::Arch;
+use cargo_sdt::arch::Arch;
 
 /// An object.
 #[derive(Debug)]

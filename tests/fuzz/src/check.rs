@@ -1,15 +1,22 @@
-//! `cargo xtask check`: says of any file what is wrong with it.
+//! `cargo xtask check`: says of any file what is wrong with it, and passes none that would take a kernel down.
 
 use crate::edit::{FREEBSD, Input};
+use crate::loader;
 
 /// Runs the target.
 ///
 /// # Panics
-/// When the check does, or when it finds nothing wrong and says nothing.
+/// When the check does, or when it finds nothing wrong and says nothing, or FreeBSD's loader would have panicked by what it
+/// has passed.
 pub fn run(input: &[u8]) {
-    let Some(Input { file, .. }) = Input::new(FREEBSD, input) else { return };
-    match xtask::check::module(&file) {
-        Ok(summary) => assert!(!summary.to_string().is_empty()),
+    let Some(Input { machine, file, .. }) = Input::new(FREEBSD, input) else { return };
+    match cargo_sdt::check::module(&file) {
+        Ok(summary) => {
+            assert!(!summary.to_string().is_empty());
+            if let Err(refusal) = loader::load_alone(machine, &file) {
+                assert!(!refusal.would_have_panicked(), "{refusal}");
+            }
+        }
         Err(findings) => {
             assert!(!findings.is_empty());
             assert!(findings.iter().all(|finding| !finding.to_string().is_empty()));

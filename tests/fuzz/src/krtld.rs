@@ -62,6 +62,21 @@ pub fn run(input: &[u8]) {
     });
 }
 
+/// Loads a module into a kernel of its own and, if it lets that happen, unloads it again.
+///
+/// # Errors
+/// Why it is refused.
+pub(crate) fn load_alone(file: &[u8]) -> Result<(), Refusal> {
+    KRTLD.with_borrow_mut(|modules| {
+        modules.kernel().choices.set(0);
+        let loaded = modules.load("module", file);
+        if loaded.is_ok() && !unload(modules, "module") {
+            *modules = Modules::new(Machinery::new());
+        }
+        loaded
+    })
+}
+
 /// A kernel that has everything but probes, of which modules are not to find one.
 fn symbol(name: &str) -> Option<u64> {
     (!name.starts_with(PREFIX)).then_some(KERNEL)
@@ -71,7 +86,7 @@ fn symbol(name: &str) -> Option<u64> {
 fn beside_the_check(file: &[u8]) {
     let linked =
         File::parse(file).and_then(|parsed| parsed.link(MODULES, Marking::default(), &symbol));
-    match xtask::check::illumos::module(file) {
+    match cargo_sdt::check::illumos::module(file) {
         Ok(summary) => {
             assert!(!summary.to_string().is_empty());
             let linked = match linked {

@@ -6,6 +6,7 @@
 
 pub mod check;
 mod edit;
+pub mod flips;
 pub mod framework;
 pub mod glob;
 pub mod krtld;

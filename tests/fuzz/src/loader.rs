@@ -8,7 +8,7 @@ use std::fmt;
 
 use stand_in_kernel::freebsd::sdt::{Fault, Records};
 use stand_in_kernel::freebsd::{Release, errno};
-use stand_in_kernel::kld::{FileInfo, Kernel, Linker, event};
+use stand_in_kernel::kld::{FileInfo, Kernel, Linker, Refusal, event};
 use stand_in_kernel::loader::{File, Image, Machine, PAGE};
 
 use crate::edit::{FREEBSD, Input};
@@ -78,6 +78,17 @@ pub fn run(input: &[u8]) {
     }
     assert!(linker.kernel().started.borrow().is_empty());
     linker.kernel().memory.assert_empty();
+}
+
+/// Loads a file into a kernel of its own, of the newest release, and unloads it again.
+///
+/// # Errors
+/// Why it is refused.
+pub(crate) fn load_alone(machine: Machine, file: &[u8]) -> Result<(), Refusal> {
+    let linker = Linker::new(Machinery::new(machine, 0));
+    linker.load("module.ko", file)?;
+    unload(&linker, "module.ko");
+    Ok(())
 }
 
 /// Unloads a file that is loaded, though its handlers may not want it at first.

@@ -8,13 +8,13 @@ use std::cell::Cell;
 use std::ffi::CStr;
 
 use arbitrary::{Arbitrary, Unstructured};
-use sdt_core::arch::ENCODING;
+use sdt_core::__private::arch::ENCODING;
+use sdt_core::__private::link::{Records, find, link};
+use sdt_core::__private::protocol::{Place, State, Text};
+use sdt_core::__private::record::{ArgList, ArgTypes, Probe, Provider, Site};
 use sdt_core::arg::Argument;
 use sdt_core::attach::AttachError;
-use sdt_core::attach::link::{Records, find, link};
 use sdt_core::patch::Patcher;
-use sdt_core::patch::protocol::{Place, State, Text};
-use sdt_core::record::{ArgList, ArgTypes, Probe, Provider, Site};
 
 /// Most records of a kind. One more of probes and providers is in no set.
 const MOST: usize = 8;
@@ -303,7 +303,7 @@ impl Memory {
                 let of = self.probes().iter().find(|other| std::ptr::eq(*other, site.probe()));
                 of.is_some_and(|of| same(of, probe))
             });
-            assert!(probe.sites().map(Site::patchpoint).eq(own.map(Site::patchpoint)));
+            assert!(sites(probe).map(Site::patchpoint).eq(own.map(Site::patchpoint)));
         }
     }
 
@@ -315,14 +315,14 @@ impl Memory {
         for probe in self.probes() {
             for goal in [State::Trap, State::Jump, State::Nop, State::Jump] {
                 // SAFETY: the sites have just been linked, and nobody executes them.
-                unsafe { text.bring(probe.sites().map(place), goal) };
+                unsafe { text.bring(sites(probe).map(place), goal) };
                 // SAFETY: as before.
-                assert!(probe.sites().all(|site| unsafe { text.state(place(site)) } == goal));
+                assert!(sites(probe).all(|site| unsafe { text.state(place(site)) } == goal));
             }
         }
         for probe in self.probes() {
             // SAFETY: as before.
-            unsafe { text.bring(probe.sites().map(place), State::Nop) };
+            unsafe { text.bring(sites(probe).map(place), State::Nop) };
         }
         assert!(self.text.iter().map(Cell::get).eq(before));
     }
@@ -382,4 +382,10 @@ fn types_function(index: usize) -> extern "C" fn() -> &'static ArgTypes {
     const FUNCTIONS: [extern "C" fn() -> &'static ArgTypes; TYPES.len()] =
         [types::<0>, types::<1>, types::<2>];
     FUNCTIONS[index]
+}
+
+/// A linked probe's sites.
+fn sites(probe: &Probe) -> impl Iterator<Item = &'static Site> + Clone {
+    // SAFETY: what is looked at here has been linked.
+    unsafe { probe.linked_sites() }
 }

@@ -26,12 +26,11 @@ unsafe impl Host for Machine {
         timer::now_ns()
     }
 
-    fn interrupts_off(&self) -> usize {
-        cpu::interrupts_off().into()
-    }
-
-    fn restore(&self, state: usize) {
-        cpu::restore_interrupts(state != 0);
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        let were_on = cpu::interrupts_off();
+        let result = f();
+        cpu::restore_interrupts(were_on);
+        result
     }
 
     fn sync(&self) {

@@ -17,7 +17,7 @@ use crate::arch;
 use crate::dtrace::DTRACE;
 use crate::invop::{self, Handler};
 use crate::modules::LINKER;
-use crate::{console, panic, sdt, smp};
+use crate::{console, panic, sdt, smp, sx, sysctl};
 
 unsafe extern "C" {
     fn memcpy(to: *mut c_void, from: *const c_void, length: usize) -> *mut c_void;
@@ -89,9 +89,14 @@ exports! {
     ),
 }
 
-/// All exported functions: those above, SDT's and the architecture's own.
+/// All exported functions: those above, SDT's, those of sysctls and the architecture's own.
 fn all() -> impl Iterator<Item = (&'static str, u64)> {
-    table().into_iter().chain(sdt::table()).chain(arch::exports::table())
+    table()
+        .into_iter()
+        .chain(sdt::table())
+        .chain(sx::table())
+        .chain(sysctl::table())
+        .chain(arch::exports::table())
 }
 
 /// The address of an exported symbol, function or not, if a release has it.
@@ -99,7 +104,8 @@ pub(crate) fn address(name: &str, release: Release) -> Option<u64> {
     if !release.has_symbol(name) {
         return None;
     }
-    all().chain(sdt::variables()).find(|(symbol, _)| *symbol == name).map(|(_, address)| address)
+    let mut all = all().chain(sdt::variables()).chain(sysctl::variables());
+    all.find(|(symbol, _)| *symbol == name).map(|(_, address)| address)
 }
 
 /// Whether an exported function has this address.
@@ -155,7 +161,7 @@ unsafe extern "C" fn dtrace_register(
     match unsafe { DTRACE.register(name, &attributes, privileges, ops, argument) } {
         Ok(provider) => {
             // SAFETY: not NULL, and by the caller's contract an id to be written.
-            unsafe { id.write(provider.0) };
+            unsafe { id.write(provider.get()) };
             0
         }
         Err(error) => {
@@ -166,11 +172,11 @@ unsafe extern "C" fn dtrace_register(
 }
 
 extern "C" fn dtrace_unregister(id: usize) -> c_int {
-    DTRACE.unregister(ProviderId(id)).map_or_else(freebsd_errno, |()| 0)
+    DTRACE.unregister(ProviderId::new(id)).map_or_else(freebsd_errno, |()| 0)
 }
 
 extern "C" fn dtrace_condense(id: usize) -> c_int {
-    DTRACE.condense(ProviderId(id)).map_or_else(freebsd_errno, |_| 0)
+    DTRACE.condense(ProviderId::new(id)).map_or_else(freebsd_errno, |_| 0)
 }
 
 /// [`FrameworkError::errno`](sdt_core::ops::FrameworkError::errno) is the number on the target that this
@@ -183,7 +189,7 @@ fn freebsd_errno(error: sdt_core::ops::FrameworkError) -> c_int {
 }
 
 extern "C" fn dtrace_invalidate(id: usize) {
-    DTRACE.invalidate(ProviderId(id));
+    DTRACE.invalidate(ProviderId::new(id));
 }
 
 /// # Safety
@@ -196,11 +202,11 @@ unsafe extern "C" fn dtrace_probe_lookup(
 ) -> u32 {
     // SAFETY: the caller's contract.
     let (module, function, name) = unsafe { (text(module), text(function), text(name)) };
-    DTRACE.probe_lookup(ProviderId(id), module, function, name).map_or(0, ProbeId::get)
+    DTRACE.probe_lookup(ProviderId::new(id), module, function, name).map_or(0, ProbeId::get)
 }
 
 /// # Safety
-/// The names are NULL or strings.
+/// The names are NULL or strings; the provider's ops are sound to call with `argument`.
 unsafe extern "C" fn dtrace_probe_create(
     id: usize,
     module: *const c_char,
@@ -212,7 +218,9 @@ unsafe extern "C" fn dtrace_probe_create(
     // SAFETY: the caller's contract.
     let (module, function, name) = unsafe { (text(module), text(function), text(name)) };
     let aframes = aframes.max(0).unsigned_abs();
-    match DTRACE.probe_create(ProviderId(id), module, function, name, aframes, argument) {
+    let provider = ProviderId::new(id);
+    // SAFETY: the caller's contract.
+    match unsafe { DTRACE.probe_create(provider, module, function, name, aframes, argument) } {
         Ok(probe) => probe.get(),
         Err(error) => {
             let name = name.to_string_lossy();
@@ -224,7 +232,7 @@ unsafe extern "C" fn dtrace_probe_create(
 
 extern "C" fn dtrace_probe_arg(id: usize, probe: u32) -> *mut c_void {
     ProbeId::new(probe)
-        .and_then(|probe| DTRACE.probe_arg(ProviderId(id), probe))
+        .and_then(|probe| DTRACE.probe_arg(ProviderId::new(id), probe))
         .unwrap_or(core::ptr::null_mut())
 }
 
@@ -242,7 +250,8 @@ pub(crate) extern "C" fn dtrace_probe(
         return;
     }
     assert!(id != 0, "dtrace_probe() called with id 0");
-    DTRACE.probe5(id, [arg0, arg1, arg2, arg3, arg4].map(|arg| arg as u64));
+    // SAFETY: whoever calls this has a hit of its probe, as in C.
+    unsafe { DTRACE.probe5(id, [arg0, arg1, arg2, arg3, arg4].map(|arg| arg as u64)) };
 }
 
 /// `dtrace_attached` is about the device, which here is always there.

@@ -15,7 +15,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use sdt_core::encode::MAX_LEN;
+use sdt_core::__private::encode::MAX_LEN;
 use spin::Mutex;
 
 use crate::freebsd::linker::{Metadata, ModuleData, Range, SysInit};
@@ -136,6 +136,11 @@ impl<K: Kernel> Linker<K> {
         let image = file
             .link(base, &|symbol| self.lookup(symbol))
             .map_err(|error| self.not_linked(file, base, error))?;
+        for function in image.constructors().chain(image.destructors()) {
+            if !image.starts_function(function) {
+                return Err(Refusal::Constructor { function });
+            }
+        }
         let mut metadata = Metadata::read_modules(&image)?;
         for version in &metadata.versions {
             if let Some(file) = self.provider(&version.name, |found| found == version.version) {

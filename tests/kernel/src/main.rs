@@ -25,6 +25,8 @@ mod sdt;
 mod sites;
 mod smp;
 mod standin;
+mod sx;
+mod sysctl;
 mod text;
 mod torture;
 mod wire;

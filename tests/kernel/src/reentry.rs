@@ -5,7 +5,7 @@
 use alloc::string::ToString;
 use core::sync::atomic::AtomicUsize;
 
-use sdt_core::patch::{self, Mode};
+use sdt_core::patch::Mode;
 use sdt_framework::{ConsumerId, Field, Spec};
 use sdt_protocol::{Counters, Reentered, Refusal, TorturedProbe};
 use stand_in_kernel::freebsd::errno::{EBUSY, EINVAL};
@@ -28,7 +28,7 @@ pub(crate) fn run(rounds: u32, jump: bool) -> Result<Reentered, Refusal> {
         |errno, error: &dyn core::fmt::Display| Refusal { errno, message: error.to_string() };
     standin::attach().map_err(|error| refuse(EINVAL, &error))?;
     for which in Which::ALL {
-        patch::set_mode(which.probe(), if jump { Mode::Jump } else { Mode::Trap });
+        which.set_mode(if jump { Mode::Jump } else { Mode::Trap });
     }
     let consumer = DTRACE.open().map_err(|error| refuse(EBUSY, &error))?;
     let result = reentered(rounds, consumer);

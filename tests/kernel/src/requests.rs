@@ -21,7 +21,7 @@ use crate::dtrace::DTRACE;
 use crate::exec::{self, Batch, Worker};
 use crate::modules::LINKER;
 use crate::wire::Wire;
-use crate::{counters, krtld, reentry, sdt, sites, smp, torture};
+use crate::{counters, krtld, reentry, sdt, sites, smp, sysctl, torture};
 
 /// Records in one event.
 const RECORDS_PER_EVENT: usize = 64;
@@ -188,6 +188,10 @@ impl Server {
                 Ok(Reply::Done)
             }
             Request::Exec { .. } => unreachable!("has been taken care of"),
+            Request::Sysctl { name, value } => sysctl::write(&name, &value),
+            Request::Kstat { name } => {
+                Err(refusal(EINVAL, alloc::format!("{name}: FreeBSD has no kstats")))
+            }
             Request::ReadText { file } => {
                 let (base, segments) = LINKER
                     .segments(&file)

@@ -4,7 +4,7 @@ use core::ffi::c_char;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use sdt_core::encode::Code;
+use sdt_core::__private::encode::Code;
 use stand_in_kernel::freebsd::sdt::{Machdep, Records, Sdt};
 use stand_in_kernel::freebsd::{Generation, Release};
 use stand_in_kernel::kld::FileInfo;

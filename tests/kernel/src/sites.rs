@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 
-use sdt_core::arch::ENCODING;
+use sdt_core::__private::arch::ENCODING;
+use sdt_core::__private::protocol::{Place, State, Text};
+use sdt_core::__private::record::Probe;
 use sdt_core::patch::NoText;
-use sdt_core::patch::protocol::{Place, State, Text};
-use sdt_core::record::Probe;
 use sdt_protocol::{Site, SiteState};
 
 use stand_in_kernel::freebsd::sdt::Tracepoint;

@@ -7,13 +7,14 @@
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use sdt_core::attach::{self, AttachError, Attachment};
+use sdt_core::__private::record::Probe;
+use sdt_core::attach::{self, AttachError, Attachment, DetachError};
 use sdt_core::ops::{
     Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps,
 };
-use sdt_core::patch::Mode;
-use sdt_core::record::Probe;
+use sdt_core::patch::{self, Mode};
 use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
+use sdt_framework::Host as _;
 
 use crate::arch::cpu;
 use crate::dtrace::DTRACE;
@@ -88,6 +89,13 @@ impl Which {
             Self::Recording => &standin::recording,
             Self::Waiting => &standin::waiting,
         }
+    }
+
+    /// Has the probe's sites trap or jump.
+    pub(crate) fn set_mode(self, mode: Mode) {
+        // SAFETY: called by the CPU that does what consumers ask, which holds nothing that others wait for.
+        let changed = unsafe { patch::set_mode(self.probe(), mode) };
+        changed.expect("the kernel's text can be written to");
     }
 
     /// The probe's name.
@@ -264,10 +272,24 @@ pub(crate) fn inside_probe() {
     }
 }
 
+/// Enters a hit into the account of its probe.
+fn count(id: ProbeId, args: &[u64; 6]) {
+    let Some(which) = IDS.iter().position(|known| known.load(Ordering::Relaxed) == id.get()) else {
+        return;
+    };
+    let account = &ACCOUNTS[cpu::current()].0[which];
+    account.hits.fetch_add(1, Ordering::Relaxed);
+    let [n, not_n, ..] = *args;
+    if not_n != !n || n >= account.passes.load(Ordering::Relaxed) {
+        account.garbled.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// [`DTRACE`], with an account kept of hits on their way in.
 struct Counted;
 
-impl Framework for Counted {
+// SAFETY: all is handed on to a framework that keeps to the contract.
+unsafe impl Framework for Counted {
     unsafe fn register(
         &self,
         name: &CStr,
@@ -280,11 +302,15 @@ impl Framework for Counted {
         unsafe { DTRACE.register(name, attr, privileges, ops, arg) }
     }
 
-    fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
+    unsafe fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
         DTRACE.unregister(provider)
     }
 
-    fn probe_lookup(
+    unsafe fn invalidate(&self, provider: ProviderId) {
+        DTRACE.invalidate(provider);
+    }
+
+    unsafe fn probe_lookup(
         &self,
         provider: ProviderId,
         module: &CStr,
@@ -294,7 +320,7 @@ impl Framework for Counted {
         DTRACE.probe_lookup(provider, module, function, name)
     }
 
-    fn probe_create(
+    unsafe fn probe_create(
         &self,
         provider: ProviderId,
         module: &CStr,
@@ -303,20 +329,17 @@ impl Framework for Counted {
         aframes: u32,
         parg: *mut c_void,
     ) -> Result<ProbeId, FrameworkError> {
-        DTRACE.probe_create(provider, module, function, name, aframes, parg)
+        // SAFETY: the caller's contract.
+        unsafe { DTRACE.probe_create(provider, module, function, name, aframes, parg) }
     }
 
-    fn probe(&self, id: ProbeId, args: &[u64; 6]) {
-        if let Some(which) = IDS.iter().position(|known| known.load(Ordering::Relaxed) == id.get())
-        {
-            let account = &ACCOUNTS[cpu::current()].0[which];
-            account.hits.fetch_add(1, Ordering::Relaxed);
-            let [n, not_n, ..] = *args;
-            if not_n != !n || n >= account.passes.load(Ordering::Relaxed) {
-                account.garbled.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        DTRACE.probe(id, args);
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 6]) {
+        // What is counted is what is recorded: with interrupts off the probe does not go in between.
+        DTRACE.host().without_interrupts(|| {
+            let Some(hit) = ProbeId::new(id.load(Ordering::Acquire)) else { return };
+            count(hit, args);
+            DTRACE.probe(hit, args);
+        });
     }
 }
 
@@ -343,7 +366,7 @@ pub(crate) fn attach() -> Result<(), AttachError> {
 /// Detaches the probes.
 ///
 /// # Errors
-/// [`FrameworkError::Busy`] while anybody has a consumer open.
-pub(crate) fn detach() -> Result<(), FrameworkError> {
+/// As [`attach::detach`].
+pub(crate) fn detach() -> Result<(), DetachError> {
     attach::detach()
 }

@@ -30,7 +30,9 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use fastrand::Rng;
-use sdt_core::patch::{self, Mode, protocol::State};
+use sdt_core::__private::inspect;
+use sdt_core::__private::protocol::State;
+use sdt_core::patch::Mode;
 use sdt_framework::{ConsumerId, Field, Spec};
 use sdt_protocol::{Refusal, Tortured, TorturedProbe};
 use spin::Mutex;
@@ -153,12 +155,11 @@ impl Driver<'_> {
     fn transition(&mut self) {
         let index = self.rng.usize(0..TORTURED.len());
         let which = TORTURED[index];
-        let probe = which.probe();
         let mode = if self.rng.bool() { Mode::Jump } else { Mode::Trap };
         let was = self.states[index];
         let now = match was {
             Now::Off => {
-                patch::set_mode(probe, mode);
+                which.set_mode(mode);
                 self.enable(index);
                 self.result.enabled += 1;
                 Now::On(mode)
@@ -168,12 +169,12 @@ impl Driver<'_> {
                 Now::Off
             }
             Now::On(Mode::Trap) => {
-                patch::set_mode(probe, Mode::Jump);
+                which.set_mode(Mode::Jump);
                 self.result.upgraded += 1;
                 Now::On(Mode::Jump)
             }
             Now::On(Mode::Jump) => {
-                patch::set_mode(probe, Mode::Trap);
+                which.set_mode(Mode::Trap);
                 self.result.downgraded += 1;
                 Now::On(Mode::Trap)
             }
@@ -203,13 +204,14 @@ impl Driver<'_> {
     fn check_text(&mut self, which: Which, now: Now) {
         for site in which.probe().sites() {
             let in_reach =
-                (sdt_core::arch::ENCODING.jump)(site.patchpoint(), site.target()).is_ok();
+                (sdt_core::__private::arch::ENCODING.jump)(site.patchpoint(), site.target())
+                    .is_ok();
             let expected = match now {
                 Now::Off => State::Nop,
                 Now::On(Mode::Jump) if in_reach => State::Jump,
                 Now::On(_) => State::Trap,
             };
-            let state = patch::state(site);
+            let state = inspect::state(site);
             if state != Some(expected) {
                 let (name, at) = (which.name(), site.patchpoint());
                 self.fail(format!("the site of {name} at {at:#x} is {state:?}, not {expected:?}"));

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 /// Number of this protocol. Both sides say theirs in the first exchange and refuse another one.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// From the host to the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,6 +104,18 @@ pub enum Request {
     Exec {
         /// In the order of the log.
         execs: Vec<Exec>,
+    },
+    /// Write to a sysctl, as sysctl(8) does. Answer: [`Reply::Done`].
+    Sysctl {
+        /// Its name.
+        name: String,
+        /// What is written.
+        value: String,
+    },
+    /// Read a kstat, as kstat(8) does; on illumos only. Answer: [`Reply::Bytes`], its data.
+    Kstat {
+        /// `module:instance:name`.
+        name: String,
     },
     /// Bytes of a loaded module's memory, for tests that compare its text. Answer:
     /// [`Reply::Bytes`].

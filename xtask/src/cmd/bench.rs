@@ -4,14 +4,18 @@ use std::ffi::OsString;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use crate::process::{clean_cargo_env, run_visibly};
-use crate::workspace;
+use cargo_sdt::process::{clean_cargo_env, run_visibly};
+use harness::workspace;
 
 /// Building from nothing takes most of it.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// Every function starts a cache line: where it happens to lie is not what is measured.
-const RUSTFLAGS: &str = "-Cllvm-args=-align-all-functions=6";
+/// Every function starts a cache line: where it happens to lie is not what is measured. And each has its frame, at its
+/// entry, as in a kernel module.
+const RUSTFLAGS: [&str; 2] = [
+    "-Cllvm-args=-align-all-functions=6 -enable-shrink-wrap=false -force-loop-cold-block",
+    "-Cforce-frame-pointers=yes",
+];
 
 /// Options of `cargo xtask bench`: `--beside-c`, and those of the benchmark, which are `--rounds N` and `--quick`.
 #[derive(Debug, clap::Args)]
@@ -39,7 +43,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         cargo.args(["--profile", "bench", "--package", "bench"]);
         // Of its own, because the flags differ from everything else's.
         cargo.args(["--target-dir", "target/bench"]);
-        cargo.env("CARGO_ENCODED_RUSTFLAGS", RUSTFLAGS);
+        cargo.env("CARGO_ENCODED_RUSTFLAGS", RUSTFLAGS.join("\u{1f}"));
     }
     cargo.arg("--").args(&args.options);
     run_visibly(&mut cargo, LIMIT)?;

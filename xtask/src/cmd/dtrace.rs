@@ -1,6 +1,7 @@
 //! `cargo xtask dtrace`: dtrace(1)'s command line.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,10 +11,12 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use sdt_protocol::Field;
 
-use crate::build::Patch;
+use crate::dtrace::xoptions::{self, XOption};
 use crate::dtrace::{self, Clause, Interrupt, Output};
-use crate::platform::{FreeBsd, Os, Route};
-use crate::workspace::Arch;
+use cargo_sdt::arch::Arch;
+use cargo_sdt::module::Patch;
+use cargo_sdt::output::{self, CLOSED_STATUS, OutputError};
+use cargo_sdt::platform::{FreeBsd, Os, Route};
 
 const USAGE: &str = "\
 Usage: dtrace [-lqvZ] [-s script] [-x opt[=val]]
@@ -51,14 +54,11 @@ pub struct Args {
     /// Permit probe descriptions that match no probes.
     #[arg(short = 'Z')]
     zero: bool,
-    /// Enable or list according to a D script (not yet).
-    #[arg(short, value_name = "SCRIPT")]
-    script: Vec<PathBuf>,
     /// Set an option: quiet, zdefs.
     #[arg(short = 'x', value_name = "OPT[=VAL]")]
     option: Vec<String>,
     #[command(flatten)]
-    clauses: Clauses,
+    programs: Programs,
     /// Architecture of the kernel.
     #[arg(long, value_enum, default_value_t)]
     arch: Arch,
@@ -91,20 +91,46 @@ pub struct Args {
     help: Option<bool>,
 }
 
-/// The values of `-P`, `-m`, `-f` and `-n`, in the order of the command line.
+/// The values of `-P`, `-m`, `-f`, `-n` and `-s`, in the order of the command line.
 #[derive(Debug, Default)]
-struct Clauses(Vec<(Field, String)>);
+struct Programs(Vec<(Source, String)>);
 
-const CLAUSES: [(&str, char, Field, &str, &str); 4] = [
-    ("provider", 'P', Field::Provider, "PROVIDER", "Enable or list probes of a provider"),
-    ("module-name", 'm', Field::Module, "MODULE", "Enable or list probes in a module"),
-    ("function", 'f', Field::Function, "FUNC", "Enable or list probes in a function"),
-    ("name", 'n', Field::Name, "NAME", "Enable or list probes of a name"),
+/// What an option's value is: a description that ends with a field, or the name of a D script.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Clause(Field),
+    Script,
+}
+
+const PROGRAMS: [(&str, char, Source, &str, &str); 5] = [
+    (
+        "provider",
+        'P',
+        Source::Clause(Field::Provider),
+        "PROVIDER",
+        "Enable or list probes of a provider",
+    ),
+    (
+        "module-name",
+        'm',
+        Source::Clause(Field::Module),
+        "MODULE",
+        "Enable or list probes in a module",
+    ),
+    (
+        "function",
+        'f',
+        Source::Clause(Field::Function),
+        "FUNC",
+        "Enable or list probes in a function",
+    ),
+    ("name", 'n', Source::Clause(Field::Name), "NAME", "Enable or list probes of a name"),
+    ("script", 's', Source::Script, "SCRIPT", "Enable or list according to a D script (not yet)"),
 ];
 
-impl clap::Args for Clauses {
+impl clap::Args for Programs {
     fn augment_args(mut command: Command) -> Command {
-        for (id, short, _, value, help) in CLAUSES {
+        for (id, short, _, value, help) in PROGRAMS {
             let arg = Arg::new(id).short(short).value_name(value).help(help);
             let arg = arg.action(ArgAction::Append).value_parser(ValueParser::string());
             command = command.arg(arg);
@@ -117,16 +143,16 @@ impl clap::Args for Clauses {
     }
 }
 
-impl FromArgMatches for Clauses {
+impl FromArgMatches for Programs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut found = Vec::new();
-        for (id, _, field, _, _) in CLAUSES {
+        for (id, _, source, _, _) in PROGRAMS {
             let places = matches.indices_of(id).into_iter().flatten();
             let values = matches.get_many::<String>(id).into_iter().flatten();
-            found.extend(places.zip(values).map(|(place, value)| (place, field, value.clone())));
+            found.extend(places.zip(values).map(|(place, value)| (place, source, value.clone())));
         }
         found.sort_by_key(|&(place, ..)| place);
-        Ok(Self(found.into_iter().map(|(_, field, value)| (field, value)).collect()))
+        Ok(Self(found.into_iter().map(|(_, source, value)| (source, value)).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -137,10 +163,6 @@ impl FromArgMatches for Clauses {
 
 impl Args {
     fn options(&self) -> anyhow::Result<dtrace::Options> {
-        if let Some(script) = self.script.first() {
-            let script = script.display();
-            anyhow::bail!("failed to compile script {script}: D programs come later");
-        }
         self.os.runs_on(self.arch)?;
         let mut options = dtrace::Options {
             arch: self.arch,
@@ -159,23 +181,40 @@ impl Args {
             allow_none: self.zero,
             clauses: Vec::new(),
         };
+        // As dtrace does: options first, wherever they stand, then programs in their order.
         for option in &self.option {
-            match option.as_str() {
-                "quiet" => options.quiet = true,
-                "zdefs" => options.allow_none = true,
-                other => {
-                    let name = other.split('=').next().unwrap_or(other);
-                    anyhow::bail!("failed to set -x {name}: this option is not there yet");
-                }
+            let (name, value) = option
+                .split_once('=')
+                .map_or((&**option, None), |(name, value)| (name, Some(value)));
+            let error = |error| anyhow::anyhow!("failed to set -x {name}: {error}");
+            match xoptions::parse(name, value).map_err(error)? {
+                XOption::Quiet(quiet) => options.quiet = quiet,
+                XOption::ZDefs => options.allow_none = true,
             }
         }
         if self.verbose && !self.list {
             anyhow::bail!("-v is only there together with -l yet");
         }
-        for (field, text) in &self.clauses.0 {
-            options.clauses.push(Clause::parse(text, *field)?);
+        for (source, text) in &self.programs.0 {
+            match *source {
+                Source::Clause(field) => options.clauses.push(Clause::parse(text, field)?),
+                Source::Script => return Err(no_script(text)),
+            }
         }
         Ok(options)
+    }
+}
+
+/// Why a D script is not run.
+fn no_script(script: &str) -> anyhow::Error {
+    match File::open(script) {
+        Ok(_) => anyhow::anyhow!("failed to compile script {script}: D programs come later"),
+        Err(error) => {
+            // C's words alone.
+            let reason = error.to_string();
+            let reason = reason.split(" (os error ").next().unwrap_or_default();
+            anyhow::anyhow!("failed to open {script}: {reason}")
+        }
     }
 }
 
@@ -207,10 +246,13 @@ pub fn is_ours(args: &[OsString]) -> bool {
 /// Says what is wrong with a command line as dtrace does, with its usage.
 pub fn usage_error(error: &clap::Error) -> ExitCode {
     if error.kind() == ErrorKind::DisplayHelp {
-        print!("{error}");
-        return ExitCode::SUCCESS;
+        return match output::print(error) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(OutputError::Closed) => ExitCode::from(CLOSED_STATUS),
+            Err(OutputError::Failed(_)) => ExitCode::FAILURE,
+        };
     }
-    eprint!("dtrace: {}\n{USAGE}", complaint(error));
+    output::say(format_args!("dtrace: {}\n{USAGE}", complaint(error)));
     ExitCode::from(USAGE_STATUS)
 }
 
@@ -241,7 +283,7 @@ fn complaint(error: &clap::Error) -> String {
 
 /// Prints the usage, as dtrace does when it is given nothing at all.
 pub fn usage() -> ExitCode {
-    eprint!("{USAGE}");
+    output::say(USAGE);
     ExitCode::from(USAGE_STATUS)
 }
 
@@ -317,7 +359,7 @@ mod tests {
     fn what_is_not_there_yet_is_refused() {
         let cases = [
             ("-x bufsize=1m -n a", "failed to set -x bufsize: this option is not there yet"),
-            ("-s x.d", "failed to compile script x.d: D programs come later"),
+            ("-s Cargo.toml", "failed to compile script Cargo.toml: D programs come later"),
             ("-v -n a", "-v is only there together with -l yet"),
         ];
         for (line, error) in cases {
@@ -325,6 +367,26 @@ mod tests {
         }
         let error = options("-n a{}").unwrap_err();
         assert!(error.starts_with("invalid probe specifier a{}: D programs "), "{error}");
+    }
+
+    #[test]
+    fn what_is_wrong_reads_as_dtrace_says_it() {
+        let missing = "failed to open /nonexistent.d: No such file or directory";
+        let cases = [
+            ("-s /nonexistent.d", missing),
+            // In the order of the command line, but options come first.
+            ("-s /nonexistent.d -n a{}", missing),
+            ("-s /nonexistent.d -x nosuchopt", "failed to set -x nosuchopt: Invalid option name"),
+            ("-x nosuchopt=1 -n a", "failed to set -x nosuchopt: Invalid option name"),
+            ("-x quiet=maybe -n a", "failed to set -x quiet: Invalid value for specified option"),
+            ("-x zdefs=1 -n a", "failed to set -x zdefs: Invalid value for specified option"),
+        ];
+        for (line, error) in cases {
+            assert_eq!(options(line).unwrap_err(), error, "{line}");
+        }
+        let error = options("-n a{} -s /nonexistent.d").unwrap_err();
+        assert!(error.starts_with("invalid probe specifier a{}: "), "{error}");
+        assert!(!options("-q -x quiet=off -n a").unwrap().quiet);
     }
 
     #[test]

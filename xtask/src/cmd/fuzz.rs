@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use crate::process::{clean_cargo_env, run_visibly};
-use crate::setup;
-use crate::workspace;
+use cargo_sdt::process::{clean_cargo_env, run_visibly};
+use harness::{setup, workspace};
 
 /// What a target may take besides its time: building everything, instrumented.
 const BUILD: Duration = Duration::from_secs(30 * 60);

@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use crate::build;
-use crate::workspace::Arch;
+use cargo_sdt::arch::Arch;
+use cargo_sdt::output;
+use harness::kernel;
 
 /// Options of `cargo xtask kernel`.
 #[derive(Debug, clap::Args)]
@@ -18,6 +19,6 @@ pub struct Args {
 /// # Errors
 /// The kernel could not be built.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    println!("{}", build::kernel(args.arch)?.display());
+    output::line(kernel::build(args.arch)?.display())?;
     Ok(ExitCode::SUCCESS)
 }

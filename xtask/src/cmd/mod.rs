@@ -1,12 +1,9 @@
 //! The subcommands, one file each.
 
 pub mod bench;
-pub mod check;
-pub mod dlib;
 pub mod dtrace;
 pub mod embedded;
 pub mod fuzz;
 pub mod kernel;
-pub mod kmod;
 pub mod test;
 pub mod torture;

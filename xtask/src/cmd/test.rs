@@ -5,19 +5,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use crate::build::{self, Module};
 use crate::lint;
-use crate::platform::{Os, Route};
-use crate::process::{self, find, run_visibly};
-use crate::progress::{note, step};
-use crate::setup;
-use crate::workspace::{self, Arch};
-use crate::zig::{Zig, ZigError};
+use cargo_sdt::arch::Arch;
+use cargo_sdt::module::Module;
+use cargo_sdt::platform::{Os, Route};
+use cargo_sdt::process::{self, find, run_visibly};
+use cargo_sdt::progress::{note, step};
+use harness::zig::{Zig, ZigError};
+use harness::{kernel, qemu, setup, workspace};
 
 /// A step that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(2400);
 /// Packages of modules, and of their companions, which are modules of illumos's native route.
-const MODULES: [&str; 2] = [build::EXAMPLE, "kmod-test"];
+const MODULES: [&str; 2] = [workspace::EXAMPLE, "kmod-test"];
 const COMPANIONS: [&str; 2] = ["kmod-example-dtrace", "kmod-test-dtrace"];
 /// rustup gets this long to add a component.
 const RUSTUP: Duration = Duration::from_secs(180);
@@ -47,24 +47,18 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Firing sites depend on what the optimiser makes of them.
     host(&["test", "--release", "--package", "sdt-core", "--package", "sdt-framework"])?;
 
-    // Gate mode is a feature of its own, and needs a folder of its own lest all else be built twice.
-    host(&[
-        "test",
-        "--package",
-        "sdt-core",
-        "--features",
-        "gate",
-        "--test",
-        "gate",
-        "--target-dir",
-        "target/gate",
-    ])?;
+    let doc = ["doc", "--no-deps", "-p", "sdt-core", "-p", "sdt-macros", "-p", "sdt-framework"];
+    host_with(Some(("RUSTDOCFLAGS", "-D warnings")), &doc)?;
+
+    // Gate mode needs a folder of its own lest all else be built twice.
+    let gate = ["test", "--package", "sdt-core", "--test", "gate", "--target-dir", "target/gate"];
+    host_with(Some(("SDT_PATCH", "gate")), &gate)?;
 
     for arch in Arch::ALL {
-        let module = Module::example(arch).build(None);
+        let module = workspace::example(arch).build(None);
         let module = module.with_context(|| format!("the example module for {arch}"))?;
         note(format_args!("built and checked {}", module.display()));
-        let kernel = build::kernel(arch);
+        let kernel = kernel::build(arch);
         let kernel = kernel.with_context(|| format!("the stand-in kernel for {arch}"))?;
         note(format_args!("built {}", kernel.display()));
     }
@@ -82,11 +76,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Everything the steps need, found or installed, before the first of them runs.
 fn set_up(args: &Args) -> anyhow::Result<()> {
-    setup::lld()?;
+    cargo_sdt::setup::lld()?;
     for arch in Arch::ALL {
         note(format_args!("toolchain for {arch}: {}", setup::toolchain(arch)?));
         if !args.no_qemu {
-            setup::qemu(arch)?;
+            qemu::find(arch)?;
         }
     }
     for (component, subcommand) in [("rustfmt", "fmt"), ("clippy", "clippy")] {
@@ -102,7 +96,7 @@ fn set_up(args: &Args) -> anyhow::Result<()> {
             .with_context(|| format!("cargo {subcommand} is missing"))?;
     }
     for arch in Arch::ALL {
-        setup::clippy(&setup::toolchain(arch)?)?;
+        cargo_sdt::setup::clippy(&setup::toolchain(arch)?)?;
     }
     Ok(())
 }
@@ -111,19 +105,17 @@ fn set_up(args: &Args) -> anyhow::Result<()> {
 fn lint() -> anyhow::Result<()> {
     let start = Instant::now();
     for arch in Arch::ALL {
-        lint::kernel(arch)?;
+        lint::stand_in_kernel(arch)?;
         for route in [Route::Native, Route::Provider] {
-            lint::modules(&Module { route, ..Module::example(arch) }, &MODULES)?;
+            lint::modules(&Module { route, ..workspace::example(arch) }, &MODULES)?;
         }
     }
     // The other two forms of a site of the native route, which carry five arguments.
     for release in ["14", "11"] {
-        let freebsd = release.parse()?;
-        let default_features = false;
-        let module = Module { freebsd, default_features, ..Module::example(Arch::X86_64) };
+        let module = Module { freebsd: release.parse()?, ..workspace::example(Arch::X86_64) };
         lint::modules(&module, &MODULES)?;
     }
-    let illumos = Module { os: Os::Illumos, ..Module::example(Arch::X86_64) };
+    let illumos = Module { os: Os::Illumos, ..workspace::example(Arch::X86_64) };
     lint::modules(&illumos, &[MODULES, COMPANIONS].concat())?;
     lint::modules(&Module { route: Route::Provider, ..illumos }, &MODULES)?;
     note(format_args!("clippy for kernels: done in {} s", start.elapsed().as_secs()));
@@ -156,10 +148,16 @@ fn cargo() -> Command {
 }
 
 fn host(args: &[&str]) -> anyhow::Result<()> {
-    let what = format!("cargo {}", args.join(" "));
+    host_with(None, args)
+}
+
+fn host_with(variable: Option<(&str, &str)>, args: &[&str]) -> anyhow::Result<()> {
+    let set = variable.map(|(name, value)| format!("{name}={value} ")).unwrap_or_default();
+    let what = format!("{set}cargo {}", args.join(" "));
     let start = Instant::now();
     note(&what);
-    run_visibly(cargo().args(args), LIMIT).with_context(|| format!("{what} failed"))?;
+    run_visibly(cargo().envs(variable).args(args), LIMIT)
+        .with_context(|| format!("{what} failed"))?;
     note(format_args!("{what}: done in {} s", start.elapsed().as_secs()));
     Ok(())
 }

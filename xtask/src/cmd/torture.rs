@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use sdt_protocol::Tortured;
 
-use crate::progress::note;
-use crate::session::Session;
-use crate::workspace::Arch;
+use cargo_sdt::arch::Arch;
+use cargo_sdt::output;
+use cargo_sdt::progress::note;
+use harness::session::Session;
 
 /// Progress is shown this often.
 const BEAT: Duration = Duration::from_secs(5);
@@ -42,7 +43,7 @@ pub fn random_seed() -> u64 {
 /// The kernel could not be built or failed, a panic over an unexpected trap included.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let seed = args.seed.unwrap_or_else(random_seed);
-    println!("seed {seed}");
+    output::line(format_args!("seed {seed}"))?;
     let mut session = Session::boot(args.arch, args.cpus, false)?;
     let start = Instant::now();
     let mut told = start;
@@ -54,17 +55,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })?;
     session.power_off()?;
     let done = transitions(&result);
-    println!("{done} transitions on {} CPUs, {}", args.cpus, rate(done, start));
-    print!("{}", report(&result));
+    output::line(format_args!("{done} transitions on {} CPUs, {}", args.cpus, rate(done, start)))?;
+    output::print(report(&result))?;
     let failures = failures(&result, args.transitions);
     for failure in &failures {
-        println!("wrong: {failure}");
+        output::line(format_args!("wrong: {failure}"))?;
     }
     Ok(if failures.is_empty() {
-        println!("passed");
+        output::line("passed")?;
         ExitCode::SUCCESS
     } else {
-        println!("FAILED; again with --seed {seed}");
+        output::line(format_args!("FAILED; again with --seed {seed}"))?;
         ExitCode::FAILURE
     })
 }

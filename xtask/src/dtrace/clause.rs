@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use sdt_protocol::{Field, Spec};
+use sdt_framework::{Spec, SpecError};
+use sdt_protocol::Field;
 
 /// One such option: descriptions, with commas between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,9 +16,7 @@ pub struct Clause {
 
 /// A probe description: four names, each possibly empty or with wildcards.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Description {
-    names: [String; 4],
-}
+pub struct Description(Spec);
 
 /// Why an option's value cannot be taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +39,9 @@ pub enum Problem {
     /// More names than the option leaves room for.
     #[error("invalid probe description \"{0}\": Overspecified probe description")]
     Overspecified(String),
+    /// A name is no name.
+    #[error("invalid probe description \"{0}\": {1}")]
+    Name(String, SpecError),
     /// No probe is meant.
     #[error("probe description {0} does not match any probes")]
     NoMatch(String),
@@ -70,37 +72,32 @@ impl Clause {
 impl Description {
     /// Names fill from the right, the last one being `last`; what is to the left of them is empty.
     fn parse(text: &str, last: Field) -> Result<Self, Problem> {
-        let room = match last {
-            Field::Provider => 1,
-            Field::Module => 2,
-            Field::Function => 3,
-            Field::Name => 4,
+        let last = match last {
+            Field::Provider => sdt_framework::Field::Provider,
+            Field::Module => sdt_framework::Field::Module,
+            Field::Function => sdt_framework::Field::Function,
+            Field::Name => sdt_framework::Field::Name,
         };
-        let mut names = <[String; 4]>::default();
-        let given: Vec<&str> = text.split(':').collect();
-        if given.len() > room {
-            return Err(Problem::Overspecified(text.to_owned()));
-        }
-        for (name, given) in names[..room].iter_mut().rev().zip(given.iter().rev()) {
-            name.push_str(given.trim());
-        }
-        Ok(Self { names })
+        Spec::parse(text, last).map(Self).map_err(|error| match error {
+            SpecError::TooManyPieces { .. } => Problem::Overspecified(text.to_owned()),
+            error => Problem::Name(text.to_owned(), error),
+        })
     }
 
     /// All probes there are.
     pub fn any() -> Self {
-        Self { names: Default::default() }
+        Self(Spec::ALL)
     }
 
     /// As the kernel is asked for it.
-    pub fn spec(&self) -> Spec {
-        Spec { text: self.to_string(), last: Field::Name }
+    pub fn spec(&self) -> sdt_protocol::Spec {
+        sdt_protocol::Spec { text: self.to_string(), last: Field::Name }
     }
 }
 
 impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.names.join(":"))
+        self.0.fmt(f)
     }
 }
 
@@ -140,6 +137,13 @@ mod tests {
             );
             assert_eq!(error, expected);
         }
+    }
+
+    #[test]
+    fn a_name_longer_than_any() {
+        let text = "x".repeat(64);
+        let error = Clause::parse(&text, Field::Name).unwrap_err().to_string();
+        assert!(error.ends_with("name in probe description is 64 bytes long, at most 63 fit"));
     }
 
     #[test]

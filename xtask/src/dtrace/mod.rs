@@ -3,6 +3,7 @@
 mod clause;
 mod format;
 mod tracer;
+pub mod xoptions;
 
 pub use clause::{Clause, ClauseError};
 pub use tracer::{DtraceError, Interrupt, Options, Output, run};

@@ -9,11 +9,13 @@ use sdt_protocol::{Event, Exec, Probe};
 
 use super::clause::{Clause, ClauseError, Description};
 use super::format;
-use crate::build::{BuildError, Module, Patch};
-use crate::platform::{FreeBsd, Os, Route};
-use crate::session::{Session, SessionError};
-use crate::workload::{self, WorkloadError};
-use crate::workspace::{Arch, default_workload};
+use cargo_sdt::arch::Arch;
+use cargo_sdt::module::{BuildError, Module, Patch};
+use cargo_sdt::output::OutputError;
+use cargo_sdt::platform::{FreeBsd, Os, Route};
+use harness::session::{Session, SessionError};
+use harness::workload::{self, WorkloadError};
+use harness::workspace::{self, default_workload};
 
 /// So many executions are asked for at a time: few enough that hits are seen as they happen and an
 /// interrupt is heeded at once.
@@ -80,9 +82,9 @@ pub enum DtraceError {
     /// The kernel failed.
     #[error("{0}")]
     Kernel(#[from] SessionError),
-    /// Standard output is closed.
-    #[error("failed to write to <stdout>: {0}")]
-    Write(std::io::Error),
+    /// Standard output is closed, or cannot be written to.
+    #[error("{0}")]
+    Write(#[source] OutputError),
 }
 
 /// Set from a signal handler: the run is to end in order.
@@ -117,7 +119,7 @@ pub struct Output<O, E> {
 impl<O: Write, E: Write> Output<O, E> {
     fn print(&mut self, text: &str) -> Result<(), DtraceError> {
         let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
-        written.map_err(DtraceError::Write)
+        written.map_err(|error| DtraceError::Write(error.into()))
     }
 
     /// A message, as dtrace prefixes it. Nowhere to say it is no reason to stop.
@@ -150,7 +152,7 @@ pub fn run<O: Write, E: Write>(
             freebsd: options.freebsd,
             route: options.route,
             patch: options.patch,
-            ..Module::example(options.arch)
+            ..workspace::example(options.arch)
         };
         // A companion needs its module, which is loaded before and unloaded after it.
         let companion = example.companion();
@@ -364,8 +366,7 @@ mod tests {
         let mut printer =
             Printer { names: HashMap::new(), quiet: false, heading: false, failed: None };
         printer.event(hits(0, &[1]), &mut output);
-        let error = printer.failed.unwrap().to_string();
-        assert_eq!(error, "failed to write to <stdout>: broken pipe");
+        assert!(matches!(printer.failed, Some(DtraceError::Write(OutputError::Closed))));
     }
 
     #[test]

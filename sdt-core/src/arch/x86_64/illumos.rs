@@ -8,13 +8,16 @@
 //!
 //! Here a probe has two of them in each function that fires it:
 //!
-//! - the *twin*, on the hot path, never executed. Its first bytes tell whether the probe is enabled: they are four
-//!   nops or they are not. That is the test for [`sdt_enabled!`](crate::sdt_enabled) and for evaluating arguments.
+//! - the *is-enabled site*, on the hot path, never executed. Its first bytes tell whether the probe is enabled: they are
+//!   four nops or they are not. That is the test for [`sdt_enabled!`](crate::sdt_enabled) and for evaluating arguments.
 //!   Should a kernel mark an enabled site in another way, or not by nops, then the test still holds, or lets every
 //!   pass through to the second, which only fires if it is enabled: arguments are evaluated for nothing then, and no
 //!   hit is lost.
-//! - the site proper, the *landing*, in the cold block. A thunk loads the arguments and jumps there; behind it the way
-//!   leads back to the thunk, by a register.
+//! - the *probe site*, in the cold block. It is a trampoline: a thunk loads the arguments and jumps there, and the jump
+//!   behind it leads back to the thunk, by a register.
+//!
+//! The thunk returns behind where it was called from, and jumps to the landing and back by registers, without landing
+//! pads: neither goes with shadow stacks or IBT in the kernel, of which illumos has none.
 //!
 //! Both are emitted from assembly: what the compiler makes of a call may be a jump, or go through a table, and
 //! krtld would turn parts of other instructions into nops.
@@ -22,10 +25,10 @@
 use core::arch::naked_asm;
 use core::ffi::c_void;
 
-use crate::capture::{Captures, Frame, evaluate};
+use crate::capture::{Captures, Evaluator, evaluate};
 use crate::fire::fire;
 
-/// The firing site: the twin, the test, and the cold block.
+/// The firing site: the is-enabled site, the test of it, and the cold block.
 ///
 /// `nomem`, because what it reads is text; `nostack`, because the call is never executed. Not `preserves_flags`:
 /// it compares. Not `pure`: a site must not be merged with another or dropped. Numeric labels, because
@@ -33,7 +36,8 @@ use crate::fire::fire;
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_site {
-    ($probe:path, $symbol:literal, $cold:block) => {
+    ($sound:expr, $probe:path, $symbol:literal, $cold:block) => {{
+        const _: $crate::__private::Sound = $sound;
         // SAFETY: reads its own text; control goes on behind it, or to the label block.
         unsafe {
             ::core::arch::asm!(
@@ -42,7 +46,7 @@ macro_rules! __sdt_site {
                 "jmp {__sdt_cold}",
                 ::core::concat!("77: call ", $symbol),
                 "78:",
-                ".pushsection sdt_twins, \"a\", @progbits",
+                ".pushsection sdt_is_enabled, \"a\", @progbits",
                 ".balign 8",
                 ".quad 77b",
                 ".popsection",
@@ -54,75 +58,76 @@ macro_rules! __sdt_site {
                 options(nomem, nostack),
             )
         }
-    };
+    }};
 }
 
 /// Hands the words over and calls the thunk: they go onto the stack, the last word first, and the thunk takes them
-/// off. Behind the call is the landing, behind that what goes on.
+/// off. Behind the call is the trampoline, behind that what goes on.
 ///
 /// Without `nostack`, `preserves_flags`, `nomem` or `readonly`: it pushes, the thunk does not keep flags, consumers
 /// read what arguments point to, and the framework writes.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_call {
-    ($count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {
+    ($sound:expr, $count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {
         $crate::__sdt_asm! {
-            (
+            $sound, (
                 $(::core::concat!("push {", ::core::stringify!($word), "}"),)*
                 "call {__sdt_thunk}",
                 ::core::concat!("call ", $symbol),
                 "jmp rbx",
             )
             $($word = in(reg) $word,)*
-            __sdt_thunk = sym $crate::arch::thunk::<$count>,
+            __sdt_thunk = sym $crate::__private::arch::thunk::<$count>,
         }
     };
 }
 
-/// The address of a landing.
+/// The address of a trampoline.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_landing {
-    ($symbol:literal) => {{
-        let landing: usize;
+macro_rules! __sdt_trampoline {
+    ($sound:expr, $symbol:literal) => {{
+        const _: $crate::__private::Sound = $sound;
+        let trampoline: usize;
         // SAFETY: what it passes by is for thunks to jump to.
         unsafe {
             ::core::arch::asm!(
-                "lea {landing}, [rip + 77f]",
+                "lea {trampoline}, [rip + 77f]",
                 "jmp 78f",
                 ::core::concat!("77: call ", $symbol),
                 "jmp rbx",
                 "78:",
-                landing = out(reg) landing,
+                trampoline = out(reg) trampoline,
                 options(nomem, nostack, preserves_flags),
             )
         };
-        landing
+        trampoline
     }};
 }
 
 /// Calls an evaluator through its thunk: onto the stack go pairs of words, the last one first, and the address of
-/// the landing.
+/// the trampoline.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_evaluate {
-    ($thunk:path, $landing:ident, [$(($low:ident, $high:ident))*]) => {
+    ($sound:expr, $thunk:path, $trampoline:ident, [$(($low:ident, $high:ident))*]) => {
         $crate::__sdt_asm! {
-            (
+            $sound, (
                 $(::core::concat!("push {", ::core::stringify!($high), "}"),
                 ::core::concat!("push {", ::core::stringify!($low), "}"),)*
-                "push {__sdt_landing}",
+                "push {__sdt_trampoline}",
                 "call {__sdt_thunk}",
             )
             $($low = in(reg) $low, $high = in(reg) $high,)*
-            __sdt_landing = in(reg) $landing,
+            __sdt_trampoline = in(reg) $trampoline,
             __sdt_thunk = sym $thunk,
         }
     };
 }
 
 /// Fires a probe with `N` arguments. On the stack, from the return address up: the words. They are taken off.
-/// Returns behind the landing, which is where it was called. Preserves every general register, not the flags.
+/// Returns behind the trampoline, which is where it was called. Preserves every general register, not the flags.
 ///
 /// # Safety
 /// Only for the assembly of `__sdt_call!`: it is no C function.
@@ -134,7 +139,7 @@ pub unsafe extern "C" fn thunk<const N: usize>() {
         "mov edx, {count}",
         "mov rcx, rbp",
         "call {fire}",
-        // The landing: a call and a jump.
+        // The trampoline: a call and a jump.
         "add qword ptr [rbp + 8], 7";
         count = const N,
         fire = sym fire,
@@ -142,14 +147,14 @@ pub unsafe extern "C" fn thunk<const N: usize>() {
     )
 }
 
-/// Runs the evaluator of `F` over `C`. On the stack, from the return address up: the landing's address, and `N` pairs
+/// Runs the evaluator of `F` over `C`. On the stack, from the return address up: the trampoline's address, and `N` pairs
 /// of words, those of the captures and, if it has a size, the closure. They are taken off. Preserves every general
 /// register, not the flags.
 ///
 /// # Safety
 /// Only for the assembly of `__sdt_evaluate!`: it is no C function.
 #[unsafe(naked)]
-pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), const N: usize>() {
+pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Evaluator<C>, const N: usize>() {
     preserving!(
         "lea rdi, [rbp + 24]",
         "mov rsi, rbp",
@@ -159,22 +164,22 @@ pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), co
     )
 }
 
-/// The landing that the cold block handed to an evaluator's thunk, whose frame is `frame`.
+/// The trampoline that the cold block handed to an evaluator's thunk, whose frame is `frame`.
 ///
 /// # Safety
 /// `frame` is the frame pointer of an [`evaluate_thunk`] further up the stack.
-pub unsafe fn landing_of(frame: *const c_void) -> usize {
+pub unsafe fn trampoline_of(frame: *const c_void) -> usize {
     // SAFETY: by contract: the word behind the return address.
     unsafe { frame.cast::<usize>().add(2).read() }
 }
 
-/// Executes the site proper at `landing` with its arguments where a call would have them, as if from the thunk whose
+/// Executes the probe site at `trampoline` with its arguments where a call would have them, as if from the thunk whose
 /// frame is `frame`: of what is in between, nothing is in the frame chain, and the function that fired is next.
 ///
 /// # Safety
-/// `landing` is that of a site of this image; `frame` is the frame pointer of a thunk further up the stack.
+/// `trampoline` is that of a site of this image; `frame` is the frame pointer of a thunk further up the stack.
 #[unsafe(naked)]
-pub unsafe extern "C" fn land(landing: usize, args: *const [u64; 10], frame: *const c_void) {
+pub unsafe extern "C" fn enter(trampoline: usize, args: *const [u64; 10], frame: *const c_void) {
     naked_asm!(
         "push rbp",
         "push rbx",

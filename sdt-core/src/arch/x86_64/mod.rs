@@ -15,25 +15,28 @@ pub const WORD_STRIDE: usize = 1;
 /// How far behind a site's address the saved program counter points after a breakpoint there.
 pub const BREAKPOINT_LEN: usize = 1;
 
-/// `asm!` in a cold block. In a kernel there are no vector registers to lose; where the target has
-/// them (tests, user-land hosts), what is called may use them, so they are clobbers: caller-saved
-/// all of them, and spilled here in the cold block if they are alive.
+/// `asm!` in a cold block. In a kernel there are no vector registers to lose.
 #[cfg(not(target_feature = "sse"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_asm {
-    (($($template:tt)*) $($operands:tt)*) => {
+    ($sound:expr, ($($template:tt)*) $($operands:tt)*) => {{
+        const _: $crate::__private::Sound = $sound;
         // SAFETY: the thunks preserve every general register and leave the stack as it was.
         unsafe { ::core::arch::asm!($($template)* $($operands)*) }
-    };
+    }};
 }
 
-/// See the variant without SSE.
+/// `asm!` in a cold block. Where the target has vector registers (tests, user-land hosts), what is called may use
+/// them, so they are clobbers: those of AVX-512, of x87 and of AMX as well, because a single function can have them
+/// (`target_feature`) where the crate has not. All are caller-saved by the System V ABI for AMD64 (1.0, 3.2.3): nothing
+/// is saved on the hot path, and what is alive is spilled here in the cold block.
 #[cfg(target_feature = "sse")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_asm {
-    (($($template:tt)*) $($operands:tt)*) => {
+    ($sound:expr, ($($template:tt)*) $($operands:tt)*) => {{
+        const _: $crate::__private::Sound = $sound;
         // SAFETY: the thunks preserve every general register and leave the stack as it was.
         unsafe {
             ::core::arch::asm!(
@@ -43,15 +46,27 @@ macro_rules! __sdt_asm {
                 out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
                 out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
                 out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                out("xmm16") _, out("xmm17") _, out("xmm18") _, out("xmm19") _,
+                out("xmm20") _, out("xmm21") _, out("xmm22") _, out("xmm23") _,
+                out("xmm24") _, out("xmm25") _, out("xmm26") _, out("xmm27") _,
+                out("xmm28") _, out("xmm29") _, out("xmm30") _, out("xmm31") _,
+                out("k0") _, out("k1") _, out("k2") _, out("k3") _,
+                out("k4") _, out("k5") _, out("k6") _, out("k7") _,
+                out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
+                out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _,
+                out("mm0") _, out("mm1") _, out("mm2") _, out("mm3") _,
+                out("mm4") _, out("mm5") _, out("mm6") _, out("mm7") _,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
             )
         }
-    };
+    }};
 }
 
 /// Sets up a frame, saves the registers a C function may change, runs `$call` on an aligned stack, restores
 /// them, and returns over `{taken}` bytes of stack. Keeps the frame chain: `stack()` finds, next to the
-/// framework's own frames, this one, and then the function that fired. Below the frame pointer are
-/// the slots of a hit: mark, words, count.
+/// framework's own frames, this one, and then the function that fired. Below the frame pointer is room for the
+/// slots of a hit: mark, words, count.
 macro_rules! preserving {
     ($($call:literal),*; $($operands:tt)*) => {
         naked_asm!(
@@ -67,9 +82,6 @@ macro_rules! preserving {
             "push r9",
             "push r10",
             "push r11",
-            "movabs rax, {mark}",
-            "xor rax, rbp",
-            "mov [rbp - 8], rax",
             "and rsp, -16",
             $($call,)*
             "lea rsp, [rbp - 96]",
@@ -85,14 +97,13 @@ macro_rules! preserving {
             "mov rsp, rbp",
             "pop rbp",
             "ret {taken}",
-            mark = const $crate::hit::MARK,
             $($operands)*
         )
     };
 }
 
-#[cfg_attr(sdt_route = "illumos", path = "illumos.rs")]
-#[cfg_attr(not(sdt_route = "illumos"), path = "patched.rs")]
+#[cfg_attr(sdt_site = "call", path = "illumos.rs")]
+#[cfg_attr(not(sdt_site = "call"), path = "patched.rs")]
 mod sites;
 pub use sites::*;
 

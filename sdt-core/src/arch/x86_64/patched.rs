@@ -3,10 +3,13 @@
 use core::arch::naked_asm;
 use core::ffi::c_void;
 
-use crate::capture::{Captures, Frame, evaluate};
+use crate::capture::{Captures, Evaluator, evaluate};
 use crate::fire::fire;
 
-/// The firing site: the nop, its record in the set of sites, and the cold block it leads to.
+/// The firing site: the nop, its record in the set of sites, and the cold block it leads to. A direct jump leads
+/// there, or the end of an exception ([`resume_address`](crate::trap::resume_address) says what that means under
+/// control-flow integrity), so it needs no landing pad. The cold block calls the thunk directly, by its symbol, and that
+/// returns as it was called: shadow stacks hold, and kCFI has nothing to check.
 ///
 /// `nomem`, because the site itself touches nothing (the cold block is ordinary code the compiler
 /// sees); `nostack` and `preserves_flags` likewise. Not `pure`: a site must not be merged with
@@ -15,7 +18,8 @@ use crate::fire::fire;
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_site {
-    ($probe:path, $symbol:literal, $cold:block) => {
+    ($sound:expr, $probe:path, $symbol:literal, $cold:block) => {{
+        const _: $crate::__private::Sound = $sound;
         // SAFETY: a nop, and a record in a section of its own that nothing of this program's
         // data shares; when the nop is patched, control goes to the label block only.
         unsafe {
@@ -30,11 +34,11 @@ macro_rules! __sdt_site {
                 options(nomem, nostack, preserves_flags),
             )
         }
-    };
+    }};
 }
 
 /// Pushes the address of the probe's primary record, which the record itself has.
-#[cfg(sdt_route = "registry")]
+#[cfg(sdt_route = "provider")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_push_probe {
@@ -44,7 +48,7 @@ macro_rules! __sdt_push_probe {
 }
 
 /// Pushes the address of the probe's record, the only one. It fits into 32 bits, as kernels' addresses do.
-#[cfg(sdt_route = "freebsd")]
+#[cfg(sdt_route = "native")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_push_probe {
@@ -63,17 +67,17 @@ macro_rules! __sdt_push_probe {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_call {
-    ($count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {
+    ($sound:expr, $count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {
         $crate::__sdt_asm! {
-            (
+            $sound, (
                 $(::core::concat!("push {", ::core::stringify!($word), "}"),)*
                 $crate::__sdt_push_probe!(),
                 "call {__sdt_thunk}",
             )
             $($word = in(reg) $word,)*
             __sdt_probe = sym $probe,
-            __sdt_primary = const $crate::record::Probe::PRIMARY,
-            __sdt_thunk = sym $crate::arch::thunk::<$count>,
+            __sdt_primary = const $crate::__private::record::Probe::PRIMARY,
+            __sdt_thunk = sym $crate::__private::arch::thunk::<$count>,
         }
     };
 }
@@ -85,9 +89,9 @@ macro_rules! __sdt_call {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_evaluate {
-    ($thunk:path, $landing:ident, [$(($low:ident, $high:ident))*]) => {
+    ($sound:expr, $thunk:path, $trampoline:ident, [$(($low:ident, $high:ident))*]) => {
         $crate::__sdt_asm! {
-            (
+            $sound, (
                 $(::core::concat!("push {", ::core::stringify!($high), "}"),
                 ::core::concat!("push {", ::core::stringify!($low), "}"),)*
                 "call {__sdt_thunk}",
@@ -109,8 +113,6 @@ pub unsafe extern "C" fn thunk<const N: usize>() {
         "mov rdi, [rbp + 16]",
         "lea rsi, [rbp + 24]",
         "mov edx, {count}",
-        "mov [rbp - 16], rsi",
-        "mov [rbp - 24], rdx",
         "mov rcx, rbp",
         "call {fire}";
         count = const N,
@@ -125,7 +127,7 @@ pub unsafe extern "C" fn thunk<const N: usize>() {
 /// # Safety
 /// Only for the assembly of `__sdt_evaluate!`: it is no C function.
 #[unsafe(naked)]
-pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), const N: usize>() {
+pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Evaluator<C>, const N: usize>() {
     preserving!(
         "lea rdi, [rbp + 16]",
         "mov rsi, rbp",
@@ -141,7 +143,7 @@ pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Fn(C::Places, Frame), co
 ///
 /// # Safety
 /// `frame` is the frame pointer of a thunk further up the stack; `function` takes what it is given.
-#[cfg(sdt_route = "freebsd")]
+#[cfg(sdt_route = "native")]
 #[unsafe(naked)]
 pub unsafe extern "C" fn call_from(
     frame: *const c_void,
@@ -174,7 +176,7 @@ pub unsafe extern "C" fn call_from(
 ///
 /// # Safety
 /// As [`fire`]; `frame` is the frame pointer an [`evaluate_thunk`] further up the stack passed on.
-#[cfg(sdt_route = "registry")]
+#[cfg(sdt_route = "provider")]
 #[unsafe(naked)]
 pub unsafe extern "C" fn fire_at(
     probe: *const crate::record::Probe,
@@ -185,8 +187,6 @@ pub unsafe extern "C" fn fire_at(
     naked_asm!(
         "push rbp",
         "mov rbp, rcx",
-        "mov [rbp - 16], rsi",
-        "mov [rbp - 24], rdx",
         "call {fire}",
         "pop rbp",
         "ret",

@@ -4,4 +4,4 @@
 #[cfg_attr(target_arch = "aarch64", path = "arm64.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "riscv.rs")]
 mod target;
-pub(super) use target::{interrupts_off, interrupts_restore};
+pub(crate) use target::{interrupts_off, interrupts_restore};

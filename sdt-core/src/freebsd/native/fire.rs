@@ -7,59 +7,11 @@ use crate::freebsd::cpu;
 use crate::hit::Hit;
 use crate::record::Probe;
 
-/// A function that takes the probe's id and the arguments.
-type Function = *const ();
-
-#[cfg(sdt_freebsd = "tracepoint")]
-unsafe extern "C" {
-    // sys/kern/kern_sdt.c, main. Probe context. Declared without its arguments: `call_from` passes them.
-    //
-    // `sdt_probe`, for up to five, is the same with a 0 for the sixth. It would pass its arguments on by a call
-    // on amd64, where that makes one more, and so be an artificial frame that this one is not.
-    fn sdt_probe6();
-}
-
-#[cfg(not(sdt_freebsd = "tracepoint"))]
-unsafe extern "C" {
-    // sys/kern/kern_sdt.c, 10 to 14. `sdt.ko` puts `dtrace_probe` there, the kernel itself a stub.
-    static sdt_probe_func: Function;
-}
-
-#[cfg(sdt_freebsd = "flag")]
-unsafe extern "C" {
-    // sys/kern/kern_sdt.c, 12 to 14: whether any SDT probe of the system is enabled.
-    static sdt_probes_enabled: bool;
-}
-
-/// The kernel's function for a hit. Probe context.
-#[cfg(sdt_freebsd = "tracepoint")]
-fn function() -> Function {
-    sdt_probe6 as Function
-}
-
-/// The kernel's function for a hit. Probe context.
-#[cfg(not(sdt_freebsd = "tracepoint"))]
-fn function() -> Function {
-    // SAFETY: a variable of the kernel's, read in one access, each time anew as `sdt.ko` may come and go.
-    unsafe { (&raw const sdt_probe_func).read_volatile() }
-}
-
-/// Whether a site of `probe` has to look closer: the test on the hot path of kernels that patch no sites.
-///
-/// # Safety
-/// `probe` is a record of this image.
-#[doc(hidden)]
-#[inline(always)]
-pub unsafe fn may_fire(probe: *const Probe) -> bool {
-    // SAFETY: a variable of the kernel's, read in one access.
-    #[cfg(sdt_freebsd = "flag")]
-    let enabled = unsafe { (&raw const sdt_probes_enabled).read_volatile() };
-    // SAFETY: by contract a record of this image, a static.
-    #[cfg(not(sdt_freebsd = "flag"))]
-    let enabled = unsafe { &*probe }.id() != 0;
-    _ = probe;
-    enabled
-}
+#[cfg_attr(sdt_freebsd_since = "15", path = "fire/patched.rs")]
+#[cfg_attr(not(sdt_freebsd_since = "15"), path = "fire/tested.rs")]
+mod release;
+#[cfg(not(sdt_freebsd_since = "15"))]
+pub use release::may_fire;
 
 /// Hands a hit to the kernel.
 ///
@@ -91,7 +43,7 @@ pub unsafe extern "C" fn fire(
         // SAFETY: by contract.
         let args = unsafe { Hit { words, count }.args() };
         // SAFETY: the kernel's function with the id of a probe that is there; by contract the thunk's frame.
-        unsafe { arch::call_from(frame, function(), id, &args) };
+        unsafe { arch::call_from(frame, release::function(), id, &args) };
     }
     cpu::interrupts_restore(interrupts);
 }

@@ -12,12 +12,9 @@
 //! | 12 to 14 | a test of `sdt_probes_enabled` | the probe has an id |
 //! | 10, 11 | a test of the probe's id | the probe has an id |
 
-pub mod fire;
-#[doc(hidden)]
-pub mod open;
-pub mod record;
-
-pub use fire::may_fire;
+pub(crate) mod fire;
+pub(crate) mod open;
+pub(crate) mod record;
 
 use core::convert::Infallible;
 use core::ffi::CStr;

@@ -17,10 +17,11 @@ use crate::name::TypeName;
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_open_probe {
-    ($record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal) => {
+    ($sound:expr, $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal) => {
+        const _: $crate::__private::Sound = $sound;
         unsafe extern "C" {
             #[link_name = $symbol]
-            static $record: $crate::record::Probe;
+            static $record: $crate::__private::record::Probe;
         }
 
         // In the function that fires, as `global_asm!` may only stand in modules.
@@ -58,8 +59,8 @@ macro_rules! __sdt_open_probe {
                 ::core::concat!(".8byte ", $symbol),
                 ".popsection",
                 ".endif",
-                version = const $crate::record::Probe::VERSION,
-                lists = const $crate::record::Probe::LISTS,
+                version = const $crate::__private::record::Probe::VERSION,
+                lists = const $crate::__private::record::Probe::LISTS,
                 provider = sym $provider,
                 options(nomem, nostack, preserves_flags),
             )
@@ -73,10 +74,10 @@ macro_rules! __sdt_open_probe {
 macro_rules! __sdt_list_args {
     ($record:ident, $hash:literal, $args:ident) => {
         enum __SdtProbe {}
-        impl $crate::open::OpenProbe for __SdtProbe {
+        impl $crate::__private::open::OpenProbe for __SdtProbe {
             const HASH: u64 = $hash;
         }
-        $crate::open::list_args::<__SdtProbe, _>(&$args);
+        $crate::__private::open::list_args::<__SdtProbe, _>(&$args);
     };
 }
 
@@ -87,6 +88,10 @@ pub trait OpenProbe {
 }
 
 /// A tuple of arguments.
+#[diagnostic::on_unimplemented(
+    message = "a probe has at most 6 arguments",
+    label = "more than that"
+)]
 pub trait Arguments {
     /// Leaves their records.
     fn list<P: OpenProbe>();

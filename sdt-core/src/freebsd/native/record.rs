@@ -54,7 +54,7 @@ pub struct Probe {
     provider: *const Provider,
     entry: Links,
     argtypes: Links,
-    #[cfg(sdt_freebsd = "tracepoint")]
+    #[cfg(sdt_freebsd_since = "15")]
     tracepoints: Links,
     module: *const c_char,
     function: *const c_char,
@@ -67,9 +67,9 @@ pub struct Probe {
 // SAFETY: only the kernel writes to it, under its own lock; the id is read in one access.
 unsafe impl Sync for Probe {}
 
-#[cfg(sdt_freebsd = "tracepoint")]
+#[cfg(sdt_freebsd_since = "15")]
 const_assert_eq!(size_of::<Probe>(), 112);
-#[cfg(not(sdt_freebsd = "tracepoint"))]
+#[cfg(not(sdt_freebsd_since = "15"))]
 const_assert_eq!(size_of::<Probe>(), 96);
 
 impl Probe {
@@ -95,7 +95,7 @@ impl Probe {
             provider,
             entry: unlinked(),
             argtypes: unlinked(),
-            #[cfg(sdt_freebsd = "tracepoint")]
+            #[cfg(sdt_freebsd_since = "15")]
             tracepoints: unlinked(),
             module: c"".as_ptr(),
             function: c"".as_ptr(),
@@ -158,13 +158,14 @@ core::arch::global_asm!(
 macro_rules! __sdt_provider_record {
     ($record:ident, $name:literal $(, $with:ident = $own:expr)*) => {
         #[doc(hidden)]
-        pub static $record: $crate::record::Provider = $crate::record::Provider::new($name);
+        pub static $record: $crate::__private::record::Provider =
+            $crate::__private::record::Provider::new($name);
 
         const _: () = {
             #[used]
             #[unsafe(link_section = "set_sdt_providers_set")]
-            static ENTRY: $crate::freebsd::module::SetEntry<$crate::record::Provider> =
-                $crate::freebsd::module::SetEntry(&$record);
+            static ENTRY: $crate::__private::module::SetEntry<$crate::__private::record::Provider> =
+                $crate::__private::module::SetEntry(&$record);
         };
     };
 }
@@ -181,26 +182,26 @@ macro_rules! __sdt_declared_probe {
         $(#[$attr])*
         #[allow(non_upper_case_globals)]
         #[unsafe(export_name = $symbol)]
-        pub static $record: $crate::record::Probe = $crate::record::Probe::new(&$provider, $name);
+        pub static $record: $crate::__private::record::Probe = $crate::__private::record::Probe::new(&$provider, $name);
 
         #[allow(deprecated)]
         const _: () = {
             #[used]
             #[unsafe(link_section = "set_sdt_probes_set")]
-            static ENTRY: $crate::freebsd::module::SetEntry<$crate::record::Probe> =
-                $crate::freebsd::module::SetEntry(&$record);
+            static ENTRY: $crate::__private::module::SetEntry<$crate::__private::record::Probe> =
+                $crate::__private::module::SetEntry(&$record);
         };
         $(#[allow(deprecated)]
         const _: () = {
-            static ARGUMENT: $crate::record::ArgTypeRecord = $crate::record::ArgTypeRecord::new(
+            static ARGUMENT: $crate::__private::record::ArgTypeRecord = $crate::__private::record::ArgTypeRecord::new(
                 $index,
                 &$record,
                 const { &$crate::__sdt_arg_type!($type $(=> $translated)?) },
             );
             #[used]
             #[unsafe(link_section = "set_sdt_argtypes_set")]
-            static ENTRY: $crate::freebsd::module::SetEntry<$crate::record::ArgTypeRecord> =
-                $crate::freebsd::module::SetEntry(&ARGUMENT);
+            static ENTRY: $crate::__private::module::SetEntry<$crate::__private::record::ArgTypeRecord> =
+                $crate::__private::module::SetEntry(&ARGUMENT);
         };)*
     };
 }

@@ -1,4 +1,4 @@
-//! From a site's test to the site proper.
+//! From an is-enabled site to the probe site.
 
 use core::ffi::c_void;
 
@@ -6,16 +6,16 @@ use crate::arch;
 use crate::hit::Hit;
 use crate::record::Probe;
 
-/// Executes the site proper at `landing` with these words.
+/// Executes the probe site at `trampoline` with these words.
 ///
 /// Probe context: may run anywhere, with interrupts off and any lock held. If the probe is not enabled (any more),
 /// the site is nops.
 ///
 /// # Safety
-/// `landing` is that of a site of this image, `words` are `count` readable words, `count` is at most
+/// `trampoline` is that of a site of this image, `words` are `count` readable words, `count` is at most
 /// [`MAX_ARGS`](crate::hit::MAX_ARGS); `frame` is that of a thunk further up the stack.
 pub unsafe extern "C" fn fire(
-    landing: usize,
+    trampoline: usize,
     words: *const u64,
     count: usize,
     frame: *const c_void,
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn fire(
     // SAFETY: by contract.
     let args = unsafe { Hit { words, count }.args() };
     // SAFETY: by contract.
-    unsafe { arch::land(landing, &args, frame) };
+    unsafe { arch::enter(trampoline, &args, frame) };
 }
 
 /// Fires for an evaluator.
@@ -32,5 +32,5 @@ pub unsafe extern "C" fn fire(
 /// As [`fire`]; `frame` is the frame of the evaluator's thunk.
 pub unsafe fn fire_at(_: *const Probe, words: *const u64, count: usize, frame: *const c_void) {
     // SAFETY: by contract.
-    unsafe { fire(arch::landing_of(frame), words, count, frame) }
+    unsafe { fire(arch::trampoline_of(frame), words, count, frame) }
 }

@@ -1,17 +1,16 @@
 //! The native route: krtld and sdt find the module's probes in its calls of functions that are not there.
 //!
 //! What C's `DTRACE_PROBEn` emit (`usr/src/uts/common/sys/sdt.h`), the macros emit here, from assembly: see the sites
-//! in [`arch`](crate::arch). The module does not depend on `drv/dtrace`, keeps its fbt probes, loads where there is no
+//! in `arch/x86_64/illumos.rs`. The module does not depend on `drv/dtrace`, keeps its fbt probes, loads where there is no
 //! DTrace, and has nothing to call.
 //!
 //! A provider that illumos knows (`proc`, `io`, `ip` and so on) is that one; probes of all others are listed under
 //! `sdt`. Their module is the file's name, their function the one that fires. Arguments have no types: D programs cast
 //! `arg0` to `arg9`.
 
-pub mod fire;
-#[doc(hidden)]
-pub mod open;
-pub mod record;
-mod twins;
+mod enabled;
+pub(crate) mod fire;
+pub(crate) mod open;
+pub(crate) mod record;
 
-pub use twins::Probes;
+pub use enabled::Probes;

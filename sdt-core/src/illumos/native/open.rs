@@ -4,8 +4,8 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_open_probe {
-    ($record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal) => {
-        static $record: $crate::record::Probe = $crate::record::Probe;
+    ($sound:expr, $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal) => {
+        static $record: $crate::__private::record::Probe = $crate::__private::record::Probe;
     };
 }
 

@@ -14,7 +14,8 @@ pub struct Probe;
 macro_rules! __sdt_provider_record {
     ($record:ident, $name:literal $(, $with:ident = $own:expr)*) => {
         #[doc(hidden)]
-        pub static $record: $crate::record::Provider = $crate::record::Provider;
+        pub static $record: $crate::__private::record::Provider =
+            $crate::__private::record::Provider;
     };
 }
 
@@ -28,6 +29,6 @@ macro_rules! __sdt_declared_probe {
     ) => {
         $(#[$attr])*
         #[allow(non_upper_case_globals)]
-        pub static $record: $crate::record::Probe = $crate::record::Probe;
+        pub static $record: $crate::__private::record::Probe = $crate::__private::record::Probe;
     };
 }

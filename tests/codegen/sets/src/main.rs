@@ -1,13 +1,14 @@
 //! Prints how many records of each kind this program finds in its own linker sets.
 
 use codegen_sets::{first, fourth, second, third};
-use sdt_core::record;
+use sdt_core::__private::record;
 
 fn main() {
     let tables = [&first::FUNCTIONS, &second::FUNCTIONS, &third::FUNCTIONS, &fourth::FUNCTIONS];
     // Every function is called, so none may be left out.
     let sum = tables.into_iter().flatten().fold(0, |sum: u64, f| sum.wrapping_add(f(sum)));
-    let sites = record::sites().expect("whole records");
+    // SAFETY: this program attaches nothing.
+    let sites = unsafe { record::sites() }.expect("whole records");
     // Each record says where a nop is, and no two say the same.
     let mut patchpoints: Vec<_> = sites.iter().map(|site| site.patchpoint()).collect();
     patchpoints.sort_unstable();
@@ -15,7 +16,9 @@ fn main() {
     let nops = patchpoints.iter().filter(|address| {
         // SAFETY: an address in this program's text, which is readable; checked by this program's
         // not crashing.
-        unsafe { *(**address as *const [u8; 5]) == sdt_core::arch::ENCODING.nop.as_bytes() }
+        unsafe {
+            *(**address as *const [u8; 5]) == sdt_core::__private::arch::ENCODING.nop.as_bytes()
+        }
     });
     let known = |site: &&record::Site| record::PROBES.iter().any(|p| std::ptr::eq(p, site.probe()));
     println!("providers {}", record::PROVIDERS.len());

@@ -298,6 +298,18 @@ pub fn floats(x: f64, y: f64, n: u64) -> f64 {
     (z / x) * z
 }
 
+/// More vectors than there were registers before AVX-512, which this function alone may use.
+#[target_feature(enable = "avx512f")]
+#[inline(never)]
+pub fn wide(vectors: &mut [__m512d; 24], n: u64) {
+    let mut sums = *vectors;
+    for _ in 0..n {
+        sums = sums.map(|sum| _mm512_add_pd(sum, sum));
+        probe!(open::wide, n);
+    }
+    *vectors = sums;
+}
+
 /// Calls every function, with values nobody knows.
 pub fn keep() {
     let [x, y] = black_box([1, 2]);
@@ -348,4 +360,8 @@ pub fn keep() {
     black_box(costly_mut(&mut counter, y));
     black_box(costly_struct_argument(big));
     under_pressure(black_box(&mut [x; 13]));
+    if is_x86_feature_detected!("avx512f") {
+        // SAFETY: there is AVX-512.
+        unsafe { wide(&mut [_mm512_set1_pd(x as f64); 24], y) };
+    }
 }

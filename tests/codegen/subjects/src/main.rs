@@ -1,6 +1,7 @@
 //! The same functions twice, without and with probes. `codegen`'s tests compile this program with the
 //! flags they are about and compare `plain::x` with `probed::x`. Running it does nothing of interest.
 
+use std::arch::x86_64::{__m512d, _mm512_add_pd, _mm512_set1_pd};
 use std::ffi::CStr;
 use std::hint::black_box;
 use std::sync::atomic::AtomicU64;

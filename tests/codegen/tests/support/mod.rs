@@ -56,6 +56,9 @@ impl Build<'_> {
             .current_dir(root())
             .env("CARGO_ENCODED_RUSTFLAGS", self.rustflags.join("\u{1f}"))
             .env_remove("RUSTFLAGS");
+        if self.rustflags.iter().any(|flag| flag.starts_with("-Z")) {
+            cargo.env("RUSTC_BOOTSTRAP", "1");
+        }
         for setting in self.profile {
             cargo.args(["--config", &format!("profile.release.{setting}")]);
         }

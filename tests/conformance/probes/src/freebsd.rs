@@ -1,6 +1,13 @@
 //! A module, for its metadata, and what the bindings know of the kernel's structures.
 
-use sdt_core::freebsd::{Errno, Module, console, exec};
+#[allow(dead_code, reason = "only its offsets are looked at")]
+#[path = "../../../../kmod-example/src/freebsd/eventhandler.rs"]
+mod eventhandler;
+#[allow(dead_code, reason = "as above")]
+#[path = "../../../../kmod-example/src/freebsd/exec.rs"]
+mod exec;
+
+use sdt_core::freebsd::{Errno, Module, console};
 use sdt_core::freebsd_module;
 
 freebsd_module!(conformance_probes, CONFORMANCE);

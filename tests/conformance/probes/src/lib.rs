@@ -4,6 +4,8 @@
 
 #[cfg(target_os = "freebsd")]
 mod freebsd;
+#[cfg(not(any(target_os = "freebsd", target_os = "illumos")))]
+mod host;
 pub mod records;
 
 use sdt_core::sdt_provider;
@@ -35,8 +37,19 @@ sdt_provider! {
     }
 }
 
-/// The functions of `../c/functions.c`, without their probes.
+sdt_provider!(kinds);
+
+/// Nobody knows what becomes of it.
+#[inline(always)]
+fn hide(room: &mut [u64; 128]) {
+    // SAFETY: does nothing.
+    unsafe { core::arch::asm!("/* {0} */", in(reg) room, options(nostack, preserves_flags)) };
+}
+
+/// The functions of `../c/functions.c` and those of `kinds.rs`, without their probes.
 pub mod plain {
+    use super::hide;
+
     macro_rules! symbol {
         ($name:literal) => {
             concat!("plain_", $name)
@@ -45,15 +58,21 @@ pub mod plain {
     macro_rules! probe {
         ($($site:tt)*) => {};
     }
+    macro_rules! enabled {
+        ($probe:path) => {
+            false
+        };
+    }
 
     include!("functions.rs");
+    include!("kinds.rs");
 }
 
 /// The same with them.
 pub mod probed {
-    use super::sides;
     #[cfg(feature = "six")]
     use super::sides_of_15;
+    use super::{hide, kinds, sides};
 
     macro_rules! symbol {
         ($name:literal) => {
@@ -63,6 +82,12 @@ pub mod probed {
     macro_rules! probe {
         ($($site:tt)*) => { sdt_core::sdt_probe!($($site)*) };
     }
+    macro_rules! enabled {
+        ($probe:path) => {
+            sdt_core::sdt_enabled!($probe)
+        };
+    }
 
     include!("functions.rs");
+    include!("kinds.rs");
 }

@@ -28,14 +28,9 @@ impl Argument for Process {
         native: TypeName::new("struct proc *"),
         translated: Some(TypeName::new("psinfo_t *")),
     };
-    type Held = Self;
 
-    fn hold(self) -> Self {
-        self
-    }
-
-    fn word(held: &Self) -> u64 {
-        held.0.addr() as u64
+    fn word(&self) -> u64 {
+        self.0.expose_provenance() as u64
     }
 }
 

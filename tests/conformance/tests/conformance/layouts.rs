@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cargo_sdt::arch::Arch;
 use conformance::layout::{Field, Layout, layouts};
 use conformance::sources::{Build, Rust};
 use conformance::unit::Unit;
-use xtask::workspace::Arch;
 
 use crate::{c, rust, zig};
 
@@ -131,11 +131,11 @@ const PROBE_WITHOUT_TRACEPOINTS: Shared = Shared {
     ..PROBE
 };
 
-/// Of a provider of its own, by architecture.
+/// Of the provider route, by architecture.
 const fn trap_frame(arch: Arch) -> Shared {
     Shared {
         c: "trapframe",
-        rust: "sdt_core::freebsd::own::machdep::target::TrapFrame",
+        rust: "sdt_core::freebsd::provider::machdep::target::TrapFrame",
         fields: match arch {
             Arch::X86_64 => &[("tf_rip", "rip")],
             Arch::Aarch64 => &[("tf_sp", "sp"), ("tf_lr", "lr"), ("tf_elr", "elr")],
@@ -144,6 +144,10 @@ const fn trap_frame(arch: Arch) -> Shared {
         extent: Extent::Size,
     }
 }
+
+/// The lock that the provider route takes.
+const LOCK: Shared =
+    Shared { c: "sx", rust: "sdt_core::freebsd::lock::Sx", fields: &[], extent: Extent::Size };
 
 type Layouts = BTreeMap<String, Layout>;
 
@@ -233,11 +237,13 @@ fn structures_of_14() {
 }
 
 #[test]
-fn trap_frames() {
+fn structures_of_the_provider_route() {
     for arch in Arch::ALL {
         let Some(c) = c_layouts(15, arch) else { return };
-        let rust = rust(arch, Build::OwnProvider);
-        trap_frame(arch).check(&format!("{arch}"), &c, &rust.layouts);
+        let rust = rust(arch, Build::Provider);
+        for shared in [trap_frame(arch), LOCK] {
+            shared.check(&format!("{arch}"), &c, &rust.layouts);
+        }
     }
 }
 
@@ -312,7 +318,7 @@ fn structures_before_14() {
 #[test]
 fn structures_of_dtrace() {
     for arch in Arch::ALL {
-        let rust = rust(arch, Build::OwnProvider);
+        let rust = rust(arch, Build::Provider);
         check_written(
             &rust.layouts,
             "sdt_core::ops::ProviderOps",

@@ -1,5 +1,8 @@
 //! Modules in Rust beside C compiled against FreeBSD's own headers.
 
+mod fbt;
+mod hosts;
+mod imports;
 mod layouts;
 mod modules;
 mod records;
@@ -8,9 +11,9 @@ mod sites;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use cargo_sdt::arch::Arch;
 use conformance::sources::{self, Build, Rust};
-use xtask::workspace::Arch;
-use xtask::zig::Zig;
+use harness::zig::Zig;
 
 /// The C compiler with the headers of a release; nothing where it cannot be fetched.
 fn zig(freebsd: u32) -> Option<Zig> {

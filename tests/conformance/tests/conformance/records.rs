@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use cargo_sdt::arch::Arch;
 use conformance::layout::layouts;
 use conformance::records::{self, Name, Records};
 use conformance::sources::Build;
 use conformance::unit::Unit;
-use xtask::workspace::Arch;
 
 use crate::{c, rust, zig};
 

@@ -1,12 +1,12 @@
 //! The instruction at a site, and what the site costs.
 
+use cargo_sdt::arch::Arch;
 use conformance::code::nops;
 use conformance::layout::layouts;
 use conformance::records;
 use conformance::sources::Build;
 use conformance::table;
 use conformance::unit::Unit;
-use xtask::workspace::Arch;
 
 use crate::{c, rust, zig};
 
@@ -55,9 +55,9 @@ fn a_site_is_what_the_kernel_patches() {
     }
 }
 
-/// Of what is run while nobody looks, a site adds its nop and nothing else; C's may add more, never less. (A leaf
-/// function sets up its frame for the kernel's stack traces; with a site, in C as in Rust, it does so in the cold
-/// code only, and has fewer instructions than without.)
+/// Of what is run while nobody looks, a site adds its nop, and takes nothing away: the function's frame stays where it
+/// is. C's may add more, never less. (C's compiler moves the frame of a leaf function into the cold code, which is
+/// not counted here as gain.)
 #[test]
 fn a_disabled_site_costs_no_more_than_cs() {
     let Some(zig) = zig(15) else { return };
@@ -66,8 +66,10 @@ fn a_disabled_site_costs_no_more_than_cs() {
         let rows = table::rows(&zig, arch, &rust).unwrap();
         assert_eq!(rows.len(), 14);
         for row in rows {
-            let expected = if row.kind == "leaf" { ..=0 } else { ..=1 };
-            assert!(expected.contains(&row.rust.instructions), "{arch}: {row:?}");
+            assert_eq!(row.rust.frame, 0, "{arch}: {row:?}");
+            // Moves, for arguments that nothing else needs any more at the site.
+            let most = if row.kind == "leaf" { 3 } else { 1 };
+            assert!((1..=most).contains(&row.rust.instructions), "{arch}: {row:?}");
             assert!(row.rust.instructions <= row.c.instructions, "{arch}: {row:?}");
             assert!(row.rust.cold_bytes > 0 && row.c.cold_bytes > 0, "{arch}: {row:?}");
         }

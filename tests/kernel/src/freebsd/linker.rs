@@ -4,7 +4,7 @@
 //! Everything is read by copy from an image that has been relocated, so a record is inside the module
 //! or it is refused.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -153,7 +153,7 @@ impl Metadata {
         release: Release,
         is_kernel_function: &dyn Fn(u64) -> bool,
     ) -> Result<(), BadRecord> {
-        let callable = |function| image.is_code(function) || is_kernel_function(function);
+        let callable = |function| image.starts_function(function) || is_kernel_function(function);
         let read = |set: &'static str| -> Result<Vec<SysInit>, BadRecord> {
             let mut list = Vec::new();
             for address in image.set(set) {
@@ -182,7 +182,9 @@ impl Metadata {
     fn read_metadata(&mut self, image: &Image, address: u64) -> Option<()> {
         let record = image.read::<24>(address)?;
         let data = u64_at(record, 8);
-        let name = || image.text(u64_at(record, 16)).map(str::to_string);
+        // Names are compared and shown, whatever bytes they are.
+        let text = |at| Some(image.c_str(at)?.to_string_lossy().into_owned());
+        let name = || text(u64_at(record, 16));
         match i32_at(record, 4) {
             DEPEND => {
                 let range = image.read::<12>(data)?;
@@ -196,12 +198,12 @@ impl Metadata {
             MODULE => {
                 let module = image.read::<24>(data)?;
                 let handler = u64_at(module, 8);
-                if handler != 0 && !image.is_code(handler) {
+                if handler != 0 && !image.starts_function(handler) {
                     return None;
                 }
                 self.modules.push(ModuleData {
                     record: data,
-                    name: image.text(u64_at(module, 0))?.to_string(),
+                    name: text(u64_at(module, 0))?,
                     handler,
                     private: u64_at(module, 16),
                 });

@@ -15,6 +15,12 @@ use super::refusal::Refusal;
 use super::relocate::{self, Relocation, Wrong};
 use crate::loader::{Image, PAGE, Protection, Segment};
 
+/// x86-64's `call rel32`.
+const CALL: u8 = 0xe8;
+
+/// Symbol of the bounds of a module's twins.
+const TWINS: &str = "__sdt_is_enabled";
+
 /// A module takes no more memory than this.
 const MAX_SIZE: u64 = 64 << 20;
 
@@ -317,13 +323,21 @@ impl<'a> File<'a> {
                 elf::SHT_RELA => {}
                 _ => continue,
             }
+            if header.sh_addr.get(LE) != 0 {
+                // krtld takes it for where it has read them to.
+                return Err(Refusal::Unsound {
+                    place: alloc::format!("section {index}"),
+                    reason: "relocations that say where in memory they are".into(),
+                });
+            }
             if header.sh_link.get(LE) as usize != self.table {
                 return Err(Refusal::OtherTable);
             }
             let target = header.sh_info.get(LE) as usize;
             let place = self.places.get(target).ok_or(Refusal::Target(index))?;
             if let Some(place) = place {
-                let relocating = Relocating { base, target, place, symbols: &symbols, marking };
+                let (places, symbols) = (&*self.places, &*symbols);
+                let relocating = Relocating { base, target, place, places, symbols, marking };
                 relocating.section(self.contents(header)?, &mut bytes, &mut sites)?;
             }
         }
@@ -335,7 +349,10 @@ impl<'a> File<'a> {
         };
         let (text, data) = (of(&self.segments[0]), of(&self.segments[1]));
         let image = Image::new(base, bytes, self.segments.clone());
-        Ok(Linked { image, symbols, sites, text, data })
+        let linked = Linked { image, symbols, sites, text, data };
+        linked.check_functions()?;
+        linked.check_twins()?;
+        Ok(linked)
     }
 
     /// All symbols with their addresses (`do_symbols`).
@@ -400,6 +417,7 @@ struct Relocating<'a> {
     /// Its number.
     target: usize,
     place: &'a Place,
+    places: &'a [Option<Place>],
     symbols: &'a [Symbol],
     marking: Marking,
 }
@@ -448,6 +466,11 @@ impl Relocating<'_> {
                 // Weak, or it would have been refused.
                 continue;
             }
+            self.check_target(kind, symbol, entry.r_addend.get(LE)).map_err(unsound)?;
+            let call = at.checked_sub(1).map(|before| memory[before]) == Some(CALL);
+            if self.place.code && call && matches!(kind, 2 | 4) {
+                self.check_call(symbol, entry.r_addend.get(LE)).map_err(unsound)?;
+            }
             let relocation = Relocation {
                 kind,
                 place: address,
@@ -462,6 +485,36 @@ impl Relocating<'_> {
             })?;
         }
         Ok(())
+    }
+
+    /// What has a place has an address in its own section, or behind its end.
+    fn check_target(&self, kind: u32, symbol: &Symbol, addend: i64) -> Result<(), &'static str> {
+        let place = self.places.get(usize::from(symbol.section.0)).copied().flatten();
+        let Some(place) = place.filter(|_| kind == elf::R_X86_64_64.0) else { return Ok(()) };
+        let start = self.base + place.offset as u64;
+        let inside = symbol.value.wrapping_add_signed(addend).wrapping_sub(start);
+        if inside <= place.size as u64 {
+            Ok(())
+        } else {
+            Err("a pointer to outside of its section")
+        }
+    }
+
+    /// Calls are made, sooner or later.
+    fn check_call(&self, symbol: &Symbol, addend: i64) -> Result<(), &'static str> {
+        let to = symbol.value.wrapping_add_signed(addend).wrapping_add(4);
+        let starts = |of: &Symbol| {
+            let label = of.kind == elf::STT_NOTYPE && !of.name.is_empty();
+            of.value == to && (of.kind == elf::STT_FUNC || label)
+        };
+        let known = self.symbols.iter().any(|of| of.kind == elf::STT_FUNC);
+        if to == symbol.value && symbol.kind != elf::STT_SECTION
+            || !known
+            || self.symbols.iter().any(starts)
+        {
+            return Ok(());
+        }
+        Err("a call that leads to where no function starts")
     }
 
     /// `sdt_reloc_resolve`: five bytes, from the byte in front of the field on, whatever is there. What is
@@ -481,6 +534,44 @@ impl Relocating<'_> {
 }
 
 impl Linked {
+    /// fbt reads all functions, where their symbols say (`fbt_provide_module`).
+    fn check_functions(&self) -> Result<(), Refusal> {
+        let functions = self.symbols.iter().skip(1).filter(|of| of.kind == elf::STT_FUNC);
+        for symbol in
+            functions.filter(|of| of.section != elf::SHN_UNDEF && of.section != elf::SHN_ABS)
+        {
+            let end = symbol.value.checked_add(symbol.size.max(1)).map(|end| end - 1);
+            if !self.holds(symbol.value) || !end.is_some_and(|end| self.holds(end)) {
+                return Err(Refusal::Unsound {
+                    place: symbol.name.clone(),
+                    reason: "a function outside of the module, which fbt would read".into(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// What `_init` of a module with twins does: it goes from the one bound to the other and reads where the words
+    /// between them point (`sdt_core::illumos::native`).
+    fn check_twins(&self) -> Result<(), Refusal> {
+        let Some(bounds) = self.lookup(TWINS) else { return Ok(()) };
+        let unsound =
+            |reason: &str| Refusal::Unsound { place: TWINS.into(), reason: reason.into() };
+        let word = |at: u64| self.image.read::<8>(at).map(|&word| u64::from_le_bytes(word));
+        let bound = |at: u64| word(at).ok_or_else(|| unsound("bounds that are not there"));
+        let (start, stop) = (bound(bounds)?, bound(bounds.wrapping_add(8))?);
+        if start > stop || !start.is_multiple_of(8) {
+            return Err(unsound("bounds of no set"));
+        }
+        for at in (start..stop).step_by(8) {
+            let twin = word(at).ok_or_else(|| unsound("a set that is not all there"))?;
+            if self.image.read::<4>(twin).is_none() {
+                return Err(unsound("a twin that is not there"));
+            }
+        }
+        Ok(())
+    }
+
     /// The address of a symbol that the module defines (`lookup_one`).
     pub fn lookup(&self, name: &str) -> Option<u64> {
         let defined = |symbol: &&Symbol| symbol.section != elf::SHN_UNDEF && symbol.name == name;

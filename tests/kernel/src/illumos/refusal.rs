@@ -111,6 +111,11 @@ fn type_name(kind: u32) -> String {
 }
 
 impl Refusal {
+    /// Whether illumos, which trusts the file in this, would have panicked, or gone on with spoilt memory.
+    pub fn would_have_panicked(&self) -> bool {
+        matches!(self, Self::Truncated(_) | Self::Unsound { .. })
+    }
+
     /// The error number that modctl(2) returns.
     pub fn errno(&self) -> i32 {
         match self {
@@ -228,7 +233,7 @@ impl fmt::Display for Refusal {
         match self {
             Self::Truncated(what) => write!(f, "{what} is not inside the file"),
             Self::Unsound { place, reason } => {
-                write!(f, "{place}: {reason}; krtld would load it, this kernel does not")
+                write!(f, "{place}: {reason}; krtld would load it and illumos would have panicked")
             }
             Self::Undefined { undefined, .. } if !undefined.is_empty() => {
                 write!(f, "undefined symbol '{}'", undefined[0])

@@ -102,7 +102,7 @@ impl Sdt {
                     arg,
                 )
             }?;
-            id.store(registered.0, Ordering::Release);
+            id.store(registered.get(), Ordering::Release);
         }
         Ok(())
     }
@@ -136,7 +136,7 @@ impl Sdt {
             }
             let (provider, name) = name_of(&found.name);
             let typed = PROVIDERS[provider].name == c"io" && IO_PROBES.contains(&&*name);
-            let provider = ProviderId(self.ids[provider].load(Ordering::Relaxed));
+            let provider = ProviderId::new(self.ids[provider].load(Ordering::Relaxed));
             let (Ok(function), Ok(name)) = (CString::new(function), CString::new(name)) else {
                 continue;
             };
@@ -152,21 +152,20 @@ impl Sdt {
                 list: AtomicPtr::new(self.sites.load(Ordering::Relaxed)),
             }));
             let parg: *mut Site = site;
-            let lookup = || framework.probe_lookup(provider, ctl.name(), &function, &name);
+            // SAFETY: the provider is registered.
+            let lookup =
+                || unsafe { framework.probe_lookup(provider, ctl.name(), &function, &name) };
             let id = match lookup() {
                 Some(id) => {
                     self.chain(id, site);
                     id
                 }
                 None => {
-                    match framework.probe_create(
-                        provider,
-                        ctl.name(),
-                        &function,
-                        &name,
-                        AFRAMES,
-                        parg.cast(),
-                    ) {
+                    let arg = parg.cast();
+                    // SAFETY: as above, and `parg` is a site, which stays, as the ops want it.
+                    match unsafe {
+                        framework.probe_create(provider, ctl.name(), &function, &name, AFRAMES, arg)
+                    } {
                         Ok(id) => id,
                         // There is no room: the site stays a nop.
                         Err(_) => continue,

@@ -64,6 +64,11 @@ pub enum Refusal {
         /// Where its `moduledata_t` would be.
         record: u64,
     },
+    /// A function to be called at the start or the end is none of the file's.
+    Constructor {
+        /// Where it would be.
+        function: u64,
+    },
     /// All its modules answered MOD_LOAD with an error.
     ModulesRefused {
         /// The last one's.
@@ -84,6 +89,21 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Whether FreeBSD would have panicked, or gone on with spoilt memory, where this refuses: as it would by records
+    /// that are not what it takes them for.
+    pub fn would_have_panicked(&self) -> bool {
+        match self {
+            Self::File(error) => error.would_have_panicked(),
+            Self::Record(_)
+            | Self::Sdt(_)
+            | Self::UnknownModule { .. }
+            | Self::StartedTwice { .. }
+            | Self::Constructor { .. }
+            | Self::StartedAtUnload { .. } => true,
+            _ => false,
+        }
+    }
+
     /// The error number that kldload(2) or kldunload(2) returns.
     pub fn errno(&self) -> i32 {
         match self {
@@ -109,6 +129,11 @@ impl Refusal {
                 "module_register: cannot register {module} from {file}; already loaded from \
                  {container}"
             ),
+            // Those say themselves what FreeBSD would do.
+            Self::Sdt(_) => format!("kldload: {file}: {self}"),
+            _ if self.would_have_panicked() => {
+                format!("kldload: {file}: {self} (FreeBSD would have panicked)")
+            }
             _ => format!("kldload: {file}: {self}"),
         }
     }
@@ -141,6 +166,9 @@ impl fmt::Display for Refusal {
             }
             Self::StartedAtUnload { record } => {
                 write!(f, "a SYSUNINIT starts a module at {record:#x}, when all are gone")
+            }
+            Self::Constructor { function } => {
+                write!(f, "no function starts at {function:#x}, which is to be called")
             }
             Self::ModulesRefused { error } => {
                 write!(f, "all its modules refused to load, the last with error {error}")

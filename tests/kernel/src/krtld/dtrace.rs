@@ -109,7 +109,7 @@ pub(super) unsafe extern "C" fn dtrace_register(
     match unsafe { DTRACE.register(name, &attributes, privileges, &given, given_arg) } {
         Ok(registered) => {
             // SAFETY: not NULL, and by the caller's contract an id to be written.
-            unsafe { id.write(registered.0) };
+            unsafe { id.write(registered.get()) };
             provider.registered.store(true, Ordering::Release);
             0
         }
@@ -118,11 +118,11 @@ pub(super) unsafe extern "C" fn dtrace_register(
 }
 
 pub(super) extern "C" fn dtrace_unregister(id: usize) -> c_int {
-    DTRACE.unregister(ProviderId(id)).map_or_else(errno, |()| 0)
+    DTRACE.unregister(ProviderId::new(id)).map_or_else(errno, |()| 0)
 }
 
 pub(super) extern "C" fn dtrace_condense(id: usize) -> c_int {
-    DTRACE.condense(ProviderId(id)).map_or_else(errno, |_| 0)
+    DTRACE.condense(ProviderId::new(id)).map_or_else(errno, |_| 0)
 }
 
 fn errno(error: sdt_core::ops::FrameworkError) -> c_int {

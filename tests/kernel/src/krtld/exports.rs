@@ -13,10 +13,12 @@ use stand_in_kernel::illumos::modctl::{ModInfo, UNIX};
 use stand_in_kernel::printf;
 
 use super::dtrace::{dtrace_condense, dtrace_register, dtrace_unregister};
-use super::exec::{SYSENT, SYSENT32};
+use super::exec::{EXECSW, NEXECTYPE, SYSENT, SYSENT32};
 use super::interrupts::{dtrace_interrupt_disable, dtrace_interrupt_enable};
+use super::kstat::{Kstat, Named, kstat_create, kstat_delete, kstat_install, kstat_named_init};
 use super::locks::{
-    CPU_LOCK, Mutex, mutex_destroy, mutex_enter, mutex_exit, mutex_init, pause_cpus, start_cpus,
+    CPU_LOCK, Mutex, RwLock, mutex_destroy, mutex_enter, mutex_exit, mutex_init, pause_cpus,
+    rw_enter, rw_exit, start_cpus,
 };
 use super::{MODULES, exec};
 use crate::exports::{Variadic, exports, text};
@@ -39,11 +41,21 @@ exports! {
     kmem_alloc: unsafe extern "C" fn(usize, c_int) -> *mut c_void,
     kmem_zalloc: unsafe extern "C" fn(usize, c_int) -> *mut c_void,
     kmem_free: unsafe extern "C" fn(*mut c_void, usize),
+    // usr/src/uts/common/sys/kstat.h
+    kstat_create: unsafe extern "C" fn(
+        *const c_char, c_int, *const c_char, *const c_char, u8, core::ffi::c_uint, u8,
+    ) -> *mut Kstat,
+    kstat_install: unsafe extern "C" fn(*mut Kstat),
+    kstat_delete: unsafe extern "C" fn(*mut Kstat),
+    kstat_named_init: unsafe extern "C" fn(*mut Named, *const c_char, u8),
     // usr/src/uts/common/sys/mutex.h, cpuvar.h
     mutex_enter: unsafe extern "C" fn(*const Mutex),
     mutex_exit: unsafe extern "C" fn(*const Mutex),
     mutex_init: unsafe extern "C" fn(*mut Mutex, *const c_void, c_int, *const c_void),
     mutex_destroy: unsafe extern "C" fn(*const Mutex),
+    // usr/src/uts/common/sys/rwlock.h
+    rw_enter: unsafe extern "C" fn(*const RwLock, c_int),
+    rw_exit: unsafe extern "C" fn(*const RwLock),
     pause_cpus: extern "C" fn(*mut c_void, *mut c_void),
     start_cpus: extern "C" fn(),
     // usr/src/uts/common/sys/dtrace.h, but in unix
@@ -99,6 +111,8 @@ pub(super) fn address(module: &str, name: &str) -> Option<u64> {
     }
     let data = match name {
         "cpu_lock" => &raw const CPU_LOCK as u64,
+        "execsw" => &raw const EXECSW as u64,
+        "nexectype" => &raw const NEXECTYPE as u64,
         "mod_driverops" => &raw const MOD_DRIVEROPS as u64,
         "mod_miscops" => &raw const MOD_MISCOPS as u64,
         "sysent" => SYSENT.as_ptr() as u64,

@@ -1,4 +1,4 @@
-//! Mutexes, and CPUs that are paused.
+//! Mutexes, readers/writer locks, and CPUs that are paused.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -75,6 +75,49 @@ pub(super) unsafe extern "C" fn mutex_destroy(mutex: *const Mutex) {
     // SAFETY: the caller's contract.
     let held = unsafe { (*mutex).0.load(Ordering::Relaxed) };
     assert_eq!(held, 0, "mutex_destroy: it is held");
+}
+
+/// `krwlock_t`: 8 bytes; here the number of readers, or [`WRITER`].
+#[derive(Debug)]
+#[repr(transparent)]
+pub(super) struct RwLock(AtomicU64);
+
+const WRITER: u64 = u64::MAX;
+
+impl RwLock {
+    pub(super) const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+}
+
+/// `krw_t` (`sys/rwlock.h`).
+pub(super) const RW_WRITER: c_int = 0;
+pub(super) const RW_READER: c_int = 1;
+
+/// # Safety
+/// `lock` is one.
+pub(super) unsafe extern "C" fn rw_enter(lock: *const RwLock, how: c_int) {
+    // SAFETY: the caller's contract.
+    let lock = unsafe { &(*lock).0 };
+    let take = |held: u64| match (how, held) {
+        (RW_WRITER, 0) => Some(WRITER),
+        (RW_READER, readers) if readers != WRITER => Some(readers + 1),
+        (RW_WRITER | RW_READER, _) => None,
+        _ => panic!("rw_enter: {how} is neither RW_WRITER nor RW_READER"),
+    };
+    while lock.fetch_update(Ordering::Acquire, Ordering::Relaxed, take).is_err() {
+        smp::join_rendezvous();
+        core::hint::spin_loop();
+    }
+}
+
+/// # Safety
+/// As [`rw_enter`].
+pub(super) unsafe extern "C" fn rw_exit(lock: *const RwLock) {
+    let leave = |held: u64| Some(if held == WRITER { 0 } else { held.checked_sub(1)? });
+    // SAFETY: the caller's contract.
+    let left = unsafe { &(*lock).0 }.fetch_update(Ordering::Release, Ordering::Relaxed, leave);
+    assert!(left.is_ok(), "rw_exit: nobody holds it");
 }
 
 /// `pause_cpus`: all other CPUs wait, interrupts off, until [`start_cpus`]. None is told apart, and none has a

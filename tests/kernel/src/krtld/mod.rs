@@ -4,6 +4,7 @@ mod dtrace;
 mod exec;
 mod exports;
 mod interrupts;
+mod kstat;
 mod locks;
 mod machine;
 mod requests;

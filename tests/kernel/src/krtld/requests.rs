@@ -35,6 +35,11 @@ pub(crate) fn answer(request: &Request) -> Option<Result<Reply, Refusal>> {
             };
             Ok(Reply::Modules(MODULES.modules().into_iter().map(module).collect()))
         }
+        Request::Kstat { name } => super::kstat::read(name),
+        Request::Sysctl { name, .. } => {
+            let message = format!("{name}: illumos has no sysctls");
+            Err(Refusal { errno: stand_in_kernel::illumos::errno::EINVAL, message })
+        }
         Request::ReadText { file } => match MODULES.segments(file) {
             Some((base, segments)) => Ok(read_text(base, &segments)),
             None => {

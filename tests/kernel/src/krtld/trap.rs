@@ -88,7 +88,8 @@ pub(super) unsafe extern "C" fn sdt_invop(
     // SAFETY: the caller's contract.
     let regs = unsafe { &mut (*stack.cast::<InvopStack>()).regs };
     let [a, b, c, d, e, _] = regs.arguments;
-    DTRACE.probe5(id, [a, b, c, d, e]);
+    // SAFETY: the site that has trapped is the probe's.
+    unsafe { DTRACE.probe5(id, [a, b, c, d, e]) };
     // One byte is passed over in any case.
     regs.rip += marking().passed() - 1;
     NOP

@@ -157,10 +157,10 @@ fn entries<'a, T: object_core::pod::Pod>(
         .map_err(|()| LoadError::TableSize { section: index })
 }
 
-/// The name at an offset of a string table.
+/// The name at an offset of a string table, which need not be UTF-8: a kernel shows it, and does nothing else with it.
 pub(super) fn name(strings: &[u8], offset: u32, index: usize) -> Result<String, LoadError> {
     let rest = strings.get(offset as usize..).ok_or(LoadError::Name { index })?;
     let text =
         core::ffi::CStr::from_bytes_until_nul(rest).map_err(|_| LoadError::Name { index })?;
-    Ok(text.to_str().map_err(|_| LoadError::Name { index })?.to_string())
+    Ok(text.to_string_lossy().into_owned())
 }

@@ -43,8 +43,7 @@ pub enum LoadError {
         /// Index of the section.
         section: usize,
     },
-    /// A name's offset is not inside its string table, or the name has no end there, or it is not
-    /// text.
+    /// A name's offset is not inside its string table, or the name has no end there.
     Name {
         /// Index of the section or symbol that has the name.
         index: usize,
@@ -117,6 +116,50 @@ pub enum LoadError {
     Dynamic(&'static str),
     /// A table is not inside the file's memory.
     OutsideMemory(&'static str),
+    /// A function's symbol says that it is where the file has no memory, and fbt looks at all functions.
+    FunctionPlace {
+        /// Its name.
+        name: String,
+    },
+    /// A call leads to where no function starts.
+    Call {
+        /// Where the call is.
+        place: String,
+        /// Where it leads.
+        target: u64,
+    },
+    /// A chain of the hash table has no end.
+    EndlessChain,
+}
+
+impl LoadError {
+    /// Whether FreeBSD, which trusts the file in this, would have panicked, or gone on with spoilt memory: it reads
+    /// and writes by what it finds there. The rest it refuses.
+    pub fn would_have_panicked(&self) -> bool {
+        match self {
+            Self::Name { .. }
+            | Self::RelocationSection { .. }
+            | Self::SymbolPlace { .. }
+            | Self::NoTable(_)
+            | Self::OutsideMemory(_)
+            | Self::FunctionPlace { .. }
+            | Self::Call { .. }
+            | Self::EndlessChain => true,
+            // 0 takes all sections to one place, and what is no power of two to odd ones.
+            Self::Alignment { alignment, .. } => !alignment.is_power_of_two(),
+            Self::Relocation { error, .. } => matches!(
+                error,
+                RelocationError::Resolver
+                    | RelocationError::Range(_)
+                    | RelocationError::Misaligned(_)
+                    | RelocationError::Place
+            ),
+            Self::Segment { error, .. } => {
+                matches!(error, SegmentError::Sizes | SegmentError::Order)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// What is wrong with a segment.
@@ -197,6 +240,16 @@ impl fmt::Display for LoadError {
             Self::NoTable(table) => write!(f, "missing {table}"),
             Self::Dynamic(entry) => write!(f, "dynamic section has {entry}"),
             Self::OutsideMemory(what) => write!(f, "{what} is not inside the file's memory"),
+            Self::FunctionPlace { name } => {
+                write!(
+                    f,
+                    "function {name} is not inside the file's memory, where fbt would read it"
+                )
+            }
+            Self::Call { place, target } => {
+                write!(f, "the call at {place} leads to {target:#x}, where no function starts")
+            }
+            Self::EndlessChain => f.write_str("a chain of the symbol hash table has no end"),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A module in the form in which it is mapped.
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -103,6 +104,8 @@ pub struct Image {
     pub(super) segments: Vec<Segment>,
     pub(super) symbols: Vec<Symbol>,
     pub(super) functions: Vec<Function>,
+    /// Where functions start, those of assembly among them that have a name only; none if symbols have been stripped.
+    pub(super) starts: BTreeSet<u64>,
     pub(super) sets: Vec<Set>,
     /// Arrays of functions to be called when the module is in place.
     pub(super) constructors: Vec<Range<usize>>,
@@ -119,6 +122,7 @@ impl Image {
             segments,
             symbols: Vec::new(),
             functions: Vec::new(),
+            starts: BTreeSet::new(),
             sets: Vec::new(),
             constructors: Vec::new(),
             destructors: Vec::new(),
@@ -194,7 +198,6 @@ impl Image {
             .flat_map(|array| self.pointers(array.clone()))
             // As link_elf_invoke_cbs does.
             .filter(|&function| function != 0 && function != u64::MAX)
-            .filter(|&function| self.is_code(function))
     }
 
     fn pointers(&self, range: Range<usize>) -> impl Iterator<Item = u64> {
@@ -219,6 +222,11 @@ impl Image {
     /// Whether all of these bytes are memory of the module with this protection.
     pub fn holds(&self, address: u64, size: usize, protection: Protection) -> bool {
         holds(self.base, &self.segments, address, size, protection)
+    }
+
+    /// Whether a function of the module starts at an address, as far as its symbols tell.
+    pub fn starts_function(&self, address: u64) -> bool {
+        self.is_code(address) && (self.starts.is_empty() || self.starts.contains(&address))
     }
 
     /// Whether an address is that of code of the module.

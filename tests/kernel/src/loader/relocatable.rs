@@ -1,6 +1,7 @@
 //! ET_REL files: where their sections go, and what they hold once everything is relocated
 //! (`sys/kern/link_elf_obj.c`).
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -13,6 +14,9 @@ use super::error::LoadError;
 use super::image::{Function, Image, MAX_SIZE, PAGE, Protection, SITES, Segment, Set, Symbol};
 use super::machine::Machine;
 use super::relocate::{Relocation, RelocationError};
+
+/// x86-64's `call rel32`.
+const CALL: u8 = 0xe8;
 
 /// A section in its place.
 #[derive(Clone, Debug)]
@@ -123,10 +127,12 @@ impl<'a> Relocatable<'a> {
             let contents = self.object.contents(section.index)?;
             bytes[section.offset..section.offset + section.size].copy_from_slice(contents);
         }
-        let mut linking = Linking { file: self, base, bytes, lookup };
+        let starts = BTreeSet::new();
+        let mut linking = Linking { file: self, base, bytes, lookup, starts };
+        linking.find_starts();
         linking.relocate_all()?;
         let symbols = linking.symbols()?;
-        let functions = linking.functions();
+        let functions = linking.functions()?;
         let arrays = |kind| {
             let sections = self.sections.iter().filter(move |section| section.kind == kind);
             sections.map(|section| section.offset..section.offset + section.size).collect()
@@ -137,6 +143,7 @@ impl<'a> Relocatable<'a> {
             segments: self.segments.clone(),
             symbols,
             functions,
+            starts: linking.starts,
             sets: self.sets(),
             constructors: arrays(elf::SHT_INIT_ARRAY),
             destructors: arrays(elf::SHT_FINI_ARRAY),
@@ -166,9 +173,55 @@ struct Linking<'a> {
     base: u64,
     bytes: Vec<u8>,
     lookup: &'a dyn Fn(&str) -> Option<u64>,
+    /// Where functions start.
+    starts: BTreeSet<u64>,
 }
 
 impl Linking<'_> {
+    /// Finds where functions start, if the file says of any.
+    fn find_starts(&mut self) {
+        let object = &self.file.object;
+        let is = |kind| move |symbol: &elf::Sym64<LE>| symbol.st_type() == kind;
+        if !object.symbols.iter().any(is(elf::STT_FUNC)) {
+            return;
+        }
+        let symbols = object.symbols.iter().enumerate().skip(1);
+        let starts = symbols.filter(|(_, symbol)| {
+            let label = is(elf::STT_NOTYPE)(symbol) && symbol.st_name.get(LE) != 0;
+            is(elf::STT_FUNC)(symbol) || label
+        });
+        self.starts = starts.filter_map(|(index, _)| self.defined(index).ok()).collect();
+    }
+
+    /// Calls are made, sooner or later: those of this file's functions and of others' have to be of functions.
+    fn check_call(
+        &self,
+        target: &Placed,
+        relocation: &Relocation,
+        at: usize,
+    ) -> Result<(), LoadError> {
+        let relative = matches!(relocation.kind, elf::R_X86_64_PC32 | elf::R_X86_64_PLT32);
+        let opcode = at.checked_sub(1).map(|before| self.bytes[target.offset + before]);
+        if !relative || target.protection != Protection::Execute || opcode != Some(CALL) {
+            return Ok(());
+        }
+        let to = relocation.symbol.wrapping_add_signed(relocation.addend).wrapping_add(4);
+        let own = to.checked_sub(self.base).is_some_and(|offset| offset < self.bytes.len() as u64);
+        let is_function = if own {
+            let code = self.file.segments.iter().filter(|of| of.protection == Protection::Execute);
+            let mut code = code
+                .map(|of| self.base + of.offset as u64..self.base + (of.offset + of.size) as u64);
+            code.any(|code| code.contains(&to))
+                && (self.starts.is_empty() || self.starts.contains(&to))
+        } else {
+            to == relocation.symbol
+        };
+        if is_function {
+            return Ok(());
+        }
+        Err(LoadError::Call { place: format!("{}+{at:#x}", target.name), target: to })
+    }
+
     fn relocate_all(&mut self) -> Result<(), LoadError> {
         let object = &self.file.object;
         for (index, section) in object.sections.iter().enumerate() {
@@ -226,6 +279,7 @@ impl Linking<'_> {
                 addend: entry.r_addend.get(LE),
                 base: self.base,
             };
+            self.check_call(target, &relocation, at)?;
             let rest = &mut self.bytes[target.offset + at..target.offset + target.size];
             machine.apply(&relocation, rest).map_err(refuse)?;
         }
@@ -246,19 +300,29 @@ impl Linking<'_> {
         Ok(symbols)
     }
 
-    /// The functions that the file defines. One that is nowhere is of no concern: nobody calls it by this.
-    fn functions(&self) -> Vec<Function> {
+    /// The functions, as `link_elf_each_function_nameval` finds them for fbt: also those that are not defined, if their
+    /// symbols have a value.
+    fn functions(&self) -> Result<Vec<Function>, LoadError> {
         let object = &self.file.object;
-        let symbols = object.symbols.iter().enumerate().skip(1);
-        symbols
-            .filter(|(_, symbol)| symbol.st_type() == elf::STT_FUNC)
-            .filter(|(_, symbol)| symbol.st_shndx.get(LE) != elf::SHN_UNDEF)
-            .filter_map(|(index, symbol)| {
-                let name = object.symbol_name(index).ok()?;
-                let address = self.defined(index).ok()?;
-                Some(Function { name, address, size: symbol.st_size.get(LE) })
-            })
-            .collect()
+        let mut functions = Vec::new();
+        for (index, symbol) in object.symbols.iter().enumerate().skip(1) {
+            let (value, size) = (symbol.st_value.get(LE), symbol.st_size.get(LE));
+            let defined = symbol.st_shndx.get(LE) != elf::SHN_UNDEF;
+            if symbol.st_type() != elf::STT_FUNC || !defined && value == 0 {
+                continue;
+            }
+            let name = object.symbol_name(index)?;
+            let address = if defined { self.defined(index).ok() } else { None };
+            let end = address.and_then(|address| address.checked_add(size));
+            let inside = |end: u64| {
+                end.checked_sub(self.base).is_some_and(|end| end <= self.bytes.len() as u64)
+            };
+            match address.filter(|_| end.is_some_and(inside)) {
+                Some(address) => functions.push(Function { name, address, size }),
+                None => return Err(LoadError::FunctionPlace { name }),
+            }
+        }
+        Ok(functions)
     }
 
     /// `elf_obj_lookup`: the file itself, then what its section names imply, then everyone else.

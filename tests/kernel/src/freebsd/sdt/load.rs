@@ -92,7 +92,9 @@ impl<F: Modules, M: Machdep> Sdt<F, M> {
         let module = names::module(&content.module, &file.name);
         let function = names::function(&content.function);
         let name = names::probe(&content.name);
-        if self.framework.probe_lookup(*id, &module, &function, &name).is_some() {
+        // SAFETY: the provider is registered.
+        let known = unsafe { self.framework.probe_lookup(*id, &module, &function, &name) };
+        if known.is_some() {
             // The second one with these names never comes to life.
             return;
         }
@@ -101,7 +103,10 @@ impl<F: Modules, M: Machdep> Sdt<F, M> {
             release.generation() == Generation::Tracepoint && provider.as_c_str() == c"lockstat";
         let aframes = if lockstat { 2 } else { 1 };
         let record = address as *mut c_void;
-        match self.framework.probe_create(*id, &module, &function, &name, aframes, record) {
+        // SAFETY: as above; the ops look the record up and do not follow the pointer.
+        match unsafe {
+            self.framework.probe_create(*id, &module, &function, &name, aframes, record)
+        } {
             Ok(created) => {
                 if let Some(probe) = self.probes.lock().all.get_mut(&address) {
                     probe.created = Some(created);

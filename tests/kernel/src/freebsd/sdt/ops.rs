@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_char, c_int, c_void};
 
-use sdt_core::encode::Code;
+use sdt_core::__private::encode::Code;
 use sdt_core::ops::{ARG_NONE, ARG_TYPE_LEN, ArgDesc, ProbeDesc, ProviderOps};
 
 use super::{Machdep, Modules, Probes, Sdt, Tracepoint};

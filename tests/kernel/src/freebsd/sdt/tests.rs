@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sdt_core::encode::Code;
+use sdt_core::__private::encode::Code;
 use sdt_framework::{ConsumerId, Dtrace, Field, Host, Spec};
 
 use super::{Fault, Machdep, Records, Sdt};
@@ -40,11 +40,9 @@ unsafe impl Host for Uniprocessor {
         1
     }
 
-    fn interrupts_off(&self) -> usize {
-        0
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        f()
     }
-
-    fn restore(&self, _: usize) {}
 
     fn sync(&self) {}
 }

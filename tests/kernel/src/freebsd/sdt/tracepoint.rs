@@ -1,7 +1,7 @@
 //! What a tracepoint's site holds, by machine: `sdt_tracepoint_valid`, `_patch` and `_restore`
 //! (`sys/x86/x86/sdt_machdep.c`, `sys/arm64/arm64/sdt_machdep.c`, `sys/riscv/riscv/sdt_machdep.c`, main).
 
-use sdt_core::encode::Code;
+use sdt_core::__private::encode::Code;
 
 use crate::loader::Machine;
 
@@ -104,7 +104,7 @@ impl Tracepoint {
 mod tests {
     use super::*;
     use Machine::{Aarch64, Riscv64, X86_64};
-    use sdt_core::encode;
+    use sdt_core::__private::encode;
 
     const BASE: u64 = 0xffff_ffff_c000_0000;
 

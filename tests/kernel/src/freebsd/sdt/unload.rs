@@ -49,7 +49,8 @@ impl<F: Modules, M: Machdep> Sdt<F, M> {
                 list[at].references -= 1;
                 continue;
             }
-            if self.framework.unregister(list[at].id).is_err() {
+            // SAFETY: it is registered, as it is in the list.
+            if unsafe { self.framework.unregister(list[at].id) }.is_err() {
                 return false;
             }
             list.remove(at);

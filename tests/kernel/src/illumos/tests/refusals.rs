@@ -209,7 +209,10 @@ fn relocation_types() {
     for kind in [elf::R_X86_64_GOTPCREL, elf::R_X86_64_GOTPCRELX, elf::R_X86_64_REX_GOTPCRELX] {
         let said = of(kind);
         assert!(said[0].contains("a relocation through the global offset table"), "{said:?}");
-        assert!(said[0].ends_with("; krtld would load it, this kernel does not"), "{said:?}");
+        assert!(
+            said[0].ends_with("; krtld would load it and illumos would have panicked"),
+            "{said:?}"
+        );
     }
 }
 
@@ -264,4 +267,47 @@ fn damaged_files_are_refused_in_order() {
         modules.kernel().lenient.set(true);
         let _ = modules.load("damaged", &damaged);
     }
+}
+
+#[test]
+fn what_krtld_trusts_in() {
+    let unsound = |file: &[u8], reason: &str| {
+        let refusal = modules().load("bad", file).expect_err("the module is broken");
+        assert!(refusal.would_have_panicked(), "{refusal:?}");
+        assert!(refusal.to_string().contains(reason), "{refusal}");
+    };
+    let file =
+        with_header(relocating(elf::R_X86_64_PC32, 24), ".rela.text", |header| header[17] = 1);
+    unsound(&file, "relocations that say where in memory they are");
+    let mut module = ModuleBuilder::whole();
+    let (data, text) = (module.file.data(), module.file.text());
+    let symbol = module.file.section_symbol(text);
+    module.file.relocate(data, 0, elf::R_X86_64_64, symbol, 1 << 16);
+    unsound(&module.finish(), "a pointer to outside of its section");
+    let mut module = ModuleBuilder::whole();
+    let text = module.file.text();
+    module.file.function("far", text, 1 << 30, 8);
+    unsound(&module.finish(), "a function outside of the module");
+}
+
+#[test]
+fn twins_that_init_would_fall_over() {
+    let with = |twin: i64, stop: i64| {
+        let mut module = ModuleBuilder::whole();
+        let (text, data) = (module.file.text(), module.file.data());
+        let twins =
+            module.file.section("sdt_is_enabled", elf::SHT_PROGBITS, elf::SHF_ALLOC, &[0; 8], 8);
+        let text = module.file.section_symbol(text);
+        module.file.relocate(twins, 0, elf::R_X86_64_64, text, twin);
+        let set = module.file.section_symbol(twins);
+        module.file.append(data, &[0; 32]);
+        module.file.define("__sdt_is_enabled", data, 0);
+        module.file.relocate(data, 0, elf::R_X86_64_64, set, 0);
+        module.file.relocate(data, 8, elf::R_X86_64_64, set, stop);
+        modules().load("twins", &module.finish())
+    };
+    assert_eq!(with(8, 8), Ok(()));
+    assert_eq!(with(8, 0), Ok(()), "a set of none");
+    assert!(with(1 << 30, 8).unwrap_err().would_have_panicked());
+    assert!(with(8, 1 << 20).unwrap_err().would_have_panicked());
 }

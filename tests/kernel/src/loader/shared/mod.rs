@@ -6,7 +6,7 @@ mod segments;
 #[cfg(test)]
 mod tests;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -80,6 +80,7 @@ impl<'a> Shared<'a> {
         base: u64,
         lookup: &dyn Fn(&str) -> Option<u64>,
     ) -> Result<Image, LoadError> {
+        self.check_chains()?;
         let mut bytes = self.bytes.clone();
         for table in &self.dynamic.relocations {
             for entry in entries::<Rela64<LE>>(&self.bytes, table) {
@@ -93,12 +94,15 @@ impl<'a> Shared<'a> {
                 symbols.push(Symbol { address: self.address(symbol, &name, base)?, name });
             }
         }
+        let functions = self.functions(base)?;
+        let starts = if functions.is_empty() { BTreeSet::new() } else { self.starts(base) };
         Ok(Image {
             base,
             bytes,
             segments: self.segments.clone(),
             symbols,
-            functions: self.functions(base),
+            functions,
+            starts,
             sets: self.sets()?,
             constructors: self.dynamic.constructors.iter().cloned().collect(),
             destructors: self.dynamic.destructors.iter().cloned().collect(),
@@ -228,20 +232,48 @@ impl<'a> Shared<'a> {
         Ok(sets)
     }
 
-    /// The functions that debuggers know.
-    fn functions(&self, base: u64) -> Vec<Function> {
-        let debug = self.debug.into_iter().flat_map(|table| {
-            let functions = table.symbols.iter().filter(|symbol| is_defined(symbol));
-            functions.map(move |symbol| (symbol, table.names))
+    /// The functions that debuggers know, as `link_elf_each_function_nameval` finds them for fbt: also those that are not
+    /// defined, if their symbols have a value.
+    fn functions(&self, base: u64) -> Result<Vec<Function>, LoadError> {
+        let mut functions = Vec::new();
+        let Some(SymbolTable { symbols, names }) = self.debug else { return Ok(functions) };
+        for symbol in symbols {
+            let (value, size) = (symbol.st_value.get(LE), symbol.st_size.get(LE));
+            if symbol.st_type() != elf::STT_FUNC || value == 0 {
+                continue;
+            }
+            let name = name(names, symbol.st_name.get(LE), 0)?;
+            let end = value.checked_add(size);
+            if end.is_none_or(|end| end > self.bytes.len() as u64) {
+                return Err(LoadError::FunctionPlace { name });
+            }
+            functions.push(Function { name, address: base + value, size });
+        }
+        Ok(functions)
+    }
+
+    /// Where functions start, those of assembly among them that have a name only.
+    fn starts(&self, base: u64) -> BTreeSet<u64> {
+        let symbols = self.debug.into_iter().flat_map(|table| table.symbols);
+        let starts = symbols.filter(|symbol| {
+            is_defined(symbol) && matches!(symbol.st_type(), elf::STT_FUNC | elf::STT_NOTYPE)
         });
-        debug
-            .filter(|(symbol, _)| symbol.st_type() == elf::STT_FUNC)
-            .filter_map(|(symbol, names)| {
-                let name = name(names, symbol.st_name.get(LE), 0).ok()?;
-                let address = self.address(symbol, &name, base).ok()?;
-                Some(Function { name, address, size: symbol.st_size.get(LE) })
-            })
-            .collect()
+        starts.map(|symbol| base.wrapping_add(symbol.st_value.get(LE))).collect()
+    }
+
+    /// Chains of the hash table that never end: who looks for a symbol that is not there goes round for ever.
+    fn check_chains(&self) -> Result<(), LoadError> {
+        let chains = entries::<Word>(&self.bytes, &self.dynamic.chains);
+        for bucket in entries::<Word>(&self.bytes, &self.dynamic.buckets) {
+            let (mut index, mut steps) = (bucket.get(LE) as usize, 0);
+            while let Some(next) = chains.get(index).filter(|_| index != 0) {
+                (index, steps) = (next.get(LE) as usize, steps + 1);
+                if steps > chains.len() {
+                    return Err(LoadError::EndlessChain);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn symbols(&self) -> &[Sym64<LE>] {

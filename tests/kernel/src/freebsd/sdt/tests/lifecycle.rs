@@ -109,7 +109,8 @@ fn the_machine_is_asked_for_the_sixth_argument() {
     let consumer = linker.enable("proc:::");
     let framework = linker.kernel().framework;
     framework.go(consumer).unwrap();
-    framework.probe5(1, [1, 2, 3, 4, 5]);
+    // SAFETY: SDT's `getargval` asks the machine, which here is memory.
+    unsafe { framework.probe5(1, [1, 2, 3, 4, 5]) };
     let mut args = Vec::new();
     framework.drain(consumer, 0, &mut |record| args.push(record.args)).unwrap();
     // There is no seventh.

@@ -1,0 +1,175 @@
+//! What many probes cost: linking their records, and everything that `sdt-framework` does with them.
+
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::hint::black_box;
+use std::ptr::null_mut;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use sdt_core::__private::arch::ENCODING;
+use sdt_core::__private::link::{Records, link};
+use sdt_core::ops::{Framework as _, Privileges, ProbeDesc, ProviderAttr, ProviderOps};
+use sdt_core::patch::Patcher;
+use sdt_core::__private::record::{Probe, Provider, Site};
+use sdt_framework::{Dtrace, Field, Host, Spec};
+
+use crate::table::Table;
+
+/// How many probes, in each row.
+const ROWS: [usize; 3] = [1_000, 10_000, MOST];
+const MOST: usize = 100_000;
+
+struct Uniprocessor;
+
+// SAFETY: the benchmark uses the framework in one thread.
+unsafe impl Host for Uniprocessor {
+    fn cpu(&self) -> usize {
+        0
+    }
+
+    fn cpus(&self) -> usize {
+        1
+    }
+
+    fn timestamp(&self) -> u64 {
+        0
+    }
+
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        f()
+    }
+
+    fn sync(&self) {}
+}
+
+static DTRACE: Dtrace<Uniprocessor, 1, 1, 1, MOST, MOST, 1> = Dtrace::new(Uniprocessor);
+
+unsafe extern "C" fn provide(_: *mut c_void, _: *const ProbeDesc) {}
+
+unsafe extern "C" fn enable(_: *mut c_void, _: u32, _: *mut c_void) -> c_int {
+    0
+}
+
+unsafe extern "C" fn nothing(_: *mut c_void, _: u32, _: *mut c_void) {}
+
+const OPS: ProviderOps = ProviderOps {
+    provide: Some(provide),
+    provide_module: None,
+    enable: Some(enable),
+    disable: Some(nothing),
+    suspend: None,
+    resume: None,
+    getargdesc: None,
+    getargval: None,
+    usermode: None,
+    destroy: Some(nothing),
+};
+
+/// A host without text of its own: nothing here is ever enabled.
+struct Anywhere;
+
+// SAFETY: nobody asks it to store anything.
+unsafe impl Patcher for Anywhere {
+    unsafe fn store(&self, _: usize, _: &[u8]) {}
+
+    fn synchronise(&self) {}
+}
+
+/// The names of so many probes.
+fn names(count: usize) -> Result<Vec<&'static CStr>> {
+    (0..count)
+        .map(|n| {
+            // In no order.
+            let name = CString::new(format!("probe-{}", n * 7919 % count))?;
+            Ok(&*Box::leak(name.into_boxed_c_str()))
+        })
+        .collect()
+}
+
+/// Links the records of these probes, each with one site.
+fn linked(names: &[&'static CStr]) -> Result<Duration> {
+    let nop = ENCODING.nop.as_bytes();
+    let text: &'static [u8] = nop.repeat(names.len() + 1).leak();
+    let providers: &'static [Provider] = vec![Provider::new(c"scale")].leak();
+    let probes = names.iter().map(|name| Probe::open(&providers[0], name));
+    let probes: &'static [Probe] = probes.collect::<Vec<_>>().leak();
+    let sites = probes.iter().enumerate().map(|(n, probe)| {
+        let patchpoint = text.as_ptr().expose_provenance() + n * nop.len();
+        let record = [(&raw const *probe).expose_provenance(), patchpoint, patchpoint + nop.len(), 0];
+        // SAFETY: what a record consists of.
+        unsafe { std::mem::transmute::<[usize; 4], Site>(record) }
+    });
+    let sites = sites.rev().collect::<Vec<_>>().leak();
+    let records = Records { providers, probes, sites, arg_lists: &[] };
+    let start = Instant::now();
+    // SAFETY: the records are good, and nobody else has them.
+    unsafe { link(records, &Anywhere) }.context("linking")?;
+    Ok(start.elapsed())
+}
+
+/// The table: for each step how long it takes with so many probes.
+///
+/// # Errors
+/// A step did not do what it should.
+pub fn table() -> Result<String> {
+    let mut table = Table::new(&[
+        "PROBES",
+        "link, ms",
+        "create, ms",
+        "look up all, ms",
+        "enable one, us",
+        "enable all, ms",
+        "list, ms",
+        "disable all, ms",
+        "unregister, ms",
+    ]);
+    for count in ROWS {
+        let names = names(count)?;
+        let mut cells = vec![count.to_string(), ms(linked(&names)?)];
+        let start = Instant::now();
+        // SAFETY: the ops do nothing, and stay; they do not look at pointers.
+        let provider = unsafe {
+            let (attr, privileges) = (&ProviderAttr::SDT, Privileges::USER);
+            let provider = DTRACE.register(c"scale", attr, privileges, &OPS, null_mut())?;
+            for name in &names {
+                DTRACE.probe_create(provider, c"bench", c"none", name, 1, null_mut())?;
+            }
+            provider
+        };
+        cells.push(ms(start.elapsed()));
+        let start = Instant::now();
+        for name in &names {
+            let found = DTRACE.probe_lookup(provider, c"bench", c"none", name);
+            ensure!(black_box(found).is_some(), "{name:?} is not found");
+        }
+        cells.push(ms(start.elapsed()));
+
+        let consumer = DTRACE.open()?;
+        let one = Spec::parse("scale:::probe-77", Field::Name)?;
+        let start = Instant::now();
+        let enabled = DTRACE.enable(consumer, &one)?;
+        cells.push(format!("{:.2}", start.elapsed().as_nanos() as f64 / 1e3));
+        ensure!(enabled == 1 && DTRACE.disable(consumer, &one)? == 1, "{enabled} probes enabled");
+        let all = count as u32;
+        for (step, work) in [
+            ("enable", &(|| Ok(DTRACE.enable(consumer, &Spec::ALL)?)) as &dyn Fn() -> Result<u32>),
+            ("list", &|| Ok(DTRACE.for_each_probe(&Spec::ALL, |probe| _ = black_box(probe.id())))),
+            ("disable", &|| Ok(DTRACE.disable(consumer, &Spec::ALL)?)),
+        ] {
+            let start = Instant::now();
+            let done = work()?;
+            cells.push(ms(start.elapsed()));
+            ensure!(done == all, "{step}: {done} of {all}");
+        }
+        DTRACE.close(consumer)?;
+        let start = Instant::now();
+        DTRACE.unregister(provider)?;
+        cells.push(ms(start.elapsed()));
+        table.row(cells);
+    }
+    Ok(table.to_string())
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.2}", time.as_nanos() as f64 / 1e6)
+}

@@ -1,0 +1,124 @@
+//! The architectures, and everything that differs from one to the other on the host's side.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use object::elf;
+use sdt_core::__private::encode::{self, Encoding};
+
+/// An architecture that modules and kernels can be built for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Arch {
+    /// FreeBSD calls it amd64.
+    #[default]
+    #[value(name = "x86_64", alias = "amd64")]
+    X86_64,
+    /// FreeBSD calls it arm64.
+    #[value(name = "aarch64", alias = "arm64")]
+    Aarch64,
+    /// FreeBSD calls it riscv.
+    #[value(name = "riscv64", alias = "riscv")]
+    Riscv64,
+}
+
+/// What kind of ELF file FreeBSD's loader takes for a module (`sys/conf/kmod.mk`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModuleKind {
+    /// ET_REL, for `sys/kern/link_elf_obj.c`.
+    Relocatable,
+    /// ET_DYN, for `sys/kern/link_elf.c`.
+    Shared,
+}
+
+impl Arch {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::X86_64, Self::Aarch64, Self::Riscv64];
+
+    /// The name used on command lines, in folders and by the stand-in kernel.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64",
+            Self::Aarch64 => "aarch64",
+            Self::Riscv64 => "riscv64",
+        }
+    }
+
+    /// FreeBSD's name (`MACHINE`).
+    pub const fn freebsd_name(self) -> &'static str {
+        match self {
+            Self::X86_64 => "amd64",
+            Self::Aarch64 => "arm64",
+            Self::Riscv64 => "riscv",
+        }
+    }
+
+    /// The architecture of an ELF file.
+    pub fn of_machine(machine: elf::Machine) -> Option<Self> {
+        Self::ALL.into_iter().find(|arch| arch.machine() == machine)
+    }
+
+    /// Its number in ELF files.
+    pub const fn machine(self) -> elf::Machine {
+        match self {
+            Self::X86_64 => elf::EM_X86_64,
+            Self::Aarch64 => elf::EM_AARCH64,
+            Self::Riscv64 => elf::EM_RISCV,
+        }
+    }
+
+    /// What modules are.
+    pub const fn module_kind(self) -> ModuleKind {
+        match self {
+            Self::X86_64 => ModuleKind::Relocatable,
+            Self::Aarch64 | Self::Riscv64 => ModuleKind::Shared,
+        }
+    }
+
+    /// What a site holds.
+    pub const fn encoding(self) -> Encoding {
+        match self {
+            Self::X86_64 => encode::x86_64::ENCODING,
+            Self::Aarch64 => encode::aarch64::ENCODING,
+            Self::Riscv64 => encode::riscv64::ENCODING,
+        }
+    }
+
+    /// The emulation that makes lld write a FreeBSD object.
+    pub const fn lld_emulation(self) -> &'static str {
+        match self {
+            Self::X86_64 => "elf_x86_64_fbsd",
+            Self::Aarch64 => "aarch64elf_fbsd",
+            Self::Riscv64 => "elf64lriscv_fbsd",
+        }
+    }
+}
+
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_take_both_names() {
+        for arch in Arch::ALL {
+            for name in [arch.name(), arch.freebsd_name()] {
+                assert_eq!(Arch::from_str(name, false), Ok(arch), "{name}");
+            }
+            assert_eq!(arch.to_possible_value().unwrap().get_name(), arch.to_string());
+        }
+        assert_eq!(Arch::value_variants(), Arch::ALL);
+    }
+
+    #[test]
+    fn machines_are_told_apart() {
+        for arch in Arch::ALL {
+            assert_eq!(Arch::of_machine(arch.machine()), Some(arch));
+        }
+        assert_eq!(Arch::of_machine(elf::EM_386), None);
+    }
+}

@@ -1,0 +1,186 @@
+//! Fields of four bytes in instructions of x86-64, and in data: do they lead to something that is there?
+//!
+//! What instruction a field belongs to is told by the bytes in front of it.
+
+use super::functions::Functions;
+
+/// How far an address in an instruction may be outside of the symbol's section: an index is added to it.
+const INDEXED: i128 = 4096;
+/// How far a displacement in data may be, which is counted from where a table starts.
+const TABLE: i128 = 1 << 16;
+/// How far behind another's symbol an address may be: no object of the kernel's is larger.
+pub(super) const OBJECT: u64 = 1 << 20;
+
+/// A field that a relocation fills in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operand<'a> {
+    /// Number of its section.
+    pub(super) section: usize,
+    /// The section's bytes, if they are code.
+    pub(super) code: Option<&'a [u8]>,
+    pub(super) offset: u64,
+    pub(super) addend: i64,
+    /// Whether it becomes a distance from itself, not an address.
+    pub(super) relative: bool,
+}
+
+/// What its symbol is, of this module.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    /// Number of its section.
+    pub(super) section: usize,
+    pub(super) value: u64,
+    /// The section's size.
+    pub(super) size: u64,
+    pub(super) is_code: bool,
+}
+
+/// Where a field leads that leads astray.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Stray {
+    /// Out of the symbol's section.
+    Outside,
+    /// A call or a jump, this far behind its symbol.
+    Call { distance: i64, reason: &'static str },
+    /// Into a function that is not its own.
+    Middle { function: String, offset: u64 },
+}
+
+impl Operand<'_> {
+    /// What is wrong with it; without a target it is of another's symbol.
+    pub(super) fn judge(&self, target: Option<Target>, functions: &Functions<'_>) -> Option<Stray> {
+        let instruction = self.code.map_or(Instruction::Other, |code| before(code, self.offset));
+        let branch = self.relative && instruction != Instruction::Other;
+        // Distances are counted from the end of the field, addends from its start.
+        let distance = self.addend.wrapping_add(4);
+        let Some(target) = target else {
+            let reason = "functions of others are called at their start";
+            return if branch {
+                (distance != 0).then_some(Stray::Call { distance, reason })
+            } else {
+                (self.addend.unsigned_abs() > OBJECT).then_some(Stray::Outside)
+            };
+        };
+        let from = if self.relative && self.code.is_some() { 4 } else { 0 };
+        let place = i128::from(target.value) + i128::from(self.addend) + from;
+        let inside = u64::try_from(place).ok().filter(|&place| place < target.size);
+        let known = functions.are_known_in(target.section);
+        let starts = |place| !known || functions.starts_at((target.section, place));
+        if branch {
+            let reason = match inside {
+                None => "that is outside of the function's section",
+                Some(_) if !target.is_code => "that is no code",
+                Some(place) if instruction == Instruction::Call && !starts(place) => {
+                    "no function starts there"
+                }
+                Some(_) => return None,
+            };
+            return Some(Stray::Call { distance, reason });
+        }
+        let slack = match (self.code.is_some(), target.is_code) {
+            (true, true) => 0,
+            (true, false) => INDEXED,
+            (false, _) => TABLE,
+        };
+        if !(-slack..=i128::from(target.size) + slack).contains(&place) {
+            return Some(Stray::Outside);
+        }
+        // The address of a function, unless it is a label of its own.
+        let place = inside.filter(|_| self.code.is_some() && target.is_code)?;
+        let there = (target.section, place);
+        if starts(place) || functions.are_in_one((self.section, self.offset), there) {
+            return None;
+        }
+        let (function, offset) = functions.describe(there);
+        Some(Stray::Middle { function, offset })
+    }
+}
+
+/// The kind of instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Instruction {
+    /// `call rel32`.
+    Call,
+    /// `jmp rel32`, `jcc rel32`.
+    Jump,
+    /// Anything else: the ModRM byte in front of a displacement from the instruction pointer is none of the opcodes of
+    /// these.
+    Other,
+}
+
+/// The instruction that has its displacement at an offset.
+fn before(code: &[u8], offset: u64) -> Instruction {
+    let before = usize::try_from(offset).ok().and_then(|end| code.get(..end)).unwrap_or_default();
+    match *before {
+        [.., 0xe8] => Instruction::Call,
+        [.., 0xe9] | [.., 0x0f, 0x80..=0x8f] => Instruction::Jump,
+        _ => Instruction::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::functions::Defined;
+    use object::elf;
+
+    #[test]
+    fn calls_and_jumps_are_told_by_their_opcodes() {
+        for (code, field) in [
+            (&[0xe8][..], Instruction::Call),
+            (&[0xe9], Instruction::Jump),
+            (&[0x0f, 0x84], Instruction::Jump),
+            // lea rax, [rip + ..]
+            (&[0x48, 0x8d, 0x05], Instruction::Other),
+            (&[], Instruction::Other),
+        ] {
+            assert_eq!(before(code, code.len() as u64), field, "{code:02x?}");
+        }
+        assert_eq!(before(&[0xe8], 9), Instruction::Other);
+    }
+
+    /// A function of 16 bytes at 0, another one of 32 behind it, both in section 1.
+    fn judged(code: &[u8], addend: i64, relative: bool, of: Option<bool>) -> Option<Stray> {
+        let symbol =
+            |name, value, size| Defined { name, kind: elf::STT_FUNC, section: 1, value, size };
+        let functions = [symbol("first", 0, 16), symbol("second", 16, 32)];
+        let functions = Functions::new(functions.into_iter());
+        let operand =
+            Operand { section: 1, code: Some(code), offset: code.len() as u64, addend, relative };
+        let section = |is_code| if is_code { 1 } else { 2 };
+        let target = |is_code| Target { section: section(is_code), value: 0, size: 48, is_code };
+        operand.judge(of.map(target), &functions)
+    }
+
+    #[test]
+    fn calls_go_to_functions() {
+        let call = |addend, of| judged(&[0xe8], addend, true, of);
+        assert_eq!(call(-4, None), None);
+        assert!(matches!(call(0, None), Some(Stray::Call { distance: 4, .. })));
+        assert_eq!(call(12, Some(true)), None);
+        for (addend, reason) in
+            [(13, "no function"), (44, "that is outside"), (-5, "that is outside")]
+        {
+            let Some(Stray::Call { reason: found, .. }) = call(addend, Some(true)) else {
+                panic!()
+            };
+            assert!(found.starts_with(reason), "{addend}: {found}");
+        }
+        assert!(matches!(call(12, Some(false)), Some(Stray::Call { .. })));
+        // A jump may be to a label.
+        assert_eq!(judged(&[0xe9], 13, true, Some(true)), None);
+    }
+
+    #[test]
+    fn addresses_are_of_something() {
+        let lea = |addend, of| judged(&[0x48, 0x8d, 0x05], addend, true, Some(of));
+        assert_eq!(lea(12, true), None, "a function");
+        assert_eq!(lea(4, true), None, "a label of its own");
+        let middle = Stray::Middle { function: "second".into(), offset: 4 };
+        assert_eq!(lea(16, true), Some(middle));
+        assert_eq!(lea(-100, true), Some(Stray::Outside));
+        assert_eq!(lea(-100, false), None, "an index is added");
+        assert_eq!(lea(5000, false), Some(Stray::Outside));
+        assert_eq!(judged(&[], i64::MAX, false, None), Some(Stray::Outside));
+    }
+}

@@ -1,0 +1,105 @@
+//! `cargo sdt check`: the checks after linking, on any module.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::check::{self, Against, Finding, Kernel};
+use crate::input;
+use crate::output;
+use crate::platform::Os;
+
+/// Options of `cargo sdt check`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Operating system of the kernel [default: illumos if the file's header says so, or else FreeBSD].
+    #[arg(long, value_enum)]
+    os: Option<Os>,
+    #[command(flatten)]
+    kernel: KernelArgs,
+    /// Modules to check.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+/// Where the kernel that modules are for can be asked for what it exports.
+#[derive(Debug, Default, clap::Args)]
+pub struct KernelArgs {
+    /// The kernel's own file (FreeBSD's `kernel`; illumos's `unix`, and `genunix` besides), or that of a module that
+    /// the module depends on; may be said several times. Symbols that are in none of them are errors.
+    #[arg(long, value_name = "FILE")]
+    kernel: Vec<PathBuf>,
+    /// A list of the kernel's symbols, as nm(1) prints it.
+    #[arg(long, value_name = "FILE")]
+    symbols: Vec<PathBuf>,
+}
+
+impl KernelArgs {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// One cannot be read, or none of them is the kernel itself.
+    pub fn read(&self) -> anyhow::Result<Kernel> {
+        let mut kernel = Kernel::default();
+        for file in &self.kernel {
+            let bytes = input::read(file)?;
+            kernel.add_file(file, &bytes)?;
+        }
+        for file in &self.symbols {
+            let text = input::read_text(file)?;
+            kernel.add_list(file, &text)?;
+        }
+        let given = !self.kernel.is_empty() || !self.symbols.is_empty();
+        anyhow::ensure!(
+            kernel.is_known() || !given,
+            "none of the files of --kernel is a kernel: give that, too, or its symbols with --symbols"
+        );
+        Ok(kernel)
+    }
+}
+
+/// Runs the command. To standard output goes a line for every module that can be loaded, saying what it is; a line for
+/// every finding, warnings and errors, goes to standard error.
+///
+/// # Errors
+/// A file could not be read.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let kernel = args.kernel.read()?;
+    let mut code = ExitCode::SUCCESS;
+    for file in &args.files {
+        let bytes = input::read(file)?;
+        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
+        let os = args.os.unwrap_or_else(|| Os::of_file(&bytes));
+        match check::module_of(os, &bytes, Against { file: Some(&name), kernel: &kernel }) {
+            Ok(contents) => {
+                say(&name, contents.warnings());
+                output::line(format_args!("{name}: ok: {contents}"))?;
+            }
+            Err(findings) => {
+                say(&name, &findings);
+                output::line(format_args!("{name}: must not be loaded: {}", counted(&findings)))?;
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// The findings in one file, a line each.
+pub(crate) fn say(file: &str, findings: &[Finding]) {
+    for finding in findings {
+        output::say(format_args!("{file}: {}: {finding}\n", finding.level()));
+    }
+}
+
+/// How many there are of each level.
+fn counted(findings: &[Finding]) -> String {
+    let errors = findings.iter().filter(|finding| finding.is_error()).count();
+    let count = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    };
+    match findings.len() - errors {
+        0 => count(errors, "error"),
+        warnings => format!("{}, {}", count(errors, "error"), count(warnings, "warning")),
+    }
+}

@@ -1,0 +1,78 @@
+//! `cargo sdt dlib`: writes a D library of modules.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+
+use crate::dlib::{Description, render};
+use crate::input;
+use crate::output;
+use crate::platform::Os;
+
+/// Options of `cargo sdt dlib`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The module, or all modules that share structs: of each there may be one declaration only.
+    #[arg(required = true, value_name = "MODULE")]
+    modules: Vec<PathBuf>,
+    /// Operating system of the kernel [default: illumos if the file's header says so, or else FreeBSD].
+    #[arg(long, value_enum)]
+    os: Option<Os>,
+    /// Where to write the library [default: standard output].
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A module cannot be read, describes no struct or impossible ones, or is for another operating system than the first;
+/// or the library cannot be written.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let (mut descriptions, mut names, mut systems) = (Vec::new(), Vec::new(), Vec::new());
+    for module in &args.modules {
+        let path = || module.display().to_string();
+        let file = input::read(module)?;
+        descriptions.push(Description::read(&file).with_context(path)?);
+        names.push(module.file_name().unwrap_or(module.as_os_str()).to_string_lossy());
+        systems.push(Os::of_file(&file));
+    }
+    let os = args.os.map_or_else(|| common(&systems), Ok)?;
+    let names = names.join(", ");
+    let text = Description::of_all(descriptions)
+        .and_then(|all| render(&all, &names, os))
+        .with_context(|| names.clone())?;
+    match &args.output {
+        Some(output) => {
+            std::fs::write(output, text).with_context(|| output.display().to_string())?;
+        }
+        None => output::print(text)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The operating system that all modules are for.
+fn common(systems: &[Os]) -> anyhow::Result<Os> {
+    let first = systems.first().copied().unwrap_or_default();
+    if let Some(other) = systems.iter().find(|&&os| os != first) {
+        anyhow::bail!(
+            "one module is for {first}, one for {other}: make a library for each, or say --os"
+        );
+    }
+    Ok(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_for_one_operating_system() {
+        use Os::{FreeBsd, Illumos};
+        assert_eq!(common(&[Illumos, Illumos]).unwrap(), Illumos);
+        assert_eq!(common(&[FreeBsd]).unwrap(), FreeBsd);
+        let error = common(&[FreeBsd, Illumos]).unwrap_err().to_string();
+        assert!(error.starts_with("one module is for freebsd, one for illumos: "), "{error}");
+    }
+}

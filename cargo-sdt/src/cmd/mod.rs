@@ -1,0 +1,5 @@
+//! The commands, one in each module.
+
+pub mod check;
+pub mod dlib;
+pub mod kmod;

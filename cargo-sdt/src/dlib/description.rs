@@ -1,0 +1,181 @@
+//! What a module says of its structs: section `.sdt_types`, whose form `sdt_core::layout` documents.
+
+use object::{Object as _, ObjectSection as _};
+
+use super::{DlibError, SECTION};
+use crate::platform::Os;
+
+/// The set of providers that a module registers itself.
+const OWN_PROVIDERS: &str = "linkme_SDT_PROVIDERS";
+
+/// What modules say of their providers and structs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Description {
+    /// Names of the providers that are there while the module is, each once. Of several modules there are none.
+    pub providers: Vec<String>,
+    /// Their structs, each once.
+    pub structs: Vec<Struct>,
+}
+
+/// A struct.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Struct {
+    /// As D names it: `struct packet`, or a name without `struct`, which is a typedef.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// Bytes.
+    pub align: u64,
+    /// In order of their offsets.
+    pub fields: Vec<Field>,
+}
+
+/// A field of a struct.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Bytes from the start of the struct.
+    pub offset: u64,
+    /// Bytes of all elements.
+    pub size: u64,
+    /// How many elements there are in each dimension, the outermost first; none if it is no array.
+    pub dimensions: Vec<u64>,
+    /// The C type of one element.
+    pub c_type: String,
+}
+
+impl Struct {
+    /// Its name without `struct`.
+    pub(super) fn tag(&self) -> &str {
+        self.name.strip_prefix("struct ").unwrap_or(&self.name)
+    }
+
+    /// Whether its name is one without `struct`.
+    pub(super) fn is_typedef(&self) -> bool {
+        self.tag() == self.name
+    }
+}
+
+/// Whether a word is one of C's names: what is none would be read as something else in a library.
+fn is_identifier(word: &str) -> bool {
+    let mut bytes = word.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Whether a name is one that providers can have: such have dashes and dots in them, too.
+fn is_provider(name: &str) -> bool {
+    is_identifier(&name.replace(['-', '.'], "_"))
+}
+
+/// Whether a name is a struct's: `struct packet` or `packet_t`.
+fn is_struct(name: &str) -> bool {
+    is_identifier(name.strip_prefix("struct ").unwrap_or(name))
+}
+
+/// Whether a text is a type: names, with stars behind or between them.
+fn is_type(text: &str) -> bool {
+    let mut words = text.split([' ', '*']);
+    words.next().is_some_and(is_identifier)
+        && words.all(|word| word.is_empty() || is_identifier(word))
+}
+
+impl Description {
+    /// Reads what a module says.
+    ///
+    /// # Errors
+    /// The file is no module of a 64-bit kernel, describes no struct, or says what cannot be.
+    pub fn read(file: &[u8]) -> Result<Self, DlibError> {
+        let unreadable = |error: object::Error| DlibError::Unreadable(error.to_string());
+        let os = Os::of_file(file);
+        let file = object::File::parse(file).map_err(unreadable)?;
+        if !file.is_64() {
+            return Err(DlibError::NotLp64);
+        }
+        let mut text = Vec::new();
+        // Where the linker does not join them there are several.
+        for section in file.sections().filter(|section| section.name() == Ok(SECTION)) {
+            text.extend(section.data().map_err(unreadable)?);
+        }
+        let mut description = Self::parse(&text)?;
+        if os == Os::Illumos && file.section_by_name(OWN_PROVIDERS).is_none() {
+            // Its probes are the kernel's own providers', which are always there.
+            description.providers.clear();
+        }
+        if description.structs.is_empty() { Err(DlibError::Nothing) } else { Ok(description) }
+    }
+
+    /// What several modules say, of which any may be there.
+    ///
+    /// # Errors
+    /// They have different structs of one name.
+    pub fn of_all(modules: Vec<Self>) -> Result<Self, DlibError> {
+        let mut all = match <[Self; 1]>::try_from(modules) {
+            Ok([only]) => return Ok(only),
+            Err(modules) => Self {
+                providers: Vec::new(),
+                structs: modules.into_iter().flat_map(|module| module.structs).collect(),
+            },
+        };
+        all.settle()?;
+        Ok(all)
+    }
+
+    /// Understands the section's text.
+    pub(super) fn parse(text: &[u8]) -> Result<Self, DlibError> {
+        let text: Vec<u8> = text.iter().copied().filter(|&byte| byte != 0).collect();
+        let text = String::from_utf8_lossy(&text);
+        let mut description = Self::default();
+        for (index, line) in text.lines().enumerate() {
+            description
+                .line(&line.split('\t').collect::<Vec<_>>())
+                .ok_or_else(|| DlibError::Line { number: index + 1, line: line.to_owned() })?;
+        }
+        description.settle()?;
+        Ok(description)
+    }
+
+    fn line(&mut self, words: &[&str]) -> Option<()> {
+        match *words {
+            ["provider", name] if is_provider(name) => self.providers.push(name.to_owned()),
+            ["struct", name, size, align] if is_struct(name) => self.structs.push(Struct {
+                name: name.to_owned(),
+                size: size.parse().ok()?,
+                align: align.parse().ok()?,
+                fields: Vec::new(),
+            }),
+            ["field", name, offset, size, dimensions, c_type]
+                if is_identifier(name) && is_type(c_type) =>
+            {
+                let dimensions = dimensions.split(' ').map(str::parse);
+                let dimensions = dimensions.collect::<Result<Vec<u64>, _>>().ok()?;
+                self.structs.last_mut()?.fields.push(Field {
+                    name: name.to_owned(),
+                    offset: offset.parse().ok()?,
+                    size: size.parse().ok()?,
+                    dimensions: dimensions.into_iter().take_while(|&count| count != 0).collect(),
+                    c_type: c_type.to_owned(),
+                });
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Orders everything, and keeps one of what is there more than once.
+    fn settle(&mut self) -> Result<(), DlibError> {
+        self.providers.sort();
+        self.providers.dedup();
+        for of in &mut self.structs {
+            of.fields.sort_by_key(|field| field.offset);
+        }
+        self.structs.sort_by(|a, b| a.tag().cmp(b.tag()));
+        self.structs.dedup();
+        let clash = self.structs.windows(2).find(|two| two[0].tag() == two[1].tag());
+        match clash {
+            Some(two) => Err(DlibError::Clash(two[0].name.clone())),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The text of a D library.
+//!
+//! D lays structs out by C's rules, but for what they end with: there it leaves C's padding out. So every gap is filled
+//! with bytes, and each field is declared with a type that C puts where Rust has it, or else as bytes.
+//!
+//! D refuses to start when two libraries define one struct, and has no guards against that but to load a
+//! library only while a provider is there. It takes pointers to structs that it does not know; the names of such are
+//! declared first, for those that it meets inside of a definition are lost behind it (`dt_decl_type` of libdtrace's
+//! `dt_decl.c`). A declaration is nothing to it where the kernel's types have the struct.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use super::{Description, DlibError, Field, Struct};
+use crate::platform::Os;
+
+/// Bytes of a pointer.
+const POINTER: u64 = 8;
+
+/// Types that D knows by itself (`usr/src/lib/libdtrace/common/dt_open.c`, and the same in FreeBSD's contrib): name,
+/// size, and how they are written here.
+const KNOWN: [(&str, u64, &str); 20] = [
+    ("char", 1, "char"),
+    ("int8_t", 1, "int8_t"),
+    ("uint8_t", 1, "uint8_t"),
+    ("_Bool", 1, "uint8_t"),
+    // `bool` comes from the kernel's own types, where there are any.
+    ("bool", 1, "uint8_t"),
+    ("short", 2, "short"),
+    ("int16_t", 2, "int16_t"),
+    ("uint16_t", 2, "uint16_t"),
+    ("int", 4, "int"),
+    ("unsigned int", 4, "unsigned int"),
+    ("int32_t", 4, "int32_t"),
+    ("uint32_t", 4, "uint32_t"),
+    ("long", 8, "long"),
+    ("unsigned long", 8, "unsigned long"),
+    ("int64_t", 8, "int64_t"),
+    ("uint64_t", 8, "uint64_t"),
+    ("intptr_t", 8, "intptr_t"),
+    ("uintptr_t", 8, "uintptr_t"),
+    ("size_t", 8, "unsigned long"),
+    ("ssize_t", 8, "long"),
+];
+
+/// The library for modules called `modules` on `os`. D loads it while all of the described providers are there.
+///
+/// # Errors
+/// What is described cannot be.
+pub fn render(description: &Description, modules: &str, os: Os) -> Result<String, DlibError> {
+    let mut library = Library::new(description);
+    for of in &description.structs {
+        library.define(of)?;
+    }
+    let mut text = format!(
+        "/*\n * The structs that probes of {modules} carry, as they are laid out there.\n \
+         * Made by cargo sdt dlib; not to be edited.\n */\n"
+    );
+    let line = |text: &mut String, line: String| {
+        writeln!(text, "{line}").expect("strings take writes");
+    };
+    for provider in &description.providers {
+        line(&mut text, format!("#pragma D depends_on provider {provider}"));
+    }
+    if library.needs_kernel {
+        let kernel = match os {
+            Os::FreeBsd => "kernel",
+            Os::Illumos => "genunix",
+        };
+        line(&mut text, format!("#pragma D depends_on module {kernel}"));
+    }
+    text.push('\n');
+    for of in &description.structs {
+        let tag = of.tag();
+        let typedef = format!("typedef struct {tag} {tag};");
+        line(&mut text, if of.is_typedef() { typedef } else { format!("struct {tag};") });
+    }
+    for foreign in &library.foreign {
+        line(&mut text, format!("{foreign};"));
+    }
+    text.push_str(&library.text);
+    Ok(text)
+}
+
+/// A library in the making.
+struct Library<'a> {
+    structs: BTreeMap<&'a str, &'a Struct>,
+    /// Structs that are defined, with the alignment that C gives them.
+    defined: BTreeMap<&'a str, u64>,
+    /// Structs on the way to being defined.
+    begun: BTreeSet<&'a str>,
+    /// Structs and unions of others, of which there are pointers.
+    foreign: BTreeSet<&'a str>,
+    /// Whether there are types that D can only have from the kernel.
+    needs_kernel: bool,
+    text: String,
+}
+
+/// The type of a field's element, as C has it.
+struct Element {
+    written: String,
+    size: u64,
+    align: u64,
+}
+
+impl<'a> Library<'a> {
+    fn new(description: &'a Description) -> Self {
+        Self {
+            structs: description.structs.iter().map(|of| (&*of.name, of)).collect(),
+            defined: BTreeMap::new(),
+            begun: BTreeSet::new(),
+            foreign: BTreeSet::new(),
+            needs_kernel: false,
+            text: String::new(),
+        }
+    }
+
+    /// Defines a struct, after those that it contains. Returns its alignment.
+    fn define(&mut self, of: &'a Struct) -> Result<u64, DlibError> {
+        if let Some(&align) = self.defined.get(&*of.name) {
+            return Ok(align);
+        }
+        if !self.begun.insert(&of.name) {
+            return Err(DlibError::Endless(of.name.clone()));
+        }
+        let overlap = || DlibError::Overlap(of.name.clone());
+        let mut members = String::new();
+        let (mut end, mut largest, mut pads) = (0, 1, 0);
+        for field in of.fields.iter().filter(|field| field.size > 0) {
+            let gap = field.offset.checked_sub(end).ok_or_else(overlap)?;
+            pad(&mut members, of, gap, &mut pads);
+            let element = self.element(of, field)?;
+            let fits = element.filter(|element| field.offset.is_multiple_of(element.align));
+            largest = largest.max(fits.as_ref().map_or(1, |element| element.align));
+            members.push_str(&member(field, fits.as_ref()));
+            end = field.offset.checked_add(field.size).ok_or_else(overlap)?;
+        }
+        let gap = of.size.checked_sub(end).ok_or_else(overlap)?;
+        pad(&mut members, of, gap, &mut pads);
+        if of.size > 0 {
+            writeln!(self.text, "\nstruct {} {{\n{members}}};", of.tag())
+                .expect("strings take writes");
+        }
+        self.defined.insert(&of.name, largest);
+        Ok(largest)
+    }
+
+    /// The type of a field's elements; `None` if D cannot be told of it.
+    fn element(&mut self, of: &Struct, field: &'a Field) -> Result<Option<Element>, DlibError> {
+        let name = &*field.c_type;
+        let element = if let Some(to) = name.strip_suffix('*') {
+            let to = to.trim_end_matches(['*', ' ']);
+            let stars = &name[to.len()..];
+            let known = KNOWN.iter().find(|(known, ..)| *known == to);
+            if known.is_none() && to != "void" && !self.structs.contains_key(to) {
+                if to.starts_with("struct ") || to.starts_with("union ") {
+                    self.foreign.insert(to);
+                } else {
+                    self.needs_kernel = true;
+                }
+            }
+            let to = known.map_or(to, |(_, _, written)| written);
+            Element { written: format!("{to}{stars}"), size: POINTER, align: POINTER }
+        } else if let Some(&(_, size, written)) = KNOWN.iter().find(|(known, ..)| *known == name) {
+            Element { written: written.to_owned(), size, align: size }
+        } else if let Some(&inner) = self.structs.get(name) {
+            let align = self.define(inner)?;
+            Element { written: name.to_owned(), size: inner.size, align }
+        } else {
+            return Ok(None);
+        };
+        let count = field.dimensions.iter().try_fold(1, |all: u64, &count| all.checked_mul(count));
+        if count.and_then(|count| count.checked_mul(element.size)) != Some(field.size) {
+            return Err(DlibError::Size {
+                of: of.name.clone(),
+                field: field.name.clone(),
+                size: field.size,
+                c_type: name.to_owned(),
+            });
+        }
+        Ok(Some(element))
+    }
+}
+
+/// The declaration of a field, as its type or as bytes.
+fn member(field: &Field, element: Option<&Element>) -> String {
+    let name = &field.name;
+    match element {
+        Some(Element { written, .. }) => {
+            let blank = if written.ends_with('*') { "" } else { " " };
+            let dimensions = field.dimensions.iter().map(|count| format!("[{count}]"));
+            format!("\t{written}{blank}{name}{};\n", dimensions.collect::<String>())
+        }
+        None => format!("\tuint8_t {name}[{}];\t/* {} */\n", field.size, field.c_type),
+    }
+}
+
+/// Fills a gap in front of a field, or at the end of a struct.
+fn pad(members: &mut String, of: &Struct, gap: u64, pads: &mut usize) {
+    if gap == 0 {
+        return;
+    }
+    let is_taken = |name: &str| of.fields.iter().any(|field| field.name == name);
+    let mut name = format!("__pad{pads}");
+    while is_taken(&name) {
+        *pads += 1;
+        name = format!("__pad{pads}");
+    }
+    *pads += 1;
+    writeln!(members, "\tuint8_t {name}[{gap}];").expect("strings take writes");
+}

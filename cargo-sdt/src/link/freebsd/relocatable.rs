@@ -1,0 +1,139 @@
+//! ET_REL, for amd64: `ld -r` by a generated linker script, then what `ld -r` cannot do.
+//!
+//! The kernel's loader finds a set by the *first* section of its name, so every set has to become one
+//! output section, whatever the flags of its pieces; and it maps sections in file order, page by
+//! page, so sections of one protection have to stand together, each group on a page of its own
+//! (`sys/kern/link_elf_obj.c`, `sys/conf/ldscript.kmod.amd64`).
+
+use std::path::Path;
+
+use object::build::elf::{Builder, SectionData};
+use object::elf;
+
+use super::PAGE;
+use crate::arch::Arch;
+use crate::link::{LIMIT, LinkError, Sets, place_sets, read, write};
+use crate::platform::FreeBsd;
+use crate::process;
+use crate::toolchain::Lld;
+
+/// The section flags that mean something to the loader.
+const LOADED: elf::SectionFlags =
+    elf::SectionFlags(elf::SHF_ALLOC.0 | elf::SHF_WRITE.0 | elf::SHF_EXECINSTR.0 | elf::SHF_TLS.0);
+
+/// Links a library into a module, by way of files that start with `stem`.
+pub(super) fn link(
+    lld: &Lld,
+    arch: Arch,
+    release: FreeBsd,
+    library: &Path,
+    sets: &Sets,
+    stem: &Path,
+) -> Result<Vec<u8>, LinkError> {
+    let (script, full) = (stem.with_extension("ld"), stem.with_extension("full"));
+    write(&script, &script_for(sets))?;
+    let mut command = lld.command();
+    command.args(["-m", arch.lld_emulation(), "-r", "--gc-sections"]);
+    // Of every group one copy is kept, and its pieces go to the sections of their names.
+    command.arg("--force-group-allocation").arg("-T").arg(&script);
+    command.arg("--whole-archive").arg(library).arg("-o").arg(&full);
+    process::run(&mut command, LIMIT)?;
+    finish(&read(&full)?, release)
+}
+
+/// The script: code, read-only data, writable data, in this order; each set one output section that
+/// is a root of the garbage collection.
+fn script_for(sets: &Sets) -> String {
+    let mut script = String::from("SECTIONS\n{\n");
+    script.push_str("  .text : { *(.text .text.*) }\n");
+    script.push_str("  .rodata : { *(.rodata .rodata.*) }\n");
+    place_sets(&mut script, sets, false);
+    script.push_str("  .data : { *(.data .data.*) }\n");
+    place_sets(&mut script, sets, true);
+    script.push_str("  .bss : { *(.bss .bss.* COMMON) }\n");
+    // Nothing in the kernel unwinds by tables.
+    script.push_str("  /DISCARD/ : { *(.eh_frame .comment .llvm_addrsig .note.GNU-stack) }\n}\n");
+    script
+}
+
+/// What the kernel has no use for: debugging information, and the section in which sites of open providers'
+/// probes say what types they take the arguments to be. The linker has seen what is in there.
+fn is_dropped(section: &str) -> bool {
+    let name = section.strip_prefix(".rela").unwrap_or(section);
+    name.starts_with(".debug_") || name == ".sdt_arg_types"
+}
+
+/// Drops what the kernel has no use for, makes every symbol that is defined local (the kernel would let
+/// other modules bind to it), and puts every group of sections of one protection on a page of its own.
+fn finish(linked: &[u8], release: FreeBsd) -> Result<Vec<u8>, LinkError> {
+    let mut builder = Builder::read(linked).map_err(LinkError::Finish)?;
+    for section in &mut builder.sections {
+        section.delete |= is_dropped(&section.name.to_string());
+        if let SectionData::Relocation(relocations) = &mut section.data
+            && !release.takes_plt32()
+        {
+            // The same sum, where there is no table to go through.
+            for relocation in relocations.iter_mut().filter(|of| of.r_type == elf::R_X86_64_PLT32) {
+                relocation.r_type = elf::R_X86_64_PC32;
+            }
+        }
+        if section.is_alloc() {
+            // Merging is done; the flags would be wrong for a section that mixes its inputs. That
+            // sets are kept is done too, and the flag for it is GNU's, not FreeBSD's.
+            section.sh_flags &= LOADED;
+            section.sh_entsize = 0;
+        }
+    }
+    for symbol in &mut builder.symbols {
+        if symbol.st_type() == elf::STT_FILE {
+            symbol.delete = true;
+        } else if symbol.section.is_some() && symbol.st_bind() != elf::STB_LOCAL {
+            symbol.set_st_info(elf::STB_LOCAL, symbol.st_type());
+            symbol.st_other = elf::SymbolOther(0);
+        }
+    }
+    builder.delete_orphans();
+    lay_out(&mut builder);
+    builder.header.os_abi = elf::ELFOSABI_FREEBSD;
+    let mut image = Vec::new();
+    builder.write(&mut image).map_err(LinkError::Finish)?;
+    Ok(image)
+}
+
+/// Gives the first section of each protection the alignment of a page, and all their place in the
+/// file.
+fn lay_out(builder: &mut Builder<'_>) {
+    let mut offset = builder.file_header_size();
+    let mut last = None;
+    for section in &mut builder.sections {
+        if section.delete || !section.is_alloc() {
+            continue;
+        }
+        let protection = section.sh_flags & (elf::SHF_WRITE | elf::SHF_EXECINSTR);
+        if last != Some(protection) {
+            section.sh_addralign = section.sh_addralign.max(PAGE);
+        }
+        last = Some(protection);
+        offset = offset.next_multiple_of(section.sh_addralign.max(1));
+        section.sh_offset = offset;
+        if let SectionData::Data(data) = &section.data {
+            offset += data.len() as u64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_set_is_kept_among_its_like() {
+        let sets = Sets::from([("set_ro".to_owned(), false), ("set_rw".to_owned(), true)]);
+        let script = script_for(&sets);
+        let at = |what: &str| script.find(what).unwrap_or_else(|| panic!("no {what} in {script}"));
+        assert!(at("  .rodata ") < at("  set_ro : ALIGN(8) { KEEP(*(set_ro)) }"));
+        assert!(at("  set_ro ") < at("  .data "));
+        assert!(at("  .data ") < at("  set_rw : ALIGN(8) { KEEP(*(set_rw)) }"));
+        assert!(at("  set_rw ") < at("  .bss "));
+    }
+}

@@ -1,0 +1,86 @@
+//! ET_DYN, for arm64 and riscv: a shared object, as `sys/conf/kmod.mk` makes it.
+//!
+//! The kernel's loader (`sys/kern/link_elf.c`) takes at most four segments and finds a set by the symbols
+//! of its bounds, in the dynamic symbol table or in the full one; it does not look at sections.
+
+use std::path::Path;
+
+use super::PAGE;
+use crate::arch::Arch;
+use crate::link::{LIMIT, LinkError, Sets, place_sets, read, write};
+use crate::process;
+use crate::toolchain::Lld;
+
+/// Every symbol but the bounds of the kernel's sets is the module's own: none of `core`'s, say, is taken
+/// for another module's, and all that is dead can be dropped.
+const VERSIONS: &str = "{ global: __start_set_*; __stop_set_*; local: *; };\n";
+
+/// Links a library into a module, by way of files that start with `stem`.
+pub(super) fn link(
+    lld: &Lld,
+    arch: Arch,
+    library: &Path,
+    sets: &Sets,
+    stem: &Path,
+) -> Result<Vec<u8>, LinkError> {
+    let (script, versions) = (stem.with_extension("ld"), stem.with_extension("map"));
+    let linked = stem.with_extension("so");
+    write(&script, &script_for(sets))?;
+    write(&versions, VERSIONS)?;
+    let mut command = lld.command();
+    command.args(["-m", arch.lld_emulation(), "-shared", "--fatal-warnings"]);
+    command.args(["-z", "notext", "-z", "norelro", "-z", "nostart-stop-gc"]);
+    command.args(["-z", &format!("max-page-size={PAGE}"), "-z", "separate-loadable-segments"]);
+    command.args(["--hash-style=both", "--gc-sections", "--no-relax"]);
+    // The names of functions stay, for the kernel's debugger; those of local labels do not.
+    command.args(["--strip-debug", "--discard-locals"]);
+    command.arg("--version-script").arg(&versions).arg("-T").arg(&script);
+    command.arg("--whole-archive").arg(library).arg("-o").arg(&linked);
+    process::run(&mut command, LIMIT)?;
+    read(&linked)
+}
+
+/// The script: headers and constants, code, data, each in a segment and on pages of its own. The headers
+/// come first, as the loader reads them from the first page and wants them in the first segment.
+fn script_for(sets: &Sets) -> String {
+    let mut script = String::from(
+        "PHDRS\n{\n  constants PT_LOAD FILEHDR PHDRS FLAGS(4);\n  text PT_LOAD FLAGS(5);\n  \
+         data PT_LOAD FLAGS(6);\n  dynamic PT_DYNAMIC FLAGS(6);\n}\n\
+         SECTIONS\n{\n  . = SIZEOF_HEADERS;\n",
+    );
+    let new_page = format!("  . = ALIGN({PAGE});\n");
+    script.push_str("  .dynsym : { *(.dynsym) } :constants\n");
+    for name in [".hash", ".gnu.hash", ".dynstr", ".rela.dyn", ".rela.plt"] {
+        script.push_str(&format!("  {name} : {{ *({name}) }}\n"));
+    }
+    script.push_str("  .rodata : { *(.rodata .rodata.* .srodata .srodata.*) }\n");
+    place_sets(&mut script, sets, false);
+    script.push_str(&new_page);
+    script.push_str("  .text : { *(.text .text.*) } :text\n  .plt : { *(.plt) }\n");
+    script.push_str(&new_page);
+    script.push_str("  .data : { *(.data .data.* .sdata .sdata.*) } :data\n");
+    place_sets(&mut script, sets, true);
+    script.push_str("  .got : { *(.got) }\n  .got.plt : { *(.got.plt) }\n");
+    script.push_str("  .dynamic : { *(.dynamic) } :data :dynamic\n");
+    script.push_str("  .bss : { *(.sbss .sbss.* .bss .bss.* COMMON) } :data\n");
+    // Nothing in the kernel unwinds by tables.
+    script.push_str("  /DISCARD/ : { *(.eh_frame .eh_frame_hdr .comment .llvm_addrsig) }\n");
+    script.push_str("  /DISCARD/ : { *(.note.GNU-stack .riscv.attributes) }\n}\n");
+    script
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_set_is_kept_in_the_segment_of_its_like() {
+        let sets = Sets::from([("set_ro".to_owned(), false), ("set_rw".to_owned(), true)]);
+        let script = script_for(&sets);
+        let at = |what: &str| script.find(what).unwrap_or_else(|| panic!("no {what} in {script}"));
+        assert!(at("  .rodata ") < at("  set_ro : ALIGN(8) { KEEP(*(set_ro)) }"));
+        assert!(at("  set_ro ") < at("  .text "));
+        assert!(at("  .data ") < at("  set_rw : ALIGN(8) { KEEP(*(set_rw)) }"));
+        assert!(at("  set_rw ") < at("  .bss "));
+    }
+}

@@ -1,0 +1,251 @@
+//! Names of functions that a user of DTrace can read and type.
+//!
+//! fbt, `stack()` and, on illumos, `dtrace -l` take them from a module's symbol table, and there rustc has left
+//! `_RNvNtCsd4Xk_12proc_example7illumos11before_exec`. Rust's own form of it has `::`, and `:` separates the fields
+//! of a probe description, in which nothing can quote it (`dtrace_str2desc`, `dt_lex.l` of libdtrace). What a
+//! description takes as it is are letters, digits, `_`, `-` and `.`; so paths are written with dots:
+//! `proc_example.illumos.before_exec`.
+
+use std::collections::{HashMap, HashSet};
+use std::mem::offset_of;
+
+use object::read::elf::{FileHeader as _, SectionHeader as _, Sym as _};
+use object::{Endianness, elf};
+
+use super::LinkError;
+
+/// `DTRACE_FUNCNAMELEN` without the NUL, where it is smallest: on illumos, and on FreeBSD before 192 was enough for it.
+pub const LONGEST: usize = 127;
+
+/// Gives every symbol whose name rustc has made up a name that a probe description can say, which no other symbol of
+/// the file has: the path of what was written, without types. Symbols keep their places in the table, so relocations
+/// hold; the second of a name in the order of addresses ends in `.1`. A path of more than [`LONGEST`] bytes loses
+/// crates and modules.
+///
+/// # Errors
+/// The file's tables are damaged.
+pub fn make_readable(image: &mut Vec<u8>) -> Result<(), LinkError> {
+    let failed = |source| LinkError::Object { what: "the linked file".to_owned(), source };
+    let data = &**image;
+    let header = elf::FileHeader64::<Endianness>::parse(data).map_err(failed)?;
+    let endian = header.endian().map_err(failed)?;
+    let sections = header.sections(endian, data).map_err(failed)?;
+    let symbols = sections.symbols(endian, data, elf::SHT_SYMTAB).map_err(failed)?;
+    let mut names = Vec::with_capacity(symbols.len());
+    let mut mangled = Vec::new();
+    let mut taken = HashSet::new();
+    for (index, symbol) in symbols.iter().enumerate() {
+        let name = symbol.name(endian, symbols.strings()).map_err(failed)?;
+        let name = String::from_utf8_lossy(name).into_owned();
+        match rustc_demangle::try_demangle(&name) {
+            Ok(path) if !symbol.is_undefined(endian) => {
+                let place = (symbol.st_shndx(endian).0, symbol.st_value(endian), name.clone());
+                mangled.push((place, index, format!("{path:#}")));
+            }
+            _ => drop(taken.insert(name.clone())),
+        }
+        names.push(name);
+    }
+    if mangled.is_empty() {
+        return Ok(());
+    }
+    mangled.sort();
+    let mut numbers = HashMap::new();
+    for (_, index, path) in mangled {
+        names[index] = unique(&readable(&path), &mut taken, &mut numbers);
+    }
+
+    let table = sections.section(symbols.section()).map_err(failed)?.sh_offset(endian);
+    let strings = sections.section(symbols.string_section()).map_err(failed)?;
+    let (place, room) = (strings.sh_offset(endian), strings.sh_size(endian));
+    let strings = header.e_shoff(endian)
+        + symbols.string_section().0 as u64 * u64::from(header.e_shentsize(endian));
+
+    let mut text = vec![0];
+    let mut starts = HashMap::from([(String::new(), 0)]);
+    for (index, name) in names.into_iter().enumerate() {
+        let start = *starts.entry(name).or_insert_with_key(|name| {
+            let start = text.len() as u32;
+            text.extend(name.bytes().chain([0]));
+            start
+        });
+        let entry = size_of::<elf::Sym64<Endianness>>() * index;
+        put(image, table + entry as u64, &start.to_le_bytes());
+    }
+    let size = text.len() as u64;
+    let place = if size <= room {
+        text.resize(room as usize, 0);
+        place
+    } else {
+        // Nothing but its header says where a table is.
+        let end = image.len() as u64;
+        image.resize(image.len() + text.len(), 0);
+        end
+    };
+    put(image, place, &text);
+    put(
+        image,
+        strings + offset_of!(elf::SectionHeader64<Endianness>, sh_offset) as u64,
+        &place.to_le_bytes(),
+    );
+    put(
+        image,
+        strings + offset_of!(elf::SectionHeader64<Endianness>, sh_size) as u64,
+        &size.to_le_bytes(),
+    );
+    Ok(())
+}
+
+/// Overwrites what has been read at a place of the file.
+fn put(image: &mut [u8], place: u64, bytes: &[u8]) {
+    let place = place as usize;
+    image[place..place + bytes.len()].copy_from_slice(bytes);
+}
+
+/// A name for a path that is not taken, which it is from here on. `numbers` has the last number of each path.
+fn unique(path: &str, taken: &mut HashSet<String>, numbers: &mut HashMap<String, u32>) -> String {
+    let number = numbers.entry(path.to_owned()).or_insert(0);
+    let mut name = shortened(path, LONGEST).to_owned();
+    while !taken.insert(name.clone()) {
+        *number += 1;
+        let number = format!(".{number}");
+        name = shortened(path, LONGEST - number.len()).to_owned() + &number;
+    }
+    name
+}
+
+/// The end of a path that has so many bytes at most, or the start of its last piece.
+fn shortened(path: &str, longest: usize) -> &str {
+    let ends = path.match_indices('.').map(|(dot, _)| &path[dot + 1..]);
+    let mut ends = std::iter::once(path).chain(ends);
+    let last = path.rsplit('.').next().unwrap_or(path);
+    ends.find(|end| end.len() <= longest).unwrap_or_else(|| &last[..longest])
+}
+
+/// Stands for what cannot be said, until it is known whether it is between two words.
+const GAP: char = ' ';
+
+/// A path as Rust writes it, as one that a probe description can say. Left out is what types say: the arguments of
+/// generics, and the trait of `<Type as Trait>::method`.
+fn readable(path: &str) -> String {
+    let mut text = String::new();
+    say(path, &mut text);
+    let pieces = text.split('.').map(|piece| piece.split(GAP).filter(|word| !word.is_empty()));
+    let pieces = pieces.map(|words| words.collect::<Vec<_>>().join("_"));
+    let pieces: Vec<_> = pieces.filter(|piece| !piece.is_empty()).collect();
+    if pieces.is_empty() { "unnamed".to_owned() } else { pieces.join(".") }
+}
+
+fn say(path: &str, text: &mut String) {
+    let mut rest = path;
+    while let Some(next) = rest.chars().next() {
+        if next == '<' {
+            let (inner, behind) = bracketed(rest);
+            // In front of a path it is the type that has it; behind a name, that name's arguments.
+            if text.is_empty() || text.ends_with(GAP) {
+                say(self_type(inner), text);
+            }
+            rest = behind;
+        } else if let Some(behind) = rest.strip_prefix("::") {
+            text.push('.');
+            rest = behind;
+            if rest.starts_with('<') {
+                rest = bracketed(rest).1;
+                text.pop();
+            }
+        } else {
+            let says = next.is_ascii_alphanumeric() || matches!(next, '_' | '.');
+            // `{closure#0}` is one word.
+            if says {
+                text.push(next);
+            } else if next != '#' {
+                text.push(GAP);
+            }
+            rest = &rest[next.len_utf8()..];
+        }
+    }
+}
+
+/// What is between the bracket that a text begins with and its other half, and what is behind.
+fn bracketed(text: &str) -> (&str, &str) {
+    let mut depth = 0;
+    let mut last = GAP;
+    for (at, next) in text.char_indices() {
+        match next {
+            '<' => depth += 1,
+            // Not that of `fn() -> T`.
+            '>' if last != '-' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return (&text[1..at], &text[at + 1..]);
+        }
+        last = next;
+    }
+    (&text[1..], "")
+}
+
+/// `Type` of `Type as Trait`.
+fn self_type(inner: &str) -> &str {
+    let mut depth = 0;
+    let mut last = GAP;
+    for (at, next) in inner.char_indices() {
+        match next {
+            '<' => depth += 1,
+            '>' if last != '-' => depth -= 1,
+            ' ' if depth == 0 && inner[at..].starts_with(" as ") => return &inner[..at],
+            _ => {}
+        }
+        last = next;
+    }
+    inner
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_said_without_types() {
+        for (path, name) in [
+            ("proc_example::illumos::before_exec", "proc_example.illumos.before_exec"),
+            ("sdt_test::generic::<u16>", "sdt_test.generic"),
+            ("sdt_test::generic::<core::option::Option<u8>>::inner", "sdt_test.generic.inner"),
+            (
+                "<proc_example::freebsd::Example as sdt_core::freebsd::module::Module>::load",
+                "proc_example.freebsd.Example.load",
+            ),
+            ("<sdt_core::sync::Mutex<u8>>::lock", "sdt_core.sync.Mutex.lock"),
+            ("<<a::B as a::C>::D as a::E<a::F>>::g", "a.B.D.g"),
+            ("<fn(&u8) -> u8 as core::ops::FnOnce<(u8,)>>::call_once", "fn_u8_u8.call_once"),
+            ("<&str as core::fmt::Debug>::fmt", "str.fmt"),
+            ("<[u8] as core::fmt::Debug>::fmt", "u8.fmt"),
+            ("<dyn a::B>::c", "dyn_a.B.c"),
+            ("a::b::{closure#0}", "a.b.closure0"),
+            ("a::b::{closure#1}::{shim:vtable#0}", "a.b.closure1.shim_vtable0"),
+            ("a::b::{{closure}}", "a.b.closure"),
+            ("a::b.cold.1", "a.b.cold.1"),
+            ("a::größe", "a.gr_e"),
+            ("__init::_x", "__init._x"),
+            ("<", "unnamed"),
+            ("<>>::", "unnamed"),
+            ("", "unnamed"),
+        ] {
+            assert_eq!(readable(path), name, "{path}");
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_fit() {
+        let mut taken = HashSet::from(["a.b.1".to_owned()]);
+        let mut numbers = HashMap::new();
+        let mut name = |path: &str| unique(path, &mut taken, &mut numbers);
+        assert_eq!([name("a.b"), name("a.b"), name("a.b")], ["a.b", "a.b.2", "a.b.3"]);
+        let long = format!("crate.{}.{}", "m".repeat(80), "f".repeat(60));
+        assert_eq!(name(&long), "f".repeat(60));
+        assert_eq!(name(&long), format!("{}.1", "f".repeat(60)));
+        let longer = format!("crate.{}", "f".repeat(200));
+        assert_eq!(name(&longer), "f".repeat(LONGEST));
+        assert_eq!(name(&longer), format!("{}.1", "f".repeat(LONGEST - 2)));
+    }
+}

@@ -1,0 +1,100 @@
+//! Standard output and standard error, whose reader may go at any time: `cargo xtask check FILE | head -1`.
+//!
+//! Rust ignores SIGPIPE, so that a write to a pipe without a reader is an error; `println!` panics over it. What is
+//! printed goes through here, and a command whose reader has gone ends without a word, as other Unix tools do.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// What a shell says of a program that SIGPIPE has killed: 128 and its number.
+pub const CLOSED_STATUS: u8 = 141;
+
+/// Why something could not be printed.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// The reader of standard output has gone: no failure of ours, and nobody is there to be told.
+    #[error("standard output is closed")]
+    Closed,
+    /// Standard output cannot be written to.
+    #[error("failed to write to <stdout>: {0}")]
+    Failed(io::Error),
+}
+
+impl From<io::Error> for OutputError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::Closed,
+            _ => Self::Failed(error),
+        }
+    }
+}
+
+/// Writes to standard output at once.
+///
+/// # Errors
+/// It could not be written.
+pub fn print(text: impl Display) -> Result<(), OutputError> {
+    let mut stdout = io::stdout().lock();
+    write!(stdout, "{text}")?;
+    Ok(stdout.flush()?)
+}
+
+/// Writes a line to standard output at once.
+///
+/// # Errors
+/// It could not be written.
+pub fn line(text: impl Display) -> Result<(), OutputError> {
+    print(format_args!("{text}\n"))
+}
+
+/// Writes to standard error. Nobody to read it is no reason to stop.
+pub fn say(text: impl Display) {
+    let _ = write!(io::stderr(), "{text}");
+}
+
+/// Says why a program ends, and returns its exit status. A reader that has gone is told nothing.
+pub fn failure(program: &str, error: &anyhow::Error) -> ExitCode {
+    if is_closed(error) {
+        return ExitCode::from(CLOSED_STATUS);
+    }
+    say(format_args!("{program}: {}\n", message(error)));
+    ExitCode::FAILURE
+}
+
+/// Whether what there was to print has no reader any more.
+fn is_closed(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| matches!(cause.downcast_ref(), Some(OutputError::Closed)))
+}
+
+/// An error with its causes, but for those that it tells itself.
+fn message(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_has_gone_is_no_failure() {
+        let error = OutputError::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert!(matches!(error, OutputError::Closed));
+        let error = OutputError::from(io::Error::from(io::ErrorKind::StorageFull));
+        assert_eq!(error.to_string(), "failed to write to <stdout>: no storage space");
+    }
+
+    #[test]
+    fn causes_are_told_once() {
+        let told = anyhow::anyhow!("disk full").context("cannot write: disk full");
+        assert_eq!(message(&told), "cannot write: disk full");
+        let untold = anyhow::anyhow!("disk full").context("cannot write");
+        assert_eq!(message(&untold), "cannot write: disk full");
+    }
+}

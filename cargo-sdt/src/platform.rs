@@ -1,0 +1,326 @@
+//! What a module is built for besides an architecture: the operating system, its release, and the route by
+//! which the kernel comes to know its probes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use object::elf;
+
+use crate::arch::Arch;
+
+/// The kernel's operating system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
+pub enum Os {
+    /// FreeBSD.
+    #[default]
+    #[value(name = "freebsd")]
+    FreeBsd,
+    /// illumos.
+    Illumos,
+}
+
+impl Os {
+    /// The name used on command lines and in folders.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FreeBsd => "freebsd",
+            Self::Illumos => "illumos",
+        }
+    }
+
+    /// The one that a module's file is for, by its header. Link steps write it, compilers do not.
+    pub fn of_file(file: &[u8]) -> Self {
+        let solaris =
+            file.starts_with(&elf::ELFMAG) && file.get(7) == Some(&elf::ELFOSABI_SOLARIS.0);
+        if solaris { Self::Illumos } else { Self::FreeBsd }
+    }
+
+    /// Whether it is there for an architecture.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn runs_on(self, arch: Arch) -> Result<(), NoSuchKernel> {
+        match (self, arch) {
+            (Self::FreeBsd, _) | (Self::Illumos, Arch::X86_64) => Ok(()),
+            (Self::Illumos, _) => Err(NoSuchKernel::Arch(arch)),
+        }
+    }
+
+    /// The release to build for: the one that was given, else the newest. illumos has none.
+    ///
+    /// # Errors
+    /// One was given for illumos.
+    pub fn release(self, given: Option<FreeBsd>) -> Result<FreeBsd, NoSuchKernel> {
+        match (self, given) {
+            (Self::Illumos, Some(release)) => Err(NoSuchKernel::Release(release)),
+            (_, given) => Ok(given.unwrap_or_default()),
+        }
+    }
+
+    /// The file of a module with this name.
+    pub fn module_file(self, module: &str) -> String {
+        match self {
+            Self::FreeBsd => format!("{module}.ko"),
+            Self::Illumos => module.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Os {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Options that contradict each other: there are no such kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoSuchKernel {
+    /// An architecture that illumos is not there for.
+    #[error("illumos is not there for {0}: take --arch x86_64")]
+    Arch(Arch),
+    /// A release of FreeBSD for illumos.
+    #[error(
+        "--freebsd {0} is a release of FreeBSD, and --os illumos has none: take one of the two"
+    )]
+    Release(FreeBsd),
+}
+
+/// How the kernel comes to know a module's probes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
+pub enum Route {
+    /// It finds them in the module's file, as it finds C's: the route of its own sdt, which patches them.
+    #[default]
+    Native,
+    /// The module registers its providers with DTrace, and patches its sites.
+    Provider,
+}
+
+impl Route {
+    /// The name used on command lines, in folders, and in `SDT_ROUTE`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Provider => "provider",
+        }
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How FreeBSD's own SDT sites work: the two that there have been.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Generation {
+    /// 10 to 14: a site tests whether its probe is enabled, and calls.
+    Tested,
+    /// Since 15: a site is a nop, with a tracepoint record by which the kernel patches it.
+    Patched,
+}
+
+impl Generation {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Tested, Self::Patched];
+
+    /// `sizeof(struct sdt_probe)`, which is also what its `version` says (`sys/sys/sdt.h`).
+    pub const fn probe_size(self) -> u64 {
+        match self {
+            Self::Tested => 96,
+            Self::Patched => 112,
+        }
+    }
+}
+
+/// A release of FreeBSD, as far as modules depend on it: a major one, or an exact `__FreeBSD_version`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FreeBsd {
+    /// The lowest `__FreeBSD_version`.
+    version: u32,
+}
+
+/// `__FreeBSD_version` counts so many for each major release.
+const MAJOR: u32 = 100_000;
+
+/// What is said instead of a release is not one that modules can be built for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is not a release of FreeBSD that modules can be built for: take a major one, {oldest} to \
+     {newest}, or an exact __FreeBSD_version, like {newest}00000",
+    oldest = FreeBsd::OLDEST,
+    newest = FreeBsd::NEWEST
+)]
+pub struct NotARelease(String);
+
+impl FreeBsd {
+    const OLDEST: u32 = 10;
+    const NEWEST: u32 = 15;
+
+    /// The first major release whose breakpoint handlers get the trap frame, which the provider route needs.
+    const TRAP_FRAME: u32 = 11;
+
+    /// Any kernel of the oldest release.
+    pub const fn oldest() -> Self {
+        Self { version: Self::OLDEST * MAJOR }
+    }
+
+    /// Any kernel of a major release.
+    ///
+    /// # Errors
+    /// It is not one of those that modules can be built for.
+    pub fn major_release(major: u32) -> Result<Self, NotARelease> {
+        if (Self::OLDEST..=Self::NEWEST).contains(&major) {
+            Ok(Self { version: major * MAJOR })
+        } else {
+            Err(NotARelease(major.to_string()))
+        }
+    }
+
+    /// Any kernel from an exact `__FreeBSD_version` on, of the same major release.
+    ///
+    /// # Errors
+    /// It is not of a release that modules can be built for.
+    pub fn exactly(version: u32) -> Result<Self, NotARelease> {
+        let fits = (Self::OLDEST..=Self::NEWEST).contains(&(version / MAJOR));
+        if fits { Ok(Self { version }) } else { Err(NotARelease(version.to_string())) }
+    }
+
+    /// The major release it is, or is of.
+    pub const fn major(self) -> u32 {
+        self.version / MAJOR
+    }
+
+    /// The lowest `__FreeBSD_version` of these kernels.
+    pub const fn version(self) -> u32 {
+        self.version
+    }
+
+    /// The highest `__FreeBSD_version` of these kernels: the last of the major release
+    /// (`MODULE_KERNEL_MAXVER` of `sys/sys/module.h`).
+    pub const fn highest_version(self) -> u32 {
+        self.version / MAJOR * MAJOR + (MAJOR - 1)
+    }
+
+    /// `__FreeBSD_version` of a kernel to try modules in: of a major release one that takes all that are built
+    /// for it, C's too, which want a kernel as new as their headers.
+    pub const fn kernel_version(self) -> u32 {
+        if self.version.is_multiple_of(MAJOR) { self.highest_version() } else { self.version }
+    }
+
+    /// How its SDT sites work.
+    pub const fn generation(self) -> Generation {
+        if self.major() >= 15 { Generation::Patched } else { Generation::Tested }
+    }
+
+    /// `sizeof(struct sysinit)` (`sys/sys/kernel.h`): since 14 they are linked into a list.
+    pub const fn sysinit_size(self) -> u64 {
+        if self.major() >= 14 { 32 } else { 24 }
+    }
+
+    /// Whether amd64's loader takes `R_X86_64_PLT32` (`sys/amd64/amd64/elf_machdep.c`, since 12).
+    pub const fn takes_plt32(self) -> bool {
+        self.major() >= 12
+    }
+
+    /// Whether there is the provider route.
+    pub const fn has_provider_route(self) -> bool {
+        self.major() >= Self::TRAP_FRAME
+    }
+}
+
+impl Default for FreeBsd {
+    /// The newest major release.
+    fn default() -> Self {
+        Self { version: Self::NEWEST * MAJOR }
+    }
+}
+
+impl FromStr for FreeBsd {
+    type Err = NotARelease;
+
+    fn from_str(text: &str) -> Result<Self, NotARelease> {
+        let error = || NotARelease(text.into());
+        if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(error());
+        }
+        let number: u32 = text.parse().map_err(|_| error())?;
+        let of = if number < MAJOR { Self::major_release } else { Self::exactly };
+        of(number).map_err(|_| error())
+    }
+}
+
+impl fmt::Display for FreeBsd {
+    /// As it is parsed; a major release by its short name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let major = self.version.is_multiple_of(MAJOR);
+        write!(f, "{}", if major { self.major() } else { self.version })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_parsed_and_said_alike() {
+        for (text, version, highest) in [
+            ("10", 1_000_000, 1_099_999),
+            ("15", 1_500_000, 1_599_999),
+            ("1404000", 1_404_000, 1_499_999),
+            ("1500000", 1_500_000, 1_599_999),
+        ] {
+            let release: FreeBsd = text.parse().unwrap();
+            assert_eq!((release.version(), release.highest_version()), (version, highest));
+            let kernel = if version == 1_404_000 { version } else { highest };
+            assert_eq!(release.kernel_version(), kernel);
+            assert_eq!(release.to_string(), text.strip_suffix("00000").unwrap_or(text));
+        }
+        assert_eq!("15".parse(), Ok(FreeBsd::default()));
+    }
+
+    #[test]
+    fn illumos_has_one_architecture_and_no_release() {
+        let release = FreeBsd::major_release(14).unwrap();
+        assert_eq!(Os::FreeBsd.release(Some(release)), Ok(release));
+        assert_eq!(Os::FreeBsd.release(None), Ok(FreeBsd::default()));
+        assert_eq!(Os::Illumos.release(None), Ok(FreeBsd::default()));
+        assert_eq!(Os::Illumos.release(Some(release)), Err(NoSuchKernel::Release(release)));
+        for arch in Arch::ALL {
+            assert_eq!(Os::FreeBsd.runs_on(arch), Ok(()));
+            assert_eq!(Os::Illumos.runs_on(arch).is_ok(), arch == Arch::X86_64);
+        }
+    }
+
+    #[test]
+    fn other_releases_are_refused() {
+        for text in
+            ["", "9", "16", "14.1", "+15", "-1", "99999", "902001", "1600000", "99999999999"]
+        {
+            let error = text.parse::<FreeBsd>().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{text:?} is not a release of FreeBSD")), "{error}");
+        }
+        let error = "9".parse::<FreeBsd>().unwrap_err().to_string();
+        assert!(
+            error.ends_with("a major one, 10 to 15, or an exact __FreeBSD_version, like 1500000"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_differs_between_releases() {
+        let release = |text: &str| text.parse::<FreeBsd>().unwrap();
+        let of = |text| {
+            let release = release(text);
+            (release.generation().probe_size(), release.sysinit_size(), release.takes_plt32())
+        };
+        assert_eq!(of("10"), (96, 24, false));
+        assert_eq!(of("11"), (96, 24, false));
+        assert_eq!(of("1201000"), (96, 24, true));
+        assert_eq!(of("13"), (96, 24, true));
+        assert_eq!(of("14"), (96, 32, true));
+        assert_eq!(of("1500068"), (112, 32, true));
+        assert!(!release("10").has_provider_route() && release("11").has_provider_route());
+    }
+}

@@ -1,0 +1,257 @@
+//! Running other programs: a clean environment, a time limit, and errors that say what happened.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Why a program did not do what it was run for.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// It could not be started.
+    #[error("cannot run {program}: {source}")]
+    Start {
+        /// The program.
+        program: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It ended with an error.
+    #[error("{command}: {}\n{output}", ending(.status))]
+    Failed {
+        /// The command line.
+        command: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// What it wrote to standard error, or else to standard output.
+        output: String,
+    },
+    /// It was still running at the end of its time and has been killed.
+    #[error("{command}: no end after {} s; killed", .limit.as_secs())]
+    TimedOut {
+        /// The command line.
+        command: String,
+        /// Its time.
+        limit: Duration,
+    },
+}
+
+fn ending(status: &ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, None) => "ended".into(),
+    }
+}
+
+/// What a program wrote.
+#[derive(Debug)]
+pub struct Written {
+    /// To standard output.
+    pub stdout: Vec<u8>,
+    /// To standard error, damaged UTF-8 replaced.
+    pub stderr: String,
+}
+
+impl Written {
+    /// The first line of standard output, without the white space around it.
+    pub fn first_line(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).lines().next().unwrap_or("").trim().to_owned()
+    }
+}
+
+/// The command line, for messages.
+pub fn command_line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// Runs a program to its end and takes what it writes; it gets no input.
+///
+/// # Errors
+/// It cannot be started, fails, or takes longer than `limit`: then it is killed.
+pub fn run(command: &mut Command, limit: Duration) -> Result<Written, ProcessError> {
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|source| start_error(command, source))?;
+    let mut child = Running(child);
+    let stdout = child.0.stdout.take().map(drain);
+    let stderr = child.0.stderr.take().map(drain);
+    let status = wait(&mut child, limit, || command_line(command))?;
+    let collect = |reader: Option<thread::JoinHandle<Vec<u8>>>| {
+        reader.and_then(|reader| reader.join().ok()).unwrap_or_default()
+    };
+    let stdout = collect(stdout);
+    let stderr = String::from_utf8_lossy(&collect(stderr)).into_owned();
+    if status.success() {
+        return Ok(Written { stdout, stderr });
+    }
+    // What a program has to say about its failure it says on standard error, if it is well-behaved.
+    let output = if stderr.trim().is_empty() {
+        String::from_utf8_lossy(&stdout).into_owned()
+    } else {
+        stderr
+    };
+    Err(ProcessError::Failed {
+        command: command_line(command),
+        status,
+        output: output.trim_end().into(),
+    })
+}
+
+/// Runs a program to its end with our standard output and error; it gets no input.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_visibly(command: &mut Command, limit: Duration) -> Result<(), ProcessError> {
+    let child =
+        command.stdin(Stdio::null()).spawn().map_err(|source| start_error(command, source))?;
+    let status = wait(&mut Running(child), limit, || command_line(command))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(ProcessError::Failed { command: command_line(command), status, output: String::new() })
+}
+
+fn start_error(command: &Command, source: std::io::Error) -> ProcessError {
+    ProcessError::Start { program: command.get_program().to_string_lossy().into_owned(), source }
+}
+
+fn drain(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What could be read before an error is still worth showing.
+        let _ = pipe.read_to_end(&mut bytes);
+        bytes
+    })
+}
+
+fn wait(
+    child: &mut Running,
+    limit: Duration,
+    command: impl Fn() -> String,
+) -> Result<ExitStatus, ProcessError> {
+    let end = Instant::now() + limit;
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match child.0.try_wait() {
+            Ok(Some(status)) => return Ok(status),
+            Ok(None) => {}
+            Err(source) => return Err(ProcessError::Start { program: command(), source }),
+        }
+        if Instant::now() >= end {
+            return Err(ProcessError::TimedOut { command: command(), limit });
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}
+
+/// A child in our own process group, so that a Ctrl-C at the terminal reaches it too. If it still runs
+/// when this is dropped, it is killed.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            // Nothing can be done about a child that cannot be killed or waited for.
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// Where a program is, by `PATH` and the folders that only root's `PATH` has.
+pub fn find(program: &str) -> Option<std::path::PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+}
+
+/// Takes out of the command's environment what an outer cargo, rustup or clippy put there, so that
+/// an inner cargo of another toolchain starts as from a shell. Settings of the network and of
+/// registries stay.
+pub fn clean_cargo_env(command: &mut Command) -> &mut Command {
+    for (name, _) in std::env::vars_os() {
+        if leaks(&name) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+fn leaks(name: &OsStr) -> bool {
+    const KEPT: [&str; 6] =
+        ["CARGO_HOME", "CARGO_HTTP", "CARGO_NET", "CARGO_REGISTR", "CARGO_SOURCE", "CARGO_TERM"];
+    const SET: [&str; 13] = [
+        "CARGO",
+        "LD_LIBRARY_PATH",
+        "MAKEFLAGS",
+        "MFLAGS",
+        "RUSTC",
+        "RUSTC_WORKSPACE_WRAPPER",
+        "RUSTDOC",
+        "RUSTDOCFLAGS",
+        "RUSTFLAGS",
+        "RUSTUP_TOOLCHAIN",
+        // What is built for is what options say.
+        "SDT_FREEBSD",
+        "SDT_PATCH",
+        "SDT_ROUTE",
+    ];
+    let name = name.to_string_lossy();
+    SET.contains(&&*name)
+        || (name.starts_with("CARGO_") && !KEPT.iter().any(|kept| name.starts_with(kept)))
+        || name.starts_with("CLIPPY_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_taken() {
+        let written = run(Command::new("echo").arg("hello"), Duration::from_secs(10)).unwrap();
+        assert_eq!(written.first_line(), "hello");
+    }
+
+    #[test]
+    fn a_failure_says_status_and_words() {
+        let error = run(Command::new("sh").args(["-c", "echo why >&2; exit 3"]), LONG).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("exit status 3") && text.contains("why"), "{text}");
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let error = run(&mut Command::new("no-such-program"), LONG).unwrap_err();
+        assert!(error.to_string().starts_with("cannot run no-such-program: "), "{error}");
+    }
+
+    #[test]
+    fn time_runs_out() {
+        let start = Instant::now();
+        let error = run(Command::new("sleep").arg("60"), Duration::from_millis(200));
+        assert!(matches!(error, Err(ProcessError::TimedOut { .. })), "{error:?}");
+        assert!(start.elapsed() < LONG);
+    }
+
+    #[test]
+    fn what_leaks_from_an_outer_cargo_is_known() {
+        for name in ["CARGO", "CARGO_MANIFEST_DIR", "RUSTFLAGS", "RUSTUP_TOOLCHAIN"] {
+            assert!(leaks(OsStr::new(name)), "{name}");
+        }
+        for name in ["CARGO_HOME", "CARGO_HTTP_CAINFO", "CARGO_REGISTRIES_X_INDEX", "HOME"] {
+            assert!(!leaks(OsStr::new(name)), "{name}");
+        }
+    }
+
+    const LONG: Duration = Duration::from_secs(30);
+}

@@ -1,0 +1,61 @@
+//! What long steps say while they run, on standard error.
+
+use std::sync::OnceLock;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::output;
+
+/// A step that takes less says nothing.
+const QUIET: Duration = Duration::from_millis(700);
+/// How often a longer one says that it still runs.
+const BEAT: Duration = Duration::from_secs(10);
+
+/// What we are called in messages.
+static NAME: OnceLock<&str> = OnceLock::new();
+
+/// Says what we are called in messages, where that is not `cargo-sdt`. The first one who says it is heard.
+pub fn call_us(name: &'static str) {
+    NAME.get_or_init(|| name);
+}
+
+fn name() -> &'static str {
+    NAME.get().copied().unwrap_or("cargo-sdt")
+}
+
+/// Runs one step. A step that takes its time is announced, says every ten seconds that it goes on,
+/// and says at the end how long it took.
+pub fn step<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let (done, wait) = channel::<()>();
+    thread::scope(|scope| {
+        let teller = scope.spawn(move || {
+            let mut told = false;
+            let mut beat = QUIET;
+            while wait.recv_timeout(beat) == Err(RecvTimeoutError::Timeout) {
+                if told {
+                    note(format_args!("{what}: {} s", start.elapsed().as_secs()));
+                } else {
+                    note(what);
+                }
+                told = true;
+                beat = BEAT;
+            }
+            told
+        });
+        // Dropped on every way out, a panic included: the teller ends, and the scope with it.
+        let done = done;
+        let result = work();
+        drop(done);
+        if teller.join().unwrap_or(false) {
+            note(format_args!("{what}: done in {:.1} s", start.elapsed().as_secs_f64()));
+        }
+        result
+    })
+}
+
+/// Says something once.
+pub fn note(what: impl std::fmt::Display) {
+    output::say(format_args!("{}: {what}\n", name()));
+}

@@ -1,0 +1,156 @@
+//! What a package says of the module that it is to be: `[package.metadata.sdt]` in its manifest.
+//!
+//! ```toml
+//! [package.metadata.sdt]
+//! os = "freebsd"
+//! freebsd = "14"
+//! route = "native"
+//! ```
+
+use serde::Deserialize;
+
+use crate::arch::Arch;
+use crate::module::Patch;
+use crate::platform::{FreeBsd, Os, Route};
+
+/// The settings. Each is what the option of the same name is if that is not given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// Operating system of the kernel.
+    pub os: Option<Os>,
+    /// Architecture of the kernel.
+    pub arch: Option<Arch>,
+    /// Release of FreeBSD.
+    pub freebsd: Option<FreeBsd>,
+    /// How the kernel comes to know the probes.
+    pub route: Option<Route>,
+    /// What sites of a provider of its own do while they are enabled.
+    pub patch: Option<Patch>,
+    /// The module's name, which its file has; without it, that of the package's library.
+    pub module: Option<String>,
+    /// Features of the package to turn on.
+    pub features: Vec<String>,
+    /// Whether the package's default features are on.
+    pub default_features: Option<bool>,
+}
+
+/// What the manifest says cannot be understood.
+#[derive(Debug, thiserror::Error)]
+#[error("[package.metadata.sdt] of {package}: {reason}")]
+pub struct SettingsError {
+    package: String,
+    reason: serde_json::Error,
+}
+
+impl Settings {
+    /// Reads the settings from a package's metadata, of which they are a part.
+    ///
+    /// # Errors
+    /// A setting is unknown, or is not what it can be.
+    pub fn read(package: &str, metadata: &serde_json::Value) -> Result<Self, SettingsError> {
+        let Some(settings) = metadata.get("sdt") else { return Ok(Self::default()) };
+        Self::deserialize(settings)
+            .map_err(|reason| SettingsError { package: package.into(), reason })
+    }
+}
+
+/// Reads names as the command line does.
+macro_rules! as_on_the_command_line {
+    ($($type:ty),*) => {$(
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let name = String::deserialize(deserializer)?;
+                <$type as clap::ValueEnum>::from_str(&name, false).map_err(|_| {
+                    let names = <$type as clap::ValueEnum>::value_variants().iter();
+                    let names: Vec<String> = names
+                        .filter_map(clap::ValueEnum::to_possible_value)
+                        .map(|value| format!("`{}`", value.get_name()))
+                        .collect();
+                    serde::de::Error::custom(format_args!(
+                        "`{name}` is none of {}", names.join(", ")
+                    ))
+                })
+            }
+        }
+    )*};
+}
+
+as_on_the_command_line!(Arch, Os, Patch, Route);
+
+impl<'de> Deserialize<'de> for FreeBsd {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// `"14"` or `14`.
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "a release of FreeBSD, like 14")]
+        enum Release {
+            Text(String),
+            Number(u32),
+        }
+        let text = match Release::deserialize(deserializer)? {
+            Release::Text(text) => text,
+            Release::Number(number) => number.to_string(),
+        };
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(settings: serde_json::Value) -> Result<Settings, String> {
+        Settings::read("driver", &json!({ "sdt": settings, "docs": { "rs": true } }))
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn without_settings_all_is_as_usual() {
+        assert_eq!(
+            Settings::read("driver", &serde_json::Value::Null).unwrap(),
+            Settings::default()
+        );
+        assert_eq!(read(json!({})).unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn settings_are_said_as_options_are() {
+        let settings = read(json!({
+            "os": "illumos", "arch": "amd64", "route": "provider", "patch": "jump",
+            "module": "my_driver", "features": ["six"], "default-features": false,
+        }));
+        let expected = Settings {
+            os: Some(Os::Illumos),
+            arch: Some(Arch::X86_64),
+            freebsd: None,
+            route: Some(Route::Provider),
+            patch: Some(Patch::Jump),
+            module: Some("my_driver".into()),
+            features: vec!["six".into()],
+            default_features: Some(false),
+        };
+        assert_eq!(settings.unwrap(), expected);
+        for release in [json!("14"), json!(14), json!(1_400_000)] {
+            let settings = read(json!({ "freebsd": release })).unwrap();
+            assert_eq!(settings.freebsd.map(FreeBsd::major), Some(14));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (settings, reason) in [
+            (json!({ "rout": "native" }), "unknown field `rout`, expected one of `os`, "),
+            (json!({ "route": "own" }), "`own` is none of `native`, `provider`"),
+            (json!({ "os": 3 }), "invalid type: integer `3`, expected a string"),
+            (json!({ "freebsd": "9" }), "\"9\" is not a release of FreeBSD that "),
+            (json!({ "freebsd": true }), "a release of FreeBSD, like 14"),
+            (json!("native"), "invalid type: string \"native\", expected struct Settings"),
+        ] {
+            let error = read(settings).unwrap_err();
+            let expected = format!("[package.metadata.sdt] of driver: {reason}");
+            assert!(error.starts_with(&expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Set-up: finds what the commands need, installs what is missing where it may, and otherwise says
+//! what to run. Asks nothing.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Once;
+use std::time::Duration;
+
+use crate::arch::Arch;
+use crate::process::{self, ProcessError};
+use crate::progress::{note, step};
+use crate::project::Project;
+use crate::toolchain::{self, Lld, Toolchain};
+
+/// `rustup component add` gets this long: where its servers cannot be reached it must not hold us up.
+const RUSTUP: Duration = Duration::from_secs(45);
+/// Installing packages may take a while on a slow line, and waits for another apt's lock.
+const APT: Duration = Duration::from_secs(1800);
+const SHORT: Duration = Duration::from_secs(60);
+/// Oldest rustc that builds the workspace: `rust-version` of the manifest.
+const OLDEST_MINOR: u32 = 90;
+
+/// Why the set-up is not complete.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// Packages are missing and we may not install them.
+    #[error("{what} missing. Run this, then try again:\n    {command}")]
+    NotAllowed {
+        /// What is missing.
+        what: String,
+        /// The command that installs it.
+        command: String,
+    },
+    /// Installing them failed.
+    #[error("cannot install {packages}: {source}")]
+    Install {
+        /// Which packages.
+        packages: String,
+        /// Why.
+        source: ProcessError,
+    },
+    /// They are installed, and what was wanted of them is still not there.
+    #[error("{packages} installed, but {what} still missing")]
+    StillMissing {
+        /// The packages.
+        packages: String,
+        /// What was wanted.
+        what: String,
+    },
+    /// No toolchain fits, and the distribution has none that would.
+    #[error(
+        "no toolchain here can build core for a kernel:\n{tried}\nRun this, then try again:\n    \
+         rustup component add rust-src"
+    )]
+    NoToolchain {
+        /// What was tried, one line each.
+        tried: String,
+    },
+}
+
+/// The toolchain for modules and kernels; installs one if there is none.
+///
+/// # Errors
+/// There is none and none could be installed.
+pub fn toolchain(project: &Project, arch: Arch) -> Result<Toolchain, SetupError> {
+    let mut tried = Vec::new();
+    let host = toolchain::host_sysroot().ok().map(|sysroot| sysroot.join("bin"));
+    let mut attempt = |bin: &Path| match Toolchain::in_folder(bin, project, arch) {
+        Ok(toolchain) => Some(toolchain),
+        Err(unfit) => {
+            let line = format!("  {}: {unfit}", bin.display());
+            if !tried.contains(&line) {
+                tried.push(line);
+            }
+            None
+        }
+    };
+    // What is there already costs nothing; the network comes after.
+    for bin in host.iter().chain(&toolchain::distribution_folders()) {
+        if let Some(found) = attempt(bin) {
+            return Ok(found);
+        }
+    }
+    if let Some(bin) = &host
+        && add_rust_src(project)
+        && let Some(found) = attempt(bin)
+    {
+        return Ok(found);
+    }
+    let Some(packages) = toolchain_packages() else {
+        return Err(SetupError::NoToolchain { tried: tried.join("\n") });
+    };
+    let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
+    install("the source of core, with a compiler of its version, is", &packages)?;
+    for bin in toolchain::distribution_folders() {
+        if let Some(found) = attempt(&bin) {
+            return Ok(found);
+        }
+    }
+    Err(SetupError::NoToolchain { tried: tried.join("\n") })
+}
+
+/// Clippy of a toolchain for kernels; installs it if it is missing.
+///
+/// # Errors
+/// It is not there and could not be installed.
+pub fn clippy(toolchain: &Toolchain) -> Result<(), SetupError> {
+    if toolchain.has_clippy() {
+        return Ok(());
+    }
+    let what = format!("clippy of {toolchain} is");
+    let command = "rustup component add clippy".to_owned();
+    let packages =
+        toolchain_packages().ok_or(SetupError::NotAllowed { what: what.clone(), command })?;
+    install(&what, &packages.iter().map(String::as_str).collect::<Vec<_>>())?;
+    if toolchain.has_clippy() {
+        return Ok(());
+    }
+    Err(SetupError::StillMissing { packages: packages.join(" "), what })
+}
+
+/// The linker; installs one if there is none.
+///
+/// # Errors
+/// There is none and none could be installed.
+pub fn lld() -> Result<Lld, SetupError> {
+    if let Some(lld) = toolchain::find_lld() {
+        return Ok(lld);
+    }
+    install("the linker lld is", &["lld"])?;
+    toolchain::find_lld().ok_or_else(|| SetupError::StillMissing {
+        packages: "lld".into(),
+        what: "the program ld.lld, version 19 or later, is".into(),
+    })
+}
+
+/// A program of the distribution's; installs its package if it is missing.
+///
+/// # Errors
+/// It is not there and could not be installed.
+pub fn program(name: &str, package: &str) -> Result<std::path::PathBuf, SetupError> {
+    if let Some(found) = process::find(name) {
+        return Ok(found);
+    }
+    install(&format!("{name} is"), &[package])?;
+    process::find(name).ok_or_else(|| SetupError::StillMissing {
+        packages: package.into(),
+        what: format!("the program {name} is"),
+    })
+}
+
+/// Tries to add the sources of `core` to rustup's active toolchain.
+fn add_rust_src(project: &Project) -> bool {
+    let Some(rustup) = process::find("rustup") else { return false };
+    let mut command = Command::new(rustup);
+    command.args(["component", "add", "rust-src"]).current_dir(project.root());
+    let added = step("adding the source of core to rustup's toolchain (rust-src)", || {
+        process::run(&mut command, RUSTUP)
+    });
+    match added {
+        Ok(_) => true,
+        Err(error) => {
+            let error = error.to_string();
+            // rustup may add a trace behind its reason.
+            let reason = error.lines().find(|line| line.starts_with("error: "));
+            let reason = reason.or(error.lines().next()).unwrap_or_default();
+            note(format_args!("not added: {reason}"));
+            false
+        }
+    }
+}
+
+/// The distribution's packages that make one matching toolchain, as far as its lists know.
+fn toolchain_packages() -> Option<Vec<String>> {
+    // Old lists may know of an old toolchain only.
+    update_lists();
+    let mut search = Command::new("apt-cache");
+    search.args(["search", "--names-only", r"^rustc(-web|-1\.[0-9]+)?$"]);
+    let found = process::run(&mut search, SHORT).ok()?;
+    let candidate = |package: &str| {
+        let mut policy = Command::new("apt-cache");
+        let written = process::run(policy.args(["policy", package]), SHORT).ok()?;
+        candidate_minor(&String::from_utf8_lossy(&written.stdout))
+    };
+    pick_toolchain(&String::from_utf8_lossy(&found.stdout), candidate)
+}
+
+/// The minor version of the candidate that `apt-cache policy` shows: 96 of `1.96.0+dfsg1-1~deb12u2`.
+fn candidate_minor(policy: &str) -> Option<u32> {
+    let line = policy.lines().find_map(|line| line.trim().strip_prefix("Candidate: "))?;
+    line.strip_prefix("1.")?.split('.').next()?.parse().ok()
+}
+
+/// Of the packages `apt-cache search` listed, those of the toolchain to install: Debian's `-web` (kept
+/// current in its stable releases), else Ubuntu's newest versioned one. `candidate` tells the minor
+/// version of a package that would be installed.
+fn pick_toolchain(listed: &str, candidate: impl Fn(&str) -> Option<u32>) -> Option<Vec<String>> {
+    let names: Vec<&str> = listed.lines().filter_map(|line| line.split(' ').next()).collect();
+    let new_enough = |&minor: &u32| minor >= OLDEST_MINOR;
+    if names.contains(&"rustc-web") && candidate("rustc-web").filter(new_enough).is_some() {
+        return Some(
+            ["rustc-web", "cargo-web", "rust-web-src", "rust-web-clippy"].map(String::from).into(),
+        );
+    }
+    let versioned = names.iter().filter_map(|name| name.strip_prefix("rustc-1.")?.parse().ok());
+    let minor = versioned.filter(new_enough).max()?;
+    Some(vec![
+        format!("rustc-1.{minor}"),
+        format!("cargo-1.{minor}"),
+        format!("rust-1.{minor}-src"),
+        format!("rust-1.{minor}-clippy"),
+    ])
+}
+
+/// Installs packages of the distribution, if we may.
+///
+/// # Errors
+/// We may not, or it fails.
+pub fn install(what: &str, packages: &[&str]) -> Result<(), SetupError> {
+    let list = packages.join(" ");
+    let not_allowed = || SetupError::NotAllowed {
+        what: what.to_owned(),
+        command: format!("sudo apt-get update && sudo apt-get install -y {list}"),
+    };
+    if process::find("apt-get").is_none() {
+        return Err(not_allowed());
+    }
+    let rights = rights().ok_or_else(not_allowed)?;
+    note(format_args!("{what} missing: installing {list}"));
+    update_lists();
+    let mut command = rights.apt_get();
+    command.args(["install", "-y", "--no-install-recommends"]).args(packages);
+    step(&format!("apt-get install {list}"), || process::run(&mut command, APT))
+        .map_err(|source| SetupError::Install { packages: list.clone(), source })?;
+    Ok(())
+}
+
+/// Fetches the lists of packages, once. When that fails the old ones may still do: whether they do
+/// shows at the installation.
+pub fn update_lists() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let Some(rights) = rights() else { return };
+        let mut command = rights.apt_get();
+        command.arg("update");
+        if let Err(error) = step("apt-get update", || process::run(&mut command, APT)) {
+            note(error);
+        }
+    });
+}
+
+/// How packages can be installed from here.
+#[derive(Debug)]
+enum Rights {
+    Root,
+    Sudo,
+}
+
+impl Rights {
+    fn apt_get(&self) -> Command {
+        let mut command = match self {
+            Self::Root => Command::new("env"),
+            Self::Sudo => {
+                let mut command = Command::new("sudo");
+                command.args(["-n", "env"]);
+                command
+            }
+        };
+        // Through env(1), since sudo does not pass variables on.
+        command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"]);
+        command.args(["-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=2"]);
+        command
+    }
+}
+
+fn rights() -> Option<Rights> {
+    // SAFETY: geteuid reads nothing of ours and cannot fail.
+    if unsafe { libc::geteuid() } == 0 {
+        return Some(Rights::Root);
+    }
+    process::run(Command::new("sudo").args(["-n", "true"]), SHORT).ok().map(|_| Rights::Sudo)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debians_current_toolchain_comes_first() {
+        let listed = "rustc - Rust systems programming language\nrustc-web - for web browsers\n";
+        let picked = pick_toolchain(listed, |_| Some(96)).unwrap();
+        assert_eq!(picked, ["rustc-web", "cargo-web", "rust-web-src", "rust-web-clippy"]);
+    }
+
+    #[test]
+    fn ubuntus_newest_one_is_taken() {
+        let listed = "rustc-1.89 - x\nrustc-1.93 - x\nrustc-1.91 - x\nrustc - x\n";
+        let picked = pick_toolchain(listed, |_| None).unwrap();
+        assert_eq!(picked, ["rustc-1.93", "cargo-1.93", "rust-1.93-src", "rust-1.93-clippy"]);
+    }
+
+    #[test]
+    fn old_toolchains_are_not_taken() {
+        assert_eq!(pick_toolchain("rustc - x\nrustc-1.80 - x\n", |_| Some(80)), None);
+        assert_eq!(pick_toolchain("rustc-web - x\n", |_| Some(85)), None);
+        assert_eq!(pick_toolchain("", |_| None), None);
+    }
+
+    #[test]
+    fn candidates_are_read() {
+        let policy = "rustc-web:\n  Installed: (none)\n  Candidate: 1.96.0+dfsg1-1~deb12u2\n";
+        assert_eq!(candidate_minor(policy), Some(96));
+        assert_eq!(candidate_minor("rustc-web:\n  Candidate: (none)\n"), None);
+        assert_eq!(candidate_minor(""), None);
+    }
+
+    #[test]
+    fn the_command_to_run_is_named() {
+        let error = SetupError::NotAllowed { what: "x is".into(), command: "do this".into() };
+        assert_eq!(error.to_string(), "x is missing. Run this, then try again:\n    do this");
+    }
+}

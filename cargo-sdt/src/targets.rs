@@ -1,0 +1,71 @@
+//! The target files of kernel modules, which rustc wants to have on the disk.
+
+use std::path::{Path, PathBuf};
+
+use crate::arch::Arch;
+use crate::platform::Os;
+
+/// The target file of modules for a kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    name: &'static str,
+    text: &'static str,
+}
+
+macro_rules! target {
+    ($name:literal) => {
+        Target { name: $name, text: include_str!(concat!("../targets/", $name, ".json")) }
+    };
+}
+
+impl Target {
+    /// That of an architecture and an operating system; illumos has one architecture.
+    pub const fn of(os: Os, arch: Arch) -> Self {
+        match (os, arch) {
+            (Os::Illumos, _) => target!("x86_64-illumos-kmod"),
+            (Os::FreeBsd, Arch::X86_64) => target!("x86_64-freebsd-kmod"),
+            (Os::FreeBsd, Arch::Aarch64) => target!("aarch64-freebsd-kmod"),
+            (Os::FreeBsd, Arch::Riscv64) => target!("riscv64-freebsd-kmod"),
+        }
+    }
+
+    /// What it says.
+    pub const fn text(&self) -> &'static str {
+        self.text
+    }
+
+    /// Writes it to a folder, and returns where it is.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_to(&self, folder: &Path) -> Result<PathBuf, std::io::Error> {
+        let file = folder.join(format!("{}.json", self.name));
+        // Cargo builds everything anew when it is newer.
+        if std::fs::read_to_string(&file).is_ok_and(|text| text == self.text) {
+            return Ok(file);
+        }
+        std::fs::create_dir_all(folder)?;
+        std::fs::write(&file, self.text)?;
+        Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_written_once_and_mended() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = Target::of(Os::Illumos, Arch::X86_64);
+        let file = target.write_to(&folder.path().join("targets")).unwrap();
+        assert!(file.ends_with("targets/x86_64-illumos-kmod.json"));
+        let written = std::fs::metadata(&file).unwrap().modified().unwrap();
+        assert_eq!(target.write_to(&folder.path().join("targets")).unwrap(), file);
+        assert_eq!(std::fs::metadata(&file).unwrap().modified().unwrap(), written);
+        // One of another version is not left there.
+        std::fs::write(&file, "{}").unwrap();
+        target.write_to(&folder.path().join("targets")).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), target.text());
+    }
+}

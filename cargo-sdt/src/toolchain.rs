@@ -1,0 +1,343 @@
+//! The toolchain that builds for kernels: a cargo and a rustc of one version, with the sources of
+//! `core`, and lld.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::arch::Arch;
+use crate::platform::Os;
+use crate::process::{self, ProcessError, clean_cargo_env};
+use crate::project::Project;
+use crate::targets::Target;
+
+const SHORT: Duration = Duration::from_secs(60);
+
+/// A toolchain that can build `core` for a kernel's target, and the workspace that it builds.
+#[derive(Clone, Debug)]
+pub struct Toolchain {
+    project: Project,
+    cargo: PathBuf,
+    rustc: PathBuf,
+    /// The sources of `core` and all that is beside it.
+    sources: PathBuf,
+    /// `-Zjson-target-spec` exists, and is then needed.
+    json_target_flag: bool,
+    release: String,
+}
+
+/// Why a toolchain cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfit {
+    /// There is no such toolchain.
+    #[error("{0} is not there")]
+    Missing(PathBuf),
+    /// One of its programs does not run.
+    #[error(transparent)]
+    Broken(#[from] ProcessError),
+    /// The target's file cannot be written.
+    #[error("the target file cannot be written: {0}")]
+    Write(#[from] std::io::Error),
+    /// Cargo, rustc and the sources are not of one version.
+    #[error("{what} is of version {found}, rustc of {expected}")]
+    Mixed {
+        /// What differs.
+        what: &'static str,
+        /// Its version.
+        found: String,
+        /// The version of rustc.
+        expected: String,
+    },
+    /// It has no sources of `core`.
+    #[error("{0} has no sources of core (rust-src)")]
+    NoSources(PathBuf),
+    /// It does not understand the target.
+    #[error("rustc {release} does not take {target}: {reason}")]
+    Target {
+        /// The version of rustc.
+        release: String,
+        /// The target's file.
+        target: String,
+        /// What rustc said.
+        reason: String,
+    },
+}
+
+impl Toolchain {
+    /// The toolchain whose programs are in this folder, if it can build the project for `arch`.
+    ///
+    /// # Errors
+    /// What is missing or does not fit.
+    pub fn in_folder(bin: &Path, project: &Project, arch: Arch) -> Result<Self, Unfit> {
+        let (cargo, rustc) = (bin.join("cargo"), bin.join("rustc"));
+        for program in [&cargo, &rustc] {
+            if !program.is_file() {
+                return Err(Unfit::Missing(program.clone()));
+            }
+        }
+        let release = version(&rustc)?;
+        let found = version(&cargo)?;
+        if found != release {
+            return Err(Unfit::Mixed { what: "cargo", found, expected: release });
+        }
+        let sysroot = sysroot(&rustc)?;
+        let sources = sysroot.join("lib/rustlib/src/rust");
+        if !sources.join("library/core/src/lib.rs").is_file() {
+            return Err(Unfit::NoSources(sysroot));
+        }
+        // Distributions keep it; rustup's rust-src has the library only, and is of rustc's version.
+        if let Ok(found) = std::fs::read_to_string(sources.join("src/version"))
+            && found.trim() != release
+        {
+            let found = found.trim().to_owned();
+            return Err(Unfit::Mixed { what: "the source of core", found, expected: release });
+        }
+        let target = Target::of(Os::FreeBsd, arch).write_to(&project.targets())?;
+        let mut probe = unstable(&rustc);
+        probe.args(["-Zunstable-options", "--print", "cfg", "--target"]).arg(&target);
+        process::run(&mut probe, SHORT).map_err(|error| Unfit::Target {
+            release: release.clone(),
+            target: target.display().to_string(),
+            reason: error.to_string(),
+        })?;
+        let flags = process::run(unstable(&cargo).args(["-Z", "help"]), SHORT)?;
+        let json_target_flag = String::from_utf8_lossy(&flags.stdout).contains("json-target-spec");
+        let project = project.clone();
+        Ok(Self { project, cargo, rustc, sources, json_target_flag, release })
+    }
+
+    /// A cargo command that builds crates of the standard library (`core`, or `core,alloc`) and a
+    /// package for a target JSON. Still missing: the target, the target directory, the package.
+    pub fn cargo(&self, subcommand: &str, std: &str) -> Command {
+        let mut command = self.command(&self.cargo);
+        command.env("RUSTC", &self.rustc).arg(subcommand);
+        command.env("CARGO_ENCODED_RUSTFLAGS", self.remap_flags().join("\u{1f}"));
+        command.arg(format!("-Zbuild-std={std}"));
+        command.arg("-Zbuild-std-features=compiler-builtins-mem");
+        // What a later rustc will refuse in the standard library is for its authors.
+        command.args(["--config", "future-incompat-report.frequency='never'"]);
+        self.take_json(&mut command);
+        command
+    }
+
+    /// A clippy command that takes the standard library from `sysroot`. Still missing: as for [`cargo`](Self::cargo).
+    pub fn clippy(&self, sysroot: &Path) -> Command {
+        let mut command = self.command(&self.clippy_program());
+        // By itself it would run the cargo, and that the rustc, which a shell finds.
+        command.env("CARGO", &self.cargo).env("RUSTC", &self.rustc).arg("clippy");
+        command.env("CARGO_ENCODED_RUSTFLAGS", format!("--sysroot={}", sysroot.display()));
+        self.take_json(&mut command);
+        command
+    }
+
+    /// A command of the toolchain's, run in the project.
+    fn command(&self, program: &Path) -> Command {
+        let mut command = unstable(program);
+        command.current_dir(self.project.root());
+        command
+    }
+
+    /// Whether it has clippy.
+    pub fn has_clippy(&self) -> bool {
+        self.clippy_program().is_file()
+    }
+
+    fn clippy_program(&self) -> PathBuf {
+        self.cargo.with_file_name("cargo-clippy")
+    }
+
+    fn take_json(&self, command: &mut Command) {
+        if self.json_target_flag {
+            command.arg("-Zjson-target-spec");
+        }
+    }
+
+    /// Folders of this machine that sources are in, and what stands for them in what is built: where a module was
+    /// built does not show, and makes no other file of it.
+    fn remapped(&self) -> Vec<(PathBuf, String)> {
+        let sources = format!("/rustc/{}", self.release);
+        let mut folders = vec![(self.project.root().to_owned(), ".".into())];
+        folders.extend(cargo_home().map(|home| (home, "/cargo".into())));
+        // A distribution's folder may be a link; compilers say what they were given.
+        folders.extend(self.sources.canonicalize().map(|folder| (folder, sources.clone())));
+        folders.push((self.sources.clone(), sources));
+        folders
+    }
+
+    fn remap_flags(&self) -> Vec<String> {
+        let flag =
+            |(from, to): (PathBuf, _)| format!("--remap-path-prefix={}={to}", from.display());
+        self.remapped().into_iter().map(flag).collect()
+    }
+
+    /// A folder of this machine that a file names, if it does.
+    pub fn named_in(&self, file: &[u8]) -> Option<PathBuf> {
+        self.remapped().into_iter().map(|(folder, _)| folder).find(|folder| names(file, folder))
+    }
+}
+
+/// Whether a file has a path in it that begins with a folder. One that is as short as `/src` can be a part of any path.
+fn names(file: &[u8], folder: &Path) -> bool {
+    let folder = folder.join("");
+    let bytes = folder.as_os_str().as_encoded_bytes();
+    folder.components().count() > 2 && file.windows(bytes.len()).any(|window| window == bytes)
+}
+
+/// Where cargo keeps the sources of crates.
+fn cargo_home() -> Option<PathBuf> {
+    let given = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    given.or_else(|| Some(std::env::home_dir()?.join(".cargo")))
+}
+
+impl fmt::Display for Toolchain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rustc {} ({})", self.release, self.rustc.display())
+    }
+}
+
+/// A command of a toolchain that takes unstable flags.
+fn unstable(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    clean_cargo_env(&mut command);
+    command.env("RUSTC_BOOTSTRAP", "1");
+    command
+}
+
+/// The version number a program says with `-V`: `rustc 1.96.0 (ac68faa20 2026-05-25)`.
+fn version(program: &Path) -> Result<String, ProcessError> {
+    let written = process::run(unstable(program).arg("-V"), SHORT)?;
+    Ok(written.first_line().split(' ').nth(1).unwrap_or("unknown").to_owned())
+}
+
+fn sysroot(rustc: &Path) -> Result<PathBuf, ProcessError> {
+    let written = process::run(unstable(rustc).args(["--print", "sysroot"]), SHORT)?;
+    Ok(PathBuf::from(written.first_line()))
+}
+
+/// The sysroot of the toolchain that runs us, or of the one a shell would run.
+///
+/// # Errors
+/// There is no rustc.
+pub fn host_sysroot() -> Result<PathBuf, ProcessError> {
+    // Cargo tells its children where it is itself: past rustup's proxies.
+    let beside_cargo = std::env::var_os("CARGO")
+        .and_then(|cargo| Some(Path::new(&cargo).parent()?.join("rustc")))
+        .filter(|rustc| rustc.is_file());
+    sysroot(beside_cargo.as_deref().unwrap_or(Path::new("rustc")))
+}
+
+/// The folders in which a distribution's toolchain may be, newest first: Debian's and Ubuntu's
+/// default one, and Ubuntu's versioned ones.
+pub fn distribution_folders() -> Vec<PathBuf> {
+    let mut versioned: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let minor = entry.file_name().to_str()?.strip_prefix("rust-1.")?.parse().ok()?;
+            Some((minor, entry.path().join("bin")))
+        })
+        .collect();
+    versioned.sort_by_key(|&(minor, _)| std::cmp::Reverse(minor));
+    let default = PathBuf::from("/usr/bin");
+    std::iter::once(default).chain(versioned.into_iter().map(|(_, bin)| bin)).collect()
+}
+
+/// lld, as a command that wants its arguments: rustup's, or the distribution's if it is new enough.
+pub fn find_lld() -> Option<Lld> {
+    if let Ok(sysroot) = host_sysroot() {
+        let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+        let lld = sysroot.join("lib/rustlib").join(host).join("bin/rust-lld");
+        if lld.is_file() {
+            return Some(Lld { program: lld, flavored: true });
+        }
+    }
+    let lld = Lld { program: process::find("ld.lld")?, flavored: false };
+    // Before 19 it cannot resolve groups of sections in relocatable files.
+    let help = process::run(lld.command().arg("--help"), SHORT).ok()?;
+    String::from_utf8_lossy(&help.stdout).contains("--force-group-allocation").then_some(lld)
+}
+
+/// The linker.
+#[derive(Clone, Debug)]
+pub struct Lld {
+    program: PathBuf,
+    /// It is the multi-purpose program that wants to be told that it is to be GNU's ld.
+    flavored: bool,
+}
+
+impl Lld {
+    /// Where it is.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The command, without arguments.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        if self.flavored {
+            command.args(["-flavor", "gnu"]);
+        }
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_programs_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let error =
+            Toolchain::in_folder(folder.path(), &project(folder.path()), Arch::X86_64).unwrap_err();
+        assert!(matches!(error, Unfit::Missing(_)), "{error}");
+    }
+
+    #[test]
+    fn paths_of_this_machine_are_found() {
+        let file = b"\0at/home/me/.cargo/registry/src/x.rs:1\0library/core/src/lib.rs";
+        assert!(names(file, Path::new("/home/me/.cargo")));
+        assert!(!names(file, Path::new("/home/me/.car")), "the beginning of a name");
+        assert!(!names(file, Path::new("/home/you")));
+        assert!(!names(file, Path::new("/src")), "a part of another path");
+        assert!(!names(b"", Path::new("/home/me")));
+    }
+
+    #[test]
+    fn the_host_has_a_sysroot() {
+        assert!(host_sysroot().unwrap().join("lib").is_dir());
+    }
+
+    #[test]
+    fn versions_that_differ_are_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        fake(folder.path(), "cargo", "echo cargo 1.90.0");
+        fake(folder.path(), "rustc", "echo rustc 1.96.0");
+        let error =
+            Toolchain::in_folder(folder.path(), &project(folder.path()), Arch::X86_64).unwrap_err();
+        assert_eq!(error.to_string(), "cargo is of version 1.90.0, rustc of 1.96.0");
+    }
+
+    #[test]
+    fn sources_are_demanded() {
+        let folder = tempfile::tempdir().unwrap();
+        fake(folder.path(), "cargo", "echo cargo 1.96.0");
+        fake(folder.path(), "rustc", "case $1 in -V) echo rustc 1.96.0;; *) echo /nowhere;; esac");
+        let error =
+            Toolchain::in_folder(folder.path(), &project(folder.path()), Arch::X86_64).unwrap_err();
+        assert!(matches!(error, Unfit::NoSources(_)), "{error}");
+    }
+
+    fn project(folder: &Path) -> Project {
+        Project::new(folder.to_owned(), folder.join("build"))
+    }
+
+    fn fake(folder: &Path, name: &str, script: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        let file = folder.join(name);
+        std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}

@@ -1,0 +1,148 @@
+//! The D library of this very program: the structs below, compiled as C, are where Rust has them.
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_char, c_void};
+use core::mem::{align_of, offset_of, size_of};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU64};
+use std::process::Command;
+use std::time::Duration;
+
+use cargo_sdt::dlib::{Description, render};
+use cargo_sdt::platform::Os;
+use cargo_sdt::process;
+use sdt_core::arg::CType;
+use sdt_core::name::TypeName;
+use sdt_core::sdt_provider;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+sdt_provider! {
+    net {
+        fn sent(packet: &Packet<'_>);
+    }
+}
+
+#[derive(CType)]
+#[repr(C)]
+struct Header {
+    kind: u8,
+    sequence: u64,
+    flags: u16,
+}
+
+#[derive(CType)]
+#[repr(C, align(64))]
+#[c_name = "line_t"]
+struct CacheLine {
+    hits: AtomicU64,
+    busy: AtomicBool,
+}
+
+/// Known to D by what it is in C.
+#[repr(u32)]
+#[expect(dead_code, reason = "described, not used")]
+enum Protocol {
+    Tcp = 6,
+    Udp = 17,
+}
+
+impl CType for Protocol {
+    const NAME: TypeName = TypeName::new("uint32_t");
+}
+
+/// The kernel's.
+#[repr(C, align(16))]
+struct Lock([u8; 48]);
+
+impl CType for Lock {
+    const NAME: TypeName = TypeName::new("struct mtx");
+}
+
+#[derive(CType)]
+#[repr(C)]
+struct Packet<'a> {
+    up: bool,
+    headers: [[Header; 2]; 3],
+    interface: [c_char; 15],
+    r#type: Protocol,
+    address: [u8; 6],
+    owner: *mut c_void,
+    next: Option<&'a Packet<'a>>,
+    first: NonNull<Header>,
+    length: UnsafeCell<usize>,
+    #[c_name = "signed_"]
+    signed: [i8; 3],
+    port: AtomicU16,
+    lines: [CacheLine; 2],
+    lock: Lock,
+    list: AtomicPtr<u32>,
+    #[c_name = "last_probe"]
+    probe: isize,
+    nothing: [u64; 0],
+    end: i32,
+}
+
+/// What C has to find: of each field its name, its offset, its bytes.
+macro_rules! layout {
+    ($c:literal, $rust:ty: $($c_field:literal $field:ident),*) => {{
+        let mut text = format!(
+            "_Static_assert(sizeof({c}) == {}, \"size\");\n_Static_assert({} % _Alignof({c}) == 0, \"align\");\n",
+            size_of::<$rust>(), align_of::<$rust>(), c = $c
+        );
+        $(
+            text.push_str(&format!(
+                "_Static_assert(offsetof({c}, {f}) == {}, \"{f}\");\n\
+                 _Static_assert(sizeof((({c} *)0)->{f}) == {}, \"{f}\");\n",
+                offset_of!($rust, $field), size_of_field(|of: &$rust| &raw const of.$field),
+                c = $c, f = $c_field
+            ));
+        )*
+        text
+    }};
+}
+
+fn size_of_field<S, F>(_: impl Fn(&S) -> *const F) -> usize {
+    size_of::<F>()
+}
+
+#[test]
+fn the_library_of_this_program_is_laid_out_as_rust_has_it() {
+    let this = std::env::current_exe().and_then(std::fs::read).expect("this program");
+    let description = Description::read(&this).expect("it describes its structs");
+    assert_eq!(description.providers, ["net"]);
+    let names: Vec<_> = description.structs.iter().map(|of| &*of.name).collect();
+    assert_eq!(names, ["struct header", "line_t", "struct packet"]);
+    let library = render(&description, "this", Os::FreeBsd).expect("it can be rendered");
+
+    for line in [
+        "struct header headers[3][2];",
+        "char interface[15];",
+        "uint32_t type;",
+        "struct packet *next;",
+        "struct header *first;",
+        "uint32_t *list;",
+        "line_t lines[2];",
+        "uint8_t lock[48];\t/* struct mtx */",
+    ] {
+        assert!(library.contains(&format!("\t{line}\n")), "{line} is not in\n{library}");
+    }
+
+    let mut text = format!("#include <stddef.h>\n#include <stdint.h>\n{library}");
+    text += &layout!("struct header", Header: "kind" kind, "sequence" sequence, "flags" flags);
+    text += &layout!("line_t", CacheLine: "hits" hits, "busy" busy);
+    text += &layout!(
+        "struct packet", Packet<'static>:
+        "up" up, "headers" headers, "interface" interface, "type" r#type, "address" address, "owner" owner,
+        "next" next, "first" first, "length" length, "signed_" signed, "port" port, "lines" lines, "lock" lock,
+        "list" list, "last_probe" probe, "end" end
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().join("library.c");
+    std::fs::write(&source, &text).expect("the source is written");
+    let mut command = Command::new("cc");
+    command.args(["-std=c11", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-fsyntax-only"]);
+    if let Err(error) = process::run(command.arg(&source), LIMIT) {
+        panic!("{error}\n{text}");
+    }
+}

@@ -1,0 +1,105 @@
+//! The header of the file.
+
+use super::{DofError, Problem};
+use crate::dif;
+use crate::limits;
+use crate::reader::Reader;
+
+/// The first four bytes (`DOF_MAG_STRING`).
+pub const MAGIC: [u8; 4] = *b"\x7fDOF";
+/// Longs and pointers have 64 bits (`DOF_MODEL_LP64`).
+pub const MODEL_LP64: u8 = 2;
+/// Little endian (`DOF_ENCODE_LSB`).
+pub const ENCODING_LSB: u8 = 1;
+/// The version without is-enabled probes (`DOF_VERSION_1`), which programs are written in.
+pub const VERSION_1: u8 = 1;
+/// The latest version (`DOF_VERSION`).
+pub const VERSION: u8 = 2;
+
+layout! {
+    /// The header (`dof_hdr_t`), its sixteen identification bytes one by one.
+    pub struct Header {
+        /// [`MAGIC`].
+        magic: [u8; 4],
+        /// [`MODEL_LP64`].
+        model: u8,
+        /// [`ENCODING_LSB`].
+        encoding: u8,
+        /// [`VERSION`] or lower.
+        version: u8,
+        /// [`dif::VERSION`] or lower.
+        dif_version: u8,
+        /// Integer registers that the compiler used.
+        integer_registers: u8,
+        /// Tuple registers that it used.
+        tuple_registers: u8,
+        /// Zeroes.
+        ident_pad: [u8; 6],
+        /// Zero.
+        flags: u32,
+        /// Bytes of this header.
+        header_size: u32,
+        /// Bytes of a section's header.
+        section_size: u32,
+        /// How many sections there are.
+        section_count: u32,
+        /// Where their headers begin.
+        section_offset: u64,
+        /// Bytes of all that is loaded, from the beginning of the file.
+        load_size: u64,
+        /// Bytes of the file.
+        file_size: u64,
+        /// Not used.
+        pad: u64,
+    }
+}
+
+impl Header {
+    /// Reads the header and checks it by itself, as `dtrace_dof_slurp` does (dtrace.c).
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong.
+    pub fn parse(bytes: &[u8]) -> Result<Self, DofError> {
+        let header = Self::read(&mut Reader::new(bytes))?;
+        let is = |ok: bool, at: u64, problem: Problem| {
+            if ok { Ok(()) } else { Err(DofError { at, problem }) }
+        };
+        is(header.magic == MAGIC, 0, Problem::Magic)?;
+        is(header.model == MODEL_LP64, 4, Problem::Model(header.model))?;
+        is(header.encoding == ENCODING_LSB, 5, Problem::Encoding(header.encoding))?;
+        is((1..=VERSION).contains(&header.version), 6, Problem::Version(header.version))?;
+        is(header.dif_version <= dif::VERSION, 7, Problem::DifVersion(header.dif_version))?;
+        is(
+            header.integer_registers <= limits::INTEGER_REGISTERS,
+            8,
+            Problem::IntegerRegisters(header.integer_registers),
+        )?;
+        is(
+            header.tuple_registers <= limits::TUPLE_REGISTERS,
+            9,
+            Problem::TupleRegisters(header.tuple_registers),
+        )?;
+        is(header.ident_pad == [0; 6], 10, Problem::Padding)?;
+        is(header.flags == 0, 16, Problem::Flags(header.flags))?;
+        is(
+            header.section_size as usize == super::Section::SIZE,
+            24,
+            Problem::Size(header.section_size.into()),
+        )?;
+        is(
+            header.section_count <= limits::DOF_SECTIONS,
+            28,
+            Problem::SectionCount(header.section_count),
+        )?;
+        is(header.section_offset % 8 == 0, 32, Problem::Alignment(8))?;
+        is(
+            (Self::SIZE as u64..=limits::DOF_SIZE).contains(&header.load_size)
+                && header.load_size <= bytes.len() as u64,
+            40,
+            Problem::Size(header.load_size),
+        )?;
+        is(header.load_size <= header.file_size, 48, Problem::Size(header.file_size))?;
+        Ok(header)
+    }
+}

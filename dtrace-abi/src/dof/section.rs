@@ -1,0 +1,73 @@
+//! Headers of sections.
+
+/// The index of no section (`DOF_SECIDX_NONE`).
+pub const NO_SECTION: u32 = u32::MAX;
+/// The offset of no string (`DOF_STRIDX_NONE`).
+pub const NO_STRING: u32 = u32::MAX;
+/// The section is loaded (`DOF_SECF_LOAD`).
+pub const LOAD: u32 = 1;
+
+numbered! {
+    /// What a section holds (`DOF_SECT_*`).
+    pub enum SectionKind: u32 {
+        None = 0, "none";
+        Comments = 1, "comments";
+        Source = 2, "source";
+        EcbDesc = 3, "ecbdesc";
+        ProbeDesc = 4, "probedesc";
+        ActDesc = 5, "actdesc";
+        DifoHdr = 6, "difohdr";
+        Dif = 7, "dif";
+        Strtab = 8, "strtab";
+        Vartab = 9, "vartab";
+        Reltab = 10, "reltab";
+        Typtab = 11, "typtab";
+        Urelhdr = 12, "urelhdr";
+        Krelhdr = 13, "krelhdr";
+        OptDesc = 14, "optdesc";
+        Provider = 15, "provider";
+        Probes = 16, "probes";
+        Prargs = 17, "prargs";
+        Proffs = 18, "proffs";
+        Inttab = 19, "inttab";
+        Utsname = 20, "utsname";
+        Xltab = 21, "xltab";
+        Xlmembers = 22, "xlmembers";
+        Xlimport = 23, "xlimport";
+        Xlexport = 24, "xlexport";
+        Prexport = 25, "prexport";
+        Prenoffs = 26, "prenoffs";
+    }
+}
+
+impl SectionKind {
+    /// Whether a kernel knows what to do with it (`DOF_SEC_ISLOADABLE`).
+    pub const fn is_loadable(self) -> bool {
+        !matches!(self, Self::None | Self::Comments | Self::Source | Self::Utsname)
+    }
+}
+
+layout! {
+    /// A section's header (`dof_sec_t`).
+    pub struct Section {
+        /// A [`SectionKind`].
+        kind: u32,
+        /// What its offset is a multiple of: a power of two.
+        align: u32,
+        /// [`LOAD`], or 0.
+        flags: u32,
+        /// Bytes of one entry, if it is a table.
+        entry_size: u32,
+        /// Where its data begin.
+        offset: u64,
+        /// How many bytes there are.
+        size: u64,
+    }
+}
+
+impl Section {
+    /// Whether it is loaded.
+    pub const fn is_loaded(&self) -> bool {
+        self.flags & LOAD != 0
+    }
+}

@@ -1,0 +1,162 @@
+//! Reading bytes of others: one reader, one bounds check.
+
+use core::fmt;
+
+/// There were fewer bytes left than were to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Truncated {
+    /// Offset in the whole, of the first byte that was wanted.
+    pub at: u64,
+    /// How many bytes were wanted.
+    pub wanted: u64,
+}
+
+impl fmt::Display for Truncated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "offset {}: {} bytes wanted, and there are not that many", self.at, self.wanted)
+    }
+}
+
+impl core::error::Error for Truncated {}
+
+/// A place in bytes of others, and what is behind it.
+///
+/// A reader cut out of another one keeps counting from the beginning of the whole, so that every error
+/// names a byte of the file.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+    at: u64,
+}
+
+impl<'a> Reader<'a> {
+    /// At the beginning of `bytes`.
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, at: 0 }
+    }
+
+    /// Offset of the next byte in the whole.
+    pub const fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// What has not been read.
+    pub const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Whether all has been read.
+    pub const fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The next `count` bytes.
+    ///
+    /// # Errors
+    ///
+    /// There are fewer.
+    pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], Truncated> {
+        match self.rest.split_at_checked(count) {
+            Some((head, tail)) => {
+                self.rest = tail;
+                self.at = self.at.saturating_add(count as u64);
+                Ok(head)
+            }
+            None => Err(self.truncated(count as u64)),
+        }
+    }
+
+    /// A reader of `count` bytes from `offset` bytes behind this place on.
+    ///
+    /// # Errors
+    ///
+    /// They are not all there.
+    pub fn cut(&self, offset: u64, count: u64) -> Result<Self, Truncated> {
+        let at = self.at.saturating_add(offset);
+        usize::try_from(offset)
+            .ok()
+            .and_then(|offset| self.rest.get(offset..))
+            .and_then(|rest| rest.get(..usize::try_from(count).ok()?))
+            .map(|rest| Self { rest, at })
+            .ok_or(Truncated { at, wanted: count })
+    }
+
+    #[cold]
+    fn truncated(&self, wanted: u64) -> Truncated {
+        Truncated { at: self.at, wanted }
+    }
+}
+
+/// What a layout is made of.
+pub trait Field: Sized {
+    /// Size in bytes.
+    const SIZE: usize;
+
+    /// Reads one.
+    ///
+    /// # Errors
+    ///
+    /// There are fewer than [`SIZE`](Self::SIZE) bytes left.
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Truncated>;
+
+    /// Writes one to `bytes`, which are [`SIZE`](Self::SIZE) long.
+    fn put(&self, bytes: &mut [u8]);
+}
+
+macro_rules! numbers {
+    ($($type:ty)*) => {$(
+        impl Field for $type {
+            const SIZE: usize = size_of::<$type>();
+
+            fn read(reader: &mut Reader<'_>) -> Result<Self, Truncated> {
+                let mut number = [0; size_of::<$type>()];
+                number.copy_from_slice(reader.bytes(size_of::<$type>())?);
+                Ok(<$type>::from_le_bytes(number))
+            }
+
+            fn put(&self, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&self.to_le_bytes());
+            }
+        }
+    )*};
+}
+
+numbers!(u8 u16 u32 u64 i32 i64);
+
+impl<const N: usize> Field for [u8; N] {
+    const SIZE: usize = N;
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Truncated> {
+        let mut all = [0; N];
+        all.copy_from_slice(reader.bytes(N)?);
+        Ok(all)
+    }
+
+    fn put(&self, bytes: &mut [u8]) {
+        bytes.copy_from_slice(self);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_byte_of_the_whole() {
+        let bytes = [0; 32];
+        let part = Reader::new(&bytes).cut(8, 8).unwrap();
+        let mut part = part.cut(4, 4).unwrap();
+        assert_eq!(part.at(), 12);
+        assert_eq!(u64::read(&mut part), Err(Truncated { at: 12, wanted: 8 }));
+        assert_eq!(u32::read(&mut part), Ok(0));
+        assert!(part.is_empty());
+    }
+
+    #[test]
+    fn offsets_that_overflow_are_refused() {
+        let reader = Reader::new(&[0; 4]);
+        assert!(reader.cut(u64::MAX, 1).is_err());
+        assert!(reader.cut(1, u64::MAX).is_err());
+        assert!(reader.cut(4, 0).is_ok());
+    }
+}

@@ -1,0 +1,142 @@
+//! Stability attributes: how much of a name, a datum, a dependency may be relied on.
+
+use core::fmt;
+
+numbered! {
+    /// How stable something is (`DTRACE_STABILITY_*`).
+    pub enum Stability: u8 {
+        Internal = 0, "Internal";
+        Private = 1, "Private";
+        Obsolete = 2, "Obsolete";
+        External = 3, "External";
+        Unstable = 4, "Unstable";
+        Evolving = 5, "Evolving";
+        Stable = 6, "Stable";
+        Standard = 7, "Standard";
+    }
+}
+
+numbered! {
+    /// What something depends on (`DTRACE_CLASS_*`).
+    pub enum Class: u8 {
+        Unknown = 0, "Unknown";
+        Cpu = 1, "CPU";
+        Platform = 2, "Platform";
+        Group = 3, "Group";
+        Isa = 4, "ISA";
+        Common = 5, "Common";
+    }
+}
+
+/// Stability of name and data, and the class of what it depends on (`dtrace_attribute_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Attribute {
+    /// How stable the name is.
+    pub name: Stability,
+    /// How stable what it means is.
+    pub data: Stability,
+    /// What it depends on.
+    pub class: Class,
+}
+
+impl Attribute {
+    /// The most that can be (`_dtrace_maxattr`, dt_open.c).
+    pub const MAX: Self =
+        Self { name: Stability::Standard, data: Stability::Standard, class: Class::Common };
+    /// What D itself is (`_dtrace_defattr`, dt_open.c).
+    pub const DEFAULT: Self =
+        Self { name: Stability::Stable, data: Stability::Stable, class: Class::Common };
+    /// Symbols and types of a kernel (`_dtrace_symattr`, `_dtrace_typattr`, dt_open.c).
+    pub const PRIVATE: Self =
+        Self { name: Stability::Private, data: Stability::Private, class: Class::Unknown };
+    /// A description that matches probes of unknown providers (`_dtrace_prvdesc`, dt_open.c).
+    pub const UNSTABLE: Self =
+        Self { name: Stability::Unstable, data: Stability::Unstable, class: Class::Common };
+
+    /// The lesser of both, part by part.
+    pub fn min(self, other: Self) -> Self {
+        Self {
+            name: self.name.min(other.name),
+            data: self.data.min(other.data),
+            class: self.class.min(other.class),
+        }
+    }
+
+    /// Whether any part is less than that of `other` (`dt_attr_cmp` below zero, dt_subr.c).
+    pub fn is_less_than(self, other: Self) -> bool {
+        self.name < other.name || self.data < other.data || self.class < other.class
+    }
+
+    /// Reads `Name/Data/Class`, letter case aside; parts that are left out at the end are the most
+    /// that can be (`dtrace_str2attr`, dt_subr.c). `None` if that is not what it says.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut attribute = Self::MAX;
+        if text.is_empty() {
+            return Some(attribute);
+        }
+        let mut parts = text.split('/');
+        let stability = |part: &str| {
+            Stability::ALL.iter().copied().find(|s| s.name().eq_ignore_ascii_case(part))
+        };
+        attribute.name = stability(parts.next()?)?;
+        if let Some(part) = parts.next().filter(|part| !part.is_empty()) {
+            attribute.data = stability(part)?;
+        }
+        if let Some(part) = parts.next().filter(|part| !part.is_empty()) {
+            attribute.class =
+                Class::ALL.iter().copied().find(|c| c.name().eq_ignore_ascii_case(part))?;
+        }
+        parts.next().is_none().then_some(attribute)
+    }
+
+    /// As DOF has it: name, data and class in the three upper bytes (`DOF_ATTR`).
+    pub const fn to_dof(self) -> u32 {
+        (self.name.number() as u32) << 24
+            | (self.data.number() as u32) << 16
+            | (self.class.number() as u32) << 8
+    }
+
+    /// What DOF's number says, if it says something.
+    pub const fn from_dof(number: u32) -> Option<Self> {
+        let [_, class, data, name] = number.to_le_bytes();
+        match (
+            Stability::from_number(name),
+            Stability::from_number(data),
+            Class::from_number(class),
+        ) {
+            (Some(name), Some(data), Some(class)) => Some(Self { name, data, class }),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Attribute {
+    /// `Stable/Stable/Common`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.name.name(), self.data.name(), self.class.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_number_come_back() {
+        let text = "Evolving/Private/ISA";
+        let attribute = Attribute::parse(text).unwrap();
+        assert_eq!(attribute.to_string(), text);
+        assert_eq!(Attribute::from_dof(attribute.to_dof()), Some(attribute));
+        assert_eq!(attribute.to_dof(), 0x0501_0400);
+    }
+
+    #[test]
+    fn parts_may_be_left_out() {
+        let attribute = Attribute::parse("stable").unwrap();
+        assert_eq!(attribute.to_string(), "Stable/Standard/Common");
+        assert_eq!(Attribute::parse(""), Some(Attribute::MAX));
+        for bad in ["Stable/Stable/Common/", "Steady", "Stable/x", "Stable/Stable/x"] {
+            assert_eq!(Attribute::parse(bad), None, "{bad}");
+        }
+    }
+}

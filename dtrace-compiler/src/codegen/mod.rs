@@ -1,0 +1,256 @@
+//! From nodes to DIF (dt_cg.c): the instructions, and their order, are libdtrace's.
+
+mod access;
+mod assemble;
+mod assign;
+mod call;
+mod logic;
+mod sum;
+mod tables;
+mod translate;
+
+use std::collections::HashMap;
+
+use dtrace_abi::ErrTag;
+use dtrace_abi::dif::{Instr, Opcode, Register};
+
+use crate::error::Result;
+use crate::program::Difo;
+use crate::sema::{IdKind, IdentId, Kind, Node, NodeFlags, Session};
+use crate::syntax::{BinaryOp, UnaryOp};
+use tables::{Integers, Registers, Strings};
+
+/// A place that branches lead to.
+type Label = u32;
+
+/// An instruction that is not in its place yet.
+struct Line {
+    label: Option<Label>,
+    instr: Instr,
+}
+
+/// What a DIFO does with a variable.
+#[derive(Clone, Copy, Default)]
+struct Usage {
+    reads: bool,
+    writes: bool,
+}
+
+/// How deep nodes may be within each other, those of inlines included.
+const DEPTH: u32 = 200;
+/// How many instructions there may be: more are no DOF that a kernel would take.
+const CODE: usize = 1 << 16;
+
+/// A DIFO that is being made.
+struct Gen<'s, 'a> {
+    session: &'s mut Session<'a>,
+    lines: Vec<Line>,
+    labels: Label,
+    registers: Registers,
+    integers: Integers,
+    strings: Strings,
+    usage: HashMap<IdentId, Usage>,
+    /// Parameters of translators that are in registers.
+    params: HashMap<IdentId, Register>,
+    /// Arguments of inlines, innermost last.
+    frames: Vec<Vec<(IdentId, Node)>>,
+    depth: u32,
+}
+
+/// Makes a DIFO of an expression that has been cooked.
+pub(crate) fn generate(session: &mut Session<'_>, node: &Node) -> Result<Difo> {
+    if session.translator(node).is_some_and(|(_, pointer)| pointer) {
+        let message = "expression cannot evaluate to result of a translated pointer";
+        return session.error_at(node.place, ErrTag::CgDyn, message);
+    }
+    let registers = Registers::new(session.state.options.integer_registers);
+    let mut generator = Gen {
+        session,
+        lines: Vec::new(),
+        labels: 0,
+        registers,
+        integers: Integers::default(),
+        strings: Strings::new(),
+        usage: HashMap::new(),
+        params: HashMap::new(),
+        frames: Vec::new(),
+        depth: 0,
+    };
+    let mut result = generator.node(node)?;
+    if let Some((xlator, false)) = generator.session.translator(node) {
+        let whole = generator.expand(xlator, result)?;
+        generator.registers.free(result);
+        result = whole;
+    }
+    generator.emit(Instr::ret(result));
+    let difo = generator.assemble(node)?;
+    if session.state.options.list {
+        session.listed.push(difo.clone());
+    }
+    Ok(difo)
+}
+
+impl Gen<'_, '_> {
+    fn emit(&mut self, instr: Instr) {
+        self.lines.push(Line { label: None, instr });
+    }
+
+    fn emit_at(&mut self, label: Label, instr: Instr) {
+        self.lines.push(Line { label: Some(label), instr });
+    }
+
+    fn label(&mut self) -> Label {
+        self.labels += 1;
+        self.labels - 1
+    }
+
+    fn alloc(&mut self) -> Result<Register> {
+        match self.registers.alloc() {
+            Some(register) => Ok(register),
+            None => self.session.error(ErrTag::Noreg, "Insufficient registers to generate code"),
+        }
+    }
+
+    /// Puts an integer into a register.
+    fn set(&mut self, register: Register, value: u64) -> Result<()> {
+        let instr = self.set_instr(register, value, true)?;
+        self.emit(instr);
+        Ok(())
+    }
+
+    fn set_instr(&mut self, register: Register, value: u64, shared: bool) -> Result<Instr> {
+        Ok(Instr::setx(self.integers.add(value, shared)?, register))
+    }
+
+    /// A register with an integer in it.
+    fn int(&mut self, value: u64) -> Result<Register> {
+        let register = self.alloc()?;
+        self.set(register, value)?;
+        Ok(register)
+    }
+
+    /// `op` of a register and an integer, in place.
+    fn with_int(&mut self, op: Opcode, register: Register, value: u64) -> Result<()> {
+        let other = self.int(value)?;
+        self.emit(Instr::three(op, register, other, register));
+        self.registers.free(other);
+        Ok(())
+    }
+
+    /// Generates a node; its value, or its address if it is by reference, is in the register.
+    fn node(&mut self, node: &Node) -> Result<Register> {
+        if self.depth >= DEPTH || self.lines.len() >= CODE {
+            let message = "inlines make the expression too large";
+            return self.session.error_at(node.place, ErrTag::Unknown, message);
+        }
+        self.depth += 1;
+        let register = self.node_as(node, node.flags);
+        self.depth -= 1;
+        register
+    }
+
+    /// Generates a node as if its flags were these.
+    fn node_as(&mut self, node: &Node, flags: NodeFlags) -> Result<Register> {
+        match &node.kind {
+            Kind::Int(value) => self.int(*value),
+            Kind::Str(bytes) => {
+                let register = self.alloc()?;
+                let offset = self.strings.add(bytes)?;
+                self.emit(Instr::sets(offset, register));
+                Ok(register)
+            }
+            Kind::Var(id, keys) => self.variable(node, *id, keys, flags),
+            Kind::Arg { mapping, .. } => self.argument(node, *mapping),
+            Kind::Sym(id) => self.symbol(node, *id, flags),
+            Kind::Func(id, args) => self.function(node, *id, args),
+            Kind::Unary(op, operand) => self.unary(node, *op, operand, flags),
+            Kind::Binary(op, left, right) => self.binary(node, *op, left, right),
+            Kind::Assign(op, left, right) => {
+                let register = match op {
+                    None => self.node(right)?,
+                    Some(op) => self.arithmetic(node, *op, left, right)?,
+                };
+                self.assign(node, left, right, register)
+            }
+            Kind::Ternary(test, yes, no) => self.ternary(test, yes, no),
+            Kind::Dot(base, name) | Kind::Arrow(base, name) => self.member(node, base, name, flags),
+            Kind::Cast(_, value) => {
+                let register = self.node(value)?;
+                self.convert(value, node, register)?;
+                Ok(register)
+            }
+            Kind::Xlate(_, value, _) => self.node(value),
+            Kind::Ident(_) | Kind::AggIdent(_) | Kind::Index(..) | Kind::Agg { .. } => {
+                let what = self.session.node_name(node);
+                let message = format!("{what} may not be used in a D expression");
+                self.session.error_at(node.place, ErrTag::CgExpr, message)
+            }
+        }
+    }
+
+    fn unary(
+        &mut self,
+        node: &Node,
+        op: UnaryOp,
+        operand: &Node,
+        flags: NodeFlags,
+    ) -> Result<Register> {
+        match op {
+            UnaryOp::Plus | UnaryOp::Stringof => self.node(operand),
+            UnaryOp::Neg => {
+                let register = self.node(operand)?;
+                self.emit(Instr::three(Opcode::Sub, 0, register, register));
+                Ok(register)
+            }
+            UnaryOp::BitNot => {
+                let register = self.node(operand)?;
+                self.emit(Instr::two(Opcode::Not, register, register));
+                Ok(register)
+            }
+            UnaryOp::Not => self.not(operand),
+            UnaryOp::Deref => self.deref(node, operand, flags),
+            UnaryOp::AddrOf => self.node_as(operand, NodeFlags { by_ref: true, ..operand.flags }),
+            UnaryOp::Sizeof => {
+                let size = self.session.sizeof(operand);
+                self.int(size)
+            }
+            UnaryOp::PreInc => self.count_before(node, operand, Opcode::Add),
+            UnaryOp::PreDec => self.count_before(node, operand, Opcode::Sub),
+            UnaryOp::PostInc => self.count_after(node, operand, Opcode::Add),
+            UnaryOp::PostDec => self.count_after(node, operand, Opcode::Sub),
+        }
+    }
+
+    fn binary(&mut self, node: &Node, op: BinaryOp, left: &Node, right: &Node) -> Result<Register> {
+        match op {
+            BinaryOp::Comma => {
+                let register = self.node(left)?;
+                self.registers.free(register);
+                self.node(right)
+            }
+            BinaryOp::AndAnd => self.and(left, right),
+            BinaryOp::OrOr => self.or(left, right),
+            BinaryOp::XorXor => self.xor(left, right),
+            BinaryOp::Equal
+            | BinaryOp::NotEqual
+            | BinaryOp::Less
+            | BinaryOp::LessEqual
+            | BinaryOp::Greater
+            | BinaryOp::GreaterEqual => self.compare(op, left, right),
+            _ => self.arithmetic(node, op, left, right),
+        }
+    }
+
+    fn usage(&mut self, id: IdentId) -> &mut Usage {
+        self.usage.entry(id).or_default()
+    }
+
+    fn number(&self, id: IdentId) -> u16 {
+        // Numbers of variables end at 0xffff.
+        self.session.ident(id).id as u16
+    }
+
+    fn is_array(&self, id: IdentId) -> bool {
+        self.session.ident(id).kind == IdKind::Array
+    }
+}

@@ -1,0 +1,370 @@
+//! Actions (`dt_action_*`, dt_cc.c).
+
+use dtrace_abi::ErrTag;
+use dtrace_abi::action::{Action, LibAction, UstackArg};
+use dtrace_abi::dif::{DifType, Instr};
+use dtrace_abi::option::{OptionId, UNSET};
+
+use super::print;
+use crate::codegen;
+use crate::error::Result;
+use crate::program::{Act, Difo};
+use crate::sema::{Act as Call, Function, IdentId, Kind, Node, Session};
+
+/// The actions of a call; gives its format, if it has one.
+pub(super) fn compile(
+    session: &mut Session<'_>,
+    node: &Node,
+    id: IdentId,
+    args: &[Node],
+    actions: &mut Vec<Act>,
+) -> Result<Option<Vec<u8>>> {
+    let Some(Function::Act(call)) = session.ident(id).function else { return Ok(None) };
+    let first = args.first().unwrap_or(node);
+    match call {
+        Call::Printf => return print::printf(session, node, id, args, Action::Printf, actions),
+        Call::System => return print::printf(session, node, id, args, Action::System, actions),
+        Call::Freopen => return print::printf(session, node, id, args, Action::Freopen, actions),
+        Call::Printa => return print::printa(session, node, id, args, actions),
+        Call::Print => return trace(session, first, true, actions),
+        Call::Trace => return trace(session, first, false, actions),
+        Call::Breakpoint => actions.push(plain(Action::Breakpoint, 0)),
+        Call::Panic => actions.push(plain(Action::Panic, 0)),
+        Call::Stop => actions.push(plain(Action::Stop, 0)),
+        Call::Chill => value(session, first, Action::Chill, actions)?,
+        Call::Raise => value(session, first, Action::Raise, actions)?,
+        Call::Speculate => value(session, first, Action::Speculate, actions)?,
+        Call::Commit => value(session, first, Action::Commit, actions)?,
+        Call::Discard => value(session, first, Action::Discard, actions)?,
+        Call::Exit => {
+            value(session, first, Action::Exit, actions)?;
+            resize(actions, 4);
+        }
+        Call::Clear => {
+            let agg = aggregation(session, node, id, args, 1..=1, Tags::CLEAR)?;
+            actions.push(library(constant(agg.into()), LibAction::Clear));
+        }
+        Call::Denormalize => {
+            let agg = aggregation(session, node, id, args, 1..=1, Tags::NORMALIZE)?;
+            actions.push(library(constant(agg.into()), LibAction::Denormalize));
+        }
+        Call::Normalize => {
+            let agg = aggregation(session, node, id, args, 2..=2, Tags::NORMALIZE)?;
+            actions.push(library(constant(agg.into()), LibAction::Normalize));
+            let difo = codegen::generate(session, &args[1])?;
+            actions.push(library(difo, LibAction::Normalize));
+        }
+        Call::Trunc => {
+            let agg = aggregation(session, node, id, args, 1..=2, Tags::TRUNC)?;
+            actions.push(library(constant(agg.into()), LibAction::Trunc));
+            optional(session, args.get(1), LibAction::Trunc, actions)?;
+        }
+        Call::Ftruncate => actions.push(library(constant(0), LibAction::Ftruncate)),
+        Call::Setopt => {
+            let difo = codegen::generate(session, first)?;
+            actions.push(library(difo, LibAction::Setopt));
+            optional(session, args.get(1), LibAction::Setopt, actions)?;
+        }
+        Call::Stack => actions.push(stack(session, args)?),
+        Call::Ustack | Call::Jstack => actions.push(ustack(session, call, args)?),
+        Call::Sym | Call::Mod | Call::Usym | Call::Umod | Call::Uaddr => {
+            actions.push(symbol(session, call, first)?);
+        }
+        Call::Tracemem => tracemem(session, args, actions)?,
+        Call::Printm => printm(session, args, actions)?,
+    }
+    Ok(None)
+}
+
+fn plain(kind: Action, arg: u64) -> Act {
+    Act { kind, difo: None, keys: 0, arg }
+}
+
+/// A DIFO that returns a constant.
+pub(super) fn constant(value: u64) -> Difo {
+    Difo {
+        code: vec![Instr::setx(0, 1), Instr::ret(1)],
+        integers: vec![value],
+        strings: Vec::new(),
+        variables: Vec::new(),
+        returns: DifType::INT,
+        destructive: false,
+    }
+}
+
+/// A DIFO that returns nothing of use: what `printf` without arguments has.
+pub(super) fn nothing() -> Difo {
+    Difo { code: vec![Instr::ret(0)], integers: Vec::new(), ..constant(0) }
+}
+
+pub(super) fn with_difo(kind: Action, difo: Difo) -> Act {
+    Act { kind, difo: Some(difo), keys: 0, arg: 0 }
+}
+
+fn library(difo: Difo, action: LibAction) -> Act {
+    Act { arg: action.number().into(), ..with_difo(Action::LibAct, difo) }
+}
+
+fn optional(
+    session: &mut Session<'_>,
+    arg: Option<&Node>,
+    action: LibAction,
+    actions: &mut Vec<Act>,
+) -> Result<()> {
+    let difo = match arg {
+        Some(arg) => codegen::generate(session, arg)?,
+        None => constant(0),
+    };
+    actions.push(library(difo, action));
+    Ok(())
+}
+
+fn value(
+    session: &mut Session<'_>,
+    arg: &Node,
+    kind: Action,
+    actions: &mut Vec<Act>,
+) -> Result<()> {
+    actions.push(with_difo(kind, codegen::generate(session, arg)?));
+    Ok(())
+}
+
+/// Changes the size of what the last action records.
+fn resize(actions: &mut [Act], size: u32) {
+    if let Some(difo) = actions.last_mut().and_then(|act| act.difo.as_mut()) {
+        difo.returns.size = size;
+    }
+}
+
+/// Tags of what is wrong with an action on an aggregation.
+struct Tags {
+    count: ErrTag,
+    agg: ErrTag,
+    scalar: ErrTag,
+    undefined: ErrTag,
+}
+
+impl Tags {
+    const CLEAR: Self = Self {
+        count: ErrTag::ClearProto,
+        agg: ErrTag::ClearAggarg,
+        scalar: ErrTag::Unknown,
+        undefined: ErrTag::ClearAggbad,
+    };
+    const NORMALIZE: Self = Self {
+        count: ErrTag::NormalizeProto,
+        agg: ErrTag::NormalizeAggarg,
+        scalar: ErrTag::NormalizeScalar,
+        undefined: ErrTag::NormalizeAggbad,
+    };
+    const TRUNC: Self = Self {
+        count: ErrTag::TruncProto,
+        agg: ErrTag::TruncAggarg,
+        scalar: ErrTag::TruncScalar,
+        undefined: ErrTag::TruncAggbad,
+    };
+}
+
+/// The number of the aggregation that an action is called with; a scalar may follow it.
+fn aggregation(
+    session: &Session<'_>,
+    node: &Node,
+    id: IdentId,
+    args: &[Node],
+    counts: std::ops::RangeInclusive<usize>,
+    tags: Tags,
+) -> Result<u32> {
+    let name = &session.ident(id).name;
+    if !counts.contains(&args.len()) {
+        let expected = match (args.len(), counts.start() == counts.end()) {
+            (_, true) => counts.start().to_string(),
+            (0, false) => "at least 1".into(),
+            _ => "no more than 2".into(),
+        };
+        let message = format!(
+            "{name}( ) prototype mismatch: {} args passed, {expected} expected",
+            args.len()
+        );
+        return session.error_at(node.place, tags.count, message);
+    }
+    let Kind::Agg { ident, .. } = args[0].kind else {
+        let message = format!(
+            "{name}( ) argument #1 is incompatible with prototype:\n\tprototype: aggregation\n\t argument: {}",
+            session.type_name(&args[0])
+        );
+        return session.error_at(node.place, tags.agg, message);
+    };
+    if args.get(1).is_some_and(|arg| !session.is_scalar(arg)) {
+        let message = format!("{name}( ) argument #2 must be of scalar type");
+        return session.error_at(node.place, tags.scalar, message);
+    }
+    check_defined(session, node, ident, tags.undefined)?;
+    Ok(session.ident(ident).id)
+}
+
+/// An aggregation has to have been assigned, by this program or one before it.
+pub(super) fn check_defined(
+    session: &Session<'_>,
+    node: &Node,
+    agg: IdentId,
+    tag: ErrTag,
+) -> Result<()> {
+    let ident = session.ident(agg);
+    if ident.generation == session.state.generation && !ident.flags.modified {
+        let message = format!("undefined aggregation: @{}", ident.name);
+        return session.error_at(node.place, tag, message);
+    }
+    Ok(())
+}
+
+fn trace(
+    session: &mut Session<'_>,
+    arg: &Node,
+    print: bool,
+    actions: &mut Vec<Act>,
+) -> Result<Option<Vec<u8>>> {
+    let (name, void, dynamic, agg) = if print {
+        ("print", ErrTag::PrintVoid, ErrTag::PrintDyn, ErrTag::PrintAgg)
+    } else {
+        ("trace", ErrTag::TraceVoid, ErrTag::TraceDyn, ErrTag::TraceAgg)
+    };
+    if session.is_void(arg) {
+        let message = format!("{name}( ) may not be applied to a void expression");
+        return session.error_at(arg.place, void, message);
+    }
+    if session.translator(arg).is_some_and(|(_, pointer)| pointer) {
+        let message = format!("{name}( ) may not be applied to a translated pointer");
+        return session.error_at(arg.place, dynamic, message);
+    }
+    if matches!(arg.kind, Kind::Agg { .. }) {
+        let hint = if print { " -- did you mean printa()?" } else { "" };
+        let message = format!("{name}( ) may not be applied to an aggregation{hint}");
+        return session.error_at(arg.place, agg, message);
+    }
+    value(session, arg, Action::DifExpr, actions)?;
+    // Which type it was is for the consumer, who has the same table of them.
+    Ok(print.then(|| format!("D`{}", session.ty(arg).number()).into_bytes()))
+}
+
+/// An option that says how many frames; 0 leaves it to the kernel.
+fn frames(session: &Session<'_>, option: OptionId) -> u64 {
+    match session.state.options.get(option) {
+        UNSET => 0,
+        value => value as u64,
+    }
+}
+
+pub(super) fn stack(session: &Session<'_>, args: &[Node]) -> Result<Act> {
+    let mut arg = frames(session, OptionId::Stackframes);
+    if let Some(size) = args.first() {
+        if args.len() > 1 {
+            let message = "stack( ) prototype mismatch: too many arguments";
+            return session.error_at(size.place, ErrTag::StackProto, message);
+        }
+        let Some(size) = size.positive() else {
+            let message = "stack( ) size must be a non-zero positive integral constant expression";
+            return session.error_at(size.place, ErrTag::StackSize, message);
+        };
+        arg = size;
+    }
+    Ok(plain(Action::Stack, arg))
+}
+
+pub(super) fn ustack(session: &Session<'_>, call: Call, args: &[Node]) -> Result<Act> {
+    let (kind, option) = match call {
+        Call::Jstack => (Action::Jstack, OptionId::Jstackframes),
+        _ => (Action::Ustack, OptionId::Ustackframes),
+    };
+    let mut arg = UstackArg { frames: frames(session, option) as u32, string_size: 0 };
+    if call == Call::Jstack {
+        arg.string_size = frames(session, OptionId::Jstackstrsize) as u32;
+    }
+    if let Some(count) = args.first() {
+        let Some(frames) = count.positive() else {
+            let message = "ustack( ) argument #1 must be a non-zero positive integer constant";
+            return session.error_at(count.place, ErrTag::UstackFrames, message);
+        };
+        arg.frames = frames as u32;
+    }
+    if let Some(size) = args.get(1) {
+        let Some(value) = size.int().filter(|&v| !size.flags.signed || v as i64 >= 0) else {
+            let message = "ustack( ) argument #2 must be a positive integer constant";
+            return session.error_at(size.place, ErrTag::UstackStrsize, message);
+        };
+        if args.len() > 2 {
+            let message = "ustack( ) prototype mismatch: too many arguments";
+            return session.error_at(size.place, ErrTag::UstackProto, message);
+        }
+        arg.string_size = value as u32;
+    }
+    Ok(plain(kind, arg.encode()))
+}
+
+/// An address that is shown as what it is in: eight bytes, whatever its type.
+pub(super) fn symbol(session: &mut Session<'_>, call: Call, arg: &Node) -> Result<Act> {
+    let kind = match call {
+        Call::Mod => Action::Mod,
+        Call::Usym => Action::Usym,
+        Call::Umod => Action::Umod,
+        Call::Uaddr => Action::Uaddr,
+        _ => Action::Sym,
+    };
+    let mut difo = codegen::generate(session, arg)?;
+    difo.returns.size = 8;
+    Ok(with_difo(kind, difo))
+}
+
+fn tracemem(session: &mut Session<'_>, args: &[Node], actions: &mut Vec<Act>) -> Result<()> {
+    let [address, limit, rest @ ..] = args else { return Ok(()) };
+    if !session.is_integer(address) && !session.is_pointer(address) {
+        let message = format!(
+            "tracemem( ) argument #1 is incompatible with prototype:\n\tprototype: pointer or integer\n\t argument: {}",
+            session.type_name(address)
+        );
+        return session.error_at(address.place, ErrTag::TracememAddr, message);
+    }
+    let Some(limit_size) = limit.positive() else {
+        let message =
+            "tracemem( ) argument #2 must be a non-zero positive integral constant expression";
+        return session.error_at(limit.place, ErrTag::TracememSize, message);
+    };
+    if let [size, more @ ..] = rest {
+        if !more.is_empty() {
+            let message = "tracemem ( ) prototype mismatch: expected at most 3 args";
+            return session.error_at(size.place, ErrTag::TracememArgs, message);
+        }
+        if !session.is_scalar(size) {
+            let message = "tracemem ( ) dynamic size (argument #3) must be of scalar type";
+            return session.error_at(size.place, ErrTag::TracememDynsize, message);
+        }
+        let mut difo = codegen::generate(session, size)?;
+        difo.returns = DifType::INT;
+        actions.push(with_difo(Action::TracememDynsize, difo));
+    }
+    let mut difo = codegen::generate(session, address)?;
+    difo.returns.flags |= DifType::BYREF;
+    difo.returns.size = u32::try_from(limit_size).unwrap_or(u32::MAX);
+    actions.push(with_difo(Action::Tracemem, difo));
+    Ok(())
+}
+
+fn printm(session: &mut Session<'_>, args: &[Node], actions: &mut Vec<Act>) -> Result<()> {
+    let [size, address, ..] = args else { return Ok(()) };
+    let Some(bytes) = size.positive() else {
+        let message =
+            "printm( ) argument #1 must be a non-zero positive integral constant expression";
+        return session.error_at(size.place, ErrTag::PrintmSize, message);
+    };
+    if !session.is_pointer(address) {
+        let message = format!(
+            "printm( ) argument #2 is incompatible with prototype:\n\tprototype: pointer\n\t argument: {}",
+            session.type_name(address)
+        );
+        return session.error_at(address.place, ErrTag::PrintmAddr, message);
+    }
+    let mut difo = codegen::generate(session, address)?;
+    difo.returns.flags |= DifType::BYREF;
+    difo.returns.size = u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(8);
+    actions.push(with_difo(Action::Printm, difo));
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! The probe that a clause is compiled for (`dt_setcontext`, dt_cc.c; `dt_probe_info`, dt_provider.c).
+
+use dtrace_abi::ErrTag;
+use dtrace_abi::stability::{Attribute, Stability};
+
+use crate::error::Result;
+use crate::sema::{Probe, Session};
+use crate::surroundings::{Description, Matches, ProbeInfo, ProviderAttributes};
+
+/// Names whose attributes are those of the probe's provider.
+const NAMES: [&str; 5] = ["probeprov", "probemod", "probefunc", "probename", "args"];
+
+/// Enters the context of a probe description.
+pub(super) fn enter(session: &mut Session<'_>, description: &Description) -> Result<()> {
+    let info = match session.surroundings.probes(description) {
+        Matches::None if session.state.options.no_probes => None,
+        Matches::None => {
+            let Description { provider, module, function, name, .. } = description;
+            let message = format!(
+                "probe description {provider}:{module}:{function}:{name} does not match any probes"
+            );
+            return session.error(ErrTag::PdescZero, message);
+        }
+        Matches::One(info) => Some(info),
+        Matches::Several(info) => Some(info).filter(|info| is_stable(info, description)),
+    };
+    let attributes = match &info {
+        Some(info) if !is_glob(&description.provider) || description.id != 0 => info.attributes,
+        _ => ProviderAttributes::all(Attribute::UNSTABLE),
+    };
+    let mut attr = attributes.provider;
+    if info.is_some() {
+        for (part, part_attr) in [
+            (&description.module, attributes.module),
+            (&description.function, attributes.function),
+            (&description.name, attributes.name),
+        ] {
+            if !is_glob(part) {
+                attr = attr.min(part_attr);
+            }
+        }
+    }
+    let each = match &info {
+        Some(info) => info.attributes,
+        None => ProviderAttributes::all(Attribute::UNSTABLE),
+    };
+    let values = [each.provider, each.module, each.function, each.name, each.args];
+    for (name, attr) in NAMES.into_iter().zip(values) {
+        set_attr(session, name, attr);
+    }
+    session.probe = Some(Probe { description: description.clone(), info, attr });
+    Ok(())
+}
+
+/// Leaves it again.
+pub(super) fn leave(session: &mut Session<'_>) {
+    for name in NAMES {
+        set_attr(session, name, Attribute::DEFAULT);
+    }
+    session.probe = None;
+}
+
+fn set_attr(session: &mut Session<'_>, name: &str, attr: Attribute) {
+    if let Some(id) = session.state.globals.get(name) {
+        session.ident_mut(id).attr = attr;
+    }
+}
+
+/// Whether several probes may be taken for one: their arguments have to be stable, and what is left open
+/// in the description must not be.
+fn is_stable(info: &ProbeInfo, description: &Description) -> bool {
+    let attributes = &info.attributes;
+    let open = [
+        (attributes.module, &description.module),
+        (attributes.function, &description.function),
+        (attributes.name, &description.name),
+    ];
+    attributes.args.data >= Stability::Evolving
+        && !open.iter().any(|(attr, part)| attr.name >= Stability::Evolving && is_glob(part))
+}
+
+fn is_glob(part: &str) -> bool {
+    part.is_empty() || part.contains(['*', '?', '['])
+}

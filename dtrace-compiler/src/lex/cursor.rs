@@ -1,0 +1,64 @@
+//! A place in the source.
+
+/// What is left of a source, and how much has been eaten.
+#[derive(Clone, Copy, Debug)]
+pub struct Cursor<'a> {
+    rest: &'a [u8],
+    eaten: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// At the beginning of `source`.
+    pub const fn new(source: &'a [u8]) -> Self {
+        Self { rest: source, eaten: 0 }
+    }
+
+    /// What is left.
+    pub const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// How many bytes have been eaten.
+    pub const fn eaten(&self) -> usize {
+        self.eaten
+    }
+
+    /// The next byte.
+    pub fn first(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
+    /// The byte behind it.
+    pub fn second(&self) -> Option<u8> {
+        self.rest.get(1).copied()
+    }
+
+    /// Eats the next byte.
+    pub fn bump(&mut self) -> Option<u8> {
+        let (&first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        self.eaten += 1;
+        Some(first)
+    }
+
+    /// Eats `count` bytes, or as many as there are.
+    pub fn bump_by(&mut self, count: usize) {
+        let count = count.min(self.rest.len());
+        self.rest = &self.rest[count..];
+        self.eaten += count;
+    }
+
+    /// Eats the next byte if it is wanted.
+    pub fn eat_if(&mut self, wanted: impl Fn(u8) -> bool) -> bool {
+        let eat = self.first().is_some_and(wanted);
+        if eat {
+            self.bump();
+        }
+        eat
+    }
+
+    /// Eats as long as bytes are wanted.
+    pub fn eat_while(&mut self, wanted: impl Fn(u8) -> bool) {
+        while self.eat_if(&wanted) {}
+    }
+}

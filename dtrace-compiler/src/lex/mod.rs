@@ -1,0 +1,87 @@
+//! The lexer: a function from what is left of a source to the next token.
+//!
+//! It keeps no state and knows no names: which of D's two vocabularies is meant (that of probe
+//! descriptions, or that of everything else) the parser says with each call, and what is malformed
+//! becomes a token that says so.
+
+mod cursor;
+mod expr;
+mod outer;
+mod token;
+
+pub use cursor::Cursor;
+pub use token::{Punct, Token, TokenKind, Vocabulary};
+
+/// The first token of `rest`; at the end of the source, an empty [`TokenKind::End`].
+///
+/// `line_start` says that `rest` begins a line: only there `#` begins a control line.
+pub fn token(vocabulary: Vocabulary, rest: &[u8], line_start: bool) -> Token {
+    let mut cursor = Cursor::new(rest);
+    let kind = match line_start.then(|| control(&mut cursor)).flatten() {
+        Some(kind) => kind,
+        None => match vocabulary {
+            Vocabulary::Clause => outer::token(&mut cursor),
+            Vocabulary::Expr => expr::token(&mut cursor),
+        },
+    };
+    Token { kind, len: cursor.eaten() }
+}
+
+/// A control line, up to its end but without the newline.
+fn control(cursor: &mut Cursor<'_>) -> Option<TokenKind> {
+    let indent = cursor.rest().iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\x0b' | b'\x0c'));
+    let indent = indent.count();
+    if cursor.rest().get(indent) != Some(&b'#') {
+        return None;
+    }
+    let interpreter = cursor.rest().get(indent + 1) == Some(&b'!');
+    cursor.eat_while(|byte| byte != b'\n');
+    Some(if interpreter { TokenKind::Blank } else { TokenKind::Control })
+}
+
+/// A comment, whose beginning has been seen but not eaten.
+fn comment(cursor: &mut Cursor<'_>) -> TokenKind {
+    cursor.bump();
+    cursor.bump();
+    loop {
+        match (cursor.first(), cursor.second()) {
+            (Some(b'*'), Some(b'/')) => {
+                cursor.bump();
+                cursor.bump();
+                return TokenKind::Blank;
+            }
+            (Some(b'/'), Some(b'*')) => {
+                cursor.bump();
+                cursor.bump();
+                return TokenKind::NestedComment;
+            }
+            (Some(_), _) => {
+                cursor.bump();
+            }
+            // One that nobody closed ends with the source, as in dtrace(1).
+            (None, _) => return TokenKind::Blank,
+        }
+    }
+}
+
+/// Digits of an integer and its suffix, whose first digit has been seen but not eaten.
+fn integer(cursor: &mut Cursor<'_>) {
+    let hex = matches!(cursor.rest(), [b'0', b'x' | b'X', digit, ..] if digit.is_ascii_hexdigit());
+    if hex {
+        cursor.bump();
+        cursor.bump();
+        cursor.eat_while(|byte| byte.is_ascii_hexdigit());
+    } else {
+        cursor.eat_while(|byte| byte.is_ascii_digit());
+    }
+    cursor.eat_if(|byte| matches!(byte, b'u' | b'U'));
+    cursor.eat_if(|byte| matches!(byte, b'l' | b'L'));
+    cursor.eat_if(|byte| matches!(byte, b'l' | b'L'));
+}
+
+const fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'\x0b' | b'\x0c')
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! Tokens.
+
+/// Which words are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vocabulary {
+    /// Outside of clauses, where a probe description or a declaration begins.
+    Clause,
+    /// Everywhere else.
+    Expr,
+}
+
+/// A token: what it is, and how many bytes of the source it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// What it is.
+    pub kind: TokenKind,
+    /// Its bytes.
+    pub len: usize,
+}
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenKind {
+    /// The source has ended.
+    End,
+    /// Blanks, a comment, a line that names an interpreter.
+    Blank,
+    /// A line that begins with `#`.
+    Control,
+    /// A comment within which another one begins.
+    NestedComment,
+    /// A name, a keyword, a symbol with its scope.
+    Word,
+    /// `@name`, or `@` alone.
+    Aggregation,
+    /// An integer, whose digits need not be of its base.
+    Int,
+    /// A number with a point or an exponent.
+    Float,
+    /// A string in its quotes.
+    Str,
+    /// A string that the line's end cuts off.
+    StrCut,
+    /// A character in its quotes.
+    Char,
+    /// A character that the line's end cuts off.
+    CharCut,
+    /// `$1`.
+    MacroArg,
+    /// `$$1`.
+    MacroArgStr,
+    /// `$name`.
+    MacroVar,
+    /// `$$name`.
+    MacroVarStr,
+    /// A description of probes.
+    ProbeSpec,
+    /// The `/` that ends a predicate, with the blanks behind it.
+    EndPredicate,
+    /// An operator, a bracket, or other punctuation.
+    Punct(Punct),
+    /// A byte that begins nothing.
+    Stray,
+}
+
+macro_rules! puncts {
+    ($($name:ident $text:literal)*) => {
+        /// Punctuation.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Punct {
+            $(#[doc = concat!("`", $text, "`")] $name,)*
+        }
+
+        impl Punct {
+            /// All, longer ones before those that they begin with.
+            pub(super) const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// How it is written.
+            pub const fn text(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+        }
+    };
+}
+
+puncts! {
+    ShlEq "<<=" ShrEq ">>=" Ellipsis "..."
+    AndAnd "&&" XorXor "^^" OrOr "||" EqEq "==" NotEq "!=" LessEq "<=" GreaterEq ">=" Shl "<<" Shr ">>"
+    PlusEq "+=" MinusEq "-=" StarEq "*=" SlashEq "/=" PercentEq "%=" AndEq "&=" XorEq "^=" OrEq "|="
+    PlusPlus "++" MinusMinus "--" Arrow "->"
+    Or "|" Xor "^" And "&" Less "<" Greater ">" Plus "+" Minus "-" Star "*" Slash "/" Percent "%"
+    Tilde "~" Not "!" Question "?" Colon ":" Dot "." Eq "=" Comma "," Semicolon ";"
+    LeftParen "(" RightParen ")" LeftBracket "[" RightBracket "]" LeftBrace "{" RightBrace "}"
+}

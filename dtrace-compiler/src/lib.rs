@@ -1,0 +1,95 @@
+//! D, the language of DTrace: from source to DIF and DOF.
+//!
+//! ```
+//! use dtrace_abi::{Platform, stability::Attribute};
+//! use dtrace_compiler::surroundings::*;
+//! use dtrace_compiler::{Compiler, Source, disasm::Listing, dof, options::Options};
+//!
+//! struct Machine;
+//!
+//! impl Surroundings for Machine {
+//!     fn probes(&self, description: &Description) -> Matches {
+//!         if description.name != "BEGIN" {
+//!             return Matches::None;
+//!         }
+//!         let attributes = ProviderAttributes::all(Attribute::DEFAULT);
+//!         Matches::One(ProbeInfo { attributes, arguments: Vec::new() })
+//!     }
+//! }
+//!
+//! let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
+//! let program = compiler.compile(Source::file(b"BEGIN { trace(6 * 7); }"), &Machine).unwrap();
+//! let difo = program.ecbs[0].actions[0].difo.as_ref().unwrap();
+//! let listing = Listing { difo, platform: Platform::Freebsd, name: "0x0" };
+//! assert!(listing.to_string().starts_with(
+//!     "\nDIFO 0x0 returns D type (integer) (size 4)\n\
+//!      OFF OPCODE      INSTRUCTION\n\
+//!      00: 25000001    setx DT_INTEGER[0], %r1\t\t! 0x2a\n\
+//!      01: 23000001    ret  %r1\n"
+//! ));
+//! let image = dof::program(&program, compiler.options()).unwrap();
+//! assert!(image.starts_with(b"\x7fDOF"));
+//!
+//! let error = compiler.compile(Source::file(b"END { }"), &Machine).unwrap_err();
+//! assert_eq!(
+//!     error.with_tag(),
+//!     "[D_PDESC_ZERO] line 1: probe description :::END does not match any probes"
+//! );
+//! ```
+//!
+//! # The way of a program
+//!
+//! | stage | from | to | libdtrace's file |
+//! |---|---|---|---|
+//! | [`lex`] | bytes | tokens, of the vocabulary that the parser asks for | dt_lex.l |
+//! | [`parse`] | tokens | the tree of [`syntax`], which prints itself as D | dt_grammar.y |
+//! | `sema` | the tree | nodes with types, identifiers and stability, or an error | dt_parser.c, dt_decl.c, dt_ident.c, dt_xlator.c, dt_pragma.c |
+//! | `compile` | nodes | clauses and their actions ([`program`]) | dt_cc.c, dt_printf.c |
+//! | `codegen` | an expression's nodes | a DIFO: code, integers, strings, variables | dt_cg.c, dt_as.c, dt_regset.c |
+//! | [`disasm`] | a DIFO | what `dtrace -S` prints | dt_dis.c |
+//! | [`dof`] | a program | the file that a kernel takes | dt_dof.c |
+//!
+//! [`surroundings`] is the one interface to where a program is to run: probes with the types of their
+//! arguments, types and symbols of modules, macro variables. [`types`] holds what programs declare and
+//! what the surroundings add.
+//!
+//! # How near it is to libdtrace
+//!
+//! Errors have libdtrace's tags and wording. Registers, instructions and the order of the tables are
+//! libdtrace's too, so that listings are equal to the byte; `tests/data/oracle` holds programs with what
+//! a real dtrace(1) printed for them, and `tests/oracle.rs` compares them all. Differences on purpose:
+//!
+//! - A program that is refused leaves nothing behind in the compiler.
+//! - Trees deeper than the parser allows are refused with an error, where libdtrace overflows its stack.
+//! - A constant that is shifted by 64 bits or more is shifted by what is left of the count modulo 64, as
+//!   the machine does it; in libdtrace that is C's undefined behaviour.
+//! - A pragma on a last line without a newline is obeyed.
+//!
+//! Not here: the C preprocessor and the order of libraries (a consumer's work:
+//! [`Compiler::library`] takes one library), translators that are applied in the kernel, and sections
+//! that describe a program's own probes.
+#![forbid(unsafe_code)]
+#![warn(missing_debug_implementations)]
+
+pub mod disasm;
+pub mod dof;
+pub mod lex;
+pub mod options;
+pub mod parse;
+pub mod program;
+pub mod surroundings;
+pub mod syntax;
+pub mod types;
+
+mod codegen;
+mod compile;
+mod compiler;
+mod error;
+mod sema;
+mod text;
+mod version;
+
+pub use compile::Specifies;
+pub use compiler::{Aggregation, Compiler, Source};
+pub use error::Error;
+pub use version::Version;

@@ -1,0 +1,123 @@
+//! `args` and `uregs`: arrays of the kernel's (`dt_idcook_args`, `dt_idcook_regs`, dt_ident.c).
+
+use dtrace_abi::ErrTag;
+
+use super::{IdentId, Kind, Node, Session};
+use crate::error::Result;
+use crate::types::TypeId;
+
+impl Session<'_> {
+    fn one_constant(&self, id: IdentId, args: &[Node]) -> Result<u64> {
+        let name = &self.ident(id).name;
+        let [arg] = args else {
+            let count = args.len();
+            let space = if count == 1 { " " } else { "s " };
+            let message =
+                format!("{name}[ ] prototype mismatch: {count} arg{space}passed, 1 expected");
+            return self.error(ErrTag::ProtoLen, message);
+        };
+        match arg.int() {
+            Some(index) => Ok(index),
+            None => {
+                let message = format!(
+                    "{name}[ ] argument #1 is incompatible with prototype:\n\tprototype: integer constant\n\t argument: {}",
+                    self.types().name(self.ty(arg))
+                );
+                self.error(ErrTag::ProtoArg, message)
+            }
+        }
+    }
+
+    pub fn cook_args(&mut self, mut node: Node, id: IdentId, args: &[Node]) -> Result<Node> {
+        let index = self.one_constant(id, args)?;
+        let Some(probe) = self.probe.clone() else {
+            return self.error(
+                ErrTag::ArgsNone,
+                "args[ ] may not be referenced outside of a probe clause",
+            );
+        };
+        let Some(info) = &probe.info else {
+            let message = format!(
+                "args[ ] may not be referenced because probe description {} matches an unstable set of probes",
+                probe.description
+            );
+            return self.error(ErrTag::ArgsMulti, message);
+        };
+        let Some(argument) = usize::try_from(index).ok().and_then(|i| info.arguments.get(i)) else {
+            let message =
+                format!("index {} is out of range for {} args[ ]", index as i64, probe.description);
+            return self.error(ErrTag::ArgsIdx, message);
+        };
+        let native = self.argument_type(&argument.native);
+        let translated = if argument.translated.is_empty() {
+            native
+        } else {
+            self.argument_type(&argument.translated)
+        };
+        let (native, translated) = match (native, translated) {
+            (_, None) => {
+                let message = format!("failed to resolve translated type for args[{index}]");
+                return self.error(ErrTag::ArgsType, message);
+            }
+            (None, _) => {
+                let message = format!("failed to resolve native type for args[{index}]");
+                return self.error(ErrTag::ArgsType, message);
+            }
+            (Some(native), Some(translated)) => (native, translated),
+        };
+        let ((native, native_user), (translated, user)) = (native, translated);
+        let mut from = self.type_node(native);
+        from.flags.user = native_user;
+        let mut to = self.type_node(translated);
+        to.flags.user = user;
+        let mapping = argument.mapping;
+        let attr = probe.info.as_ref().map_or(self.ident(id).attr, |info| info.attributes.args);
+        let mut arg = Kind::Arg { ident: id, mapping, xlator: None };
+        if native == translated || self.is_assignable(&from, &to) {
+            node.kind = arg;
+            self.assign_type(&mut node, translated, user);
+        } else if let Some((xlator, pointer)) = self.find_xlator(&from, translated) {
+            if let Kind::Arg { xlator: slot, .. } = &mut arg {
+                *slot = Some((xlator, pointer));
+            }
+            node.kind = arg;
+            self.assign_type(&mut node, self.types().special().dynamic, false);
+        } else {
+            let message = format!(
+                "translator for args[{index}] from {} to {} is not defined",
+                self.type_name(&from),
+                self.type_name(&to)
+            );
+            return self.error(ErrTag::ArgsXlator, message);
+        }
+        node.flags.lvalue = true;
+        self.assign_attr(&mut node, attr)?;
+        Ok(node)
+    }
+
+    /// The type of an argument, as a provider writes it, and whether it is a process's.
+    fn argument_type(&mut self, name: &str) -> Option<(TypeId, bool)> {
+        match name.strip_prefix("userland ") {
+            Some(name) => Some((self.type_named(name)?, true)),
+            None => Some((self.type_named(name)?, false)),
+        }
+    }
+
+    /// A node of a type, for questions about it.
+    pub fn type_node(&self, ty: TypeId) -> Node {
+        *self.param(ty).node
+    }
+
+    pub fn cook_regs(&mut self, node: &mut Node, id: IdentId, args: &[Node]) -> Result<()> {
+        let index = self.one_constant(id, args)?;
+        if args[0].flags.signed && (index as i64) < 0 {
+            let name = &self.ident(id).name;
+            let message = format!("index {} is out of range for array {name}", index as i64);
+            return self.error(ErrTag::RegsIdx, message);
+        }
+        let ty = self.types().special().uint64;
+        self.ident_mut(id).ty = Some(ty);
+        self.assign_type(node, ty, false);
+        Ok(())
+    }
+}

@@ -1,0 +1,39 @@
+//! What programs mean: names, types, and what libdtrace would have said against them.
+//!
+//! A tree is [built](build) into nodes once, which folds constants and finds functions, as
+//! libdtrace's parser does. For each probe of a clause the nodes are then [cooked](cook): names become
+//! variables, types are worked out and checked. Cooking takes nodes apart and makes new ones, so what
+//! was built stays as it is for the next probe.
+
+mod args;
+mod assign;
+mod binary;
+mod build;
+mod builtin;
+mod control;
+mod cook;
+mod decl;
+mod fold;
+mod function;
+mod ident;
+mod inline;
+mod member;
+mod names;
+mod node;
+mod prototype;
+mod provider;
+mod query;
+mod record;
+mod session;
+mod specs;
+mod suggest;
+mod tags;
+mod unary;
+mod xlator;
+
+pub(crate) use builtin::Act;
+pub(crate) use cook::Use;
+pub(crate) use ident::{Function, IdKind, Ident, IdentId, Table};
+pub(crate) use node::{Kind, Node, NodeFlags, TypeRef};
+pub(crate) use session::{Probe, Scope, Session, State};
+pub(crate) use xlator::{Xlator, XlatorId};

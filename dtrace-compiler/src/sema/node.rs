@@ -1,0 +1,109 @@
+//! Nodes: expressions on their way to code.
+
+use dtrace_abi::stability::Attribute;
+
+use super::{IdentId, XlatorId};
+use crate::syntax::{BinaryOp, Place, UnaryOp};
+use crate::types::TypeId;
+
+/// An expression.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub place: Place,
+    pub kind: Kind,
+    /// Its type, once it is known.
+    pub ty: Option<TypeId>,
+    pub flags: NodeFlags,
+    pub attr: Attribute,
+}
+
+/// What an expression is.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    Int(u64),
+    Str(Vec<u8>),
+    /// A name that has not been looked up.
+    Ident(String),
+    /// An aggregation's name that has not been looked up.
+    AggIdent(String),
+    /// A variable, with its keys if it has any.
+    Var(IdentId, Vec<Node>),
+    /// An element of `args`: which argument of the probe, and through which translator.
+    Arg {
+        ident: IdentId,
+        mapping: u8,
+        xlator: Option<(XlatorId, bool)>,
+    },
+    /// A symbol of a kernel's.
+    Sym(IdentId),
+    Func(IdentId, Vec<Node>),
+    Agg {
+        ident: IdentId,
+        keys: Vec<Node>,
+        func: Option<Box<Node>>,
+    },
+    /// A type, where a value could stand: before a cast.
+    Unary(UnaryOp, Box<Node>),
+    Binary(BinaryOp, Box<Node>, Box<Node>),
+    Assign(Option<BinaryOp>, Box<Node>, Box<Node>),
+    Ternary(Box<Node>, Box<Node>, Box<Node>),
+    /// Brackets that have not been looked at.
+    Index(Box<Node>, Vec<Node>),
+    Dot(Box<Node>, String),
+    Arrow(Box<Node>, String),
+    Cast(TypeRef, Box<Node>),
+    /// `xlate`, and once cooked whether a pointer is made, by which translator.
+    Xlate(TypeRef, Box<Node>, Option<(XlatorId, bool)>),
+}
+
+/// A type that was written down.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TypeRef {
+    pub ty: TypeId,
+    pub user: bool,
+    pub attr: Attribute,
+}
+
+/// What else is known of a node's value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NodeFlags {
+    pub signed: bool,
+    pub cooked: bool,
+    /// What is at hand is the value's address.
+    pub by_ref: bool,
+    pub lvalue: bool,
+    pub writable: bool,
+    pub bit_field: bool,
+    /// It is, or is in, the memory of a process.
+    pub user: bool,
+}
+
+impl Node {
+    pub fn new(place: Place, kind: Kind) -> Self {
+        Self { place, kind, ty: None, flags: NodeFlags::default(), attr: Attribute::DEFAULT }
+    }
+
+    /// The value of a constant.
+    pub const fn int(&self) -> Option<u64> {
+        match self.kind {
+            Kind::Int(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// A constant that is greater than zero.
+    pub fn positive(&self) -> Option<u64> {
+        self.int().filter(|&value| value != 0 && (!self.flags.signed || value as i64 > 0))
+    }
+
+    /// The variable, function or aggregation that it is.
+    pub const fn ident(&self) -> Option<IdentId> {
+        match self.kind {
+            Kind::Var(id, _) | Kind::Sym(id) | Kind::Func(id, _) | Kind::Agg { ident: id, .. } => {
+                Some(id)
+            }
+            Kind::Arg { ident, .. } => Some(ident),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Declarations and names of types.
+
+use super::{Expr, Place};
+
+/// What stands before the declarators.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Specs {
+    /// Storage classes, in order.
+    pub classes: Vec<Class>,
+    /// Everything else, in order.
+    pub specs: Vec<Spec>,
+    /// Where it stands.
+    pub place: Place,
+}
+
+/// A storage class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// `auto`
+    Auto,
+    /// `register`
+    Register,
+    /// `static`
+    Static,
+    /// `extern`
+    Extern,
+    /// `typedef`
+    Typedef,
+    /// `self`
+    SelfVar,
+    /// `this`
+    This,
+}
+
+impl Class {
+    /// How it is written.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Register => "register",
+            Self::Static => "static",
+            Self::Extern => "extern",
+            Self::Typedef => "typedef",
+            Self::SelfVar => "self",
+            Self::This => "this",
+        }
+    }
+}
+
+/// One word, or one struct, of what a type is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spec {
+    /// A type of C's.
+    Base(Base),
+    /// `short`
+    Short,
+    /// `long`
+    Long,
+    /// `signed`
+    Signed,
+    /// `unsigned`
+    Unsigned,
+    /// `userland`
+    Userland,
+    /// `const`, `restrict`, `volatile`
+    Qualifier(Qualifier),
+    /// The name of a type, or `string`.
+    Name(String),
+    /// A struct, or a union.
+    Record {
+        /// Whether it is a union.
+        union: bool,
+        /// Its tag.
+        tag: Option<String>,
+        /// Its fields, if it is defined here.
+        fields: Option<Vec<Field>>,
+    },
+    /// An enum.
+    Enum(EnumDef),
+}
+
+/// A type of C's that is one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// `void`
+    Void,
+    /// `char`
+    Char,
+    /// `int`
+    Int,
+    /// `float`
+    Float,
+    /// `double`
+    Double,
+}
+
+impl Base {
+    /// How it is written.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Void => "void",
+            Self::Char => "char",
+            Self::Int => "int",
+            Self::Float => "float",
+            Self::Double => "double",
+        }
+    }
+}
+
+/// What says nothing about size and sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Qualifier {
+    /// `const`
+    Const,
+    /// `restrict`
+    Restrict,
+    /// `volatile`
+    Volatile,
+}
+
+impl Qualifier {
+    /// How it is written.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Const => "const",
+            Self::Restrict => "restrict",
+            Self::Volatile => "volatile",
+        }
+    }
+}
+
+/// Fields of a struct that are declared together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Their type.
+    pub specs: Specs,
+    /// Each, and how many bits it has if it is a bit-field.
+    pub declarators: Vec<(Option<Declarator>, Option<Expr>, Place)>,
+}
+
+/// An enum, with its tag or its enumerators or both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnumDef {
+    /// Its tag.
+    pub tag: Option<String>,
+    /// Its enumerators, if it is defined here.
+    pub enumerators: Option<Vec<Enumerator>>,
+}
+
+/// One value of an enum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enumerator {
+    /// Its name.
+    pub name: String,
+    /// Its value, if it does not simply go on counting.
+    pub value: Option<Expr>,
+    /// Where it stands.
+    pub place: Place,
+}
+
+/// What is declared: a name (or none), and what it is in terms of the type before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Declarator {
+    /// The name.
+    pub name: Option<String>,
+    /// From the name outward: in `int *a[5]` an array, then a pointer.
+    pub parts: Vec<Part>,
+    /// Where it stands.
+    pub place: Place,
+}
+
+/// One step from a name to its type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It points to ...
+    Pointer(Vec<Qualifier>),
+    /// It is an array of ...
+    Array(Dim),
+    /// It is a function that returns ...
+    Function(Vec<Param>),
+}
+
+/// What stands between the brackets of an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dim {
+    /// Nothing.
+    Open,
+    /// How many elements.
+    Size(Box<Expr>),
+    /// The types of an associative array's keys.
+    Keys(Vec<Param>),
+}
+
+/// A parameter, or a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Param {
+    /// One of this type, perhaps with a name.
+    Type(Specs, Declarator),
+    /// `...`
+    Ellipsis,
+}
+
+/// A type by itself: a declaration without a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeName {
+    /// What it begins with.
+    pub specs: Specs,
+    /// What follows.
+    pub declarator: Declarator,
+}

@@ -1,0 +1,214 @@
+//! Types: those of C on a 64-bit machine, and D's own.
+
+mod intrinsic;
+mod layout;
+mod name;
+mod relation;
+
+use std::collections::HashMap;
+
+use dtrace_abi::dif::CtfKind;
+
+pub(crate) use relation::MemberInfo;
+
+/// A type, by its place in a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TypeId(u32);
+
+impl TypeId {
+    /// The number that `print` records beside its data.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// What a type is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// An integer, or void, which has no bits.
+    Int {
+        /// Its name.
+        name: String,
+        /// How many bits it has.
+        bits: u32,
+        /// Whether it is signed.
+        signed: bool,
+        /// Whether it is a character.
+        char: bool,
+    },
+    /// A floating-point number, which D can print and nothing more.
+    Float {
+        /// Its name.
+        name: String,
+        /// How many bits it has.
+        bits: u32,
+        /// Whether it is neither imaginary nor complex.
+        real: bool,
+    },
+    /// A pointer to this.
+    Pointer(TypeId),
+    /// So many of these.
+    Array(TypeId, u32),
+    /// A function, of which D knows nothing else.
+    Function,
+    /// A struct or union.
+    Record {
+        /// Whether it is a union.
+        union: bool,
+        /// Its tag.
+        tag: Option<String>,
+        /// Its members.
+        members: Vec<Member>,
+        /// Size in bytes.
+        size: u64,
+    },
+    /// An enum.
+    Enum {
+        /// Its tag.
+        tag: Option<String>,
+        /// Its enumerators.
+        values: Vec<(String, i32)>,
+    },
+    /// A struct, union or enum that was mentioned and not defined.
+    Forward(CtfKind, String),
+    /// Another name for this.
+    Typedef(String, TypeId),
+}
+
+/// A member of a struct or union.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its name; bit-fields need not have one.
+    pub name: Option<String>,
+    /// Its type.
+    pub ty: TypeId,
+    /// Where it begins, in bits.
+    pub offset: u64,
+}
+
+/// All types of a program, and of programs before it.
+#[derive(Clone, Debug)]
+pub struct Types {
+    types: Vec<Type>,
+    named: HashMap<String, TypeId>,
+    pointers: HashMap<TypeId, TypeId>,
+    special: Special,
+}
+
+/// Types that are known by what they are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Special {
+    pub void: TypeId,
+    pub int: TypeId,
+    pub int64: TypeId,
+    pub uint64: TypeId,
+    pub size: TypeId,
+    pub ptrdiff: TypeId,
+    pub string: TypeId,
+    /// A variable whose type is not known yet, or that has none.
+    pub dynamic: TypeId,
+    pub stack: TypeId,
+    pub symaddr: TypeId,
+    pub usymaddr: TypeId,
+    pub function: TypeId,
+    pub function_pointer: TypeId,
+}
+
+impl Types {
+    /// The types that D brings with it; strings have room for `strsize` bytes.
+    pub fn new(strsize: u32) -> Self {
+        intrinsic::types(strsize)
+    }
+
+    /// What a type is.
+    pub fn get(&self, id: TypeId) -> &Type {
+        &self.types[id.0 as usize]
+    }
+
+    /// A new type. It has no name by itself, see [`name`](Self::set_name).
+    pub fn add(&mut self, ty: Type) -> TypeId {
+        let id = TypeId(u32::try_from(self.types.len()).unwrap_or(u32::MAX));
+        self.types.push(ty);
+        id
+    }
+
+    /// A pointer to a type: always the same one.
+    pub fn pointer(&mut self, to: TypeId) -> TypeId {
+        if let Some(&pointer) = self.pointers.get(&to) {
+            return pointer;
+        }
+        let pointer = self.add(Type::Pointer(to));
+        self.pointers.insert(to, pointer);
+        pointer
+    }
+
+    /// An array.
+    pub fn array(&mut self, of: TypeId, count: u32) -> TypeId {
+        self.add(Type::Array(of, count))
+    }
+
+    /// Another name for a type.
+    pub fn typedef(&mut self, name: &str, to: TypeId) -> TypeId {
+        let id = self.add(Type::Typedef(name.into(), to));
+        self.named.insert(name.into(), id);
+        id
+    }
+
+    /// A struct, union or enum that is defined later, or never.
+    pub fn forward(&mut self, kind: CtfKind, tag: &str) -> TypeId {
+        let id = self.add(Type::Forward(kind, tag.into()));
+        self.named.insert(format!("{} {tag}", kind.name()), id);
+        id
+    }
+
+    /// Makes a type known by a name, as `struct s` is.
+    pub fn set_name(&mut self, name: &str, id: TypeId) {
+        self.named.insert(name.into(), id);
+    }
+
+    /// Gives strings room for so many bytes.
+    pub(crate) fn set_strsize(&mut self, strsize: u32) {
+        let chars = self.resolve(self.special.string);
+        if let Type::Array(_, count) = self.get_mut(chars) {
+            *count = strsize;
+        }
+    }
+
+    /// Changes what a type is: a struct while its members are declared.
+    pub(crate) fn get_mut(&mut self, id: TypeId) -> &mut Type {
+        &mut self.types[id.0 as usize]
+    }
+
+    pub(crate) const fn special(&self) -> Special {
+        self.special
+    }
+
+    /// The type of a name such as `unsigned long`, `struct s` or `const char **`: blanks and
+    /// qualifiers make no difference, and every `*` is a pointer.
+    pub fn lookup(&mut self, name: &str) -> Option<TypeId> {
+        let (base, stars) = split_stars(name);
+        let words: Vec<_> = base
+            .split_whitespace()
+            .filter(|word| !matches!(*word, "const" | "volatile" | "restrict"))
+            .collect();
+        let mut id = *self.named.get(&words.join(" "))?;
+        for _ in 0..stars {
+            id = self.pointer(id);
+        }
+        Some(id)
+    }
+
+    /// Whether there is a type of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.named.contains_key(name)
+    }
+}
+
+/// A type's name without its stars, and how many there are.
+fn split_stars(name: &str) -> (&str, usize) {
+    let base = name.find('*').map_or(name, |at| &name[..at]);
+    (base, name.matches('*').count())
+}
+
+#[cfg(test)]
+mod tests;

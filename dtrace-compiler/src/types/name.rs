@@ -1,0 +1,65 @@
+//! Types as errors name them: as C declares them, without a variable.
+
+use super::{Type, TypeId, Types};
+
+impl Types {
+    /// A type's name.
+    pub fn name(&self, id: TypeId) -> String {
+        if id == self.special().function_pointer {
+            return "function pointer".into();
+        }
+        if id == self.special().function {
+            return "function".into();
+        }
+        if id == self.special().dynamic {
+            return "dynamic variable".into();
+        }
+        self.c_name(id)
+    }
+
+    /// As C has it; [`name`](Self::name) has other words for what C cannot say.
+    pub(crate) fn c_name(&self, id: TypeId) -> String {
+        // From the type inward, what stands before and behind the place of a variable's name.
+        let (mut before, mut behind, mut at) = (String::new(), String::new(), id);
+        let mut pointed = false;
+        let base = loop {
+            match self.get(at) {
+                Type::Pointer(to) => {
+                    before.insert(0, '*');
+                    pointed = true;
+                    at = *to;
+                }
+                Type::Array(of, count) => {
+                    if std::mem::take(&mut pointed) {
+                        before.insert(0, '(');
+                        behind.push(')');
+                    }
+                    behind.push_str(&format!("[{count}]"));
+                    at = *of;
+                }
+                Type::Function => {
+                    if std::mem::take(&mut pointed) {
+                        before.insert(0, '(');
+                        behind.push(')');
+                    }
+                    behind.push_str("()");
+                    break "void".to_string();
+                }
+                Type::Int { name, .. } | Type::Float { name, .. } | Type::Typedef(name, _) => {
+                    break name.clone();
+                }
+                Type::Record { union, tag, .. } => {
+                    let word = if *union { "union" } else { "struct" };
+                    break format!("{word} {}", tag.as_deref().unwrap_or(""));
+                }
+                Type::Enum { tag, .. } => break format!("enum {}", tag.as_deref().unwrap_or("")),
+                Type::Forward(kind, tag) => break format!("{} {tag}", kind.name()),
+            }
+        };
+        if before.is_empty() && behind.is_empty() {
+            base
+        } else {
+            format!("{base} {before}{behind}")
+        }
+    }
+}

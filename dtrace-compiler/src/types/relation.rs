@@ -1,0 +1,125 @@
+//! What types are to each other, and what they are made of.
+
+use dtrace_abi::dif::CtfKind;
+
+use super::{Type, TypeId, Types};
+
+/// Where a member of a struct is, and what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MemberInfo {
+    pub ty: TypeId,
+    /// In bits.
+    pub offset: u64,
+}
+
+impl Types {
+    /// What stands behind all typedefs.
+    pub fn resolve(&self, mut id: TypeId) -> TypeId {
+        while let Type::Typedef(_, to) = self.get(id) {
+            id = *to;
+        }
+        id
+    }
+
+    /// Which kind of type it is behind all typedefs, as DIF knows it.
+    pub fn kind(&self, id: TypeId) -> CtfKind {
+        match self.get(self.resolve(id)) {
+            Type::Int { .. } => CtfKind::Integer,
+            Type::Float { .. } => CtfKind::Float,
+            Type::Pointer(_) => CtfKind::Pointer,
+            Type::Array(..) => CtfKind::Array,
+            Type::Function => CtfKind::Function,
+            Type::Record { union: false, .. } => CtfKind::Struct,
+            Type::Record { union: true, .. } => CtfKind::Union,
+            Type::Enum { .. } => CtfKind::Enum,
+            Type::Forward(..) => CtfKind::Forward,
+            Type::Typedef(..) => CtfKind::Typedef,
+        }
+    }
+
+    /// What a pointer points to or an array is of.
+    pub fn target(&self, id: TypeId) -> Option<TypeId> {
+        match self.get(self.resolve(id)) {
+            Type::Pointer(to) | Type::Array(to, _) => Some(*to),
+            _ => None,
+        }
+    }
+
+    /// Whether a value of one can be taken for one of the other (libctf's `ctf_type_compat`).
+    pub fn compatible(&self, left: TypeId, right: TypeId) -> bool {
+        if left == right {
+            return true;
+        }
+        let (left, right) = (self.resolve(left), self.resolve(right));
+        if left == right {
+            return true;
+        }
+        match (self.get(left), self.get(right)) {
+            (Type::Enum { .. }, Type::Int { .. }) | (Type::Int { .. }, Type::Enum { .. }) => true,
+            (
+                Type::Int { bits: a, signed: b, char: c, .. },
+                Type::Int { bits: d, signed: e, char: f, .. },
+            ) => (a, b, c) == (d, e, f),
+            (Type::Float { bits: a, real: b, .. }, Type::Float { bits: c, real: d, .. }) => {
+                (a, b) == (c, d)
+            }
+            (Type::Pointer(a), Type::Pointer(b)) => self.compatible(*a, *b),
+            (Type::Array(a, n), Type::Array(b, m)) => n == m && self.compatible(*a, *b),
+            (
+                Type::Record { union: a, tag: b, size: c, .. },
+                Type::Record { union: d, tag: e, size: f, .. },
+            ) => (a, b, c) == (d, e, f) && b.is_some(),
+            (Type::Enum { tag: a, .. }, Type::Enum { tag: b, .. }) => a == b && a.is_some(),
+            (Type::Forward(a, b), Type::Forward(c, d)) => (a, b) == (c, d),
+            _ => false,
+        }
+    }
+
+    /// A member of a struct or union, those of members without a name included.
+    pub(crate) fn member(&self, id: TypeId, name: &str) -> Option<MemberInfo> {
+        let Type::Record { members, .. } = self.get(self.resolve(id)) else { return None };
+        members.iter().find_map(|member| match &member.name {
+            Some(found) if found == name => {
+                Some(MemberInfo { ty: member.ty, offset: member.offset })
+            }
+            Some(_) => None,
+            None => {
+                let inner = self.member(member.ty, name)?;
+                Some(MemberInfo { offset: member.offset + inner.offset, ..inner })
+            }
+        })
+    }
+
+    /// The value of an enumerator.
+    pub(crate) fn enumerator(&self, id: TypeId, name: &str) -> Option<i32> {
+        match self.get(self.resolve(id)) {
+            Type::Enum { values, .. } => values.iter().find(|v| v.0 == name).map(|v| v.1),
+            _ => None,
+        }
+    }
+
+    /// Bits and sign of an integer; bits are 0 for void.
+    pub(crate) fn integer(&self, id: TypeId) -> Option<(u32, bool)> {
+        match self.get(self.resolve(id)) {
+            Type::Int { bits, signed, .. } => Some((*bits, *signed)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is void, under any name.
+    pub(crate) fn is_void(&self, id: TypeId) -> bool {
+        self.integer(id).is_some_and(|(bits, _)| bits == 0)
+    }
+
+    /// Whether it is a signed character of eight bits: what strings are made of.
+    pub(crate) fn is_char(&self, id: TypeId) -> bool {
+        matches!(self.get(self.resolve(id)), Type::Int { bits: 8, char: true, signed: true, .. })
+    }
+
+    /// Whether it is an integer that does not fill a whole number of bytes that can be loaded.
+    pub(crate) fn is_bit_field(&self, id: TypeId) -> bool {
+        self.integer(id).is_some_and(|(bits, _)| {
+            bits % 8 != 0 || bits > 64 || !(bits == 0 || (bits / 8).is_power_of_two())
+        })
+    }
+}

@@ -1,0 +1,449 @@
+//! What the recorded programs do not show: arguments of probes, symbols, libraries, several programs of
+//! one compiler, stability, suggestions.
+
+mod common;
+
+use common::Machine;
+use dtrace_abi::action::{Action, LibAction};
+use dtrace_abi::aggregation::{Llquantize, Lquantize};
+use dtrace_abi::dif::{Instr, Opcode};
+use dtrace_abi::stability::Attribute;
+use dtrace_abi::{ErrTag, Platform};
+use dtrace_compiler::options::Options;
+use dtrace_compiler::program::{Difo, Ecb, Program};
+use dtrace_compiler::surroundings::{
+    Argument, Description, Matches, ProbeInfo, ProviderAttributes, Surroundings, Symbol,
+};
+use dtrace_compiler::types::{TypeId, Types};
+use dtrace_compiler::{Compiler, Error, Source, Specifies};
+
+/// A kernel with a probe that has arguments, and with symbols.
+struct Kernel;
+
+impl Surroundings for Kernel {
+    fn probes(&self, description: &Description) -> Matches {
+        let argument = |native: &str, translated: &str, mapping| Argument {
+            native: native.into(),
+            translated: translated.into(),
+            mapping,
+        };
+        if description.provider != "proc" {
+            return Machine.probes(description);
+        }
+        let info = ProbeInfo {
+            attributes: ProviderAttributes::all(Attribute::DEFAULT),
+            arguments: vec![
+                argument("char *", "", 0),
+                argument("uint8_t", "", 2),
+                argument("struct raw *", "info_t *", 1),
+                argument("struct raw *", "other_t", 1),
+                argument("userland char *", "", 3),
+            ],
+        };
+        if description.name.contains('*') { Matches::Several(info) } else { Matches::One(info) }
+    }
+
+    fn symbol(&self, module: Option<&str>, name: &str, types: &mut Types) -> Option<Symbol> {
+        let module = module.unwrap_or("kernel");
+        (module == "kernel" && name == "hz").then(|| Symbol {
+            module: module.into(),
+            name: name.into(),
+            address: 0xffff_ffff_8000_1000,
+            size: 4,
+            ty: types.lookup("int"),
+        })
+    }
+
+    fn type_named(&self, module: Option<&str>, name: &str, types: &mut Types) -> Option<TypeId> {
+        (module == Some("kernel") && name == "ticks_t").then(|| {
+            let int = types.lookup("int").unwrap();
+            types.typedef("ticks_t", int)
+        })
+    }
+
+    fn has(&self, class: &str, name: &str) -> bool {
+        (class, name) == ("provider", "proc")
+    }
+}
+
+fn compiler() -> Compiler {
+    Compiler::new(Platform::Freebsd, Options::default())
+}
+
+fn compile(text: &str) -> Result<Program, Box<Error>> {
+    compiler().compile(Source::file(text.as_bytes()), &Kernel)
+}
+
+fn message(text: &str) -> String {
+    compile(text).expect_err(text).with_tag()
+}
+
+#[test]
+fn names_are_those_of_the_version() {
+    assert_eq!(
+        message("int strstr; BEGIN { trace(1); }"),
+        "[D_DECL_IDRED] line 1: built-in identifier redeclared: strstr"
+    );
+    clause("#pragma D option version=1.0\nint strstr; BEGIN { trace(1); }");
+    let mut compiler = compiler();
+    let library = b"#pragma D binding \"1.5\" late\ninline int late = 5;
+        struct in { int a; }; struct out { int b; };
+        #pragma D binding \"1.5\" translator\ntranslator struct out < struct in *I > { b = I->a; };";
+    compiler.library("/lib/late.d", library, &Kernel).unwrap();
+    let mut late = |text: &str| {
+        let result = compiler.compile(Source::file(text.as_bytes()), &Kernel);
+        result.map_err(|error| error.with_tag())
+    };
+    let uses = "BEGIN { trace(late); trace(xlate<struct out>((struct in *)0).b); }";
+    late(uses).unwrap();
+    late(&format!("#pragma D option version=1.5\n{uses}")).unwrap();
+    assert_eq!(
+        late(&format!("#pragma D option version=1.4\n{uses}")).unwrap_err(),
+        "[D_IDENT_UNDEF] line 2: failed to resolve late: Unknown variable name"
+    );
+    assert_eq!(
+        late("#pragma D option version=1.4\nBEGIN { xlate<struct out>((struct in *)0).b; }")
+            .unwrap_err(),
+        "[D_XLATE_NONE] line 2: cannot translate from \"struct in *\" to \"struct out\""
+    );
+    assert_eq!(
+        late("#pragma D option version=1.4\n#pragma D option version=1.5\nBEGIN {}").unwrap_err(),
+        "[D_PRAGMA_OPTSET] line 2: failed to set option 'version' to '1.5': Requested version conflicts with earlier setting"
+    );
+}
+
+#[test]
+fn types_of_programs_have_a_module_too() {
+    let ecb = clause(
+        "typedef struct pair { int a; int b; } pair_t;
+        BEGIN { trace(((D`pair_t *)arg0)->b + sizeof (D`pair_t) + sizeof (struct D`pair)); }",
+    );
+    assert!(opcodes(ecb.actions[0].difo.as_ref().unwrap()).contains(&Opcode::Ldsw));
+}
+
+#[test]
+fn only_libraries_depend_on_libraries() {
+    assert_eq!(
+        message("#pragma D depends_on library net.d\nBEGIN { trace(1); }"),
+        "[D_PRAGMA_DEPEND] line 1: main program may not explicitly depend on a library"
+    );
+}
+
+#[test]
+fn an_argument_may_be_passed_twice() {
+    compile(
+        "provider p { probe place(int i, int j) : (int j, int i, int i); }; BEGIN { trace(1); }",
+    )
+    .unwrap();
+    assert_eq!(
+        message("provider p { probe place(int i, int i); }; BEGIN { trace(1); }"),
+        "[D_DECL_PROTO_FORM] line 1: parameter is already declared in probe input prototype: i, parameter #2"
+    );
+}
+
+/// The only clause of a program.
+fn clause(text: &str) -> Ecb {
+    let mut program = compile(text).unwrap();
+    assert_eq!(program.ecbs.len(), 1);
+    program.ecbs.remove(0)
+}
+
+fn opcodes(difo: &Difo) -> Vec<Opcode> {
+    difo.code.iter().filter_map(|instr| instr.opcode()).collect()
+}
+
+#[test]
+fn arguments_are_mapped_and_cut() {
+    let ecb = clause("proc:::exec { trace(args[1]); }");
+    let difo = ecb.actions[0].difo.as_ref().unwrap();
+    // The probe's third argument, and of its 64 bits eight.
+    assert_eq!(difo.integers, [2, 56]);
+    assert_eq!(
+        opcodes(difo),
+        [Opcode::Setx, Opcode::Ldga, Opcode::Setx, Opcode::Sll, Opcode::Srl, Opcode::Ret]
+    );
+    assert!(difo.variables.is_empty());
+    assert_eq!(difo.returns.size, 1);
+}
+
+const INFO: &str = "struct raw { int a; int b; }; typedef struct info { int x; string s; } info_t;
+    translator info_t < struct raw *R > { x = R->b; s = \"s\"; };";
+
+#[test]
+fn arguments_are_translated() {
+    let ecb = clause(&format!("{INFO} proc:::exec {{ trace(args[2]->x); }}"));
+    let difo = ecb.actions[0].difo.as_ref().unwrap();
+    assert_eq!(difo.code[..2], [Instr::setx(0, 1), Instr::three(Opcode::Ldga, 0, 1, 1)]);
+    assert!(opcodes(difo).contains(&Opcode::Ldsw));
+    assert_eq!(
+        message(&format!("{INFO} proc:::exec {{ trace(args[2]->y); }}")),
+        "[D_XLATE_NOCONV] line 2: translator does not define conversion for member: y"
+    );
+    assert_eq!(
+        message(&format!(
+            "{INFO} typedef struct other {{ int z; }} other_t; proc:::exec {{ trace(args[3]); }}"
+        )),
+        "[D_ARGS_XLATOR] line 2: translator for args[3] from struct raw * to other_t is not defined"
+    );
+    assert_eq!(
+        message("proc:::exec { trace(args[2]); }"),
+        "[D_ARGS_TYPE] line 1: failed to resolve translated type for args[2]"
+    );
+}
+
+#[test]
+fn arguments_of_processes_are_read_from_them() {
+    let loads = |text: &str| opcodes(clause(text).actions[0].difo.as_ref().unwrap());
+    assert!(loads("proc:::exec { trace(*args[0]); }").contains(&Opcode::Ldsb));
+    assert!(loads("proc:::exec { trace(*args[4]); }").contains(&Opcode::Uldsb));
+    let by_variable = clause("proc:::exec { this->p = args[4]; trace(this->p[3]); }");
+    assert!(opcodes(by_variable.actions[1].difo.as_ref().unwrap()).contains(&Opcode::Uldsb));
+}
+
+#[test]
+fn several_probes_are_one_only_if_their_arguments_are_stable() {
+    assert_eq!(
+        message("proc:::e* { trace(args[0]); }"),
+        "[D_ARGS_MULTI] line 1: args[ ] may not be referenced because probe description proc:::e* matches an unstable set of probes"
+    );
+}
+
+#[test]
+fn symbols_and_types_of_modules() {
+    let ecb = clause("BEGIN { trace(`hz); }");
+    let difo = ecb.actions[0].difo.as_ref().unwrap();
+    assert_eq!(difo.integers, [0xffff_ffff_8000_1000]);
+    assert_eq!(opcodes(difo), [Opcode::Setx, Opcode::Ldsw, Opcode::Ret]);
+    let ecb = clause("BEGIN { trace(&kernel`hz); }");
+    assert_eq!(opcodes(ecb.actions[0].difo.as_ref().unwrap()), [Opcode::Setx, Opcode::Ret]);
+    assert_eq!(
+        message("BEGIN { trace(`nosuch); }"),
+        "[D_IDENT_UNDEF] line 1: failed to resolve `nosuch: Unknown symbol name"
+    );
+    let ecb = clause("BEGIN { trace((kernel`ticks_t)pid); }");
+    assert_eq!(ecb.actions[0].difo.as_ref().unwrap().returns.size, 4);
+}
+
+#[test]
+fn programs_of_one_compiler_know_each_other() {
+    let mut compiler = compiler();
+    let mut run = |text: &str| compiler.compile(Source::line(text.as_bytes()), &Kernel);
+    run("BEGIN { x = 1; @a[pid] = count(); }").unwrap();
+    run("END { trace(x); printa(@a); }").unwrap();
+    assert_eq!(run("END { x = \"s\"; }").unwrap_err().tag, Some(ErrTag::OpIncompat));
+    // What was refused leaves nothing behind.
+    run("END { y = 1; nosuch; }").unwrap_err();
+    assert_eq!(
+        run("END { trace(y); }").unwrap_err().message,
+        "failed to resolve y: Unknown variable name"
+    );
+    run("END { y = \"s\"; trace(y); }").unwrap();
+    let aggregations = compiler.aggregations();
+    assert_eq!(aggregations[&1].name, "a");
+    assert_eq!(aggregations[&1].function, Some(Action::Count));
+}
+
+#[test]
+fn libraries_declare_and_their_errors_name_them() {
+    let mut compiler = compiler();
+    let library =
+        b"#pragma D depends_on provider proc\n#pragma D binding \"1.0\" five\ninline int five = 5;";
+    compiler.library("/lib/five.d", library, &Kernel).unwrap();
+    let program = compiler.compile(Source::file(b"BEGIN { trace(five); }"), &Kernel).unwrap();
+    assert_eq!(program.ecbs[0].actions[0].difo.as_ref().unwrap().integers, [5]);
+    let error = compiler.library("/lib/bad.d", b"\ninline nosuch x = 5;", &Kernel).unwrap_err();
+    assert_eq!(error.to_string(), "\"/lib/bad.d\", line 2: syntax error near \"nosuch\"");
+    let error =
+        compiler.library("/lib/io.d", b"#pragma D depends_on provider io\n", &Kernel).unwrap_err();
+    assert_eq!(
+        error.with_tag(),
+        "[D_PRAGMA_DEPEND] \"/lib/io.d\", line 1: program requires provider io"
+    );
+}
+
+#[test]
+fn a_line_has_no_numbers_but_says_where() {
+    let mut compiler = compiler();
+    let mut error = |text: &str| {
+        compiler.compile(Source::line(text.as_bytes()), &Kernel).unwrap_err().to_string()
+    };
+    assert_eq!(
+        error("BEGIN { trace(nosuch); }"),
+        "in action list: failed to resolve nosuch: Unknown variable name"
+    );
+    assert_eq!(
+        error("BEGIN / \"a\" / { }"),
+        "in predicate: predicate result must be of scalar type"
+    );
+    assert_eq!(error("BEGIN { trace( }"), "syntax error near \"}\"");
+}
+
+#[test]
+fn parts_of_descriptions() {
+    let describe = |text: &str, specifies| {
+        let arguments = ["prog".to_string(), "exec".into()];
+        let source = Source { specifies, arguments: &arguments, ..Source::line(text.as_bytes()) };
+        let mut options = Options::default();
+        options.no_probes = true;
+        // A description refers to its arguments as well.
+        options.unused_arguments = !text.contains("$1");
+        let program = Compiler::new(Platform::Freebsd, options).compile(source, &Kernel);
+        program.map(|program| program.ecbs[0].probe.to_string()).map_err(|error| error.message)
+    };
+    assert_eq!(describe("a:b{}", Specifies::Name).unwrap(), "::a:b");
+    assert_eq!(describe("proc{}", Specifies::Provider).unwrap(), "proc:::");
+    assert_eq!(describe("proc:kernel{}", Specifies::Module).unwrap(), "proc:kernel::");
+    assert_eq!(describe("proc:::$1-x{}", Specifies::Name).unwrap(), "proc:::exec-x");
+    assert_eq!(
+        describe("a:b:c:d:e{}", Specifies::Name).unwrap_err(),
+        "invalid probe description \"a:b:c:d:e\": Overspecified probe description"
+    );
+    assert_eq!(
+        describe("a:$7{}", Specifies::Name).unwrap_err(),
+        "invalid probe description \"a:$7\": Undefined macro variable in probe description"
+    );
+    assert_eq!(
+        describe("17{}", Specifies::Provider).unwrap_err(),
+        "probe identifier 17 not permitted when specifying providers"
+    );
+}
+
+#[test]
+fn actions_of_the_consumers() {
+    let ecb =
+        clause("BEGIN { @a = sum(1); normalize(@a, 5); trunc(@a); clear(@a); setopt(\"quiet\"); }");
+    let library: Vec<_> =
+        ecb.actions.iter().filter(|act| act.kind == Action::LibAct).map(|act| act.arg).collect();
+    let [normalize, trunc, clear, setopt] =
+        [LibAction::Normalize, LibAction::Trunc, LibAction::Clear, LibAction::Setopt]
+            .map(|a| u64::from(a.number()));
+    assert_eq!(library, [normalize, normalize, trunc, trunc, clear, setopt, setopt]);
+    let counts: Vec<_> = ecb.statements.iter().map(|statement| statement.actions).collect();
+    assert_eq!(counts, [2, 2, 2, 1, 2]);
+}
+
+#[test]
+fn arguments_of_distributions() {
+    let ecb = clause(
+        "BEGIN { @a = lquantize(pid, -10, 100, 5); @b[1, stack(4)] = llquantize(pid, 10, 0, 6, 20, 3); }",
+    );
+    let acts: Vec<_> = ecb.actions.iter().filter(|act| act.kind.is_aggregation()).collect();
+    assert_eq!(Lquantize::decode(acts[0].arg), Lquantize { base: -10, step: 5, levels: 22 });
+    assert_eq!(
+        Llquantize::decode(acts[1].arg),
+        Llquantize { factor: 10, low: 0, high: 6, steps: 20 }
+    );
+    // The variable, two keys, and how much to add.
+    assert_eq!((acts[0].keys, acts[1].keys), (1, 4));
+    assert_eq!(ecb.actions[4].kind, Action::Stack);
+    assert_eq!(ecb.actions[4].arg, 4);
+    for (second, tag) in [
+        ("lquantize(pid, -11, 100, 5)", "D_LQUANT_MATCHBASE"),
+        ("lquantize(pid, -10, 110, 5)", "D_LQUANT_MATCHLIM"),
+        ("lquantize(pid, -10, 100, 10)", "D_LQUANT_MATCHSTEP"),
+        ("lquantize(pid, 0, 10, 20)", "D_LQUANT_STEPLARGE"),
+    ] {
+        let text = format!("BEGIN {{ @a = lquantize(pid, -10, 100, 5); @a = {second}; }}");
+        assert_eq!(compile(&text).unwrap_err().tag.unwrap().name(), tag);
+    }
+    for (arguments, tag) in [
+        ("1, 0, 6, 20", "D_LLQUANT_FACTORSMALL"),
+        ("10, 6, 6, 20", "D_LLQUANT_MAGRANGE"),
+        ("10, 0, 6, 5", "D_LLQUANT_FACTORNSTEPS"),
+        ("10, 0, 6, 30", "D_LLQUANT_FACTOREVEN"),
+        ("10, 0, 100, 10", "D_LLQUANT_MAGTOOBIG"),
+    ] {
+        let text = format!("BEGIN {{ @a = llquantize(pid, {arguments}); }}");
+        assert_eq!(compile(&text).unwrap_err().tag.unwrap().name(), tag);
+    }
+}
+
+#[test]
+fn stability_is_that_of_what_is_used() {
+    let ecb = clause("BEGIN { trace(1); }");
+    assert_eq!(ecb.statements[0].probe_attr, Attribute::UNSTABLE);
+    assert_eq!(ecb.statements[0].attr, Attribute::DEFAULT);
+    let ecb = clause("BEGIN { trace(`hz); }");
+    assert_eq!(ecb.statements[0].attr, Attribute::PRIVATE);
+    let mut options = Options::default();
+    options.set("amin", Some("Evolving/Evolving/Common")).unwrap();
+    let mut compiler = Compiler::new(Platform::Freebsd, options);
+    let error =
+        compiler.compile(Source::file(b"proc:::exec { trace(`hz); }"), &Kernel).unwrap_err();
+    assert_eq!(
+        error.with_tag(),
+        "[D_ATTR_MIN] line 1: attributes for symbol kernel`hz (Private/Private/Unknown) are less than predefined minimum"
+    );
+}
+
+#[test]
+fn a_name_one_letter_off_is_suggested() {
+    let hint = |text: &str| compile(text).unwrap_err().hint;
+    assert_eq!(hint("BEGIN { trace(probenme); }").as_deref(), Some("probename"));
+    assert_eq!(hint("BEGIN { prinft(\"a\"); }").as_deref(), Some("printf"));
+    assert_eq!(
+        hint("struct s { int count; }; struct s x; BEGIN { trace(x.cuont); }").as_deref(),
+        Some("count")
+    );
+    assert_eq!(hint("BEGIN { trace(nosuch); }"), None);
+}
+
+#[test]
+fn errors_point_into_their_line() {
+    let text = "BEGIN\n{\n\ttrace(1 + \"a\" * 2);\n}\n";
+    let error = compile(text).unwrap_err();
+    assert_eq!(error.frame(text.as_bytes()).unwrap(), "\ttrace(1 + \"a\" * 2);\n\t          ^");
+}
+
+#[test]
+fn inlines_are_bound_where_they_are_called() {
+    let ecb = clause(
+        "inline int sub[int a, int b] = a - b; inline int swap[int a, int b] = sub[b, a]; BEGIN { trace(swap[pid, ppid]); }",
+    );
+    let difo = ecb.actions[0].difo.as_ref().unwrap();
+    let loads: Vec<_> = difo
+        .code
+        .iter()
+        .filter(|i| i.opcode() == Some(Opcode::Ldgs))
+        .map(|i| i.operand())
+        .collect();
+    // ppid - pid
+    assert_eq!(loads, [0x11d, 0x116]);
+}
+
+#[test]
+fn a_platform_has_its_own_subroutines() {
+    let text = b"BEGIN { trace(json(\"{}\", \"a\")); }";
+    let call = |platform| {
+        let program = Compiler::new(platform, Options::default())
+            .compile(Source::file(text), &Kernel)
+            .unwrap();
+        let difo = program.ecbs[0].actions[0].difo.clone().unwrap();
+        difo.code.iter().find(|i| i.opcode() == Some(Opcode::Call)).unwrap().operand()
+    };
+    assert_eq!((call(Platform::Freebsd), call(Platform::Illumos)), (52, 47));
+    let error = Compiler::new(Platform::Illumos, Options::default())
+        .compile(Source::file(b"BEGIN { trace(memstr((void *)0, 'a', 3)); }"), &Kernel)
+        .unwrap_err();
+    assert_eq!(error.to_string(), "line 1: memstr( ) is not there on this platform");
+}
+
+#[test]
+fn redeclarations_say_what_there_was() {
+    assert_eq!(
+        message("int x; string x; BEGIN { }"),
+        "[D_DECL_IDRED] line 1: identifier redeclared: x\n\t current: scalar string\n\tprevious: scalar int"
+    );
+    assert_eq!(
+        message("int m[int, int]; int m[int]; BEGIN { }"),
+        "[D_DECL_IDRED] line 1: identifier redeclared: m\n\t current: associative array of int, tuple length 1\n\tprevious: associative array of int, tuple length 2"
+    );
+    assert_eq!(
+        message("BEGIN { @a = count(); @a = sum(1); }"),
+        "[D_AGG_REDEF] line 1: aggregation redefined: @a\n\t current: @a = sum( )\n\tprevious: @a = count( ) : line 1"
+    );
+    assert_eq!(
+        message("int pid; BEGIN { }"),
+        "[D_DECL_IDRED] line 1: built-in identifier redeclared: pid"
+    );
+}

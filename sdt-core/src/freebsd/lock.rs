@@ -1,0 +1,56 @@
+//! `sx(9)`: a lock that may be held across something that sleeps. A `mtx(9)` must not be.
+//!
+//! `sys/sys/sx.h`, `sys/sys/_sx.h`, `sys/sys/_lock.h`, 10 to main; LP64.
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_char, c_int};
+
+use spin::Once;
+use static_assertions::const_assert_eq;
+
+/// `struct sx`: 32 bytes, the kernel's own.
+#[repr(C)]
+struct Sx([usize; 4]);
+
+const_assert_eq!(size_of::<Sx>(), 32);
+
+unsafe extern "C" {
+    fn sx_init_flags(sx: *mut Sx, description: *const c_char, options: c_int);
+    fn _sx_xlock(sx: *mut Sx, options: c_int, file: *const c_char, line: c_int) -> c_int;
+    fn _sx_xunlock(sx: *mut Sx, file: *const c_char, line: c_int);
+}
+
+/// `SX_NOPROFILE | SX_NOWITNESS | SX_QUIET`: nothing in the kernel remembers a lock that has these, so it need not be
+/// destroyed before its module is unloaded.
+const FORGOTTEN: c_int = 0x02 | 0x04 | 0x08;
+
+/// An `sx` lock, taken exclusively.
+pub(crate) struct Lock {
+    sx: UnsafeCell<Sx>,
+    /// An `sx` cannot be initialised by the compiler: its class is a number of the kernel's.
+    made: Once<()>,
+}
+
+// SAFETY: only the kernel looks at it.
+unsafe impl Sync for Lock {}
+
+impl Lock {
+    pub(crate) const fn new() -> Self {
+        Self { sx: UnsafeCell::new(Sx([0; 4])), made: Once::new() }
+    }
+
+    pub(crate) fn lock(&self) {
+        let sx = self.sx.get();
+        // SAFETY: ours; once, before anything else is done to it. Does not sleep.
+        self.made.call_once(|| unsafe { sx_init_flags(sx, c"sdt".as_ptr(), FORGOTTEN) });
+        // SAFETY: initialised. File and line are NULL and 0 where the kernel does not debug locks.
+        unsafe { _sx_xlock(sx, 0, core::ptr::null(), 0) };
+    }
+
+    /// # Safety
+    /// This thread has it.
+    pub(crate) unsafe fn unlock(&self) {
+        // SAFETY: by contract.
+        unsafe { _sx_xunlock(self.sx.get(), core::ptr::null(), 0) };
+    }
+}

@@ -1,0 +1,40 @@
+//! FreeBSD 10 to 14: a site tests whether it is enabled.
+
+use crate::record::Probe;
+
+unsafe extern "C" {
+    // sys/kern/kern_sdt.c, 10 to 14. `sdt.ko` puts `dtrace_probe` there, the kernel itself a stub.
+    static sdt_probe_func: *const ();
+}
+
+/// The kernel's function for a hit. Probe context.
+pub(super) fn function() -> *const () {
+    // SAFETY: a variable of the kernel's, read in one access, each time anew as `sdt.ko` may come and go.
+    unsafe { (&raw const sdt_probe_func).read_volatile() }
+}
+
+/// Whether a site has to look closer: the test on the hot path. It is that of C's macro, of one flag for all probes.
+///
+/// # Safety
+/// The pointer is not looked at.
+#[cfg(sdt_freebsd_since = "12")]
+#[inline(always)]
+pub unsafe fn may_fire(_: *const Probe) -> bool {
+    unsafe extern "C" {
+        // sys/kern/kern_sdt.c, 12 to 14: whether any SDT probe of the system is enabled.
+        static sdt_probes_enabled: bool;
+    }
+    // SAFETY: a variable of the kernel's, read in one access.
+    unsafe { (&raw const sdt_probes_enabled).read_volatile() }
+}
+
+/// Whether a site has to look closer: the test on the hot path. It is that of C's macro, of the probe's id.
+///
+/// # Safety
+/// `probe` is a record of this image.
+#[cfg(not(sdt_freebsd_since = "12"))]
+#[inline(always)]
+pub unsafe fn may_fire(probe: *const Probe) -> bool {
+    // SAFETY: by contract a record of this image, a static.
+    unsafe { &*probe }.id() != 0
+}

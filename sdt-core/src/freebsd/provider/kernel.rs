@@ -1,0 +1,25 @@
+//! FreeBSD, as far as its DTrace is concerned.
+
+use crate::dtrace::{Functions, Kernel};
+use crate::freebsd::cpu;
+
+/// FreeBSD.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FreeBsd;
+
+// SAFETY: the functions are DTrace's, and interrupts are off from the one call to the other.
+unsafe impl Kernel for FreeBsd {
+    #[inline(always)]
+    fn functions(&self) -> &'static Functions {
+        // Of `dtrace.ko`, which the module depends on. A constant, so that they are called directly.
+        const { &Functions::DTRACE }
+    }
+
+    #[inline(always)]
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        let were = cpu::interrupts_off();
+        let result = f();
+        cpu::interrupts_restore(were);
+        result
+    }
+}

@@ -1,0 +1,52 @@
+//! Writing to the text of the kernel's modules.
+
+use core::ffi::c_void;
+
+use super::machdep;
+use crate::freebsd::console;
+use crate::patch::{PatchError, Patcher};
+use crate::record::Probe;
+
+type Rendezvous = unsafe extern "C" fn(*mut c_void);
+
+unsafe extern "C" {
+    // sys/sys/smp.h, main: calls the functions on every CPU, this one included. Interrupts must be on.
+    fn smp_rendezvous(
+        setup: Option<Rendezvous>,
+        action: Option<Rendezvous>,
+        teardown: Option<Rendezvous>,
+        arg: *mut c_void,
+    );
+}
+
+/// The text of the kernel's modules.
+#[derive(Debug)]
+pub(super) struct KernelText;
+
+// SAFETY: `machdep::store` stores the bytes where they belong, what changes under running CPUs in one store;
+// a rendezvous runs `on_this_cpu` everywhere.
+unsafe impl Patcher for KernelText {
+    unsafe fn store(&self, address: usize, bytes: &[u8]) {
+        // SAFETY: by contract.
+        unsafe { machdep::store(address, bytes) };
+    }
+
+    fn synchronise(&self) {
+        unsafe extern "C" fn action(_: *mut c_void) {
+            machdep::on_this_cpu();
+        }
+        // SAFETY: the action may run on every CPU, with interrupts off.
+        unsafe { smp_rendezvous(None, Some(action), None, core::ptr::null_mut()) };
+    }
+
+    fn is_writable(&self, address: usize, length: usize) -> bool {
+        machdep::is_writable(address, length)
+    }
+
+    /// `dtrace_probe_enable` of FreeBSD's ignores what `dtps_enable` returns, so this is all that anybody hears.
+    fn refused(&self, probe: &Probe, why: PatchError) {
+        let [provider, name] = [probe.provider().name(), probe.name()];
+        let [provider, name] = [provider, name].map(|text| text.to_str().unwrap_or("?"));
+        console::print(format_args!("probe {provider}:::{name} is left as it is: {why}"));
+    }
+}

@@ -1,0 +1,53 @@
+//! `mutex(9F)`: an adaptive mutex, which may be held across something that sleeps.
+//!
+//! `usr/src/uts/common/sys/mutex.h`, 2025.
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_char, c_int, c_void};
+
+use spin::Once;
+
+/// `kmutex_t`: 8 bytes, the kernel's own.
+#[repr(C)]
+struct KMutex(usize);
+
+unsafe extern "C" {
+    fn mutex_init(mutex: *mut KMutex, name: *const c_char, kind: c_int, arg: *mut c_void);
+    fn mutex_enter(mutex: *mut KMutex);
+    fn mutex_exit(mutex: *mut KMutex);
+}
+
+/// `MUTEX_DEFAULT`: adaptive. The kernel keeps nothing of such a mutex but its 8 bytes, so it need not be destroyed
+/// before its module is unloaded.
+const MUTEX_DEFAULT: c_int = 6;
+
+/// An adaptive mutex.
+pub(crate) struct Lock {
+    mutex: UnsafeCell<KMutex>,
+    made: Once<()>,
+}
+
+// SAFETY: only the kernel looks at it.
+unsafe impl Sync for Lock {}
+
+impl Lock {
+    pub(crate) const fn new() -> Self {
+        Self { mutex: UnsafeCell::new(KMutex(0)), made: Once::new() }
+    }
+
+    pub(crate) fn lock(&self) {
+        let mutex = self.mutex.get();
+        let (name, none) = (core::ptr::null(), core::ptr::null_mut());
+        // SAFETY: ours; once, before anything else is done to it. Does not sleep.
+        self.made.call_once(|| unsafe { mutex_init(mutex, name, MUTEX_DEFAULT, none) });
+        // SAFETY: initialised.
+        unsafe { mutex_enter(mutex) };
+    }
+
+    /// # Safety
+    /// This thread has it.
+    pub(crate) unsafe fn unlock(&self) {
+        // SAFETY: by contract.
+        unsafe { mutex_exit(self.mutex.get()) };
+    }
+}

@@ -1,0 +1,36 @@
+//! illumos, as far as its DTrace is concerned: its functions are those that the companion has handed over.
+
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use super::cpu;
+use crate::dtrace::{Functions, Kernel};
+
+/// DTrace's functions; null until a companion has been loaded.
+static FUNCTIONS: AtomicPtr<Functions> = AtomicPtr::new(core::ptr::null_mut());
+
+/// # Safety
+/// `functions` are DTrace's, and stay as long as any provider is registered.
+pub(super) unsafe fn hand_over(functions: *const Functions) {
+    FUNCTIONS.store(functions.cast_mut(), Ordering::Release);
+}
+
+/// illumos.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Illumos;
+
+// SAFETY: the functions are DTrace's, and interrupts are off from the one call to the other.
+unsafe impl Kernel for Illumos {
+    #[inline(always)]
+    fn functions(&self) -> &'static Functions {
+        // SAFETY: `hand_over` comes before all that is called here, and by its contract they stay.
+        unsafe { &*FUNCTIONS.load(Ordering::Acquire) }
+    }
+
+    #[inline(always)]
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        let were = cpu::interrupts_off();
+        let result = f();
+        cpu::interrupts_restore(were);
+        result
+    }
+}

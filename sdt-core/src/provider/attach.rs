@@ -1,0 +1,201 @@
+//! Attaching this image's probes to a framework, and detaching them.
+
+mod error;
+pub(crate) mod link;
+mod sort;
+
+use core::ffi::CStr;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+
+pub use error::{AttachError, DetachError, Refusal};
+
+use crate::ops::Framework;
+use crate::patch::{Mode, Patcher};
+use crate::record::{self, PROVIDERS, Provider};
+use crate::route::table as provider;
+
+pub use crate::record::RaggedSet;
+
+/// What an image's probes are attached to.
+pub struct Attachment {
+    /// Where providers are registered and hits go.
+    pub framework: &'static dyn Framework,
+    /// How text is written.
+    pub patcher: &'static dyn Patcher,
+    /// What enabled sites do.
+    pub mode: Mode,
+    /// The module part of the probes' descriptions: on FreeBSD the module's file name without
+    /// `.ko`, as its unloading relies on that.
+    pub module: &'static CStr,
+}
+
+impl fmt::Debug for Attachment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attachment").field("module", &self.module).finish_non_exhaustive()
+    }
+}
+
+/// The attachment in force, null while there is none.
+static CURRENT: AtomicPtr<Attachment> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Whether the records have been checked, sorted and tied together.
+static LINKED: AtomicBool = AtomicBool::new(false);
+
+/// How far the image is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum State {
+    /// The framework knows nothing of it.
+    Detached = 0,
+    /// A thread is attaching or detaching it.
+    Changing = 1,
+    /// It is attached.
+    Attached = 2,
+    /// It could not be attached, and a provider of it is still registered, but invalidated.
+    Leaving = 3,
+}
+
+/// A [`State`], by number.
+static STATE: AtomicU8 = AtomicU8::new(State::Detached as u8);
+
+/// The right to attach and detach, which one thread has at a time.
+///
+/// No lock: who has it calls the framework, which sleeps. And nobody waits for it, as the kernels' linkers load
+/// and unload a module once at a time; so who comes second is told.
+struct Change {
+    from: State,
+    /// What it leaves behind when it is dropped.
+    to: State,
+}
+
+impl Change {
+    /// `None` while another thread has it.
+    fn begin() -> Option<Self> {
+        // Acquire and, in `drop`, Release: what one thread wrote is there for the next.
+        let from = match STATE.swap(State::Changing as u8, Ordering::Acquire) {
+            0 => State::Detached,
+            2 => State::Attached,
+            3 => State::Leaving,
+            _ => return None,
+        };
+        Some(Self { from, to: from })
+    }
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        STATE.store(self.to as u8, Ordering::Release);
+    }
+}
+
+/// The attachment in force. Probe context.
+pub(crate) fn current() -> Option<&'static Attachment> {
+    // SAFETY: null, or stored by `attach` from a `&'static`.
+    unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
+}
+
+/// Whether the sites can be looked up. Probe context.
+pub(crate) fn is_linked() -> bool {
+    LINKED.load(Ordering::Acquire)
+}
+
+/// Attaches all probes of this image: checks their records, then registers their providers with the
+/// framework and creates the probes.
+///
+/// May sleep, and holds no lock; not in probe context.
+///
+/// # Safety
+/// - The breakpoint handler of the kernel must consult
+///   [`resume_address`](crate::trap::resume_address) before any probe is enabled, and until
+///   [`detach`] has succeeded and every CPU has since left the handler.
+/// - Before this image is unloaded, [`detach`] must have succeeded, or `attach` failed with an error that does
+///   not say [otherwise](AttachError::must_stay); no code of the image may be running or called any more, and
+///   every CPU must since have left the breakpoint handler.
+/// - The first time, nobody holds a reference to the image's sites ([`record::sites`]): they are sorted.
+/// - When the image was attached to another framework before, no thread is on its way there from a site.
+///
+/// # Errors
+/// See [`AttachError`]. Nothing stays registered, unless the error [says so](AttachError::must_stay).
+pub unsafe fn attach(attachment: &'static Attachment) -> Result<(), AttachError> {
+    let mut change = Change::begin().ok_or(AttachError::InProgress)?;
+    match (change.from, current()) {
+        (State::Leaving, Some(former)) => leave(former).map_err(AttachError::Leaving)?,
+        (State::Attached, _) => return Err(AttachError::Attached),
+        _ => {}
+    }
+    change.to = State::Detached;
+    if !is_linked() {
+        // SAFETY: nothing was attached yet, so no probe was ever enabled and nobody looks at sites.
+        unsafe { link::link(record::all()?, attachment.patcher) }?;
+        LINKED.store(true, Ordering::Release);
+    }
+    CURRENT.store(core::ptr::from_ref(attachment).cast_mut(), Ordering::Release);
+    for provider in primaries() {
+        // SAFETY: the caller keeps the image until it is unregistered.
+        if let Err(cause) = unsafe { provider::register(attachment, provider) } {
+            // A consumer that is open does not keep an invalidated provider, but one that has enabled a
+            // probe of it meanwhile does.
+            primaries().for_each(|registered| provider::invalidate(attachment, registered));
+            return Err(match leave(attachment) {
+                Ok(()) => AttachError::Framework(cause),
+                Err(held) => {
+                    change.to = State::Leaving;
+                    AttachError::MustStay { cause, held }
+                }
+            });
+        }
+    }
+    change.to = State::Attached;
+    Ok(())
+}
+
+/// Detaches all probes of this image: unregisters their providers. Afterwards no site traps and no hit
+/// reaches the framework. Without an attachment nothing happens.
+///
+/// May sleep, and holds no lock; not in probe context.
+///
+/// # Errors
+/// [`DetachError::Refused`] while a probe is enabled (or as the framework has it, a consumer is
+/// open). Then everything is as it was and goes on working. After any error the caller must not unload the image.
+pub fn detach() -> Result<(), DetachError> {
+    let mut change = Change::begin().ok_or(DetachError::InProgress)?;
+    let Some(attachment) = current() else { return Ok(()) };
+    if change.from == State::Leaving {
+        leave(attachment).map_err(DetachError::Refused)?;
+    }
+    for provider in primaries() {
+        if let Err(refusal) = provider::unregister(attachment, provider) {
+            // Not only providers may be gone: FreeBSD destroys a module's probes before it asks the module
+            // whether it can be unloaded.
+            let mut is_whole = true;
+            for provider in primaries() {
+                // SAFETY: as when it was registered first: `detach` has not succeeded.
+                is_whole &= unsafe { provider::register(attachment, provider) }.is_ok();
+            }
+            let error = if is_whole { DetachError::Refused } else { DetachError::Reduced };
+            return Err(error(refusal));
+        }
+    }
+    CURRENT.store(core::ptr::null_mut(), Ordering::Release);
+    change.to = State::Detached;
+    Ok(())
+}
+
+/// Unregisters what could not be attached as a whole. On an error something is still registered.
+fn leave(attachment: &Attachment) -> Result<(), Refusal> {
+    let refusals =
+        primaries().filter_map(|provider| provider::unregister(attachment, provider).err());
+    // All of them, whoever refuses.
+    if let Some(refusal) = refusals.fold(None, |first: Option<Refusal>, next| first.or(Some(next)))
+    {
+        return Err(refusal);
+    }
+    CURRENT.store(core::ptr::null_mut(), Ordering::Release);
+    Ok(())
+}
+
+/// The first record of each provider name.
+fn primaries() -> impl Iterator<Item = &'static Provider> {
+    PROVIDERS.iter().filter(|provider| core::ptr::eq(provider.primary(), *provider))
+}

@@ -1,0 +1,221 @@
+//! Why an image could not be attached or detached.
+
+use core::ffi::CStr;
+use core::fmt;
+
+use crate::ops::FrameworkError;
+use crate::record::RaggedSet;
+
+const IN_PROGRESS: &str = "another thread is attaching or detaching the probes; try again";
+
+/// Why probes could not be attached. Nothing is registered then, but for [`MustStay`](Self::MustStay) and
+/// [`Leaving`](Self::Leaving).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// They are attached already.
+    Attached,
+    /// Another thread is attaching or detaching them just now.
+    InProgress,
+    /// A linker set is not a whole number of records.
+    RaggedSet(RaggedSet),
+    /// A record was made by another version of this crate.
+    Version {
+        /// Name of the set.
+        set: &'static str,
+        /// Index in the set.
+        index: usize,
+    },
+    /// A site's record names no probe of this image.
+    SiteProbe {
+        /// Address of the site.
+        patchpoint: usize,
+    },
+    /// There is no nop where a site's record says, or no text at all.
+    SiteText {
+        /// Address of the site.
+        patchpoint: usize,
+    },
+    /// A site's record names a cold block where there is no text, or that is in the site itself.
+    SiteTarget {
+        /// Address of the site.
+        patchpoint: usize,
+    },
+    /// Two site records are for the same text.
+    SiteOverlap {
+        /// Address of the first of them.
+        patchpoint: usize,
+    },
+    /// A probe's record names no provider of this image.
+    ProbeProvider {
+        /// Index in the set of probes.
+        index: usize,
+    },
+    /// A provider is declared twice, with different stability or privileges.
+    Provider {
+        /// The provider's name.
+        provider: &'static CStr,
+    },
+    /// What a site fires is said of no probe of this image.
+    ListProbe {
+        /// Index in the set of argument lists.
+        index: usize,
+    },
+    /// Two sites fire the same probe of an open provider with different arguments.
+    Arguments {
+        /// The provider's name.
+        provider: &'static CStr,
+        /// The probe's name.
+        name: &'static CStr,
+    },
+    /// The framework refused a provider or a probe.
+    Framework(Refusal),
+    /// The framework refused a provider or a probe, and then did not let go a provider that was registered
+    /// before, as one of its probes is enabled. The image must stay: the framework calls it. No more of its
+    /// probes can be enabled, and [`detach`](super::detach) succeeds once none is.
+    MustStay {
+        /// What was refused first.
+        cause: Refusal,
+        /// What was not let go.
+        held: Refusal,
+    },
+    /// Still [`MustStay`](Self::MustStay), since an earlier attempt.
+    Leaving(Refusal),
+}
+
+impl fmt::Display for AttachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Attached => f.write_str("probes are attached already"),
+            Self::InProgress => f.write_str(IN_PROGRESS),
+            Self::RaggedSet(RaggedSet { section, bytes, record }) => write!(
+                f,
+                "section {section} has {bytes} bytes, which is no whole number of {record}-byte \
+                 records: the module is linked wrongly"
+            ),
+            Self::Version { set, index } => write!(
+                f,
+                "record {index} of {set} was made by another version of sdt-core: build the module \
+                 with one version"
+            ),
+            Self::SiteProbe { patchpoint } => {
+                write!(f, "the site at {patchpoint:#x} names no probe of this module")
+            }
+            Self::SiteText { patchpoint } => {
+                write!(f, "there is no nop at {patchpoint:#x}, where a site should be")
+            }
+            Self::SiteTarget { patchpoint } => {
+                write!(f, "the site at {patchpoint:#x} has no cold block where it says")
+            }
+            Self::SiteOverlap { patchpoint } => {
+                write!(f, "two sites share the text at {patchpoint:#x}")
+            }
+            Self::ProbeProvider { index } => {
+                write!(f, "record {index} of linkme_SDT_PROBES names no provider of this module")
+            }
+            Self::Provider { provider } => write!(
+                f,
+                "provider {} is declared twice, with different stability or privileges",
+                Name(provider)
+            ),
+            Self::ListProbe { index } => {
+                write!(f, "record {index} of sdt_arg_lists names no probe of this module")
+            }
+            Self::Arguments { provider, name } => write!(
+                f,
+                "two sites fire {}:::{} with different arguments",
+                Name(provider),
+                Name(name)
+            ),
+            Self::Framework(refusal) => refusal.fmt(f),
+            Self::MustStay { cause, held } => {
+                write!(f, "{cause}; and the module must stay: {held}")
+            }
+            Self::Leaving(held) => write!(f, "the module is still leaving: {held}"),
+        }
+    }
+}
+
+impl core::error::Error for AttachError {}
+
+impl AttachError {
+    /// Whether the image must not be unloaded: the framework still calls it. Until
+    /// [`detach`](super::detach) has succeeded.
+    pub const fn must_stay(&self) -> bool {
+        matches!(self, Self::Attached | Self::InProgress | Self::MustStay { .. } | Self::Leaving(_))
+    }
+}
+
+impl From<RaggedSet> for AttachError {
+    fn from(ragged: RaggedSet) -> Self {
+        Self::RaggedSet(ragged)
+    }
+}
+
+/// Shows a C string that came from Rust source.
+struct Name(&'static CStr);
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.to_str().unwrap_or("?"))
+    }
+}
+
+/// What a framework refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The provider's name.
+    pub provider: &'static CStr,
+    /// The probe's name, if it was a probe.
+    pub probe: Option<&'static CStr>,
+    /// Why.
+    pub error: FrameworkError,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { provider, probe, error } = self;
+        match probe {
+            Some(probe) => {
+                write!(f, "probe {}:::{} was refused: {error}", Name(provider), Name(probe))
+            }
+            None => write!(f, "provider {} was refused: {error}", Name(provider)),
+        }
+    }
+}
+
+/// Why probes could not be detached. The image must stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DetachError {
+    /// Another thread is attaching or detaching them just now.
+    InProgress,
+    /// The framework did not let a provider go. Everything is as it was.
+    Refused(Refusal),
+    /// The framework did not let a provider go, and took not all of those back that had gone before. What is
+    /// missing is created by a later attempt that is refused, or when the image is attached anew.
+    Reduced(Refusal),
+}
+
+impl DetachError {
+    /// The kernel's number for it.
+    pub const fn errno(self) -> i32 {
+        match self {
+            Self::InProgress => FrameworkError::Busy.errno(),
+            Self::Refused(refusal) | Self::Reduced(refusal) => refusal.error.errno(),
+        }
+    }
+}
+
+impl fmt::Display for DetachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Refusal { provider, error, .. }, end) = match self {
+            Self::InProgress => return f.write_str(IN_PROGRESS),
+            Self::Refused(refusal) => (refusal, ""),
+            Self::Reduced(refusal) => (refusal, "; and probes that had gone could not be had back"),
+        };
+        write!(f, "provider {} cannot go: {error}{end}", Name(provider))
+    }
+}
+
+impl core::error::Error for DetachError {}

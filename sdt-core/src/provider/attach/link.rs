@@ -1,0 +1,191 @@
+//! Checking an image's records and tying them together: what [attaching](super) begins with.
+//!
+//! Records come from the linker, but nothing says that it was told to do the right thing, that one version of
+//! this crate made them all, or that the file was not damaged. So none is used before it has been checked.
+
+use core::sync::atomic::AtomicPtr;
+
+use super::AttachError;
+use super::sort::{self, Linked, sort};
+use crate::arch;
+use crate::patch::{self, Patcher};
+use crate::record::{ArgList, ArgTypes, Probe, Provider, Site};
+
+/// All records of an image.
+#[derive(Debug)]
+pub struct Records {
+    /// Its providers.
+    pub providers: &'static [Provider],
+    /// Its probes.
+    pub probes: &'static [Probe],
+    /// Its sites, in any order.
+    pub sites: &'static mut [Site],
+    /// What sites of open providers fire.
+    pub arg_lists: &'static [ArgList],
+}
+
+/// Checks all records and ties them together: probes to their primaries, arguments and sites to probes.
+/// Afterwards the sites are in order of their patchpoints.
+///
+/// May be called again after an error, with the same result.
+///
+/// # Safety
+/// - The records are laid out as this version of the crate lays them out, or begin with another size;
+///   references and functions in them are good. Sites may hold anything that is not
+///   [text](Patcher::is_text) to the patcher.
+/// - No probe among them is enabled and no breakpoint handler looks for their sites.
+///
+/// # Errors
+/// The first record that is no good.
+pub unsafe fn link(records: Records, patcher: &dyn Patcher) -> Result<(), AttachError> {
+    let Records { providers, probes, sites, arg_lists } = records;
+    if let Some(index) = providers.iter().position(|provider| !provider.is_current()) {
+        return Err(AttachError::Version { set: "linkme_SDT_PROVIDERS", index });
+    }
+    if let Some(index) = probes.iter().position(|probe| !probe.is_current()) {
+        return Err(AttachError::Version { set: "linkme_SDT_PROBES", index });
+    }
+    link_providers(providers)?;
+    link_probes(providers, probes)?;
+    link_args(probes, arg_lists)?;
+    sites.sort_unstable_by_key(|site| site.patchpoint());
+    link_sites(probes, sites, patcher)
+}
+
+impl Linked for Provider {
+    fn link(&self) -> &AtomicPtr<Self> {
+        Self::link(self)
+    }
+}
+
+impl Linked for Probe {
+    fn link(&self) -> &AtomicPtr<Self> {
+        Self::link(self)
+    }
+}
+
+/// The record at an address, if it is one of these.
+fn record_at<T>(records: &'static [T], record: *const T) -> Option<&'static T> {
+    let offset = record.addr().checked_sub(records.as_ptr().addr())?;
+    if !offset.is_multiple_of(size_of::<T>()) {
+        return None;
+    }
+    records.get(offset / size_of::<T>())
+}
+
+/// Ties the records of each provider to the first of them, which is the one that is registered.
+fn link_providers(providers: &'static [Provider]) -> Result<(), AttachError> {
+    providers.iter().for_each(Provider::clear_links);
+    let mut at = sort(providers, &mut |a, b| a.name() < b.name());
+    let mut primary: Option<&'static Provider> = None;
+    while let Some(provider) = at {
+        let of = primary.filter(|primary| primary.name() == provider.name()).unwrap_or(provider);
+        if of.attr() != provider.attr() || of.privileges() != provider.privileges() {
+            return Err(AttachError::Provider { provider: provider.name() });
+        }
+        provider.set_primary(of);
+        primary = Some(of);
+        at = sort::next(provider);
+    }
+    Ok(())
+}
+
+/// Ties the records of each logical probe together, and the probes of each provider.
+fn link_probes(
+    providers: &'static [Provider],
+    probes: &'static [Probe],
+) -> Result<(), AttachError> {
+    for (index, probe) in probes.iter().enumerate() {
+        // By address, before anything is read that it refers to.
+        if record_at(providers, probe.provider()).is_none() {
+            return Err(AttachError::ProbeProvider { index });
+        }
+        probe.clear_links();
+    }
+    let provider = |probe: &Probe| core::ptr::from_ref(probe.provider().primary());
+    let mut at = sort(probes, &mut |a, b| {
+        provider(a).cmp(&provider(b)).then_with(|| a.name().cmp(b.name())).is_lt()
+    });
+    let mut primary: Option<&'static Probe> = None;
+    while let Some(probe) = at {
+        let same =
+            |other: &&Probe| provider(other) == provider(probe) && other.name() == probe.name();
+        let of = primary.filter(same).unwrap_or(probe);
+        probe.set_primary(of);
+        primary = Some(of);
+        at = sort::next(probe);
+    }
+    // In reverse, so that the lists come out in the order of the set.
+    for probe in probes.iter().rev() {
+        if core::ptr::eq(probe.primary(), probe) {
+            probe.provider().primary().push_probe(probe);
+        } else {
+            probe.push_record(probe);
+        }
+    }
+    Ok(())
+}
+
+/// Gives each primary its argument types and checks that all records and sites agree on them.
+fn link_args(probes: &'static [Probe], lists: &'static [ArgList]) -> Result<(), AttachError> {
+    let agree = |probe: &Probe, args: &'static ArgTypes| {
+        let primary = probe.primary();
+        match primary.args() {
+            None => primary.set_args(args),
+            Some(known) if known == *args => {}
+            Some(_) => {
+                let (provider, name) = (probe.provider().name(), probe.name());
+                return Err(AttachError::Arguments { provider, name });
+            }
+        }
+        Ok(())
+    };
+    for probe in probes {
+        if let Some(args) = probe.declared_args() {
+            agree(probe, args)?;
+        }
+    }
+    for (index, list) in lists.iter().enumerate() {
+        let probe = (list.probe)();
+        if record_at(probes, probe).is_none() {
+            return Err(AttachError::ListProbe { index });
+        }
+        agree(probe, (list.types)())?;
+    }
+    Ok(())
+}
+
+/// Gives each primary its sites.
+fn link_sites(
+    probes: &'static [Probe],
+    sites: &'static [Site],
+    patcher: &dyn Patcher,
+) -> Result<(), AttachError> {
+    let length = arch::ENCODING.nop.as_bytes().len();
+    let mut next = usize::MAX;
+    // In reverse, so that the lists come out in order of address.
+    for site in sites.iter().rev() {
+        let patchpoint = site.patchpoint();
+        let probe = record_at(probes, site.probe()).ok_or(AttachError::SiteProbe { patchpoint })?;
+        if !patcher.is_text(patchpoint, length) || !patch::has_nop(site) {
+            return Err(AttachError::SiteText { patchpoint });
+        }
+        if next - patchpoint < length {
+            return Err(AttachError::SiteOverlap { patchpoint });
+        }
+        // A CPU that would go on in the site itself would never leave it.
+        let into_itself = (patchpoint..patchpoint + length).contains(&site.target());
+        if into_itself || !patcher.is_text(site.target(), 1) {
+            return Err(AttachError::SiteTarget { patchpoint });
+        }
+        probe.push_site(site);
+        next = patchpoint;
+    }
+    Ok(())
+}
+
+/// The site with this patchpoint, among linked ones. Probe context.
+pub fn find(sites: &[Site], patchpoint: usize) -> Option<&Site> {
+    let at = sites.binary_search_by_key(&patchpoint, Site::patchpoint).ok()?;
+    sites.get(at)
+}

@@ -1,0 +1,12 @@
+//! The provider route: the image's records are checked and tied together at run time, its providers are registered with
+//! a framework, and its sites are patched here, by the means of the host.
+
+pub mod attach;
+pub(crate) mod fire;
+pub(crate) mod frames;
+pub(crate) mod inspect;
+pub(crate) mod open;
+pub mod patch;
+pub(crate) mod record;
+mod table;
+pub mod trap;

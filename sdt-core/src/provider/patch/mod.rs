@@ -1,0 +1,258 @@
+//! What a host supplies so that the text of sites can change, and how enabled sites work.
+//!
+//! The framework enables a probe through the ops table: the first enabling patches the probe's sites, the last one
+//! that goes restores their nops. In between [`set_mode`] leads from one mode to the other. In which order bytes are
+//! stored under running CPUs is a matter of its own (`patch/protocol.rs`); a CPU that has hit a breakpoint is sent on by
+//! [`resume_address`](crate::trap::resume_address).
+
+pub(crate) mod protocol;
+
+use core::fmt;
+use core::sync::atomic::Ordering;
+
+use crate::arch;
+use crate::attach::{self, Attachment};
+use crate::record::{Probe, Site};
+use crate::sync::Mutex;
+use protocol::{Place, State, Text};
+
+/// How the host kernel writes to text.
+///
+/// # Safety
+/// [`store`](Self::store) must store what it is told to where it is told to and nothing else, in one store
+/// if it is 1, 2 or 4 bytes at a multiple of their number. [`synchronise`](Self::synchronise) must do
+/// what it says.
+pub unsafe trait Patcher: Sync {
+    /// Stores a few bytes of text, at most 4.
+    ///
+    /// Called with interrupts on or off, the framework's lock held or not, never in probe context. Text is
+    /// not writable as a rule, so this lifts the protection for this CPU or writes through an alias;
+    /// other CPUs execute the text meanwhile.
+    ///
+    /// # Safety
+    /// The bytes are those of a site in this image's text, and other CPUs may execute what it holds
+    /// then. [`is_writable`](Self::is_writable) has said yes to them just now.
+    unsafe fn store(&self, address: usize, bytes: &[u8]);
+
+    /// Returns when every CPU has fetched anew what it executes: none executes text as it was before
+    /// earlier [`store`](Self::store)s. An interrupt on each CPU that returns by a synchronising
+    /// instruction does it on x86_64; elsewhere instruction caches have to be seen to.
+    fn synchronise(&self);
+
+    /// Runs `change`, which brings the sites of a probe where they are to be, by [`store`](Self::store) and
+    /// [`synchronise`](Self::synchronise). Sites hold breakpoints meanwhile; a host whose breakpoint handler does not
+    /// know of them sees to it that nothing else is executed.
+    fn exclusively(&self, change: &mut dyn FnMut()) {
+        change();
+    }
+
+    /// Whether all of these bytes are text of this image, for hosts that can tell. Sites elsewhere are
+    /// refused when the image is attached, before anything is read there. Where nobody can tell, records are
+    /// trusted as far as this.
+    ///
+    /// Not in probe context.
+    fn is_text(&self, _address: usize, _length: usize) -> bool {
+        true
+    }
+
+    /// Whether [`store`](Self::store) can store to these bytes of a site. All sites of a probe are asked about before the
+    /// first of them changes, so a change is made as a whole or not at all. Called as `store`.
+    fn is_writable(&self, _address: usize, _length: usize) -> bool {
+        true
+    }
+
+    /// A probe could not be enabled or disabled. The framework is told as well, but FreeBSD's does not listen; a host
+    /// with a console says it there. Called as `store`.
+    fn refused(&self, _probe: &Probe, _why: PatchError) {}
+}
+
+/// The patcher of hosts that patch nothing: their sites are in gate mode.
+#[derive(Clone, Copy, Debug)]
+pub struct NoText;
+
+// SAFETY: it says that it can store nothing, so nobody asks it to.
+unsafe impl Patcher for NoText {
+    unsafe fn store(&self, _: usize, _: &[u8]) {}
+
+    fn synchronise(&self) {}
+
+    fn is_writable(&self, _: usize, _: usize) -> bool {
+        false
+    }
+}
+
+/// Why sites were not changed. They are as they were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PatchError {
+    /// The image is not attached.
+    NotAttached,
+    /// The host cannot write to a site.
+    ReadOnly {
+        /// Address of the site.
+        patchpoint: usize,
+    },
+}
+
+impl PatchError {
+    /// The number by which the kernels know it: ENXIO or EACCES, the same on FreeBSD, illumos and Linux.
+    pub const fn errno(self) -> i32 {
+        match self {
+            Self::NotAttached => 6,
+            Self::ReadOnly { .. } => 13,
+        }
+    }
+}
+
+impl fmt::Display for PatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAttached => f.write_str("its image is not attached to a framework"),
+            Self::ReadOnly { patchpoint } => {
+                write!(f, "the site at {patchpoint:#x} is in text that cannot be written to")
+            }
+        }
+    }
+}
+
+impl core::error::Error for PatchError {}
+
+/// What an enabled site does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// A breakpoint exception. Works everywhere.
+    #[default]
+    Trap,
+    /// A jump, where the cold block is within reach of one; a breakpoint exception elsewhere.
+    Jump,
+}
+
+impl Mode {
+    /// What the build chose by `SDT_PATCH`.
+    pub const BUILT: Self = if cfg!(sdt_patch = "jump") { Self::Jump } else { Self::Trap };
+}
+
+/// Held while sites are patched. Never taken in probe context.
+static PATCHING: Mutex<()> = Mutex::new(());
+
+/// One more enabling of the logical probe. The first one patches its sites. On an error nothing has changed.
+///
+/// For the ops table alone: only then is every enabling one that the framework knows of, and ends with the attachment.
+/// Not in probe context.
+pub(crate) fn enable(probe: &Probe) -> Result<(), PatchError> {
+    let _patching = PATCHING.lock();
+    let probe = probe.primary();
+    // Counted before the text changes: a breakpoint that is hit must find the probe enabled.
+    if probe.enablings().fetch_add(1, Ordering::AcqRel) == 0 {
+        return set_sites(probe, true).inspect_err(|_| {
+            probe.enablings().fetch_sub(1, Ordering::AcqRel);
+        });
+    }
+    Ok(())
+}
+
+/// Chooses a mode for the logical probe, instead of the [`Attachment`]'s. If the probe is enabled, its
+/// sites change over now; it fires all the time, and no hit is lost. The choice stays until another one
+/// is made, enabled or not.
+///
+/// When it returns every CPU sees the sites as they are now; with [`Mode::Jump`] a site whose cold block is out of a
+/// jump's reach goes on trapping.
+///
+/// Not on illumos, whose breakpoint handler knows of no site: they jump.
+///
+/// # Safety
+/// The caller may call the attachment's [`Patcher`] as the framework's enabling does: it is not in probe context and
+/// holds nothing that other CPUs wait for with interrupts off, as they have to answer
+/// [`synchronise`](Patcher::synchronise).
+///
+/// # Errors
+/// The sites could not be changed; the mode is as it was.
+#[cfg(not(target_os = "illumos"))]
+pub unsafe fn set_mode(probe: &Probe, mode: Mode) -> Result<(), PatchError> {
+    let _patching = PATCHING.lock();
+    let probe = probe.primary();
+    let before = probe.mode();
+    probe.set_mode(Some(mode));
+    if probe.enablings().load(Ordering::Acquire) != 0 {
+        set_sites(probe, true).inspect_err(|_| probe.set_mode(before))?;
+    }
+    Ok(())
+}
+
+/// One enabling of the logical probe less. The last one restores its sites. Without an enabling
+/// nothing happens.
+///
+/// As [`enable`]. When it returns no site traps any more, but a CPU may still be on its way from a site to the
+/// framework. After an error sites may go on trapping or jumping: a CPU that does goes on behind the nop, or is turned
+/// back on its way to the framework.
+pub(crate) fn disable(probe: &Probe) -> Result<(), PatchError> {
+    let _patching = PATCHING.lock();
+    let probe = probe.primary();
+    let enablings = probe.enablings();
+    let before = enablings.load(Ordering::Acquire);
+    if before == 0 {
+        return Ok(());
+    }
+    enablings.store(before - 1, Ordering::Release);
+    if before == 1 { set_sites(probe, false) } else { Ok(()) }
+}
+
+/// Whether the logical probe has an enabling.
+///
+/// Probe context.
+pub(crate) fn is_enabled(probe: &Probe) -> bool {
+    probe.primary().enablings().load(Ordering::Acquire) != 0
+}
+
+fn set_sites(probe: &Probe, enabled: bool) -> Result<(), PatchError> {
+    let attachment = attach::current().ok_or(PatchError::NotAttached)?;
+    let goal = match probe.mode().unwrap_or(attachment.mode) {
+        _ if !enabled => State::Nop,
+        Mode::Trap => State::Trap,
+        Mode::Jump => State::Jump,
+    };
+    let sites = probe.sites();
+    let patcher = attachment.patcher;
+    let length = arch::ENCODING.nop.as_bytes().len();
+    let refuses = |site: &&Site| !patcher.is_writable(site.patchpoint(), length);
+    if let Some(site) = sites.clone().find(refuses) {
+        let error = PatchError::ReadOnly { patchpoint: site.patchpoint() };
+        patcher.refused(probe, error);
+        return Err(error);
+    }
+    for record in probe.records() {
+        record.set_gate(enabled);
+    }
+    patcher.exclusively(&mut || {
+        // SAFETY: the sites were checked when the image was attached, they can be written to, and `PATCHING` is held.
+        unsafe { text(attachment).bring(sites.clone().map(place), goal) };
+    });
+    Ok(())
+}
+
+fn text(attachment: &'static Attachment) -> Text<'static> {
+    Text { encoding: &arch::ENCODING, patcher: attachment.patcher }
+}
+
+const fn place(site: &Site) -> Place {
+    Place { patchpoint: site.patchpoint(), target: site.target() }
+}
+
+/// See [`inspect::state`](crate::route::inspect::state).
+pub(crate) fn state(site: &Site) -> Option<State> {
+    let attachment = attach::current()?;
+    let _patching = PATCHING.lock();
+    // SAFETY: as in `set_sites`.
+    Some(unsafe { text(attachment).state(place(site)) })
+}
+
+/// Whether the text at the site's patchpoint is the nop.
+pub(crate) fn has_nop(site: &Site) -> bool {
+    let nop = arch::ENCODING.nop;
+    nop.as_bytes().iter().enumerate().all(|(i, &byte)| {
+        let text = core::ptr::with_exposed_provenance::<u8>(site.patchpoint() + i);
+        // SAFETY: a record that the site's assembly made points at an instruction of that length in the
+        // same image. Volatile, because patching changes it behind the compiler's back.
+        unsafe { text.read_volatile() == byte }
+    })
+}

@@ -1,0 +1,145 @@
+//! The provider every image is to its framework: the functions of the ops table, over the records.
+
+use core::ffi::{c_char, c_int, c_void};
+use core::sync::atomic::Ordering;
+
+use crate::attach::{Attachment, Refusal};
+use crate::fire::AFRAMES;
+use crate::ops::{ARG_NONE, ARG_TYPE_LEN, ArgDesc, ProbeDesc, ProviderOps};
+use crate::patch::{self, PatchError};
+use crate::record::{Probe, Provider};
+
+/// The function part of the probes' descriptions: one probe may fire in many functions, so it names
+/// none of them, as FreeBSD's sdt has it.
+const FUNCTION: &core::ffi::CStr = c"none";
+
+/// The ops table. `arg` is the [`Provider`], `parg` the primary [`Probe`].
+///
+/// No `getargval`: see [`Framework::getargval`](crate::ops::Framework::getargval).
+pub(crate) const OPS: ProviderOps = ProviderOps {
+    provide: Some(provide),
+    provide_module: None,
+    enable: Some(enable),
+    disable: Some(disable),
+    suspend: None,
+    resume: None,
+    getargdesc: Some(getargdesc),
+    getargval: None,
+    usermode: None,
+    destroy: Some(destroy),
+};
+
+/// Registers the provider of this name, if it is not, and creates those of its probes that do not exist. This
+/// is where probes are created, and nowhere else, so none is created twice.
+///
+/// On an error part of it may have been done.
+///
+/// # Safety
+/// The image stays until [`unregister`] has succeeded. One thread at a time.
+pub(crate) unsafe fn register(
+    attachment: &Attachment,
+    provider: &'static Provider,
+) -> Result<(), Refusal> {
+    let framework = attachment.framework;
+    let refusal = |probe, error| Refusal { provider: provider.name(), probe, error };
+    let id = match provider.id() {
+        Some(id) => id,
+        None => {
+            let arg = core::ptr::from_ref(provider).cast_mut().cast();
+            let ops = ProviderOps { getargval: framework.getargval(), ..OPS };
+            let (name, attr) = (provider.name(), provider.attr());
+            // SAFETY: the ops take any `arg`, and stay by contract.
+            let id = unsafe { framework.register(name, attr, provider.privileges(), &ops, arg) }
+                .map_err(|error| refusal(None, error))?;
+            provider.set_id(Some(id));
+            id
+        }
+    };
+    for probe in provider.probes().filter(|probe| probe.id().is_none()) {
+        let (module, name) = (attachment.module, probe.name());
+        let parg = core::ptr::from_ref(probe).cast_mut().cast();
+        // SAFETY: the provider is registered; the ops take a probe's record, a static, as `parg`.
+        let created = unsafe { framework.probe_create(id, module, FUNCTION, name, AFRAMES, parg) };
+        probe.set_id(Some(created.map_err(|error| refusal(Some(name), error))?));
+    }
+    Ok(())
+}
+
+/// Invalidates the provider of this name, if it is registered.
+pub(crate) fn invalidate(attachment: &Attachment, provider: &Provider) {
+    if let Some(id) = provider.id() {
+        // SAFETY: registered, as it has an id.
+        unsafe { attachment.framework.invalidate(id) };
+    }
+}
+
+/// Unregisters the provider of this name, if it is registered.
+pub(crate) fn unregister(
+    attachment: &Attachment,
+    provider: &'static Provider,
+) -> Result<(), Refusal> {
+    let Some(id) = provider.id() else { return Ok(()) };
+    // SAFETY: registered, as it has an id.
+    unsafe { attachment.framework.unregister(id) }.map_err(|error| Refusal {
+        provider: provider.name(),
+        probe: None,
+        error,
+    })?;
+    provider.set_id(None);
+    // `destroy` has done so already, if the framework had told it.
+    provider.probes().for_each(|probe| probe.set_id(None));
+    Ok(())
+}
+
+/// Probes are created when the provider is registered, so there is nothing to do. It is there because a framework
+/// wants one of `provide` and `provide_module`.
+unsafe extern "C" fn provide(_: *mut c_void, _: *const ProbeDesc) {}
+
+unsafe extern "C" fn enable(_: *mut c_void, id: u32, parg: *mut c_void) -> c_int {
+    // SAFETY: `parg` is what `register` gave: a probe's record.
+    let probe = unsafe { &*parg.cast::<Probe>() };
+    // Before any site fires.
+    probe.enabled_id().store(id, Ordering::Release);
+    let result = patch::enable(probe);
+    if result.is_err() {
+        probe.enabled_id().store(0, Ordering::Release);
+    }
+    result.err().map_or(0, PatchError::errno)
+}
+
+unsafe extern "C" fn disable(_: *mut c_void, _: u32, parg: *mut c_void) {
+    // SAFETY: as in `enable`.
+    let probe = unsafe { &*parg.cast::<Probe>() };
+    // There is nobody to tell: `disable` has no result, and the patcher has heard of it.
+    patch::disable(probe).ok();
+    if !patch::is_enabled(probe) {
+        // Hits that are on their way find this.
+        probe.enabled_id().store(0, Ordering::Release);
+    }
+}
+
+unsafe extern "C" fn destroy(_: *mut c_void, _: u32, parg: *mut c_void) {
+    // SAFETY: as in `enable`.
+    unsafe { &*parg.cast::<Probe>() }.set_id(None);
+}
+
+unsafe extern "C" fn getargdesc(_: *mut c_void, _: u32, parg: *mut c_void, desc: *mut ArgDesc) {
+    // SAFETY: as in `enable`; the framework gives a description to fill.
+    let (probe, desc) = unsafe { (&*parg.cast::<Probe>(), &mut *desc) };
+    let arg = usize::try_from(desc.ndx)
+        .ok()
+        .and_then(|index| probe.primary().args().unwrap_or_default().get(index));
+    let Some(arg) = arg else {
+        desc.ndx = ARG_NONE;
+        return;
+    };
+    desc.mapping = desc.ndx;
+    desc.native = c_chars(arg.native.as_bytes());
+    if let Some(translated) = &arg.translated {
+        desc.xlate = c_chars(translated.as_bytes());
+    }
+}
+
+fn c_chars(bytes: &[u8; ARG_TYPE_LEN]) -> [c_char; ARG_TYPE_LEN] {
+    bytes.map(|byte| byte as c_char)
+}

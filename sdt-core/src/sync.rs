@@ -1,0 +1,11 @@
+//! Locks: for a module's own state, and what this crate takes itself.
+//!
+//! On FreeBSD and illumos a [`Mutex`] is the kernel's own kind, so whoever waits for it sleeps, and whoever holds it may
+//! sleep, too. Elsewhere it is `spin`'s, and who holds it must not wait for anything.
+//!
+//! Not in probe context, and on FreeBSD and illumos not with interrupts off.
+
+#[cfg_attr(any(target_os = "freebsd", target_os = "illumos"), path = "sync/host.rs")]
+#[cfg_attr(not(any(target_os = "freebsd", target_os = "illumos")), path = "sync/spinning.rs")]
+mod kind;
+pub use kind::{Mutex, MutexGuard};

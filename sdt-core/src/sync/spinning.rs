@@ -1,0 +1,3 @@
+//! For hosts of which nothing is known.
+
+pub use spin::{Mutex, MutexGuard};

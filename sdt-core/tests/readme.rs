@@ -1,0 +1,22 @@
+//! Examples of the README that are whole compile as they stand there.
+
+use std::fs;
+use std::path::Path;
+
+/// The Rust code in a text that has a piece of it.
+fn example<'t>(text: &'t str, piece: &str) -> &'t str {
+    let blocks = text.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut found = blocks.filter(|block| block.contains(piece));
+    found.next().unwrap_or_else(|| panic!("no example has {piece}"))
+}
+
+#[test]
+fn the_described_struct_compiles() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    let readme = fs::read_to_string(root.join("README.md")).expect("there is one");
+    let program =
+        format!("#![allow(dead_code)]\n{}\nfn main() {{}}\n", example(&readme, "#[derive(CType)]"));
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme_struct.rs");
+    fs::write(&file, program).expect("the folder is cargo's");
+    trybuild::TestCases::new().pass(file);
+}

@@ -1,0 +1,20 @@
+//! The last look at the id of a probe that was hit.
+
+use super::host::Host;
+use super::sync::{AtomicU32, Ordering};
+
+/// Calls `hit` with the id of a probe, if it is enabled: if `id`, where its provider keeps the id while it is,
+/// is not 0. Probe context.
+///
+/// Interrupts are off from the look to the end of `hit`. Who takes the id away waits after that until every
+/// CPU has had them on ([`Host::sync`]), and only then it can become another probe's. A thread that had
+/// looked and was preempted would be recorded as a hit of that one.
+pub(crate) fn look(host: &impl Host, id: &AtomicU32, hit: impl FnOnce(u32)) {
+    host.without_interrupts(|| {
+        // Acquire, with the Release of who has set it: the probe is there.
+        let id = id.load(Ordering::Acquire);
+        if id != 0 {
+            hit(id);
+        }
+    });
+}

@@ -1,0 +1,4 @@
+//! Tests of what is not seen from outside.
+
+mod ring;
+mod scale;

@@ -1,0 +1,459 @@
+//! An image is attached and detached while the framework refuses what it can refuse, at every position, with
+//! consumers who look on and who take part.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+#[path = "../../sdt-core/tests/support/mod.rs"]
+mod support;
+
+use std::collections::BTreeSet;
+use std::ffi::{CStr, c_void};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use sdt_core::attach::{self, AttachError, Attachment, DetachError};
+use sdt_core::ops::{
+    Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps,
+};
+use sdt_core::patch::Mode;
+use sdt_core::{sdt_probe, sdt_provider};
+use sdt_framework::{ConsumerId, Dtrace, Host, Spec};
+
+sdt_provider!(one);
+sdt_provider! {
+    two {
+        fn d(n: u64);
+        fn e(n: u64);
+    }
+}
+
+/// Probes of both.
+const DECLARED: u32 = 5;
+
+#[inline(never)]
+fn fire(n: u64) {
+    sdt_probe!(one::a, n);
+    sdt_probe!(one::b, n);
+    sdt_probe!(one::c, n);
+    sdt_probe!(two::d, n);
+    sdt_probe!(two::e, n);
+    // A second record of one logical probe, and a second site.
+    sdt_probe!(one::a, n);
+}
+
+struct Uniprocessor;
+
+// SAFETY: there is one thread at a time.
+unsafe impl Host for Uniprocessor {
+    fn cpu(&self) -> usize {
+        0
+    }
+    fn cpus(&self) -> usize {
+        1
+    }
+    fn timestamp(&self) -> u64 {
+        1
+    }
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        f()
+    }
+    fn sync(&self) {}
+}
+
+/// Room for what the image declares and no more.
+static DTRACE: Dtrace<Uniprocessor, 1, 64, 2, { DECLARED as usize }, 16, 2> =
+    Dtrace::new(Uniprocessor);
+
+/// [`DTRACE`], with calls that fail and others that come in between.
+struct Faulty(Mutex<Plan>);
+
+struct Plan {
+    /// Calls so far: whether each creates a probe.
+    calls: Vec<bool>,
+    /// Those that fail, from 0.
+    fail: BTreeSet<u32>,
+    /// What somebody else does before each.
+    meanwhile: fn(call: u32),
+}
+
+impl Faulty {
+    fn plan(&self, fail: &[u32], meanwhile: fn(u32)) {
+        *self.0.lock().unwrap() =
+            Plan { calls: Vec::new(), fail: fail.iter().copied().collect(), meanwhile };
+    }
+
+    fn calls(&self) -> Vec<bool> {
+        self.0.lock().unwrap().calls.clone()
+    }
+
+    fn call(&self, creates: bool) -> Result<(), FrameworkError> {
+        let (call, fails, meanwhile) = {
+            let mut plan = self.0.lock().unwrap();
+            let call = plan.calls.len() as u32;
+            plan.calls.push(creates);
+            // What comes in between is not interrupted itself.
+            (call, plan.fail.contains(&call), std::mem::replace(&mut plan.meanwhile, |_| {}))
+        };
+        meanwhile(call);
+        self.0.lock().unwrap().meanwhile = meanwhile;
+        if fails { Err(INJECTED) } else { Ok(()) }
+    }
+}
+
+const INJECTED: FrameworkError = FrameworkError::Other(5);
+
+// SAFETY: all is handed on to a framework that keeps to the contract, or not done.
+unsafe impl Framework for Faulty {
+    unsafe fn register(
+        &self,
+        name: &CStr,
+        attr: &ProviderAttr,
+        privileges: Privileges,
+        ops: &ProviderOps,
+        arg: *mut c_void,
+    ) -> Result<ProviderId, FrameworkError> {
+        self.call(false)?;
+        // SAFETY: the caller's contract, as below.
+        unsafe { DTRACE.register(name, attr, privileges, ops, arg) }
+    }
+
+    unsafe fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
+        self.call(false)?;
+        DTRACE.unregister(provider)
+    }
+
+    unsafe fn invalidate(&self, provider: ProviderId) {
+        // It cannot fail.
+        self.call(false).ok();
+        DTRACE.invalidate(provider);
+    }
+
+    unsafe fn probe_lookup(
+        &self,
+        provider: ProviderId,
+        module: &CStr,
+        function: &CStr,
+        name: &CStr,
+    ) -> Option<ProbeId> {
+        self.call(false).ok()?;
+        DTRACE.probe_lookup(provider, module, function, name)
+    }
+
+    unsafe fn probe_create(
+        &self,
+        provider: ProviderId,
+        module: &CStr,
+        function: &CStr,
+        name: &CStr,
+        aframes: u32,
+        parg: *mut c_void,
+    ) -> Result<ProbeId, FrameworkError> {
+        self.call(true)?;
+        // SAFETY: as in `register`.
+        unsafe { DTRACE.probe_create(provider, module, function, name, aframes, parg) }
+    }
+
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 6]) {
+        // SAFETY: as in `register`.
+        unsafe { DTRACE.hit(id, args) };
+    }
+}
+
+static FAULTY: Faulty =
+    Faulty(Mutex::new(Plan { calls: Vec::new(), fail: BTreeSet::new(), meanwhile: |_| {} }));
+static ATTACHMENT: Attachment =
+    Attachment { framework: &FAULTY, patcher: &support::Text, mode: Mode::Jump, module: c"image" };
+
+/// The image is one, and tests take turns with it.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn attach(fail: &[u32], meanwhile: fn(u32)) -> Result<(), AttachError> {
+    FAULTY.plan(fail, meanwhile);
+    // SAFETY: sites jump, and for those that trap there is a handler; this program is never unloaded.
+    unsafe { attach::attach(&ATTACHMENT) }
+}
+
+fn detach(fail: &[u32]) -> Result<(), DetachError> {
+    FAULTY.plan(fail, |_| {});
+    attach::detach()
+}
+
+/// The names of all probes that are listed.
+fn listed() -> Vec<String> {
+    let mut names = Vec::new();
+    DTRACE.for_each_probe(&Spec::ALL, |probe| names.push(probe.to_string()));
+    names.sort();
+    names
+}
+
+/// The framework has room for two providers, and nobody has taken any.
+fn nothing_is_registered() {
+    assert_eq!(listed(), [""; 0]);
+    unsafe extern "C" fn provide(_: *mut c_void, _: *const sdt_core::ops::ProbeDesc) {}
+    unsafe extern "C" fn enable(_: *mut c_void, _: u32, _: *mut c_void) -> i32 {
+        0
+    }
+    unsafe extern "C" fn nothing(_: *mut c_void, _: u32, _: *mut c_void) {}
+    let ops = ProviderOps {
+        provide: Some(provide),
+        provide_module: None,
+        enable: Some(enable),
+        disable: Some(nothing),
+        suspend: None,
+        resume: None,
+        getargdesc: None,
+        getargval: None,
+        usermode: None,
+        destroy: Some(nothing),
+    };
+    let (attr, privileges, null) = (&ProviderAttr::SDT, Privileges::USER, std::ptr::null_mut());
+    let others = [c"other", c"another"].map(|name| {
+        // SAFETY: the ops do nothing, and stay.
+        unsafe { DTRACE.register(name, attr, privileges, &ops, null) }.expect("there is room")
+    });
+    for other in others {
+        DTRACE.invalidate(other);
+        DTRACE.unregister(other).unwrap();
+    }
+}
+
+/// All is attached: every probe is listed once, and fires.
+fn all_is_there() {
+    let names = ["one:image:none:a", "one:image:none:b", "one:image:none:c"];
+    assert_eq!(listed(), [&names[..], &["two:image:none:d", "two:image:none:e"]].concat());
+    let consumer = DTRACE.open().unwrap();
+    assert_eq!(DTRACE.enable(consumer, &Spec::ALL), Ok(DECLARED));
+    DTRACE.go(consumer).unwrap();
+    fire(7);
+    let mut seen = Vec::new();
+    DTRACE.drain(consumer, 0, &mut |record| seen.push(record.args[0])).unwrap();
+    DTRACE.close(consumer).unwrap();
+    assert_eq!(seen, [7; 6]);
+    let hits = DTRACE.counters().hits;
+    fire(8);
+    assert_eq!(DTRACE.counters().hits, hits);
+}
+
+/// Attaches and detaches once more, with nothing in the way.
+fn and_it_works_again() {
+    assert_eq!(attach(&[], |_| {}), Ok(()));
+    all_is_there();
+    assert_eq!(detach(&[]), Ok(()));
+    nothing_is_registered();
+}
+
+/// The calls of the framework that attaching takes when all goes well: whether each creates a probe.
+fn calls_of_attach() -> Vec<bool> {
+    assert_eq!(attach(&[], |_| {}), Ok(()));
+    let calls = FAULTY.calls();
+    assert_eq!(detach(&[]), Ok(()));
+    calls
+}
+
+fn turn() -> std::sync::MutexGuard<'static, ()> {
+    let turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    support::host();
+    turn
+}
+
+#[test]
+fn a_refusal_while_attaching_leaves_nothing() {
+    let _turn = turn();
+    let calls = calls_of_attach();
+    assert_eq!(calls.iter().filter(|creates| **creates).count(), DECLARED as usize);
+    assert_eq!(calls.len() as u32, 2 + DECLARED);
+    for with_consumer in [false, true] {
+        for (call, &creates) in (0..).zip(&calls) {
+            let consumer = with_consumer.then(|| DTRACE.open().unwrap());
+            let error = attach(&[call], |_| {}).unwrap_err();
+            let AttachError::Framework(refusal) = error else { panic!("{call}: {error}") };
+            assert_eq!((refusal.error, error.must_stay()), (INJECTED, false));
+            assert_eq!(refusal.probe.is_some(), creates, "{refusal}");
+            nothing_is_registered();
+            consumer.into_iter().for_each(|consumer| DTRACE.close(consumer).unwrap());
+            and_it_works_again();
+        }
+    }
+}
+
+/// One call fails, and then one on the way back: of what was registered something stays, invalidated, until the next
+/// attempt of whatever kind.
+#[test]
+fn a_refusal_on_the_way_back_is_said() {
+    let _turn = turn();
+    let calls = calls_of_attach().len() as u32;
+    let mut stayed = 0;
+    for first in 0..calls {
+        for second in first + 1..first + 8 {
+            for detach_first in [false, true] {
+                let consumer = DTRACE.open().unwrap();
+                let error = attach(&[first, second], |_| {}).unwrap_err();
+                assert_eq!(listed(), [""; 0], "{first}, {second}");
+                DTRACE.close(consumer).unwrap();
+                if error.must_stay() {
+                    stayed += 1;
+                    let AttachError::MustStay { cause, held } = error else { panic!("{error}") };
+                    assert_eq!((cause.error, held.error), (INJECTED, INJECTED));
+                    // And still, as long as it is refused.
+                    assert_eq!(detach(&[0]), Err(DetachError::Refused(held)));
+                    assert_eq!(attach(&[0], |_| {}), Err(AttachError::Leaving(held)));
+                    if detach_first {
+                        assert_eq!(detach(&[]), Ok(()));
+                        nothing_is_registered();
+                    }
+                } else {
+                    nothing_is_registered();
+                }
+                and_it_works_again();
+            }
+        }
+    }
+    assert!(stayed > 0);
+}
+
+/// A consumer that has enabled, at each position, what there is by then.
+static EAGER: Mutex<Option<(u32, ConsumerId)>> = Mutex::new(None);
+
+#[test]
+fn what_is_enabled_meanwhile_stays_and_the_error_says_so() {
+    let _turn = turn();
+    let calls = calls_of_attach();
+    let mut stayed = 0;
+    for fails in 0..calls.len() as u32 {
+        for enables in 0..=fails {
+            let consumer = DTRACE.open().unwrap();
+            DTRACE.go(consumer).unwrap();
+            *EAGER.lock().unwrap() = Some((enables, consumer));
+            let error = attach(&[fails], |call| {
+                if let Some((at, consumer)) = *EAGER.lock().unwrap()
+                    && at == call
+                {
+                    DTRACE.enable(consumer, &Spec::ALL).unwrap();
+                }
+            })
+            .unwrap_err();
+            // What was there when it enabled is what was created before.
+            let before = &calls[..enables as usize];
+            let enabled = before.iter().filter(|creates| **creates).count() as u64;
+            assert_eq!(error.must_stay(), enabled > 0, "{fails}, {enables}: {error}");
+            let hits = DTRACE.counters().hits;
+            fire(1);
+            let fired = DTRACE.counters().hits - hits;
+            // Of the first probe there are two sites.
+            assert!(fired == enabled || fired == enabled + 1, "{fired}");
+            assert_eq!(listed(), [""; 0]);
+            if enabled > 0 {
+                stayed += 1;
+                assert!(matches!(error, AttachError::MustStay { .. }), "{error}");
+                assert!(matches!(detach(&[]), Err(DetachError::Refused(_))));
+                assert!(matches!(attach(&[], |_| {}), Err(AttachError::Leaving(_))));
+            }
+            DTRACE.close(consumer).unwrap();
+            let hits = DTRACE.counters().hits;
+            fire(2);
+            assert_eq!(DTRACE.counters().hits, hits, "what nobody enables does not fire");
+            assert_eq!(detach(&[]), Ok(()));
+            nothing_is_registered();
+            and_it_works_again();
+        }
+    }
+    assert!(stayed > 0);
+}
+
+#[test]
+fn a_refused_detach_changes_nothing_or_says_so() {
+    let _turn = turn();
+    let (mut refused, mut reduced) = (0, 0);
+    for first in 0..2 {
+        for second in first..first + 10 {
+            assert_eq!(attach(&[], |_| {}), Ok(()));
+            match detach(&[first, second]).unwrap_err() {
+                DetachError::Refused(refusal) => {
+                    refused += 1;
+                    assert_eq!(refusal.error, INJECTED);
+                    all_is_there();
+                }
+                DetachError::Reduced(refusal) => {
+                    reduced += 1;
+                    assert_eq!(refusal.error, INJECTED);
+                    // The next refusal has all back that it can have.
+                    assert!(matches!(detach(&[0]), Err(DetachError::Refused(_))));
+                    all_is_there();
+                }
+                other => panic!("{other}"),
+            }
+            assert_eq!(detach(&[]), Ok(()));
+            nothing_is_registered();
+            and_it_works_again();
+        }
+    }
+    assert!(refused > 0 && reduced > 0, "{refused}, {reduced}");
+    // With a consumer there the framework itself refuses.
+    assert_eq!(attach(&[], |_| {}), Ok(()));
+    let consumer = DTRACE.open().unwrap();
+    let busy = detach(&[]).unwrap_err();
+    assert_eq!(busy.errno(), FrameworkError::Busy.errno());
+    // As FreeBSD does before it asks the module: its probes are destroyed, and come back when it stays.
+    assert_eq!(DTRACE.destroy_module(c"image"), Ok(DECLARED as usize));
+    assert_eq!(detach(&[]), Err(busy));
+    DTRACE.close(consumer).unwrap();
+    all_is_there();
+    assert_eq!(detach(&[]), Ok(()));
+    nothing_is_registered();
+}
+
+/// A consumer lists, and with that has the provider provide, before and after every call of the framework that
+/// attaching makes: that is every moment at which it could find another set of probes.
+#[test]
+fn a_probe_is_created_once_whoever_looks_on() {
+    let _turn = turn();
+    let calls = calls_of_attach();
+    static LISTINGS: AtomicU32 = AtomicU32::new(0);
+    let list = |_| {
+        let names = listed();
+        assert_eq!(names.len(), names.iter().collect::<BTreeSet<_>>().len(), "{names:?}");
+        LISTINGS.fetch_add(1, Ordering::Relaxed);
+    };
+    assert_eq!(attach(&[], list), Ok(()));
+    assert_eq!(LISTINGS.load(Ordering::Relaxed), calls.len() as u32);
+    all_is_there();
+    assert_eq!(detach(&[]), Ok(()));
+}
+
+/// As above, with a thread that lists all the time.
+#[test]
+fn a_probe_is_created_once_under_load() {
+    let _turn = turn();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let names = listed();
+                assert_eq!(names.len(), names.iter().collect::<BTreeSet<_>>().len(), "{names:?}");
+            }
+        });
+        let rounds = std::panic::catch_unwind(|| {
+            for _ in 0..300 {
+                assert_eq!(attach(&[], |_| {}), Ok(()));
+                assert_eq!(listed().len(), DECLARED as usize);
+                assert_eq!(detach(&[]), Ok(()));
+            }
+        });
+        done.store(true, Ordering::Relaxed);
+        rounds.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+/// Who comes while another thread is at it is told, and nothing waits.
+#[test]
+fn two_at_once_are_told_apart() {
+    let _turn = turn();
+    let again = |_| {
+        // SAFETY: as in `attach`.
+        assert_eq!(unsafe { attach::attach(&ATTACHMENT) }, Err(AttachError::InProgress));
+        assert_eq!(attach::detach(), Err(DetachError::InProgress));
+    };
+    assert_eq!(attach(&[], again), Ok(()));
+    assert_eq!(attach(&[], |_| {}), Err(AttachError::Attached));
+    assert_eq!(detach(&[]), Ok(()));
+    assert_eq!(detach(&[]), Ok(()), "once more is no harm");
+}

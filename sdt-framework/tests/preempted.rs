@@ -1,0 +1,120 @@
+//! A thread that hits a probe is preempted, and when it goes on the id is another provider's.
+
+mod common;
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use common::spec;
+use sdt_core::ops::{
+    Framework as _, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderId, ProviderOps,
+};
+use sdt_framework::{Dtrace, Host};
+
+/// What other threads do before the one that fires has turned interrupts off.
+static OTHERS: Mutex<Option<fn()>> = Mutex::new(None);
+
+struct Uniprocessor;
+
+// SAFETY: the test has one thread.
+unsafe impl Host for Uniprocessor {
+    fn cpu(&self) -> usize {
+        0
+    }
+    fn cpus(&self) -> usize {
+        1
+    }
+    fn timestamp(&self) -> u64 {
+        1
+    }
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        let others = OTHERS.lock().unwrap().take();
+        others.into_iter().for_each(|others| others());
+        f()
+    }
+    fn sync(&self) {}
+}
+
+/// Room for one probe, so that the id is used again.
+static DTRACE: Dtrace<Uniprocessor, 1, 16, 2, 1, 8, 2> = Dtrace::new(Uniprocessor);
+
+/// Where the provider keeps its probe's id while it is enabled.
+static ID: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "C" fn provide(_: *mut c_void, _: *const ProbeDesc) {}
+unsafe extern "C" fn nothing(_: *mut c_void, _: u32, _: *mut c_void) {}
+unsafe extern "C" fn enable(_: *mut c_void, id: u32, parg: *mut c_void) -> c_int {
+    if !parg.is_null() {
+        ID.store(id, Ordering::Release);
+    }
+    0
+}
+unsafe extern "C" fn disable(_: *mut c_void, _: u32, parg: *mut c_void) {
+    if !parg.is_null() {
+        ID.store(0, Ordering::Release);
+    }
+}
+
+const OPS: ProviderOps = ProviderOps {
+    provide: Some(provide),
+    provide_module: None,
+    enable: Some(enable),
+    disable: Some(disable),
+    suspend: None,
+    resume: None,
+    getargdesc: None,
+    getargval: None,
+    usermode: None,
+    destroy: Some(nothing),
+};
+
+/// A provider with one probe, which keeps its id in [`ID`] or does not.
+fn register(provider: &CStr, probe: &CStr, keeps_id: bool) -> (ProviderId, ProbeId) {
+    let parg = if keeps_id { (&raw const ID).cast_mut().cast() } else { null_mut() };
+    // SAFETY: the ops only look whether there is a pointer, and stay.
+    unsafe {
+        let id = DTRACE.register(provider, &ProviderAttr::SDT, Privileges::USER, &OPS, null_mut());
+        let id = id.unwrap();
+        (id, DTRACE.probe_create(id, c"m", c"none", probe, 1, parg).unwrap())
+    }
+}
+
+#[test]
+fn it_is_no_hit_of_that_one() {
+    static FIRST: Mutex<Option<ProviderId>> = Mutex::new(None);
+    let (first, exec) = register(c"proc", c"exec", true);
+    *FIRST.lock().unwrap() = Some(first);
+    let consumer = DTRACE.open().unwrap();
+    assert_eq!(DTRACE.enable(consumer, &spec("proc:::")), Ok(1));
+    DTRACE.go(consumer).unwrap();
+    let hit = || {
+        // SAFETY: the ops set the id as they should.
+        unsafe { DTRACE.hit(&ID, &[42; 6]) };
+    };
+    hit();
+    assert_eq!(DTRACE.drain(consumer, 0, &mut |r| assert_eq!(r.probe, exec.get())), Ok(1));
+    DTRACE.close(consumer).unwrap();
+
+    let consumer = DTRACE.open().unwrap();
+    DTRACE.enable(consumer, &spec("proc:::")).unwrap();
+    static SECOND: Mutex<Option<sdt_framework::ConsumerId>> = Mutex::new(None);
+    *SECOND.lock().unwrap() = Some(consumer);
+    *OTHERS.lock().unwrap() = Some(|| {
+        let mut consumer = SECOND.lock().unwrap();
+        DTRACE.close(consumer.unwrap()).unwrap();
+        DTRACE.unregister(FIRST.lock().unwrap().unwrap()).unwrap();
+        let (_, unlock) = register(c"vault", c"unlock", false);
+        assert_eq!(unlock.get(), 1, "the id is used again");
+        let other = DTRACE.open().unwrap();
+        assert_eq!(DTRACE.enable(other, &spec("vault:::unlock")), Ok(1));
+        DTRACE.go(other).unwrap();
+        *consumer = Some(other);
+    });
+    hit();
+    let consumer = SECOND.lock().unwrap().unwrap();
+    let recorded = DTRACE.drain(consumer, 0, &mut |_| {});
+    assert_eq!(recorded, Ok(0), "vault:::unlock never fired");
+    assert_eq!(DTRACE.counters().hits, 1);
+}

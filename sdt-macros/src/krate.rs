@@ -1,0 +1,80 @@
+//! Where `sdt-core` is: `::sdt_core`, unless `crate = path` says otherwise.
+
+use syn::parse::{Parse, ParseStream};
+use syn::{Attribute, Error, Ident, Path, Result, Token, parse_quote};
+
+/// `crate = path`
+struct Given(Path);
+
+impl Parse for Given {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        input.parse::<Token![crate]>()?;
+        input.parse::<Token![=]>()?;
+        Ok(Self(input.call(Path::parse_mod_style)?))
+    }
+}
+
+fn default() -> Path {
+    parse_quote!(::sdt_core)
+}
+
+/// `crate = path;` in front of a provider, or nothing.
+pub(crate) fn in_front(input: ParseStream<'_>) -> Result<Path> {
+    if !(input.peek(Token![crate]) && input.peek2(Token![=])) {
+        return Ok(default());
+    }
+    let Given(path) = input.parse()?;
+    input.parse::<Token![;]>()?;
+    Ok(path)
+}
+
+/// `#[c_type(crate = path)]`, or nothing.
+pub(crate) fn in_attributes(attrs: &[Attribute]) -> Result<Path> {
+    let mut given = attrs.iter().filter(|attr| attr.path().is_ident("c_type"));
+    let Some(attr) = given.next() else { return Ok(default()) };
+    if let Some(again) = given.next() {
+        return Err(Error::new_spanned(again, "`#[c_type]` is given once"));
+    }
+    let Given(path) = attr.parse_args()?;
+    Ok(path)
+}
+
+/// The same path in a module below.
+pub(crate) fn from_below(path: &Path) -> Path {
+    let mut path = path.clone();
+    let first = path.segments.first().filter(|_| path.leading_colon.is_none());
+    let first = first.map(|segment| &segment.ident);
+    if let Some(first) = first.filter(|first| *first == "self" || *first == "super") {
+        let up = Ident::new("super", first.span());
+        if first == "super" {
+            path.segments.insert(0, up.into());
+        } else {
+            path.segments[0] = up.into();
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quote::ToTokens;
+
+    #[test]
+    fn paths_are_the_same_from_below() {
+        for (above, below) in [
+            ("::sdt_core", "::sdt_core"),
+            ("facade::sdt", "facade::sdt"),
+            ("crate::sdt", "crate::sdt"),
+            ("self::sdt", "super::sdt"),
+            ("super::sdt", "super::super::sdt"),
+        ] {
+            let above: Path = syn::parse_str(above).unwrap();
+            let expected: Path = syn::parse_str(below).unwrap();
+            assert_eq!(
+                from_below(&above).to_token_stream().to_string(),
+                expected.to_token_stream().to_string()
+            );
+        }
+    }
+}

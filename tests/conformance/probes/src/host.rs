@@ -1,0 +1,53 @@
+//! Functions with values in registers that kernels do not use, or in all there are, for hosts that are no modules; each
+//! without its probe as well.
+
+use core::arch::asm;
+
+use sdt_core::__private::encode::Encoding;
+use sdt_core::{sdt_probe, sdt_provider};
+
+sdt_provider!(hosts);
+
+/// What a site of this target holds.
+#[unsafe(no_mangle)]
+static HOST_ENCODING: Encoding = sdt_core::__private::arch::ENCODING;
+
+/// As many as there are registers that a function need not save, but a few.
+const FLOATS: usize = 16;
+
+/// As many as there are registers on aarch64, but the platform's, the frame's, that of the return address and one.
+const WORDS: usize = 27;
+
+/// Not to be seen through.
+#[inline(always)]
+fn hide(mut word: u64) -> u64 {
+    // SAFETY: does nothing.
+    unsafe { asm!("/* {0} */", inout(reg) word, options(nomem, nostack, preserves_flags)) };
+    word
+}
+
+macro_rules! functions {
+    ($floats:literal $words:literal $(, $probe:ident)?) => {
+        const _: () = {
+            #[unsafe(export_name = $floats)]
+            #[allow(unused_variables, reason = "for the probe only")]
+            extern "C" fn floats(values: &mut [f64; FLOATS], n: u64) {
+                let sums = values.map(|value| value * value);
+                $($probe!(hosts::floats, n);)?
+                *values = sums.map(|sum| sum + sum);
+            }
+
+            #[unsafe(export_name = $words)]
+            extern "C" fn words(values: &mut [u64; WORDS]) {
+                let [first, rest @ ..] = values.map(hide);
+                $($probe!(hosts::words, first);)?
+                let [second, rest @ ..] = rest.map(hide);
+                values[..2].copy_from_slice(&[second, first]);
+                values[2..].copy_from_slice(&rest);
+            }
+        };
+    };
+}
+
+functions!("plain_host_floats" "plain_host_words");
+functions!("host_floats" "host_words", sdt_probe);

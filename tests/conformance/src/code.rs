@@ -1,0 +1,113 @@
+//! What of a function is run while no probe is enabled, and what only then.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, bail};
+use cargo_sdt::check::flow::{Flow, Instruction, decode};
+
+use crate::unit::{Function, Place, Unit};
+
+/// The instructions, all of them nops, that fill up exactly `len` bytes at a place: how long each is.
+///
+/// # Errors
+/// They are not nops, or do not end there.
+pub fn nops(unit: &Unit, at: Place, len: u64) -> anyhow::Result<Vec<u64>> {
+    let code = unit.bytes(at, len).context("outside of its section")?;
+    let mut lengths = Vec::new();
+    let mut rest = code;
+    while !rest.is_empty() {
+        match decode(unit.arch, rest) {
+            Some(Instruction { len, nop: true, .. }) => {
+                lengths.push(len);
+                rest = &rest[len as usize..];
+            }
+            _ => bail!("{code:02x?} are no nops of {len} bytes"),
+        }
+    }
+    Ok(lengths)
+}
+
+/// How large a function is, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// How many instructions can be reached while no site is patched.
+    pub hot_instructions: i64,
+    /// How many of them set up the function's frame and leave it.
+    pub frame_instructions: i64,
+    /// How many bytes they have.
+    pub hot_bytes: i64,
+    /// How many bytes the function has besides: what is run only while a site is patched.
+    pub cold_bytes: i64,
+}
+
+/// Takes a function apart; `sites` are the places that its sites' records tell: the nop's and the target's.
+///
+/// # Errors
+/// A site is not where it should be, or control leads to where no instruction is.
+pub fn size(unit: &Unit, function: &Function, sites: &[(Place, Place)]) -> anyhow::Result<Size> {
+    let hot = reachable(unit, function, function.start, &BTreeMap::new())?;
+    for (site, target) in sites {
+        if !hot.contains_key(&site.offset) {
+            bail!("{}: the site at {:#x} is not on the hot path", function.name, site.offset);
+        }
+        if !function.contains(*target) || hot.contains_key(&target.offset) {
+            bail!("{}: what is cold begins at {:#x}", function.name, target.offset);
+        }
+    }
+    let is_frame = |(offset, len): &(&u64, &u64)| {
+        let code = unit.bytes(function.start.after(**offset - function.start.offset), **len);
+        code.and_then(|code| decode(unit.arch, code)).is_some_and(|of| of.frame)
+    };
+    let frame_instructions = hot.iter().filter(is_frame).count() as i64;
+    let (hot_instructions, hot_bytes) = (hot.len() as i64, hot.values().sum::<u64>());
+    let cold_bytes = function.len - hot_bytes;
+    Ok(Size {
+        hot_instructions,
+        frame_instructions,
+        hot_bytes: hot_bytes.cast_signed(),
+        cold_bytes: cold_bytes.cast_signed(),
+    })
+}
+
+/// The code of a function that can be reached from a place without going through what is `known` already: offsets
+/// and lengths of the instructions. From its start: all that can be while no site is patched.
+///
+/// # Errors
+/// Control leads to where no instruction is.
+pub fn reachable(
+    unit: &Unit,
+    function: &Function,
+    from: Place,
+    before: &BTreeMap<u64, u64>,
+) -> anyhow::Result<BTreeMap<u64, u64>> {
+    let mut known = BTreeMap::new();
+    let mut open = vec![from];
+    while let Some(at) = open.pop() {
+        // Another function's code is none of this one's.
+        let is_known = known.contains_key(&at.offset) || before.contains_key(&at.offset);
+        if !function.contains(at) || is_known {
+            continue;
+        }
+        let left = function.start.offset + function.len - at.offset;
+        let code = unit.bytes(at, left).with_context(|| format!("{}: no code", function.name))?;
+        let instruction = decode(unit.arch, code)
+            .with_context(|| format!("{}: no instruction at {:#x}", function.name, at.offset))?;
+        known.insert(at.offset, instruction.len);
+        let next = at.after(instruction.len);
+        let to = |distance| at.moved(distance);
+        // Where a relocation says where to, it is another function.
+        let elsewhere = unit.relocations(at, instruction.len).next().is_some();
+        match instruction.flow {
+            Flow::Next | Flow::Call => open.push(next),
+            Flow::Branch(distance) => {
+                if elsewhere {
+                    bail!("{}: a branch out of it at {:#x}", function.name, at.offset);
+                }
+                open.extend([next, to(distance)]);
+            }
+            Flow::Jump(distance) if !elsewhere => open.push(to(distance)),
+            Flow::Jump(_) | Flow::Return | Flow::Leave => {}
+        }
+    }
+    Ok(known)
+}

@@ -1,0 +1,85 @@
+//! A probe takes none of fbt's away: by each system's own rule, the entry of a function is where the function begins,
+//! and its returns are found.
+
+use std::collections::BTreeSet;
+
+use cargo_sdt::arch::Arch;
+use cargo_sdt::check::fbt::Probes;
+use cargo_sdt::check::flow::{Flow, decode};
+use conformance::sources::Build;
+use conformance::unit::{Function, Unit};
+
+use crate::rust;
+
+/// How many functions there are: those of `kinds.rs`, and those that C has as well, of up to five arguments.
+const KINDS: usize = 14;
+const WITH_C: usize = 12;
+
+/// Where the instructions of a function are by which it returns.
+fn returns(unit: &Unit, function: &Function) -> BTreeSet<u64> {
+    let code = unit.bytes(function.start, function.len).expect("the function is there");
+    let (mut at, mut found) = (0, BTreeSet::new());
+    while at < function.len {
+        let instruction = decode(unit.arch, &code[at as usize..]);
+        let instruction = instruction.unwrap_or_else(|| panic!("{}+{at:#x}", function.name));
+        if instruction.flow == Flow::Return {
+            found.insert(at);
+        }
+        at += instruction.len;
+    }
+    found
+}
+
+/// Looks at each function as fbt does: with its probe, and without.
+fn all_are_kept(arch: Arch, build: Build) {
+    let unit = Unit::parse(&rust(arch, build).probes).unwrap();
+    let ours = |function: &&Function| {
+        let name = function.name.strip_prefix("plain_").unwrap_or(&function.name);
+        ["kind_", "leaf_", "calls_"].iter().any(|kind| name.starts_with(kind))
+    };
+    let functions: Vec<_> = unit.functions().iter().filter(ours).collect();
+    assert!(functions.len() >= 2 * (KINDS + WITH_C), "{}", functions.len());
+    let mut lost = Vec::new();
+    for function in functions {
+        let code = unit.bytes(function.start, function.len).expect("the function is there");
+        let name = &function.name;
+        match Probes::of(arch, code, function.start.offset) {
+            Some(probes) if probes.begins_at_entry(arch, code) => {
+                let found = probes.returns.iter().copied().collect();
+                let missed: Vec<_> = returns(&unit, function).difference(&found).copied().collect();
+                if !missed.is_empty() {
+                    lost.push(format!("{name}: returns at {missed:x?}"));
+                }
+            }
+            Some(probes) => lost.push(format!("{name}: entry at {:#x}", probes.entry)),
+            None => lost.push(format!("{name}: no entry")),
+        }
+    }
+    assert!(lost.is_empty(), "{arch}, {build:?}: {lost:#?}");
+}
+
+fn on_every_architecture(build: Build) {
+    for arch in Arch::ALL {
+        all_are_kept(arch, build);
+    }
+}
+
+#[test]
+fn functions_with_sites_of_freebsd_15() {
+    on_every_architecture(Build::Native(15));
+}
+
+#[test]
+fn functions_with_sites_of_freebsd_14() {
+    on_every_architecture(Build::Native(14));
+}
+
+#[test]
+fn functions_with_sites_of_an_own_provider() {
+    on_every_architecture(Build::Provider);
+}
+
+#[test]
+fn functions_with_sites_of_illumos() {
+    all_are_kept(Arch::X86_64, Build::Illumos);
+}

@@ -1,0 +1,101 @@
+//! Modules in C that use what the kernel has to offer: locks, devices, threads, sysctls, variables of each CPU. None is
+//! refused for it, and with the kernel's symbols at hand what is missing there is found.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cargo_sdt::arch::Arch;
+use cargo_sdt::check::{self, Against, Kernel, Place, Problem, Summary};
+use harness::workspace;
+
+use crate::zig;
+
+/// The modules' sources.
+fn sources() -> Vec<PathBuf> {
+    let folder = workspace::root().join("tests/conformance/c/modules");
+    let mut sources: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    sources.sort();
+    assert!(sources.len() >= 12, "a dozen: {sources:?}");
+    sources
+}
+
+/// The names that a module's check says nobody here knows.
+fn unknown(summary: &Summary) -> Vec<String> {
+    let unasked = summary.warnings.iter().filter_map(|finding| match &finding.problem {
+        Problem::Unasked(names) => Some(names.clone()),
+        _ => None,
+    });
+    unasked.flatten().collect()
+}
+
+fn kernel(names: &[String]) -> Kernel {
+    let mut kernel = Kernel::default();
+    let names = names.iter().map(String::as_str).chain(LISTED);
+    let list: String = names.map(|name| format!("ffffffff80200000 T {name}\n")).collect();
+    kernel.add_list(Path::new("kernel.symbols"), &list).unwrap();
+    kernel
+}
+
+#[test]
+fn modules_in_c_may_use_all_that_there_is() {
+    for (release, arches) in [(15, &Arch::ALL[..]), (14, &[Arch::X86_64])] {
+        let Some(zig) = zig(release) else { return };
+        for source in sources() {
+            for &arch in arches {
+                let what = format!("{}, {arch}, FreeBSD {release}", source.display());
+                let file =
+                    zig.module(arch, &source).unwrap_or_else(|error| panic!("{what}: {error}"));
+                let image = fs::read(&file).unwrap();
+                let summary = check::module(&image).unwrap();
+                assert_eq!(summary.release.major(), release, "{what}");
+                let stem = source.file_stem().unwrap().to_str().unwrap();
+                assert_eq!(summary.modules, [stem], "{what}");
+                judged_by_its_kernel(&image, &summary, &what);
+            }
+        }
+    }
+}
+
+/// With all symbols there, nothing is said of them; without one, the check says which.
+fn judged_by_its_kernel(image: &[u8], summary: &Summary, what: &str) {
+    let mut names: Vec<_> = object_imports(image);
+    names.sort();
+    let unknown = unknown(summary);
+    assert!(unknown.iter().all(|name| names.contains(name)), "{what}: {unknown:?}");
+    let whole = kernel(&names);
+    let unresolved =
+        |kernel: &Kernel| match check::module_against(image, Against { file: None, kernel }) {
+            Ok(summary) => summary.warnings,
+            Err(findings) => findings,
+        };
+    let is_about_symbols = |problem: &Problem| {
+        matches!(
+            problem,
+            Problem::Undefined { .. } | Problem::UnaskedModule { .. } | Problem::Unasked(_)
+        )
+    };
+    let said = unresolved(&whole);
+    assert!(!said.iter().any(|of| is_about_symbols(&of.problem)), "{what}: {said:#?}");
+    // Those that relocations use; the loader asks for no others.
+    let symbols = unresolved(&kernel(&[])).into_iter().filter(|of| is_about_symbols(&of.problem));
+    let Some(Place::Symbol(lost)) = symbols.map(|finding| finding.place).next() else { return };
+    names.retain(|name| *name != lost);
+    let said = unresolved(&kernel(&names));
+    let said = said.iter().filter(|of| is_about_symbols(&of.problem));
+    let places: Vec<_> = said.map(|finding| finding.place.clone()).collect();
+    assert_eq!(places, [Place::Symbol(lost)], "{what}");
+}
+
+/// What [`kernel`] adds to every list.
+const LISTED: [&str; 6] = ["module_register_init", "printf", "malloc", "free", "M_TEMP", "hz"];
+
+/// The names of the symbols that a module does not define, but for the bounds of its sets.
+fn object_imports(image: &[u8]) -> Vec<String> {
+    use object::{Object as _, ObjectSymbol as _};
+    let file = object::File::parse(image).unwrap();
+    let symbols = file.symbols().chain(file.dynamic_symbols());
+    let undefined = symbols.filter(|symbol| symbol.is_undefined() && !symbol.is_weak());
+    let names = undefined.filter_map(|symbol| symbol.name().ok().map(str::to_owned));
+    names.filter(|name| !name.is_empty() && !name.starts_with("__st")).collect()
+}

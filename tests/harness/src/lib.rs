@@ -1,0 +1,14 @@
+//! The bench that this project's modules are tried in: the stand-in kernel in QEMU, and what tests and `cargo xtask` need
+//! around it. Nothing outside `tests/` and `xtask/` knows it.
+
+pub mod embedded;
+pub mod kernel;
+pub mod machine;
+pub mod qemu;
+pub mod session;
+pub mod setup;
+pub mod stress;
+pub mod wire;
+pub mod workload;
+pub mod workspace;
+pub mod zig;

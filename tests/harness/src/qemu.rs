@@ -1,0 +1,119 @@
+//! QEMU: which program, which machine.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use cargo_sdt::arch::Arch;
+use cargo_sdt::process;
+use cargo_sdt::setup::{self, SetupError};
+
+const SHORT: Duration = Duration::from_secs(60);
+
+/// QEMU's program for the machine.
+pub const fn program(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86_64 => "qemu-system-x86_64",
+        Arch::Aarch64 => "qemu-system-aarch64",
+        Arch::Riscv64 => "qemu-system-riscv64",
+    }
+}
+
+/// Packages of distributions that have [`program`]: the first of them that there is.
+const fn packages(arch: Arch) -> &'static [&'static str] {
+    match arch {
+        Arch::X86_64 => &["qemu-system-x86"],
+        Arch::Aarch64 => &["qemu-system-arm"],
+        // Newer releases have split it off.
+        Arch::Riscv64 => &["qemu-system-riscv", "qemu-system-misc"],
+    }
+}
+
+/// Firmware that QEMU needs, in its data folder, and the package that has it.
+const fn firmware(arch: Arch) -> Option<(&'static str, &'static str)> {
+    match arch {
+        Arch::X86_64 | Arch::Aarch64 => None,
+        Arch::Riscv64 => Some(("opensbi-riscv64-generic-fw_dynamic.bin", "opensbi")),
+    }
+}
+
+/// QEMU's options for the machine, and the device by which a kernel that fails tells its exit status.
+pub const fn machine_options(arch: Arch) -> &'static [&'static str] {
+    match arch {
+        Arch::X86_64 => &["-cpu", "max", "-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"],
+        Arch::Aarch64 => &[
+            "-machine",
+            "virt,gic-version=3",
+            "-cpu",
+            "max",
+            "-semihosting-config",
+            "enable=on,target=native",
+        ],
+        // The test device is part of the machine.
+        Arch::Riscv64 => &["-machine", "virt", "-bios", "default"],
+    }
+}
+
+/// QEMU's exit status when the kernel has powered the machine off in order.
+pub const fn powered_off(arch: Arch) -> i32 {
+    match arch {
+        // What the kernel writes to `isa-debug-exit`, doubled, plus one.
+        Arch::X86_64 => 33,
+        Arch::Aarch64 | Arch::Riscv64 => 0,
+    }
+}
+
+/// QEMU for an architecture; installs it if it is missing.
+///
+/// # Errors
+/// It is not there and could not be installed.
+pub fn find(arch: Arch) -> Result<PathBuf, SetupError> {
+    let qemu = match process::find(program(arch)) {
+        Some(found) => found,
+        None => setup::program(program(arch), &package(arch))?,
+    };
+    if let Some((file, package)) = firmware(arch) {
+        // Where QEMU looks, seen from its program; a link to a package that is not there is nothing.
+        let folder = qemu.parent().and_then(Path::parent).map(|prefix| prefix.join("share/qemu"));
+        if folder.is_some_and(|folder| folder.is_dir() && !folder.join(file).exists()) {
+            setup::install(&format!("the firmware {file} is"), &[package])?;
+        }
+    }
+    Ok(qemu)
+}
+
+/// Of the packages that may have QEMU for an architecture, the first that the distribution knows.
+fn package(arch: Arch) -> String {
+    setup::update_lists();
+    let known = |package: &&&str| {
+        let written = process::run(Command::new("apt-cache").args(["policy", package]), SHORT);
+        written.is_ok_and(|written| has_candidate(&String::from_utf8_lossy(&written.stdout)))
+    };
+    let packages = packages(arch);
+    packages.iter().find(known).or(packages.last()).map_or_else(String::new, ToString::to_string)
+}
+
+/// Whether `apt-cache policy` shows a package that can be installed.
+fn has_candidate(policy: &str) -> bool {
+    let candidate = policy.lines().find_map(|line| line.trim().strip_prefix("Candidate: "));
+    candidate.is_some_and(|version| version != "(none)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_without_a_candidate_are_none() {
+        assert!(has_candidate("qemu-system-misc:\n  Installed: (none)\n  Candidate: 1:7.2\n"));
+        assert!(!has_candidate("qemu-system-riscv:\n  Installed: (none)\n  Candidate: (none)\n"));
+        assert!(!has_candidate(""), "what apt does not know");
+    }
+
+    #[test]
+    fn kernels_have_targets() {
+        for arch in Arch::ALL {
+            assert!(crate::kernel::target(arch).is_file(), "{arch}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What only tests need, found or installed.
+
+use std::process::Command;
+use std::time::Duration;
+
+use cargo_sdt::arch::Arch;
+use cargo_sdt::process;
+use cargo_sdt::progress::{note, step};
+use cargo_sdt::setup::{SetupError, install, program};
+use cargo_sdt::toolchain::Toolchain;
+
+use crate::workspace;
+
+/// Installing may take a while on a slow line.
+const INSTALL: Duration = Duration::from_secs(1800);
+const SHORT: Duration = Duration::from_secs(60);
+
+/// The toolchain for modules and kernels of this workspace; installs one if there is none.
+///
+/// # Errors
+/// There is none and none could be installed.
+pub fn toolchain(arch: Arch) -> Result<Toolchain, SetupError> {
+    cargo_sdt::setup::toolchain(&workspace::project(), arch)
+}
+
+/// Python's installer, as a command that wants its arguments; installs it if there is none.
+///
+/// # Errors
+/// It is not there and could not be installed.
+pub fn pip() -> Result<Command, SetupError> {
+    let python = program("python3", "python3")?;
+    let pip = || {
+        let mut pip = Command::new(&python);
+        pip.args(["-m", "pip"]).env("PIP_ROOT_USER_ACTION", "ignore");
+        pip
+    };
+    let works = || process::run(pip().arg("--version"), SHORT).is_ok();
+    if !works() {
+        install("pip is", &["python3-pip"])?;
+        if !works() {
+            let packages = "python3-pip".into();
+            return Err(SetupError::StillMissing { packages, what: "pip is".into() });
+        }
+    }
+    Ok(pip())
+}
+
+/// A nightly compiler and cargo-fuzz; installs what is missing.
+///
+/// # Errors
+/// It is not there and could not be installed.
+pub fn cargo_fuzz() -> Result<(), SetupError> {
+    let there = |program: &str, args: &[&str]| {
+        let mut command = Command::new(program);
+        process::run(process::clean_cargo_env(&mut command).args(args), SHORT).is_ok()
+    };
+    let steps: [(&[&str], &str, &str, &[&str]); 2] = [
+        (
+            &["+nightly", "--version"],
+            "a nightly compiler is",
+            "rustup",
+            &["toolchain", "install", "nightly", "--profile", "minimal"],
+        ),
+        (&["fuzz", "--version"], "cargo-fuzz is", "cargo", &["install", "--locked", "cargo-fuzz"]),
+    ];
+    for (test, what, program, install) in steps {
+        if there("cargo", test) {
+            continue;
+        }
+        let mut command = Command::new(program);
+        process::clean_cargo_env(&mut command).args(install);
+        let line = process::command_line(&command);
+        step(&line, || process::run(&mut command, INSTALL)).map_err(|error| {
+            note(error);
+            SetupError::NotAllowed { what: what.to_owned(), command: line.clone() }
+        })?;
+    }
+    Ok(())
+}

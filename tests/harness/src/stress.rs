@@ -1,0 +1,113 @@
+//! The module that stresses code generation, built in many ways.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use cargo_sdt::arch::Arch;
+use cargo_sdt::module::{BuildError, Module};
+use cargo_sdt::platform::Os;
+
+use crate::workspace;
+
+/// As in `profile.release.opt-level`.
+const LEVELS: [&str; 6] = ["0", "1", "2", "3", "\"s\"", "\"z\""];
+
+/// As in `profile.release.lto`.
+const LTO: [&str; 3] = ["\"off\"", "\"thin\"", "\"fat\""];
+
+/// A way of building the module.
+#[derive(Clone, Copy, Debug)]
+pub struct Build {
+    /// One of [`LEVELS`].
+    pub level: &'static str,
+    /// One of [`LTO`].
+    pub lto: &'static str,
+    /// Whether every function has one.
+    pub frame_pointers: bool,
+}
+
+impl fmt::Display for Build {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { level, lto, frame_pointers } = *self;
+        let text = format!("O{level}-lto-{lto}").replace('"', "");
+        write!(f, "{text}{}", if frame_pointers { "" } else { "-no-frame-pointers" })
+    }
+}
+
+/// All levels of optimisation, with each kind of LTO; and some of them without frame pointers.
+pub fn all() -> impl Iterator<Item = Build> {
+    let with = |(level, lto)| Build { level, lto, frame_pointers: true };
+    let without = |(level, lto)| Build { level, lto, frame_pointers: false };
+    let all = LEVELS.into_iter().flat_map(|level| LTO.map(|lto| (level, lto)));
+    let some = [("0", LTO[0]), ("2", LTO[1]), ("\"z\"", LTO[2])];
+    all.map(with).chain(some.map(without))
+}
+
+impl Build {
+    /// Builds the module; returns where it is.
+    pub fn build(&self) -> Result<PathBuf, BuildError> {
+        let folder = workspace::build_dir().join("kmod/x86_64/illumos/stress");
+        let own = folder.join(format!("sdt_stress-{self}"));
+        std::fs::create_dir_all(&own).expect("the folder is ours");
+        let module = Module {
+            package: "illumos-stress".into(),
+            os: Os::Illumos,
+            raw_symbols: true,
+            config: vec![
+                format!("profile.release.opt-level={}", self.level),
+                format!("profile.release.lto={}", self.lto),
+                // What is not inlined of core is all the same: built once for each kind of LTO.
+                "profile.release.package.\"*\".opt-level=2".into(),
+            ],
+            target_file: (!self.frame_pointers).then(|| without_frame_pointers(&folder)),
+            ..workspace::example(Arch::X86_64)
+        };
+        // The file's name is the module's.
+        module.build(Some(&own.join("sdt_stress")))
+    }
+}
+
+/// illumos's target, with functions that need no frame having none. Only flags that ask for more frames can be given to
+/// the compiler.
+fn without_frame_pointers(folder: &Path) -> PathBuf {
+    let target = workspace::root().join("targets/x86_64-illumos-kmod.json");
+    let (with, without) = ("\"frame-pointer\": \"always\"", "\"frame-pointer\": \"may-omit\"");
+    let text = std::fs::read_to_string(target).unwrap();
+    assert!(text.contains(with));
+    let file = folder.join("x86_64-illumos-kmod-no-frame-pointers.json");
+    let other = text.replace(with, without);
+    // Cargo builds everything anew when it is newer.
+    if std::fs::read_to_string(&file).ok().as_ref() != Some(&other) {
+        std::fs::write(&file, other).unwrap();
+    }
+    file
+}
+
+/// All probes of the module that any of the builds has, as the check names them.
+pub fn expected() -> BTreeSet<String> {
+    let counted =
+        (0..=10).map(|n| format!("cheap-{n}")).chain((1..=10).map(|n| format!("costly-{n}")));
+    let places = [
+        "asked",
+        "before-tail-call",
+        "borrowed",
+        "branch",
+        "chosen-0",
+        "chosen-1",
+        "chosen-2",
+        "closure",
+        "diverging",
+        "evaluated",
+        "evaluations",
+        "generic",
+        "inlined",
+        "looped",
+        "method",
+        "sized",
+        "tail",
+        "tail-of-six",
+    ];
+    let names = counted.chain(places.map(String::from)).map(|name| format!("sdt:::{name}"));
+    names.chain(["io:::start".into()]).collect()
+}

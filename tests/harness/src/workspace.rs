@@ -1,0 +1,45 @@
+//! Where things are in this workspace, and its example module.
+
+use std::path::{Path, PathBuf};
+
+use cargo_sdt::arch::Arch;
+use cargo_sdt::module::Module;
+use cargo_sdt::project::{Found, Project, ProjectError};
+
+/// The package of the example module.
+pub const EXAMPLE: &str = "kmod-example";
+
+/// The workspace's root folder.
+pub fn root() -> &'static Path {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    folder.ancestors().nth(2).expect("this is a folder of the workspace's tests")
+}
+
+/// Folder for everything that is built for a kernel: modules, kernels, their target directories.
+pub fn build_dir() -> PathBuf {
+    root().join("build")
+}
+
+/// The workspace, as modules are built in it.
+pub fn project() -> Project {
+    Project::new(root().to_owned(), build_dir())
+}
+
+/// A package of the workspace's, or the example module.
+///
+/// # Errors
+/// There is no such package.
+pub fn package(name: Option<&str>) -> Result<Found, ProjectError> {
+    let found = Project::find(root(), Some(name.unwrap_or(EXAMPLE)))?;
+    Ok(Found { project: project(), ..found })
+}
+
+/// The example module.
+pub fn example(arch: Arch) -> Module {
+    Module::new(project(), EXAMPLE, arch)
+}
+
+/// The exec log that is played when no other is given.
+pub fn default_workload() -> PathBuf {
+    root().join("tests/data/exec.strace")
+}

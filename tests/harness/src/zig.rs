@@ -1,0 +1,321 @@
+//! A C compiler that has FreeBSD's own kernel headers with it: `zig cc`, from PyPI's package `ziglang`.
+//!
+//! Which headers a version has: 0.15.2 those of FreeBSD 14 (SDT sites that test a flag), 0.17.1 those of 15 (SDT
+//! sites that are patched). Both go to the build folder, and nowhere else.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Once;
+use std::time::Duration;
+
+use crate::setup;
+use crate::workspace;
+use cargo_sdt::arch::Arch;
+use cargo_sdt::check;
+use cargo_sdt::link::{self, LinkError};
+use cargo_sdt::module::BuildError;
+use cargo_sdt::platform::FreeBsd;
+use cargo_sdt::process::{self, ProcessError};
+use cargo_sdt::progress::step;
+use cargo_sdt::setup::SetupError;
+
+const COMPILE: Duration = Duration::from_secs(120);
+
+/// A hundred megabytes have to come over the network.
+const INSTALL: Duration = Duration::from_secs(600);
+
+/// A version of the package.
+struct Wheel {
+    /// The major release of FreeBSD whose headers it has.
+    freebsd: u32,
+    version: &'static str,
+    /// SHA-256 of its files for Linux on x86_64 and aarch64.
+    hashes: [&'static str; 2],
+}
+
+const WHEELS: [Wheel; 2] = [
+    Wheel {
+        freebsd: 14,
+        version: "0.15.2",
+        hashes: [
+            "806316453d1ede7174ed3fefb8e5348154629089c3bb5fe812dfd0e172fac130",
+            "edc0aa60ec964a4cf462d40f68d7de242ddf37fd9a80f2afaee6397059463230",
+        ],
+    },
+    Wheel {
+        freebsd: 15,
+        version: "0.17.1",
+        hashes: [
+            "ea6cc5d87b033cf0aedfbc8f9549a908cae6c50ac31f1698188fa48a74524b54",
+            "b7c5f02fccd40f89b999ee16a1f5ddced56e6182370f8affe494bcf8a28cf07e",
+        ],
+    },
+];
+
+/// Why there is no compiler.
+#[derive(Debug, thiserror::Error)]
+pub enum ZigError {
+    /// It is not here and cannot be fetched: there is no pip, or no network.
+    #[error("ziglang {version} is not in build/zig and cannot be fetched: {reason}")]
+    Unavailable {
+        /// Its version.
+        version: &'static str,
+        /// What pip, or the set-up, said.
+        reason: String,
+    },
+    /// What was fetched is not what was asked for.
+    #[error("ziglang {version} is not the one that was pinned: {reason}")]
+    OtherFile {
+        /// Its version.
+        version: &'static str,
+        /// What pip said.
+        reason: String,
+    },
+    /// There is no version with the headers of that release.
+    #[error("no headers of FreeBSD {0} can be had: there are those of 14 and 15")]
+    NoHeaders(u32),
+    /// A file could not be read or written.
+    #[error("{}: {source}", .file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// Why there is no module.
+#[derive(Debug, thiserror::Error)]
+pub enum ModuleError {
+    /// It does not compile.
+    #[error("compiling {}: {source}", .file.display())]
+    Compile {
+        /// The file.
+        file: PathBuf,
+        /// What the compiler said.
+        source: ProcessError,
+    },
+    /// It cannot be linked, or must not be loaded.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+/// The compiler.
+#[derive(Clone, Debug)]
+pub struct Zig {
+    program: PathBuf,
+    freebsd: u32,
+}
+
+impl Zig {
+    /// The major releases of FreeBSD whose headers can be had.
+    pub const HEADERS: [u32; 2] = [WHEELS[0].freebsd, WHEELS[1].freebsd];
+
+    /// The compiler with the headers of a major release of FreeBSD; fetches it if it is not here.
+    ///
+    /// # Errors
+    /// There are no such headers, or they cannot be fetched.
+    pub fn with_headers_of(freebsd: u32) -> Result<Self, ZigError> {
+        let wheel = WHEELS.iter().find(|wheel| wheel.freebsd == freebsd);
+        let wheel = wheel.ok_or(ZigError::NoHeaders(freebsd))?;
+        let folder = folder();
+        fs::create_dir_all(&folder).map_err(|source| file_error(&folder, source))?;
+        let lock = folder.join("lock");
+        let locked = File::create(&lock).and_then(|file| file.lock().map(|()| file));
+        let _installing = locked.map_err(|source| file_error(&lock, source))?;
+        let home = folder.join(wheel.version);
+        let program = home.join("ziglang/zig");
+        if !program.is_file() {
+            install(wheel, &folder, &home)?;
+        }
+        Ok(Self { program, freebsd })
+    }
+
+    /// As [`with_headers_of`](Self::with_headers_of), for tests: where the compiler cannot be fetched there is none,
+    /// and this is said so that nobody can miss it.
+    ///
+    /// # Errors
+    /// What was fetched is not what was asked for, or cannot be kept.
+    pub fn for_tests(freebsd: u32) -> Result<Option<Self>, ZigError> {
+        match Self::with_headers_of(freebsd) {
+            Ok(zig) => Ok(Some(zig)),
+            Err(error @ ZigError::Unavailable { .. }) => {
+                static SAID: Once = Once::new();
+                SAID.call_once(|| skipped(&error));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The command that compiles C as FreeBSD compiles kernel modules (`sys/conf/kern.mk`, `sys/conf/kmod.mk`),
+    /// but for what Rust's modules do without as well: branch protection, stack protectors and sanitizers.
+    /// Still missing: what to compile, and where to.
+    pub fn cc(&self, arch: Arch) -> Command {
+        let mut command = self.command("cc");
+        command.arg("-target").arg(format!("{}-freebsd.{}.0", arch.name(), self.freebsd));
+        // For all kernels of the release, as modules in Rust are; zig defines it as that of a later one. (Of
+        // 1500000, `MODULE_KERNEL_MAXVER` would make 1499999.)
+        command.arg("-U__FreeBSD_version");
+        command.arg(format!("-D__FreeBSD_version={}00001", self.freebsd));
+        command.args(["-D_KERNEL", "-DKDTRACE_HOOKS", "-DKLD_MODULE", "-ffreestanding", "-O2"]);
+        command.args(["-std=gnu17", "-fwrapv", "-fno-common", "-fno-asynchronous-unwind-tables"]);
+        command.args(["-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"]);
+        command.args(["-fno-stack-protector", "-fno-sanitize=all", "-Wall", "-Werror"]);
+        let of_arch: &[&str] = match arch {
+            Arch::X86_64 => &[
+                "-mcpu=x86_64-mmx-sse-sse2+soft_float",
+                "-mcmodel=kernel",
+                "-mno-red-zone",
+                "-fno-pic",
+            ],
+            Arch::Aarch64 => {
+                &["-mcpu=generic-neon-fp_armv8+reserve_x18", "-mgeneral-regs-only", "-fPIC"]
+            }
+            Arch::Riscv64 => {
+                &["-mcpu=generic_rv64+m+a+c", "-mabi=lp64", "-mcmodel=medany", "-fPIC"]
+            }
+        };
+        command.args(of_arch);
+        command
+    }
+
+    /// Compiles a module from one file of C, links and checks it as those of Rust are. It is written to
+    /// `build/kmod/ARCH/c-MAJOR`, under the file's name.
+    ///
+    /// # Errors
+    /// It does not compile, link or pass the checks.
+    pub fn module(&self, arch: Arch, source: &Path) -> Result<PathBuf, ModuleError> {
+        let folder = workspace::build_dir().join("kmod").join(arch.name());
+        let folder = folder.join(format!("c-{}", self.freebsd));
+        fs::create_dir_all(&folder).map_err(|source| module_file_error(&folder, source))?;
+        let stem = folder.join(source.file_stem().unwrap_or_default());
+        let (object, library) = (stem.with_extension("o"), stem.with_extension("a"));
+        let mut cc = self.cc(arch);
+        cc.arg("-c").arg(source).arg("-o").arg(&object);
+        let mut ar = self.command("ar");
+        ar.arg("rcs").arg(&library).arg(&object);
+        for mut command in [cc, ar] {
+            let file = source.to_owned();
+            process::run(&mut command, COMPILE)
+                .map_err(|source| ModuleError::Compile { file, source })?;
+        }
+        let output = stem.with_extension("ko");
+        let file = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let freebsd = FreeBsd::major_release(self.freebsd).expect("there are modules for it");
+        let lld = cargo_sdt::setup::lld().map_err(BuildError::from)?;
+        let image = link::freebsd::module(&lld, arch, freebsd, &library, &folder)
+            .map_err(|source: LinkError| BuildError::Link { file: file.clone(), source })?;
+        check::module(&image).map_err(|findings| BuildError::Check { file, findings })?;
+        fs::write(&output, image).map_err(|source| module_file_error(&output, source))?;
+        Ok(output)
+    }
+
+    fn command(&self, subcommand: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        let cache = folder().join("cache");
+        command.env("ZIG_GLOBAL_CACHE_DIR", &cache).env("ZIG_LOCAL_CACHE_DIR", cache);
+        command.arg(subcommand).current_dir(workspace::root());
+        command
+    }
+}
+
+fn folder() -> PathBuf {
+    workspace::build_dir().join("zig")
+}
+
+/// Past the capture of the tests' output, which is not shown of tests that pass.
+fn skipped(error: &ZigError) {
+    let line = "=".repeat(72);
+    let text = format!("\n{line}\nSKIPPED: nothing is compared with C. {error}\n{line}\n");
+    // Where nobody can be told there is nobody to be told.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+fn module_file_error(file: &Path, source: std::io::Error) -> ModuleError {
+    BuildError::File { file: file.into(), source }.into()
+}
+
+fn file_error(file: &Path, source: std::io::Error) -> ZigError {
+    ZigError::File { file: file.into(), source }
+}
+
+/// Fetches a version and unpacks it to `home`.
+fn install(wheel: &Wheel, folder: &Path, home: &Path) -> Result<(), ZigError> {
+    let version = wheel.version;
+    let mut pip = setup::pip().map_err(|error: SetupError| ZigError::Unavailable {
+        version,
+        reason: error.to_string(),
+    })?;
+    let requirement = folder.join(format!("{version}.txt"));
+    fs::write(&requirement, wheel.requirement())
+        .map_err(|source| file_error(&requirement, source))?;
+    // What is there under its name is there whole.
+    let partial = folder.join(format!("{version}.partial"));
+    if partial.exists() {
+        fs::remove_dir_all(&partial).map_err(|source| file_error(&partial, source))?;
+    }
+    pip.args(["install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);
+    pip.args(["--no-compile", "--only-binary=:all:", "--retries=1", "--require-hashes"]);
+    pip.arg("--requirement").arg(&requirement).arg("--target").arg(&partial);
+    let what = format!("fetching ziglang {version}, for the headers of FreeBSD {}", wheel.freebsd);
+    step(&what, || process::run(&mut pip, INSTALL)).map_err(|error| wheel.refused(&error))?;
+    fs::rename(&partial, home).map_err(|source| file_error(home, source))
+}
+
+impl Wheel {
+    /// What pip is to install, and nothing else.
+    fn requirement(&self) -> String {
+        let hashes = self.hashes.map(|hash| format!(" --hash=sha256:{hash}")).concat();
+        format!("ziglang=={}{hashes}\n", self.version)
+    }
+
+    /// What an error of pip's means.
+    fn refused(&self, error: &ProcessError) -> ZigError {
+        let (version, reason) = (self.version, error.to_string());
+        if reason.contains("DO NOT MATCH THE HASHES") {
+            ZigError::OtherFile { version, reason }
+        } else {
+            ZigError::Unavailable { version, reason }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_installed_is_pinned() {
+        for wheel in &WHEELS {
+            let requirement = wheel.requirement();
+            let hashes = requirement.matches(" --hash=sha256:").count();
+            assert!(requirement.starts_with("ziglang==0.") && hashes == 2, "{requirement}");
+        }
+    }
+
+    #[test]
+    fn another_file_is_no_missing_network() {
+        let fails = |says: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("echo '{says}' >&2; exit 1")]);
+            WHEELS[0].refused(&process::run(&mut command, INSTALL).unwrap_err())
+        };
+        let other =
+            fails("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.");
+        assert!(matches!(other, ZigError::OtherFile { .. }), "{other}");
+        let offline = fails("ERROR: Could not find a version that satisfies the requirement");
+        assert!(matches!(offline, ZigError::Unavailable { .. }), "{offline}");
+    }
+
+    #[test]
+    fn there_are_two_sets_of_headers() {
+        let error = Zig::with_headers_of(13).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no headers of FreeBSD 13 can be had: there are those of 14 and 15"
+        );
+    }
+}

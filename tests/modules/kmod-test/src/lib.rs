@@ -1,0 +1,155 @@
+//! A kernel module with probes of every kind, for the tests in QEMU. Fires on every exec, with arguments
+//! that depend on each other, so that a test can tell whether they arrived.
+#![cfg_attr(not(test), no_std)]
+
+use core::ffi::{CStr, c_char};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use sdt_core::arg::CType;
+use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
+
+#[cfg(target_os = "freebsd")]
+mod freebsd;
+#[cfg(target_os = "illumos")]
+mod illumos;
+
+sdt_provider! {
+    /// Probes of every kind.
+    #[stability(
+        provider = "Stable/Evolving/Common",
+        module = "Stable/Stable/Common",
+        function = "Stable/Stable/Common",
+        name = "Standard/Unstable/ISA",
+        args = "External/Obsolete/Group",
+    )]
+    #[privileges(kernel)]
+    pub sdt_test {
+        /// No arguments.
+        fn none();
+        /// Six arguments: `n`, `-n`, whether `n` is odd, `3n`, the path, `n + 6`.
+        #[cfg(sdt_args = "6")]
+        fn six(n: u32, minus_n: i64, odd: bool, three_n: u64, path: &CStr, n_plus_6: u16);
+        /// Without the last one where the kernel carries five.
+        #[cfg(not(sdt_args = "6"))]
+        fn six(n: u32, minus_n: i64, odd: bool, three_n: u64, path: &CStr);
+        /// The same six, computed by calls; not there where the kernel carries five.
+        #[cfg(sdt_args = "6")]
+        fn six_costly(n: u32, minus_n: i64, odd: bool, three_n: u64, path: &CStr, n_plus_6: u16);
+        /// Fired from two instances of a generic function and an inlined one: `1`, `2`, `3`.
+        fn many_sites(site: u64);
+        /// Fires if and only if `sdt_enabled!` said so before: that many bytes of path.
+        #[name = "asked_first"]
+        fn asked_first(path_len: usize);
+        /// A struct.
+        #[cfg(not(target_os = "none"))]
+        #[cfg_attr(target_os = "none", name = "not_there")]
+        fn looked_into(exec: &TestExec);
+        /// The same, where D has a translator.
+        #[deprecated(note = "a warning where it is fired, and nowhere else")]
+        fn translated(#[translated("sdt_test_info_t *")] exec: &TestExec);
+        /// Not there, on any system.
+        #[cfg(target_os = "none")]
+        fn absent(unknown: &Unknown);
+    }
+}
+
+/// One exec, for D programs to look into: `struct test_exec`.
+#[derive(Debug, CType)]
+#[repr(C)]
+pub struct TestExec {
+    /// Whether `n` is odd.
+    odd: bool,
+    n: u32,
+    /// `n`, `2n`, `3n`.
+    multiples: [TestNumber; 3],
+    path: *const c_char,
+    name: [c_char; 9],
+    minus_n: i64,
+}
+
+/// A number between gaps: `struct test_number`.
+#[derive(Clone, Copy, Debug, CType)]
+#[repr(C)]
+pub struct TestNumber {
+    low: u8,
+    number: u64,
+    last: u16,
+}
+
+impl TestExec {
+    fn new(n: u64, path: &CStr) -> Self {
+        let number = |number: u64| TestNumber { low: number as u8, number, last: number as u16 };
+        Self {
+            odd: n & 1 == 1,
+            n: n as u32,
+            multiples: [number(n), number(2 * n), number(3 * n)],
+            path: path.as_ptr(),
+            name: b"sdt_test\0".map(|byte| byte as c_char),
+            minus_n: -(n as i64),
+        }
+    }
+}
+
+sdt_provider!(sdt_open);
+
+/// One exec.
+pub fn on_exec(path: &CStr) {
+    static EXECS: AtomicU64 = AtomicU64::new(0);
+    let n = EXECS.fetch_add(1, Ordering::Relaxed) & 0xfff;
+
+    sdt_probe!(sdt_test::none);
+    fire_six(n, path);
+    generic(1u8);
+    generic(2u16);
+    inlined(3);
+    if sdt_enabled!(sdt_test::asked_first) {
+        sdt_probe!(sdt_test::asked_first, path.count_bytes());
+    }
+    sdt_probe!(sdt_open::untyped, n, path);
+    sdt_probe!(sdt_test::looked_into, &TestExec::new(n, path));
+    #[expect(deprecated, reason = "it is")]
+    {
+        sdt_probe!(sdt_test::translated, &TestExec::new(n, path));
+    }
+}
+
+/// Fires the probes of six arguments.
+#[inline(always)]
+fn fire_six(n: u64, path: &CStr) {
+    #[cfg(sdt_args = "6")]
+    sdt_probe!(sdt_test::six, n as u32, -(n as i64), n & 1 == 1, 3 * n, path, n as u16 + 6);
+    #[cfg(not(sdt_args = "6"))]
+    sdt_probe!(sdt_test::six, n as u32, -(n as i64), n & 1 == 1, 3 * n, path);
+    #[cfg(sdt_args = "6")]
+    sdt_probe!(
+        sdt_test::six_costly,
+        opaque(n) as u32,
+        -(n as i64),
+        is_odd(n),
+        opaque(n) * 3,
+        path,
+        n as u16 + 6
+    );
+}
+
+#[cfg(sdt_args = "6")]
+#[inline(never)]
+fn opaque(n: u64) -> u64 {
+    n
+}
+
+#[cfg(sdt_args = "6")]
+#[inline(never)]
+fn is_odd(n: u64) -> bool {
+    opaque(n) & 1 == 1
+}
+
+#[inline(never)]
+fn generic<T: Copy + Into<u64>>(site: T) {
+    sdt_probe!(sdt_test::many_sites, site.into());
+}
+
+#[inline(always)]
+fn inlined(site: u64) {
+    sdt_probe!(sdt_test::many_sites, site);
+}

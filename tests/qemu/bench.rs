@@ -1,0 +1,180 @@
+//! What all tests use: the kernel, the module, the log, and counting.
+
+use harness::kernel;
+use harness::qemu;
+use harness::workspace;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use cargo_sdt::arch::Arch;
+use cargo_sdt::module::Module;
+use cargo_sdt::platform::Route;
+use harness::machine::Options;
+use harness::session::Session;
+use harness::workload;
+use harness::workspace::default_workload;
+use sdt_protocol::{Event, Exec, Field, Record, Spec};
+
+/// The example module's file name.
+pub(crate) const EXAMPLE: &str = "proc_example.ko";
+
+/// Makes tests of functions that take an architecture, one for each that there is. All architectures that are
+/// tested are here.
+macro_rules! on_every_architecture {
+    ($($test:ident),* $(,)?) => {
+        mod x86_64 {
+            $(#[test] fn $test() { super::$test(cargo_sdt::arch::Arch::X86_64); })*
+        }
+        mod aarch64 {
+            $(#[test] fn $test() { super::$test(cargo_sdt::arch::Arch::Aarch64); })*
+        }
+        mod riscv64 {
+            $(#[test] fn $test() { super::$test(cargo_sdt::arch::Arch::Riscv64); })*
+        }
+    };
+}
+pub(crate) use on_every_architecture;
+
+/// Makes tests of functions that take an architecture and a route, one for each pair.
+macro_rules! on_every_route {
+    ($($test:ident),* $(,)?) => {
+        mod native {
+            use cargo_sdt::platform::Route;
+            use cargo_sdt::arch::Arch;
+            $(fn $test(arch: Arch) { super::$test(arch, Route::Native); })*
+            crate::bench::on_every_architecture!($($test),*);
+        }
+        mod provider {
+            use cargo_sdt::platform::Route;
+            use cargo_sdt::arch::Arch;
+            $(fn $test(arch: Arch) { super::$test(arch, Route::Provider); })*
+            crate::bench::on_every_architecture!($($test),*);
+        }
+    };
+}
+pub(crate) use on_every_route;
+
+/// Something that is built once for each architecture.
+#[derive(Debug)]
+pub(crate) struct PerArch([OnceLock<PathBuf>; Arch::ALL.len()]);
+
+impl PerArch {
+    pub(crate) const fn new() -> Self {
+        Self([const { OnceLock::new() }; Arch::ALL.len()])
+    }
+
+    /// Where it is, built by `build` if it has not been.
+    pub(crate) fn get(&self, arch: Arch, build: impl FnOnce(Arch) -> PathBuf) -> &Path {
+        self.0[arch as usize].get_or_init(|| build(arch))
+    }
+}
+
+static KERNELS: PerArch = PerArch::new();
+/// Of the native route, and of the other one.
+static EXAMPLES: [PerArch; 2] = [PerArch::new(), PerArch::new()];
+
+/// Builds a module of the workspace.
+pub(crate) fn build_module(package: &str, arch: Arch, route: Route) -> PathBuf {
+    let module = Module { package: package.into(), route, ..workspace::example(arch) };
+    module.build(None).unwrap_or_else(|error| panic!("{package} for {arch}: {error}"))
+}
+
+/// Where the example module is.
+pub(crate) fn module_file(arch: Arch) -> &'static Path {
+    module_file_by(arch, Route::default())
+}
+
+pub(crate) fn module_file_by(arch: Arch, route: Route) -> &'static Path {
+    EXAMPLES[route as usize].get(arch, |arch| build_module(workspace::EXAMPLE, arch, route))
+}
+
+/// The example module.
+pub(crate) fn module(arch: Arch) -> Vec<u8> {
+    module_by(arch, Route::default())
+}
+
+/// The example module, whose probes the kernel comes to know by a route.
+pub(crate) fn module_by(arch: Arch, route: Route) -> Vec<u8> {
+    std::fs::read(module_file_by(arch, route)).expect("the example module can be read")
+}
+
+/// A running kernel.
+pub(crate) fn boot(arch: Arch, cpus: u32) -> Session {
+    let qemu = qemu::find(arch).expect("QEMU is there");
+    let kernel = KERNELS.get(arch, |arch| kernel::build(arch).expect("the kernel can be built"));
+    let options = Options { arch, qemu, kernel: kernel.into(), cpus };
+    Session::start(&options, false).expect("the kernel boots")
+}
+
+/// A running kernel with the example module loaded.
+pub(crate) fn boot_with_module(arch: Arch, cpus: u32) -> Session {
+    boot_with_module_by(arch, cpus, Route::default())
+}
+
+/// The same by a route.
+pub(crate) fn boot_with_module_by(arch: Arch, cpus: u32, route: Route) -> Session {
+    let mut session = boot(arch, cpus);
+    session.kldload(EXAMPLE, module_by(arch, route)).expect("the example module loads");
+    session
+}
+
+/// The recorded executions.
+pub(crate) fn log() -> Vec<Exec> {
+    workload::read(&default_workload()).expect("the recorded log is whole")
+}
+
+/// A description as `-n` takes it.
+pub(crate) fn name(text: &str) -> Spec {
+    Spec { text: text.into(), last: Field::Name }
+}
+
+/// The example's probe.
+pub(crate) fn exec_success() -> Spec {
+    name("proc:::exec-success")
+}
+
+/// The id of the example's probe.
+pub(crate) fn probe_id(session: &mut Session) -> u32 {
+    let probes = session.list(exec_success()).expect("the probe can be listed");
+    assert_eq!(probes.len(), 1, "{probes:?}");
+    probes[0].id
+}
+
+/// What has arrived for one consumer.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Records by CPU, in order of arrival.
+    pub(crate) records: BTreeMap<u32, Vec<Record>>,
+    /// Records lost.
+    pub(crate) drops: u64,
+}
+
+impl Tally {
+    /// All records, of all CPUs.
+    pub(crate) fn hits(&self) -> u64 {
+        self.records.values().map(|records| records.len() as u64).sum()
+    }
+
+    /// Records by CPU.
+    pub(crate) fn per_cpu(&self, cpus: u32) -> Vec<u64> {
+        (0..cpus).map(|cpu| self.records.get(&cpu).map_or(0, |of| of.len() as u64)).collect()
+    }
+}
+
+/// Takes what has arrived for a consumer.
+pub(crate) fn tally(session: &mut Session, of: u32) -> Tally {
+    let mut tally = Tally::default();
+    session.wire.events.retain(|event| match event {
+        Event::Records { consumer, cpu, records } if *consumer == of => {
+            tally.records.entry(*cpu).or_default().extend(records);
+            false
+        }
+        Event::Drops { consumer, count, .. } if *consumer == of => {
+            tally.drops += count;
+            false
+        }
+        _ => true,
+    });
+    tally
+}

@@ -1,0 +1,137 @@
+//! Modules that no kernel must load, made from the good one with a provider of its own.
+
+use cargo_sdt::arch::Arch;
+use cargo_sdt::arch::ModuleKind;
+use cargo_sdt::platform::Route;
+use object::build::elf::{Builder, Relocation, SectionData};
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, elf};
+
+use crate::bench::module_by;
+
+/// A symbol that is nowhere: as long as the one it takes the place of.
+pub(crate) const UNKNOWN: &str = "no_such_name";
+const USED: &str = "dtrace_probe";
+
+/// A relocation type that no loader knows.
+const UNKNOWN_TYPE: u32 = 9;
+
+fn good(arch: Arch) -> Vec<u8> {
+    module_by(arch, Route::Provider)
+}
+
+/// A relocation is of a type that the loader does not know.
+pub(crate) fn bad_relocation(arch: Arch) -> Vec<u8> {
+    match arch.module_kind() {
+        ModuleKind::Relocatable => changed(arch, |builder| {
+            let relocations = relocations(builder, b".rela.text");
+            relocations[0].r_type = elf::RelocationType(UNKNOWN_TYPE);
+        }),
+        ModuleKind::Shared => {
+            let mut image = good(arch);
+            let at = place(&image, ".rela.dyn");
+            image[at + 8..at + 12].copy_from_slice(&UNKNOWN_TYPE.to_le_bytes());
+            image
+        }
+    }
+}
+
+/// A symbol that the module needs is nowhere.
+pub(crate) fn unknown_symbol(arch: Arch) -> Vec<u8> {
+    let mut image = good(arch);
+    let table = match arch.module_kind() {
+        ModuleKind::Relocatable => ".strtab",
+        ModuleKind::Shared => ".dynstr",
+    };
+    let start = place(&image, table);
+    let name = format!("\0{USED}\0");
+    let found = image[start..].windows(name.len()).position(|at| at == name.as_bytes());
+    let at = start + found.expect("it is used") + 1;
+    image[at..at + USED.len()].copy_from_slice(UNKNOWN.as_bytes());
+    image
+}
+
+/// The set of sites is no whole number of records.
+pub(crate) fn ragged_sites(arch: Arch) -> Vec<u8> {
+    match arch.module_kind() {
+        ModuleKind::Relocatable => {
+            changed(arch, |builder| bytes(builder, b"sdt_sites").extend([0; 8]))
+        }
+        ModuleKind::Shared => {
+            let mut image = good(arch);
+            let bound = stop_of_sites(&image);
+            let table = place(&image, ".rela.dyn");
+            let entries = image[table..].as_chunks_mut::<24>().0.iter_mut();
+            let mut of_bound = entries.filter(|entry| entry.starts_with(&bound.to_le_bytes()));
+            // The addend: one word more.
+            of_bound.next().expect("the bound is relocated")[16] += 8;
+            image
+        }
+    }
+}
+
+/// Where a shared object keeps the end of the set of sites: the second word of a table of bounds.
+fn stop_of_sites(image: &[u8]) -> u64 {
+    let file = object::File::parse(image).expect("the example module can be read");
+    let table = file.symbols().find(|symbol| symbol.name() == Ok("__sdt_bounds"));
+    table.expect("the bounds have a symbol").address() + 8
+}
+
+/// A probe record says that it has another size.
+pub(crate) fn other_record_version(arch: Arch) -> Vec<u8> {
+    let mut image = good(arch);
+    let at = place(&image, "linkme_SDT_PROBES");
+    image[at] += 8;
+    image
+}
+
+/// How much of a file it takes to load it: all of it, or as far as it is mapped.
+pub(crate) fn needed(image: &[u8]) -> usize {
+    let header = elf::FileHeader64::<Endianness>::parse(image).expect("it is ELF");
+    let endian = Endianness::Little;
+    let segments = header.program_headers(endian, image).expect("the headers are there");
+    let ends = segments.iter().map(|segment| segment.p_offset(endian) + segment.p_filesz(endian));
+    ends.max().map_or(image.len(), |end| usize::try_from(end).expect("files are small"))
+}
+
+/// Where a section is in the file.
+fn place(image: &[u8], name: &str) -> usize {
+    let file = object::File::parse(image).expect("the example module can be read");
+    let section = file.section_by_name(name).unwrap_or_else(|| panic!("no section {name}"));
+    usize::try_from(section.file_range().expect("it has bytes").0).expect("files are small")
+}
+
+/// The example module after a change, laid out anew.
+fn changed(arch: Arch, change: impl FnOnce(&mut Builder<'_>)) -> Vec<u8> {
+    let good = good(arch);
+    let mut builder = Builder::read(&*good).expect("the example module can be read");
+    change(&mut builder);
+    let mut image = Vec::new();
+    builder.write(&mut image).expect("the changed module can be written");
+    image
+}
+
+fn relocations<'a>(builder: &'a mut Builder<'_>, name: &[u8]) -> &'a mut Vec<Relocation> {
+    let section = builder.sections.iter_mut().find(|section| *section.name == *name);
+    match &mut section.expect("the module has the section").data {
+        SectionData::Relocation(relocations) => relocations,
+        other => panic!("no relocations: {other:?}"),
+    }
+}
+
+fn bytes<'a>(builder: &'a mut Builder<'_>, name: &[u8]) -> &'a mut Vec<u8> {
+    // The last loaded section with bytes may grow where it is; any other one has to move behind it.
+    let end = builder
+        .sections
+        .iter()
+        .filter(|section| section.is_alloc())
+        .map(|section| section.sh_offset + section.sh_size)
+        .max();
+    let section = builder.sections.iter_mut().find(|section| *section.name == *name);
+    let section = section.expect("the module has the section");
+    section.sh_offset = end.unwrap_or_default().next_multiple_of(4096);
+    match &mut section.data {
+        SectionData::Data(data) => data.to_mut(),
+        other => panic!("no bytes: {other:?}"),
+    }
+}
