@@ -299,7 +299,20 @@ pub type Trampoline = ();
 
 /// Where in the cold block an evaluator fires: the address of the probe site.
 #[cfg(sdt_site = "call")]
-pub type Trampoline = usize;
+#[derive(Debug)]
+pub struct Trampoline(pub(crate) usize);
+
+#[cfg(sdt_site = "call")]
+impl Trampoline {
+    /// The one at `address`.
+    ///
+    /// # Safety
+    /// What `__sdt_trampoline!` makes is there: a probe site, and behind it the way back.
+    #[inline(always)]
+    pub const unsafe fn new(address: usize) -> Self {
+        Self(address)
+    }
+}
 
 /// What an evaluator returns. A `return` or a `?` that comes out of a macro would leave the evaluator, and not the
 /// function it seems to be in; there is nothing that it could return, and the compiler's error has this name in it.

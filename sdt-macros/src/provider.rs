@@ -296,6 +296,8 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
     let named: Vec<_> = named.collect();
     quote! {
         __sdt::__sdt_declared_probe! {
+            // SAFETY: the symbol is made of the names of the probe and of its provider.
+            unsafe { __sdt::__private::Sound::promised() },
             #(#attrs)* #(#lints)* #ident, __SDT_PROVIDER, #listed, #c, #symbol, [#(#indices #types),*]
         }
 

@@ -229,10 +229,10 @@ impl Site {
         let (tuple, sdt, at) = (self.tuple(args), self.sdt(), self.probe.span());
         let words = words(args.len());
         let indices = (0..args.len()).map(Literal::usize_unsuffixed);
-        let hash = &names.hash;
-        let list = self
-            .is_open()
-            .then(|| hygienic!(at => #sdt::__sdt_list_args!(__SDT_PROBE, #hash, arguments);));
+        let (hash, sound) = (&names.hash, self.sound());
+        let list = self.is_open().then(
+            || hygienic!(at => #sdt::__sdt_list_args!(#sound, __SDT_PROBE, #hash, arguments);),
+        );
         hygienic! { at =>
             match #tuple {
                 arguments => {

@@ -57,7 +57,7 @@ pub fn list_args<P: ProbeRecord, A: ArgTuple>(_: &A) {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_list_args {
-    ($record:ident, $hash:literal, $args:ident) => {
+    ($sound:expr, $record:ident, $hash:literal, $args:ident) => {
         enum __SdtRecord {}
         impl $crate::__private::open::ProbeRecord for __SdtRecord {
             extern "C" fn record() -> &'static $crate::__private::record::Probe {

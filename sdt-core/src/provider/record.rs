@@ -583,7 +583,7 @@ macro_rules! __sdt_into_probes {
 #[macro_export]
 macro_rules! __sdt_declared_probe {
     (
-        $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
+        $sound:expr, $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
         [$($index:literal $type:ty $(=> $translated:literal)?),*]
     ) => {
         $crate::__sdt_into_probes! {

@@ -102,7 +102,8 @@ macro_rules! __sdt_trampoline {
                 options(nomem, nostack, preserves_flags),
             )
         };
-        trampoline
+        // SAFETY: made right here.
+        unsafe { $crate::__private::capture::Trampoline::new(trampoline) }
     }};
 }
 
@@ -120,7 +121,7 @@ macro_rules! __sdt_evaluate {
                 "call {__sdt_thunk}",
             )
             $($low = in(reg) $low, $high = in(reg) $high,)*
-            __sdt_trampoline = in(reg) $trampoline,
+            __sdt_trampoline = in(reg) $trampoline.0,
             __sdt_thunk = sym $thunk,
         }
     };

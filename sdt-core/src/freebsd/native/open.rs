@@ -72,9 +72,11 @@ macro_rules! __sdt_open_probe {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_list_args {
-    ($record:ident, $hash:literal, $args:ident) => {
+    ($sound:expr, $record:ident, $hash:literal, $args:ident) => {
+        const _: $crate::__private::Sound = $sound;
         enum __SdtProbe {}
-        impl $crate::__private::open::OpenProbe for __SdtProbe {
+        // SAFETY: by the promise, the hash of the probe's own names.
+        unsafe impl $crate::__private::open::OpenProbe for __SdtProbe {
             const HASH: u64 = $hash;
         }
         $crate::__private::open::list_args::<__SdtProbe, _>(&$args);
@@ -82,7 +84,10 @@ macro_rules! __sdt_list_args {
 }
 
 /// An open provider's probe, by type.
-pub trait OpenProbe {
+///
+/// # Safety
+/// The number is the one in the symbol of a probe that the same place fires.
+pub unsafe trait OpenProbe {
     /// The number in its record's symbol.
     const HASH: u64;
 }

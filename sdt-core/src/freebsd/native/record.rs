@@ -176,9 +176,12 @@ macro_rules! __sdt_provider_record {
 #[macro_export]
 macro_rules! __sdt_declared_probe {
     (
-        $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
+        $sound:expr, $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
         [$($index:literal $type:ty $(=> $translated:literal)?),*]
     ) => {
+        // The symbol is one of the macros', and not of the caller's choice.
+        const _: $crate::__private::Sound = $sound;
+
         $(#[$attr])*
         #[allow(non_upper_case_globals)]
         #[unsafe(export_name = $symbol)]

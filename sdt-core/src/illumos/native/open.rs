@@ -13,5 +13,5 @@ macro_rules! __sdt_open_probe {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_list_args {
-    ($record:ident, $hash:literal, $args:ident) => {};
+    ($sound:expr, $record:ident, $hash:literal, $args:ident) => {};
 }

@@ -24,7 +24,7 @@ macro_rules! __sdt_provider_record {
 #[macro_export]
 macro_rules! __sdt_declared_probe {
     (
-        $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
+        $sound:expr, $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
         [$($index:literal $type:ty $(=> $translated:literal)?),*]
     ) => {
         $(#[$attr])*
