@@ -21,7 +21,7 @@ pub(crate) const HITS: usize = 48;
 fn all_sites_fire_at_every_level_of_optimisation() {
     let mut session = boot(Arch::X86_64, 1);
     session.illumos().expect("no module is loaded");
-    for build in stress::all() {
+    for build in stress::builds() {
         all_sites_fire(&mut session, build);
     }
 }

@@ -12,3 +12,11 @@ pub mod wire;
 pub mod workload;
 pub mod workspace;
 pub mod zig;
+
+/// Set by `cargo xtask test --all`: tests leave nothing out.
+pub const EVERYTHING: &str = "SDT_TEST_ALL";
+
+/// Whether what takes long is wanted, too.
+pub fn everything() -> bool {
+    std::env::var_os(EVERYTHING).is_some()
+}

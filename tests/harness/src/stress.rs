@@ -35,13 +35,15 @@ impl fmt::Display for Build {
     }
 }
 
-/// All levels of optimisation, with each kind of LTO; and some of them without frame pointers.
-pub fn all() -> impl Iterator<Item = Build> {
+/// All levels of optimisation, and one without frame pointers. With everything, each level with each kind of LTO, and
+/// some of them without frame pointers.
+pub fn builds() -> Vec<Build> {
     let with = |(level, lto)| Build { level, lto, frame_pointers: true };
     let without = |(level, lto)| Build { level, lto, frame_pointers: false };
     let all = LEVELS.into_iter().flat_map(|level| LTO.map(|lto| (level, lto)));
     let some = [("0", LTO[0]), ("2", LTO[1]), ("\"z\"", LTO[2])];
-    all.map(with).chain(some.map(without))
+    let usual = |of: &Build| crate::everything() || of.lto == LTO[1];
+    all.map(with).chain(some.map(without)).filter(usual).collect()
 }
 
 impl Build {

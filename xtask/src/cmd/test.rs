@@ -28,6 +28,10 @@ pub struct Args {
     /// Leave out the tests that boot a kernel in QEMU.
     #[arg(long)]
     no_qemu: bool,
+    /// Run what takes long, too: every build of the module that stresses code generation, and property tests with
+    /// ten times as many cases.
+    #[arg(long)]
+    all: bool,
 }
 
 /// Runs the command: stops at the first step that fails.
@@ -38,21 +42,23 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     set_up(args)?;
     let skipped = c_compilers()?;
+    let all: &[_] =
+        if args.all { &[(harness::EVERYTHING, "1"), ("PROPTEST_CASES", "2560")] } else { &[] };
 
-    host(&["fmt", "--all", "--check"])?;
+    host(all, &["fmt", "--all", "--check"])?;
     // The tests in QEMU are not among --all-targets, since they are not run by a plain `cargo test`.
-    host(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    host(&["clippy", "--package", "xtask", "--test", "qemu", "--", "-D", "warnings"])?;
-    host(&["test", "--workspace", "--no-fail-fast"])?;
+    host(all, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    host(all, &["clippy", "--package", "xtask", "--test", "qemu", "--", "-D", "warnings"])?;
+    host(all, &["test", "--workspace", "--no-fail-fast"])?;
     // Firing sites depend on what the optimiser makes of them.
-    host(&["test", "--release", "--package", "sdt-core", "--package", "sdt-framework"])?;
+    host(all, &["test", "--release", "--package", "sdt-core", "--package", "sdt-framework"])?;
 
     let doc = ["doc", "--no-deps", "-p", "sdt-core", "-p", "sdt-macros", "-p", "sdt-framework"];
-    host_with(Some(("RUSTDOCFLAGS", "-D warnings")), &doc)?;
+    host(&[("RUSTDOCFLAGS", "-D warnings")], &doc)?;
 
     // Gate mode needs a folder of its own lest all else be built twice.
     let gate = ["test", "--package", "sdt-core", "--test", "gate", "--target-dir", "target/gate"];
-    host_with(Some(("SDT_PATCH", "gate")), &gate)?;
+    host(&[("SDT_PATCH", "gate")], &gate)?;
 
     for arch in Arch::ALL {
         let module = workspace::example(arch).build(None);
@@ -63,9 +69,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         note(format_args!("built {}", kernel.display()));
     }
     lint()?;
-    host(&["test", "--package", "conformance", "--test", "conformance"])?;
+    host(all, &["test", "--package", "conformance", "--test", "conformance"])?;
     if !args.no_qemu {
-        host(&["test", "--package", "xtask", "--test", "qemu"])?;
+        host(all, &["test", "--package", "xtask", "--test", "qemu"])?;
     }
     if let Some(error) = skipped {
         note(format_args!("SKIPPED: nothing was compared with C: {error}"));
@@ -147,16 +153,12 @@ fn cargo() -> Command {
     command
 }
 
-fn host(args: &[&str]) -> anyhow::Result<()> {
-    host_with(None, args)
-}
-
-fn host_with(variable: Option<(&str, &str)>, args: &[&str]) -> anyhow::Result<()> {
-    let set = variable.map(|(name, value)| format!("{name}={value} ")).unwrap_or_default();
+fn host(variables: &[(&str, &str)], args: &[&str]) -> anyhow::Result<()> {
+    let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
     let what = format!("{set}cargo {}", args.join(" "));
     let start = Instant::now();
     note(&what);
-    run_visibly(cargo().envs(variable).args(args), LIMIT)
+    run_visibly(cargo().envs(variables.iter().copied()).args(args), LIMIT)
         .with_context(|| format!("{what} failed"))?;
     note(format_args!("{what}: done in {} s", start.elapsed().as_secs()));
     Ok(())
