@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `sdt_route`, `sdt_patch` | as above; the second on the provider route only |
 //! | `sdt_site` | what follows from both, the form of a site: `patched`, one nop; `gate`, a test of the probe's flag; `tested`, a test that FreeBSD before 15 wants; `call`, the two calls that illumos's linker makes probes of |
+//! | `sdt_off` | feature `off`: no probe leaves anything |
 //! | `sdt_freebsd_since` | has each of 11, 12, 14 and 15 that the release is not older than |
 //!
 //! Build scripts of crates that depend on this one find in `DEP_SDT_CORE_ARGS` how many arguments a probe can have.
@@ -45,6 +46,10 @@ impl Release {
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-check-cfg=cfg(sdt_off)");
+    if env::var_os("CARGO_FEATURE_OFF").is_some() {
+        println!("cargo::rustc-cfg=sdt_off");
+    }
     for (name, values) in [
         ("sdt_route", r#""native", "provider""#),
         ("sdt_patch", r#""trap", "jump", "gate""#),

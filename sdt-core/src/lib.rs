@@ -43,6 +43,12 @@
 //! They are no features on purpose. Cargo joins the features that all crates of a build ask for, and one crate would
 //! change how every probe of the module works. `build.rs` of this crate is the only place that reads them.
 //!
+//! # Without probes
+//!
+//! With feature `off` names, numbers and types of arguments are checked as ever, and nothing is left of a probe: no nop,
+//! no record, no code. [`attach`] finds nothing to register. It is for the crate that makes the image to switch on, by a
+//! feature of its own; a library would switch it on for everybody.
+//!
 //! # Where to read on
 //!
 //! - To put probes into a crate: [`sdt_provider!`], [`sdt_probe!`], [`sdt_enabled!`]; [`arg`] is what they can carry,

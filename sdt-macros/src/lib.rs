@@ -160,7 +160,9 @@ mod unknown;
 ///
 /// # Names
 ///
-/// Names that DTrace would cut (63 bytes) or that collide with a reserved one are compile errors.
+/// Names that DTrace would cut (63 bytes) are compile errors, and so are names of providers that the kernel has:
+/// `dtrace`, `profile`, `pid` with a number; and on FreeBSD and illumos those of their other providers, `fbt`, `syscall`
+/// and so on.
 #[proc_macro]
 pub fn sdt_provider(input: TokenStream) -> TokenStream {
     provider::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()

@@ -10,10 +10,6 @@ use crate::krtld;
 /// Longest provider or probe name in bytes: `DTRACE_PROVNAMELEN` and `DTRACE_NAMELEN` less the NUL.
 const MAX_NAME: usize = 63;
 
-/// Providers that DTrace itself has; another of that name could not be told from it.
-const RESERVED_PROVIDERS: [&str; 9] =
-    ["dtrace", "dtmalloc", "fasttrap", "fbt", "kinst", "profile", "systrace", "syscall", "tick"];
-
 /// Longest C type of an argument in bytes: `DTRACE_ARGTYPELEN` less the NUL.
 const MAX_TYPE: usize = 127;
 
@@ -80,14 +76,10 @@ fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// The provider's name in DTrace: the identifier as it is.
+/// The provider's name in DTrace: the identifier as it is. Which names are taken depends on the kernel, and is for
+/// `sdt-core` to say.
 pub(crate) fn provider(ident: &Ident) -> Result<String> {
     let name = ident.unraw().to_string();
-    let pid = name.strip_prefix("pid").is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()));
-    if pid || RESERVED_PROVIDERS.contains(&name.as_str()) {
-        let message = format!("`{name}` is a provider of DTrace itself: choose another name");
-        return Err(Error::new(ident.span(), message));
-    }
     check_text(&name, "provider", ident.span())?;
     Ok(name)
 }
@@ -227,10 +219,6 @@ mod tests {
 
     #[test]
     fn reserved_and_long_names_are_refused() {
-        assert!(provider(&ident("fbt")).is_err());
-        assert!(provider(&ident("pid123")).is_err());
-        assert!(provider(&ident("pid")).is_err());
-        assert!(provider(&ident("pidgin")).is_ok());
         assert!(probe(&ident("__proc_exec")).is_err());
         assert!(probe(&ident(&"x".repeat(63))).is_ok());
         assert!(probe(&ident(&"x".repeat(64))).is_err());

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use proc_macro2::{Literal, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::visit_mut::{self, VisitMut};
@@ -178,6 +178,9 @@ fn module(provider: Unconfigured) -> Result<TokenStream> {
     let Provider { sdt, attrs, own, vis, ident, probes } = &provider;
     let sdt = krate::from_below(sdt);
     let record_name = names::literal(&name, ident.span());
+    let free = quote_spanned! { ident.span() =>
+        const _: () = __sdt::__private::check_provider::<{ __sdt::__private::is_of_another(#name) }>();
+    };
     let items = probes.iter().flatten().map(|probe| declared_probe(&name, probe));
     let SiteMacro { export, visibility, ident: site_macro, rules } = &sites;
     Ok(quote! {
@@ -189,6 +192,7 @@ fn module(provider: Unconfigured) -> Result<TokenStream> {
             #[doc(hidden)]
             #visibility use #sdt as __sdt;
 
+            #free
             __sdt::__sdt_provider_record!(__SDT_PROVIDER, #record_name #own);
             __sdt::__sdt_describe_provider!(#name);
 

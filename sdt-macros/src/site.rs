@@ -109,22 +109,20 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     let (sdt, symbol, carried) = (site.sdt(), &names.krtld, site.carried());
     let sound = site.sound();
     let at = site.probe.span();
-    let body = match site.kind {
-        Kind::Fire => {
-            let cold = site.cold(&record, &names);
-            hygienic!(at => #sdt::__sdt_site!(#sound, #record, #symbol, { #cold });)
-        }
-        Kind::Enabled => hygienic! { at =>
-            let mut enabled = false;
-            #sdt::__sdt_site!(#sound, #record, #symbol, { enabled = true; });
-            enabled
-        },
+    let fired = match site.kind {
+        Kind::Fire => site.cold(&record, &names),
+        Kind::Enabled => hygienic!(at => enabled = true;),
     };
-    Ok(quote! {{
-        #carried
-        #items
-        #body
-    }})
+    let made = hygienic! { at =>
+        #sdt::__sdt_unless_off! {
+            #items
+            #sdt::__sdt_site!(#sound, #record, #symbol, { #fired });
+        }
+    };
+    Ok(match site.kind {
+        Kind::Fire => quote!({ #carried #made }),
+        Kind::Enabled => hygienic!(at => { let mut enabled = false; #made enabled }),
+    })
 }
 
 impl Site {

@@ -28,6 +28,26 @@
 mod target;
 pub use target::*;
 
+/// All that a site is, unless feature `off` is on.
+#[cfg(not(sdt_off))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_unless_off {
+    ($($site:tt)*) => { $($site)* };
+}
+
+/// With feature `off` a site is checked, and no code is made of it.
+#[cfg(sdt_off)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_unless_off {
+    ($($site:tt)*) => {
+        if false {
+            $($site)*
+        }
+    };
+}
+
 /// The firing site in gate mode: the test, and the cold block.
 #[cfg(sdt_site = "gate")]
 #[doc(hidden)]

@@ -551,6 +551,7 @@ pub fn arg_lists() -> Result<&'static [ArgList], RaggedSet> {
 }
 
 /// The record of a provider, in its set.
+#[cfg(not(sdt_off))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_provider_record {
@@ -566,6 +567,7 @@ macro_rules! __sdt_provider_record {
 /// Puts the record of a probe into its set, by the macro that linkme makes for the set, to which its attribute leads.
 /// The attribute adds a function and two closures to each element, by which the compiler checks the element's type:
 /// half of the time that it takes to compile a declaration. Here the type is written down.
+#[cfg(not(sdt_off))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_into_probes {
@@ -575,6 +577,29 @@ macro_rules! __sdt_into_probes {
             $(#[$attr])*
             $visibility static $record: $crate::__private::record::Probe = $init;
         }
+    };
+}
+
+/// The record of a provider, in no set.
+#[cfg(sdt_off)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_provider_record {
+    ($record:ident, $name:literal $(, $with:ident = $own:expr)*) => {
+        #[doc(hidden)]
+        pub static $record: $crate::__private::record::Provider =
+            $crate::__private::record::Provider::new($name)$(.$with($own))*;
+    };
+}
+
+/// The record of a probe, in no set.
+#[cfg(sdt_off)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_into_probes {
+    ($(#[$attr:meta])* $visibility:vis $record:ident = $init:expr) => {
+        $(#[$attr])*
+        $visibility static $record: $crate::__private::record::Probe = $init;
     };
 }
 

@@ -1,7 +1,8 @@
 use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider!(open);
-sdt_provider!(fbt);
+sdt_provider!(profile);
+sdt_provider!(syscall);
 sdt_provider!(pid7);
 sdt_provider! {
     declared {

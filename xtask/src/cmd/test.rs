@@ -53,6 +53,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Firing sites depend on what the optimiser makes of them.
     host(all, &["test", "--release", "--package", "sdt-core", "--package", "sdt-framework"])?;
 
+    host(all, &["test", "--package", "sdt-core", "--features", "off", "--test", "off"])?;
+
     let doc = ["doc", "--no-deps", "-p", "sdt-core", "-p", "sdt-macros", "-p", "sdt-framework"];
     host(&[("RUSTDOCFLAGS", "-D warnings")], &doc)?;
 

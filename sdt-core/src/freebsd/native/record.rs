@@ -161,13 +161,32 @@ macro_rules! __sdt_provider_record {
         pub static $record: $crate::__private::record::Provider =
             $crate::__private::record::Provider::new($name);
 
+        $crate::__sdt_entry!("set_sdt_providers_set", $crate::__private::record::Provider, $record);
+    };
+}
+
+/// An entry of a set: the address of a record.
+#[cfg(not(sdt_off))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_entry {
+    ($set:literal, $type:ty, $record:ident) => {
+        #[allow(deprecated)]
         const _: () = {
             #[used]
-            #[unsafe(link_section = "set_sdt_providers_set")]
-            static ENTRY: $crate::__private::module::SetEntry<$crate::__private::record::Provider> =
+            #[unsafe(link_section = $set)]
+            static ENTRY: $crate::__private::module::SetEntry<$type> =
                 $crate::__private::module::SetEntry(&$record);
         };
     };
+}
+
+/// No entry: nothing refers to the record, and the linker leaves it out.
+#[cfg(sdt_off)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_entry {
+    ($set:literal, $type:ty, $record:ident) => {};
 }
 
 /// The records of a declared probe and its arguments, and their entries in the sets. Its symbol is the same in
@@ -187,13 +206,7 @@ macro_rules! __sdt_declared_probe {
         #[unsafe(export_name = $symbol)]
         pub static $record: $crate::__private::record::Probe = $crate::__private::record::Probe::new(&$provider, $name);
 
-        #[allow(deprecated)]
-        const _: () = {
-            #[used]
-            #[unsafe(link_section = "set_sdt_probes_set")]
-            static ENTRY: $crate::__private::module::SetEntry<$crate::__private::record::Probe> =
-                $crate::__private::module::SetEntry(&$record);
-        };
+        $crate::__sdt_entry!("set_sdt_probes_set", $crate::__private::record::Probe, $record);
         $(#[allow(deprecated)]
         const _: () = {
             static ARGUMENT: $crate::__private::record::ArgTypeRecord = $crate::__private::record::ArgTypeRecord::new(
@@ -201,10 +214,7 @@ macro_rules! __sdt_declared_probe {
                 &$record,
                 const { &$crate::__sdt_arg_type!($type $(=> $translated)?) },
             );
-            #[used]
-            #[unsafe(link_section = "set_sdt_argtypes_set")]
-            static ENTRY: $crate::__private::module::SetEntry<$crate::__private::record::ArgTypeRecord> =
-                $crate::__private::module::SetEntry(&ARGUMENT);
+            $crate::__sdt_entry!("set_sdt_argtypes_set", $crate::__private::record::ArgTypeRecord, ARGUMENT);
         };)*
     };
 }
