@@ -1,4 +1,31 @@
 //! The breakpoint handler's part: from the address of a breakpoint to where to go on.
+//!
+//! # Rules for the handler
+//!
+//! It is in place before [`attach`](crate::attach::attach), as the first enabling may come at once. It saves every
+//! register, asks [`resume_address`] before anything else, stores the answer to the saved program counter, and returns.
+//!
+//! - **Nothing on its way can hold a site**: neither the entry from assembly, nor what it calls until `resume_address` has
+//!   answered, nor `resume_address` itself. A site there would trap within the trap, for ever.
+//! - **Interrupts stay off** from the exception to its end: an interrupt gate on x86_64; aarch64 and riscv64 mask them by
+//!   themselves. The cold block then runs as the function that fired does, with interrupts as that had them.
+//! - **Its stack is not shared with code that can hold a site.** x86_64: a breakpoint that comes by an IST entry starts at
+//!   the top of that stack, over whatever is on it. If interrupt handlers run on the same entry and one of them fires, the
+//!   exception overwrites the handler's own frame, and the machine dies at the first enabled probe. Take no IST entry for
+//!   vector 3, or one that nothing else has, and no site in what runs on that. aarch64: an exception of EL1 that is taken
+//!   with SP_EL1 continues on the same stack. riscv64: a handler that swaps the stack pointer with `sscratch` does so only
+//!   for traps that come from user mode.
+//! - **No red zone** in code that can hold a site: on x86_64 the exception pushes to where the red zone is. Kernels compile
+//!   without one (`disable-redzone` in the target); so must whatever is linked to them.
+//! - **Nested**: a site may be hit with interrupts off, in an interrupt, or in a non-maskable one, so the handler can be
+//!   entered on any stack and again in what it interrupts. In an NMI or a machine check that interrupts the handler's own
+//!   first instructions (x86_64 with IST for vector 3) it is lost: have no site there. aarch64: an SError or a debug
+//!   exception before the saved registers are on the stack overwrites ELR_EL1 and SPSR_EL1; riscv64: a trap before `sepc`
+//!   and `sstatus` are saved overwrites them. Both cannot be while the handler's entry holds no site.
+//! - **Every CPU has it.** A CPU that comes up later loads its vectors before it executes what can hold a site.
+//!
+//! What can be told from here is checked when an image is attached: records, sites and their text. What a kernel's
+//! descriptor tables hold cannot be; a probe that is fired with its own count compared, right after the first `attach`, shows it.
 
 use crate::arch;
 use crate::attach::link;

@@ -5,7 +5,11 @@
 //! stored under running CPUs is a matter of its own (`patch/protocol.rs`); a CPU that has hit a breakpoint is sent on by
 //! [`resume_address`](crate::trap::resume_address).
 
+pub mod machine;
 pub(crate) mod protocol;
+mod rendezvous;
+
+pub use rendezvous::Rendezvous;
 
 use core::fmt;
 use core::sync::atomic::Ordering;

@@ -1,0 +1,166 @@
+//! What a host's [`Patcher`](super::Patcher) is made of, for each architecture: one store, what has to follow it, and what
+//! each CPU does to execute text as it is now.
+//!
+//! | | x86_64 | aarch64 | riscv64 |
+//! |---|---|---|---|
+//! | [`store`] | a byte, or 2 or 4 aligned ones | 4 aligned bytes | 2 or 4 aligned bytes |
+//! | [`after_store`] | nothing: caches follow stores | `dc cvau`, `ic ivau`, `dsb`: all CPUs' caches forget | nothing: `fence.i` is each hart's own |
+//! | [`synchronise_cpu`] | `cpuid` | `isb` | `fence.i` |
+//!
+//! A host that writes through a writable alias:
+//!
+//! ```
+//! use sdt_core::patch::{Patcher, Rendezvous, machine};
+//! # fn alias_of(address: usize) -> *mut u8 { address as *mut u8 }
+//! # fn send_ipis() {}
+//! # fn cpu() -> usize { 0 }
+//! # fn online() -> usize { 1 }
+//!
+//! static RENDEZVOUS: Rendezvous<16> = Rendezvous::new();
+//!
+//! struct Text;
+//!
+//! // SAFETY: `alias_of` is the same memory, writable; every CPU acknowledges.
+//! unsafe impl Patcher for Text {
+//!     unsafe fn store(&self, address: usize, bytes: &[u8]) {
+//!         // SAFETY: the contract of this function; what is executed at `address` is mapped.
+//!         unsafe {
+//!             machine::store(alias_of(address), bytes);
+//!             machine::after_store(address, bytes.len());
+//!         }
+//!     }
+//!
+//!     fn synchronise(&self) {
+//!         RENDEZVOUS.request(cpu(), online(), send_ipis, core::hint::spin_loop);
+//!     }
+//! }
+//!
+//! /// The handler of that interrupt.
+//! fn on_ipi() {
+//!     RENDEZVOUS.acknowledge(cpu());
+//! }
+//! ```
+//!
+//! # Under QEMU
+//!
+//! QEMU 7.2 reads the text that it translates without holding the page's lock. A store that comes just then is missed, and
+//! the translation of the old bytes stays until somebody stores to that page again: a site that does nothing although its
+//! text is right, seldom, and only while other CPUs execute just that page. (Later versions lock it first:
+//! `tb_lock_page0` in `accel/tcg`.) Real machines do not do this. A host that has to be right under it stores the same
+//! bytes once more after each rendezvous.
+
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+
+/// Stores the bytes of a site, 2 or 4 at a multiple of their number in one store, others one by one from the first.
+/// `writable` is where they can be written: an alias, or the text itself while protection is lifted on this CPU.
+///
+/// # Safety
+/// The bytes are a site's, `writable` is mapped and can be written to, and nobody accesses them otherwise but by fetching,
+/// or through here.
+pub unsafe fn store(writable: *mut u8, bytes: &[u8]) {
+    // SAFETY: by contract; the pointers are aligned for their types.
+    unsafe {
+        match *bytes {
+            [a, b] if writable.addr().is_multiple_of(2) => AtomicU16::from_ptr(writable.cast())
+                .store(u16::from_ne_bytes([a, b]), Ordering::SeqCst),
+            [a, b, c, d] if writable.addr().is_multiple_of(4) => {
+                AtomicU32::from_ptr(writable.cast())
+                    .store(u32::from_ne_bytes([a, b, c, d]), Ordering::SeqCst);
+            }
+            _ => {
+                for (index, &byte) in bytes.iter().enumerate() {
+                    AtomicU8::from_ptr(writable.add(index)).store(byte, Ordering::SeqCst);
+                }
+            }
+        }
+    }
+}
+
+/// What has to be done once text has been stored, so that CPUs that [synchronise](synchronise_cpu) afterwards fetch it.
+/// `address` is where it is executed.
+///
+/// # Safety
+/// The addresses are mapped.
+#[cfg_attr(not(target_arch = "aarch64"), allow(clippy::missing_const_for_fn, unused_variables))]
+pub unsafe fn after_store(address: usize, length: usize) {
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: by contract.
+    unsafe {
+        aarch64::clean_and_invalidate(address, length);
+    }
+}
+
+/// Makes this CPU execute text as it is now, whatever it has fetched ahead. To be called on each CPU after the stores,
+/// as the rendezvous does. Where CPUs come online later, on their way.
+///
+/// x86_64: other CPUs may have old bytes in their pipelines until they execute a serialising instruction (Intel SDM,
+/// volume 3, cross-modifying code). aarch64: the invalidation reaches all instruction caches, but not what a CPU has taken
+/// out of its own already (Arm ARM B2.4.4). riscv64: `fence.i` orders the hart's fetches after the stores that it can see
+/// (ISA manual, volume I, Zifencei); `sbi_remote_fence_i` of the firmware does it on other harts instead of an interrupt.
+pub fn synchronise_cpu() {
+    #[cfg(target_arch = "x86_64")]
+    core::arch::x86_64::__cpuid(0);
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: changes nothing but what has been fetched ahead.
+    unsafe {
+        core::arch::asm!("isb", options(nostack, preserves_flags));
+    }
+    #[cfg(target_arch = "riscv64")]
+    // SAFETY: changes nothing but what has been fetched ahead.
+    unsafe {
+        core::arch::asm!("fence.i", options(nostack, preserves_flags));
+    }
+}
+
+/// Runs `write` with CR0.WP clear on this CPU, which then can write to read-only pages, for hosts that have no alias of
+/// their text.
+///
+/// # Safety
+/// In ring 0, with interrupts off: nothing else runs on this CPU meanwhile.
+#[cfg(all(target_arch = "x86_64", target_os = "none"))]
+pub unsafe fn without_write_protection<R>(write: impl FnOnce() -> R) -> R {
+    const WP: usize = 1 << 16;
+    let cr0: usize;
+    // SAFETY: by contract in ring 0; what is written back differs in WP only.
+    unsafe {
+        core::arch::asm!("mov {}, cr0", out(reg) cr0, options(nomem, nostack, preserves_flags));
+        core::arch::asm!("mov cr0, {}", in(reg) cr0 & !WP, options(nostack, preserves_flags));
+    }
+    let result = write();
+    // SAFETY: as above; this is what was there.
+    unsafe { core::arch::asm!("mov cr0, {}", in(reg) cr0, options(nostack, preserves_flags)) };
+    result
+}
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64 {
+    use core::arch::asm;
+
+    /// Cleans the data to where instructions are fetched from, then makes all CPUs' instruction caches forget the lines
+    /// (Arm ARM B2.4.4).
+    ///
+    /// # Safety
+    /// The addresses are mapped.
+    pub(super) unsafe fn clean_and_invalidate(address: usize, length: usize) {
+        let cache_type: u64;
+        // SAFETY: reads a register that never changes.
+        unsafe {
+            asm!("mrs {}, ctr_el0", out(reg) cache_type, options(nomem, nostack, preserves_flags));
+        }
+        // The fields are logarithms of the smallest line sizes in words: DminLine and IminLine.
+        let (data, instruction) = (4 << (cache_type >> 16 & 15), 4 << (cache_type & 15));
+        let lines = |size: usize| (address & !(size - 1)..address + length).step_by(size);
+        for line in lines(data) {
+            // SAFETY: the caller's contract; cleaning changes no contents.
+            unsafe { asm!("dc cvau, {}", in(reg) line, options(nostack, preserves_flags)) };
+        }
+        // SAFETY: waits.
+        unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
+        for line in lines(instruction) {
+            // SAFETY: the caller's contract; invalidating instructions changes no contents.
+            unsafe { asm!("ic ivau, {}", in(reg) line, options(nostack, preserves_flags)) };
+        }
+        // SAFETY: waits.
+        unsafe { asm!("dsb ish", "isb", options(nostack, preserves_flags)) };
+    }
+}

@@ -1,0 +1,141 @@
+//! All CPUs synchronise, and one waits for it.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::machine::synchronise_cpu;
+
+/// Has every CPU execute text as it is now: what a host's
+/// [`Patcher::synchronise`](super::Patcher::synchronise) is to do, but for the interrupt, which is the host's.
+///
+/// `CPUS` is the most CPUs that there can be; they are numbered from 0. Meant to be a `static`.
+#[derive(Debug)]
+pub struct Rendezvous<const CPUS: usize> {
+    /// How many there have been. A word, which on a machine of 64 bits never wraps.
+    requested: AtomicUsize,
+    /// The last one that each CPU has taken part in.
+    seen: [AtomicUsize; CPUS],
+}
+
+impl<const CPUS: usize> Rendezvous<CPUS> {
+    /// Nobody waits.
+    pub const fn new() -> Self {
+        Self { requested: AtomicUsize::new(0), seen: [const { AtomicUsize::new(0) }; CPUS] }
+    }
+
+    /// Returns when each of the first `online` CPUs has [acknowledged](Self::acknowledge) since the call.
+    ///
+    /// `this` is the CPU that calls. `interrupt` interrupts all others, whose handlers acknowledge; a CPU that is
+    /// interrupted once for two requests serves both. `relax` is called while waiting. Several CPUs may call at the same
+    /// time, and answer each other while they wait, with interrupts on or off.
+    ///
+    /// A CPU that comes online while somebody waits is not waited for: it [synchronises](synchronise_cpu) by itself
+    /// before it executes a site.
+    ///
+    /// # Panics
+    /// `this` or `online` is more than `CPUS`.
+    pub fn request(
+        &self,
+        this: usize,
+        online: usize,
+        interrupt: impl FnOnce(),
+        mut relax: impl FnMut(),
+    ) {
+        // The stores of text before this are seen by whoever sees this.
+        let request = self.requested.fetch_add(1, Ordering::AcqRel) + 1;
+        interrupt();
+        for seen in &self.seen[..online] {
+            while seen.load(Ordering::Acquire) < request {
+                // For this CPU's own part, and for another that waits for this one, whose interrupts may be off.
+                self.acknowledge(this);
+                relax();
+            }
+        }
+    }
+
+    /// This CPU's part, if one is wanted: to be called by the handler of the host's interrupt, interrupts off. Costs two
+    /// loads when nothing is wanted. Probe context.
+    ///
+    /// # Panics
+    /// `this` is not less than `CPUS`.
+    pub fn acknowledge(&self, this: usize) {
+        let (requested, seen) = (self.requested.load(Ordering::Acquire), &self.seen[this]);
+        if seen.load(Ordering::Relaxed) < requested {
+            synchronise_cpu();
+            // The greater one: an interrupt may have acknowledged a later one in between.
+            seen.fetch_max(requested, Ordering::AcqRel);
+        }
+    }
+}
+
+impl<const CPUS: usize> Default for Rendezvous<CPUS> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    /// All request of each other, and none comes back before everybody has taken part.
+    #[test]
+    fn nobody_is_passed_over() {
+        const CPUS: usize = 4;
+        const ROUNDS: usize = 500;
+        static RENDEZVOUS: Rendezvous<CPUS> = Rendezvous::new();
+        static RUNNING: AtomicUsize = AtomicUsize::new(CPUS);
+        thread::scope(|scope| {
+            for cpu in 0..CPUS {
+                scope.spawn(move || {
+                    for _ in 0..ROUNDS {
+                        let before: Vec<_> = RENDEZVOUS
+                            .seen
+                            .iter()
+                            .map(|seen| seen.load(Ordering::Relaxed))
+                            .collect();
+                        RENDEZVOUS.request(cpu, CPUS, || {}, thread::yield_now);
+                        let after = RENDEZVOUS.seen.iter().map(|seen| seen.load(Ordering::Relaxed));
+                        assert!(before.iter().zip(after).all(|(before, after)| *before < after));
+                    }
+                    RUNNING.fetch_sub(1, Ordering::Relaxed);
+                    while RUNNING.load(Ordering::Relaxed) != 0 {
+                        RENDEZVOUS.acknowledge(cpu);
+                        thread::yield_now();
+                    }
+                });
+            }
+        });
+        assert_eq!(RENDEZVOUS.requested.load(Ordering::Relaxed), CPUS * ROUNDS);
+    }
+
+    /// A CPU that does not answer is waited for.
+    #[test]
+    fn a_cpu_that_is_late_is_waited_for() {
+        static RENDEZVOUS: Rendezvous<2> = Rendezvous::new();
+        static ANSWERED: AtomicBool = AtomicBool::new(false);
+        let mut waited = 0;
+        RENDEZVOUS.request(
+            0,
+            2,
+            || {},
+            || {
+                waited += 1;
+                if waited == 100 {
+                    ANSWERED.store(true, Ordering::Relaxed);
+                    RENDEZVOUS.acknowledge(1);
+                }
+            },
+        );
+        assert!(ANSWERED.load(Ordering::Relaxed));
+        assert_eq!(waited, 100);
+    }
+
+    #[test]
+    fn who_is_offline_is_not() {
+        let rendezvous = Rendezvous::<8>::new();
+        rendezvous.request(0, 1, || {}, || {});
+        rendezvous.request(0, 1, || {}, || {});
+    }
+}
