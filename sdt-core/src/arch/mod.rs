@@ -28,6 +28,11 @@
 mod target;
 pub use target::*;
 
+#[cfg(sdt_route = "provider")]
+#[cfg_attr(target_arch = "x86_64", path = "x86_64/idt.rs")]
+#[cfg_attr(not(target_arch = "x86_64"), path = "handler.rs")]
+pub mod handler;
+
 /// All that a site is, unless feature `off` is on.
 #[cfg(not(sdt_off))]
 #[doc(hidden)]

@@ -8,8 +8,9 @@ use core::ffi::CStr;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
-pub use error::{AttachError, DetachError, Refusal};
+pub use error::{AttachError, DetachError, HandlerFault, Refusal};
 
+use crate::arch;
 use crate::ops::Framework;
 use crate::patch::{Mode, Patcher};
 use crate::record::{self, PROVIDERS, Provider};
@@ -125,6 +126,9 @@ pub unsafe fn attach(attachment: &'static Attachment) -> Result<(), AttachError>
         _ => {}
     }
     change.to = State::Detached;
+    if cfg!(sdt_site = "patched") {
+        arch::handler::check_handler().map_err(AttachError::Handler)?;
+    }
     if !is_linked() {
         // SAFETY: nothing was attached yet, so no probe was ever enabled and nobody looks at sites.
         unsafe { link::link(record::all()?, attachment.patcher) }?;

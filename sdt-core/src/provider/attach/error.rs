@@ -3,6 +3,7 @@
 use core::ffi::CStr;
 use core::fmt;
 
+pub use crate::arch::handler::HandlerFault;
 use crate::ops::FrameworkError;
 use crate::record::RaggedSet;
 
@@ -17,6 +18,9 @@ pub enum AttachError {
     Attached,
     /// Another thread is attaching or detaching them just now.
     InProgress,
+    /// The breakpoint handler breaks a rule of [`trap`](crate::trap#rules-for-the-handler): the first enabled probe would
+    /// crash the kernel. Looked at on x86_64, in kernels that are no FreeBSD and no illumos, for the CPU that attaches.
+    Handler(HandlerFault),
     /// A linker set is not a whole number of records.
     RaggedSet(RaggedSet),
     /// A record was made by another version of this crate.
@@ -88,6 +92,7 @@ impl fmt::Display for AttachError {
         match self {
             Self::Attached => f.write_str("probes are attached already"),
             Self::InProgress => f.write_str(IN_PROGRESS),
+            Self::Handler(fault) => fault.fmt(f),
             Self::RaggedSet(RaggedSet { section, bytes, record }) => write!(
                 f,
                 "section {section} has {bytes} bytes, which is no whole number of {record}-byte \
