@@ -3,13 +3,13 @@
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
-use crate::chain::{Chain, Node};
-use crate::consumer::Consumer;
+use crate::buffer::Consumer;
 use crate::ecb::EcbNode;
+use crate::ecb::chain::{Chain, Node};
 use crate::host::Host;
-use crate::origin::Origin;
+use crate::registry::Origin;
+use crate::registry::tables::Tables;
 use crate::sync::{AtomicCount, UnsafeCell, widen};
-use crate::tables::Tables;
 
 /// A tracing framework: providers and their probes, consumers and their enablings, and the buffers
 /// between them.

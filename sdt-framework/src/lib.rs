@@ -81,33 +81,21 @@
 //! description means: it is let go every few. Neither is held while a function of the consumer's runs.
 #![cfg_attr(not(test), no_std)]
 
-mod chain;
-mod consumer;
+mod buffer;
 mod dtrace;
 mod ecb;
-mod enabling;
-mod fire;
 #[doc(hidden)]
 pub mod glob;
 mod host;
-mod links;
-mod listing;
-mod look;
 mod name;
-mod origin;
-mod provider;
-mod record;
-pub mod registration;
-mod ring;
+mod registry;
 mod spec;
 mod sync;
-mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use consumer::{ConsumerError, ConsumerId};
+pub use buffer::{ARGS, ConsumerError, ConsumerId, Record};
 pub use dtrace::{Counters, Dtrace};
 pub use host::Host;
-pub use listing::{Detail, ProbeInfo};
-pub use record::{ARGS, Record};
+pub use registry::{Detail, ProbeInfo, registration};
 pub use spec::{Field, Spec, SpecError};

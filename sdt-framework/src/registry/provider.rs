@@ -9,14 +9,14 @@ use sdt_core::ops::{
 };
 
 use crate::dtrace::Dtrace;
-use crate::fire::Brought;
+use crate::ecb::Brought;
+use crate::ecb::look;
 use crate::host::Host;
-use crate::links::List;
-use crate::look::look;
 use crate::name;
-use crate::origin::Origin;
-use crate::registration;
-use crate::tables::{Opaque, Probe, Provider, Tables};
+use crate::registry::Origin;
+use crate::registry::links::List;
+use crate::registry::registration;
+use crate::registry::tables::{Opaque, Probe, Provider, Tables};
 
 /// The number of the probe at an index of the table.
 pub(crate) fn number(index: usize) -> u32 {
@@ -41,7 +41,7 @@ unsafe impl<
 > Framework for Dtrace<H, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>
 {
     /// Registers the provider and has it provide all its probes. Several providers may have one name,
-    /// as on FreeBSD. The rules are in [`registration`]; [`registration::check`] tells which one was
+    /// as on FreeBSD. The rules are in [`registration`](crate::registration); [`registration::check`] tells which one was
     /// broken.
     unsafe fn register(
         &self,

@@ -13,8 +13,8 @@ use sdt_core::ops::{
     ProviderAttr, ProviderId, ProviderOps,
 };
 
-use crate::links::{Links, List};
 use crate::name::Name;
+use crate::registry::links::{Links, List};
 use crate::spec::Spec;
 
 /// A pointer of the provider's, which the framework hands back and never follows.

@@ -4,8 +4,8 @@ use core::fmt;
 use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::record::Record;
-use crate::ring::Ring;
+use crate::buffer::Record;
+use crate::buffer::ring::Ring;
 use crate::sync::Count;
 
 /// An open consumer. Numbers start at 1; that of a closed consumer is not given to another one.

@@ -9,13 +9,13 @@ use sdt_core::ops::{
 };
 
 use crate::dtrace::Dtrace;
-use crate::enabling::BATCH;
+use crate::ecb::enabling::BATCH;
 use crate::glob;
 use crate::host::Host;
 use crate::name::Name;
-use crate::provider::{index, number};
+use crate::registry::provider::{index, number};
+use crate::registry::tables::Tables;
 use crate::spec::Spec;
-use crate::tables::Tables;
 
 /// How many arguments a provider is asked for at most (libdtrace's `_dtrace_argmax`).
 const MAX_ARGS: i32 = 32;
