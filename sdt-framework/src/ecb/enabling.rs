@@ -2,6 +2,8 @@
 
 use core::sync::atomic::Ordering;
 
+use dtrace_abi::spec::Spec;
+
 use crate::buffer::Record;
 use crate::buffer::{Buffer, Consumer, ConsumerError, ConsumerId};
 use crate::dtrace::Dtrace;
@@ -9,7 +11,6 @@ use crate::ecb::{DEFAULT_ACTIONS, Ecb};
 use crate::host::Host;
 use crate::registry::provider::number;
 use crate::registry::tables::{EcbUse, Tables};
-use crate::spec::Spec;
 use crate::sync::widen;
 
 /// How many probes are looked at while the framework is locked once.
