@@ -1,5 +1,27 @@
 //! sys/dtrace.h as Rust: the one contract between kernels, the compiler of D and consumers.
 //!
+//! # What this is
+//!
+//! | for | modules |
+//! |---|---|
+//! | providers and their framework | [`ops`], [`stability`] |
+//! | which probes are meant | [`spec`], [`glob`], [`name`] |
+//! | what D becomes | [`dif`], [`dof`], [`action`], [`option`] |
+//! | what a kernel leaves in its buffers | [`record`], [`aggregation`], [`fault`] |
+//! | errors of the compiler | [`errtag`] |
+//!
+//! # What it is not
+//!
+//! It does nothing: it registers no provider (`sdt-core`, `sdt-framework`), compiles no D (`dtrace-compiler`) and runs
+//! none, and talks to nobody.
+//!
+//! # Where to read on
+//!
+//! [`ops::ProviderOps`] for a provider, [`dof::Dof`] for a program, [`spec::Spec`] for a description of probes; for how
+//! the parts are used `docs/architecture.md` of the project.
+//!
+//! # Sources
+//!
 //! Every number and layout here is one that a DTrace kernel or libdtrace already uses. Where no other
 //! source is named it is `sys/dtrace.h`, of illumos (`usr/src/uts/common/sys/dtrace.h`) and of FreeBSD
 //! (`sys/cddl/contrib/opensolaris/uts/common/sys/dtrace.h`, as of 13.0), which agree except where a
@@ -22,11 +44,15 @@ pub mod dif;
 pub mod dof;
 pub mod errtag;
 pub mod fault;
+pub mod glob;
 pub mod limits;
+pub mod name;
+pub mod ops;
 pub mod option;
 pub mod platform;
 pub mod reader;
 pub mod record;
+pub mod spec;
 pub mod stability;
 
 pub use errtag::ErrTag;

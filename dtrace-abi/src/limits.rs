@@ -4,8 +4,8 @@
 pub const PROVIDER_NAME: usize = 64;
 /// Room for a module's name (`DTRACE_MODNAMELEN`).
 pub const MODULE_NAME: usize = 64;
-/// Room for a function's name: 192 on FreeBSD, 128 on illumos (`DTRACE_FUNCNAMELEN`).
-pub const FUNCTION_NAME: usize = 192;
+/// Room for a function's name: 128 on illumos, 192 on FreeBSD and everywhere else (`DTRACE_FUNCNAMELEN`).
+pub const FUNCTION_NAME: usize = if cfg!(target_os = "illumos") { 128 } else { 192 };
 /// Room for a probe's name (`DTRACE_NAMELEN`).
 pub const PROBE_NAME: usize = 64;
 /// Room for the name of an argument's type (`DTRACE_ARGTYPELEN`).

@@ -2,16 +2,26 @@
 
 use core::fmt;
 
+use static_assertions::const_assert_eq;
+
 numbered! {
     /// How stable something is (`DTRACE_STABILITY_*`).
     pub enum Stability: u8 {
+        /// Private to DTrace itself.
         Internal = 0, "Internal";
+        /// Private to the project that defines it.
         Private = 1, "Private";
+        /// Still there, about to go.
         Obsolete = 2, "Obsolete";
+        /// Controlled by somebody else.
         External = 3, "External";
+        /// New or changing fast.
         Unstable = 4, "Unstable";
+        /// May change in a minor release, with notice.
         Evolving = 5, "Evolving";
+        /// Changes in a major release only.
         Stable = 6, "Stable";
+        /// An industry standard.
         Standard = 7, "Standard";
     }
 }
@@ -19,17 +29,24 @@ numbered! {
 numbered! {
     /// What something depends on (`DTRACE_CLASS_*`).
     pub enum Class: u8 {
+        /// Nobody said.
         Unknown = 0, "Unknown";
+        /// The CPU model.
         Cpu = 1, "CPU";
+        /// The platform.
         Platform = 2, "Platform";
+        /// The platform group.
         Group = 3, "Group";
+        /// The instruction set.
         Isa = 4, "ISA";
+        /// Nothing: common to all systems.
         Common = 5, "Common";
     }
 }
 
-/// Stability of name and data, and the class of what it depends on (`dtrace_attribute_t`).
+/// Stability of name and data, and the class of what it depends on (`dtrace_attribute_t`, 3 bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C)]
 pub struct Attribute {
     /// How stable the name is.
     pub name: Stability,
@@ -52,6 +69,11 @@ impl Attribute {
     /// A description that matches probes of unknown providers (`_dtrace_prvdesc`, dt_open.c).
     pub const UNSTABLE: Self =
         Self { name: Stability::Unstable, data: Stability::Unstable, class: Class::Common };
+
+    /// The triple in DTrace's order.
+    pub const fn new(name: Stability, data: Stability, class: Class) -> Self {
+        Self { name, data, class }
+    }
 
     /// The lesser of both, part by part.
     pub fn min(self, other: Self) -> Self {
@@ -116,6 +138,41 @@ impl fmt::Display for Attribute {
         write!(f, "{}/{}/{}", self.name.name(), self.data.name(), self.class.name())
     }
 }
+
+/// Stability of a provider's probes, part by part (`dtrace_pattr_t`, 15 bytes, alignment 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct ProviderAttr {
+    /// Of the provider's name.
+    pub provider: Attribute,
+    /// Of the module names.
+    pub module: Attribute,
+    /// Of the function names.
+    pub function: Attribute,
+    /// Of the probe names.
+    pub name: Attribute,
+    /// Of the arguments.
+    pub args: Attribute,
+}
+
+impl ProviderAttr {
+    /// What FreeBSD gives every SDT provider (`sdt_attr` in `sys/cddl/dev/sdt/sdt.c`).
+    pub const SDT: Self = {
+        use Class::{Common, Isa, Unknown};
+        use Stability::{Evolving, Private};
+        Self {
+            provider: Attribute::new(Evolving, Evolving, Common),
+            module: Attribute::new(Private, Private, Unknown),
+            function: Attribute::new(Private, Private, Isa),
+            name: Attribute::new(Evolving, Evolving, Common),
+            args: Attribute::new(Private, Private, Isa),
+        }
+    };
+}
+
+const_assert_eq!(size_of::<Attribute>(), 3);
+const_assert_eq!(size_of::<ProviderAttr>(), 15);
+const_assert_eq!(align_of::<ProviderAttr>(), 1);
 
 #[cfg(test)]
 mod tests {

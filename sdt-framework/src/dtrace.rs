@@ -3,13 +3,13 @@
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
-use crate::chain::{Chain, Node};
-use crate::consumer::Consumer;
+use crate::buffer::Consumer;
 use crate::ecb::EcbNode;
+use crate::ecb::chain::{Chain, Node};
 use crate::host::Host;
-use crate::origin::Origin;
-use crate::sync::{AtomicCount, UnsafeCell, widen};
-use crate::tables::Tables;
+use crate::registry::Origin;
+use crate::registry::tables::Tables;
+use crate::sync::{AtomicCount, Mutex, UnsafeCell, widen};
 
 /// A tracing framework: providers and their probes, consumers and their enablings, and the buffers
 /// between them.
@@ -40,9 +40,9 @@ pub struct Dtrace<
     pub(crate) host: H,
     /// Held over registration, unregistration and the `provide` ops (DTrace's `dtrace_provider_lock`).
     /// Taken before `tables`.
-    pub(crate) registration: spin::Mutex<()>,
+    pub(crate) registration: Mutex<()>,
     /// The framework's lock (DTrace's `dtrace_lock`), held over all other ops outside probe context.
-    pub(crate) tables: spin::Mutex<Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>>,
+    pub(crate) tables: Mutex<Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>>,
     // What probe context reads. Written with `tables` locked.
     pub(crate) sites: [Site; PROBES],
     pub(crate) ecbs: [EcbNode; ECBS],
@@ -197,8 +197,8 @@ impl<
         }
         Self {
             host,
-            registration: spin::Mutex::new(()),
-            tables: spin::Mutex::new(Tables::new()),
+            registration: Mutex::new(()),
+            tables: Mutex::new(Tables::new()),
             sites: [const { Site::new() }; PROBES],
             ecbs: [const { Node::new() }; ECBS],
             consumers: [const { Consumer::closed() }; CONSUMERS],

@@ -1,11 +1,28 @@
 //! The in-kernel half of DTrace for kernels that have none.
 //!
+//! # What this is
+//!
 //! A [`Dtrace`] is what `dtrace.c` is to FreeBSD and illumos: providers register with it, their probes
 //! get ids, consumers enable probes by description, and what fires is written into per-CPU buffers
 //! without a lock and without waiting. Everything is in fixed memory: put it into a `static`.
 //!
 //! The kernel supplies a [`Host`]; providers, including those made with `sdt_core`'s macros, see the
 //! [`Framework`](sdt_core::ops::Framework) trait.
+//!
+//! # What it is not
+//!
+//! It patches no text and knows no firing site: that is the provider's part, `sdt_core`'s for probes declared with its
+//! macros. It prints nothing. FreeBSD and illumos have a framework of their own, and modules for them do not need this
+//! one.
+//!
+//! # Where to read on
+//!
+//! - To host it: [`Host`], [`Dtrace`]; the smallest host is `embedded-example/` of the project.
+//! - To write a provider: [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
+//! - To change it: `registry/` is who provides what, `ecb/` what is done when it fires, `buffer/` what that leaves
+//!   behind; then `docs/architecture.md` of the project.
+//!
+//! # Example
 //!
 //! ```
 //! use core::ffi::{c_int, c_void};
@@ -81,33 +98,17 @@
 //! description means: it is let go every few. Neither is held while a function of the consumer's runs.
 #![cfg_attr(not(test), no_std)]
 
-mod chain;
-mod consumer;
+mod buffer;
 mod dtrace;
 mod ecb;
-mod enabling;
-mod fire;
-#[doc(hidden)]
-pub mod glob;
 mod host;
-mod links;
-mod listing;
-mod look;
-mod name;
-mod origin;
-mod provider;
-mod record;
-pub mod registration;
-mod ring;
-mod spec;
+mod registry;
 mod sync;
-mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use consumer::{ConsumerError, ConsumerId};
+pub use buffer::{ARGS, ConsumerError, ConsumerId, Record};
 pub use dtrace::{Counters, Dtrace};
+pub use dtrace_abi::spec::{Field, Spec, SpecError};
 pub use host::Host;
-pub use listing::{Detail, ProbeInfo};
-pub use record::{ARGS, Record};
-pub use spec::{Field, Spec, SpecError};
+pub use registry::{Detail, ProbeInfo, registration};

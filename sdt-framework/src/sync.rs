@@ -1,9 +1,11 @@
-//! Atomics and cells as `ring` and `chain` use them.
+//! Atomics, cells and locks.
 //!
-//! The tests compile those two modules a second time against a `sync` module made of loom's types, so
+//! The tests compile modules of this crate a second time against a `sync` module made of loom's types, so
 //! what loom explores is the code that runs.
 
 pub(crate) use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+pub(crate) use spin::Mutex;
 
 /// A count of events. Where there are no 64-bit atomics it is as long as a word, and wraps there.
 #[cfg(target_has_atomic = "64")]

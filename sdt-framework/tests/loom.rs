@@ -28,15 +28,15 @@ mod sync {
     pub(crate) use array;
 }
 
-#[path = "../src/chain.rs"]
+#[path = "../src/ecb/chain.rs"]
 #[allow(dead_code, reason = "the models use a part")]
 mod chain;
 #[path = "../src/host.rs"]
 #[allow(dead_code, reason = "the models use a part")]
 mod host;
-#[path = "../src/look.rs"]
+#[path = "../src/ecb/look.rs"]
 mod look;
-#[path = "../src/ring.rs"]
+#[path = "../src/buffer/ring.rs"]
 #[allow(dead_code, reason = "the models use a part")]
 mod ring;
 

@@ -1,6 +1,7 @@
 //! The probe that a clause is compiled for (`dt_setcontext`, dt_cc.c; `dt_probe_info`, dt_provider.c).
 
 use dtrace_abi::ErrTag;
+use dtrace_abi::glob;
 use dtrace_abi::stability::{Attribute, Stability};
 
 use crate::error::Result;
@@ -80,5 +81,5 @@ fn is_stable(info: &ProbeInfo, description: &Description) -> bool {
 }
 
 fn is_glob(part: &str) -> bool {
-    part.is_empty() || part.contains(['*', '?', '['])
+    part.is_empty() || glob::is_glob(part.as_bytes())
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 
-use crate::ring::Ring;
+use crate::buffer::ring::Ring;
 
 /// Writes and reads as `steps` say, so many records at a time, and checks that nothing is lost but what is
 /// counted. The counts of a ring wrap after twice its size, so many times in each run.

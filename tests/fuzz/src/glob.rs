@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use sdt_framework::glob;
+use dtrace_abi::glob;
 
 /// How often a match is tried that takes too long.
 const TRIES: usize = 5;

@@ -321,7 +321,7 @@ fn structures_of_dtrace() {
         let rust = rust(arch, Build::Provider);
         check_written(
             &rust.layouts,
-            "sdt_core::ops::ProviderOps",
+            "dtrace_abi::ops::ProviderOps",
             80,
             8,
             &[
@@ -339,7 +339,7 @@ fn structures_of_dtrace() {
         );
         check_written(
             &rust.layouts,
-            "sdt_core::ops::ProviderAttr",
+            "dtrace_abi::stability::ProviderAttr",
             15,
             1,
             &[
@@ -352,7 +352,7 @@ fn structures_of_dtrace() {
         );
         check_written(
             &rust.layouts,
-            "sdt_core::ops::ArgDesc",
+            "dtrace_abi::ops::ArgDesc",
             268,
             4,
             &[

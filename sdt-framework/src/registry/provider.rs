@@ -3,20 +3,20 @@
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::AtomicU32;
 
+use dtrace_abi::name::Name;
 use sdt_core::ops::{
     Framework, FrameworkError, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
 };
 
 use crate::dtrace::Dtrace;
-use crate::fire::Brought;
+use crate::ecb::Brought;
+use crate::ecb::look;
 use crate::host::Host;
-use crate::links::List;
-use crate::look::look;
-use crate::name;
-use crate::origin::Origin;
-use crate::registration;
-use crate::tables::{Opaque, Probe, Provider, Tables};
+use crate::registry::Origin;
+use crate::registry::links::List;
+use crate::registry::registration;
+use crate::registry::tables::{Opaque, Probe, Provider, Tables};
 
 /// The number of the probe at an index of the table.
 pub(crate) fn number(index: usize) -> u32 {
@@ -41,7 +41,7 @@ unsafe impl<
 > Framework for Dtrace<H, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>
 {
     /// Registers the provider and has it provide all its probes. Several providers may have one name,
-    /// as on FreeBSD. The rules are in [`registration`]; [`registration::check`] tells which one was
+    /// as on FreeBSD. The rules are in [`registration`](crate::registration); [`registration::check`] tells which one was
     /// broken.
     unsafe fn register(
         &self,
@@ -53,7 +53,7 @@ unsafe impl<
     ) -> Result<ProviderId, FrameworkError> {
         registration::check(name, privileges, ops)?;
         let provider = Provider {
-            name: name::name(name.to_bytes()).ok_or(FrameworkError::Invalid)?,
+            name: Name::new(name.to_bytes()).ok_or(FrameworkError::Invalid)?,
             attr: *attr,
             privileges,
             ops: *ops,
@@ -110,9 +110,9 @@ unsafe impl<
         let probe = Probe {
             provider,
             ecbs: 0,
-            module: name::name(module.to_bytes()).ok_or(FrameworkError::Invalid)?,
-            function: name::name(function.to_bytes()).ok_or(FrameworkError::Invalid)?,
-            name: name::name(name.to_bytes()).ok_or(FrameworkError::Invalid)?,
+            module: Name::new(module.to_bytes()).ok_or(FrameworkError::Invalid)?,
+            function: Name::new(function.to_bytes()).ok_or(FrameworkError::Invalid)?,
+            name: Name::new(name.to_bytes()).ok_or(FrameworkError::Invalid)?,
             parg: Opaque(parg),
         };
         let at = tables.add_probe(probe).ok_or(FrameworkError::Full)?;
@@ -175,7 +175,9 @@ impl<
         if tables.provider(index)?.defunct {
             return None;
         }
-        ProbeId::new(number(tables.find_probe(index, module, function, name)?))
+        ProbeId::new(number(
+            tables.find_probe(index, [module, function, name].map(CStr::to_bytes))?,
+        ))
     }
 
     /// A probe was hit, with all the arguments it has.
@@ -252,7 +254,7 @@ impl<
         let next = |tables: &Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>, from: usize| {
             (from..used).find_map(|at| {
                 let (probe, _) = tables.probe(at)?;
-                (*probe.module == *module).then_some((at, probe.ecbs > 0))
+                (probe.module == *module.to_bytes()).then_some((at, probe.ecbs > 0))
             })
         };
         let mut found = next(&tables, 0);

@@ -5,17 +5,17 @@
 //! mean. Those are few where it names a function or a probe: they are in one bucket of an index, as in
 //! DTrace (`dtrace_hash_t`).
 
-use core::ffi::{CStr, c_void};
+use core::ffi::c_void;
 
+use dtrace_abi::name::Name;
+use dtrace_abi::spec::Spec;
 use heapless::Vec;
 use sdt_core::ops::{
     FUNCTION_NAME_LEN, MODULE_NAME_LEN, PROBE_NAME_LEN, PROVIDER_NAME_LEN, Privileges,
     ProviderAttr, ProviderId, ProviderOps,
 };
 
-use crate::links::{Links, List};
-use crate::name::Name;
-use crate::spec::Spec;
+use crate::registry::links::{Links, List};
 
 /// A pointer of the provider's, which the framework hands back and never follows.
 #[derive(Clone, Copy, Debug)]
@@ -72,20 +72,20 @@ impl<const PROBES: usize> Index<PROBES> {
         Self { buckets: [List::EMPTY; PROBES], links: Links::new() }
     }
 
-    fn bucket(name: &CStr) -> usize {
+    fn bucket(name: &[u8]) -> usize {
         let hash = |hash: u32, byte: &u8| hash.wrapping_mul(31).wrapping_add((*byte).into());
-        name.to_bytes().iter().fold(0, hash) as usize % PROBES
+        name.iter().fold(0, hash) as usize % PROBES
     }
 
-    fn insert(&mut self, name: &CStr, at: usize) {
+    fn insert(&mut self, name: &[u8], at: usize) {
         self.links.push(&mut self.buckets[Self::bucket(name)], at);
     }
 
-    fn remove(&mut self, name: &CStr, at: usize) {
+    fn remove(&mut self, name: &[u8], at: usize) {
         self.links.remove(&mut self.buckets[Self::bucket(name)], at);
     }
 
-    fn find(&self, name: &CStr) -> Candidates<'_, PROBES> {
+    fn find(&self, name: &[u8]) -> Candidates<'_, PROBES> {
         Candidates { list: self.buckets[Self::bucket(name)], links: &self.links }
     }
 }
@@ -308,8 +308,8 @@ impl<const PROBES: usize, const ECBS: usize, const PROVIDERS: usize, const CONSU
             self.probes.len() - 1
         };
         self.links.push(&mut provider.probes, at);
-        self.by_function.insert(&probe.function, at);
-        self.by_name.insert(&probe.name, at);
+        self.by_function.insert(probe.function.to_bytes(), at);
+        self.by_name.insert(probe.name.to_bytes(), at);
         self.probes[at] = Some(probe);
         Some(at)
     }
@@ -317,8 +317,8 @@ impl<const PROBES: usize, const ECBS: usize, const PROVIDERS: usize, const CONSU
     /// Frees the entry of a probe that is not enabled.
     pub(crate) fn remove_probe(&mut self, at: usize) {
         let Some(probe) = self.probes.get_mut(at).and_then(Option::take) else { return };
-        self.by_function.remove(&probe.function, at);
-        self.by_name.remove(&probe.name, at);
+        self.by_function.remove(probe.function.to_bytes(), at);
+        self.by_name.remove(probe.name.to_bytes(), at);
         let provider = self.providers.get_mut(probe.provider);
         if let Some(provider) = provider.and_then(|entry| entry.provider.as_mut()) {
             self.links.remove(&mut provider.probes, at);
@@ -340,9 +340,7 @@ impl<const PROBES: usize, const ECBS: usize, const PROVIDERS: usize, const CONSU
     pub(crate) fn find_probe(
         &self,
         provider: usize,
-        module: &CStr,
-        function: &CStr,
-        name: &CStr,
+        [module, function, name]: [&[u8]; 3],
     ) -> Option<usize> {
         let candidates = [self.by_name.find(name), self.by_function.find(function)];
         let shortest = candidates.into_iter().min_by_key(Candidates::len)?;
@@ -350,9 +348,9 @@ impl<const PROBES: usize, const ECBS: usize, const PROVIDERS: usize, const CONSU
             self.count_comparison();
             self.probe(at).is_some_and(|(probe, _)| {
                 probe.provider == provider
-                    && *probe.name == *name
-                    && *probe.function == *function
-                    && *probe.module == *module
+                    && probe.name == *name
+                    && probe.function == *function
+                    && probe.module == *module
             })
         })
     }
@@ -365,7 +363,7 @@ impl<const PROBES: usize, const ECBS: usize, const PROVIDERS: usize, const CONSU
         let of_provider = provider.and_then(|name| {
             // Several may have one name.
             let mut named = self.providers.iter().filter_map(|entry| {
-                entry.provider.as_ref().filter(|provider| *provider.name == *name)
+                entry.provider.as_ref().filter(|provider| provider.name == *name)
             });
             match (named.next(), named.next()) {
                 (first, None) => Some(Candidates {
@@ -383,7 +381,12 @@ impl<const PROBES: usize, const ECBS: usize, const PROVIDERS: usize, const CONSU
         self.count_comparison();
         self.probe(at).is_some_and(|(probe, provider)| {
             !provider.defunct
-                && spec.matches(&provider.name, &probe.module, &probe.function, &probe.name)
+                && spec.matches([
+                    provider.name.to_bytes(),
+                    probe.module.to_bytes(),
+                    probe.function.to_bytes(),
+                    probe.name.to_bytes(),
+                ])
         })
     }
 

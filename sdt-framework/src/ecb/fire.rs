@@ -2,11 +2,11 @@
 
 use core::sync::atomic::Ordering;
 
+use crate::buffer::Record;
 use crate::dtrace::{Dtrace, PerCpu, Site};
 use crate::ecb::Action;
 use crate::host::Host;
-use crate::origin::{Notify, Origin};
-use crate::record::Record;
+use crate::registry::{Notify, Origin};
 
 /// The arguments that a hit brings along.
 #[derive(Clone, Copy)]

@@ -1,6 +1,14 @@
 //! Enabling control blocks: what happens when an enabled probe fires.
 
-use crate::chain::Node;
+pub(crate) mod chain;
+pub(crate) mod enabling;
+mod fire;
+mod look;
+
+pub(crate) use fire::Brought;
+pub(crate) use look::look;
+
+use chain::Node;
 
 /// One thing that is done for an enabling when its probe fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,15 +2,16 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::consumer::{Buffer, Consumer, ConsumerError, ConsumerId};
+use dtrace_abi::spec::Spec;
+
+use crate::buffer::Record;
+use crate::buffer::{Buffer, Consumer, ConsumerError, ConsumerId};
 use crate::dtrace::Dtrace;
 use crate::ecb::{DEFAULT_ACTIONS, Ecb};
 use crate::host::Host;
-use crate::provider::number;
-use crate::record::Record;
-use crate::spec::Spec;
+use crate::registry::provider::number;
+use crate::registry::tables::{EcbUse, Tables};
 use crate::sync::widen;
-use crate::tables::{EcbUse, Tables};
 
 /// How many probes are looked at while the framework is locked once.
 pub(crate) const BATCH: usize = 64;

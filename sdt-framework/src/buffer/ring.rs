@@ -5,7 +5,7 @@
 
 use core::mem::MaybeUninit;
 
-use super::sync::{AtomicCount, AtomicUsize, Count, Ordering, UnsafeCell, array, const_fn};
+use crate::sync::{AtomicCount, AtomicUsize, Count, Ordering, UnsafeCell, array, const_fn};
 
 /// A value on a cache line of its own, so that writer and reader do not take the line from each other.
 #[derive(Debug)]

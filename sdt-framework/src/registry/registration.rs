@@ -127,7 +127,11 @@ pub fn from_raw(
 ) -> Result<(ProviderAttr, Privileges), RegistrationError> {
     let attribute = |part: usize| -> Option<Attribute> {
         let [name, data, class] = *attributes.as_chunks::<3>().0.get(part)?;
-        Some(Attribute::new(stability(name)?, stability(data)?, self::class(class)?))
+        Some(Attribute::new(
+            Stability::from_number(name)?,
+            Stability::from_number(data)?,
+            Class::from_number(class)?,
+        ))
     };
     let all = || -> Option<ProviderAttr> {
         Some(ProviderAttr {
@@ -141,16 +145,4 @@ pub fn from_raw(
     let attributes = all().ok_or(RegistrationError::BadAttributes)?;
     let privileges = Privileges::from_bits(privileges).ok_or(RegistrationError::BadPrivileges)?;
     Ok((attributes, privileges))
-}
-
-fn stability(number: u8) -> Option<Stability> {
-    use Stability::*;
-    [Internal, Private, Obsolete, External, Unstable, Evolving, Stable, Standard]
-        .into_iter()
-        .find(|stability| *stability as u8 == number)
-}
-
-fn class(number: u8) -> Option<Class> {
-    use Class::*;
-    [Unknown, Cpu, Platform, Group, Isa, Common].into_iter().find(|class| *class as u8 == number)
 }

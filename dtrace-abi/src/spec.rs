@@ -1,14 +1,11 @@
 //! Probe descriptions: which probes are meant.
 
-use core::ffi::CStr;
 use core::fmt;
 
-use sdt_core::ops::{
-    FUNCTION_NAME_LEN, MODULE_NAME_LEN, PROBE_NAME_LEN, PROVIDER_NAME_LEN, ProbeDesc,
-};
-
 use crate::glob;
-use crate::name::{Name, chars, name};
+use crate::limits::{FUNCTION_NAME, MODULE_NAME, PROBE_NAME, PROVIDER_NAME};
+use crate::name::Name;
+use crate::ops::ProbeDesc;
 
 /// The fields of a probe description, from left to right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,7 +91,8 @@ impl<const N: usize> Pattern<N> {
         if bytes.contains(&0) {
             return Err(SpecError::Nul { field });
         }
-        let text = name(bytes).ok_or(SpecError::TooLong { field, len: bytes.len(), max: N - 1 })?;
+        let text =
+            Name::new(bytes).ok_or(SpecError::TooLong { field, len: bytes.len(), max: N - 1 })?;
         Ok(match bytes {
             [] => Self::Any,
             _ if glob::is_glob(bytes) => Self::Glob(text),
@@ -102,26 +100,26 @@ impl<const N: usize> Pattern<N> {
         })
     }
 
-    fn matches(&self, name: &CStr) -> bool {
+    fn matches(&self, name: &[u8]) -> bool {
         match self {
             Self::Any => true,
-            Self::Exact(text) => text.as_c_str() == name,
-            Self::Glob(text) => glob::matches(text.to_bytes(), name.to_bytes()),
+            Self::Exact(text) => *text == *name,
+            Self::Glob(text) => glob::matches(text.to_bytes(), name),
         }
     }
 
     /// The text that it came from.
-    fn text(&self) -> &[u8] {
+    fn text(&self) -> &Name<N> {
         match self {
-            Self::Any => b"",
-            Self::Exact(text) | Self::Glob(text) => text.to_bytes(),
+            Self::Any => const { &Name::EMPTY },
+            Self::Exact(text) | Self::Glob(text) => text,
         }
     }
 
     /// The one name that it is, if it is one.
-    fn exact(&self) -> Option<&CStr> {
+    fn exact(&self) -> Option<&[u8]> {
         match self {
-            Self::Exact(text) => Some(text.as_c_str()),
+            Self::Exact(text) => Some(text.to_bytes()),
             _ => None,
         }
     }
@@ -133,10 +131,10 @@ impl<const N: usize> Pattern<N> {
 /// DTrace; a field without any of them is compared as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    provider: Pattern<PROVIDER_NAME_LEN>,
-    module: Pattern<MODULE_NAME_LEN>,
-    function: Pattern<FUNCTION_NAME_LEN>,
-    name: Pattern<PROBE_NAME_LEN>,
+    provider: Pattern<PROVIDER_NAME>,
+    module: Pattern<MODULE_NAME>,
+    function: Pattern<FUNCTION_NAME>,
+    name: Pattern<PROBE_NAME>,
 }
 
 impl Spec {
@@ -153,13 +151,13 @@ impl Spec {
     /// is left out, as libdtrace does (`dtrace_xstr2desc`).
     ///
     /// ```
-    /// use sdt_framework::{Field, Spec};
+    /// use dtrace_abi::spec::{Field, Spec};
     ///
     /// Spec::parse("exec-success", Field::Name)?; // any provider, module and function
     /// Spec::parse("proc:::exec-*", Field::Name)?;
     /// Spec::parse("vfs:lookup", Field::Function)?; // module vfs, function lookup
     /// assert!(Spec::parse("proc::exec", Field::Module).is_err());
-    /// # Ok::<(), sdt_framework::SpecError>(())
+    /// # Ok::<(), dtrace_abi::spec::SpecError>(())
     /// ```
     ///
     /// # Errors
@@ -182,13 +180,8 @@ impl Spec {
         Ok(spec)
     }
 
-    pub(crate) fn matches(
-        &self,
-        provider: &CStr,
-        module: &CStr,
-        function: &CStr,
-        name: &CStr,
-    ) -> bool {
+    /// Whether it means the probe with these names: provider, module, function, name.
+    pub fn matches(&self, [provider, module, function, name]: [&[u8]; 4]) -> bool {
         // The most telling field first.
         self.name.matches(name)
             && self.provider.matches(provider)
@@ -197,18 +190,18 @@ impl Spec {
     }
 
     /// The one provider name, function name and probe name that it means, as far as it means one.
-    pub(crate) fn exact(&self) -> [Option<&CStr>; 3] {
+    pub fn exact(&self) -> [Option<&[u8]>; 3] {
         [self.provider.exact(), self.function.exact(), self.name.exact()]
     }
 
     /// The description as it is handed to a provider's `provide`.
-    pub(crate) fn desc(&self) -> ProbeDesc {
+    pub fn desc(&self) -> ProbeDesc {
         ProbeDesc {
             id: 0,
-            provider: chars(self.provider.text()),
-            module: chars(self.module.text()),
-            function: chars(self.function.text()),
-            name: chars(self.name.text()),
+            provider: self.provider.text().chars(),
+            module: self.module.text().chars(),
+            function: self.function.text().chars(),
+            name: self.name.text().chars(),
         }
     }
 }
@@ -216,15 +209,8 @@ impl Spec {
 /// `provider:module:function:name`
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pieces =
-            [self.provider.text(), self.module.text(), self.function.text(), self.name.text()];
-        for (i, piece) in pieces.into_iter().enumerate() {
-            if i > 0 {
-                f.write_str(":")?;
-            }
-            // They come from a `str`.
-            f.write_str(core::str::from_utf8(piece).unwrap_or_default())?;
-        }
-        Ok(())
+        let Self { provider, module, function, name } = self;
+        let (provider, module) = (provider.text(), module.text());
+        write!(f, "{provider}:{module}:{}:{}", function.text(), name.text())
     }
 }

@@ -1,7 +1,7 @@
 //! The last look at the id of a probe that was hit.
 
-use super::host::Host;
-use super::sync::{AtomicU32, Ordering};
+use crate::host::Host;
+use crate::sync::{AtomicU32, Ordering};
 
 /// Calls `hit` with the id of a probe, if it is enabled: if `id`, where its provider keeps the id while it is,
 /// is not 0. Probe context.

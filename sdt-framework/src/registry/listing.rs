@@ -3,19 +3,19 @@
 use core::ffi::CStr;
 use core::fmt;
 
+use dtrace_abi::glob;
+use dtrace_abi::name::Name;
+use dtrace_abi::spec::Spec;
 use sdt_core::ops::{
     ARG_NONE, ArgDesc, Attribute, FUNCTION_NAME_LEN, MODULE_NAME_LEN, PROBE_NAME_LEN,
     PROVIDER_NAME_LEN, Privileges, ProbeId, ProviderAttr,
 };
 
 use crate::dtrace::Dtrace;
-use crate::enabling::BATCH;
-use crate::glob;
+use crate::ecb::enabling::BATCH;
 use crate::host::Host;
-use crate::name::Name;
-use crate::provider::{index, number};
-use crate::spec::Spec;
-use crate::tables::Tables;
+use crate::registry::provider::{index, number};
+use crate::registry::tables::Tables;
 
 /// How many arguments a provider is asked for at most (libdtrace's `_dtrace_argmax`).
 const MAX_ARGS: i32 = 32;
@@ -60,17 +60,8 @@ impl ProbeInfo {
 /// `provider:module:function:name`
 impl fmt::Display for ProbeInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, name) in
-            [self.provider(), self.module(), self.function(), self.name()].into_iter().enumerate()
-        {
-            if i > 0 {
-                f.write_str(":")?;
-            }
-            for chunk in name.to_bytes().utf8_chunks() {
-                f.write_str(chunk.valid())?;
-            }
-        }
-        Ok(())
+        let Self { provider, module, function, name, .. } = self;
+        write!(f, "{provider}:{module}:{function}:{name}")
     }
 }
 
@@ -91,18 +82,13 @@ pub struct Detail {
     pub privileges: Privileges,
 }
 
-/// The weaker one in each part (`dt_attr_min`).
-fn weaker(a: Attribute, b: Attribute) -> Attribute {
-    Attribute::new(a.name.min(b.name), a.data.min(b.data), a.class.min(b.class))
-}
-
 fn stability(attr: &ProviderAttr, info: &ProbeInfo) -> Attribute {
     let parts =
         [(info.module(), attr.module), (info.function(), attr.function), (info.name(), attr.name)];
     parts
         .into_iter()
         .filter(|(name, _)| !name.is_empty() && !glob::is_glob(name.to_bytes()))
-        .fold(attr.provider, |all, (_, part)| weaker(all, part))
+        .fold(attr.provider, |all, (_, part)| all.min(part))
 }
 
 fn info<const PROBES: usize, const ECBS: usize, const PROVIDERS: usize, const CONSUMERS: usize>(
@@ -112,10 +98,10 @@ fn info<const PROBES: usize, const ECBS: usize, const PROVIDERS: usize, const CO
     let (probe, provider) = tables.probe(at)?;
     Some(ProbeInfo {
         id: ProbeId::new(number(at))?,
-        provider: provider.name.clone(),
-        module: probe.module.clone(),
-        function: probe.function.clone(),
-        name: probe.name.clone(),
+        provider: provider.name,
+        module: probe.module,
+        function: probe.function,
+        name: probe.name,
     })
 }
 

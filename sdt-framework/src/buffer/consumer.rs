@@ -4,9 +4,9 @@ use core::fmt;
 use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::record::Record;
-use crate::ring::Ring;
-use crate::sync::Count;
+use crate::buffer::Record;
+use crate::buffer::ring::Ring;
+use crate::sync::{Count, Mutex};
 
 /// An open consumer. Numbers start at 1; that of a closed consumer is not given to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,7 +88,7 @@ pub(crate) struct Reader {
 pub(crate) struct Buffer<const RECORDS: usize> {
     pub(crate) ring: Ring<Record, RECORDS>,
     /// Who holds it is the ring's reader. Never held over a call of anyone's.
-    pub(crate) reader: spin::Mutex<Reader>,
+    pub(crate) reader: Mutex<Reader>,
 }
 
 /// Room for one consumer.
@@ -107,9 +107,8 @@ impl<const CPUS: usize, const RECORDS: usize> Consumer<CPUS, RECORDS> {
         Self {
             number: AtomicU32::new(0),
             going: AtomicBool::new(false),
-            buffers: [const {
-                Buffer { ring: Ring::new(), reader: spin::Mutex::new(Reader { reported: 0 }) }
-            }; CPUS],
+            buffers: [const { Buffer { ring: Ring::new(), reader: Mutex::new(Reader { reported: 0 }) } };
+                CPUS],
         }
     }
 

@@ -6,7 +6,7 @@
 
 use core::mem::MaybeUninit;
 
-use super::sync::{AtomicU32, Ordering, UnsafeCell, const_fn};
+use crate::sync::{AtomicU32, Ordering, UnsafeCell, const_fn};
 
 /// A link: 0 is the end, otherwise a node's index and one.
 #[derive(Debug)]

@@ -1,0 +1,116 @@
+//! Names in fixed memory, as sys/dtrace.h has them.
+
+use core::cmp::Ordering;
+use core::ffi::{CStr, c_char};
+use core::fmt;
+
+/// A name of at most `N - 1` bytes, none of them 0, with zeros behind it: a `char[N]` of sys/dtrace.h.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct Name<const N: usize>([u8; N]);
+
+impl<const N: usize> Name<N> {
+    /// No name.
+    pub const EMPTY: Self = Self([0; N]);
+
+    /// The name that consists of these bytes; `None` when they do not fit or hold a 0.
+    pub const fn new(name: &[u8]) -> Option<Self> {
+        if name.len() >= N {
+            return None;
+        }
+        let mut bytes = [0; N];
+        let mut at = 0;
+        while at < name.len() {
+            if name[at] == 0 {
+                return None;
+            }
+            bytes[at] = name[at];
+            at += 1;
+        }
+        Some(Self(bytes))
+    }
+
+    /// Its bytes, without the zeros.
+    pub fn to_bytes(&self) -> &[u8] {
+        self.as_c_str().to_bytes()
+    }
+
+    /// As C has it.
+    pub fn as_c_str(&self) -> &CStr {
+        // There is a 0: `new` leaves room for it.
+        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.to_bytes().is_empty()
+    }
+
+    /// With the zeros, as the fields of C's structures have it.
+    pub const fn chars(&self) -> [c_char; N] {
+        let mut chars = [0; N];
+        let mut at = 0;
+        while at < N {
+            chars[at] = self.0[at] as c_char;
+            at += 1;
+        }
+        chars
+    }
+}
+
+impl<const N: usize> PartialOrd for Name<N> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<const N: usize> Ord for Name<N> {
+    /// As their bytes; what is shorter is first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.cmp(&other.0)
+    }
+}
+
+impl<const N: usize> PartialEq<[u8]> for Name<N> {
+    fn eq(&self, other: &[u8]) -> bool {
+        self.to_bytes() == other
+    }
+}
+
+/// Its bytes as text; what is not UTF-8 is left out.
+impl<const N: usize> fmt::Display for Name<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_bytes().utf8_chunks().try_for_each(|chunk| f.write_str(chunk.valid()))
+    }
+}
+
+impl<const N: usize> fmt::Debug for Name<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_c_str().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_is_taken_whole() {
+        let of = |bytes: &[u8]| Name::<4>::new(bytes).map(|name| name.to_bytes().to_vec());
+        assert_eq!(of(b""), Some(b"".to_vec()));
+        assert_eq!(of(b"abc"), Some(b"abc".to_vec()));
+        for refused in [&b"abcd"[..], b"a\0b", b"\0", b"ab\0"] {
+            assert_eq!(of(refused), None, "{refused:?}");
+        }
+        let ab = Name::<4>::new(b"ab").unwrap();
+        assert_eq!(ab.chars(), [b'a' as c_char, b'b' as c_char, 0, 0]);
+        assert_eq!(Name::<4>::EMPTY, Name::new(b"").unwrap());
+        assert!(Name::<4>::EMPTY.is_empty() && ab == b"ab"[..] && ab != b"abc"[..]);
+        assert!(ab < Name::new(b"abc").unwrap() && ab < Name::new(b"b").unwrap());
+    }
+
+    #[test]
+    fn what_is_no_text_is_left_out() {
+        assert_eq!(Name::<8>::new(b"a\xffb").unwrap().to_string(), "ab");
+    }
+}

@@ -1,0 +1,11 @@
+//! Who provides which probes: registration, the tables that probes are found in, listing.
+
+mod links;
+mod listing;
+mod origin;
+pub(crate) mod provider;
+pub mod registration;
+pub(crate) mod tables;
+
+pub use listing::{Detail, ProbeInfo};
+pub(crate) use origin::{Notify, Origin};

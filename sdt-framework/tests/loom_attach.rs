@@ -1,0 +1,375 @@
+//! An image is attached while a consumer enables its probes, under every order in which they can take the
+//! framework's locks: each probe is created once.
+//!
+//! This compiles the framework, and the part of `sdt-core` that registers with it, against loom's locks.
+
+/// What `src/sync.rs` is to the framework, with locks that loom knows of.
+mod sync {
+    use core::ops::{Deref, DerefMut};
+    use std::sync::OnceLock;
+
+    #[allow(unused_imports, reason = "the lock is another one")]
+    pub(crate) use super::real_sync::*;
+
+    /// Made at its first use, which is in the model, as loom's locks cannot be made in a constant.
+    pub(crate) struct Mutex<T> {
+        lock: OnceLock<loom::sync::Mutex<()>>,
+        value: core::cell::UnsafeCell<T>,
+    }
+
+    // SAFETY: who has the value holds the lock.
+    unsafe impl<T: Send> Sync for Mutex<T> {}
+
+    impl<T> Mutex<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self { lock: OnceLock::new(), value: core::cell::UnsafeCell::new(value) }
+        }
+
+        pub(crate) fn lock(&self) -> Guard<'_, T> {
+            let held = self.lock.get_or_init(Default::default).lock().unwrap();
+            Guard { value: self.value.get(), _held: held }
+        }
+    }
+
+    impl<T> core::fmt::Debug for Mutex<T> {
+        fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+            f.write_str("Mutex")
+        }
+    }
+
+    pub(crate) struct Guard<'a, T> {
+        value: *mut T,
+        _held: loom::sync::MutexGuard<'a, ()>,
+    }
+
+    impl<T> Deref for Guard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            // SAFETY: the lock is held.
+            unsafe { &*self.value }
+        }
+    }
+
+    impl<T> DerefMut for Guard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            // SAFETY: the lock is held.
+            unsafe { &mut *self.value }
+        }
+    }
+}
+
+#[path = "../src/sync.rs"]
+#[allow(unused_imports, dead_code, reason = "the model's lock is another one")]
+mod real_sync;
+
+#[path = "../src/buffer/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "the models use a part")]
+mod buffer;
+#[path = "../src/dtrace.rs"]
+#[allow(dead_code, reason = "the models use a part")]
+mod dtrace;
+#[path = "../src/ecb/mod.rs"]
+#[allow(dead_code, reason = "the models use a part")]
+mod ecb;
+#[path = "../src/host.rs"]
+mod host;
+#[path = "../src/registry/mod.rs"]
+#[allow(dead_code, unused_imports, missing_docs, reason = "the models use a part")]
+mod registry;
+
+pub use registry::registration;
+
+/// `sdt-core`'s provider: what registers an image's probes.
+#[path = "../../sdt-core/src/provider/table.rs"]
+#[allow(dead_code, reason = "the models use a part")]
+mod table;
+
+use sdt_core::ops;
+
+/// What `sdt-core` has under these names, without linker sets and text.
+mod attach {
+    use core::ffi::CStr;
+
+    use sdt_core::ops::{Framework, FrameworkError};
+
+    pub(crate) struct Attachment {
+        pub(crate) framework: &'static dyn Framework,
+        pub(crate) module: &'static CStr,
+    }
+
+    #[derive(Debug)]
+    #[allow(dead_code, reason = "it is shown when a model fails")]
+    pub(crate) struct Refusal {
+        pub(crate) provider: &'static CStr,
+        pub(crate) probe: Option<&'static CStr>,
+        pub(crate) error: FrameworkError,
+    }
+}
+
+mod fire {
+    pub(crate) const AFRAMES: u32 = 1;
+}
+
+mod patch {
+    use super::record::Probe;
+
+    pub(crate) struct PatchError;
+
+    impl PatchError {
+        pub(crate) fn errno(self) -> i32 {
+            22
+        }
+    }
+
+    pub(crate) fn enable(_: &Probe) -> Result<(), PatchError> {
+        Ok(())
+    }
+
+    pub(crate) fn disable(_: &Probe) -> Result<(), PatchError> {
+        Ok(())
+    }
+
+    pub(crate) fn is_enabled(_: &Probe) -> bool {
+        false
+    }
+}
+
+mod record {
+    use core::ffi::CStr;
+    use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+    use sdt_core::name::TypeName;
+    use sdt_core::ops::{Privileges, ProbeId, ProviderAttr, ProviderId};
+
+    pub(crate) struct ArgType {
+        pub(crate) native: TypeName,
+        pub(crate) translated: Option<TypeName>,
+    }
+
+    pub(crate) struct Probe {
+        pub(crate) name: &'static CStr,
+        id: AtomicU32,
+        enabled: AtomicU32,
+    }
+
+    impl Probe {
+        pub(crate) fn new(name: &'static CStr) -> Self {
+            Self { name, id: AtomicU32::new(0), enabled: AtomicU32::new(0) }
+        }
+
+        pub(crate) fn name(&self) -> &'static CStr {
+            self.name
+        }
+
+        pub(crate) fn id(&self) -> Option<ProbeId> {
+            ProbeId::new(self.id.load(Ordering::Acquire))
+        }
+
+        pub(crate) fn set_id(&self, id: Option<ProbeId>) {
+            self.id.store(id.map_or(0, ProbeId::get), Ordering::Release);
+        }
+
+        pub(crate) fn enabled_id(&self) -> &AtomicU32 {
+            &self.enabled
+        }
+
+        pub(crate) fn primary(&self) -> &Self {
+            self
+        }
+
+        pub(crate) fn args(&self) -> Option<&'static [ArgType]> {
+            None
+        }
+    }
+
+    pub(crate) struct Provider {
+        pub(crate) probes: [Probe; 2],
+        id: AtomicUsize,
+    }
+
+    impl Provider {
+        pub(crate) fn new() -> Self {
+            Self { probes: [c"start", c"done"].map(Probe::new), id: AtomicUsize::new(0) }
+        }
+
+        pub(crate) fn name(&self) -> &'static CStr {
+            c"io"
+        }
+
+        pub(crate) fn attr(&self) -> &'static ProviderAttr {
+            &ProviderAttr::SDT
+        }
+
+        pub(crate) fn privileges(&self) -> Privileges {
+            Privileges::USER
+        }
+
+        pub(crate) fn id(&self) -> Option<ProviderId> {
+            Some(self.id.load(Ordering::Acquire)).filter(|id| *id != 0).map(ProviderId::new)
+        }
+
+        pub(crate) fn set_id(&self, id: Option<ProviderId>) {
+            self.id.store(id.map_or(0, ProviderId::get), Ordering::Release);
+        }
+
+        pub(crate) fn probes(&'static self) -> impl Iterator<Item = &'static Probe> {
+            self.probes.iter()
+        }
+    }
+}
+
+use core::ffi::{CStr, c_void};
+use core::sync::atomic::AtomicU32;
+
+use dtrace_abi::spec::Spec;
+use loom::thread;
+use sdt_core::ops::{
+    Framework, FrameworkError, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderId,
+    ProviderOps,
+};
+
+use attach::Attachment;
+use dtrace::Dtrace;
+use host::Host;
+use record::Provider;
+
+/// Nothing fires here.
+struct Machine;
+
+// SAFETY: nobody ever is in probe context.
+unsafe impl Host for Machine {
+    fn cpu(&self) -> usize {
+        0
+    }
+    fn cpus(&self) -> usize {
+        1
+    }
+    fn timestamp(&self) -> u64 {
+        0
+    }
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        f()
+    }
+    fn sync(&self) {}
+}
+
+/// Room for twice the probes.
+type Small = Dtrace<Machine, 1, 1, 1, 4, 4, 1>;
+
+/// The framework, and with it the `provide` op that the image's provider is registered with.
+struct Registering {
+    dtrace: Small,
+    provide: fn(&ProviderOps) -> Provide,
+}
+
+type Provide = unsafe extern "C" fn(*mut c_void, *const ProbeDesc);
+
+// SAFETY: all is the framework's, but for an op that the models vouch for.
+unsafe impl Framework for Registering {
+    unsafe fn register(
+        &self,
+        name: &CStr,
+        attr: &ProviderAttr,
+        privileges: Privileges,
+        ops: &ProviderOps,
+        arg: *mut c_void,
+    ) -> Result<ProviderId, FrameworkError> {
+        let ops = ProviderOps { provide: Some((self.provide)(ops)), ..*ops };
+        // SAFETY: the caller's contract.
+        unsafe { self.dtrace.register(name, attr, privileges, &ops, arg) }
+    }
+
+    unsafe fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
+        self.dtrace.unregister(provider)
+    }
+
+    unsafe fn invalidate(&self, provider: ProviderId) {
+        self.dtrace.invalidate(provider);
+    }
+
+    unsafe fn probe_lookup(
+        &self,
+        provider: ProviderId,
+        module: &CStr,
+        function: &CStr,
+        name: &CStr,
+    ) -> Option<ProbeId> {
+        self.dtrace.probe_lookup(provider, module, function, name)
+    }
+
+    unsafe fn probe_create(
+        &self,
+        provider: ProviderId,
+        module: &CStr,
+        function: &CStr,
+        name: &CStr,
+        aframes: u32,
+        parg: *mut c_void,
+    ) -> Result<ProbeId, FrameworkError> {
+        // SAFETY: the caller's contract.
+        unsafe { self.dtrace.probe_create(provider, module, function, name, aframes, parg) }
+    }
+
+    unsafe fn hit(&self, _: &AtomicU32, _: &[u64; 6]) {}
+}
+
+/// A thread attaches the image, another one enables whatever there is.
+fn attach_and_enable(provide: fn(&ProviderOps) -> Provide) {
+    let enabled = std::sync::Arc::new(std::sync::Mutex::new(std::collections::BTreeSet::new()));
+    let seen = std::sync::Arc::clone(&enabled);
+    loom::model(move || {
+        let registering: &'static Registering =
+            Box::leak(Box::new(Registering { dtrace: Dtrace::new(Machine), provide }));
+        let provider: &'static Provider = Box::leak(Box::new(Provider::new()));
+        FRAMEWORK.set(Some(registering));
+        let attachment = Attachment { framework: registering, module: c"m" };
+        let consumer = registering.dtrace.open().unwrap();
+        let enabling =
+            thread::spawn(move || registering.dtrace.enable(consumer, &Spec::ALL).unwrap());
+        // SAFETY: one thread registers, and the provider stays.
+        unsafe { table::register(&attachment, provider) }.unwrap();
+        seen.lock().unwrap().insert(enabling.join().unwrap());
+        let mut names = Vec::new();
+        registering.dtrace.for_each_probe(&Spec::ALL, |probe| names.push(probe.to_string()));
+        assert_eq!(names, ["io:m:none:start", "io:m:none:done"], "created once each");
+        let ids = provider.probes().map(|probe| probe.id().unwrap().get());
+        assert_eq!(ids.collect::<Vec<_>>(), [1, 2]);
+    });
+    // The consumer was there before, in between, and after.
+    let enabled = enabled.lock().unwrap();
+    assert_eq!(enabled.iter().copied().collect::<Vec<_>>(), [0, 1, 2]);
+}
+
+#[test]
+fn no_probe_is_created_twice() {
+    attach_and_enable(|ops| ops.provide.unwrap());
+}
+
+/// The model can tell: if the `provide` op creates what it does not find, too, probes are created twice.
+#[test]
+#[should_panic(expected = "created once each")]
+fn with_two_places_that_create_them_they_are() {
+    attach_and_enable(|_| look_up_and_create);
+}
+
+thread_local! {
+    /// Where `look_up_and_create` creates probes. Loom runs its threads on one.
+    static FRAMEWORK: std::cell::Cell<Option<&'static Registering>> =
+        const { std::cell::Cell::new(None) };
+}
+
+unsafe extern "C" fn look_up_and_create(arg: *mut c_void, _: *const ProbeDesc) {
+    // SAFETY: the model's provider, which stays.
+    let provider: &'static Provider = unsafe { &*arg.cast::<Provider>() };
+    let (Some(framework), Some(id)) = (FRAMEWORK.get(), provider.id()) else { return };
+    for probe in provider.probes() {
+        // SAFETY: the provider is registered.
+        let found = unsafe { framework.probe_lookup(id, c"m", c"none", probe.name()) };
+        if found.is_none() {
+            let parg = core::ptr::from_ref(probe).cast_mut().cast();
+            // SAFETY: as above; the ops take a probe as `parg`.
+            unsafe { framework.probe_create(id, c"m", c"none", probe.name(), 1, parg) }.unwrap();
+        }
+    }
+}
