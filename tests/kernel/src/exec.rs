@@ -9,10 +9,11 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use sdt_protocol::Exec;
 use spin::Mutex;
-use stand_in_kernel::freebsd::imgact::{ImageArgs, ImageParams, Proc};
+use stand_in_freebsd::imgact::{ImageArgs, ImageParams, Proc};
 
 use crate::arch::{self, cpu};
-use crate::{exports, krtld, smp};
+use crate::freebsd::exports;
+use crate::{illumos, smp};
 
 /// A `process_exec` handler: `execlist_fn` of `sys/sys/eventhandler.h`.
 type ProcessExec = unsafe extern "C" fn(*mut c_void, *mut Proc, *mut ImageParams);
@@ -48,7 +49,7 @@ impl Batch {
 
     fn execute(&self, cpu: usize, index: usize) {
         let (pid, path) = &self.images[index];
-        if krtld::execute(*pid, path) {
+        if illumos::execute(*pid, path) {
             // illumos has no such event.
         } else if let Some(list) = exports::event_handlers("process_exec") {
             let mut process = Proc::new(*pid as i32, &path.to_string_lossy());

@@ -11,22 +11,18 @@ mod console;
 mod counters;
 mod dtrace;
 mod exec;
-mod exports;
+mod freebsd;
 mod heap;
+#[cfg_attr(not(target_arch = "x86_64"), path = "no_illumos.rs")]
+mod illumos;
 mod invop;
-#[cfg_attr(not(target_arch = "x86_64"), path = "no_krtld.rs")]
-mod krtld;
 mod lock;
-mod modules;
 mod panic;
 mod reentry;
 mod requests;
-mod sdt;
-mod sites;
 mod smp;
+mod space;
 mod standin;
-mod sx;
-mod sysctl;
 mod text;
 mod torture;
 mod wire;
@@ -59,7 +55,7 @@ extern "C" fn first_cpu_main() -> ! {
     let cpus = arch::init_machine(FIRMWARE.load(Ordering::Relaxed));
     smp::set_online(cpus);
     cpu::restore_interrupts(true);
-    sdt::init();
+    freebsd::sdt::init();
     console::print("stand-in kernel is up\n");
     requests::serve(wire)
 }

@@ -11,17 +11,18 @@ use sdt_protocol::frame::FrameError;
 use sdt_protocol::{
     ArgType, Counters, Detail, Event, Message, Module, Probe, Record, Refusal, Reply, Request,
 };
-use stand_in_kernel::freebsd::Release;
-use stand_in_kernel::freebsd::errno::{EBUSY, EINVAL, ENOENT, ENOSPC};
-use stand_in_kernel::kld;
-use stand_in_kernel::loader::{Protection, Segment};
+use stand_in_base::image::{Protection, Segment};
+use stand_in_freebsd::Release;
+use stand_in_freebsd::errno::{EBUSY, EINVAL, ENOENT, ENOSPC};
+use stand_in_freebsd::kld;
 
 use crate::arch::{self, cpu, power};
 use crate::dtrace::DTRACE;
 use crate::exec::{self, Batch, Worker};
-use crate::modules::LINKER;
+use crate::freebsd::machine::LINKER;
+use crate::freebsd::{sdt, sites, sysctl};
 use crate::wire::Wire;
-use crate::{counters, krtld, reentry, sdt, sites, smp, sysctl, torture};
+use crate::{counters, illumos, reentry, smp, torture};
 
 /// Records in one event.
 const RECORDS_PER_EVENT: usize = 64;
@@ -97,7 +98,7 @@ impl Server {
     }
 
     fn answer(&mut self, request: Request) -> Result<Reply, Refusal> {
-        if let Some(answer) = krtld::answer(&request) {
+        if let Some(answer) = illumos::answer(&request) {
             return answer;
         }
         match request {

@@ -1,21 +1,56 @@
-//! illumos's part, apart from any machine: how krtld loads a module, how `modctl.c` installs and removes
-//! it, and how `sdt` makes probes of what krtld has found.
-//!
-//! Facts are those of illumos-gate of February 2025, whose own code has been tried on the same modules: what
-//! it says to broken ones is said here, too (as with `moddebug` 0x40000000, which makes it give all its
-//! reasons). Where it would load a module and be corrupted by it, this one refuses it and says why.
+//! This kernel as illumos's: the machine's side of [`stand_in_illumos`], once the host has chosen it.
 
-pub mod errno;
-pub mod file;
-pub mod marking;
-pub mod modctl;
-pub mod providers;
-pub mod refusal;
-pub mod regs;
-mod relocate;
-pub mod sdt;
-#[cfg(test)]
-mod tests;
+mod dtrace;
+mod exec;
+mod exports;
+mod interrupts;
+mod kstat;
+mod locks;
+mod machine;
+mod requests;
+mod trap;
 
-/// The start of the name of every symbol that is a probe (`sdt_prefix`, `krtld/kobj.c`).
-pub const PREFIX: &str = "__dtrace_probe_";
+use machine::Machine;
+use sdt_core::ops::FrameworkError;
+use spin::Once;
+use stand_in_illumos::marking::Marking;
+use stand_in_illumos::modctl::Modules;
+use stand_in_illumos::sdt::Sdt;
+
+use crate::dtrace::DTRACE;
+use crate::invop;
+pub(crate) use exec::execute;
+pub(crate) use requests::answer;
+pub(crate) use trap::invop as trap;
+
+/// All loaded modules.
+static MODULES: Modules<Machine> = Modules::new(Machine);
+
+/// The provider of their probes.
+static SDT: Sdt = Sdt::new(&Machine);
+
+/// Once this kernel is illumos's: what becomes of probes' calls.
+static CHOSEN: Once<Marking> = Once::new();
+
+/// Whether this kernel is illumos's. Any context.
+pub(crate) fn is_chosen() -> bool {
+    CHOSEN.is_completed()
+}
+
+/// What becomes of probes' calls. Probe context.
+fn marking() -> Marking {
+    CHOSEN.get().copied().unwrap_or_default()
+}
+
+/// Makes this kernel illumos's for good: `drv/dtrace` and `drv/sdt` are loaded and attached.
+///
+/// # Errors
+/// The framework has no room for the providers.
+fn choose(marking: Marking) -> Result<(), FrameworkError> {
+    if !is_chosen() {
+        CHOSEN.call_once(|| marking);
+        SDT.attach(&DTRACE)?;
+        invop::add(trap::sdt_invop);
+    }
+    Ok(())
+}

@@ -16,7 +16,7 @@ pub(crate) mod uart;
 
 use core::arch::naked_asm;
 
-use stand_in_kernel::loader::PAGE;
+use stand_in_base::image::PAGE;
 
 pub(crate) use gic::{send_rendezvous, stop_others, wake_others};
 

@@ -10,7 +10,7 @@ use core::arch::global_asm;
 
 use aarch64_cpu::asm::barrier::{SY, isb};
 use aarch64_cpu::registers::{ESR_EL1, VBAR_EL1, Writeable};
-use stand_in_kernel::freebsd::arm64::{Emulated, FREE_STACK, TrapFrame};
+use stand_in_freebsd::arm64::{Emulated, FREE_STACK, TrapFrame};
 
 use super::{STACK_BIT, cpu, gic, power};
 

@@ -13,7 +13,7 @@ use riscv::interrupt::supervisor::{Exception, Interrupt};
 use riscv::register::scause::Scause;
 use riscv::register::stvec::{self, Stvec, TrapMode};
 use riscv::register::{sie, sip};
-use stand_in_kernel::freebsd::riscv::{Emulated, TrapFrame};
+use stand_in_freebsd::riscv::{Emulated, TrapFrame};
 
 use super::{cpu, plic, timer};
 

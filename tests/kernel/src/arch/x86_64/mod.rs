@@ -14,8 +14,8 @@ pub(crate) mod uart;
 
 use core::arch::naked_asm;
 
+use stand_in_base::image::PAGE;
 use stand_in_kernel::acpi;
-use stand_in_kernel::loader::PAGE;
 
 pub(crate) use apic::{send_rendezvous, stop_others, wake_others};
 

@@ -332,8 +332,8 @@ unsafe extern "C" fn invop(frame: &mut TrapFrame, scratch: u64) {
         frame.rip = resume;
         return;
     }
-    let answer = if crate::krtld::is_chosen() {
-        crate::krtld::trap(frame)
+    let answer = if crate::illumos::is_chosen() {
+        crate::illumos::trap(frame)
     } else if breakpoint {
         // SAFETY: the frame is a live trap frame, the scratch space the 16 bytes behind it.
         unsafe { crate::invop::dispatch(address, (&raw mut *frame).cast(), scratch) }
