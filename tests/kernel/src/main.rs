@@ -11,9 +11,10 @@ mod console;
 mod counters;
 mod dtrace;
 mod exec;
+mod exports;
 mod freebsd;
 mod heap;
-#[cfg_attr(not(target_arch = "x86_64"), path = "no_illumos.rs")]
+#[cfg(target_arch = "x86_64")]
 mod illumos;
 mod invop;
 mod lock;
@@ -23,6 +24,7 @@ mod requests;
 mod smp;
 mod space;
 mod standin;
+mod system;
 mod text;
 mod torture;
 mod wire;
@@ -55,7 +57,7 @@ extern "C" fn first_cpu_main() -> ! {
     let cpus = arch::init_machine(FIRMWARE.load(Ordering::Relaxed));
     smp::set_online(cpus);
     cpu::restore_interrupts(true);
-    freebsd::sdt::init();
+    freebsd::init();
     console::print("stand-in kernel is up\n");
     requests::serve(wire)
 }

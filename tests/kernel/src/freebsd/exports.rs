@@ -1,12 +1,11 @@
-//! The symbols that modules find: FreeBSD's names and types. What only one architecture has is in its
-//! `exports`.
+//! The symbols that modules find: FreeBSD's names and types, besides those that [`crate::exports`] has. What only one
+//! architecture has is in its `exports`.
 
 use alloc::format;
-use alloc::string::String;
-use core::ffi::{CStr, VaList, c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::AtomicUsize;
 
-use sdt_core::ops::{Framework, ProbeId, ProviderId, ProviderOps};
+use sdt_core::ops::{Framework, ProviderId, ProviderOps};
 use sdt_framework::registration;
 use stand_in_base::printf;
 use stand_in_freebsd::Release;
@@ -15,36 +14,12 @@ use stand_in_freebsd::eventhandler::{List, Lists};
 
 use crate::arch;
 use crate::dtrace::DTRACE;
+use crate::exports::{self, Variadic, exports, text};
 use crate::freebsd::machine::LINKER;
 use crate::freebsd::{sdt, sx, sysctl};
-use crate::invop::{self, Handler};
 use crate::{console, panic, smp};
 
-unsafe extern "C" {
-    fn memcpy(to: *mut c_void, from: *const c_void, length: usize) -> *mut c_void;
-    fn memmove(to: *mut c_void, from: *const c_void, length: usize) -> *mut c_void;
-    fn memset(to: *mut c_void, byte: c_int, length: usize) -> *mut c_void;
-    fn memcmp(a: *const c_void, b: *const c_void, length: usize) -> c_int;
-    fn bcmp(a: *const c_void, b: *const c_void, length: usize) -> c_int;
-    fn strlen(text: *const c_char) -> usize;
-}
-
 type RendezvousFunction = Option<unsafe extern "C" fn(*mut c_void)>;
-
-/// Makes `table()`: the names and addresses of functions, each checked to be of its type.
-macro_rules! exports {
-    ($($name:ident: $type:ty,)*) => {
-        const NAMES: &[&str] = &[$(stringify!($name)),*];
-
-        pub(crate) fn table() -> [(&'static str, u64); NAMES.len()] {
-            [$((stringify!($name), {
-                let function: $type = $name;
-                function as usize as u64
-            })),*]
-        }
-    };
-}
-pub(crate) use exports;
 
 exports! {
     // sys/cddl/contrib/opensolaris/uts/common/sys/dtrace.h
@@ -53,20 +28,6 @@ exports! {
     ) -> c_int,
     dtrace_unregister: extern "C" fn(usize) -> c_int,
     dtrace_condense: extern "C" fn(usize) -> c_int,
-    dtrace_invalidate: extern "C" fn(usize),
-    dtrace_probe_lookup: unsafe extern "C" fn(
-        usize, *const c_char, *const c_char, *const c_char,
-    ) -> u32,
-    dtrace_probe_create: unsafe extern "C" fn(
-        usize, *const c_char, *const c_char, *const c_char, c_int, *mut c_void,
-    ) -> u32,
-    dtrace_probe_arg: extern "C" fn(usize, u32) -> *mut c_void,
-    dtrace_probe: extern "C" fn(u32, usize, usize, usize, usize, usize),
-    dtrace_attached: extern "C" fn() -> c_int,
-    dtrace_sync: extern "C" fn(),
-    // sys/cddl/dev/dtrace/dtrace_cddl.h, <architecture>/dtrace_subr.c
-    dtrace_invop_add: extern "C" fn(Handler),
-    dtrace_invop_remove: extern "C" fn(Handler),
     // sys/sys/module.h
     module_register_init: extern "C" fn(*const c_void),
     // sys/sys/eventhandler.h
@@ -78,22 +39,17 @@ exports! {
     // sys/sys/systm.h
     printf: unsafe extern "C" fn(*const c_char, ...) -> c_int,
     panic: unsafe extern "C" fn(*const c_char, ...) -> !,
-    memcpy: unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void,
-    memmove: unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void,
-    memset: unsafe extern "C" fn(*mut c_void, c_int, usize) -> *mut c_void,
-    memcmp: unsafe extern "C" fn(*const c_void, *const c_void, usize) -> c_int,
-    bcmp: unsafe extern "C" fn(*const c_void, *const c_void, usize) -> c_int,
-    strlen: unsafe extern "C" fn(*const c_char) -> usize,
     // sys/sys/smp.h
     smp_rendezvous: unsafe extern "C" fn(
         RendezvousFunction, RendezvousFunction, RendezvousFunction, *mut c_void,
     ),
 }
 
-/// All exported functions: those above, SDT's, those of sysctls and the architecture's own.
+/// All exported functions: those above and those of both systems, SDT's, those of sysctls and the architecture's own.
 fn all() -> impl Iterator<Item = (&'static str, u64)> {
     table()
         .into_iter()
+        .chain(exports::table())
         .chain(sdt::table())
         .chain(sx::table())
         .chain(sysctl::table())
@@ -112,19 +68,6 @@ pub(crate) fn address(name: &str, release: Release) -> Option<u64> {
 /// Whether an exported function has this address.
 pub(crate) fn is_exported(address: u64) -> bool {
     all().any(|(_, exported)| exported == address)
-}
-
-/// A name that a module passes; NULL is the empty one, as in `dtrace_probe_create`.
-///
-/// # Safety
-/// NULL or a string that ends with a NUL and lives for `'a`.
-pub(crate) unsafe fn text<'a>(pointer: *const c_char) -> &'a CStr {
-    if pointer.is_null() {
-        c""
-    } else {
-        // SAFETY: the caller's contract.
-        unsafe { CStr::from_ptr(pointer) }
-    }
 }
 
 /// # Safety
@@ -187,89 +130,6 @@ fn freebsd_errno(error: sdt_core::ops::FrameworkError) -> c_int {
         sdt_core::ops::FrameworkError::Again => 35,
         other => other.errno(),
     }
-}
-
-extern "C" fn dtrace_invalidate(id: usize) {
-    DTRACE.invalidate(ProviderId::new(id));
-}
-
-/// # Safety
-/// The names are NULL or strings.
-unsafe extern "C" fn dtrace_probe_lookup(
-    id: usize,
-    module: *const c_char,
-    function: *const c_char,
-    name: *const c_char,
-) -> u32 {
-    // SAFETY: the caller's contract.
-    let (module, function, name) = unsafe { (text(module), text(function), text(name)) };
-    DTRACE.probe_lookup(ProviderId::new(id), module, function, name).map_or(0, ProbeId::get)
-}
-
-/// # Safety
-/// The names are NULL or strings; the provider's ops are sound to call with `argument`.
-unsafe extern "C" fn dtrace_probe_create(
-    id: usize,
-    module: *const c_char,
-    function: *const c_char,
-    name: *const c_char,
-    aframes: c_int,
-    argument: *mut c_void,
-) -> u32 {
-    // SAFETY: the caller's contract.
-    let (module, function, name) = unsafe { (text(module), text(function), text(name)) };
-    let aframes = aframes.max(0).unsigned_abs();
-    let provider = ProviderId::new(id);
-    // SAFETY: the caller's contract.
-    match unsafe { DTRACE.probe_create(provider, module, function, name, aframes, argument) } {
-        Ok(probe) => probe.get(),
-        Err(error) => {
-            let name = name.to_string_lossy();
-            console::print(&format!("WARNING: failed to create probe '{name}': {error}\n"));
-            0
-        }
-    }
-}
-
-extern "C" fn dtrace_probe_arg(id: usize, probe: u32) -> *mut c_void {
-    ProbeId::new(probe)
-        .and_then(|probe| DTRACE.probe_arg(ProviderId::new(id), probe))
-        .unwrap_or(core::ptr::null_mut())
-}
-
-/// Probe context. FreeBSD's does not look at the id, and one that is 0 takes the kernel down there;
-/// here too, but it says why.
-pub(crate) extern "C" fn dtrace_probe(
-    id: u32,
-    arg0: usize,
-    arg1: usize,
-    arg2: usize,
-    arg3: usize,
-    arg4: usize,
-) {
-    if panic::panicked() {
-        return;
-    }
-    assert!(id != 0, "dtrace_probe() called with id 0");
-    // SAFETY: whoever calls this has a hit of its probe, as in C.
-    unsafe { DTRACE.probe5(id, [arg0, arg1, arg2, arg3, arg4].map(|arg| arg as u64)) };
-}
-
-/// `dtrace_attached` is about the device, which here is always there.
-extern "C" fn dtrace_attached() -> c_int {
-    1
-}
-
-extern "C" fn dtrace_sync() {
-    smp::rendezvous(&|_| {});
-}
-
-extern "C" fn dtrace_invop_add(handler: Handler) {
-    invop::add(handler);
-}
-
-extern "C" fn dtrace_invop_remove(handler: Handler) {
-    invop::remove(handler);
 }
 
 extern "C" fn module_register_init(data: *const c_void) {
@@ -336,37 +196,6 @@ unsafe extern "C" fn eventhandler_deregister(list: *const List, tag: usize) {
     assert!(was_there, "eventhandler_deregister: {} has no handler {tag}", list.name());
     while !list.is_gone(tag) {
         core::hint::spin_loop();
-    }
-}
-
-/// C's arguments behind a format.
-pub(crate) struct Variadic<'a>(pub(crate) VaList<'a>);
-
-impl printf::Arguments for Variadic<'_> {
-    fn int(&mut self) -> i32 {
-        // SAFETY: the format says that the next argument is an int: the C caller's contract.
-        unsafe { self.0.arg::<c_int>() }
-    }
-
-    fn long(&mut self) -> i64 {
-        // SAFETY: the format says that the next argument is as wide as a long.
-        unsafe { self.0.arg::<i64>() }
-    }
-
-    fn text(&mut self, limit: Option<usize>) -> Option<String> {
-        // SAFETY: the format says that the next argument is a pointer.
-        let start = unsafe { self.0.arg::<*const c_char>() };
-        if start.is_null() {
-            return None;
-        }
-        let mut length = 0;
-        // SAFETY: it points to a string that ends with a NUL, or to `limit` bytes.
-        while length < limit.unwrap_or(usize::MAX) && unsafe { *start.add(length) } != 0 {
-            length += 1;
-        }
-        // SAFETY: these bytes have just been looked at.
-        let bytes = unsafe { core::slice::from_raw_parts(start.cast::<u8>(), length) };
-        Some(String::from_utf8_lossy(bytes).into_owned())
     }
 }
 

@@ -1,8 +1,94 @@
 //! This kernel as FreeBSD's: the machine's side of [`stand_in_freebsd`].
 
-pub(crate) mod exports;
-pub(crate) mod machine;
-pub(crate) mod sdt;
-pub(crate) mod sites;
+mod exec;
+mod exports;
+mod machine;
+mod sdt;
+mod sites;
 mod sx;
-pub(crate) mod sysctl;
+mod sysctl;
+
+use alloc::format;
+use alloc::vec::Vec;
+use core::ffi::{CStr, c_int};
+
+use sdt_protocol::{Module, Refusal, Site};
+use stand_in_base::image::Segment;
+use stand_in_freebsd::Release;
+use stand_in_freebsd::errno::{EINVAL, ENOENT};
+use stand_in_freebsd::kld::{self, FileInfo};
+
+use crate::invop;
+use crate::system::{System, Trap, refusal};
+use machine::LINKER;
+pub(crate) use sdt::init;
+
+/// FreeBSD, of the release that the linker has been told.
+#[derive(Debug)]
+pub(crate) struct FreeBsd;
+
+impl System for FreeBsd {
+    fn name(&self) -> &'static str {
+        "FreeBSD"
+    }
+
+    fn load(&self, file: &str, bytes: &[u8]) -> Result<(), Refusal> {
+        LINKER.load(file, bytes).map(|_| ()).map_err(|why| refused(&why))
+    }
+
+    fn unload(&self, file: &str) -> Result<(), Refusal> {
+        LINKER.unload(file).map_err(|why| refused(&why))
+    }
+
+    fn modules(&self) -> Vec<Module> {
+        let module = |of: FileInfo| Module {
+            id: of.id,
+            file: of.name,
+            address: of.base,
+            size: of.size as u64,
+        };
+        LINKER.files().into_iter().map(module).collect()
+    }
+
+    fn segments(&self, file: &str) -> Result<(u64, Vec<Segment>), Refusal> {
+        let missing = || refusal(ENOENT, &format_args!("can't find file {file}"));
+        LINKER.segments(file).ok_or_else(missing)
+    }
+
+    fn execute(&self, pid: u32, path: &CStr) {
+        exec::execute(pid, path);
+    }
+
+    fn write_sysctl(&self, name: &str, value: &str) -> Result<(), Refusal> {
+        sysctl::write(name, value)
+    }
+
+    fn sites(&self, probe: u32) -> Vec<Site> {
+        sites::of(probe)
+    }
+
+    /// FreeBSD's handlers are told of breakpoints only.
+    unsafe fn trap(&self, trap: Trap<'_>) -> c_int {
+        if !trap.breakpoint {
+            return 0;
+        }
+        // SAFETY: a live trap frame, by contract.
+        unsafe { invop::dispatch(trap.address, (&raw mut *trap.frame).cast(), trap.third) }
+    }
+}
+
+/// Makes the linker and SDT another release's, for files that are to be loaded.
+///
+/// # Errors
+/// There is no such release, or there are files.
+pub(crate) fn set_version(version: i32) -> Result<(), Refusal> {
+    let unknown = || refusal(EINVAL, &format!("there is no FreeBSD {version} here"));
+    let release = Release::new(version).ok_or_else(unknown)?;
+    LINKER.set_release(release).map_err(|why| refused(&why))?;
+    sdt::set_generation(release.generation());
+    Ok(())
+}
+
+fn refused(why: &kld::Refusal) -> Refusal {
+    refusal(why.errno(), why)
+}

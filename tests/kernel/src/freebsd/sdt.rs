@@ -12,7 +12,7 @@ use stand_in_freebsd::{Generation, Release};
 
 use crate::arch::{self, cpu};
 use crate::dtrace::{DTRACE, Framework};
-use crate::freebsd::exports::{dtrace_probe, exports};
+use crate::exports::{dtrace_probe, exports};
 use crate::{console, smp};
 
 /// This machine.

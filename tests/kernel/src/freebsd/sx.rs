@@ -23,7 +23,7 @@ pub(crate) struct Sx {
 
 const_assert_eq!(size_of::<Sx>(), 32);
 
-crate::freebsd::exports::exports! {
+crate::exports::exports! {
     // sys/sys/sx.h
     sx_init_flags: unsafe extern "C" fn(*mut Sx, *const c_char, c_int),
     _sx_xlock: unsafe extern "C" fn(*const Sx, c_int, *const c_char, c_int) -> c_int,

@@ -9,12 +9,13 @@ use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 
-use sdt_protocol::{Refusal, Reply};
+use sdt_protocol::Refusal;
 use spin::Mutex;
 use stand_in_freebsd::errno::{EINVAL, ENOENT};
 
 use crate::console;
-use crate::freebsd::exports::{exports, text};
+use crate::exports::{exports, text};
+use crate::system::refusal;
 
 /// `CTLTYPE` and, in it, `CTLTYPE_NODE` and `CTLTYPE_STRING`.
 const TYPE: c_int = 0xf;
@@ -212,8 +213,8 @@ unsafe extern "C" fn sysctl_handle_string(
 }
 
 /// Writes to a sysctl.
-pub(crate) fn write(name: &str, value: &str) -> Result<Reply, Refusal> {
-    let refused = |errno, why| Refusal { errno, message: format!("{name}: {why}") };
+pub(crate) fn write(name: &str, value: &str) -> Result<(), Refusal> {
+    let refused = |errno, why| refusal(errno, &format_args!("{name}: {why}"));
     let unknown = || refused(ENOENT, "unknown oid");
     let wanted = CString::new(name).map_err(|_| unknown())?;
     if !name.contains('.') {
@@ -256,7 +257,7 @@ pub(crate) fn write(name: &str, value: &str) -> Result<Reply, Refusal> {
         entry.runs = false;
     }
     match error {
-        0 => Ok(Reply::Done),
+        0 => Ok(()),
         errno => Err(refused(errno, "cannot be written to")),
     }
 }

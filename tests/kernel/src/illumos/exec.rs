@@ -70,11 +70,8 @@ pub(super) fn pid() -> c_int {
     PIDS[cpu::current()].load(Ordering::Relaxed)
 }
 
-/// Has a process execute an image as illumos does, if this kernel is illumos's; says whether it is.
-pub(crate) fn execute(pid: u32, path: &CStr) -> bool {
-    if !super::is_chosen() {
-        return false;
-    }
+/// Has a process execute an image: the system call.
+pub(super) fn execute(pid: u32, path: &CStr) {
     PIDS[cpu::current()].store(pid as i32, Ordering::Relaxed);
     let call = SYSENT[SYS_EXECVE].callc.load(Ordering::Acquire);
     // SAFETY: whoever put it there says that it is of this type, and keeps it loaded until nobody is in it.
@@ -83,7 +80,6 @@ pub(crate) fn execute(pid: u32, path: &CStr) -> bool {
         call(path.as_ptr(), core::ptr::null(), core::ptr::null());
     }
     PIDS[cpu::current()].store(0, Ordering::Relaxed);
-    true
 }
 
 /// `exece`: every file is a 64-bit ELF file. The entry's lock is held from before its function is loaded until that has

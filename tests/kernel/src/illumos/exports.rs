@@ -8,7 +8,6 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 
 use sdt_core::ops::ProviderOps;
 use stand_in_base::printf;
-use stand_in_freebsd::Release;
 use stand_in_illumos::errno::{EFAULT, EINVAL, ENXIO};
 use stand_in_illumos::modctl::{ModInfo, UNIX};
 
@@ -21,7 +20,7 @@ use super::locks::{
     rw_enter, rw_exit, start_cpus,
 };
 use super::{MODULES, exec};
-use crate::freebsd::exports::{Variadic, exports, text};
+use crate::exports::{self, Variadic, exports, text};
 use crate::{console, panic};
 
 exports! {
@@ -71,25 +70,6 @@ exports! {
     strcmp: unsafe extern "C" fn(*const c_char, *const c_char) -> c_int,
 }
 
-/// What is as on FreeBSD.
-const SHARED: [&str; 15] = [
-    "bcmp",
-    "dtrace_attached",
-    "dtrace_invalidate",
-    "dtrace_invop_add",
-    "dtrace_invop_remove",
-    "dtrace_probe",
-    "dtrace_probe_arg",
-    "dtrace_probe_create",
-    "dtrace_probe_lookup",
-    "dtrace_sync",
-    "memcmp",
-    "memcpy",
-    "memmove",
-    "memset",
-    "strlen",
-];
-
 /// What of this is not in the kernel itself but in `drv/dtrace`.
 const OF_DTRACE: [&str; 9] = [
     "dtrace_attached",
@@ -122,10 +102,8 @@ pub(super) fn address(module: &str, name: &str) -> Option<u64> {
     if data != 0 {
         return Some(data);
     }
-    let own = table().into_iter().find(|(symbol, _)| *symbol == name).map(|(_, address)| address);
-    let shared =
-        || SHARED.contains(&name).then(|| crate::freebsd::exports::address(name, Release::DEFAULT));
-    own.or_else(|| shared().flatten())
+    let mut functions = table().into_iter().chain(exports::table());
+    functions.find(|(symbol, _)| *symbol == name).map(|(_, address)| address)
 }
 
 /// `struct mod_ops`: three functions that nobody here calls. Its address is what counts.

@@ -8,9 +8,11 @@ use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::mem::offset_of;
 use core::ptr;
 
-use sdt_protocol::{Refusal, Reply};
+use sdt_protocol::Refusal;
 use stand_in_illumos::errno::ENOENT;
 use static_assertions::const_assert_eq;
+
+use crate::system::refusal;
 
 /// `KSTAT_STRLEN`, `KSTAT_TYPE_NAMED`, `KSTAT_READ`.
 const NAME_LEN: usize = 31;
@@ -162,8 +164,8 @@ pub(super) unsafe extern "C" fn kstat_named_init(named: *mut Named, name: *const
 }
 
 /// The data of `module:instance:name`, after its `ks_update`.
-pub(super) fn read(wanted: &str) -> Result<Reply, Refusal> {
-    let refused = |errno, why| Refusal { errno, message: format!("{wanted}: {why}") };
+pub(super) fn read(wanted: &str) -> Result<Vec<u8>, Refusal> {
+    let refused = |errno, why| refusal(errno, &format_args!("{wanted}: {why}"));
     let text = |field: &[u8]| {
         let length = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
         alloc::string::String::from_utf8_lossy(&field[..length]).into_owned()
@@ -182,7 +184,7 @@ pub(super) fn read(wanted: &str) -> Result<Reply, Refusal> {
         return Err(refused(error, "cannot be read"));
     }
     // SAFETY: the data of `kstat_create`, of that size.
-    Ok(Reply::Bytes(unsafe {
+    Ok(unsafe {
         core::slice::from_raw_parts((*kstat).data.cast::<u8>(), (*kstat).data_size).to_vec()
-    }))
+    })
 }

@@ -28,7 +28,7 @@ pub(super) fn regs() -> Option<Regs> {
 
 /// Asks the handlers (`dtrace_invop`) and returns what the one that claims the trap wants emulated; 0 if
 /// none does. A handler may change the registers. Interrupts off, probe context.
-pub(crate) fn invop(frame: &mut TrapFrame) -> c_int {
+pub(super) fn invop(frame: &mut TrapFrame) -> c_int {
     // A breakpoint is made to look like the other: the instruction pointer is that of the instruction.
     let address = frame.rip - u64::from(frame.trapno == BREAKPOINT);
     let mut stack = save(frame, address);

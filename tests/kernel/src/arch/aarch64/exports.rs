@@ -4,7 +4,7 @@ use core::ffi::c_void;
 
 use super::{cache, paging};
 
-crate::freebsd::exports::exports! {
+crate::exports::exports! {
     // sys/arm64/include/machdep.h
     arm64_get_writable_addr: unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> bool,
     // sys/arm64/include/cpufunc.h, where cpu_icache_sync_range() is a macro for it

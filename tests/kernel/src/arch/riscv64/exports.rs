@@ -1,4 +1,4 @@
 //! Symbols that only FreeBSD/riscv has: none that modules here want. `fence_i()` and its like are inline
 //! (`sys/riscv/include/cpufunc.h`), and text is written by plain stores.
 
-crate::freebsd::exports::exports! {}
+crate::exports::exports! {}

@@ -2,7 +2,7 @@
 
 use super::cpu;
 
-crate::freebsd::exports::exports! {
+crate::exports::exports! {
     // sys/amd64/include/md_var.h
     disable_wp: unsafe extern "C" fn() -> bool,
     restore_wp: unsafe extern "C" fn(bool),

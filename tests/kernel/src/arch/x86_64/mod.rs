@@ -18,6 +18,7 @@ use stand_in_base::image::PAGE;
 use stand_in_kernel::acpi;
 
 pub(crate) use apic::{send_rendezvous, stop_others, wake_others};
+pub(crate) use traps::TrapFrame;
 
 /// This architecture, as the host's `--arch` names it.
 pub(crate) const NAME: &str = "x86_64";
