@@ -1,99 +1,24 @@
-//! A host for probes in this very process: `mprotect` to write text, SIGTRAP as the breakpoint
-//! exception, and a framework that keeps what it is told.
-#![allow(dead_code, reason = "every test uses its part")]
+//! A framework that keeps what it is told.
 
 use std::ffi::{CStr, c_void};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use sdt_core::__private::record::Probe;
-use sdt_core::attach::{self, AttachError, Attachment};
-use sdt_core::ops::*;
-use sdt_core::patch::{Mode, PatchError, Patcher};
-
-/// Breakpoints that were claimed.
-pub static TRAPS: AtomicU64 = AtomicU64::new(0);
-
-pub struct Text;
-
-// SAFETY: the bytes are stored where they belong, a single one in one store; the system call makes every
-// thread of this process execute a serialising instruction.
-unsafe impl Patcher for Text {
-    unsafe fn store(&self, address: usize, bytes: &[u8]) {
-        if !WRITABLE.load(Ordering::Relaxed) {
-            return;
-        }
-        let page = address & !4095;
-        let rwx = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-        // SAFETY: a page of this program's text; it stays executable all the time.
-        unsafe {
-            let len = address + bytes.len() - page;
-            assert_eq!(libc::mprotect(page as *mut c_void, len, rwx), 0);
-            for (i, &byte) in bytes.iter().enumerate() {
-                AtomicU8::from_ptr((address + i) as *mut u8).store(byte, Ordering::SeqCst);
-            }
-        }
-    }
-
-    fn synchronise(&self) {
-        membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE);
-    }
-
-    fn is_writable(&self, _: usize, _: usize) -> bool {
-        WRITABLE.load(Ordering::Relaxed)
-    }
-
-    fn refused(&self, _: &Probe, why: PatchError) {
-        *REFUSED.lock().unwrap() = Some(why);
-    }
-
-    fn is_text(&self, address: usize, length: usize) -> bool {
-        unsafe extern "C" {
-            // The linker's: where this program's first segment starts, and where its text ends.
-            safe static __executable_start: u8;
-            safe static etext: u8;
-        }
-        let (start, end) = (&raw const __executable_start, &raw const etext);
-        start.addr() <= address && address.checked_add(length).is_some_and(|to| to <= end.addr())
-    }
-}
-
-fn membarrier(command: libc::c_int) {
-    // SAFETY: no memory is involved.
-    assert_eq!(unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) }, 0, "membarrier(2)");
-}
-
-extern "C" fn on_sigtrap(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel passes a ucontext to an SA_SIGINFO handler.
-    let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
-    let pc = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
-    let breakpoint = *pc as usize - sdt_core::trap::BREAKPOINT_LEN;
-    match sdt_core::trap::resume_address(breakpoint) {
-        Some(resume) => {
-            TRAPS.fetch_add(1, Ordering::Relaxed);
-            *pc = resume as i64;
-        }
-        // SAFETY: always sound.
-        None => unsafe { libc::abort() },
-    }
-}
-
-fn hook_sigtrap() {
-    // SAFETY: a zeroed sigaction is a valid one, and the handler has the SA_SIGINFO signature.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = on_sigtrap as extern "C" fn(_, _, _) as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
-        assert_eq!(libc::sigaction(libc::SIGTRAP, &action, std::ptr::null_mut()), 0);
-    }
-}
+use sdt_core::ops::{
+    ARG_NONE, ArgDesc, Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId,
+    ProviderOps,
+};
 
 /// One probe the framework knows.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Entry {
+    /// Its provider's name.
     pub provider: String,
+    /// Its module's name.
     pub module: String,
+    /// Its own name.
     pub name: String,
+    /// Artificial frames.
     pub aframes: u32,
     ops: ProviderOps,
     arg: usize,
@@ -105,7 +30,7 @@ pub type Hook = fn(u32, &[u64; 6]);
 
 /// A framework for tests: probes get the ids 1, 2, ...; hits are counted for each, and the last
 /// arguments kept.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Recorder {
     providers: Mutex<Vec<Option<(String, ProviderOps, usize)>>>,
     /// Stability and privileges of all providers there have been.
@@ -113,7 +38,9 @@ pub struct Recorder {
     probes: Mutex<Vec<Entry>>,
     /// The provider that may not be unregistered.
     pub refuses: Mutex<Option<&'static str>>,
+    /// Hits, by id.
     pub hits: [AtomicU64; 32],
+    /// Arguments of the last hit, by id.
     pub args: [[AtomicU64; 6]; 32],
     /// Run inside every hit.
     pub hook: Mutex<Option<Hook>>,
@@ -208,12 +135,14 @@ unsafe impl Framework for Recorder {
 }
 
 impl Recorder {
+    /// The probe with these names, wherever it is.
     pub fn find(&self, provider: &str, name: &str) -> Option<ProbeId> {
         let probes = self.probes.lock().unwrap();
         let at = probes.iter().position(|p| p.provider == provider && p.name == name)?;
         ProbeId::new(at as u32 + 1)
     }
 
+    /// What it knows of a probe.
     pub fn entry(&self, id: ProbeId) -> Entry {
         self.probes.lock().unwrap()[id.get() as usize - 1].clone()
     }
@@ -228,17 +157,19 @@ impl Recorder {
             .collect()
     }
 
+    /// Enables a probe.
     pub fn enable(&self, id: ProbeId) {
         assert_eq!(self.try_enable(id), 0);
     }
 
-    /// Returns the error number.
+    /// Enables a probe, if it can be; returns the error number.
     pub fn try_enable(&self, id: ProbeId) -> i32 {
         let entry = self.entry(id);
         // SAFETY: as registered.
         unsafe { entry.ops.enable.unwrap()(entry.arg as _, id.get(), entry.parg as _) }
     }
 
+    /// Disables a probe.
     pub fn disable(&self, id: ProbeId) {
         let entry = self.entry(id);
         // SAFETY: as registered.
@@ -267,50 +198,13 @@ impl Recorder {
         }
     }
 
+    /// How often a probe has been hit.
     pub fn hits(&self, id: ProbeId) -> u64 {
         self.hits[id.get() as usize].load(Ordering::Relaxed)
     }
 
+    /// The arguments of its last hit.
     pub fn args(&self, id: ProbeId) -> [u64; 6] {
         std::array::from_fn(|i| self.args[id.get() as usize][i].load(Ordering::Relaxed))
     }
-}
-
-/// Has the sites of a probe trap or jump.
-pub fn set_mode(probe: &Probe, mode: Mode) {
-    // SAFETY: no caller is in a hit, or holds anything.
-    unsafe { sdt_core::patch::set_mode(probe, mode) }.expect("text can be written to");
-}
-
-/// Whether text can be written to.
-pub static WRITABLE: AtomicBool = AtomicBool::new(true);
-
-/// What was refused last.
-pub static REFUSED: Mutex<Option<PatchError>> = Mutex::new(None);
-
-/// The text of all sites of a probe.
-pub fn site_bytes(probe: &Probe) -> Vec<[u8; 5]> {
-    // SAFETY: the sites are instructions of this program.
-    probe.sites().map(|site| unsafe { *(site.patchpoint() as *const [u8; 5]) }).collect()
-}
-
-/// Makes this process a host: what enabled sites need.
-pub fn host() {
-    hook_sigtrap();
-    membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE);
-}
-
-/// Tries to attach this process's probes to a new recorder.
-pub fn try_attach(mode: Mode) -> Result<&'static Recorder, AttachError> {
-    host();
-    let recorder: &'static Recorder = Box::leak(Box::default());
-    let attachment = Attachment { framework: recorder, patcher: &Text, mode, module: c"test" };
-    // SAFETY: the handler above consults `resume_address`, and this program is never unloaded.
-    unsafe { attach::attach(Box::leak(Box::new(attachment))) }?;
-    Ok(recorder)
-}
-
-/// Attaches this process's probes to a new recorder.
-pub fn attach(mode: Mode) -> &'static Recorder {
-    try_attach(mode).unwrap()
 }

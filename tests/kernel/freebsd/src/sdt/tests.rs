@@ -10,7 +10,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sdt_core::__private::encode::Code;
-use sdt_framework::{ConsumerId, Dtrace, Field, Host, Spec};
+use sdt_framework::{ConsumerId, Dtrace, Field, Spec};
+use sdt_host::cpus::Uniprocessor;
 
 use super::{Fault, Machdep, Records, Sdt};
 use crate::Release;
@@ -23,30 +24,6 @@ const REGISTER_INIT: u64 = 0xffff_ffff_8020_1000;
 /// The kernel's own provider, `sdt`.
 const SDT_PROVIDER: u64 = 0xffff_ffff_8030_0000;
 const MODULES: u64 = 0xffff_ffff_c000_0000;
-
-/// One CPU, on which tests take turns.
-struct Uniprocessor;
-
-// SAFETY: each test has its own framework and uses it from one thread.
-unsafe impl Host for Uniprocessor {
-    fn cpu(&self) -> usize {
-        0
-    }
-
-    fn cpus(&self) -> usize {
-        1
-    }
-
-    fn timestamp(&self) -> u64 {
-        1
-    }
-
-    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
-        f()
-    }
-
-    fn sync(&self) {}
-}
 
 type Framework = Dtrace<Uniprocessor, 1, 16, 4, 32, 32, 8>;
 
@@ -210,7 +187,9 @@ fn kernel() -> Linker<Bench> {
 
 fn kernel_of(memory: Memory, release: Release) -> Linker<Bench> {
     let memory: &'static Memory = Box::leak(Box::new(memory));
-    let framework: &'static Framework = Box::leak(Box::new(Dtrace::new(Uniprocessor)));
+    // SAFETY: each test has its own framework and uses it from one thread.
+    let cpu = unsafe { Uniprocessor::new() };
+    let framework: &'static Framework = Box::leak(Box::new(Dtrace::new(cpu)));
     let sdt = Box::leak(Box::new(Sdt::new(framework, memory)));
     let kernel = FileInfo { id: 1, name: "kernel".into(), base: 0, size: 0 };
     sdt.kld_load(&kernel, Records::with_provider(SDT_PROVIDER, c"sdt".into()), release);

@@ -2,32 +2,14 @@
 
 use std::sync::Mutex;
 
-use sdt_framework::{Dtrace, Field, Host, Spec};
+use sdt_framework::{Dtrace, Field, Spec};
+use sdt_host::cpus::Uniprocessor;
 
 use super::*;
 use crate::file::{File, Linked};
 use crate::marking::Marking;
 use crate::regs::Regs;
 use crate::sdt::{Machine as Text, Sdt};
-
-struct Uniprocessor;
-
-// SAFETY: one thread uses it.
-unsafe impl Host for Uniprocessor {
-    fn cpu(&self) -> usize {
-        0
-    }
-    fn cpus(&self) -> usize {
-        1
-    }
-    fn timestamp(&self) -> u64 {
-        0
-    }
-    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
-        f()
-    }
-    fn sync(&self) {}
-}
 
 type Framework = Dtrace<Uniprocessor, 1, 16, 2, 32, 32, 32>;
 
@@ -59,7 +41,9 @@ struct Bench {
 fn bench() -> Bench {
     let text: &'static Bytes = Box::leak(Box::default());
     let sdt: &'static Sdt = Box::leak(Box::new(Sdt::new(text)));
-    let framework: &'static Framework = Box::leak(Box::new(Dtrace::new(Uniprocessor)));
+    // SAFETY: each test has its own framework and uses it from one thread.
+    let cpu = unsafe { Uniprocessor::new() };
+    let framework: &'static Framework = Box::leak(Box::new(Dtrace::new(cpu)));
     sdt.attach(framework).unwrap();
     Bench { text, sdt, framework }
 }
