@@ -1,4 +1,4 @@
-//! `tests/checklist.sh`, by itself in a folder, with stand-ins for the commands of FreeBSD and of illumos: it goes
+//! `tests/checklists/checklist.sh`, by itself in a folder, with stand-ins for the commands of FreeBSD and of illumos: it goes
 //! through all its steps, and sees what is wrong.
 
 use std::fs;
@@ -86,7 +86,7 @@ fn run(system: &str, careless: bool, args: &[&str]) -> Output {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let script = folder.path().join("checklist.sh");
-    fs::copy(workspace::root().join("tests/checklist.sh"), &script).unwrap();
+    fs::copy(workspace::root().join("tests/checklists/checklist.sh"), &script).unwrap();
     for module in ["proc_example", "proc_example.ko"] {
         fs::write(folder.path().join(module), "").unwrap();
     }
