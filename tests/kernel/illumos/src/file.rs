@@ -23,7 +23,7 @@ const TWINS: &str = "__sdt_is_enabled";
 
 /// What krtld would take for a probe's site.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Site {
+pub struct Call {
     /// The symbol's name behind the prefix.
     pub name: String,
     /// Address of the byte that `sdt` stores to.
@@ -82,7 +82,7 @@ pub struct Linked {
     /// All its symbols.
     pub symbols: Vec<Symbol>,
     /// The sites of its probes, in krtld's order: the last one first.
-    pub sites: Vec<Site>,
+    pub sites: Vec<Call>,
     /// Addresses of its text and of its data.
     pub text: Range<u64>,
     /// Addresses of its data.
@@ -425,7 +425,7 @@ impl Relocating<'_> {
         &self,
         table: &[u8],
         bytes: &mut [u8],
-        sites: &mut Vec<Site>,
+        sites: &mut Vec<Call>,
     ) -> Result<(), Refusal> {
         let entries: &[Rela64<LE>] = object_core::pod::slice_from_all_bytes(table)
             .map_err(|()| Refusal::Truncated("a relocation table"))?;
@@ -451,7 +451,7 @@ impl Relocating<'_> {
                 let mark = self.marking.disabled();
                 self.mark(memory, at, mark).map_err(|reason| unsound(&reason))?;
                 let address = address - 1 + self.marking.patchpoint() as u64;
-                sites.push(Site { name: name.to_string(), address });
+                sites.push(Call { name: name.to_string(), address });
                 continue;
             }
             if undefined && relocate::is_hot_inline(&symbol.name) {

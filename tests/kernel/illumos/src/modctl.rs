@@ -17,7 +17,7 @@ use spin::Mutex;
 use static_assertions::const_assert_eq;
 
 use super::errno::{EALREADY, EINVAL};
-use super::file::{File, Linked, Site};
+use super::file::{Call, File, Linked};
 use super::marking::Marking;
 use super::refusal::Refusal;
 use stand_in_base::image::{Image, Segment};
@@ -522,7 +522,7 @@ pub unsafe fn linked_of(ctl: &ModCtl) -> Option<&Linked> {
 }
 
 /// The sites that krtld found in a module and the functions that they are in.
-pub(super) fn sites_of(linked: &Linked) -> impl Iterator<Item = (&Site, &str)> {
-    let function = |site: &Site| linked.symbol_at(site.address).unwrap_or("<unknown>");
+pub(super) fn sites_of(linked: &Linked) -> impl Iterator<Item = (&Call, &str)> {
+    let function = |site: &Call| linked.symbol_at(site.address).unwrap_or("<unknown>");
     linked.sites.iter().map(move |site| (site, function(site)))
 }

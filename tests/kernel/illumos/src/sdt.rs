@@ -45,7 +45,7 @@ pub trait Machine: Sync + fmt::Debug {
 
 /// A site, as `sdt_probe_t` is: one of a probe's chain, and one of the list of all.
 #[derive(Debug)]
-struct Site {
+struct Patchpoint {
     id: AtomicU32,
     ctl: &'static ModCtl,
     /// The module's load count when the site was found.
@@ -57,9 +57,9 @@ struct Site {
     /// Whether it is one whose arguments have types.
     typed: bool,
     /// The next one of the same probe.
-    next: AtomicPtr<Site>,
+    next: AtomicPtr<Patchpoint>,
     /// The next one of all.
-    list: AtomicPtr<Site>,
+    list: AtomicPtr<Patchpoint>,
 }
 
 /// The provider.
@@ -69,7 +69,7 @@ pub struct Sdt {
     /// Ids of the providers, 0 before they are registered.
     ids: [AtomicUsize; PROVIDERS.len()],
     /// All sites. A CPU may be walking it at any time, so that none is ever freed.
-    sites: AtomicPtr<Site>,
+    sites: AtomicPtr<Patchpoint>,
 }
 
 impl Sdt {
@@ -140,7 +140,7 @@ impl Sdt {
             let (Ok(function), Ok(name)) = (CString::new(function), CString::new(name)) else {
                 continue;
             };
-            let site = Box::leak(Box::new(Site {
+            let site = Box::leak(Box::new(Patchpoint {
                 id: AtomicU32::new(0),
                 ctl,
                 loadcnt,
@@ -151,7 +151,7 @@ impl Sdt {
                 next: AtomicPtr::new(core::ptr::null_mut()),
                 list: AtomicPtr::new(self.sites.load(Ordering::Relaxed)),
             }));
-            let parg: *mut Site = site;
+            let parg: *mut Patchpoint = site;
             // SAFETY: the provider is registered.
             let lookup =
                 || unsafe { framework.probe_lookup(provider, ctl.name(), &function, &name) };
@@ -178,7 +178,7 @@ impl Sdt {
     }
 
     /// Puts a site behind the first one of its probe.
-    fn chain(&self, id: ProbeId, site: &'static Site) {
+    fn chain(&self, id: ProbeId, site: &'static Patchpoint) {
         let mut at = self.sites.load(Ordering::Acquire);
         let mut first = None;
         // SAFETY: no site is ever freed.
@@ -196,7 +196,7 @@ impl Sdt {
     }
 }
 
-impl Site {
+impl Patchpoint {
     /// Whether the module is loaded, and not again.
     fn is_live(&self) -> bool {
         self.ctl.is_loaded() && self.ctl.loadcnt.load(Ordering::Relaxed) == self.loadcnt
@@ -250,7 +250,7 @@ unsafe extern "C" fn provide_module(arg: *mut c_void, module: *mut c_void) {
 /// `arg` is the context of [`Sdt::attach`], `parg` the probe's first site.
 unsafe extern "C" fn enable(arg: *mut c_void, _id: u32, parg: *mut c_void) -> c_int {
     // SAFETY: the caller's contract.
-    let (context, site) = unsafe { (&*arg.cast::<Context>(), &*parg.cast::<Site>()) };
+    let (context, site) = unsafe { (&*arg.cast::<Context>(), &*parg.cast::<Patchpoint>()) };
     site.ctl.nenabled.fetch_add(1, Ordering::AcqRel);
     let machine = context.sdt.machine;
     site.patch(machine, |_| machine.marking().enabled());
@@ -261,7 +261,7 @@ unsafe extern "C" fn enable(arg: *mut c_void, _id: u32, parg: *mut c_void) -> c_
 /// As [`enable`].
 unsafe extern "C" fn disable(arg: *mut c_void, _id: u32, parg: *mut c_void) {
     // SAFETY: the caller's contract.
-    let (context, site) = unsafe { (&*arg.cast::<Context>(), &*parg.cast::<Site>()) };
+    let (context, site) = unsafe { (&*arg.cast::<Context>(), &*parg.cast::<Patchpoint>()) };
     site.ctl.nenabled.fetch_sub(1, Ordering::AcqRel);
     site.patch(context.sdt.machine, |site| site.saved);
 }
@@ -278,7 +278,7 @@ const IO_TRANSLATED: [&CStr; 3] = [c"bufinfo_t *", c"devinfo_t *", c"fileinfo_t 
 /// `parg` is the probe's first site, `desc` the description to fill.
 unsafe extern "C" fn getargdesc(_: *mut c_void, _: u32, parg: *mut c_void, desc: *mut ArgDesc) {
     // SAFETY: the caller's contract.
-    let (site, desc) = unsafe { (&*parg.cast::<Site>(), &mut *desc) };
+    let (site, desc) = unsafe { (&*parg.cast::<Patchpoint>(), &mut *desc) };
     let translated = usize::try_from(desc.ndx).ok().and_then(|ndx| IO_TRANSLATED.get(ndx));
     let Some(translated) = translated.filter(|_| site.typed) else {
         desc.ndx = ARG_NONE;
@@ -319,7 +319,7 @@ unsafe extern "C" fn mode(_arg: *mut c_void, _id: u32, _parg: *mut c_void) -> c_
 /// `parg` is the probe's first site.
 unsafe extern "C" fn destroy(_arg: *mut c_void, _id: u32, parg: *mut c_void) {
     // SAFETY: the caller's contract.
-    let site = unsafe { &*parg.cast::<Site>() };
+    let site = unsafe { &*parg.cast::<Patchpoint>() };
     let mut at = Some(site);
     while let Some(site) = at {
         // The id is not the probe's any more.
