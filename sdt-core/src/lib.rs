@@ -92,6 +92,7 @@ pub mod layout;
 mod line;
 pub mod name;
 pub mod ops;
+mod release;
 pub mod sync;
 
 #[doc(hidden)]

@@ -56,7 +56,8 @@ pub fn run(input: &[u8]) {
         linker.load("first.ko", whole).expect("a module that nobody has edited");
         linker.kernel().choices.set(choices);
     } else {
-        let release = Release::new(release * 100_000).expect("one of those it can stand in for");
+        let release =
+            Release::of_major(release.cast_unsigned()).expect("one of those it can stand in for");
         linker.set_release(release).expect("nothing is loaded");
     }
     let before = linker.files();

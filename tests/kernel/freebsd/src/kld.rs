@@ -10,6 +10,7 @@ mod refusal;
 #[cfg(test)]
 mod tests;
 
+use crate::release;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -70,7 +71,7 @@ impl<K: Kernel> Linker<K> {
             files: Mutex::new(Vec::new()),
             modules: Mutex::new(Vec::new()),
             last_id: Mutex::new(1),
-            release: Mutex::new(Release::DEFAULT),
+            release: Mutex::new(release::DEFAULT),
         }
     }
 
@@ -117,7 +118,7 @@ impl<K: Kernel> Linker<K> {
 
     fn load_new(&self, name: &str, bytes: &[u8]) -> Result<u32, Refusal> {
         let mut parsed = loader::File::parse(bytes, self.kernel.machine())?;
-        if !self.release().knows_plt32() {
+        if !self.release().takes_plt32() {
             parsed = parsed.without_plt32();
         }
         let base = self.kernel.reserve(parsed.size()).ok_or(Refusal::OutOfMemory)?;
@@ -443,7 +444,7 @@ impl<K: Kernel> Linker<K> {
     fn candidates(&self, name: &str) -> Vec<(i32, Option<u32>)> {
         // Interfaces that are part of the kernel.
         let mut all = match name {
-            "kernel" => alloc::vec![(self.release().version(), None)],
+            "kernel" => alloc::vec![(self.release().version().cast_signed(), None)],
             "dtrace" => alloc::vec![(1, None)],
             _ => Vec::new(),
         };

@@ -15,11 +15,11 @@ pub mod imgact;
 pub mod kld;
 pub mod linker;
 pub mod loader;
-mod release;
+pub mod release;
 pub mod riscv;
 pub mod sdt;
 
-pub use release::{Generation, Release};
+pub use sdt_core::__private::release::{Generation, Release};
 
 /// Error numbers (`sys/errno.h`).
 pub mod errno {

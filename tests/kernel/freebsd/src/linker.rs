@@ -4,6 +4,7 @@
 //! Everything is read by copy from an image that has been relocated, so a record is inside the module
 //! or it is refused.
 
+use crate::release;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -118,7 +119,7 @@ fn u64_at(bytes: &[u8], offset: usize) -> u64 {
 /// A `struct sysinit`, whose size differs from release to release.
 fn read_sysinit(image: &Linked, release: Release, address: u64) -> Option<SysInit> {
     let header = image.read::<8>(address)?;
-    let functions = address.checked_add(release.sysinit_function() as u64)?;
+    let functions = address.checked_add(release::sysinit_function(release) as u64)?;
     let functions = image.read::<16>(functions)?;
     Some(SysInit {
         subsystem: i32_at(header, 0) as u32,

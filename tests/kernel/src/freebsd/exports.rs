@@ -8,9 +8,9 @@ use core::sync::atomic::AtomicUsize;
 use sdt_core::ops::{Framework, ProviderId, ProviderOps};
 use sdt_framework::registration;
 use stand_in_base::printf;
-use stand_in_freebsd::Release;
 use stand_in_freebsd::errno::EINVAL;
 use stand_in_freebsd::eventhandler::{List, Lists};
+use stand_in_freebsd::{Release, release};
 
 use crate::arch;
 use crate::dtrace::DTRACE;
@@ -58,7 +58,7 @@ fn all() -> impl Iterator<Item = (&'static str, u64)> {
 
 /// The address of an exported symbol, function or not, if a release has it.
 pub(crate) fn address(name: &str, release: Release) -> Option<u64> {
-    if !release.has_symbol(name) {
+    if !release::has_symbol(release, name) {
         return None;
     }
     let mut all = all().chain(sdt::variables()).chain(sysctl::variables());

@@ -83,7 +83,7 @@ impl System for FreeBsd {
 /// There is no such release, or there are files.
 pub(crate) fn set_version(version: i32) -> Result<(), Refusal> {
     let unknown = || refusal(EINVAL, &format!("there is no FreeBSD {version} here"));
-    let release = Release::new(version).ok_or_else(unknown)?;
+    let release = u32::try_from(version).ok().and_then(Release::new).ok_or_else(unknown)?;
     LINKER.set_release(release).map_err(|why| refused(&why))?;
     sdt::set_generation(release.generation());
     Ok(())

@@ -8,7 +8,7 @@ use sdt_core::__private::encode::Code;
 use stand_in_freebsd::kld::FileInfo;
 use stand_in_freebsd::loader;
 use stand_in_freebsd::sdt::{Machdep, Records, Sdt};
-use stand_in_freebsd::{Generation, Release};
+use stand_in_freebsd::{Generation, release};
 
 use crate::arch::{self, cpu};
 use crate::dtrace::{DTRACE, Framework};
@@ -26,15 +26,15 @@ pub(crate) static SDT: Sdt<Framework, Machine> = Sdt::new(&DTRACE, Machine);
 pub(crate) fn init() {
     let kernel = FileInfo { id: 1, name: "kernel".into(), base: 0, size: 0 };
     let provider = Records::with_provider(&raw const sdt_provider_sdt as u64, NAME.into());
-    SDT.kld_load(&kernel, provider, Release::DEFAULT);
-    set_generation(Release::DEFAULT.generation());
+    SDT.kld_load(&kernel, provider, release::DEFAULT);
+    set_generation(release::DEFAULT.generation());
 }
 
 /// What `sdt.ko` does with `sdt_probe_func` when it is loaded.
 pub(crate) fn set_generation(generation: Generation) {
     let function = match generation {
-        Generation::Flag => dtrace_probe as *mut (),
-        Generation::Tracepoint => sdt_dtrace_probe as *mut (),
+        Generation::Tested => dtrace_probe as *mut (),
+        Generation::Patched => sdt_dtrace_probe as *mut (),
     };
     sdt_probe_func.store(function, Ordering::Release);
 }

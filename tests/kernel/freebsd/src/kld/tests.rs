@@ -10,12 +10,13 @@ use object_core::elf;
 
 use super::*;
 use crate::fixture::ModuleBuilder;
+use crate::release::DEFAULT;
 use crate::sdt::Fault;
 use stand_in_base::fixture::shared::{DATA, SharedBuilder, TEXT};
 use stand_in_base::image::{Image, PAGE};
 
 const REGISTER_INIT: u64 = 0xffff_ffff_8020_1000;
-const VERSION: i32 = Release::DEFAULT.version();
+const VERSION: i32 = DEFAULT.version().cast_signed();
 const KERNEL: [i32; 3] = [VERSION, VERSION, 1_599_999];
 
 /// Handlers are told apart by their offset in the module's code.

@@ -41,10 +41,8 @@ impl Probe {
     /// The record of a generation: 15 has put a list of tracepoints in front of the names.
     pub(super) const fn of(generation: Generation) -> Self {
         match generation {
-            Generation::Flag => Self { size: 96, module: 48, function: 56, name: 64, id: 72 },
-            Generation::Tracepoint => {
-                Self { size: 112, module: 64, function: 72, name: 80, id: 88 }
-            }
+            Generation::Tested => Self { size: 96, module: 48, function: 56, name: 64, id: 72 },
+            Generation::Patched => Self { size: 112, module: 64, function: 72, name: 80, id: 88 },
         }
     }
 }

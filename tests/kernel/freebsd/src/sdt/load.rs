@@ -100,7 +100,7 @@ impl<F: Modules, M: Machdep> Sdt<F, M> {
         }
         // Past `sdt_probe`, and on 15 past the function of a lock, to the one that takes it.
         let lockstat =
-            release.generation() == Generation::Tracepoint && provider.as_c_str() == c"lockstat";
+            release.generation() == Generation::Patched && provider.as_c_str() == c"lockstat";
         let aframes = if lockstat { 2 } else { 1 };
         let record = address as *mut c_void;
         // SAFETY: as above; the ops look the record up and do not follow the pointer.

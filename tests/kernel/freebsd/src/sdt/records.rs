@@ -93,7 +93,7 @@ impl Records {
             records.argtypes.push(reader.argtype(address)?);
         }
         // Before 15 nobody looks for such a set.
-        if release.generation() == Generation::Tracepoint {
+        if release.generation() == Generation::Patched {
             records.tracepoints = reader.tracepoints()?;
         }
         Ok(records)

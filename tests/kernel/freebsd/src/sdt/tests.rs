@@ -4,6 +4,7 @@ mod lifecycle;
 mod refusals;
 mod unloading;
 
+use crate::release;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Mutex;
@@ -176,13 +177,13 @@ fn spec(text: &str) -> Spec {
     Spec::parse(text, Field::Name).unwrap()
 }
 
-fn release(version: i32) -> Release {
+fn release(version: u32) -> Release {
     Release::new(version).unwrap()
 }
 
 /// FreeBSD 15 on amd64.
 fn kernel() -> Linker<Bench> {
-    kernel_of(Memory::default(), Release::DEFAULT)
+    kernel_of(Memory::default(), release::DEFAULT)
 }
 
 fn kernel_of(memory: Memory, release: Release) -> Linker<Bench> {

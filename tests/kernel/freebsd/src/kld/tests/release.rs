@@ -4,14 +4,14 @@ use super::*;
 
 fn linker_of(version: i32) -> Linker<Machine> {
     let linker = linker();
-    linker.set_release(Release::new(version).unwrap()).unwrap();
+    linker.set_release(Release::new(version.cast_unsigned()).unwrap()).unwrap();
     linker
 }
 
 /// A module that was built for a release, with a SYSINIT.
 fn built_for(version: i32) -> ModuleBuilder {
     let ceiling = (version / 100_000 + 1) * 100_000 - 1;
-    ModuleBuilder::of(Release::new(version).unwrap())
+    ModuleBuilder::of(Release::new(version.cast_unsigned()).unwrap())
         .depend("kernel", [version, version, ceiling])
         .module("one", 8)
         .sysinit(false, 0x310_0000, 9, 3)
@@ -99,10 +99,10 @@ fn dependencies_are_looked_at_before_symbols() {
 fn the_release_stays_while_files_are_loaded() {
     let linker = linker_of(1_404_000);
     linker.load("one.ko", &built_for(1_404_000).finish()).unwrap();
-    let refusal = linker.set_release(Release::DEFAULT).unwrap_err();
+    let refusal = linker.set_release(DEFAULT).unwrap_err();
     assert_eq!((&refusal, refusal.errno()), (&Refusal::ReleaseInUse, errno::EBUSY));
     assert_eq!(linker.release().version(), 1_404_000);
     linker.unload("one.ko").unwrap();
-    linker.set_release(Release::DEFAULT).unwrap();
+    linker.set_release(DEFAULT).unwrap();
     linker.load("one.ko", &module("one").finish()).unwrap();
 }

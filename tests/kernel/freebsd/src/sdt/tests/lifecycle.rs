@@ -1,12 +1,13 @@
 //! Loading, listing, enabling.
 
+use crate::release;
 use object_core::elf;
 
 use super::*;
 use crate::Generation;
 use stand_in_base::fixture::shared::{self, SharedBuilder};
 
-const RELEASES: [i32; 5] = [1_003_000, 1_103_000, 1_302_000, 1_404_000, 1_500_068];
+const RELEASES: [u32; 5] = [1_003_000, 1_103_000, 1_302_000, 1_404_000, 1_500_068];
 
 #[test]
 fn probes_appear_when_the_module_has_been_loaded() {
@@ -34,7 +35,7 @@ fn probes_appear_when_the_module_has_been_loaded() {
 #[test]
 fn a_probes_attributes_are_sdts() {
     let linker = kernel();
-    linker.load("one.ko", &one(Release::DEFAULT, "one", "proc").0).unwrap();
+    linker.load("one.ko", &one(release::DEFAULT, "one", "proc").0).unwrap();
     let mut found = None;
     let framework = linker.kernel().framework;
     framework.for_each_probe(&spec("proc:::"), |probe| found = framework.describe(probe.id()));
@@ -46,7 +47,7 @@ fn a_probes_attributes_are_sdts() {
 #[test]
 fn enabling_sets_the_id_and_patches_every_tracepoint() {
     let linker = kernel();
-    let (file, probe) = one(Release::DEFAULT, "one", "proc");
+    let (file, probe) = one(release::DEFAULT, "one", "proc");
     linker.load("one.ko", &file).unwrap();
     let id = DATA + probe + 88;
     let place = id & (PAGE as u64 - 1);
@@ -87,7 +88,7 @@ fn enabling_sets_the_id_and_patches_every_tracepoint() {
 fn before_15_enabling_sets_the_id_only() {
     for version in &RELEASES[..4] {
         let release = release(*version);
-        assert_eq!(release.generation(), Generation::Flag);
+        assert_eq!(release.generation(), Generation::Tested);
         let linker = kernel_of(Memory::default(), release);
         let (file, probe) = one(release, "one", "proc");
         linker.load("one.ko", &file).unwrap();
@@ -105,7 +106,7 @@ fn before_15_enabling_sets_the_id_only() {
 #[test]
 fn the_machine_is_asked_for_the_sixth_argument() {
     let linker = kernel();
-    linker.load("one.ko", &one(Release::DEFAULT, "one", "proc").0).unwrap();
+    linker.load("one.ko", &one(release::DEFAULT, "one", "proc").0).unwrap();
     let consumer = linker.enable("proc:::");
     let framework = linker.kernel().framework;
     framework.go(consumer).unwrap();
@@ -183,7 +184,7 @@ fn the_second_record_of_a_name_never_comes_to_life() {
 #[test]
 fn tracepoints_are_listed_by_probe() {
     let linker = kernel();
-    linker.load("one.ko", &one(Release::DEFAULT, "one", "proc").0).unwrap();
+    linker.load("one.ko", &one(release::DEFAULT, "one", "proc").0).unwrap();
     let base = linker.base("one.ko");
     let sdt = linker.kernel().sdt;
     let places: Vec<_> = sdt
@@ -262,7 +263,7 @@ fn sets_of_shared_objects_are_found() {
     file.define("__stop_set_sdt_tracepoint_set", tracepoint + 32);
 
     let memory = Memory { machine: Some(loader::Machine::Aarch64), ..Memory::default() };
-    let linker = kernel_of(memory, Release::DEFAULT);
+    let linker = kernel_of(memory, release::DEFAULT);
     linker.load("one.ko", &file.finish()).unwrap();
     assert_eq!(linker.probes(), ["test:one:none:a-b"]);
     assert_eq!(linker.types("test:::"), [("int".into(), String::new())]);

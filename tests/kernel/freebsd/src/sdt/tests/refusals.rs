@@ -1,5 +1,6 @@
 //! Records that FreeBSD passes over, and records that it falls over.
 
+use crate::release;
 use sdt_framework::registration::RegistrationError;
 
 use super::*;
@@ -15,7 +16,7 @@ fn fault(file: SdtBuilder) -> Fault {
     // No code of it has run.
     assert_eq!(linker.log(), [""; 0]);
     assert_eq!((linker.files(), linker.probes()), (vec![], vec![]));
-    linker.load("one.ko", &one(Release::DEFAULT, "one", "proc").0).unwrap();
+    linker.load("one.ko", &one(release::DEFAULT, "one", "proc").0).unwrap();
     match refusal {
         Refusal::Sdt(fault) => fault,
         other => panic!("{other:?}"),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::errno;
+use crate::release;
 
 #[test]
 fn an_enabled_probe_keeps_its_file() {
@@ -54,7 +55,7 @@ fn the_only_file_of_a_provider_stays_while_anybody_has_dtrace_open() {
 #[test]
 fn a_provider_of_two_files_goes_with_the_last() {
     let linker = kernel();
-    let other = |name| one(Release::DEFAULT, name, "proc").0;
+    let other = |name| one(release::DEFAULT, name, "proc").0;
     linker.load("one.ko", &other("one")).unwrap();
     linker.load("two.ko", &other("two")).unwrap();
     assert_eq!(linker.probes(), ["proc:one:none:exec-success", "proc:two:none:exec-success"]);
@@ -72,13 +73,13 @@ fn a_provider_of_two_files_goes_with_the_last() {
 #[test]
 fn a_module_that_refuses_to_go_has_lost_its_probes() {
     let linker = kernel();
-    let (file, _) = one(Release::DEFAULT, "one", "proc");
+    let (file, _) = one(release::DEFAULT, "one", "proc");
     linker.load("one.ko", &file).unwrap();
     *linker.kernel().memory.unload_answer.lock().unwrap() = errno::EBUSY;
     linker.unload("one.ko").unwrap_err();
     assert_eq!(linker.probes(), [""; 0]);
     // Its provider is unregistered, and another file may bring it again.
-    linker.load("two.ko", &one(Release::DEFAULT, "two", "proc").0).unwrap();
+    linker.load("two.ko", &one(release::DEFAULT, "two", "proc").0).unwrap();
     assert_eq!(linker.probes(), ["proc:two:none:exec-success"]);
     *linker.kernel().memory.unload_answer.lock().unwrap() = 0;
     linker.unload("two.ko").unwrap();
