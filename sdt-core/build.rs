@@ -16,36 +16,19 @@
 //!
 //! Build scripts of crates that depend on this one find in `DEP_SDT_CORE_ARGS` how many arguments a probe can have.
 
+#[allow(dead_code, reason = "what the crate itself and tools look at")]
+#[path = "src/release.rs"]
+mod release;
+
 use std::env;
 use std::fs;
 use std::path::Path;
 
-/// A FreeBSD that modules are built for.
-struct Release {
-    /// Lowest `__FreeBSD_version` of the kernel.
-    version: u32,
-}
-
-impl Release {
-    const DEFAULT: Self = Self { version: 1_500_000 };
-
-    /// `15`, or an exact `__FreeBSD_version`.
-    fn parse(text: &str) -> Option<Self> {
-        let number: u32 = text.trim().parse().ok()?;
-        match number {
-            10..=15 => Some(Self { version: number * 100_000 }),
-            1_000_000..=1_599_999 => Some(Self { version: number }),
-            _ => None,
-        }
-    }
-
-    fn major(&self) -> u32 {
-        self.version / 100_000
-    }
-}
+use release::{Generation, Release};
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/release.rs");
     println!("cargo::rustc-check-cfg=cfg(sdt_off)");
     if env::var_os("CARGO_FEATURE_OFF").is_some() {
         println!("cargo::rustc-cfg=sdt_off");
@@ -70,10 +53,10 @@ fn main() {
                 "SDT_PATCH is for SDT_ROUTE=provider: on the native route the kernel patches, as it does",
             );
         }
-        match &release {
+        match release.map(Release::generation) {
             None => "call",
-            Some(release) if release.major() < 15 => "tested",
-            Some(_) => "patched",
+            Some(Generation::Tested) => "tested",
+            Some(Generation::Patched) => "patched",
         }
     } else {
         let patch = patch(&os);
@@ -82,13 +65,13 @@ fn main() {
     };
     set("sdt_site", site);
     if let Some(release) = release {
-        freebsd(&release, native);
+        freebsd(release, native);
     }
     // For build scripts of crates that declare by it.
     let args = match site {
-        "tested" => 5,
+        "tested" => Generation::Tested.arguments(),
         "call" => 10,
-        _ => 6,
+        _ => Generation::Patched.arguments(),
     };
     println!("cargo::metadata=args={args}");
 }
@@ -124,18 +107,28 @@ fn patch(os: &str) -> String {
 fn release() -> Release {
     println!("cargo::rerun-if-env-changed=SDT_FREEBSD");
     match env::var("SDT_FREEBSD") {
-        Err(_) => Release::DEFAULT,
-        Ok(text) => Release::parse(&text).unwrap_or_else(|| {
+        Err(_) => newest(),
+        Ok(text) => parse(&text).unwrap_or_else(|| {
             let range = "10 to 15, or an exact __FreeBSD_version";
             refuse(&format!("SDT_FREEBSD is `{text}`, which is no release: {range}"));
-            Release::DEFAULT
+            newest()
         }),
     }
 }
 
+fn newest() -> Release {
+    Release::of_major(Release::NEWEST).expect("one of those that modules are built for")
+}
+
+/// `15`, or an exact `__FreeBSD_version`.
+fn parse(text: &str) -> Option<Release> {
+    let number = text.trim().parse().ok()?;
+    Release::of_major(number).or_else(|| Release::new(number))
+}
+
 /// What depends on the release.
-fn freebsd(release: &Release, native: bool) {
-    if !native && release.major() < 11 {
+fn freebsd(release: Release, native: bool) {
+    if !native && !release.has_trap_frame() {
         refuse(
             "SDT_ROUTE=provider needs FreeBSD 11 or later: before, the kernel gave the handler of breakpoints no \
              trapframe to redirect; take SDT_ROUTE=native",
@@ -146,7 +139,7 @@ fn freebsd(release: &Release, native: bool) {
             set("sdt_freebsd_since", &since.to_string());
         }
     }
-    let version = release.version;
+    let version = release.version();
     let source = format!(
         "/// The kernel this is built for: its lowest `__FreeBSD_version`.\n\
          pub const VERSION: core::ffi::c_int = {version};\n"

@@ -1,43 +1,18 @@
-//! A host for this project's probes in this process: text is written through `mprotect`, the
-//! breakpoint exception is SIGTRAP, and the framework counts hits.
+//! A framework for this project's probes in this process, which does as little as one can: it counts hits.
 
 use std::ffi::{CStr, c_void};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use anyhow::{Context as _, Result, anyhow};
 use sdt_core::attach::{self, Attachment};
 use sdt_core::ops::{
     Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps,
 };
-use sdt_core::patch::{self, Mode, Patcher};
+use sdt_core::patch::{self, Mode};
 use sdt_core::__private::record::{self, PROBES};
+use sdt_host::Text;
 
-use crate::signals;
-
-/// Size of a page of text.
-const PAGE: usize = 4096;
-
-struct Text;
-
-// SAFETY: the bytes are stored where they belong, a single one in one store; the benchmark fires and patches in
-// one thread, so there is nobody else to synchronise with.
-unsafe impl Patcher for Text {
-    unsafe fn store(&self, address: usize, bytes: &[u8]) {
-        let page = (address & !(PAGE - 1)) as *mut c_void;
-        let rwx = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-        // SAFETY: a page of this program's text; it stays executable all the time.
-        unsafe {
-            let len = address + bytes.len() - page.addr();
-            assert_eq!(libc::mprotect(page, len, rwx), 0, "text must be writable");
-            for (i, &byte) in bytes.iter().enumerate() {
-                AtomicU8::from_ptr((address + i) as *mut u8).store(byte, Ordering::SeqCst);
-            }
-        }
-    }
-
-    fn synchronise(&self) {}
-}
 
 struct Probe {
     name: String,
@@ -142,23 +117,12 @@ pub fn set_mode(name: &str, mode: Mode) -> Result<()> {
     unsafe { patch::set_mode(probe, mode) }.with_context(|| format!("the mode of {name}"))
 }
 
-/// Resumes a hit in the site's cold block. Never called for another breakpoint.
-pub extern "C" fn on_hit(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel hands the handler a context.
-    let pc = unsafe { signals::program_counter(context) };
-    let breakpoint = *pc as usize - sdt_core::trap::BREAKPOINT_LEN;
-    match sdt_core::trap::resume_address(breakpoint) {
-        Some(resume) => *pc = resume as i64,
-        // SAFETY: always sound.
-        None => unsafe { libc::abort() },
-    }
-}
-
 /// Attaches this program's probes to a new framework.
 ///
 /// # Errors
 /// The records do not hold together.
 pub fn attach() -> Result<&'static Counter> {
+    sdt_host::host();
     let counter: &'static Counter = Box::leak(Box::default());
     let attachment = Attachment { framework: counter, patcher: &Text, mode: Mode::Trap, module: c"bench" };
     // SAFETY: this program is never unloaded, and `on_hit` is installed whenever a probe is enabled.

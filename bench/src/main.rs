@@ -3,7 +3,7 @@
 //! `cargo xtask bench` runs it. It shows and asserts nothing about time; that every function did what
 //! it is listed for is checked.
 
-/// Everything but `main`: it decodes x86_64 instructions and handles Linux's signals.
+/// Everything but `main`: it decodes x86_64 instructions and handles Linux's.
 macro_rules! modules {
     ($($module:ident)*) => {
         $(
@@ -13,7 +13,7 @@ macro_rules! modules {
     };
 }
 
-modules! { code compile host report scale signals steps subjects table time }
+modules! { code compile host report scale steps subjects table time }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn main() -> anyhow::Result<()> {

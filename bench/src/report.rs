@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use sdt_core::patch::Mode;
+use sdt_host::traps;
 
 use crate::code::{Code, Program};
 use crate::compile;
 use crate::host::{self, Counter};
 use crate::scale;
-use crate::signals;
 use crate::subjects::{self, CALLS, DISABLED, Disabled, Subject};
 use crate::table::Table;
 use crate::time::{Samples, Spread};
@@ -154,7 +154,7 @@ struct Enabled {
     name: &'static str,
     subject: Subject,
     calls: u32,
-    handler: signals::Handler,
+    handler: traps::Handler,
     /// The project's probe that the function fires, and how its sites lead to the cold block.
     probe: Option<(&'static str, Mode)>,
     /// Whether every call of the function is a call of the consumer.
@@ -167,7 +167,7 @@ fn enabled(rounds: u32, counter: &Counter, divisor: u32) -> Result<String> {
         name,
         subject,
         calls: CALLS_ENABLED / divisor,
-        handler: signals::ignore,
+        handler: traps::ignore,
         probe: None,
         consumes,
     };
@@ -189,11 +189,11 @@ fn enabled(rounds: u32, counter: &Counter, divisor: u32) -> Result<String> {
         jumping("relaxed AtomicBool", subjects::FLAG_SET, true),
         jumping("static-keys", subjects::KEY_SET, true),
         jumping("tracing, a subscriber that counts", subjects::SUBSCRIBED, true),
-        trapping("bare SIGTRAP round trip", subjects::BREAKPOINT, signals::ignore, None),
+        trapping("bare SIGTRAP round trip", subjects::BREAKPOINT, traps::ignore, None),
         jumping_probe("this project, jump mode", subjects::SDT, "cheap"),
         jumping_probe("  with a costly argument", subjects::SDT_COSTLY, "costly"),
-        trapping("this project, trap mode", subjects::SDT, host::on_hit, Some("cheap")),
-        trapping("  with a costly argument", subjects::SDT_COSTLY, host::on_hit, Some("costly")),
+        trapping("this project, trap mode", subjects::SDT, traps::on_hit, Some("cheap")),
+        trapping("  with a costly argument", subjects::SDT_COSTLY, traps::on_hit, Some("costly")),
     ];
     subjects::enable_peers(true);
     subjects::subscribe().context("subscribing to tracing's events")?;
@@ -203,7 +203,7 @@ fn enabled(rounds: u32, counter: &Counter, divisor: u32) -> Result<String> {
     let mut samples = vec![Samples::default(); rows.len()];
     for _ in 0..rounds {
         for (row, samples) in rows.iter().zip(&mut samples) {
-            signals::handle_traps(row.handler);
+            traps::handle_traps(row.handler);
             if let Some((probe, mode)) = row.probe {
                 host::set_mode(probe, mode)?;
             }

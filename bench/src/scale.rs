@@ -9,9 +9,10 @@ use anyhow::{Context as _, Result, ensure};
 use sdt_core::__private::arch::ENCODING;
 use sdt_core::__private::link::{Records, link};
 use sdt_core::ops::{Framework as _, Privileges, ProbeDesc, ProviderAttr, ProviderOps};
-use sdt_core::patch::Patcher;
+use sdt_core::patch::NoText;
 use sdt_core::__private::record::{Probe, Provider, Site};
-use sdt_framework::{Dtrace, Field, Host, Spec};
+use sdt_framework::{Dtrace, Field, Spec};
+use sdt_host::cpus::Uniprocessor;
 
 use crate::table::Table;
 
@@ -19,30 +20,9 @@ use crate::table::Table;
 const ROWS: [usize; 3] = [1_000, 10_000, MOST];
 const MOST: usize = 100_000;
 
-struct Uniprocessor;
-
-// SAFETY: the benchmark uses the framework in one thread.
-unsafe impl Host for Uniprocessor {
-    fn cpu(&self) -> usize {
-        0
-    }
-
-    fn cpus(&self) -> usize {
-        1
-    }
-
-    fn timestamp(&self) -> u64 {
-        0
-    }
-
-    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
-        f()
-    }
-
-    fn sync(&self) {}
-}
-
-static DTRACE: Dtrace<Uniprocessor, 1, 1, 1, MOST, MOST, 1> = Dtrace::new(Uniprocessor);
+static DTRACE: Dtrace<Uniprocessor, 1, 1, 1, MOST, MOST, 1> = 
+    // SAFETY: the benchmark uses the framework in one thread.
+    Dtrace::new(unsafe { Uniprocessor::new() });
 
 unsafe extern "C" fn provide(_: *mut c_void, _: *const ProbeDesc) {}
 
@@ -64,16 +44,6 @@ const OPS: ProviderOps = ProviderOps {
     usermode: None,
     destroy: Some(nothing),
 };
-
-/// A host without text of its own: nothing here is ever enabled.
-struct Anywhere;
-
-// SAFETY: nobody asks it to store anything.
-unsafe impl Patcher for Anywhere {
-    unsafe fn store(&self, _: usize, _: &[u8]) {}
-
-    fn synchronise(&self) {}
-}
 
 /// The names of so many probes.
 fn names(count: usize) -> Result<Vec<&'static CStr>> {
@@ -103,7 +73,7 @@ fn linked(names: &[&'static CStr]) -> Result<Duration> {
     let records = Records { providers, probes, sites, arg_lists: &[] };
     let start = Instant::now();
     // SAFETY: the records are good, and nobody else has them.
-    unsafe { link(records, &Anywhere) }.context("linking")?;
+    unsafe { link(records, &NoText) }.context("linking")?;
     Ok(start.elapsed())
 }
 

@@ -6,8 +6,8 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use anyhow::{Result, bail, ensure};
+use sdt_host::traps;
 
-use crate::signals;
 use crate::subjects::Subject;
 
 /// Most instructions of one call.
@@ -18,7 +18,7 @@ static LEN: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn on_step(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel hands the handler a context.
-    let pc = unsafe { *signals::program_counter(context) };
+    let pc = unsafe { *traps::program_counter(context) };
     let at = LEN.fetch_add(1, Ordering::Relaxed);
     if let Some(step) = STEPS.get(at) {
         step.store(pc as u64, Ordering::Relaxed);
@@ -43,7 +43,7 @@ fn step(subject: Subject) -> u64 {
 /// # Errors
 /// It executes too many, or was not seen.
 pub fn executed(subject: Subject, len: u64) -> Result<Vec<u64>> {
-    signals::handle_traps(on_step);
+    traps::handle_traps(on_step);
     // Once before: what is done on the first call only is not to be seen.
     black_box((subject.call)(3, 5));
     LEN.store(0, Ordering::Relaxed);

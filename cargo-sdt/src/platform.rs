@@ -6,6 +6,9 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use object::elf;
+use sdt_core::__private::release::Release;
+
+pub use sdt_core::__private::release::Generation;
 
 use crate::arch::Arch;
 
@@ -112,58 +115,27 @@ impl fmt::Display for Route {
     }
 }
 
-/// How FreeBSD's own SDT sites work: the two that there have been.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Generation {
-    /// 10 to 14: a site tests whether its probe is enabled, and calls.
-    Tested,
-    /// Since 15: a site is a nop, with a tracepoint record by which the kernel patches it.
-    Patched,
-}
-
-impl Generation {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Tested, Self::Patched];
-
-    /// `sizeof(struct sdt_probe)`, which is also what its `version` says (`sys/sys/sdt.h`).
-    pub const fn probe_size(self) -> u64 {
-        match self {
-            Self::Tested => 96,
-            Self::Patched => 112,
-        }
-    }
-}
-
 /// A release of FreeBSD, as far as modules depend on it: a major one, or an exact `__FreeBSD_version`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FreeBsd {
-    /// The lowest `__FreeBSD_version`.
-    version: u32,
-}
-
-/// `__FreeBSD_version` counts so many for each major release.
-const MAJOR: u32 = 100_000;
+pub struct FreeBsd(
+    /// The oldest of these kernels.
+    Release,
+);
 
 /// What is said instead of a release is not one that modules can be built for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a release of FreeBSD that modules can be built for: take a major one, {oldest} to \
      {newest}, or an exact __FreeBSD_version, like {newest}00000",
-    oldest = FreeBsd::OLDEST,
-    newest = FreeBsd::NEWEST
+    oldest = Release::OLDEST,
+    newest = Release::NEWEST
 )]
 pub struct NotARelease(String);
 
 impl FreeBsd {
-    const OLDEST: u32 = 10;
-    const NEWEST: u32 = 15;
-
-    /// The first major release whose breakpoint handlers get the trap frame, which the provider route needs.
-    const TRAP_FRAME: u32 = 11;
-
     /// Any kernel of the oldest release.
     pub const fn oldest() -> Self {
-        Self { version: Self::OLDEST * MAJOR }
+        Self(Release::of_major(Release::OLDEST).expect("one of those that modules are built for"))
     }
 
     /// Any kernel of a major release.
@@ -171,11 +143,7 @@ impl FreeBsd {
     /// # Errors
     /// It is not one of those that modules can be built for.
     pub fn major_release(major: u32) -> Result<Self, NotARelease> {
-        if (Self::OLDEST..=Self::NEWEST).contains(&major) {
-            Ok(Self { version: major * MAJOR })
-        } else {
-            Err(NotARelease(major.to_string()))
-        }
+        Release::of_major(major).map(Self).ok_or_else(|| NotARelease(major.to_string()))
     }
 
     /// Any kernel from an exact `__FreeBSD_version` on, of the same major release.
@@ -183,57 +151,61 @@ impl FreeBsd {
     /// # Errors
     /// It is not of a release that modules can be built for.
     pub fn exactly(version: u32) -> Result<Self, NotARelease> {
-        let fits = (Self::OLDEST..=Self::NEWEST).contains(&(version / MAJOR));
-        if fits { Ok(Self { version }) } else { Err(NotARelease(version.to_string())) }
+        Release::new(version).map(Self).ok_or_else(|| NotARelease(version.to_string()))
     }
 
     /// The major release it is, or is of.
     pub const fn major(self) -> u32 {
-        self.version / MAJOR
+        self.0.major()
     }
 
     /// The lowest `__FreeBSD_version` of these kernels.
     pub const fn version(self) -> u32 {
-        self.version
+        self.0.version()
     }
 
     /// The highest `__FreeBSD_version` of these kernels: the last of the major release
     /// (`MODULE_KERNEL_MAXVER` of `sys/sys/module.h`).
     pub const fn highest_version(self) -> u32 {
-        self.version / MAJOR * MAJOR + (MAJOR - 1)
+        self.major() * Release::MAJOR + (Release::MAJOR - 1)
     }
 
     /// `__FreeBSD_version` of a kernel to try modules in: of a major release one that takes all that are built
     /// for it, C's too, which want a kernel as new as their headers.
     pub const fn kernel_version(self) -> u32 {
-        if self.version.is_multiple_of(MAJOR) { self.highest_version() } else { self.version }
+        if self.is_major() { self.highest_version() } else { self.version() }
+    }
+
+    /// Whether it is all of a major release.
+    const fn is_major(self) -> bool {
+        self.version().is_multiple_of(Release::MAJOR)
     }
 
     /// How its SDT sites work.
     pub const fn generation(self) -> Generation {
-        if self.major() >= 15 { Generation::Patched } else { Generation::Tested }
+        self.0.generation()
     }
 
-    /// `sizeof(struct sysinit)` (`sys/sys/kernel.h`): since 14 they are linked into a list.
+    /// `sizeof(struct sysinit)`.
     pub const fn sysinit_size(self) -> u64 {
-        if self.major() >= 14 { 32 } else { 24 }
+        self.0.sysinit_size() as u64
     }
 
-    /// Whether amd64's loader takes `R_X86_64_PLT32` (`sys/amd64/amd64/elf_machdep.c`, since 12).
+    /// Whether amd64's loader takes `R_X86_64_PLT32`.
     pub const fn takes_plt32(self) -> bool {
-        self.major() >= 12
+        self.0.takes_plt32()
     }
 
     /// Whether there is the provider route.
     pub const fn has_provider_route(self) -> bool {
-        self.major() >= Self::TRAP_FRAME
+        self.0.has_trap_frame()
     }
 }
 
 impl Default for FreeBsd {
     /// The newest major release.
     fn default() -> Self {
-        Self { version: Self::NEWEST * MAJOR }
+        Self(Release::of_major(Release::NEWEST).expect("one of those that modules are built for"))
     }
 }
 
@@ -246,7 +218,7 @@ impl FromStr for FreeBsd {
             return Err(error());
         }
         let number: u32 = text.parse().map_err(|_| error())?;
-        let of = if number < MAJOR { Self::major_release } else { Self::exactly };
+        let of = if number < Release::MAJOR { Self::major_release } else { Self::exactly };
         of(number).map_err(|_| error())
     }
 }
@@ -254,8 +226,7 @@ impl FromStr for FreeBsd {
 impl fmt::Display for FreeBsd {
     /// As it is parsed; a major release by its short name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let major = self.version.is_multiple_of(MAJOR);
-        write!(f, "{}", if major { self.major() } else { self.version })
+        write!(f, "{}", if self.is_major() { self.major() } else { self.version() })
     }
 }
 

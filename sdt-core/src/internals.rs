@@ -19,6 +19,7 @@ open! {
     hit: crate::hit;
     open: crate::route::open;
     record: crate::record;
+    release: crate::release;
 }
 
 #[cfg(sdt_route = "provider")]

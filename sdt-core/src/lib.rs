@@ -98,6 +98,7 @@ pub mod layout;
 mod line;
 pub mod name;
 pub mod ops;
+mod release;
 pub mod sync;
 
 #[doc(hidden)]

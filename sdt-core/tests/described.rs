@@ -1,7 +1,5 @@
 //! What a provider says of itself: stability, privileges, types that D translates.
 
-mod support;
-
 use core::ffi::c_void;
 
 use sdt_core::arg::CType;
@@ -43,7 +41,7 @@ sdt_provider! {
 
 #[test]
 fn the_framework_is_told_what_a_provider_says_of_itself() {
-    let recorder = support::attach(Mode::Trap);
+    let recorder = sdt_host::attach(Mode::Trap);
     let registered = recorder.registered.lock().unwrap();
     let of = |name: &str| {
         let (_, attr, privileges) = registered.iter().find(|(of, ..)| of == name).unwrap();

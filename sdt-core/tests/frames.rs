@@ -1,7 +1,5 @@
 //! What a hit leaves on the stack once it is over: nothing by which a later frame could pass for it.
 
-mod support;
-
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -68,7 +66,7 @@ fn deep(x: u64) {
 
 #[test]
 fn a_hit_is_marked_while_it_is_recorded_and_never_after() {
-    let recorder = support::attach(Mode::Jump);
+    let recorder = sdt_host::attach(Mode::Jump);
     for probe in ["inner", "outer"] {
         recorder.enable(recorder.find("open", probe).unwrap());
     }

@@ -1,8 +1,6 @@
 //! Gate mode: sites that test a flag. Built with `SDT_PATCH=gate`.
 #![cfg(sdt_patch = "gate")]
 
-mod support;
-
 use std::ffi::CStr;
 
 use sdt_core::__private::inspect;
@@ -31,7 +29,7 @@ fn fire_elsewhere(n: u64) {
 
 #[test]
 fn probes_fire_through_their_gates() {
-    let recorder = support::attach(Mode::Trap);
+    let recorder = sdt_host::attach(Mode::Trap);
     assert!(inspect::sites().is_empty(), "nothing is patched");
     let [six, costly, twice] = [("declared", "six"), ("open", "costly"), ("open", "twice")]
         .map(|(p, n)| recorder.find(p, n).unwrap());
@@ -58,5 +56,5 @@ fn probes_fire_through_their_gates() {
     all.iter().for_each(|&id| recorder.disable(id));
     assert!(!fire(1, c""));
     assert_eq!(all.map(|id| recorder.hits(id)), [2, 2, 3]);
-    assert_eq!(support::TRAPS.load(std::sync::atomic::Ordering::Relaxed), 0);
+    assert_eq!(sdt_host::traps::TRAPS.load(std::sync::atomic::Ordering::Relaxed), 0);
 }

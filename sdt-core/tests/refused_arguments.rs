@@ -1,7 +1,5 @@
 //! Sites that disagree on their probe's arguments.
 
-mod support;
-
 use sdt_core::attach::AttachError;
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_probe, sdt_provider};
@@ -12,9 +10,9 @@ sdt_provider!(broken);
 fn sites_with_different_arguments_are_refused() {
     sdt_probe!(broken::start, 1u8);
     sdt_probe!(broken::start, 1u16);
-    let error = support::try_attach(Mode::Trap).err().unwrap();
+    let error = sdt_host::try_attach(Mode::Trap).err().unwrap();
     assert_eq!(error, AttachError::Arguments { provider: c"broken", name: c"start" });
     assert_eq!(error.to_string(), "two sites fire broken:::start with different arguments");
     // It is refused again, not half done.
-    assert!(support::try_attach(Mode::Trap).is_err());
+    assert!(sdt_host::try_attach(Mode::Trap).is_err());
 }

@@ -1,7 +1,5 @@
 //! A site's record that names no probe.
 
-mod support;
-
 use sdt_core::attach::AttachError;
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_probe, sdt_provider};
@@ -29,6 +27,6 @@ fn no_probe() {
 fn a_site_of_no_probe_is_refused() {
     no_probe();
     sdt_probe!(broken::fine);
-    let error = support::try_attach(Mode::Trap).err().unwrap();
+    let error = sdt_host::try_attach(Mode::Trap).err().unwrap();
     assert!(matches!(error, AttachError::SiteProbe { .. }), "{error}");
 }

@@ -1,7 +1,5 @@
 //! A provider that is declared twice, and not alike.
 
-mod support;
-
 use sdt_core::attach::AttachError;
 use sdt_core::patch::Mode;
 
@@ -18,7 +16,7 @@ mod other {
 
 #[test]
 fn declarations_that_contradict_each_other_are_refused() {
-    let error = support::try_attach(Mode::Trap).err().unwrap();
+    let error = sdt_host::try_attach(Mode::Trap).err().unwrap();
     assert_eq!(error, AttachError::Provider { provider: c"disk" });
     assert_eq!(
         error.to_string(),

@@ -1,7 +1,5 @@
 //! A site's record that does not point at a nop.
 
-mod support;
-
 use sdt_core::attach::AttachError;
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_probe, sdt_provider};
@@ -32,6 +30,6 @@ fn no_nop() {
 fn a_site_without_its_nop_is_refused() {
     no_nop();
     sdt_probe!(broken::fine);
-    let error = support::try_attach(Mode::Trap).err().unwrap();
+    let error = sdt_host::try_attach(Mode::Trap).err().unwrap();
     assert!(matches!(error, AttachError::SiteText { .. }), "{error}");
 }

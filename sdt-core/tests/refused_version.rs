@@ -1,7 +1,5 @@
 //! A record that another version of the crate made.
 
-mod support;
-
 use std::sync::atomic::AtomicU32;
 
 use sdt_core::attach::AttachError;
@@ -22,7 +20,7 @@ static FOREIGN: Foreign =
 #[test]
 fn records_of_another_version_are_refused() {
     sdt_probe!(broken::fine);
-    let error = support::try_attach(Mode::Trap).err().unwrap();
+    let error = sdt_host::try_attach(Mode::Trap).err().unwrap();
     let AttachError::Version { set, .. } = error else { panic!("{error}") };
     assert_eq!(set, "linkme_SDT_PROBES");
 }

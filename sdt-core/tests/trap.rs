@@ -2,6 +2,4 @@
 #![cfg(not(sdt_site = "gate"))]
 
 mod sites;
-mod support;
-
 const MODE: sdt_core::patch::Mode = sdt_core::patch::Mode::Trap;

@@ -2,9 +2,6 @@
 //! consumers who look on and who take part.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
-#[path = "../../sdt-core/tests/support/mod.rs"]
-mod support;
-
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_void};
 use std::sync::Mutex;
@@ -16,7 +13,8 @@ use sdt_core::ops::{
 };
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_probe, sdt_provider};
-use sdt_framework::{ConsumerId, Dtrace, Host, Spec};
+use sdt_framework::{ConsumerId, Dtrace, Spec};
+use sdt_host::cpus::Uniprocessor;
 
 sdt_provider!(one);
 sdt_provider! {
@@ -40,28 +38,10 @@ fn fire(n: u64) {
     sdt_probe!(one::a, n);
 }
 
-struct Uniprocessor;
-
-// SAFETY: there is one thread at a time.
-unsafe impl Host for Uniprocessor {
-    fn cpu(&self) -> usize {
-        0
-    }
-    fn cpus(&self) -> usize {
-        1
-    }
-    fn timestamp(&self) -> u64 {
-        1
-    }
-    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
-        f()
-    }
-    fn sync(&self) {}
-}
-
 /// Room for what the image declares and no more.
 static DTRACE: Dtrace<Uniprocessor, 1, 64, 2, { DECLARED as usize }, 16, 2> =
-    Dtrace::new(Uniprocessor);
+    // SAFETY: there is one thread at a time.
+    Dtrace::new(unsafe { Uniprocessor::new() });
 
 /// [`DTRACE`], with calls that fail and others that come in between.
 struct Faulty(Mutex<Plan>);
@@ -161,7 +141,7 @@ unsafe impl Framework for Faulty {
 static FAULTY: Faulty =
     Faulty(Mutex::new(Plan { calls: Vec::new(), fail: BTreeSet::new(), meanwhile: |_| {} }));
 static ATTACHMENT: Attachment =
-    Attachment { framework: &FAULTY, patcher: &support::Text, mode: Mode::Jump, module: c"image" };
+    Attachment { framework: &FAULTY, patcher: &sdt_host::Text, mode: Mode::Jump, module: c"image" };
 
 /// The image is one, and tests take turns with it.
 static TURN: Mutex<()> = Mutex::new(());
@@ -251,7 +231,7 @@ fn calls_of_attach() -> Vec<bool> {
 
 fn turn() -> std::sync::MutexGuard<'static, ()> {
     let turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    support::host();
+    sdt_host::host();
     turn
 }
 

@@ -1,30 +1,14 @@
 //! A framework takes no room in the file it is linked into.
 
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
-use sdt_framework::{Dtrace, Host};
-
-struct Nobody;
-
-// SAFETY: nobody ever is in probe context.
-unsafe impl Host for Nobody {
-    fn cpu(&self) -> usize {
-        0
-    }
-    fn cpus(&self) -> usize {
-        1
-    }
-    fn timestamp(&self) -> u64 {
-        0
-    }
-    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
-        f()
-    }
-    fn sync(&self) {}
-}
+use sdt_framework::Dtrace;
+use sdt_host::cpus::Uniprocessor;
 
 /// With all capacities as they are by default.
 #[used]
-static FRAMEWORK_WITH_DEFAULTS: Dtrace<Nobody> = Dtrace::new(Nobody);
+static FRAMEWORK_WITH_DEFAULTS: Dtrace<Uniprocessor> =
+    // SAFETY: the test has one thread.
+    Dtrace::new(unsafe { Uniprocessor::new() });
 
 #[test]
 fn a_static_framework_is_in_bss() {

@@ -60,7 +60,7 @@ enum Known {
 }
 
 /// What the provider's macro hands on.
-struct Site {
+struct Invocation {
     provider: String,
     known: Known,
     path: Path,
@@ -69,7 +69,7 @@ struct Site {
     args: Vec<Expr>,
 }
 
-impl Parse for Site {
+impl Parse for Invocation {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let declaration;
         bracketed!(declaration in input);
@@ -102,7 +102,7 @@ macro_rules! hygienic {
 
 /// Second step: the site itself.
 pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
-    let site: Site = syn::parse2(input)?;
+    let site: Invocation = syn::parse2(input)?;
     site.check()?;
     let names = site.names()?;
     let (record, items) = site.record(&names);
@@ -125,7 +125,7 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     })
 }
 
-impl Site {
+impl Invocation {
     /// The path of `sdt-core`: as the provider knows it, for who fires may not.
     fn sdt(&self) -> TokenStream {
         let path = &self.path;

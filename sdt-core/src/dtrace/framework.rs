@@ -24,16 +24,16 @@ pub unsafe trait Kernel: fmt::Debug + Sync {
     fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R;
 }
 
-/// Frames that [`Dtrace::hit`](Framework::hit) has itself: it returns from `dtrace_probe`, to turn interrupts
+/// Frames that [`Binding::hit`](Framework::hit) has itself: it returns from `dtrace_probe`, to turn interrupts
 /// on again.
 const HIT_FRAMES: u32 = 1;
 
 /// This kernel's DTrace.
 #[derive(Clone, Copy, Debug)]
-pub struct Dtrace<K>(pub K);
+pub struct Binding<K>(pub K);
 
 // SAFETY: the kernels' DTrace keeps to the contract, which is its own.
-unsafe impl<K: Kernel> Framework for Dtrace<K> {
+unsafe impl<K: Kernel> Framework for Binding<K> {
     fn getargval(&self) -> Option<GetArgVal> {
         Some(getargval)
     }

@@ -10,5 +10,5 @@ mod framework;
 mod functions;
 
 #[cfg(sdt_route = "provider")]
-pub use framework::{Dtrace, Kernel};
+pub use framework::{Binding, Kernel};
 pub use functions::Functions;

@@ -1,10 +1,8 @@
 //! A kernel made of threads, and a provider that remembers what it was asked.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use sdt_core::ops::{
     ARG_NONE, ArgDesc, Framework, FrameworkError, Privileges, ProbeDesc, ProbeId, ProviderAttr,
@@ -12,7 +10,7 @@ use sdt_core::ops::{
 };
 use sdt_framework::{ARGS, ConsumerId, Dtrace, Field, Host, Record, Spec};
 
-pub const CPUS: usize = 4;
+pub use sdt_host::cpus::{CPUS, Threads};
 
 /// Small tables, so that tests can fill them.
 pub type Small = Dtrace<Threads, CPUS, 8, 3, 16, 12, 4>;
@@ -23,79 +21,6 @@ pub fn small() -> Box<Small> {
 
 pub fn spec(text: &str) -> Spec {
     Spec::parse(text, Field::Name).unwrap()
-}
-
-thread_local! {
-    static CPU: Cell<usize> = const { Cell::new(usize::MAX) };
-    static OFF: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Each thread that fires is a CPU.
-pub struct Threads {
-    /// How often each CPU has gone into and out of probe context: odd while inside.
-    crossings: [AtomicUsize; CPUS],
-    clock: AtomicU64,
-    pub syncs: AtomicUsize,
-}
-
-impl Threads {
-    pub fn new() -> Self {
-        Self {
-            crossings: [const { AtomicUsize::new(0) }; CPUS],
-            clock: AtomicU64::new(1),
-            syncs: AtomicUsize::new(0),
-        }
-    }
-
-    /// From here on the thread is this CPU. No two threads may be the same one at the same time.
-    pub fn bind(cpu: usize) {
-        CPU.set(cpu);
-    }
-
-    fn cross(&self) {
-        if let Some(crossings) = self.crossings.get(CPU.get()) {
-            crossings.fetch_add(1, Ordering::AcqRel);
-        }
-    }
-}
-
-// SAFETY: tests bind a thread to a CPU before it fires, one thread a CPU at a time. `sync` and the CPUs
-// order themselves by read-modify-writes of `crossings`: if that of `sync` comes after a CPU's entry,
-// it waits for the exit and acquires it; if before, the entry acquires what `sync` released.
-unsafe impl Host for Threads {
-    fn cpu(&self) -> usize {
-        CPU.get()
-    }
-
-    fn cpus(&self) -> usize {
-        CPUS
-    }
-
-    fn timestamp(&self) -> u64 {
-        self.clock.fetch_add(1, Ordering::Relaxed)
-    }
-
-    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
-        if OFF.replace(true) {
-            return f();
-        }
-        self.cross();
-        let result = f();
-        self.cross();
-        OFF.set(false);
-        result
-    }
-
-    fn sync(&self) {
-        assert!(!OFF.get(), "sync in probe context");
-        self.syncs.fetch_add(1, Ordering::Relaxed);
-        for crossings in &self.crossings {
-            let seen = crossings.fetch_add(0, Ordering::AcqRel);
-            while seen % 2 == 1 && crossings.load(Ordering::Acquire) == seen {
-                std::thread::yield_now();
-            }
-        }
-    }
 }
 
 /// What a [`TestProvider`] was asked, with the probe's id and `parg`.

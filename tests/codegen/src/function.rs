@@ -7,7 +7,7 @@ use iced_x86::{
     Register,
 };
 
-use crate::image::{Image, Site, Symbol};
+use crate::image::{Image, SiteRecord, Symbol};
 
 /// The instruction at a site: `nopl 0(%rax,%rax,1)`.
 pub const SITE_NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
@@ -179,7 +179,7 @@ pub struct Function {
     /// Its symbol.
     pub symbol: Symbol,
     /// Its sites.
-    pub sites: Vec<Site>,
+    pub sites: Vec<SiteRecord>,
     /// What can be reached from its entry while no site is patched, by address.
     pub hot: Vec<Instruction>,
     /// What can be reached from its sites' targets only, by address.

@@ -41,7 +41,7 @@ impl Symbol {
 
 /// A site, as its record tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Site {
+pub struct SiteRecord {
     /// Address of the probe's record.
     pub probe: u64,
     /// Address of the nop.
@@ -64,7 +64,7 @@ struct Text {
 pub struct Image {
     sections: Vec<(String, Range<u64>)>,
     functions: Vec<Symbol>,
-    sites: Vec<Site>,
+    sites: Vec<SiteRecord>,
     text: Vec<Text>,
 }
 
@@ -101,7 +101,7 @@ impl Image {
         let sites = sites.iter().map(|record| {
             let (words, _) = record.as_chunks::<8>();
             let word = |i: usize| u64::from_le_bytes(words[i]);
-            Site { probe: word(0), patchpoint: word(1), target: word(2), link: word(3) }
+            SiteRecord { probe: word(0), patchpoint: word(1), target: word(2), link: word(3) }
         });
         Ok(Self { sections, functions, sites: sites.collect(), text })
     }
@@ -129,12 +129,12 @@ impl Image {
     }
 
     /// All sites, in the order of their records.
-    pub fn sites(&self) -> &[Site] {
+    pub fn sites(&self) -> &[SiteRecord] {
         &self.sites
     }
 
     /// The sites whose nops are in `function`.
-    pub fn sites_in(&self, function: &Symbol) -> Vec<Site> {
+    pub fn sites_in(&self, function: &Symbol) -> Vec<SiteRecord> {
         self.sites.iter().filter(|site| function.contains(site.patchpoint)).copied().collect()
     }
 

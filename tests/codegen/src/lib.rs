@@ -10,4 +10,4 @@ pub mod function;
 pub mod image;
 
 pub use function::{Function, Instruction};
-pub use image::{Image, Site};
+pub use image::{Image, SiteRecord};

@@ -57,7 +57,7 @@ pub enum Pointee {
 
 /// A site, for those who look at the code.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub struct Tracepoint {
     /// The probe it fires.
     pub probe: Name,
     /// Where its nop is.
@@ -101,7 +101,7 @@ pub fn read(unit: &Unit, layouts: &BTreeMap<String, Layout>) -> anyhow::Result<R
 ///
 /// # Errors
 /// Something is wrong with their records.
-pub fn sites(unit: &Unit, layouts: &BTreeMap<String, Layout>) -> anyhow::Result<Vec<Site>> {
+pub fn sites(unit: &Unit, layouts: &BTreeMap<String, Layout>) -> anyhow::Result<Vec<Tracepoint>> {
     let sites = Reader { unit, layouts }.sites()?;
     Ok(sites.into_iter().map(|(_, site)| site).collect())
 }
@@ -132,7 +132,7 @@ impl Reader<'_> {
     }
 
     /// Where the records of sites are, and what they say, by the addresses of the nops.
-    fn sites(&self) -> anyhow::Result<Vec<(Place, Site)>> {
+    fn sites(&self) -> anyhow::Result<Vec<(Place, Tracepoint)>> {
         let mut sites = Vec::new();
         for (section, start) in self.unit.pieces("set_sdt_tracepoint_set") {
             let len = section.bytes.len() as u64;
@@ -144,7 +144,7 @@ impl Reader<'_> {
                 let probe = self.pointer(place, "sdt_tracepoint", "probe")?;
                 sites.push((
                     place,
-                    Site {
+                    Tracepoint {
                         probe: self.probe(probe)?,
                         patchpoint: self.pointer(place, "sdt_tracepoint", "patchpoint")?,
                         target: self.pointer(place, "sdt_tracepoint", "target")?,

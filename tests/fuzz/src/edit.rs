@@ -4,7 +4,7 @@
 //! place only, and are read up to there.
 
 use arbitrary::{Arbitrary, Unstructured};
-use stand_in_kernel::loader::Machine;
+use stand_in_freebsd::loader::Machine;
 
 /// A module that nobody has edited, and whose it is.
 pub type Module = (Machine, &'static [u8]);

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use stand_in_kernel::loader::Machine;
+use stand_in_freebsd::loader::Machine;
 
 use crate::edit::{FREEBSD, ILLUMOS};
 use crate::{krtld, loader};

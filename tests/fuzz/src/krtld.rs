@@ -8,13 +8,13 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::Mutex;
 
-use stand_in_kernel::illumos::PREFIX;
-use stand_in_kernel::illumos::errno::{EALREADY, EBUSY, EINVAL};
-use stand_in_kernel::illumos::file::File;
-use stand_in_kernel::illumos::marking::Marking;
-use stand_in_kernel::illumos::modctl::{Kernel, ModCtl, ModInfo, Modules};
-use stand_in_kernel::illumos::refusal::Refusal;
-use stand_in_kernel::loader::Image;
+use stand_in_base::image::Image;
+use stand_in_illumos::PREFIX;
+use stand_in_illumos::errno::{EALREADY, EBUSY, EINVAL};
+use stand_in_illumos::file::File;
+use stand_in_illumos::marking::Marking;
+use stand_in_illumos::modctl::{Kernel, ModCtl, ModInfo, Modules};
+use stand_in_illumos::refusal::Refusal;
 
 use crate::edit::{ILLUMOS, Input};
 use crate::memory::{MODULES, Memory};

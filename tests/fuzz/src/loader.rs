@@ -6,13 +6,15 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt;
 
-use stand_in_kernel::freebsd::sdt::{Fault, Records};
-use stand_in_kernel::freebsd::{Release, errno};
-use stand_in_kernel::kld::{FileInfo, Kernel, Linker, Refusal, event};
-use stand_in_kernel::loader::{File, Image, Machine, PAGE};
+use stand_in_base::image::{Image, PAGE};
+use stand_in_freebsd::kld::{FileInfo, Kernel, Linker, Refusal, event};
+use stand_in_freebsd::loader::{File, Linked, Machine};
+use stand_in_freebsd::sdt::{Fault, Records};
+use stand_in_freebsd::{Release, errno};
 
 use crate::edit::{FREEBSD, Input};
-use crate::memory::{MAX_SIZE, MODULES, Memory, check};
+use crate::memory::{MODULES, Memory, check};
+use stand_in_base::image::MAX_SIZE;
 
 /// The address of `module_register_init`, which SYSINITs of modules call.
 const REGISTER_INIT: u64 = 0xffff_ffff_8020_1000;
@@ -54,7 +56,8 @@ pub fn run(input: &[u8]) {
         linker.load("first.ko", whole).expect("a module that nobody has edited");
         linker.kernel().choices.set(choices);
     } else {
-        let release = Release::new(release * 100_000).expect("one of those it can stand in for");
+        let release =
+            Release::of_major(release.cast_unsigned()).expect("one of those it can stand in for");
         linker.set_release(release).expect("nothing is loaded");
     }
     let before = linker.files();
@@ -110,6 +113,7 @@ fn link(machine: Machine, file: &[u8]) {
     if let Ok(image) = parsed.link(MODULES, &|_| Some(REGISTER_INIT)) {
         assert_eq!((image.base(), image.size()), (MODULES, size));
         check(&image);
+        check_linked(&image);
     }
 }
 
@@ -214,4 +218,15 @@ impl Kernel for Machinery {
     fn kld_unload(&self, file: &FileInfo) {
         assert!(file.name == "first.ko" || file.name == "module.ko");
     }
+}
+
+/// What the linker trusts in besides.
+fn check_linked(image: &Linked) {
+    for function in image.constructors().chain(image.destructors()) {
+        assert!(image.is_code(function));
+    }
+    for set in ["modmetadata_set", "sysinit_set", "sysuninit_set", "none"] {
+        assert!(image.set(set).count() <= image.size() / 8);
+    }
+    assert!(image.sites().len() <= image.size() / 32);
 }

@@ -4,18 +4,13 @@ use alloc::collections::VecDeque;
 use alloc::ffi::CString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ffi::c_void;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use sdt_protocol::Exec;
 use spin::Mutex;
-use stand_in_kernel::freebsd::imgact::{ImageArgs, ImageParams, Proc};
 
 use crate::arch::{self, cpu};
-use crate::{exports, krtld, smp};
-
-/// A `process_exec` handler: `execlist_fn` of `sys/sys/eventhandler.h`.
-type ProcessExec = unsafe extern "C" fn(*mut c_void, *mut Proc, *mut ImageParams);
+use crate::{smp, system};
 
 /// Images of one request.
 #[derive(Debug)]
@@ -48,21 +43,7 @@ impl Batch {
 
     fn execute(&self, cpu: usize, index: usize) {
         let (pid, path) = &self.images[index];
-        if krtld::execute(*pid, path) {
-            // illumos has no such event.
-        } else if let Some(list) = exports::event_handlers("process_exec") {
-            let mut process = Proc::new(*pid as i32, &path.to_string_lossy());
-            let mut arguments = ImageArgs::new(path.as_ptr());
-            let mut image = ImageParams::new(&mut process, &mut arguments, path.as_ptr());
-            list.invoke(|handler| {
-                // SAFETY: whoever registered it for this event says that it is of this type, and keeps
-                // it loaded until it is deregistered.
-                unsafe {
-                    let function = core::mem::transmute::<usize, ProcessExec>(handler.function);
-                    function(handler.argument as *mut c_void, &mut process, &mut image);
-                }
-            });
-        }
+        system::current().execute(*pid, path);
         self.counts[cpu].fetch_add(1, Ordering::Relaxed);
     }
 

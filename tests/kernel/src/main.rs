@@ -12,21 +12,19 @@ mod counters;
 mod dtrace;
 mod exec;
 mod exports;
+mod freebsd;
 mod heap;
+#[cfg(target_arch = "x86_64")]
+mod illumos;
 mod invop;
-#[cfg_attr(not(target_arch = "x86_64"), path = "no_krtld.rs")]
-mod krtld;
 mod lock;
-mod modules;
 mod panic;
 mod reentry;
 mod requests;
-mod sdt;
-mod sites;
 mod smp;
+mod space;
 mod standin;
-mod sx;
-mod sysctl;
+mod system;
 mod text;
 mod torture;
 mod wire;
@@ -59,7 +57,7 @@ extern "C" fn first_cpu_main() -> ! {
     let cpus = arch::init_machine(FIRMWARE.load(Ordering::Relaxed));
     smp::set_online(cpus);
     cpu::restore_interrupts(true);
-    sdt::init();
+    freebsd::init();
     console::print("stand-in kernel is up\n");
     requests::serve(wire)
 }

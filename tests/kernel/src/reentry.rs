@@ -8,7 +8,7 @@ use core::sync::atomic::AtomicUsize;
 use sdt_core::patch::Mode;
 use sdt_framework::{ConsumerId, Field, Spec};
 use sdt_protocol::{Counters, Reentered, Refusal, TorturedProbe};
-use stand_in_kernel::freebsd::errno::{EBUSY, EINVAL};
+use stand_in_freebsd::errno::{EBUSY, EINVAL};
 
 use crate::dtrace::DTRACE;
 use crate::standin::{self, Which};

@@ -9,19 +9,16 @@ use sdt_core::ops::{ArgDesc, Attribute, ProbeId};
 use sdt_framework::{ConsumerError, ConsumerId, Field, Spec};
 use sdt_protocol::frame::FrameError;
 use sdt_protocol::{
-    ArgType, Counters, Detail, Event, Message, Module, Probe, Record, Refusal, Reply, Request,
+    ArgType, Counters, Detail, Event, Message, Probe, Record, Refusal, Reply, Request, Sites,
 };
-use stand_in_kernel::freebsd::Release;
-use stand_in_kernel::freebsd::errno::{EBUSY, EINVAL, ENOENT, ENOSPC};
-use stand_in_kernel::kld;
-use stand_in_kernel::loader::{Protection, Segment};
+use stand_in_freebsd::errno::{EBUSY, EINVAL, ENOENT, ENOSPC};
+use stand_in_illumos::marking::Marking;
 
 use crate::arch::{self, cpu, power};
 use crate::dtrace::DTRACE;
 use crate::exec::{self, Batch, Worker};
-use crate::modules::LINKER;
 use crate::wire::Wire;
-use crate::{counters, krtld, reentry, sdt, sites, smp, sysctl, torture};
+use crate::{counters, reentry, smp, system, torture};
 
 /// Records in one event.
 const RECORDS_PER_EVENT: usize = 64;
@@ -97,44 +94,22 @@ impl Server {
     }
 
     fn answer(&mut self, request: Request) -> Result<Reply, Refusal> {
-        if let Some(answer) = krtld::answer(&request) {
-            return answer;
-        }
+        let system = system::current();
         match request {
             Request::Hello => Ok(Reply::Hello {
                 version: sdt_protocol::VERSION,
                 cpus: smp::online() as u32,
                 arch: arch::NAME.to_string(),
             }),
-            Request::FreeBsd { version } => {
-                let release = Release::new(version).ok_or_else(|| {
-                    refusal(EINVAL, alloc::format!("there is no FreeBSD {version} here"))
-                })?;
-                LINKER.set_release(release).map_err(|error| kld_refusal(&error))?;
-                sdt::set_generation(release.generation());
-                Ok(Reply::Done)
-            }
-            Request::Illumos { .. } => unreachable!("has been taken care of"),
-            Request::KldLoad { file, image } => {
-                LINKER.load(&file, &image).map_err(|error| kld_refusal(&error))?;
-                Ok(Reply::Done)
-            }
-            Request::KldUnload { file } => {
-                LINKER.unload(&file).map_err(|error| kld_refusal(&error))?;
-                Ok(Reply::Done)
-            }
-            Request::KldStat => Ok(Reply::Modules(
-                LINKER
-                    .files()
-                    .into_iter()
-                    .map(|file| Module {
-                        id: file.id,
-                        file: file.name,
-                        address: file.base,
-                        size: file.size as u64,
-                    })
-                    .collect(),
-            )),
+            Request::FreeBsd { version } => system::become_freebsd(version).map(|()| Reply::Done),
+            Request::Illumos { sites } => system::become_illumos(match sites {
+                Sites::Nops => Marking::Nops,
+                Sites::LongNop => Marking::LongNop,
+            })
+            .map(|()| Reply::Done),
+            Request::KldLoad { file, image } => system.load(&file, &image).map(|()| Reply::Done),
+            Request::KldUnload { file } => system.unload(&file).map(|()| Reply::Done),
+            Request::KldStat => Ok(Reply::Modules(system.modules())),
             Request::Open => {
                 let consumer = DTRACE.open().map_err(|error| consumer_refusal(&error))?;
                 Ok(Reply::Consumer { consumer: consumer.get() })
@@ -188,16 +163,11 @@ impl Server {
                 Ok(Reply::Done)
             }
             Request::Exec { .. } => unreachable!("has been taken care of"),
-            Request::Sysctl { name, value } => sysctl::write(&name, &value),
-            Request::Kstat { name } => {
-                Err(refusal(EINVAL, alloc::format!("{name}: FreeBSD has no kstats")))
+            Request::Sysctl { name, value } => {
+                system.write_sysctl(&name, &value).map(|()| Reply::Done)
             }
-            Request::ReadText { file } => {
-                let (base, segments) = LINKER
-                    .segments(&file)
-                    .ok_or_else(|| refusal(ENOENT, alloc::format!("can't find file {file}")))?;
-                Ok(read_text(base, &segments))
-            }
+            Request::Kstat { name } => system.read_kstat(&name).map(Reply::Bytes),
+            Request::ReadText { file } => system::read_text(&file).map(Reply::Bytes),
             Request::Counters => {
                 let framework = DTRACE.counters();
                 Ok(Reply::Counters(Counters {
@@ -207,7 +177,7 @@ impl Server {
                     ticks: counters::ticks(),
                 }))
             }
-            Request::Sites { probe } => Ok(Reply::Sites(sites::of(probe))),
+            Request::Sites { probe } => Ok(Reply::Sites(system.sites(probe))),
             Request::Torture { seed, transitions } => {
                 let wire = &mut self.wire;
                 let mut progress = |done| {
@@ -278,10 +248,6 @@ fn refusal(errno: i32, message: impl Into<String>) -> Refusal {
     Refusal { errno, message: message.into() }
 }
 
-fn kld_refusal(error: &kld::Refusal) -> Refusal {
-    refusal(error.errno(), error.to_string())
-}
-
 fn consumer_refusal(error: &ConsumerError) -> Refusal {
     let errno = match error {
         ConsumerError::TooManyConsumers { .. } => EBUSY,
@@ -330,16 +296,4 @@ fn arg_type(desc: &ArgDesc) -> ArgType {
         native: text(&desc.native),
         translated: (!translated.is_empty()).then_some(translated),
     }
-}
-
-/// What a module that is mapped has for text.
-pub(crate) fn read_text(base: u64, segments: &[Segment]) -> Reply {
-    let mut bytes = Vec::new();
-    for segment in segments.iter().filter(|segment| segment.protection == Protection::Execute) {
-        let start = (base + segment.offset as u64) as *const u8;
-        // SAFETY: the file is mapped, and only this CPU, which is here, unloads files. Its text may be
-        // patched meanwhile, a byte at a time or with all other CPUs stopped.
-        bytes.extend((0..segment.size).map(|at| unsafe { start.add(at).read_volatile() }));
-    }
-    Reply::Bytes(bytes)
 }

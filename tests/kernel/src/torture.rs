@@ -36,7 +36,7 @@ use sdt_core::patch::Mode;
 use sdt_framework::{ConsumerId, Field, Spec};
 use sdt_protocol::{Refusal, Tortured, TorturedProbe};
 use spin::Mutex;
-use stand_in_kernel::freebsd::errno::{EBUSY, EINVAL};
+use stand_in_freebsd::errno::{EBUSY, EINVAL};
 
 use crate::arch::{self, cpu, timer};
 use crate::dtrace::DTRACE;

@@ -10,7 +10,7 @@ mod text;
 use core::ffi::CStr;
 
 use crate::attach::{self, AttachError, Attachment, DetachError};
-use crate::dtrace::Dtrace;
+use crate::dtrace::Binding;
 use crate::freebsd::console;
 use crate::freebsd::module::ModDepend;
 use crate::patch::Mode;
@@ -28,7 +28,7 @@ impl Probes {
     /// the probes it has to destroy.
     pub const fn new(module: &'static CStr) -> Self {
         Self(Attachment {
-            framework: &Dtrace(FreeBsd),
+            framework: &Binding(FreeBsd),
             patcher: &text::KernelText,
             mode: Mode::BUILT,
             module,

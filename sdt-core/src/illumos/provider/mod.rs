@@ -9,7 +9,7 @@ mod text;
 use core::ffi::{CStr, c_int};
 
 use crate::attach::{self, Attachment};
-use crate::dtrace::{Dtrace, Functions};
+use crate::dtrace::{Binding, Functions};
 use crate::errno::Errno;
 use crate::illumos::console;
 use crate::patch::Mode;
@@ -25,7 +25,7 @@ impl Probes {
     /// (`dtrace_module_unloaded`).
     pub const fn new(companion: &'static CStr) -> Self {
         Self(Attachment {
-            framework: &Dtrace(Illumos),
+            framework: &Binding(Illumos),
             patcher: &text::KernelText,
             mode: Mode::BUILT,
             module: companion,

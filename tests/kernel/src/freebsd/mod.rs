@@ -1,49 +1,94 @@
-//! FreeBSD as modules see it: layouts and constants, each with its source. Without a release they are
-//! those of 15.
+//! This kernel as FreeBSD's: the machine's side of [`stand_in_freebsd`].
 
-pub mod arm64;
-pub mod imgact;
-pub mod linker;
-mod release;
-pub mod riscv;
-pub mod sdt;
+mod exec;
+mod exports;
+mod machine;
+mod sdt;
+mod sites;
+mod sx;
+mod sysctl;
 
-pub use release::{Generation, Release};
+use alloc::format;
+use alloc::vec::Vec;
+use core::ffi::{CStr, c_int};
 
-/// Error numbers (`sys/errno.h`).
-pub mod errno {
-    /// No such file or directory.
-    pub const ENOENT: i32 = 2;
-    /// Exec format error.
-    pub const ENOEXEC: i32 = 8;
-    /// Cannot allocate memory.
-    pub const ENOMEM: i32 = 12;
-    /// Device busy.
-    pub const EBUSY: i32 = 16;
-    /// File exists.
-    pub const EEXIST: i32 = 17;
-    /// Invalid argument.
-    pub const EINVAL: i32 = 22;
-    /// No space left on device.
-    pub const ENOSPC: i32 = 28;
-    /// Operation not supported.
-    pub const EOPNOTSUPP: i32 = 45;
+use sdt_protocol::{Module, Refusal, Site};
+use stand_in_base::image::Segment;
+use stand_in_freebsd::Release;
+use stand_in_freebsd::errno::{EINVAL, ENOENT};
+use stand_in_freebsd::kld::{self, FileInfo};
 
-    /// What `strerror` says.
-    pub fn text(errno: i32) -> &'static str {
-        match errno {
-            ENOENT => "No such file or directory",
-            ENOEXEC => "Exec format error",
-            ENOMEM => "Cannot allocate memory",
-            EBUSY => "Device busy",
-            EEXIST => "File exists",
-            EINVAL => "Invalid argument",
-            ENOSPC => "No space left on device",
-            EOPNOTSUPP => "Operation not supported",
-            1 => "Operation not permitted",
-            6 => "Device not configured",
-            35 => "Resource temporarily unavailable",
-            _ => "Unknown error",
-        }
+use crate::invop;
+use crate::system::{System, Trap, refusal};
+use machine::LINKER;
+pub(crate) use sdt::init;
+
+/// FreeBSD, of the release that the linker has been told.
+#[derive(Debug)]
+pub(crate) struct FreeBsd;
+
+impl System for FreeBsd {
+    fn name(&self) -> &'static str {
+        "FreeBSD"
     }
+
+    fn load(&self, file: &str, bytes: &[u8]) -> Result<(), Refusal> {
+        LINKER.load(file, bytes).map(|_| ()).map_err(|why| refused(&why))
+    }
+
+    fn unload(&self, file: &str) -> Result<(), Refusal> {
+        LINKER.unload(file).map_err(|why| refused(&why))
+    }
+
+    fn modules(&self) -> Vec<Module> {
+        let module = |of: FileInfo| Module {
+            id: of.id,
+            file: of.name,
+            address: of.base,
+            size: of.size as u64,
+        };
+        LINKER.files().into_iter().map(module).collect()
+    }
+
+    fn segments(&self, file: &str) -> Result<(u64, Vec<Segment>), Refusal> {
+        let missing = || refusal(ENOENT, &format_args!("can't find file {file}"));
+        LINKER.segments(file).ok_or_else(missing)
+    }
+
+    fn execute(&self, pid: u32, path: &CStr) {
+        exec::execute(pid, path);
+    }
+
+    fn write_sysctl(&self, name: &str, value: &str) -> Result<(), Refusal> {
+        sysctl::write(name, value)
+    }
+
+    fn sites(&self, probe: u32) -> Vec<Site> {
+        sites::of(probe)
+    }
+
+    /// FreeBSD's handlers are told of breakpoints only.
+    unsafe fn trap(&self, trap: Trap<'_>) -> c_int {
+        if !trap.breakpoint {
+            return 0;
+        }
+        // SAFETY: a live trap frame, by contract.
+        unsafe { invop::dispatch(trap.address, (&raw mut *trap.frame).cast(), trap.third) }
+    }
+}
+
+/// Makes the linker and SDT another release's, for files that are to be loaded.
+///
+/// # Errors
+/// There is no such release, or there are files.
+pub(crate) fn set_version(version: i32) -> Result<(), Refusal> {
+    let unknown = || refusal(EINVAL, &format!("there is no FreeBSD {version} here"));
+    let release = u32::try_from(version).ok().and_then(Release::new).ok_or_else(unknown)?;
+    LINKER.set_release(release).map_err(|why| refused(&why))?;
+    sdt::set_generation(release.generation());
+    Ok(())
+}
+
+fn refused(why: &kld::Refusal) -> Refusal {
+    refusal(why.errno(), why)
 }

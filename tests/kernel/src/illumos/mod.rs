@@ -1,21 +1,106 @@
-//! illumos's part, apart from any machine: how krtld loads a module, how `modctl.c` installs and removes
-//! it, and how `sdt` makes probes of what krtld has found.
-//!
-//! Facts are those of illumos-gate of February 2025, whose own code has been tried on the same modules: what
-//! it says to broken ones is said here, too (as with `moddebug` 0x40000000, which makes it give all its
-//! reasons). Where it would load a module and be corrupted by it, this one refuses it and says why.
+//! This kernel as illumos's: the machine's side of [`stand_in_illumos`], once the host has chosen it.
 
-pub mod errno;
-pub mod file;
-pub mod marking;
-pub mod modctl;
-pub mod providers;
-pub mod refusal;
-pub mod regs;
-mod relocate;
-pub mod sdt;
-#[cfg(test)]
-mod tests;
+mod dtrace;
+mod exec;
+mod exports;
+mod interrupts;
+mod kstat;
+mod locks;
+mod machine;
+mod trap;
 
-/// The start of the name of every symbol that is a probe (`sdt_prefix`, `krtld/kobj.c`).
-pub const PREFIX: &str = "__dtrace_probe_";
+use alloc::vec::Vec;
+use core::ffi::{CStr, c_int};
+
+use machine::Machine;
+use sdt_protocol::{Module, Refusal, Site};
+use spin::Once;
+use stand_in_base::image::Segment;
+use stand_in_illumos::errno::{EBUSY, ENOENT};
+use stand_in_illumos::marking::Marking;
+use stand_in_illumos::modctl::{Info, Modules};
+use stand_in_illumos::sdt::Sdt;
+
+use crate::dtrace::DTRACE;
+use crate::invop;
+use crate::system::{System, Trap, refusal};
+
+/// All loaded modules.
+static MODULES: Modules<Machine> = Modules::new(Machine);
+
+/// The provider of their probes.
+static SDT: Sdt = Sdt::new(&Machine);
+
+/// Once this kernel is illumos's: what becomes of probes' calls.
+static MARKING: Once<Marking> = Once::new();
+
+/// What becomes of probes' calls. Probe context.
+fn marking() -> Marking {
+    MARKING.get().copied().unwrap_or_default()
+}
+
+/// Loads and attaches `drv/dtrace` and `drv/sdt`, once.
+///
+/// # Errors
+/// They are there, with another marking, or the framework has no room for the providers.
+pub(crate) fn choose(marking: Marking) -> Result<&'static dyn System, Refusal> {
+    if !MARKING.is_completed() {
+        SDT.attach(&DTRACE).map_err(|error| refusal(error.errno(), &error))?;
+        MARKING.call_once(|| marking);
+        invop::add(trap::sdt_invop);
+    }
+    if self::marking() != marking {
+        return Err(refusal(EBUSY, &"this is illumos's kernel already, with other sites"));
+    }
+    Ok(&Illumos)
+}
+
+/// illumos.
+#[derive(Debug)]
+struct Illumos;
+
+impl System for Illumos {
+    fn name(&self) -> &'static str {
+        "illumos"
+    }
+
+    fn load(&self, file: &str, bytes: &[u8]) -> Result<(), Refusal> {
+        MODULES.load(file, bytes).map_err(|why| refused(&why))
+    }
+
+    fn unload(&self, file: &str) -> Result<(), Refusal> {
+        MODULES.unload(file).map_err(|why| refused(&why))
+    }
+
+    fn modules(&self) -> Vec<Module> {
+        let module =
+            |of: Info| Module { id: of.id, file: of.name, address: of.base, size: of.size as u64 };
+        MODULES.modules().into_iter().map(module).collect()
+    }
+
+    fn segments(&self, file: &str) -> Result<(u64, Vec<Segment>), Refusal> {
+        let missing = || refusal(ENOENT, &format_args!("there is no module {file}"));
+        MODULES.segments(file).ok_or_else(missing)
+    }
+
+    fn execute(&self, pid: u32, path: &CStr) {
+        exec::execute(pid, path);
+    }
+
+    fn read_kstat(&self, name: &str) -> Result<Vec<u8>, Refusal> {
+        kstat::read(name)
+    }
+
+    /// None: what a call became is known to `sdt` alone, and what a module patches itself to that module.
+    fn sites(&self, _probe: u32) -> Vec<Site> {
+        Vec::new()
+    }
+
+    unsafe fn trap(&self, trap: Trap<'_>) -> c_int {
+        trap::invop(trap.frame)
+    }
+}
+
+fn refused(why: &stand_in_illumos::refusal::Refusal) -> Refusal {
+    refusal(why.errno(), why)
+}

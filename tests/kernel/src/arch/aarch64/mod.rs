@@ -16,9 +16,10 @@ pub(crate) mod uart;
 
 use core::arch::naked_asm;
 
-use stand_in_kernel::loader::PAGE;
+use stand_in_base::image::PAGE;
 
 pub(crate) use gic::{send_rendezvous, stop_others, wake_others};
+pub(crate) use traps::TrapFrame;
 
 /// This architecture, as the host's `--arch` names it.
 pub(crate) const NAME: &str = "aarch64";

@@ -12,7 +12,7 @@ use aarch64_paging::Mapping;
 use aarch64_paging::descriptor::{El1Attributes, PhysicalAddress};
 use aarch64_paging::paging::{Constraints, El1And0, MemoryRegion, PageTable, Translation, VaRange};
 use spin::Mutex;
-use stand_in_kernel::loader::{PAGE, Protection};
+use stand_in_base::image::{PAGE, Protection};
 
 use super::{boot, cache, cpu};
 

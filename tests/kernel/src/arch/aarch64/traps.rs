@@ -10,9 +10,12 @@ use core::arch::global_asm;
 
 use aarch64_cpu::asm::barrier::{SY, isb};
 use aarch64_cpu::registers::{ESR_EL1, VBAR_EL1, Writeable};
-use stand_in_kernel::freebsd::arm64::{Emulated, FREE_STACK, TrapFrame};
+use stand_in_freebsd::arm64::{Emulated, FREE_STACK};
+
+pub(crate) use stand_in_freebsd::arm64::TrapFrame;
 
 use super::{STACK_BIT, cpu, gic, power};
+use crate::system;
 
 /// Immediate of DTrace's breakpoint: `BRK_INSTR` of `sys/cddl/dev/fbt/aarch64/fbt_isa.h`.
 const DTRACE_BREAKPOINT: u64 = 0x40d;
@@ -230,7 +233,14 @@ unsafe fn breakpoint(frame: &mut TrapFrame) {
     }
     let third = frame.x[0];
     // SAFETY: the frame is a live trap frame; the third argument is x0 here.
-    let answer = unsafe { crate::invop::dispatch(address, (&raw mut *frame).cast(), third) };
+    let answer = unsafe {
+        system::current().trap(system::Trap {
+            address,
+            breakpoint: true,
+            frame: &mut *frame,
+            third,
+        })
+    };
     assert!(answer != 0, "breakpoint at {address:#x} that nobody claims; {frame}");
     let Some(instruction) = Emulated::decode(answer as u32) else {
         panic!("breakpoint at {address:#x}: its handler wants {answer:#x} carried out; {frame}");

@@ -9,7 +9,7 @@ use riscv::register::satp;
 use sbi_rt::HartMask;
 use spin::Mutex;
 
-use stand_in_kernel::loader::{PAGE, Protection};
+use stand_in_base::image::{PAGE, Protection};
 
 /// Where the kernel is, less its physical address (FreeBSD's KERNBASE).
 pub(crate) const KERNEL_BASE: u64 = 0xffff_ffc0_0000_0000;

@@ -13,9 +13,12 @@ use riscv::interrupt::supervisor::{Exception, Interrupt};
 use riscv::register::scause::Scause;
 use riscv::register::stvec::{self, Stvec, TrapMode};
 use riscv::register::{sie, sip};
-use stand_in_kernel::freebsd::riscv::{Emulated, TrapFrame};
+use stand_in_freebsd::riscv::Emulated;
+
+pub(crate) use stand_in_freebsd::riscv::TrapFrame;
 
 use super::{cpu, plic, timer};
+use crate::system;
 
 /// `TF_SIZE`: the frame as it lies on the stack.
 const FRAME_SIZE: u64 = 288;
@@ -207,7 +210,14 @@ unsafe fn breakpoint(frame: &mut TrapFrame) {
         return;
     }
     // SAFETY: the caller's contract; the third argument is 0 here.
-    let answer = unsafe { crate::invop::dispatch(address, (&raw mut *frame).cast(), 0) };
+    let answer = unsafe {
+        system::current().trap(system::Trap {
+            address,
+            breakpoint: true,
+            frame: &mut *frame,
+            third: 0,
+        })
+    };
     if answer == 0 {
         panic!("breakpoint at {address:#x} that nobody claims; {frame}");
     }

@@ -14,10 +14,11 @@ pub(crate) mod uart;
 
 use core::arch::naked_asm;
 
+use stand_in_base::image::PAGE;
 use stand_in_kernel::acpi;
-use stand_in_kernel::loader::PAGE;
 
 pub(crate) use apic::{send_rendezvous, stop_others, wake_others};
+pub(crate) use traps::TrapFrame;
 
 /// This architecture, as the host's `--arch` names it.
 pub(crate) const NAME: &str = "x86_64";

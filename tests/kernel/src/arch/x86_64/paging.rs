@@ -12,7 +12,7 @@ use x86_64::structures::paging::{
 };
 use x86_64::{PhysAddr, VirtAddr};
 
-use stand_in_kernel::loader::{PAGE, Protection};
+use stand_in_base::image::{PAGE, Protection};
 
 /// Where the kernel and its modules live: the top 2 GiB, so that 32-bit sign-extended relocations
 /// reach both (FreeBSD's KERNBASE).

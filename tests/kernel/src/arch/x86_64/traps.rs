@@ -15,6 +15,7 @@ use x86_64::structures::idt::InterruptDescriptorTable;
 use x86_64::{PrivilegeLevel, VirtAddr};
 
 use super::{apic, cpu};
+use crate::system;
 
 /// `struct trapframe` of FreeBSD amd64, 192 bytes.
 #[derive(Clone, Copy, Debug)]
@@ -319,8 +320,8 @@ mod invop {
     pub(super) const RET: i32 = 5;
 }
 
-/// #BP and #UD: sends the kernel's own sites on; asks the handlers of modules, then does what the one that
-/// claimed it wants. FreeBSD's handlers are told of breakpoints only. Interrupts off, probe context.
+/// #BP and #UD: sends the kernel's own sites on; asks the system's handlers, then does what the one that
+/// claimed it wants. Interrupts off, probe context.
 ///
 /// # Safety
 /// Called by the stub with the frame it built and the 16 bytes it left free behind it.
@@ -332,13 +333,14 @@ unsafe extern "C" fn invop(frame: &mut TrapFrame, scratch: u64) {
         frame.rip = resume;
         return;
     }
-    let answer = if crate::krtld::is_chosen() {
-        crate::krtld::trap(frame)
-    } else if breakpoint {
-        // SAFETY: the frame is a live trap frame, the scratch space the 16 bytes behind it.
-        unsafe { crate::invop::dispatch(address, (&raw mut *frame).cast(), scratch) }
-    } else {
-        0
+    // SAFETY: the frame is a live trap frame, the scratch space the 16 bytes behind it.
+    let answer = unsafe {
+        system::current().trap(system::Trap {
+            address,
+            breakpoint,
+            frame: &mut *frame,
+            third: scratch,
+        })
     };
     // The interrupted stack pointer is at most 15 bytes below the scratch space's end: what is pushed
     // goes there, not into the frame.

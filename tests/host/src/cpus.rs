@@ -1,0 +1,126 @@
+//! CPUs of a process, for `sdt-framework`.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use sdt_framework::Host;
+
+/// How many CPUs [`Threads`] can be.
+pub const CPUS: usize = 4;
+
+/// One CPU, which whoever uses the framework takes turns on. Time stands still.
+#[derive(Clone, Copy, Debug)]
+pub struct Uniprocessor(());
+
+impl Uniprocessor {
+    /// The CPU.
+    ///
+    /// # Safety
+    /// One thread at a time uses a framework with this CPU.
+    pub const unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+// SAFETY: the contract of `new`.
+unsafe impl Host for Uniprocessor {
+    fn cpu(&self) -> usize {
+        0
+    }
+
+    fn cpus(&self) -> usize {
+        1
+    }
+
+    fn timestamp(&self) -> u64 {
+        1
+    }
+
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        f()
+    }
+
+    fn sync(&self) {}
+}
+
+thread_local! {
+    static CPU: Cell<usize> = const { Cell::new(usize::MAX) };
+    static OFF: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Each thread that fires is a CPU.
+#[derive(Debug)]
+pub struct Threads {
+    /// How often each CPU has gone into and out of probe context: odd while inside.
+    crossings: [AtomicUsize; CPUS],
+    clock: AtomicU64,
+    /// How often probe context has been waited for.
+    pub syncs: AtomicUsize,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Threads {
+    /// No thread is a CPU yet.
+    pub const fn new() -> Self {
+        Self {
+            crossings: [const { AtomicUsize::new(0) }; CPUS],
+            clock: AtomicU64::new(1),
+            syncs: AtomicUsize::new(0),
+        }
+    }
+
+    /// From here on the thread is this CPU. No two threads may be the same one at the same time.
+    pub fn bind(cpu: usize) {
+        CPU.set(cpu);
+    }
+
+    fn cross(&self) {
+        if let Some(crossings) = self.crossings.get(CPU.get()) {
+            crossings.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
+// SAFETY: tests bind a thread to a CPU before it fires, one thread a CPU at a time. `sync` and the CPUs
+// order themselves by read-modify-writes of `crossings`: if that of `sync` comes after a CPU's entry,
+// it waits for the exit and acquires it; if before, the entry acquires what `sync` released.
+unsafe impl Host for Threads {
+    fn cpu(&self) -> usize {
+        CPU.get()
+    }
+
+    fn cpus(&self) -> usize {
+        CPUS
+    }
+
+    fn timestamp(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        if OFF.replace(true) {
+            return f();
+        }
+        self.cross();
+        let result = f();
+        self.cross();
+        OFF.set(false);
+        result
+    }
+
+    fn sync(&self) {
+        assert!(!OFF.get(), "sync in probe context");
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        for crossings in &self.crossings {
+            let seen = crossings.fetch_add(0, Ordering::AcqRel);
+            while seen % 2 == 1 && crossings.load(Ordering::Acquire) == seen {
+                std::thread::yield_now();
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! A loaded file and its modules.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::linker::{Metadata, ModuleData};
+use crate::loader::{Function, Linked, SiteRecord, Symbol};
+use stand_in_base::image::{Protection, Segment, holds};
+
+/// A file that is mapped (`struct linker_file`).
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) id: u32,
+    pub(super) name: String,
+    pub(super) base: u64,
+    pub(super) size: usize,
+    pub(super) segments: Vec<Segment>,
+    pub(super) symbols: Vec<Symbol>,
+    pub(super) functions: Vec<Function>,
+    pub(super) sites: Vec<SiteRecord>,
+    pub(super) metadata: Metadata,
+    pub(super) constructors: Vec<u64>,
+    pub(super) destructors: Vec<u64>,
+    /// Files whose symbols it uses.
+    pub(super) dependencies: Vec<u32>,
+    /// Files that depend on it, and one for itself (`refs`).
+    pub(super) references: u32,
+    /// Whether kldload's reference is still there (`userrefs`).
+    pub(super) by_user: bool,
+    /// What the last of its modules that refused said.
+    pub(super) load_error: i32,
+}
+
+impl File {
+    pub(super) fn new(
+        id: u32,
+        name: &str,
+        image: &Linked,
+        metadata: Metadata,
+        dependencies: Vec<u32>,
+    ) -> Self {
+        Self {
+            id,
+            name: name.to_string(),
+            base: image.base(),
+            size: image.size(),
+            segments: image.segments().to_vec(),
+            symbols: image.symbols().to_vec(),
+            functions: image.functions().to_vec(),
+            sites: image.sites(),
+            metadata,
+            constructors: image.constructors().collect(),
+            destructors: image.destructors().collect(),
+            dependencies,
+            references: 1,
+            by_user: true,
+            load_error: 0,
+        }
+    }
+
+    /// Whether all of these bytes are memory of the file with this protection.
+    pub(super) fn holds(&self, address: u64, size: usize, protection: Protection) -> bool {
+        holds(self.base, &self.segments, address, size, protection)
+    }
+
+    /// The function at an address, and how far in it that is.
+    pub(super) fn function_at(&self, address: u64) -> Option<(String, u64)> {
+        let at = |function: &&Function| {
+            address.checked_sub(function.address).is_some_and(|offset| offset < function.size)
+        };
+        let function = self.functions.iter().find(at)?;
+        Some((function.name.clone(), address - function.address))
+    }
+
+    pub(super) fn info(&self) -> FileInfo {
+        FileInfo { id: self.id, name: self.name.clone(), base: self.base, size: self.size }
+    }
+}
+
+/// A loaded file, as kldstat(8) shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileInfo {
+    /// Its number; the kernel is 1.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub base: u64,
+    /// Bytes it takes.
+    pub size: usize,
+}
+
+/// A module of a file (`struct module`).
+#[derive(Debug)]
+pub(super) struct Module {
+    pub(super) file: u32,
+    pub(super) data: ModuleData,
+}
+
+impl Module {
+    /// Its `module_t`: a pointer that means nothing to the one who gets it.
+    pub(super) fn handle(&self) -> u64 {
+        (&raw const *self) as u64
+    }
+}

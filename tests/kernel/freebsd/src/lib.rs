@@ -1,0 +1,60 @@
+//! FreeBSD's half of the stand-in kernel, apart from any machine: how its linker loads a module, what its SDT makes of the
+//! module's records, and layouts and constants, each with its source. Without a release they are those of 15.
+//!
+//! Files are loaded by the same rules, in the same order, with the same messages, and what FreeBSD refuses is refused.
+//! Where the real kernel would panic or corrupt itself over a bad file, this one refuses the file and goes on.
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+pub mod arm64;
+pub mod eventhandler;
+#[cfg(test)]
+mod fixture;
+pub mod imgact;
+pub mod kld;
+pub mod linker;
+pub mod loader;
+pub mod release;
+pub mod riscv;
+pub mod sdt;
+
+pub use sdt_core::__private::release::{Generation, Release};
+
+/// Error numbers (`sys/errno.h`).
+pub mod errno {
+    /// No such file or directory.
+    pub const ENOENT: i32 = 2;
+    /// Exec format error.
+    pub const ENOEXEC: i32 = 8;
+    /// Cannot allocate memory.
+    pub const ENOMEM: i32 = 12;
+    /// Device busy.
+    pub const EBUSY: i32 = 16;
+    /// File exists.
+    pub const EEXIST: i32 = 17;
+    /// Invalid argument.
+    pub const EINVAL: i32 = 22;
+    /// No space left on device.
+    pub const ENOSPC: i32 = 28;
+    /// Operation not supported.
+    pub const EOPNOTSUPP: i32 = 45;
+
+    /// What `strerror` says.
+    pub fn text(errno: i32) -> &'static str {
+        match errno {
+            ENOENT => "No such file or directory",
+            ENOEXEC => "Exec format error",
+            ENOMEM => "Cannot allocate memory",
+            EBUSY => "Device busy",
+            EEXIST => "File exists",
+            EINVAL => "Invalid argument",
+            ENOSPC => "No space left on device",
+            EOPNOTSUPP => "Operation not supported",
+            1 => "Operation not permitted",
+            6 => "Device not configured",
+            35 => "Resource temporarily unavailable",
+            _ => "Unknown error",
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A file is loaded: its providers and probes come to be.
+
+use core::ffi::{CStr, c_void};
+
+use sdt_core::ops::{Privileges, ProviderAttr};
+
+use super::records::{Content, Records};
+use super::{Machdep, Modules, Probe, Provider, Sdt, layout, names, ops};
+use crate::kld::FileInfo;
+use crate::{Generation, Release};
+use stand_in_base::printf;
+
+impl<F: Modules, M: Machdep> Sdt<F, M> {
+    /// A file has been loaded (`sdt_kld_load`). Its records have been [checked](Self::check).
+    pub fn kld_load(&'static self, file: &FileInfo, records: Records, release: Release) {
+        for provider in &records.providers {
+            self.create_provider(&provider.name);
+            let declared = (file.id, provider.address, provider.name.clone());
+            self.providers.lock().declared.push(declared);
+        }
+        for probe in records.probes {
+            match probe.content {
+                Ok(content) => self.create_probe(file, probe.address, content, release),
+                Err(version) => {
+                    let expected = layout::Probe::of(release.generation()).size;
+                    let address = printf::pointer(probe.address);
+                    self.machdep.print(format_args!(
+                        "ignoring probe {address}, version {version} expected {expected}"
+                    ));
+                    // FreeBSD writes `sdtp_lf` and the lists' heads all the same, at its own records' offsets:
+                    // into the end of a record that is longer, behind one that is shorter.
+                    self.probes.lock().all.insert(probe.address, Probe::ignored(file.id));
+                }
+            }
+        }
+        let mut probes = self.probes.lock();
+        for (probe, argtype) in records.argtypes {
+            if let Some(probe) = probes.all.get_mut(&probe) {
+                probe.argtypes.push((file.id, argtype));
+            }
+        }
+        for (probe, tracepoint) in records.tracepoints {
+            let Some(probe) = probes.all.get_mut(&probe) else { continue };
+            if tracepoint.is_valid(self.machdep.machine()) {
+                probe.tracepoints.push((file.id, tracepoint));
+                continue;
+            }
+            let names = probe.content.as_ref().map(|content| content.names(&probe.provider));
+            self.machdep.print(format_args!(
+                "invalid tracepoint {}->{} for {}",
+                printf::pointer(tracepoint.patchpoint),
+                printf::pointer(tracepoint.target),
+                names.as_deref().unwrap_or("a probe that is ignored"),
+            ));
+        }
+    }
+
+    /// `sdt_create_provider`. FreeBSD looks neither at names, which have been checked here, nor for room, of
+    /// which it has enough.
+    fn create_provider(&'static self, name: &CStr) {
+        let mut providers = self.providers.lock();
+        if let Some(provider) = providers.list.iter_mut().find(|other| *other.name == *name) {
+            provider.references += 1;
+            return;
+        }
+        let ops = ops::table::<F, M>();
+        let this = (&raw const *self).cast_mut().cast::<c_void>();
+        let (attr, privileges) = (ProviderAttr::SDT, Privileges::USER);
+        // SAFETY: the ops are those for a pointer to `Self`, which is static.
+        match unsafe { self.framework.register(name, &attr, privileges, &ops, this) } {
+            Ok(id) => providers.list.push(Provider { name: name.into(), id, references: 1 }),
+            Err(error) => self.machdep.print(format_args!(
+                "WARNING: failed to register provider '{}': {error}",
+                name.to_string_lossy()
+            )),
+        }
+    }
+
+    /// `sdt_create_probe`.
+    fn create_probe(&self, file: &FileInfo, address: u64, content: Content, release: Release) {
+        let providers = self.providers.lock();
+        let provider = providers.name(&Records::default(), content.provider).unwrap_or_default();
+        let names = content.names(&provider);
+        let probe = Probe {
+            provider: provider.clone(),
+            content: Some(content.clone()),
+            ..Probe::ignored(file.id)
+        };
+        self.probes.lock().all.entry(address).or_insert(probe);
+        let registered = providers.list.iter().find(|registered| registered.name == provider);
+        let Some(Provider { id, .. }) = registered else { return };
+        let module = names::module(&content.module, &file.name);
+        let function = names::function(&content.function);
+        let name = names::probe(&content.name);
+        // SAFETY: the provider is registered.
+        let known = unsafe { self.framework.probe_lookup(*id, &module, &function, &name) };
+        if known.is_some() {
+            // The second one with these names never comes to life.
+            return;
+        }
+        // Past `sdt_probe`, and on 15 past the function of a lock, to the one that takes it.
+        let lockstat =
+            release.generation() == Generation::Patched && provider.as_c_str() == c"lockstat";
+        let aframes = if lockstat { 2 } else { 1 };
+        let record = address as *mut c_void;
+        // SAFETY: as above; the ops look the record up and do not follow the pointer.
+        match unsafe {
+            self.framework.probe_create(*id, &module, &function, &name, aframes, record)
+        } {
+            Ok(created) => {
+                if let Some(probe) = self.probes.lock().all.get_mut(&address) {
+                    probe.created = Some(created);
+                }
+            }
+            Err(error) => self
+                .machdep
+                .print(format_args!("WARNING: failed to create probe '{names}': {error}")),
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! SDT between the linker and the framework, both real, on a machine that is memory.
+
+mod lifecycle;
+mod refusals;
+mod unloading;
+
+use crate::release;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sdt_core::__private::encode::Code;
+use sdt_framework::{ConsumerId, Dtrace, Field, Spec};
+use sdt_host::cpus::Uniprocessor;
+
+use super::{Fault, Machdep, Records, Sdt};
+use crate::Release;
+use crate::fixture::sdt::{DATA, SdtBuilder, Word};
+use crate::kld::{FileInfo, Kernel, Linker, Refusal};
+use crate::loader;
+use stand_in_base::image::{Image, PAGE};
+
+const REGISTER_INIT: u64 = 0xffff_ffff_8020_1000;
+/// The kernel's own provider, `sdt`.
+const SDT_PROVIDER: u64 = 0xffff_ffff_8030_0000;
+const MODULES: u64 = 0xffff_ffff_c000_0000;
+
+type Framework = Dtrace<Uniprocessor, 1, 16, 4, 32, 32, 8>;
+
+/// What is mapped, by address, and what happens to it.
+#[derive(Default)]
+struct Memory {
+    images: Mutex<BTreeMap<u64, Vec<u8>>>,
+    next: Mutex<u64>,
+    console: Mutex<Vec<String>>,
+    log: Mutex<Vec<String>>,
+    probes_enabled: AtomicBool,
+    machine: Option<loader::Machine>,
+    /// What MOD_UNLOAD answers.
+    unload_answer: Mutex<i32>,
+}
+
+impl Memory {
+    /// Some bytes of an image.
+    fn with<R>(&self, address: u64, length: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
+        let mut images = self.images.lock().unwrap();
+        let (base, image) = images.range_mut(..=address).next_back().expect("mapped memory");
+        let at = (address - base) as usize;
+        work(&mut image[at..at + length])
+    }
+
+    fn bytes(&self, address: u64, length: usize) -> Vec<u8> {
+        self.with(address, length, |bytes| bytes.to_vec())
+    }
+}
+
+impl Machdep for &'static Memory {
+    fn machine(&self) -> loader::Machine {
+        self.machine.unwrap_or(loader::Machine::X86_64)
+    }
+
+    fn print(&self, line: fmt::Arguments<'_>) {
+        self.console.lock().unwrap().push(line.to_string());
+    }
+
+    unsafe fn write(&self, address: u64, word: u64) {
+        self.with(address, 8, |bytes| bytes.copy_from_slice(&word.to_le_bytes()));
+        let place = address & (PAGE as u64 - 1);
+        self.log.lock().unwrap().push(format!("write {place:#x}: {word}"));
+    }
+
+    fn set_probes_enabled(&self, enabled: bool) {
+        assert_ne!(self.probes_enabled.swap(enabled, Ordering::Relaxed), enabled);
+    }
+
+    unsafe fn patch(&self, sites: &[(u64, Code)]) {
+        for (address, code) in sites {
+            let code = code.as_bytes();
+            self.with(*address, code.len(), |bytes| bytes.copy_from_slice(code));
+            let place = address & (PAGE as u64 - 1);
+            self.log.lock().unwrap().push(format!("patch {place:#x}: {code:02x?}"));
+        }
+    }
+
+    fn sixth_argument(&self) -> u64 {
+        6
+    }
+}
+
+/// A kernel with SDT and DTrace.
+struct Bench {
+    memory: &'static Memory,
+    framework: &'static Framework,
+    sdt: &'static Sdt<Framework, &'static Memory>,
+}
+
+impl Kernel for Bench {
+    fn machine(&self) -> loader::Machine {
+        Machdep::machine(&self.memory)
+    }
+
+    fn reserve(&self, size: usize) -> Option<u64> {
+        let mut next = self.memory.next.lock().unwrap();
+        let base = MODULES + *next;
+        *next += (size + PAGE) as u64;
+        Some(base)
+    }
+
+    fn map(&self, image: &Image) -> bool {
+        self.memory.images.lock().unwrap().insert(image.base(), image.bytes().to_vec());
+        true
+    }
+
+    fn unmap(&self, base: u64, _: usize) {
+        self.memory.images.lock().unwrap().remove(&base).expect("what is unmapped is mapped");
+    }
+
+    fn give_back(&self, _: u64) {}
+
+    fn symbol(&self, name: &str) -> Option<u64> {
+        match name {
+            "module_register_init" => Some(REGISTER_INIT),
+            "sdt_provider_sdt" => Some(SDT_PROVIDER),
+            _ => None,
+        }
+    }
+
+    fn is_function(&self, address: u64) -> bool {
+        address == REGISTER_INIT
+    }
+
+    fn print(&self, line: fmt::Arguments<'_>) {
+        Machdep::print(&self.memory, line);
+    }
+
+    fn call(&self, linker: &Linker<Self>, function: u64, argument: u64) {
+        assert_eq!(function, REGISTER_INIT);
+        linker.module_register_init(argument);
+    }
+
+    fn call_event(&self, _: u64, _: u64, event: i32, _: u64) -> i32 {
+        let probes = list(self.framework).len();
+        self.memory.log.lock().unwrap().push(format!("event {event}, {probes} probes"));
+        if event == crate::kld::event::UNLOAD {
+            *self.memory.unload_answer.lock().unwrap()
+        } else {
+            0
+        }
+    }
+
+    fn kld_check(&self, records: &Records) -> Result<(), Fault> {
+        self.sdt.check(records)
+    }
+
+    fn kld_load(&self, file: &FileInfo, records: Records, release: Release) {
+        self.sdt.kld_load(file, records, release);
+    }
+
+    fn kld_unload_try(&self, file: &FileInfo) -> bool {
+        self.sdt.kld_unload_try(file)
+    }
+
+    fn kld_unload(&self, file: &FileInfo) {
+        self.sdt.kld_unload(file);
+    }
+}
+
+/// All probes: their four names.
+fn list(framework: &Framework) -> Vec<String> {
+    let mut probes = Vec::new();
+    framework.for_each_probe(&spec(":::"), |probe| probes.push(probe.to_string()));
+    probes
+}
+
+fn spec(text: &str) -> Spec {
+    Spec::parse(text, Field::Name).unwrap()
+}
+
+fn release(version: u32) -> Release {
+    Release::new(version).unwrap()
+}
+
+/// FreeBSD 15 on amd64.
+fn kernel() -> Linker<Bench> {
+    kernel_of(Memory::default(), release::DEFAULT)
+}
+
+fn kernel_of(memory: Memory, release: Release) -> Linker<Bench> {
+    let memory: &'static Memory = Box::leak(Box::new(memory));
+    // SAFETY: each test has its own framework and uses it from one thread.
+    let cpu = unsafe { Uniprocessor::new() };
+    let framework: &'static Framework = Box::leak(Box::new(Dtrace::new(cpu)));
+    let sdt = Box::leak(Box::new(Sdt::new(framework, memory)));
+    let kernel = FileInfo { id: 1, name: "kernel".into(), base: 0, size: 0 };
+    sdt.kld_load(&kernel, Records::with_provider(SDT_PROVIDER, c"sdt".into()), release);
+    let linker = Linker::new(Bench { memory, framework, sdt });
+    linker.set_release(release).unwrap();
+    linker
+}
+
+impl Linker<Bench> {
+    fn probes(&self) -> Vec<String> {
+        list(self.kernel().framework)
+    }
+
+    fn console(&self) -> Vec<String> {
+        std::mem::take(&mut self.kernel().memory.console.lock().unwrap())
+    }
+
+    fn log(&self) -> Vec<String> {
+        std::mem::take(&mut self.kernel().memory.log.lock().unwrap())
+    }
+
+    fn base(&self, file: &str) -> u64 {
+        self.files().iter().find(|info| info.name == file).expect("a loaded file").base
+    }
+
+    /// A word in a loaded file's data.
+    fn word(&self, file: &str, at: u64) -> u64 {
+        let bytes = self.kernel().memory.bytes(self.base(file) + DATA + at, 8);
+        u64::from_le_bytes(bytes.try_into().unwrap())
+    }
+
+    fn enable(&self, description: &str) -> ConsumerId {
+        let framework = self.kernel().framework;
+        let consumer = framework.open().unwrap();
+        framework.enable(consumer, &spec(description)).unwrap();
+        consumer
+    }
+
+    fn close(&self, consumer: ConsumerId) {
+        self.kernel().framework.close(consumer).unwrap();
+    }
+
+    /// The types of a probe's arguments: native and translated.
+    fn types(&self, description: &str) -> Vec<(String, String)> {
+        let framework = self.kernel().framework;
+        let mut ids = Vec::new();
+        framework.for_each_probe(&spec(description), |probe| ids.push(probe.id()));
+        let [id] = ids[..] else { panic!("{description}: {ids:?}") };
+        let text = |field: &[std::ffi::c_char]| {
+            let bytes = field.iter().take_while(|&&c| c != 0).map(|&c| c as u8).collect();
+            String::from_utf8(bytes).unwrap()
+        };
+        framework.arg_descs(id).map(|desc| (text(&desc.native), text(&desc.xlate))).collect()
+    }
+}
+
+/// A module with one probe, `provider:MODULE:none:exec-success`, of one argument and, on 15, two
+/// tracepoints. Returns the place of its record, too.
+fn one(release: Release, module: &str, provider: &str) -> (Vec<u8>, u64) {
+    let mut file = SdtBuilder::of(release, module);
+    let provider = file.provider(provider);
+    let probe = file.probe(provider, ["", "", "exec__success"]);
+    file.argtype(probe, 0, [Some("char *"), None]);
+    file.tracepoint(probe, 8, 40);
+    file.tracepoint(probe, 16, 48);
+    (file.finish(), probe)
+}

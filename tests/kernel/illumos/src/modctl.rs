@@ -1,0 +1,528 @@
+//! Modules: `mod_load`, `modinstall`, `moduninstall` and `mod_unload` of `usr/src/uts/common/os/modctl.c`.
+//!
+//! There are no files here: a module is loaded from what the host sends, and a dependency is met by a
+//! module that is loaded already.
+
+use alloc::boxed::Box;
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::fmt;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU64, Ordering};
+
+use spin::Mutex;
+use static_assertions::const_assert_eq;
+
+use super::errno::{EALREADY, EINVAL};
+use super::file::{Call, File, Linked};
+use super::marking::Marking;
+use super::refusal::Refusal;
+use stand_in_base::image::{Image, Segment};
+
+/// `MODMAXNAMELEN`: the name of a dependency, with its NUL, and one byte that krtld wants free.
+const NAME_LEN: usize = 32;
+
+/// `MI_INFO_LINKAGE`, which `_info` is called with.
+const MI_INFO_LINKAGE: c_int = 8;
+
+/// `struct modctl` (`usr/src/uts/common/sys/modctl.h`), as far as it is filled. There is one for each name
+/// that was ever loaded, and it stays.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ModCtl {
+    head: [u64; 3],
+    /// `mod_mp`: here a [`Linked`], null while the module is not loaded.
+    pub mp: AtomicPtr<Linked>,
+    middle: [u64; 3],
+    /// `mod_filename`.
+    pub filename: *const c_char,
+    /// `mod_modname`.
+    pub modname: *const c_char,
+    busy: u32,
+    /// `mod_ref`: modules that depend on it.
+    pub references: AtomicI32,
+    /// `mod_loaded`.
+    pub loaded: AtomicU8,
+    /// `mod_installed`.
+    pub installed: AtomicU8,
+    flags: [u8; 6],
+    requisites: [u64; 2],
+    /// `mod_loadcnt`: how often it has been loaded.
+    pub loadcnt: AtomicI32,
+    /// `mod_nenabled`: its probes that are enabled.
+    pub nenabled: AtomicI32,
+    /// `mod_text`.
+    pub text: AtomicU64,
+    /// `mod_text_size`.
+    pub text_size: AtomicU64,
+    tail: [u64; 2],
+}
+
+const_assert_eq!(offset_of!(ModCtl, mp), 24);
+const_assert_eq!(offset_of!(ModCtl, filename), 56);
+const_assert_eq!(offset_of!(ModCtl, modname), 64);
+const_assert_eq!(offset_of!(ModCtl, references), 76);
+const_assert_eq!(offset_of!(ModCtl, loaded), 80);
+const_assert_eq!(offset_of!(ModCtl, loadcnt), 104);
+const_assert_eq!(offset_of!(ModCtl, nenabled), 108);
+const_assert_eq!(offset_of!(ModCtl, text), 112);
+const_assert_eq!(size_of::<ModCtl>(), 144);
+
+// SAFETY: the pointers are to strings that stay, and to what `mp` says.
+unsafe impl Send for ModCtl {}
+// SAFETY: what changes is atomic.
+unsafe impl Sync for ModCtl {}
+
+impl ModCtl {
+    /// The structure of a module that has never been loaded. Neither it nor its names are ever freed, as
+    /// the kernel's.
+    pub fn new(class: &str, name: &str) -> &'static Self {
+        let text = |text: String| {
+            CString::new(text).expect("names of modules have no NUL").into_raw().cast_const()
+        };
+        Box::leak(Box::new(Self {
+            head: [0; 3],
+            mp: AtomicPtr::new(core::ptr::null_mut()),
+            middle: [0; 3],
+            filename: text(format!("{class}/{name}")),
+            modname: text(name.to_string()),
+            busy: 0,
+            references: AtomicI32::new(0),
+            loaded: AtomicU8::new(0),
+            installed: AtomicU8::new(0),
+            flags: [0; 6],
+            requisites: [0; 2],
+            loadcnt: AtomicI32::new(0),
+            nenabled: AtomicI32::new(0),
+            text: AtomicU64::new(0),
+            text_size: AtomicU64::new(0),
+            tail: [0; 2],
+        }))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static CStr {
+        // SAFETY: it was made from a CString that stays.
+        unsafe { CStr::from_ptr(self.modname) }
+    }
+
+    /// Whether it is loaded.
+    pub fn is_loaded(&self) -> bool {
+        self.loaded.load(Ordering::Acquire) != 0
+    }
+}
+
+/// `struct modinfo`, as far as `mod_info` writes to it when a module is loaded.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ModInfo {
+    /// `mi_info`: what is asked.
+    pub info: c_int,
+    numbers: [c_int; 3],
+    /// `mi_base`: with `MI_INFO_LINKAGE` the module's `struct modlinkage`.
+    pub base: *mut c_void,
+    size: usize,
+    /// `mi_rev`.
+    pub rev: c_int,
+    loadcnt: c_int,
+    name: [c_char; NAME_LEN],
+    /// `mi_msinfo`: ten of 36 bytes, two numbers behind a text of 32 bytes, here as bytes.
+    specific: [u8; 10 * 36],
+}
+
+const_assert_eq!(offset_of!(ModInfo, base), 16);
+const_assert_eq!(offset_of!(ModInfo, rev), 32);
+const_assert_eq!(offset_of!(ModInfo, specific), 72);
+
+impl ModInfo {
+    const fn new() -> Self {
+        Self {
+            info: MI_INFO_LINKAGE,
+            numbers: [0; 3],
+            base: core::ptr::null_mut(),
+            size: 0,
+            rev: 0,
+            loadcnt: 0,
+            name: [0; NAME_LEN],
+            specific: [0; 360],
+        }
+    }
+
+    /// Whether it is the linkage that is asked for.
+    pub const fn wants_linkage(&self) -> bool {
+        self.info == MI_INFO_LINKAGE
+    }
+}
+
+/// What modules need of the machine.
+pub trait Kernel {
+    /// Reserves addresses for a module: `size` bytes, a multiple of [`stand_in_base::image::PAGE`].
+    fn reserve(&self, size: usize) -> Option<u64>;
+    /// Maps an image at its base, with its protections; `false` when memory is out.
+    fn map(&self, image: &Image) -> bool;
+    /// Unmaps what [`map`](Self::map) mapped.
+    fn unmap(&self, base: u64, size: usize);
+    /// Gives addresses back that [`reserve`](Self::reserve) gave.
+    fn give_back(&self, base: u64);
+    /// Whether a module is part of the kernel and loaded from the start: `drv/dtrace`.
+    fn is_built_in(&self, module: &str) -> bool;
+    /// The address of a symbol that one of the kernel's own modules exports, `unix` and `genunix` being
+    /// one.
+    fn symbol(&self, module: &str, name: &str) -> Option<u64>;
+    /// What becomes of probes' calls.
+    fn marking(&self) -> Marking {
+        Marking::default()
+    }
+    /// Prints a line on the console.
+    fn print(&self, line: fmt::Arguments<'_>);
+    /// Calls `int (*)(void *)` of a module that is mapped.
+    fn call(&self, function: u64, argument: *mut c_void) -> i32;
+    /// A module has been loaded (`dtrace_modload`).
+    fn module_loaded(&self, module: &'static ModCtl);
+    /// A module has gone (`dtrace_modunload`).
+    fn module_unloaded(&self, module: &'static ModCtl);
+}
+
+/// Name of the kernel's own symbols, for [`Kernel::symbol`].
+pub const UNIX: &str = "unix";
+
+/// A module that is or was loaded.
+#[derive(Debug)]
+struct Module {
+    class: String,
+    ctl: &'static ModCtl,
+    /// While it is loaded.
+    linked: Option<Box<Linked>>,
+    /// Modules of the kernel's own, and others by their names, that it depends on.
+    requisites: Vec<String>,
+}
+
+/// A loaded module, as modinfo(8) shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// Its number.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub base: u64,
+    /// Bytes it takes.
+    pub size: usize,
+}
+
+/// All modules.
+#[derive(Debug)]
+pub struct Modules<K> {
+    kernel: K,
+    /// Held over a load or an unload, while code of the module may run.
+    busy: Mutex<()>,
+    all: Mutex<Vec<Module>>,
+}
+
+impl<K: Kernel> Modules<K> {
+    /// No modules but the kernel itself.
+    pub const fn new(kernel: K) -> Self {
+        Self { kernel, busy: Mutex::new(()), all: Mutex::new(Vec::new()) }
+    }
+
+    /// The machine.
+    pub const fn kernel(&self) -> &K {
+        &self.kernel
+    }
+
+    /// Loads and installs a module, as modload(8) does: `file` is its class and its name, or the name of a
+    /// `misc` module. One that is loaded is left as it is.
+    ///
+    /// # Errors
+    /// Why it is refused; the console has krtld's words.
+    pub fn load(&self, file: &str, bytes: &[u8]) -> Result<(), Refusal> {
+        let _busy = self.busy.lock();
+        let (class, name) = file.rsplit_once('/').unwrap_or(("misc", file));
+        if self.with(name, |module| module.ctl.is_loaded()).unwrap_or(false) {
+            return Ok(());
+        }
+        let loaded = self.mod_load(class, name, bytes);
+        let installed = loaded.and_then(|()| {
+            self.modinstall(name).inspect_err(|refusal| {
+                self.say(refusal, class, name);
+                self.mod_unload(name);
+            })
+        });
+        if let Err(refusal) = &installed {
+            if !matches!(refusal, Refusal::Init(_) | Refusal::NoInit) {
+                self.say(refusal, class, name);
+            }
+            let path = format!("{class}/{name}");
+            self.kernel.print(format_args!("error loading '{path}', error {}", refusal.errno()));
+        }
+        installed
+    }
+
+    fn say(&self, refusal: &Refusal, class: &str, name: &str) {
+        for line in refusal.console(class, name) {
+            self.kernel.print(format_args!("{line}"));
+        }
+    }
+
+    /// `mod_load`: krtld, `_info`, and DTrace's chance to find the probes.
+    fn mod_load(&self, class: &str, name: &str, bytes: &[u8]) -> Result<(), Refusal> {
+        let file = File::parse(bytes)?;
+        let path = format!("/kernel/{class}/amd64/{name}");
+        let depends = file.depends(&path).unwrap_or_else(|line| {
+            self.kernel.print(format_args!("{line}"));
+            Vec::new()
+        });
+        let (requisites, missing) = self.dependents(name, &depends);
+        let base = self.kernel.reserve(file.size()).ok_or(Refusal::OutOfMemory)?;
+        let lookup = |symbol: &str| self.lookup(&requisites, symbol);
+        let linked =
+            file.link(base, self.kernel.marking(), &lookup).map_err(|refusal| match refusal {
+                Refusal::Undefined { undefined, thread_local, .. } => {
+                    Refusal::Undefined { undefined, thread_local, missing }
+                }
+                other => other,
+            });
+        let linked = linked.and_then(|linked| {
+            entry_points(&linked)?;
+            if self.kernel.map(&linked.image) { Ok(linked) } else { Err(Refusal::OutOfMemory) }
+        });
+        let linked = linked.inspect_err(|_| self.kernel.give_back(base))?;
+        self.warn_of_doubles(&path, &linked);
+        let info = linked.lookup("_info").filter(|&info| linked.holds(info));
+        let linked = Box::new(linked);
+        let ctl = self.enter(class, name, linked, requisites);
+        let mut modinfo = ModInfo::new();
+        match info {
+            Some(info) => drop(self.kernel.call(info, (&raw mut modinfo).cast())),
+            None => self
+                .kernel
+                .print(format_args!("WARNING: _info() not defined properly in {class}/{name}")),
+        }
+        self.kernel.module_loaded(ctl);
+        Ok(())
+    }
+
+    /// Makes a module one that is loaded.
+    fn enter(
+        &self,
+        class: &str,
+        name: &str,
+        linked: Box<Linked>,
+        requisites: Vec<String>,
+    ) -> &'static ModCtl {
+        let mut all = self.all.lock();
+        for module in all.iter().filter(|module| requisites.contains(&module.name())) {
+            module.ctl.references.fetch_add(1, Ordering::Relaxed);
+        }
+        let at = all.iter().position(|module| module.name() == name).unwrap_or_else(|| {
+            let ctl = ModCtl::new(class, name);
+            all.push(Module { class: class.into(), ctl, linked: None, requisites: Vec::new() });
+            all.len() - 1
+        });
+        let module = &mut all[at];
+        module.class = class.into();
+        module.requisites = requisites;
+        let ctl = module.ctl;
+        ctl.mp.store((&raw const *linked).cast_mut(), Ordering::Release);
+        ctl.text.store(linked.text.start, Ordering::Relaxed);
+        ctl.text_size.store(linked.text.end - linked.text.start, Ordering::Relaxed);
+        ctl.loadcnt.fetch_add(1, Ordering::Relaxed);
+        ctl.loaded.store(1, Ordering::Release);
+        module.linked = Some(linked);
+        ctl
+    }
+
+    /// `do_dependents`: the names of those dependencies that are there, and the first that is not.
+    fn dependents(&self, name: &str, depends: &[String]) -> (Vec<String>, Option<String>) {
+        let (mut found, mut missing) = (Vec::new(), None);
+        for depend in depends {
+            if depend.len() >= NAME_LEN - 1 {
+                let max = NAME_LEN;
+                self.kernel.print(format_args!(
+                    "{name}: dependency '{depend}' too long (max {max} chars)"
+                ));
+                missing.get_or_insert_with(|| depend.chars().take(NAME_LEN - 1).collect());
+                break;
+            }
+            let module = depend.rsplit('/').next().unwrap_or(depend);
+            let loaded = self.with(module, |module| module.ctl.is_loaded()).unwrap_or(false);
+            if self.kernel.is_built_in(depend) || loaded {
+                found.push(module.to_string());
+            } else {
+                missing.get_or_insert_with(|| depend.clone());
+            }
+        }
+        (found, missing)
+    }
+
+    /// `kobj_lookup_all`: dependencies first, then the kernel.
+    fn lookup(&self, requisites: &[String], symbol: &str) -> Option<u64> {
+        let of_requisite = |requisite: &String| {
+            let exported =
+                |module: &mut Module| module.linked.as_ref().and_then(|of| of.exported(symbol));
+            self.with(requisite, exported)
+                .flatten()
+                .or_else(|| self.kernel.symbol(requisite, symbol))
+        };
+        requisites.iter().find_map(of_requisite).or_else(|| self.kernel.symbol(UNIX, symbol))
+    }
+
+    /// `get_syms` on global symbols that the kernel has already. A few are not mentioned.
+    fn warn_of_doubles(&self, path: &str, linked: &Linked) {
+        const SUPPRESSED: [&str; 4] = ["memcpy", "memset", "memmove", "memcmp"];
+        for symbol in linked.symbols.iter().filter(|symbol| symbol.is_exported()) {
+            let name = &*symbol.name;
+            if !SUPPRESSED.contains(&name) && self.kernel.symbol(UNIX, name).is_some() {
+                self.kernel.print(format_args!("{path} symbol {name} multiply defined"));
+            }
+        }
+    }
+
+    /// `modinstall`.
+    fn modinstall(&self, name: &str) -> Result<(), Refusal> {
+        let (ctl, init) = self
+            .with(name, |module| {
+                let linked = module.linked.as_ref();
+                let init = linked.and_then(|of| of.lookup("_init").filter(|&at| of.holds(at)));
+                (module.ctl, init)
+            })
+            .ok_or(Refusal::NoSuchModule)?;
+        match self.kernel.call(init.ok_or(Refusal::NoInit)?, core::ptr::null_mut()) {
+            0 => {
+                ctl.installed.store(1, Ordering::Release);
+                Ok(())
+            }
+            error => Err(Refusal::Init(error)),
+        }
+    }
+
+    /// Removes and unloads a module, as modunload(8) does. One that is not loaded is no error.
+    ///
+    /// # Errors
+    /// Somebody does not want it to go; it goes on working then.
+    pub fn unload(&self, name: &str) -> Result<(), Refusal> {
+        let _busy = self.busy.lock();
+        let name = name.rsplit('/').next().unwrap_or(name);
+        let (ctl, class) = self
+            .with(name, |module| (module.ctl, module.class.clone()))
+            .ok_or(Refusal::NoSuchModule)?;
+        if !ctl.is_loaded() {
+            return Ok(());
+        }
+        self.moduninstall(ctl, name).inspect_err(|refusal| self.say(refusal, &class, name))?;
+        self.mod_unload(name);
+        Ok(())
+    }
+
+    /// `moduninstall`.
+    fn moduninstall(&self, ctl: &'static ModCtl, name: &str) -> Result<(), Refusal> {
+        let used = ctl.references.load(Ordering::Relaxed) != 0;
+        if used || ctl.nenabled.load(Ordering::Acquire) != 0 {
+            return Err(Refusal::Busy);
+        }
+        let fini = self.with(name, |module| {
+            let linked = module.linked.as_ref()?;
+            let fini = linked.lookup("_fini")?;
+            Some((fini, linked.holds(fini)))
+        });
+        let (fini, inside) = fini.flatten().ok_or(Refusal::Busy)?;
+        if !inside {
+            return Err(Refusal::NoFini);
+        }
+        match self.kernel.call(fini, core::ptr::null_mut()) {
+            0 => {
+                ctl.installed.store(0, Ordering::Release);
+                Ok(())
+            }
+            // To its caller, EALREADY means that the module has gone.
+            EALREADY => Err(Refusal::Fini(EINVAL)),
+            error => Err(Refusal::Fini(error)),
+        }
+    }
+
+    /// `mod_unload`.
+    fn mod_unload(&self, name: &str) {
+        let gone = {
+            let mut all = self.all.lock();
+            let Some(module) = all.iter_mut().find(|module| module.name() == name) else { return };
+            module.ctl.loaded.store(0, Ordering::Release);
+            module.ctl.mp.store(core::ptr::null_mut(), Ordering::Release);
+            let requisites = core::mem::take(&mut module.requisites);
+            let gone = (module.ctl, module.linked.take());
+            for module in all.iter().filter(|module| requisites.contains(&module.name())) {
+                module.ctl.references.fetch_sub(1, Ordering::Relaxed);
+            }
+            gone
+        };
+        let (ctl, Some(linked)) = gone else { return };
+        self.kernel.unmap(linked.image.base(), linked.image.size());
+        self.kernel.give_back(linked.image.base());
+        self.kernel.module_unloaded(ctl);
+    }
+
+    /// The loaded modules, oldest first.
+    pub fn modules(&self) -> Vec<Info> {
+        let all = self.all.lock();
+        let loaded = (1..).zip(all.iter()).filter_map(|(id, module)| {
+            let linked = module.linked.as_ref()?;
+            let (base, size) = (linked.image.base(), linked.image.size());
+            Some(Info { id, name: module.name(), base, size })
+        });
+        loaded.collect()
+    }
+
+    /// Address and protections of a loaded module.
+    pub fn segments(&self, name: &str) -> Option<(u64, Vec<Segment>)> {
+        let of = |module: &mut Module| {
+            module.linked.as_ref().map(|of| (of.image.base(), of.image.segments().to_vec()))
+        };
+        self.with(name, of).flatten()
+    }
+
+    /// The class of the module that an address belongs to: `misc`, `drv`.
+    pub fn class_of(&self, address: u64) -> Option<String> {
+        let all = self.all.lock();
+        let holds = |module: &&Module| module.linked.as_ref().is_some_and(|of| of.holds(address));
+        all.iter().find(holds).map(|module| module.class.clone())
+    }
+
+    fn with<R>(&self, name: &str, work: impl FnOnce(&mut Module) -> R) -> Option<R> {
+        self.all.lock().iter_mut().find(|module| module.name() == name).map(work)
+    }
+}
+
+impl Module {
+    fn name(&self) -> String {
+        self.ctl.name().to_string_lossy().into_owned()
+    }
+}
+
+/// The kernel calls what has these names, wherever in the module it is.
+fn entry_points(linked: &Linked) -> Result<(), Refusal> {
+    for name in ["_init", "_info", "_fini"] {
+        let at = linked.lookup(name).filter(|&at| linked.holds(at));
+        if at.is_some_and(|at| !linked.image.is_code(at)) {
+            let reason = "a function in data, which the kernel would call".into();
+            return Err(Refusal::Unsound { place: name.into(), reason });
+        }
+    }
+    Ok(())
+}
+
+/// The module that a `struct modctl` stands for, while it is loaded: what DTrace's providers look at.
+///
+/// # Safety
+/// The caller is called by the load of that module, or keeps it from being unloaded otherwise.
+pub unsafe fn linked_of(ctl: &ModCtl) -> Option<&Linked> {
+    // SAFETY: it was stored by the load, and lives until the unload; the caller keeps the two apart.
+    unsafe { ctl.mp.load(Ordering::Acquire).as_ref() }
+}
+
+/// The sites that krtld found in a module and the functions that they are in.
+pub(super) fn sites_of(linked: &Linked) -> impl Iterator<Item = (&Call, &str)> {
+    let function = |site: &Call| linked.symbol_at(site.address).unwrap_or("<unknown>");
+    linked.sites.iter().map(move |site| (site, function(site)))
+}

@@ -1,0 +1,330 @@
+//! `sdt`: the provider, or rather the 22 of them, of probes that krtld has found
+//! (`usr/src/uts/intel/dtrace/sdt.c`).
+
+use alloc::boxed::Box;
+use alloc::ffi::CString;
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::fmt;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+use sdt_core::ops::{
+    ARG_NONE, ArgDesc, Framework, FrameworkError, ProbeId, ProviderId, ProviderOps,
+};
+use sdt_framework::ARGS;
+
+use super::marking::Marking;
+use super::modctl::{ModCtl, linked_of, sites_of};
+use super::providers::{PROVIDERS, name_of};
+use super::regs::Regs;
+
+/// Frames between `dtrace_probe` and the function that fired.
+const AFRAMES: u32 = 3;
+
+/// `sdt_mode`: in the kernel, and those who may not trace it see nothing of it.
+const MODE: c_int = 0x51;
+
+/// What `sdt` needs of the machine.
+pub trait Machine: Sync + fmt::Debug {
+    /// Reads a byte of a module's text.
+    ///
+    /// # Safety
+    /// The text is mapped.
+    unsafe fn load(&self, address: u64) -> u8;
+    /// Stores a byte to a module's text.
+    ///
+    /// # Safety
+    /// The text is mapped, and CPUs may execute what it holds then.
+    unsafe fn store(&self, address: u64, byte: u8);
+    /// How sites are enabled.
+    fn marking(&self) -> Marking {
+        Marking::default()
+    }
+    /// The registers of the trap that this CPU is in, if it is in one that a site has raised. Probe context.
+    fn regs(&self) -> Option<Regs>;
+}
+
+/// A site, as `sdt_probe_t` is: one of a probe's chain, and one of the list of all.
+#[derive(Debug)]
+struct Patchpoint {
+    id: AtomicU32,
+    ctl: &'static ModCtl,
+    /// The module's load count when the site was found.
+    loadcnt: i32,
+    /// Address of the byte that is stored, where the CPU traps then.
+    patchpoint: u64,
+    /// What that byte was.
+    saved: u8,
+    /// Whether it is one whose arguments have types.
+    typed: bool,
+    /// The next one of the same probe.
+    next: AtomicPtr<Patchpoint>,
+    /// The next one of all.
+    list: AtomicPtr<Patchpoint>,
+}
+
+/// The provider.
+#[derive(Debug)]
+pub struct Sdt {
+    machine: &'static dyn Machine,
+    /// Ids of the providers, 0 before they are registered.
+    ids: [AtomicUsize; PROVIDERS.len()],
+    /// All sites. A CPU may be walking it at any time, so that none is ever freed.
+    sites: AtomicPtr<Patchpoint>,
+}
+
+impl Sdt {
+    /// Not attached yet.
+    pub const fn new(machine: &'static dyn Machine) -> Self {
+        Self {
+            machine,
+            ids: [const { AtomicUsize::new(0) }; PROVIDERS.len()],
+            sites: AtomicPtr::new(core::ptr::null_mut()),
+        }
+    }
+
+    /// Registers all providers (`sdt_attach`).
+    ///
+    /// # Errors
+    /// The framework refuses one; the others stay.
+    pub fn attach(&'static self, framework: &'static dyn Framework) -> Result<(), FrameworkError> {
+        let context = Box::leak(Box::new(Context { sdt: self, framework }));
+        for (provider, id) in PROVIDERS.iter().zip(&self.ids) {
+            let users = provider.privileges.contains(sdt_core::ops::Privileges::USER);
+            let ops = ProviderOps { usermode: users.then_some(mode), ..OPS };
+            let arg = (&raw mut *context).cast();
+            // SAFETY: the ops are those of this module, the context stays.
+            let registered = unsafe {
+                framework.register(
+                    provider.name,
+                    &provider.attributes,
+                    provider.privileges,
+                    &ops,
+                    arg,
+                )
+            }?;
+            id.store(registered.get(), Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// The id of the probe that has a site that traps at an address (`sdt_invop`). Probe context.
+    pub fn probe_at(&self, address: u64) -> Option<u32> {
+        let mut site = self.sites.load(Ordering::Acquire);
+        // SAFETY: no site is ever freed.
+        while let Some(at) = unsafe { site.as_ref() } {
+            // One of a module that has gone may be where another module is now.
+            if at.patchpoint == address && at.is_live() {
+                return Some(at.id.load(Ordering::Relaxed));
+            }
+            site = at.list.load(Ordering::Acquire);
+        }
+        None
+    }
+
+    /// `sdt_provide_module`: a probe for each function and name, of all sites there.
+    fn provide(&self, framework: &dyn Framework, ctl: &'static ModCtl) {
+        if self.ids.iter().any(|id| id.load(Ordering::Acquire) == 0) {
+            return;
+        }
+        // SAFETY: called while the module is being loaded.
+        let Some(linked) = (unsafe { linked_of(ctl) }) else { return };
+        let loadcnt = ctl.loadcnt.load(Ordering::Relaxed);
+        for (found, function) in sites_of(linked) {
+            if self.probe_at(found.address).is_some() {
+                // All were provided when another of the providers was asked.
+                return;
+            }
+            let (provider, name) = name_of(&found.name);
+            let typed = PROVIDERS[provider].name == c"io" && IO_PROBES.contains(&&*name);
+            let provider = ProviderId::new(self.ids[provider].load(Ordering::Relaxed));
+            let (Ok(function), Ok(name)) = (CString::new(function), CString::new(name)) else {
+                continue;
+            };
+            let site = Box::leak(Box::new(Patchpoint {
+                id: AtomicU32::new(0),
+                ctl,
+                loadcnt,
+                patchpoint: found.address,
+                // SAFETY: the module is mapped, and krtld has found this in its text.
+                saved: unsafe { self.machine.load(found.address) },
+                typed,
+                next: AtomicPtr::new(core::ptr::null_mut()),
+                list: AtomicPtr::new(self.sites.load(Ordering::Relaxed)),
+            }));
+            let parg: *mut Patchpoint = site;
+            // SAFETY: the provider is registered.
+            let lookup =
+                || unsafe { framework.probe_lookup(provider, ctl.name(), &function, &name) };
+            let id = match lookup() {
+                Some(id) => {
+                    self.chain(id, site);
+                    id
+                }
+                None => {
+                    let arg = parg.cast();
+                    // SAFETY: as above, and `parg` is a site, which stays, as the ops want it.
+                    match unsafe {
+                        framework.probe_create(provider, ctl.name(), &function, &name, AFRAMES, arg)
+                    } {
+                        Ok(id) => id,
+                        // There is no room: the site stays a nop.
+                        Err(_) => continue,
+                    }
+                }
+            };
+            site.id.store(id.get(), Ordering::Relaxed);
+            self.sites.store(parg, Ordering::Release);
+        }
+    }
+
+    /// Puts a site behind the first one of its probe.
+    fn chain(&self, id: ProbeId, site: &'static Patchpoint) {
+        let mut at = self.sites.load(Ordering::Acquire);
+        let mut first = None;
+        // SAFETY: no site is ever freed.
+        while let Some(other) = unsafe { at.as_ref() } {
+            if other.id.load(Ordering::Relaxed) == id.get() && other.is_live() {
+                // The oldest of them is the one that the framework knows.
+                first = Some(other);
+            }
+            at = other.list.load(Ordering::Acquire);
+        }
+        if let Some(first) = first {
+            site.next.store(first.next.load(Ordering::Relaxed), Ordering::Relaxed);
+            first.next.store((&raw const *site).cast_mut(), Ordering::Release);
+        }
+    }
+}
+
+impl Patchpoint {
+    /// Whether the module is loaded, and not again.
+    fn is_live(&self) -> bool {
+        self.ctl.is_loaded() && self.ctl.loadcnt.load(Ordering::Relaxed) == self.loadcnt
+    }
+
+    /// Stores a byte at all sites of the probe, if they are still there.
+    fn patch(&self, machine: &dyn Machine, byte: impl Fn(&Self) -> u8) {
+        if !self.is_live() {
+            return;
+        }
+        let mut at = Some(self);
+        while let Some(site) = at {
+            // SAFETY: the module is loaded; both bytes make an instruction there, one that does nothing
+            // and one that traps.
+            unsafe { machine.store(site.patchpoint, byte(site)) };
+            // SAFETY: no site is ever freed.
+            at = unsafe { site.next.load(Ordering::Acquire).as_ref() };
+        }
+    }
+}
+
+/// What the ops get as their `arg`.
+struct Context {
+    sdt: &'static Sdt,
+    framework: &'static dyn Framework,
+}
+
+/// The ops of all providers, `usermode` aside.
+const OPS: ProviderOps = ProviderOps {
+    provide: None,
+    provide_module: Some(provide_module),
+    enable: Some(enable),
+    disable: Some(disable),
+    suspend: None,
+    resume: None,
+    getargdesc: Some(getargdesc),
+    getargval: Some(getargval),
+    usermode: None,
+    destroy: Some(destroy),
+};
+
+/// # Safety
+/// `arg` is the context of [`Sdt::attach`], `module` a [`ModCtl`] of a module that is being loaded.
+unsafe extern "C" fn provide_module(arg: *mut c_void, module: *mut c_void) {
+    // SAFETY: the caller's contract.
+    let (context, ctl) = unsafe { (&*arg.cast::<Context>(), &*module.cast::<ModCtl>()) };
+    context.sdt.provide(context.framework, ctl);
+}
+
+/// # Safety
+/// `arg` is the context of [`Sdt::attach`], `parg` the probe's first site.
+unsafe extern "C" fn enable(arg: *mut c_void, _id: u32, parg: *mut c_void) -> c_int {
+    // SAFETY: the caller's contract.
+    let (context, site) = unsafe { (&*arg.cast::<Context>(), &*parg.cast::<Patchpoint>()) };
+    site.ctl.nenabled.fetch_add(1, Ordering::AcqRel);
+    let machine = context.sdt.machine;
+    site.patch(machine, |_| machine.marking().enabled());
+    0
+}
+
+/// # Safety
+/// As [`enable`].
+unsafe extern "C" fn disable(arg: *mut c_void, _id: u32, parg: *mut c_void) {
+    // SAFETY: the caller's contract.
+    let (context, site) = unsafe { (&*arg.cast::<Context>(), &*parg.cast::<Patchpoint>()) };
+    site.ctl.nenabled.fetch_sub(1, Ordering::AcqRel);
+    site.patch(context.sdt.machine, |site| site.saved);
+}
+
+/// Probes of `io` that have arguments with types, and those: of the first one all three translators are made
+/// (`sdt_args` of `usr/src/uts/common/dtrace/sdt_subr.c`). Who has a probe of such a name has its types, too.
+const IO_PROBES: [&str; 4] = ["start", "done", "wait-start", "wait-done"];
+const IO_NATIVE: &CStr = c"buf_t *";
+const IO_TRANSLATED: [&CStr; 3] = [c"bufinfo_t *", c"devinfo_t *", c"fileinfo_t *"];
+
+/// Of the table of types, whose rows are for the kernel's own probes, the bench has those of `io`.
+///
+/// # Safety
+/// `parg` is the probe's first site, `desc` the description to fill.
+unsafe extern "C" fn getargdesc(_: *mut c_void, _: u32, parg: *mut c_void, desc: *mut ArgDesc) {
+    // SAFETY: the caller's contract.
+    let (site, desc) = unsafe { (&*parg.cast::<Patchpoint>(), &mut *desc) };
+    let translated = usize::try_from(desc.ndx).ok().and_then(|ndx| IO_TRANSLATED.get(ndx));
+    let Some(translated) = translated.filter(|_| site.typed) else {
+        desc.ndx = ARG_NONE;
+        return;
+    };
+    desc.mapping = 0;
+    for (field, text) in [(&mut desc.native, IO_NATIVE), (&mut desc.xlate, *translated)] {
+        let bytes = text.to_bytes_with_nul();
+        field.iter_mut().zip(bytes).for_each(|(place, &byte)| *place = byte as c_char);
+    }
+}
+
+/// `sdt_getarg`. Like illumos's it does not know how many arguments a probe has.
+///
+/// # Safety
+/// `arg` is the context of [`Sdt::attach`]. Probe context.
+unsafe extern "C" fn getargval(
+    arg: *mut c_void,
+    _id: u32,
+    _parg: *mut c_void,
+    argno: c_int,
+    _aframes: c_int,
+) -> u64 {
+    // SAFETY: the caller's contract.
+    let context = unsafe { &*arg.cast::<Context>() };
+    let argno = usize::try_from(argno).ok().filter(|&argno| argno < ARGS);
+    let (Some(regs), Some(argno)) = (context.sdt.machine.regs(), argno) else { return 0 };
+    // SAFETY: the trap was raised by a site of the probe. The stack's top four words are there, whatever they
+    // are: above a module's function are at least those that the kernel has called it through.
+    unsafe { regs.argument(argno) }
+}
+
+unsafe extern "C" fn mode(_arg: *mut c_void, _id: u32, _parg: *mut c_void) -> c_int {
+    MODE
+}
+
+/// # Safety
+/// `parg` is the probe's first site.
+unsafe extern "C" fn destroy(_arg: *mut c_void, _id: u32, parg: *mut c_void) {
+    // SAFETY: the caller's contract.
+    let site = unsafe { &*parg.cast::<Patchpoint>() };
+    let mut at = Some(site);
+    while let Some(site) = at {
+        // The id is not the probe's any more.
+        site.id.store(0, Ordering::Relaxed);
+        // SAFETY: no site is ever freed.
+        at = unsafe { site.next.load(Ordering::Acquire).as_ref() };
+    }
+}

@@ -1,0 +1,26 @@
+//! Executing an image as far as modules see it: the event handlers of `process_exec`.
+
+use core::ffi::{CStr, c_void};
+
+use stand_in_freebsd::imgact::{ImageArgs, ImageParams, Proc};
+
+use super::exports;
+
+/// A `process_exec` handler: `execlist_fn` of `sys/sys/eventhandler.h`.
+type ProcessExec = unsafe extern "C" fn(*mut c_void, *mut Proc, *mut ImageParams);
+
+/// Has a process execute an image, as `do_execve` tells modules of it.
+pub(super) fn execute(pid: u32, path: &CStr) {
+    let Some(list) = exports::event_handlers("process_exec") else { return };
+    let mut process = Proc::new(pid as i32, &path.to_string_lossy());
+    let mut arguments = ImageArgs::new(path.as_ptr());
+    let mut image = ImageParams::new(&mut process, &mut arguments, path.as_ptr());
+    list.invoke(|handler| {
+        // SAFETY: whoever registered it for this event says that it is of this type, and keeps
+        // it loaded until it is deregistered.
+        unsafe {
+            let function = core::mem::transmute::<usize, ProcessExec>(handler.function);
+            function(handler.argument as *mut c_void, &mut process, &mut image);
+        }
+    });
+}

@@ -1,0 +1,246 @@
+//! The symbols that modules find: FreeBSD's names and types, besides those that [`crate::exports`] has. What only one
+//! architecture has is in its `exports`.
+
+use alloc::format;
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::AtomicUsize;
+
+use sdt_core::ops::{Framework, ProviderId, ProviderOps};
+use sdt_framework::registration;
+use stand_in_base::printf;
+use stand_in_freebsd::errno::EINVAL;
+use stand_in_freebsd::eventhandler::{List, Lists};
+use stand_in_freebsd::{Release, release};
+
+use crate::arch;
+use crate::dtrace::DTRACE;
+use crate::exports::{self, Variadic, exports, text};
+use crate::freebsd::machine::LINKER;
+use crate::freebsd::{sdt, sx, sysctl};
+use crate::{console, panic, smp};
+
+type RendezvousFunction = Option<unsafe extern "C" fn(*mut c_void)>;
+
+exports! {
+    // sys/cddl/contrib/opensolaris/uts/common/sys/dtrace.h
+    dtrace_register: unsafe extern "C" fn(
+        *const c_char, *const [u8; 15], u32, *mut c_void, *const ProviderOps, *mut c_void, *mut usize,
+    ) -> c_int,
+    dtrace_unregister: extern "C" fn(usize) -> c_int,
+    dtrace_condense: extern "C" fn(usize) -> c_int,
+    // sys/sys/module.h
+    module_register_init: extern "C" fn(*const c_void),
+    // sys/sys/eventhandler.h
+    eventhandler_register: unsafe extern "C" fn(
+        *const List, *const c_char, *mut c_void, *mut c_void, c_int,
+    ) -> usize,
+    eventhandler_find_list: unsafe extern "C" fn(*const c_char) -> *const List,
+    eventhandler_deregister: unsafe extern "C" fn(*const List, usize),
+    // sys/sys/systm.h
+    printf: unsafe extern "C" fn(*const c_char, ...) -> c_int,
+    panic: unsafe extern "C" fn(*const c_char, ...) -> !,
+    // sys/sys/smp.h
+    smp_rendezvous: unsafe extern "C" fn(
+        RendezvousFunction, RendezvousFunction, RendezvousFunction, *mut c_void,
+    ),
+}
+
+/// All exported functions: those above and those of both systems, SDT's, those of sysctls and the architecture's own.
+fn all() -> impl Iterator<Item = (&'static str, u64)> {
+    table()
+        .into_iter()
+        .chain(exports::table())
+        .chain(sdt::table())
+        .chain(sx::table())
+        .chain(sysctl::table())
+        .chain(arch::exports::table())
+}
+
+/// The address of an exported symbol, function or not, if a release has it.
+pub(crate) fn address(name: &str, release: Release) -> Option<u64> {
+    if !release::has_symbol(release, name) {
+        return None;
+    }
+    let mut all = all().chain(sdt::variables()).chain(sysctl::variables());
+    all.find(|(symbol, _)| *symbol == name).map(|(_, address)| address)
+}
+
+/// Whether an exported function has this address.
+pub(crate) fn is_exported(address: u64) -> bool {
+    all().any(|(_, exported)| exported == address)
+}
+
+/// # Safety
+/// As in C: every pointer is NULL or points to what its type says; the functions in `ops` are sound to
+/// call until `dtrace_unregister` has succeeded.
+unsafe extern "C" fn dtrace_register(
+    name: *const c_char,
+    attributes: *const [u8; 15],
+    privileges: u32,
+    _credentials: *mut c_void,
+    ops: *const ProviderOps,
+    argument: *mut c_void,
+    id: *mut usize,
+) -> c_int {
+    let refuse = |name: &CStr, why: &dyn core::fmt::Display| {
+        let name = name.to_string_lossy();
+        console::print(&format!("WARNING: failed to register provider '{name}': {why}\n"));
+        EINVAL
+    };
+    if name.is_null() || attributes.is_null() || ops.is_null() || id.is_null() {
+        return refuse(c"", &"invalid args");
+    }
+    // SAFETY: not NULL, and by the caller's contract what its type says.
+    let (name, attributes, ops) = unsafe { (CStr::from_ptr(name), &*attributes, &*ops) };
+    let raw = registration::from_raw(attributes, privileges);
+    let checked = raw.and_then(|(attributes, privileges)| {
+        registration::check(name, privileges, ops)?;
+        Ok((attributes, privileges))
+    });
+    let (attributes, privileges) = match checked {
+        Ok(checked) => checked,
+        Err(error) => return refuse(name, &error),
+    };
+    // SAFETY: the caller's contract.
+    match unsafe { DTRACE.register(name, &attributes, privileges, ops, argument) } {
+        Ok(provider) => {
+            // SAFETY: not NULL, and by the caller's contract an id to be written.
+            unsafe { id.write(provider.get()) };
+            0
+        }
+        Err(error) => {
+            refuse(name, &error);
+            error.errno()
+        }
+    }
+}
+
+extern "C" fn dtrace_unregister(id: usize) -> c_int {
+    DTRACE.unregister(ProviderId::new(id)).map_or_else(freebsd_errno, |()| 0)
+}
+
+extern "C" fn dtrace_condense(id: usize) -> c_int {
+    DTRACE.condense(ProviderId::new(id)).map_or_else(freebsd_errno, |_| 0)
+}
+
+/// [`FrameworkError::errno`](sdt_core::ops::FrameworkError::errno) is the number on the target that this
+/// kernel is built for, which is not FreeBSD.
+fn freebsd_errno(error: sdt_core::ops::FrameworkError) -> c_int {
+    match error {
+        sdt_core::ops::FrameworkError::Again => 35,
+        other => other.errno(),
+    }
+}
+
+extern "C" fn module_register_init(data: *const c_void) {
+    LINKER.module_register_init(data as u64);
+}
+
+static EVENT_HANDLERS: Lists = Lists::new();
+
+/// The handlers of an event, if anybody has asked for it.
+pub(crate) fn event_handlers(name: &str) -> Option<&'static List> {
+    EVENT_HANDLERS.find(name)
+}
+
+/// Returns the tag, NULL (as with M_NOWAIT and no memory) for a name that is none.
+///
+/// # Safety
+/// `list` is NULL or one that `eventhandler_find_list` returned; `name` is NULL or a string;
+/// `function` has the type of the event's handlers.
+unsafe extern "C" fn eventhandler_register(
+    list: *const List,
+    name: *const c_char,
+    function: *mut c_void,
+    argument: *mut c_void,
+    priority: c_int,
+) -> usize {
+    let (function, argument) = (function as usize, argument as usize);
+    // SAFETY: the caller's contract; lists are never freed.
+    if let Some(list) = unsafe { list.as_ref() } {
+        return EVENT_HANDLERS.register_in(list, function, argument, priority);
+    }
+    // SAFETY: the caller's contract.
+    match unsafe { text(name) }.to_str() {
+        Ok(name) if !name.is_empty() => EVENT_HANDLERS.register(name, function, argument, priority),
+        _ => 0,
+    }
+}
+
+/// FreeBSD returns the list locked and `eventhandler_deregister` unlocks it; here each operation locks
+/// for itself.
+///
+/// # Safety
+/// `name` is NULL or a string.
+unsafe extern "C" fn eventhandler_find_list(name: *const c_char) -> *const List {
+    // SAFETY: the caller's contract.
+    let name = unsafe { text(name) }.to_str().unwrap_or_default();
+    event_handlers(name).map_or(core::ptr::null(), |list| &raw const *list)
+}
+
+/// Returns when nobody can be in the handler any more. No tag means all handlers.
+///
+/// # Safety
+/// `list` is one that `eventhandler_find_list` returned.
+unsafe extern "C" fn eventhandler_deregister(list: *const List, tag: usize) {
+    // SAFETY: the caller's contract.
+    let list = unsafe { list.as_ref() }.expect("eventhandler_deregister: no list");
+    if tag == 0 {
+        list.deregister_all();
+        while !list.is_settled() {
+            core::hint::spin_loop();
+        }
+        return;
+    }
+    let was_there = list.deregister(tag);
+    assert!(was_there, "eventhandler_deregister: {} has no handler {tag}", list.name());
+    while !list.is_gone(tag) {
+        core::hint::spin_loop();
+    }
+}
+
+/// # Safety
+/// As in C: the arguments are what the format says.
+unsafe extern "C" fn printf(format: *const c_char, arguments: ...) -> c_int {
+    // SAFETY: the caller's contract.
+    let template = unsafe { text(format) }.to_string_lossy();
+    let line = printf::format(&template, &mut Variadic(arguments));
+    console::print(&line);
+    c_int::try_from(line.len()).unwrap_or(c_int::MAX)
+}
+
+/// # Safety
+/// As in C: the arguments are what the format says.
+unsafe extern "C" fn panic(format: *const c_char, arguments: ...) -> ! {
+    // SAFETY: the caller's contract.
+    let template = unsafe { text(format) }.to_string_lossy();
+    panic::stop(format_args!("{}", printf::format(&template, &mut Variadic(arguments))))
+}
+
+/// Has every CPU call the three functions, interrupts off; none goes on to the next before all are done
+/// with the one before.
+///
+/// # Safety
+/// The functions may be called with the argument, on all CPUs at once.
+unsafe extern "C" fn smp_rendezvous(
+    setup: RendezvousFunction,
+    action: RendezvousFunction,
+    teardown: RendezvousFunction,
+    argument: *mut c_void,
+) {
+    let argument = argument as usize;
+    let cpus = smp::online();
+    let stages = [setup, action, teardown];
+    let arrived = [const { AtomicUsize::new(0) }; 2];
+    smp::rendezvous(&|_| {
+        for (index, stage) in stages.iter().enumerate() {
+            if let Some(function) = stage {
+                // SAFETY: the caller's contract.
+                unsafe { function(argument as *mut c_void) };
+            }
+            if let Some(arrived) = arrived.get(index) {
+                smp::barrier(arrived, cpus);
+            }
+        }
+    });
+}

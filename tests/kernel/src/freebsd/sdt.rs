@@ -1,0 +1,179 @@
+//! SDT on this machine: `sys/kern/kern_sdt.c`, which modules call, and what [`Sdt`] needs of it.
+
+use core::ffi::c_char;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+use sdt_core::__private::encode::Code;
+use stand_in_freebsd::kld::FileInfo;
+use stand_in_freebsd::loader;
+use stand_in_freebsd::sdt::{Machdep, Records, Sdt};
+use stand_in_freebsd::{Generation, release};
+
+use crate::arch::{self, cpu};
+use crate::dtrace::{DTRACE, Framework};
+use crate::exports::{dtrace_probe, exports};
+use crate::{console, smp};
+
+/// This machine.
+#[derive(Debug)]
+pub(crate) struct Machine;
+
+/// The probes of all files.
+pub(crate) static SDT: Sdt<Framework, Machine> = Sdt::new(&DTRACE, Machine);
+
+/// Registers the kernel's own provider. 15 is what this kernel begins as.
+pub(crate) fn init() {
+    let kernel = FileInfo { id: 1, name: "kernel".into(), base: 0, size: 0 };
+    let provider = Records::with_provider(&raw const sdt_provider_sdt as u64, NAME.into());
+    SDT.kld_load(&kernel, provider, release::DEFAULT);
+    set_generation(release::DEFAULT.generation());
+}
+
+/// What `sdt.ko` does with `sdt_probe_func` when it is loaded.
+pub(crate) fn set_generation(generation: Generation) {
+    let function = match generation {
+        Generation::Tested => dtrace_probe as *mut (),
+        Generation::Patched => sdt_dtrace_probe as *mut (),
+    };
+    sdt_probe_func.store(function, Ordering::Release);
+}
+
+exports! {
+    // sys/sys/sdt.h
+    sdt_probe: extern "C" fn(u32, usize, usize, usize, usize, usize),
+    sdt_probe6: extern "C" fn(u32, usize, usize, usize, usize, usize, usize),
+}
+
+/// The exported symbols that are no functions.
+pub(crate) fn variables() -> [(&'static str, u64); 3] {
+    [
+        ("sdt_probe_func", &raw const sdt_probe_func as u64),
+        ("sdt_probes_enabled", &raw const sdt_probes_enabled as u64),
+        ("sdt_provider_sdt", &raw const sdt_provider_sdt as u64),
+    ]
+}
+
+/// Where hits go: of 6 arguments since 15, of 5 before.
+#[expect(non_upper_case_globals, reason = "FreeBSD's name")]
+static sdt_probe_func: AtomicPtr<()> = AtomicPtr::new(sdt_probe_stub as *mut ());
+
+/// Whether any probe is enabled.
+#[expect(non_upper_case_globals, reason = "FreeBSD's name")]
+static sdt_probes_enabled: AtomicBool = AtomicBool::new(false);
+
+const NAME: &core::ffi::CStr = c"sdt";
+
+/// `struct sdt_provider`. What [`Sdt`] knows of it, it keeps for itself.
+#[repr(C)]
+struct Provider {
+    name: *const c_char,
+    rest: [usize; 4],
+}
+
+// SAFETY: nobody writes to it, and the name is static.
+unsafe impl Sync for Provider {}
+
+/// The provider for those who have none (`SDT_PROVIDER_DEFINE(sdt)`).
+#[expect(non_upper_case_globals, reason = "FreeBSD's name")]
+static sdt_provider_sdt: Provider = Provider { name: NAME.as_ptr(), rest: [0; 4] };
+
+/// Where hits go before `sdt.ko` is loaded.
+extern "C" fn sdt_probe_stub(
+    _id: u32,
+    _arg0: usize,
+    _arg1: usize,
+    _arg2: usize,
+    _arg3: usize,
+    _arg4: usize,
+    _arg5: usize,
+) {
+    console::print("sdt_probe_stub: unexpectedly called\n");
+}
+
+/// Probe context.
+extern "C" fn sdt_probe(id: u32, arg0: usize, arg1: usize, arg2: usize, arg3: usize, arg4: usize) {
+    sdt_probe6(id, arg0, arg1, arg2, arg3, arg4, 0);
+}
+
+/// Probe context.
+extern "C" fn sdt_probe6(
+    id: u32,
+    arg0: usize,
+    arg1: usize,
+    arg2: usize,
+    arg3: usize,
+    arg4: usize,
+    arg5: usize,
+) {
+    type Function = extern "C" fn(u32, usize, usize, usize, usize, usize, usize);
+    let function = sdt_probe_func.load(Ordering::Acquire);
+    // SAFETY: only on 15 does a module find this function, and then that is what is stored there.
+    let function = unsafe { core::mem::transmute::<*mut (), Function>(function) };
+    function(id, arg0, arg1, arg2, arg3, arg4, arg5);
+}
+
+/// `t_dtrace_sdt_arg[0]` of each CPU's thread. Interrupts borrow the thread, there and here.
+static SIXTH: [AtomicU64; cpu::MAX_CPUS] = [const { AtomicU64::new(0) }; cpu::MAX_CPUS];
+
+/// 15's `sdt_probe_func`. Probe context.
+extern "C" fn sdt_dtrace_probe(
+    id: u32,
+    arg0: usize,
+    arg1: usize,
+    arg2: usize,
+    arg3: usize,
+    arg4: usize,
+    arg5: usize,
+) {
+    SIXTH[cpu::current()].store(arg5 as u64, Ordering::Relaxed);
+    dtrace_probe(id, arg0, arg1, arg2, arg3, arg4);
+}
+
+impl Machdep for Machine {
+    fn machine(&self) -> loader::Machine {
+        loader::Machine::HERE
+    }
+
+    fn print(&self, line: fmt::Arguments<'_>) {
+        console::print(&alloc::format!("{line}\n"));
+    }
+
+    unsafe fn write(&self, address: u64, word: u64) {
+        // SAFETY: by contract data of a file, which others read at most.
+        unsafe { (address as *mut u64).write_volatile(word) };
+    }
+
+    fn set_probes_enabled(&self, enabled: bool) {
+        sdt_probes_enabled.store(enabled, Ordering::Release);
+    }
+
+    /// As `sdt_probe_update_cb`: this CPU writes when all others have arrived, and they wait until it is done.
+    unsafe fn patch(&self, sites: &[(u64, Code)]) {
+        let (owner, others) = (cpu::current(), smp::online() - 1);
+        let arrived = AtomicUsize::new(0);
+        let done = AtomicBool::new(false);
+        smp::rendezvous(&|cpu| {
+            if cpu == owner {
+                while arrived.load(Ordering::Acquire) != others {
+                    core::hint::spin_loop();
+                }
+                for (address, code) in sites {
+                    // SAFETY: by contract a site in text that is mapped; nobody else executes anything.
+                    unsafe { arch::text::overwrite(*address, code.as_bytes()) };
+                }
+                done.store(true, Ordering::Release);
+            } else {
+                arrived.fetch_add(1, Ordering::Release);
+                while !done.load(Ordering::Acquire) {
+                    core::hint::spin_loop();
+                }
+            }
+            arch::text::synchronise();
+        });
+    }
+
+    fn sixth_argument(&self) -> u64 {
+        SIXTH[cpu::current()].load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,80 @@
+//! Where probes fire, and what is there: for listings.
+
+use alloc::vec::Vec;
+
+use sdt_core::__private::arch::ENCODING;
+use sdt_core::__private::protocol::{Place, State, Text};
+use sdt_core::__private::record::Probe;
+use sdt_core::patch::NoText;
+use sdt_protocol::{Site, SiteState};
+
+use stand_in_freebsd::loader::Machine;
+use stand_in_freebsd::sdt::Tracepoint;
+
+use crate::freebsd::machine::LINKER;
+use crate::freebsd::sdt::SDT;
+
+/// The sites of a probe in loaded files, in order of address. Called where nobody patches: by the CPU that
+/// does what consumers ask.
+pub(crate) fn of(id: u32) -> Vec<Site> {
+    let mut sites = own(id);
+    sites.extend(SDT.tracepoints(id).into_iter().map(tracepoint));
+    sites.sort_by_key(|site| site.address);
+    sites
+}
+
+/// A tracepoint of SDT's.
+fn tracepoint(tracepoint: Tracepoint) -> Site {
+    let jump = tracepoint.jump(Machine::HERE);
+    let text = tracepoint.patchpoint as *const u8;
+    // SAFETY: text of a file that is mapped, and nobody patches it at the moment.
+    let byte = |at| unsafe { text.add(at).read_volatile() };
+    let jumps = jump.as_bytes().iter().enumerate().all(|(at, &expected)| byte(at) == expected);
+    Site {
+        address: tracepoint.patchpoint,
+        function: LINKER.function_at(tracepoint.patchpoint),
+        state: if jumps { SiteState::Jump } else { SiteState::Nop },
+        target: tracepoint.target,
+        in_reach: true,
+        reach: Tracepoint::reach(Machine::HERE),
+    }
+}
+
+/// The sites of a probe whose module patches them.
+fn own(id: u32) -> Vec<Site> {
+    LINKER
+        .sites(size_of::<Probe>())
+        .into_iter()
+        .filter(|(site, _)| is_of(site.probe, id))
+        .map(|(site, function)| {
+            let (patchpoint, target) = (site.patchpoint as usize, site.target as usize);
+            let text = Text { encoding: &ENCODING, patcher: &NoText };
+            // SAFETY: text of a file that is mapped, and nobody patches it at the moment.
+            let state = match unsafe { text.state(Place { patchpoint, target }) } {
+                State::Nop => SiteState::Nop,
+                State::Trap => SiteState::Trap,
+                State::Jump => SiteState::Jump,
+            };
+            Site {
+                address: site.patchpoint,
+                function,
+                state,
+                target: site.target,
+                in_reach: (ENCODING.jump)(patchpoint, target).is_ok(),
+                reach: ENCODING.reach as u64,
+            }
+        })
+        .collect()
+}
+
+/// Whether the record at an address of a file's data is that of a probe with this id.
+fn is_of(record: u64, id: u32) -> bool {
+    let record = record as *const Probe;
+    if !record.is_aligned() {
+        return false;
+    }
+    // SAFETY: memory of a file that is mapped, as long as a record; the module's own code has taken it for
+    // a probe's record, or the file would not have been loaded: its probes are attached first.
+    let probe = unsafe { &*record };
+    probe.is_current() && probe.id().is_some_and(|own| own.get() == id)
+}

@@ -1,0 +1,274 @@
+//! `dtrace_register` and its kin, with illumos's types, refusals and locks
+//! (`usr/src/uts/common/dtrace/dtrace.c`).
+
+use alloc::boxed::Box;
+use alloc::format;
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use sdt_core::ops::{ArgDesc, Framework, ProbeDesc, ProviderId, ProviderOps};
+use sdt_framework::registration::{self, RegistrationError};
+use stand_in_illumos::errno::EINVAL;
+
+use super::locks::CPU_LOCK;
+use crate::console;
+use crate::dtrace::DTRACE;
+
+/// EAGAIN, which the framework's errors do not have illumos's number for.
+const EAGAIN: c_int = 11;
+
+/// Longest function name with its NUL (`DTRACE_FUNCNAMELEN`), which is shorter than the framework's.
+const FUNCTION_LEN: usize = 128;
+
+/// `dtrace_probedesc_t`.
+#[repr(C)]
+struct Description {
+    id: u32,
+    provider: [c_char; 64],
+    module: [c_char; 64],
+    function: [c_char; FUNCTION_LEN],
+    name: [c_char; 64],
+}
+
+static_assertions::const_assert_eq!(size_of::<Description>(), 324);
+
+/// A provider of a module's: what the framework is given for its `arg`. There are few, and they stay.
+struct Provider {
+    ops: ProviderOps,
+    arg: *mut c_void,
+    /// The module knows its id. illumos asks for probes during the registration only if somebody has asked
+    /// for them before, and later whenever somebody does.
+    registered: AtomicBool,
+}
+
+impl Provider {
+    /// # Safety
+    /// `arg` is a provider.
+    unsafe fn of<'a>(arg: *mut c_void) -> &'a Self {
+        // SAFETY: the caller's contract; none is ever freed.
+        unsafe { &*arg.cast() }
+    }
+}
+
+/// What the console says of a refusal.
+fn words(error: RegistrationError) -> &'static str {
+    match error {
+        RegistrationError::EmptyName | RegistrationError::BadName | RegistrationError::LongName => {
+            "invalid provider name"
+        }
+        RegistrationError::NoProvide
+        | RegistrationError::MissingOp(_)
+        | RegistrationError::SuspendWithoutResume => "invalid provider ops",
+        RegistrationError::BadAttributes => "invalid provider attributes",
+        RegistrationError::NoUsermode => "need dtps_mode() op for given privilege attributes",
+        _ => "invalid privilege attributes",
+    }
+}
+
+/// # Safety
+/// As in C: every pointer is NULL or points to what its type says; the functions in `ops` are sound to
+/// call until `dtrace_unregister` has succeeded.
+pub(super) unsafe extern "C" fn dtrace_register(
+    name: *const c_char,
+    attributes: *const [u8; 15],
+    privileges: u32,
+    _credentials: *mut c_void,
+    ops: *const ProviderOps,
+    arg: *mut c_void,
+    id: *mut usize,
+) -> c_int {
+    let refuse = |name: &CStr, why: &str| {
+        let name = name.to_string_lossy();
+        console::print(&format!("WARNING: failed to register provider '{name}': {why}\n"));
+        EINVAL
+    };
+    if name.is_null() || attributes.is_null() || ops.is_null() || id.is_null() {
+        // SAFETY: not NULL, and by the caller's contract a string.
+        let name = if name.is_null() { c"<NULL>" } else { unsafe { CStr::from_ptr(name) } };
+        return refuse(name, "invalid arguments");
+    }
+    // SAFETY: not NULL, and by the caller's contract what its type says.
+    let (name, attributes, ops) = unsafe { (CStr::from_ptr(name), &*attributes, *ops) };
+    // In illumos's order: what is wrong with the attributes is said after the ops.
+    let raw = registration::from_raw(attributes, privileges);
+    let known = raw.map_or(sdt_core::ops::Privileges::empty(), |(_, privileges)| privileges);
+    let checked = match registration::check(name, known, &ops) {
+        Err(RegistrationError::NoUsermode) | Ok(()) => {
+            raw.and_then(|raw| registration::check(name, raw.1, &ops).map(|()| raw))
+        }
+        Err(error) => Err(error),
+    };
+    let (attributes, privileges) = match checked {
+        Ok(checked) => checked,
+        Err(error) => return refuse(name, words(error)),
+    };
+    let given = adapted(&ops);
+    let provider = Box::leak(Box::new(Provider { ops, arg, registered: AtomicBool::new(false) }));
+    let given_arg = (&raw mut *provider).cast();
+    // SAFETY: the caller's contract.
+    match unsafe { DTRACE.register(name, &attributes, privileges, &given, given_arg) } {
+        Ok(registered) => {
+            // SAFETY: not NULL, and by the caller's contract an id to be written.
+            unsafe { id.write(registered.get()) };
+            provider.registered.store(true, Ordering::Release);
+            0
+        }
+        Err(error) => error.errno(),
+    }
+}
+
+pub(super) extern "C" fn dtrace_unregister(id: usize) -> c_int {
+    DTRACE.unregister(ProviderId::new(id)).map_or_else(errno, |()| 0)
+}
+
+pub(super) extern "C" fn dtrace_condense(id: usize) -> c_int {
+    DTRACE.condense(ProviderId::new(id)).map_or_else(errno, |_| 0)
+}
+
+fn errno(error: sdt_core::ops::FrameworkError) -> c_int {
+    match error {
+        sdt_core::ops::FrameworkError::Again => EAGAIN,
+        other => other.errno(),
+    }
+}
+
+/// Ops that call a module's: `provide` with illumos's description, `enable` and `disable` with `cpu_lock`
+/// held.
+fn adapted(ops: &ProviderOps) -> ProviderOps {
+    ProviderOps {
+        provide: ops.provide.and(Some(provide)),
+        provide_module: ops.provide_module.and(Some(provide_module)),
+        enable: Some(enable),
+        disable: Some(disable),
+        suspend: ops.suspend.and(Some(suspend)),
+        resume: ops.resume.and(Some(resume)),
+        getargdesc: ops.getargdesc.and(Some(getargdesc)),
+        getargval: ops.getargval.and(Some(getargval)),
+        usermode: ops.usermode.and(Some(mode)),
+        destroy: Some(destroy),
+    }
+}
+
+/// # Safety
+/// `arg` is a [`Provider`], as for all ops here; the rest is what the framework passes.
+unsafe extern "C" fn provide(arg: *mut c_void, desc: *const ProbeDesc) {
+    // SAFETY: the caller's contract, which the module's op shares.
+    unsafe {
+        let provider = Provider::of(arg);
+        let known = provider.registered.load(Ordering::Acquire);
+        let Some(op) = provider.ops.provide.filter(|_| known) else { return };
+        let description = desc.as_ref().map(|desc| {
+            let mut function = [0; FUNCTION_LEN];
+            // The NUL at the end stays.
+            function[..FUNCTION_LEN - 1].copy_from_slice(&desc.function[..FUNCTION_LEN - 1]);
+            let ProbeDesc { id, provider, module, name, .. } = *desc;
+            Description { id, provider, module, function, name }
+        });
+        op(
+            provider.arg,
+            description.as_ref().map_or(core::ptr::null(), |of| (&raw const *of).cast()),
+        );
+    }
+}
+
+/// # Safety
+/// As [`provide`].
+unsafe extern "C" fn provide_module(arg: *mut c_void, module: *mut c_void) {
+    // SAFETY: the caller's contract, which the module's op shares.
+    unsafe {
+        let provider = Provider::of(arg);
+        provider.ops.provide_module.inspect(|op| op(provider.arg, module));
+    }
+}
+
+/// # Safety
+/// As [`provide`].
+unsafe extern "C" fn enable(arg: *mut c_void, id: u32, parg: *mut c_void) -> c_int {
+    CPU_LOCK.enter();
+    // SAFETY: the caller's contract, which the module's op shares.
+    let result = unsafe {
+        let provider = Provider::of(arg);
+        provider.ops.enable.map_or(0, |op| op(provider.arg, id, parg))
+    };
+    CPU_LOCK.exit();
+    result
+}
+
+/// # Safety
+/// As [`provide`].
+unsafe extern "C" fn disable(arg: *mut c_void, id: u32, parg: *mut c_void) {
+    CPU_LOCK.enter();
+    // SAFETY: the caller's contract, which the module's op shares.
+    unsafe {
+        let provider = Provider::of(arg);
+        provider.ops.disable.inspect(|op| op(provider.arg, id, parg));
+    }
+    CPU_LOCK.exit();
+}
+
+/// # Safety
+/// As [`provide`].
+unsafe extern "C" fn suspend(arg: *mut c_void, id: u32, parg: *mut c_void) {
+    // SAFETY: the caller's contract, which the module's op shares.
+    unsafe {
+        let provider = Provider::of(arg);
+        provider.ops.suspend.inspect(|op| op(provider.arg, id, parg));
+    }
+}
+
+/// # Safety
+/// As [`provide`].
+unsafe extern "C" fn resume(arg: *mut c_void, id: u32, parg: *mut c_void) {
+    // SAFETY: the caller's contract, which the module's op shares.
+    unsafe {
+        let provider = Provider::of(arg);
+        provider.ops.resume.inspect(|op| op(provider.arg, id, parg));
+    }
+}
+
+/// # Safety
+/// As [`provide`].
+unsafe extern "C" fn getargdesc(arg: *mut c_void, id: u32, parg: *mut c_void, desc: *mut ArgDesc) {
+    // SAFETY: the caller's contract, which the module's op shares.
+    unsafe {
+        let provider = Provider::of(arg);
+        provider.ops.getargdesc.inspect(|op| op(provider.arg, id, parg, desc));
+    }
+}
+
+/// # Safety
+/// As [`provide`].
+unsafe extern "C" fn getargval(
+    arg: *mut c_void,
+    id: u32,
+    parg: *mut c_void,
+    argno: c_int,
+    aframes: c_int,
+) -> u64 {
+    // SAFETY: the caller's contract, which the module's op shares.
+    unsafe {
+        let provider = Provider::of(arg);
+        // This function is a frame more.
+        provider.ops.getargval.map_or(0, |op| op(provider.arg, id, parg, argno, aframes + 1))
+    }
+}
+
+/// # Safety
+/// As [`provide`].
+unsafe extern "C" fn mode(arg: *mut c_void, id: u32, parg: *mut c_void) -> c_int {
+    // SAFETY: the caller's contract, which the module's op shares.
+    unsafe {
+        let provider = Provider::of(arg);
+        provider.ops.usermode.map_or(0, |op| op(provider.arg, id, parg))
+    }
+}
+
+/// # Safety
+/// As [`provide`].
+unsafe extern "C" fn destroy(arg: *mut c_void, id: u32, parg: *mut c_void) {
+    // SAFETY: the caller's contract, which the module's op shares.
+    unsafe {
+        let provider = Provider::of(arg);
+        provider.ops.destroy.inspect(|op| op(provider.arg, id, parg));
+    }
+}

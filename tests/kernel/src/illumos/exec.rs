@@ -1,0 +1,186 @@
+//! Executing an image as far as modules see it: the system call.
+//!
+//! illumos tells no module of an exec. What a module can do is what illumos's own `systrace` provider does: put
+//! a function of its own into the table of system calls (`sysent`, `usr/src/uts/common/os/sysent.c`); or, as modules of
+//! `kernel/exec` do, into that of the kinds of files (`execsw`, `sys/exec.h`).
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_char, c_int, c_long, c_void};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU16, Ordering};
+use core::{ffi::CStr, mem::offset_of};
+
+use static_assertions::const_assert_eq;
+
+use super::locks::{RW_READER, RwLock, rw_enter, rw_exit};
+use crate::arch::cpu;
+
+/// `NSYSCALL` (`sys/systm.h`) and `SYS_execve` (`sys/syscall.h`).
+const NSYSCALL: usize = 256;
+const SYS_EXECVE: usize = 59;
+
+/// `sy_callc` of the call.
+type Exece = unsafe extern "C" fn(*const c_char, *const *const c_char, *const *const c_char) -> i64;
+
+/// `struct sysent` (`sys/systm.h`).
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct SysEnt {
+    /// `sy_narg`.
+    arguments: u8,
+    /// `sy_flags`.
+    flags: AtomicU16,
+    /// `sy_call`.
+    call: AtomicPtr<()>,
+    /// `sy_lock`.
+    lock: AtomicPtr<()>,
+    /// `sy_callc`.
+    callc: AtomicPtr<()>,
+}
+
+const_assert_eq!(offset_of!(SysEnt, flags), 2);
+const_assert_eq!(offset_of!(SysEnt, callc), 24);
+const_assert_eq!(size_of::<SysEnt>(), 32);
+
+const fn entry(arguments: u8, callc: *mut ()) -> SysEnt {
+    let none = core::ptr::null_mut();
+    SysEnt {
+        arguments,
+        flags: AtomicU16::new(0),
+        call: AtomicPtr::new(none),
+        lock: AtomicPtr::new(none),
+        callc: AtomicPtr::new(callc),
+    }
+}
+
+const fn table() -> [SysEnt; NSYSCALL] {
+    let mut table = [const { entry(0, nosys as *mut ()) }; NSYSCALL];
+    table[SYS_EXECVE] = entry(3, exece as *mut ());
+    table
+}
+
+/// System calls of 64-bit processes, and of 32-bit ones, of which there are none here.
+pub(super) static SYSENT: [SysEnt; NSYSCALL] = table();
+pub(super) static SYSENT32: [SysEnt; NSYSCALL] = table();
+
+/// The process that each CPU runs.
+static PIDS: [AtomicI32; cpu::MAX_CPUS] = [const { AtomicI32::new(0) }; cpu::MAX_CPUS];
+
+/// The process that this CPU runs.
+pub(super) fn pid() -> c_int {
+    PIDS[cpu::current()].load(Ordering::Relaxed)
+}
+
+/// Has a process execute an image: the system call.
+pub(super) fn execute(pid: u32, path: &CStr) {
+    PIDS[cpu::current()].store(pid as i32, Ordering::Relaxed);
+    let call = SYSENT[SYS_EXECVE].callc.load(Ordering::Acquire);
+    // SAFETY: whoever put it there says that it is of this type, and keeps it loaded until nobody is in it.
+    unsafe {
+        let call = core::mem::transmute::<*mut (), Exece>(call);
+        call(path.as_ptr(), core::ptr::null(), core::ptr::null());
+    }
+    PIDS[cpu::current()].store(0, Ordering::Relaxed);
+}
+
+/// `exece`: every file is a 64-bit ELF file. The entry's lock is held from before its function is loaded until that has
+/// returned, as `gexec` does it.
+unsafe extern "C" fn exece(
+    path: *const c_char,
+    _arguments: *const *const c_char,
+    _environment: *const *const c_char,
+) -> i64 {
+    let none = core::ptr::null_mut();
+    let entry = &EXECSW.0[ELF64];
+    // SAFETY: the table's own lock and function, which belong together.
+    unsafe {
+        rw_enter(entry.lock, RW_READER);
+        let function = (*entry.function.get()).expect("elfexec is loaded");
+        let errno = function(none, none, none, none, 0, core::ptr::null_mut(), 0, path, none, 0);
+        rw_exit(entry.lock);
+        errno.into()
+    }
+}
+
+/// `exec_func`.
+type ExecFunction = unsafe extern "C" fn(
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    c_int,
+    *mut c_long,
+    c_int,
+    *const c_char,
+    *mut c_void,
+    c_int,
+) -> c_int;
+
+/// `struct execsw` (`sys/exec.h`).
+#[repr(C)]
+struct ExecSw {
+    /// `exec_magic`, `exec_magoff`, `exec_maglen`.
+    magic: *const c_char,
+    magic_offset: c_int,
+    magic_length: c_int,
+    /// `exec_func`, behind the lock.
+    function: UnsafeCell<Option<ExecFunction>>,
+    /// `exec_core`.
+    core: *const (),
+    /// `exec_lock`.
+    lock: *const RwLock,
+}
+
+const_assert_eq!(offset_of!(ExecSw, function), 16);
+const_assert_eq!(size_of::<ExecSw>(), 40);
+
+/// `execsw`, of `usr/src/uts/common/conf/param.c`: scripts, 32-bit and 64-bit ELF files, and a free entry.
+pub(super) struct ExecTable([ExecSw; 4]);
+
+// SAFETY: what changes in it is behind its locks.
+unsafe impl Sync for ExecTable {}
+
+const ELF64: usize = 2;
+
+static EXEC_LOCKS: [RwLock; 4] = [const { RwLock::new() }; 4];
+
+const fn kind(magic: &'static CStr, function: Option<ExecFunction>, lock: usize) -> ExecSw {
+    ExecSw {
+        magic: magic.as_ptr(),
+        magic_offset: 0,
+        magic_length: magic.count_bytes() as c_int,
+        function: UnsafeCell::new(function),
+        core: core::ptr::null(),
+        lock: &raw const EXEC_LOCKS[lock],
+    }
+}
+
+pub(super) static EXECSW: ExecTable = ExecTable([
+    kind(c"#!", None, 0),
+    kind(c"\x7fELF\x01", Some(elfexec), 1),
+    kind(c"\x7fELF\x02", Some(elfexec), ELF64),
+    kind(c"", None, 3),
+]);
+
+/// How many entries that has.
+pub(super) static NEXECTYPE: c_int = 4;
+
+/// `elfexec`: succeeds.
+unsafe extern "C" fn elfexec(
+    _: *mut c_void,
+    _: *mut c_void,
+    _: *mut c_void,
+    _: *mut c_void,
+    _: c_int,
+    _: *mut c_long,
+    _: c_int,
+    _: *const c_char,
+    _: *mut c_void,
+    _: c_int,
+) -> c_int {
+    0
+}
+
+/// `nosys`: ENOSYS.
+unsafe extern "C" fn nosys() -> i64 {
+    89
+}

@@ -1,0 +1,190 @@
+//! kstats that modules add (`usr/src/uts/common/os/kstat_fr.c`): named values.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use core::mem::offset_of;
+use core::ptr;
+
+use sdt_protocol::Refusal;
+use stand_in_illumos::errno::ENOENT;
+use static_assertions::const_assert_eq;
+
+use crate::system::refusal;
+
+/// `KSTAT_STRLEN`, `KSTAT_TYPE_NAMED`, `KSTAT_READ`.
+const NAME_LEN: usize = 31;
+const TYPE_NAMED: u8 = 1;
+const READ: c_int = 0;
+
+/// `struct kstat` (`sys/kstat.h`).
+#[repr(C)]
+pub(super) struct Kstat {
+    created: i64,
+    next: *mut Kstat,
+    id: c_int,
+    module: [u8; NAME_LEN],
+    reserved: u8,
+    instance: c_int,
+    name: [u8; NAME_LEN],
+    kind: u8,
+    class: [u8; NAME_LEN],
+    flags: u8,
+    data: *mut c_void,
+    count: c_uint,
+    data_size: usize,
+    taken: i64,
+    update: Option<unsafe extern "C" fn(*mut Kstat, c_int) -> c_int>,
+    private: *mut c_void,
+    snapshot: Option<unsafe extern "C" fn(*mut Kstat, *mut c_void, c_int) -> c_int>,
+    lock: *mut c_void,
+}
+
+const_assert_eq!(offset_of!(Kstat, data), 120);
+const_assert_eq!(offset_of!(Kstat, update), 152);
+const_assert_eq!(size_of::<Kstat>(), 184);
+
+/// `struct kstat_named`.
+#[derive(Clone)]
+#[repr(C)]
+pub(super) struct Named {
+    name: [u8; NAME_LEN],
+    kind: u8,
+    value: [u64; 2],
+}
+
+const_assert_eq!(size_of::<Named>(), 48);
+
+/// All there are; the lock is held while one is read, so that none goes meanwhile.
+static KSTATS: spin::Mutex<Vec<Entry>> = spin::Mutex::new(Vec::new());
+
+struct Entry {
+    kstat: *mut Kstat,
+    installed: bool,
+}
+
+// SAFETY: it is there while it is in the list, and changed under the list's lock, once it is installed.
+unsafe impl Send for Entry {}
+
+/// A name as structures have it: cut where it is too long.
+fn field(name: &CStr) -> [u8; NAME_LEN] {
+    let mut field = [0; NAME_LEN];
+    let bytes = name.to_bytes();
+    let length = bytes.len().min(NAME_LEN - 1);
+    field[..length].copy_from_slice(&bytes[..length]);
+    field
+}
+
+/// # Safety
+/// The names are strings.
+pub(super) unsafe extern "C" fn kstat_create(
+    module: *const c_char,
+    instance: c_int,
+    name: *const c_char,
+    class: *const c_char,
+    kind: u8,
+    count: c_uint,
+    flags: u8,
+) -> *mut Kstat {
+    assert!(
+        kind == TYPE_NAMED && flags == 0,
+        "kstat_create: there are plain named values only here"
+    );
+    // SAFETY: the caller's contract.
+    let [module, name, class] =
+        [module, name, class].map(|of| field(unsafe { CStr::from_ptr(of) }));
+    let mut kstats = KSTATS.lock();
+    // SAFETY: it is there while it is in the list.
+    let is_it = |of: &Entry| unsafe {
+        (*of.kstat).module == module && (*of.kstat).instance == instance && (*of.kstat).name == name
+    };
+    if kstats.iter().any(is_it) {
+        return ptr::null_mut();
+    }
+    let named = Named { name: [0; NAME_LEN], kind: 0, value: [0; 2] };
+    let data = Box::leak(vec![named; count as usize].into_boxed_slice()).as_mut_ptr();
+    let kstat = Box::into_raw(Box::new(Kstat {
+        created: 0,
+        next: ptr::null_mut(),
+        id: 0,
+        module,
+        reserved: 0,
+        instance,
+        name,
+        kind,
+        class,
+        flags,
+        data: data.cast(),
+        count,
+        data_size: count as usize * size_of::<Named>(),
+        taken: 0,
+        update: None,
+        private: ptr::null_mut(),
+        snapshot: None,
+        lock: ptr::null_mut(),
+    }));
+    kstats.push(Entry { kstat, installed: false });
+    kstat
+}
+
+/// # Safety
+/// It is of [`kstat_create`].
+pub(super) unsafe extern "C" fn kstat_install(kstat: *mut Kstat) {
+    for entry in KSTATS.lock().iter_mut().filter(|entry| ptr::eq(entry.kstat, kstat)) {
+        entry.installed = true;
+    }
+}
+
+/// Returns when nobody reads it any more.
+///
+/// # Safety
+/// It is of [`kstat_create`], and nobody uses it afterwards.
+pub(super) unsafe extern "C" fn kstat_delete(kstat: *mut Kstat) {
+    let mut kstats = KSTATS.lock();
+    let index = kstats.iter().position(|entry| ptr::eq(entry.kstat, kstat));
+    kstats.remove(index.expect("kstat_delete: no such kstat"));
+    // SAFETY: both are of `kstat_create`, and in no list any more.
+    unsafe {
+        let kstat = Box::from_raw(kstat);
+        let data = ptr::slice_from_raw_parts_mut(kstat.data.cast::<Named>(), kstat.count as usize);
+        drop(Box::from_raw(data));
+    }
+}
+
+/// # Safety
+/// It is one of a kstat's values, and the name a string.
+pub(super) unsafe extern "C" fn kstat_named_init(named: *mut Named, name: *const c_char, kind: u8) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        (*named).name = field(CStr::from_ptr(name));
+        (*named).kind = kind;
+    }
+}
+
+/// The data of `module:instance:name`, after its `ks_update`.
+pub(super) fn read(wanted: &str) -> Result<Vec<u8>, Refusal> {
+    let refused = |errno, why| refusal(errno, &format_args!("{wanted}: {why}"));
+    let text = |field: &[u8]| {
+        let length = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
+        alloc::string::String::from_utf8_lossy(&field[..length]).into_owned()
+    };
+    let kstats = KSTATS.lock();
+    let installed = kstats.iter().filter(|entry| entry.installed);
+    let found = installed.map(|entry| entry.kstat).find(|&kstat| {
+        // SAFETY: it is there while it is in the list, which is locked.
+        let of = unsafe { &*kstat };
+        format!("{}:{}:{}", text(&of.module), of.instance, text(&of.name)) == wanted
+    });
+    let kstat = found.ok_or_else(|| refused(ENOENT, "there is no such kstat"))?;
+    // SAFETY: as above; who added it says that its function can be called.
+    let error = unsafe { (*kstat).update.map_or(0, |update| update(kstat, READ)) };
+    if error != 0 {
+        return Err(refused(error, "cannot be read"));
+    }
+    // SAFETY: the data of `kstat_create`, of that size.
+    Ok(unsafe {
+        core::slice::from_raw_parts((*kstat).data.cast::<u8>(), (*kstat).data_size).to_vec()
+    })
+}

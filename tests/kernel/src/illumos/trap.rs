@@ -1,0 +1,96 @@
+//! `invoptrap` and `brktrap` (`usr/src/uts/intel/ml/exception.S`): an instruction that does not exist, or a
+//! breakpoint, in the kernel goes to the handlers of DTrace's providers.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use stand_in_illumos::regs::{InvopStack, Regs};
+
+use super::{SDT, marking};
+use crate::arch::cpu;
+use crate::arch::traps::{BREAKPOINT, TrapFrame};
+use crate::dtrace::DTRACE;
+use crate::invop;
+
+/// What `sdt` has the trap do: nothing, and go on behind the byte (`DTRACE_INVOP_NOP`).
+const NOP: c_int = 4;
+
+/// The innermost trap that each CPU is in.
+static STACKS: [AtomicPtr<InvopStack>; cpu::MAX_CPUS] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; cpu::MAX_CPUS];
+
+/// The registers of the trap that this CPU is in. Probe context.
+pub(super) fn regs() -> Option<Regs> {
+    let stack = STACKS[cpu::current()].load(Ordering::Relaxed);
+    // SAFETY: stored by `invop` on this CPU, further up on this very stack.
+    unsafe { stack.as_ref() }.map(|stack| stack.regs)
+}
+
+/// Asks the handlers (`dtrace_invop`) and returns what the one that claims the trap wants emulated; 0 if
+/// none does. A handler may change the registers. Interrupts off, probe context.
+pub(super) fn invop(frame: &mut TrapFrame) -> c_int {
+    // A breakpoint is made to look like the other: the instruction pointer is that of the instruction.
+    let address = frame.rip - u64::from(frame.trapno == BREAKPOINT);
+    let mut stack = save(frame, address);
+    let slot = &STACKS[cpu::current()];
+    let outer = slot.swap(&raw mut stack, Ordering::Relaxed);
+    // SAFETY: the stack is what illumos's handlers are given.
+    let answer = unsafe { invop::dispatch(address, (&raw mut stack).cast(), frame.rax) };
+    slot.store(outer, Ordering::Relaxed);
+    if answer != 0 {
+        restore(frame, &stack.regs);
+        // All that is emulated is one byte long.
+        frame.rip += 1;
+    }
+    answer
+}
+
+fn save(frame: &TrapFrame, address: u64) -> InvopStack {
+    let TrapFrame { rdi, rsi, rdx, rcx, r8, r9, rax, rbx, rbp, .. } = *frame;
+    let TrapFrame { r10, r11, r12, r13, r14, r15, err, cs, rflags, rsp, ss, .. } = *frame;
+    let regs = Regs {
+        savfp: rbp,
+        savpc: address,
+        arguments: [rdi, rsi, rdx, rcx, r8, r9],
+        rax_rbx_rbp: [rax, rbx, rbp],
+        r10_to_r15: [r10, r11, r12, r13, r14, r15],
+        bases: [0; 2],
+        segments: [frame.ds, frame.es, frame.fs, frame.gs].map(u64::from),
+        trapno: frame.trapno.into(),
+        err,
+        rip: address,
+        cs,
+        rfl: rflags,
+        rsp,
+        ss,
+    };
+    // SAFETY: the interrupted code is the kernel's, and its stack is mapped.
+    InvopStack { top: unsafe { *(rsp as *const u64) }, regs }
+}
+
+fn restore(frame: &mut TrapFrame, regs: &Regs) {
+    [frame.rdi, frame.rsi, frame.rdx, frame.rcx, frame.r8, frame.r9] = regs.arguments;
+    [frame.rax, frame.rbx, frame.rbp] = regs.rax_rbx_rbp;
+    [frame.r10, frame.r11, frame.r12, frame.r13, frame.r14, frame.r15] = regs.r10_to_r15;
+    (frame.rip, frame.rflags) = (regs.rip, regs.rfl);
+}
+
+/// `sdt_invop`: fires the probe whose site has trapped, with what the call would have had in registers.
+///
+/// # Safety
+/// `stack` is an [`InvopStack`].
+pub(super) unsafe extern "C" fn sdt_invop(
+    address: usize,
+    stack: *mut c_void,
+    _rax: usize,
+) -> c_int {
+    let Some(id) = SDT.probe_at(address as u64) else { return 0 };
+    // SAFETY: the caller's contract.
+    let regs = unsafe { &mut (*stack.cast::<InvopStack>()).regs };
+    let [a, b, c, d, e, _] = regs.arguments;
+    // SAFETY: the site that has trapped is the probe's.
+    unsafe { DTRACE.probe5(id, [a, b, c, d, e]) };
+    // One byte is passed over in any case.
+    regs.rip += marking().passed() - 1;
+    NOP
+}
