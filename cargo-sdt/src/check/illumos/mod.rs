@@ -7,6 +7,8 @@
 
 mod depends;
 mod file;
+// That of sdt-macros, by a link: a macro's crate exports nothing else, and a package is whole.
+mod krtld;
 mod probes;
 mod problem;
 mod relocations;

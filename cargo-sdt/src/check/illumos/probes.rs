@@ -11,9 +11,7 @@ use super::file::{File, Relocation, Section, Symbol};
 use super::relocations::{self, hex, kind_name};
 use crate::check::finding::{Findings, Place};
 
-#[path = "../../../../sdt-macros/src/krtld.rs"]
-mod krtld;
-use krtld::{PREFIX, PROVIDERS};
+use super::krtld::{PREFIX, PROVIDERS};
 
 /// Most bytes of a probe's name, without the NUL (`DTRACE_NAMELEN`).
 const NAME_LEN: usize = 63;
