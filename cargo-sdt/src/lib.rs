@@ -15,4 +15,5 @@ pub mod project;
 pub mod settings;
 pub mod setup;
 pub mod targets;
+pub mod template;
 pub mod toolchain;

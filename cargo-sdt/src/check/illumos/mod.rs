@@ -33,6 +33,11 @@ use file::File;
 pub use problem::Problem;
 use sdt_core::__private::record::{Probe, Provider};
 
+/// Whether illumos's sdt has a provider of this name besides `sdt`.
+pub fn has_provider(name: &str) -> bool {
+    krtld::PROVIDERS.iter().any(|(provider, _)| *provider == name)
+}
+
 /// What a good module consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
