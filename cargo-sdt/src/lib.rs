@@ -4,6 +4,7 @@ pub mod arch;
 pub mod check;
 pub mod cmd;
 pub mod dlib;
+pub mod environment;
 pub mod input;
 pub mod link;
 pub mod module;

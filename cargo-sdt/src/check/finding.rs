@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::platform::FreeBsd;
+use crate::platform::{FreeBsd, Os};
 
 /// One breach of one rule, at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +74,14 @@ pub enum Problem {
     /// The file cannot be read as what it should be.
     #[error("not a readable object file: {0}")]
     Unreadable(String),
+    /// A module for one system, judged as one for the other.
+    #[error("is a module for {found}, not for {wanted}; take --os {found}")]
+    OtherSystem {
+        /// What it is for.
+        found: Os,
+        /// What it was to be for.
+        wanted: Os,
+    },
     /// Something in the header is not what the loader takes.
     #[error(
         "{what} is {found}; FreeBSD's loader{} takes {expected} only",
