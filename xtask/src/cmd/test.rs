@@ -42,7 +42,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     host(&["fmt", "--all", "--check"])?;
     // The tests in QEMU are not among --all-targets, since they are not run by a plain `cargo test`.
     host(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    host(&["clippy", "--package", "xtask", "--test", "qemu", "--", "-D", "warnings"])?;
+    let tests = ["--test", "qemu", "--test", "strangers"];
+    host(&[&["clippy", "--package", "xtask"], &tests[..], &["--", "-D", "warnings"]].concat())?;
     host(&["test", "--workspace", "--no-fail-fast"])?;
     // Firing sites depend on what the optimiser makes of them.
     host(&["test", "--release", "--package", "sdt-core", "--package", "sdt-framework"])?;
@@ -66,6 +67,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     host(&["test", "--package", "conformance", "--test", "conformance"])?;
     if !args.no_qemu {
         host(&["test", "--package", "xtask", "--test", "qemu"])?;
+        host(&["test", "--package", "xtask", "--test", "strangers"])?;
     }
     if let Some(error) = skipped {
         note(format_args!("SKIPPED: nothing was compared with C: {error}"));
