@@ -17,6 +17,7 @@ mod kernel;
 mod kin;
 mod layout;
 mod operand;
+mod problem;
 #[cfg(test)]
 mod tests;
 

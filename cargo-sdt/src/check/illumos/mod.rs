@@ -6,6 +6,7 @@
 //! `doreloc.c`). Nothing says so before the kernel runs into it. So it is checked here.
 
 mod depends;
+mod enabled;
 mod file;
 // That of sdt-macros, by a link: a macro's crate exports nothing else, and a package is whole.
 mod krtld;
@@ -16,7 +17,6 @@ mod sections;
 mod symbols;
 #[cfg(test)]
 mod tests;
-mod twins;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -101,7 +101,7 @@ pub fn module_against(bytes: &[u8], kernel: &Kernel) -> Result<Summary, Vec<Find
     sections::check(&file, &mut findings);
     let functions = file.functions();
     relocations::check(&file, &functions, &mut findings);
-    twins::check(&file, &mut findings);
+    enabled::check(&file, &mut findings);
     let undefined = file.symbols.iter().filter(|symbol| symbol.is_undefined());
     let saver = code::saver(undefined.map(|symbol| &*symbol.name));
     for section in file.sections.iter().filter(|section| section.is_loaded() && section.is_code()) {
