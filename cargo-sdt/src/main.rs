@@ -12,6 +12,8 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "cargo sdt", bin_name = "cargo sdt", version, disable_help_subcommand = true)]
 enum Sdt {
+    /// Writes a crate that is a kernel module, with a probe and something to fire it by hand.
+    New(cmd::new::Args),
     /// Builds the package of this folder as a kernel module, checks it, and prints where it is.
     Kmod(cmd::kmod::Args),
     /// Checks linked modules: would the kernel's loader take them, and do their probes hold together?
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
         args.remove(1);
     }
     let result = match Sdt::parse_from(args) {
+        Sdt::New(args) => cmd::new::run(&args),
         Sdt::Kmod(args) => cmd::kmod::run(&args, |package| Project::find(Path::new("."), package)),
         Sdt::Check(args) => cmd::check::run(&args),
         Sdt::Dlib(args) => cmd::dlib::run(&args),

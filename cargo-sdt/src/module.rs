@@ -1,5 +1,6 @@
 //! Building kernel modules: cargo for their targets, the link, the check.
 
+use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +16,7 @@ use crate::output;
 use crate::platform::{FreeBsd, NoSuchKernel, Os, Route};
 use crate::process::{self, ProcessError};
 use crate::progress::step;
-use crate::project::Project;
+use crate::project::{Project, companion_of};
 use crate::setup::{self, SetupError};
 use crate::targets::Target;
 use crate::toolchain::Toolchain;
@@ -175,6 +176,12 @@ impl Patch {
     }
 }
 
+impl fmt::Display for Patch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 impl Module {
     /// The module that a package is by default: for the newest FreeBSD, by its native route.
     pub fn new(project: Project, package: &str, arch: Arch) -> Self {
@@ -200,7 +207,7 @@ impl Module {
     pub fn companion(&self) -> Option<Self> {
         let has_one = self.os == Os::Illumos && self.route == Route::Provider;
         has_one.then(|| Self {
-            package: format!("{}-dtrace", self.package),
+            package: companion_of(&self.package),
             name: None,
             features: Vec::new(),
             default_features: true,

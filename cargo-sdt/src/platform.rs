@@ -5,12 +5,17 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use object::elf;
+use object::{Object as _, ObjectSymbol as _, elf};
 use sdt_core::__private::release::Release;
 
 pub use sdt_core::__private::release::Generation;
 
 use crate::arch::Arch;
+
+/// What every module of FreeBSD has one of (`sys/sys/module.h`, `sys/sys/kernel.h`).
+const FREEBSD_SETS: [&str; 2] = ["set_modmetadata_set", "set_sysinit_set"];
+/// What every module of illumos has (`usr/src/uts/common/sys/modctl.h`).
+const ILLUMOS_FUNCTIONS: [&str; 2] = ["_init", "_info"];
 
 /// The kernel's operating system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
@@ -32,11 +37,28 @@ impl Os {
         }
     }
 
-    /// The one that a module's file is for, by its header. Link steps write it, compilers do not.
+    /// The one that a module's file is for, as far as it says so; else FreeBSD.
     pub fn of_file(file: &[u8]) -> Self {
-        let solaris =
-            file.starts_with(&elf::ELFMAG) && file.get(7) == Some(&elf::ELFOSABI_SOLARIS.0);
-        if solaris { Self::Illumos } else { Self::FreeBsd }
+        Self::told_by(file).unwrap_or_default()
+    }
+
+    /// The one that a module's file says it is for: by its header, which link steps write and not all compilers do, or by
+    /// what only modules of that system have.
+    pub fn told_by(file: &[u8]) -> Option<Self> {
+        if !file.starts_with(&elf::ELFMAG) {
+            return None;
+        }
+        match elf::OsAbi(*file.get(7)?) {
+            elf::ELFOSABI_SOLARIS => return Some(Self::Illumos),
+            elf::ELFOSABI_FREEBSD => return Some(Self::FreeBsd),
+            _ => {}
+        }
+        let parsed = object::File::parse(file).ok()?;
+        if FREEBSD_SETS.iter().any(|set| parsed.section_by_name(set).is_some()) {
+            return Some(Self::FreeBsd);
+        }
+        let defines = |name| parsed.symbol_by_name(name).is_some_and(|of| of.is_definition());
+        ILLUMOS_FUNCTIONS.into_iter().all(defines).then_some(Self::Illumos)
     }
 
     /// Whether it is there for an architecture.

@@ -11,6 +11,16 @@ use crate::settings::{Settings, SettingsError};
 pub struct Project {
     root: PathBuf,
     build: PathBuf,
+    outside: Vec<Outside>,
+}
+
+/// A package on this machine that is not below the workspace's root folder, but is a part of what is built there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outside {
+    /// Where it is.
+    pub folder: PathBuf,
+    /// Its name and its version: `sdt-core-0.1.0`.
+    pub name: String,
 }
 
 /// Why a folder is not one that a module can be built in.
@@ -51,12 +61,14 @@ pub struct Found {
     pub package: String,
     /// `[package.metadata.sdt]`.
     pub settings: Settings,
+    /// Whether the workspace has the package that would be its companion on illumos.
+    pub has_companion: bool,
 }
 
 impl Project {
     /// The workspace whose root folder is `root`; what is made goes below `build`.
     pub const fn new(root: PathBuf, build: PathBuf) -> Self {
-        Self { root, build }
+        Self { root, build, outside: Vec::new() }
     }
 
     /// The package of this name in the workspace that `folder` is in; without a name, that of `folder`, or the
@@ -70,8 +82,16 @@ impl Project {
         let build = metadata.target_directory.as_std_path().join("sdt");
         let package = pick(&metadata, folder, package)?;
         let settings = Settings::read(&package.name, &package.metadata)?;
-        let project = Self { root, build };
-        Ok(Found { project, package: package.name.to_string(), settings })
+        let companion = companion_of(&package.name);
+        let has_companion = metadata.packages.iter().any(|of| of.name == companion);
+        let outside = outside(folder, &root);
+        let project = Self { root, build, outside };
+        Ok(Found { project, package: package.name.to_string(), settings, has_companion })
+    }
+
+    /// Packages elsewhere on this machine that it depends on by their paths.
+    pub fn outside(&self) -> &[Outside] {
+        &self.outside
     }
 
     /// The workspace's root folder.
@@ -88,6 +108,23 @@ impl Project {
     pub fn targets(&self) -> PathBuf {
         self.build.join("targets")
     }
+}
+
+/// The name of the package that is the companion of another on illumos.
+pub fn companion_of(package: &str) -> String {
+    format!("{package}-dtrace")
+}
+
+/// Packages with a path that are not below `root`. Where cargo cannot say, it will say why when it builds.
+fn outside(folder: &Path, root: &Path) -> Vec<Outside> {
+    let Ok(metadata) = MetadataCommand::new().current_dir(folder).exec() else { return Vec::new() };
+    let local = metadata.packages.into_iter().filter(|package| package.source.is_none());
+    let outside = local.filter_map(|package| {
+        let folder = package.manifest_path.parent()?.as_std_path().to_owned();
+        let name = format!("{}-{}", package.name, package.version);
+        (!folder.starts_with(root)).then_some(Outside { folder, name })
+    });
+    outside.collect()
 }
 
 fn pick<'m>(

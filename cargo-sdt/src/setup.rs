@@ -17,8 +17,8 @@ const RUSTUP: Duration = Duration::from_secs(45);
 /// Installing packages may take a while on a slow line, and waits for another apt's lock.
 const APT: Duration = Duration::from_secs(1800);
 const SHORT: Duration = Duration::from_secs(60);
-/// Oldest rustc that builds the workspace: `rust-version` of the manifest.
-const OLDEST_MINOR: u32 = 90;
+/// Oldest rustc that builds modules: `rust-version` of the manifest, which is sdt-core's, too.
+const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
 
 /// Why the set-up is not complete.
 #[derive(Debug, thiserror::Error)]
@@ -196,7 +196,8 @@ fn candidate_minor(policy: &str) -> Option<u32> {
 /// version of a package that would be installed.
 fn pick_toolchain(listed: &str, candidate: impl Fn(&str) -> Option<u32>) -> Option<Vec<String>> {
     let names: Vec<&str> = listed.lines().filter_map(|line| line.split(' ').next()).collect();
-    let new_enough = |&minor: &u32| minor >= OLDEST_MINOR;
+    let oldest = OLDEST.split('.').nth(1).and_then(|minor| minor.parse().ok()).unwrap_or(0);
+    let new_enough = |&minor: &u32| minor >= oldest;
     if names.contains(&"rustc-web") && candidate("rustc-web").filter(new_enough).is_some() {
         return Some(
             ["rustc-web", "cargo-web", "rust-web-src", "rust-web-clippy"].map(String::from).into(),
@@ -294,15 +295,15 @@ mod tests {
 
     #[test]
     fn ubuntus_newest_one_is_taken() {
-        let listed = "rustc-1.89 - x\nrustc-1.93 - x\nrustc-1.91 - x\nrustc - x\n";
+        let listed = "rustc-1.94 - x\nrustc-1.97 - x\nrustc-1.95 - x\nrustc - x\n";
         let picked = pick_toolchain(listed, |_| None).unwrap();
-        assert_eq!(picked, ["rustc-1.93", "cargo-1.93", "rust-1.93-src", "rust-1.93-clippy"]);
+        assert_eq!(picked, ["rustc-1.97", "cargo-1.97", "rust-1.97-src", "rust-1.97-clippy"]);
     }
 
     #[test]
     fn old_toolchains_are_not_taken() {
         assert_eq!(pick_toolchain("rustc - x\nrustc-1.80 - x\n", |_| Some(80)), None);
-        assert_eq!(pick_toolchain("rustc-web - x\n", |_| Some(85)), None);
+        assert_eq!(pick_toolchain("rustc-web - x\n", |_| Some(94)), None);
         assert_eq!(pick_toolchain("", |_| None), None);
     }
 

@@ -157,7 +157,10 @@ impl Toolchain {
     /// built does not show, and makes no other file of it.
     fn remapped(&self) -> Vec<(PathBuf, String)> {
         let sources = format!("/rustc/{}", self.release);
-        let mut folders = vec![(self.project.root().to_owned(), ".".into())];
+        let outside = self.project.outside().iter();
+        let outside = outside.map(|of| (of.folder.clone(), format!("/path/{}", of.name)));
+        let mut folders: Vec<(PathBuf, String)> = outside.collect();
+        folders.push((self.project.root().to_owned(), ".".into()));
         folders.extend(cargo_home().map(|home| (home, "/cargo".into())));
         // A distribution's folder may be a link; compilers say what they were given.
         folders.extend(self.sources.canonicalize().map(|folder| (folder, sources.clone())));

@@ -1,8 +1,6 @@
 //! Feature `off`: probes are checked, and leave nothing. Run with `--features off`.
 #![cfg(feature = "off")]
 
-mod support;
-
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use sdt_core::__private::inspect;
 use sdt_core::patch::Mode;
@@ -33,7 +31,7 @@ fn with_probes(n: u64) -> u64 {
 
 #[test]
 fn nothing_is_registered_and_nothing_evaluated() {
-    let recorder = support::attach(Mode::Trap);
+    let recorder = sdt_host::attach(Mode::Trap);
     assert!(recorder.registered.lock().unwrap().is_empty());
     assert!(inspect::sites().is_empty());
     assert_eq!(with_probes(1), 0);

@@ -22,6 +22,11 @@ const RELOCATIONS: &str = ".rela";
 /// (`KERNBASE` of FreeBSD's `sys/amd64/include/vmparam.h`).
 pub(super) const MOST_MEMORY: u64 = 1 << 29;
 
+/// What names of sets begin with.
+const SETS: [&str; 4] = ["set_", "linkme_", "linkm2_", "sdt_"];
+/// Bytes of an address.
+const WORD: u64 = 8;
+
 const FILE_HEADER: u64 = 64;
 const SECTION_HEADER: u64 = 64;
 
@@ -29,6 +34,7 @@ const SECTION_HEADER: u64 = 64;
 struct Section {
     name: String,
     kind: elf::SectionType,
+    flags: elf::SectionFlags,
     address: u64,
     offset: u64,
     size: u64,
@@ -52,6 +58,13 @@ pub(super) fn check(data: &[u8], findings: &mut Findings) {
         if section.name == DEPENDS {
             wrong(Problem::Leftover);
         }
+        let loaded = section.flags.contains(elf::SHF_ALLOC);
+        if loaded && section.flags.contains(elf::SHF_COMPRESSED) {
+            wrong(Problem::Compressed);
+        }
+        if !loaded && section.size > 0 && is_known_set(&section.name) {
+            wrong(Problem::SetNotLoaded);
+        }
         if let Some(of) = section.name.strip_prefix(RELOCATIONS)
             && let Some(found) = other_relocations(&sections, section, of)
         {
@@ -69,6 +82,7 @@ fn read(header: &Header, data: &[u8]) -> Option<Vec<Section>> {
         Section {
             name: String::from_utf8_lossy(name).into_owned(),
             kind: of.sh_type(endian),
+            flags: of.sh_flags(endian),
             address: of.sh_addr(endian),
             offset: of.sh_offset(endian),
             size: of.sh_size(endian),
@@ -76,6 +90,37 @@ fn read(header: &Header, data: &[u8]) -> Option<Vec<Section>> {
         }
     };
     Some(table.iter().map(section).collect())
+}
+
+/// Whether a section is a set, by a name that loaders or modules look for: FreeBSD's, linkme's and sdt-core's. Others may
+/// be called so without being one.
+fn is_known_set(name: &str) -> bool {
+    is_set(name) && SETS.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Reports sections of data that could be anywhere, though there are addresses in them that a compiler has aligned. Of
+/// each relocation of a section: where it is in that.
+pub(super) fn alignment(
+    name: &str,
+    align: u64,
+    addresses: impl Iterator<Item = u64>,
+    findings: &mut Findings,
+) {
+    // Sets have rules of their own, and a packed structure has addresses anywhere.
+    if is_set(name) || !align.is_power_of_two() {
+        return;
+    }
+    let mut addresses = addresses.peekable();
+    if align < WORD && addresses.peek().is_some() && addresses.all(|at| at.is_multiple_of(WORD)) {
+        findings.section(name, Problem::LowAlignment(align));
+    }
+}
+
+/// Whether a symbol's section number is one of those that mean something else, but for the two that are known: FreeBSD's
+/// loader marks with one of them (`SHN_FBSD_CACHED`) what it has looked up.
+pub(super) fn is_reserved(number: elf::SymbolSection) -> bool {
+    number >= elf::SymbolSection(elf::SHN_LORESERVE)
+        && !matches!(number, elf::SHN_ABS | elf::SHN_COMMON | elf::SHN_XINDEX)
 }
 
 /// Whether a type is one of the generic ones, or of those that compilers and linkers for these systems add.

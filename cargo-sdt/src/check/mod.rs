@@ -14,8 +14,10 @@ mod functions;
 pub mod illumos;
 mod image;
 mod kernel;
+mod kin;
 mod layout;
 mod operand;
+mod problem;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +27,7 @@ use finding::Findings;
 pub use finding::{Finding, Level, Place, Problem};
 use image::Image;
 pub use kernel::{Exports, Kernel, KernelError};
+pub use kin::Kin;
 
 use crate::platform::{FreeBsd, Generation, Os, Route};
 
@@ -159,6 +162,11 @@ pub fn module_against(file: &[u8], against: Against<'_>) -> Result<Summary, Vec<
 /// # Errors
 /// As of [`module`].
 pub fn module_of(os: Os, file: &[u8], against: Against<'_>) -> Result<Contents, Vec<Finding>> {
+    if let Some(found) = Os::told_by(file).filter(|&found| found != os) {
+        // Of what the other kernel would say of it, nothing is of use.
+        let problem = Problem::OtherSystem { found, wanted: os };
+        return Err(vec![Finding { place: Place::File, problem }]);
+    }
     match os {
         Os::FreeBsd => module_against(file, against).map(Contents::FreeBsd),
         Os::Illumos => illumos::module_against(file, against.kernel).map(Contents::Illumos),

@@ -1,16 +1,21 @@
 //! `cargo sdt kmod`: builds a kernel module, checks it, prints where it is.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::check::{KernelArgs, say};
 use crate::arch::Arch;
+use crate::check::Kernel;
+use crate::environment::{self, Environment};
 use crate::module::{Module, Patch};
 use crate::output;
-use crate::platform::{FreeBsd, NoSuchKernel, Os, Route};
+use crate::platform::{FreeBsd, Os, Route};
+use crate::progress::note;
 use crate::project::{Found, ProjectError};
 
-/// Options of `cargo sdt kmod`. What is not given is as the package's manifest has it, in `[package.metadata.sdt]`.
+/// Options of `cargo sdt kmod`. What is not given is as the environment has it (`SDT_FREEBSD`, `SDT_ROUTE`, `SDT_PATCH`),
+/// or else the package's manifest, in `[package.metadata.sdt]`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Architecture of the kernel [default: x86_64].
@@ -49,17 +54,34 @@ pub struct Args {
 }
 
 impl Args {
-    fn module(&self, found: Found) -> Result<Module, NoSuchKernel> {
-        let Found { project, package, settings } = found;
+    /// The module to build, and what is worth saying of how it was chosen.
+    fn module(&self, found: Found, said: &Environment) -> anyhow::Result<(Module, Vec<String>)> {
+        let Found { project, package, settings, .. } = found;
+        let mut notes = Vec::new();
         let os = self.os.or(settings.os).unwrap_or_default();
-        // A manifest may say both: what is for one system is nothing to another.
-        let freebsd = self.freebsd.or(settings.freebsd.filter(|_| os == Os::FreeBsd));
-        let route = self.route.or(settings.route).unwrap_or_default();
-        let patch = self.patch.or(settings.patch.filter(|_| route == Route::Provider));
+        // The others may say both: what is for one system is nothing to another.
+        let freebsd = Choice {
+            option: self.freebsd,
+            variable: (environment::FREEBSD, said.freebsd()?.filter(|_| os == Os::FreeBsd)),
+            manifest: settings.freebsd.filter(|_| os == Os::FreeBsd),
+        };
+        let freebsd = freebsd.made(Some(FreeBsd::default()), &mut notes);
+        let route = Choice {
+            option: self.route,
+            variable: (environment::ROUTE, said.route()?),
+            manifest: settings.route,
+        };
+        let route = route.made(Some(Route::default()), &mut notes).unwrap_or_default();
+        let patch = Choice {
+            option: self.patch,
+            variable: (environment::PATCH, said.patch()?.filter(|_| route == Route::Provider)),
+            manifest: settings.patch.filter(|_| route == Route::Provider),
+        };
+        let patch = patch.made(None, &mut notes);
         let arch = self.arch.or(settings.arch).unwrap_or_default();
         let mut features = settings.features;
         features.extend(self.features.iter().cloned());
-        Ok(Module {
+        let module = Module {
             features,
             default_features: !self.no_default_features && settings.default_features != Some(false),
             os,
@@ -69,11 +91,42 @@ impl Args {
             name: settings.module,
             raw_symbols: self.raw_symbols,
             ..Module::new(project, &package, arch)
-        })
+        };
+        Ok((module, notes))
+    }
+}
+
+/// Something that can be said in three places.
+struct Choice<T> {
+    option: Option<T>,
+    /// The variable, and what it says.
+    variable: (&'static str, Option<T>),
+    manifest: Option<T>,
+}
+
+impl<T: Copy + PartialEq + fmt::Display> Choice<T> {
+    /// What the first of the places says that says anything. An option and a manifest are seen; that a variable of the
+    /// environment makes a difference is worth saying.
+    fn made(self, default: Option<T>, notes: &mut Vec<String>) -> Option<T> {
+        let (variable, value) = self.variable;
+        if let (None, Some(value)) = (self.option, value)
+            && self.manifest.or(default) != Some(value)
+        {
+            let instead =
+                self.manifest.map(|manifest| format!(", not {manifest} as the manifest has it"));
+            notes.push(format!(
+                "{variable}={value} of the environment decides{}",
+                instead.unwrap_or_default()
+            ));
+        }
+        self.option.or(value).or(self.manifest)
     }
 }
 
 /// Runs the command; `find` tells where the package is that was named, or the one that is meant when none was.
+///
+/// On illumos, a module with a provider of its own is built with its companion. Printed is where they are, in the order in
+/// which they are loaded.
 ///
 /// # Errors
 /// There is no such package, there are no such modules, the module could not be built, or it breaks a rule of the
@@ -83,11 +136,36 @@ pub fn run(
     find: impl FnOnce(Option<&str>) -> Result<Found, ProjectError>,
 ) -> anyhow::Result<ExitCode> {
     let kernel = args.kernel.read()?;
-    let module = args.module(find(args.package.as_deref())?)?;
-    let (file, warnings) = module.build_for(args.output.as_deref(), &kernel)?;
+    let found = find(args.package.as_deref())?;
+    let has_companion = found.has_companion;
+    let (module, notes) = args.module(found, &Environment::of(Path::new(".")))?;
+    notes.iter().for_each(note);
+    let file = build(&module, args.output.as_deref(), &kernel)?;
+    let Some(companion) = module.companion() else { return Ok(ExitCode::SUCCESS) };
+    if has_companion {
+        // It goes where its module goes.
+        let output = args.output.is_some().then(|| {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            file.with_file_name(format!("{name}_dtrace"))
+        });
+        build(&companion, output.as_deref(), &kernel)?;
+    } else {
+        let (name, package) =
+            (file.file_name().unwrap_or_default().to_string_lossy(), &companion.package);
+        output::say(format_args!(
+            "{name}: warning: its provider is registered by a companion, {name}_dtrace, and there is no package {package} \
+             here to be that: a crate of one line, illumos_companion!({name}, \"misc\")\n"
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds a module and says what came of it.
+fn build(module: &Module, output: Option<&Path>, kernel: &Kernel) -> anyhow::Result<PathBuf> {
+    let (file, warnings) = module.build_for(output, kernel)?;
     say(&file.file_name().unwrap_or_default().to_string_lossy(), &warnings);
     output::line(file.display())?;
-    Ok(ExitCode::SUCCESS)
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -103,10 +181,19 @@ mod tests {
         args: Args,
     }
 
-    fn module(line: &str, settings: Settings) -> Result<Module, NoSuchKernel> {
+    fn module(line: &str, settings: Settings) -> anyhow::Result<Module> {
+        Ok(module_in(&Environment::default(), line, settings)?.0)
+    }
+
+    fn module_in(
+        environment: &Environment,
+        line: &str,
+        settings: Settings,
+    ) -> anyhow::Result<(Module, Vec<String>)> {
         let project = Project::new("/project".into(), "/project/build".into());
         let line = ["kmod"].into_iter().chain(line.split_whitespace());
-        Cli::parse_from(line).args.module(Found { project, package: "driver".into(), settings })
+        let found = Found { project, package: "driver".into(), settings, has_companion: false };
+        Cli::parse_from(line).args.module(found, environment)
     }
 
     #[test]
@@ -146,5 +233,44 @@ mod tests {
 
         let illumos = module("--os illumos --arch amd64", settings()).unwrap();
         assert_eq!((illumos.os, illumos.freebsd), (Os::Illumos, FreeBsd::default()));
+    }
+
+    #[test]
+    fn the_environment_is_before_the_manifest_and_says_so() {
+        let environment = Environment::said(&[
+            ("SDT_FREEBSD", "14"),
+            ("SDT_ROUTE", "provider"),
+            ("SDT_PATCH", "jump"),
+        ]);
+        let settings = || Settings { freebsd: "13".parse().ok(), ..Settings::default() };
+        let build = |line| module_in(&environment, line, settings()).unwrap();
+        let (module, notes) = build("");
+        assert_eq!(
+            (module.freebsd.major(), module.route, module.patch),
+            (14, Route::Provider, Some(Patch::Jump))
+        );
+        assert_eq!(
+            notes,
+            [
+                "SDT_FREEBSD=14 of the environment decides, not 13 as the manifest has it",
+                "SDT_ROUTE=provider of the environment decides",
+                "SDT_PATCH=jump of the environment decides",
+            ]
+        );
+        // Options are before both, and what does not come into it is not spoken of.
+        let (module, notes) = build("--freebsd 15 --route native");
+        assert_eq!((module.freebsd.major(), module.route, module.patch), (15, Route::Native, None));
+        assert_eq!(notes, [""; 0]);
+        let (module, notes) = build("--os illumos --route provider --patch gate");
+        assert_eq!((module.freebsd, module.patch), (FreeBsd::default(), Some(Patch::Gate)));
+        assert_eq!(notes, [""; 0]);
+        let environment = Environment::said(&[("SDT_FREEBSD", "13"), ("SDT_ROUTE", "native")]);
+        assert_eq!(
+            module_in(&environment, "", settings()).unwrap().1,
+            [""; 0],
+            "what all agree in"
+        );
+        let environment = Environment::said(&[("SDT_FREEBSD", "9")]);
+        assert!(module_in(&environment, "", settings()).is_err());
     }
 }

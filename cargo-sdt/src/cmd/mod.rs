@@ -3,3 +3,4 @@
 pub mod check;
 pub mod dlib;
 pub mod kmod;
+pub mod new;

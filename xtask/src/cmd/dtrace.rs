@@ -22,6 +22,7 @@ const USAGE: &str = "\
 Usage: dtrace [-lqvZ] [-s script] [-x opt[=val]]
 \t[--arch arch] [--os os] [--freebsd release] [--route route] [--patch mode]
 \t[--cpus count] [--module file.ko] [--workload log] [--console] [--sites]
+\t[-c cmd]
 
 \t[-P provider]
 \t[-m [ provider: ] module]
@@ -57,6 +58,10 @@ pub struct Args {
     /// Set an option: quiet, zdefs.
     #[arg(short = 'x', value_name = "OPT[=VAL]")]
     option: Vec<String>,
+    /// Run a command instead of playing a log, and end with it: sysctl NAME=VALUE or kstat -p MODULE:INSTANCE:NAME,
+    /// which are all that the stand-in kernel knows.
+    #[arg(short, value_name = "CMD", conflicts_with_all = ["workload", "list"])]
+    command: Option<String>,
     #[command(flatten)]
     programs: Programs,
     /// Architecture of the kernel.
@@ -173,6 +178,7 @@ impl Args {
             patch: self.patch,
             modules: self.module.clone(),
             workload: self.workload.clone(),
+            command: self.command.as_deref().map(str::parse).transpose()?,
             console: self.console,
             list: self.list,
             verbose: self.verbose,
@@ -343,6 +349,8 @@ mod tests {
             let error = options(&format!("-l --module x.ko {option}")).unwrap_err();
             assert!(error.contains("cannot be used with"), "{error}");
         }
+        let command = options("-c kstat -n a").unwrap_err();
+        assert!(command.starts_with("failed to run kstat: the stand-in kernel "), "{command}");
         // Listing plays nothing.
         let error = options("-l --workload x.log").unwrap_err();
         assert!(error.contains("cannot be used with"), "{error}");

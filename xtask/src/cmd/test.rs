@@ -48,7 +48,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     host(all, &["fmt", "--all", "--check"])?;
     // The tests in QEMU are not among --all-targets, since they are not run by a plain `cargo test`.
     host(all, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    host(all, &["clippy", "--package", "xtask", "--test", "qemu", "--", "-D", "warnings"])?;
+    let tests = ["--test", "qemu", "--test", "strangers"];
+    host(
+        all,
+        &[&["clippy", "--package", "xtask"], &tests[..], &["--", "-D", "warnings"]].concat(),
+    )?;
     host(all, &["test", "--workspace", "--no-fail-fast"])?;
     // Firing sites depend on what the optimiser makes of them.
     host(all, &["test", "--release", "--package", "sdt-core", "--package", "sdt-framework"])?;
@@ -74,6 +78,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     host(all, &["test", "--package", "conformance", "--test", "conformance"])?;
     if !args.no_qemu {
         host(all, &["test", "--package", "xtask", "--test", "qemu"])?;
+        host(all, &["test", "--package", "xtask", "--test", "strangers"])?;
     }
     if let Some(error) = skipped {
         note(format_args!("SKIPPED: nothing was compared with C: {error}"));

@@ -10,10 +10,12 @@ use sdt_protocol::{Event, Exec, Probe};
 use super::clause::{Clause, ClauseError, Description};
 use super::format;
 use cargo_sdt::arch::Arch;
+use cargo_sdt::check::Kin;
 use cargo_sdt::module::{BuildError, Module, Patch};
 use cargo_sdt::output::OutputError;
 use cargo_sdt::platform::{FreeBsd, Os, Route};
 use harness::session::{Session, SessionError};
+use harness::shell::Command;
 use harness::workload::{self, WorkloadError};
 use harness::workspace::{self, default_workload};
 
@@ -40,6 +42,8 @@ pub struct Options {
     pub modules: Vec<PathBuf>,
     /// The exec log to play; none: the recorded one.
     pub workload: Option<PathBuf>,
+    /// What is run instead of playing a log.
+    pub command: Option<Command>,
     /// Show the kernel's console on standard error.
     pub console: bool,
     /// List probes instead of enabling them (`-l`).
@@ -72,12 +76,14 @@ pub enum DtraceError {
     #[error("failed to read the workload: {0}")]
     Workload(#[from] WorkloadError),
     /// The kernel refused a module.
-    #[error("failed to load {}: {error}", .module.display())]
+    #[error("failed to load {}: {error}{}", .module.display(), .advice.as_ref().map(|of| format!("; {of}")).unwrap_or_default())]
     Load {
         /// The module.
         module: PathBuf,
         /// Why.
         error: Box<SessionError>,
+        /// What that means, if it is known.
+        advice: Option<String>,
     },
     /// The kernel failed.
     #[error("{0}")]
@@ -141,7 +147,7 @@ pub fn run<O: Write, E: Write>(
         return Err(DtraceError::NothingToDo);
     }
     // What can be wrong without a kernel is found before one is built.
-    let execs = if options.list {
+    let execs = if options.list || options.command.is_some() {
         Vec::new()
     } else {
         workload::read(options.workload.as_deref().unwrap_or(&default_workload()))?
@@ -167,10 +173,22 @@ pub fn run<O: Write, E: Write>(
         Os::Illumos => session.illumos()?,
     }
     let mut loaded = Vec::new();
+    let mut kin = Vec::new();
     for module in modules {
+        // A file that cannot be read is the session's to speak of.
+        let of = Kin::of(&std::fs::read(&module).unwrap_or_default());
         match session.kldload_file(&module) {
             Ok(name) => loaded.push(name),
-            Err(error) => return Err(DtraceError::Load { module, error: Box::new(error) }),
+            Err(error) => {
+                let advice = of.refused(options.os, &loaded);
+                return Err(DtraceError::Load { module, error: Box::new(error), advice });
+            }
+        }
+        kin.push(of);
+    }
+    for (name, kin) in loaded.iter().zip(&kin) {
+        if let Some(advice) = kin.silent(&loaded) {
+            output.say(&format!("warning: {name} has no probes: {advice}"));
         }
     }
     if options.list {
@@ -244,6 +262,9 @@ fn trace<O: Write, E: Write>(
         }
     }
     session.go(consumer)?;
+    if let Some(command) = &options.command {
+        command.run(session)?;
+    }
     let mut printer = Printer { names, quiet: options.quiet, heading: false, failed: None };
     for batch in execs.chunks(BATCH) {
         session.exec_with(batch, |event| printer.event(event, output))?;
@@ -380,6 +401,7 @@ mod tests {
             patch: None,
             modules: Vec::new(),
             workload: None,
+            command: None,
             console: false,
             list: false,
             verbose: false,

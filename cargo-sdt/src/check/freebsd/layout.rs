@@ -21,6 +21,9 @@ const MAPPED: [elf::SectionType; 5] = [
     elf::SHT_FINI_ARRAY,
 ];
 
+/// Sets whose elements C does not align (`sys/sys/sdt.h`), which amd64 does not mind.
+const TABLES: [&str; 1] = [super::sets::TRACEPOINTS];
+
 /// The loader has whole pages, and makes masks of alignments in `int`. Where it did not get the alignment by chance,
 /// sections end behind its memory.
 const PAGE: u64 = 4096;
@@ -45,6 +48,11 @@ pub(crate) fn check(image: &Image<'_>, file: &[u8], findings: &mut Findings) {
         } else if section.align > PAGE {
             let problem = Problem::AlignmentTooLarge { found: section.align, most: PAGE };
             findings.section(name, problem);
+        }
+        if relocatable && !section.is_code() && !TABLES.contains(&&**name) {
+            let addresses = section.relocations.iter();
+            let addresses = addresses.filter(|(_, of)| of.kind == elf::R_X86_64_64);
+            layout::alignment(name, section.align, addresses.map(|(&at, _)| at), findings);
         }
     }
     if relocatable {

@@ -16,6 +16,7 @@ mod segments;
 mod sets;
 mod sites;
 mod symbols;
+mod sysctls;
 mod sysinits;
 mod undefined;
 
@@ -48,6 +49,7 @@ pub(super) fn check(
     sysinits::check(image, release, &metadata, &functions, findings);
     let sites = sites::check(image, findings);
     let own = records::check(image, findings);
+    records::without_sites(image, findings);
     let kernels = native::check(image, release, &metadata, own, findings);
     symbols::check(image, findings);
     undefined::check(image, release, &metadata, against.kernel, findings);

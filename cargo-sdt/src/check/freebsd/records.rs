@@ -1,10 +1,13 @@
 //! Provider and probe records: of this version's size, and with names that DTrace takes as they are.
 
+use std::collections::BTreeSet;
+
 use sdt_core::__private::record::{Probe, Provider};
 use sdt_core::ops::{PROBE_NAME_LEN, PROVIDER_NAME_LEN};
 
 use super::names::unusable;
 use super::sets::whole;
+use super::sites::SITES;
 use crate::check::finding::{Findings, Problem};
 use crate::check::image::{Image, Section};
 
@@ -38,6 +41,11 @@ const PROBES: Kind = Kind {
     limit: PROBE_NAME_LEN,
 };
 
+/// Where a probe's provider is.
+const PROVIDER: u64 = 8;
+/// Bytes of a site's record, which begins with its probe.
+const SITE: usize = 32;
+
 /// How many records there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
@@ -50,6 +58,34 @@ pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) -> Count {
         providers: check_kind(image, &PROVIDERS, findings),
         probes: check_kind(image, &PROBES, findings),
     }
+}
+
+/// Reports providers of which no site fires a probe. Where sites are not patched there are no records of them, and nothing
+/// is known of any.
+pub(crate) fn without_sites(image: &Image<'_>, findings: &mut Findings) {
+    let name_of = |section: &Section<'_>, record: u64, kind: &Kind| {
+        image.string(image.address(section, record.wrapping_add(kind.name))?)
+    };
+    let fired: BTreeSet<String> = image
+        .named(SITES)
+        .flat_map(|section| section.elements(SITE).map(move |at| (section, at)))
+        .filter_map(|(section, at)| {
+            let probe = image.address(section, at)?;
+            let home = image.section_of(probe);
+            let provider = image.address(home, probe.offset.wrapping_add(PROVIDER))?;
+            name_of(image.section_of(provider), provider.offset, &PROVIDERS)
+        })
+        .collect();
+    if fired.is_empty() {
+        return;
+    }
+    let records = image
+        .named(PROVIDERS.set)
+        .flat_map(|section| section.elements(PROVIDERS.size as usize).map(move |at| (section, at)));
+    let names: BTreeSet<_> =
+        records.filter_map(|(section, at)| name_of(section, at, &PROVIDERS)).collect();
+    let silent = names.difference(&fired);
+    silent.for_each(|name| findings.file(Problem::NoSite(name.clone())));
 }
 
 fn check_kind(image: &Image<'_>, kind: &Kind, findings: &mut Findings) -> u64 {

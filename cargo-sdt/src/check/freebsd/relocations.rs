@@ -152,6 +152,10 @@ impl Place<'_, '_> {
 
     /// What is wrong with a displacement or an address of 4 bytes.
     fn displacement(&self, symbol: &Symbol) -> Option<Problem> {
+        if symbol.home == Home::Absolute && self.relocation.kind != elf::R_X86_64_32S {
+            let (kind, symbol) = (self.kind(), self.name());
+            return Some(Problem::RelocationAbsolute { kind, symbol });
+        }
         let target = match symbol.home {
             Home::Section(section) => {
                 let of = &self.image.sections[section];

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::sysctls;
 use crate::check::finding::{Findings, Problem};
 use crate::check::image::{Image, Section, Target};
 use crate::link::is_set;
@@ -31,6 +32,9 @@ pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) {
         *count.entry(&section.name).or_default() += 1;
         if section.name.starts_with(DECLARATIONS) && section.size != 8 {
             findings.section(&section.name, Problem::DeclaredTwice(section.size / 8));
+        }
+        if section.name == sysctls::SET {
+            sysctls::check(image, section, findings);
         }
         let itself = section.name == TRACEPOINTS || VARIABLES.contains(&&*section.name);
         if section.name.starts_with(POINTERS) && !itself {

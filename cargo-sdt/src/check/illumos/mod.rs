@@ -6,7 +6,10 @@
 //! `doreloc.c`). Nothing says so before the kernel runs into it. So it is checked here.
 
 mod depends;
+mod enabled;
 mod file;
+// That of sdt-macros, by a link: a macro's crate exports nothing else, and a package is whole.
+mod krtld;
 mod probes;
 mod problem;
 mod relocations;
@@ -14,7 +17,6 @@ mod sections;
 mod symbols;
 #[cfg(test)]
 mod tests;
-mod twins;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -30,6 +32,11 @@ use crate::platform::Route;
 use file::File;
 pub use problem::Problem;
 use sdt_core::__private::record::{Probe, Provider};
+
+/// Whether illumos's sdt has a provider of this name besides `sdt`.
+pub fn has_provider(name: &str) -> bool {
+    krtld::PROVIDERS.iter().any(|(provider, _)| *provider == name)
+}
 
 /// What a good module consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +101,7 @@ pub fn module_against(bytes: &[u8], kernel: &Kernel) -> Result<Summary, Vec<Find
     sections::check(&file, &mut findings);
     let functions = file.functions();
     relocations::check(&file, &functions, &mut findings);
-    twins::check(&file, &mut findings);
+    enabled::check(&file, &mut findings);
     let undefined = file.symbols.iter().filter(|symbol| symbol.is_undefined());
     let saver = code::saver(undefined.map(|symbol| &*symbol.name));
     for section in file.sections.iter().filter(|section| section.is_loaded() && section.is_code()) {

@@ -9,11 +9,9 @@ use object::elf;
 use super::Problem;
 use super::file::{File, Relocation, Section, Symbol};
 use super::relocations::{self, hex, kind_name};
-use crate::check::finding::{Findings, Place};
+use crate::check::finding::{self, Findings, Place};
 
-#[path = "../../../../sdt-macros/src/krtld.rs"]
-mod krtld;
-use krtld::{PREFIX, PROVIDERS};
+use super::krtld::{PREFIX, PROVIDERS};
 
 /// Most bytes of a probe's name, without the NUL (`DTRACE_NAMELEN`).
 const NAME_LEN: usize = 63;
@@ -31,6 +29,7 @@ pub(super) fn is_probe(symbol: &Symbol) -> bool {
 pub(super) fn check(file: &File<'_>, findings: &mut Findings) -> (BTreeSet<String>, usize) {
     let mut names = BTreeSet::new();
     let declared = declared(file);
+    let mut hijacked = false;
     for symbol in &file.symbols {
         let Some(name) = symbol.name.strip_prefix(PREFIX) else { continue };
         let mut wrong = |problem| findings.illumos(Place::Symbol(symbol.name.clone()), problem);
@@ -48,8 +47,18 @@ pub(super) fn check(file: &File<'_>, findings: &mut Findings) -> (BTreeSet<Strin
         }
         if let Some(declared) = declared.as_ref().filter(|of| !of.iter().any(|of| of == provider)) {
             wrong(Problem::Hijacked { provider, declared: declared.join(", ") });
+            hijacked = true;
         }
         names.insert(format!("{provider}:::{listed}"));
+    }
+    // One whose probes have gone to another provider is told so.
+    if !hijacked {
+        for provider in declared.iter().flatten() {
+            let prefix = format!("{provider}:::");
+            if !names.iter().any(|name: &String| name.starts_with(&prefix)) {
+                findings.file(finding::Problem::NoSite(provider.clone()));
+            }
+        }
     }
     let mut sites = 0;
     for (table, target) in file.relocated() {

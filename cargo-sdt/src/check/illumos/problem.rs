@@ -186,17 +186,17 @@ pub enum Problem {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// An element of the set of twins is not a site.
+    /// An element of the set of is-enabled sites is not a site.
     #[error(
         "an element of sdt_is_enabled is not the address of a probe's call; `_init` would read there"
     )]
-    NotTwin,
-    /// The bounds of the set of twins are not there, or there is more than one pair.
+    NotAnEnabledSite,
+    /// The bounds of the set of is-enabled sites are not there, or there is more than one pair.
     #[error(
         "{0} pairs of words with the bounds of sdt_is_enabled, or others besides, where there is one pair; `_init` goes \
          from the one to the other"
     )]
-    TwinBounds(usize),
+    EnabledBounds(usize),
 }
 
 impl Problem {

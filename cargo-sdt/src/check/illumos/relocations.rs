@@ -12,12 +12,12 @@ use crate::check::finding::{self, Finding, Findings, Place};
 use crate::check::functions::Functions;
 use crate::check::operand::{OBJECT, Operand, Stray, Target};
 
-/// Sets whose elements are places in functions: of the one [`super::twins`] knows, of the other the module itself.
-pub(super) const TWINS: &str = "sdt_is_enabled";
+/// Sets whose elements are places in functions: of the one [`super::enabled`] knows, of the other the module itself.
+pub(super) const ENABLED: &str = "sdt_is_enabled";
 pub(super) const SITES: &str = "sdt_sites";
 
 pub(super) fn check(file: &File<'_>, functions: &Functions<'_>, findings: &mut Findings) {
-    let places = [TWINS, SITES];
+    let places = [ENABLED, SITES];
     for (table, target) in file.relocated() {
         let mut fields = BTreeMap::new();
         let mut to_code = BTreeMap::new();

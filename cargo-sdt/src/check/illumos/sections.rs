@@ -69,6 +69,10 @@ pub(super) fn check(file: &File<'_>, findings: &mut Findings) {
             }
         }
     }
+    for (table, section) in file.relocated().filter(|(_, section)| !section.is_code()) {
+        let addresses = table.relocations().filter(|of| of.kind == elf::R_X86_64_64);
+        layout::alignment(&section.name, section.align, addresses.map(|of| of.offset), findings);
+    }
     let loaded = file.sections.iter().filter(|section| section.is_loaded());
     layout::memory(loaded.map(|section| section.size), findings);
     for (set, count) in sets.into_iter().filter(|&(_, count)| count > 1) {
@@ -94,6 +98,9 @@ pub(super) fn check(file: &File<'_>, findings: &mut Findings) {
         let number = symbol.section.0;
         if number < elf::SHN_LORESERVE && usize::from(number) >= file.sections.len() {
             findings.illumos(Place::Symbol(symbol.name.clone()), Problem::SectionNumber(number));
+        }
+        if layout::is_reserved(symbol.section) {
+            findings.symbol(&symbol.name, finding::Problem::ReservedSection(number));
         }
     }
 }

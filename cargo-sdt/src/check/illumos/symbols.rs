@@ -9,6 +9,7 @@ use crate::arch::Arch;
 use crate::check::finding::{self, Findings, Place};
 use crate::check::functions::is_known_kind;
 use crate::check::kernel::{Kernel, Known};
+use crate::check::kin::DRIVER;
 
 /// What illumos exports, as far as modules here may use it: `symbol module file` lines.
 const LIST: &str = include_str!("illumos-symbols.txt");
@@ -147,8 +148,15 @@ fn by_the_list(depends: &[String], name: &str) -> Option<finding::Problem> {
     match exporter(name) {
         Some(module) if is_primary(module) || depends.iter().any(|of| of == module) => None,
         Some(module) => Some(finding::Problem::NoDependency(module.to_owned())),
+        None if is_depended_on(depends, name) => None,
         None => Some(finding::Problem::Unasked(vec![name.to_owned()])),
     }
+}
+
+/// Whether a symbol is the table of a module that a companion depends on, which has it if it has a companion.
+fn is_depended_on(depends: &[String], name: &str) -> bool {
+    let module = name.strip_prefix(DRIVER);
+    module.is_some_and(|module| depends.iter().any(|of| of.rsplit('/').next() == Some(module)))
 }
 
 /// The same, by the kernel's own files.

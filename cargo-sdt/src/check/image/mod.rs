@@ -10,6 +10,7 @@ use object::{Endianness, elf};
 
 use super::finding::{Findings, Problem};
 use super::functions::{Defined, Functions};
+use super::layout;
 use crate::arch::{Arch, ModuleKind};
 pub(crate) use shared::{Dynamic, HashTable, Segment};
 
@@ -366,7 +367,12 @@ fn read_symbols(
             None => match symbol.st_shndx(endian) {
                 elf::SHN_UNDEF => Home::Undefined,
                 elf::SHN_COMMON => Home::Common,
-                _ => Home::Absolute,
+                number => {
+                    if layout::is_reserved(number) {
+                        findings.symbol(&name, Problem::ReservedSection(number.0));
+                    }
+                    Home::Absolute
+                }
             },
         };
         symbols.push(Symbol {

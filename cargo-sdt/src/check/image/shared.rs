@@ -10,6 +10,7 @@ use object::read::elf::{FileHeader as _, ProgramHeader as _, SymbolTable};
 use super::{Header, Home, Image, Relocation, Symbol, read_sections, read_symbols};
 use crate::arch::Arch;
 use crate::check::finding::{Findings, Problem};
+use crate::check::layout;
 
 const SYMBOL_SIZE: u64 = 24;
 const RELOCATION_SIZE: u64 = 24;
@@ -186,7 +187,13 @@ impl<'data> Image<'data> {
                     _ if usize::from(section) < self.sections.len() => {
                         Home::Section(section.into())
                     }
-                    _ => Home::Absolute,
+                    number => {
+                        if layout::is_reserved(number) {
+                            let name = String::from_utf8_lossy(&rest[..end]);
+                            findings.symbol(&name, Problem::ReservedSection(section));
+                        }
+                        Home::Absolute
+                    }
                 },
                 value: number(&entry[8..16]),
                 size: number(&entry[16..24]),

@@ -26,7 +26,7 @@ fn only_of(file: &[u8]) -> String {
 }
 
 /// The fixture's file after a change of the header of a section.
-fn with_header(name: &str, change: impl Fn(&mut [u8])) -> Vec<u8> {
+pub(super) fn with_header(name: &str, change: impl Fn(&mut [u8])) -> Vec<u8> {
     with_header_of(Fixture::good().file(), name, change)
 }
 

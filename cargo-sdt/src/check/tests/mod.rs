@@ -7,6 +7,7 @@ mod relocatable;
 mod relocatable_fixture;
 mod shared;
 mod shared_fixture;
+mod unnoticed;
 
 use proptest::sample::Index;
 

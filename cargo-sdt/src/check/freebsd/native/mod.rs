@@ -30,7 +30,7 @@ pub(super) fn check(
     let providers = providers::check(image, findings);
     let probes = probes::check(image, release, metadata, &providers, findings);
     arguments::check(image, &probes, findings);
-    tracepoints::check(image, release, &probes, findings);
+    tracepoints::check(image, release, &providers, &probes, findings);
     let count = Count { providers: providers.len() as u64, probes: probes.len() as u64 };
     if count != Count::default() && own == Count::default() && metadata.depends_on("dtrace") {
         findings.file(Problem::DependsOnDtrace);

@@ -63,6 +63,11 @@ pub(super) fn check(
     probes
 }
 
+/// The provider of a probe, if it is this module's.
+pub(super) fn provider_of(image: &Image<'_>, probe: Target) -> Option<Target> {
+    Record::new(image, probe).address(PROVIDER)
+}
+
 /// Checks one probe and returns how it is listed, if that can be said.
 fn probe(
     record: Record<'_, '_>,

@@ -536,16 +536,16 @@ fn relocations_that_lead_astray() {
     assert!(line.starts_with(".sdt_depends: is for the link step, "), "{line}");
 }
 
-/// Adds a set of one twin, the probe's call, with its bounds in the data.
-fn twin(f: &mut Fixture, at: i64, bounds: [(u64, i64); 2]) {
-    let twins = f.section("sdt_is_enabled", READ_ONLY, vec![0; 8]);
+/// Adds a set of one is-enabled site, the probe's call, with its bounds in the data.
+fn enabled_site(f: &mut Fixture, at: i64, bounds: [(u64, i64); 2]) {
+    let sites = f.section("sdt_is_enabled", READ_ONLY, vec![0; 8]);
     let text = f.text;
     let text = f.symbol("here", Some(text), elf::STB_LOCAL);
-    f.relocate(twins, vec![relocation(0, text, elf::R_X86_64_64, at)]);
-    let start = f.symbol("__start_sdt_is_enabled", Some(twins), elf::STB_LOCAL);
-    let stop = f.symbol("__stop_sdt_is_enabled", Some(twins), elf::STB_LOCAL);
+    f.relocate(sites, vec![relocation(0, text, elf::R_X86_64_64, at)]);
+    let start = f.symbol("__start_sdt_is_enabled", Some(sites), elf::STB_LOCAL);
+    let stop = f.symbol("__stop_sdt_is_enabled", Some(sites), elf::STB_LOCAL);
     f.builder.symbols.get_mut(stop).st_value = 8;
-    let table = f.section(".data.twins", WRITABLE, vec![0; 16]);
+    let table = f.section(".data.bounds", WRITABLE, vec![0; 16]);
     let [(first, more), (second, other)] = bounds;
     f.relocate(
         table,
@@ -557,19 +557,19 @@ fn twin(f: &mut Fixture, at: i64, bounds: [(u64, i64); 2]) {
 }
 
 #[test]
-fn twins_are_sites_and_have_their_bounds() {
+fn enabled_sites_are_calls_and_have_their_bounds() {
     let right = [(0, 0), (8, 0)];
     let mut good = Fixture::good();
-    twin(&mut good, 1, right);
+    enabled_site(&mut good, 1, right);
     module(&good.file()).expect("the call of the probe begins there");
     for at in [0, 2, 6] {
-        let line = only(|f| twin(f, at, right));
+        let line = only(|f| enabled_site(f, at, right));
         assert!(line.starts_with(
             "sdt_is_enabled+0x0: an element of sdt_is_enabled is not the address of "
         ));
     }
     for bounds in [[(0, 8), (8, 0)], [(0, 0), (8, -8)], [(8, 0), (0, 0)]] {
-        let line = only(|f| twin(f, 1, bounds));
+        let line = only(|f| enabled_site(f, 1, bounds));
         assert!(
             line.contains(" pairs of words with the bounds of sdt_is_enabled, "),
             "{bounds:?}: {line}"
@@ -597,16 +597,44 @@ fn alignments_and_sizes_that_no_kernel_has() {
 }
 
 #[test]
-fn twins_that_are_not_in_the_file() {
+fn enabled_sites_that_are_not_in_the_file() {
     // A check that went by this size would not end.
     let mut fixture = Fixture::good();
-    twin(&mut fixture, 1, [(0, 0), (8, 0)]);
+    enabled_site(&mut fixture, 1, [(0, 0), (8, 0)]);
     let said = said_of(&with_header(fixture.file(), "sdt_is_enabled", |header| {
         header[4..8].copy_from_slice(&elf::SHT_NOBITS.0.to_le_bytes());
         header[32..40].copy_from_slice(&(1_u64 << 50).to_le_bytes());
     }));
     let expected = "sdt_is_enabled: 1125899906842624 bytes of a set, of which 0 are in the file; its elements have to be";
     assert!(said.iter().any(|line| line == expected), "{said:#?}");
+}
+
+#[test]
+fn what_krtld_does_not_notice() {
+    let said_with = |flags: elf::SectionFlags| {
+        let mut fixture = Fixture::good();
+        enabled_site(&mut fixture, 1, [(0, 0), (8, 0)]);
+        said_of(&with_header(fixture.file(), "sdt_is_enabled", |header| {
+            header[8..16].copy_from_slice(&flags.0.to_le_bytes());
+        }))
+    };
+    for (flags, expected) in [
+        (elf::SectionFlags(0), "sdt_is_enabled: a set that is not to be loaded (SHF_ALLOC): "),
+        (
+            elf::SectionFlags(READ_ONLY.0 | elf::SHF_COMPRESSED.0),
+            "sdt_is_enabled: is to be loaded, and compressed (SHF_COMPRESSED), ",
+        ),
+    ] {
+        let said = said_with(flags);
+        assert!(said.iter().any(|line| line.starts_with(expected)), "{said:#?}");
+    }
+    let line = only(|f| {
+        let symbol = f.symbol("counter", None, elf::STB_GLOBAL);
+        f.builder.symbols.get_mut(symbol).st_shndx = elf::SymbolSection(0xff20);
+    });
+    assert!(line.starts_with("symbol counter: is in section 0xff20, a number that is "), "{line}");
+    let line = only(|f| f.note(".sdt_providers", b"proc\0io\0"));
+    assert!(line.starts_with("warning: provider io has probes, or is declared, and no "), "{line}");
 }
 
 #[test]

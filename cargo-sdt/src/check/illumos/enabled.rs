@@ -1,4 +1,4 @@
-//! Twins: the places by which sites tell whether their probe is enabled, in a set that `_init` goes through
+//! Is-enabled sites: the places by which sites tell whether their probe is enabled, in a set that `_init` goes through
 //! (`sdt_core::illumos::native`).
 
 use object::elf;
@@ -6,7 +6,7 @@ use object::elf;
 use super::Problem;
 use super::file::{File, Relocation, Symbol};
 use super::probes::is_probe;
-use super::relocations::TWINS;
+use super::relocations::ENABLED;
 use crate::check::finding::{Findings, Place};
 
 const START: &str = "__start_sdt_is_enabled";
@@ -14,29 +14,29 @@ const STOP: &str = "__stop_sdt_is_enabled";
 
 pub(super) fn check(file: &File<'_>, findings: &mut Findings) {
     let mut any = false;
-    let twins = file.sections.iter().enumerate();
-    for (index, twins) in twins.filter(|(_, of)| of.name == TWINS && of.is_loaded()) {
-        if !twins.size.is_multiple_of(8) || twins.align < 8 {
-            let place = Place::Section(twins.name.clone());
-            findings.illumos(place, Problem::NotTwin);
+    let sections = file.sections.iter().enumerate();
+    for (index, sites) in sections.filter(|(_, of)| of.name == ENABLED && of.is_loaded()) {
+        if !sites.size.is_multiple_of(8) || sites.align < 8 {
+            let place = Place::Section(sites.name.clone());
+            findings.illumos(place, Problem::NotAnEnabledSite);
         }
         let words: Vec<_> = of(file, index).collect();
-        for at in (0..twins.data.len() as u64).step_by(8) {
+        for at in (0..sites.data.len() as u64).step_by(8) {
             let mut word = words.iter().filter(|of| of.offset == at);
             let is_one = match (word.next(), word.next()) {
-                (Some(word), None) => is_twin(file, word),
+                (Some(word), None) => is_enabled_site(file, word),
                 _ => false,
             };
             if !is_one {
-                findings.illumos(Place::Offset(twins.name.clone(), at), Problem::NotTwin);
+                findings.illumos(Place::Offset(sites.name.clone(), at), Problem::NotAnEnabledSite);
             }
         }
-        any |= twins.size != 0;
+        any |= sites.size != 0;
     }
     // A module without sites has them, too: both are 0.
     let (pairs, stray) = bounds(file);
     if stray || pairs > 1 || any && pairs != 1 {
-        findings.illumos(Place::Section(TWINS.into()), Problem::TwinBounds(pairs));
+        findings.illumos(Place::Section(ENABLED.into()), Problem::EnabledBounds(pairs));
     }
 }
 
@@ -47,7 +47,7 @@ fn of(file: &File<'_>, index: usize) -> impl Iterator<Item = Relocation> {
 }
 
 /// Whether a word is the address of a call of a probe, whose relocation is behind its first byte.
-fn is_twin(file: &File<'_>, word: &Relocation) -> bool {
+fn is_enabled_site(file: &File<'_>, word: &Relocation) -> bool {
     let Some((section, offset)) = file.target(word) else { return false };
     let is_probe = |of: &Relocation| file.symbols.get(of.symbol).is_some_and(is_probe);
     of(file, section).any(|of| of.offset == offset + 1 && is_probe(&of))

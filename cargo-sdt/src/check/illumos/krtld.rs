@@ -1,0 +1,1 @@
+../../../../sdt-macros/src/krtld.rs

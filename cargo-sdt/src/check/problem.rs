@@ -1,0 +1,679 @@
+//! What can be wrong with a module. What is wrong for illumos alone is [apart](super::illumos::Problem).
+
+use std::fmt;
+
+use super::finding::Level;
+use crate::platform::{FreeBsd, Os};
+
+/// What is wrong. The texts name the rule's owner and the remedy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The file cannot be read as what it should be.
+    #[error("not a readable object file: {0}")]
+    Unreadable(String),
+    /// A module for one system, judged as one for the other.
+    #[error("is a module for {found}, not for {wanted}; take --os {found}")]
+    OtherSystem {
+        /// What it is for.
+        found: Os,
+        /// What it was to be for.
+        wanted: Os,
+    },
+    /// Something in the header is not what the loader takes.
+    #[error(
+        "{what} is {found}; FreeBSD's loader{} takes {expected} only",
+        if loader.is_empty() { String::new() } else { format!(" for {loader}") }
+    )]
+    Header {
+        /// FreeBSD's name of the architecture, if it is known.
+        loader: &'static str,
+        /// Field of the header.
+        what: &'static str,
+        /// Its value.
+        found: String,
+        /// The value it must have.
+        expected: &'static str,
+    },
+    /// There must be exactly one symbol table.
+    #[error("{0} symbol tables; FreeBSD's loader wants exactly one")]
+    SymbolTables(usize),
+    /// A section is writable and executable.
+    #[error("both writable and executable; the loader maps no memory so")]
+    WritableCode,
+    /// `sh_addralign` is 0 or not a power of two.
+    #[error(
+        "alignment {0}; FreeBSD's loader computes addresses with it, it must be a power of two"
+    )]
+    Alignment(u64),
+    /// `sh_addralign` is more than the loader heeds.
+    #[error(
+        "alignment {found}; the loader's memory is aligned to {most} at most, and what it puts there would be elsewhere"
+    )]
+    AlignmentTooLarge {
+        /// The alignment.
+        found: u64,
+        /// The largest one.
+        most: u64,
+    },
+    /// More memory than a module can have.
+    #[error("takes {size} bytes of memory; kernels have room for modules of {most} at most")]
+    TooLarge {
+        /// Bytes of everything that is loaded.
+        size: u64,
+        /// The most that are taken.
+        most: u64,
+    },
+    /// Thread-local storage.
+    #[error("thread-local storage; kernel modules have none")]
+    ThreadLocal,
+    /// The table of program headers is not where the loader reads it.
+    #[error("program headers end at {0:#x}; FreeBSD's loader reads the first page only")]
+    HeadersBehindFirstPage(u64),
+    /// The number of segments to load is not one that the loader takes.
+    #[error("{0} segments to load; FreeBSD's loader takes 1 to 4")]
+    SegmentCount(usize),
+    /// A segment of a type that must not be there, or must be there once.
+    #[error("{count} segments of type {kind}; FreeBSD's loader wants {expected}")]
+    SegmentType {
+        /// The type.
+        kind: &'static str,
+        /// How many there are.
+        count: usize,
+        /// How many there should be.
+        expected: usize,
+    },
+    /// A segment is not whole, out of order, or overlaps another one.
+    #[error("segment {index} {reason}")]
+    Segment {
+        /// Its number among those that are loaded.
+        index: usize,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A table that the loader looks for is not there.
+    #[error("no {0} in the dynamic section; FreeBSD's loader needs it")]
+    NoTable(&'static str),
+    /// A table is not inside a segment, or not a whole number of entries.
+    #[error("{0} is not all inside a segment")]
+    TableOutside(&'static str),
+    /// A section is not where its segment is.
+    #[error("in no segment of its own protection, or in another place there than in the file")]
+    OutsideSegments,
+    /// The bounds of a set are not there, or are not those of its section.
+    #[error("{symbol} is {found}; FreeBSD's loader finds the set by it; refer to it (`.weak`)")]
+    Bound {
+        /// The symbol.
+        symbol: String,
+        /// What it is.
+        found: &'static str,
+    },
+    /// A relocation applies to no section.
+    #[error("a relocation applies to address {0:#x}, where no section is loaded")]
+    RelocationNowhere(u64),
+    /// A section of a type that the loader does not map.
+    #[error("is to be loaded, but FreeBSD's loader does not map sections of type {0:#x}")]
+    SectionType(u32),
+    /// Relocations without explicit addends.
+    #[error("REL relocations; FreeBSD takes RELA here")]
+    ImplicitAddends,
+    /// A relocation section that does not use the symbol table, or applies to no section.
+    #[error("relocations that belong to no section or symbol table")]
+    StrayRelocations,
+    /// A relocation of a type that the loader refuses.
+    #[error("relocation {kind} against {symbol}: FreeBSD's loader refuses it; {remedy}")]
+    RelocationType {
+        /// Name of its type.
+        kind: String,
+        /// The symbol.
+        symbol: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A relocation that would change bytes outside its section.
+    #[error("relocation {kind} against {symbol} reaches past the end of the section")]
+    RelocationOutside {
+        /// Name of its type.
+        kind: String,
+        /// The symbol.
+        symbol: String,
+    },
+    /// A relocation whose value is outside the section of its symbol, or does not fit.
+    #[error("relocation {kind} against {symbol}{} points outside the symbol's section", Signed(*addend))]
+    RelocationTarget {
+        /// Name of its type.
+        kind: String,
+        /// The symbol.
+        symbol: String,
+        /// The addend.
+        addend: i64,
+    },
+    /// A relocation against a symbol that is not in the table.
+    #[error("relocation against symbol number {0}, which is not in the symbol table")]
+    RelocationSymbol(usize),
+    /// An instruction uses registers that the kernel does not save.
+    #[error("`{code}` uses {state}, which kernel code must not touch; build with soft-float")]
+    Float {
+        /// The instruction.
+        code: String,
+        /// What it uses.
+        state: &'static str,
+    },
+    /// An instruction writes the register in which the kernel keeps the address of this CPU's data.
+    #[error("`{code}` writes {register}, which is the kernel's; build with it reserved")]
+    KernelRegister {
+        /// The instruction.
+        code: String,
+        /// The register.
+        register: &'static str,
+    },
+    /// More of the same.
+    #[error("{0} more such instructions")]
+    MoreFloat(usize),
+    /// A set is more than one section.
+    #[error("{0} sections of this name; FreeBSD's loader finds the first one only")]
+    SplitSet(usize),
+    /// A set's size is not a whole number of its elements.
+    #[error("{size} bytes are not a whole number of {element} ({each} bytes each)")]
+    SetSize {
+        /// Its size.
+        size: u64,
+        /// What it holds.
+        element: &'static str,
+        /// Size of one.
+        each: u64,
+    },
+    /// A set that no loader loads.
+    #[error("a set that is not to be loaded (SHF_ALLOC): nobody would find its elements")]
+    SetNotLoaded,
+    /// A section whose contents are compressed.
+    #[error("is to be loaded, and compressed (SHF_COMPRESSED), which no kernel undoes")]
+    Compressed,
+    /// A section whose contents want more than its alignment.
+    #[error("alignment {0}, and addresses of 8 bytes in it: they would be anywhere")]
+    LowAlignment(u64),
+    /// A symbol's section is one of the numbers that mean something else.
+    #[error("is in section {0:#x}, a number that is reserved; the file is damaged")]
+    ReservedSection(u16),
+    /// A distance to a symbol that has no place.
+    #[error(
+        "relocation {kind} against {symbol}, which is a number and no place: there is no distance to it"
+    )]
+    RelocationAbsolute {
+        /// Name of its type.
+        kind: String,
+        /// The symbol.
+        symbol: String,
+    },
+    /// A provider without a site.
+    #[error(
+        "provider {0} has probes, or is declared, and no site fires any: nothing of it can ever be seen"
+    )]
+    NoSite(String),
+    /// A set's elements are not in the file.
+    #[error("{size} bytes of a set, of which {found} are in the file; its elements have to be")]
+    SetNotInFile {
+        /// Its size.
+        size: u64,
+        /// How many bytes there are.
+        found: u64,
+    },
+    /// A set is not aligned for its elements.
+    #[error("alignment {found} is too small for {element} ({expected})")]
+    SetAlignment {
+        /// Its alignment.
+        found: u64,
+        /// What it holds.
+        element: &'static str,
+        /// The alignment it needs.
+        expected: u64,
+    },
+    /// A word that must be an address is not one.
+    #[error("{0} is not the address of anything in this module")]
+    NotAddress(&'static str),
+    /// A word that must be an address may be 0.
+    #[error(
+        "{0} is a weak symbol that is not defined here: if nobody has it, the loader makes it 0, and the kernel uses it"
+    )]
+    WeakAddress(&'static str),
+    /// A word that must be the address of a function is not one.
+    #[error("{0} is not the address of a function")]
+    NotFunction(&'static str),
+    /// A section whose words the kernel calls has no words.
+    #[error(
+        "of functions to be called at start or end, by its name or type, but not made of their addresses"
+    )]
+    NotConstructors,
+    /// An address points to the wrong kind of memory.
+    #[error("{what} points into {section}, which is not {expected}")]
+    WrongMemory {
+        /// Which address.
+        what: &'static str,
+        /// Where it points.
+        section: String,
+        /// What the memory must be.
+        expected: &'static str,
+    },
+    /// A set of linkme's was declared more than once.
+    #[error("the slice is declared {0} times; linkme refuses to run then")]
+    DeclaredTwice(u64),
+    /// The bytes at a patch point are not the nop that is patched.
+    #[error("the bytes at the site, {found}, are not the {}-byte nop {nop}", nop.len().div_ceil(3))]
+    NotNop {
+        /// What is there.
+        found: String,
+        /// What should be there.
+        nop: String,
+    },
+    /// A site and its cold block are in different sections, or too far apart for a jump.
+    #[error("the site and its cold block {0}: no jump can be patched in")]
+    Unreachable(String),
+    /// The last word of a site's record is written when the module is attached.
+    #[error("the site's link is not 0")]
+    LinkNotZero,
+    /// A record's first word is not the size of its kind.
+    #[error("{element} record says size {found}, this version's is {expected}")]
+    RecordVersion {
+        /// Which kind.
+        element: &'static str,
+        /// What it says.
+        found: u32,
+        /// What it must say.
+        expected: u32,
+    },
+    /// A name that DTrace would refuse, cut or confuse.
+    #[error("{element} name \"{name}\" {reason}")]
+    Name {
+        /// Whose name.
+        element: &'static str,
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A record of the kernel's sdt is not of its version.
+    #[error(
+        "sdt_probe record of version {found}; FreeBSD {release} knows {expected} only, and would write \
+         beyond the record"
+    )]
+    ProbeVersion {
+        /// What it says.
+        found: u32,
+        /// The release that the module is for.
+        release: FreeBsd,
+        /// What it must say.
+        expected: u64,
+    },
+    /// Tracepoint records for a release without them.
+    #[error("tracepoint records, which FreeBSD {0} does not know: the sites would never fire")]
+    NoTracepoints(FreeBsd),
+    /// An address is not that of the start of a record in a set.
+    #[error("{what} is not the address of a record of {set}")]
+    NotRecord {
+        /// Which address.
+        what: &'static str,
+        /// The set's section.
+        set: &'static str,
+    },
+    /// A record reaches past the end of its section, or is not in the file.
+    #[error("not the {size} bytes of {what}")]
+    RecordOutside {
+        /// What the record is.
+        what: &'static str,
+        /// Its size.
+        size: u64,
+    },
+    /// Something that only the kernel writes is not 0 before.
+    #[error("{0} is not 0, as the kernel takes it to be")]
+    NotZero(&'static str),
+    /// Two records of one probe.
+    #[error(
+        "another record of probe {probe}, like {first}; the kernel would enable the first only"
+    )]
+    SameProbe {
+        /// The probe, as DTrace lists it.
+        probe: String,
+        /// The place of the other record.
+        first: String,
+    },
+    /// Argument types of a probe leave an argument out, or say it twice.
+    #[error("the argument types of probe {probe} are {found}, not one for each from 0 on")]
+    ArgumentIndices {
+        /// The probe, as DTrace lists it.
+        probe: String,
+        /// The indices that there are.
+        found: String,
+    },
+    /// Sites of one probe disagree about its arguments.
+    #[error("sites of one open provider's probe{probe} disagree about {what}; make them agree")]
+    SitesDisagree {
+        /// The probe, if it is known which.
+        probe: String,
+        /// What they disagree about.
+        what: String,
+    },
+    /// A native module that depends on dtrace.
+    #[error(
+        "depends on dtrace, without a provider of its own: it would not load where there is no DTrace"
+    )]
+    DependsOnDtrace,
+    /// A symbol that, to what is known here, the kernels of this release do not have.
+    #[error(
+        "undefined, and FreeBSD {0} as it was released does not export it; --kernel FILE asks the kernel itself"
+    )]
+    NotInRelease(FreeBsd),
+    /// An undefined symbol that the loader does not look for.
+    #[error(
+        "used, undefined and {0}; FreeBSD's loader looks for global and weak symbols by their names only"
+    )]
+    NotLookedFor(&'static str),
+    /// A symbol of dtrace.ko's.
+    #[error("undefined, and of dtrace.ko, on which the module does not depend")]
+    NeedsDtrace,
+    /// Symbols of which nobody here knows whether there are such.
+    #[error(
+        "{}, which {} not known here: give the kernel's own file with --kernel, or a list of its symbols with \
+         --symbols, to have {} looked for: {}",
+        if .0.len() == 1 { "uses a symbol".to_owned() } else { format!("uses {} symbols", .0.len()) },
+        if .0.len() == 1 { "is" } else { "are" },
+        if .0.len() == 1 { "it" } else { "them" },
+        .0.join(", ")
+    )]
+    Unasked(Vec<String>),
+    /// A probe that names another module than this one.
+    #[error(
+        "probe's module name \"{0}\" is not empty, nor this module's: it is listed as another module's, and outlives \
+         this one in old releases"
+    )]
+    ProbeModule(String),
+    /// A symbol that the kernel and the modules that were given do not have.
+    #[error("undefined, and {asked} {} not export it", if *.many { "do" } else { "does" })]
+    Undefined {
+        /// The files.
+        asked: String,
+        /// Whether they are several.
+        many: bool,
+    },
+    /// A symbol that may be one of a module that was not given.
+    #[error(
+        "undefined, and not in {asked}; {depends} may have it: give that module's file with --kernel, too"
+    )]
+    UnaskedModule {
+        /// The files that were asked.
+        asked: String,
+        /// Modules that the module depends on, whose files were not given.
+        depends: String,
+    },
+    /// A symbol of a module's that was given, and that the module does not depend on.
+    #[error("undefined; {0} exports it, and the module does not depend on that")]
+    NoDependency(String),
+    /// A kernel's file is of another architecture than the module.
+    #[error(
+        "{file}, which is to be asked for symbols, is for {found}, and the module for {wanted}"
+    )]
+    OtherKernel {
+        /// The file.
+        file: String,
+        /// What it is for.
+        found: String,
+        /// What the module is for.
+        wanted: String,
+    },
+    /// The kernel would not take the module, by its version.
+    #[error(
+        "{file} is of __FreeBSD_version {found}; the module is for {minimum} to {maximum}, so that it would \
+         not load it"
+    )]
+    OtherVersion {
+        /// The kernel's file.
+        file: String,
+        /// Its version.
+        found: u32,
+        /// The lowest that the module takes.
+        minimum: u32,
+        /// The highest.
+        maximum: u32,
+    },
+    /// A common symbol.
+    #[error("a common symbol; FreeBSD's kernel is built without them")]
+    Common,
+    /// A start or stop symbol of a section that is not there.
+    #[error("there is no section {0}")]
+    NoSuchSet(String),
+    /// There is no module in the file.
+    #[error("no MODULE record in set_modmetadata_set; kldload would load it and run nothing")]
+    NoModule,
+    /// A metadata record of an unknown version or type.
+    #[error("module metadata of {what} {found}; known is {expected}")]
+    Metadata {
+        /// Field of the record.
+        what: &'static str,
+        /// Its value.
+        found: i32,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// Nothing says for which kernels the module is.
+    #[error("no dependency on kernel; every release would take the module, to whatever effect")]
+    NoKernel,
+    /// The kernels that a module depends on are not those of one release.
+    #[error(
+        "dependency on kernel {minimum} to {maximum}, preferably {preferred}: take one major release from 10 \
+         to 15, as MODULE_DEPEND does, or other kernels would load what they cannot run"
+    )]
+    KernelVersions {
+        /// Lowest `__FreeBSD_version`.
+        minimum: u32,
+        /// The one it says that it was built for.
+        preferred: u32,
+        /// Highest.
+        maximum: u32,
+    },
+    /// A struct sysinit in the form of other releases.
+    #[error("a struct sysinit of {found} bytes; FreeBSD {release} has one of {expected}")]
+    SysInit {
+        /// The size of this form.
+        found: u64,
+        /// The release that the module is for.
+        release: FreeBsd,
+        /// The size of its form.
+        expected: u64,
+    },
+    /// There is a MODULE record, but no SYSINIT.
+    #[error("no SYSINIT in set_sysinit_set; the module's event handler would never be called")]
+    NoSysinit,
+    /// The file's name is not a module's.
+    #[error(
+        "the file is {file}, and its modules are {modules}: {}",
+        if *.own {
+            "its provider's probes would outlive the file; name them alike"
+        } else {
+            "DTrace lists its probes by the file's name"
+        }
+    )]
+    FileName {
+        /// The file's name, without `.ko`.
+        file: String,
+        /// The names of its modules.
+        modules: String,
+        /// Whether it has a provider of its own.
+        own: bool,
+    },
+    /// A module that does not say what release it is for, or one that is not known here.
+    #[error("for FreeBSD {found}, which is not among those known here; judged as one for {judged}")]
+    OtherRelease {
+        /// The `__FreeBSD_version` it is for.
+        found: u32,
+        /// The release that it was judged for.
+        judged: FreeBsd,
+    },
+    /// A section of a relocatable file has an address.
+    #[error("has the address {0:#x}; in a relocatable file all sections are at 0 (link with -r)")]
+    Address(u64),
+    /// A section of an unknown type, loaded or not.
+    #[error("of type {0:#x}, which is not known; the loader would leave out what is in it")]
+    UnknownType(u32),
+    /// Bytes of the file that are in no section.
+    #[error("the {size} bytes at {offset:#x} of the file are in no section; it is damaged")]
+    Gap {
+        /// Where they are.
+        offset: u64,
+        /// How many there are.
+        size: u64,
+    },
+    /// Two sections are in one place of the file.
+    #[error("is where {0} is, too; the file is damaged")]
+    Overlap(String),
+    /// Relocations whose section is named for something else.
+    #[error("by its name relocations of {expected}, but {found}; the file is damaged")]
+    RelocationsOf {
+        /// The section of the name.
+        expected: String,
+        /// What it is instead.
+        found: String,
+    },
+    /// What one tool leaves for the next.
+    #[error("is for the link step, which would have used it up; link with `cargo sdt kmod`")]
+    Leftover,
+    /// The symbol of a section is not at its start.
+    #[error(
+        "a section's symbol, {0:#x} bytes behind its start: what is relocated by it goes astray"
+    )]
+    SectionSymbol(u64),
+    /// A symbol is not all in its section.
+    #[error("{what} its section, {section}, of {size} bytes; fbt reads there")]
+    SymbolOutside {
+        /// What of it is where.
+        what: String,
+        /// The section.
+        section: String,
+        /// The section's size.
+        size: u64,
+    },
+    /// A symbol of a binding or a type that there is not.
+    #[error("of binding {binding} and type {kind}, which are not known; the file is damaged")]
+    SymbolKind {
+        /// The binding.
+        binding: u8,
+        /// The type.
+        kind: u8,
+    },
+    /// A relocation against a symbol of a section that is not loaded.
+    #[error("relocation {kind} against {symbol}, which is in {section}, and that is not loaded")]
+    RelocationUnloaded {
+        /// Name of its type.
+        kind: String,
+        /// The symbol.
+        symbol: String,
+        /// The section.
+        section: String,
+    },
+    /// A function is not in code.
+    #[error("a function {0}; fbt reads it as code")]
+    StrayFunction(String),
+    /// A relocation overlaps another one.
+    #[error("relocation {kind} against {symbol} overlaps the one before; one of them is lost")]
+    RelocationTwice {
+        /// Name of its type.
+        kind: String,
+        /// The symbol.
+        symbol: String,
+    },
+    /// A relocation of text in a shared object.
+    #[error("relocation {kind} against {symbol} changes code; build with relocation-model=pic")]
+    RelocationOfText {
+        /// Name of its type.
+        kind: String,
+        /// The symbol.
+        symbol: String,
+    },
+    /// A call that goes astray.
+    #[error("call of {symbol}{}: {reason}", Signed(*distance))]
+    Call {
+        /// The function.
+        symbol: String,
+        /// How far behind its start.
+        distance: i64,
+        /// What is there.
+        reason: &'static str,
+    },
+    /// A pointer in data to the middle of a function.
+    #[error("points {offset:#x} bytes into {function}, where no function starts")]
+    MiddleOfFunction {
+        /// The function.
+        function: String,
+        /// How far.
+        offset: u64,
+    },
+    /// A table of a shared object is not where its section is.
+    #[error("{table} of the dynamic section is not section {section}; the file is damaged")]
+    OtherTable {
+        /// The table's tag.
+        table: &'static str,
+        /// The section.
+        section: &'static str,
+    },
+    /// A hash table that does not lead to its symbols.
+    #[error("the hash table {0}; FreeBSD's loader finds symbols by it")]
+    HashTable(&'static str),
+    /// A bound of a set in a relocatable file is defined, and not where the set is.
+    #[error("is not {expected} of section {section}")]
+    BoundElsewhere {
+        /// The section.
+        section: String,
+        /// Where it should be.
+        expected: &'static str,
+    },
+    /// A SYSINIT that starts what is no module of the file's.
+    #[error("module_register_init for what {0}; the kernel panics")]
+    Registers(&'static str),
+    /// Vector registers, by one who has the kernel save them.
+    #[error("{0} instructions use {1}; the module calls {2}, which is there for this")]
+    SavedFloat(usize, &'static str, String),
+    /// The place that fbt takes for a function's entry is not passed by every call, or not first.
+    #[error(
+        "fbt takes {0:#x} for the function's entry, which not every call passes, or not first: its probes would be \
+         listed and not fire; build with -enable-shrink-wrap=false, or C with -fno-shrink-wrap"
+    )]
+    FbtEntry(u64),
+    /// A rule of illumos's.
+    #[error(transparent)]
+    Illumos(#[from] super::illumos::Problem),
+}
+
+/// Shows a distance with its sign.
+pub(super) struct Signed(pub(super) i64);
+
+impl fmt::Display for Signed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { '-' } else { '+' };
+        write!(f, "{sign}{:#x}", self.0.unsigned_abs())
+    }
+}
+
+impl Problem {
+    /// How bad it is: an error is what the kernel refuses or breaks by. What only the kernel knows that the module
+    /// will meet is none, and neither is what nobody but the author can tell whether it was meant.
+    pub fn level(&self) -> Level {
+        match self {
+            Self::NotInRelease(_)
+            | Self::Unasked(_)
+            | Self::ProbeModule(_)
+            | Self::SameProbe { .. }
+            | Self::UnaskedModule { .. }
+            | Self::FileName { own: false, .. }
+            | Self::OtherRelease { .. }
+            | Self::KernelVersions { .. }
+            | Self::NoKernel
+            | Self::NoModule
+            | Self::NoSysinit
+            | Self::DependsOnDtrace
+            | Self::LowAlignment(_)
+            | Self::NoSite(_)
+            | Self::SavedFloat(..)
+            | Self::FbtEntry(_) => Level::Warning,
+            Self::Illumos(problem) => problem.level(),
+            _ => Level::Error,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! `cargo sdt new`: writes a crate that is a kernel module.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+
+use crate::output;
+use crate::platform::{FreeBsd, Os, Route};
+use crate::progress::note;
+use crate::template::{Name, SdtCore, Template};
+
+/// Options of `cargo sdt new`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Operating system of the kernel.
+    #[arg(long, value_enum)]
+    os: Os,
+    /// Where the crate's sdt-core comes from: the folder of its sources or of its workspace, the URL of a git repository,
+    /// or a version of the registry's. Must be said as long as the registry has none.
+    #[arg(long, value_name = "FOLDER|URL|VERSION")]
+    sdt_core: Option<SdtCore>,
+    /// Release of FreeBSD: a major one, 10 to 15, or an exact __FreeBSD_version [default: 15].
+    #[arg(long, value_name = "RELEASE")]
+    freebsd: Option<FreeBsd>,
+    /// How the kernel comes to know the probes.
+    #[arg(long, value_enum, default_value_t)]
+    route: Route,
+    /// Folder to write it to, which is not there yet [default: the name, in this folder].
+    #[arg(long, value_name = "FOLDER")]
+    path: Option<PathBuf>,
+    /// The module's name: of the package, the file, and the provider of its probe.
+    name: String,
+}
+
+/// Runs the command. Prints where the crate is.
+///
+/// # Errors
+/// The name is none for a module, there are no such kernels, the folder is there already or cannot be made.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let sdt_core = args.sdt_core.clone().context(
+        "where is sdt-core? The registry has none yet, and another's crate of that name must not be taken for it: say \
+         --sdt-core FOLDER, with the folder that sdt-core, or its repository, is in",
+    )?;
+    let freebsd = args.os.release(args.freebsd)?;
+    anyhow::ensure!(
+        args.route == Route::Native || freebsd.has_provider_route(),
+        "--route provider cannot be had on FreeBSD {freebsd}: take --route native"
+    );
+    let template = Template {
+        name: Name::new(&args.name, args.os)?,
+        os: args.os,
+        freebsd,
+        route: args.route,
+        sdt_core,
+    };
+    let folder = args.path.clone().unwrap_or_else(|| PathBuf::from(&args.name));
+    template.write_to(&folder)?;
+    note("a module with a probe; its README.md says how to build, load and trace it");
+    output::line(folder.display())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,169 @@
+//! What cargo's environment says of a module: the variables that sdt-core's build script reads (`SDT_FREEBSD`,
+//! `SDT_ROUTE`, `SDT_PATCH`), so that `cargo sdt kmod` builds what any other tool would build there.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use crate::module::Patch;
+use crate::platform::{FreeBsd, Route};
+use crate::process;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The variables.
+pub const FREEBSD: &str = "SDT_FREEBSD";
+/// See [`FREEBSD`].
+pub const ROUTE: &str = "SDT_ROUTE";
+/// See [`FREEBSD`].
+pub const PATCH: &str = "SDT_PATCH";
+
+/// The values of the variables that are set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment(BTreeMap<&'static str, String>);
+
+/// A variable's value is none that it can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{variable} of the environment is `{value}`: {reason}")]
+pub struct BadVariable {
+    variable: &'static str,
+    value: String,
+    reason: String,
+}
+
+impl Environment {
+    /// The variables as cargo has them in a folder: from our own environment, or from `[env]` of its configuration.
+    pub fn of(folder: &Path) -> Self {
+        let configured = configured(folder);
+        Self::new(|variable| std::env::var(variable).ok(), configured.as_ref())
+    }
+
+    fn new(own: impl Fn(&str) -> Option<String>, configured: Option<&serde_json::Value>) -> Self {
+        let values = [FREEBSD, ROUTE, PATCH].into_iter().filter_map(|variable| {
+            let entry = configured.and_then(|env| env.get(variable));
+            let text = entry.and_then(|entry| entry.as_str().or(entry.get("value")?.as_str()));
+            let text = text.map(str::to_owned);
+            let forced = entry.and_then(|entry| entry.get("force")?.as_bool()) == Some(true);
+            let value =
+                if forced { text.or_else(|| own(variable)) } else { own(variable).or(text) };
+            // What is empty is not set, to the build script, too.
+            Some((variable, value.filter(|value| !value.is_empty())?))
+        });
+        Self(values.collect())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn said(values: &[(&'static str, &str)]) -> Self {
+        Self(values.iter().map(|&(variable, value)| (variable, value.to_owned())).collect())
+    }
+
+    /// The release of FreeBSD to build for.
+    ///
+    /// # Errors
+    /// There is no such release.
+    pub fn freebsd(&self) -> Result<Option<FreeBsd>, BadVariable> {
+        self.get(FREEBSD, |value| FreeBsd::from_str(value).map_err(|error| error.to_string()))
+    }
+
+    /// How the kernel comes to know the probes.
+    ///
+    /// # Errors
+    /// There is no such route.
+    pub fn route(&self) -> Result<Option<Route>, BadVariable> {
+        self.get(ROUTE, named)
+    }
+
+    /// What enabled sites do.
+    ///
+    /// # Errors
+    /// There is no such thing that they do.
+    pub fn patch(&self) -> Result<Option<Patch>, BadVariable> {
+        self.get(PATCH, named)
+    }
+
+    fn get<T>(
+        &self,
+        variable: &'static str,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, BadVariable> {
+        let Some(value) = self.0.get(variable) else { return Ok(None) };
+        let bad = |reason| BadVariable { variable, value: value.clone(), reason };
+        read(value).map(Some).map_err(bad)
+    }
+}
+
+/// A value of the command line's.
+fn named<T: ValueEnum>(value: &str) -> Result<T, String> {
+    T::from_str(value, false).map_err(|_| {
+        let names = T::value_variants().iter().filter_map(T::to_possible_value);
+        let names: Vec<_> = names.map(|of| of.get_name().to_owned()).collect();
+        format!("it can be {}", names.join(", "))
+    })
+}
+
+/// `[env]` of cargo's configuration in a folder, if there is any. Cargo tells it to nobody but the compilers that it runs,
+/// unless it is asked, which it does not promise to answer for ever.
+fn configured(folder: &Path) -> Option<serde_json::Value> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    process::clean_cargo_env(&mut command).env("RUSTC_BOOTSTRAP", "1").current_dir(folder);
+    command.args(["-Zunstable-options", "config", "get", "--format", "json", "env"]);
+    let written = process::run(&mut command, LIMIT).ok()?;
+    let mut answer: serde_json::Value = serde_json::from_slice(&written.stdout).ok()?;
+    answer.get_mut("env").map(serde_json::Value::take)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(own: &[(&str, &str)], configured: &serde_json::Value) -> Environment {
+        let find = |name: &str| {
+            own.iter().find(|(of, _)| *of == name).map(|(_, value)| (*value).to_owned())
+        };
+        Environment::new(find, Some(configured))
+    }
+
+    #[test]
+    fn what_cargo_would_tell_the_build_script_is_heeded() {
+        let configured = serde_json::json!({
+            FREEBSD: "13", ROUTE: { "value": "provider" }, PATCH: { "value": "gate", "force": true },
+        });
+        let found = environment(&[(FREEBSD, "14"), (PATCH, "trap")], &configured);
+        assert_eq!(found.freebsd().unwrap().unwrap().major(), 14, "our own is before cargo's");
+        assert_eq!(found.route(), Ok(Some(Route::Provider)));
+        assert_eq!(found.patch(), Ok(Some(Patch::Gate)), "unless that is forced");
+        let found = environment(&[(ROUTE, "")], &serde_json::Value::Null);
+        assert_eq!(found, Environment::default(), "what is empty is not set");
+        assert_eq!(found.route(), Ok(None));
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_is_named() {
+        let own = [(FREEBSD, "9"), (ROUTE, "own"), (PATCH, "hop")];
+        let found = environment(&own, &serde_json::Value::Null);
+        let error = found.freebsd().unwrap_err().to_string();
+        assert!(
+            error.starts_with("SDT_FREEBSD of the environment is `9`: \"9\" is not "),
+            "{error}"
+        );
+        let error = found.route().unwrap_err().to_string();
+        assert_eq!(error, "SDT_ROUTE of the environment is `own`: it can be native, provider");
+        let error = found.patch().unwrap_err().to_string();
+        assert_eq!(error, "SDT_PATCH of the environment is `hop`: it can be trap, jump, gate");
+    }
+
+    #[test]
+    fn cargos_configuration_is_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join(".cargo")).unwrap();
+        let config = folder.path().join(".cargo/config.toml");
+        std::fs::write(config, "[env]\nSDT_FREEBSD = \"14\"\n").unwrap();
+        let found = configured(folder.path()).unwrap();
+        assert_eq!(found[FREEBSD], "14");
+    }
+}

@@ -1,0 +1,426 @@
+//! What `cargo sdt new` writes: the files of `templates/`, with the module's name for `my_module`.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use cargo_metadata::MetadataCommand;
+
+use crate::check::illumos;
+use crate::platform::{FreeBsd, Os, Route};
+
+/// A file of a template, by its place in the new crate. A folder with a `Cargo.toml` would be a package of its own, and
+/// a `.gitignore` would be heeded, so that both have other names in `templates/`.
+type File = (&'static str, &'static str);
+
+macro_rules! files {
+    ($($place:literal: $file:literal),* $(,)?) => {
+        &[$(($place, include_str!(concat!("../templates/", $file)))),*]
+    };
+}
+
+const FREEBSD: &[File] = files! {
+    ".gitignore": "gitignore",
+    "Cargo.toml": "freebsd/Cargo.toml.in",
+    "README.md": "freebsd/README.md",
+    "src/by_hand.rs": "freebsd/src/by_hand.rs",
+    "src/lib.rs": "freebsd/src/lib.rs",
+    "src/module.rs": "freebsd/src/module.rs",
+};
+
+const ILLUMOS: &[File] = files! {
+    ".gitignore": "gitignore",
+    "Cargo.toml": "illumos/Cargo.toml.in",
+    "README.md": "illumos/README.md",
+    "dtrace/Cargo.toml": "illumos/dtrace/Cargo.toml.in",
+    "dtrace/src/lib.rs": "illumos/dtrace/src/lib.rs",
+    "src/by_hand.rs": "illumos/src/by_hand.rs",
+    "src/lib.rs": "illumos/src/lib.rs",
+    "src/module.rs": "illumos/src/module.rs",
+};
+
+/// What stands in the templates for the module's name, as an identifier and as a package.
+const IDENTIFIER: &str = "my_module";
+const PACKAGE: &str = "my-module";
+/// What stands there for what options choose.
+const SDT_CORE: &str = "sdt-core = \"0.0.0\"";
+const RELEASE: &str = "freebsd = \"15\"";
+const ROUTE: &str = "route = \"native\"";
+
+/// A module to be.
+#[derive(Clone, Debug)]
+pub struct Template {
+    /// Its name.
+    pub name: Name,
+    /// For which system.
+    pub os: Os,
+    /// On FreeBSD: for which release.
+    pub freebsd: FreeBsd,
+    /// How the kernel comes to know its probes.
+    pub route: Route,
+    /// Where its `sdt-core` comes from.
+    pub sdt_core: SdtCore,
+}
+
+/// Why there is no new crate.
+#[derive(Debug, thiserror::Error)]
+pub enum NewError {
+    /// There is something where it should go.
+    #[error("{} is there already, and is left as it is: take another name, or --path FOLDER", .0.display())]
+    Exists(PathBuf),
+    /// A file cannot be written.
+    #[error("cannot write {}: {source}", .file.display())]
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Template {
+    /// Writes the crate to a folder, which must not be there yet. Either all of it is there afterwards, or nothing.
+    ///
+    /// # Errors
+    /// The folder is there, or cannot be made.
+    pub fn write_to(&self, folder: &Path) -> Result<(), NewError> {
+        let failed = |file: &Path| {
+            let file = file.to_owned();
+            move |source| NewError::Write { file, source }
+        };
+        // A link to nowhere is something, too.
+        if folder.symlink_metadata().is_ok() {
+            return Err(NewError::Exists(folder.to_owned()));
+        }
+        let parent = match folder.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        std::fs::create_dir_all(parent).map_err(failed(parent))?;
+        let made = tempfile::Builder::new().prefix(".cargo-sdt-new").tempdir_in(parent);
+        let made = made.map_err(failed(parent))?;
+        // It becomes a folder like others.
+        let inner = made.path().join("crate");
+        for (place, text) in self.files() {
+            let file = inner.join(place);
+            let folder = file.parent().unwrap_or(&inner);
+            std::fs::create_dir_all(folder).map_err(failed(folder))?;
+            std::fs::write(&file, text).map_err(failed(&file))?;
+        }
+        std::fs::rename(&inner, folder).map_err(failed(folder))
+    }
+
+    /// Its files, and where they are.
+    fn files(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let files = match self.os {
+            Os::FreeBsd => FREEBSD,
+            Os::Illumos => ILLUMOS,
+        };
+        files.iter().map(|&(place, text)| {
+            let mut text = text
+                .replace(IDENTIFIER, &self.name.identifier())
+                .replace(PACKAGE, self.name.package());
+            if place.ends_with("Cargo.toml") {
+                text = text
+                    .replace(SDT_CORE, &format!("sdt-core = {}", self.sdt_core))
+                    .replace(RELEASE, &format!("freebsd = \"{}\"", self.freebsd))
+                    .replace(ROUTE, &format!("route = \"{}\"", self.route));
+            }
+            (place, text)
+        })
+    }
+}
+
+/// The name of a new module: of its package, its file, its provider and what fires it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name(String);
+
+/// Why a name is none for a module.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` cannot be a module's name: {reason}")]
+pub struct BadName {
+    name: String,
+    reason: String,
+}
+
+/// Words that are no identifiers.
+const KEYWORDS: [&str; 51] = [
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
+    "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
+    "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",
+    "return", "self", "static", "struct", "super", "trait", "true", "try", "type", "typeof",
+    "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+];
+
+/// Crates that every module sees.
+const CRATES: [&str; 6] = ["alloc", "core", "proc_macro", "sdt_core", "std", "test"];
+
+/// DTrace's own modules and providers, of both systems (`sdt-macros` refuses the providers), and the kernels'.
+const TAKEN: [&str; 14] = [
+    "dtmalloc", "dtrace", "fasttrap", "fbt", "genunix", "kernel", "kinst", "profile", "sdt",
+    "syscall", "systrace", "tick", "unix", "zfs",
+];
+
+/// Most bytes of a module's name that both kernels show whole. FreeBSD: `MAXMODNAME` of `sys/sys/module.h` less the NUL.
+/// illumos: krtld takes 30 bytes of `misc/NAME` from a companion, and `MODMAXNAMELEN` of `sys/modctl.h` has 31 for
+/// `NAME_dtrace`.
+const fn longest(os: Os) -> usize {
+    match os {
+        Os::FreeBsd => 31,
+        Os::Illumos => 24,
+    }
+}
+
+impl Name {
+    /// A name, if a module for this system can have it.
+    ///
+    /// # Errors
+    /// Cargo, Rust, DTrace or the kernel would refuse it, cut it, or take it for another's.
+    pub fn new(name: &str, os: Os) -> Result<Self, BadName> {
+        let bad = |reason: String| Err(BadName { name: name.into(), reason });
+        if !name.starts_with(|first: char| first.is_ascii_lowercase()) {
+            return bad("it begins with a letter from a to z".into());
+        }
+        let odd =
+            |c: &char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_'));
+        if let Some(c) = name.chars().find(odd) {
+            return bad(format!("it has letters from a to z, digits, `-` and `_`, not {c:?}"));
+        }
+        let this = Self(name.to_owned());
+        let identifier = this.identifier();
+        if KEYWORDS.contains(&&*identifier) {
+            return bad("it is a word of Rust's".into());
+        }
+        if CRATES.contains(&&*identifier) {
+            return bad("there is a crate of that name in every module".into());
+        }
+        if TAKEN.contains(&&*identifier) {
+            return bad("the kernel or DTrace has something of that name".into());
+        }
+        if identifier.starts_with("dtrace_") {
+            return bad("fbt passes over what begins with `dtrace_`".into());
+        }
+        if os == Os::Illumos && illumos::has_provider(&identifier) {
+            return bad(
+                "illumos has a provider of that name, and takes its probes for its own".into()
+            );
+        }
+        if name.len() > longest(os) {
+            let longest = longest(os);
+            return bad(format!(
+                "it has {} bytes; {os} would cut it, it shows {longest}",
+                name.len()
+            ));
+        }
+        Ok(this)
+    }
+
+    /// As the package has it.
+    pub fn package(&self) -> &str {
+        &self.0
+    }
+
+    /// As Rust, the kernel and DTrace have it.
+    pub fn identifier(&self) -> String {
+        self.0.replace('-', "_")
+    }
+}
+
+/// Where a new crate's `sdt-core` comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SdtCore {
+    /// A version of the registry's.
+    Version(String),
+    /// A git repository.
+    Git(String),
+    /// The folder of its sources, by its absolute path.
+    Folder(PathBuf),
+}
+
+/// Why `sdt-core` is not where it was said to be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no sdt-core in {place}: {reason}")]
+pub struct NoSdtCore {
+    place: String,
+    reason: String,
+}
+
+impl FromStr for SdtCore {
+    type Err = NoSdtCore;
+
+    fn from_str(text: &str) -> Result<Self, NoSdtCore> {
+        if text.contains("://") || text.starts_with("git@") {
+            return Ok(Self::Git(text.into()));
+        }
+        let version = text.strip_prefix(['^', '~', '=']).unwrap_or(text);
+        if version.starts_with(|first: char| first.is_ascii_digit()) && !Path::new(text).exists() {
+            return Ok(Self::Version(text.into()));
+        }
+        Self::in_folder(Path::new(text))
+    }
+}
+
+impl SdtCore {
+    /// That of a folder, or of the workspace that the folder is the root of.
+    fn in_folder(folder: &Path) -> Result<Self, NoSdtCore> {
+        let none = |reason: String| NoSdtCore { place: folder.display().to_string(), reason };
+        let manifest = folder.join("Cargo.toml");
+        if !manifest.is_file() {
+            return Err(none("it has no Cargo.toml".into()));
+        }
+        let metadata = MetadataCommand::new()
+            .manifest_path(manifest)
+            .no_deps()
+            .other_options(["--offline".into()])
+            .exec();
+        let metadata = metadata.map_err(|error| none(error.to_string()))?;
+        let found = metadata.packages.iter().find(|package| package.name == "sdt-core");
+        let found = found.ok_or_else(|| none("it is another package".into()))?;
+        let folder = found.manifest_path.parent().unwrap_or(&found.manifest_path);
+        Ok(Self::Folder(folder.as_std_path().to_owned()))
+    }
+}
+
+impl fmt::Display for SdtCore {
+    /// As a manifest has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Debug escapes as TOML's basic strings do, in all that paths and addresses consist of.
+        match self {
+            Self::Version(version) => write!(f, "{version:?}"),
+            Self::Git(url) => write!(f, "{{ git = {url:?} }}"),
+            Self::Folder(folder) => write!(f, "{{ path = {:?} }}", folder.display().to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+
+    fn template(os: Os) -> Template {
+        Template {
+            name: Name::new("my-driver", os).unwrap(),
+            os,
+            freebsd: "14".parse().unwrap(),
+            route: Route::Provider,
+            sdt_core: SdtCore::Version("0.1.0".into()),
+        }
+    }
+
+    #[test]
+    fn names_are_what_all_of_them_take() {
+        for name in ["x", "my-driver", "my_driver", "em2", &"n".repeat(24)] {
+            for os in [Os::FreeBsd, Os::Illumos] {
+                assert!(Name::new(name, os).is_ok(), "{name}");
+            }
+        }
+        let refused = |name: &str, os| Name::new(name, os).unwrap_err().to_string();
+        for (name, reason) in [
+            ("", "it begins with a letter from a to z"),
+            ("9p", "it begins with a letter from a to z"),
+            ("_x", "it begins with a letter from a to z"),
+            ("../x", "it begins with a letter from a to z"),
+            ("a/b", "it has letters from a to z, digits, `-` and `_`, not '/'"),
+            ("Driver", "it begins with a letter from a to z"),
+            ("grün", "it has letters from a to z, digits, `-` and `_`, not 'ü'"),
+            ("match", "it is a word of Rust's"),
+            ("sdt-core", "there is a crate of that name in every module"),
+            ("fbt", "the kernel or DTrace has something of that name"),
+            ("dtrace-x", "fbt passes over what begins with `dtrace_`"),
+        ] {
+            let expected = format!("`{name}` cannot be a module's name: {reason}");
+            assert_eq!(refused(name, Os::FreeBsd), expected);
+        }
+        assert!(refused("tcp", Os::Illumos).ends_with("and takes its probes for its own"));
+        let long = "n".repeat(25);
+        assert!(Name::new(&long, Os::FreeBsd).is_ok());
+        assert!(
+            refused(&long, Os::Illumos)
+                .ends_with("it has 25 bytes; illumos would cut it, it shows 24")
+        );
+        assert!(
+            refused(&"n".repeat(32), Os::FreeBsd).ends_with("freebsd would cut it, it shows 31")
+        );
+    }
+
+    #[test]
+    fn nothing_of_the_template_is_left() {
+        for os in [Os::FreeBsd, Os::Illumos] {
+            for (place, text) in template(os).files() {
+                for left in [IDENTIFIER, PACKAGE, SDT_CORE] {
+                    assert!(!text.contains(left), "{left} in {place}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_manifest_says_what_was_chosen() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = |os| {
+            let crate_folder = folder.path().join(os);
+            let template = template(if os == "illumos" { Os::Illumos } else { Os::FreeBsd });
+            template.write_to(&crate_folder).unwrap();
+            let metadata = MetadataCommand::new()
+                .manifest_path(crate_folder.join("Cargo.toml"))
+                .no_deps()
+                .exec()
+                .unwrap();
+            let package = metadata.packages.iter().find(|of| of.name == "my-driver").unwrap();
+            assert_eq!(package.dependencies[0].req.to_string(), "^0.1.0");
+            (metadata.packages.len(), Settings::read("", &package.metadata).unwrap())
+        };
+        let expected = Settings {
+            os: Some(Os::FreeBsd),
+            freebsd: "14".parse().ok(),
+            route: Some(Route::Provider),
+            ..Settings::default()
+        };
+        assert_eq!(settings("freebsd"), (1, expected.clone()));
+        let expected = Settings { os: Some(Os::Illumos), freebsd: None, ..expected };
+        assert_eq!(settings("illumos"), (2, expected), "with its companion");
+    }
+
+    #[test]
+    fn what_is_there_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("my-driver");
+        std::fs::write(&file, "mine").unwrap();
+        let error = template(Os::FreeBsd).write_to(&file).unwrap_err();
+        assert!(matches!(error, NewError::Exists(_)), "{error}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        let below = file.join("x");
+        let error = template(Os::FreeBsd).write_to(&below).unwrap_err();
+        assert!(matches!(error, NewError::Write { .. }), "{error}");
+    }
+
+    #[test]
+    fn sdt_core_is_looked_for_where_it_is_said_to_be() {
+        let said = |text: &str| text.parse::<SdtCore>();
+        for version in ["0.1", "=0.1.0", "^1"] {
+            assert_eq!(said(version), Ok(SdtCore::Version(version.into())));
+        }
+        let url = "https://example.org/sdt.git";
+        assert_eq!(said(url), Ok(SdtCore::Git(url.into())));
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().to_str().unwrap();
+        let expected = format!("there is no sdt-core in {place}: it has no Cargo.toml");
+        assert_eq!(said(place).unwrap_err().to_string(), expected);
+        let package = |name: &str| {
+            std::fs::create_dir_all(folder.path().join("src")).unwrap();
+            std::fs::write(folder.path().join("src/lib.rs"), "").unwrap();
+            let manifest =
+                format!("[package]\nname = \"{name}\"\nedition = \"2024\"\n[workspace]\n");
+            std::fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
+        };
+        package("another");
+        let expected = format!("there is no sdt-core in {place}: it is another package");
+        assert_eq!(said(place).unwrap_err().to_string(), expected);
+        package("sdt-core");
+        let found = said(place).unwrap();
+        assert_eq!(found.to_string(), format!("{{ path = {place:?} }}"));
+    }
+}

@@ -1,0 +1,50 @@
+//! A kernel module for FreeBSD with a probe.
+//!
+//! The probe and what fires it are here, and run anywhere: `cargo test`. What makes a kernel module of it is in
+//! `module.rs`; `by_hand.rs` is there to see the probe at work, and can go when something real fires it.
+#![cfg_attr(not(test), no_std)]
+
+use core::ffi::CStr;
+
+use sdt_core::{sdt_probe, sdt_provider};
+
+#[cfg(target_os = "freebsd")]
+mod by_hand;
+#[cfg(target_os = "freebsd")]
+mod module;
+
+sdt_provider! {
+    /// What this module does.
+    pub my_module {
+        /// Somebody has been greeted: who, and how many bytes the name has.
+        fn greeted(name: &CStr, length: u64);
+    }
+}
+
+/// Greets somebody. While nobody traces the probe, it is one nop.
+#[inline(never)]
+pub fn greet(name: &CStr) {
+    sdt_probe!(crate::my_module::greeted, name, length(name));
+}
+
+/// The bytes of a name. It is called while the probe is traced, and never else.
+fn length(name: &CStr) -> u64 {
+    name.count_bytes() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_probe_is_listed_as_it_is_meant() {
+        let probe = &my_module::greeted;
+        assert_eq!(probe.provider().name(), c"my_module");
+        assert_eq!(probe.name(), c"greeted");
+    }
+
+    #[test]
+    fn without_a_kernel_nothing_fires() {
+        greet(c"nobody");
+    }
+}

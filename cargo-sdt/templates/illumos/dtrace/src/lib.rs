@@ -1,0 +1,14 @@
+//! The module's companion, for when it is built with a provider of its own: its probes are there while this one is loaded.
+//! It alone depends on DTrace.
+#![cfg_attr(not(test), no_std)]
+#![cfg(target_os = "illumos")]
+
+use sdt_core::illumos::console;
+use sdt_core::illumos_companion;
+
+illumos_companion!(my_module, "misc");
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    console::panic_kernel(info)
+}

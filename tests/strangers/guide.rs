@@ -1,0 +1,387 @@
+//! Guides that are true: runs what a guide tells its reader to do, and compares what it shows.
+//!
+//! Everything in a guide that is fenced is run or compared; what is said behind the fence says how:
+//!
+//! | fence | |
+//! |---|---|
+//! | `console` | lines with `$ ` in front are typed into one shell, which begins in an empty folder; what follows is what is printed |
+//! | `rust src/lib.rs` | an excerpt of that file, as it is now: whole lines |
+//! | `rust > src/lib.rs` | the file is written |
+//! | `rust >> src/lib.rs` | this is put at its end |
+//!
+//! The language may be another. In what is printed, `...` stands for anything in a line, and a line of it for any lines; in an
+//! excerpt, a line whose only word is `...`, commented or not, for lines that are left out. A command succeeds, unless `# fails`
+//! is at its end. Another prompt, like `freebsd# `, is that of a machine that is not there, and has to be one of those that the
+//! test names: what is typed there is not run. A line that tells of progress, of ours or of cargo's, is passed over.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use cargo_sdt::process::clean_cargo_env;
+use harness::workspace;
+
+use crate::packages::{LIMIT, cargo};
+
+/// What is printed to say that a command has ended; its status follows.
+const END: &str = "--- status ";
+
+/// A guide.
+#[derive(Debug)]
+pub struct Guide {
+    name: String,
+    text: String,
+    /// Prompts of machines that are not there.
+    elsewhere: &'static [&'static str],
+}
+
+/// A fenced block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Block<'t> {
+    /// The number of its first line.
+    line: usize,
+    /// What is said behind the fence.
+    info: &'t str,
+    lines: Vec<&'t str>,
+}
+
+/// A command, and what the guide shows of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Typed<'t> {
+    line: usize,
+    prompt: &'t str,
+    command: &'t str,
+    printed: Vec<&'t str>,
+}
+
+impl Guide {
+    /// The guide in a file of the workspace.
+    pub fn read(file: &str, elsewhere: &'static [&'static str]) -> Self {
+        let path = workspace::root().join(file);
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
+        Self { name: file.to_owned(), text, elsewhere }
+    }
+
+    /// Does what it says, in a new folder, in which this workspace is `sdt`.
+    ///
+    /// # Panics
+    /// Something is not as the guide has it.
+    pub fn run(&self) {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::symlink(workspace::root(), folder.path().join("sdt")).expect("a link");
+        let mut shell = Shell::start(folder.path());
+        let mut ran = 0;
+        for block in blocks(&self.text) {
+            let at = |line: usize| format!("{}:{line}", self.name);
+            match block.info.split_whitespace().collect::<Vec<_>>()[..] {
+                ["console"] => {
+                    for typed in typed(&block) {
+                        if typed.prompt == "$ " {
+                            self.type_in(&mut shell, &typed);
+                            ran += 1;
+                        } else {
+                            let known = self.elsewhere.contains(&typed.prompt.trim_end());
+                            assert!(
+                                known,
+                                "{}: whose prompt is {:?}?",
+                                at(typed.line),
+                                typed.prompt
+                            );
+                        }
+                    }
+                }
+                [_, file] => {
+                    let file = shell.folder().join(file);
+                    let text = std::fs::read_to_string(&file);
+                    let text = text
+                        .unwrap_or_else(|error| panic!("{}: {file:?}: {error}", at(block.line)));
+                    let lines: Vec<_> = text.lines().collect();
+                    let there = is_excerpt(&block.lines, &lines);
+                    assert!(there, "{}: not in {}:\n{text}", at(block.line), file.display());
+                }
+                [_, how @ (">" | ">>"), file] => {
+                    let mut open = std::fs::OpenOptions::new();
+                    open.create(true).write(true).append(how == ">>").truncate(how == ">");
+                    let file = shell.folder().join(file);
+                    let mut file = open
+                        .open(&file)
+                        .unwrap_or_else(|error| panic!("{}: {error}", at(block.line)));
+                    file.write_all((block.lines.join("\n") + "\n").as_bytes())
+                        .expect("it is written");
+                }
+                _ => panic!("{}: nothing is known of a block of {:?}", at(block.line), block.info),
+            }
+        }
+        assert!(ran > 0, "{} has nothing to do", self.name);
+    }
+
+    fn type_in(&self, shell: &mut Shell, typed: &Typed<'_>) {
+        let Typed { line, command, .. } = typed;
+        let (printed, status) = shell.run(command);
+        let fails = command.ends_with("# fails");
+        let all = printed.join("\n");
+        assert_eq!(status != 0, fails, "{}:{line}: $ {command}: status {status}\n{all}", self.name);
+        let printed: Vec<_> =
+            printed.iter().map(String::as_str).filter(|line| !is_progress(line)).collect();
+        let same = matches(&typed.printed, &printed);
+        let shown = typed.printed.join("\n");
+        assert!(same, "{}:{line}: $ {command}\nprints\n{all}\nand not\n{shown}", self.name);
+    }
+}
+
+/// The fenced blocks of a text.
+fn blocks(text: &str) -> Vec<Block<'_>> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block<'_>> = None;
+    for (index, line) in text.lines().enumerate() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(info)) => {
+                open = Some(Block { line: index + 2, info: info.trim(), lines: Vec::new() });
+            }
+            (Some(_), Some("")) => blocks.extend(open.take()),
+            (Some(block), _) => block.lines.push(line),
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "the last block has no end");
+    blocks
+}
+
+/// The commands of a block.
+fn typed<'t>(block: &Block<'t>) -> Vec<Typed<'t>> {
+    let mut all: Vec<Typed<'t>> = Vec::new();
+    for (index, line) in block.lines.iter().enumerate() {
+        match (split_prompt(line), all.last_mut()) {
+            (Some((prompt, command)), _) => {
+                all.push(Typed { line: block.line + index, prompt, command, printed: Vec::new() });
+            }
+            (None, Some(last)) => last.printed.push(line),
+            (None, None) => panic!("line {}: printed by what?", block.line + index),
+        }
+    }
+    all
+}
+
+/// A line's prompt, if it has one: letters, if any, and then `$ ` or `# `.
+fn split_prompt(line: &str) -> Option<(&str, &str)> {
+    let letters = line.find(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit())?;
+    let sign =
+        line[letters..].starts_with("$ ") || letters > 0 && line[letters..].starts_with("# ");
+    sign.then(|| line.split_at(letters + 2))
+}
+
+/// Whether a line says how far a long step is: which there are depends on the machine's speed.
+fn is_progress(line: &str) -> bool {
+    const CARGOS: [&str; 12] = [
+        "Blocking",
+        "Checking",
+        "Compiling",
+        "Downloaded",
+        "Downloading",
+        "Finished",
+        "Installed",
+        "Installing",
+        "Locking",
+        "Running",
+        "Updating",
+        "Adding",
+    ];
+    let first = line.split_whitespace().next().unwrap_or_default();
+    let ours = line.starts_with("xtask: ") || line.starts_with("cargo-sdt: building ");
+    ours || line.starts_with(' ') && CARGOS.contains(&first)
+}
+
+/// Whether lines are as a guide shows them. White space at their ends is nothing that a reader sees.
+fn matches(shown: &[&str], printed: &[&str]) -> bool {
+    match shown {
+        [] => printed.iter().all(|line| line.trim().is_empty()),
+        ["...", rest @ ..] => (0..=printed.len()).any(|from| matches(rest, &printed[from..])),
+        [line, rest @ ..] => {
+            let first = printed.split_first();
+            first.is_some_and(|(first, others)| line_matches(line, first) && matches(rest, others))
+        }
+    }
+}
+
+fn line_matches(shown: &str, printed: &str) -> bool {
+    let (shown, printed) = (shown.trim_end(), printed.trim_end());
+    match shown.split_once("...") {
+        None => shown == printed,
+        Some((before, behind)) => printed.strip_prefix(before).is_some_and(|rest| {
+            let mut ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
+            ends.any(|at| line_matches(behind, &rest[at..]))
+        }),
+    }
+}
+
+/// Whether the pieces of an excerpt are in a file, in their order.
+fn is_excerpt(shown: &[&str], file: &[&str]) -> bool {
+    let left_out = |line: &&str| matches!(line.trim().trim_start_matches(['/', '#']).trim(), "...");
+    let mut rest = file;
+    for piece in shown.split(left_out).filter(|piece| !piece.is_empty()) {
+        let Some(at) = rest.windows(piece.len()).position(|lines| lines == piece) else {
+            return false;
+        };
+        rest = &rest[at + piece.len()..];
+    }
+    true
+}
+
+/// A shell, into which commands are typed.
+struct Shell {
+    child: Child,
+    input: ChildStdin,
+    output: Receiver<String>,
+}
+
+impl Shell {
+    fn start(folder: &Path) -> Self {
+        let mut command = Command::new("sh");
+        let toolchain = std::env::var_os("RUSTUP_TOOLCHAIN");
+        clean_cargo_env(&mut command);
+        if let Some(toolchain) = toolchain {
+            command.env("RUSTUP_TOOLCHAIN", toolchain);
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path =
+            std::iter::once(folder.join("installed/bin")).chain(std::env::split_paths(&path));
+        // The shell knows by that where it is, link or not.
+        command.current_dir(folder).env("PWD", folder);
+        command.env("PATH", std::env::join_paths(path).expect("folders without colons"));
+        // What is installed goes away with the folder.
+        command.env("CARGO_INSTALL_ROOT", folder.join("installed"));
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a shell");
+        let (input, output) =
+            (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        let (lines, receiver) = channel();
+        std::thread::spawn(move || {
+            // Whoever waits for a line is told that there is none by the end of the channel.
+            let mut all = BufReader::new(output).lines().map_while(Result::ok);
+            all.try_for_each(|line| lines.send(line)).ok();
+        });
+        let mut shell = Self { child, input, output: receiver };
+        // Both at once, as on a terminal.
+        let (_, status) = shell.run("exec 2>&1");
+        assert_eq!(status, 0);
+        shell
+    }
+
+    /// Types a command; returns the lines that it prints, and its status.
+    fn run(&mut self, command: &str) -> (Vec<String>, i32) {
+        // An installation is to be had, not to be fast.
+        let quick = "CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_DEBUG=0";
+        let place = workspace::build_dir().join("strangers/target");
+        let command = match command.strip_prefix("cargo install ") {
+            Some(what) => {
+                format!("{quick} CARGO_TARGET_DIR='{}' cargo install {what}", place.display())
+            }
+            None => command.to_owned(),
+        };
+        // It gets no input, which is the shell's.
+        writeln!(self.input, "{{ {command}\n}} </dev/null\nprintf '\\n{END}%d\\n' $?")
+            .expect("the shell is there");
+        let mut printed = Vec::new();
+        loop {
+            let line = self.output.recv_timeout(LIMIT);
+            let line =
+                line.unwrap_or_else(|error| panic!("{command}: {error}\n{}", printed.join("\n")));
+            if let Some(status) = line.strip_prefix(END) {
+                return (printed, status.parse().expect("a number"));
+            }
+            printed.push(line);
+        }
+    }
+
+    /// Where it is.
+    fn folder(&mut self) -> std::path::PathBuf {
+        self.run("pwd").0.swap_remove(0).into()
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        // What it runs ends with it, or has ended. Nothing can be done about a shell that cannot be killed.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+#[test]
+fn a_guide_is_taken_apart() {
+    let text = "# A guide\n\n```console\n$ ls\na b\n$ cd a\nfreebsd# ls\nc\n```\n\ntext\n\n```rust > a.rs\nx\n```\n";
+    let blocks = blocks(text);
+    assert_eq!((blocks[1].info, &*blocks[1].lines), ("rust > a.rs", &["x"][..]));
+    let typed: Vec<_> = typed(&blocks[0])
+        .into_iter()
+        .map(|of| (of.line, of.prompt, of.command, of.printed))
+        .collect();
+    let expected = [
+        (4, "$ ", "ls", vec!["a b"]),
+        (6, "$ ", "cd a", vec![]),
+        (7, "freebsd# ", "ls", vec!["c"]),
+    ];
+    assert_eq!(typed, expected);
+}
+
+#[test]
+fn what_is_shown_is_compared() {
+    let printed = ["CPU     ID   NAME", "  1     14   greeted ", ""];
+    for shown in [
+        &["CPU     ID   NAME", "  1     14   greeted"][..],
+        &["CPU     ID   NAME", "... ...   greeted"],
+        &["...", "...greeted"],
+        &["..."],
+    ] {
+        assert!(matches(shown, &printed), "{shown:?}");
+    }
+    for shown in
+        [&[][..], &["CPU     ID   NAME"], &["...", "greeted"], &["...", "...greeted", "more"]]
+    {
+        assert!(!matches(shown, &printed), "{shown:?}");
+    }
+    let file = ["a", "b", "c", "d"];
+    for shown in [&["a", "b"][..], &["b", "// ...", "d"], &["a", "...", "c", "d"], &[]] {
+        assert!(is_excerpt(shown, &file), "{shown:?}");
+    }
+    for shown in [&["b", "a"][..], &["a", "c"], &["c", "...", "b"], &["e"]] {
+        assert!(!is_excerpt(shown, &file), "{shown:?}");
+    }
+}
+
+#[test]
+fn a_shell_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("below")).expect("a folder");
+    let mut shell = Shell::start(folder.path());
+    assert_eq!(shell.run("cd below; x=3; echo out; echo err >&2").0, ["out", "err", ""]);
+    assert_eq!(shell.run("echo $x; false"), (vec!["3".into(), String::new()], 1));
+    assert_eq!(shell.run("cat").0, [""], "there is no input");
+    assert!(shell.folder().ends_with("below"));
+    // The toolchain is that which runs this test.
+    assert!(cargo(folder.path()).arg("-V").status().expect("cargo").success());
+}
+
+#[test]
+fn a_guide_that_is_not_true_fails() {
+    let fails = |text: &str| {
+        let text = text.to_owned();
+        let guide = Guide { name: "guide".into(), text, elsewhere: &["board#"] };
+        std::panic::catch_unwind(|| guide.run()).is_err()
+    };
+    let all = "```console\n$ echo a > b\nboard# x\ny\n```\n\n```text b\na\n```\n\n```text >> b\nc\n```\n\n```console\n$ cat b\na\nc\n```\n";
+    assert!(!fails(all));
+    for text in [
+        all.replace("$ cat b\na", "$ cat b\nb"),
+        all.replace("board#", "moon#"),
+        all.replace("```text b", "```text c"),
+        all.replace("text b\na", "text b\nb"),
+        all.replace("```text b", "```text"),
+        "```console\n$ false\n```\n".to_owned(),
+        "```console\n$ true # fails\n```\n".to_owned(),
+        "nothing\n".to_owned(),
+    ] {
+        assert!(fails(&text), "{text}");
+    }
+}

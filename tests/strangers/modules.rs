@@ -1,0 +1,145 @@
+//! Modules of strangers: written by `cargo sdt new`, built by `cargo sdt kmod`, listed and fired.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cargo_sdt::process;
+use harness::workspace;
+
+use crate::packages::{LIMIT, Packages};
+
+/// What `cargo sdt new` writes with the version of sdt-core that is packaged, in a folder of its own.
+fn new(os: &str, name: &str) -> (tempfile::TempDir, PathBuf) {
+    let packages = Packages::made();
+    let folder = tempfile::tempdir_in(packages.folder()).expect("a folder");
+    let version = env!("CARGO_PKG_VERSION");
+    let (printed, _) =
+        packages.cargo_sdt(folder.path(), &["new", "--os", os, "--sdt-core", version, name]);
+    assert_eq!(printed, format!("{name}\n"));
+    let place = folder.path().join(name);
+    (folder, place)
+}
+
+/// Builds it, and returns what was built, in the order of loading.
+fn kmod(place: &Path, options: &[&str]) -> Vec<PathBuf> {
+    let arguments = [&["kmod"], options].concat();
+    let (printed, _) = Packages::made().cargo_sdt(place, &arguments);
+    let files: Vec<PathBuf> = printed.lines().map(PathBuf::from).collect();
+    for file in &files {
+        assert!(!names(&std::fs::read(file).unwrap(), place), "{file:?} says where it was built");
+    }
+    files
+}
+
+fn names(bytes: &[u8], folder: &Path) -> bool {
+    let folder = folder.as_os_str().as_encoded_bytes();
+    bytes.windows(folder.len()).any(|window| window == folder)
+}
+
+/// What `cargo xtask dtrace` prints of modules, without what long steps say.
+fn dtrace(modules: &[PathBuf], arguments: &[&str]) -> (String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    command.arg("dtrace").args(arguments);
+    for module in modules {
+        command.arg("--module").arg(module);
+    }
+    let written = process::run(&mut command, LIMIT).unwrap_or_else(|error| panic!("{error}"));
+    let lines = written.stderr.lines().filter(|line| !line.starts_with("xtask: "));
+    let err = lines.map(|line| format!("{line}\n")).collect();
+    (String::from_utf8(written.stdout).unwrap(), err)
+}
+
+/// Lists and fires what there is: one probe, and one hit for each time that it is fired.
+fn is_listed_and_fires(modules: &[PathBuf], system: &[&str], listed: &str, fire: &str) {
+    let [provider, module, function, name] = listed.split(':').collect::<Vec<_>>()[..] else {
+        panic!("{listed} is no description");
+    };
+    let description = format!("{provider}:{module}::{name}");
+    let (out, err) = dtrace(modules, &[&["-l", "-n", &description], system].concat());
+    let row = format!(" {provider:>10} {module:>17} {function:>33} {name}");
+    let rows: Vec<_> = out.lines().skip(1).collect();
+    assert!(rows.len() == 1 && rows[0].ends_with(&row), "{system:?}: {out}{err}");
+    let (out, err) = dtrace(modules, &[&["-n", &description, "-c", fire], system].concat());
+    assert_eq!(err, format!("dtrace: description '{description}' matched 1 probe\n"));
+    let shown = format!("{function}:{name} ");
+    let hits = out.lines().filter(|line| line.trim_start().ends_with(shown.trim_start())).count();
+    assert_eq!(hits, 1, "{system:?}: {out}");
+}
+
+#[test]
+fn freebsds_are_traced_by_every_route() {
+    let (_folder, place) = new("freebsd", "hello");
+    for (options, system) in [
+        (&[][..], &[][..]),
+        (&["--freebsd", "14"], &["--freebsd", "14"]),
+        (&["--route", "provider"], &[]),
+        (&["--route", "provider", "--patch", "jump"], &[]),
+        (&["--route", "provider", "--patch", "gate"], &[]),
+    ] {
+        let modules = kmod(&place, options);
+        assert_eq!(modules.len(), 1, "{options:?}");
+        is_listed_and_fires(
+            &modules,
+            system,
+            "hello:hello:none:greeted",
+            "sysctl hello.greet=world",
+        );
+    }
+    assert_outside_of_the_workspace();
+}
+
+#[test]
+fn illumoss_are_traced_by_every_route() {
+    let (_folder, place) = new("illumos", "hi-there");
+    let (system, fire) = (&["--os", "illumos"][..], "kstat -p hi_there:0:greet");
+    let native = kmod(&place, &[]);
+    assert_eq!(native.len(), 1);
+    is_listed_and_fires(&native, system, "sdt:hi_there:hi_there.greet:greeted", fire);
+
+    let both = kmod(&place, &["--route", "provider"]);
+    let file_names: Vec<_> = both.iter().filter_map(|file| file.file_name()?.to_str()).collect();
+    assert_eq!(file_names, ["hi_there", "hi_there_dtrace"]);
+    is_listed_and_fires(&both, system, "hi_there:hi_there_dtrace:none:greeted", fire);
+
+    // One without the other, and either in the wrong kernel.
+    let (_, err) = dtrace(&both[..1], &["--os", "illumos", "-l"]);
+    assert_eq!(
+        err,
+        "dtrace: warning: hi_there has no probes: its provider is registered by its companion, hi_there_dtrace, which is \
+         not loaded\ndtrace: failed to match :::: No probe matches description\n"
+    );
+    let refused = |module: &Path, os: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        command.args(["dtrace", "-l", "--os", os, "--module"]).arg(module);
+        process::run(&mut command, LIMIT).unwrap_err().to_string()
+    };
+    let error = refused(&both[1], "illumos");
+    assert!(
+        error.ends_with("; it is the companion of hi_there, which has to be loaded before it"),
+        "{error}"
+    );
+    let error = refused(&native[0], "freebsd");
+    let expected = "; it is a module for illumos, and the kernel is freebsd's: take --os illumos";
+    assert!(error.ends_with(expected), "{error}");
+    assert_outside_of_the_workspace();
+}
+
+/// Of all files that a build has read, none is of this workspace: each object's list of them is beside it.
+fn assert_outside_of_the_workspace() {
+    let mut folders = vec![Packages::made().target()];
+    let mut lists = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            // What another test builds meanwhile may be gone.
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if entry.path().extension().is_some_and(|extension| extension == "d") {
+                let Ok(list) = std::fs::read(entry.path()) else { continue };
+                assert!(!names(&list, workspace::root()), "{:?}", entry.path());
+                lists += 1;
+            }
+        }
+    }
+    assert!(lists > 0, "no build has read anything");
+}
