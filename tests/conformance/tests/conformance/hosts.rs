@@ -5,28 +5,30 @@ use std::collections::BTreeMap;
 
 use cargo_sdt::arch::Arch;
 use cargo_sdt::check::fbt::Probes;
-use cargo_sdt::targets::CODE_SHAPE;
 use conformance::code::reachable;
 use conformance::sources::{Build, Host};
 use conformance::unit::{Function, Place, Unit};
 
 use crate::rust;
 
-const NEON: Build = Build::Host(Host { target: "aarch64-unknown-none", flags: &CODE_SHAPE });
+/// As kernels are compiled.
+const FRAMES: [&str; 2] = ["-Cforce-frame-pointers=yes", "-Cllvm-args=-enable-shrink-wrap=false"];
+
+const NEON: Build = Build::Host(Host { target: "aarch64-unknown-none", flags: &FRAMES });
 
 const LANDING_PADS: Build = Build::Host(Host {
     target: "aarch64-unknown-none",
-    flags: &[CODE_SHAPE[0], CODE_SHAPE[1], "-Zbranch-protection=bti,pac-ret"],
+    flags: &[FRAMES[0], FRAMES[1], "-Zbranch-protection=bti,pac-ret"],
 });
 
 const VECTORS: Build = Build::Host(Host {
     target: "riscv64gc-unknown-none-elf",
-    flags: &[CODE_SHAPE[0], CODE_SHAPE[1], "-Ctarget-feature=+v"],
+    flags: &[FRAMES[0], FRAMES[1], "-Ctarget-feature=+v"],
 });
 
 const WITHOUT_C: Build = Build::Host(Host {
     target: "riscv64imac-unknown-none-elf",
-    flags: &[CODE_SHAPE[0], CODE_SHAPE[1], "-Ctarget-feature=-c,-zca"],
+    flags: &[FRAMES[0], FRAMES[1], "-Ctarget-feature=-c,-zca"],
 });
 
 /// Size of a site's record.
