@@ -5,6 +5,11 @@ use std::path::{Path, PathBuf};
 use crate::arch::Arch;
 use crate::platform::Os;
 
+/// Options of rustc by which code for another target has the shape that it has in a module: each function has its frame, at
+/// its entry, and cold blocks lie out of line. The target files say the same.
+pub const CODE_SHAPE: [&str; 2] =
+    ["-Cforce-frame-pointers=yes", "-Cllvm-args=-force-loop-cold-block -enable-shrink-wrap=false"];
+
 /// The target file of modules for a kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
@@ -53,6 +58,20 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_targets_have_one_shape_of_code() {
+        let illumos = Target::of(Os::Illumos, Arch::X86_64);
+        let freebsd = Arch::ALL.map(|arch| Target::of(Os::FreeBsd, arch));
+        for target in freebsd.into_iter().chain([illumos]) {
+            let file: serde_json::Value = serde_json::from_str(target.text()).unwrap();
+            assert_eq!(file["frame-pointer"], "always", "{}", target.name);
+            let llvm =
+                file["llvm-args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
+            let options = format!("-Cllvm-args={}", llvm.collect::<Vec<_>>().join(" "));
+            assert_eq!(options, CODE_SHAPE[1], "{}", target.name);
+        }
+    }
 
     #[test]
     fn a_target_is_written_once_and_mended() {

@@ -5,6 +5,7 @@ mod support;
 
 use std::sync::OnceLock;
 
+use cargo_sdt::targets::CODE_SHAPE;
 use codegen::compare::{Comparison, Likeness, compare};
 use codegen::function::SITE_NOP;
 use codegen::{Function, Image};
@@ -33,10 +34,10 @@ impl Frames {
         IMAGES[self as usize].get_or_init(|| {
             let mut rustflags = KERNEL_LIKE.to_vec();
             if self != Self::Without {
-                rustflags.push("-Cforce-frame-pointers=yes");
+                rustflags.push(CODE_SHAPE[0]);
             }
             if matches!(self, Self::WithAndColdLoops | Self::WithLandingPads) {
-                rustflags.push("-Cllvm-args=-force-loop-cold-block -enable-shrink-wrap=false");
+                rustflags.push(CODE_SHAPE[1]);
             }
             if self == Self::WithLandingPads {
                 rustflags.push("-Zcf-protection=full");

@@ -3,6 +3,7 @@
 
 mod support;
 
+use cargo_sdt::targets::CODE_SHAPE;
 use codegen::function::SITE_NOP;
 use codegen::{Function, Image};
 use support::{Build, KERNEL_LIKE};
@@ -50,10 +51,7 @@ fn level(level: &str) {
     let profile = &[&*setting, "codegen-units=1", "panic=\"abort\""];
     let mut rustflags = KERNEL_LIKE.to_vec();
     // As the targets of kernel modules have it.
-    rustflags.extend([
-        "-Cforce-frame-pointers=yes",
-        "-Cllvm-args=-force-loop-cold-block -enable-shrink-wrap=false",
-    ]);
+    rustflags.extend(CODE_SHAPE);
     let image = Build { package: "codegen-subjects", rustflags: &rustflags, profile }.image();
     let (out_of_line, in_between) = check(&image, level);
     assert!(out_of_line > 0);

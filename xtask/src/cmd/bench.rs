@@ -5,17 +5,14 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use cargo_sdt::process::{clean_cargo_env, run_visibly};
+use cargo_sdt::targets::CODE_SHAPE;
 use harness::workspace;
 
 /// Building from nothing takes most of it.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// Every function starts a cache line: where it happens to lie is not what is measured. And each has its frame, at its
-/// entry, as in a kernel module.
-const RUSTFLAGS: [&str; 2] = [
-    "-Cllvm-args=-align-all-functions=6 -enable-shrink-wrap=false -force-loop-cold-block",
-    "-Cforce-frame-pointers=yes",
-];
+/// Every function starts a cache line: where it happens to lie is not what is measured. The rest is as in a kernel module.
+const RUSTFLAGS: [&str; 3] = [CODE_SHAPE[0], CODE_SHAPE[1], "-Cllvm-args=-align-all-functions=6"];
 
 /// Options of `cargo xtask bench`: `--beside-c`, and those of the benchmark, which are `--rounds N` and `--quick`.
 #[derive(Debug, clap::Args)]
