@@ -78,6 +78,7 @@ fn dtrace(arch: Arch, module: &Path, list: bool) -> String {
         patch: None,
         modules: vec![module.into()],
         workload: None,
+        command: None,
         console: false,
         list,
         verbose: list,

@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, channel};
 use cargo_sdt::process::clean_cargo_env;
 use harness::workspace;
 
-use crate::packages::{LIMIT, cargo};
+use crate::packages::{LIMIT, cargo, quickly};
 
 /// What is printed to say that a command has ended; its status follows.
 const END: &str = "--- status ";
@@ -270,12 +270,10 @@ impl Shell {
 
     /// Types a command; returns the lines that it prints, and its status.
     fn run(&mut self, command: &str) -> (Vec<String>, i32) {
-        // An installation is to be had, not to be fast.
-        let quick = "CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_DEBUG=0";
-        let place = workspace::build_dir().join("strangers/target");
         let command = match command.strip_prefix("cargo install ") {
             Some(what) => {
-                format!("{quick} CARGO_TARGET_DIR='{}' cargo install {what}", place.display())
+                let set = quickly().map(|(variable, value)| format!("{variable}='{value}' "));
+                format!("{}cargo install {what}", set.concat())
             }
             None => command.to_owned(),
         };

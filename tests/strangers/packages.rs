@@ -60,21 +60,15 @@ impl Packages {
         std::fs::create_dir(&cargo_folder).expect("a folder for cargo's configuration");
         std::fs::write(cargo_folder.join("config.toml"), config).expect("it is written");
 
-        // In one folder, since they share what they depend on.
-        let target = build.join("target");
-        let in_package = |subcommand: &str, name: &str| {
-            let mut command = cargo(&unpacked[name]);
-            command.args([subcommand, "--quiet", "--target-dir"]).arg(&target);
+        for place in unpacked.values() {
+            let mut command = cargo(place);
+            command.args(["build", "--release", "--quiet"]).envs(quickly());
             run(&mut command);
-        };
-        in_package("build", "cargo-sdt");
-        unpacked
-            .keys()
-            .filter(|name| *name != "cargo-sdt")
-            .for_each(|name| in_package("check", name));
+        }
         let bin = folder.path().join("bin");
         std::fs::create_dir(&bin).expect("a folder for the program");
-        std::fs::copy(target.join("debug/cargo-sdt"), bin.join("cargo-sdt")).expect("it was built");
+        let program = target().join("release/cargo-sdt");
+        std::fs::copy(program, bin.join("cargo-sdt")).expect("it was built");
         Self { folder, unpacked, bin }
     }
 
@@ -103,6 +97,21 @@ impl Packages {
         let all = std::iter::once(self.bin.clone()).chain(std::env::split_paths(&path));
         std::env::join_paths(all).expect("folders without colons")
     }
+}
+
+/// Where tools are built, by all tests.
+fn target() -> PathBuf {
+    workspace::build_dir().join("strangers/target")
+}
+
+/// What has cargo build tools that are to be had soon, and not to be fast; all of them in one folder, since they share what
+/// they depend on.
+pub fn quickly() -> [(&'static str, String); 3] {
+    [
+        ("CARGO_TARGET_DIR", target().display().to_string()),
+        ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0".to_owned()),
+        ("CARGO_PROFILE_RELEASE_DEBUG", "0".to_owned()),
+    ]
 }
 
 /// The packages of the workspace that the registry is to have.

@@ -84,19 +84,22 @@ impl Findings {
         if self.0.iter().any(Finding::is_error) { Err(self.0) } else { Ok(self.0) }
     }
 
-    pub(crate) fn file(&mut self, problem: Problem) {
-        self.0.push(Finding { place: Place::File, problem });
+    pub(crate) fn file(&mut self, problem: impl Into<Problem>) {
+        self.0.push(Finding { place: Place::File, problem: problem.into() });
     }
 
-    pub(crate) fn section(&mut self, section: &str, problem: Problem) {
-        self.0.push(Finding { place: Place::Section(section.into()), problem });
+    pub(crate) fn section(&mut self, section: &str, problem: impl Into<Problem>) {
+        self.0.push(Finding { place: Place::Section(section.into()), problem: problem.into() });
     }
 
-    pub(crate) fn offset(&mut self, section: &str, offset: u64, problem: Problem) {
-        self.0.push(Finding { place: Place::Offset(section.into(), offset), problem });
+    pub(crate) fn offset(&mut self, section: &str, offset: u64, problem: impl Into<Problem>) {
+        self.0.push(Finding {
+            place: Place::Offset(section.into(), offset),
+            problem: problem.into(),
+        });
     }
 
-    pub(crate) fn symbol(&mut self, symbol: &str, problem: Problem) {
-        self.0.push(Finding { place: Place::Symbol(symbol.into()), problem });
+    pub(crate) fn symbol(&mut self, symbol: &str, problem: impl Into<Problem>) {
+        self.0.push(Finding { place: Place::Symbol(symbol.into()), problem: problem.into() });
     }
 }

@@ -9,7 +9,7 @@ mod code;
 pub mod fbt;
 mod finding;
 pub mod flow;
-mod freebsd;
+pub mod freebsd;
 mod functions;
 pub mod illumos;
 mod image;

@@ -4,7 +4,8 @@
 use object::elf;
 
 use super::metadata::function_at;
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::Findings;
+use crate::check::freebsd::Problem;
 use crate::check::functions::Functions;
 use crate::check::image::{Image, Section};
 

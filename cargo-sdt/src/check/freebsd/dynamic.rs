@@ -4,7 +4,8 @@
 use object::elf;
 
 use crate::arch::ModuleKind;
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::Findings;
+use crate::check::freebsd::Problem;
 use crate::check::image::{Home, Image};
 
 /// Where a table is and how long, by tags, and the section that holds it.

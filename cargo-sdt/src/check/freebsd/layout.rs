@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use object::elf;
 
 use crate::arch::ModuleKind;
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::{self, Findings};
 use crate::check::image::{Home, Image};
 use crate::check::layout;
 
@@ -35,18 +35,18 @@ pub(crate) fn check(image: &Image<'_>, file: &[u8], findings: &mut Findings) {
         // One that is empty is passed over, whatever it is, and so are notes, if nothing is in them that is used.
         let unused = section.size == 0 || section.kind == elf::SHT_NOTE && !image.is_used(index);
         if relocatable && !MAPPED.contains(&section.kind) && !unused {
-            findings.section(name, Problem::SectionType(section.kind.0));
+            findings.section(name, finding::Problem::SectionType(section.kind.0));
         }
         if section.is_writable() && section.is_code() {
-            findings.section(name, Problem::WritableCode);
+            findings.section(name, finding::Problem::WritableCode);
         }
         if section.flags.contains(elf::SHF_TLS) {
-            findings.section(name, Problem::ThreadLocal);
+            findings.section(name, finding::Problem::ThreadLocal);
         }
         if !section.align.is_power_of_two() {
-            findings.section(name, Problem::Alignment(section.align));
+            findings.section(name, finding::Problem::Alignment(section.align));
         } else if section.align > PAGE {
-            let problem = Problem::AlignmentTooLarge { found: section.align, most: PAGE };
+            let problem = finding::Problem::AlignmentTooLarge { found: section.align, most: PAGE };
             findings.section(name, problem);
         }
         if relocatable && !section.is_code() && !TABLES.contains(&&**name) {

@@ -1,6 +1,7 @@
 //! Module metadata: `struct mod_metadata` of `sys/sys/module.h`, found through its set.
 
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::Findings;
+use crate::check::freebsd::Problem;
 use crate::check::functions::Functions;
 use crate::check::image::{Image, Section, Target};
 use crate::platform::FreeBsd;

@@ -10,6 +10,7 @@ mod metadata;
 mod names;
 mod native;
 mod pointers;
+mod problem;
 mod records;
 mod relocations;
 mod segments;
@@ -20,9 +21,10 @@ mod sysctls;
 mod sysinits;
 mod undefined;
 
+pub use problem::Problem;
 use records::Count;
 
-use super::finding::{Findings, Problem};
+use super::finding::Findings;
 use super::image::Image;
 use super::{Against, Summary};
 use crate::platform::{FreeBsd, Generation, Route};

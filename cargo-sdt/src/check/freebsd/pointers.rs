@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::sets::TRACEPOINTS;
 use super::sites::SITES;
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::{self, Findings};
 use crate::check::functions::Functions;
 use crate::check::image::Image;
 
@@ -21,7 +21,11 @@ pub(crate) fn check(image: &Image<'_>, functions: &Functions<'_>, findings: &mut
         let targets: BTreeMap<_, _> = targets.collect();
         for (at, place) in functions.astray(&targets) {
             let (function, offset) = functions.describe(place);
-            findings.offset(&section.name, at, Problem::MiddleOfFunction { function, offset });
+            findings.offset(
+                &section.name,
+                at,
+                finding::Problem::MiddleOfFunction { function, offset },
+            );
         }
     }
 }

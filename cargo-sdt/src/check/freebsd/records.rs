@@ -8,7 +8,8 @@ use sdt_core::ops::{PROBE_NAME_LEN, PROVIDER_NAME_LEN};
 use super::names::unusable;
 use super::sets::whole;
 use super::sites::SITES;
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::{self, Findings};
+use crate::check::freebsd::Problem;
 use crate::check::image::{Image, Section};
 
 /// One kind of record, as far as its bytes are looked at here. All start with their size.
@@ -85,7 +86,7 @@ pub(crate) fn without_sites(image: &Image<'_>, findings: &mut Findings) {
     let names: BTreeSet<_> =
         records.filter_map(|(section, at)| name_of(section, at, &PROVIDERS)).collect();
     let silent = names.difference(&fired);
-    silent.for_each(|name| findings.file(Problem::NoSite(name.clone())));
+    silent.for_each(|name| findings.file(finding::Problem::NoSite(name.clone())));
 }
 
 fn check_kind(image: &Image<'_>, kind: &Kind, findings: &mut Findings) -> u64 {

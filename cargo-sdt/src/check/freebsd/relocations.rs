@@ -4,7 +4,8 @@
 use object::elf;
 
 use crate::arch::{Arch, ModuleKind};
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::{self, Findings};
+use crate::check::freebsd::Problem;
 use crate::check::functions::Functions;
 use crate::check::image::{Home, Image, Relocation, Section, Symbol};
 use crate::check::operand::{OBJECT, Operand, Stray, Target};
@@ -58,31 +59,34 @@ impl Place<'_, '_> {
         }
     }
 
-    fn twice(&self) -> Problem {
-        Problem::RelocationTwice { kind: self.kind(), symbol: self.name() }
+    fn twice(&self) -> finding::Problem {
+        finding::Problem::RelocationTwice { kind: self.kind(), symbol: self.name() }
     }
 
-    fn outside(&self) -> Problem {
+    fn outside(&self) -> finding::Problem {
         let addend = self.relocation.addend;
-        Problem::RelocationTarget { kind: self.kind(), symbol: self.name(), addend }
+        finding::Problem::RelocationTarget { kind: self.kind(), symbol: self.name(), addend }
     }
 
-    fn problem(&self, release: FreeBsd) -> Option<Problem> {
+    fn problem(&self, release: FreeBsd) -> Option<finding::Problem> {
         let (arch, kind) = (self.image.arch, self.relocation.kind);
         let Some(symbol) = self.image.symbols.get(self.relocation.symbol) else {
-            return Some(Problem::RelocationSymbol(self.relocation.symbol));
+            return Some(finding::Problem::RelocationSymbol(self.relocation.symbol));
         };
         if (arch, kind) == (Arch::X86_64, elf::R_X86_64_PLT32) && !release.takes_plt32() {
             let remedy = "before 12 it does not know the type; link for that release";
             let (kind, symbol) = (self.kind(), self.name());
-            return Some(Problem::RelocationType { kind, symbol, remedy });
+            return Some(finding::Problem::RelocationType { kind, symbol, remedy });
         }
         let Some(width) = width(arch, kind) else {
             let (remedy, kind, symbol) = (remedy(arch, kind), self.kind(), self.name());
-            return Some(Problem::RelocationType { kind, symbol, remedy });
+            return Some(finding::Problem::RelocationType { kind, symbol, remedy });
         };
         if self.offset.checked_add(width).is_none_or(|end| end > self.section.data.len() as u64) {
-            return Some(Problem::RelocationOutside { kind: self.kind(), symbol: self.name() });
+            return Some(finding::Problem::RelocationOutside {
+                kind: self.kind(),
+                symbol: self.name(),
+            });
         }
         if width == 0 {
             return None;
@@ -92,10 +96,12 @@ impl Place<'_, '_> {
         {
             let section = self.image.sections[section].name.clone();
             let (kind, symbol) = (self.kind(), self.name());
-            return Some(Problem::RelocationUnloaded { kind, symbol, section });
+            return Some(finding::Problem::RelocationUnloaded { kind, symbol, section });
         }
         if self.section.is_code() && !self.fits_code(width) {
-            return Some(Problem::RelocationOfText { kind: self.kind(), symbol: self.name() });
+            return Some(
+                Problem::RelocationOfText { kind: self.kind(), symbol: self.name() }.into(),
+            );
         }
         match width {
             8 => (!self.address_is_inside(symbol)).then(|| self.outside()),
@@ -151,10 +157,10 @@ impl Place<'_, '_> {
     }
 
     /// What is wrong with a displacement or an address of 4 bytes.
-    fn displacement(&self, symbol: &Symbol) -> Option<Problem> {
+    fn displacement(&self, symbol: &Symbol) -> Option<finding::Problem> {
         if symbol.home == Home::Absolute && self.relocation.kind != elf::R_X86_64_32S {
             let (kind, symbol) = (self.kind(), self.name());
-            return Some(Problem::RelocationAbsolute { kind, symbol });
+            return Some(finding::Problem::RelocationAbsolute { kind, symbol });
         }
         let target = match symbol.home {
             Home::Section(section) => {
@@ -173,10 +179,10 @@ impl Place<'_, '_> {
         match operand.judge(target, self.functions)? {
             Stray::Outside => Some(self.outside()),
             Stray::Call { distance, reason } => {
-                Some(Problem::Call { symbol: self.name(), distance, reason })
+                Some(finding::Problem::Call { symbol: self.name(), distance, reason })
             }
             Stray::Middle { function, offset } => {
-                Some(Problem::MiddleOfFunction { function, offset })
+                Some(finding::Problem::MiddleOfFunction { function, offset })
             }
         }
     }

@@ -6,7 +6,8 @@ use object::elf;
 use object::read::elf::FileHeader as _;
 
 use crate::arch::ModuleKind;
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::{self, Findings};
+use crate::check::freebsd::Problem;
 use crate::check::image::{Image, Section, Segment};
 use crate::check::layout;
 
@@ -38,7 +39,7 @@ pub(crate) fn check(image: &Image<'_>, file: &[u8], findings: &mut Findings) {
             })
         };
         if !loaded.any(inside) {
-            findings.file(Problem::TableOutside("PT_DYNAMIC"));
+            findings.file(finding::Problem::TableOutside("PT_DYNAMIC"));
         }
     }
     let loaded: Vec<_> =

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::sysctls;
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::{self, Findings};
+use crate::check::freebsd::Problem;
 use crate::check::image::{Image, Section, Target};
 use crate::link::is_set;
 
@@ -42,7 +43,7 @@ pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) {
         }
     }
     for (name, count) in count.into_iter().filter(|&(_, count)| count > 1) {
-        findings.section(name, Problem::SplitSet(count));
+        findings.section(name, finding::Problem::SplitSet(count));
     }
 }
 
@@ -92,7 +93,8 @@ pub(crate) fn whole(
     }
     let found = section.data.len() as u64;
     if found != section.size {
-        findings.section(&section.name, Problem::SetNotInFile { size: section.size, found });
+        findings
+            .section(&section.name, finding::Problem::SetNotInFile { size: section.size, found });
         return false;
     }
     if !section.size.is_multiple_of(each) {

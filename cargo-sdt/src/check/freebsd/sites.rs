@@ -4,7 +4,8 @@
 
 use super::sets::{TRACEPOINTS, whole};
 use crate::arch::Arch;
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::{self, Findings};
+use crate::check::freebsd::Problem;
 use crate::check::image::{Home, Image, Section};
 
 /// The set of sites of the provider route.
@@ -61,7 +62,8 @@ fn bounds(image: &Image<'_>, findings: &mut Findings) {
         let at = table.value.wrapping_add(word);
         let relative = home.relocations.get(&at).filter(|of| image.is_relative(of));
         if relative.is_some_and(|of| of.addend.cast_unsigned() != expected) {
-            let problem = Problem::Bound { symbol: symbol.into(), found: "somewhere else" };
+            let problem =
+                finding::Problem::Bound { symbol: symbol.into(), found: "somewhere else" };
             findings.offset(&home.name, at, problem);
         }
     }

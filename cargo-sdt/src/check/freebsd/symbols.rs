@@ -6,7 +6,8 @@ use object::elf;
 
 use super::native;
 use crate::arch::ModuleKind;
-use crate::check::finding::{Findings, Problem, Signed};
+use crate::check::finding::{self, Findings, Signed};
+use crate::check::freebsd::Problem;
 use crate::check::functions::is_known_kind;
 use crate::check::image::{Home, Image, Section, Symbol};
 
@@ -32,30 +33,32 @@ pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) {
 
 /// fbt looks at all functions, the undefined ones among them, where their symbols say (`link_elf_each_function_nameval`
 /// of both loaders, `fbt_provide_module_function`).
-fn problem(image: &Image<'_>, symbol: &Symbol) -> Option<Problem> {
+fn problem(image: &Image<'_>, symbol: &Symbol) -> Option<finding::Problem> {
     if !is_known_kind(symbol.binding, symbol.kind) {
         let (binding, kind) = (symbol.binding.0, symbol.kind.0);
-        return Some(Problem::SymbolKind { binding, kind });
+        return Some(finding::Problem::SymbolKind { binding, kind });
     }
     if symbol.kind == elf::STT_SECTION && symbol.value != 0 {
-        return Some(Problem::SectionSymbol(symbol.value));
+        return Some(finding::Problem::SectionSymbol(symbol.value));
     }
     let function = matches!(symbol.kind, elf::STT_FUNC | elf::STT_GNU_IFUNC);
     let section = match symbol.home {
-        Home::Common => return Some(Problem::Common),
+        Home::Common => return Some(finding::Problem::Common),
         Home::Undefined | Home::Absolute => {
             let stray = function && symbol.value != 0;
-            return stray.then(|| Problem::StrayFunction("in no section, with an address".into()));
+            return stray
+                .then(|| finding::Problem::StrayFunction("in no section, with an address".into()));
         }
         Home::Section(section) => &image.sections[section],
     };
     if !section.is_loaded() {
         let (name, stray) = (section.name.clone(), function && symbol.value != 0);
-        return stray.then(|| Problem::StrayFunction(format!("in {name}, which is not loaded")));
+        return stray
+            .then(|| finding::Problem::StrayFunction(format!("in {name}, which is not loaded")));
     }
     let outside = |what: String| {
         let (section, size) = (section.name.clone(), section.size);
-        Some(Problem::SymbolOutside { what, section, size })
+        Some(finding::Problem::SymbolOutside { what, section, size })
     };
     if symbol.value > section.size {
         // One in front of its section is far behind it.
@@ -70,7 +73,7 @@ fn problem(image: &Image<'_>, symbol: &Symbol) -> Option<Problem> {
         ));
     }
     if function && !section.is_code() {
-        return Some(Problem::StrayFunction(format!(
+        return Some(finding::Problem::StrayFunction(format!(
             "in {}, which is not executable",
             section.name
         )));
@@ -110,6 +113,6 @@ fn bounds(image: &Image<'_>, index: usize, section: &Section<'_>, findings: &mut
             }
             Some(_) => "somewhere else",
         };
-        findings.section(&section.name, Problem::Bound { symbol: name, found });
+        findings.section(&section.name, finding::Problem::Bound { symbol: name, found });
     }
 }

@@ -1,7 +1,8 @@
 //! Sysctls: `struct sysctl_oid` of `sys/sys/sysctl.h`. The kernel puts each into its parent's list when it has loaded the
 //! file (`linker_file_register_sysctls` of `sys/kern/kern_linker.c`), and believes what is there.
 
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::Findings;
+use crate::check::freebsd::Problem;
 use crate::check::image::{Image, Section, Target};
 
 pub(super) const SET: &str = "set_sysctl_set";

@@ -2,7 +2,8 @@
 
 use super::metadata::{Metadata, function_at};
 use super::sets::elements;
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::Findings;
+use crate::check::freebsd::Problem;
 use crate::check::functions::Functions;
 use crate::check::image::{Image, Target};
 use crate::platform::FreeBsd;

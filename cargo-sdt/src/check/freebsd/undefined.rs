@@ -9,7 +9,8 @@ use super::metadata::Metadata;
 use super::relocations;
 use super::symbols::TYPES;
 use crate::arch::{Arch, ModuleKind};
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::{self, Findings};
+use crate::check::freebsd::Problem;
 use crate::check::image::{Home, Image, Symbol};
 use crate::check::kernel::{Kernel, Known};
 use crate::platform::FreeBsd;
@@ -65,16 +66,21 @@ impl Export {
 }
 
 /// What is wrong with a module's use of a symbol that it does not define, if no kernel can be asked.
-fn by_the_list(arch: Arch, release: FreeBsd, dtrace: bool, symbol: &str) -> Option<Problem> {
+fn by_the_list(
+    arch: Arch,
+    release: FreeBsd,
+    dtrace: bool,
+    symbol: &str,
+) -> Option<finding::Problem> {
     let mut on_arch = exports().filter(|of| of.symbol == symbol && of.is_on(arch)).peekable();
     if on_arch.peek().is_none() {
-        return Some(Problem::Unasked(vec![symbol.to_owned()]));
+        return Some(finding::Problem::Unasked(vec![symbol.to_owned()]));
     }
     let major = release.major();
     let Some(export) = on_arch.find(|of| (of.releases.0..=of.releases.1).contains(&major)) else {
-        return Some(Problem::NotInRelease(release));
+        return Some(Problem::NotInRelease(release).into());
     };
-    (export.is_dtraces() && !dtrace).then_some(Problem::NeedsDtrace)
+    (export.is_dtraces() && !dtrace).then_some(Problem::NeedsDtrace.into())
 }
 
 /// The same, by the kernel's own files.
@@ -83,15 +89,15 @@ fn by_the_kernel(
     release: FreeBsd,
     metadata: &Metadata,
     symbol: &str,
-) -> Option<Problem> {
+) -> Option<finding::Problem> {
     let depends: Vec<_> = metadata.depends.iter().filter(|of| *of != KERNEL).cloned().collect();
     let (asked, many) = kernel.names();
     match kernel.ask(symbol, &depends, release.major() <= LEAKY) {
         Known::Exported => None,
-        Known::Elsewhere(module) => Some(Problem::NoDependency(module)),
-        Known::Missing => Some(Problem::Undefined { asked, many }),
+        Known::Elsewhere(module) => Some(finding::Problem::NoDependency(module)),
+        Known::Missing => Some(finding::Problem::Undefined { asked, many }),
         Known::Unasked(modules) => {
-            Some(Problem::UnaskedModule { asked, depends: modules.join(", ") })
+            Some(finding::Problem::UnaskedModule { asked, depends: modules.join(", ") })
         }
     }
 }
@@ -126,18 +132,18 @@ pub(crate) fn check(
         let set = name.strip_prefix("__start_").or_else(|| name.strip_prefix("__stop_"));
         let problem = match set.filter(|_| image.arch.module_kind() == ModuleKind::Relocatable) {
             Some(set) if image.named(set).next().is_some() => None,
-            Some(set) => Some(Problem::NoSuchSet(set.into())),
+            Some(set) => Some(Problem::NoSuchSet(set.into()).into()),
             None if kernel.is_known() => by_the_kernel(kernel, release, metadata, name),
             None => by_the_list(image.arch, release, metadata.depends_on("dtrace"), name),
         };
         match problem {
-            Some(Problem::Unasked(names)) => unasked.extend(names),
+            Some(finding::Problem::Unasked(names)) => unasked.extend(names),
             Some(problem) => findings.symbol(name, problem),
             None => {}
         }
     }
     if !unasked.is_empty() {
-        findings.file(Problem::Unasked(unasked));
+        findings.file(finding::Problem::Unasked(unasked));
     }
 }
 
@@ -159,7 +165,7 @@ fn versions(image: &Image<'_>, metadata: &Metadata, kernel: &Kernel, findings: &
         if let Some(arch) = file.arch.filter(|&arch| arch != image.arch) {
             let (found, wanted) = (arch.freebsd_name().into(), image.arch.freebsd_name().into());
             let file = file.name.clone();
-            findings.file(Problem::OtherKernel { file, found, wanted });
+            findings.file(finding::Problem::OtherKernel { file, found, wanted });
         }
         if let (Some(found), Some((minimum, maximum))) = (file.version, metadata.kernels)
             && found != minimum
@@ -215,8 +221,8 @@ mod tests {
             }
         }
         let problem = on("1404000", false, "sdt_probe6");
-        assert_eq!(problem, Some(Problem::NotInRelease("1404000".parse().unwrap())));
-        assert_eq!(on("15", false, "dtrace_register"), Some(Problem::NeedsDtrace));
+        assert_eq!(problem, Some(Problem::NotInRelease("1404000".parse().unwrap()).into()));
+        assert_eq!(on("15", false, "dtrace_register"), Some(Problem::NeedsDtrace.into()));
         assert_eq!(on("15", true, "dtrace_register"), None);
     }
 }

@@ -143,7 +143,7 @@ fn providers_without_a_site() {
         bytes.extend_from_slice(&one);
         let (at, length) = (one.len() as u64 + 8, one.len() + 16);
         f.data("linkme_SDT_PROVIDERS")[length] = 4;
-        let name = f.relocations(".relalinkme_SDT_PROVIDERS")[0].clone();
+        let name = f.relocations(".relalinkme_SDT_PROVIDERS")[0];
         let addend = name.r_addend + 1;
         let second = relocation(at, name.symbol.unwrap(), name.r_type, addend);
         f.relocations(".relalinkme_SDT_PROVIDERS").push(second);

@@ -14,7 +14,7 @@ use object::{
 
 use super::module;
 use crate::arch::{Arch, ModuleKind};
-use crate::check::{self, Problem};
+use crate::check::{self, Problem, freebsd};
 use crate::link::make_readable;
 use crate::setup;
 
@@ -174,7 +174,9 @@ fn sites_that_disagree_are_found_by_the_check() {
     let disagree = |arch, arguments| {
         // The objects are no whole module, of which the check says a lot more.
         let findings = check::module(&linked_with(arch, "15", arguments)).expect_err("no module");
-        findings.iter().any(|of| matches!(of.problem, Problem::SitesDisagree { .. }))
+        findings.iter().any(|of| {
+            matches!(of.problem, Problem::FreeBsd(freebsd::Problem::SitesDisagree { .. }))
+        })
     };
     for arch in Arch::ALL {
         assert!(!disagree(arch, [2, 2]), "{arch}");

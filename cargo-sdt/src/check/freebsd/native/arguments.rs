@@ -6,7 +6,8 @@ use sdt_core::ops::ARG_TYPE_LEN;
 
 use super::record::Record;
 use super::{ARGUMENTS, PROBES};
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::Findings;
+use crate::check::freebsd::Problem;
 use crate::check::freebsd::sets::elements;
 use crate::check::image::{Image, Target};
 

@@ -9,7 +9,8 @@ mod tracepoints;
 
 use super::metadata::Metadata;
 use super::records::Count;
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::Findings;
+use crate::check::freebsd::Problem;
 use crate::check::image::Image;
 use crate::platform::FreeBsd;
 

@@ -7,7 +7,8 @@ use sdt_core::ops::{FUNCTION_NAME_LEN, PROBE_NAME_LEN};
 
 use super::PROBES;
 use super::record::Record;
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::Findings;
+use crate::check::freebsd::Problem;
 use crate::check::freebsd::metadata::Metadata;
 use crate::check::freebsd::names::{translated, unusable};
 use crate::check::freebsd::sets::elements;

@@ -6,7 +6,8 @@ use sdt_core::ops::PROVIDER_NAME_LEN;
 
 use super::PROVIDERS;
 use super::record::Record;
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::Findings;
+use crate::check::freebsd::Problem;
 use crate::check::freebsd::names::unusable;
 use crate::check::freebsd::sets::elements;
 use crate::check::image::{Image, Target};

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::Findings;
+use crate::check::freebsd::Problem;
 use crate::check::image::{Image, Section, Target};
 
 /// A record: structure members are found by their offsets.

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::PROBES;
 use super::probes::provider_of;
-use crate::check::finding::{Findings, Problem};
+use crate::check::finding::{self, Findings};
+use crate::check::freebsd::Problem;
 use crate::check::freebsd::sets::TRACEPOINTS;
 use crate::check::image::{Image, Target};
 use crate::platform::{FreeBsd, Generation};
@@ -41,6 +42,6 @@ pub(super) fn check(
     if release.generation() == Generation::Patched && known {
         // One provider may have several records.
         let silent: BTreeSet<_> = providers.values().filter(|name| !fired.contains(name)).collect();
-        silent.into_iter().for_each(|name| findings.file(Problem::NoSite(name.clone())));
+        silent.into_iter().for_each(|name| findings.file(finding::Problem::NoSite(name.clone())));
     }
 }
