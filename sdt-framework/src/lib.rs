@@ -99,6 +99,8 @@ mod provider;
 mod record;
 pub mod registration;
 mod ring;
+#[cfg(feature = "server")]
+pub mod server;
 mod spec;
 mod sync;
 mod tables;

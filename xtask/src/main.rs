@@ -38,13 +38,13 @@ enum Xtask {
 fn main() -> ExitCode {
     progress::call_us("xtask");
     let args: Vec<OsString> = std::env::args_os().collect();
-    let dtrace = cmd::dtrace::is_ours(&args);
-    if dtrace && args.len() == 2 {
+    let is_dtrace = cmd::dtrace::is_ours(&args);
+    if is_dtrace && args.len() == 2 {
         return cmd::dtrace::usage();
     }
     let command = match Xtask::try_parse_from(args) {
         Ok(command) => command,
-        Err(error) if dtrace => return cmd::dtrace::usage_error(&error),
+        Err(error) if is_dtrace => return cmd::dtrace::usage_error(&error),
         Err(error) => error.exit(),
     };
     let result = match command {
@@ -59,5 +59,7 @@ fn main() -> ExitCode {
         Xtask::Fuzz(args) => cmd::fuzz::run(&args),
         Xtask::Bench(args) => cmd::bench::run(&args),
     };
-    result.unwrap_or_else(|error| output::failure(if dtrace { "dtrace" } else { "xtask" }, &error))
+    result.unwrap_or_else(|error| {
+        if is_dtrace { dtrace::cli::failure(&error) } else { output::failure("xtask", &error) }
+    })
 }

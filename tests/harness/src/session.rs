@@ -1,18 +1,20 @@
 //! A running stand-in kernel, and what can be asked of it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use dtrace::TransportError;
+use dtrace::client::{Client, ClientError, Detail, Probe, Records, Site};
 use sdt_protocol::{
-    Counters, Detail, Event, Exec, Module, Probe, Reentered, Refusal, Reply, Request, Site, Sites,
-    Spec, Tortured, VERSION,
+    Counters, Event, Exec, Module, Reentered, Refusal, Reply, Request, Sites, Tortured, VERSION,
 };
 
 use crate::kernel;
 use crate::machine::{Ended, Machine, MachineError, Options};
 use crate::qemu;
-use crate::wire::{Incoming, Wire, WireError, name};
+use crate::wire::{Wire, WireError, name};
 use cargo_sdt::arch::Arch;
 use cargo_sdt::module::BuildError;
 use cargo_sdt::progress::step;
@@ -24,6 +26,9 @@ const BOOT: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(60);
 /// A machine that is told to power off does so at once.
 const POWER_OFF: Duration = Duration::from_secs(5);
+/// So many images are executed at a time, and then what they have left behind is taken: few enough that no buffer of
+/// the kernel's is full by then, on one CPU and with a dozen records an image.
+const BATCH: usize = 64;
 
 /// What can go wrong with a kernel.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +91,18 @@ pub struct Session {
     /// The line to it.
     pub wire: Wire,
     cpus: u32,
+    /// Who lists, and opens nothing.
+    lister: Option<Client>,
+    /// Who has the framework open, by number.
+    consumers: BTreeMap<u32, Consumer>,
+    /// What was recorded and has been taken, of which consumer, in order of arrival.
+    pub records: Vec<(u32, Records)>,
+}
+
+#[derive(Debug)]
+struct Consumer {
+    client: Client,
+    going: bool,
 }
 
 /// Asks and picks what the reply must be.
@@ -120,7 +137,14 @@ impl Session {
     /// It does not come up, or is another one.
     pub fn start(options: &Options, echo: bool) -> Result<Self, SessionError> {
         let (machine, line) = Machine::start(options)?;
-        let mut session = Self { machine, wire: Wire::new(line, echo), cpus: options.cpus };
+        let mut session = Self {
+            machine,
+            wire: Wire::new(line, echo),
+            cpus: options.cpus,
+            lister: None,
+            consumers: BTreeMap::new(),
+            records: Vec::new(),
+        };
         let hello = step("booting the stand-in kernel", || {
             session.wire.wait_until_up(BOOT)?;
             session.wire.request(Request::Hello, ANSWER)
@@ -159,9 +183,16 @@ impl Session {
             error => error,
         };
         // A line that is closed means that the machine is going; a moment later it is known how.
-        let wait = if matches!(error, WireError::Closed) { POWER_OFF } else { Duration::ZERO };
+        let closed = match &error {
+            WireError::Closed => true,
+            WireError::Consumer(ClientError::Transport(error)) => {
+                matches!(error, TransportError::Closed(_))
+            }
+            _ => false,
+        };
+        let wait = if closed { POWER_OFF } else { Duration::ZERO };
         let ended = self.machine.ended(wait);
-        let console = self.wire.console().map(Into::into).collect();
+        let console = self.wire.console().collect();
         SessionError::Failed(Box::new(Failure { error, ended, console }))
     }
 
@@ -230,12 +261,35 @@ impl Session {
         ask!(self, Request::KldStat, Reply::Modules(modules) => modules)
     }
 
+    /// Somebody else who traces.
+    ///
+    /// # Errors
+    /// The kernel refuses, or failed.
+    pub fn connect(&mut self) -> Result<Client, SessionError> {
+        let port = self.wire.port().map_err(|error| self.failed(error))?;
+        let channel = port.channel();
+        Client::greet(port, channel, ANSWER).map_err(|error| self.client_failed(error))
+    }
+
+    /// The error for a failure of a consumer's.
+    pub fn client_failed(&mut self, error: ClientError) -> SessionError {
+        if let ClientError::Refused { message, .. } = error {
+            return SessionError::Refused(Refusal { errno: 0, message });
+        }
+        let panicked = self.wire.panicked().map(WireError::Panicked);
+        self.failed(panicked.unwrap_or(WireError::Consumer(error)))
+    }
+
     /// Opens the framework as one more consumer.
     ///
     /// # Errors
     /// The kernel refuses, or failed.
     pub fn open(&mut self) -> Result<u32, SessionError> {
-        ask!(self, Request::Open, Reply::Consumer { consumer } => consumer)
+        let mut client = self.connect()?;
+        client.open().map_err(|error| self.client_failed(error))?;
+        let number = self.consumers.last_key_value().map_or(1, |(last, _)| last + 1);
+        self.consumers.insert(number, Consumer { client, going: false });
+        Ok(number)
     }
 
     /// Closes a consumer.
@@ -243,15 +297,44 @@ impl Session {
     /// # Errors
     /// The kernel refuses, or failed.
     pub fn close(&mut self, consumer: u32) -> Result<(), SessionError> {
-        ask!(self, Request::Close { consumer }, Reply::Done => ())
+        self.with(consumer, |consumer| consumer.client.close())?;
+        self.consumers.remove(&consumer);
+        Ok(())
     }
 
-    /// The probes a description matches.
+    /// Has a consumer ask.
+    fn with<R>(
+        &mut self,
+        consumer: u32,
+        ask: impl FnOnce(&mut Consumer) -> Result<R, ClientError>,
+    ) -> Result<R, SessionError> {
+        let Some(consumer) = self.consumers.get_mut(&consumer) else {
+            let message = format!("consumer {consumer} is not open");
+            return Err(SessionError::Refused(Refusal { errno: 0, message }));
+        };
+        ask(consumer).map_err(|error| self.client_failed(error))
+    }
+
+    /// Has nobody in particular ask.
+    fn look<R>(
+        &mut self,
+        ask: impl FnOnce(&mut Client) -> Result<R, ClientError>,
+    ) -> Result<R, SessionError> {
+        let mut lister = match self.lister.take() {
+            Some(lister) => lister,
+            None => self.connect()?,
+        };
+        let answer = ask(&mut lister);
+        self.lister = Some(lister);
+        answer.map_err(|error| self.client_failed(error))
+    }
+
+    /// The probes a description matches: `provider:module:function:name`, or the last pieces of that.
     ///
     /// # Errors
     /// The kernel refuses the description, or failed.
-    pub fn list(&mut self, spec: Spec) -> Result<Vec<Probe>, SessionError> {
-        ask!(self, Request::List { spec }, Reply::Probes(probes) => probes)
+    pub fn list(&mut self, spec: impl AsRef<str>) -> Result<Vec<Probe>, SessionError> {
+        self.look(|client| client.list(spec.as_ref()))
     }
 
     /// Stability and argument types of a probe.
@@ -259,7 +342,7 @@ impl Session {
     /// # Errors
     /// There is no such probe, or the kernel failed.
     pub fn describe(&mut self, probe: u32) -> Result<Detail, SessionError> {
-        ask!(self, Request::Describe { probe }, Reply::Detail(detail) => detail)
+        self.look(|client| client.describe(probe))
     }
 
     /// Where a probe fires, and what is there now.
@@ -267,23 +350,23 @@ impl Session {
     /// # Errors
     /// The kernel failed.
     pub fn sites(&mut self, probe: u32) -> Result<Vec<Site>, SessionError> {
-        ask!(self, Request::Sites { probe }, Reply::Sites(sites) => sites)
+        self.look(|client| client.sites(probe))
     }
 
     /// Enables what a description matches; says how many probes.
     ///
     /// # Errors
     /// The kernel refuses, or failed.
-    pub fn enable(&mut self, consumer: u32, spec: Spec) -> Result<u32, SessionError> {
-        ask!(self, Request::Enable { consumer, spec }, Reply::Matched { probes } => probes)
+    pub fn enable(&mut self, consumer: u32, spec: impl AsRef<str>) -> Result<u32, SessionError> {
+        self.with(consumer, |consumer| consumer.client.enable(spec.as_ref()))
     }
 
     /// Disables what a description matches; says how many probes.
     ///
     /// # Errors
     /// The kernel refuses, or failed.
-    pub fn disable(&mut self, consumer: u32, spec: Spec) -> Result<u32, SessionError> {
-        ask!(self, Request::Disable { consumer, spec }, Reply::Matched { probes } => probes)
+    pub fn disable(&mut self, consumer: u32, spec: impl AsRef<str>) -> Result<u32, SessionError> {
+        self.with(consumer, |consumer| consumer.client.disable(spec.as_ref()))
     }
 
     /// Starts recording.
@@ -291,46 +374,59 @@ impl Session {
     /// # Errors
     /// The kernel refuses, or failed.
     pub fn go(&mut self, consumer: u32) -> Result<(), SessionError> {
-        ask!(self, Request::Go { consumer }, Reply::Done => ())
+        self.with(consumer, |consumer| {
+            consumer.going = true;
+            consumer.client.go()
+        })
     }
 
-    /// Stops recording; all that was recorded has arrived when this returns.
+    /// Stops recording; all that was recorded is in [`records`](Self::records) when this returns.
     ///
     /// # Errors
     /// The kernel refuses, or failed.
     pub fn stop(&mut self, consumer: u32) -> Result<(), SessionError> {
-        ask!(self, Request::Stop { consumer }, Reply::Done => ())
+        self.with(consumer, |consumer| {
+            consumer.going = false;
+            consumer.client.stop()
+        })?;
+        self.take_records(consumer)
     }
 
-    /// Executes images; says how many on each CPU. What else arrives meanwhile is kept with the other
-    /// events of [`wire`](Self::wire).
+    /// Takes what has been recorded for a consumer.
+    fn take_records(&mut self, number: u32) -> Result<(), SessionError> {
+        while let Some(records) =
+            self.with(number, |consumer| consumer.client.read(Duration::ZERO))?
+        {
+            self.records.push((number, records));
+        }
+        Ok(())
+    }
+
+    /// Executes images; says how many on each CPU. What is recorded meanwhile for consumers that are going is in
+    /// [`records`](Self::records).
     ///
     /// # Errors
     /// The kernel refuses, or failed.
     pub fn exec(&mut self, execs: &[Exec]) -> Result<Vec<u64>, SessionError> {
-        let mut events = Vec::new();
-        let per_cpu = self.exec_with(execs, |event| events.push(event))?;
-        self.wire.events.extend(events);
-        Ok(per_cpu)
+        let mut all = vec![0; self.cpus as usize];
+        for batch in execs.chunks(BATCH) {
+            let per_cpu = self.exec_at_once(batch)?;
+            all.iter_mut().zip(per_cpu).for_each(|(all, count)| *all += count);
+            let going = self.consumers.iter().filter(|(_, consumer)| consumer.going);
+            for number in going.map(|(&number, _)| number).collect::<Vec<_>>() {
+                self.take_records(number)?;
+            }
+        }
+        Ok(all)
     }
 
-    /// Executes images and gives `handle` what else arrives meanwhile, as it comes.
+    /// Executes images without a look at what is recorded meanwhile; says how many on each CPU.
     ///
     /// # Errors
     /// The kernel refuses, or failed.
-    pub fn exec_with(
-        &mut self,
-        execs: &[Exec],
-        mut handle: impl FnMut(Event),
-    ) -> Result<Vec<u64>, SessionError> {
-        let deadline = Instant::now() + ANSWER;
-        match self.wait_for(Request::Exec { execs: execs.to_vec() }, |event| {
-            handle(event);
-            deadline
-        })? {
-            Reply::Executed { per_cpu } => Ok(per_cpu),
-            reply => Err(self.strange("exec", reply)),
-        }
+    pub fn exec_at_once(&mut self, execs: &[Exec]) -> Result<Vec<u64>, SessionError> {
+        let request = Request::Exec { execs: execs.to_vec() };
+        ask!(self, request, Reply::Executed { per_cpu } => per_cpu)
     }
 
     /// Asks, and gives `handle` what else arrives until the answer does. It returns the new deadline.
@@ -347,11 +443,10 @@ impl Session {
                 None => {
                     return Err(self.failed(WireError::NoAnswer { request: name, limit: ANSWER }));
                 }
-                Some(Incoming::Event(event)) => deadline = handle(event),
-                Some(Incoming::Reply(seq, result)) if seq == asked => {
+                Some(Event::Reply { seq, result }) if seq == asked => {
                     return result.map_err(SessionError::Refused);
                 }
-                Some(Incoming::Reply(..)) => {}
+                Some(event) => deadline = handle(event),
             }
         }
     }
@@ -371,15 +466,12 @@ impl Session {
         transitions: u64,
         mut progress: impl FnMut(u64),
     ) -> Result<Tortured, SessionError> {
-        let mut others = Vec::new();
         let result = self.wait_for(Request::Torture { seed, transitions }, |event| {
-            match event {
-                Event::Progress { done, .. } => progress(done),
-                event => others.push(event),
+            if let Event::Progress { done, .. } = event {
+                progress(done);
             }
             Instant::now() + ANSWER
         });
-        self.wire.events.extend(others);
         match result? {
             Reply::Tortured(result) => Ok(result),
             reply => Err(self.strange("torture", reply)),

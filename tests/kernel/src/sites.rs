@@ -1,12 +1,15 @@
 //! Where probes fire, and what is there: for listings.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
+use dtrace_protocol::SiteState;
 use sdt_core::__private::arch::ENCODING;
 use sdt_core::__private::protocol::{Place, State, Text};
 use sdt_core::__private::record::Probe;
+use sdt_core::ops::ProbeId;
 use sdt_core::patch::NoText;
-use sdt_protocol::{Site, SiteState};
+use sdt_framework::server;
 
 use stand_in_kernel::freebsd::sdt::Tracepoint;
 use stand_in_kernel::loader::Machine;
@@ -14,13 +17,41 @@ use stand_in_kernel::loader::Machine;
 use crate::modules::LINKER;
 use crate::sdt::SDT;
 
-/// The sites of a probe in loaded files, in order of address. Called where nobody patches: by the CPU that
-/// does what consumers ask.
-pub(crate) fn of(id: u32) -> Vec<Site> {
-    let mut sites = own(id);
-    sites.extend(SDT.tracepoints(id).into_iter().map(tracepoint));
-    sites.sort_by_key(|site| site.address);
-    sites
+/// A firing site of a probe.
+struct Site {
+    address: u64,
+    /// The symbol of the function it is in, and the site's offset in it.
+    function: Option<(String, u64)>,
+    state: SiteState,
+    target: u64,
+    in_reach: bool,
+    reach: u64,
+}
+
+/// The sites of a probe in loaded files.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sites;
+
+impl server::Sites for Sites {
+    // Called where nobody patches: by the CPU that does what consumers ask.
+    fn each(
+        &self,
+        probe: ProbeId,
+        skip: usize,
+        show: &mut dyn FnMut(&dtrace_protocol::Site<'_>) -> bool,
+    ) {
+        let mut sites = own(probe.get());
+        sites.extend(SDT.tracepoints(probe.get()).into_iter().map(tracepoint));
+        sites.sort_by_key(|site| site.address);
+        for site in sites.into_iter().skip(skip) {
+            let Site { address, function, state, target, in_reach, reach } = site;
+            let function = function.as_ref().map(|(symbol, offset)| (&**symbol, *offset));
+            let site = dtrace_protocol::Site { address, function, state, target, in_reach, reach };
+            if !show(&site) {
+                break;
+            }
+        }
+    }
 }
 
 /// A tracepoint of SDT's.
