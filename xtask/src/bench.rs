@@ -66,6 +66,20 @@ impl Bench {
         Ok(self.os.release(self.freebsd)?)
     }
 
+    /// Boots the kernel, and has it load nothing.
+    ///
+    /// # Errors
+    /// Any step failed.
+    pub fn boot_bare(&self, console: bool) -> Result<Session, LoadError> {
+        let freebsd = self.check()?;
+        let mut session = Session::boot(self.arch, self.cpus, console)?;
+        match self.os {
+            Os::FreeBsd => session.freebsd(freebsd.kernel_version() as i32)?,
+            Os::Illumos => session.illumos()?,
+        }
+        Ok(session)
+    }
+
     /// Boots the kernel and has it load the modules. Returns their names, in the order of loading.
     ///
     /// # Errors
@@ -82,11 +96,7 @@ impl Bench {
         } else {
             self.module.clone()
         };
-        let mut session = Session::boot(self.arch, self.cpus, console)?;
-        match self.os {
-            Os::FreeBsd => session.freebsd(freebsd.kernel_version() as i32)?,
-            Os::Illumos => session.illumos()?,
-        }
+        let mut session = self.boot_bare(console)?;
         let mut loaded = Vec::new();
         for module in modules {
             match session.kldload_file(&module) {

@@ -15,6 +15,8 @@ use xtask::cmd;
 enum Xtask {
     /// Traces a stand-in kernel in QEMU: takes dtrace(1)'s options, prints what it prints.
     Dtrace(cmd::dtrace::Args),
+    /// Boots a stand-in kernel that stays, to be traced from other shells; or asks one that runs.
+    Machine(cmd::machine::Args),
     /// Does the set-up and runs every test.
     Test(cmd::test::Args),
     /// Builds a kernel module, checks it, and prints where it is.
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
     };
     let result = match command {
         Xtask::Dtrace(args) => cmd::dtrace::run(&args),
+        Xtask::Machine(args) => cmd::machine::run(&args),
         Xtask::Test(args) => cmd::test::run(&args),
         Xtask::Kmod(args) => cargo_sdt::cmd::kmod::run(&args, workspace::package),
         Xtask::Kernel(args) => cmd::kernel::run(&args),

@@ -1,8 +1,10 @@
 //! A running stand-in kernel, and what can be asked of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::path::Path;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use dtrace::TransportError;
@@ -42,6 +44,14 @@ pub enum SessionError {
     /// There is no machine for it.
     #[error(transparent)]
     Machine(#[from] MachineError),
+    /// There is no machine that is shared.
+    #[error("no machine is running at {}: {source}; start one with cargo xtask machine", .socket.display())]
+    NoMachine {
+        /// Where it was looked for.
+        socket: PathBuf,
+        /// Why there is none.
+        source: io::Error,
+    },
     /// It refused a request, and goes on.
     #[error("{}", .0.message)]
     Refused(Refusal),
@@ -87,7 +97,8 @@ impl fmt::Display for Failure {
 /// A running kernel. When this is dropped, it is gone.
 #[derive(Debug)]
 pub struct Session {
-    machine: Machine,
+    /// None if somebody else has it.
+    machine: Option<Machine>,
     /// The line to it.
     pub wire: Wire,
     cpus: u32,
@@ -103,6 +114,10 @@ pub struct Session {
 struct Consumer {
     client: Client,
     going: bool,
+}
+
+fn same(what: &'static str, found: String, expected: String) -> Result<(), SessionError> {
+    if found == expected { Ok(()) } else { Err(SessionError::Foreign { what, found, expected }) }
 }
 
 /// Asks and picks what the reply must be.
@@ -137,33 +152,50 @@ impl Session {
     /// It does not come up, or is another one.
     pub fn start(options: &Options, echo: bool) -> Result<Self, SessionError> {
         let (machine, line) = Machine::start(options)?;
-        let mut session = Self {
-            machine,
-            wire: Wire::new(line, echo),
-            cpus: options.cpus,
-            lister: None,
-            consumers: BTreeMap::new(),
-            records: Vec::new(),
-        };
-        let hello = step("booting the stand-in kernel", || {
-            session.wire.wait_until_up(BOOT)?;
-            session.wire.request(Request::Hello, ANSWER)
-        });
-        let hello = hello.map_err(|error| session.failed(error))?;
-        let Reply::Hello { version, cpus, arch: found } = hello else {
-            let error = WireError::Strange { request: "hello", reply: Box::new(hello) };
-            return Err(session.failed(error));
-        };
-        let same = |what, found: String, expected: String| {
-            if found == expected {
-                return Ok(());
-            }
-            Err(SessionError::Foreign { what, found, expected })
-        };
-        same("protocol version", version.to_string(), VERSION.to_string())?;
-        same("architecture", found, options.arch.name().into())?;
-        same("number of CPUs", cpus.to_string(), options.cpus.to_string())?;
+        let mut session = Self::over(Wire::new(line, echo), Some(machine));
+        let up = step("booting the stand-in kernel", || session.wire.wait_until_up(BOOT));
+        up.map_err(|error| session.failed(error))?;
+        let arch = session.hello()?;
+        same("architecture", arch, options.arch.name().into())?;
+        same("number of CPUs", session.cpus.to_string(), options.cpus.to_string())?;
         Ok(session)
+    }
+
+    /// Takes part in a machine that somebody else has and shares.
+    ///
+    /// # Errors
+    /// There is none, or one with another kernel.
+    pub fn attach(socket: &Path) -> Result<Self, SessionError> {
+        let line = UnixStream::connect(socket)
+            .map_err(|source| SessionError::NoMachine { socket: socket.into(), source })?;
+        let mut session = Self::over(Wire::new(line, false), None);
+        session.hello()?;
+        Ok(session)
+    }
+
+    fn over(wire: Wire, machine: Option<Machine>) -> Self {
+        let (consumers, records) = (BTreeMap::new(), Vec::new());
+        Self { machine, wire, cpus: 0, lister: None, consumers, records }
+    }
+
+    /// Makes sure that the kernel is ours. Returns its architecture.
+    fn hello(&mut self) -> Result<String, SessionError> {
+        let (version, cpus, arch) = ask!(
+            self,
+            Request::Hello,
+            Reply::Hello { version, cpus, arch } => (version, cpus, arch)
+        )?;
+        same("protocol version", version.to_string(), VERSION.to_string())?;
+        self.cpus = cpus;
+        Ok(arch)
+    }
+
+    /// The machine and its line, to be shared. What was open is closed by who takes them.
+    pub(crate) fn into_parts(self) -> Option<(Machine, UnixStream, VecDeque<String>)> {
+        let Self { machine, wire, lister, consumers, .. } = self;
+        drop((lister, consumers));
+        let (line, console) = wire.into_line()?;
+        Some((machine?, line, console))
     }
 
     /// Number of CPUs.
@@ -171,9 +203,9 @@ impl Session {
         self.cpus
     }
 
-    /// Process id of the machine.
+    /// Process id of the machine; 0 if it is somebody else's.
     pub fn pid(&self) -> u32 {
-        self.machine.pid()
+        self.machine.as_ref().map_or(0, Machine::pid)
     }
 
     /// The error for a failure on the line, with what is known of how it came about.
@@ -191,7 +223,7 @@ impl Session {
             _ => false,
         };
         let wait = if closed { POWER_OFF } else { Duration::ZERO };
-        let ended = self.machine.ended(wait);
+        let ended = self.machine.as_mut().and_then(|machine| machine.ended(wait));
         let console = self.wire.console().collect();
         SessionError::Failed(Box::new(Failure { error, ended, console }))
     }
@@ -525,6 +557,6 @@ impl Session {
     /// The line failed before.
     pub fn power_off(mut self) -> Result<Option<Ended>, SessionError> {
         self.wire.send(Request::PowerOff, ANSWER).map_err(|error| self.failed(error))?;
-        Ok(self.machine.ended(POWER_OFF))
+        Ok(self.machine.as_mut().and_then(|machine| machine.ended(POWER_OFF)))
     }
 }

@@ -15,7 +15,7 @@ use sdt_protocol::{Event, Message, Refusal, Reply, Request};
 use cargo_sdt::output;
 
 /// Console lines kept for error messages.
-const KEPT: usize = 20;
+pub(crate) const KEPT: usize = 20;
 
 /// What can go wrong on the line.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +106,12 @@ impl Wire {
             damaged: 0,
             seq: 0,
         })))
+    }
+
+    /// The line alone, with the last lines of the console, if there are no clones and ports of it.
+    pub(crate) fn into_line(self) -> Option<(UnixStream, VecDeque<String>)> {
+        let inner = Arc::into_inner(self.0)?.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Some((inner.line, inner.console))
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
