@@ -43,12 +43,12 @@ pub enum AddressError {
         baud: String,
     },
     /// The stream could not be opened.
-    #[error("failed to connect to {address}: {}", reason(.source))]
+    #[error("failed to connect to {address}: {}", reason(.error))]
     Connect {
         /// Where.
         address: Address,
         /// Why.
-        source: io::Error,
+        error: io::Error,
     },
 }
 
@@ -120,7 +120,7 @@ impl Address {
                 Ok(line)
             }),
         };
-        connected.map_err(|source| AddressError::Connect { address: self.clone(), source })
+        connected.map_err(|error| AddressError::Connect { address: self.clone(), error })
     }
 }
 
