@@ -42,7 +42,7 @@ struct Channel {
 /// Why a request is refused.
 struct Refusal {
     why: Why,
-    message: String<160>,
+    message: String<104>,
 }
 
 impl Refusal {
