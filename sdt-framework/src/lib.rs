@@ -103,6 +103,8 @@ mod dtrace;
 mod ecb;
 mod host;
 mod registry;
+#[cfg(feature = "server")]
+pub mod server;
 mod sync;
 #[cfg(test)]
 mod tests;

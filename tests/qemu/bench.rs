@@ -10,11 +10,12 @@ use std::sync::OnceLock;
 use cargo_sdt::arch::Arch;
 use cargo_sdt::module::Module;
 use cargo_sdt::platform::Route;
+use dtrace_protocol::Record;
 use harness::machine::Options;
 use harness::session::Session;
 use harness::workload;
 use harness::workspace::default_workload;
-use sdt_protocol::{Event, Exec, Field, Record, Spec};
+use sdt_protocol::Exec;
 
 /// The example module's file name.
 pub(crate) const EXAMPLE: &str = "proc_example.ko";
@@ -125,13 +126,13 @@ pub(crate) fn log() -> Vec<Exec> {
 }
 
 /// A description as `-n` takes it.
-pub(crate) fn name(text: &str) -> Spec {
-    Spec { text: text.into(), last: Field::Name }
+pub(crate) fn name(text: &str) -> &str {
+    text
 }
 
 /// The example's probe.
-pub(crate) fn exec_success() -> Spec {
-    name("proc:::exec-success")
+pub(crate) fn exec_success() -> &'static str {
+    "proc:::exec-success"
 }
 
 /// The id of the example's probe.
@@ -165,16 +166,14 @@ impl Tally {
 /// Takes what has arrived for a consumer.
 pub(crate) fn tally(session: &mut Session, of: u32) -> Tally {
     let mut tally = Tally::default();
-    session.wire.events.retain(|event| match event {
-        Event::Records { consumer, cpu, records } if *consumer == of => {
-            tally.records.entry(*cpu).or_default().extend(records);
-            false
+    session.records.retain(|(consumer, records)| {
+        if *consumer == of {
+            tally.records.entry(records.cpu).or_default().extend(&records.records);
+            tally.drops += records.drops;
         }
-        Event::Drops { consumer, count, .. } if *consumer == of => {
-            tally.drops += count;
-            false
-        }
-        _ => true,
+        *consumer != of
     });
+    // A CPU that has lost records and kept none has no entry.
+    tally.records.retain(|_, records| !records.is_empty());
     tally
 }

@@ -3,9 +3,9 @@
 use cargo_sdt::arch::Arch;
 use cargo_sdt::module::Module;
 use cargo_sdt::platform::{Os, Route};
+use dtrace_protocol::Record;
 use harness::session::{Session, SessionError};
 use harness::workspace;
-use sdt_protocol::Record;
 
 use crate::bench::{boot, boot_with_module_by, exec_success, on_every_route, tally};
 

@@ -10,8 +10,9 @@ use std::process::Command;
 use cargo_sdt::arch::Arch;
 use cargo_sdt::module::Module;
 use cargo_sdt::platform::{Os, Route};
+use dtrace::client::{Detail, Probe};
 use harness::session::{Session, SessionError};
-use sdt_protocol::{Detail, Event, Exec, Probe};
+use sdt_protocol::Exec;
 
 use crate::bench::name;
 use crate::golden::masked;
@@ -237,9 +238,8 @@ impl Replay {
         let probes: HashMap<u32, String> =
             self.list("").iter().map(|probe| (probe.id, line(probe))).collect();
         let mut lines = Vec::new();
-        for event in std::mem::take(&mut self.session.wire.events) {
-            let Event::Records { records, .. } = event else { continue };
-            for record in records {
+        for (_, records) in std::mem::take(&mut self.session.records) {
+            for record in records.records {
                 let mut shown = probes[&record.probe].clone();
                 let args = record.args.iter().take(self.shown);
                 args.for_each(|&arg| write!(shown, " {}", number(arg)).unwrap());
@@ -250,7 +250,7 @@ impl Replay {
     }
 
     fn new_on_console(&mut self) -> Vec<String> {
-        let lines = self.session.wire.console().skip(self.console).map(str::to_owned);
+        let lines = self.session.wire.console().skip(self.console);
         let lines: Vec<_> = lines.collect();
         self.console += lines.len();
         lines

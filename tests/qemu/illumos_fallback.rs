@@ -34,7 +34,7 @@ fn boot_with(sites: Sites, cpus: u32) -> Session {
 /// What the module said of its sites when it was loaded.
 fn complaints(session: &Session) -> Vec<String> {
     let lines = session.wire.console().filter(|line| line.contains("probe sites"));
-    lines.map(str::to_owned).collect()
+    lines.collect()
 }
 
 /// Executes with one probe enabled, on one CPU; the first arguments of its hits.

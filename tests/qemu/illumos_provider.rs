@@ -62,7 +62,7 @@ fn the_companion_needs_the_module_and_the_module_nobody() {
         "WARNING: proc_example_dtrace: unable to resolve dependency, module 'misc/proc_example' not found",
         "error loading 'misc/proc_example_dtrace', error 22",
     ];
-    assert!(console.ends_with(&expected), "{console:#?}");
+    assert!(console.ends_with(&expected.map(String::from)), "{console:#?}");
 
     session.kldload_file(module).unwrap();
     assert_eq!(listed(&mut session, "*:::"), [""; 0], "without a companion there are no probes");

@@ -17,6 +17,7 @@ mod illumos_fallback;
 mod illumos_provider;
 mod illumos_stress;
 mod lifecycle;
+mod machine;
 mod native;
 mod patch;
 mod refusals;

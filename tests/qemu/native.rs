@@ -6,11 +6,15 @@ use std::path::{Path, PathBuf};
 use cargo_sdt::arch::Arch;
 use cargo_sdt::module::Module;
 use cargo_sdt::platform::{FreeBsd, Route};
+use dtrace::clause::{Clause, Field};
+use dtrace::{Interrupt, Output};
+use dtrace_protocol::SiteState;
 use harness::session::{Session, SessionError};
 use harness::workspace;
 use harness::zig::Zig;
-use sdt_protocol::SiteState;
-use xtask::dtrace::{self, Clause, Interrupt, Output};
+use xtask::bench::Bench;
+use xtask::cmd;
+use xtask::cmd::dtrace::Play;
 
 use crate::bench::{EXAMPLE, boot, exec_success, log, on_every_architecture, probe_id, tally};
 
@@ -68,27 +72,21 @@ fn c_of_14(arch: Arch) -> Option<PathBuf> {
 
 /// What dtrace prints in 14.
 fn dtrace(arch: Arch, module: &Path, list: bool) -> String {
-    let clause = Clause::parse("proc:::exec-success", sdt_protocol::Field::Name).unwrap();
-    let options = dtrace::Options {
+    let clause = Clause::parse("proc:::exec-success", Field::Name).unwrap();
+    let bench = Bench {
         arch,
         cpus: 1,
         os: Default::default(),
-        freebsd: release("14"),
+        freebsd: Some(release("14")),
         route: Route::Native,
         patch: None,
-        modules: vec![module.into()],
-        workload: None,
-        command: None,
-        console: false,
-        list,
-        verbose: list,
-        sites: false,
-        quiet: false,
-        allow_none: false,
-        clauses: vec![clause],
+        module: vec![module.into()],
     };
+    let clauses = vec![clause];
+    let options = dtrace::Options { list, verbose: list, clauses, ..Default::default() };
     let mut output = Output { out: Vec::new(), err: Vec::new() };
-    dtrace::run(&options, &Interrupt::new(), &mut output).unwrap();
+    let interrupt = Interrupt::new();
+    cmd::dtrace::trace(&bench, &options, Play::Log(None), false, &interrupt, &mut output).unwrap();
     String::from_utf8(output.out).unwrap()
 }
 
@@ -213,7 +211,7 @@ fn unloading_is_refused_as_dtrace_and_sdt_do(arch: Arch) {
         assert_eq!(refused(session.kldunload(EXAMPLE)), busy);
         let console: Vec<_> = session.wire.console().collect();
         let said = "kldunload: attempt to unload module that has DTrace probes enabled";
-        assert_eq!(console.last(), Some(&said), "{console:?}");
+        assert_eq!(console.last().map(String::as_str), Some(said), "{console:?}");
         // All goes on.
         trace(&mut session, 2, consumer);
 
@@ -249,7 +247,7 @@ fn the_release_has_to_be_the_modules(arch: Arch) {
         assert_eq!(errno, NOEXEC);
         assert_eq!(message, "depends on kernel - not available or version mismatch");
         let said = format!("KLD {EXAMPLE}: {message}");
-        assert_eq!(session.wire.console().last(), Some(&*said));
+        assert_eq!(session.wire.console().last().as_deref(), Some(&*said));
     }
     assert!(session.kldstat().unwrap().is_empty());
     // Releases that nobody knows, and another one while files are loaded.

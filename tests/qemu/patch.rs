@@ -7,8 +7,8 @@ use cargo_sdt::arch::Arch;
 use cargo_sdt::check;
 use cargo_sdt::module::{Module, Patch};
 use cargo_sdt::platform::Route;
+use dtrace_protocol::SiteState;
 use harness::session::Session;
-use sdt_protocol::SiteState;
 
 use crate::bench::{EXAMPLE, boot, exec_success, log, on_every_architecture, probe_id, tally};
 

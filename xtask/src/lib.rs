@@ -2,6 +2,6 @@
 // `output` prints: these panic when the reader has gone.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod bench;
 pub mod cmd;
-pub mod dtrace;
 pub mod lint;

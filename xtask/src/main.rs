@@ -15,6 +15,8 @@ use xtask::cmd;
 enum Xtask {
     /// Traces a stand-in kernel in QEMU: takes dtrace(1)'s options, prints what it prints.
     Dtrace(cmd::dtrace::Args),
+    /// Boots a stand-in kernel that stays, to be traced from other shells; or asks one that runs.
+    Machine(cmd::machine::Args),
     /// Does the set-up and runs every test.
     Test(cmd::test::Args),
     /// Builds a kernel module, checks it, and prints where it is.
@@ -38,17 +40,18 @@ enum Xtask {
 fn main() -> ExitCode {
     progress::call_us("xtask");
     let args: Vec<OsString> = std::env::args_os().collect();
-    let dtrace = cmd::dtrace::is_ours(&args);
-    if dtrace && args.len() == 2 {
+    let is_dtrace = cmd::dtrace::is_ours(&args);
+    if is_dtrace && args.len() == 2 {
         return cmd::dtrace::usage();
     }
     let command = match Xtask::try_parse_from(args) {
         Ok(command) => command,
-        Err(error) if dtrace => return cmd::dtrace::usage_error(&error),
+        Err(error) if is_dtrace => return cmd::dtrace::usage_error(&error),
         Err(error) => error.exit(),
     };
     let result = match command {
         Xtask::Dtrace(args) => cmd::dtrace::run(&args),
+        Xtask::Machine(args) => cmd::machine::run(&args),
         Xtask::Test(args) => cmd::test::run(&args),
         Xtask::Kmod(args) => cargo_sdt::cmd::kmod::run(&args, workspace::package),
         Xtask::Kernel(args) => cmd::kernel::run(&args),
@@ -59,5 +62,7 @@ fn main() -> ExitCode {
         Xtask::Fuzz(args) => cmd::fuzz::run(&args),
         Xtask::Bench(args) => cmd::bench::run(&args),
     };
-    result.unwrap_or_else(|error| output::failure(if dtrace { "dtrace" } else { "xtask" }, &error))
+    result.unwrap_or_else(|error| {
+        if is_dtrace { dtrace::cli::failure(&error) } else { output::failure("xtask", &error) }
+    })
 }

@@ -14,6 +14,7 @@ pub mod loader;
 mod memory;
 pub mod protocol;
 pub mod records;
+pub mod server;
 
 /// A target: its name, which is its folder's in `fuzz/seeds` too, and its function.
 pub type Target = (&'static str, fn(&[u8]));
@@ -27,4 +28,5 @@ pub const TARGETS: &[Target] = &[
     ("loader", loader::run),
     ("protocol", protocol::run),
     ("records", records::run),
+    ("server", server::run),
 ];

@@ -6,7 +6,8 @@
 use std::fmt::Debug;
 
 use arbitrary::{Arbitrary, Unstructured};
-use sdt_protocol::frame::{self, Decoder, FrameError};
+use dtrace_protocol::OTHERS;
+use sdt_protocol::frame::{self, Arrived, Decoder, FrameError};
 use sdt_protocol::{Event, Message, Request};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -73,10 +74,11 @@ where
 
     let whole = line.iter().rposition(|&byte| byte == 0).map_or(&[][..], |end| &line[..end]);
     let frames = whole.split(|&byte| byte == 0).filter(|frame| !frame.is_empty());
-    let expected: Vec<_> = frames.map(open::<T>).collect();
+    let expected: Vec<_> = frames.map(arrive::<T>).collect();
     assert_eq!(arrived, expected);
 
-    for message in arrived.into_iter().flatten() {
+    for arrived in arrived {
+        let Arrived::Ours(Ok(message)) = arrived else { continue };
         let content = postcard::to_allocvec(&message).expect("what was read can be written");
         let frame = frame::encode(&message);
         assert_eq!(frame, seal(&content));
@@ -85,7 +87,16 @@ where
 
     let end = [&[0][..], &frame::encode(last)].concat();
     let arrived = end.iter().filter_map(&mut push).last();
-    assert!(matches!(&arrived, Some(Ok(message)) if message == last), "{arrived:?}");
+    assert!(matches!(&arrived, Some(Arrived::Ours(Ok(message))) if message == last), "{arrived:?}");
+}
+
+/// What a frame is taken for: by its first byte, which COBS has put behind the distance to the first zero byte.
+fn arrive<T: DeserializeOwned>(frame: &[u8]) -> Arrived<T> {
+    if frame[0] != 1 && frame.get(1) == Some(&OTHERS) {
+        Arrived::Ours(open(frame))
+    } else {
+        Arrived::Consumers([frame, &[0]].concat())
+    }
 }
 
 /// The message in a frame.
@@ -95,6 +106,7 @@ fn open<T: DeserializeOwned>(frame: &[u8]) -> Result<T, FrameError> {
     if crc32(content).to_le_bytes() != *sum {
         return Err(FrameError::Content);
     }
+    let Some((&OTHERS, content)) = content.split_first() else { return Err(FrameError::Content) };
     match postcard::take_from_bytes(content) {
         Ok((message, [])) => Ok(message),
         _ => Err(FrameError::Content),
@@ -103,7 +115,8 @@ fn open<T: DeserializeOwned>(frame: &[u8]) -> Result<T, FrameError> {
 
 /// The frame of a message that postcard has made `content` of.
 fn seal(content: &[u8]) -> Vec<u8> {
-    let body = [content, &crc32(content).to_le_bytes()].concat();
+    let content = [&[OTHERS], content].concat();
+    let body = [&content[..], &crc32(&content).to_le_bytes()].concat();
     let mut frame = cobs(&body);
     frame.push(0);
     frame

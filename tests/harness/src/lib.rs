@@ -7,6 +7,7 @@ pub mod machine;
 pub mod qemu;
 pub mod session;
 pub mod setup;
+pub mod share;
 pub mod shell;
 pub mod stress;
 pub mod wire;

@@ -1,18 +1,22 @@
 //! A running stand-in kernel, and what can be asked of it.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::path::Path;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use dtrace::TransportError;
+use dtrace::client::{Client, ClientError, Detail, Probe, Records, Site};
 use sdt_protocol::{
-    Counters, Detail, Event, Exec, Module, Probe, Reentered, Refusal, Reply, Request, Site, Sites,
-    Spec, Tortured, VERSION,
+    Counters, Event, Exec, Module, Reentered, Refusal, Reply, Request, Sites, Tortured, VERSION,
 };
 
 use crate::kernel;
 use crate::machine::{Ended, Machine, MachineError, Options};
 use crate::qemu;
-use crate::wire::{Incoming, Wire, WireError, name};
+use crate::wire::{Wire, WireError, name};
 use cargo_sdt::arch::Arch;
 use cargo_sdt::module::BuildError;
 use cargo_sdt::progress::step;
@@ -24,6 +28,9 @@ const BOOT: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(60);
 /// A machine that is told to power off does so at once.
 const POWER_OFF: Duration = Duration::from_secs(5);
+/// So many images are executed at a time, and then what they have left behind is taken: few enough that no buffer of
+/// the kernel's is full by then, on one CPU and with a dozen records an image.
+const BATCH: usize = 64;
 
 /// What can go wrong with a kernel.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +44,14 @@ pub enum SessionError {
     /// There is no machine for it.
     #[error(transparent)]
     Machine(#[from] MachineError),
+    /// There is no machine that is shared.
+    #[error("no machine is running at {}: {source}; start one with cargo xtask machine", .socket.display())]
+    NoMachine {
+        /// Where it was looked for.
+        socket: PathBuf,
+        /// Why there is none.
+        source: io::Error,
+    },
     /// It refused a request, and goes on.
     #[error("{}", .0.message)]
     Refused(Refusal),
@@ -82,10 +97,27 @@ impl fmt::Display for Failure {
 /// A running kernel. When this is dropped, it is gone.
 #[derive(Debug)]
 pub struct Session {
-    machine: Machine,
+    /// None if somebody else has it.
+    machine: Option<Machine>,
     /// The line to it.
     pub wire: Wire,
     cpus: u32,
+    /// Who lists, and opens nothing.
+    lister: Option<Client>,
+    /// Who has the framework open, by number.
+    consumers: BTreeMap<u32, Consumer>,
+    /// What was recorded and has been taken, of which consumer, in order of arrival.
+    pub records: Vec<(u32, Records)>,
+}
+
+#[derive(Debug)]
+struct Consumer {
+    client: Client,
+    going: bool,
+}
+
+fn same(what: &'static str, found: String, expected: String) -> Result<(), SessionError> {
+    if found == expected { Ok(()) } else { Err(SessionError::Foreign { what, found, expected }) }
 }
 
 /// Asks and picks what the reply must be.
@@ -120,26 +152,50 @@ impl Session {
     /// It does not come up, or is another one.
     pub fn start(options: &Options, echo: bool) -> Result<Self, SessionError> {
         let (machine, line) = Machine::start(options)?;
-        let mut session = Self { machine, wire: Wire::new(line, echo), cpus: options.cpus };
-        let hello = step("booting the stand-in kernel", || {
-            session.wire.wait_until_up(BOOT)?;
-            session.wire.request(Request::Hello, ANSWER)
-        });
-        let hello = hello.map_err(|error| session.failed(error))?;
-        let Reply::Hello { version, cpus, arch: found } = hello else {
-            let error = WireError::Strange { request: "hello", reply: Box::new(hello) };
-            return Err(session.failed(error));
-        };
-        let same = |what, found: String, expected: String| {
-            if found == expected {
-                return Ok(());
-            }
-            Err(SessionError::Foreign { what, found, expected })
-        };
-        same("protocol version", version.to_string(), VERSION.to_string())?;
-        same("architecture", found, options.arch.name().into())?;
-        same("number of CPUs", cpus.to_string(), options.cpus.to_string())?;
+        let mut session = Self::over(Wire::new(line, echo), Some(machine));
+        let up = step("booting the stand-in kernel", || session.wire.wait_until_up(BOOT));
+        up.map_err(|error| session.failed(error))?;
+        let arch = session.hello()?;
+        same("architecture", arch, options.arch.name().into())?;
+        same("number of CPUs", session.cpus.to_string(), options.cpus.to_string())?;
         Ok(session)
+    }
+
+    /// Takes part in a machine that somebody else has and shares.
+    ///
+    /// # Errors
+    /// There is none, or one with another kernel.
+    pub fn attach(socket: &Path) -> Result<Self, SessionError> {
+        let line = UnixStream::connect(socket)
+            .map_err(|source| SessionError::NoMachine { socket: socket.into(), source })?;
+        let mut session = Self::over(Wire::new(line, false), None);
+        session.hello()?;
+        Ok(session)
+    }
+
+    fn over(wire: Wire, machine: Option<Machine>) -> Self {
+        let (consumers, records) = (BTreeMap::new(), Vec::new());
+        Self { machine, wire, cpus: 0, lister: None, consumers, records }
+    }
+
+    /// Makes sure that the kernel is ours. Returns its architecture.
+    fn hello(&mut self) -> Result<String, SessionError> {
+        let (version, cpus, arch) = ask!(
+            self,
+            Request::Hello,
+            Reply::Hello { version, cpus, arch } => (version, cpus, arch)
+        )?;
+        same("protocol version", version.to_string(), VERSION.to_string())?;
+        self.cpus = cpus;
+        Ok(arch)
+    }
+
+    /// The machine and its line, to be shared. What was open is closed by who takes them.
+    pub(crate) fn into_parts(self) -> Option<(Machine, UnixStream, VecDeque<String>)> {
+        let Self { machine, wire, lister, consumers, .. } = self;
+        drop((lister, consumers));
+        let (line, console) = wire.into_line()?;
+        Some((machine?, line, console))
     }
 
     /// Number of CPUs.
@@ -147,9 +203,9 @@ impl Session {
         self.cpus
     }
 
-    /// Process id of the machine.
+    /// Process id of the machine; 0 if it is somebody else's.
     pub fn pid(&self) -> u32 {
-        self.machine.pid()
+        self.machine.as_ref().map_or(0, Machine::pid)
     }
 
     /// The error for a failure on the line, with what is known of how it came about.
@@ -159,9 +215,16 @@ impl Session {
             error => error,
         };
         // A line that is closed means that the machine is going; a moment later it is known how.
-        let wait = if matches!(error, WireError::Closed) { POWER_OFF } else { Duration::ZERO };
-        let ended = self.machine.ended(wait);
-        let console = self.wire.console().map(Into::into).collect();
+        let closed = match &error {
+            WireError::Closed => true,
+            WireError::Consumer(ClientError::Transport(error)) => {
+                matches!(error, TransportError::Closed(_))
+            }
+            _ => false,
+        };
+        let wait = if closed { POWER_OFF } else { Duration::ZERO };
+        let ended = self.machine.as_mut().and_then(|machine| machine.ended(wait));
+        let console = self.wire.console().collect();
         SessionError::Failed(Box::new(Failure { error, ended, console }))
     }
 
@@ -230,12 +293,35 @@ impl Session {
         ask!(self, Request::KldStat, Reply::Modules(modules) => modules)
     }
 
+    /// Somebody else who traces.
+    ///
+    /// # Errors
+    /// The kernel refuses, or failed.
+    pub fn connect(&mut self) -> Result<Client, SessionError> {
+        let port = self.wire.port().map_err(|error| self.failed(error))?;
+        let channel = port.channel();
+        Client::greet(port, channel, ANSWER).map_err(|error| self.client_failed(error))
+    }
+
+    /// The error for a failure of a consumer's.
+    pub fn client_failed(&mut self, error: ClientError) -> SessionError {
+        if let ClientError::Refused { message, .. } = error {
+            return SessionError::Refused(Refusal { errno: 0, message });
+        }
+        let panicked = self.wire.panicked().map(WireError::Panicked);
+        self.failed(panicked.unwrap_or(WireError::Consumer(error)))
+    }
+
     /// Opens the framework as one more consumer.
     ///
     /// # Errors
     /// The kernel refuses, or failed.
     pub fn open(&mut self) -> Result<u32, SessionError> {
-        ask!(self, Request::Open, Reply::Consumer { consumer } => consumer)
+        let mut client = self.connect()?;
+        client.open().map_err(|error| self.client_failed(error))?;
+        let number = self.consumers.last_key_value().map_or(1, |(last, _)| last + 1);
+        self.consumers.insert(number, Consumer { client, going: false });
+        Ok(number)
     }
 
     /// Closes a consumer.
@@ -243,15 +329,44 @@ impl Session {
     /// # Errors
     /// The kernel refuses, or failed.
     pub fn close(&mut self, consumer: u32) -> Result<(), SessionError> {
-        ask!(self, Request::Close { consumer }, Reply::Done => ())
+        self.with(consumer, |consumer| consumer.client.close())?;
+        self.consumers.remove(&consumer);
+        Ok(())
     }
 
-    /// The probes a description matches.
+    /// Has a consumer ask.
+    fn with<R>(
+        &mut self,
+        consumer: u32,
+        ask: impl FnOnce(&mut Consumer) -> Result<R, ClientError>,
+    ) -> Result<R, SessionError> {
+        let Some(consumer) = self.consumers.get_mut(&consumer) else {
+            let message = format!("consumer {consumer} is not open");
+            return Err(SessionError::Refused(Refusal { errno: 0, message }));
+        };
+        ask(consumer).map_err(|error| self.client_failed(error))
+    }
+
+    /// Has nobody in particular ask.
+    fn look<R>(
+        &mut self,
+        ask: impl FnOnce(&mut Client) -> Result<R, ClientError>,
+    ) -> Result<R, SessionError> {
+        let mut lister = match self.lister.take() {
+            Some(lister) => lister,
+            None => self.connect()?,
+        };
+        let answer = ask(&mut lister);
+        self.lister = Some(lister);
+        answer.map_err(|error| self.client_failed(error))
+    }
+
+    /// The probes a description matches: `provider:module:function:name`, or the last pieces of that.
     ///
     /// # Errors
     /// The kernel refuses the description, or failed.
-    pub fn list(&mut self, spec: Spec) -> Result<Vec<Probe>, SessionError> {
-        ask!(self, Request::List { spec }, Reply::Probes(probes) => probes)
+    pub fn list(&mut self, spec: impl AsRef<str>) -> Result<Vec<Probe>, SessionError> {
+        self.look(|client| client.list(spec.as_ref()))
     }
 
     /// Stability and argument types of a probe.
@@ -259,7 +374,7 @@ impl Session {
     /// # Errors
     /// There is no such probe, or the kernel failed.
     pub fn describe(&mut self, probe: u32) -> Result<Detail, SessionError> {
-        ask!(self, Request::Describe { probe }, Reply::Detail(detail) => detail)
+        self.look(|client| client.describe(probe))
     }
 
     /// Where a probe fires, and what is there now.
@@ -267,23 +382,23 @@ impl Session {
     /// # Errors
     /// The kernel failed.
     pub fn sites(&mut self, probe: u32) -> Result<Vec<Site>, SessionError> {
-        ask!(self, Request::Sites { probe }, Reply::Sites(sites) => sites)
+        self.look(|client| client.sites(probe))
     }
 
     /// Enables what a description matches; says how many probes.
     ///
     /// # Errors
     /// The kernel refuses, or failed.
-    pub fn enable(&mut self, consumer: u32, spec: Spec) -> Result<u32, SessionError> {
-        ask!(self, Request::Enable { consumer, spec }, Reply::Matched { probes } => probes)
+    pub fn enable(&mut self, consumer: u32, spec: impl AsRef<str>) -> Result<u32, SessionError> {
+        self.with(consumer, |consumer| consumer.client.enable(spec.as_ref()))
     }
 
     /// Disables what a description matches; says how many probes.
     ///
     /// # Errors
     /// The kernel refuses, or failed.
-    pub fn disable(&mut self, consumer: u32, spec: Spec) -> Result<u32, SessionError> {
-        ask!(self, Request::Disable { consumer, spec }, Reply::Matched { probes } => probes)
+    pub fn disable(&mut self, consumer: u32, spec: impl AsRef<str>) -> Result<u32, SessionError> {
+        self.with(consumer, |consumer| consumer.client.disable(spec.as_ref()))
     }
 
     /// Starts recording.
@@ -291,46 +406,59 @@ impl Session {
     /// # Errors
     /// The kernel refuses, or failed.
     pub fn go(&mut self, consumer: u32) -> Result<(), SessionError> {
-        ask!(self, Request::Go { consumer }, Reply::Done => ())
+        self.with(consumer, |consumer| {
+            consumer.going = true;
+            consumer.client.go()
+        })
     }
 
-    /// Stops recording; all that was recorded has arrived when this returns.
+    /// Stops recording; all that was recorded is in [`records`](Self::records) when this returns.
     ///
     /// # Errors
     /// The kernel refuses, or failed.
     pub fn stop(&mut self, consumer: u32) -> Result<(), SessionError> {
-        ask!(self, Request::Stop { consumer }, Reply::Done => ())
+        self.with(consumer, |consumer| {
+            consumer.going = false;
+            consumer.client.stop()
+        })?;
+        self.take_records(consumer)
     }
 
-    /// Executes images; says how many on each CPU. What else arrives meanwhile is kept with the other
-    /// events of [`wire`](Self::wire).
+    /// Takes what has been recorded for a consumer.
+    fn take_records(&mut self, number: u32) -> Result<(), SessionError> {
+        while let Some(records) =
+            self.with(number, |consumer| consumer.client.read(Duration::ZERO))?
+        {
+            self.records.push((number, records));
+        }
+        Ok(())
+    }
+
+    /// Executes images; says how many on each CPU. What is recorded meanwhile for consumers that are going is in
+    /// [`records`](Self::records).
     ///
     /// # Errors
     /// The kernel refuses, or failed.
     pub fn exec(&mut self, execs: &[Exec]) -> Result<Vec<u64>, SessionError> {
-        let mut events = Vec::new();
-        let per_cpu = self.exec_with(execs, |event| events.push(event))?;
-        self.wire.events.extend(events);
-        Ok(per_cpu)
+        let mut all = vec![0; self.cpus as usize];
+        for batch in execs.chunks(BATCH) {
+            let per_cpu = self.exec_at_once(batch)?;
+            all.iter_mut().zip(per_cpu).for_each(|(all, count)| *all += count);
+            let going = self.consumers.iter().filter(|(_, consumer)| consumer.going);
+            for number in going.map(|(&number, _)| number).collect::<Vec<_>>() {
+                self.take_records(number)?;
+            }
+        }
+        Ok(all)
     }
 
-    /// Executes images and gives `handle` what else arrives meanwhile, as it comes.
+    /// Executes images without a look at what is recorded meanwhile; says how many on each CPU.
     ///
     /// # Errors
     /// The kernel refuses, or failed.
-    pub fn exec_with(
-        &mut self,
-        execs: &[Exec],
-        mut handle: impl FnMut(Event),
-    ) -> Result<Vec<u64>, SessionError> {
-        let deadline = Instant::now() + ANSWER;
-        match self.wait_for(Request::Exec { execs: execs.to_vec() }, |event| {
-            handle(event);
-            deadline
-        })? {
-            Reply::Executed { per_cpu } => Ok(per_cpu),
-            reply => Err(self.strange("exec", reply)),
-        }
+    pub fn exec_at_once(&mut self, execs: &[Exec]) -> Result<Vec<u64>, SessionError> {
+        let request = Request::Exec { execs: execs.to_vec() };
+        ask!(self, request, Reply::Executed { per_cpu } => per_cpu)
     }
 
     /// Asks, and gives `handle` what else arrives until the answer does. It returns the new deadline.
@@ -347,11 +475,10 @@ impl Session {
                 None => {
                     return Err(self.failed(WireError::NoAnswer { request: name, limit: ANSWER }));
                 }
-                Some(Incoming::Event(event)) => deadline = handle(event),
-                Some(Incoming::Reply(seq, result)) if seq == asked => {
+                Some(Event::Reply { seq, result }) if seq == asked => {
                     return result.map_err(SessionError::Refused);
                 }
-                Some(Incoming::Reply(..)) => {}
+                Some(event) => deadline = handle(event),
             }
         }
     }
@@ -371,15 +498,12 @@ impl Session {
         transitions: u64,
         mut progress: impl FnMut(u64),
     ) -> Result<Tortured, SessionError> {
-        let mut others = Vec::new();
         let result = self.wait_for(Request::Torture { seed, transitions }, |event| {
-            match event {
-                Event::Progress { done, .. } => progress(done),
-                event => others.push(event),
+            if let Event::Progress { done, .. } = event {
+                progress(done);
             }
             Instant::now() + ANSWER
         });
-        self.wire.events.extend(others);
         match result? {
             Reply::Tortured(result) => Ok(result),
             reply => Err(self.strange("torture", reply)),
@@ -433,6 +557,6 @@ impl Session {
     /// The line failed before.
     pub fn power_off(mut self) -> Result<Option<Ended>, SessionError> {
         self.wire.send(Request::PowerOff, ANSWER).map_err(|error| self.failed(error))?;
-        Ok(self.machine.ended(POWER_OFF))
+        Ok(self.machine.as_mut().and_then(|machine| machine.ended(POWER_OFF)))
     }
 }

@@ -1,17 +1,21 @@
-//! The host's end of the line to the kernel: requests out, replies and events in.
+//! The host's end of the line to the kernel: the bench's requests out, replies and events in, and consumers beside them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use sdt_protocol::frame::{self, Decoder};
+use dtrace::{Transport, TransportError};
+use dtrace_protocol::OTHERS;
+use dtrace_protocol::frame::channel_of;
+use sdt_protocol::frame::{self, Arrived, Decoder};
 use sdt_protocol::{Event, Message, Refusal, Reply, Request};
 
 use cargo_sdt::output;
 
 /// Console lines kept for error messages.
-const KEPT: usize = 20;
+pub(crate) const KEPT: usize = 20;
 
 /// What can go wrong on the line.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +23,12 @@ pub enum WireError {
     /// The machine is gone.
     #[error("the line to the kernel is closed")]
     Closed,
+    /// The machine takes nothing.
+    #[error("the line to the kernel is full")]
+    Stuck,
+    /// There are as many consumers as there can be.
+    #[error("all channels of the line to the kernel are taken")]
+    NoChannel,
     /// Reading or writing failed.
     #[error("the line to the kernel failed: {0}")]
     Failed(std::io::Error),
@@ -33,6 +43,9 @@ pub enum WireError {
         /// How long was waited.
         limit: Duration,
     },
+    /// A consumer could not go on.
+    #[error(transparent)]
+    Consumer(dtrace::ClientError),
     /// The kernel panicked.
     #[error("the kernel panicked: {0}")]
     Panicked(String),
@@ -59,26 +72,22 @@ fn refused(refusal: &Refusal) -> String {
     }
 }
 
-/// What arrives.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Incoming {
-    /// The answer to the request of this number.
-    Reply(u32, Result<Reply, Refusal>),
-    /// Something the kernel says of itself.
-    Event(Event),
-}
+/// The line. Its clones are the same line: the bench asks over one, consumers trace over [ports](Port) of it.
+#[derive(Clone, Debug)]
+pub struct Wire(Arc<Mutex<Inner>>);
 
-/// The line.
 #[derive(Debug)]
-pub struct Wire {
+struct Inner {
     line: UnixStream,
     decoder: Decoder,
-    arrived: VecDeque<Incoming>,
-    /// Events that arrived while a reply was waited for, oldest first.
-    pub events: VecDeque<Event>,
+    /// For the bench.
+    arrived: VecDeque<Event>,
+    /// For each consumer.
+    ports: BTreeMap<u8, VecDeque<u8>>,
     console: VecDeque<String>,
     /// Console lines are shown as they come.
     echo: bool,
+    panicked: Option<String>,
     damaged: u64,
     seq: u32,
 }
@@ -86,67 +95,90 @@ pub struct Wire {
 impl Wire {
     /// The line over this socket. With `echo` the kernel's console lines go to standard error.
     pub fn new(line: UnixStream, echo: bool) -> Self {
-        Self {
+        Self(Arc::new(Mutex::new(Inner {
             line,
             decoder: Decoder::new(),
             arrived: VecDeque::new(),
-            events: VecDeque::new(),
+            ports: BTreeMap::new(),
             console: VecDeque::new(),
             echo,
+            panicked: None,
             damaged: 0,
             seq: 0,
-        }
+        })))
+    }
+
+    /// The line alone, with the last lines of the console, if there are no clones and ports of it.
+    pub(crate) fn into_line(self) -> Option<(UnixStream, VecDeque<String>)> {
+        let inner = Arc::into_inner(self.0)?.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Some((inner.line, inner.console))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The last lines of the kernel's console.
-    pub fn console(&self) -> impl Iterator<Item = &str> {
-        self.console.iter().map(String::as_str)
+    pub fn console(&self) -> impl ExactSizeIterator<Item = String> + DoubleEndedIterator + use<> {
+        self.inner().console.clone().into_iter()
     }
 
     /// Frames from the kernel that were damaged, and dropped.
     pub fn damaged(&self) -> u64 {
-        self.damaged
+        self.inner().damaged
+    }
+
+    /// What the kernel panicked over, if it has.
+    pub fn panicked(&self) -> Option<String> {
+        self.inner().panicked.clone()
+    }
+
+    /// One more consumer's part of the line.
+    ///
+    /// # Errors
+    /// All channels are taken.
+    pub fn port(&self) -> Result<Port, WireError> {
+        let mut inner = self.inner();
+        let free = (1..OTHERS).find(|channel| !inner.ports.contains_key(channel));
+        let channel = free.ok_or(WireError::NoChannel)?;
+        inner.ports.insert(channel, VecDeque::new());
+        Ok(Port { wire: self.clone(), channel })
     }
 
     /// Asks; the answer comes later, with the number that is returned.
     ///
     /// # Errors
     /// The line failed or does not take the request within the limit.
-    pub fn send(&mut self, request: Request, limit: Duration) -> Result<u32, WireError> {
-        self.seq = self.seq.wrapping_add(1);
+    pub fn send(&self, request: Request, limit: Duration) -> Result<u32, WireError> {
+        let mut inner = self.inner();
+        inner.seq = inner.seq.wrapping_add(1);
+        let seq = inner.seq;
         let name = name(&request);
-        let bytes = frame::encode(&Message { seq: self.seq, request });
-        self.line.set_write_timeout(Some(limit)).map_err(WireError::Failed)?;
-        self.line.write_all(&bytes).map_err(|error| match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                WireError::NoAnswer { request: name, limit }
-            }
-            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => WireError::Closed,
-            _ => WireError::Failed(error),
+        let bytes = frame::encode(&Message { seq, request });
+        inner.write(&bytes, limit).map_err(|error| match error {
+            WireError::Stuck => WireError::NoAnswer { request: name, limit },
+            error => error,
         })?;
-        Ok(self.seq)
+        Ok(seq)
     }
 
-    /// The next thing that arrives before the deadline, or `None`. Console lines and damage are seen
+    /// The next thing that arrives for the bench before the deadline, or `None`. Console lines and damage are seen
     /// to here; a panic of the kernel's is an error.
     ///
     /// # Errors
     /// The line is closed or failed, the kernel panicked, or it could not read a request.
-    pub fn next(&mut self, deadline: Instant) -> Result<Option<Incoming>, WireError> {
+    pub fn next(&self, deadline: Instant) -> Result<Option<Event>, WireError> {
+        let mut inner = self.inner();
         loop {
-            while let Some(incoming) = self.arrived.pop_front() {
-                match incoming {
-                    Incoming::Event(Event::Console { text }) => self.console_line(text),
-                    Incoming::Event(Event::Panic { message }) => {
-                        return Err(WireError::Panicked(message));
-                    }
-                    Incoming::Event(Event::BadFrame { reason }) => {
-                        return Err(WireError::Damaged(reason));
-                    }
-                    other => return Ok(Some(other)),
-                }
+            match inner.arrived.pop_front() {
+                Some(Event::BadFrame { reason }) => return Err(WireError::Damaged(reason)),
+                Some(event) => return Ok(Some(event)),
+                None => {}
             }
-            if !self.read(deadline)? {
+            if let Some(message) = &inner.panicked {
+                return Err(WireError::Panicked(message.clone()));
+            }
+            if !inner.read(deadline)? {
                 return Ok(None);
             }
         }
@@ -157,17 +189,46 @@ impl Wire {
     ///
     /// # Errors
     /// As [`next`](Self::next), or there is no line in time.
-    pub fn wait_until_up(&mut self, limit: Duration) -> Result<(), WireError> {
+    pub fn wait_until_up(&self, limit: Duration) -> Result<(), WireError> {
         let deadline = Instant::now() + limit;
-        while self.console.is_empty() {
-            match self.next(deadline.min(Instant::now() + Duration::from_millis(10)))? {
-                Some(Incoming::Event(event)) => self.events.push_back(event),
-                Some(Incoming::Reply(..)) => {}
-                None if Instant::now() < deadline => {}
-                None => return Err(WireError::NotUp(limit)),
+        while self.inner().console.is_empty() {
+            let beat = deadline.min(Instant::now() + Duration::from_millis(10));
+            if self.next(beat)?.is_none() && Instant::now() >= deadline {
+                return Err(WireError::NotUp(limit));
             }
         }
         Ok(())
+    }
+
+    /// Asks and waits for the answer.
+    ///
+    /// # Errors
+    /// The line failed, the kernel panicked, refused, or did not answer within the limit.
+    pub fn request(&self, request: Request, limit: Duration) -> Result<Reply, WireError> {
+        let name = name(&request);
+        let deadline = Instant::now() + limit;
+        let asked = self.send(request, limit)?;
+        loop {
+            match self.next(deadline)? {
+                None => return Err(WireError::NoAnswer { request: name, limit }),
+                Some(Event::Reply { seq, result }) if seq == asked => {
+                    return result.map_err(WireError::Refused);
+                }
+                // The answer to a request that was given up, or what somebody else was told.
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn write(&mut self, bytes: &[u8], limit: Duration) -> Result<(), WireError> {
+        self.line.set_write_timeout(Some(limit)).map_err(WireError::Failed)?;
+        self.line.write_all(bytes).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => WireError::Stuck,
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => WireError::Closed,
+            _ => WireError::Failed(error),
+        })
     }
 
     fn console_line(&mut self, text: String) {
@@ -199,36 +260,76 @@ impl Wire {
         for &byte in &buffer[..length] {
             match self.decoder.push(byte) {
                 None => {}
-                Some(Ok(Event::Reply { seq, result })) => {
-                    self.arrived.push_back(Incoming::Reply(seq, result));
+                Some(Arrived::Ours(Ok(Event::Console { text }))) => self.console_line(text),
+                Some(Arrived::Ours(Ok(Event::Panic { message }))) => self.panicked = Some(message),
+                Some(Arrived::Ours(Ok(event))) => self.arrived.push_back(event),
+                Some(Arrived::Consumers(frame)) => {
+                    let port = channel_of(&frame).and_then(|channel| self.ports.get_mut(&channel));
+                    match port {
+                        Some(port) => port.extend(frame),
+                        None => self.damaged += 1,
+                    }
                 }
-                Some(Ok(event)) => self.arrived.push_back(Incoming::Event(event)),
                 // What firmware says on the line before the kernel runs is damage, too.
-                Some(Err(_)) => self.damaged += 1,
+                Some(Arrived::Ours(Err(_))) => self.damaged += 1,
             }
         }
         Ok(true)
     }
+}
 
-    /// Asks and waits for the answer. What else arrives is kept in [`events`](Self::events).
-    ///
-    /// # Errors
-    /// The line failed, the kernel panicked, refused, or did not answer within the limit.
-    pub fn request(&mut self, request: Request, limit: Duration) -> Result<Reply, WireError> {
-        let name = name(&request);
-        let deadline = Instant::now() + limit;
-        let asked = self.send(request, limit)?;
+/// A consumer's part of the line.
+#[derive(Debug)]
+pub struct Port {
+    wire: Wire,
+    channel: u8,
+}
+
+impl Port {
+    /// The channel that is its own.
+    pub fn channel(&self) -> u8 {
+        self.channel
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.wire.inner().ports.remove(&self.channel);
+    }
+}
+
+impl Transport for Port {
+    fn read(&mut self, buffer: &mut [u8], wait: Duration) -> Result<usize, TransportError> {
+        let mut inner = self.wire.inner();
+        let deadline = Instant::now() + wait;
         loop {
-            match self.next(deadline)? {
-                None => return Err(WireError::NoAnswer { request: name, limit }),
-                Some(Incoming::Event(event)) => self.events.push_back(event),
-                Some(Incoming::Reply(seq, result)) if seq == asked => {
-                    return result.map_err(WireError::Refused);
+            let port = inner.ports.entry(self.channel).or_default();
+            let length = buffer.len().min(port.len());
+            if length != 0 {
+                for (to, from) in buffer.iter_mut().zip(port.drain(..length)) {
+                    *to = from;
                 }
-                // The answer to a request that was given up.
-                Some(Incoming::Reply(..)) => {}
+                return Ok(length);
+            }
+            if let Some(message) = &inner.panicked {
+                return Err(transport_error(WireError::Panicked(message.clone())));
+            }
+            if !inner.read(deadline).map_err(transport_error)? {
+                return Ok(0);
             }
         }
+    }
+
+    fn write(&mut self, bytes: &[u8], limit: Duration) -> Result<(), TransportError> {
+        self.wire.inner().write(bytes, limit).map_err(transport_error)
+    }
+}
+
+fn transport_error(error: WireError) -> TransportError {
+    match error {
+        WireError::Closed => TransportError::Closed(None),
+        WireError::Failed(error) => TransportError::Failed(error),
+        error => TransportError::Failed(std::io::Error::other(error)),
     }
 }
 
@@ -241,20 +342,11 @@ pub fn name(request: &Request) -> &'static str {
         Request::KldLoad { .. } => "kldload",
         Request::KldUnload { .. } => "kldunload",
         Request::KldStat => "kldstat",
-        Request::Open => "open",
-        Request::Close { .. } => "close",
-        Request::List { .. } => "list",
-        Request::Describe { .. } => "describe",
-        Request::Enable { .. } => "enable",
-        Request::Disable { .. } => "disable",
-        Request::Go { .. } => "go",
-        Request::Stop { .. } => "stop",
         Request::Exec { .. } => "exec",
         Request::Sysctl { .. } => "sysctl",
         Request::Kstat { .. } => "kstat",
         Request::ReadText { .. } => "read text",
         Request::Counters => "counters",
-        Request::Sites { .. } => "sites",
         Request::Torture { .. } => "torture",
         Request::Reenter { .. } => "reenter",
         Request::PowerOff => "power off",
@@ -275,7 +367,7 @@ mod tests {
             let mut decoder = Decoder::new();
             let mut byte = [0];
             while theirs.read_exact(&mut byte).is_ok() {
-                if let Some(message) = decoder.push::<Message>(byte[0]) {
+                if let Some(Arrived::Ours(message)) = decoder.push::<Message>(byte[0]) {
                     for bytes in answer(message.unwrap()) {
                         theirs.write_all(&bytes).unwrap();
                     }
@@ -291,39 +383,37 @@ mod tests {
 
     #[test]
     fn answers_find_their_requests() {
-        let mut wire = line_to(|message| {
-            let drops = Event::Drops { consumer: 1, cpu: 0, count: 3 };
+        let wire = line_to(|message| {
             vec![
                 reply(message.seq.wrapping_sub(1), Ok(Reply::Done)),
-                frame::encode(&drops),
-                reply(message.seq, Ok(Reply::Consumer { consumer: 1 })),
+                frame::encode(&Event::Progress { done: 1, total: 2 }),
+                reply(message.seq, Ok(Reply::Modules(Vec::new()))),
             ]
         });
         for _ in 0..3 {
-            let got = wire.request(Request::Open, LIMIT).unwrap();
-            assert_eq!(got, Reply::Consumer { consumer: 1 });
+            let got = wire.request(Request::KldStat, LIMIT).unwrap();
+            assert_eq!(got, Reply::Modules(Vec::new()));
         }
-        assert_eq!(wire.events.len(), 3);
     }
 
     #[test]
     fn refusals_say_why() {
         let refusal = Refusal { errno: 8, message: "x.ko: symbol puts undefined".into() };
-        let mut wire = line_to(move |message| vec![reply(message.seq, Err(refusal.clone()))]);
+        let wire = line_to(move |message| vec![reply(message.seq, Err(refusal.clone()))]);
         let error = wire.request(Request::KldStat, LIMIT).unwrap_err();
         assert_eq!(error.to_string(), "x.ko: symbol puts undefined (error 8)");
     }
 
     #[test]
     fn silence_is_an_error() {
-        let mut wire = line_to(|_| Vec::new());
+        let wire = line_to(|_| Vec::new());
         let error = wire.request(Request::Hello, Duration::from_millis(50)).unwrap_err();
         assert_eq!(error.to_string(), "the kernel did not answer hello within 0 s");
     }
 
     #[test]
     fn a_panic_is_an_error_and_the_console_is_kept() {
-        let mut wire = line_to(|_| {
+        let wire = line_to(|_| {
             let line = |n: u32| frame::encode(&Event::Console { text: format!("line {n}") });
             let panic = frame::encode(&Event::Panic { message: "page fault".into() });
             (0..25).map(line).chain([panic]).collect()
@@ -331,21 +421,21 @@ mod tests {
         let error = wire.request(Request::Hello, LIMIT).unwrap_err();
         assert_eq!(error.to_string(), "the kernel panicked: page fault");
         let kept: Vec<_> = wire.console().collect();
-        assert_eq!((kept.len(), kept[0], kept[19]), (KEPT, "line 5", "line 24"));
+        assert_eq!((kept.len(), &*kept[0], &*kept[19]), (KEPT, "line 5", "line 24"));
     }
 
     #[test]
     fn a_dead_machine_is_noticed() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         drop(theirs);
-        let mut wire = Wire::new(ours, false);
+        let wire = Wire::new(ours, false);
         assert!(matches!(wire.request(Request::Hello, LIMIT), Err(WireError::Closed)));
     }
 
     #[test]
     fn a_kernel_that_comes_up_is_waited_for() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let mut wire = Wire::new(ours, false);
+        let wire = Wire::new(ours, false);
         let error = wire.wait_until_up(Duration::from_millis(20)).unwrap_err();
         assert_eq!(error.to_string(), "the kernel did not come up within 0 s");
         theirs.write_all(&frame::encode(&Event::Console { text: "up".into() })).unwrap();
@@ -354,7 +444,7 @@ mod tests {
 
     #[test]
     fn noise_before_a_frame_is_passed_over() {
-        let mut wire = line_to(|message| {
+        let wire = line_to(|message| {
             vec![b"SeaBIOS\r\n\0\0".to_vec(), reply(message.seq, Ok(Reply::Done))]
         });
         assert_eq!(wire.request(Request::KldStat, LIMIT).unwrap(), Reply::Done);
@@ -364,7 +454,7 @@ mod tests {
     #[test]
     fn damage_that_the_kernel_saw_is_an_error() {
         let bad = frame::encode(&Event::BadFrame { reason: "not COBS".into() });
-        let mut wire = line_to(move |_| vec![bad.clone()]);
+        let wire = line_to(move |_| vec![bad.clone()]);
         let error = wire.request(Request::KldStat, LIMIT).unwrap_err();
         assert_eq!(error.to_string(), "the kernel received a damaged frame: not COBS");
     }

@@ -21,6 +21,7 @@ mod lock;
 mod panic;
 mod reentry;
 mod requests;
+mod sites;
 mod smp;
 mod space;
 mod standin;

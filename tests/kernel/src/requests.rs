@@ -1,47 +1,47 @@
 //! What the host asks, and the loop of the first CPU that does it.
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ffi::{CStr, c_char};
 
-use sdt_core::ops::{ArgDesc, Attribute, ProbeId};
-use sdt_framework::{ConsumerError, ConsumerId, Field, Spec};
+use sdt_framework::server;
 use sdt_protocol::frame::FrameError;
-use sdt_protocol::{
-    ArgType, Counters, Detail, Event, Message, Probe, Record, Refusal, Reply, Request, Sites,
-};
-use stand_in_freebsd::errno::{EBUSY, EINVAL, ENOENT, ENOSPC};
+use sdt_protocol::{Counters, Event, Message, Refusal, Reply, Request, Sites as SitesOf};
+use stand_in_freebsd::errno::EINVAL;
 use stand_in_illumos::marking::Marking;
 
 use crate::arch::{self, cpu, power};
 use crate::dtrace::DTRACE;
 use crate::exec::{self, Batch, Worker};
+use crate::sites::Sites;
 use crate::wire::Wire;
 use crate::{counters, reentry, smp, system, torture};
 
-/// Records in one event.
-const RECORDS_PER_EVENT: usize = 64;
+/// Bytes of the longest frame of a consumer's.
+const FRAME: usize = 4096;
+/// Consumers that can be there at once: more than the framework has room for, since one that lists opens nothing.
+const CHANNELS: usize = 32;
 
 /// What the first CPU has to remember.
 struct Server {
     wire: Wire,
     worker: Worker,
-    /// Consumers whose records are to be sent.
-    going: Vec<ConsumerId>,
+    /// Who traces.
+    consumers: Box<server::Server<'static, FRAME, CHANNELS>>,
     /// Requests that are still being executed, oldest first.
     batches: Vec<Arc<Batch>>,
 }
 
 /// Serves the host for good. Interrupts are on.
 pub(crate) fn serve(wire: Wire) -> ! {
-    let mut server =
-        Server { wire, worker: Worker::default(), going: Vec::new(), batches: Vec::new() };
+    let consumers = Box::new(server::Server::new(&DTRACE, &Sites));
+    let mut server = Server { wire, worker: Worker::default(), consumers, batches: Vec::new() };
     loop {
         let mut busy = server.receive();
         busy |= server.worker.step();
         server.wire.send_console();
-        busy |= server.drain();
+        busy |= server.serve_consumers();
         server.report_executed();
         if !busy && server.batches.is_empty() {
             // Whatever arrives from here on ends the sleep.
@@ -103,65 +103,13 @@ impl Server {
             }),
             Request::FreeBsd { version } => system::become_freebsd(version).map(|()| Reply::Done),
             Request::Illumos { sites } => system::become_illumos(match sites {
-                Sites::Nops => Marking::Nops,
-                Sites::LongNop => Marking::LongNop,
+                SitesOf::Nops => Marking::Nops,
+                SitesOf::LongNop => Marking::LongNop,
             })
             .map(|()| Reply::Done),
             Request::KldLoad { file, image } => system.load(&file, &image).map(|()| Reply::Done),
             Request::KldUnload { file } => system.unload(&file).map(|()| Reply::Done),
             Request::KldStat => Ok(Reply::Modules(system.modules())),
-            Request::Open => {
-                let consumer = DTRACE.open().map_err(|error| consumer_refusal(&error))?;
-                Ok(Reply::Consumer { consumer: consumer.get() })
-            }
-            Request::Close { consumer } => {
-                let consumer = self.consumer(consumer)?;
-                self.going.retain(|&going| going != consumer);
-                DTRACE.close(consumer).map_err(|error| consumer_refusal(&error))?;
-                Ok(Reply::Done)
-            }
-            Request::List { spec } => {
-                let mut probes = Vec::new();
-                DTRACE.for_each_probe(&parse(&spec)?, |probe| {
-                    let text = |text: &CStr| text.to_string_lossy().into_owned();
-                    probes.push(Probe {
-                        id: probe.id().get(),
-                        provider: text(probe.provider()),
-                        module: text(probe.module()),
-                        function: text(probe.function()),
-                        name: text(probe.name()),
-                    });
-                });
-                Ok(Reply::Probes(probes))
-            }
-            Request::Describe { probe } => describe(probe),
-            Request::Enable { consumer, spec } => {
-                let probes = DTRACE
-                    .enable(self.consumer(consumer)?, &parse(&spec)?)
-                    .map_err(|error| consumer_refusal(&error))?;
-                Ok(Reply::Matched { probes })
-            }
-            Request::Disable { consumer, spec } => {
-                let probes = DTRACE
-                    .disable(self.consumer(consumer)?, &parse(&spec)?)
-                    .map_err(|error| consumer_refusal(&error))?;
-                Ok(Reply::Matched { probes })
-            }
-            Request::Go { consumer } => {
-                let consumer = self.consumer(consumer)?;
-                DTRACE.go(consumer).map_err(|error| consumer_refusal(&error))?;
-                if !self.going.contains(&consumer) {
-                    self.going.push(consumer);
-                }
-                Ok(Reply::Done)
-            }
-            Request::Stop { consumer } => {
-                let consumer = self.consumer(consumer)?;
-                DTRACE.stop(consumer).map_err(|error| consumer_refusal(&error))?;
-                self.going.retain(|&going| going != consumer);
-                self.drain_consumer(consumer);
-                Ok(Reply::Done)
-            }
             Request::Exec { .. } => unreachable!("has been taken care of"),
             Request::Sysctl { name, value } => {
                 system.write_sysctl(&name, &value).map(|()| Reply::Done)
@@ -177,7 +125,6 @@ impl Server {
                     ticks: counters::ticks(),
                 }))
             }
-            Request::Sites { probe } => Ok(Reply::Sites(system.sites(probe))),
             Request::Torture { seed, transitions } => {
                 let wire = &mut self.wire;
                 let mut progress = |done| {
@@ -194,49 +141,16 @@ impl Server {
         }
     }
 
-    fn consumer(&self, number: u32) -> Result<ConsumerId, Refusal> {
-        ConsumerId::new(number).ok_or_else(|| refusal(EINVAL, "there is no consumer 0"))
+    /// Does the next thing for who traces; says whether there was any.
+    fn serve_consumers(&mut self) -> bool {
+        // The line is there as long as the machine is.
+        self.consumers.step(&mut self.wire).unwrap_or(false)
     }
 
-    /// Sends what has been recorded; says whether there was anything.
-    fn drain(&mut self) -> bool {
-        let going = self.going.clone();
-        going.into_iter().fold(false, |any, consumer| self.drain_consumer(consumer) | any)
-    }
-
-    fn drain_consumer(&mut self, consumer: ConsumerId) -> bool {
-        let mut any = false;
-        for cpu in 0..smp::online() {
-            let mut records = Vec::new();
-            // A consumer that is going is open, and the CPU exists.
-            let _ = DTRACE.drain(consumer, cpu, &mut |record| {
-                records.push(Record {
-                    probe: record.probe,
-                    timestamp: record.timestamp,
-                    args: record.args,
-                });
-            });
-            for chunk in records.chunks(RECORDS_PER_EVENT) {
-                self.wire.send(&Event::Records {
-                    consumer: consumer.get(),
-                    cpu: cpu as u32,
-                    records: chunk.to_vec(),
-                });
-            }
-            let count = DTRACE.drops(consumer, cpu).unwrap_or(0);
-            if count != 0 {
-                self.wire.send(&Event::Drops { consumer: consumer.get(), cpu: cpu as u32, count });
-            }
-            any |= !records.is_empty() || count != 0;
-        }
-        any
-    }
-
-    /// Answers the requests whose images are all executed, after the records that came of them.
+    /// Answers the requests whose images are all executed.
     fn report_executed(&mut self) {
         while self.batches.first().is_some_and(|batch| batch.is_done()) {
             let batch = self.batches.remove(0);
-            self.drain();
             self.wire.send_console();
             let reply = Reply::Executed { per_cpu: batch.per_cpu() };
             self.wire.send(&Event::Reply { seq: batch.seq, result: Ok(reply) });
@@ -246,54 +160,4 @@ impl Server {
 
 fn refusal(errno: i32, message: impl Into<String>) -> Refusal {
     Refusal { errno, message: message.into() }
-}
-
-fn consumer_refusal(error: &ConsumerError) -> Refusal {
-    let errno = match error {
-        ConsumerError::TooManyConsumers { .. } => EBUSY,
-        ConsumerError::TooManyEnablings { .. } => ENOSPC,
-        _ => EINVAL,
-    };
-    refusal(errno, error.to_string())
-}
-
-fn parse(spec: &sdt_protocol::Spec) -> Result<Spec, Refusal> {
-    let last = match spec.last {
-        sdt_protocol::Field::Provider => Field::Provider,
-        sdt_protocol::Field::Module => Field::Module,
-        sdt_protocol::Field::Function => Field::Function,
-        sdt_protocol::Field::Name => Field::Name,
-    };
-    Spec::parse(&spec.text, last).map_err(|error| refusal(EINVAL, error.to_string()))
-}
-
-fn describe(probe: u32) -> Result<Reply, Refusal> {
-    let id = ProbeId::new(probe);
-    let found = id.and_then(|id| DTRACE.describe(id).map(|detail| (id, detail)));
-    let (id, detail) =
-        found.ok_or_else(|| refusal(ENOENT, alloc::format!("there is no probe {probe}")))?;
-    let triple =
-        |attribute: Attribute| [attribute.name as u8, attribute.data as u8, attribute.class as u8];
-    let of = detail.provider;
-    Ok(Reply::Detail(Detail {
-        probe: triple(detail.probe),
-        args: triple(detail.args),
-        provider: [of.provider, of.module, of.function, of.name, of.args].map(triple),
-        privileges: detail.privileges.bits(),
-        types: DTRACE.arg_descs(id).map(|desc| arg_type(&desc)).collect(),
-    }))
-}
-
-fn arg_type(desc: &ArgDesc) -> ArgType {
-    let text = |field: &[c_char]| -> String {
-        // C's char is signed on some architectures.
-        let bytes = field.iter().flat_map(|c| c.to_ne_bytes()).take_while(|&byte| byte != 0);
-        let bytes: Vec<u8> = bytes.collect();
-        String::from_utf8_lossy(&bytes).into_owned()
-    };
-    let translated = text(&desc.xlate);
-    ArgType {
-        native: text(&desc.native),
-        translated: (!translated.is_empty()).then_some(translated),
-    }
 }

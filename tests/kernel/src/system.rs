@@ -5,7 +5,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_int};
 
-use sdt_protocol::{Module, Refusal, Site};
+use sdt_protocol::{Module, Refusal};
 use spin::Once;
 use stand_in_base::image::{Protection, Segment};
 use stand_in_freebsd::errno::{EBUSY, EINVAL};
@@ -15,6 +15,7 @@ use crate::arch::TrapFrame;
 use crate::freebsd::{self, FreeBsd};
 #[cfg(target_arch = "x86_64")]
 use crate::illumos;
+use crate::sites::FiringSite;
 
 /// A system, by what it does in its own way.
 pub(crate) trait System: Sync {
@@ -64,7 +65,7 @@ pub(crate) trait System: Sync {
 
     /// The sites of a probe that this kernel can find in loaded modules, in order of address. Called where nobody
     /// patches: by the CPU that does what consumers ask.
-    fn sites(&self, probe: u32) -> Vec<Site>;
+    fn sites(&self, probe: u32) -> Vec<FiringSite>;
 
     /// Asks the handlers of DTrace's providers what is to become of a trap, and returns what the one that claims it wants
     /// emulated; 0 if none does. A handler may change the frame. Interrupts off, probe context.

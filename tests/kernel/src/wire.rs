@@ -1,9 +1,11 @@
-//! The line to the host: frames of `sdt-protocol` over the serial port.
+//! The line to the host: the serial port, with frames of `sdt-protocol` and, between them, those of consumers.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use sdt_protocol::frame::{self, Decoder, FrameError};
+use sdt_framework::server::{Lost, Stream};
+use sdt_protocol::frame::{self, Arrived, Decoder, FrameError};
 use sdt_protocol::{Event, Message};
 
 use crate::arch::timer;
@@ -14,6 +16,8 @@ static OPEN: AtomicBool = AtomicBool::new(false);
 
 /// How long a panicking kernel waits for a host that does not read.
 const LAST_WORDS_NS: u64 = 2_000_000_000;
+/// So many bytes of consumers are kept until they are looked at; further ones are lost.
+const KEPT: usize = 64 << 10;
 
 /// This end of the line. Only the first CPU has it.
 pub(crate) struct Wire {
@@ -21,6 +25,8 @@ pub(crate) struct Wire {
     decoder: Decoder,
     buffer: [u8; 64],
     filled: usize,
+    /// What has arrived from consumers.
+    consumers: VecDeque<u8>,
 }
 
 impl Wire {
@@ -33,15 +39,18 @@ impl Wire {
         // SAFETY: the flag says that this is the first one; the only other one is made by
         // `send_last`, when this CPU has been stopped or is the one that panics.
         let uart = unsafe { Uart::new() };
-        Self { uart, decoder: Decoder::new(), buffer: [0; 64], filled: 0 }
+        let consumers = VecDeque::new();
+        Self { uart, decoder: Decoder::new(), buffer: [0; 64], filled: 0, consumers }
     }
 
     /// Sends one event, waiting for as long as the host makes it.
     pub(crate) fn send(&mut self, event: &Event) {
-        let frame = frame::encode(event);
-        let mut rest = &frame[..];
-        while !rest.is_empty() && !panic::panicked() {
-            rest = &rest[self.uart.send(rest)..];
+        self.send_whole(&frame::encode(event));
+    }
+
+    fn send_whole(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() && !panic::panicked() {
+            bytes = &bytes[self.uart.send(bytes)..];
         }
     }
 
@@ -53,11 +62,17 @@ impl Wire {
     }
 
     /// Takes some of what has arrived and adds the messages that are complete by it, or what was wrong
-    /// with them. Says whether anything had arrived.
+    /// with them; what is consumers' is kept for [`Stream::read`]. Says whether anything had arrived.
     pub(crate) fn receive(&mut self, messages: &mut Vec<Result<Message, FrameError>>) -> bool {
         let length = self.fill();
         for &byte in &self.buffer[..length] {
-            messages.extend(self.decoder.push(byte));
+            match self.decoder.push(byte) {
+                Some(Arrived::Ours(message)) => messages.push(message),
+                Some(Arrived::Consumers(frame)) if self.consumers.len() < KEPT => {
+                    self.consumers.extend(frame);
+                }
+                Some(Arrived::Consumers(_)) | None => {}
+            }
         }
         self.filled = 0;
         length != 0
@@ -72,6 +87,23 @@ impl Wire {
         let room = &mut self.buffer[self.filled..];
         self.filled += self.uart.receive(room);
         self.filled
+    }
+}
+
+/// The consumers' part of the line.
+impl Stream for Wire {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Lost> {
+        let length = buffer.len().min(self.consumers.len());
+        for (to, from) in buffer.iter_mut().zip(self.consumers.drain(..length)) {
+            *to = from;
+        }
+        Ok(length)
+    }
+
+    /// Takes all of it, waiting for as long as the host makes it: frames of both kinds must not be mixed.
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
+        self.send_whole(bytes);
+        Ok(bytes.len())
     }
 }
 

@@ -1,13 +1,16 @@
 //! Frames: how a message becomes bytes on a serial line, and how a damaged one is found.
 //!
-//! A frame is postcard's encoding of the message followed by its CRC-32 (ISO-HDLC, little-endian),
+//! A frame is the byte [`OTHERS`], postcard's encoding of the message and the CRC-32 (ISO-HDLC, little-endian) of both,
 //! COBS-encoded so that it holds no zero byte, and one zero byte. A receiver that joins in the
-//! middle, or meets damage, is in step again after the next zero byte.
+//! middle, or meets damage, is in step again after the next zero byte. Frames with another first byte are the
+//! consumers', and are handed out as they are.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use crc::{CRC_32_ISO_HDLC, Crc};
+use dtrace_protocol::OTHERS;
+use dtrace_protocol::frame::channel_of;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -46,7 +49,7 @@ impl core::error::Error for FrameError {}
 /// # Panics
 /// Never: serialising to a growing vector cannot fail for the messages of this crate.
 pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
-    let body = postcard::to_allocvec_crc32(message, CRC.digest())
+    let body = postcard::to_allocvec_crc32(&(OTHERS, message), CRC.digest())
         .expect("messages serialise into a growing vector");
     let mut frame = cobs::encode_vec(&body);
     frame.push(0);
@@ -60,9 +63,19 @@ pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
 pub fn decode<T: DeserializeOwned>(frame: &[u8]) -> Result<T, FrameError> {
     let body = cobs::decode_vec(frame).map_err(|_| FrameError::Cobs)?;
     // Postcard checks the sum over what it has read; bytes left over must not pass either.
-    let (message, rest) =
-        postcard::take_from_bytes_crc32(&body, CRC.digest()).map_err(|_| FrameError::Content)?;
-    if rest.is_empty() { Ok(message) } else { Err(FrameError::Content) }
+    match postcard::take_from_bytes_crc32(&body, CRC.digest()) {
+        Ok(((OTHERS, message), [])) => Ok(message),
+        _ => Err(FrameError::Content),
+    }
+}
+
+/// A frame that has arrived.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arrived<T> {
+    /// The bench's: its message, or what was wrong with it.
+    Ours(Result<T, FrameError>),
+    /// A consumer's or for one, with its zero byte. It may be damaged.
+    Consumers(Vec<u8>),
 }
 
 /// Puts frames together from bytes as they arrive.
@@ -78,9 +91,9 @@ impl Decoder {
         Self { pending: Vec::new(), overlong: false }
     }
 
-    /// Takes one byte. When it ends a frame, the message or what was wrong with it. Empty frames
+    /// Takes one byte. When it ends a frame, the frame. Empty frames
     /// (two zero bytes in a row) are padding and say nothing.
-    pub fn push<T: DeserializeOwned>(&mut self, byte: u8) -> Option<Result<T, FrameError>> {
+    pub fn push<T: DeserializeOwned>(&mut self, byte: u8) -> Option<Arrived<T>> {
         if byte != 0 {
             if self.pending.len() == MAX_FRAME {
                 self.overlong = true;
@@ -90,22 +103,25 @@ impl Decoder {
             return None;
         }
         let overlong = core::mem::take(&mut self.overlong);
-        let result = if overlong {
-            Some(Err(FrameError::TooLong))
-        } else if self.pending.is_empty() {
-            None
-        } else {
-            Some(decode(&self.pending))
-        };
-        self.pending.clear();
-        result
+        let mut frame = core::mem::take(&mut self.pending);
+        if overlong {
+            return Some(Arrived::Ours(Err(FrameError::TooLong)));
+        }
+        match channel_of(&frame) {
+            _ if frame.is_empty() => None,
+            Some(OTHERS) => Some(Arrived::Ours(decode(&frame))),
+            _ => {
+                frame.push(0);
+                Some(Arrived::Consumers(frame))
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Event, Exec, Message, Record, Request};
+    use crate::{Event, Exec, Message, Request};
     use proptest::prelude::*;
 
     fn sample() -> Message {
@@ -113,10 +129,7 @@ mod tests {
         Message { seq: 9, request: Request::Exec { execs } }
     }
 
-    fn feed<T: DeserializeOwned>(
-        decoder: &mut Decoder,
-        bytes: &[u8],
-    ) -> Vec<Result<T, FrameError>> {
+    fn feed<T: DeserializeOwned>(decoder: &mut Decoder, bytes: &[u8]) -> Vec<Arrived<T>> {
         bytes.iter().filter_map(|&byte| decoder.push(byte)).collect()
     }
 
@@ -124,7 +137,7 @@ mod tests {
     fn a_frame_comes_back() {
         let frames = [encode(&sample()), encode(&sample())].concat();
         let got = feed::<Message>(&mut Decoder::new(), &frames);
-        assert_eq!(got, [Ok(sample()), Ok(sample())]);
+        assert_eq!(got, [Arrived::Ours(Ok(sample())), Arrived::Ours(Ok(sample()))]);
     }
 
     #[test]
@@ -132,13 +145,13 @@ mod tests {
         let frames = [encode(&sample()), encode(&sample())].concat();
         let got = feed::<Message>(&mut Decoder::new(), &frames[5..]);
         assert_eq!(got.len(), 2);
-        assert!(got[0].is_err());
-        assert_eq!(got[1], Ok(sample()));
+        assert!(!matches!(got[0], Arrived::Ours(Ok(_))));
+        assert_eq!(got[1], Arrived::Ours(Ok(sample())));
     }
 
     #[test]
     fn bytes_left_over_are_refused() {
-        let mut body = postcard::to_allocvec_crc32(&sample(), CRC.digest()).unwrap();
+        let mut body = postcard::to_allocvec_crc32(&(OTHERS, sample()), CRC.digest()).unwrap();
         body.push(1);
         assert_eq!(decode::<Message>(&cobs::encode_vec(&body)), Err(FrameError::Content));
     }
@@ -148,8 +161,22 @@ mod tests {
         let mut decoder = Decoder::new();
         let long = vec![1u8; MAX_FRAME + 1];
         assert!(feed::<Message>(&mut decoder, &long).is_empty());
-        assert_eq!(feed::<Message>(&mut decoder, &[0]), [Err(FrameError::TooLong)]);
-        assert_eq!(feed(&mut decoder, &encode(&sample())), [Ok(sample())]);
+        let too_long = Arrived::Ours(Err(FrameError::TooLong));
+        assert_eq!(feed::<Message>(&mut decoder, &[0]), [too_long]);
+        assert_eq!(feed(&mut decoder, &encode(&sample())), [Arrived::Ours(Ok(sample()))]);
+    }
+
+    #[test]
+    fn frames_of_consumers_are_handed_out_as_they_are() {
+        let (mut buffer, mut line) = ([0; 64], [0; 64]);
+        let header = dtrace_protocol::Header { channel: 1, seq: 2 };
+        let frame =
+            dtrace_protocol::Writer::new(&mut buffer, header, &dtrace_protocol::Request::Go);
+        let length = frame.unwrap().seal(&mut line).unwrap();
+        let both = [&line[..length], &encode(&sample())].concat();
+        let got = feed::<Message>(&mut Decoder::new(), &both);
+        let theirs = Arrived::Consumers(line[..length].to_vec());
+        assert_eq!(got, [theirs, Arrived::Ours(Ok(sample()))]);
     }
 
     proptest! {
@@ -171,15 +198,6 @@ mod tests {
             for byte in bytes {
                 let _ = decoder.push::<Event>(byte);
             }
-        }
-
-        #[test]
-        fn records_come_back(probe in any::<u32>(), timestamp in any::<u64>(), args in any::<[u64; 10]>()) {
-            let record = Record { probe, timestamp, args };
-            let event = Event::Records { consumer: 1, cpu: 2, records: vec![record] };
-            let mut frame = encode(&event);
-            frame.pop();
-            prop_assert_eq!(decode::<Event>(&frame), Ok(event));
         }
     }
 }

@@ -1,4 +1,7 @@
-//! What the stand-in kernel and its consumer on the host say to each other.
+//! What the stand-in kernel and the bench around it say to each other, beside what consumers say.
+//!
+//! On the line that the two share, consumers speak `dtrace-protocol`; the bench has a channel of its own there, the one
+//! that is not theirs ([`OTHERS`](dtrace_protocol::OTHERS)).
 //!
 //! The host sends [`Request`]s, each with a sequence number; the kernel answers each with exactly one
 //! [`Event::Reply`] of that number and sends other [`Event`]s whenever there is something to say.
@@ -16,7 +19,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 /// Number of this protocol. Both sides say theirs in the first exchange and refuse another one.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// From the host to the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,49 +59,6 @@ pub enum Request {
     },
     /// List loaded files. Answer: [`Reply::Modules`].
     KldStat,
-    /// Open the framework as one more consumer. Answer: [`Reply::Consumer`].
-    Open,
-    /// Close a consumer: its enablings are dropped. Answer: [`Reply::Done`].
-    Close {
-        /// Which one.
-        consumer: u32,
-    },
-    /// List the probes a description matches. Answer: [`Reply::Probes`].
-    List {
-        /// The description.
-        spec: Spec,
-    },
-    /// Types of a probe's arguments and its stability. Answer: [`Reply::Detail`].
-    Describe {
-        /// The probe's id.
-        probe: u32,
-    },
-    /// Enable all probes a description matches, for this consumer. Answer: [`Reply::Matched`].
-    Enable {
-        /// Which consumer.
-        consumer: u32,
-        /// The description.
-        spec: Spec,
-    },
-    /// Disable all probes a description matches, for this consumer. Answer: [`Reply::Matched`].
-    Disable {
-        /// Which consumer.
-        consumer: u32,
-        /// The description.
-        spec: Spec,
-    },
-    /// Start recording for this consumer: from here on [`Event::Records`] come. Answer:
-    /// [`Reply::Done`].
-    Go {
-        /// Which consumer.
-        consumer: u32,
-    },
-    /// Stop recording. All records and drop counts that are still there are sent before the answer,
-    /// which is [`Reply::Done`].
-    Stop {
-        /// Which consumer.
-        consumer: u32,
-    },
     /// Execute these images, spread over the CPUs, each through the `process_exec` event handlers.
     /// The answer, [`Reply::Executed`], comes when all are done.
     Exec {
@@ -125,11 +85,6 @@ pub enum Request {
     },
     /// What happened in the kernel so far. Answer: [`Reply::Counters`].
     Counters,
-    /// Where a probe fires, and what is there now. Answer: [`Reply::Sites`].
-    Sites {
-        /// The probe's id.
-        probe: u32,
-    },
     /// Have all CPUs fire the kernel's own probes while one of them changes what their sites do, in
     /// random order. [`Event::Progress`] comes every second or so; the answer is [`Reply::Tortured`].
     Torture {
@@ -160,28 +115,6 @@ pub enum Sites {
     LongNop,
 }
 
-/// A probe description, as typed, and the field its last piece names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spec {
-    /// As typed: `provider:module:function:name`, pieces filling from the right.
-    pub text: String,
-    /// What the rightmost piece is.
-    pub last: Field,
-}
-
-/// The fields of a probe description.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Field {
-    /// `-P`.
-    Provider,
-    /// `-m`.
-    Module,
-    /// `-f`.
-    Function,
-    /// `-n`.
-    Name,
-}
-
 /// One successful `execve` of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exec {
@@ -205,24 +138,6 @@ pub enum Event {
         seq: u32,
         /// What came of it.
         result: Result<Reply, Refusal>,
-    },
-    /// What probes recorded, in order within a CPU.
-    Records {
-        /// Of which consumer.
-        consumer: u32,
-        /// On which CPU.
-        cpu: u32,
-        /// Oldest first.
-        records: Vec<Record>,
-    },
-    /// Records lost since the last such event, because the CPU's buffer was full.
-    Drops {
-        /// Of which consumer.
-        consumer: u32,
-        /// On which CPU.
-        cpu: u32,
-        /// How many.
-        count: u64,
     },
     /// How far a request has come that takes long.
     Progress {
@@ -257,20 +172,6 @@ pub enum Reply {
         /// Architecture, as `--arch` names it.
         arch: String,
     },
-    /// To [`Request::Open`].
-    Consumer {
-        /// The new consumer.
-        consumer: u32,
-    },
-    /// To [`Request::List`], in order of id.
-    Probes(Vec<Probe>),
-    /// To [`Request::Describe`].
-    Detail(Detail),
-    /// To [`Request::Enable`] and [`Request::Disable`].
-    Matched {
-        /// How many probes the description matches.
-        probes: u32,
-    },
     /// To [`Request::Exec`].
     Executed {
         /// How many images went through the event handlers, by CPU.
@@ -282,8 +183,6 @@ pub enum Reply {
     Bytes(Vec<u8>),
     /// To [`Request::Counters`].
     Counters(Counters),
-    /// To [`Request::Sites`], in order of address.
-    Sites(Vec<Site>),
     /// To [`Request::Torture`].
     Tortured(Tortured),
     /// To [`Request::Reenter`].
@@ -297,57 +196,6 @@ pub struct Refusal {
     pub errno: i32,
     /// What is wrong with what, in one line.
     pub message: String,
-}
-
-/// One probe.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Probe {
-    /// Its id.
-    pub id: u32,
-    /// Provider name.
-    pub provider: String,
-    /// Module name.
-    pub module: String,
-    /// Function name.
-    pub function: String,
-    /// Probe name.
-    pub name: String,
-}
-
-/// What `-l -v` shows of a probe.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Detail {
-    /// Stability of the probe's description: name, data, class, as DTrace numbers them. The
-    /// weakest of the provider's parts, as libdtrace computes it.
-    pub probe: [u8; 3],
-    /// Stability of its arguments.
-    pub args: [u8; 3],
-    /// Stability of its provider: of the provider itself, of modules, functions, names and arguments.
-    pub provider: [[u8; 3]; 5],
-    /// Who may use the provider, as DTrace's bits.
-    pub privileges: u32,
-    /// Types of `args[0]`, `args[1]`, ...
-    pub types: Vec<ArgType>,
-}
-
-/// Type of one argument.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ArgType {
-    /// C type the kernel passes.
-    pub native: String,
-    /// C type D sees, if it is another one.
-    pub translated: Option<String>,
-}
-
-/// One firing, as the default action records it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
-    /// Id of the probe that fired.
-    pub probe: u32,
-    /// Nanoseconds since boot.
-    pub timestamp: u64,
-    /// Raw arguments, `arg0` to `arg9`. What the probe does not have is 0, or whatever the kernel finds in its place.
-    pub args: [u64; 10],
 }
 
 /// A loaded file.
@@ -374,34 +222,6 @@ pub struct Counters {
     pub reentered: u64,
     /// Timer interrupts, all CPUs.
     pub ticks: u64,
-}
-
-/// A firing site of a probe.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Site {
-    /// Its address.
-    pub address: u64,
-    /// The symbol of the function it is in, as it is in the file, and the site's offset in it.
-    pub function: Option<(String, u64)>,
-    /// What it does now.
-    pub state: SiteState,
-    /// Address of its cold block, where it goes while enabled.
-    pub target: u64,
-    /// Whether a jump can take it there.
-    pub in_reach: bool,
-    /// Most bytes that a jump can go on this architecture, either way.
-    pub reach: u64,
-}
-
-/// What a site does when it is executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SiteState {
-    /// Nothing.
-    Nop,
-    /// A breakpoint exception.
-    Trap,
-    /// A jump.
-    Jump,
 }
 
 /// What came of a torture.

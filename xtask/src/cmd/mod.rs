@@ -5,5 +5,6 @@ pub mod dtrace;
 pub mod embedded;
 pub mod fuzz;
 pub mod kernel;
+pub mod machine;
 pub mod test;
 pub mod torture;

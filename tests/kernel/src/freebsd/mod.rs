@@ -12,13 +12,14 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_int};
 
-use sdt_protocol::{Module, Refusal, Site};
+use sdt_protocol::{Module, Refusal};
 use stand_in_base::image::Segment;
 use stand_in_freebsd::Release;
 use stand_in_freebsd::errno::{EINVAL, ENOENT};
 use stand_in_freebsd::kld::{self, FileInfo};
 
 use crate::invop;
+use crate::sites::FiringSite;
 use crate::system::{System, Trap, refusal};
 use machine::LINKER;
 pub(crate) use sdt::init;
@@ -63,7 +64,7 @@ impl System for FreeBsd {
         sysctl::write(name, value)
     }
 
-    fn sites(&self, probe: u32) -> Vec<Site> {
+    fn sites(&self, probe: u32) -> Vec<FiringSite> {
         sites::of(probe)
     }
 

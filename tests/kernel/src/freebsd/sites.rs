@@ -2,21 +2,22 @@
 
 use alloc::vec::Vec;
 
+use dtrace_protocol::SiteState;
 use sdt_core::__private::arch::ENCODING;
 use sdt_core::__private::protocol::{Place, State, Text};
 use sdt_core::__private::record::Probe;
 use sdt_core::patch::NoText;
-use sdt_protocol::{Site, SiteState};
 
 use stand_in_freebsd::loader::Machine;
 use stand_in_freebsd::sdt::Tracepoint;
 
 use crate::freebsd::machine::LINKER;
 use crate::freebsd::sdt::SDT;
+use crate::sites::FiringSite;
 
 /// The sites of a probe in loaded files, in order of address. Called where nobody patches: by the CPU that
 /// does what consumers ask.
-pub(crate) fn of(id: u32) -> Vec<Site> {
+pub(crate) fn of(id: u32) -> Vec<FiringSite> {
     let mut sites = own(id);
     sites.extend(SDT.tracepoints(id).into_iter().map(tracepoint));
     sites.sort_by_key(|site| site.address);
@@ -24,13 +25,13 @@ pub(crate) fn of(id: u32) -> Vec<Site> {
 }
 
 /// A tracepoint of SDT's.
-fn tracepoint(tracepoint: Tracepoint) -> Site {
+fn tracepoint(tracepoint: Tracepoint) -> FiringSite {
     let jump = tracepoint.jump(Machine::HERE);
     let text = tracepoint.patchpoint as *const u8;
     // SAFETY: text of a file that is mapped, and nobody patches it at the moment.
     let byte = |at| unsafe { text.add(at).read_volatile() };
     let jumps = jump.as_bytes().iter().enumerate().all(|(at, &expected)| byte(at) == expected);
-    Site {
+    FiringSite {
         address: tracepoint.patchpoint,
         function: LINKER.function_at(tracepoint.patchpoint),
         state: if jumps { SiteState::Jump } else { SiteState::Nop },
@@ -41,7 +42,7 @@ fn tracepoint(tracepoint: Tracepoint) -> Site {
 }
 
 /// The sites of a probe whose module patches them.
-fn own(id: u32) -> Vec<Site> {
+fn own(id: u32) -> Vec<FiringSite> {
     LINKER
         .sites(size_of::<Probe>())
         .into_iter()
@@ -55,7 +56,7 @@ fn own(id: u32) -> Vec<Site> {
                 State::Trap => SiteState::Trap,
                 State::Jump => SiteState::Jump,
             };
-            Site {
+            FiringSite {
                 address: site.patchpoint,
                 function,
                 state,

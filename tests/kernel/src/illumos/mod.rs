@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::ffi::{CStr, c_int};
 
 use machine::Machine;
-use sdt_protocol::{Module, Refusal, Site};
+use sdt_protocol::{Module, Refusal};
 use spin::Once;
 use stand_in_base::image::Segment;
 use stand_in_illumos::errno::{EBUSY, ENOENT};
@@ -23,6 +23,7 @@ use stand_in_illumos::sdt::Sdt;
 
 use crate::dtrace::DTRACE;
 use crate::invop;
+use crate::sites::FiringSite;
 use crate::system::{System, Trap, refusal};
 
 /// All loaded modules.
@@ -92,7 +93,7 @@ impl System for Illumos {
     }
 
     /// None: what a call became is known to `sdt` alone, and what a module patches itself to that module.
-    fn sites(&self, _probe: u32) -> Vec<Site> {
+    fn sites(&self, _probe: u32) -> Vec<FiringSite> {
         Vec::new()
     }
 

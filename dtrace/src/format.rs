@@ -1,27 +1,29 @@
 //! The texts of dtrace(1), byte for byte (`cmd/dtrace/dtrace.c` and `dt_handle.c` of libdtrace).
 
-use sdt_protocol::{ArgType, Detail, Probe, Site, SiteState};
+use dtrace_protocol::SiteState;
+
+use crate::client::{ArgType, Detail, Probe, Site};
 
 /// Before the first hit.
-pub(super) const HIT_HEADER: &str = "CPU     ID                    FUNCTION:NAME\n";
+pub(crate) const HIT_HEADER: &str = "CPU     ID                    FUNCTION:NAME\n";
 
 /// One hit of a probe with the default action.
-pub(super) fn hit(cpu: u32, id: u32, function_and_name: &str) -> String {
+pub(crate) fn hit(cpu: u32, id: u32, function_and_name: &str) -> String {
     format!("{cpu:>3} {id:>6} {function_and_name:>32} \n")
 }
 
 /// What is shown of a probe in a [`hit`].
-pub(super) fn function_and_name(probe: &Probe) -> String {
+pub(crate) fn function_and_name(probe: &Probe) -> String {
     format!("{}:{}", probe.function, probe.name)
 }
 
 /// Before a list.
-pub(super) fn list_header() -> String {
+pub(crate) fn list_header() -> String {
     list_row("ID", "PROVIDER", "MODULE", "FUNCTION", "NAME")
 }
 
 /// One probe of a list.
-pub(super) fn listed(probe: &Probe) -> String {
+pub(crate) fn listed(probe: &Probe) -> String {
     let Probe { id, provider, module, function, name } = probe;
     list_row(&id.to_string(), provider, module, function, name)
 }
@@ -31,7 +33,7 @@ fn list_row(id: &str, provider: &str, module: &str, function: &str, name: &str) 
 }
 
 /// What `-v` adds to a probe of a list.
-pub(super) fn detail(detail: &Detail) -> String {
+pub(crate) fn detail(detail: &Detail) -> String {
     let mut text = format!(
         "\n\tProbe Description Attributes\n{}\n\tArgument Attributes\n{}\n\tArgument Types\n",
         attributes(detail.probe),
@@ -49,7 +51,7 @@ pub(super) fn detail(detail: &Detail) -> String {
 }
 
 /// What `--sites` adds to a probe of a list. dtrace(1) has nothing like it.
-pub(super) fn sites(sites: &[Site]) -> String {
+pub(crate) fn sites(sites: &[Site]) -> String {
     let mut text = String::from("\n\tSites\n");
     if sites.is_empty() {
         text.push_str("\t\tNone that can be patched\n");
@@ -98,12 +100,12 @@ fn dependency_class(number: u8) -> &'static str {
 }
 
 /// How many probes a clause has enabled.
-pub(super) fn matched(clause: &str, probes: u32) -> String {
+pub(crate) fn matched(clause: &str, probes: u32) -> String {
     format!("description '{clause}' matched {probes} probe{}", if probes == 1 { "" } else { "s" })
 }
 
 /// What got lost.
-pub(super) fn drops(cpu: u32, count: u64) -> String {
+pub(crate) fn drops(cpu: u32, count: u64) -> String {
     format!("{count} drop{} on CPU {cpu}", if count > 1 { "s" } else { "" })
 }
 

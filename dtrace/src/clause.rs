@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+pub use sdt_framework::Field;
 use sdt_framework::{Spec, SpecError};
-use sdt_protocol::Field;
 
 /// One such option: descriptions, with commas between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,12 +72,6 @@ impl Clause {
 impl Description {
     /// Names fill from the right, the last one being `last`; what is to the left of them is empty.
     fn parse(text: &str, last: Field) -> Result<Self, Problem> {
-        let last = match last {
-            Field::Provider => sdt_framework::Field::Provider,
-            Field::Module => sdt_framework::Field::Module,
-            Field::Function => sdt_framework::Field::Function,
-            Field::Name => sdt_framework::Field::Name,
-        };
         Spec::parse(text, last).map(Self).map_err(|error| match error {
             SpecError::TooManyPieces { .. } => Problem::Overspecified(text.to_owned()),
             error => Problem::Name(text.to_owned(), error),
@@ -87,11 +81,6 @@ impl Description {
     /// All probes there are.
     pub fn any() -> Self {
         Self(Spec::ALL)
-    }
-
-    /// As the kernel is asked for it.
-    pub fn spec(&self) -> sdt_protocol::Spec {
-        sdt_protocol::Spec { text: self.to_string(), last: Field::Name }
     }
 }
 

@@ -1,0 +1,33 @@
+//! What a consumer and a tracing framework say to each other, over any byte stream.
+//!
+//! A consumer asks, one [`Request`] a frame; the framework answers each with one frame, a [`Reply`] and the
+//! items that belong to it. Nothing is ever sent that was not asked for, but for [`Reply::Gone`], after which
+//! there is nothing more. So a consumer that does not read holds up nobody else: its records stay in the
+//! framework's buffers, and what does not fit there is counted where it always is.
+//!
+//! Every frame has a [channel](Header::channel): consumers that share a line, by a multiplexer, have one
+//! each. A channel is greeted with [`Request::Hello`], which also ends whatever an earlier consumer on the
+//! channel has left behind; [`Request::Close`] ends it. Channel [`OTHERS`] is never the framework's: a host may
+//! have something else to say on the same line.
+//!
+//! A consumer's way: [`Hello`](Request::Hello); [`List`](Request::List) and [`Describe`](Request::Describe) at
+//! any time; [`Open`](Request::Open), [`Enable`](Request::Enable), [`Go`](Request::Go), then
+//! [`Read`](Request::Read) again and again; [`Stop`](Request::Stop), `Read` until a reply is empty;
+//! [`Close`](Request::Close).
+//!
+//! Messages borrow from the frame that they came in, nothing allocates, and whatever bytes arrive, a receiver
+//! is in step again after the next zero byte. See [`frame`] for what a frame is.
+//!
+//! What this is not: the transport (that is the host's on one side, the crate `dtrace`'s on the other), and the
+//! formats of D programs and of what they record (`dtrace-abi`).
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+#![warn(missing_debug_implementations)]
+
+pub mod frame;
+mod message;
+
+pub use frame::{Decoder, Frame, FrameError, Header, Items, OTHERS, TooLong, Writer};
+pub use message::{
+    Argument, Detail, Probe, Record, Reply, Request, Site, SiteState, Status, VERSION, Why,
+};

@@ -1,0 +1,256 @@
+//! The messages.
+
+use serde::{Deserialize, Serialize};
+
+/// Number of this protocol. [`Request::Hello`], [`Reply::Hello`] and [`Reply::Gone`] are the same in all of them.
+pub const VERSION: u32 = 1;
+
+/// What a consumer asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Request<'a> {
+    /// First of all: greets the channel. What an earlier consumer had open on it is closed. Answer:
+    /// [`Reply::Hello`], with the other side's version; the channel is greeted if they are the same.
+    Hello {
+        /// [`VERSION`] of who asks.
+        version: u32,
+    },
+    /// Opens the framework for this channel. While a channel is open no provider can be unregistered. Answer:
+    /// [`Reply::Done`].
+    Open,
+    /// Ends the channel: its enablings go, what was recorded and not read is dropped, and it has to be greeted
+    /// again. Answer: [`Reply::Done`].
+    Close,
+    /// The probes that a description matches, in order of id, as many as fit a frame. Answer:
+    /// [`Reply::Probes`]; asked again with the last id that came, until there are none.
+    List {
+        /// The description: `provider:module:function:name`.
+        spec: &'a str,
+        /// Those with a greater id; all if 0.
+        after: u32,
+    },
+    /// Names, stability and privileges of a probe. Answer: [`Reply::Detail`].
+    Describe {
+        /// The probe's id.
+        probe: u32,
+    },
+    /// Type of one of a probe's arguments. Answer: [`Reply::Argument`].
+    Argument {
+        /// The probe's id.
+        probe: u32,
+        /// Which one, from 0.
+        index: u8,
+    },
+    /// Where a probe fires, in order of address, as many as fit a frame. Answer: [`Reply::Sites`]; asked again
+    /// with the number of those that came so far, until there are none.
+    Sites {
+        /// The probe's id.
+        probe: u32,
+        /// So many are left out.
+        skip: u32,
+    },
+    /// Enables what a description matches. Answer: [`Reply::Matched`].
+    Enable {
+        /// The description: `provider:module:function:name`.
+        spec: &'a str,
+    },
+    /// Disables what a description matches. Answer: [`Reply::Matched`].
+    Disable {
+        /// The description: `provider:module:function:name`.
+        spec: &'a str,
+    },
+    /// From here on is recorded. Answer: [`Reply::Done`].
+    Go,
+    /// Ends recording. What was recorded can still be read. Answer: [`Reply::Done`].
+    Stop,
+    /// What has been recorded on one of the CPUs, as much as fits a frame. Answer: [`Reply::Records`]; an empty
+    /// one says that there was nothing on any CPU.
+    Read {
+        /// Answer once there is something. The next request on the channel takes this one's place, which then has no
+        /// answer unless that is on its way already.
+        wait: bool,
+    },
+    /// How framework and line are. Answer: [`Reply::Status`].
+    Status,
+}
+
+/// What a framework answers. Of those that are said to have items, [`Items`](crate::Items) follow in the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Reply<'a> {
+    /// To [`Request::Hello`].
+    Hello {
+        /// [`VERSION`] of who answers.
+        version: u32,
+    },
+    /// To nothing: the framework, or the line to it, has come to an end, and this is all that is known.
+    Gone {
+        /// Why, in one line or several.
+        reason: &'a str,
+    },
+    /// The request was refused, and nothing was changed.
+    Refused {
+        /// Of which kind.
+        why: Why,
+        /// What is wrong with what, in one line.
+        message: &'a str,
+    },
+    /// Nothing more to say.
+    Done,
+    /// To [`Request::List`]. Items: [`Probe`].
+    Probes,
+    /// To [`Request::Describe`].
+    Detail(#[serde(borrow)] Detail<'a>),
+    /// To [`Request::Argument`]: none past the last.
+    Argument(#[serde(borrow)] Option<Argument<'a>>),
+    /// To [`Request::Sites`]. Items: [`Site`].
+    Sites,
+    /// To [`Request::Enable`] and [`Request::Disable`].
+    Matched {
+        /// How many probes were enabled or disabled.
+        probes: u32,
+    },
+    /// To [`Request::Read`]. Items: [`Record`], oldest first.
+    Records {
+        /// On which CPU.
+        cpu: u32,
+        /// Records lost on it since it was last read, because its buffer was full.
+        drops: u64,
+    },
+    /// To [`Request::Status`].
+    Status(Status),
+}
+
+/// Why a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Why {
+    /// The frame is whole, and no request of this version.
+    NotUnderstood,
+    /// The channel has not been greeted.
+    NotGreeted,
+    /// There is no room for one more channel or consumer.
+    TooMany,
+    /// The channel is not open.
+    NotOpen,
+    /// The channel is open already.
+    Open,
+    /// The text is no probe description.
+    Spec,
+    /// There is no such probe.
+    NoProbe,
+    /// There is no room for so many enablings.
+    NoRoom,
+    /// Something else; the message says what.
+    Other,
+}
+
+/// A probe as it is listed. Names are as the kernel has them: not always UTF-8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe<'a> {
+    /// Its id.
+    pub id: u32,
+    /// Provider name.
+    pub provider: &'a [u8],
+    /// Module name.
+    pub module: &'a [u8],
+    /// Function name.
+    pub function: &'a [u8],
+    /// Probe name.
+    pub name: &'a [u8],
+}
+
+/// What can be said of a probe beside its arguments. Stability is name, data, class, as DTrace numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Detail<'a> {
+    /// Its names.
+    #[serde(borrow)]
+    pub probe: Probe<'a>,
+    /// Stability of its description: the weakest of the provider's parts, as libdtrace computes it.
+    pub stability: [u8; 3],
+    /// Stability of its arguments.
+    pub args: [u8; 3],
+    /// Stability of its provider: of the provider itself, of modules, functions, names and arguments.
+    pub provider: [[u8; 3]; 5],
+    /// Who may use the provider, as DTrace's bits (`DTRACE_PRIV_*`).
+    pub privileges: u32,
+}
+
+/// Type of one argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Argument<'a> {
+    /// C type that the kernel passes.
+    pub native: &'a [u8],
+    /// C type that D sees; empty if it is the same.
+    pub translated: &'a [u8],
+}
+
+/// A firing site of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Site<'a> {
+    /// Its address.
+    pub address: u64,
+    /// The symbol of the function it is in, as it is in the file, and the site's offset in it.
+    #[serde(borrow)]
+    pub function: Option<(&'a str, u64)>,
+    /// What it does now.
+    pub state: SiteState,
+    /// Address of its cold block, where it goes while enabled.
+    pub target: u64,
+    /// Whether a jump can take it there.
+    pub in_reach: bool,
+    /// Most bytes that a jump can go on this architecture, either way.
+    pub reach: u64,
+}
+
+/// What a site does when it is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SiteState {
+    /// Nothing.
+    Nop,
+    /// A breakpoint exception.
+    Trap,
+    /// A jump.
+    Jump,
+}
+
+/// One firing, as the default action records it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Id of the probe that fired.
+    pub probe: u32,
+    /// Nanoseconds since boot.
+    pub timestamp: u64,
+    /// Raw arguments, `arg0` to `arg9`. What the probe does not have is 0, or whatever the kernel finds in its place.
+    pub args: [u64; 10],
+}
+
+impl Record {
+    /// Most bytes that one takes in a frame: each number seven bits a byte.
+    pub const MAX_LEN: usize = 5 + 10 + 10 * 10;
+}
+
+/// How a framework and the line to it are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// CPUs that fire probes.
+    pub cpus: u32,
+    /// Channels that are greeted.
+    pub channels: u32,
+    /// Probe hits that reached the framework since it came to be.
+    pub hits: u64,
+    /// Hits inside probe context, counted and not recorded.
+    pub reentered: u64,
+    /// Hits of ids that are no probes.
+    pub unknown: u64,
+    /// Hits on CPUs that there is no room for.
+    pub stray: u64,
+    /// Whole frames that have arrived on this line.
+    pub frames: u64,
+    /// Frames that arrived damaged, and were dropped.
+    pub damaged: u64,
+    /// Frames that were longer than there is room for, and were dropped.
+    pub overlong: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+}

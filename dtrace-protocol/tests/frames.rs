@@ -1,0 +1,200 @@
+//! Frames: what goes in comes out, and whatever else arrives is noticed, and survived.
+
+use dtrace_protocol::frame::{OVERHEAD, channel_of, decoded_len, encoded_len};
+use dtrace_protocol::{
+    Decoder, Frame, FrameError, Header, Probe, Record, Reply, Request, TooLong, Writer,
+};
+use proptest::prelude::*;
+
+const HEADER: Header = Header { channel: 3, seq: 0x1234_5600 };
+
+fn sealed(writer: Writer<'_>) -> Vec<u8> {
+    let mut line = vec![0; 4096];
+    let length = writer.seal(&mut line).unwrap();
+    line.truncate(length);
+    line
+}
+
+fn frame(request: &Request<'_>) -> Vec<u8> {
+    let mut buffer = [0; 512];
+    sealed(Writer::new(&mut buffer, HEADER, request).unwrap())
+}
+
+/// What a decoder of `room` bytes makes of a line: the requests in it, or what was wrong.
+fn arrived(room: usize, line: &[u8]) -> Vec<Result<(Header, String), FrameError>> {
+    let mut decoder = Decoder::new(vec![0; room]);
+    let mut all = Vec::new();
+    for &byte in line {
+        let Some(result) = decoder.push(byte) else { continue };
+        all.push(result.and_then(|frame| {
+            let (request, items) = frame.message::<Request<'_>>()?;
+            assert!(items.is_empty());
+            Ok((frame.header, format!("{request:?}")))
+        }));
+    }
+    all
+}
+
+fn sample() -> (Vec<u8>, Result<(Header, String), FrameError>) {
+    let request = Request::List { spec: "proc:::exec-*", after: 0 };
+    (frame(&request), Ok((HEADER, format!("{request:?}"))))
+}
+
+#[test]
+fn a_frame_comes_back() {
+    let (bytes, expected) = sample();
+    assert_eq!(arrived(512, &[&bytes[..], &bytes].concat()), [expected.clone(), expected]);
+    assert_eq!(channel_of(&bytes), Some(3));
+}
+
+#[test]
+fn channels_are_told_by_the_first_bytes() {
+    for channel in 0..=255 {
+        let mut buffer = [0; 64];
+        let writer = Writer::new(&mut buffer, Header { channel, seq: 0 }, &Request::Go).unwrap();
+        assert_eq!(channel_of(&sealed(writer)[..2]), Some(channel));
+    }
+    assert_eq!(channel_of(&[7]), None);
+}
+
+#[test]
+fn joining_in_the_middle_loses_one_frame_only() {
+    let (bytes, expected) = sample();
+    let got = arrived(512, &[&bytes[5..], &bytes].concat());
+    assert_eq!(got.len(), 2);
+    assert!(got[0].is_err());
+    assert_eq!(got[1], expected);
+}
+
+#[test]
+fn a_frame_without_an_end_is_refused_and_the_next_one_read() {
+    let (bytes, expected) = sample();
+    let line = [&[1; 100][..], &[0], &bytes].concat();
+    assert_eq!(arrived(64, &line), [Err(FrameError::TooLong), expected]);
+}
+
+#[test]
+fn what_does_not_fit_changes_nothing() {
+    let record = Record { probe: 1, timestamp: u64::MAX, args: [u64::MAX; 10] };
+    let mut buffer = [0; OVERHEAD + 3 + Record::MAX_LEN + 20];
+    let reply = Reply::Records { cpu: 1, drops: 2 };
+    let mut writer = Writer::new(&mut buffer, HEADER, &reply).unwrap();
+    writer.push(&record).unwrap();
+    let left = writer.left();
+    assert_eq!(writer.push(&record), Err(TooLong));
+    assert_eq!(writer.left(), left);
+    let mut bytes = sealed(writer);
+    bytes.pop();
+    let frame = Frame::decode(&mut bytes).unwrap();
+    let (got, items) = frame.message::<Reply<'_>>().unwrap();
+    assert_eq!(got, reply);
+    assert_eq!(items.iter().collect::<Vec<_>>(), [Ok(record)]);
+
+    assert!(Writer::new(&mut [0; 8], HEADER, &Request::Go).is_err());
+    let mut buffer = [0; 64];
+    let writer = Writer::new(&mut buffer, HEADER, &Request::Go).unwrap();
+    assert_eq!(writer.seal(&mut []), Err(TooLong));
+}
+
+#[test]
+fn items_that_are_none_end_the_list() {
+    let mut buffer = [0; 128];
+    let probe = Probe { id: 1, provider: b"p", module: b"", function: b"\xff", name: b"n" };
+    let mut writer = Writer::new(&mut buffer, HEADER, &Reply::Probes).unwrap();
+    writer.push(&probe).unwrap();
+    // An id, and no names.
+    writer.push(&7u32).unwrap();
+    let mut bytes = sealed(writer);
+    bytes.pop();
+    let frame = Frame::decode(&mut bytes).unwrap();
+    let (_, items) = frame.message::<Reply<'_>>().unwrap();
+    let items: Vec<_> = items.iter::<Probe<'_>>().collect();
+    assert_eq!(items, [Ok(probe), Err(FrameError::Content)]);
+    // What takes no bytes is no item.
+    let (_, items) = frame.message::<Reply<'_>>().unwrap();
+    assert_eq!(items.iter::<()>().count(), 1);
+}
+
+#[test]
+fn a_frame_is_passed_on_under_another_header() {
+    let (mut bytes, _) = sample();
+    let room = bytes.len();
+    bytes.pop();
+    let frame = Frame::decode(&mut bytes).unwrap();
+    let other = Header { channel: 0, seq: 1 };
+    let (mut buffer, mut line) = (vec![0; OVERHEAD + frame.content.len()], vec![0; room]);
+    let length = frame.pass_on(other, &mut buffer, &mut line).unwrap();
+    let got = arrived(512, &line[..length]);
+    let request = Request::List { spec: "proc:::exec-*", after: 0 };
+    assert_eq!(got, [Ok((other, format!("{request:?}")))]);
+}
+
+fn requests() -> impl Strategy<Value = (String, u32, u8, u8)> {
+    (".{0,40}", any::<u32>(), any::<u8>(), 0u8..12)
+}
+
+fn request(&(ref text, number, index, which): &(String, u32, u8, u8)) -> Request<'_> {
+    match which {
+        0 => Request::Hello { version: number },
+        1 => Request::Open,
+        2 => Request::Close,
+        3 => Request::List { spec: text, after: number },
+        4 => Request::Describe { probe: number },
+        5 => Request::Argument { probe: number, index },
+        6 => Request::Sites { probe: number, skip: u32::from(index) },
+        7 => Request::Enable { spec: text },
+        8 => Request::Disable { spec: text },
+        9 => Request::Go,
+        10 => Request::Read { wait: index % 2 == 0 },
+        _ => Request::Status,
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_request_comes_back(of in requests(), channel in any::<u8>(), seq in any::<u32>()) {
+        let (header, request) = (Header { channel, seq }, request(&of));
+        let mut buffer = [0; 512];
+        let line = sealed(Writer::new(&mut buffer, header, &request).unwrap());
+        prop_assert_eq!(channel_of(&line), Some(channel));
+        prop_assert_eq!(arrived(line.len() - 1, &line), [Ok((header, format!("{request:?}")))]);
+    }
+
+    #[test]
+    fn no_flipped_bit_passes(bit in 0usize..8, at in any::<prop::sample::Index>()) {
+        let (mut bytes, expected) = sample();
+        let at = at.index(bytes.len() - 1);
+        bytes[at] ^= 1 << bit;
+        // A flip may make a zero byte, that is two frames; neither may be taken for a message.
+        let got = arrived(512, &bytes);
+        prop_assert!(!got.contains(&expected));
+        prop_assert!(got.iter().all(Result::is_err), "{:?}", got);
+    }
+
+    #[test]
+    fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let (frame, expected) = sample();
+        let line = [&bytes[..], &[0], &frame].concat();
+        let got = arrived(64, &line);
+        prop_assert_eq!(got.last(), Some(&expected));
+    }
+
+    #[test]
+    fn any_content_is_survived(content in prop::collection::vec(any::<u8>(), 0..80)) {
+        let frame = Frame { header: HEADER, content: &content };
+        if let Ok((Reply::Sites, items)) = frame.message() {
+            prop_assert!(items.iter::<dtrace_protocol::Site<'_>>().count() <= 80);
+        }
+        let _ = frame.message::<Request<'_>>();
+    }
+
+    #[test]
+    fn lengths_are_bounds(len in 0usize..3000, fill in 0u8..3) {
+        let content = vec![fill; len];
+        let frame = Frame { header: HEADER, content: &content };
+        let (mut buffer, mut line) = (vec![0; len + OVERHEAD], vec![0; encoded_len(len + OVERHEAD)]);
+        let encoded = frame.pass_on(HEADER, &mut buffer, &mut line).unwrap();
+        prop_assert!(encoded <= encoded_len(len + OVERHEAD));
+        prop_assert!(encoded_len(decoded_len(len)) <= len.max(2));
+    }
+}

@@ -1,0 +1,492 @@
+//! What can be asked of a kernel.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::{Duration, Instant};
+
+use dtrace_protocol::frame::encoded_len;
+use dtrace_protocol::{
+    Decoder, FrameError, Header, Items, Record, Reply, Request, SiteState, Status, VERSION, Why,
+    Writer,
+};
+
+use crate::transport::{Transport, TransportError};
+
+/// The channel of a consumer that has a line for itself.
+pub const CHANNEL: u8 = 1;
+/// Every request is answered at once, as far as the line allows.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Bytes of the longest frame that is taken.
+const FRAME: usize = 64 << 10;
+/// Bytes of the longest request: a description is much shorter.
+const REQUEST: usize = 1 << 10;
+/// A line on which nothing has come for so long is asked whether it is still there.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// One probe. Names that are not UTF-8 are shown as well as can be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Its id.
+    pub id: u32,
+    /// Provider name.
+    pub provider: String,
+    /// Module name.
+    pub module: String,
+    /// Function name.
+    pub function: String,
+    /// Probe name.
+    pub name: String,
+}
+
+/// What `-l -v` shows of a probe. Stability is name, data, class, as DTrace numbers them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detail {
+    /// Stability of the probe's description.
+    pub probe: [u8; 3],
+    /// Stability of its arguments.
+    pub args: [u8; 3],
+    /// Stability of its provider: of the provider itself, of modules, functions, names and arguments.
+    pub provider: [[u8; 3]; 5],
+    /// Who may use the provider, as DTrace's bits.
+    pub privileges: u32,
+    /// Types of `args[0]`, `args[1]`, ...
+    pub types: Vec<ArgType>,
+}
+
+/// Type of one argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArgType {
+    /// C type the kernel passes.
+    pub native: String,
+    /// C type D sees, if it is another one.
+    pub translated: Option<String>,
+}
+
+/// A firing site of a probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Its address.
+    pub address: u64,
+    /// The symbol of the function it is in, as it is in the file, and the site's offset in it.
+    pub function: Option<(String, u64)>,
+    /// What it does now.
+    pub state: SiteState,
+    /// Address of its cold block, where it goes while enabled.
+    pub target: u64,
+    /// Whether a jump can take it there.
+    pub in_reach: bool,
+    /// Most bytes that a jump can go on this architecture, either way.
+    pub reach: u64,
+}
+
+/// What was recorded on one CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Records {
+    /// Which one.
+    pub cpu: u32,
+    /// Records lost since it was last read, because its buffer was full.
+    pub drops: u64,
+    /// Oldest first.
+    pub records: Vec<Record>,
+}
+
+impl Records {
+    fn is_empty(&self) -> bool {
+        self.drops == 0 && self.records.is_empty()
+    }
+}
+
+/// What can go wrong with a kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nothing goes over the line any more.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// The other side has come to an end, and says how.
+    #[error("{0}")]
+    Gone(String),
+    /// No answer in time.
+    #[error("the kernel did not answer {request} within {} s", .limit.as_secs())]
+    NoAnswer {
+        /// What was asked.
+        request: &'static str,
+        /// How long was waited.
+        limit: Duration,
+    },
+    /// The two sides do not understand each other.
+    #[error(
+        "the kernel speaks version {0} of the protocol, this dtrace version {VERSION}; build one of them again"
+    )]
+    Version(u32),
+    /// The kernel refused.
+    #[error("{message}")]
+    Refused {
+        /// Of which kind.
+        why: Why,
+        /// What is wrong with what.
+        message: String,
+    },
+    /// The kernel answered something else.
+    #[error("the kernel answered {0} with something else")]
+    Strange(&'static str),
+}
+
+/// A consumer's end of a line: one channel.
+pub struct Client {
+    transport: Box<dyn Transport>,
+    channel: u8,
+    decoder: Decoder<Vec<u8>>,
+    /// Taken from the line, and not looked at yet.
+    arrived: VecDeque<u8>,
+    /// Number of the last request.
+    seq: u32,
+    /// The request for records that has not been answered, if it may be still.
+    reading: Option<u32>,
+    /// Records that came while something else was waited for.
+    early: VecDeque<Records>,
+    /// When the line last gave a sign of life.
+    heard: Instant,
+    limit: Duration,
+    damaged: u64,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("channel", &self.channel).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Greets the kernel on the other side of a line that is for nobody else.
+    ///
+    /// # Errors
+    /// There is none, or one of another version.
+    pub fn connect(transport: impl Transport + 'static) -> Result<Self, ClientError> {
+        Self::greet(transport, CHANNEL, LIMIT)
+    }
+
+    /// Greets the kernel on a channel of a line. Every answer may take until the limit.
+    ///
+    /// # Errors
+    /// There is none, or one of another version.
+    pub fn greet(
+        transport: impl Transport + 'static,
+        channel: u8,
+        limit: Duration,
+    ) -> Result<Self, ClientError> {
+        let mut client = Self {
+            transport: Box::new(transport),
+            channel,
+            decoder: Decoder::new(vec![0; FRAME]),
+            arrived: VecDeque::new(),
+            // What an earlier consumer has asked on this line is not answered to us.
+            seq: RandomState::new().build_hasher().finish() as u32,
+            reading: None,
+            early: VecDeque::new(),
+            heard: Instant::now(),
+            limit,
+            damaged: 0,
+        };
+        // Ends whatever is on the line already.
+        client.transport.write(&[0], limit)?;
+        let version =
+            client.call("hello", Request::Hello { version: VERSION }, |reply, _| match reply {
+                Reply::Hello { version } => Some(version),
+                _ => None,
+            })?;
+        client.early.clear();
+        if version == VERSION { Ok(client) } else { Err(ClientError::Version(version)) }
+    }
+
+    /// Frames that arrived damaged, and were dropped.
+    pub fn damaged(&self) -> u64 {
+        self.damaged
+    }
+
+    /// Opens the framework. While it is open no provider can go.
+    ///
+    /// # Errors
+    /// The kernel refuses, or failed; so with all that follow.
+    pub fn open(&mut self) -> Result<(), ClientError> {
+        self.done("open", Request::Open)
+    }
+
+    /// Ends it all: the kernel forgets this consumer.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn close(&mut self) -> Result<(), ClientError> {
+        self.done("close", Request::Close)
+    }
+
+    /// The probes that a description matches, in order of id.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn list(&mut self, spec: &str) -> Result<Vec<Probe>, ClientError> {
+        let mut all: Vec<Probe> = Vec::new();
+        loop {
+            let after = all.last().map_or(0, |probe| probe.id);
+            let more = self.call("list", Request::List { spec, after }, |reply, items| {
+                if reply == Reply::Probes { probes(items) } else { None }
+            })?;
+            // A kernel that goes back would never end.
+            if more.first().is_none_or(|probe| probe.id <= after) {
+                return Ok(all);
+            }
+            all.extend(more);
+        }
+    }
+
+    /// Stability and argument types of a probe.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn describe(&mut self, id: u32) -> Result<Detail, ClientError> {
+        let mut detail = self.call("describe", Request::Describe { probe: id }, |reply, _| {
+            let Reply::Detail(of) = reply else { return None };
+            let (probe, args, provider) = (of.stability, of.args, of.provider);
+            Some(Detail { probe, args, provider, privileges: of.privileges, types: Vec::new() })
+        })?;
+        for index in 0..=u8::MAX {
+            let request = Request::Argument { probe: id, index };
+            let argument = self.call("argument", request, |reply, _| {
+                let Reply::Argument(argument) = reply else { return None };
+                Some(argument.map(|of| ArgType {
+                    native: text(of.native),
+                    translated: (!of.translated.is_empty()).then(|| text(of.translated)),
+                }))
+            })?;
+            match argument {
+                Some(argument) => detail.types.push(argument),
+                None => break,
+            }
+        }
+        Ok(detail)
+    }
+
+    /// Where a probe fires, in order of address.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn sites(&mut self, probe: u32) -> Result<Vec<Site>, ClientError> {
+        let mut all = Vec::new();
+        loop {
+            let skip = all.len() as u32;
+            let more = self.call("sites", Request::Sites { probe, skip }, |reply, items| {
+                if reply == Reply::Sites { sites(items) } else { None }
+            })?;
+            if more.is_empty() {
+                return Ok(all);
+            }
+            all.extend(more);
+        }
+    }
+
+    /// Enables what a description matches; says how many probes.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn enable(&mut self, spec: &str) -> Result<u32, ClientError> {
+        self.call("enable", Request::Enable { spec }, |reply, _| matched(reply))
+    }
+
+    /// Disables what a description matches; says how many probes.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn disable(&mut self, spec: &str) -> Result<u32, ClientError> {
+        self.call("disable", Request::Disable { spec }, |reply, _| matched(reply))
+    }
+
+    /// Starts recording.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn go(&mut self) -> Result<(), ClientError> {
+        self.done("go", Request::Go)
+    }
+
+    /// Stops recording; what was recorded can still be read.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn stop(&mut self) -> Result<(), ClientError> {
+        self.done("stop", Request::Stop)
+    }
+
+    /// How framework and line are.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn status(&mut self) -> Result<Status, ClientError> {
+        self.call("status", Request::Status, |reply, _| match reply {
+            Reply::Status(status) => Some(status),
+            _ => None,
+        })
+    }
+
+    /// What there is of records: of one CPU at a time, `None` when there is nothing on any. It returns earlier than
+    /// `wait` if a signal comes.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn read(&mut self, wait: Duration) -> Result<Option<Records>, ClientError> {
+        if let Some(early) = self.early.pop_front() {
+            return Ok(Some(early));
+        }
+        if wait.is_zero() {
+            let records = self.call("read", Request::Read { wait: false }, records)?;
+            // What was on its way already comes first.
+            self.early.push_back(records);
+            let first = self.early.pop_front().filter(|records| !records.is_empty());
+            self.early.retain(|records| !records.is_empty());
+            return Ok(first);
+        }
+        let asked = match self.reading {
+            Some(seq) => seq,
+            None => {
+                let seq = self.send("read", &Request::Read { wait: true })?;
+                self.reading = Some(seq);
+                seq
+            }
+        };
+        let answer = self.receive(asked, Instant::now() + wait, true, records)?;
+        if let Some(answer) = answer {
+            self.reading = None;
+            return answer.ok_or(ClientError::Strange("read")).map(Some);
+        }
+        if self.heard.elapsed() > SILENCE {
+            self.status()?;
+        }
+        Ok(self.early.pop_front())
+    }
+
+    fn done(&mut self, name: &'static str, request: Request<'_>) -> Result<(), ClientError> {
+        self.call(name, request, |reply, _| matches!(reply, Reply::Done).then_some(()))
+    }
+
+    /// Asks, waits for the answer, and gives it to `take`, which returns `None` for what is no answer to that.
+    fn call<R>(
+        &mut self,
+        name: &'static str,
+        request: Request<'_>,
+        take: impl FnOnce(Reply<'_>, Items<'_>) -> Option<R>,
+    ) -> Result<R, ClientError> {
+        // It takes the place of one that waits; if that has been answered already, the answer comes first.
+        self.reading = None;
+        let seq = self.send(name, &request)?;
+        match self.receive(seq, Instant::now() + self.limit, false, take)? {
+            Some(answer) => answer.ok_or(ClientError::Strange(name)),
+            None => Err(ClientError::NoAnswer { request: name, limit: self.limit }),
+        }
+    }
+
+    fn send(&mut self, name: &'static str, request: &Request<'_>) -> Result<u32, ClientError> {
+        self.seq = self.seq.wrapping_add(1);
+        let header = Header { channel: self.channel, seq: self.seq };
+        let (mut buffer, mut line) = ([0; REQUEST], [0; encoded_len(REQUEST)]);
+        let frame = Writer::new(&mut buffer, header, request);
+        let length = frame.and_then(|frame| frame.seal(&mut line)).map_err(|error| {
+            ClientError::Refused { why: Why::Other, message: format!("{name}: {error}") }
+        })?;
+        self.transport.write(&line[..length], self.limit)?;
+        Ok(self.seq)
+    }
+
+    /// Waits for the answer to the request of this number, until the deadline. With `may_end`, until a signal comes.
+    fn receive<R>(
+        &mut self,
+        asked: u32,
+        deadline: Instant,
+        may_end: bool,
+        take: impl FnOnce(Reply<'_>, Items<'_>) -> Option<R>,
+    ) -> Result<Option<Option<R>>, ClientError> {
+        loop {
+            while let Some(byte) = self.arrived.pop_front() {
+                let frame = match self.decoder.push(byte) {
+                    None => continue,
+                    Some(Ok(frame)) => frame,
+                    Some(Err(_)) => {
+                        self.damaged += 1;
+                        continue;
+                    }
+                };
+                // Somebody else's, on a line that is shared.
+                if frame.header.channel != self.channel {
+                    continue;
+                }
+                let message: Result<(Reply<'_>, Items<'_>), FrameError> = frame.message();
+                match message {
+                    Ok((Reply::Gone { reason }, _)) => {
+                        return Err(ClientError::Gone(reason.to_owned()));
+                    }
+                    Ok((Reply::Refused { why, message }, _)) if frame.header.seq == asked => {
+                        let message = message.to_owned();
+                        return Err(ClientError::Refused { why, message });
+                    }
+                    Ok((reply, items)) if frame.header.seq == asked => {
+                        return Ok(Some(take(reply, items)));
+                    }
+                    Err(_) if frame.header.seq == asked => return Ok(Some(None)),
+                    // An answer to a request whose place has been taken, or that was given up.
+                    Ok((reply, items)) => {
+                        let records = records(reply, items).filter(|records| !records.is_empty());
+                        self.early.extend(records);
+                    }
+                    Err(_) => self.damaged += 1,
+                }
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let mut buffer = [0; 4096];
+            let length = self.transport.read(&mut buffer, left)?;
+            self.arrived.extend(&buffer[..length]);
+            if length != 0 {
+                self.heard = Instant::now();
+            } else if may_end || left.is_zero() {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+fn matched(reply: Reply<'_>) -> Option<u32> {
+    match reply {
+        Reply::Matched { probes } => Some(probes),
+        _ => None,
+    }
+}
+
+fn records(reply: Reply<'_>, items: Items<'_>) -> Option<Records> {
+    let Reply::Records { cpu, drops } = reply else { return None };
+    let records = items.iter().collect::<Result<_, _>>().ok()?;
+    Some(Records { cpu, drops, records })
+}
+
+fn probes(items: Items<'_>) -> Option<Vec<Probe>> {
+    items.iter().map(|item| item.ok().map(probe)).collect()
+}
+
+fn sites(items: Items<'_>) -> Option<Vec<Site>> {
+    items.iter().map(|item| item.ok().map(site)).collect()
+}
+
+fn text(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+fn probe(of: dtrace_protocol::Probe<'_>) -> Probe {
+    Probe {
+        id: of.id,
+        provider: text(of.provider),
+        module: text(of.module),
+        function: text(of.function),
+        name: text(of.name),
+    }
+}
+
+fn site(of: dtrace_protocol::Site<'_>) -> Site {
+    let dtrace_protocol::Site { address, function, state, target, in_reach, reach } = of;
+    let function = function.map(|(symbol, offset)| (symbol.to_owned(), offset));
+    Site { address, function, state, target, in_reach, reach }
+}

@@ -1,0 +1,58 @@
+//! `dtrace --connect ADDRESS`: dtrace(1) for a kernel on the other side of a line.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use dtrace::consume::{self, UntilInterrupted};
+use dtrace::{Address, Client, Interrupt, Output, cli};
+
+const USAGE: &str = "\
+Usage: dtrace [-lqvZ] [-s script] [-x opt[=val]] [--sites]
+\t--connect unix:path | tcp:host:port | serial:device[,baud] | exec:command
+
+\t[-P provider]
+\t[-m [ provider: ] module]
+\t[-f [[ provider: ] module: ] func]
+\t[-n [[[ provider: ] module: ] func: ] name]
+";
+
+static INTERRUPT: Interrupt = Interrupt::new();
+
+/// Traces a kernel on the other side of a line: takes dtrace(1)'s options, prints what it prints.
+#[derive(Debug, Parser)]
+#[command(name = "dtrace", disable_help_flag = true)]
+struct Dtrace {
+    #[command(flatten)]
+    args: cli::DtraceArgs,
+    /// Where the kernel is: unix:PATH, tcp:HOST:PORT, serial:DEVICE[,BAUD], or exec:COMMAND, whose standard input
+    /// and output are the line.
+    #[arg(long, value_name = "ADDRESS")]
+    connect: String,
+    /// Print help.
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+}
+
+fn main() -> ExitCode {
+    let args: Vec<_> = std::env::args_os().collect();
+    if args.len() == 1 {
+        return cli::usage(USAGE);
+    }
+    match Dtrace::try_parse_from(args) {
+        Ok(dtrace) => run(&dtrace).unwrap_or_else(|error| cli::failure(&error)),
+        Err(error) => cli::usage_error(&error, USAGE),
+    }
+}
+
+fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
+    let options = dtrace.args.options()?;
+    options.check()?;
+    let address: Address = dtrace.connect.parse()?;
+    if !options.list {
+        cli::heed_interrupts(&INTERRUPT)?;
+    }
+    let mut client = Client::connect(address.connect()?)?;
+    let mut output = Output { out: std::io::stdout(), err: std::io::stderr() };
+    consume::run(&mut client, &options, &INTERRUPT, &mut UntilInterrupted, &mut output)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,162 @@
+//! What `--connect` is given.
+
+use std::fmt;
+use std::io;
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::line::Line;
+use super::{child, serial};
+
+/// Bits a second of a serial line, if nothing is said.
+const BAUD: u32 = 115_200;
+
+/// Where a kernel is to be found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A socket in the file system.
+    Unix(PathBuf),
+    /// Host and port.
+    Tcp(String),
+    /// A serial device, and its bits a second.
+    Serial(PathBuf, u32),
+    /// A command for the shell: its standard input and output are the line.
+    Exec(String),
+}
+
+/// Why there is no way to a kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum AddressError {
+    /// It is no address.
+    #[error(
+        "{0}: not an address; say unix:PATH, tcp:HOST:PORT, serial:DEVICE[,BAUD] or exec:COMMAND"
+    )]
+    Unknown(String),
+    /// The number behind a serial device is none.
+    #[error("serial:{device},{baud}: not a number of bits a second")]
+    Baud {
+        /// The device.
+        device: String,
+        /// What is no number.
+        baud: String,
+    },
+    /// The stream could not be opened.
+    #[error("failed to connect to {address}: {}", reason(.error))]
+    Connect {
+        /// Where.
+        address: Address,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// C's words alone.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error ").next().unwrap_or_default().to_owned()
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let unknown = || AddressError::Unknown(text.to_owned());
+        let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
+        match kind {
+            _ if rest.is_empty() => Err(unknown()),
+            "unix" => Ok(Self::Unix(rest.into())),
+            "tcp" if rest.contains(':') => Ok(Self::Tcp(rest.to_owned())),
+            "serial" => {
+                let (device, baud) = rest.rsplit_once(',').unwrap_or((rest, ""));
+                let number =
+                    if baud.is_empty() && device == rest { Ok(BAUD) } else { baud.parse() };
+                let bad = |_| AddressError::Baud { device: device.into(), baud: baud.into() };
+                Ok(Self::Serial(device.into(), number.map_err(bad)?))
+            }
+            "exec" => Ok(Self::Exec(rest.to_owned())),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(address) => write!(f, "tcp:{address}"),
+            Self::Serial(device, baud) => write!(f, "serial:{},{baud}", device.display()),
+            Self::Exec(command) => write!(f, "exec:{command}"),
+        }
+    }
+}
+
+impl Address {
+    /// Opens the stream.
+    ///
+    /// # Errors
+    /// [`AddressError::Connect`].
+    pub fn connect(&self) -> Result<Line, AddressError> {
+        let connected = match self {
+            Self::Unix(path) => {
+                UnixStream::connect(path).and_then(|line| Line::new(line.into(), None))
+            }
+            Self::Tcp(address) => TcpStream::connect(address).and_then(|line| {
+                // A request is one small write, and its answer is waited for.
+                line.set_nodelay(true)?;
+                Line::new(line.into(), None)
+            }),
+            Self::Serial(device, baud) => {
+                serial::open_raw(device, *baud).and_then(|(line, before)| {
+                    let mut line = Line::new(line, None)?;
+                    line.settings = Some(before);
+                    Ok(line)
+                })
+            }
+            Self::Exec(command) => child::spawn(command).and_then(|(child, output, input)| {
+                let mut line = Line::new(output, Some(input))?;
+                line.child = Some(child);
+                Ok(line)
+            }),
+        };
+        connected.map_err(|error| AddressError::Connect { address: self.clone(), error })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read() {
+        let cases = [
+            ("unix:/run/x.sock", Address::Unix("/run/x.sock".into())),
+            ("tcp:[::1]:4242", Address::Tcp("[::1]:4242".into())),
+            ("serial:/dev/ttyS0", Address::Serial("/dev/ttyS0".into(), BAUD)),
+            ("serial:/dev/ttyS0,9600", Address::Serial("/dev/ttyS0".into(), 9600)),
+            ("exec:ssh board cat", Address::Exec("ssh board cat".into())),
+        ];
+        for (text, address) in cases {
+            let read: Address = text.parse().unwrap();
+            assert_eq!(read, address);
+            assert_eq!(read.to_string().parse::<Address>().unwrap(), address);
+        }
+        for text in ["", "unix", "unix:", "tcp:host", "http://x", "/run/x.sock"] {
+            let error = text.parse::<Address>().unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("{text}: not an address; say unix:PATH")),
+                "{error}"
+            );
+        }
+        let error = "serial:/dev/ttyS0,fast".parse::<Address>().unwrap_err();
+        assert_eq!(error.to_string(), "serial:/dev/ttyS0,fast: not a number of bits a second");
+    }
+
+    #[test]
+    fn a_socket_that_is_not_there_is_named() {
+        let error = Address::Unix("/nowhere/x.sock".into()).connect().unwrap_err();
+        let text = "failed to connect to unix:/nowhere/x.sock: No such file or directory";
+        assert_eq!(error.to_string(), text);
+    }
+}

@@ -1,0 +1,180 @@
+//! The command over every kind of line, with somebody on the other side who knows one probe.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread;
+
+use dtrace_protocol::{Decoder, Probe, Reply, Request, VERSION, Writer};
+
+const LISTED: &str = "   ID   PROVIDER            MODULE                          FUNCTION NAME
+    7       proc                m\u{fffd}                                 f exec\n";
+
+/// Answers as a framework does that has one probe, until the line ends.
+fn answer(mut line: impl Read + Write, version: u32) {
+    let mut decoder = Decoder::new([0; 512]);
+    let mut byte = [0];
+    while matches!(line.read(&mut byte), Ok(1)) {
+        let Some(Ok(frame)) = decoder.push(byte[0]) else { continue };
+        let (request, _) = frame.message::<Request<'_>>().unwrap();
+        let (mut buffer, mut bytes) = ([0; 512], [0; 600]);
+        let reply = match request {
+            Request::Hello { .. } => Reply::Hello { version },
+            Request::List { .. } => Reply::Probes,
+            Request::Open => Reply::Gone { reason: "out of order\n  kernel: last line" },
+            _ => Reply::Done,
+        };
+        let mut writer = Writer::new(&mut buffer, frame.header, &reply).unwrap();
+        if let Request::List { after: 0, .. } = request {
+            let (module, function) = (b"m\xff", b"f");
+            let probe = Probe { id: 7, provider: b"proc", module, function, name: b"exec" };
+            writer.push(&probe).unwrap();
+        }
+        let length = writer.seal(&mut bytes).unwrap();
+        // Noise between the frames is passed over.
+        line.write_all(b"login: \0").unwrap();
+        line.write_all(&bytes[..length]).unwrap();
+    }
+}
+
+fn dtrace(address: &str, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));
+    command.args(["--connect", address]).args(args).output().unwrap()
+}
+
+fn lists(address: &str) {
+    let output = dtrace(address, &["-l"]);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    assert_eq!((&*text(output.stdout), &*text(output.stderr)), (LISTED, ""), "{address}");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+fn fails(address: &str, args: &[&str], error: &str) {
+    let output = dtrace(address, args);
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("dtrace: {error}\n"));
+    assert_eq!((output.status.code(), &*output.stdout), (Some(1), &b""[..]));
+}
+
+/// Somebody at a socket, for one connection after the other.
+fn listening(folder: &Path, serve: impl Fn(UnixStream) + Send + 'static) -> String {
+    let socket = folder.join("socket");
+    let listener = UnixListener::bind(&socket).unwrap();
+    thread::spawn(move || listener.incoming().for_each(|line| serve(line.unwrap())));
+    format!("unix:{}", socket.display())
+}
+
+#[test]
+fn a_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = listening(folder.path(), |line| answer(line, VERSION));
+    lists(&address);
+    lists(&address);
+}
+
+#[test]
+fn tcp() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("tcp:{}", listener.local_addr().unwrap());
+    thread::spawn(move || answer(listener.accept().unwrap().0, VERSION));
+    lists(&address);
+}
+
+#[test]
+fn a_serial_device() {
+    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+    let device: OwnedFd = rustix::pty::openpt(flags).unwrap();
+    rustix::pty::grantpt(&device).unwrap();
+    rustix::pty::unlockpt(&device).unwrap();
+    let name = rustix::pty::ptsname(&device, Vec::new()).unwrap().into_string().unwrap();
+    // Held open, or the other end would see it closed between two programs.
+    let _held = File::open(&name).unwrap();
+    thread::spawn(move || answer(File::from(device), VERSION));
+    lists(&format!("serial:{name},38400"));
+    lists(&format!("serial:{name}"));
+}
+
+#[test]
+fn a_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, theirs) = (folder.path().join("in"), folder.path().join("out"));
+    for pipe in [&ours, &theirs] {
+        let made = Command::new("mkfifo").arg(pipe).status().unwrap();
+        assert!(made.success());
+    }
+    let address = format!("exec:cat {} & exec cat > {}", theirs.display(), ours.display());
+    thread::spawn(move || {
+        struct Both(File, File);
+        impl Read for Both {
+            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                self.0.read(buffer)
+            }
+        }
+        impl Write for Both {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                self.1.write(bytes)
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                self.1.flush()
+            }
+        }
+        let write = File::options().write(true).open(theirs).unwrap();
+        answer(Both(File::open(ours).unwrap(), write), VERSION);
+    });
+    lists(&address);
+    let ended = "the line to the kernel is closed: the command ended: exit status: 3";
+    fails("exec:head -c 1 > /dev/null; exit 3", &["-l"], ended);
+}
+
+#[test]
+fn another_version_is_no_kernel_for_us() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = listening(folder.path(), |line| answer(line, VERSION + 1));
+    let error = format!(
+        "the kernel speaks version {} of the protocol, this dtrace version {VERSION}; build one of them again",
+        VERSION + 1
+    );
+    fails(&address, &["-l"], &error);
+}
+
+#[test]
+fn a_dead_line_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = listening(folder.path(), drop);
+    fails(&address, &["-l"], "the line to the kernel is closed");
+    let nowhere = folder.path().join("nowhere");
+    let error =
+        format!("failed to connect to unix:{}: No such file or directory", nowhere.display());
+    fails(&format!("unix:{}", nowhere.display()), &["-l"], &error);
+    fails(
+        "nowhere",
+        &["-l"],
+        "nowhere: not an address; say unix:PATH, tcp:HOST:PORT, \
+        serial:DEVICE[,BAUD] or exec:COMMAND",
+    );
+}
+
+#[test]
+fn last_words_are_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = listening(folder.path(), |line| answer(line, VERSION));
+    fails(&address, &["-n", "exec"], "out of order\n  kernel: last line");
+}
+
+#[test]
+fn command_lines_that_are_wrong() {
+    let run = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_dtrace")).args(args).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (status, text) = run(&[]);
+    assert_eq!(status, Some(2));
+    assert!(text.starts_with("Usage: dtrace [-lqvZ] "), "{text}");
+    let (status, text) = run(&["-y"]);
+    assert_eq!(status, Some(2));
+    assert!(text.starts_with("dtrace: illegal option -- y\nUsage: dtrace "), "{text}");
+    assert_eq!(run(&["--connect", "exec:true"]), (Some(1), "dtrace: no probes specified\n".into()));
+}

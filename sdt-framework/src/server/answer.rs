@@ -1,0 +1,440 @@
+//! What is answered to what.
+
+use core::ffi::{CStr, c_char};
+use core::fmt::{self, Write as _};
+
+use dtrace_protocol::{
+    Argument, Detail, Frame, Header, OTHERS, Probe, Record, Reply, Request, Site, Status, TooLong,
+    VERSION, Why, Writer,
+};
+use heapless::String;
+use heapless::Vec;
+use sdt_core::ops::{ArgDesc, Attribute, ProbeId};
+
+use super::tracer::Tracer;
+use crate::{ConsumerError, ConsumerId, Field, ProbeInfo, Spec};
+
+/// Where probes fire, as far as the host knows: the framework does not.
+pub trait Sites: Sync {
+    /// Calls `show` for each site of a probe, in order of address and without the first `skip`, until it returns `false`.
+    fn each(&self, probe: ProbeId, skip: usize, show: &mut dyn FnMut(&Site<'_>) -> bool);
+}
+
+/// A host that does not know where probes fire.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSites;
+
+impl Sites for NoSites {
+    fn each(&self, _: ProbeId, _: usize, _: &mut dyn FnMut(&Site<'_>) -> bool) {}
+}
+
+/// A consumer's place.
+#[derive(Debug)]
+struct Channel {
+    number: u8,
+    consumer: Option<ConsumerId>,
+    /// The request that is answered once there are records.
+    waiting: Option<u32>,
+    /// The CPU that is looked at first, so that none is forgotten over another.
+    next_cpu: usize,
+}
+
+/// Why a request is refused.
+struct Refusal {
+    why: Why,
+    message: String<104>,
+}
+
+impl Refusal {
+    fn new(why: Why, message: impl fmt::Display) -> Self {
+        let mut text = Cut(String::new());
+        // What does not fit is left out.
+        let _ = write!(text, "{message}");
+        Self { why, message: text.0 }
+    }
+}
+
+impl From<ConsumerError> for Refusal {
+    fn from(error: ConsumerError) -> Self {
+        let why = match error {
+            ConsumerError::NotOpen(_) => Why::NotOpen,
+            ConsumerError::TooManyConsumers { .. } => Why::TooMany,
+            ConsumerError::TooManyEnablings { .. } => Why::NoRoom,
+            _ => Why::Other,
+        };
+        Self::new(why, error)
+    }
+}
+
+/// Text up to what fits.
+struct Cut<const N: usize>(String<N>);
+
+impl<const N: usize> fmt::Write for Cut<N> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|c| self.0.push(c).map_err(|_| fmt::Error))
+    }
+}
+
+/// All consumers of a line.
+pub(super) struct Desk<'d, const CHANNELS: usize> {
+    tracer: &'d dyn Tracer,
+    sites: &'d dyn Sites,
+    channels: Vec<Channel, CHANNELS>,
+    /// The channel that is looked at first for one that waits.
+    next: usize,
+    /// Of the line; the rest is filled in when it is asked for.
+    pub(super) status: Status,
+}
+
+impl<const CHANNELS: usize> fmt::Debug for Desk<'_, CHANNELS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Desk").field("channels", &self.channels).finish_non_exhaustive()
+    }
+}
+
+/// Makes the frame of an answer.
+struct Answer<'b> {
+    header: Header,
+    draft: &'b mut [u8],
+    line: &'b mut [u8],
+}
+
+impl Answer<'_> {
+    /// The answer without items. Its length on the line.
+    fn plain(&mut self, reply: &Reply<'_>) -> Result<usize, Refusal> {
+        self.with_items(reply, |_| Ok(()))
+    }
+
+    /// The answer with what `fill` adds to it.
+    fn with_items(
+        &mut self,
+        reply: &Reply<'_>,
+        fill: impl FnOnce(&mut Writer<'_>) -> Result<(), ConsumerError>,
+    ) -> Result<usize, Refusal> {
+        let mut writer = Writer::new(self.draft, self.header, reply)?;
+        fill(&mut writer)?;
+        Ok(writer.seal(self.line)?)
+    }
+}
+
+impl From<TooLong> for Refusal {
+    fn from(error: TooLong) -> Self {
+        Self::new(Why::Other, error)
+    }
+}
+
+impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
+    pub(super) const fn new(tracer: &'d dyn Tracer, sites: &'d dyn Sites) -> Self {
+        let status = Status {
+            cpus: 0,
+            channels: 0,
+            hits: 0,
+            reentered: 0,
+            unknown: 0,
+            stray: 0,
+            frames: 0,
+            damaged: 0,
+            overlong: 0,
+            refused: 0,
+        };
+        Self { tracer, sites, channels: Vec::new(), next: 0, status }
+    }
+
+    /// Closes what anybody has open.
+    pub(super) fn close_all(&mut self) {
+        for channel in core::mem::take(&mut self.channels) {
+            self.close(channel);
+        }
+    }
+
+    fn close(&self, channel: Channel) {
+        if let Some(consumer) = channel.consumer {
+            // It is open: nobody else has its number.
+            let _ = self.tracer.close(consumer);
+        }
+    }
+
+    fn take(&mut self, number: u8) -> Option<Channel> {
+        let at = self.channels.iter().position(|channel| channel.number == number)?;
+        Some(self.channels.swap_remove(at))
+    }
+
+    fn at(&mut self, number: u8) -> Option<&mut Channel> {
+        self.channels.iter_mut().find(|channel| channel.number == number)
+    }
+
+    /// Answers a frame: the length of the answer in `line`. None to what is nobody's request, and to who waits from
+    /// now on.
+    pub(super) fn answer(
+        &mut self,
+        frame: Frame<'_>,
+        draft: &mut [u8],
+        line: &mut [u8],
+    ) -> Option<usize> {
+        if frame.header.channel == OTHERS {
+            return None;
+        }
+        if let Some(channel) = self.at(frame.header.channel) {
+            channel.waiting = None;
+        }
+        let mut answer = Answer { header: frame.header, draft, line };
+        let done = match frame.message() {
+            Ok((request, items)) if items.is_empty() => self.obey(request, &mut answer),
+            _ => Err(Refusal::new(Why::NotUnderstood, "this is no request of this version")),
+        };
+        done.unwrap_or_else(|Refusal { why, message }| {
+            self.status.refused += 1;
+            answer.plain(&Reply::Refused { why, message: &message }).ok()
+        })
+    }
+
+    /// Answers one of those who wait, if something has been recorded for one.
+    pub(super) fn answer_waiting(&mut self, draft: &mut [u8], line: &mut [u8]) -> Option<usize> {
+        for _ in 0..self.channels.len() {
+            self.next = (self.next + 1) % self.channels.len();
+            let channel = self.channels.get_mut(self.next)?;
+            let Some(seq) = channel.waiting else { continue };
+            let header = Header { channel: channel.number, seq };
+            let mut answer = Answer { header, draft, line };
+            let Some(done) = read(self.tracer, channel, &mut answer).transpose() else { continue };
+            channel.waiting = None;
+            return done
+                .or_else(|Refusal { why, message }| {
+                    answer.plain(&Reply::Refused { why, message: &message })
+                })
+                .ok();
+        }
+        None
+    }
+
+    /// Does what is asked. `None` if the answer has to wait.
+    fn obey(
+        &mut self,
+        request: Request<'_>,
+        answer: &mut Answer<'_>,
+    ) -> Result<Option<usize>, Refusal> {
+        let number = answer.header.channel;
+        if let Request::Hello { version } = request {
+            if let Some(old) = self.take(number) {
+                self.close(old);
+            }
+            if version == VERSION {
+                let channel = Channel { number, consumer: None, waiting: None, next_cpu: 0 };
+                self.channels.push(channel).map_err(|_| {
+                    Refusal::new(
+                        Why::TooMany,
+                        format_args!("{CHANNELS} consumers are there and no more are possible"),
+                    )
+                })?;
+            }
+            return answer.plain(&Reply::Hello { version: VERSION }).map(Some);
+        }
+        let tracer = self.tracer;
+        let greeted = self.channels.len();
+        let channel = self.at(number);
+        let Some(channel) = channel else {
+            return Err(Refusal::new(Why::NotGreeted, "the first request has to be a hello"));
+        };
+        let open = channel.consumer.ok_or_else(not_open);
+        match request {
+            Request::Hello { .. } => {}
+            Request::Open if open.is_ok() => {
+                return Err(Refusal::new(Why::Open, "the channel is open already"));
+            }
+            Request::Open => channel.consumer = Some(tracer.open()?),
+            Request::Close => {
+                if let Some(channel) = self.take(number) {
+                    self.close(channel);
+                }
+            }
+            Request::Go => tracer.go(open?)?,
+            Request::Stop => tracer.stop(open?)?,
+            Request::Enable { spec } => {
+                let probes = tracer.enable(open?, &parse(spec)?)?;
+                return answer.plain(&Reply::Matched { probes }).map(Some);
+            }
+            Request::Disable { spec } => {
+                let probes = tracer.disable(open?, &parse(spec)?)?;
+                return answer.plain(&Reply::Matched { probes }).map(Some);
+            }
+            Request::Read { wait } => {
+                open?;
+                return match read(tracer, channel, answer)? {
+                    None if wait => {
+                        channel.waiting = Some(answer.header.seq);
+                        Ok(None)
+                    }
+                    None => answer.plain(&Reply::Records { cpu: 0, drops: 0 }).map(Some),
+                    some => Ok(some),
+                };
+            }
+            Request::List { spec, after } => {
+                return list(tracer, &parse(spec)?, after, answer).map(Some);
+            }
+            Request::Describe { probe } => return describe(tracer, probe, answer).map(Some),
+            Request::Argument { probe, index } => {
+                return argument(tracer, probe, index, answer).map(Some);
+            }
+            Request::Sites { probe, skip } => {
+                return sites(self.sites, probe, skip, answer).map(Some);
+            }
+            Request::Status => {
+                let counters = tracer.counters();
+                let status = Status {
+                    cpus: tracer.cpus() as u32,
+                    channels: greeted as u32,
+                    hits: counters.hits,
+                    reentered: counters.reentered,
+                    unknown: counters.unknown,
+                    stray: counters.stray,
+                    ..self.status
+                };
+                return answer.plain(&Reply::Status(status)).map(Some);
+            }
+            _ => return Err(Refusal::new(Why::NotUnderstood, "this is not there")),
+        }
+        answer.plain(&Reply::Done).map(Some)
+    }
+}
+
+fn not_open() -> Refusal {
+    Refusal::new(Why::NotOpen, "the channel is not open")
+}
+
+fn parse(spec: &str) -> Result<Spec, Refusal> {
+    Spec::parse(spec, Field::Name).map_err(|error| Refusal::new(Why::Spec, error))
+}
+
+fn probe_id(probe: u32) -> Result<ProbeId, Refusal> {
+    ProbeId::new(probe).ok_or_else(|| no_probe(probe))
+}
+
+fn no_probe(probe: u32) -> Refusal {
+    Refusal::new(Why::NoProbe, format_args!("there is no probe {probe}"))
+}
+
+/// Answers with what has been recorded on one CPU; `None` if there is nothing on any.
+fn read(
+    tracer: &dyn Tracer,
+    channel: &mut Channel,
+    answer: &mut Answer<'_>,
+) -> Result<Option<usize>, Refusal> {
+    let Some(consumer) = channel.consumer else { return Ok(None) };
+    for _ in 0..tracer.cpus() {
+        let cpu = channel.next_cpu % tracer.cpus();
+        channel.next_cpu = (cpu + 1) % tracer.cpus();
+        let first = tracer.read(consumer, cpu)?;
+        let drops = tracer.drops(consumer, cpu)?;
+        if first.is_none() && drops == 0 {
+            continue;
+        }
+        let reply = Reply::Records { cpu: cpu as u32, drops };
+        let fill = |writer: &mut Writer<'_>| {
+            let mut record = first;
+            while let Some(crate::Record { probe, timestamp, args, .. }) = record {
+                // The first one always fits: see `MIN_FRAME`. Another one is taken only if it will.
+                let _ = writer.push(&Record { probe, timestamp, args });
+                if writer.left() < Record::MAX_LEN {
+                    break;
+                }
+                record = tracer.read(consumer, cpu)?;
+            }
+            Ok(())
+        };
+        return answer.with_items(&reply, fill).map(Some);
+    }
+    Ok(None)
+}
+
+fn wire(info: &ProbeInfo) -> Probe<'_> {
+    Probe {
+        id: info.id().get(),
+        provider: info.provider().to_bytes(),
+        module: info.module().to_bytes(),
+        function: info.function().to_bytes(),
+        name: info.name().to_bytes(),
+    }
+}
+
+fn list(
+    tracer: &dyn Tracer,
+    spec: &Spec,
+    after: u32,
+    answer: &mut Answer<'_>,
+) -> Result<usize, Refusal> {
+    answer.with_items(&Reply::Probes, |writer| {
+        let mut after = after;
+        while let Some(info) = tracer.next_probe(spec, after) {
+            if writer.push(&wire(&info)).is_err() {
+                break;
+            }
+            after = info.id().get();
+        }
+        Ok(())
+    })
+}
+
+fn describe(tracer: &dyn Tracer, probe: u32, answer: &mut Answer<'_>) -> Result<usize, Refusal> {
+    let detail = tracer.describe(probe_id(probe)?).ok_or_else(|| no_probe(probe))?;
+    let triple =
+        |attribute: Attribute| [attribute.name as u8, attribute.data as u8, attribute.class as u8];
+    let of = detail.provider;
+    answer.plain(&Reply::Detail(Detail {
+        probe: wire(&detail.info),
+        stability: triple(detail.probe),
+        args: triple(detail.args),
+        provider: [of.provider, of.module, of.function, of.name, of.args].map(triple),
+        privileges: detail.privileges.bits(),
+    }))
+}
+
+fn argument(
+    tracer: &dyn Tracer,
+    probe: u32,
+    index: u8,
+    answer: &mut Answer<'_>,
+) -> Result<usize, Refusal> {
+    let id = probe_id(probe)?;
+    tracer.describe(id).ok_or_else(|| no_probe(probe))?;
+    let desc = tracer.arg_desc(id, index.into());
+    let (mut native, mut translated) = ([0; TYPE_LEN], [0; TYPE_LEN]);
+    let argument = desc.as_ref().map(|desc| Argument {
+        native: text(&desc.native, &mut native),
+        translated: text(&desc.xlate, &mut translated),
+    });
+    answer.plain(&Reply::Argument(argument))
+}
+
+/// Bytes of a type's name, with its end (`DTRACE_ARGTYPELEN`).
+const TYPE_LEN: usize = size_of_val(&ArgDesc::request(FIRST, 0).native);
+const FIRST: ProbeId = ProbeId::new(1).unwrap();
+
+/// The bytes of a name in C's characters, which are signed on some architectures.
+fn text<'b>(chars: &[c_char; TYPE_LEN], bytes: &'b mut [u8; TYPE_LEN]) -> &'b [u8] {
+    for (to, from) in bytes.iter_mut().zip(chars) {
+        *to = from.to_ne_bytes()[0];
+    }
+    CStr::from_bytes_until_nul(bytes).map_or(&bytes[..], CStr::to_bytes)
+}
+
+fn sites(
+    sites: &dyn Sites,
+    probe: u32,
+    skip: u32,
+    answer: &mut Answer<'_>,
+) -> Result<usize, Refusal> {
+    let id = probe_id(probe)?;
+    answer.with_items(&Reply::Sites, |writer| {
+        let mut first = true;
+        sites.each(id, skip as usize, &mut |site| {
+            // A symbol that is longer than a frame is left out; else the list would end there.
+            let nameless = Site { function: None, ..*site };
+            let done = writer
+                .push(site)
+                .or_else(|error| if first { writer.push(&nameless) } else { Err(error) });
+            first = false;
+            done.is_ok()
+        });
+        Ok(())
+    })
+}

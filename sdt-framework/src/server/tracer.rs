@@ -1,0 +1,170 @@
+//! What the server needs of a framework.
+
+use sdt_core::ops::{ArgDesc, ProbeId};
+
+use crate::{ConsumerError, ConsumerId, Counters, Detail, Dtrace, Host, ProbeInfo, Record, Spec};
+
+/// A framework, whatever its sizes are. Called by threads with interrupts on.
+pub trait Tracer: Sync {
+    /// CPUs that fire probes.
+    fn cpus(&self) -> usize;
+
+    /// What happened so far.
+    fn counters(&self) -> Counters;
+
+    /// As [`Dtrace::open`].
+    ///
+    /// # Errors
+    /// As there.
+    fn open(&self) -> Result<ConsumerId, ConsumerError>;
+
+    /// As [`Dtrace::close`].
+    ///
+    /// # Errors
+    /// As there.
+    fn close(&self, consumer: ConsumerId) -> Result<(), ConsumerError>;
+
+    /// As [`Dtrace::enable`].
+    ///
+    /// # Errors
+    /// As there.
+    fn enable(&self, consumer: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError>;
+
+    /// As [`Dtrace::disable`].
+    ///
+    /// # Errors
+    /// As there.
+    fn disable(&self, consumer: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError>;
+
+    /// As [`Dtrace::go`].
+    ///
+    /// # Errors
+    /// As there.
+    fn go(&self, consumer: ConsumerId) -> Result<(), ConsumerError>;
+
+    /// As [`Dtrace::stop`].
+    ///
+    /// # Errors
+    /// As there.
+    fn stop(&self, consumer: ConsumerId) -> Result<(), ConsumerError>;
+
+    /// The probe with the least id above `after` that the description matches (`DTRACEIOC_PROBEMATCH`). With 0,
+    /// providers are asked to provide what they have for the description first.
+    fn next_probe(&self, spec: &Spec, after: u32) -> Option<ProbeInfo>;
+
+    /// As [`Dtrace::describe`].
+    fn describe(&self, probe: ProbeId) -> Option<Detail>;
+
+    /// As [`Dtrace::arg_desc`].
+    fn arg_desc(&self, probe: ProbeId, index: i32) -> Option<ArgDesc>;
+
+    /// Takes the oldest record of one CPU out of the consumer's buffer.
+    ///
+    /// # Errors
+    /// As [`Dtrace::drain`].
+    fn read(&self, consumer: ConsumerId, cpu: usize) -> Result<Option<Record>, ConsumerError>;
+
+    /// As [`Dtrace::drops`].
+    ///
+    /// # Errors
+    /// As there.
+    fn drops(&self, consumer: ConsumerId, cpu: usize) -> Result<u64, ConsumerError>;
+}
+
+/// How many probes are looked at while the framework is locked once.
+const BATCH: usize = 64;
+
+impl<
+    H: Host,
+    const CPUS: usize,
+    const RECORDS: usize,
+    const CONSUMERS: usize,
+    const PROBES: usize,
+    const ECBS: usize,
+    const PROVIDERS: usize,
+> Tracer for Dtrace<H, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>
+where
+    Self: Sync,
+{
+    fn cpus(&self) -> usize {
+        self.host().cpus().min(CPUS)
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters()
+    }
+
+    fn open(&self) -> Result<ConsumerId, ConsumerError> {
+        self.open()
+    }
+
+    fn close(&self, consumer: ConsumerId) -> Result<(), ConsumerError> {
+        self.close(consumer)
+    }
+
+    fn enable(&self, consumer: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError> {
+        self.enable(consumer, spec)
+    }
+
+    fn disable(&self, consumer: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError> {
+        self.disable(consumer, spec)
+    }
+
+    fn go(&self, consumer: ConsumerId) -> Result<(), ConsumerError> {
+        self.go(consumer)
+    }
+
+    fn stop(&self, consumer: ConsumerId) -> Result<(), ConsumerError> {
+        self.stop(consumer)
+    }
+
+    fn next_probe(&self, spec: &Spec, after: u32) -> Option<ProbeInfo> {
+        if after == 0 {
+            self.provide(&spec.desc());
+        }
+        // The probe at an index has the number behind it as its id.
+        let mut from = after as usize;
+        loop {
+            let (found, to) = {
+                let tables = self.tables.lock();
+                let used = tables.probes_used();
+                if from >= used {
+                    return None;
+                }
+                let to = used.min(from + BATCH);
+                ((from..to).find(|&at| tables.matches(at, spec)), to)
+            };
+            from = found.map_or(to, |at| at + 1);
+            let Some(id) = found.and_then(|at| ProbeId::new(at as u32 + 1)) else { continue };
+            // It may have gone in between.
+            if let Some(detail) = self.describe(id) {
+                return Some(detail.info);
+            }
+        }
+    }
+
+    fn describe(&self, probe: ProbeId) -> Option<Detail> {
+        self.describe(probe)
+    }
+
+    fn arg_desc(&self, probe: ProbeId, index: i32) -> Option<ArgDesc> {
+        self.arg_desc(probe, index)
+    }
+
+    fn read(&self, consumer: ConsumerId, cpu: usize) -> Result<Option<Record>, ConsumerError> {
+        let open = self.consumers.iter().find(|open| open.is(consumer));
+        let open = open.ok_or(ConsumerError::NotOpen(consumer))?;
+        let buffer = open.buffers.get(cpu).ok_or(ConsumerError::NoCpu(cpu))?;
+        let _reader = buffer.reader.lock();
+        // It may have been closed, and opened for another one, before the lock was ours.
+        if !open.is(consumer) {
+            return Err(ConsumerError::NotOpen(consumer));
+        }
+        // SAFETY: holding the lock makes this the ring's reader.
+        Ok(unsafe { buffer.ring.pop() })
+    }
+
+    fn drops(&self, consumer: ConsumerId, cpu: usize) -> Result<u64, ConsumerError> {
+        self.drops(consumer, cpu)
+    }
+}

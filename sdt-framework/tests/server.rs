@@ -1,0 +1,441 @@
+//! The server: what is asked over a line is done, and whatever else arrives is counted and survived.
+#![cfg(feature = "server")]
+
+mod common;
+
+use std::collections::VecDeque;
+
+use common::{Small, TestProvider, Threads, create, small};
+use dtrace_protocol::{
+    Decoder, Header, Items, OTHERS, Probe, Record, Reply, Request, Site, SiteState, Status,
+    VERSION, Why, Writer,
+};
+use proptest::prelude::*;
+use sdt_core::ops::{ProbeId, ProviderId};
+use sdt_framework::server::{Lost, MIN_FRAME, NoSites, Server, Sites, Stream, Tracer};
+
+type Served<'d> = Server<'d, MIN_FRAME, 4>;
+
+/// Both directions of a line, as the server sees it.
+#[derive(Default)]
+struct Line {
+    arriving: VecDeque<u8>,
+    sent: Vec<u8>,
+    /// The most that it takes at a time; all if `None`.
+    room: Option<usize>,
+    lost: bool,
+}
+
+impl Stream for Line {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Lost> {
+        let length = buffer.len().min(self.arriving.len());
+        buffer.iter_mut().zip(self.arriving.drain(..length)).for_each(|(to, from)| *to = from);
+        if self.lost { Err(Lost) } else { Ok(length) }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
+        let length = bytes.len().min(self.room.unwrap_or(usize::MAX));
+        self.sent.extend(&bytes[..length]);
+        if self.lost { Err(Lost) } else { Ok(length) }
+    }
+}
+
+impl Line {
+    fn ask(&mut self, channel: u8, seq: u32, request: &Request<'_>) {
+        let (mut buffer, mut line) = ([0; 512], [0; 600]);
+        let frame = Writer::new(&mut buffer, Header { channel, seq }, request).unwrap();
+        let length = frame.seal(&mut line).unwrap();
+        self.arriving.extend(&line[..length]);
+    }
+
+    /// What was sent, each answer as `show` has it.
+    fn answers<R>(&mut self, mut show: impl FnMut(Header, Reply<'_>, Items<'_>) -> R) -> Vec<R> {
+        let mut decoder = Decoder::new([0; MIN_FRAME]);
+        let mut all = Vec::new();
+        for byte in self.sent.drain(..) {
+            let Some(frame) = decoder.push(byte) else { continue };
+            let frame = frame.expect("what is sent is whole");
+            let (reply, items) = frame.message().expect("what is sent is a reply");
+            all.push(show(frame.header, reply, items));
+        }
+        all
+    }
+}
+
+fn run(server: &mut Served<'_>, line: &mut Line) {
+    while server.step(line).unwrap() {}
+}
+
+/// Asks on channel 1 and shows the one answer.
+fn ask(server: &mut Served<'_>, line: &mut Line, request: Request<'_>) -> String {
+    line.ask(1, 77, &request);
+    run(server, line);
+    let mut answers = line.answers(|header, reply, items| {
+        assert_eq!(header, Header { channel: 1, seq: 77 });
+        assert!(items.is_empty());
+        format!("{reply:?}")
+    });
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    answers.remove(0)
+}
+
+const HELLO: Request<'_> = Request::Hello { version: VERSION };
+
+/// A server whose channel 1 is greeted.
+fn greeted(dtrace: &Small) -> (Served<'_>, Line) {
+    let (mut server, mut line) = (Served::new(dtrace, &NoSites), Line::default());
+    assert_eq!(ask(&mut server, &mut line, HELLO), format!("Hello {{ version: {VERSION} }}"));
+    (server, line)
+}
+
+fn refused(server: &mut Served<'_>, line: &mut Line, request: Request<'_>) -> Why {
+    line.ask(1, 7, &request);
+    run(server, line);
+    let answers = line.answers(|_, reply, _| match reply {
+        Reply::Refused { why, message } => {
+            assert!(!message.is_empty());
+            why
+        }
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(answers.len(), 1);
+    answers[0]
+}
+
+fn with_probes(
+    dtrace: &Small,
+    provider: &TestProvider,
+    count: usize,
+) -> (ProviderId, Vec<ProbeId>) {
+    // SAFETY: the tests keep the provider longer than the framework.
+    let p = unsafe { provider.register(dtrace, c"p") }.unwrap();
+    let names = (0..count).map(|n| std::ffi::CString::new(format!("{n}-{}", "x".repeat(50))));
+    let create = |name: &std::ffi::CStr| create(dtrace, p, [c"m", c"f", name], 0);
+    (p, names.map(|name| create(&name.unwrap())).collect())
+}
+
+#[test]
+fn lists_come_in_pieces() {
+    let (provider, dtrace) = (TestProvider::default(), small());
+    let (_, ids) = with_probes(&dtrace, &provider, 16);
+    let (mut server, mut line) = greeted(&dtrace);
+    let (mut listed, mut pieces) = (Vec::new(), 0);
+    loop {
+        let after = listed.last().copied().unwrap_or(0);
+        line.ask(1, 5, &Request::List { spec: "p:::*x", after });
+        run(&mut server, &mut line);
+        let more = line.answers(|_, reply, items| {
+            assert_eq!(reply, Reply::Probes);
+            let ids = items.iter::<Probe<'_>>().map(|probe| {
+                let probe = probe.unwrap();
+                assert_eq!((probe.provider, probe.module), (&b"p"[..], &b"m"[..]));
+                probe.id
+            });
+            ids.collect::<Vec<_>>()
+        });
+        if more[0].is_empty() {
+            break;
+        }
+        listed.extend(&more[0]);
+        pieces += 1;
+    }
+    assert_eq!(listed, ids.iter().map(|id| id.get()).collect::<Vec<_>>());
+    assert!(pieces > 1);
+}
+
+#[test]
+fn probes_are_described() {
+    let (provider, dtrace) = (TestProvider::default(), small());
+    let (_, ids) = with_probes(&dtrace, &provider, 1);
+    let (mut server, mut line) = greeted(&dtrace);
+    let probe = ids[0].get();
+    let detail = ask(&mut server, &mut line, Request::Describe { probe });
+    assert!(detail.contains("stability: [1, 1, 0], args: [1, 1, 4]"), "{detail}");
+    line.ask(1, 1, &Request::Argument { probe, index: 1 });
+    line.ask(1, 1, &Request::Argument { probe, index: 2 });
+    run(&mut server, &mut line);
+    let types = line.answers(|_, reply, _| match reply {
+        Reply::Argument(of) => of.map(|of| [of.native.to_vec(), of.translated.to_vec()]),
+        other => panic!("{other:?}"),
+    });
+    let second = [b"struct proc *".to_vec(), b"psinfo_t *".to_vec()];
+    assert_eq!(types, [Some(second), None]);
+    let none = Request::Argument { probe: 999, index: 0 };
+    assert_eq!(refused(&mut server, &mut line, none), Why::NoProbe);
+}
+
+/// Ten sites, the first with a symbol that is longer than any frame.
+struct Ten;
+
+impl Sites for Ten {
+    fn each(&self, _: ProbeId, skip: usize, show: &mut dyn FnMut(&Site<'_>) -> bool) {
+        let long = "x".repeat(2 * MIN_FRAME);
+        for n in skip as u64..10 {
+            let function = Some((if n == 0 { &*long } else { "a_function_with_a_name" }, n));
+            let (state, target, reach) = (SiteState::Trap, 2 * n, 1 << 20);
+            if !show(&Site { address: n, function, state, target, in_reach: true, reach }) {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn sites_come_in_pieces() {
+    let dtrace = small();
+    let (mut server, mut line) = (Served::new(&*dtrace, &Ten), Line::default());
+    ask(&mut server, &mut line, HELLO);
+    let mut all: Vec<(u64, bool)> = Vec::new();
+    loop {
+        line.ask(1, 5, &Request::Sites { probe: 1, skip: all.len() as u32 });
+        run(&mut server, &mut line);
+        let more = line.answers(|_, _, items| {
+            let sites = items.iter::<Site<'_>>().map(|site| site.unwrap());
+            sites.map(|site| (site.address, site.function.is_some())).collect::<Vec<_>>()
+        });
+        if more[0].is_empty() {
+            break;
+        }
+        all.extend(&more[0]);
+    }
+    let expected: Vec<_> = (0..10).map(|n| (n, n != 0)).collect();
+    assert_eq!(all, expected);
+}
+
+/// What has been recorded, by all that can be read at once.
+fn read_all(server: &mut Served<'_>, line: &mut Line) -> (Vec<u64>, u64) {
+    let (mut args, mut all_drops) = (Vec::new(), 0);
+    loop {
+        line.ask(1, 9, &Request::Read { wait: false });
+        run(server, line);
+        let got = line.answers(|_, reply, items| {
+            let Reply::Records { drops, .. } = reply else { panic!("{reply:?}") };
+            all_drops += drops;
+            let records = items.iter::<Record>().map(|record| record.unwrap().args[0]);
+            (records.collect::<Vec<_>>(), drops)
+        });
+        if got[0].0.is_empty() && got[0].1 == 0 {
+            return (args, all_drops);
+        }
+        args.extend(&got[0].0);
+    }
+}
+
+#[test]
+fn what_fires_is_read() {
+    Threads::bind(2);
+    let (provider, dtrace) = (TestProvider::default(), small());
+    let (p, ids) = with_probes(&dtrace, &provider, 2);
+    let (mut server, mut line) = greeted(&dtrace);
+    for (request, answer) in [
+        (Request::Open, "Done"),
+        (Request::Enable { spec: "p:::" }, "Matched { probes: 2 }"),
+        (Request::Disable { spec: "p:::1-*" }, "Matched { probes: 1 }"),
+        (Request::Go, "Done"),
+    ] {
+        assert_eq!(ask(&mut server, &mut line, request), answer);
+    }
+    // The buffer has room for 8.
+    (0..11).for_each(|n| dtrace.probe(ids[0], &[n, 0, 0, 0, 0, 0]));
+    dtrace.probe(ids[1], &[0; 6]);
+    assert_eq!(ask(&mut server, &mut line, Request::Stop), "Done");
+    dtrace.probe(ids[0], &[99, 0, 0, 0, 0, 0]);
+    assert_eq!(read_all(&mut server, &mut line), ((0..8).collect(), 3));
+    assert!(dtrace.unregister(p).is_err(), "it is open");
+    assert_eq!(ask(&mut server, &mut line, Request::Close), "Done");
+    assert_eq!(refused(&mut server, &mut line, Request::Go), Why::NotGreeted);
+    dtrace.unregister(p).unwrap();
+}
+
+#[test]
+fn who_waits_is_answered_when_something_fires() {
+    Threads::bind(0);
+    let (provider, dtrace) = (TestProvider::default(), small());
+    let (_, ids) = with_probes(&dtrace, &provider, 1);
+    let (mut server, mut line) = greeted(&dtrace);
+    for request in [Request::Open, Request::Enable { spec: ":::" }, Request::Go] {
+        ask(&mut server, &mut line, request);
+    }
+    line.ask(1, 50, &Request::Read { wait: true });
+    run(&mut server, &mut line);
+    assert!(line.sent.is_empty());
+    dtrace.probe(ids[0], &[1; 6]);
+    run(&mut server, &mut line);
+    let answers = line.answers(|header, _, items| (header.seq, items.iter::<Record>().count()));
+    assert_eq!(answers, [(50, 1)]);
+    // Another request takes its place.
+    line.ask(1, 51, &Request::Read { wait: true });
+    line.ask(1, 52, &Request::Stop);
+    run(&mut server, &mut line);
+    dtrace.go(sdt_framework::ConsumerId::new(1).unwrap()).unwrap();
+    dtrace.probe(ids[0], &[2; 6]);
+    run(&mut server, &mut line);
+    assert_eq!(line.answers(|header, _, _| header.seq), [52]);
+    assert_eq!(read_all(&mut server, &mut line), (vec![2], 0));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let dtrace = small();
+    let (mut server, mut line) = (Served::new(&*dtrace, &NoSites), Line::default());
+    assert_eq!(refused(&mut server, &mut line, Request::Status), Why::NotGreeted);
+    // Another version learns ours, and nothing more.
+    let other = ask(&mut server, &mut line, Request::Hello { version: VERSION + 1 });
+    assert_eq!(other, format!("Hello {{ version: {VERSION} }}"));
+    assert_eq!(refused(&mut server, &mut line, Request::Status), Why::NotGreeted);
+    ask(&mut server, &mut line, HELLO);
+    assert_eq!(refused(&mut server, &mut line, Request::Read { wait: true }), Why::NotOpen);
+    ask(&mut server, &mut line, Request::Open);
+    assert_eq!(refused(&mut server, &mut line, Request::Open), Why::Open);
+    let long = "x".repeat(300);
+    let spec = Request::Enable { spec: &long };
+    assert_eq!(refused(&mut server, &mut line, spec), Why::Spec);
+    assert_eq!(refused(&mut server, &mut line, Request::Describe { probe: 0 }), Why::NoProbe);
+    // A frame that is whole and no request: a reply.
+    let (mut buffer, mut bytes) = ([0; 64], [0; 64]);
+    let header = Header { channel: 1, seq: 1 };
+    let frame = Writer::new(&mut buffer, header, &200u8).unwrap();
+    let length = frame.seal(&mut bytes).unwrap();
+    line.arriving.extend(&bytes[..length]);
+    run(&mut server, &mut line);
+    let why = line.answers(|_, reply, _| match reply {
+        Reply::Refused { why, .. } => why,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(why, [Why::NotUnderstood]);
+    // Nobody's business.
+    line.ask(OTHERS, 1, &HELLO);
+    run(&mut server, &mut line);
+    assert!(line.sent.is_empty());
+}
+
+#[test]
+fn there_are_so_many_and_no_more() {
+    let dtrace = small();
+    let (mut server, mut line) = (Served::new(&*dtrace, &NoSites), Line::default());
+    (10..15).for_each(|channel| line.ask(channel, 1, &HELLO));
+    (10..14).for_each(|channel| line.ask(channel, 2, &Request::Open));
+    run(&mut server, &mut line);
+    let refused = line.answers(|header, reply, _| match reply {
+        Reply::Refused { why, .. } => Some((header.channel, why)),
+        _ => None,
+    });
+    // The framework of the tests has room for three consumers, the server for four.
+    let refused: Vec<_> = refused.into_iter().flatten().collect();
+    assert_eq!(refused, [(14, Why::TooMany), (13, Why::TooMany)]);
+    // One goes, another one comes.
+    line.ask(10, 3, &Request::Close);
+    line.ask(14, 3, &HELLO);
+    line.ask(14, 4, &Request::Open);
+    run(&mut server, &mut line);
+    assert_eq!(line.answers(|_, reply, _| matches!(reply, Reply::Refused { .. })), [false; 3]);
+}
+
+#[test]
+fn a_new_consumer_takes_the_place_of_the_old() {
+    let (provider, dtrace) = (TestProvider::default(), small());
+    let (p, _) = with_probes(&dtrace, &provider, 1);
+    let (mut server, mut line) = greeted(&dtrace);
+    ask(&mut server, &mut line, Request::Open);
+    assert!(dtrace.unregister(p).is_err());
+    ask(&mut server, &mut line, HELLO);
+    dtrace.unregister(p).unwrap();
+}
+
+#[test]
+fn a_lost_line_closes_all_consumers() {
+    let (provider, dtrace) = (TestProvider::default(), small());
+    let (p, _) = with_probes(&dtrace, &provider, 1);
+    let (mut server, mut line) = greeted(&dtrace);
+    ask(&mut server, &mut line, Request::Open);
+    ask(&mut server, &mut line, Request::Enable { spec: ":::" });
+    line.lost = true;
+    assert_eq!(server.step(&mut line), Err(Lost));
+    dtrace.unregister(p).unwrap();
+    // The next line begins anew.
+    let mut line = Line::default();
+    assert_eq!(refused(&mut server, &mut line, Request::Go), Why::NotGreeted);
+    ask(&mut server, &mut line, HELLO);
+}
+
+#[test]
+fn who_does_not_read_gets_no_more_answers() {
+    let dtrace = small();
+    let (mut server, mut line) = greeted(&dtrace);
+    line.room = Some(0);
+    (0..100).for_each(|seq| line.ask(1, seq, &Request::Status));
+    let waiting = line.arriving.len();
+    run(&mut server, &mut line);
+    assert!(line.arriving.len() + 200 > waiting, "nothing is answered meanwhile");
+    assert!(line.sent.is_empty());
+    // One byte at a time: all the same.
+    line.room = Some(1);
+    run(&mut server, &mut line);
+    assert_eq!(line.answers(|header, _, _| header.seq), (0..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn damage_is_counted() {
+    let dtrace = small();
+    let (mut server, mut line) = greeted(&dtrace);
+    line.arriving.extend(b"login: \0");
+    line.arriving.extend(&[7; 3 * MIN_FRAME]);
+    line.arriving.extend(&[0]);
+    line.ask(1, 3, &Request::Status);
+    run(&mut server, &mut line);
+    let status: Vec<Status> = line.answers(|_, reply, _| match reply {
+        Reply::Status(status) => status,
+        other => panic!("{other:?}"),
+    });
+    let Status { damaged, overlong, frames, channels, cpus, .. } = status[0];
+    assert_eq!((damaged, overlong, frames, channels, cpus), (1, 1, 2, 1, 4));
+    assert_eq!(Tracer::cpus(&*dtrace), 4);
+}
+
+proptest! {
+    #[test]
+    fn whatever_arrives_is_survived(
+        noise in prop::collection::vec(any::<u8>(), 0..200),
+        asked in prop::collection::vec((0u8..6, 0u8..14, any::<u32>(), ".{0,20}"), 0..40),
+        room in prop::option::of(1usize..9),
+    ) {
+        Threads::bind(1);
+        let (provider, dtrace) = (TestProvider::default(), small());
+        let (p, ids) = with_probes(&dtrace, &provider, 3);
+        let (mut server, mut line) = (Served::new(&*dtrace, &Ten), Line { room, ..Line::default() });
+        for (channel, which, number, text) in &asked {
+            let (probe, spec) = (number % 5, if number % 2 == 0 { ":::" } else { &**text });
+            line.ask(*channel, *number, &match which {
+                0 | 1 => Request::Hello { version: VERSION + number % 9 / 8 },
+                2 | 3 => Request::Open,
+                4 => Request::Close,
+                5 => Request::List { spec, after: probe },
+                6 => Request::Argument { probe, index: 0 },
+                7 => Request::Sites { probe, skip: *number },
+                8 => Request::Enable { spec },
+                9 => Request::Disable { spec },
+                10 => Request::Go,
+                11 => Request::Read { wait: true },
+                12 => Request::Read { wait: false },
+                _ => Request::Stop,
+            });
+            if which % 3 == 0 {
+                dtrace.probe(ids[0], &[1; 6]);
+                run(&mut server, &mut line);
+            }
+        }
+        line.arriving.extend(&noise);
+        line.arriving.push_back(0);
+        line.ask(1, 4242, &HELLO);
+        run(&mut server, &mut line);
+        let answered = line.answers(|header, reply, _| {
+            // There may be no room for one more.
+            let hello = matches!(reply, Reply::Hello { version: VERSION })
+                || matches!(reply, Reply::Refused { why: Why::TooMany, .. });
+            header == Header { channel: 1, seq: 4242 } && hello
+        });
+        prop_assert_eq!(answered.last(), Some(&true));
+        server.reset();
+        dtrace.unregister(p).unwrap();
+    }
+}

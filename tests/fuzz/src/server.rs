@@ -1,0 +1,279 @@
+//! The framework's server: any bytes over its line, while probes fire. What it sends is always whole replies to what was
+//! asked, and when the line is gone nothing is left open.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arbitrary::{Arbitrary, Unstructured};
+use dtrace_protocol::{
+    Decoder, Header, Probe, Record, Reply, Request, Site, SiteState, VERSION, Writer,
+};
+use sdt_core::ops::{Framework as _, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderOps};
+use sdt_framework::server::{Lost, MIN_FRAME, Server, Sites, Stream};
+use sdt_framework::{Dtrace, Host};
+
+const CPUS: usize = 2;
+/// Little room, so that it runs out.
+type Small = Dtrace<Machine, CPUS, 4, 2, 6, 8, 2>;
+
+/// Runs the target.
+///
+/// # Panics
+/// When something is sent that was not asked for, or something is left open.
+pub fn run(input: &[u8]) {
+    let Ok(steps) = Vec::<Step>::arbitrary_take_rest(Unstructured::new(input)) else { return };
+    let dtrace: Box<Small> = Box::new(Dtrace::new(Machine(AtomicU64::new(1))));
+    let null = std::ptr::null_mut();
+    // SAFETY: the ops do nothing.
+    let provider =
+        unsafe { dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &OPS, null) }
+            .expect("there is room for a provider");
+    let ids = [c"one", c"two", c"a-name-that-is-rather-long-and-takes-its-room"].map(|name| {
+        // SAFETY: the ops do not look at the pointer.
+        unsafe { dtrace.probe_create(provider, c"m", c"f", name, 1, null) }
+            .expect("there is room for three probes")
+    });
+    let mut server: Server<'_, MIN_FRAME, 3> = Server::new(&*dtrace, &Numbered);
+    let mut line = Line::default();
+    for step in steps {
+        match step {
+            Step::Noise(noise) => line.arriving.extend(noise),
+            Step::Frame { channel, seq, content } => line.arrive(channel, seq, &content),
+            Step::Ask { channel, seq, what } => line.ask(channel % 5, seq, &what),
+            Step::Fire { cpu, probe } => {
+                CPU.set(usize::from(cpu) % CPUS);
+                dtrace.probe(ids[usize::from(probe) % ids.len()], &[u64::from(probe); 6]);
+            }
+            Step::Room(room) => line.room = usize::from(room),
+            Step::Serve => _ = server.step(&mut line).expect("the line is there"),
+            Step::Reset => {
+                server.reset();
+                // Half an answer may have been sent.
+                line.check_sent(false);
+                line.arriving.clear();
+            }
+        }
+    }
+    line.room = usize::MAX;
+    while server.step(&mut line).expect("the line is there") {}
+    line.check_sent(true);
+
+    // Whatever came before: who greets after a zero byte is answered.
+    line.arriving.push_back(0);
+    line.ask(1, 7, &What::Hello { other: false });
+    while server.step(&mut line).expect("the line is there") {}
+    assert!(!line.sent.is_empty());
+    line.check_sent(true);
+
+    line.lost = true;
+    assert_eq!(server.step(&mut line), Err(Lost));
+    dtrace.unregister(provider).expect("nobody has the framework open");
+}
+
+#[derive(Debug, Arbitrary)]
+enum Step {
+    Noise(Vec<u8>),
+    /// A whole frame with whatever in it.
+    Frame {
+        channel: u8,
+        seq: u32,
+        content: Vec<u8>,
+    },
+    Ask {
+        channel: u8,
+        seq: u32,
+        what: What,
+    },
+    Fire {
+        cpu: u8,
+        probe: u8,
+    },
+    /// So much the line takes at a time from now on.
+    Room(u8),
+    Serve,
+    Reset,
+}
+
+#[derive(Debug, Arbitrary)]
+enum What {
+    Hello { other: bool },
+    Open,
+    Close,
+    List { spec: Option<String>, after: u32 },
+    Describe { probe: u8 },
+    Argument { probe: u8, index: u8 },
+    Sites { probe: u8, skip: u8 },
+    Enable { spec: Option<String> },
+    Disable { spec: Option<String> },
+    Go,
+    Stop,
+    Read { wait: bool },
+    Status,
+}
+
+impl What {
+    /// A description, or that of all probes.
+    fn spec(spec: &Option<String>) -> &str {
+        spec.as_deref().unwrap_or(":::")
+    }
+
+    fn request(&self) -> Request<'_> {
+        match self {
+            Self::Hello { other } => Request::Hello { version: VERSION + u32::from(*other) },
+            Self::Open => Request::Open,
+            Self::Close => Request::Close,
+            Self::List { spec, after } => Request::List { spec: Self::spec(spec), after: *after },
+            Self::Describe { probe } => Request::Describe { probe: u32::from(*probe) },
+            Self::Argument { probe, index } => {
+                Request::Argument { probe: u32::from(*probe), index: *index }
+            }
+            Self::Sites { probe, skip } => {
+                Request::Sites { probe: u32::from(*probe), skip: u32::from(*skip) }
+            }
+            Self::Enable { spec } => Request::Enable { spec: Self::spec(spec) },
+            Self::Disable { spec } => Request::Disable { spec: Self::spec(spec) },
+            Self::Go => Request::Go,
+            Self::Stop => Request::Stop,
+            Self::Read { wait } => Request::Read { wait: *wait },
+            Self::Status => Request::Status,
+        }
+    }
+}
+
+/// Both directions of a line.
+#[derive(Default)]
+struct Line {
+    arriving: VecDeque<u8>,
+    sent: Vec<u8>,
+    room: usize,
+    lost: bool,
+    /// What has been asked.
+    asked: Vec<Header>,
+}
+
+impl Stream for Line {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Lost> {
+        let length = buffer.len().min(self.arriving.len());
+        buffer.iter_mut().zip(self.arriving.drain(..length)).for_each(|(to, from)| *to = from);
+        if self.lost { Err(Lost) } else { Ok(length) }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
+        let length = bytes.len().min(self.room);
+        self.sent.extend(&bytes[..length]);
+        if self.lost { Err(Lost) } else { Ok(length) }
+    }
+}
+
+impl Line {
+    fn ask(&mut self, channel: u8, seq: u32, what: &What) {
+        let (mut buffer, mut line) = (vec![0; 1 << 16], vec![0; 1 << 17]);
+        // What is longer than that is no request.
+        let Ok(frame) = Writer::new(&mut buffer, Header { channel, seq }, &what.request()) else {
+            return;
+        };
+        let length = frame.seal(&mut line).expect("the line is long enough");
+        self.asked.push(Header { channel, seq });
+        self.arriving.extend(&line[..length]);
+    }
+
+    fn arrive(&mut self, channel: u8, seq: u32, content: &[u8]) {
+        let header = Header { channel, seq };
+        let frame = dtrace_protocol::Frame { header, content };
+        let (mut buffer, mut line) = (vec![0; content.len() + 16], vec![0; content.len() * 2 + 32]);
+        let length = frame.pass_on(header, &mut buffer, &mut line).expect("there is room");
+        self.asked.push(header);
+        self.arriving.extend(&line[..length]);
+    }
+
+    /// Looks at what has been sent; all of it has been if it is `whole`.
+    fn check_sent(&mut self, whole: bool) {
+        let mut decoder = Decoder::new([0; MIN_FRAME]);
+        let sent = std::mem::take(&mut self.sent);
+        assert!(!whole || sent.last().is_none_or(|&byte| byte == 0), "half a frame");
+        for byte in sent {
+            let Some(frame) = decoder.push(byte) else { continue };
+            let frame = frame.expect("what is sent is whole");
+            // Noise may hold whole frames, too, but not by chance.
+            assert!(self.asked.contains(&frame.header), "{frame:?} was not asked for");
+            let (reply, items) = frame.message::<Reply<'_>>().expect("what is sent is a reply");
+            match reply {
+                Reply::Probes => assert!(items.iter::<Probe<'_>>().all(|item| item.is_ok())),
+                Reply::Sites => assert!(items.iter::<Site<'_>>().all(|item| item.is_ok())),
+                Reply::Records { cpu, .. } => {
+                    assert!((cpu as usize) < CPUS);
+                    assert!(items.iter::<Record>().all(|item| item.is_ok()));
+                }
+                _ => assert!(items.is_empty()),
+            }
+        }
+    }
+}
+
+/// As many sites as the probe's number says.
+struct Numbered;
+
+impl Sites for Numbered {
+    fn each(&self, probe: ProbeId, skip: usize, show: &mut dyn FnMut(&Site<'_>) -> bool) {
+        let symbol = "s".repeat(probe.get() as usize * 9);
+        let site = |n: u64| Site {
+            address: n,
+            function: Some((&symbol, n)),
+            state: SiteState::Nop,
+            target: n,
+            in_reach: false,
+            reach: 1,
+        };
+        let _ = (skip as u64..u64::from(probe.get())).all(|n| show(&site(n)));
+    }
+}
+
+thread_local! {
+    static CPU: Cell<usize> = const { Cell::new(0) };
+}
+
+/// CPUs that one thread plays, one after the other.
+#[derive(Debug)]
+struct Machine(AtomicU64);
+
+// SAFETY: one thread is all CPUs, so nobody else is ever in probe context.
+unsafe impl Host for Machine {
+    fn cpu(&self) -> usize {
+        CPU.get()
+    }
+
+    fn cpus(&self) -> usize {
+        CPUS
+    }
+
+    fn timestamp(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        f()
+    }
+
+    fn sync(&self) {}
+}
+
+unsafe extern "C" fn provide(_arg: *mut c_void, _desc: *const ProbeDesc) {}
+unsafe extern "C" fn enable(_arg: *mut c_void, _id: u32, _parg: *mut c_void) -> c_int {
+    0
+}
+unsafe extern "C" fn nothing(_arg: *mut c_void, _id: u32, _parg: *mut c_void) {}
+
+const OPS: ProviderOps = ProviderOps {
+    provide: Some(provide),
+    provide_module: None,
+    enable: Some(enable),
+    disable: Some(nothing),
+    suspend: None,
+    resume: None,
+    getargdesc: None,
+    getargval: None,
+    usermode: None,
+    destroy: Some(nothing),
+};

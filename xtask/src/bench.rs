@@ -1,0 +1,132 @@
+//! The kernel of a command: which one, with which modules.
+
+use std::path::PathBuf;
+
+use cargo_sdt::arch::Arch;
+use cargo_sdt::check::Kin;
+use cargo_sdt::module::{BuildError, Module, Patch};
+use cargo_sdt::platform::{FreeBsd, Os, Route};
+use harness::session::{Session, SessionError};
+use harness::workspace;
+
+/// Options that say which kernel is booted, and what it loads.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Bench {
+    /// Architecture of the kernel.
+    #[arg(long, value_enum, default_value_t)]
+    pub arch: Arch,
+    /// CPUs of the machine.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub cpus: u32,
+    /// Operating system of the kernel.
+    #[arg(long, value_enum, default_value_t)]
+    pub os: Os,
+    /// Release of FreeBSD: a major one, 10 to 15, or an exact __FreeBSD_version [default: 15].
+    #[arg(long, value_name = "RELEASE")]
+    pub freebsd: Option<FreeBsd>,
+    /// How the kernel comes to know the probes of the example module.
+    #[arg(long, value_enum, default_value_t)]
+    pub route: Route,
+    /// What enabled sites of the example module do, with a provider of its own [default: trap].
+    #[arg(long, value_enum)]
+    pub patch: Option<Patch>,
+    /// Kernel module to load, several if given several times [default: the example module].
+    #[arg(long, value_name = "FILE.ko", conflicts_with_all = ["route", "patch"])]
+    pub module: Vec<PathBuf>,
+}
+
+/// Why there is no kernel with these modules.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The options do not go together.
+    #[error(transparent)]
+    Options(#[from] anyhow::Error),
+    /// A module could not be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The kernel refused a module.
+    #[error(
+        "failed to load {}: {error}{}",
+        .module.display(),
+        .advice.as_ref().map(|of| format!("; {of}")).unwrap_or_default()
+    )]
+    Load {
+        /// The module.
+        module: PathBuf,
+        /// Why.
+        error: Box<SessionError>,
+        /// What that means, if it is known.
+        advice: Option<String>,
+    },
+    /// The kernel failed.
+    #[error("{0}")]
+    Kernel(#[from] SessionError),
+}
+
+impl Bench {
+    /// Whether the options go together. Returns the release.
+    ///
+    /// # Errors
+    /// They do not.
+    pub fn check(&self) -> anyhow::Result<FreeBsd> {
+        self.os.runs_on(self.arch)?;
+        Ok(self.os.release(self.freebsd)?)
+    }
+
+    /// Boots the kernel, and has it load nothing.
+    ///
+    /// # Errors
+    /// Any step failed.
+    pub fn boot_bare(&self, console: bool) -> Result<Session, LoadError> {
+        let freebsd = self.check()?;
+        let mut session = Session::boot(self.arch, self.cpus, console)?;
+        match self.os {
+            Os::FreeBsd => session.freebsd(freebsd.kernel_version() as i32)?,
+            Os::Illumos => session.illumos()?,
+        }
+        Ok(session)
+    }
+
+    /// Boots the kernel and has it load the modules. Returns their names, in the order of loading. `warn` is told of a
+    /// module that shows no probes, and why.
+    ///
+    /// # Errors
+    /// Any step failed.
+    pub fn boot(
+        &self,
+        console: bool,
+        mut warn: impl FnMut(String),
+    ) -> Result<(Session, Vec<String>), LoadError> {
+        let freebsd = self.check()?;
+        let modules = if self.module.is_empty() {
+            let (os, route, patch) = (self.os, self.route, self.patch);
+            let example = Module { os, freebsd, route, patch, ..workspace::example(self.arch) };
+            // A companion needs its module, which is loaded before and unloaded after it.
+            let companion = example.companion();
+            let both = std::iter::once(example).chain(companion);
+            both.map(|module| module.build(None)).collect::<Result<_, _>>()?
+        } else {
+            self.module.clone()
+        };
+        let mut session = self.boot_bare(console)?;
+        let (mut loaded, mut kin) = (Vec::new(), Vec::new());
+        for module in modules {
+            // A file that cannot be read is the session's to speak of.
+            let of = Kin::of(&std::fs::read(&module).unwrap_or_default());
+            match session.kldload_file(&module) {
+                Ok(name) => loaded.push(name),
+                Err(error) => {
+                    let advice = of.refused(self.os, &loaded);
+                    return Err(LoadError::Load { module, error: Box::new(error), advice });
+                }
+            }
+            kin.push(of);
+        }
+        for (name, kin) in loaded.iter().zip(&kin) {
+            if let Some(advice) = kin.silent(&loaded) {
+                warn(format!("warning: {name} has no probes: {advice}"));
+            }
+        }
+        Ok((session, loaded))
+    }
+}

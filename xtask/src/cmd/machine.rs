@@ -1,0 +1,136 @@
+//! `cargo xtask machine`: a stand-in kernel that stays, for whoever connects.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use cargo_sdt::output;
+use cargo_sdt::progress::note;
+use dtrace::Interrupt;
+use harness::session::Session;
+use harness::share::{Share, Socket};
+use harness::workload;
+use harness::workspace::{build_dir, default_workload};
+
+use crate::bench::Bench;
+
+static INTERRUPT: Interrupt = Interrupt::new();
+
+/// Options of `cargo xtask machine`.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// The machine's socket [default: build/machine.sock].
+    #[arg(long, global = true, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    #[command(flatten)]
+    bench: Bench,
+    /// Load no module.
+    #[arg(long, conflicts_with_all = ["module", "route", "patch"])]
+    bare: bool,
+}
+
+/// What can be asked of a machine that runs.
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Load kernel modules, as kldload(8) and modload(8) do.
+    Load {
+        /// Their files.
+        #[arg(required = true, value_name = "FILE.ko")]
+        files: Vec<PathBuf>,
+    },
+    /// Unload kernel modules, as kldunload(8) and modunload(8) do.
+    Unload {
+        /// Their names, as `stat` shows them.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// Show which modules are loaded.
+    Stat,
+    /// Replay a log of executions.
+    Exec {
+        /// The log, as strace -f -e trace=execve -o writes it [default: the recorded one].
+        #[arg(long, value_name = "LOG")]
+        workload: Option<PathBuf>,
+    },
+    /// Power the machine off.
+    Stop,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The kernel could not be had, refused, or is gone.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let default = || build_dir().join("machine.sock");
+    let socket = args.socket.clone().unwrap_or_else(default);
+    match &args.command {
+        Some(command) => ask(&socket, command)?,
+        None => stay(&args.bench, args.bare, &socket)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Boots the machine and keeps it.
+fn stay(bench: &Bench, bare: bool, path: &Path) -> anyhow::Result<()> {
+    // First of all: whoever is there already would be in the way of all that follows.
+    let socket = Socket::listen(path)?;
+    ctrlc::set_handler(|| {
+        INTERRUPT.raise();
+    })
+    .context("cannot handle signals")?;
+    let (session, loaded) = if bare {
+        (bench.boot_bare(false)?, Vec::new())
+    } else {
+        bench.boot(false, |text| note(text))?
+    };
+    let share = Share::new(session, socket)?;
+    let loaded = if loaded.is_empty() { "no module".into() } else { loaded.join(", ") };
+    let (arch, cpus, path) = (bench.arch, bench.cpus, path.display());
+    output::print(format_args!(
+        "{arch}, {cpus} CPUs, {loaded} loaded. From other shells:\n\n    \
+         dtrace --connect unix:{path} -n 'proc:::'\n    \
+         cargo xtask machine load FILE.ko | unload NAME | stat | exec [--workload LOG] | stop\n\n\
+         Ctrl-C stops the machine.\n"
+    ))?;
+    Ok(share.serve(|| INTERRUPT.raised())?)
+}
+
+/// Asks a machine that runs.
+fn ask(socket: &Path, command: &Command) -> anyhow::Result<()> {
+    let mut session = Session::attach(socket)?;
+    match command {
+        Command::Load { files } => {
+            for file in files {
+                let loaded = session.kldload_file(file);
+                let name = loaded.with_context(|| format!("failed to load {}", file.display()))?;
+                output::line(format_args!("loaded {name}"))?;
+            }
+        }
+        Command::Unload { names } => {
+            for name in names {
+                session.kldunload(name).with_context(|| format!("failed to unload {name}"))?;
+                output::line(format_args!("unloaded {name}"))?;
+            }
+        }
+        Command::Stat => {
+            output::line(format_args!("{:>2} {:<18} {:>8} Name", "Id", "Address", "Size"))?;
+            for module in session.kldstat()? {
+                let (id, address, size, file) =
+                    (module.id, module.address, module.size, module.file);
+                output::line(format_args!("{id:>2} {address:#018x} {size:>8x} {file}"))?;
+            }
+        }
+        Command::Exec { workload } => {
+            let log = workload.clone().unwrap_or_else(default_workload);
+            let execs = workload::read(&log).context("failed to read the workload")?;
+            let per_cpu = session.exec(&execs)?;
+            let total: u64 = per_cpu.iter().sum();
+            output::line(format_args!("{total} executions, by CPU: {per_cpu:?}"))?;
+        }
+        Command::Stop => drop(session.power_off()?),
+    }
+    Ok(())
+}
