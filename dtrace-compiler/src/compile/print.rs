@@ -165,11 +165,7 @@ fn compare_keys(session: &Session<'_>, first: IdentId, second: IdentId) -> Resul
 
 /// Compares a format to the values that it is used with; gives how many it takes, and the format as it
 /// goes to the kernel.
-fn validate(
-    session: &mut Session<'_>,
-    text: &[u8],
-    with: &Values<'_>,
-) -> Result<(usize, Vec<u8>)> {
+fn validate(session: &mut Session<'_>, text: &[u8], with: &Values<'_>) -> Result<(usize, Vec<u8>)> {
     let Values { function, before, values, aggregation } = with;
     let format = format::parse(session, text)?;
     if text.is_empty() {

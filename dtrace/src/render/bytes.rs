@@ -41,7 +41,8 @@ pub(super) fn show(out: &mut Vec<u8>, view: &View<'_>, data: &[u8], look: Look) 
 /// there on. Nothing at all is a text where a string is likely: in the room of a string.
 fn text(data: &[u8], strsize: usize) -> Option<&[u8]> {
     let text = until_zero(data);
-    if data[text.len()..].iter().any(|&byte| byte != 0) || (text.is_empty() && data.len() != strsize)
+    if data[text.len()..].iter().any(|&byte| byte != 0)
+        || (text.is_empty() && data.len() != strsize)
     {
         return None;
     }

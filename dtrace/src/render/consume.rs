@@ -110,6 +110,15 @@ impl<'a> Record<'a> {
     }
 }
 
+/// Where in a record the consumer is.
+#[derive(Clone, Copy)]
+struct Here<'a> {
+    record: &'a Record<'a>,
+    firing: &'a Firing<'a>,
+    /// Descriptions of the data that are left.
+    rest: &'a [RecordDesc],
+}
+
 impl Consumer {
     /// A consumer of a run that begins.
     pub fn new(settings: Settings) -> Self {
@@ -285,7 +294,8 @@ impl Consumer {
         let mut rest = &record.eprobe.records[..];
         let mut memory = None;
         while !rest.is_empty() {
-            let taken = match self.actions(record, &firing, rest, &mut memory, world, sink) {
+            let here = Here { record, firing: &firing, rest };
+            let taken = match self.actions(here, &mut memory, world, sink) {
                 Err(RenderError::Reopen { file, why }) => {
                     let what = RenderError::Reopen { file, why: strip_code(&why) }.to_string();
                     self.complain(&firing, what, world, sink)?;
@@ -335,13 +345,12 @@ impl Consumer {
     /// Does what the first of these records is for; gives how many it took.
     fn actions(
         &mut self,
-        record: &Record<'_>,
-        firing: &Firing<'_>,
-        rest: &[RecordDesc],
+        here: Here<'_>,
         memory: &mut Option<u64>,
         world: &mut World<'_>,
         sink: &mut dyn Sink,
     ) -> Result<usize> {
+        let Here { record, firing, rest } = here;
         let desc = &rest[0];
         let data = record.data(desc)?;
         let action = Action::from_number(desc.action);
@@ -354,7 +363,7 @@ impl Consumer {
         }
         match action {
             Some(Action::LibAct) => {
-                return self.library(record, firing, rest, world, sink);
+                return self.library(here, world, sink);
             }
             Some(Action::Exit) => {
                 let status = u64_of(data) as u32;
@@ -373,11 +382,11 @@ impl Consumer {
                 let size = usize::try_from(u64_of(size)).unwrap_or(usize::MAX);
                 put(self, Datum::Memory(bytes.get(..size).unwrap_or(bytes)))?;
             }
-            Some(Action::Printa) => return self.printa(record, firing, rest, world, sink),
+            Some(Action::Printa) => return self.printa(here, world, sink),
             Some(action @ (Action::Printf | Action::System | Action::Freopen)) => {
                 let format = self.catalog.format(world.descriptions, desc.format)?;
                 if let Some(format) = format {
-                    return self.printf(action, &format, record, firing, rest, world, sink);
+                    return self.printf(action, &format, here, world, sink);
                 }
                 sink.datum(firing, &Datum::Value(data), &self.settings.view(world))?;
             }
@@ -399,12 +408,11 @@ impl Consumer {
         &mut self,
         action: Action,
         format: &Rc<Format>,
-        record: &Record<'_>,
-        firing: &Firing<'_>,
-        rest: &[RecordDesc],
-        world: &mut World<'_>,
+        here: Here<'_>,
+        world: &World<'_>,
         sink: &mut dyn Sink,
     ) -> Result<usize> {
+        let Here { record, firing, rest } = here;
         let takes = format.takes();
         let descs = rest.get(..takes).ok_or(RenderError::Mismatch)?;
         let arguments = record.arguments(descs)?;
@@ -428,12 +436,11 @@ impl Consumer {
 
     fn printa(
         &mut self,
-        record: &Record<'_>,
-        firing: &Firing<'_>,
-        rest: &[RecordDesc],
+        here: Here<'_>,
         world: &mut World<'_>,
         sink: &mut dyn Sink,
     ) -> Result<usize> {
+        let Here { record, firing, rest } = here;
         let descs = &rest[..self.statement(rest)];
         if descs.iter().any(|desc| desc.action != rest[0].action) {
             return Err(RenderError::Aggregation(0));
@@ -455,21 +462,16 @@ impl Consumer {
     }
 
     /// What the consumer does itself: nothing of it is shown.
-    fn library(
-        &mut self,
-        record: &Record<'_>,
-        firing: &Firing<'_>,
-        rest: &[RecordDesc],
-        world: &mut World<'_>,
-        sink: &mut dyn Sink,
-    ) -> Result<usize> {
+    fn library(&mut self, here: Here<'_>, world: &World<'_>, sink: &mut dyn Sink) -> Result<usize> {
+        let Here { record, firing, rest } = here;
         let desc = &rest[0];
         let data = record.data(desc)?;
         let variable = u64_of(data) as u32;
         let action = u16::try_from(desc.arg).ok().and_then(LibAction::from_number);
         // The second datum of those that have one.
         let second = || -> Result<&[u8]> {
-            let same = |second: &&RecordDesc| (second.action, second.arg) == (desc.action, desc.arg);
+            let same =
+                |second: &&RecordDesc| (second.action, second.arg) == (desc.action, desc.arg);
             record.data(rest.get(1).filter(same).ok_or(RenderError::Mismatch)?)
         };
         match action {

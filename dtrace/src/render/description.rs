@@ -129,7 +129,11 @@ impl Catalog {
     }
 
     /// A format; none has the number 0.
-    pub fn format(&mut self, from: &mut dyn Descriptions, number: u16) -> Result<Option<Rc<Format>>> {
+    pub fn format(
+        &mut self,
+        from: &mut dyn Descriptions,
+        number: u16,
+    ) -> Result<Option<Rc<Format>>> {
         if let Some(format) = self.formats.get(&number) {
             return Ok(Some(format.clone()));
         }

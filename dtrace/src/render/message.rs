@@ -107,9 +107,7 @@ impl Drops {
         let of = |cpu: u32| format!(" on CPU {cpu}");
         match self.kind {
             DropKind::Principal(cpu) => ("DTRACEDROP_PRINCIPAL", "drop", of(cpu)),
-            DropKind::Aggregation(cpu) => {
-                ("DTRACEDROP_AGGREGATION", "aggregation drop", of(cpu))
-            }
+            DropKind::Aggregation(cpu) => ("DTRACEDROP_AGGREGATION", "aggregation drop", of(cpu)),
             DropKind::Dynamic => ("DTRACEDROP_DYNAMIC", "dynamic variable drop", String::new()),
             DropKind::DynamicRinsing => (
                 "DTRACEDROP_DYNRINSE",

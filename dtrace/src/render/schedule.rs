@@ -106,9 +106,8 @@ impl Schedule {
         world: &mut World<'_>,
         sink: &mut dyn Sink,
     ) -> Result {
-        let is_begin = |eprobe: &Eprobe| {
-            eprobe.probe.provider == "dtrace" && eprobe.probe.name == "BEGIN"
-        };
+        let is_begin =
+            |eprobe: &Eprobe| eprobe.probe.provider == "dtrace" && eprobe.probe.name == "BEGIN";
         let apart = ends.began.is_some() && ends.began == ends.ended;
         let on = |cpu: Option<u32>| buffers.iter().filter(move |buffer| Some(buffer.cpu) == cpu);
         let mut all = |buffer: &Buffer, which: &dyn Fn(&Eprobe) -> bool| -> Result {

@@ -82,7 +82,7 @@ impl<O: Output> Sink for Text<O> {
         match datum {
             Datum::Value(data) => value(&mut out, view, data, quiet),
             Datum::Typed(ty, data) => typed::show(&mut out, view, *ty, data),
-            Datum::Memory(data) if data.is_empty() => {}
+            Datum::Memory([]) => {}
             Datum::Memory(data) => bytes::dump(&mut out, data),
             Datum::Place(place) => place.show(&mut out, view),
             Datum::Printf(format, arguments) => format.show(&mut out, view, arguments, &[])?,
@@ -123,7 +123,8 @@ impl<O: Output> Sink for Text<O> {
     }
 
     fn drops(&mut self, drops: &Drops, view: &View<'_>) -> Result {
-        let tag = if view.options.drop_tags { format!("[{}] ", drops.tag()) } else { String::new() };
+        let tag =
+            if view.options.drop_tags { format!("[{}] ", drops.tag()) } else { String::new() };
         Ok(self.output.message(&format!("{tag}{drops}"))?)
     }
 
@@ -222,7 +223,8 @@ fn show_value(out: &mut Vec<u8>, view: &View<'_>, entry: &Entry, scale: Option<S
                 Action::Sum | Action::Count => entry.words.first().copied().unwrap_or(0),
                 _ => number.unwrap_or(0),
             };
-            let normal = if matches!(entry.action, Action::Sum | Action::Count) { entry.normal } else { 1 };
+            let normal =
+                if matches!(entry.action, Action::Sum | Action::Count) { entry.normal } else { 1 };
             Bars { total, positives, negatives }.show(out, view, value, normal);
         }
         (Some(number), _) => {

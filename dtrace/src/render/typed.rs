@@ -93,7 +93,9 @@ impl Printer<'_> {
                 }
                 self.put(name);
                 if let Type::Int { bits, .. } = resolved
-                    && (bits % 8 != 0 || offset % 8 != 0 || u64::from(bits / 8) != types.size(ty))
+                    && (!bits.is_multiple_of(8)
+                        || !offset.is_multiple_of(8)
+                        || u64::from(bits / 8) != types.size(ty))
                 {
                     let _ = write!(self.out, " :{bits}");
                 }
@@ -149,7 +151,7 @@ impl Printer<'_> {
 
     fn int(&mut self, bits: u32, char: bool, offset: u64) {
         let size = u64::from(bits / 8);
-        if bits % 8 != 0 || size > 8 || !size.is_power_of_two() {
+        if !bits.is_multiple_of(8) || size > 8 || !size.is_power_of_two() {
             let value = u64_of(self.bytes(offset, bits.div_ceil(8).into()));
             let mask = 1_u64.checked_shl(bits).map_or(u64::MAX, |bit| bit - 1);
             return self.hex((value >> (offset % 8)) & mask);

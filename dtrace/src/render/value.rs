@@ -3,7 +3,7 @@
 use dtrace_abi::action::Action;
 
 use super::aggregate::Entry;
-use super::bits::{self, signed, u64_of, until_zero, unsigned};
+use super::bits::{self, signed, u64_of, unsigned, until_zero};
 use super::bytes::escaped;
 use super::cprintf::Spec;
 use super::error::{RenderError, Result};
@@ -170,7 +170,8 @@ fn convert(
         Kind::WideStr => {
             let chars = data.chunks_exact(4).map(|char| u32::from_le_bytes(bits::array(char)));
             let chars = chars.take_while(|&char| char != 0);
-            let chars = chars.map(|char| char::from_u32(char).unwrap_or(char::REPLACEMENT_CHARACTER));
+            let chars =
+                chars.map(|char| char::from_u32(char).unwrap_or(char::REPLACEMENT_CHARACTER));
             string(out, &chars.collect::<String>());
         }
         Kind::Float(style, upper) => {

@@ -17,14 +17,12 @@ pub(super) fn words(action: Action, value: &[u8]) -> Result<Vec<i64>> {
         Action::Avg => words.len() == 2,
         Action::Stddev => words.len() == 4,
         Action::Quantize => words.len() == QUANTIZE_BUCKETS,
-        Action::Lquantize => {
-            words.len() == usize::from(Lquantize::decode(first as u64).levels) + 3
-        }
+        Action::Lquantize => words.len() == usize::from(Lquantize::decode(first as u64).levels) + 3,
         // How many buckets its arguments make is not looked at: those that miss are empty.
         Action::Llquantize => (2..=WORDS).contains(&words.len()),
         _ => words.len() == 1,
     };
-    if fits && value.len() % 8 == 0 { Ok(words) } else { Err(RenderError::Mismatch) }
+    if fits && value.len().is_multiple_of(8) { Ok(words) } else { Err(RenderError::Mismatch) }
 }
 
 /// Adds what another CPU, or the same one later, has aggregated.
@@ -47,17 +45,16 @@ pub(super) fn merge(action: Action, into: &mut [i64], from: &[i64]) {
 }
 
 /// The standard deviation of count, sum, and sum of squares in two halves (`dt_stddev`, dt_consume.c):
-/// the root of the average square less the squared average.
+/// the root of the average square less the squared average. Squares are normalized twice.
 pub(super) fn deviation(words: &[i64], normal: i64) -> u64 {
     let [count, sum, low, high] = words else { return 0 };
-    let (Ok(count @ 1..), Ok(over @ 1..)) = (u128::try_from(*count), u128::try_from(normal.unsigned_abs()))
-    else {
-        return 0;
-    };
+    let over = u128::from(normal.unsigned_abs());
+    let (Ok(count @ 1..), 1..) = (u128::try_from(*count), over) else { return 0 };
     let squares = u128::from(*high as u64) << 64 | u128::from(*low as u64);
     let average = sum.checked_div(normal).unwrap_or(0) / (count as i64);
     let square = u128::from(average.unsigned_abs()).pow(2);
-    u64::try_from((squares / over / count).saturating_sub(square).isqrt()).unwrap_or(u64::MAX)
+    u64::try_from((squares / over / over / count).saturating_sub(square).isqrt())
+        .unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -69,6 +66,8 @@ mod tests {
         // 2 and 4: average 3, squares 20.
         assert_eq!(deviation(&[2, 6, 20, 0], 1), 1);
         assert_eq!(deviation(&[0, 0, 0, 0], 1), 0);
+        // 10 and 30, halved.
+        assert_eq!(deviation(&[2, 40, 1000, 0], 2), 5);
         assert_eq!(deviation(&[1, -1, -1, -1], 1), u64::MAX);
         let mut sum = [1, 0, -1, 0];
         merge(Action::Stddev, &mut sum, &[1, 0, 2, 0]);

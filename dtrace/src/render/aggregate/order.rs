@@ -83,9 +83,8 @@ impl Order {
                 match (unsigned(left.data), unsigned(right.data), left.action) {
                     (Some(left), Some(right), _) => left.cmp(&right),
                     (.., Action::Umod | Action::Uaddr | Action::Usym) => {
-                        let numbers = |data: &[u8]| {
-                            (u64_of(data), u64_of(data.get(8..).unwrap_or_default()))
-                        };
+                        let numbers =
+                            |data: &[u8]| (u64_of(data), u64_of(data.get(8..).unwrap_or_default()));
                         numbers(left.data).cmp(&numbers(right.data))
                     }
                     _ => left.data.cmp(right.data),

@@ -78,7 +78,8 @@ impl Aggregations {
         options: &Options,
         wanted: impl Fn(&Entry) -> bool,
     ) -> Table<'_> {
-        let mut entries: Vec<&Entry> = self.entries.values().filter(|entry| wanted(entry)).collect();
+        let mut entries: Vec<&Entry> =
+            self.entries.values().filter(|entry| wanted(entry)).collect();
         let order = Order::of(options);
         entries.sort_by(|left, right| order.single(left, right));
         let row = |key| Row { key, values: vec![Cow::Borrowed(key)] };
@@ -102,9 +103,7 @@ impl Aggregations {
         let Some(first) = entries.first().copied() else { return Table::default() };
         let plain = Order { keys_first: false, reversed: false, ..order };
         let keys = |left: &Entry, right: &Entry| plain.keys(left, right);
-        entries.sort_by(|left, right| {
-            keys(left, right).then(left.variable.cmp(&right.variable))
-        });
+        entries.sort_by(|left, right| keys(left, right).then(left.variable.cmp(&right.variable)));
         let descriptions: BTreeMap<u32, Rc<AggDescription>> = variables
             .iter()
             .map(|&variable| {
@@ -118,17 +117,19 @@ impl Aggregations {
         let mut rows: Vec<Row<'_>> = bundles
             .map(|bundle| {
                 let key = bundle[0];
-                let value = |variable: &u32| {
-                    match bundle.iter().find(|entry| entry.variable == *variable) {
-                        Some(entry) => Cow::Borrowed(*entry),
-                        None => Cow::Owned(key.zero(descriptions[variable].clone(), *variable)),
-                    }
+                let value = |variable: &u32| match bundle
+                    .iter()
+                    .find(|entry| entry.variable == *variable)
+                {
+                    Some(entry) => Cow::Borrowed(*entry),
+                    None => Cow::Owned(key.zero(descriptions[variable].clone(), *variable)),
                 };
                 Row { key, values: variables.iter().map(value).collect() }
             })
             .collect();
         rows.sort_by(|left, right| {
-            let (left_values, right_values) = (left.from(order.position), right.from(order.position));
+            let (left_values, right_values) =
+                (left.from(order.position), right.from(order.position));
             order.joined((left.key, &left_values), (right.key, &right_values))
         });
         Table { rows, scales: HashMap::new() }

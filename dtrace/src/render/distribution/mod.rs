@@ -41,7 +41,10 @@ fn label(out: &mut Vec<u8>, text: &str) {
 }
 
 /// The buckets that are shown: those that are not empty, and one more on either side.
-fn shown(buckets: &[i64], if_empty: std::ops::RangeInclusive<usize>) -> std::ops::RangeInclusive<usize> {
+fn shown(
+    buckets: &[i64],
+    if_empty: std::ops::RangeInclusive<usize>,
+) -> std::ops::RangeInclusive<usize> {
     let filled = |count: &i64| *count != 0;
     let last = buckets.len().saturating_sub(1);
     match (buckets.iter().position(filled), buckets.iter().rposition(filled)) {
@@ -54,9 +57,7 @@ fn shown(buckets: &[i64], if_empty: std::ops::RangeInclusive<usize>) -> std::ops
 pub(super) fn show(out: &mut Vec<u8>, view: &View<'_>, entry: &Entry) -> Result {
     let argument = entry.words.first().copied().unwrap_or(0) as u64;
     let (buckets, labels, if_empty): (&[i64], Vec<String>, _) = match entry.action {
-        Action::Lquantize => {
-            (&entry.words[1..], linear(Lquantize::decode(argument)), 0..=2)
-        }
+        Action::Lquantize => (&entry.words[1..], linear(Lquantize::decode(argument)), 0..=2),
         Action::Llquantize => {
             let buckets = &entry.words[1..];
             (buckets, loglinear::labels(Llquantize::decode(argument), buckets.len()), 0..=1)
