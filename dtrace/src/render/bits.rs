@@ -20,8 +20,9 @@ pub(super) fn unsigned(bytes: &[u8]) -> Option<u64> {
 
 /// An integer of 1, 2, 4 or 8 bytes, extended with its sign; of other sizes there is none.
 pub(super) fn signed(bytes: &[u8]) -> Option<i64> {
+    let value = unsigned(bytes)?;
     let unused = 64 - 8 * bytes.len() as u32;
-    Some((unsigned(bytes)? << unused) as i64 >> unused)
+    Some((value << unused) as i64 >> unused)
 }
 
 /// Eight bytes each.

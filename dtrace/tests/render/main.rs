@@ -8,4 +8,5 @@ mod any;
 mod golden;
 mod kernel;
 mod machine;
+mod made;
 mod oracle;
