@@ -375,12 +375,12 @@ impl Consumer {
                 let size = memory.take().filter(|&size| size != 0).unwrap_or(u64::MAX);
                 let size = usize::try_from(size).unwrap_or(usize::MAX);
                 // More than there is means all of it.
-                put(self, Datum::Memory(data.get(..size).unwrap_or(data)))?;
+                put(self, Datum::Memory(Action::Tracemem, data.get(..size).unwrap_or(data)))?;
             }
             Some(Action::Printm) => {
                 let (size, bytes) = data.split_at_checked(8).ok_or(RenderError::Mismatch)?;
                 let size = usize::try_from(u64_of(size)).unwrap_or(usize::MAX);
-                put(self, Datum::Memory(bytes.get(..size).unwrap_or(bytes)))?;
+                put(self, Datum::Memory(Action::Printm, bytes.get(..size).unwrap_or(bytes)))?;
             }
             Some(Action::Printa) => return self.printa(here, world, sink),
             Some(action @ (Action::Printf | Action::System | Action::Freopen)) => {

@@ -141,6 +141,22 @@ impl Drops {
         }
     }
 
+    /// Its number (`dtrace_dropkind_t`, dtrace.h).
+    pub const fn number(&self) -> u32 {
+        match self.kind {
+            DropKind::Principal(_) => 0,
+            DropKind::Aggregation(_) => 1,
+            DropKind::Dynamic => 2,
+            DropKind::DynamicRinsing => 3,
+            DropKind::DynamicDirty => 4,
+            DropKind::Speculation => 5,
+            DropKind::SpeculationBusy => 6,
+            DropKind::SpeculationUnavailable => 7,
+            DropKind::StackStringOverflow => 8,
+            DropKind::DoubleError => 9,
+        }
+    }
+
     /// Its tag, as `-x droptags` shows it.
     pub fn tag(&self) -> &'static str {
         self.words().0

@@ -1,16 +1,11 @@
 //! What kernels record, as dtrace(1) shows it.
 //!
-//! ```
-//! use dtrace::render::{AggDescription, Buffer, Consumer, Eprobe, Output, Schedule, Settings, Tables};
-//! # use dtrace_compiler::types::Types;
-//! # use dtrace_compiler::{options::Options, surroundings::Description};
-//! ```
-//!
 //! | stage | from | to | libdtrace's file |
 //! |---|---|---|---|
 //! | [`Schedule`] | buffers of CPUs | records in order | dt_consume.c |
 //! | [`Consumer`] | records, aggregation buffers | data with their kinds; `clear`, `trunc`, `setopt` done | dt_consume.c, dt_aggregate.c, dt_handle.c |
 //! | [`Sink`] | those | whatever it is: [`Text`] is dtrace(1)'s form | dtrace.c, dt_printf.c, dt_print.c |
+//! | | | [`Structured`]: JSON or XML in FreeBSD's schema | dt_oformat.h |
 //! | [`Output`] | text | files; `system`, `freopen` done | dt_printf.c |
 //!
 //! What is asked on the way: a kernel for [`Descriptions`] of its records, [`Symbols`] for what stands at
@@ -44,6 +39,7 @@ mod place;
 mod schedule;
 mod setopt;
 mod sink;
+mod structured;
 mod symbol;
 mod text;
 mod time;
@@ -64,6 +60,7 @@ pub use place::Place;
 pub use schedule::{Buffer, Ends, Schedule};
 pub use setopt::SetoptError;
 pub use sink::{Datum, Firing, Sink};
+pub use structured::{Markup, Structured};
 pub use symbol::{Module, NoSymbols, Symbol, Symbols};
 pub use text::Text;
 pub use value::Argument;

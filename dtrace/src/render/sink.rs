@@ -1,5 +1,6 @@
 //! Where records and aggregations go: a stream of them with their types, whatever is made of it.
 
+use dtrace_abi::action::Action;
 use dtrace_compiler::surroundings::Description;
 use dtrace_compiler::types::TypeId;
 
@@ -36,8 +37,8 @@ pub enum Datum<'a> {
     Value(&'a [u8]),
     /// `print`: data of a type.
     Typed(TypeId, &'a [u8]),
-    /// `tracemem`, `printm`
-    Memory(&'a [u8]),
+    /// `tracemem` or `printm`, which of them and the bytes.
+    Memory(Action, &'a [u8]),
     /// `stack`, `ustack`, `sym` and their like.
     Place(Place),
     /// `printf`

@@ -82,8 +82,8 @@ impl<O: Output> Sink for Text<O> {
         match datum {
             Datum::Value(data) => value(&mut out, view, data, quiet),
             Datum::Typed(ty, data) => typed::show(&mut out, view, *ty, data),
-            Datum::Memory([]) => {}
-            Datum::Memory(data) => bytes::dump(&mut out, data),
+            Datum::Memory(_, []) => {}
+            Datum::Memory(_, data) => bytes::dump(&mut out, data),
             Datum::Place(place) => place.show(&mut out, view),
             Datum::Printf(format, arguments) => format.show(&mut out, view, arguments, &[])?,
             Datum::Printa(Some(format), table) => {

@@ -21,6 +21,49 @@ pub(super) fn show(out: &mut Vec<u8>, view: &View<'_>, ty: TypeId, data: &[u8]) 
     printer.close(0);
 }
 
+/// A member of what `print` shows, by itself.
+pub(super) struct Member {
+    /// Its name; what is shown itself has none.
+    pub name: String,
+    /// Its type's name.
+    pub type_name: String,
+    /// Its type.
+    pub ty: TypeId,
+    /// Its value; structs have none of their own.
+    pub value: Option<String>,
+}
+
+/// The members of data of a type, those of structs in it too: itself first.
+pub(super) fn members(view: &View<'_>, ty: TypeId, data: &[u8]) -> Vec<Member> {
+    let mut members = Vec::new();
+    gather(view, data, "", (ty, 0), &mut members);
+    members
+}
+
+fn gather(
+    view: &View<'_>,
+    data: &[u8],
+    name: &str,
+    (ty, offset): (TypeId, u64),
+    to: &mut Vec<Member>,
+) {
+    let types = view.types;
+    let resolved = types.get(types.resolve(ty));
+    let value = (!matches!(resolved, Type::Record { .. })).then(|| {
+        let mut out = Vec::new();
+        let mut printer = Printer { out: &mut out, view, data, depth: 0, nest: 0 };
+        printer.value(ty, offset);
+        String::from_utf8_lossy(&out).into_owned()
+    });
+    to.push(Member { name: name.into(), type_name: types.name(ty), ty, value });
+    if let Type::Record { members, .. } = resolved {
+        for member in members {
+            let place = (member.ty, offset.saturating_add(member.offset));
+            gather(view, data, member.name.as_deref().unwrap_or(""), place, to);
+        }
+    }
+}
+
 struct Printer<'a> {
     out: &'a mut Vec<u8>,
     view: &'a View<'a>,

@@ -1,6 +1,6 @@
 //! Whatever a kernel says: nothing panics, and what is shown is bounded.
 
-use dtrace::render::{Format, Text};
+use dtrace::render::{Format, Markup, Structured, Text};
 use dtrace_abi::action::Action;
 use dtrace_abi::record::RecordDesc;
 use proptest::prelude::*;
@@ -112,6 +112,11 @@ proptest! {
         let mut sink = Text::new(Printed::default());
         let _ = made.to(&mut sink);
         prop_assert!(sink.output().out.len() < BOUND);
+        let mut sink = Structured::new(Printed::default(), Markup::Json);
+        if made.to(&mut sink).is_ok() {
+            let out = sink.into_output().out;
+            prop_assert!(serde_json::from_slice::<serde_json::Value>(&out).is_ok());
+        }
     }
 
     #[test]

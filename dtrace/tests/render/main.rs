@@ -10,3 +10,4 @@ mod kernel;
 mod machine;
 mod made;
 mod oracle;
+mod structured;

@@ -53,13 +53,14 @@ fn shown(
     }
 }
 
-/// A distribution.
-pub(super) fn show(out: &mut Vec<u8>, view: &View<'_>, entry: &Entry) -> Result {
+/// Buckets as they are shown: what each is called, and what is in it, not normalized.
+pub(super) fn buckets(entry: &Entry) -> Vec<(String, i64)> {
     let argument = entry.words.first().copied().unwrap_or(0) as u64;
+    let arguments = || entry.words.get(1..).unwrap_or_default();
     let (buckets, labels, if_empty): (&[i64], Vec<String>, _) = match entry.action {
-        Action::Lquantize => (&entry.words[1..], linear(Lquantize::decode(argument)), 0..=2),
+        Action::Lquantize => (arguments(), linear(Lquantize::decode(argument)), 0..=2),
         Action::Llquantize => {
-            let buckets = &entry.words[1..];
+            let buckets = arguments();
             (buckets, loglinear::labels(Llquantize::decode(argument), buckets.len()), 0..=1)
         }
         _ => {
@@ -67,14 +68,21 @@ pub(super) fn show(out: &mut Vec<u8>, view: &View<'_>, entry: &Entry) -> Result 
             (&entry.words[..], labels.collect(), QUANTIZE_ZERO - 1..=QUANTIZE_ZERO + 1)
         }
     };
+    // Buckets that the arguments do not make are not shown.
     let shown = shown(buckets, if_empty);
-    let bars = Bars::of(&buckets[shown.clone()], view.is_set(OptionId::Aggzoom));
+    let all = labels.into_iter().zip(buckets.iter().copied()).enumerate();
+    all.filter(|(bin, _)| shown.contains(bin)).map(|(_, bucket)| bucket).collect()
+}
+
+/// A distribution.
+pub(super) fn show(out: &mut Vec<u8>, view: &View<'_>, entry: &Entry) -> Result {
+    let buckets = buckets(entry);
+    let counts: Vec<i64> = buckets.iter().map(|(_, count)| *count).collect();
+    let bars = Bars::of(&counts, view.is_set(OptionId::Aggzoom));
     header(out, None);
-    for bin in shown {
-        // Buckets that the arguments do not make are not shown.
-        let Some(text) = labels.get(bin) else { break };
+    for (text, count) in &buckets {
         label(out, text);
-        bars.show(out, view, buckets[bin], entry.normal);
+        bars.show(out, view, *count, entry.normal);
     }
     Ok(())
 }
