@@ -139,6 +139,11 @@ impl Consumer {
         &self.settings
     }
 
+    /// The surroundings of what is shown: for pictures of what has been aggregated.
+    pub fn view<'a>(&'a self, world: &'a World<'_>) -> View<'a> {
+        self.settings.view(world)
+    }
+
     /// What has been aggregated so far.
     pub const fn aggregations(&self) -> &Aggregations {
         &self.aggregations

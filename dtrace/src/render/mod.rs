@@ -6,11 +6,15 @@
 //! | [`Consumer`] | records, aggregation buffers | data with their kinds; `clear`, `trunc`, `setopt` done | dt_consume.c, dt_aggregate.c, dt_handle.c |
 //! | [`Sink`] | those | whatever it is: [`Text`] is dtrace(1)'s form | dtrace.c, dt_printf.c, dt_print.c |
 //! | | | [`Structured`]: JSON or XML in FreeBSD's schema | dt_oformat.h |
+//! | | | [`picture::Perfetto`]: a timeline for the Perfetto UI | |
 //! | [`Output`] | text | files; `system`, `freopen` done | dt_printf.c |
 //!
 //! What is asked on the way: a kernel for [`Descriptions`] of its records, [`Symbols`] for what stands at
 //! addresses, the compiler's types for `print`. Everything that comes from a kernel is taken as bytes of
 //! others: what does not fit is an error, and what is shown is bounded.
+//!
+//! What has been aggregated can be had as Rust's own values ([`Aggregations`]), and as a picture
+//! ([`picture::flame_graph`], [`picture::HeatMap`]).
 //!
 //! # Differences on purpose
 //!
@@ -35,6 +39,7 @@ mod flow;
 mod format;
 mod message;
 mod output;
+pub mod picture;
 mod place;
 mod schedule;
 mod setopt;

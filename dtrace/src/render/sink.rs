@@ -122,3 +122,62 @@ pub trait Sink {
         Ok(())
     }
 }
+
+impl<S: Sink + ?Sized> Sink for &mut S {
+    fn begin(&mut self, firing: &Firing<'_>, view: &View<'_>) -> Result {
+        (**self).begin(firing, view)
+    }
+
+    fn datum(&mut self, firing: &Firing<'_>, datum: &Datum<'_>, view: &View<'_>) -> Result {
+        (**self).datum(firing, datum, view)
+    }
+
+    fn end(&mut self, firing: &Firing<'_>, view: &View<'_>) -> Result {
+        (**self).end(firing, view)
+    }
+
+    fn error(&mut self, error: &ProbeError<'_>, view: &View<'_>) -> Result {
+        (**self).error(error, view)
+    }
+
+    fn drops(&mut self, drops: &Drops, view: &View<'_>) -> Result {
+        (**self).drops(drops, view)
+    }
+
+    fn finish(&mut self, rest: &Table<'_>, view: &View<'_>) -> Result {
+        (**self).finish(rest, view)
+    }
+}
+
+/// Both, one after the other.
+impl<A: Sink, B: Sink> Sink for (A, B) {
+    fn begin(&mut self, firing: &Firing<'_>, view: &View<'_>) -> Result {
+        self.0.begin(firing, view)?;
+        self.1.begin(firing, view)
+    }
+
+    fn datum(&mut self, firing: &Firing<'_>, datum: &Datum<'_>, view: &View<'_>) -> Result {
+        self.0.datum(firing, datum, view)?;
+        self.1.datum(firing, datum, view)
+    }
+
+    fn end(&mut self, firing: &Firing<'_>, view: &View<'_>) -> Result {
+        self.0.end(firing, view)?;
+        self.1.end(firing, view)
+    }
+
+    fn error(&mut self, error: &ProbeError<'_>, view: &View<'_>) -> Result {
+        self.0.error(error, view)?;
+        self.1.error(error, view)
+    }
+
+    fn drops(&mut self, drops: &Drops, view: &View<'_>) -> Result {
+        self.0.drops(drops, view)?;
+        self.1.drops(drops, view)
+    }
+
+    fn finish(&mut self, rest: &Table<'_>, view: &View<'_>) -> Result {
+        self.0.finish(rest, view)?;
+        self.1.finish(rest, view)
+    }
+}

@@ -94,7 +94,7 @@ impl Node {
     }
 }
 
-fn json_text(text: &str, out: &mut String) {
+pub(super) fn json_text(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars() {
         let _ = match c {

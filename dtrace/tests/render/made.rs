@@ -1,7 +1,7 @@
 //! Records and aggregations that are written down, not traced.
 
 use dtrace::render::{
-    AggDescription, Buffer, Consumer, Eprobe, Module, RenderError, Schedule, Settings, Sink,
+    AggDescription, Buffer, Consumer, Entry, Eprobe, Module, RenderError, Schedule, Settings, Sink,
     Symbol, Symbols, Tables, Text, World,
 };
 use dtrace_abi::action::Action;
@@ -167,6 +167,18 @@ impl Made {
         let buffer = Buffer { data: self.records.clone(), ..Buffer::default() };
         Schedule::new().in_time(&mut consumer, vec![buffer], true, &mut world, sink)?;
         consumer.finish(&world, sink)
+    }
+
+    /// What a consumer has aggregated once it was given this, too.
+    pub fn elements(&mut self, consumer: &mut Consumer, take: &mut dyn FnMut(&[Entry])) {
+        let types = Types::new(256);
+        let mut world = World { descriptions: &mut self.tables, symbols: &Known, types: &types };
+        let mut sink = Text::new(Printed::default());
+        for (cpu, buffer) in (0..).zip(&self.aggregations) {
+            consumer.snapshot(cpu, buffer, 0, &mut world, &mut sink).unwrap();
+        }
+        let entries: Vec<Entry> = consumer.aggregations().entries().cloned().collect();
+        take(&entries);
     }
 
     pub fn printed(&mut self) -> Printed {

@@ -10,4 +10,5 @@ mod kernel;
 mod machine;
 mod made;
 mod oracle;
+mod pictures;
 mod structured;
