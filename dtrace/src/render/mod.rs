@@ -34,6 +34,7 @@ mod consume;
 mod cprintf;
 mod description;
 mod distribution;
+mod document;
 mod error;
 mod flow;
 mod format;

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::io::Write;
 
 use crate::render::aggregate::Table;
+use crate::render::document::json_text;
 use crate::render::error::Result;
 use crate::render::flow::Flow;
 use crate::render::format::Format;
 use crate::render::sink::{Datum, Firing, Sink};
-use crate::render::structured::json_text;
 use crate::render::value::Argument;
 use crate::render::view::View;
 

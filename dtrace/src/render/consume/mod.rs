@@ -1,32 +1,26 @@
 //! From buffers of kernels to a [`Sink`]: records in order, aggregations merged, and what programs do with
 //! them done (`dt_consume_cpu`, dt_consume.c).
 
-use std::collections::HashSet;
-use std::rc::Rc;
+mod action;
 
-use dtrace_abi::action::{Action, LibAction};
+use std::collections::HashSet;
+
+use dtrace_abi::action::Action;
 use dtrace_abi::record::{RecordDesc, RecordHeader, Status};
 use dtrace_compiler::options::Options;
 use dtrace_compiler::types::Types;
 use jiff::tz::TimeZone;
 
-use super::aggregate::{Aggregations, Entry, Table};
-use super::bits::{signed, u64_of, unsigned, until_zero};
-use super::description::{Catalog, Descriptions, Eprobe};
-use super::error::{RenderError, Result};
-use super::flow::{Depth, Flow};
-use super::format::Format;
-use super::message::{DropKind, Drops, ErrorKind, ProbeError};
-use super::place::Place;
-use super::setopt;
-use super::sink::{Datum, Firing, Sink};
-use super::symbol::Symbols;
-use super::typed;
-use super::value::Argument;
-use super::view::View;
-
-/// The text that `freopen("")` has become (`DT_FREOPEN_RESTORE`, dt_impl.h).
-const RESTORE: &[u8] = b".";
+use crate::render::aggregate::{Aggregations, Entry};
+use crate::render::bits::u64_of;
+use crate::render::description::{Catalog, Descriptions, Eprobe};
+use crate::render::error::{RenderError, Result};
+use crate::render::flow::{Depth, Flow};
+use crate::render::message::{DropKind, Drops, ErrorKind, ProbeError};
+use crate::render::sink::{Firing, Sink};
+use crate::render::symbol::Symbols;
+use crate::render::value::Argument;
+use crate::render::view::View;
 
 /// What is asked while buffers are consumed.
 pub struct World<'a> {
@@ -173,7 +167,7 @@ impl Consumer {
     }
 
     /// Says what a CPU has dropped.
-    pub(super) fn drops(
+    pub(in crate::render) fn drops(
         &self,
         kind: DropKind,
         count: u64,
@@ -229,13 +223,13 @@ impl Consumer {
     }
 
     /// Each buffer's records begin at no depth of their own, unless all are in one order.
-    pub(super) fn restart_flow(&mut self) {
+    pub(in crate::render) fn restart_flow(&mut self) {
         self.depth = Depth::default();
     }
 
     /// Consumes the first record of a buffer, if `wanted`; gives how many bytes it and what stood before
     /// it are, or `None` if there is no more.
-    pub(super) fn one(
+    pub(in crate::render) fn one(
         &mut self,
         cpu: u32,
         buffer: &[u8],
@@ -346,175 +340,10 @@ impl Consumer {
         let other = self.catalog.eprobe(world.descriptions, other)?;
         Ok(if other.probe.id == probe.id { Flow::None } else { flow })
     }
-
-    /// Does what the first of these records is for; gives how many it took.
-    fn actions(
-        &mut self,
-        here: Here<'_>,
-        memory: &mut Option<u64>,
-        world: &mut World<'_>,
-        sink: &mut dyn Sink,
-    ) -> Result<usize> {
-        let Here { record, firing, rest } = here;
-        let desc = &rest[0];
-        let data = record.data(desc)?;
-        let action = Action::from_number(desc.action);
-        let mut put = |consumer: &Self, datum: Datum<'_>| {
-            sink.datum(firing, &datum, &consumer.settings.view(world))
-        };
-        if let Some(place) = action.and_then(|action| Place::read(action, desc.arg, data)) {
-            put(self, Datum::Place(place))?;
-            return Ok(1);
-        }
-        match action {
-            Some(Action::LibAct) => {
-                return self.library(here, world, sink);
-            }
-            Some(Action::Exit) => {
-                let status = u64_of(data) as u32;
-                self.exit = Some(status);
-                put(self, Datum::Exit(status))?;
-            }
-            Some(Action::TracememDynsize) => *memory = unsigned(data),
-            Some(Action::Tracemem) => {
-                let size = memory.take().filter(|&size| size != 0).unwrap_or(u64::MAX);
-                let size = usize::try_from(size).unwrap_or(usize::MAX);
-                // More than there is means all of it.
-                put(self, Datum::Memory(Action::Tracemem, data.get(..size).unwrap_or(data)))?;
-            }
-            Some(Action::Printm) => {
-                let (size, bytes) = data.split_at_checked(8).ok_or(RenderError::Mismatch)?;
-                let size = usize::try_from(u64_of(size)).unwrap_or(usize::MAX);
-                put(self, Datum::Memory(Action::Printm, bytes.get(..size).unwrap_or(bytes)))?;
-            }
-            Some(Action::Printa) => return self.printa(here, world, sink),
-            Some(action @ (Action::Printf | Action::System | Action::Freopen)) => {
-                let format = self.catalog.format(world.descriptions, desc.format)?;
-                if let Some(format) = format {
-                    return self.printf(action, &format, here, world, sink);
-                }
-                sink.datum(firing, &Datum::Value(data), &self.settings.view(world))?;
-            }
-            Some(Action::DifExpr) if desc.format != 0 => {
-                let text = self.catalog.text(world.descriptions, desc.format);
-                let view = self.settings.view(world);
-                let ty = text.and_then(|text| typed::type_of(&text, &view));
-                let ty = ty.filter(|_| !data.is_empty());
-                let datum = ty.map_or(Datum::Value(data), |ty| Datum::Typed(ty, data));
-                sink.datum(firing, &datum, &view)?;
-            }
-            _ if data.is_empty() => {}
-            _ => put(self, Datum::Value(data))?,
-        }
-        Ok(1)
-    }
-
-    fn printf(
-        &mut self,
-        action: Action,
-        format: &Rc<Format>,
-        here: Here<'_>,
-        world: &World<'_>,
-        sink: &mut dyn Sink,
-    ) -> Result<usize> {
-        let Here { record, firing, rest } = here;
-        let takes = format.takes();
-        let descs = rest.get(..takes).ok_or(RenderError::Mismatch)?;
-        let arguments = record.arguments(descs)?;
-        let view = self.settings.view(world);
-        if action == Action::Printf {
-            sink.datum(firing, &Datum::Printf(format, &arguments), &view)?;
-            return Ok(takes);
-        }
-        // A command or file name is a string, with a string's room.
-        let mut text = Vec::new();
-        format.show(&mut text, &view, &arguments, &[])?;
-        text.truncate(view.strsize().saturating_sub(1));
-        let text = until_zero(&text);
-        let datum = match action {
-            Action::System => Datum::System(text),
-            _ => Datum::Freopen(Some(text).filter(|&text| text != RESTORE)),
-        };
-        sink.datum(firing, &datum, &view)?;
-        Ok(takes)
-    }
-
-    fn printa(
-        &mut self,
-        here: Here<'_>,
-        world: &mut World<'_>,
-        sink: &mut dyn Sink,
-    ) -> Result<usize> {
-        let Here { record, firing, rest } = here;
-        let descs = &rest[..self.statement(rest)];
-        if descs.iter().any(|desc| desc.action != rest[0].action) {
-            return Err(RenderError::Aggregation(0));
-        }
-        let variables = record.arguments(descs)?;
-        let variables: Vec<u32> = variables.iter().map(|id| u64_of(id.data) as u32).collect();
-        let format = self.catalog.format(world.descriptions, rest[0].format)?;
-        let Self { settings, catalog, aggregations, printed, .. } = self;
-        let table: Table<'_> = match variables[..] {
-            [variable] => aggregations.table(&settings.options, |entry| entry.variable == variable),
-            _ => aggregations.joined(&settings.options, &variables, |variable| {
-                catalog.of_variable(world.descriptions, variable)
-            }),
-        };
-        let view = settings.view(world);
-        sink.datum(firing, &Datum::Printa(format.as_deref(), &table), &view)?;
-        printed.extend(table.descriptions().map(|description| description.id));
-        Ok(variables.len())
-    }
-
-    /// What the consumer does itself: nothing of it is shown.
-    fn library(&mut self, here: Here<'_>, world: &World<'_>, sink: &mut dyn Sink) -> Result<usize> {
-        let Here { record, firing, rest } = here;
-        let desc = &rest[0];
-        let data = record.data(desc)?;
-        let variable = u64_of(data) as u32;
-        let action = u16::try_from(desc.arg).ok().and_then(LibAction::from_number);
-        // The second datum of those that have one.
-        let second = || -> Result<&[u8]> {
-            let same =
-                |second: &&RecordDesc| (second.action, second.arg) == (desc.action, desc.arg);
-            record.data(rest.get(1).filter(same).ok_or(RenderError::Mismatch)?)
-        };
-        match action {
-            Some(LibAction::Clear) => self.aggregations.clear(variable),
-            Some(LibAction::Denormalize) => self.aggregations.normalize(variable, 1),
-            Some(LibAction::Normalize) => {
-                let normal = unsigned(second()?).ok_or(RenderError::Mismatch)?;
-                self.aggregations.normalize(variable, normal as i64);
-                return Ok(2);
-            }
-            Some(LibAction::Trunc) => {
-                let count = signed(second()?).ok_or(RenderError::Mismatch)?;
-                self.aggregations.trunc(variable, count);
-                return Ok(2);
-            }
-            Some(LibAction::Ftruncate) => {
-                sink.datum(firing, &Datum::Truncate, &self.settings.view(world))?;
-            }
-            Some(LibAction::Setopt) => {
-                let value = second()?;
-                // Without a value it is a number that says nothing.
-                let value = if value.len() > 8 { until_zero(value) } else { b"1" };
-                let name = String::from_utf8_lossy(until_zero(data)).into_owned();
-                let value = String::from_utf8_lossy(value).into_owned();
-                if let Err(why) = setopt::set(&mut self.settings.options, &name, &value) {
-                    let text = format!("couldn't set option \"{name}\" to \"{value}\": {why}\n");
-                    self.complain(firing, text, world, sink)?;
-                }
-                return Ok(2);
-            }
-            None => {}
-        }
-        Ok(1)
-    }
 }
 
 /// Where the next record of a buffer begins, behind what aligns it; `None` if there is no more.
-pub(super) fn filler(buffer: &[u8]) -> Option<usize> {
+pub(in crate::render) fn filler(buffer: &[u8]) -> Option<usize> {
     let mut words = buffer.chunks_exact(4);
     words.position(|word| word.iter().any(|&byte| byte != 0)).map(|word| word * 4)
 }
