@@ -130,6 +130,17 @@ pub fn run(input: &[u8]) {
     let _ = show(&input, options, &mut tables, &mut texts);
 }
 
+/// One of each, of these sizes: its number, then these bytes over and over.
+fn fill(sizes: impl Iterator<Item = usize>, bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.iter().copied().chain([1]).collect::<Vec<u8>>().into_iter().cycle();
+    let mut buffer = Vec::new();
+    for (number, size) in (1_u32..).zip(sizes) {
+        buffer.extend(number.to_le_bytes());
+        buffer.extend(bytes.by_ref().take(size.saturating_sub(4)));
+    }
+    buffer
+}
+
 fn show(
     input: &Input<'_>,
     options: Options,
@@ -139,10 +150,15 @@ fn show(
     let types = Types::new(256);
     let mut world = World { descriptions: tables, symbols: &NoSymbols, types: &types };
     let mut consumer = Consumer::new(Settings::new(options));
-    let half = input.elements.len() / 2;
-    consumer.snapshot(0, &input.elements[..half], 0, &mut world, sink)?;
-    consumer.snapshot(1, &input.elements[half..], 1, &mut world, sink)?;
-    let buffer = Buffer { data: input.records.to_vec(), ..Buffer::default() };
+    // Whatever it is, or with numbers and sizes that fit.
+    let fits = input.options & 0x8000 != 0;
+    let sizes = input.aggregations.iter().map(|(_, size, _)| usize::from(*size));
+    let elements = if fits { fill(sizes, input.elements) } else { input.elements.to_vec() };
+    let sizes = input.probes.iter().map(|(size, _)| usize::from(*size));
+    let records = if fits { fill(sizes, input.records) } else { input.records.to_vec() };
+    consumer.snapshot(0, &elements, 0, &mut world, sink)?;
+    consumer.snapshot(1, &elements, 1, &mut world, sink)?;
+    let buffer = Buffer { data: records, ..Buffer::default() };
     Schedule::new().in_time(&mut consumer, vec![buffer], true, &mut world, sink)?;
     consumer.finish(&world, sink)
 }
