@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use dtrace_abi::Platform;
 use dtrace_abi::action::Action;
+use dtrace_abi::{ErrTag, Platform};
 
 use crate::compile::{self, Specifies};
 use crate::error::Error;
+use crate::libraries::{self, Library};
 use crate::options::Options;
 use crate::parse::{self, Context};
 use crate::program::Program;
@@ -178,6 +179,30 @@ impl Compiler {
         }
     }
 
+    /// Reads libraries, each behind those that it depends on (`#pragma D depends_on library`). Those whose
+    /// providers, modules or libraries are not there are left out; gives why.
+    ///
+    /// # Errors
+    ///
+    /// They depend on each other, or as [`compile`](Self::compile).
+    pub fn libraries(
+        &mut self,
+        libraries: &[Library<'_>],
+        surroundings: &dyn Surroundings,
+    ) -> Result<Vec<Box<Error>>, Box<Error>> {
+        let order =
+            libraries::order(libraries).map_err(|cycle| Error::library(cycle.to_string()))?;
+        let mut left_out = Vec::new();
+        for index in order {
+            let Library { name, text } = libraries[index];
+            match self.library(name, text, surroundings) {
+                Err(error) if error.tag == Some(ErrTag::PragmaDepend) => left_out.push(error),
+                read => read?,
+            }
+        }
+        Ok(left_out)
+    }
+
     /// Reads a library: declarations, inlines, translators. Errors name the file.
     ///
     /// # Errors
@@ -195,7 +220,10 @@ impl Compiler {
         self.state.library = false;
         self.state.options.empty = empty;
         match result {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                self.state.libraries.push(libraries::base_name(name).into());
+                Ok(())
+            }
             Err(mut error) => {
                 error.file.get_or_insert_with(|| name.into());
                 Err(error)

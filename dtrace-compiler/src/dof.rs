@@ -34,6 +34,7 @@ struct Writer {
     loaded: Vec<u8>,
     strings: Vec<u8>,
     unloaded: Vec<u8>,
+    statements: u64,
 }
 
 /// The section of all strings: the first one, as libdtrace has it.
@@ -125,6 +126,8 @@ impl Writer {
         let mut descs = Vec::new();
         let mut rest = ecb.actions.iter();
         for statement in &ecb.statements {
+            // A consumer tells statements apart by the number that their actions have together.
+            self.statements += 1;
             // All actions of a statement have its format.
             let mut text = None;
             for (index, act) in rest.by_ref().take(statement.actions).enumerate() {
@@ -132,7 +135,7 @@ impl Writer {
                 if index == 0 {
                     text = statement.text.as_ref().map(|text| self.string(text));
                 }
-                descs.push(desc(act, difo, text));
+                descs.push(desc(act, difo, text, self.statements));
             }
         }
         if descs.is_empty() {
@@ -174,7 +177,7 @@ impl Writer {
     }
 }
 
-fn desc(act: &Act, difo: u32, text: Option<u32>) -> ActDesc {
+fn desc(act: &Act, difo: u32, text: Option<u32>, statement: u64) -> ActDesc {
     // A format that is empty would be offset 0, which means none.
     let text = text.filter(|&offset| offset != 0);
     ActDesc {
@@ -183,7 +186,7 @@ fn desc(act: &Act, difo: u32, text: Option<u32>) -> ActDesc {
         kind: act.kind.number().into(),
         keys: act.keys,
         arg: text.map_or(act.arg, u64::from),
-        uarg: 0,
+        uarg: statement,
     }
 }
 

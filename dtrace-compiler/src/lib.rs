@@ -65,15 +65,15 @@
 //!   the machine does it; in libdtrace that is C's undefined behaviour.
 //! - A pragma on a last line without a newline is obeyed.
 //!
-//! Not here: the C preprocessor and the order of libraries (a consumer's work:
-//! [`Compiler::library`] takes one library), translators that are applied in the kernel, and sections
-//! that describe a program's own probes.
+//! Not here: the C preprocessor (a consumer's work), translators that are applied in the kernel, and
+//! sections that describe a program's own probes.
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
 pub mod disasm;
 pub mod dof;
 pub mod lex;
+pub mod libraries;
 pub mod options;
 pub mod parse;
 pub mod program;

@@ -34,7 +34,8 @@ pub struct Ecb {
 pub struct Statement {
     /// How many actions it is.
     pub actions: usize,
-    /// The format of `printf` and the like; the type of `print`.
+    /// The format of `printf` and the like, with what the types say of its conversions: `%lli` or `%u`
+    /// for `%d` (`dtrace_printf_format`, dt_printf.c). The type of `print`.
     pub text: Option<Vec<u8>>,
     /// How stable the probe's description is.
     pub probe_attr: Attribute,

@@ -56,7 +56,7 @@ fn programs_come_back() {
                 None => assert_eq!(read.difo, NO_SECTION),
             }
             if written.kind == Action::Printf {
-                assert_eq!(dof.string(read.strings, read.arg).unwrap(), b"%s %d");
+                assert_eq!(dof.string(read.strings, read.arg).unwrap(), b"%s %i");
             } else {
                 assert_eq!((read.strings, read.arg), (NO_SECTION, written.arg));
             }

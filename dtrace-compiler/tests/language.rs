@@ -9,6 +9,7 @@ use dtrace_abi::aggregation::{Llquantize, Lquantize};
 use dtrace_abi::dif::{Instr, Opcode};
 use dtrace_abi::stability::Attribute;
 use dtrace_abi::{ErrTag, Platform};
+use dtrace_compiler::libraries::Library;
 use dtrace_compiler::options::Options;
 use dtrace_compiler::program::{Difo, Ecb, Program};
 use dtrace_compiler::surroundings::{
@@ -259,6 +260,29 @@ fn libraries_declare_and_their_errors_name_them() {
         error.with_tag(),
         "[D_PRAGMA_DEPEND] \"/lib/io.d\", line 1: program requires provider io"
     );
+}
+
+#[test]
+fn libraries_are_read_in_order() {
+    let library = |name, text: &'static str| Library { name, text: text.as_bytes() };
+    let libraries = [
+        library("/lib/a.d", "#pragma D depends_on library b.d\ninline int two = one + 1;"),
+        library("/lib/b.d", "inline int one = 1;"),
+        library("/lib/io.d", "#pragma D depends_on provider io\ninline int io = 3;"),
+        library("/lib/z.d", "#pragma D depends_on library io.d\ninline int z = io;"),
+    ];
+    let mut compiler = compiler();
+    let left_out = compiler.libraries(&libraries, &Kernel).unwrap();
+    let texts: Vec<String> = left_out.iter().map(|error| error.to_string()).collect();
+    assert_eq!(
+        texts,
+        [
+            "\"/lib/io.d\", line 1: program requires provider io",
+            "\"/lib/z.d\", line 1: program requires library io.d"
+        ]
+    );
+    let program = compiler.compile(Source::file(b"BEGIN { trace(two); }"), &Kernel).unwrap();
+    assert_eq!(program.ecbs[0].actions[0].difo.as_ref().unwrap().integers, [2]);
 }
 
 #[test]

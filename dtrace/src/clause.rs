@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-pub use sdt_framework::Field;
-use sdt_framework::{Spec, SpecError};
+pub use dtrace_abi::spec::Field;
+use dtrace_abi::spec::{Spec, SpecError};
 
 /// One such option: descriptions, with commas between them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //!
 //! A kernel, or whatever hosts `sdt-framework` and its server, is on the other side of a [`Transport`]; a
 //! [`Client`] asks it in `dtrace-protocol`; [`consume`] is what dtrace does from the options to the last line, and
-//! [`cli`] the command line. The command is `dtrace --connect ADDRESS`.
+//! [`cli`] the command line. [`render`] shows what D programs record. The command is `dtrace --connect ADDRESS`.
 //!
 //! What this is not: the framework (`sdt-framework`), the contract with it (`dtrace-protocol`, `dtrace-abi`), the
 //! compiler of D (`dtrace-compiler`). It knows no kernel, real or stand-in.
@@ -16,6 +16,7 @@ pub mod client;
 pub mod consume;
 mod format;
 pub mod output;
+pub mod render;
 pub mod transport;
 pub mod xoptions;
 

@@ -1,4 +1,5 @@
-//! Formats of `printf` and the like: what they are made of (`dt_printf_create`, dt_printf.c).
+//! Formats of `printf` and the like: what they are made of (`dt_printf_create`, dt_printf.c), and how
+//! they go to the kernel (`dtrace_printf_format`).
 
 use dtrace_abi::ErrTag;
 
@@ -6,8 +7,18 @@ use crate::error::Result;
 use crate::sema::Session;
 
 /// A conversion, with what comes before it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Conversion {
+    /// Text before it.
+    before: Vec<u8>,
+    alternate: bool,
+    zero: bool,
+    left: bool,
+    plus: bool,
+    group: bool,
+    space: bool,
+    width: u32,
+    precision: u32,
     /// Its letters, such as `lld`.
     pub name: String,
     /// `*` before the point.
@@ -16,6 +27,72 @@ pub(super) struct Conversion {
     pub precision_argument: bool,
     /// `@`
     pub aggregation: bool,
+}
+
+/// A format.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Format {
+    pub conversions: Vec<Conversion>,
+    /// Text behind the last conversion.
+    rest: Vec<u8>,
+}
+
+impl Conversion {
+    /// As the kernel keeps it: flags in one order, and letters that say what the types have said.
+    fn write(&self, letters: &str, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.before);
+        out.push(b'%');
+        let flags: [(bool, &[u8]); 9] = [
+            (self.alternate, b"#"),
+            (self.zero, b"0"),
+            (self.left, b"-"),
+            (self.plus, b"+"),
+            (self.width_argument, b"*"),
+            (self.precision_argument, b".*"),
+            (self.group, b"'"),
+            (self.space, b" "),
+            (self.aggregation, b"@"),
+        ];
+        for (_, flag) in flags.iter().filter(|(set, _)| *set) {
+            out.extend_from_slice(flag);
+        }
+        if self.width != 0 {
+            out.extend_from_slice(self.width.to_string().as_bytes());
+        }
+        if self.precision != 0 {
+            out.extend_from_slice(format!(".{}", self.precision).as_bytes());
+        }
+        out.extend_from_slice(letters.as_bytes());
+    }
+
+    /// Its letters for a value of so many bytes, with a sign or not.
+    pub fn letters(&self, size: u64, signed: bool) -> String {
+        let long = if size == 8 { "ll" } else { "" };
+        let last = self.name.chars().next_back().unwrap_or('%');
+        match (self.name.as_str(), last) {
+            ("d", _) => format!("{long}{}", if signed { 'i' } else { 'u' }),
+            ("p", _) => format!("{long}x"),
+            ("lc" | "wc", _) => "lc".into(),
+            ("ls" | "ws", _) => "ls".into(),
+            (_, 'd' | 'i' | 'o' | 'u' | 'x' | 'X') => format!("{long}{last}"),
+            (_, 'e' | 'E' | 'f' | 'g' | 'G') => {
+                format!("{}{last}", if size == 16 { "L" } else { "" })
+            }
+            (name, _) => name.into(),
+        }
+    }
+}
+
+impl Format {
+    /// As the kernel keeps it, with the letters of each conversion.
+    pub fn write(&self, letters: &[String]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (conversion, letters) in self.conversions.iter().zip(letters) {
+            conversion.write(letters, &mut out);
+        }
+        out.extend_from_slice(&self.rest);
+        out
+    }
 }
 
 /// Which values a conversion takes.
@@ -90,22 +167,20 @@ pub(super) fn takes(name: &str) -> Option<Takes> {
 }
 
 /// Reads a format. Conversions are counted from 1, text behind the last one not.
-pub(super) fn parse(session: &Session<'_>, format: &[u8]) -> Result<Vec<Conversion>> {
+pub(super) fn parse(session: &Session<'_>, format: &[u8]) -> Result<Format> {
     let mut conversions = Vec::new();
+    let mut before = Vec::new();
     let mut rest = format.iter().copied().peekable();
     let wrong = |message: String| session.error(ErrTag::Syntax, message);
     while let Some(byte) = rest.next() {
         if byte != b'%' {
+            before.push(byte);
             continue;
         }
         let number = conversions.len() + 1;
-        let mut conversion = Conversion {
-            name: String::new(),
-            width_argument: false,
-            precision_argument: false,
-            aggregation: false,
-        };
-        let (mut point, mut first) = (false, true);
+        let before = std::mem::take(&mut before);
+        let mut conversion = Conversion { before, ..Conversion::default() };
+        let (mut point, mut first, mut digits) = (false, true, false);
         loop {
             let Some(byte) = rest.next() else {
                 return wrong(format!(
@@ -113,7 +188,22 @@ pub(super) fn parse(session: &Session<'_>, format: &[u8]) -> Result<Vec<Conversi
                 ));
             };
             match byte {
-                b'0'..=b'9' | b'#' | b'+' | b'-' | b'?' | b'\'' | b' ' => {}
+                b'0' if !point && !digits => (conversion.zero, conversion.left) = (true, false),
+                b'0'..=b'9' => {
+                    let mut value = u32::from(byte - b'0');
+                    while let Some(digit) = rest.next_if(u8::is_ascii_digit) {
+                        value = value.saturating_mul(10).saturating_add((digit - b'0').into());
+                    }
+                    let (width, precision) = (&mut conversion.width, &mut conversion.precision);
+                    *(if point { precision } else { width }) = value;
+                    digits = true;
+                }
+                b'#' => conversion.alternate = true,
+                b'+' => conversion.plus = true,
+                b'-' => (conversion.left, conversion.zero) = (true, false),
+                b'?' => conversion.width = 16,
+                b'\'' => conversion.group = true,
+                b' ' => conversion.space = true,
                 b'*' => {
                     let slot = if point {
                         &mut conversion.precision_argument
@@ -132,6 +222,7 @@ pub(super) fn parse(session: &Session<'_>, format: &[u8]) -> Result<Vec<Conversi
                             "format conversion #{number} has more than one '.' specified"
                         ));
                     }
+                    digits = false;
                 }
                 b'@' => conversion.aggregation = true,
                 b'$' => {
@@ -162,5 +253,5 @@ pub(super) fn parse(session: &Session<'_>, format: &[u8]) -> Result<Vec<Conversi
         }
         conversions.push(conversion);
     }
-    Ok(conversions)
+    Ok(Format { conversions, rest: before })
 }

@@ -54,7 +54,7 @@ pub(super) fn printf(
     }
     session.place = node.place;
     let checked = Values { function: &name, before: 1, values: values.to_vec(), aggregation: None };
-    let used = validate(session, &text, &checked)?;
+    let (used, text) = validate(session, &text, &checked)?;
     if used < values.len() {
         let message = format!(
             "{name}( ) prototype mismatch: only {used} arguments required by this format string"
@@ -78,7 +78,7 @@ pub(super) fn printa(
     actions: &mut Vec<Act>,
 ) -> Result<Option<Vec<u8>>> {
     let name = session.ident(id).name.clone();
-    let (format, aggs) = match args {
+    let (mut format, aggs) = match args {
         [first, rest @ ..] => match &first.kind {
             Kind::Str(text) => (Some(text.clone()), rest),
             _ => (None, args),
@@ -107,7 +107,7 @@ pub(super) fn printa(
             Some(first) => compare_keys(session, first, agg)?,
             None => {
                 first = Some(agg);
-                if let Some(text) = &format {
+                if let Some(text) = &mut format {
                     session.place = node.place;
                     let values = keys(session, agg);
                     let function = session.ident(agg).agg_function;
@@ -117,7 +117,7 @@ pub(super) fn printa(
                         _ => Some(Action::Count),
                     };
                     let checked = Values { function: &name, before: 1, values, aggregation };
-                    validate(session, text, &checked)?;
+                    *text = validate(session, text, &checked)?.1;
                 }
             }
         }
@@ -163,10 +163,11 @@ fn compare_keys(session: &Session<'_>, first: IdentId, second: IdentId) -> Resul
     Ok(())
 }
 
-/// Compares a format to the values that it is used with; gives how many it takes.
-fn validate(session: &mut Session<'_>, text: &[u8], with: &Values<'_>) -> Result<usize> {
+/// Compares a format to the values that it is used with; gives how many it takes, and the format as it
+/// goes to the kernel.
+fn validate(session: &mut Session<'_>, text: &[u8], with: &Values<'_>) -> Result<(usize, Vec<u8>)> {
     let Values { function, before, values, aggregation } = with;
-    let conversions = format::parse(session, text)?;
+    let format = format::parse(session, text)?;
     if text.is_empty() {
         let message = format!("{function}( ) format string is empty");
         return session.error(ErrTag::PrintfFmtEmpty, message);
@@ -175,11 +176,13 @@ fn validate(session: &mut Session<'_>, text: &[u8], with: &Values<'_>) -> Result
     let agg_type = if *aggregation == Some(Action::Count) { special.uint64 } else { special.int64 };
     let agg_node = session.type_node(agg_type);
     let mut used = 0;
-    for (index, conversion) in conversions.iter().enumerate() {
+    let mut letters = Vec::new();
+    for (index, conversion) in format.conversions.iter().enumerate() {
         let number = index + 1;
         let name = &conversion.name;
         let takes = format::takes(name).unwrap_or(Takes::Nothing);
         if takes == Takes::Nothing {
+            letters.push(name.clone());
             continue;
         }
         let dynamic = [(conversion.width_argument, "*"), (conversion.precision_argument, ".*")];
@@ -226,8 +229,11 @@ fn validate(session: &mut Session<'_>, text: &[u8], with: &Values<'_>) -> Result
             );
             return session.error(ErrTag::PrintfArgType, message);
         }
+        // Which of several aggregations it will show is not known; that all have signs does no harm.
+        let signed = conversion.aggregation || value.flags.signed;
+        letters.push(conversion.letters(session.size(value), signed));
     }
-    Ok(used)
+    Ok((used, format.write(&letters)))
 }
 
 fn fits(session: &mut Session<'_>, takes: Takes, value: &Node) -> bool {

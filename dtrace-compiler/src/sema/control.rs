@@ -161,7 +161,8 @@ impl Session<'_> {
             let message = "main program may not explicitly depend on a library";
             return self.error(ErrTag::PragmaDepend, message);
         }
-        if !self.surroundings.has(class, name) {
+        let read = class == "library" && self.state.libraries.contains(name);
+        if !read && !self.surroundings.has(class, name) {
             return self.error(ErrTag::PragmaDepend, format!("program requires {class} {name}"));
         }
         Ok(())

@@ -39,6 +39,8 @@ pub(crate) struct State {
     pub version: Version,
     /// What is compiled is a library.
     pub library: bool,
+    /// Libraries that were read: the last parts of their paths.
+    pub libraries: Vec<String>,
     /// `dtrace:::ERROR` has its clause for programs with `if`.
     pub catches_errors: bool,
 }
@@ -58,6 +60,7 @@ impl State {
             generation: 0,
             version: Version::LATEST,
             library: false,
+            libraries: Vec::new(),
             catches_errors: false,
         };
         for ident in builtin::idents() {

@@ -120,6 +120,11 @@ impl Types {
         intrinsic::types(strsize)
     }
 
+    /// The type of a [`number`](TypeId::number).
+    pub fn by_number(&self, number: u32) -> Option<TypeId> {
+        ((number as usize) < self.types.len()).then_some(TypeId(number))
+    }
+
     /// What a type is.
     pub fn get(&self, id: TypeId) -> &Type {
         &self.types[id.0 as usize]

@@ -5,6 +5,7 @@
 //! crate runs them over all inputs that are kept in `fuzz/seeds`.
 
 pub mod check;
+pub mod compiler;
 mod edit;
 pub mod flips;
 pub mod framework;
@@ -14,6 +15,7 @@ pub mod loader;
 mod memory;
 pub mod protocol;
 pub mod records;
+pub mod render;
 pub mod server;
 
 /// A target: its name, which is its folder's in `fuzz/seeds` too, and its function.
@@ -22,11 +24,13 @@ pub type Target = (&'static str, fn(&[u8]));
 /// All targets.
 pub const TARGETS: &[Target] = &[
     ("check", check::run),
+    ("compiler", compiler::run),
     ("framework", framework::run),
     ("glob", glob::run),
     ("krtld", krtld::run),
     ("loader", loader::run),
     ("protocol", protocol::run),
     ("records", records::run),
+    ("render", render::run),
     ("server", server::run),
 ];

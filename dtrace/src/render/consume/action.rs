@@ -1,0 +1,186 @@
+//! What each action has left in a record, and what the consumer does itself.
+
+use std::rc::Rc;
+
+use dtrace_abi::action::{Action, LibAction};
+use dtrace_abi::record::RecordDesc;
+
+use super::{Consumer, Here, World};
+use crate::render::aggregate::Table;
+use crate::render::bits::{signed, u64_of, unsigned, until_zero};
+use crate::render::error::{RenderError, Result};
+use crate::render::format::Format;
+use crate::render::place::Place;
+use crate::render::setopt;
+use crate::render::sink::{Datum, Sink};
+use crate::render::typed;
+
+/// The text that `freopen("")` has become (`DT_FREOPEN_RESTORE`, dt_impl.h).
+const RESTORE: &[u8] = b".";
+
+impl Consumer {
+    /// Does what the first of these records is for; gives how many it took.
+    pub(super) fn actions(
+        &mut self,
+        here: Here<'_>,
+        memory: &mut Option<u64>,
+        world: &mut World<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<usize> {
+        let Here { record, firing, rest } = here;
+        let desc = &rest[0];
+        let data = record.data(desc)?;
+        let action = Action::from_number(desc.action);
+        let mut put = |consumer: &Self, datum: Datum<'_>| {
+            sink.datum(firing, &datum, &consumer.settings.view(world))
+        };
+        if let Some(place) = action.and_then(|action| Place::read(action, desc.arg, data)) {
+            put(self, Datum::Place(place))?;
+            return Ok(1);
+        }
+        match action {
+            Some(Action::LibAct) => {
+                return self.library(here, world, sink);
+            }
+            Some(Action::Exit) => {
+                let status = u64_of(data) as u32;
+                self.exit = Some(status);
+                put(self, Datum::Exit(status))?;
+            }
+            Some(Action::TracememDynsize) => *memory = unsigned(data),
+            Some(Action::Tracemem) => {
+                let size = memory.take().filter(|&size| size != 0).unwrap_or(u64::MAX);
+                let size = usize::try_from(size).unwrap_or(usize::MAX);
+                // More than there is means all of it.
+                put(self, Datum::Memory(Action::Tracemem, data.get(..size).unwrap_or(data)))?;
+            }
+            Some(Action::Printm) => {
+                let (size, bytes) = data.split_at_checked(8).ok_or(RenderError::Mismatch)?;
+                let size = usize::try_from(u64_of(size)).unwrap_or(usize::MAX);
+                put(self, Datum::Memory(Action::Printm, bytes.get(..size).unwrap_or(bytes)))?;
+            }
+            Some(Action::Printa) => return self.printa(here, world, sink),
+            Some(action @ (Action::Printf | Action::System | Action::Freopen)) => {
+                let format = self.catalog.format(world.descriptions, desc.format)?;
+                if let Some(format) = format {
+                    return self.printf(action, &format, here, world, sink);
+                }
+                sink.datum(firing, &Datum::Value(data), &self.settings.view(world))?;
+            }
+            Some(Action::DifExpr) if desc.format != 0 => {
+                let text = self.catalog.text(world.descriptions, desc.format);
+                let view = self.settings.view(world);
+                let ty = text.and_then(|text| typed::type_of(&text, &view));
+                let ty = ty.filter(|_| !data.is_empty());
+                let datum = ty.map_or(Datum::Value(data), |ty| Datum::Typed(ty, data));
+                sink.datum(firing, &datum, &view)?;
+            }
+            _ if data.is_empty() => {}
+            _ => put(self, Datum::Value(data))?,
+        }
+        Ok(1)
+    }
+
+    fn printf(
+        &mut self,
+        action: Action,
+        format: &Rc<Format>,
+        here: Here<'_>,
+        world: &World<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<usize> {
+        let Here { record, firing, rest } = here;
+        let takes = format.takes();
+        let descs = rest.get(..takes).ok_or(RenderError::Mismatch)?;
+        let arguments = record.arguments(descs)?;
+        let view = self.settings.view(world);
+        if action == Action::Printf {
+            sink.datum(firing, &Datum::Printf(format, &arguments), &view)?;
+            return Ok(takes);
+        }
+        // A command or file name is a string, with a string's room.
+        let mut text = Vec::new();
+        format.show(&mut text, &view, &arguments, &[])?;
+        text.truncate(view.strsize().saturating_sub(1));
+        let text = until_zero(&text);
+        let datum = match action {
+            Action::System => Datum::System(text),
+            _ => Datum::Freopen(Some(text).filter(|&text| text != RESTORE)),
+        };
+        sink.datum(firing, &datum, &view)?;
+        Ok(takes)
+    }
+
+    fn printa(
+        &mut self,
+        here: Here<'_>,
+        world: &mut World<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<usize> {
+        let Here { record, firing, rest } = here;
+        let descs = &rest[..self.statement(rest)];
+        if descs.iter().any(|desc| desc.action != rest[0].action) {
+            return Err(RenderError::Aggregation(0));
+        }
+        let variables = record.arguments(descs)?;
+        let variables: Vec<u32> = variables.iter().map(|id| u64_of(id.data) as u32).collect();
+        let format = self.catalog.format(world.descriptions, rest[0].format)?;
+        let Self { settings, catalog, aggregations, printed, .. } = self;
+        let table: Table<'_> = match variables[..] {
+            [variable] => aggregations.table(&settings.options, |entry| entry.variable == variable),
+            _ => aggregations.joined(&settings.options, &variables, |variable| {
+                catalog.of_variable(world.descriptions, variable)
+            }),
+        };
+        let view = settings.view(world);
+        sink.datum(firing, &Datum::Printa(format.as_deref(), &table), &view)?;
+        printed.extend(table.descriptions().map(|description| description.id));
+        Ok(variables.len())
+    }
+
+    /// What the consumer does itself: nothing of it is shown.
+    fn library(&mut self, here: Here<'_>, world: &World<'_>, sink: &mut dyn Sink) -> Result<usize> {
+        let Here { record, firing, rest } = here;
+        let desc = &rest[0];
+        let data = record.data(desc)?;
+        let variable = u64_of(data) as u32;
+        let action = u16::try_from(desc.arg).ok().and_then(LibAction::from_number);
+        // The second datum of those that have one.
+        let second = || -> Result<&[u8]> {
+            let same =
+                |second: &&RecordDesc| (second.action, second.arg) == (desc.action, desc.arg);
+            record.data(rest.get(1).filter(same).ok_or(RenderError::Mismatch)?)
+        };
+        match action {
+            Some(LibAction::Clear) => self.aggregations.clear(variable),
+            Some(LibAction::Denormalize) => self.aggregations.normalize(variable, 1),
+            Some(LibAction::Normalize) => {
+                let normal = unsigned(second()?).ok_or(RenderError::Mismatch)?;
+                self.aggregations.normalize(variable, normal as i64);
+                return Ok(2);
+            }
+            Some(LibAction::Trunc) => {
+                let count = signed(second()?).ok_or(RenderError::Mismatch)?;
+                self.aggregations.trunc(variable, count);
+                return Ok(2);
+            }
+            Some(LibAction::Ftruncate) => {
+                sink.datum(firing, &Datum::Truncate, &self.settings.view(world))?;
+            }
+            Some(LibAction::Setopt) => {
+                let value = second()?;
+                // Without a value it is a number that says nothing.
+                let value = if value.len() > 8 { until_zero(value) } else { b"1" };
+                let name = String::from_utf8_lossy(until_zero(data)).into_owned();
+                let value = String::from_utf8_lossy(value).into_owned();
+                if let Err(why) = setopt::set(&mut self.settings.options, &name, &value) {
+                    let text = format!("couldn't set option \"{name}\" to \"{value}\": {why}\n");
+                    self.complain(firing, text, world, sink)?;
+                }
+                return Ok(2);
+            }
+            None => {}
+        }
+        Ok(1)
+    }
+}

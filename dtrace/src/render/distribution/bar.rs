@@ -1,0 +1,97 @@
+//! Bars of forty columns.
+
+use dtrace_compiler::options::Encoding;
+
+use super::ZOOM;
+use crate::render::cprintf::Spec;
+use crate::render::view::View;
+
+/// Columns of a full bar.
+const COLUMNS: usize = 40;
+
+/// What bars are measured by.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::render) struct Bars {
+    /// What a full bar is.
+    pub total: f64,
+    /// Whether some value is positive.
+    pub positives: bool,
+    /// Whether some value is negative.
+    pub negatives: bool,
+}
+
+/// What a full bar stands for: the sum of all, or under `aggzoom` a little more than the largest.
+pub(super) fn total(values: &[i64], zoom: bool) -> f64 {
+    let heights = values.iter().map(|value| value.unsigned_abs() as f64);
+    if zoom { heights.fold(0.0, f64::max) * (1.0 / ZOOM) } else { heights.sum() }
+}
+
+/// So many cells of `cells` that are full.
+fn cells(value: i64, cells: usize, total: f64) -> f64 {
+    let cells = cells as f64;
+    let height = value.unsigned_abs() as f64 * cells / total;
+    // Without anything that could be shown nothing is.
+    if height.is_finite() { height.min(cells) } else { 0.0 }
+}
+
+impl Bars {
+    /// Of the buckets of one distribution.
+    pub fn of(buckets: &[i64], zoom: bool) -> Self {
+        Self {
+            total: total(buckets, zoom),
+            positives: buckets.iter().any(|&count| count > 0),
+            negatives: buckets.iter().any(|&count| count < 0),
+        }
+    }
+
+    /// A bar, and the value behind it.
+    pub fn show(&self, out: &mut Vec<u8>, view: &View<'_>, value: i64, normal: i64) {
+        let mut fill = |count: usize, byte: u8| out.resize(out.len() + count, byte);
+        let whole = |columns| (cells(value, columns, self.total) + 0.5) as usize;
+        match (self.positives, self.negatives) {
+            (true, false) if view.encoding() == Some(Encoding::Utf8) => {
+                fill(1, b'|');
+                blocks(out, cells(value, COLUMNS, self.total));
+            }
+            (positives, false) => {
+                let depth = if positives { whole(COLUMNS) } else { 0 };
+                fill(1, b'|');
+                fill(depth, b'@');
+                fill(COLUMNS - depth, b' ');
+            }
+            (false, true) => {
+                let depth = whole(COLUMNS);
+                fill(COLUMNS - depth, b' ');
+                fill(depth, b'@');
+                fill(1, b'|');
+            }
+            // Both: half a bar to each side.
+            (true, true) => {
+                const HALF: usize = COLUMNS / 2;
+                let depth = whole(HALF);
+                let (left, right) = if value <= 0 { (depth, 0) } else { (0, depth) };
+                fill(HALF - left, b' ');
+                fill(left, b'@');
+                fill(1, b'|');
+                fill(right, b'@');
+                fill(HALF - right, b' ');
+            }
+        }
+        out.push(b' ');
+        Spec::wide(-9).signed(out, value.checked_div(normal).unwrap_or(0));
+        out.push(b'\n');
+    }
+}
+
+/// A bar of block elements: an eighth of a column each.
+fn blocks(out: &mut Vec<u8>, height: f64) {
+    let whole = height as usize;
+    let eighths = ((height - whole as f64) * 8.0) as u32;
+    let mut bar = "\u{2588}".repeat(whole);
+    if let (1.., Some(block)) = (eighths, char::from_u32(0x2590 - eighths)) {
+        bar.push(block);
+    }
+    let columns = whole + usize::from(eighths > 0);
+    bar.push_str(&" ".repeat(COLUMNS - columns.min(COLUMNS)));
+    out.extend_from_slice(bar.as_bytes());
+}

@@ -1,0 +1,112 @@
+//! Documents: values with names, as JSON and as XML.
+
+use std::fmt::Write as _;
+
+/// A value in a document.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Node {
+    Text(String),
+    Number(i128),
+    List(Vec<Node>),
+    Object(Vec<(&'static str, Node)>),
+}
+
+impl Node {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    pub fn one(name: &'static str, node: Self) -> Self {
+        Self::Object(vec![(name, node)])
+    }
+
+    /// As JSON.
+    pub fn json(&self, out: &mut String) {
+        match self {
+            Self::Text(text) => json_text(text, out),
+            Self::Number(number) => {
+                let _ = write!(out, "{number}");
+            }
+            Self::List(nodes) => {
+                out.push('[');
+                for (index, node) in nodes.iter().enumerate() {
+                    out.push_str(if index > 0 { ", " } else { "" });
+                    node.json(out);
+                }
+                out.push(']');
+            }
+            Self::Object(members) => {
+                out.push('{');
+                for (index, (name, node)) in members.iter().enumerate() {
+                    let _ = write!(out, "{}\"{name}\": ", if index > 0 { ", " } else { "" });
+                    node.json(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+
+    /// An element; a list is one for each of its members.
+    pub fn xml(&self, name: &str, out: &mut String) {
+        if let Self::List(nodes) = self {
+            return nodes.iter().for_each(|node| node.xml(name, out));
+        }
+        let mut inner = String::new();
+        match self {
+            Self::Text(text) => xml_text(text, &mut inner),
+            Self::Number(number) => inner = number.to_string(),
+            Self::List(_) => {}
+            Self::Object(members) => {
+                members.iter().for_each(|(name, node)| node.xml(name, &mut inner));
+            }
+        }
+        let _ = match inner.as_str() {
+            "" => write!(out, "<{name}/>"),
+            _ => write!(out, "<{name}>{inner}</{name}>"),
+        };
+    }
+}
+
+pub(super) fn json_text(text: &str, out: &mut String) {
+    out.push('"');
+    for c in text.chars() {
+        let _ = match c {
+            '"' | '\\' => write!(out, "\\{c}"),
+            '\n' => write!(out, "\\n"),
+            '\t' => write!(out, "\\t"),
+            '\r' => write!(out, "\\r"),
+            '\0'..' ' | '\x7f' => write!(out, "\\u{:04x}", u32::from(c)),
+            _ => write!(out, "{c}"),
+        };
+    }
+    out.push('"');
+}
+
+/// XML has no way to write most control characters.
+fn xml_text(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\t' | '\n' | '\r' => out.push(c),
+            '\0'..' ' | '\u{fffe}' | '\u{ffff}' => out.push(char::REPLACEMENT_CHARACTER),
+            _ => out.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts() {
+        let node = Node::Object(vec![("a", Node::text("<\"\n\u{1}>")), ("b", Node::List(vec![]))]);
+        let (mut json, mut xml) = (String::new(), String::new());
+        node.json(&mut json);
+        node.xml("x", &mut xml);
+        assert_eq!(json, "{\"a\": \"<\\\"\\n\\u0001>\", \"b\": []}");
+        assert_eq!(xml, "<x><a>&lt;\"\n\u{fffd}&gt;</a></x>");
+    }
+}

@@ -1,0 +1,81 @@
+//! `-F`: which records are entries and returns, and how far they are indented (`dt_flowindent`,
+//! dt_consume.c).
+
+use dtrace_compiler::surroundings::Description;
+
+/// What a record is to the flow of control.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flow {
+    /// Neither entry nor return.
+    #[default]
+    None,
+    /// The first record of an entry.
+    Entry,
+    /// The last record of a return.
+    Return,
+}
+
+impl Flow {
+    /// What a probe's name says: `entry`, `return`, or one that ends in `-entry` or `-return`.
+    pub(super) fn of(probe: &Description) -> Self {
+        let ends = |word| {
+            let before = probe.name.strip_suffix(word);
+            before.is_some_and(|before| before.is_empty() || before.ends_with('-'))
+        };
+        match (ends("entry"), ends("return")) {
+            (true, _) => Self::Entry,
+            (_, true) => Self::Return,
+            _ => Self::None,
+        }
+    }
+
+    /// What stands before the function.
+    pub(super) fn prefix(self, probe: &Description) -> &'static str {
+        match (self, probe.provider.as_str()) {
+            (Self::None, _) => "| ",
+            (Self::Entry, "syscall") => " => ",
+            (Self::Entry, _) => " -> ",
+            (Self::Return, "syscall") => " <= ",
+            (Self::Return, _) => " <- ",
+        }
+    }
+}
+
+/// Columns that each entry indents what follows.
+pub(super) const STEP: usize = 2;
+
+/// How deep a thread of records is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Depth {
+    /// Columns.
+    pub indent: usize,
+}
+
+impl Depth {
+    /// Before a record is shown.
+    pub fn before(&mut self, flow: Flow) {
+        if flow == Flow::Return {
+            self.indent = self.indent.saturating_sub(STEP);
+        }
+    }
+
+    /// After it was.
+    pub fn after(&mut self, flow: Flow) {
+        if flow == Flow::Entry {
+            self.indent = self.indent.saturating_add(STEP).min(super::cprintf::COLUMNS);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        let of = |name: &str| Flow::of(&Description { name: name.into(), ..Default::default() });
+        assert_eq!((of("entry"), of("method-entry")), (Flow::Entry, Flow::Entry));
+        assert_eq!((of("return"), of("carpentry")), (Flow::Return, Flow::None));
+        assert_eq!(of("exec-success"), Flow::None);
+    }
+}

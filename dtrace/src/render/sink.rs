@@ -1,0 +1,183 @@
+//! Where records and aggregations go: a stream of them with their types, whatever is made of it.
+
+use dtrace_abi::action::Action;
+use dtrace_compiler::surroundings::Description;
+use dtrace_compiler::types::TypeId;
+
+use super::aggregate::Table;
+use super::error::Result;
+use super::flow::Flow;
+use super::format::Format;
+use super::message::{Drops, ProbeError};
+use super::place::Place;
+use super::value::Argument;
+use super::view::View;
+
+/// A probe has fired and left a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Firing<'a> {
+    /// The CPU that it fired on.
+    pub cpu: u32,
+    /// Number of the enabled probe.
+    pub epid: u32,
+    /// The probe.
+    pub probe: &'a Description,
+    /// When, in nanoseconds of the kernel's clock.
+    pub time: u64,
+    /// What it is to the flow of control, under `flowindent`.
+    pub flow: Flow,
+    /// Columns that it is indented.
+    pub indent: usize,
+}
+
+/// What an action of a clause has left.
+#[derive(Clone, Debug)]
+pub enum Datum<'a> {
+    /// `trace`
+    Value(&'a [u8]),
+    /// `print`: data of a type.
+    Typed(TypeId, &'a [u8]),
+    /// `tracemem` or `printm`, which of them and the bytes.
+    Memory(Action, &'a [u8]),
+    /// `stack`, `ustack`, `sym` and their like.
+    Place(Place),
+    /// `printf`
+    Printf(&'a Format, &'a [Argument<'a>]),
+    /// `printa`, with its format if it has one.
+    Printa(Option<&'a Format>, &'a Table<'a>),
+    /// `system`: the command.
+    System(&'a [u8]),
+    /// `freopen`: the file that is written from now on, or the first one again.
+    Freopen(Option<&'a [u8]>),
+    /// `ftruncate`
+    Truncate,
+    /// `exit`
+    Exit(u32),
+}
+
+/// Takes what is consumed.
+///
+/// For each record: [`begin`](Self::begin), then [`datum`](Self::datum) for each action that left
+/// something, then [`end`](Self::end). An implementation does what it likes with each of them; what it
+/// does not care for it need not implement.
+pub trait Sink {
+    /// A record begins.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    fn begin(&mut self, firing: &Firing<'_>, view: &View<'_>) -> Result {
+        let _ = (firing, view);
+        Ok(())
+    }
+
+    /// A datum of the record.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be shown or written. [`RenderError::Reopen`](super::RenderError::Reopen) is reported as
+    /// an error of the probe's; any other ends the run.
+    fn datum(&mut self, firing: &Firing<'_>, datum: &Datum<'_>, view: &View<'_>) -> Result {
+        let _ = (firing, datum, view);
+        Ok(())
+    }
+
+    /// The record ends.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    fn end(&mut self, firing: &Firing<'_>, view: &View<'_>) -> Result {
+        let _ = (firing, view);
+        Ok(())
+    }
+
+    /// An enabling was given up, or what it asked for cannot be done.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    fn error(&mut self, error: &ProbeError<'_>, view: &View<'_>) -> Result {
+        let _ = (error, view);
+        Ok(())
+    }
+
+    /// Data were dropped.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    fn drops(&mut self, drops: &Drops, view: &View<'_>) -> Result {
+        let _ = (drops, view);
+        Ok(())
+    }
+
+    /// The run is over; these are the elements that nobody printed.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be shown or written.
+    fn finish(&mut self, rest: &Table<'_>, view: &View<'_>) -> Result {
+        let _ = (rest, view);
+        Ok(())
+    }
+}
+
+impl<S: Sink + ?Sized> Sink for &mut S {
+    fn begin(&mut self, firing: &Firing<'_>, view: &View<'_>) -> Result {
+        (**self).begin(firing, view)
+    }
+
+    fn datum(&mut self, firing: &Firing<'_>, datum: &Datum<'_>, view: &View<'_>) -> Result {
+        (**self).datum(firing, datum, view)
+    }
+
+    fn end(&mut self, firing: &Firing<'_>, view: &View<'_>) -> Result {
+        (**self).end(firing, view)
+    }
+
+    fn error(&mut self, error: &ProbeError<'_>, view: &View<'_>) -> Result {
+        (**self).error(error, view)
+    }
+
+    fn drops(&mut self, drops: &Drops, view: &View<'_>) -> Result {
+        (**self).drops(drops, view)
+    }
+
+    fn finish(&mut self, rest: &Table<'_>, view: &View<'_>) -> Result {
+        (**self).finish(rest, view)
+    }
+}
+
+/// Both, one after the other.
+impl<A: Sink, B: Sink> Sink for (A, B) {
+    fn begin(&mut self, firing: &Firing<'_>, view: &View<'_>) -> Result {
+        self.0.begin(firing, view)?;
+        self.1.begin(firing, view)
+    }
+
+    fn datum(&mut self, firing: &Firing<'_>, datum: &Datum<'_>, view: &View<'_>) -> Result {
+        self.0.datum(firing, datum, view)?;
+        self.1.datum(firing, datum, view)
+    }
+
+    fn end(&mut self, firing: &Firing<'_>, view: &View<'_>) -> Result {
+        self.0.end(firing, view)?;
+        self.1.end(firing, view)
+    }
+
+    fn error(&mut self, error: &ProbeError<'_>, view: &View<'_>) -> Result {
+        self.0.error(error, view)?;
+        self.1.error(error, view)
+    }
+
+    fn drops(&mut self, drops: &Drops, view: &View<'_>) -> Result {
+        self.0.drops(drops, view)?;
+        self.1.drops(drops, view)
+    }
+
+    fn finish(&mut self, rest: &Table<'_>, view: &View<'_>) -> Result {
+        self.0.finish(rest, view)?;
+        self.1.finish(rest, view)
+    }
+}

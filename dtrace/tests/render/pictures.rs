@@ -1,0 +1,98 @@
+//! Flame graphs, heat maps, timelines.
+
+use dtrace::render::picture::{HeatMap, Perfetto, PictureError, flame_graph};
+use dtrace::render::{Consumer, Entry, Settings, Sink, Table, Text, View};
+use dtrace_abi::action::Action;
+use dtrace_abi::aggregation::{QUANTIZE_BUCKETS, quantize_bucket};
+use dtrace_compiler::options::Options;
+
+use crate::made::{Item, Made, item, printf};
+use crate::oracle::Printed;
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Draws what is left at the end.
+struct AtEnd(Result<String, PictureError>);
+
+impl Sink for AtEnd {
+    fn finish(
+        &mut self,
+        rest: &Table<'_>,
+        view: &View<'_>,
+    ) -> Result<(), dtrace::render::RenderError> {
+        let mut svg = Vec::new();
+        let elements = rest.rows.iter().map(|row| row.key);
+        self.0 = flame_graph(elements, view, "stacks", &mut svg)
+            .map(|()| String::from_utf8(svg).unwrap());
+        Ok(())
+    }
+}
+
+#[test]
+fn flames() {
+    let mut made = Made::default();
+    let stack = |frames: &[u64]| item(Action::Stack, 3, &words(frames));
+    made.aggregate(0, 1, &[stack(&[0x1010, 0x1200, 0])], Action::Count, 0, &[3]);
+    made.aggregate(0, 1, &[stack(&[0x9000, 0x1200, 0])], Action::Count, 0, &[1]);
+    made.aggregate(0, 2, &[], Action::Count, 0, &[5]);
+    let mut sink = AtEnd(Err(PictureError::NoStacks));
+    made.to(&mut sink).unwrap();
+    let svg = sink.0.as_ref().unwrap();
+    assert!(svg.contains("<svg"));
+    // The outermost frame holds all four, the innermost three of them.
+    assert!(svg.contains("kernel`0x1200 (4 samples, 100.00%)"), "{svg}");
+    assert!(svg.contains("kernel`kernel::exec::path+0x10 (3 samples, 75.00%)"));
+    let mut made = Made::default();
+    made.aggregate(0, 2, &[], Action::Count, 0, &[5]);
+    made.to(&mut sink).unwrap();
+    assert!(matches!(sink.0, Err(PictureError::NoStacks)));
+}
+
+#[test]
+fn heat() {
+    let mut heat = HeatMap::new();
+    assert!(matches!(heat.svg(""), Err(PictureError::NoDistribution)));
+    let mut consumer = Consumer::new(Settings::new(Options::default()));
+    let mut buckets = vec![0; QUANTIZE_BUCKETS];
+    for (second, value) in [(0, 1), (1, 100), (2, 100)] {
+        buckets[quantize_bucket(value)] += 4;
+        let mut made = Made::default();
+        made.aggregate(0, 1, &[], Action::Quantize, 0, &buckets);
+        let mut take = |entries: &[Entry]| heat.sample(second * 1_000_000_000, entries.iter());
+        made.elements(&mut consumer, &mut take);
+        buckets.fill(0);
+    }
+    let svg = heat.svg("sizes").unwrap();
+    assert!(svg.contains("sizes") && svg.contains("2.0 s"), "{svg}");
+    // The first column has one cell, the second another, the third the same again.
+    let cells = svg.matches("<rect").count() - 1;
+    assert_eq!(cells, 3, "{svg}");
+}
+
+#[test]
+fn timelines() {
+    let mut made = Made::with(&[("flowindent", "1")]);
+    made.fired(1, "open", "entry", &printf("%s", &[b"/etc\"\0"]));
+    made.fired(2, "", "tick", &[item(Action::DifExpr, 0, &7_u64.to_le_bytes())]);
+    made.fired(
+        3,
+        "open",
+        "return",
+        &[Item { statement: 1, ..item(Action::Sym, 0, &words(&[0x1000])) }],
+    );
+    let mut sinks = (Perfetto::new(Vec::new()), Text::new(Printed::default()));
+    made.to(&mut sinks).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&sinks.0.into_inner()).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    let field = |index: usize, name: &str| events[index][name].to_string();
+    assert_eq!(events.len(), 5);
+    assert_eq!(field(0, "args"), "{\"name\":\"CPU 0\"}");
+    assert_eq!((field(1, "ph"), field(1, "ts")), ("\"B\"".into(), "0.001".into()));
+    assert_eq!(field(1, "args"), "{\"output\":\"/etc\\\"\"}");
+    assert_eq!((field(2, "ph"), field(2, "name")), ("\"i\"".into(), "\"tick\"".into()));
+    assert_eq!(field(2, "args"), "{\"output\":\"7\"}");
+    assert_eq!((field(3, "ph"), field(3, "name")), ("\"E\"".into(), "\"open\"".into()));
+    assert!(String::from_utf8(sinks.1.into_output().out).unwrap().contains("-> open"));
+}

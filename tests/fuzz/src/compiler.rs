@@ -1,0 +1,56 @@
+//! The compiler of D: any text is a program, or an error with a place.
+
+use dtrace_abi::Platform;
+use dtrace_abi::dof::Dof;
+use dtrace_abi::stability::Attribute;
+use dtrace_compiler::options::Options;
+use dtrace_compiler::surroundings::{
+    Argument, Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
+};
+use dtrace_compiler::{Compiler, Source, dof};
+
+/// Where every probe is that has a name.
+struct Anywhere;
+
+impl Surroundings for Anywhere {
+    fn probes(&self, description: &Description) -> Matches {
+        let argument = |native: &str, mapping| Argument {
+            native: native.into(),
+            translated: String::new(),
+            mapping,
+        };
+        let info = ProbeInfo {
+            attributes: ProviderAttributes::all(Attribute::DEFAULT),
+            arguments: vec![argument("int", 0), argument("char *", 1)],
+        };
+        match description.name.as_str() {
+            "" if description.id == 0 => Matches::None,
+            name if name.contains('*') => Matches::Several(info),
+            _ => Matches::One(info),
+        }
+    }
+
+    fn macro_variable(&self, name: &str) -> Option<i64> {
+        ["pid", "target"].contains(&name).then_some(7)
+    }
+}
+
+/// Runs the target.
+///
+/// # Panics
+/// When an error does not say where it is, or a program cannot be written and read again.
+pub fn run(input: &[u8]) {
+    for platform in [Platform::Freebsd, Platform::Illumos] {
+        let mut compiler = Compiler::new(platform, Options::default());
+        match compiler.compile(Source::file(input), &Anywhere) {
+            Ok(program) => {
+                // What is too large for any kernel is said, not written.
+                let Ok(bytes) = dof::program(&program, compiler.options()) else { continue };
+                let dof = Dof::parse(&bytes).expect("what was written can be read");
+                assert_eq!(dof.ecbs().count(), program.ecbs.len());
+            }
+            // Tables that are full are nowhere in particular, and have no tag.
+            Err(error) => assert!(error.place.is_some() || error.tag.is_none(), "{error}"),
+        }
+    }
+}
