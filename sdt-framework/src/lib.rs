@@ -83,6 +83,7 @@
 
 mod chain;
 mod consumer;
+pub mod dif;
 mod dtrace;
 mod ecb;
 mod enabling;
