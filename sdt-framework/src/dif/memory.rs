@@ -78,10 +78,11 @@ impl Statics<'_> {
     }
 }
 
-/// What a firing works with on one CPU, without a trace from one to the next.
+/// What a firing works with on one CPU.
 #[derive(Debug)]
 pub struct Room<'a> {
-    /// Scratch space; as much of it is used as has addresses, 2^24 - 1 bytes.
+    /// Scratch space; as much of it is used as has addresses, 2^24 - 1 bytes. A program can read all of it,
+    /// what it has allocated and what the one before has left, so consumers do not share it.
     pub scratch: &'a mut [u8],
     /// Where the keys of dynamic variables are put together: as many words as a chunk of theirs has.
     pub key: &'a mut [u64],
@@ -214,7 +215,7 @@ impl<K: Kernel> Firing<'_, K> {
         let place = Place::of(address)?.ok()?;
         let memory = self.memory;
         let length = match place.region {
-            Region::Scratch => self.used as u64,
+            Region::Scratch => (self.room.scratch.len() as u64).min(MOST.into()),
             Region::Literals => memory.literals.len() as u64 * 8,
             Region::Global => memory.globals.referred(0, place.item)?.2.into(),
             Region::Local => memory.locals.referred(self.cpu, place.item)?.2.into(),
@@ -250,7 +251,7 @@ impl<K: Kernel> Firing<'_, K> {
         word::read(words, offset, into)
     }
 
-    /// Writes bytes to where a program may write: scratch space that has been allocated, and variables.
+    /// Writes bytes to where a program may write: scratch space, and variables.
     pub(crate) fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Stop> {
         self.store_own(address, from).ok_or(bad_address(address))
     }

@@ -18,7 +18,7 @@
 //! Where a program can tell, which programs by libdtrace do not do:
 //! - All registers begin as 0, and so do entries of the tuple that nobody pushed.
 //! - A shift takes the count modulo 64; the least integer divided by -1 is itself, with the remainder 0.
-//! - Scratch space is read and written only as far as it has been allocated, and `alloca` gives zeroes.
+//! - `alloca` gives zeroes, as other allocations of scratch space do.
 //! - A variable is read and written only within its own bounds.
 //! - A fault in the middle of an instruction leaves the register that it would have written as it was.
 #![forbid(unsafe_code)]
