@@ -407,6 +407,9 @@ impl<K: Kernel> Firing<'_, K> {
         if end > MOST as usize {
             return Err(full);
         }
+        if end > self.room.scratch.len() {
+            return Err(full);
+        }
         self.charge(size / 16)?;
         self.room.scratch.get_mut(self.used..end).ok_or(full)?.fill(0);
         self.used = end;

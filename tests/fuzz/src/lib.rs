@@ -5,6 +5,7 @@
 //! crate runs them over all inputs that are kept in `fuzz/seeds`.
 
 pub mod check;
+pub mod dif;
 mod edit;
 pub mod flips;
 pub mod framework;
@@ -21,6 +22,8 @@ pub type Target = (&'static str, fn(&[u8]));
 /// All targets.
 pub const TARGETS: &[Target] = &[
     ("check", check::run),
+    ("dif", dif::run),
+    ("dif_dof", dif::run_dof),
     ("framework", framework::run),
     ("glob", glob::run),
     ("krtld", krtld::run),

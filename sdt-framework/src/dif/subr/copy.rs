@@ -33,6 +33,7 @@ impl<K: Kernel> Firing<'_, K> {
     }
 
     pub(super) fn copyinto(&mut self, from: u64, size: u64, to: u64) -> Result<(), Stop> {
+        self.scratch(to, size).ok_or(bad_address(to))?;
         self.charge(size / 16)?;
         let kernel = self.kernel;
         let into = self.scratch(to, size).ok_or(bad_address(to))?;
