@@ -81,6 +81,7 @@
 //! description means: it is let go every few. Neither is held while a function of the consumer's runs.
 #![cfg_attr(not(test), no_std)]
 
+pub mod aggregation;
 mod chain;
 mod consumer;
 pub mod dif;
