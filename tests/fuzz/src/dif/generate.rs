@@ -222,7 +222,7 @@ const STORES: [Opcode; 4] = [Opcode::Stb, Opcode::Sth, Opcode::Stw, Opcode::Stx]
 const PLAIN: [Opcode; 3] = [Opcode::Nop, Opcode::Popts, Opcode::Flushts];
 
 const STRINGS: &[u8] =
-    b"\0/usr/lib/x\0a,b,,c\0hello\0l\00x7f\0//a//.\0 -12z\0A string as long as there are\0";
+    b"\0/usr/lib/x\0a,b,,c\0hello\0l\x000x7f\0//a//.\0 -12z\0A string as long as there are\0";
 
 /// The variables of every program: number, scope, kind, by reference, string, size.
 const VARIABLES: [(u16, VarScope, VarKind, u8, u32); 11] = {

@@ -43,14 +43,13 @@ pub fn run(input: &[u8]) {
                     continue;
                 }
             };
+            plain.begin(number, &source);
+            let expected = plain.run(&source);
             let mut firing = machine.firing(&world, memory, case.rights());
             firing.begin(number);
-            plain.begin(number, &source);
             let ours = firing.run(&program);
-            let expected = plain.run(&source);
             assert_eq!(ours, expected, "{}", listing(&source));
             assert_eq!(firing.dropped(), plain.dropped(), "{}", listing(&source));
-            drop(firing);
             assert_eq!(machine.scratch(), plain.scratch(), "{}", listing(&source));
             if case.cleans(number) {
                 memory.dynamic.clean(|| ());

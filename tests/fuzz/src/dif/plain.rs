@@ -486,7 +486,7 @@ impl<'a> Plain<'a> {
 
     fn store(&mut self, value: u64, size: u64, address: u64) -> Result<()> {
         let room = self.writable(address, size)?;
-        if address % size != 0 {
+        if !address.is_multiple_of(size) {
             return Err((Fault::BadAlignment, address));
         }
         room.copy_from_slice(&value.to_le_bytes()[..size as usize]);
