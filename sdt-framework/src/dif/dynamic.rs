@@ -12,7 +12,7 @@
 //! were that could not be had.
 
 use super::word::{self, Word};
-use crate::sync::{AtomicCount, AtomicU32, Ordering, widen};
+use crate::sync::{AtomicCount, AtomicU32, Ordering, const_fn, widen};
 
 /// Words of a chunk that are not keys or value: the hash, and how many words the keys and bytes the value has.
 pub(crate) const HEADER: usize = 2;
@@ -36,16 +36,18 @@ pub struct PerCpu {
 }
 
 impl PerCpu {
-    /// Nothing.
-    pub const fn new() -> Self {
-        Self {
-            free: AtomicU32::new(0),
-            clean: AtomicU32::new(0),
-            dirty: AtomicU32::new(0),
-            rinsing: AtomicU32::new(0),
-            drops: AtomicCount::new(0),
-            dirty_drops: AtomicCount::new(0),
-            rinsing_drops: AtomicCount::new(0),
+    const_fn! {
+        /// Nothing.
+        pub fn new() -> Self {
+            Self {
+                free: AtomicU32::new(0),
+                clean: AtomicU32::new(0),
+                dirty: AtomicU32::new(0),
+                rinsing: AtomicU32::new(0),
+                drops: AtomicCount::new(0),
+                dirty_drops: AtomicCount::new(0),
+                rinsing_drops: AtomicCount::new(0),
+            }
         }
     }
 }
