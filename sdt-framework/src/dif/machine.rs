@@ -1,5 +1,7 @@
 //! The machine that runs programs. Everything here is probe context.
 
+#[cfg(doc)]
+use dtrace_abi::dif::DifType;
 use dtrace_abi::fault::Fault;
 
 use super::address::{Place, Region};
@@ -462,13 +464,32 @@ impl<'a, K: Kernel> Firing<'a, K> {
     /// It cannot be read, or may not be.
     pub fn fetch_string(&mut self, address: u64, into: &mut [u8]) -> Result<usize, Stop> {
         let mut cursor = super::memory::Cursor::default();
-        for (at, place) in (0..).zip(into.iter_mut()) {
-            *place = self.byte(&mut cursor, address.wrapping_add(at))?;
-            if *place == 0 {
-                return Ok(at as usize + 1);
+        let mut at = 0;
+        while let Some(rest @ [_, ..]) = into.get_mut(at..) {
+            let line = self.line(&mut cursor, address.wrapping_add(at as u64))?;
+            let end = line.iter().position(|&byte| byte == 0);
+            let line = line.get(..end.map_or(line.len(), |end| end + 1)).unwrap_or_default();
+            let copied = rest.len().min(line.len());
+            rest.iter_mut().zip(line).for_each(|(to, from)| *to = *from);
+            at += copied;
+            if end.is_some() {
+                break;
             }
         }
-        Ok(into.len())
+        Ok(at)
+    }
+
+    /// Reads what a value by reference of the process's ([`DifType::BYUREF`]) refers to.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn fetch_user(&self, address: u64, into: &mut [u8]) -> Result<(), Stop> {
+        if self.kernel.copyin(address, into) {
+            Ok(())
+        } else {
+            Err(Stop::at(Fault::BadAddress, address))
+        }
     }
 }
 

@@ -155,10 +155,22 @@ impl<K: Kernel> Firing<'_, K> {
         cursor.bytes.get(at as usize).copied().ok_or(bad_address(address))
     }
 
+    /// The bytes from an address on that were read with the one that is there: at least that one.
+    #[inline]
+    pub(crate) fn line<'c>(
+        &mut self,
+        cursor: &'c mut Cursor,
+        address: u64,
+    ) -> Result<&'c [u8], Stop> {
+        self.byte(cursor, address)?;
+        let at = address.wrapping_sub(cursor.start) as usize;
+        Ok(cursor.bytes.get(at..cursor.length as usize).unwrap_or_default())
+    }
+
     fn fill(&mut self, cursor: &mut Cursor, address: u64) -> Result<u8, Stop> {
-        cursor.length = 0;
         let most = Cursor::SIZE as u64;
         self.charge(most)?;
+        (cursor.start, cursor.length) = (address, 0);
         if Place::of(address).is_none() {
             // All of a line is there, or some of it is not to be read.
             let start = address & !(most - 1);
@@ -170,13 +182,17 @@ impl<K: Kernel> Firing<'_, K> {
             let length = length.min(most);
             if let Some(bytes) = cursor.bytes.get_mut(..length as usize) {
                 self.load_own(address, bytes).ok_or(bad_address(address))?;
-                (cursor.start, cursor.length) = (address, length);
+                cursor.length = length;
                 return self.byte(cursor, address);
             }
         }
         let mut byte = [0];
         self.read(address, &mut byte)?;
         let [byte] = byte;
+        if let Some(first) = cursor.bytes.first_mut() {
+            *first = byte;
+            cursor.length = 1;
+        }
         Ok(byte)
     }
 
@@ -342,17 +358,23 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(())
     }
 
-    /// Copies a string of at most `most` bytes, its zero included if there is room for it.
-    pub(crate) fn copy_string(&mut self, from: u64, to: u64, most: u64) -> Result<(), Stop> {
+    /// Copies a string of at most `most` bytes, its zero included if there is room for it. Returns how many
+    /// bytes were copied, the zero not counted.
+    pub(crate) fn copy_string(&mut self, from: u64, to: u64, most: u64) -> Result<u64, Stop> {
         let mut cursor = Cursor::default();
-        for at in 0..most {
-            let byte = self.byte(&mut cursor, from.wrapping_add(at))?;
-            self.write(to.wrapping_add(at), &[byte])?;
-            if byte == 0 {
-                break;
+        let mut at = 0;
+        while at < most {
+            let line = self.line(&mut cursor, from.wrapping_add(at))?;
+            let line = line.get(..(most - at).min(line.len() as u64) as usize).unwrap_or_default();
+            let end = line.iter().position(|&byte| byte == 0);
+            let line = line.get(..end.map_or(line.len(), |end| end + 1)).unwrap_or_default();
+            self.write(to.wrapping_add(at), line)?;
+            if let Some(end) = end {
+                return Ok(at + end as u64);
             }
+            at += line.len() as u64;
         }
-        Ok(())
+        Ok(most)
     }
 
     /// Copies what is referred to into a variable.
@@ -360,17 +382,20 @@ impl<K: Kernel> Firing<'_, K> {
         match shape {
             Shape::Value => self.store(Width::U64, from, to),
             Shape::Bytes(size) => self.copy(from, to, size.into()),
-            Shape::String(size) => self.copy_string(from, to, size.into()),
+            Shape::String(size) => self.copy_string(from, to, size.into()).map(drop),
         }
     }
 
     /// Length of a string, its zero not counted, of which at most `limit` bytes are looked at.
     pub(crate) fn length(&mut self, address: u64, limit: u64) -> Result<u64, Stop> {
         let mut cursor = Cursor::default();
-        for at in 0..limit {
-            if self.byte(&mut cursor, address.wrapping_add(at))? == 0 {
-                return Ok(at);
+        let mut at = 0;
+        while at < limit {
+            let line = self.line(&mut cursor, address.wrapping_add(at))?;
+            if let Some(end) = line.iter().position(|&byte| byte == 0) {
+                return Ok(limit.min(at + end as u64));
             }
+            at += line.len() as u64;
         }
         Ok(limit)
     }

@@ -212,16 +212,14 @@ impl<K: Kernel> Firing<'_, K> {
         let size = self.limit();
         let mut output = self.string()?;
         for text in [one, other] {
-            let mut cursor = Cursor::default();
-            for at in 0.. {
-                if output.length >= size {
-                    return Err(Stop::new(Fault::NoScratch));
-                }
-                match self.byte(&mut cursor, text.wrapping_add(at))? {
-                    0 => break,
-                    byte => self.put(&mut output, byte)?,
-                }
+            // The zero at its end is not kept, but there has to be room for it.
+            let room = size - output.length;
+            let to = output.start.wrapping_add(output.length);
+            let length = self.copy_string(text, to, room)?;
+            if length == room {
+                return Err(Stop::new(Fault::NoScratch));
             }
+            output.length += length;
         }
         self.shrink(output.start, output.length + 1);
         Ok(output.start)
