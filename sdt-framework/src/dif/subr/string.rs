@@ -184,7 +184,7 @@ impl<K: Kernel> Firing<'_, K> {
         let (mut index, mut count) = (index, count.unwrap_or(size as i64));
         if index < 0 {
             index = index.wrapping_add(length);
-            if index < 0 && index.wrapping_add(count) > 0 {
+            if index < 0 && index.saturating_add(count) > 0 {
                 count = count.wrapping_add(index);
                 index = 0;
             }

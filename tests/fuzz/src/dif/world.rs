@@ -69,7 +69,7 @@ impl Kernel for World {
     }
 
     fn number(&self, which: Number) -> Option<u64> {
-        (which != Number::Ucaller).then_some(which as u64 + 1000)
+        (which != Number::Ucaller).then(|| which as u64 + 1000)
     }
 
     fn text(&self, which: Text) -> Option<&[u8]> {
@@ -81,7 +81,7 @@ impl Kernel for World {
     }
 
     fn user_register(&self, index: u64) -> Option<u64> {
-        (index < 8).then_some(index + 50)
+        (index < 8).then(|| index + 50)
     }
 
     fn copyin(&self, address: u64, into: &mut [u8]) -> bool {
