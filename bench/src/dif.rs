@@ -133,7 +133,7 @@ programs! {
     predicate = "n /pid == 42/ { }";
     three_values = "n { trace(arg0); trace(arg1); trace(pid); }";
     arithmetic = "n { trace((arg0 + arg1) * 3 - (arg2 ^ arg3) + (arg4 << 2) + arg0 / 7 + arg1 % 5); }";
-    thread_local = "n { self->n = self->n + 1; }";
+    thread_local = "self uint64_t n; n { self->n = self->n + 1; }";
 }
 
 fn quantize(calls: u64) -> u64 {

@@ -48,6 +48,9 @@ pub fn run(input: &[u8]) {
             let mut firing = machine.firing(&world, memory, case.rights());
             firing.begin(number);
             let ours = firing.run(&program);
+            if plain.is_undefined() {
+                return;
+            }
             assert_eq!(ours, expected, "{}", listing(&source));
             assert_eq!(firing.dropped(), plain.dropped(), "{}", listing(&source));
             assert_eq!(machine.scratch(), plain.scratch(), "{}", listing(&source));

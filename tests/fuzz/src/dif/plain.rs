@@ -1,5 +1,6 @@
 //! DIF, run the slow and obvious way: each instruction as it stands, memory byte by byte, strings as vectors.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use dtrace_abi::Platform;
@@ -68,6 +69,9 @@ pub struct Plain<'a> {
     token: u64,
     codes: (bool, bool, bool),
     tuple: Vec<Pushed>,
+    /// While a subroutine runs, where the scratch space begins that it may write.
+    output: Option<usize>,
+    undefined: Cell<bool>,
 }
 
 /// Global or clause-local.
@@ -103,7 +107,15 @@ impl<'a> Plain<'a> {
             token: 0,
             codes: (false, false, false),
             tuple: Vec::new(),
+            output: None,
+            undefined: Cell::new(false),
         }
+    }
+
+    /// Whether a subroutine has read scratch space that nobody has allocated before, where it writes itself:
+    /// what it sees there depends on how many bytes it reads at once.
+    pub fn is_undefined(&self) -> bool {
+        self.undefined.get()
     }
 
     pub fn begin(&mut self, epid: u32, source: &Difo<'_>) {
@@ -302,7 +314,10 @@ impl<'a> Plain<'a> {
             }
             Opcode::Call => {
                 let subr = Subr::from_number(number, Platform::Freebsd).expect("validated");
-                self.call(subr, stored)?
+                self.output = Some(self.used);
+                let result = self.call(subr, stored);
+                self.output = None;
+                result?
             }
             Opcode::Pushtv | Opcode::Pushtr => {
                 if self.tuple.len() == 8 {
@@ -439,6 +454,11 @@ impl<'a> Plain<'a> {
                 Ok(bytes)
             }
             Some(found) => {
+                if let (Ok(found), Some(output)) = (found, self.output) {
+                    let end = u64::from(found.offset).saturating_add(length);
+                    let reads = found.region == Region::Scratch && end > output as u64;
+                    self.undefined.set(self.undefined.get() || reads);
+                }
                 let bytes = found.ok().and_then(|found| {
                     let end = u64::from(found.offset).checked_add(length)?;
                     Some(self.ours(found)?.get(found.offset as usize..end as usize)?.to_vec())
