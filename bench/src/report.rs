@@ -10,6 +10,7 @@ use sdt_host::traps;
 
 use crate::code::{Code, Program};
 use crate::compile;
+use crate::dif;
 use crate::host::{self, Counter};
 use crate::scale;
 use crate::subjects::{self, CALLS, DISABLED, Disabled, Subject};
@@ -56,6 +57,7 @@ pub fn run() -> Result<()> {
     writeln!(out, "rounds    {}, all functions in turn in each\n", options.rounds)?;
     writeln!(out, "{}", disabled(options.rounds, CALLS_DISABLED / divisor)?)?;
     writeln!(out, "{}", enabled(options.rounds, counter, divisor)?)?;
+    writeln!(out, "{}", dif::table(options.rounds, CALLS_ENABLED / divisor)?)?;
     writeln!(out, "{}", compile::table(options.quick)?)?;
     writeln!(out, "{}", scale::table()?)?;
     Ok(())

@@ -98,7 +98,9 @@
 //! description means: it is let go every few. Neither is held while a function of the consumer's runs.
 #![cfg_attr(not(test), no_std)]
 
+pub mod aggregation;
 mod buffer;
+pub mod dif;
 mod dtrace;
 mod ecb;
 mod host;

@@ -6,6 +6,7 @@
 
 pub mod check;
 pub mod compiler;
+pub mod dif;
 mod edit;
 pub mod flips;
 pub mod framework;
@@ -25,6 +26,8 @@ pub type Target = (&'static str, fn(&[u8]));
 pub const TARGETS: &[Target] = &[
     ("check", check::run),
     ("compiler", compiler::run),
+    ("dif", dif::run),
+    ("dif_dof", dif::run_dof),
     ("framework", framework::run),
     ("glob", glob::run),
     ("krtld", krtld::run),

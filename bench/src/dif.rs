@@ -1,0 +1,241 @@
+//! What programs in D cost when their probe fires, beside an indirect call and rbpf's interpreter.
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+
+use anyhow::{Context as _, Result};
+use dtrace_abi::Platform;
+use dtrace_abi::action::Action;
+use dtrace_abi::stability::Attribute;
+use dtrace_compiler::options::Options;
+use dtrace_compiler::program::Program as Compiled;
+use dtrace_compiler::surroundings::{
+    Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
+};
+use dtrace_compiler::{Compiler, Source};
+use sdt_framework::aggregation::{Buffer, Entry, Function};
+use sdt_framework::dif::{
+    Declarations, Declared, Difo, Dynamic, Firing, Kernel, Memory, Number, PerCpu, Probe, Program,
+    Rights, Room, Slot, Statics, Text, Word,
+};
+
+use crate::subjects::{self, Subject};
+use crate::table::Table;
+use crate::time::Samples;
+
+/// The kernel that programs run in.
+struct Host;
+
+impl Kernel for Host {
+    fn timestamp(&self) -> u64 {
+        black_box(1_000)
+    }
+
+    fn load(&self, _: u64, _: &mut [u8]) -> bool {
+        false
+    }
+
+    fn number(&self, which: Number) -> Option<u64> {
+        Some(black_box(which as u64))
+    }
+
+    fn text(&self, _: Text) -> Option<&[u8]> {
+        Some(black_box(b"postgres"))
+    }
+}
+
+/// The probe that programs are compiled for.
+struct OneProbe;
+
+impl Surroundings for OneProbe {
+    fn probes(&self, _: &Description) -> Matches {
+        let attributes = ProviderAttributes::all(Attribute::DEFAULT);
+        Matches::One(ProbeInfo { attributes, arguments: Vec::new() })
+    }
+}
+
+fn compiled(text: &str) -> Compiled {
+    let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
+    compiler.compile(Source::file(text.as_bytes()), &OneProbe).expect("the benchmark's own program")
+}
+
+fn words(count: usize) -> Vec<Word> {
+    (0..count).map(|_| Word::new()).collect()
+}
+
+/// Checks the programs of a clause, its predicate first, and lets `f` run them.
+fn with(compiled: &Compiled, f: impl FnOnce(&mut Firing<'_, Host>, &[Program<'_>]) -> u64) -> u64 {
+    let statics = || (words(8), words(64));
+    let (globals, locals, literals) = (statics(), statics(), words(64));
+    let links = || (0..64).map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
+    let (buckets, chain, list) = (links(), links(), links());
+    let (chunks, cpus) = (words(64 * 64), [PerCpu::new()]);
+    let memory = Memory {
+        literals: &literals,
+        globals: Statics { extents: &globals.0, words: &globals.1, copies: 1 },
+        locals: Statics { extents: &locals.0, words: &locals.1, copies: 1 },
+        dynamic: Dynamic::new(&buckets, &chain, &list, &chunks, 64, &cpus),
+        string_size: 256,
+    };
+    let mut tables = [[Declared::NONE; 8]; 3];
+    let [one, two, three] = &mut tables;
+    let mut declarations = Declarations::new(Platform::Freebsd, &memory, one, two, three);
+    let clause = &compiled.ecbs[0];
+    let difos = clause.actions.iter().filter_map(|act| act.difo.as_ref());
+    let difos: Vec<_> = clause.predicate.iter().chain(difos).collect();
+    let mut rooms: Vec<_> = difos.iter().map(|difo| vec![Slot::EMPTY; difo.code.len()]).collect();
+    let programs: Vec<_> = difos
+        .iter()
+        .zip(&mut rooms)
+        .map(|(difo, room)| {
+            let source = Difo {
+                code: &difo.code,
+                integers: &difo.integers,
+                strings: &difo.strings,
+                variables: &difo.variables,
+                returns: difo.returns,
+            };
+            Program::new(&source, &mut declarations, false, room).expect("compiled programs are valid")
+        })
+        .collect();
+    let (mut scratch, mut key) = (vec![0; 4096], vec![0; 64]);
+    let room = Room { scratch: &mut scratch, key: &mut key };
+    let probe = Probe { id: 1, names: [b"p", b"m", b"f", b"n"], args: &[11, 22, 33, 44, 55, 66] };
+    f(&mut Firing::new(&Host, &memory, probe, Rights::ALL, 0, room), &programs)
+}
+
+/// Runs every program of a clause so many times, and stores what each returns.
+fn run(compiled: &Compiled, calls: u64) -> u64 {
+    with(compiled, |firing, programs| {
+        let mut record = [0u64; 4];
+        for _ in 0..calls {
+            firing.begin(1);
+            for (program, place) in programs.iter().zip(&mut record) {
+                *place = firing.run(program).expect("nothing faults");
+            }
+            black_box(&record);
+        }
+        record[0]
+    })
+}
+
+macro_rules! programs {
+    ($($name:ident = $text:literal;)*) => {
+        $(fn $name(calls: u64) -> u64 {
+            static COMPILED: OnceLock<Compiled> = OnceLock::new();
+            run(COMPILED.get_or_init(|| compiled($text)), calls)
+        })*
+    };
+}
+
+programs! {
+    predicate = "n /pid == 42/ { }";
+    three_values = "n { trace(arg0); trace(arg1); trace(pid); }";
+    arithmetic = "n { trace((arg0 + arg1) * 3 - (arg2 ^ arg3) + (arg4 << 2) + arg0 / 7 + arg1 % 5); }";
+    thread_local = "self uint64_t n; n { self->n = self->n + 1; }";
+}
+
+fn quantize(calls: u64) -> u64 {
+    static COMPILED: OnceLock<Compiled> = OnceLock::new();
+    let compiled = COMPILED.get_or_init(|| compiled("n { @[execname] = quantize(arg0); }"));
+    with(compiled, |firing, programs| {
+        let function = Function::new(Action::Quantize, 0).expect("it has no argument");
+        let (mut data, mut buckets, mut entries) =
+            (vec![0; 4096], vec![0; 64], vec![Entry::default(); 64]);
+        let mut buffer = Buffer::new(&mut data, &mut buckets, &mut entries);
+        // The variable's number, the key, the value.
+        let [_, key, value] = programs else { panic!("three programs") };
+        for _ in 0..calls {
+            firing.begin(1);
+            let mut bytes = [0; 256];
+            let address = firing.run(key).expect("nothing faults");
+            let length = firing.fetch_string(address, &mut bytes).expect("nothing faults");
+            let mut keys = [0; 33];
+            for (to, from) in keys[1..].iter_mut().zip(bytes[..length].chunks(8)) {
+                let mut word = [0; 8];
+                word[..from.len()].copy_from_slice(from);
+                *to = u64::from_le_bytes(word);
+            }
+            let value = firing.run(value).expect("nothing faults");
+            buffer.add(&keys[..1 + length.div_ceil(8)], &function, value, 1);
+        }
+        buffer.len() as u64
+    })
+}
+
+/// What a program of rbpf's is given: pid and the arguments, and room for a record.
+fn bpf(text: &str, calls: u64) -> u64 {
+    let program = rbpf::assembler::assemble(text).expect("the benchmark's own program");
+    let vm = rbpf::EbpfVmRaw::new(Some(&program)).expect("the benchmark's own program");
+    let mut memory: Vec<u8> = [1000u64, 11, 22, 33, 44, 55].iter().flat_map(|n| n.to_le_bytes()).collect();
+    memory.resize(96, 0);
+    let mut sum = 0;
+    for _ in 0..calls {
+        sum ^= vm.execute_program(black_box(&mut memory)).expect("nothing faults");
+    }
+    sum
+}
+
+fn bpf_predicate(calls: u64) -> u64 {
+    bpf("ldxdw r2, [r1+0]\nmov64 r0, 0\njne r2, 42, +1\nmov64 r0, 1\nexit", calls)
+}
+
+fn bpf_three_values(calls: u64) -> u64 {
+    let text = "ldxdw r2, [r1+8]\nstxdw [r1+64], r2\nldxdw r2, [r1+16]\nstxdw [r1+72], r2\n\
+                ldxdw r2, [r1+0]\nstxdw [r1+80], r2\nmov64 r0, 0\nexit";
+    bpf(text, calls)
+}
+
+fn bpf_arithmetic(calls: u64) -> u64 {
+    let text = "ldxdw r0, [r1+8]\nldxdw r2, [r1+16]\nadd64 r0, r2\nmul64 r0, 3\n\
+                ldxdw r2, [r1+24]\nldxdw r3, [r1+32]\nxor64 r2, r3\nsub64 r0, r2\n\
+                ldxdw r2, [r1+40]\nlsh64 r2, 2\nadd64 r0, r2\n\
+                ldxdw r2, [r1+8]\ndiv64 r2, 7\nadd64 r0, r2\n\
+                ldxdw r2, [r1+16]\nmod64 r2, 5\nadd64 r0, r2\nexit";
+    bpf(text, calls)
+}
+
+/// A program as a subject: only its repetition is measured.
+const fn subject(name: &'static str, repeat: fn(u64) -> u64) -> Subject {
+    Subject { name, call: |a, b| a ^ b, repeat }
+}
+
+/// Measures them, all in turn in each round.
+///
+/// # Errors
+/// There was no round.
+pub fn table(rounds: u32, calls: u32) -> Result<String> {
+    let rows = [
+        Subject { name: "indirect call", ..subjects::INDIRECT },
+        subject("/pid == 42/, false", predicate),
+        subject("  rbpf's interpreter", bpf_predicate),
+        subject("trace three values", three_values),
+        subject("  rbpf's interpreter", bpf_three_values),
+        subject("an expression of 7 operands", arithmetic),
+        subject("  rbpf's interpreter", bpf_arithmetic),
+        subject("self->n = self->n + 1", thread_local),
+        subject("@[execname] = quantize(arg0)", quantize),
+    ];
+    let mut samples = vec![Samples::default(); rows.len()];
+    for _ in 0..rounds {
+        for (row, samples) in rows.iter().zip(&mut samples) {
+            samples.measure(*row, calls);
+        }
+    }
+    let spreads = samples.iter().map(Samples::spread).collect::<Option<Vec<_>>>();
+    let spreads = spreads.context("no round")?;
+    let mut table = Table::new(&["D PROGRAMS", "ns/run", "min..max", "to indirect call"]);
+    for (row, spread) in rows.iter().zip(&spreads) {
+        table.row(vec![
+            row.name.to_owned(),
+            format!("{:.2}", spread.median),
+            format!("{:.2}..{:.2}", spread.min, spread.max),
+            format!("{:.1}", spread.median / spreads[0].median),
+        ]);
+    }
+    Ok(format!(
+        "{table}all instructions of a clause and what is stored of their values; the probe's firing and the \
+         record's place in a buffer are not among them\n"
+    ))
+}

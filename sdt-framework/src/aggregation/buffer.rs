@@ -1,0 +1,195 @@
+//! What one CPU has aggregated, by keys.
+//!
+//! Records lie behind each other from the beginning: keys, then the words of the function. They never move, so
+//! what is filled of the buffer is what a consumer reads (`dtrace_aggregate`, dtrace.c). A hash table beside
+//! them leads to each.
+
+use super::function::Function;
+
+/// A record in the hash table.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Entry {
+    hash: u32,
+    /// The next one of the same bucket, counted from 1; 0 is none.
+    next: u32,
+    /// Where the record begins.
+    at: u32,
+    /// Words of its keys.
+    keys: u32,
+}
+
+/// The aggregations of one consumer on one CPU: its alone, in probe context, until it is handed over.
+#[derive(Debug)]
+pub struct Buffer<'a> {
+    words: &'a mut [u64],
+    /// Words that are filled.
+    used: usize,
+    /// The first entry of each bucket, counted from 1; 0 is none.
+    buckets: &'a mut [u32],
+    entries: &'a mut [Entry],
+    /// How many there are.
+    count: usize,
+    drops: u64,
+}
+
+impl<'a> Buffer<'a> {
+    /// An empty one. There can be as many records as there are entries.
+    pub fn new(words: &'a mut [u64], buckets: &'a mut [u32], entries: &'a mut [Entry]) -> Self {
+        let mut this = Self { words, used: 0, buckets, entries, count: 0, drops: 0 };
+        this.clear();
+        this
+    }
+
+    /// Forgets all records.
+    pub fn clear(&mut self) {
+        self.buckets.fill(0);
+        (self.used, self.count) = (0, 0);
+    }
+
+    /// All records, one behind the other.
+    pub fn records(&self) -> &[u64] {
+        self.words.get(..self.used).unwrap_or_default()
+    }
+
+    /// How many records there are.
+    pub const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// How many values found no room, since the buffer was made.
+    pub const fn drops(&self) -> u64 {
+        self.drops
+    }
+
+    /// Takes a value. `keys` begin with what tells the aggregation from others, so a tuple of keys always has
+    /// the same function. Returns false, and counts, when there is no room for a new tuple. Probe context.
+    #[inline]
+    pub fn add(&mut self, keys: &[u64], function: &Function, value: u64, increment: u64) -> bool {
+        let hash = hash(keys);
+        let found = match self.find(keys, hash) {
+            Some(at) => Some(at),
+            None => self.insert(keys, hash, function),
+        };
+        let data = found
+            .and_then(|at| at.checked_add(keys.len()))
+            .and_then(|at| self.words.get_mut(at..)?.get_mut(..function.words()));
+        match data {
+            Some(data) => {
+                function.add(data, value, increment);
+                true
+            }
+            None => {
+                self.drops = self.drops.wrapping_add(1);
+                false
+            }
+        }
+    }
+
+    fn bucket(&self, hash: u32) -> Option<usize> {
+        (hash as usize).checked_rem(self.buckets.len())
+    }
+
+    fn find(&self, keys: &[u64], hash: u32) -> Option<usize> {
+        let mut next = *self.buckets.get(self.bucket(hash)?)?;
+        while let Some(index) = (next as usize).checked_sub(1) {
+            let entry = self.entries.get(index)?;
+            let at = entry.at as usize;
+            if entry.hash == hash
+                && entry.keys as usize == keys.len()
+                && self.words.get(at..)?.get(..keys.len())? == keys
+            {
+                return Some(at);
+            }
+            next = entry.next;
+        }
+        None
+    }
+
+    #[cold]
+    fn insert(&mut self, keys: &[u64], hash: u32, function: &Function) -> Option<usize> {
+        let bucket = self.bucket(hash)?;
+        let at = self.used;
+        let end = at.checked_add(keys.len())?.checked_add(function.words())?;
+        let first = self.buckets.get_mut(bucket)?;
+        let entry = self.entries.get_mut(self.count)?;
+        let record = self.words.get_mut(at..end)?;
+        let (to, data) = record.split_at_mut_checked(keys.len())?;
+        let number = u32::try_from(self.count + 1).ok()?;
+        *entry = Entry {
+            hash,
+            next: *first,
+            at: u32::try_from(at).ok()?,
+            keys: u32::try_from(keys.len()).ok()?,
+        };
+        to.iter_mut().zip(keys).for_each(|(to, key)| *to = *key);
+        function.begin(data);
+        *first = number;
+        self.count += 1;
+        self.used = end;
+        Some(at)
+    }
+}
+
+fn hash(keys: &[u64]) -> u32 {
+    let hash = keys.iter().fold(0x9e37_79b9_7f4a_7c15_u64, |hash, key| {
+        (hash ^ key).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29)
+    });
+    (hash ^ hash >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use dtrace_abi::action::Action;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// A buffer is a map that is full at some point; what it has it keeps counting.
+        #[test]
+        fn a_buffer_is_a_map(
+            values in prop::collection::vec((prop::collection::vec(0u64..4, 1..3), any::<u64>()), 0..60),
+            words in 0usize..80, buckets in 0usize..5, entries in 0usize..20,
+        ) {
+            let (mut memory, mut table, mut list) =
+                (vec![9; words], vec![9; buckets], vec![Entry::default(); entries]);
+            let mut buffer = Buffer::new(&mut memory, &mut table, &mut list);
+            let sum = Function::new(Action::Avg, 0).unwrap();
+            let mut model: BTreeMap<Vec<u64>, (u64, u64)> = BTreeMap::new();
+            let mut order = Vec::new();
+            let mut drops = 0;
+            for (keys, value) in values {
+                let used: usize = order.iter().map(|keys: &Vec<u64>| keys.len() + 2).sum();
+                let room = used + keys.len() + 2 <= words && order.len() < entries && buckets > 0;
+                let taken = buffer.add(&keys, &sum, value, 1);
+                prop_assert_eq!(taken, model.contains_key(&keys) || room);
+                if !taken {
+                    drops += 1;
+                    continue;
+                }
+                let (count, total) = model.entry(keys.clone()).or_insert_with(|| {
+                    order.push(keys);
+                    (0, 0)
+                });
+                (*count, *total) = (*count + 1, total.wrapping_add(value));
+            }
+            let mut expected = Vec::new();
+            for keys in &order {
+                let (count, total) = model[keys];
+                expected.extend(keys);
+                expected.extend([count, total]);
+            }
+            prop_assert_eq!(buffer.records(), expected);
+            prop_assert_eq!((buffer.len(), buffer.drops()), (order.len(), drops));
+            buffer.clear();
+            prop_assert!(buffer.is_empty() && buffer.records().is_empty());
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What programs ask of the kernel they run in.
+
+/// A number that the kernel knows of what runs now: variables of D.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are those of D's variables")]
+pub enum Number {
+    Curthread,
+    Vtimestamp,
+    Walltimestamp,
+    Ipl,
+    Stackdepth,
+    Caller,
+    Ustackdepth,
+    Ucaller,
+    Pid,
+    Tid,
+    Ppid,
+    Uid,
+    Gid,
+    Errno,
+    Jid,
+}
+
+/// A text that the kernel knows of what runs now: variables of D.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are those of D's variables")]
+pub enum Text {
+    Execname,
+    Zonename,
+    Jailname,
+    Execargs,
+}
+
+/// What a program asks of a lock: subroutines of D.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are those of D's subroutines")]
+pub enum LockQuestion {
+    MutexOwned,
+    MutexOwner,
+    MutexTypeAdaptive,
+    MutexTypeSpin,
+    RwReadHeld,
+    RwWriteHeld,
+    RwIswriter,
+    SxSharedHeld,
+    SxExclusiveHeld,
+    SxIsexclusive,
+}
+
+/// The kernel, as programs see it. Everything here is called in probe context: it takes no lock, allocates
+/// nothing, faults nowhere and calls nothing that can itself be probed.
+///
+/// Two things every kernel has; the others it may have. A program that asks for what the kernel has not is
+/// stopped with an illegal operation, as in DTrace.
+///
+/// Nothing of this has to be believed for memory to stay safe: a wrong answer makes a wrong trace.
+pub trait Kernel {
+    /// Nanoseconds since boot.
+    fn timestamp(&self) -> u64;
+
+    /// Copies kernel memory, all of `into`, or says that it cannot be read (then what `into` holds does not
+    /// matter). The address is whatever a program has computed: this looks whether it can be read, in a list
+    /// of ranges or by a load whose fault is caught. Never is anything read that reading changes: device
+    /// memory and the like is [toxic](Self::is_toxic).
+    fn load(&self, address: u64, into: &mut [u8]) -> bool;
+
+    /// Whether any byte of a range of kernel memory must not be read by anybody.
+    fn is_toxic(&self, _address: u64, _length: u64) -> bool {
+        false
+    }
+
+    /// Whether loads of 2, 4 and 8 bytes have to be aligned; others are faults then. In DTrace: not on x86.
+    fn aligned(&self) -> bool {
+        cfg!(not(any(target_arch = "x86", target_arch = "x86_64")))
+    }
+
+    /// Identity of the thread that runs, from 1 to 2^61 - 1, which no other thread has at the same time: what
+    /// thread-local variables are of.
+    fn thread(&self) -> u64 {
+        1
+    }
+
+    /// How many interrupts are being handled: they have thread-local variables of their own. 3 bits count.
+    fn interrupts(&self) -> u8 {
+        0
+    }
+
+    /// A number of what runs now.
+    fn number(&self, _which: Number) -> Option<u64> {
+        None
+    }
+
+    /// A text of what runs now, without a zero byte. It stays as it is while the probe fires.
+    fn text(&self, _which: Text) -> Option<&[u8]> {
+        None
+    }
+
+    /// An argument of the probe that was not brought along; 0 if there is none.
+    fn argument(&self, _index: u64) -> u64 {
+        0
+    }
+
+    /// A register of the process's (`uregs[]`).
+    fn user_register(&self, _index: u64) -> Option<u64> {
+        None
+    }
+
+    /// Copies memory of the process that runs, without waiting for a page that is not there.
+    fn copyin(&self, _address: u64, _into: &mut [u8]) -> bool {
+        false
+    }
+
+    /// Copies to memory of the process that runs, likewise.
+    fn copyout(&self, _from: &[u8], _address: u64) -> bool {
+        false
+    }
+
+    /// About a lock at an address, of which it is known only that a program has computed it.
+    fn lock(&self, _question: LockQuestion, _address: u64) -> Option<u64> {
+        None
+    }
+
+    /// Whether what runs is, or descends from, the process with this number.
+    fn progenyof(&self, _process: u64) -> Option<bool> {
+        None
+    }
+
+    /// A speculation that is free, 0 if there is none: `None` where nobody speculates.
+    fn speculation(&self) -> Option<u64> {
+        None
+    }
+}

@@ -1,0 +1,499 @@
+//! The machine that runs programs. Everything here is probe context.
+
+#[cfg(doc)]
+use dtrace_abi::dif::DifType;
+use dtrace_abi::fault::Fault;
+
+use super::address::{Place, Region};
+use super::dynamic::Key;
+use super::failure::{Failure, Stop};
+use super::kernel::Kernel;
+use super::memory::{Memory, Probe, Rights, Room};
+use super::op::{Op, Registers, Shape, Slot, Var};
+use super::validate::Program;
+
+/// Bytes that the programs of one clause may look at, roughly. What goes beyond is an illegal operation: no
+/// program can hold a CPU for long, whatever lengths it has computed.
+pub const WORK: u32 = 1 << 22;
+
+/// Bytes of a string that is pushed without a size (`dtrace_strsize_default`, dtrace.c).
+pub(crate) const DEFAULT_STRING: u64 = 256;
+/// Most bytes of a key that are looked at: as many as a variable can have.
+pub(crate) const KEY_SIZE: u64 = super::declare::VARIABLE_SIZE as u64;
+
+/// Entries of the tuple stack.
+const TUPLE: usize = dtrace_abi::limits::TUPLE_REGISTERS as usize;
+
+/// An entry of the tuple: a number, or an address and how many bytes lie there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    value: u64,
+    size: u64,
+}
+
+/// Arguments of a subroutine, keys of an element.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tuple {
+    entries: [Entry; TUPLE],
+    depth: usize,
+}
+
+impl Tuple {
+    /// An argument; 0 if it was not pushed.
+    pub(crate) fn arg(&self, index: usize) -> u64 {
+        self.given(index).unwrap_or(0)
+    }
+
+    /// An argument, if it was pushed.
+    pub(crate) fn given(&self, index: usize) -> Option<u64> {
+        self.entries.get(..self.depth)?.get(index).map(|entry| entry.value)
+    }
+
+    fn push(&mut self, value: u64, size: u64) -> Result<(), Stop> {
+        let entry = self.entries.get_mut(self.depth).ok_or(Stop::new(Fault::TupleOverflow))?;
+        *entry = Entry { value, size };
+        self.depth += 1;
+        Ok(())
+    }
+}
+
+/// What comparisons leave for branches.
+#[derive(Clone, Copy, Debug, Default)]
+struct Codes {
+    negative: bool,
+    zero: bool,
+    carry: bool,
+}
+
+/// A probe fires, for one consumer, on one CPU.
+///
+/// For each clause [`begin`](Self::begin), then its predicate and the programs of its actions.
+#[derive(Debug)]
+pub struct Firing<'a, K> {
+    pub(crate) kernel: &'a K,
+    pub(crate) memory: &'a Memory<'a>,
+    pub(crate) probe: Probe<'a>,
+    pub(crate) rights: Rights,
+    pub(crate) room: Room<'a>,
+    pub(crate) cpu: usize,
+    pub(crate) epid: u32,
+    /// Bytes of scratch space that have been allocated.
+    pub(crate) used: usize,
+    pub(crate) work: u32,
+    /// Where the next `strtok(NULL, ...)` goes on.
+    pub(crate) token: u64,
+    pub(crate) timestamp: Option<u64>,
+    pub(crate) walltimestamp: Option<u64>,
+    dropped: bool,
+    assigned: bool,
+}
+
+impl<'a, K: Kernel> Firing<'a, K> {
+    /// A firing. With the CPU's number, which is below what the [`Memory`] was made for, nobody else may be
+    /// in probe context meanwhile; `room` is the CPU's.
+    pub fn new(
+        kernel: &'a K,
+        memory: &'a Memory<'a>,
+        probe: Probe<'a>,
+        rights: Rights,
+        cpu: usize,
+        room: Room<'a>,
+    ) -> Self {
+        Self {
+            kernel,
+            memory,
+            probe,
+            rights,
+            room,
+            cpu,
+            epid: 0,
+            used: 0,
+            work: WORK,
+            token: 0,
+            timestamp: None,
+            walltimestamp: None,
+            dropped: false,
+            assigned: false,
+        }
+    }
+
+    /// The next clause: scratch space is empty.
+    pub fn begin(&mut self, epid: u32) {
+        self.epid = epid;
+        self.used = 0;
+        self.work = WORK;
+        self.dropped = false;
+    }
+
+    /// Whether a dynamic variable of this clause had no room: then its record is dropped.
+    pub const fn dropped(&self) -> bool {
+        self.dropped
+    }
+
+    /// Whether a thread-local variable was assigned: then predicates are no longer known to be false for this
+    /// thread.
+    pub const fn assigned(&self) -> bool {
+        self.assigned
+    }
+
+    /// Runs a program; returns its value, which for a type by reference is an address for
+    /// [`fetch`](Self::fetch).
+    ///
+    /// # Errors
+    ///
+    /// A fault. What the program did before it stays done.
+    pub fn run(&mut self, program: &Program<'_>) -> Result<u64, Failure> {
+        let mut registers = Registers::default();
+        let mut codes = Codes::default();
+        let mut tuple = Tuple::default();
+        let mut pc = 0;
+        while let Some(&Slot(op)) = program.ops.get(pc) {
+            let here = pc;
+            pc += 1;
+            let regs = &mut registers;
+            let target = match op {
+                Op::Or(a, b, d) => {
+                    regs.set(d, regs.get(a) | regs.get(b));
+                    continue;
+                }
+                Op::Xor(a, b, d) => {
+                    regs.set(d, regs.get(a) ^ regs.get(b));
+                    continue;
+                }
+                Op::And(a, b, d) => {
+                    regs.set(d, regs.get(a) & regs.get(b));
+                    continue;
+                }
+                // The count is taken modulo 64.
+                Op::Sll(a, b, d) => {
+                    regs.set(d, regs.get(a).wrapping_shl(regs.get(b) as u32));
+                    continue;
+                }
+                Op::Srl(a, b, d) => {
+                    regs.set(d, regs.get(a).wrapping_shr(regs.get(b) as u32));
+                    continue;
+                }
+                Op::Sra(a, b, d) => {
+                    regs.set(d, (regs.get(a) as i64).wrapping_shr(regs.get(b) as u32) as u64);
+                    continue;
+                }
+                Op::Sub(a, b, d) => {
+                    regs.set(d, regs.get(a).wrapping_sub(regs.get(b)));
+                    continue;
+                }
+                Op::Add(a, b, d) => {
+                    regs.set(d, regs.get(a).wrapping_add(regs.get(b)));
+                    continue;
+                }
+                Op::Mul(a, b, d) => {
+                    regs.set(d, regs.get(a).wrapping_mul(regs.get(b)));
+                    continue;
+                }
+                Op::Not(a, d) => {
+                    regs.set(d, !regs.get(a));
+                    continue;
+                }
+                Op::Mov(a, d) => {
+                    regs.set(d, regs.get(a));
+                    continue;
+                }
+                Op::Set(d, value) => {
+                    regs.set(d, value);
+                    continue;
+                }
+                Op::Nop => continue,
+                Op::Cmp(a, b) => {
+                    let (a, b) = (regs.get(a), regs.get(b));
+                    // As in dtrace.c: there is no overflow, the sign of the difference decides.
+                    codes = Codes {
+                        negative: (a.wrapping_sub(b) as i64) < 0,
+                        zero: a == b,
+                        carry: a < b,
+                    };
+                    continue;
+                }
+                Op::Tst(a) => {
+                    codes = Codes { negative: false, zero: regs.get(a) == 0, carry: false };
+                    continue;
+                }
+                Op::Ba(to) => (true, to),
+                Op::Be(to) => (codes.zero, to),
+                Op::Bne(to) => (!codes.zero, to),
+                Op::Bg(to) => (!codes.zero && !codes.negative, to),
+                Op::Bgu(to) => (!codes.zero && !codes.carry, to),
+                Op::Bge(to) => (!codes.negative, to),
+                Op::Bgeu(to) => (!codes.carry, to),
+                Op::Bl(to) => (codes.negative, to),
+                Op::Blu(to) => (codes.carry, to),
+                Op::Ble(to) => (codes.zero || codes.negative, to),
+                Op::Bleu(to) => (codes.zero || codes.carry, to),
+                Op::Ret(value) => return Ok(regs.get(value)),
+                Op::Scmp(a, b) => {
+                    let limit = self.memory.string_size.into();
+                    match self.compare(regs.get(a), regs.get(b), limit) {
+                        Ok(difference) => {
+                            codes = Codes {
+                                negative: difference < 0,
+                                zero: difference == 0,
+                                carry: false,
+                            };
+                            continue;
+                        }
+                        Err(stop) => return Err(stop.failure(here)),
+                    }
+                }
+                _ => match self.step(op, regs, &mut tuple) {
+                    Ok(()) => continue,
+                    Err(stop) => return Err(stop.failure(here)),
+                },
+            };
+            if let (true, to) = target {
+                pc = to as usize;
+            }
+        }
+        // No program ends without `ret`.
+        Err(Stop::new(Fault::IllegalOperation).failure(program.ops.len()))
+    }
+
+    /// An instruction that can fail.
+    #[inline]
+    fn step(&mut self, op: Op, regs: &mut Registers, tuple: &mut Tuple) -> Result<(), Stop> {
+        let (target, value) = match op {
+            Op::Arg(index, d) => (d, self.argument(index.into())?),
+            Op::Args(index, d) => (d, self.argument(regs.get(index))?),
+            Op::UserRegister(index, d) => (d, self.user_register(regs.get(index))?),
+            Op::Builtin(variable, d) => (d, self.builtin(variable)?),
+            Op::Load(width, a, d) => (d, self.load(width, regs.get(a))?),
+            Op::LoadUser(width, a, d) => (d, self.load_user(width, regs.get(a))?),
+            Op::Sdiv(a, b, d) => {
+                let (a, b) = (regs.get(a) as i64, divisor(regs.get(b))? as i64);
+                (d, a.wrapping_div(b) as u64)
+            }
+            Op::Srem(a, b, d) => {
+                let (a, b) = (regs.get(a) as i64, divisor(regs.get(b))? as i64);
+                (d, a.wrapping_rem(b) as u64)
+            }
+            Op::Udiv(a, b, d) => (d, regs.get(a) / divisor(regs.get(b))?),
+            Op::Urem(a, b, d) => (d, regs.get(a) % divisor(regs.get(b))?),
+            Op::LoadGlobal(at, d) => (d, self.global(at)?),
+            Op::LoadLocal(at, d) => (d, self.local(at)?),
+            Op::LoadGlobalRef(number, d) => (d, self.load_ref(Region::Global, number)?),
+            Op::LoadLocalRef(number, d) => (d, self.load_ref(Region::Local, number)?),
+            Op::LoadThread(number, shape, d) => {
+                let var = Var { number, thread: true };
+                (d, self.load_dynamic(var, &Tuple::default(), shape != Shape::Value)?)
+            }
+            Op::LoadElement(var, by_ref, d) => (d, self.load_dynamic(var, tuple, by_ref)?),
+            Op::Alloc(size, d) => (d, self.allocate(regs.get(size), true)?),
+            Op::Call(subr, d) => (d, self.call(subr, regs.get(d), tuple)?),
+            Op::Lock(question, d) => (d, self.ask_lock(question, tuple.arg(0))?),
+            Op::StoreGlobal(at, s) => {
+                let word = self.memory.globals.value(0, at);
+                word.ok_or(Stop::new(Fault::IllegalOperation))?.set(regs.get(s));
+                return Ok(());
+            }
+            Op::StoreLocal(at, s) => {
+                let word = self.memory.locals.value(self.cpu, at);
+                word.ok_or(Stop::new(Fault::IllegalOperation))?.set(regs.get(s));
+                return Ok(());
+            }
+            Op::StoreGlobalRef(number, shape, s) => {
+                return self.store_ref(Region::Global, number, shape, regs.get(s));
+            }
+            Op::StoreLocalRef(number, shape, s) => {
+                return self.store_ref(Region::Local, number, shape, regs.get(s));
+            }
+            Op::StoreThread(number, shape, s) => {
+                self.assigned = true;
+                let var = Var { number, thread: true };
+                return self.store_dynamic(var, &Tuple::default(), shape, regs.get(s));
+            }
+            Op::StoreElement(var, shape, s) => {
+                return self.store_dynamic(var, tuple, shape, regs.get(s));
+            }
+            Op::Store(width, s, to) => return self.store(width, regs.get(s), regs.get(to)),
+            Op::Copy(from, size, to) => {
+                return self.copy(regs.get(from), regs.get(to), regs.get(size));
+            }
+            Op::PushValue(s) => return tuple.push(regs.get(s), 0),
+            Op::PushBytes(size, s) => return tuple.push(regs.get(s), regs.get(size)),
+            Op::PushString(size, s) => {
+                let limit = match regs.get(size) {
+                    0 => DEFAULT_STRING,
+                    size => size.min(KEY_SIZE),
+                };
+                if tuple.depth == TUPLE {
+                    return Err(Stop::new(Fault::TupleOverflow));
+                }
+                let length = self.length(regs.get(s), limit)?;
+                return tuple.push(regs.get(s), length + 1);
+            }
+            Op::Pop => {
+                tuple.depth = tuple.depth.saturating_sub(1);
+                return Ok(());
+            }
+            Op::Flush => {
+                tuple.depth = 0;
+                return Ok(());
+            }
+            // All others are done where they are met.
+            _ => return Err(Stop::new(Fault::IllegalOperation)),
+        };
+        regs.set(target, value);
+        Ok(())
+    }
+
+    fn global(&self, at: u32) -> Result<u64, Stop> {
+        let word = self.memory.globals.value(0, at);
+        Ok(word.ok_or(Stop::new(Fault::IllegalOperation))?.get())
+    }
+
+    fn local(&self, at: u32) -> Result<u64, Stop> {
+        let word = self.memory.locals.value(self.cpu, at);
+        Ok(word.ok_or(Stop::new(Fault::IllegalOperation))?.get())
+    }
+
+    /// Puts the words of a tuple together: for each key its size and what it is, for the variable and the
+    /// thread likewise. `None`: they are more than any chunk has room for.
+    fn key(&mut self, var: Var, tuple: &Tuple) -> Result<Option<usize>, Stop> {
+        let mut at = 0;
+        let mut put = |room: &mut [u64], word: u64| {
+            let place = room.get_mut(at)?;
+            *place = word;
+            at += 1;
+            Some(())
+        };
+        for entry in tuple.entries.get(..tuple.depth).unwrap_or_default() {
+            if put(self.room.key, entry.size).is_none() {
+                return Ok(None);
+            }
+            if entry.size == 0 {
+                if put(self.room.key, entry.value).is_none() {
+                    return Ok(None);
+                }
+                continue;
+            }
+            if entry.size / 8 > self.room.key.len() as u64 {
+                return Ok(None);
+            }
+            self.charge(entry.size)?;
+            for offset in (0..entry.size).step_by(8) {
+                let mut bytes = [0; 8];
+                let count = (entry.size - offset).min(8) as usize;
+                if let Some(bytes) = bytes.get_mut(..count) {
+                    self.read(entry.value.wrapping_add(offset), bytes)?;
+                }
+                if put(self.room.key, u64::from_le_bytes(bytes)).is_none() {
+                    return Ok(None);
+                }
+            }
+        }
+        let thread = if var.thread { self.thread() } else { 0 };
+        let own = [0, u64::from(var.number) << 1 | u64::from(var.thread), 0, thread];
+        for word in own {
+            if put(self.room.key, word).is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(at))
+    }
+
+    /// The thread, and how many interrupts it is under (`DTRACE_TLS_THRKEY`).
+    fn thread(&self) -> u64 {
+        self.kernel.thread() & ((1 << 61) - 1) | u64::from(self.kernel.interrupts() & 7) << 61
+    }
+
+    fn load_dynamic(&mut self, var: Var, tuple: &Tuple, by_ref: bool) -> Result<u64, Stop> {
+        let Some(length) = self.key(var, tuple)? else { return Ok(0) };
+        let key = Key::new(self.room.key.get(..length).unwrap_or_default());
+        let dynamic = &self.memory.dynamic;
+        Ok(match dynamic.find(self.cpu, key) {
+            Some(chunk) if by_ref => Place::start(Region::Dynamic, chunk).address(),
+            Some(chunk) => dynamic.get(chunk),
+            None => 0,
+        })
+    }
+
+    /// Assigns a dynamic variable; 0 takes it away.
+    fn store_dynamic(
+        &mut self,
+        var: Var,
+        tuple: &Tuple,
+        shape: Shape,
+        value: u64,
+    ) -> Result<(), Stop> {
+        let memory = self.memory;
+        let dynamic = &memory.dynamic;
+        let length = self.key(var, tuple)?;
+        let key = length.and_then(|length| self.room.key.get(..length)).map(Key::new);
+        if value == 0 {
+            if let Some(key) = key {
+                dynamic.remove(self.cpu, key);
+            }
+            return Ok(());
+        }
+        let chunk = match key {
+            Some(key) => dynamic.find_or_make(self.cpu, key, shape.size().max(8)),
+            None => dynamic.refuse(self.cpu),
+        };
+        let Some(chunk) = chunk else {
+            self.dropped = true;
+            return Ok(());
+        };
+        if shape == Shape::Value {
+            dynamic.set(chunk, value);
+            return Ok(());
+        }
+        self.copy_value(value, Place::start(Region::Dynamic, chunk).address(), shape)
+    }
+
+    /// Reads what a value by reference refers to, all of `into`.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or may not be.
+    pub fn fetch(&self, address: u64, into: &mut [u8]) -> Result<(), Stop> {
+        self.read(address, into)
+    }
+
+    /// Reads a string into `into`, as far as there is room; returns how many bytes it has, its zero included
+    /// if there is room for it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or may not be.
+    pub fn fetch_string(&mut self, address: u64, into: &mut [u8]) -> Result<usize, Stop> {
+        let mut cursor = super::memory::Cursor::default();
+        let mut at = 0;
+        while let Some(rest @ [_, ..]) = into.get_mut(at..) {
+            let line = self.line(&mut cursor, address.wrapping_add(at as u64))?;
+            let end = line.iter().position(|&byte| byte == 0);
+            let line = line.get(..end.map_or(line.len(), |end| end + 1)).unwrap_or_default();
+            let copied = rest.len().min(line.len());
+            rest.iter_mut().zip(line).for_each(|(to, from)| *to = *from);
+            at += copied;
+            if end.is_some() {
+                break;
+            }
+        }
+        Ok(at)
+    }
+
+    /// Reads what a value by reference of the process's ([`DifType::BYUREF`]) refers to.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn fetch_user(&self, address: u64, into: &mut [u8]) -> Result<(), Stop> {
+        if self.kernel.copyin(address, into) {
+            Ok(())
+        } else {
+            Err(Stop::at(Fault::BadAddress, address))
+        }
+    }
+}
+
+/// What is divided by.
+fn divisor(value: u64) -> Result<u64, Stop> {
+    if value == 0 { Err(Stop::new(Fault::DivideByZero)) } else { Ok(value) }
+}

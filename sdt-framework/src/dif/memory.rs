@@ -1,0 +1,482 @@
+//! Memory of programs, and what their addresses lead to.
+
+use dtrace_abi::fault::Fault;
+
+use super::address::{MOST, Place, Region};
+use super::dynamic::Dynamic;
+use super::failure::Stop;
+use super::kernel::Kernel;
+use super::machine::Firing;
+use super::op::{Shape, Width};
+use super::word::{self, Word};
+
+/// What one consumer's programs keep from one firing to the next. All CPUs share it.
+#[derive(Debug)]
+pub struct Memory<'a> {
+    /// Strings of programs.
+    pub literals: &'a [Word],
+    /// Global variables.
+    pub globals: Statics<'a>,
+    /// Clause-local variables, a copy for each CPU.
+    pub locals: Statics<'a>,
+    /// Thread-local variables and associative arrays.
+    pub dynamic: Dynamic<'a>,
+    /// Bytes of a string, the zero at its end included (`strsize`). At most 2^24 - 1.
+    pub string_size: u32,
+}
+
+/// Variables that have their place for as long as the consumer lives.
+#[derive(Debug)]
+pub struct Statics<'a> {
+    /// For each variable that is held by reference its first word and its bytes: one for each variable that
+    /// can be declared.
+    pub extents: &'a [Word],
+    /// What variables hold.
+    pub words: &'a [Word],
+    /// How many CPUs share `words`, each with a copy of every variable; 1 if they are all the same one.
+    pub copies: usize,
+}
+
+impl Statics<'_> {
+    fn stride(&self) -> usize {
+        self.words.len().checked_div(self.copies).unwrap_or(0)
+    }
+
+    /// The words of a CPU.
+    fn of(&self, copy: usize) -> &[Word] {
+        let stride = self.stride();
+        let start = copy.checked_mul(stride);
+        start.and_then(|start| self.words.get(start..)?.get(..stride)).unwrap_or_default()
+    }
+
+    /// Empties words, for all CPUs; false if there are not so many.
+    pub(crate) fn clear(&self, start: usize, end: usize) -> bool {
+        (0..self.copies.max(1)).all(|copy| {
+            let words = self.of(copy).get(start..end);
+            words.is_some_and(|words| {
+                words.iter().for_each(|word| word.set(0));
+                true
+            })
+        })
+    }
+
+    /// The word of a number.
+    #[inline]
+    pub(crate) fn value(&self, copy: usize, at: u32) -> Option<&Word> {
+        if self.copies == 1 {
+            return self.words.get(at as usize);
+        }
+        self.of(copy).get(at as usize)
+    }
+
+    /// What a variable refers to: the word that says whether it is NULL, the others, and the bytes.
+    fn referred(&self, copy: usize, index: u32) -> Option<(&Word, &[Word], u32)> {
+        let extent = self.extents.get(index as usize)?.get();
+        let (first, size) = (extent as u32 as usize, (extent >> 32) as u32);
+        let (null, rest) = self.of(copy).get(first..)?.split_first()?;
+        Some((null, rest.get(..size.div_ceil(8) as usize)?, size))
+    }
+}
+
+/// What a firing works with on one CPU.
+#[derive(Debug)]
+pub struct Room<'a> {
+    /// Scratch space; as much of it is used as has addresses, 2^24 - 1 bytes. A program can read all of it,
+    /// what it has allocated and what the one before has left, so consumers do not share it.
+    pub scratch: &'a mut [u8],
+    /// Where the keys of dynamic variables are put together: as many words as a chunk of theirs has.
+    pub key: &'a mut [u64],
+}
+
+/// The probe that fires.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe<'a> {
+    /// Its number.
+    pub id: u32,
+    /// Provider, module, function and name, without zero bytes.
+    pub names: [&'a [u8]; 4],
+    /// The arguments that came with the hit.
+    pub args: &'a [u64],
+}
+
+/// What a consumer may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rights {
+    /// All of the kernel's memory, and what runs in it.
+    pub kernel: bool,
+    /// The arguments of this probe.
+    pub args: bool,
+    /// Which process runs, and what it is.
+    pub process: bool,
+    /// To write to the memory of the process that runs.
+    pub control: bool,
+}
+
+impl Rights {
+    /// Everything.
+    pub const ALL: Self = Self { kernel: true, args: true, process: true, control: true };
+}
+
+/// Bytes that were read at once, since the next ones are probably asked for next.
+#[derive(Debug, Default)]
+pub(crate) struct Cursor {
+    bytes: [u8; Self::SIZE],
+    start: u64,
+    length: u64,
+}
+
+impl Cursor {
+    const SIZE: usize = 32;
+}
+
+const fn bad_address(address: u64) -> Stop {
+    Stop::at(Fault::BadAddress, address)
+}
+
+impl<K: Kernel> Firing<'_, K> {
+    /// Counts work that is bounded by nothing else.
+    pub(crate) fn charge(&mut self, bytes: u64) -> Result<(), Stop> {
+        match u64::from(self.work).checked_sub(bytes) {
+            Some(left) => {
+                self.work = left as u32;
+                Ok(())
+            }
+            None => Err(Stop::new(Fault::IllegalOperation)),
+        }
+    }
+
+    /// The byte at an address.
+    #[inline]
+    pub(crate) fn byte(&mut self, cursor: &mut Cursor, address: u64) -> Result<u8, Stop> {
+        let at = address.wrapping_sub(cursor.start);
+        if at >= cursor.length {
+            return self.fill(cursor, address);
+        }
+        cursor.bytes.get(at as usize).copied().ok_or(bad_address(address))
+    }
+
+    /// The bytes from an address on that were read with the one that is there: at least that one.
+    #[inline]
+    pub(crate) fn line<'c>(
+        &mut self,
+        cursor: &'c mut Cursor,
+        address: u64,
+    ) -> Result<&'c [u8], Stop> {
+        self.byte(cursor, address)?;
+        let at = address.wrapping_sub(cursor.start) as usize;
+        Ok(cursor.bytes.get(at..cursor.length as usize).unwrap_or_default())
+    }
+
+    fn fill(&mut self, cursor: &mut Cursor, address: u64) -> Result<u8, Stop> {
+        let most = Cursor::SIZE as u64;
+        self.charge(most)?;
+        (cursor.start, cursor.length) = (address, 0);
+        if Place::of(address).is_none() {
+            // All of a line is there, or some of it is not to be read.
+            let start = address & !(most - 1);
+            if self.load_kernel(start, &mut cursor.bytes).is_ok() {
+                (cursor.start, cursor.length) = (start, most);
+                return self.byte(cursor, address);
+            }
+        } else if let Some(length @ 1..) = self.own_length(address) {
+            let length = length.min(most);
+            if let Some(bytes) = cursor.bytes.get_mut(..length as usize) {
+                self.load_own(address, bytes).ok_or(bad_address(address))?;
+                cursor.length = length;
+                return self.byte(cursor, address);
+            }
+        }
+        let mut byte = [0];
+        self.read(address, &mut byte)?;
+        let [byte] = byte;
+        if let Some(first) = cursor.bytes.first_mut() {
+            *first = byte;
+            cursor.length = 1;
+        }
+        Ok(byte)
+    }
+
+    /// Reads bytes from any address, as far as the consumer may.
+    ///
+    /// # Errors
+    ///
+    /// A fault: they cannot be read, or may not be.
+    pub(crate) fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Stop> {
+        if into.is_empty() {
+            return Ok(());
+        }
+        match Place::of(address) {
+            None => self.load_kernel(address, into),
+            Some(_) => self.load_own(address, into).ok_or(bad_address(address)),
+        }
+    }
+
+    fn load_kernel(&self, address: u64, into: &mut [u8]) -> Result<(), Stop> {
+        if !self.rights.kernel {
+            return Err(Stop::at(Fault::KernelPrivilege, address));
+        }
+        let length = into.len() as u64;
+        // What would go on into addresses of ours, or round the end, is not the kernel's.
+        let is_whole =
+            address.checked_add(length - 1).is_some_and(|last| Place::of(last).is_none());
+        if is_whole && !self.kernel.is_toxic(address, length) && self.kernel.load(address, into) {
+            Ok(())
+        } else {
+            Err(bad_address(address))
+        }
+    }
+
+    /// How many bytes there are from an address of ours on.
+    fn own_length(&self, address: u64) -> Option<u64> {
+        let place = Place::of(address)?.ok()?;
+        let memory = self.memory;
+        let length = match place.region {
+            Region::Scratch => (self.room.scratch.len() as u64).min(MOST.into()),
+            Region::Literals => memory.literals.len() as u64 * 8,
+            Region::Global => memory.globals.referred(0, place.item)?.2.into(),
+            Region::Local => memory.locals.referred(self.cpu, place.item)?.2.into(),
+            Region::Dynamic => memory.dynamic.value(place.item)?.1.into(),
+            Region::Text => self.text(place.item)?.len() as u64 + 1,
+        };
+        length.checked_sub(place.offset.into())
+    }
+
+    fn load_own(&self, address: u64, into: &mut [u8]) -> Option<()> {
+        let place = Place::of(address)?.ok()?;
+        if self.own_length(address)? < into.len() as u64 {
+            return None;
+        }
+        let memory = self.memory;
+        let offset = place.offset as usize;
+        let words = match place.region {
+            Region::Scratch => {
+                let from = self.room.scratch.get(offset..)?;
+                into.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+                return Some(());
+            }
+            Region::Text => {
+                let from = self.text(place.item)?.get(offset..)?.iter().chain(&[0]);
+                into.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+                return Some(());
+            }
+            Region::Literals => memory.literals,
+            Region::Global => memory.globals.referred(0, place.item)?.1,
+            Region::Local => memory.locals.referred(self.cpu, place.item)?.1,
+            Region::Dynamic => memory.dynamic.value(place.item)?.0,
+        };
+        word::read(words, offset, into)
+    }
+
+    /// Writes bytes to where a program may write: scratch space, and variables.
+    pub(crate) fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Stop> {
+        self.store_own(address, from).ok_or(bad_address(address))
+    }
+
+    fn store_own(&mut self, address: u64, from: &[u8]) -> Option<()> {
+        let place = Place::of(address)?.ok()?;
+        if self.own_length(address)? < from.len() as u64 {
+            return None;
+        }
+        let memory = self.memory;
+        let offset = place.offset as usize;
+        let words = match place.region {
+            Region::Scratch => {
+                let to = self.room.scratch.get_mut(offset..)?;
+                to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+                return Some(());
+            }
+            Region::Literals | Region::Text => return None,
+            Region::Global => memory.globals.referred(0, place.item)?.1,
+            Region::Local => memory.locals.referred(self.cpu, place.item)?.1,
+            Region::Dynamic => memory.dynamic.value(place.item)?.0,
+        };
+        word::write(words, offset, from)
+    }
+
+    /// Whether bytes can be written.
+    pub(crate) fn check_store(&self, address: u64, length: u64) -> Result<(), Stop> {
+        let writable = Place::of(address).is_some_and(|place| {
+            place.is_ok_and(|place| !matches!(place.region, Region::Literals | Region::Text))
+        });
+        match self.own_length(address) {
+            Some(there) if writable && length <= there => Ok(()),
+            _ => Err(bad_address(address)),
+        }
+    }
+
+    /// Loads a number.
+    #[inline]
+    pub(crate) fn load(&self, width: Width, address: u64) -> Result<u64, Stop> {
+        let count = width.bytes() as usize;
+        if self.kernel.aligned() && address & (count as u64 - 1) != 0 {
+            return Err(Stop::at(Fault::BadAlignment, address));
+        }
+        let mut bytes = [0; 8];
+        let some = bytes.get_mut(..count).ok_or(bad_address(address))?;
+        self.read(address, some)?;
+        Ok(width.extend(u64::from_le_bytes(bytes)))
+    }
+
+    /// Loads a number from the process that runs.
+    pub(crate) fn load_user(&self, width: Width, address: u64) -> Result<u64, Stop> {
+        let mut bytes = [0; 8];
+        let some = bytes.get_mut(..width.bytes() as usize).ok_or(bad_address(address))?;
+        if !self.kernel.copyin(address, some) {
+            return Err(bad_address(address));
+        }
+        Ok(width.extend(u64::from_le_bytes(bytes)))
+    }
+
+    /// Stores a number.
+    pub(crate) fn store(&mut self, width: Width, value: u64, address: u64) -> Result<(), Stop> {
+        let count = u64::from(width.bytes());
+        self.check_store(address, count)?;
+        if address & (count - 1) != 0 {
+            return Err(Stop::at(Fault::BadAlignment, address));
+        }
+        let bytes = value.to_le_bytes();
+        self.write(address, bytes.get(..count as usize).unwrap_or_default())
+    }
+
+    /// Copies bytes, however the two places lie to each other.
+    pub(crate) fn copy(&mut self, from: u64, to: u64, length: u64) -> Result<(), Stop> {
+        const PART: u64 = 64;
+        self.check_store(to, length)?;
+        self.charge(length / 8)?;
+        let mut part = [0; PART as usize];
+        // What is not yet read must not be written over.
+        let backward = from < to && to < from.saturating_add(length);
+        let parts = length.div_ceil(PART);
+        for index in 0..parts {
+            let index = if backward { parts - 1 - index } else { index };
+            let at = index * PART;
+            let count = (length - at).min(PART);
+            let Some(part) = part.get_mut(..count as usize) else { break };
+            self.read(from.wrapping_add(at), part)?;
+            self.write(to.wrapping_add(at), part)?;
+        }
+        Ok(())
+    }
+
+    /// Copies a string of at most `most` bytes, its zero included if there is room for it. Returns how many
+    /// bytes were copied, the zero not counted.
+    pub(crate) fn copy_string(&mut self, from: u64, to: u64, most: u64) -> Result<u64, Stop> {
+        let mut cursor = Cursor::default();
+        let mut at = 0;
+        while at < most {
+            let line = self.line(&mut cursor, from.wrapping_add(at))?;
+            let line = line.get(..(most - at).min(line.len() as u64) as usize).unwrap_or_default();
+            let end = line.iter().position(|&byte| byte == 0);
+            let line = line.get(..end.map_or(line.len(), |end| end + 1)).unwrap_or_default();
+            self.write(to.wrapping_add(at), line)?;
+            if let Some(end) = end {
+                return Ok(at + end as u64);
+            }
+            at += line.len() as u64;
+        }
+        Ok(most)
+    }
+
+    /// Copies what is referred to into a variable.
+    pub(crate) fn copy_value(&mut self, from: u64, to: u64, shape: Shape) -> Result<(), Stop> {
+        match shape {
+            Shape::Value => self.store(Width::U64, from, to),
+            Shape::Bytes(size) => self.copy(from, to, size.into()),
+            Shape::String(size) => self.copy_string(from, to, size.into()).map(drop),
+        }
+    }
+
+    /// Length of a string, its zero not counted, of which at most `limit` bytes are looked at.
+    pub(crate) fn length(&mut self, address: u64, limit: u64) -> Result<u64, Stop> {
+        let mut cursor = Cursor::default();
+        let mut at = 0;
+        while at < limit {
+            let line = self.line(&mut cursor, address.wrapping_add(at))?;
+            if let Some(end) = line.iter().position(|&byte| byte == 0) {
+                return Ok(limit.min(at + end as u64));
+            }
+            at += line.len() as u64;
+        }
+        Ok(limit)
+    }
+
+    /// Compares strings as `strncmp` does; one at 0 is empty.
+    pub(crate) fn compare(&mut self, one: u64, other: u64, limit: u64) -> Result<i64, Stop> {
+        if one == other {
+            return Ok(0);
+        }
+        let (mut at_one, mut at_other) = (Cursor::default(), Cursor::default());
+        for at in 0..limit {
+            let a = self.byte_or_zero(&mut at_one, one, at)?;
+            let b = self.byte_or_zero(&mut at_other, other, at)?;
+            if a != b {
+                return Ok(i64::from(a) - i64::from(b));
+            }
+            if a == 0 {
+                break;
+            }
+        }
+        Ok(0)
+    }
+
+    fn byte_or_zero(&mut self, cursor: &mut Cursor, start: u64, at: u64) -> Result<u8, Stop> {
+        if start == 0 { Ok(0) } else { self.byte(cursor, start.wrapping_add(at)) }
+    }
+
+    /// Takes scratch space, with zeroes in it; returns its address.
+    pub(crate) fn allocate(&mut self, size: u64, aligned: bool) -> Result<u64, Stop> {
+        let full = Stop::new(Fault::NoScratch);
+        let start = if aligned { self.used.next_multiple_of(8) } else { self.used };
+        let end =
+            usize::try_from(size).ok().and_then(|size| start.checked_add(size)).ok_or(full)?;
+        if end > MOST as usize {
+            return Err(full);
+        }
+        if end > self.room.scratch.len() {
+            return Err(full);
+        }
+        self.charge(size / 16)?;
+        self.room.scratch.get_mut(self.used..end).ok_or(full)?.fill(0);
+        self.used = end;
+        Ok(Place { region: Region::Scratch, item: 0, offset: start as u32 }.address())
+    }
+
+    /// Whether so many bytes of scratch space are left.
+    pub(crate) fn check_scratch(&self, size: u64) -> Result<(), Stop> {
+        let left = self.room.scratch.len().saturating_sub(self.used);
+        if size <= left as u64 { Ok(()) } else { Err(Stop::new(Fault::NoScratch)) }
+    }
+
+    /// What a variable refers to; 0 if it is NULL.
+    pub(crate) fn load_ref(&self, region: Region, number: u16) -> Result<u64, Stop> {
+        let (null, ..) = self.variable(region, number)?;
+        let address = Place::start(region, number.into()).address();
+        Ok(if null.get() == 0 { address } else { 0 })
+    }
+
+    /// Assigns what is referred to; 0 makes the variable NULL.
+    pub(crate) fn store_ref(
+        &mut self,
+        region: Region,
+        number: u16,
+        shape: Shape,
+        from: u64,
+    ) -> Result<(), Stop> {
+        let (null, ..) = self.variable(region, number)?;
+        if from == 0 {
+            null.set(u64::MAX);
+            return Ok(());
+        }
+        null.set(0);
+        self.copy_value(from, Place::start(region, number.into()).address(), shape)
+    }
+
+    fn variable(&self, region: Region, number: u16) -> Result<(&Word, &[Word], u32), Stop> {
+        let memory = self.memory;
+        let found = match region {
+            Region::Global => memory.globals.referred(0, number.into()),
+            _ => memory.locals.referred(self.cpu, number.into()),
+        };
+        found.ok_or(Stop::new(Fault::IllegalOperation))
+    }
+}

@@ -1,0 +1,53 @@
+//! DIF: programs are checked once, when they are enabled, and then run each time that a probe fires.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `validate` | checks a DIFO and decodes it: what passes is a [`Program`], the only thing the machine takes |
+//! | `declare` | which variables there are, and where each has its place |
+//! | `machine` | runs a program |
+//! | `subr` | the subroutines |
+//! | `dynamic` | thread-local variables and associative arrays |
+//! | `address`, `memory` | what an address of a program leads to |
+//! | `kernel` | what the kernel has to say |
+//!
+//! A program ends: it branches forward only, every length is bounded, and bytes that are looked at are
+//! counted ([`WORK`]). It touches nothing outside: what is its own is reached through slices, and what is
+//! the kernel's through [`Kernel::load`]. There is no `unsafe` in all of this.
+//!
+//! # Differences from dtrace.c
+//! Where a program can tell, which programs by libdtrace do not do:
+//! - All registers begin as 0, and so do entries of the tuple that nobody pushed.
+//! - A shift takes the count modulo 64; the least integer divided by -1 is itself, with the remainder 0.
+//! - `alloca` gives zeroes, as other allocations of scratch space do.
+//! - A variable is read and written only within its own bounds.
+//! - A subroutine that is given scratch space which nobody has allocated sees there what it writes itself, or
+//!   what was there before.
+//! - A variable that is larger than any chunk drops the record, as one does that finds no chunk.
+//! - A fault in the middle of an instruction leaves the register that it would have written as it was.
+#![forbid(unsafe_code)]
+
+pub mod address;
+mod builtin;
+mod declare;
+mod dynamic;
+mod failure;
+mod invalid;
+mod kernel;
+mod machine;
+mod memory;
+mod op;
+mod subr;
+mod text;
+mod validate;
+mod word;
+
+pub use declare::{Declarations, Declared};
+pub use dynamic::{Dynamic, DynamicDrops, PerCpu};
+pub use failure::{Failure, Stop};
+pub use invalid::{Invalid, Place as InvalidPlace, Problem};
+pub use kernel::{Kernel, LockQuestion, Number, Text};
+pub use machine::{Firing, WORK};
+pub use memory::{Memory, Probe, Rights, Room, Statics};
+pub use op::Slot;
+pub use validate::{Difo, Program, Source};
+pub use word::Word;

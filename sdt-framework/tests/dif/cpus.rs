@@ -1,0 +1,169 @@
+//! Programs on several CPUs at once: dynamic variables are neither lost nor mixed up, and every chunk comes
+//! back.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use sdt_framework::dif::{DynamicDrops, Firing, Memory, Program, Rights};
+
+use crate::programs::{compile, validate};
+use crate::world::{self, World};
+
+const CPUS: usize = 4;
+
+/// Waits until every CPU has been outside of its firings, as a host's `sync` does.
+struct Outside {
+    /// Even: outside.
+    turns: [AtomicUsize; CPUS],
+}
+
+impl Outside {
+    fn firing<R>(&self, cpu: usize, f: impl FnOnce() -> R) -> R {
+        self.turns[cpu].fetch_add(1, Ordering::SeqCst);
+        let result = f();
+        self.turns[cpu].fetch_add(1, Ordering::SeqCst);
+        result
+    }
+
+    fn sync(&self) {
+        for turn in &self.turns {
+            let seen = turn.load(Ordering::SeqCst);
+            while seen % 2 == 1 && turn.load(Ordering::SeqCst) == seen {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+struct Programs {
+    all: Vec<Program<'static>>,
+}
+
+fn programs(memory: &'static Memory<'static>, text: &str) -> Programs {
+    let mut declarations = world::declarations(memory);
+    let compiled = compile(text);
+    let difos =
+        compiled.ecbs.iter().flat_map(|ecb| &ecb.actions).filter_map(|act| act.difo.as_ref());
+    Programs { all: difos.map(|difo| validate(difo, &mut declarations)).collect() }
+}
+
+/// Each CPU is a thread that counts for itself in thread-local variables and in elements of its own, removes
+/// them and makes them again, while another thread cleans.
+#[test]
+fn dynamic_variables() {
+    const ROUNDS: u64 = 3000;
+    let memory = world::memory(32, CPUS, 64);
+    let programs = programs(
+        memory,
+        "self uint64_t n; uint64_t a[uint64_t, string];
+         BEGIN { self->n = self->n + 1; a[self->n % 3, \"x\"] = self->n; trace(self->n); }
+         BEGIN { a[self->n % 3, \"x\"] = 0; trace(a[77, \"y\"]); }",
+    );
+    let outside = Outside { turns: Default::default() };
+    let (barrier, done) = (Barrier::new(CPUS), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let cpus: Vec<_> = (0..CPUS)
+            .map(|cpu| {
+                let (outside, barrier, programs) = (&outside, &barrier, &programs);
+                scope.spawn(move || {
+                    let world = World::default();
+                    world.thread.set(cpu as u64);
+                    let mut firing = world::firing(&world, memory, Rights::ALL, 1, cpu);
+                    barrier.wait();
+                    let mut counted = 0;
+                    while counted < ROUNDS {
+                        let fired = outside.firing(cpu, || fire(&mut firing, programs));
+                        if let Some(value) = fired {
+                            counted += 1;
+                            assert_eq!(value, counted, "a thread's variable is its alone");
+                        } else {
+                            std::thread::yield_now();
+                        }
+                    }
+                })
+            })
+            .collect();
+        let cleaner = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                memory.dynamic.clean(|| outside.sync());
+                std::thread::yield_now();
+            }
+        });
+        for cpu in cpus {
+            cpu.join().unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        cleaner.join().unwrap();
+    });
+    // The four variables that are left, and all other chunks are to be had again.
+    let world = World::default();
+    world.thread.set(100);
+    for _ in 0..3 {
+        memory.dynamic.clean(|| ());
+    }
+    let before = memory.dynamic.drops();
+    let mut firing = world::firing(&world, memory, Rights::ALL, 1, 0);
+    let mut made = 0;
+    loop {
+        world.thread.set(100 + made);
+        firing.begin(1);
+        // Only the thread's own variable.
+        firing.run(&programs.all[0]).unwrap();
+        if firing.dropped() {
+            break;
+        }
+        made += 1;
+    }
+    let left = 64 - CPUS as u64;
+    assert!((left - 3..=left).contains(&made), "{made} of {left}");
+    assert_ne!(memory.dynamic.drops(), before);
+}
+
+/// The value that the first clause traces; `None` if there was no room for its variables.
+fn fire(firing: &mut Firing<'_, World>, programs: &Programs) -> Option<u64> {
+    firing.begin(1);
+    let mut traced = None;
+    for (index, program) in programs.all.iter().enumerate() {
+        let value = firing.run(program).unwrap();
+        if index == 2 {
+            traced = Some(value);
+        }
+        if firing.dropped() && index == 0 {
+            return None;
+        }
+    }
+    traced
+}
+
+#[test]
+fn drops_say_what_the_chunks_were() {
+    let memory = world::memory(32, 1, 4);
+    let programs = programs(
+        memory,
+        "int x; uint64_t a[int]; BEGIN { x = x + 1; a[x] = 1; } END { a[1] = 0; }",
+    );
+    let world = World::default();
+    let mut firing = world::firing(&world, memory, Rights::ALL, 1, 0);
+    let mut make = |expect: bool| {
+        firing.begin(1);
+        firing.run(&programs.all[0]).unwrap();
+        firing.run(&programs.all[1]).unwrap();
+        assert_eq!(firing.dropped(), expect);
+    };
+    for _ in 0..4 {
+        make(false);
+    }
+    make(true);
+    assert_eq!(memory.dynamic.drops(), DynamicDrops { empty: 1, ..Default::default() });
+    let remove = || {
+        let mut firing = world::firing(&world, memory, Rights::ALL, 2, 0);
+        firing.begin(1);
+        firing.run(&programs.all[2]).unwrap();
+    };
+    remove();
+    make(true);
+    assert_eq!(memory.dynamic.drops(), DynamicDrops { empty: 1, dirty: 1, ..Default::default() });
+    memory.dynamic.clean(|| make(true));
+    assert_eq!(memory.dynamic.drops(), DynamicDrops { empty: 1, dirty: 1, rinsing: 1 });
+    make(false);
+}

@@ -1,0 +1,114 @@
+//! DIF: what the validator lets through runs on the machine and on a second, plain interpreter, and both say
+//! the same.
+
+mod generate;
+mod plain;
+mod world;
+
+use arbitrary::{Arbitrary, Unstructured};
+use dtrace_abi::Platform;
+use dtrace_abi::dif::{Opcode, Subr};
+use dtrace_abi::dof::Dof;
+use dtrace_abi::limits::DIFO_INSTRUCTIONS;
+use sdt_framework::dif::{Difo, Program, Slot, Source};
+
+use generate::Case;
+use plain::Plain;
+use world::Room;
+
+/// Programs made of the input: several, one after the other, on the same memory.
+///
+/// # Panics
+/// When the two interpreters differ, or a fault is not within the program.
+pub fn run(input: &[u8]) {
+    let Ok(case) = Case::arbitrary_take_rest(Unstructured::new(input)) else { return };
+    let mut room = Room::default();
+    let world = case.world();
+    room.with(|memory, declarations, machine| {
+        let mut plain = Plain::new(&world, case.rights());
+        for (number, source) in (1..).zip(case.programs()) {
+            let source = Difo {
+                code: &source.code,
+                integers: &source.integers,
+                strings: &source.strings,
+                variables: &source.variables,
+                returns: source.returns,
+            };
+            let mut slots = vec![Slot::EMPTY; source.code.len()];
+            let program = match Program::new(&source, declarations, case.destructive(), &mut slots)
+            {
+                Ok(program) => program,
+                Err(error) => {
+                    assert!(!case.is_valid(), "{error}: {}", listing(&source));
+                    continue;
+                }
+            };
+            plain.begin(number, &source);
+            let expected = plain.run(&source);
+            let mut firing = machine.firing(&world, memory, case.rights());
+            firing.begin(number);
+            let ours = firing.run(&program);
+            if plain.is_undefined() {
+                return;
+            }
+            assert_eq!(ours, expected, "{}", listing(&source));
+            assert_eq!(firing.dropped(), plain.dropped(), "{}", listing(&source));
+            assert_eq!(machine.scratch(), plain.scratch(), "{}", listing(&source));
+            if case.cleans(number) {
+                memory.dynamic.clean(|| ());
+                plain.clean();
+            }
+        }
+    });
+}
+
+/// Any bytes as a DOF: every DIFO in it that passes runs.
+///
+/// # Panics
+/// When a fault is not within the program.
+pub fn run_dof(input: &[u8]) {
+    let Ok(dof) = Dof::parse(input) else { return };
+    let mut room = Room::default();
+    let world = world::World::default();
+    room.with(|memory, declarations, machine| {
+        for section in 0..dof.section_count() {
+            let Ok(difo) = dof.difo(section) else { continue };
+            let length = difo.instructions().len();
+            assert!(length as u64 <= DIFO_INSTRUCTIONS);
+            let mut slots = vec![Slot::EMPTY; length];
+            let Ok(program) = Program::new(&difo, declarations, true, &mut slots) else { continue };
+            let mut firing = machine.firing(&world, memory, sdt_framework::dif::Rights::ALL);
+            firing.begin(1);
+            match firing.run(&program) {
+                Ok(value) if difo.returns().is_by_ref() => {
+                    let mut bytes = vec![0; (difo.returns().size as usize).min(4096)];
+                    let _ = firing.fetch(value, &mut bytes);
+                    let _ = firing.fetch_string(value, &mut bytes);
+                }
+                Ok(_) => {}
+                Err(failure) => assert!((failure.offset as usize) < 4 * length),
+            }
+        }
+    });
+}
+
+/// A program as one reads it.
+fn listing(source: &Difo<'_>) -> String {
+    let mut text = format!("integers {:x?}\n", source.integers);
+    for (index, instr) in source.code.iter().enumerate() {
+        let name = instr.opcode().map_or("?", |opcode| opcode.name());
+        let subr = match instr.opcode() {
+            Some(Opcode::Call) => Subr::from_number(instr.operand(), Platform::Freebsd),
+            _ => None,
+        };
+        text += &format!(
+            "{index:>3} {name:<8} r1 {} r2 {} rd {} operand {:#x} {}\n",
+            instr.r1(),
+            instr.r2(),
+            instr.rd(),
+            instr.operand(),
+            subr.map_or("", Subr::name),
+        );
+    }
+    text
+}
