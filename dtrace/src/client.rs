@@ -16,6 +16,8 @@ use crate::transport::{Transport, TransportError};
 pub const CHANNEL: u8 = 1;
 /// Every request is answered at once, as far as the line allows.
 const LIMIT: Duration = Duration::from_secs(60);
+/// How long a line is given to take the last request of who goes.
+const GOODBYE: Duration = Duration::from_secs(1);
 /// Bytes of the longest frame that is taken.
 const FRAME: usize = 64 << 10;
 /// Bytes of the longest request: a description is much shorter.
@@ -148,6 +150,19 @@ pub struct Client {
     heard: Instant,
     limit: Duration,
     damaged: u64,
+    /// The kernel knows of us.
+    greeted: bool,
+}
+
+/// The kernel forgets who goes without a word, as far as the line takes that.
+impl Drop for Client {
+    fn drop(&mut self) {
+        if self.greeted {
+            self.limit = self.limit.min(GOODBYE);
+            // The line may be what failed.
+            let _ = self.send("close", &Request::Close);
+        }
+    }
 }
 
 impl std::fmt::Debug for Client {
@@ -186,6 +201,7 @@ impl Client {
             heard: Instant::now(),
             limit,
             damaged: 0,
+            greeted: false,
         };
         // Ends whatever is on the line already.
         client.transport.write(&[0], limit)?;
@@ -195,7 +211,8 @@ impl Client {
                 _ => None,
             })?;
         client.early.clear();
-        if version == VERSION { Ok(client) } else { Err(ClientError::Version(version)) }
+        client.greeted = version == VERSION;
+        if client.greeted { Ok(client) } else { Err(ClientError::Version(version)) }
     }
 
     /// Frames that arrived damaged, and were dropped.
@@ -216,7 +233,9 @@ impl Client {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn close(&mut self) -> Result<(), ClientError> {
-        self.done("close", Request::Close)
+        self.done("close", Request::Close)?;
+        self.greeted = false;
+        Ok(())
     }
 
     /// The probes that a description matches, in order of id.

@@ -14,13 +14,15 @@ use dtrace_protocol::{Decoder, Probe, Reply, Request, VERSION, Writer};
 const LISTED: &str = "   ID   PROVIDER            MODULE                          FUNCTION NAME
     7       proc                m\u{fffd}                                 f exec\n";
 
-/// Answers as a framework does that has one probe, until the line ends.
-fn answer(mut line: impl Read + Write, version: u32) {
+/// Answers as a framework does that has one probe, until the line ends. Returns what it was asked last.
+fn answer(mut line: impl Read + Write, version: u32) -> String {
+    let mut last = String::new();
     let mut decoder = Decoder::new([0; 512]);
     let mut byte = [0];
     while matches!(line.read(&mut byte), Ok(1)) {
         let Some(Ok(frame)) = decoder.push(byte[0]) else { continue };
         let (request, _) = frame.message::<Request<'_>>().unwrap();
+        last = format!("{request:?}");
         let (mut buffer, mut bytes) = ([0; 512], [0; 600]);
         let reply = match request {
             Request::Hello { .. } => Reply::Hello { version },
@@ -36,9 +38,13 @@ fn answer(mut line: impl Read + Write, version: u32) {
         }
         let length = writer.seal(&mut bytes).unwrap();
         // Noise between the frames is passed over.
-        line.write_all(b"login: \0").unwrap();
-        line.write_all(&bytes[..length]).unwrap();
+        let sent = line.write_all(b"login: \0").and_then(|()| line.write_all(&bytes[..length]));
+        // Who goes does not wait for the answer.
+        if sent.is_err() {
+            break;
+        }
     }
+    last
 }
 
 fn dtrace(address: &str, args: &[&str]) -> Output {
@@ -70,7 +76,7 @@ fn listening(folder: &Path, serve: impl Fn(UnixStream) + Send + 'static) -> Stri
 #[test]
 fn a_socket() {
     let folder = tempfile::tempdir().unwrap();
-    let address = listening(folder.path(), |line| answer(line, VERSION));
+    let address = listening(folder.path(), |line| _ = answer(line, VERSION));
     lists(&address);
     lists(&address);
 }
@@ -122,7 +128,7 @@ fn a_command() {
             }
         }
         let write = File::options().write(true).open(theirs).unwrap();
-        answer(Both(File::open(ours).unwrap(), write), VERSION);
+        answer(Both(File::open(ours).unwrap(), write), VERSION)
     });
     lists(&address);
     let ended = "the line to the kernel is closed: the command ended: exit status: 3";
@@ -132,7 +138,7 @@ fn a_command() {
 #[test]
 fn another_version_is_no_kernel_for_us() {
     let folder = tempfile::tempdir().unwrap();
-    let address = listening(folder.path(), |line| answer(line, VERSION + 1));
+    let address = listening(folder.path(), |line| _ = answer(line, VERSION + 1));
     let error = format!(
         "the kernel speaks version {} of the protocol, this dtrace version {VERSION}; build one of them again",
         VERSION + 1
@@ -158,9 +164,20 @@ fn a_dead_line_is_an_error() {
 }
 
 #[test]
+fn the_kernel_is_told_who_goes() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let kernel = thread::spawn(move || answer(theirs, VERSION));
+    let line = dtrace::transport::Line::new(ours.into(), None).unwrap();
+    let mut client = dtrace::Client::connect(line).unwrap();
+    assert_eq!(client.list("").unwrap().len(), 1);
+    drop(client);
+    assert_eq!(kernel.join().unwrap(), "Close");
+}
+
+#[test]
 fn last_words_are_said() {
     let folder = tempfile::tempdir().unwrap();
-    let address = listening(folder.path(), |line| answer(line, VERSION));
+    let address = listening(folder.path(), |line| _ = answer(line, VERSION));
     fails(&address, &["-n", "exec"], "out of order\n  kernel: last line");
 }
 
