@@ -81,11 +81,8 @@ fn stay(bench: &Bench, bare: bool, path: &Path) -> anyhow::Result<()> {
         INTERRUPT.raise();
     })
     .context("cannot handle signals")?;
-    let (session, loaded) = if bare {
-        (bench.boot_bare(false)?, Vec::new())
-    } else {
-        bench.boot(false, |text| note(text))?
-    };
+    let (session, loaded) =
+        if bare { (bench.boot_bare(false)?, Vec::new()) } else { bench.boot(false, note)? };
     let share = Share::new(session, socket)?;
     let loaded = if loaded.is_empty() { "no module".into() } else { loaded.join(", ") };
     let (arch, cpus, path) = (bench.arch, bench.cpus, path.display());
