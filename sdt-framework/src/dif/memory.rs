@@ -73,6 +73,10 @@ impl Statics<'_> {
     fn referred(&self, copy: usize, index: u32) -> Option<(&Word, &[Word], u32)> {
         let extent = self.extents.get(index as usize)?.get();
         let (first, size) = (extent as u32 as usize, (extent >> 32) as u32);
+        if size == 0 {
+            // Not declared, or not held by reference.
+            return None;
+        }
         let (null, rest) = self.of(copy).get(first..)?.split_first()?;
         Some((null, rest.get(..size.div_ceil(8) as usize)?, size))
     }

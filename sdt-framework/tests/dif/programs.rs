@@ -331,3 +331,38 @@ fn programs_print_what_the_real_one_prints() {
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
+
+/// An element of a text in JSON, or that there is none.
+#[test]
+fn json() {
+    let cases = [
+        (r#"{\"a\":{\"b\":1}}"#, "a.b", Some("1")),
+        (r#"{ \"a\" : [ 1 , [2, 3] ] }"#, "a[1][0]", Some("2")),
+        ("[1,2,3]", "[1]", Some("2")),
+        ("[1,2,3]", "[3]", None),
+        (r#"{\"a\":\"\"}"#, "a", Some("")),
+        (
+            r#"{\"x\":{\"a\":1},\"a\":{\"x\":[true,\"]\"]},\"b\":2}"#,
+            "a",
+            Some(r#"{"x":[true,"]"]}"#),
+        ),
+        (r#"{\"x\":{\"a\":1},\"a\":-1.5e+3}"#, "a", Some("-1.5e+3")),
+        (r#"{\"a\":null,\"b\":false}"#, "b", Some("false")),
+        (r#"{\"a\":\"q\\u00e9\\n\"}"#, "a", Some(r"q\u00e9\n")),
+        (r#"{\"a\":1}"#, "a.b", None),
+        (r#"{\"a\":01x}"#, "a", None),
+        (r#"{\"a\":nul}"#, "a", None),
+        (r#"{\"a\":1"#, "a", None),
+        ("{}", "a", None),
+        ("bad", "a", None),
+    ];
+    for (text, path, expected) in cases {
+        let program = format!(
+            "BEGIN {{ this->s = json(\"{text}\", \"{path}\"); }}
+             BEGIN /this->s != NULL/ {{ trace(this->s); }}"
+        );
+        let (out, err) = run(&program, true);
+        assert_eq!(err, "", "{program}");
+        assert_eq!(out, expected.unwrap_or(""), "{program}");
+    }
+}

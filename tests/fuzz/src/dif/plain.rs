@@ -735,7 +735,7 @@ impl<'a> Plain<'a> {
             Subr::Strstr | Subr::Index | Subr::Rindex => {
                 let (text, wanted) = (self.string(a, limit)?, self.string(b, limit)?);
                 let from = third.filter(|_| subr != Subr::Strstr).map(|from| from as i64);
-                let found = find(&text, &wanted, from, subr == Subr::Rindex);
+                let found = self.find(a, text.len(), &wanted, from, subr == Subr::Rindex)?;
                 Ok(match found {
                     Some(at) if subr == Subr::Strstr => a.wrapping_add(at),
                     Some(at) => at,
@@ -803,6 +803,38 @@ impl<'a> Plain<'a> {
             }
             _ => stop(Fault::IllegalOperation),
         }
+    }
+
+    /// A match may go on where a string of full length ends.
+    fn find(
+        &self,
+        text: u64,
+        length: usize,
+        wanted: &[u8],
+        from: Option<i64>,
+        last: bool,
+    ) -> Result<Option<u64>> {
+        if length == 0 && wanted.is_empty() {
+            return Ok(Some(0));
+        }
+        let length = length as i64;
+        let places: Vec<i64> = match (from, last) {
+            (Some(..0), true) => return Ok(wanted.is_empty().then_some(0)),
+            (from, true) => (0..=from.unwrap_or(length).min(length)).rev().collect(),
+            (Some(from), false) if from >= length => {
+                return Ok(wanted.is_empty().then_some(length as u64));
+            }
+            (from, false) => (from.unwrap_or(0).max(0)..length).collect(),
+        };
+        'places: for at in places {
+            for (offset, wanted) in (0..).zip(wanted) {
+                if self.byte(text.wrapping_add(at as u64 + offset))? != *wanted {
+                    continue 'places;
+                }
+            }
+            return Ok(Some(at as u64));
+        }
+        Ok(None)
     }
 
     fn in_scratch(&self, address: u64, length: u64) -> Result<()> {
@@ -1015,24 +1047,6 @@ fn question(subr: Subr) -> Option<LockQuestion> {
         Subr::SxIsexclusive => LockQuestion::SxIsexclusive,
         _ => return None,
     })
-}
-
-fn find(text: &[u8], wanted: &[u8], from: Option<i64>, last: bool) -> Option<u64> {
-    if text.is_empty() && wanted.is_empty() {
-        return Some(0);
-    }
-    // What is at the end of a string of full length may go on; nobody looks there.
-    let is_at = |at: &usize| text[*at..].starts_with(wanted);
-    let length = text.len() as i64;
-    let found = match (from, last) {
-        (Some(..0), true) => return wanted.is_empty().then_some(0),
-        (from, true) => (0..=from.unwrap_or(length).min(length) as usize).rev().find(is_at),
-        (Some(from), false) if from >= length => {
-            return wanted.is_empty().then_some(length as u64);
-        }
-        (from, false) => (from.unwrap_or(0).max(0) as usize..text.len()).find(is_at),
-    };
-    found.map(|at| at as u64)
 }
 
 fn substr(text: &[u8], index: i64, count: i64) -> &[u8] {
