@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use crate::module::Patch;
-use crate::platform::{FreeBsd, Route};
+use crate::platform::{FreeBsd, Patch, Route};
 use crate::process;
 
 const LIMIT: Duration = Duration::from_secs(60);

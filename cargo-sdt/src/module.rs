@@ -1,19 +1,17 @@
 //! Building kernel modules: cargo for their targets, the link, the check.
 
-use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use cargo_metadata::{Artifact, Message, TargetKind};
-use clap::ValueEnum;
 
 use crate::arch::Arch;
 use crate::check::{self, Against, Contents, Finding, Kernel, Summary};
 use crate::link::{self, LinkError};
 use crate::output;
-use crate::platform::{FreeBsd, NoSuchKernel, Os, Route};
+use crate::platform::{FreeBsd, NoSuchKernel, Os, Patch, Route};
 use crate::process::{self, ProcessError};
 use crate::progress::step;
 use crate::project::{Project, companion_of};
@@ -151,35 +149,6 @@ pub struct Module {
     pub raw_symbols: bool,
     /// Another target file than that of the operating system and the architecture.
     pub target_file: Option<PathBuf>,
-}
-
-/// How the sites of a module are enabled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Patch {
-    /// A breakpoint is patched over the nop.
-    #[default]
-    Trap,
-    /// A jump is, where it reaches the site's cold block; elsewhere a breakpoint.
-    Jump,
-    /// Nothing is patched: sites test a flag.
-    Gate,
-}
-
-impl Patch {
-    /// The name used on command lines, in folders, and in `SDT_PATCH`.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Trap => "trap",
-            Self::Jump => "jump",
-            Self::Gate => "gate",
-        }
-    }
-}
-
-impl fmt::Display for Patch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 impl Module {

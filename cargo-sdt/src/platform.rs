@@ -137,6 +137,35 @@ impl fmt::Display for Route {
     }
 }
 
+/// How the sites of a module are enabled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Patch {
+    /// A breakpoint is patched over the nop.
+    #[default]
+    Trap,
+    /// A jump is, where it reaches the site's cold block; elsewhere a breakpoint.
+    Jump,
+    /// Nothing is patched: sites test a flag.
+    Gate,
+}
+
+impl Patch {
+    /// The name used on command lines, in folders, and in `SDT_PATCH`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Trap => "trap",
+            Self::Jump => "jump",
+            Self::Gate => "gate",
+        }
+    }
+}
+
+impl fmt::Display for Patch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// A release of FreeBSD, as far as modules depend on it: a major one, or an exact `__FreeBSD_version`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FreeBsd(

@@ -10,8 +10,7 @@
 use serde::Deserialize;
 
 use crate::arch::Arch;
-use crate::module::Patch;
-use crate::platform::{FreeBsd, Os, Route};
+use crate::platform::{FreeBsd, Os, Patch, Route};
 
 /// The settings. Each is what the option of the same name is if that is not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -1,5 +1,10 @@
 //! D, the language of DTrace: from source to DIF and DOF.
 //!
+//! # What this is
+//!
+//! A compiler as a library, for consumers: a program in, what a kernel takes out, with libdtrace's messages and
+//! listings.
+//!
 //! ```
 //! use dtrace_abi::{Platform, stability::Attribute};
 //! use dtrace_compiler::surroundings::*;
@@ -37,6 +42,18 @@
 //! );
 //! ```
 //!
+//! # What it is not
+//!
+//! It asks no kernel and reads no file: what can be traced, and with which types, the caller says, by
+//! [`Surroundings`](surroundings::Surroundings). It runs nothing (`sdt_framework::dif` does, or a real kernel), and shows
+//! nothing but listings (`dtrace::render`). Not here either: the C preprocessor, a consumer's work; translators that are
+//! applied in the kernel; and sections that describe a program's own probes.
+//!
+//! # Where to read on
+//!
+//! [`Compiler::compile`] is the way in, [`surroundings`] the one interface to the outside. To change the language, begin
+//! with the table of stages below; for how the parts fit, `docs/architecture.md` of the project.
+//!
 //! # The way of a program
 //!
 //! | stage | from | to | libdtrace's file |
@@ -64,9 +81,6 @@
 //! - A constant that is shifted by 64 bits or more is shifted by what is left of the count modulo 64, as
 //!   the machine does it; in libdtrace that is C's undefined behaviour.
 //! - A pragma on a last line without a newline is obeyed.
-//!
-//! Not here: the C preprocessor (a consumer's work), translators that are applied in the kernel, and
-//! sections that describe a program's own probes.
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 

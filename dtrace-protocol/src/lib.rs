@@ -1,5 +1,7 @@
 //! What a consumer and a tracing framework say to each other, over any byte stream.
 //!
+//! # What this is
+//!
 //! A consumer asks, one [`Request`] a frame; the framework answers each with one frame, a [`Reply`] and the
 //! items that belong to it. Nothing is ever sent that was not asked for, but for [`Reply::Gone`], after which
 //! there is nothing more. So a consumer that does not read holds up nobody else: its records stay in the
@@ -16,10 +18,17 @@
 //! [`Close`](Request::Close).
 //!
 //! Messages borrow from the frame that they came in, nothing allocates, and whatever bytes arrive, a receiver
-//! is in step again after the next zero byte. See [`frame`] for what a frame is.
+//! is in step again after the next zero byte.
 //!
-//! What this is not: the transport (that is the host's on one side, the crate `dtrace`'s on the other), and the
-//! formats of D programs and of what they record (`dtrace-abi`).
+//! # What it is not
+//!
+//! The transport: that is the host's on one side, the crate `dtrace`'s on the other. Nor the formats of D programs and of
+//! what they record, which are `dtrace-abi`'s. It asks nobody who he is and hides nothing: who has the line may trace.
+//!
+//! # Where to read on
+//!
+//! [`Request`] and [`Reply`] are all that can be said, [`frame`] is how. The framework's side is `sdt_framework::server`,
+//! the consumer's `dtrace::client`; for how they fit, `docs/architecture.md` of the project.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]

@@ -12,15 +12,17 @@
 //! # What it is not
 //!
 //! It patches no text and knows no firing site: that is the provider's part, `sdt_core`'s for probes declared with its
-//! macros. It prints nothing. FreeBSD and illumos have a framework of their own, and modules for them do not need this
+//! macros. It prints nothing. Enablings record a probe's arguments and nothing else: [`dif`], which runs D programs, and
+//! [`aggregation`] are not tied to them yet. FreeBSD and illumos have a framework of their own, and modules for them do not need this
 //! one.
 //!
 //! # Where to read on
 //!
-//! - To host it: [`Host`], [`Dtrace`]; the smallest host is `embedded-example/` of the project.
+//! - To host it: [`Host`], [`Dtrace`]; the project's `docs/first-probe-your-kernel.md` does it in ten minutes, and the
+//!   smallest host is `embedded-example/`. Feature `server`: consumers on other machines.
 //! - To write a provider: [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
 //! - To change it: `registry/` is who provides what, `ecb/` what is done when it fires, `buffer/` what that leaves
-//!   behind; then `docs/architecture.md` of the project.
+//!   behind, `server/` who is told; then `docs/architecture.md` of the project.
 //!
 //! # Example
 //!

@@ -1,4 +1,7 @@
-//! The procedural macros behind `sdt-core`. Use them through that crate.
+//! The procedural macros behind `sdt-core`: [`sdt_provider!`](macro@sdt_provider), [`sdt_probe!`](macro@sdt_probe),
+//! [`sdt_enabled!`](macro@sdt_enabled) and `#[derive(CType)]`. Use them through that crate.
+//!
+//! # What this is
 //!
 //! Expansion goes in two steps, because only the provider knows which probes it has. `sdt_probe!`
 //! splits its path and calls the macro that `sdt_provider!` has left in the provider's module. That has a rule for
@@ -8,8 +11,15 @@
 //! Where `sdt-core` is, the provider knows, too: as `__sdt` it is in the provider's module, and all that a site expands
 //! to is reached through that.
 //!
+//! # What it is not
+//!
 //! Nothing here depends on an architecture: the macros run on the build host and know nothing of the
-//! target, so what differs is chosen by `cfg` in `sdt-core`.
+//! target, so what differs is chosen by `cfg` in `sdt-core`. There, too, is everything that is there when the program runs.
+//!
+//! # Where to read on
+//!
+//! What users write is documented at each macro. `provider` and `site` are their expansions, `locals` what decides how an
+//! argument is evaluated; the site itself is `sdt-core`'s `arch`.
 
 use proc_macro::TokenStream;
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use cargo_sdt::arch::Arch;
 use cargo_sdt::check;
-use cargo_sdt::module::{Module, Patch};
-use cargo_sdt::platform::Route;
+use cargo_sdt::module::Module;
+use cargo_sdt::platform::{Patch, Route};
 use dtrace_protocol::SiteState;
 use harness::session::Session;
 

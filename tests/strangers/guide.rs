@@ -13,14 +13,19 @@
 //! excerpt, a line whose only word is `...`, commented or not, for lines that are left out. A command succeeds, unless `# fails`
 //! is at its end. Another prompt, like `freebsd# `, is that of a machine that is not there, and has to be one of those that the
 //! test names: what is typed there is not run. A line that tells of progress, of ours or of cargo's, is passed over.
+//!
+//! What a guide builds for a machine without a system is built as its reader builds it, but that `core` comes from its
+//! sources: a reader adds the target to the toolchain, once.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
+use cargo_sdt::arch::Arch;
+use cargo_sdt::module::linker_variable;
 use cargo_sdt::process::clean_cargo_env;
-use harness::workspace;
+use harness::{setup, workspace};
 
 use crate::packages::{LIMIT, cargo, quickly};
 
@@ -34,6 +39,8 @@ pub struct Guide {
     text: String,
     /// Prompts of machines that are not there.
     elsewhere: &'static [&'static str],
+    /// The target without a system that `cargo build` and `cargo run` are for.
+    target: Option<&'static str>,
 }
 
 /// A fenced block.
@@ -60,7 +67,12 @@ impl Guide {
     pub fn read(file: &str, elsewhere: &'static [&'static str]) -> Self {
         let path = workspace::root().join(file);
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
-        Self { name: file.to_owned(), text, elsewhere }
+        Self { name: file.to_owned(), text, elsewhere, target: None }
+    }
+
+    /// The same, whose programs are for a target without a system.
+    pub fn for_target(self, target: &'static str) -> Self {
+        Self { target: Some(target), ..self }
     }
 
     /// Does what it says, in a new folder, in which this workspace is `sdt`.
@@ -71,6 +83,7 @@ impl Guide {
         let folder = tempfile::tempdir().expect("a folder");
         std::os::unix::fs::symlink(workspace::root(), folder.path().join("sdt")).expect("a link");
         let mut shell = Shell::start(folder.path());
+        shell.build = self.target.map(building_core);
         let mut ran = 0;
         for block in blocks(&self.text) {
             let at = |line: usize| format!("{}:{line}", self.name);
@@ -233,6 +246,8 @@ struct Shell {
     child: Child,
     input: ChildStdin,
     output: Receiver<String>,
+    /// What stands for `cargo` where it builds for a machine without a system.
+    build: Option<String>,
 }
 
 impl Shell {
@@ -261,7 +276,7 @@ impl Shell {
             let mut all = BufReader::new(output).lines().map_while(Result::ok);
             all.try_for_each(|line| lines.send(line)).ok();
         });
-        let mut shell = Self { child, input, output: receiver };
+        let mut shell = Self { child, input, output: receiver, build: None };
         // Both at once, as on a terminal.
         let (_, status) = shell.run("exec 2>&1");
         assert_eq!(status, 0);
@@ -270,12 +285,16 @@ impl Shell {
 
     /// Types a command; returns the lines that it prints, and its status.
     fn run(&mut self, command: &str) -> (Vec<String>, i32) {
-        let command = match command.strip_prefix("cargo install ") {
-            Some(what) => {
-                let set = quickly().map(|(variable, value)| format!("{variable}='{value}' "));
-                format!("{}cargo install {what}", set.concat())
+        let command = match (command.split_once(' '), &self.build) {
+            (Some(("cargo", what)), _) if what.starts_with("install ") => {
+                format!("{}cargo {what}", assignments(quickly()))
             }
-            None => command.to_owned(),
+            (Some(("cargo", what)), Some(cargo))
+                if what.starts_with("build ") || what.starts_with("run ") =>
+            {
+                format!("{cargo} {what}")
+            }
+            _ => command.to_owned(),
         };
         // It gets no input, which is the shell's.
         writeln!(self.input, "{{ {command}\n}} </dev/null\nprintf '\\n{END}%d\\n' $?")
@@ -304,6 +323,30 @@ impl Drop for Shell {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// Variables of a command, in front of it.
+fn assignments<const N: usize>(of: [(&str, String); N]) -> String {
+    of.map(|(variable, value)| format!("{variable}='{value}' ")).concat()
+}
+
+/// A cargo that builds `core` for a target, as a shell is told.
+fn building_core(target: &str) -> String {
+    let toolchain =
+        setup::toolchain(Arch::default()).expect("a toolchain with the sources of core");
+    let lld = cargo_sdt::setup::lld().expect("a linker");
+    let cargo = toolchain.cargo("build", "core");
+    let rustc = cargo.get_envs().find(|(variable, _)| *variable == "RUSTC");
+    let rustc = rustc.and_then(|(_, rustc)| rustc).expect("its rustc is told");
+    let linker = linker_variable(Path::new(target));
+    let set = assignments([
+        ("RUSTC_BOOTSTRAP", "1".to_owned()),
+        ("RUSTC", rustc.display().to_string()),
+        (&linker, lld.program().display().to_string()),
+        ("CARGO_UNSTABLE_BUILD_STD", "core".to_owned()),
+        ("CARGO_UNSTABLE_BUILD_STD_FEATURES", "compiler-builtins-mem".to_owned()),
+    ]);
+    format!("{set}'{}'", cargo.get_program().display())
 }
 
 #[test]
@@ -365,7 +408,7 @@ fn a_shell_stays() {
 fn a_guide_that_is_not_true_fails() {
     let fails = |text: &str| {
         let text = text.to_owned();
-        let guide = Guide { name: "guide".into(), text, elsewhere: &["board#"] };
+        let guide = Guide { name: "guide".into(), text, elsewhere: &["board#"], target: None };
         std::panic::catch_unwind(|| guide.run()).is_err()
     };
     let all = "```console\n$ echo a > b\nboard# x\ny\n```\n\n```text b\na\n```\n\n```text >> b\nc\n```\n\n```console\n$ cat b\na\nc\n```\n";

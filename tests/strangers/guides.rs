@@ -1,5 +1,9 @@
 //! The guides of `docs/`.
 
+use cargo_sdt::arch::Arch;
+use cargo_sdt::setup;
+use harness::qemu;
+
 use crate::guide::Guide;
 
 #[test]
@@ -10,4 +14,18 @@ fn your_first_probe_on_freebsd() {
 #[test]
 fn your_first_probe_on_illumos() {
     Guide::read("docs/first-probe-illumos.md", &["illumos#"]).run();
+}
+
+#[test]
+fn your_first_probe_in_your_kernel() {
+    qemu::find(Arch::Riscv64).expect("QEMU");
+    let guide = Guide::read("docs/first-probe-your-kernel.md", &[]);
+    guide.for_target("riscv64imac-unknown-none-elf").run();
+}
+
+#[test]
+fn your_first_probe_on_a_microcontroller() {
+    setup::program("qemu-system-arm", "qemu-system-arm").expect("QEMU");
+    let guide = Guide::read("docs/first-probe-microcontroller.md", &[]);
+    guide.for_target("thumbv7m-none-eabi").run();
 }

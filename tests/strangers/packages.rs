@@ -143,9 +143,16 @@ fn run(command: &mut Command) {
 fn each_says_what_the_registry_shows() {
     let published = published();
     let names: Vec<_> = published.iter().map(|package| package.name.to_string()).collect();
-    for name in
-        ["cargo-sdt", "dtrace-abi", "dtrace-compiler", "sdt-core", "sdt-framework", "sdt-macros"]
-    {
+    for name in [
+        "cargo-sdt",
+        "dtrace",
+        "dtrace-abi",
+        "dtrace-compiler",
+        "dtrace-protocol",
+        "sdt-core",
+        "sdt-framework",
+        "sdt-macros",
+    ] {
         assert!(names.iter().any(|of| of == name), "{name} is not published");
     }
     for package in &published {

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use cargo_sdt::arch::Arch;
 use cargo_sdt::check::Kin;
-use cargo_sdt::module::{BuildError, Module, Patch};
-use cargo_sdt::platform::{FreeBsd, Os, Route};
+use cargo_sdt::module::{BuildError, Module};
+use cargo_sdt::platform::{FreeBsd, Os, Patch, Route};
 use harness::session::{Session, SessionError};
 use harness::workspace;
 

@@ -8,9 +8,9 @@ use super::check::{KernelArgs, say};
 use crate::arch::Arch;
 use crate::check::Kernel;
 use crate::environment::{self, Environment};
-use crate::module::{Module, Patch};
+use crate::module::Module;
 use crate::output;
-use crate::platform::{FreeBsd, Os, Route};
+use crate::platform::{FreeBsd, Os, Patch, Route};
 use crate::progress::note;
 use crate::project::{Found, ProjectError};
 

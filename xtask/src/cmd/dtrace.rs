@@ -181,8 +181,7 @@ pub fn usage() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cargo_sdt::module::Patch;
-    use cargo_sdt::platform::{FreeBsd, Os, Route};
+    use cargo_sdt::platform::{FreeBsd, Os, Patch, Route};
     use clap::Parser;
 
     #[derive(Debug, Parser)]
