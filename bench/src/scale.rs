@@ -11,7 +11,7 @@ use sdt_core::__private::link::{Records, link};
 use sdt_core::ops::{Framework as _, Privileges, ProbeDesc, ProviderAttr, ProviderOps};
 use sdt_core::patch::Patcher;
 use sdt_core::__private::record::{Probe, Provider, Site};
-use sdt_framework::{Dtrace, Field, Host, Spec};
+use sdt_framework::{Config, Dtrace, Field, Host, Spec, SpinLock};
 
 use crate::table::Table;
 
@@ -23,6 +23,8 @@ struct Uniprocessor;
 
 // SAFETY: the benchmark uses the framework in one thread.
 unsafe impl Host for Uniprocessor {
+    type Lock = SpinLock<Self>;
+
     fn cpu(&self) -> usize {
         0
     }
@@ -42,7 +44,9 @@ unsafe impl Host for Uniprocessor {
     fn sync(&self) {}
 }
 
-static DTRACE: Dtrace<Uniprocessor, 1, 1, 1, MOST, MOST, 1> = Dtrace::new(Uniprocessor);
+static DTRACE: Dtrace<Uniprocessor> = Dtrace::new(Uniprocessor);
+
+const CONFIG: Config = Config { providers: 1, probes: MOST, ecbs: MOST, consumers: 1, buffer: 0 };
 
 unsafe extern "C" fn provide(_: *mut c_void, _: *const ProbeDesc) {}
 
@@ -123,6 +127,8 @@ pub fn table() -> Result<String> {
         "disable all, ms",
         "unregister, ms",
     ]);
+    let bytes = CONFIG.memory::<Uniprocessor>(1, 4);
+    DTRACE.init(vec![std::mem::MaybeUninit::uninit(); bytes].leak(), &CONFIG)?;
     for count in ROWS {
         let names = names(count)?;
         let mut cells = vec![count.to_string(), ms(linked(&names)?)];

@@ -52,6 +52,8 @@ pub enum FrameworkError {
     NotFound,
     /// ENOSPC: one of the framework's fixed tables is full.
     Full,
+    /// ENXIO: the framework has no memory yet.
+    NotReady,
     /// Another error number of the kernel's.
     Other(i32),
 }
@@ -65,6 +67,7 @@ impl FrameworkError {
             16 => Self::Busy,
             2 => Self::NotFound,
             28 => Self::Full,
+            6 => Self::NotReady,
             n if n == EAGAIN => Self::Again,
             n => Self::Other(n),
         }
@@ -77,6 +80,7 @@ impl FrameworkError {
             Self::Busy => 16,
             Self::NotFound => 2,
             Self::Full => 28,
+            Self::NotReady => 6,
             Self::Again => EAGAIN,
             Self::Other(n) => n,
         }
@@ -94,6 +98,7 @@ impl core::fmt::Display for FrameworkError {
             Self::Again => "enablings are still being reaped, try again (EAGAIN)",
             Self::NotFound => "no such provider (ENOENT)",
             Self::Full => "a table of the framework is full (ENOSPC)",
+            Self::NotReady => "the framework has no memory yet (ENXIO)",
             Self::Other(n) => return write!(f, "error {n}"),
         };
         f.write_str(text)

@@ -16,7 +16,7 @@ use sdt_core::ops::{
 };
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_probe, sdt_provider};
-use sdt_framework::{ConsumerId, Dtrace, Host, Spec};
+use sdt_framework::{Config, ConsumerId, Dtrace, Host, LONGEST, Memory, Records, Spec};
 
 sdt_provider!(one);
 sdt_provider! {
@@ -44,6 +44,8 @@ struct Uniprocessor;
 
 // SAFETY: there is one thread at a time.
 unsafe impl Host for Uniprocessor {
+    type Lock = sdt_framework::SpinLock<Self>;
+
     fn cpu(&self) -> usize {
         0
     }
@@ -59,9 +61,18 @@ unsafe impl Host for Uniprocessor {
     fn sync(&self) {}
 }
 
+static DTRACE: Dtrace<Uniprocessor> = Dtrace::new(Uniprocessor);
+
 /// Room for what the image declares and no more.
-static DTRACE: Dtrace<Uniprocessor, 1, 64, 2, { DECLARED as usize }, 16, 2> =
-    Dtrace::new(Uniprocessor);
+const CONFIG: Config = Config {
+    providers: 2,
+    probes: DECLARED as usize,
+    ecbs: 16,
+    consumers: 2,
+    buffer: 64 * LONGEST,
+};
+
+static MEMORY: Memory<{ CONFIG.memory::<Uniprocessor>(1, 2) }> = Memory::new();
 
 /// [`DTRACE`], with calls that fail and others that come in between.
 struct Faulty(Mutex<Plan>);
@@ -224,10 +235,11 @@ fn all_is_there() {
     assert_eq!(DTRACE.enable(consumer, &Spec::ALL), Ok(DECLARED));
     DTRACE.go(consumer).unwrap();
     fire(7);
-    let mut seen = Vec::new();
-    DTRACE.drain(consumer, 0, &mut |record| seen.push(record.args[0])).unwrap();
+    let mut bytes = [0; 10 * LONGEST];
+    let count = DTRACE.read(consumer, 0, &mut bytes).unwrap();
     DTRACE.close(consumer).unwrap();
-    assert_eq!(seen, [7; 6]);
+    let records = Records::new(&bytes[..count]).map(|record| record.firing().unwrap());
+    assert_eq!(records.map(|firing| firing.args[0]).collect::<Vec<_>>(), [7; 6]);
     let hits = DTRACE.counters().hits;
     fire(8);
     assert_eq!(DTRACE.counters().hits, hits);
@@ -252,6 +264,9 @@ fn calls_of_attach() -> Vec<bool> {
 fn turn() -> std::sync::MutexGuard<'static, ()> {
     let turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     support::host();
+    if let Some(memory) = MEMORY.take() {
+        DTRACE.init(memory, &CONFIG).unwrap();
+    }
     turn
 }
 
@@ -331,8 +346,8 @@ fn what_is_enabled_meanwhile_stays_and_the_error_says_so() {
                 }
             })
             .unwrap_err();
-            // What was there when it enabled is what was created before.
-            let before = &calls[..enables as usize];
+            // What was there when it enabled, and what came to be later: all that was created.
+            let before = &calls[..fails as usize];
             let enabled = before.iter().filter(|creates| **creates).count() as u64;
             assert_eq!(error.must_stay(), enabled > 0, "{fails}, {enables}: {error}");
             let hits = DTRACE.counters().hits;

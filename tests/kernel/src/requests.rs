@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::ffi::{CStr, c_char};
 
 use sdt_core::ops::{ArgDesc, Attribute, ProbeId};
-use sdt_framework::{ConsumerError, ConsumerId, Field, Spec};
+use sdt_framework::{ConsumerError, ConsumerId, Field, LONGEST, Records, Spec};
 use sdt_protocol::frame::FrameError;
 use sdt_protocol::{
     ArgType, Counters, Detail, Event, Message, Module, Probe, Record, Refusal, Reply, Request,
@@ -17,7 +17,7 @@ use stand_in_kernel::kld;
 use stand_in_kernel::loader::{Protection, Segment};
 
 use crate::arch::{self, cpu, power};
-use crate::dtrace::DTRACE;
+use crate::dtrace::{DTRACE, RECORDS};
 use crate::exec::{self, Batch, Worker};
 use crate::modules::LINKER;
 use crate::wire::Wire;
@@ -237,27 +237,34 @@ impl Server {
     fn drain_consumer(&mut self, consumer: ConsumerId) -> bool {
         let mut any = false;
         for cpu in 0..smp::online() {
-            let mut records = Vec::new();
-            // A consumer that is going is open, and the CPU exists.
-            let _ = DTRACE.drain(consumer, cpu, &mut |record| {
-                records.push(Record {
-                    probe: record.probe,
-                    timestamp: record.timestamp,
-                    args: record.args,
-                });
-            });
-            for chunk in records.chunks(RECORDS_PER_EVENT) {
+            let mut bytes = [0; RECORDS_PER_EVENT * LONGEST];
+            // As many as there are when this begins, about: others go on writing.
+            for _ in 0..RECORDS / RECORDS_PER_EVENT {
+                // A consumer that is going is open, and the CPU exists.
+                let count = DTRACE.read(consumer, cpu, &mut bytes).unwrap_or(0);
+                let firings = Records::new(&bytes[..count]).filter_map(|record| record.firing());
+                let records: Vec<_> = firings
+                    .map(|firing| Record {
+                        probe: firing.probe.get(),
+                        timestamp: firing.timestamp,
+                        args: firing.args,
+                    })
+                    .collect();
+                if records.is_empty() {
+                    break;
+                }
+                any = true;
                 self.wire.send(&Event::Records {
                     consumer: consumer.get(),
                     cpu: cpu as u32,
-                    records: chunk.to_vec(),
+                    records,
                 });
             }
             let count = DTRACE.drops(consumer, cpu).unwrap_or(0);
             if count != 0 {
                 self.wire.send(&Event::Drops { consumer: consumer.get(), cpu: cpu as u32, count });
             }
-            any |= !records.is_empty() || count != 0;
+            any |= count != 0;
         }
         any
     }
@@ -285,7 +292,7 @@ fn kld_refusal(error: &kld::Refusal) -> Refusal {
 fn consumer_refusal(error: &ConsumerError) -> Refusal {
     let errno = match error {
         ConsumerError::TooManyConsumers { .. } => EBUSY,
-        ConsumerError::TooManyEnablings { .. } => ENOSPC,
+        ConsumerError::TooManyEnablings { .. } | ConsumerError::NoMemory { .. } => ENOSPC,
         _ => EINVAL,
     };
     refusal(errno, error.to_string())

@@ -10,7 +10,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sdt_core::__private::encode::Code;
-use sdt_framework::{ConsumerId, Dtrace, Field, Host, Spec};
+use sdt_framework::{
+    Config, ConsumerId, Dtrace, Field, Host, LONGEST, Records as Recorded, Spec, SpinLock,
+};
 
 use super::{Fault, Machdep, Records, Sdt};
 use crate::fixture::sdt::{DATA, SdtBuilder, Word};
@@ -28,6 +30,8 @@ struct Uniprocessor;
 
 // SAFETY: each test has its own framework and uses it from one thread.
 unsafe impl Host for Uniprocessor {
+    type Lock = SpinLock<Self>;
+
     fn cpu(&self) -> usize {
         0
     }
@@ -47,7 +51,17 @@ unsafe impl Host for Uniprocessor {
     fn sync(&self) {}
 }
 
-type Framework = Dtrace<Uniprocessor, 1, 16, 4, 32, 32, 8>;
+type Framework = Dtrace<Uniprocessor>;
+
+/// With memory for all consumers that there can be.
+fn framework() -> &'static Framework {
+    const CONFIG: Config =
+        Config { providers: 8, probes: 32, ecbs: 32, consumers: 4, buffer: 16 * LONGEST };
+    let framework: &'static Framework = Box::leak(Box::new(Dtrace::new(Uniprocessor)));
+    let bytes = CONFIG.memory::<Uniprocessor>(1, 8);
+    framework.init(vec![core::mem::MaybeUninit::uninit(); bytes].leak(), &CONFIG).unwrap();
+    framework
+}
 
 /// What is mapped, by address, and what happens to it.
 #[derive(Default)]
@@ -209,7 +223,7 @@ fn kernel() -> Linker<Bench> {
 
 fn kernel_of(memory: Memory, release: Release) -> Linker<Bench> {
     let memory: &'static Memory = Box::leak(Box::new(memory));
-    let framework: &'static Framework = Box::leak(Box::new(Dtrace::new(Uniprocessor)));
+    let framework = framework();
     let sdt = Box::leak(Box::new(Sdt::new(framework, memory)));
     let kernel = FileInfo { id: 1, name: "kernel".into(), base: 0, size: 0 };
     sdt.kld_load(&kernel, Records::with_provider(SDT_PROVIDER, c"sdt".into()), release);
