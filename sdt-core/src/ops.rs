@@ -15,6 +15,7 @@ pub use dtrace_abi::limits::{
     MODULE_NAME as MODULE_NAME_LEN, PROBE_NAME as PROBE_NAME_LEN,
     PROVIDER_NAME as PROVIDER_NAME_LEN,
 };
+pub use dtrace_abi::name::Name;
 pub use dtrace_abi::ops::{
     ARG_NONE, ArgDesc, GetArgVal, Privileges, ProbeDesc, ProbeId, ProviderOps,
 };

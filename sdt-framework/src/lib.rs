@@ -19,8 +19,9 @@
 //! # Where to read on
 //!
 //! - To host it: [`Host`], [`Dtrace`]; the smallest host is `embedded-example/` of the project.
-//! - To write a provider: [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
-//! - To change it: `registry/` is who provides what, `ecb/` what is done when it fires, `buffer/` what that leaves
+//! - To write a provider: [`Provider`]; in C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
+//! - To change it: `registry/` is who provides what, `providers/` how that is written, `ecb/` what is done when it
+//!   fires, `buffer/` what that leaves
 //!   behind; then `docs/architecture.md` of the project.
 //!
 //! # Example
@@ -114,6 +115,7 @@ mod config;
 mod dtrace;
 mod ecb;
 mod host;
+mod providers;
 mod registry;
 mod sync;
 #[cfg(test)]
@@ -127,4 +129,5 @@ pub use config::{Config, InitError};
 pub use dtrace::{Counters, Dtrace};
 pub use dtrace_abi::spec::{Field, Spec, SpecError};
 pub use host::{Host, RawMutex, Relaxing, SpinLock};
+pub use providers::{ArgumentType, Provider, RuntimeProvider};
 pub use registry::{Detail, ProbeInfo, registration};

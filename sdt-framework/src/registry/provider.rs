@@ -104,26 +104,8 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
         aframes: u32,
         parg: *mut c_void,
     ) -> Result<ProbeId, FrameworkError> {
-        let shared = self.shared().map_err(|_| FrameworkError::NotReady)?;
         let mut tables = self.tables.lock();
-        let provider = tables.find_provider(provider).ok_or(FrameworkError::NotFound)?;
-        let probe = Probe {
-            provider,
-            ecbs: 0,
-            created: 0,
-            is_matched: false,
-            module: Name::new(module.to_bytes()).ok_or(FrameworkError::Invalid)?,
-            function: Name::new(function.to_bytes()).ok_or(FrameworkError::Invalid)?,
-            name: Name::new(name.to_bytes()).ok_or(FrameworkError::Invalid)?,
-            parg: Opaque(parg),
-        };
-        let at = tables.add_probe(probe).ok_or(FrameworkError::Full)?;
-        let (_, Provider { ops, arg, .. }) = tables.probe(at).ok_or(FrameworkError::NotFound)?;
-        let origin = Origin::new(ops, arg.0, parg, aframes);
-        // SAFETY: the entry was free: a new one, or one that `destroy_probes` freed after it waited.
-        unsafe { shared.probes[at].publish(origin) };
-        self.match_created(&mut tables, at);
-        ProbeId::new(number(at)).ok_or(FrameworkError::Full)
+        self.create_probe(&mut tables, provider, [module, function, name], aframes, parg)
     }
 
     unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 6]) {
@@ -180,6 +162,52 @@ impl<H: Host> Dtrace<H> {
     /// no probe, or not any more, is counted.
     pub fn probe(&self, id: ProbeId, args: &[u64; 6]) {
         self.host.without_interrupts(|| self.record_hit(id.get(), Brought::All(args)));
+    }
+
+    /// The provider's probe with these names, which is created if there is none. `parg` is handed to the provider's ops,
+    /// which take any.
+    pub(crate) fn find_or_create(
+        &self,
+        provider: ProviderId,
+        names: [&CStr; 3],
+        aframes: u32,
+        parg: *mut c_void,
+    ) -> Result<ProbeId, FrameworkError> {
+        let mut tables = self.tables.lock();
+        let index = tables.find_provider(provider).ok_or(FrameworkError::NotFound)?;
+        match tables.find_probe(index, names.map(CStr::to_bytes)) {
+            Some(at) => ProbeId::new(number(at)).ok_or(FrameworkError::Full),
+            None => self.create_probe(&mut tables, provider, names, aframes, parg),
+        }
+    }
+
+    fn create_probe(
+        &self,
+        tables: &mut Tables,
+        provider: ProviderId,
+        [module, function, name]: [&CStr; 3],
+        aframes: u32,
+        parg: *mut c_void,
+    ) -> Result<ProbeId, FrameworkError> {
+        let shared = self.shared().map_err(|_| FrameworkError::NotReady)?;
+        let provider = tables.find_provider(provider).ok_or(FrameworkError::NotFound)?;
+        let probe = Probe {
+            provider,
+            ecbs: 0,
+            created: 0,
+            is_matched: false,
+            module: Name::new(module.to_bytes()).ok_or(FrameworkError::Invalid)?,
+            function: Name::new(function.to_bytes()).ok_or(FrameworkError::Invalid)?,
+            name: Name::new(name.to_bytes()).ok_or(FrameworkError::Invalid)?,
+            parg: Opaque(parg),
+        };
+        let at = tables.add_probe(probe).ok_or(FrameworkError::Full)?;
+        let (_, Provider { ops, arg, .. }) = tables.probe(at).ok_or(FrameworkError::NotFound)?;
+        let origin = Origin::new(ops, arg.0, parg, aframes);
+        // SAFETY: the entry was free: a new one, or one that `destroy_probes` freed after it waited.
+        unsafe { shared.probes[at].publish(origin) };
+        self.match_created(tables, at);
+        ProbeId::new(number(at)).ok_or(FrameworkError::Full)
     }
 
     /// Whether anybody has the framework open (`dtrace_opens`).

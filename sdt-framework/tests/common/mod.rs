@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use sdt_core::ops::{
-    ARG_NONE, ArgDesc, Framework, FrameworkError, Privileges, ProbeDesc, ProbeId, ProviderAttr,
-    ProviderId, ProviderOps,
+    ARG_NONE, ArgDesc, Framework, FrameworkError, Name, Privileges, ProbeDesc, ProbeId,
+    ProviderAttr, ProviderId, ProviderOps,
 };
 use sdt_framework::{
     ARGS, Config, ConsumerError, ConsumerId, Dtrace, Field, Firing, Host, LONGEST, Records, Spec,
@@ -58,7 +58,7 @@ pub struct Threads {
 }
 
 impl Threads {
-    pub fn new() -> Self {
+    pub const fn new() -> Self {
         Self {
             crossings: [const { AtomicUsize::new(0) }; CPUS],
             clock: AtomicU64::new(1),
@@ -105,6 +105,11 @@ unsafe impl Host for Threads {
         self.cross();
         OFF.set(false);
         result
+    }
+
+    // There are more threads than CPUs here.
+    fn relax() {
+        std::thread::yield_now();
     }
 
     fn sync(&self) {
@@ -166,15 +171,12 @@ impl TestProvider {
     }
 }
 
-fn text(chars: &[std::ffi::c_char]) -> String {
-    chars.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect()
-}
-
 unsafe extern "C" fn provide(arg: *mut c_void, desc: *const ProbeDesc) {
     // SAFETY: the framework passes a description or null.
     let desc = unsafe { desc.as_ref() };
-    let names =
-        desc.map(|d| [text(&d.provider), text(&d.module), text(&d.function), text(&d.name)]);
+    let names = desc.map(|d| {
+        [d.provider.to_string(), d.module.to_string(), d.function.to_string(), d.name.to_string()]
+    });
     // SAFETY: `OPS` is registered with a `TestProvider`.
     unsafe { TestProvider::note(arg, Call::Provide(names)) };
 }
@@ -228,12 +230,8 @@ unsafe extern "C" fn getargdesc(
             return;
         }
     };
-    for (to, from) in desc.native.iter_mut().zip(native.to_bytes()) {
-        *to = *from as std::ffi::c_char;
-    }
-    for (to, from) in desc.xlate.iter_mut().zip(xlate.to_bytes()) {
-        *to = *from as std::ffi::c_char;
-    }
+    desc.native = Name::cut(native.to_bytes());
+    desc.xlate = Name::cut(xlate.to_bytes());
 }
 
 pub const OPS: ProviderOps = ProviderOps {

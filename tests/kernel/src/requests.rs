@@ -3,9 +3,9 @@
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ffi::{CStr, c_char};
+use core::ffi::CStr;
 
-use sdt_core::ops::{ArgDesc, Attribute, ProbeId};
+use sdt_core::ops::{ARG_TYPE_LEN, ArgDesc, Attribute, Name, ProbeId};
 use sdt_framework::{ConsumerError, ConsumerId, Field, LONGEST, Records, Spec};
 use sdt_protocol::frame::FrameError;
 use sdt_protocol::{
@@ -326,12 +326,7 @@ fn describe(probe: u32) -> Result<Reply, Refusal> {
 }
 
 fn arg_type(desc: &ArgDesc) -> ArgType {
-    let text = |field: &[c_char]| -> String {
-        // C's char is signed on some architectures.
-        let bytes = field.iter().flat_map(|c| c.to_ne_bytes()).take_while(|&byte| byte != 0);
-        let bytes: Vec<u8> = bytes.collect();
-        String::from_utf8_lossy(&bytes).into_owned()
-    };
+    let text = |name: &Name<ARG_TYPE_LEN>| String::from_utf8_lossy(name.to_bytes()).into_owned();
     let translated = text(&desc.xlate);
     ArgType {
         native: text(&desc.native),

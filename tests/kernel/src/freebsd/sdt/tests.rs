@@ -272,11 +272,8 @@ impl Linker<Bench> {
         let mut ids = Vec::new();
         framework.for_each_probe(&spec(description), |probe| ids.push(probe.id()));
         let [id] = ids[..] else { panic!("{description}: {ids:?}") };
-        let text = |field: &[std::ffi::c_char]| {
-            let bytes = field.iter().take_while(|&&c| c != 0).map(|&c| c as u8).collect();
-            String::from_utf8(bytes).unwrap()
-        };
-        framework.arg_descs(id).map(|desc| (text(&desc.native), text(&desc.xlate))).collect()
+        let types = framework.arg_descs(id);
+        types.map(|desc| (desc.native.to_string(), desc.xlate.to_string())).collect()
     }
 }
 
