@@ -57,10 +57,10 @@ impl<H: Host> Dtrace<H> {
         f: impl FnOnce(Option<&Buffer>) -> R,
     ) -> Result<R, ConsumerError> {
         let shared = self.shared()?;
+        let (_, consumer) = shared.consumer(id)?;
         if cpu >= shared.cpus.len() {
             return Err(ConsumerError::NoCpu(cpu));
         }
-        let (_, consumer) = shared.consumer(id)?;
         let buffers = consumer.reader.lock();
         // It may have been closed, and opened for another one, before the lock was ours.
         if !consumer.is(id) {
