@@ -11,7 +11,7 @@ use sdt_core::__private::link::{Records, link};
 use sdt_core::ops::{Framework as _, Privileges, ProbeDesc, ProviderAttr, ProviderOps};
 use sdt_core::patch::NoText;
 use sdt_core::__private::record::{Probe, Provider, Site};
-use sdt_framework::{Dtrace, Field, Spec};
+use sdt_framework::{Config, Dtrace, Field, Spec};
 use sdt_host::cpus::Uniprocessor;
 
 use crate::table::Table;
@@ -20,9 +20,11 @@ use crate::table::Table;
 const ROWS: [usize; 3] = [1_000, 10_000, MOST];
 const MOST: usize = 100_000;
 
-static DTRACE: Dtrace<Uniprocessor, 1, 1, 1, MOST, MOST, 1> = 
+static DTRACE: Dtrace<Uniprocessor> =
     // SAFETY: the benchmark uses the framework in one thread.
     Dtrace::new(unsafe { Uniprocessor::new() });
+
+const CONFIG: Config = Config { providers: 1, probes: MOST, ecbs: MOST, consumers: 1, buffer: 0 };
 
 unsafe extern "C" fn provide(_: *mut c_void, _: *const ProbeDesc) {}
 
@@ -93,6 +95,8 @@ pub fn table() -> Result<String> {
         "disable all, ms",
         "unregister, ms",
     ]);
+    let bytes = CONFIG.memory::<Uniprocessor>(1, 4);
+    DTRACE.init(vec![std::mem::MaybeUninit::uninit(); bytes].leak(), &CONFIG)?;
     for count in ROWS {
         let names = names(count)?;
         let mut cells = vec![count.to_string(), ms(linked(&names)?)];

@@ -30,14 +30,24 @@ impl<const N: usize> Name<N> {
         Some(Self(bytes))
     }
 
+    /// The name that these bytes begin with: as many as fit, and none from a 0 on (`strlcpy`).
+    pub fn cut(name: &[u8]) -> Self {
+        let mut bytes = [0; N];
+        let room = N.saturating_sub(1);
+        for (to, from) in bytes[..room].iter_mut().zip(name.iter().take_while(|byte| **byte != 0)) {
+            *to = *from;
+        }
+        Self(bytes)
+    }
+
     /// Its bytes, without the zeros.
     pub fn to_bytes(&self) -> &[u8] {
         self.as_c_str().to_bytes()
     }
 
-    /// As C has it.
+    /// As C has it. Empty if somebody has left no room for the 0.
     pub fn as_c_str(&self) -> &CStr {
-        // There is a 0: `new` leaves room for it.
+        // There is a 0, as the constructors leave room for it; C might have written to all.
         CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
     }
 
@@ -104,6 +114,11 @@ mod tests {
         }
         let ab = Name::<4>::new(b"ab").unwrap();
         assert_eq!(ab.chars(), [b'a' as c_char, b'b' as c_char, 0, 0]);
+        for (bytes, cut) in
+            [(&b"abcd"[..], &b"abc"[..]), (b"a\0b", b"a"), (b"ab", b"ab"), (b"", b"")]
+        {
+            assert_eq!(Name::<4>::cut(bytes), Name::new(cut).unwrap());
+        }
         assert_eq!(Name::<4>::EMPTY, Name::new(b"").unwrap());
         assert!(Name::<4>::EMPTY.is_empty() && ab == b"ab"[..] && ab != b"abc"[..]);
         assert!(ab < Name::new(b"abc").unwrap() && ab < Name::new(b"b").unwrap());

@@ -3,12 +3,13 @@
 //! Layouts: FreeBSD `sys/cddl/contrib/opensolaris/uts/common/sys/dtrace.h` (stable/14, main) and
 //! illumos `usr/src/uts/common/sys/dtrace.h`; LP64 in both.
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_int, c_void};
 use core::num::NonZeroU32;
 
 use static_assertions::const_assert_eq;
 
 use crate::limits::{ARGUMENT_TYPE, FUNCTION_NAME, MODULE_NAME, PROBE_NAME, PROVIDER_NAME};
+use crate::name::Name;
 
 /// The index a provider writes into [`ArgDesc::ndx`] past the last argument (`DTRACE_ARGNONE`).
 pub const ARG_NONE: i32 = -1;
@@ -69,14 +70,14 @@ impl Privileges {
 pub struct ProbeDesc {
     /// The probe's id; 0 in a request.
     pub id: u32,
-    /// Provider name, NUL-terminated.
-    pub provider: [c_char; PROVIDER_NAME],
-    /// Module name, NUL-terminated.
-    pub module: [c_char; MODULE_NAME],
-    /// Function name, NUL-terminated.
-    pub function: [c_char; FUNCTION_NAME],
-    /// Probe name, NUL-terminated.
-    pub name: [c_char; PROBE_NAME],
+    /// Provider name.
+    pub provider: Name<PROVIDER_NAME>,
+    /// Module name.
+    pub module: Name<MODULE_NAME>,
+    /// Function name.
+    pub function: Name<FUNCTION_NAME>,
+    /// Probe name.
+    pub name: Name<PROBE_NAME>,
 }
 
 /// One argument's type, asked for by [`ProviderOps::getargdesc`] (`dtrace_argdesc_t`, 268 bytes).
@@ -89,22 +90,16 @@ pub struct ArgDesc {
     pub ndx: i32,
     /// Out: which argument of the probe this one comes from.
     pub mapping: i32,
-    /// Out: the C type the kernel passes, NUL-terminated.
-    pub native: [c_char; ARGUMENT_TYPE],
-    /// Out: the C type D sees, NUL-terminated; empty when nothing is translated.
-    pub xlate: [c_char; ARGUMENT_TYPE],
+    /// Out: the C type the kernel passes.
+    pub native: Name<ARGUMENT_TYPE>,
+    /// Out: the C type D sees; empty when nothing is translated.
+    pub xlate: Name<ARGUMENT_TYPE>,
 }
 
 impl ArgDesc {
     /// The request for argument `ndx` of probe `id`.
     pub const fn request(id: ProbeId, ndx: i32) -> Self {
-        Self {
-            id: id.get(),
-            ndx,
-            mapping: ndx,
-            native: [0; ARGUMENT_TYPE],
-            xlate: [0; ARGUMENT_TYPE],
-        }
+        Self { id: id.get(), ndx, mapping: ndx, native: Name::EMPTY, xlate: Name::EMPTY }
     }
 }
 

@@ -198,10 +198,10 @@ impl Spec {
     pub fn desc(&self) -> ProbeDesc {
         ProbeDesc {
             id: 0,
-            provider: self.provider.text().chars(),
-            module: self.module.text().chars(),
-            function: self.function.text().chars(),
-            name: self.name.text().chars(),
+            provider: *self.provider.text(),
+            module: *self.module.text(),
+            function: *self.function.text(),
+            name: *self.name.text(),
         }
     }
 }

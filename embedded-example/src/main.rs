@@ -15,7 +15,7 @@ use cortex_m_semihosting::{debug, hprintln};
 use sdt_core::attach::{self, Attachment};
 use sdt_core::patch::{Mode, NoText};
 use sdt_core::{sdt_probe, sdt_provider};
-use sdt_framework::{Dtrace, Field, Host, Spec};
+use sdt_framework::{Config, Dtrace, Field, Host, LONGEST, Memory, Records, Spec, SpinLock};
 
 sdt_provider! {
     /// The board's clock.
@@ -41,6 +41,8 @@ static TICKS: AtomicU32 = AtomicU32::new(0);
 // SAFETY: there is one CPU, and `without_interrupts` keeps everything else from running on it (no probe is in
 // an NMI handler or a fault handler).
 unsafe impl Host for Board {
+    type Lock = SpinLock<Self>;
+
     fn cpu(&self) -> usize {
         0
     }
@@ -61,14 +63,22 @@ unsafe impl Host for Board {
     fn sync(&self) {}
 }
 
-/// One CPU, 32 records for one consumer, 8 probes, 8 enablings, 4 providers.
-static DTRACE: Dtrace<Board, 1, 32, 1, 8, 8, 4> = Dtrace::new(Board);
+static DTRACE: Dtrace<Board> = Dtrace::new(Board);
+
+/// Buffers for 32 records.
+const CONFIG: Config =
+    Config { providers: 4, probes: 8, ecbs: 8, consumers: 1, buffer: 32 * LONGEST };
+
+/// As much as one consumer needs.
+static MEMORY: Memory<{ CONFIG.memory::<Board>(1, 1) }> = Memory::new();
 
 static ATTACHMENT: Attachment =
     Attachment { framework: &DTRACE, patcher: &NoText, mode: Mode::Trap, module: c"firmware" };
 
 #[entry]
 fn main() -> ! {
+    let memory = MEMORY.take().expect("main runs once");
+    DTRACE.init(memory, &CONFIG).expect("it is as much as the configuration says");
     // SAFETY: nothing is patched, so no breakpoint has to be handled; the program is never unloaded.
     unsafe { attach::attach(&ATTACHMENT) }.expect("the records hold together");
     start_clock();
@@ -97,15 +107,17 @@ fn trace() -> Result<(), sdt_framework::ConsumerError> {
     work(4); // Nobody is looking any more.
 
     let (mut ticks, mut last) = (0, 0);
-    DTRACE.drain(consumer, 0, &mut |record| {
-        if clock::tick.id().is_some_and(|id| id.get() == record.probe) {
+    let mut bytes = [0; 32 * LONGEST];
+    let count = DTRACE.read(consumer, 0, &mut bytes)?;
+    for firing in Records::new(&bytes[..count]).filter_map(|record| record.firing()) {
+        if clock::tick.id() == Some(firing.probe) {
             ticks += 1;
-            assert!(record.args[0] > last, "ticks come in order");
-            last = record.args[0];
+            assert!(firing.args[0] > last, "ticks come in order");
+            last = firing.args[0];
         } else {
-            hprintln!("sensor reading {} = {}", record.args[0], record.args[1] as i64);
+            hprintln!("sensor reading {} = {}", firing.args[0], firing.args[1] as i64);
         }
-    })?;
+    }
     // How many there are depends on the emulator's speed, that there are some does not.
     hprintln!("clock ticks: {}", if ticks > 0 { "seen" } else { "none" });
     hprintln!("drops: {}", DTRACE.drops(consumer, 0)?);

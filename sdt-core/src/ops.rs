@@ -15,6 +15,7 @@ pub use dtrace_abi::limits::{
     MODULE_NAME as MODULE_NAME_LEN, PROBE_NAME as PROBE_NAME_LEN,
     PROVIDER_NAME as PROVIDER_NAME_LEN,
 };
+pub use dtrace_abi::name::Name;
 pub use dtrace_abi::ops::{
     ARG_NONE, ArgDesc, GetArgVal, Privileges, ProbeDesc, ProbeId, ProviderOps,
 };
@@ -52,6 +53,8 @@ pub enum FrameworkError {
     NotFound,
     /// ENOSPC: one of the framework's fixed tables is full.
     Full,
+    /// ENXIO: the framework has no memory yet.
+    NotReady,
     /// Another error number of the kernel's.
     Other(i32),
 }
@@ -65,6 +68,7 @@ impl FrameworkError {
             16 => Self::Busy,
             2 => Self::NotFound,
             28 => Self::Full,
+            6 => Self::NotReady,
             n if n == EAGAIN => Self::Again,
             n => Self::Other(n),
         }
@@ -77,6 +81,7 @@ impl FrameworkError {
             Self::Busy => 16,
             Self::NotFound => 2,
             Self::Full => 28,
+            Self::NotReady => 6,
             Self::Again => EAGAIN,
             Self::Other(n) => n,
         }
@@ -94,6 +99,7 @@ impl core::fmt::Display for FrameworkError {
             Self::Again => "enablings are still being reaped, try again (EAGAIN)",
             Self::NotFound => "no such provider (ENOENT)",
             Self::Full => "a table of the framework is full (ENOSPC)",
+            Self::NotReady => "the framework has no memory yet (ENXIO)",
             Self::Other(n) => return write!(f, "error {n}"),
         };
         f.write_str(text)

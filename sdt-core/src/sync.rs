@@ -8,4 +8,6 @@
 #[cfg_attr(any(target_os = "freebsd", target_os = "illumos"), path = "sync/host.rs")]
 #[cfg_attr(not(any(target_os = "freebsd", target_os = "illumos")), path = "sync/spinning.rs")]
 mod kind;
+#[cfg_attr(sdt_route = "native", allow(unused_imports, reason = "the kernel patches there"))]
+pub(crate) use kind::lock;
 pub use kind::{Mutex, MutexGuard};

@@ -1,71 +1,87 @@
 //! The framework's state.
 
 use core::fmt;
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
-use crate::buffer::Consumer;
+use crate::arena::Arena;
+use crate::buffer::{Consumer, ConsumerError, ConsumerId};
+use crate::config::{Config, InitError};
 use crate::ecb::EcbNode;
 use crate::ecb::chain::{Chain, Node};
-use crate::host::Host;
+use crate::host::{Host, Mutex};
 use crate::registry::Origin;
 use crate::registry::tables::Tables;
-use crate::sync::{AtomicCount, Mutex, UnsafeCell, widen};
+use crate::sync::{AtomicCount, UnsafeCell, widen};
 
 /// A tracing framework: providers and their probes, consumers and their enablings, and the buffers
 /// between them.
 ///
-/// Meant to be a `static`. All memory it will ever use is in it, about
-/// `CPUS * CONSUMERS * RECORDS * 96 + PROBES * 550 + ECBS * 56` bytes, and it starts as zeros (if `H` does), so it
-/// takes no room in the kernel's file.
-///
-/// - `CPUS`: CPUs that can fire probes.
-/// - `RECORDS`: records that a buffer holds; each consumer has one buffer for each CPU.
-/// - `CONSUMERS`: consumers that can be open at once.
-/// - `PROBES`: probes that can exist at once.
-/// - `ECBS`: enablings of single probes that can exist at once.
-/// - `PROVIDERS`: providers that can be registered at once.
+/// Meant to be a `static`. All memory that it uses is handed over at boot, with [`init`](Self::init). Before that
+/// nothing can be registered and nobody can open it.
 ///
 /// All functions but [`probe`](Self::probe), [`probe5`](Self::probe5), [`counters`](Self::counters),
-/// [`suspend`](Self::suspend) and [`resume`](Self::resume) take locks by spinning, so they are called
-/// by threads with interrupts on, never in an interrupt handler or in probe context.
-pub struct Dtrace<
-    H,
-    const CPUS: usize = 16,
-    const RECORDS: usize = 512,
-    const CONSUMERS: usize = 8,
-    const PROBES: usize = 1024,
-    const ECBS: usize = 2048,
-    const PROVIDERS: usize = 32,
-> {
+/// [`suspend`](Self::suspend) and [`resume`](Self::resume) take locks, of the kind that the [host](Host::Lock) has, so
+/// they are called by threads with interrupts on, never in an interrupt handler or in probe context.
+pub struct Dtrace<H: Host> {
     pub(crate) host: H,
     /// Held over registration, unregistration and the `provide` ops (DTrace's `dtrace_provider_lock`).
     /// Taken before `tables`.
-    pub(crate) registration: Mutex<()>,
+    pub(crate) registration: Mutex<H, ()>,
     /// The framework's lock (DTrace's `dtrace_lock`), held over all other ops outside probe context.
-    pub(crate) tables: Mutex<Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>>,
-    // What probe context reads. Written with `tables` locked.
-    pub(crate) sites: [Site; PROBES],
-    pub(crate) ecbs: [EcbNode; ECBS],
-    pub(crate) consumers: [Consumer<CPUS, RECORDS>; CONSUMERS],
-    // What probe context writes, with the consumers' buffers.
-    pub(crate) cpus: [PerCpu; CPUS],
+    pub(crate) tables: Mutex<H, Tables>,
+    shared: spin::Once<Shared<H>>,
     pub(crate) stray: AtomicCount,
+    pub(crate) missed: AtomicCount,
+}
+
+/// What probe context has to do with.
+pub(crate) struct Shared<H: Host> {
+    // Read by it. Written with `tables` locked.
+    pub(crate) probes: &'static [LiveProbe],
+    pub(crate) ecbs: &'static [EcbNode],
+    pub(crate) consumers: &'static [Consumer<H>],
+    /// Written by it, with the consumers' buffers.
+    pub(crate) cpus: &'static [PerCpu],
+}
+
+impl<H: Host> Shared<H> {
+    /// `None` when there is no room.
+    fn new(arena: &mut Arena, config: &Config, cpus: usize) -> Option<Self> {
+        Some(Self {
+            probes: arena.slice(config.probes, |_| LiveProbe::new())?.leak(),
+            ecbs: arena.slice(config.ecbs, |_| Node::new())?.leak(),
+            consumers: arena.slice(config.consumers, |_| Consumer::closed())?.leak(),
+            cpus: arena.slice(cpus, |_| PerCpu::new())?.leak(),
+        })
+    }
+
+    pub(crate) fn consumer(
+        &self,
+        id: ConsumerId,
+    ) -> Result<(usize, &'static Consumer<H>), ConsumerError> {
+        self.consumers
+            .iter()
+            .enumerate()
+            .find(|(_, consumer)| consumer.is(id))
+            .ok_or(ConsumerError::NotOpen(id))
+    }
 }
 
 /// The part of a probe that is read when it fires.
 #[derive(Debug)]
-pub(crate) struct Site {
+pub(crate) struct LiveProbe {
     is_live: AtomicBool,
     pub(crate) chain: Chain,
     origin: UnsafeCell<Origin>,
 }
 
-// SAFETY: the origin is written while the site is not live and no CPU still looks at it; the pointers in
+// SAFETY: the origin is written while the probe is not live and no CPU still looks at it; the pointers in
 // it are the provider's and only handed back to it.
-unsafe impl Sync for Site {}
+unsafe impl Sync for LiveProbe {}
 
-impl Site {
-    const fn new() -> Self {
+impl LiveProbe {
+    fn new() -> Self {
         Self {
             is_live: AtomicBool::new(false),
             chain: Chain::new(),
@@ -76,10 +92,10 @@ impl Site {
     /// Makes the id a probe.
     ///
     /// # Safety
-    /// The site is not live, and since it is not every CPU has been outside probe context. The
+    /// It is not live, and since it is not every CPU has been outside probe context. The
     /// framework is locked.
     pub(crate) unsafe fn publish(&self, origin: Origin) {
-        // SAFETY: nobody reads the origin of a site that is not live, by the contract above.
+        // SAFETY: nobody reads the origin of what is not live, by the contract above.
         self.origin.with_mut(|cell| unsafe { cell.write(origin) });
         self.is_live.store(true, Ordering::Release);
     }
@@ -97,7 +113,7 @@ impl Site {
     /// The provider's part, if the id is a probe. Probe context.
     pub(crate) fn origin(&self) -> Option<Origin> {
         self.is_live().then(|| {
-            // SAFETY: the site is live, or was when this CPU entered probe context: nobody writes to
+            // SAFETY: it is live, or was when this CPU entered probe context: nobody writes to
             // the origin before every CPU has left it.
             self.origin.with(|origin| unsafe { *origin })
         })
@@ -110,17 +126,24 @@ impl Site {
 pub(crate) struct PerCpu {
     in_probe: AtomicBool,
     hits: AtomicCount,
+    unclaimed: AtomicCount,
+    records: AtomicCount,
+    drops: AtomicCount,
     unknown: AtomicCount,
     reentered: AtomicCount,
 }
 
 impl PerCpu {
-    const fn new() -> Self {
+    fn new() -> Self {
+        let zero = || AtomicCount::new(0);
         Self {
             in_probe: AtomicBool::new(false),
-            hits: AtomicCount::new(0),
-            unknown: AtomicCount::new(0),
-            reentered: AtomicCount::new(0),
+            hits: zero(),
+            unclaimed: zero(),
+            records: zero(),
+            drops: zero(),
+            unknown: zero(),
+            reentered: zero(),
         }
     }
 
@@ -145,66 +168,104 @@ impl PerCpu {
         self.in_probe.store(false, Ordering::Relaxed);
     }
 
-    /// Between `enter` and `leave`: a probe was hit.
-    pub(crate) fn count_hit(&self) {
-        bump(&self.hits);
+    /// Between `enter` and `leave`: a probe was hit; `records` were made of it, for `drops` there was no room.
+    pub(crate) fn count_hit(&self, records: usize, drops: usize) {
+        bump(&self.hits, 1);
+        if records + drops == 0 {
+            bump(&self.unclaimed, 1);
+        }
+        bump(&self.records, records);
+        bump(&self.drops, drops);
     }
 
     /// Between `enter` and `leave`: an id was hit that is no probe.
     pub(crate) fn count_unknown(&self) {
-        bump(&self.unknown);
+        bump(&self.unknown, 1);
     }
 }
 
-/// Adds one to a count that has one writer.
-fn bump(count: &AtomicCount) {
-    count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+/// Adds to a count that has one writer.
+#[allow(clippy::unnecessary_cast, reason = "not where a count is a word of 32 bits")]
+fn bump(count: &AtomicCount, by: usize) {
+    count.store(
+        count.load(Ordering::Relaxed).wrapping_add(by as crate::sync::Count),
+        Ordering::Relaxed,
+    );
 }
 
 /// What happened since the framework came to be, on all CPUs.
 ///
-/// Every call of `probe` or `probe5` is counted in exactly one of them. On targets without 64-bit atomics each CPU's
-/// counts wrap at 2^32.
+/// Every call of `probe` or `probe5` is counted in exactly one of `hits`, `reentered`, `unknown` and `stray`. A hit that
+/// `n` enablings record makes `n` records or drops. So if no probe is enabled more than once,
+/// `hits = records + drops + unclaimed`, to the last one.
+///
+/// On targets without 64-bit atomics each CPU's counts wrap at 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// A probe fired, enabled for anyone or not.
     pub hits: u64,
+    /// Hits that nobody recorded: no consumer that has the probe enabled was going. That happens after the last
+    /// enabling of a probe has gone and before its sites are restored, too.
+    pub unclaimed: u64,
+    /// Records that were written.
+    pub records: u64,
+    /// Records that were not, as a buffer was full.
+    pub drops: u64,
     /// Calls while the same CPU was in a call already. Nothing was recorded.
     pub reentered: u64,
     /// Calls with an id that is no probe, or not any more. Nothing was recorded.
     pub unknown: u64,
-    /// Calls on a CPU that there is no room for. Nothing was recorded.
+    /// Calls on a CPU that there is no room for, or before there is any memory. Nothing was recorded.
     pub stray: u64,
+    /// Probes that were created and not enabled for an enabling that means them, as no ECB was left.
+    pub missed: u64,
 }
 
-impl<
-    H: Host,
-    const CPUS: usize,
-    const RECORDS: usize,
-    const CONSUMERS: usize,
-    const PROBES: usize,
-    const ECBS: usize,
-    const PROVIDERS: usize,
-> Dtrace<H, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>
-{
-    /// A framework without providers and consumers.
+impl<H: Host> Dtrace<H> {
+    /// A framework that has no memory yet.
     pub const fn new(host: H) -> Self {
-        const {
-            assert!(CPUS > 0 && RECORDS > 0 && CONSUMERS > 0, "no room for records");
-            assert!(PROBES > 0 && PROVIDERS > 0 && ECBS > 0, "no room for probes");
-            // Ids and links are 32 bits wide.
-            assert!((PROBES as u64) < u32::MAX as u64 && (ECBS as u64) < u32::MAX as u64);
-        }
         Self {
             host,
-            registration: Mutex::new(()),
-            tables: Mutex::new(Tables::new()),
-            sites: [const { Site::new() }; PROBES],
-            ecbs: [const { Node::new() }; ECBS],
-            consumers: [const { Consumer::closed() }; CONSUMERS],
-            cpus: [const { PerCpu::new() }; CPUS],
+            registration: Mutex::<H, _>::new(()),
+            tables: Mutex::<H, _>::new(Tables::none()),
+            shared: spin::Once::new(),
             stray: AtomicCount::new(0),
+            missed: AtomicCount::new(0),
         }
+    }
+
+    /// Gives the framework its memory, of any size that makes room for the tables of this configuration; what is left is
+    /// for buffers. From here on it works. The host's [`cpus`](Host::cpus) are all that there will be.
+    ///
+    /// [`Config::memory`] says how much would be good; [`Memory`](crate::Memory) is some, where the host has no other.
+    ///
+    /// # Errors
+    /// See [`InitError`].
+    pub fn init(
+        &self,
+        memory: &'static mut [MaybeUninit<u8>],
+        config: &Config,
+    ) -> Result<(), InitError> {
+        config.check()?;
+        let mut tables = self.tables.lock();
+        if self.shared.is_completed() {
+            return Err(InitError::Ready);
+        }
+        let (cpus, given) = (self.host.cpus(), memory.len());
+        let too_small = InitError::TooSmall { needed: config.tables::<H>(cpus), given };
+        if given < config.tables::<H>(cpus) {
+            return Err(too_small);
+        }
+        let mut arena = Arena::new(memory);
+        let shared = Shared::new(&mut arena, config, cpus).ok_or(too_small)?;
+        *tables = Tables::new(arena, config).ok_or(too_small)?;
+        self.shared.call_once(|| shared);
+        Ok(())
+    }
+
+    /// What probe context has to do with, once there is memory.
+    pub(crate) fn shared(&self) -> Result<&Shared<H>, ConsumerError> {
+        self.shared.get().ok_or(ConsumerError::NotReady)
     }
 
     /// The kernel's side.
@@ -212,34 +273,34 @@ impl<
         &self.host
     }
 
+    /// Bytes of the memory that are left for buffers and retained enablings. They need not be in one piece.
+    pub fn memory_left(&self) -> usize {
+        self.tables.lock().arena.left()
+    }
+
     /// What happened so far. Callable anywhere; the counts are taken one after the other while CPUs go
     /// on counting.
     pub fn counters(&self) -> Counters {
+        let cpus = self.shared.get().map_or(&[][..], |shared| shared.cpus);
         let sum = |count: fn(&PerCpu) -> &AtomicCount| {
-            self.cpus
-                .iter()
+            cpus.iter()
                 .map(|cpu| widen(count(cpu).load(Ordering::Relaxed)))
                 .fold(0, u64::wrapping_add)
         };
         Counters {
             hits: sum(|cpu| &cpu.hits),
+            unclaimed: sum(|cpu| &cpu.unclaimed),
+            records: sum(|cpu| &cpu.records),
+            drops: sum(|cpu| &cpu.drops),
             reentered: sum(|cpu| &cpu.reentered),
             unknown: sum(|cpu| &cpu.unknown),
             stray: widen(self.stray.load(Ordering::Relaxed)),
+            missed: widen(self.missed.load(Ordering::Relaxed)),
         }
     }
 }
 
-impl<
-    H: fmt::Debug,
-    const CPUS: usize,
-    const RECORDS: usize,
-    const CONSUMERS: usize,
-    const PROBES: usize,
-    const ECBS: usize,
-    const PROVIDERS: usize,
-> fmt::Debug for Dtrace<H, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>
-{
+impl<H: Host + fmt::Debug> fmt::Debug for Dtrace<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Dtrace").field("host", &self.host).finish_non_exhaustive()
     }

@@ -1,6 +1,24 @@
 //! What the framework needs of the kernel it lives in.
 
-/// The kernel's side of the framework: CPUs, time, interrupts, and a wait for probe context.
+pub use lock_api::RawMutex;
+
+/// A lock of the host's around a value.
+pub(crate) type Mutex<H, T> = lock_api::Mutex<<H as Host>::Lock, T>;
+
+/// The lock of hosts that have no better one: who waits spins, and [relaxes](Host::relax) in between.
+pub type SpinLock<H> = spin::mutex::SpinMutex<(), Relaxing<H>>;
+
+/// How one waits for a [`SpinLock`]: as the host says.
+#[derive(Clone, Copy, Debug)]
+pub struct Relaxing<H>(core::marker::PhantomData<fn() -> H>);
+
+impl<H: Host> spin::RelaxStrategy for Relaxing<H> {
+    fn relax() {
+        H::relax();
+    }
+}
+
+/// The kernel's side of the framework: CPUs, time, interrupts, locks, and a wait for probe context.
 ///
 /// Probe context is what the framework has [`without_interrupts`](Self::without_interrupts) run while a
 /// probe fires. Functions marked "probe context" below run there: they take no lock, allocate nothing,
@@ -17,11 +35,18 @@
 /// - `sync` returns only after every CPU has been outside probe context at least once since the call
 ///   was made. What the CPU did in probe context before that is visible to the caller after the
 ///   return, and what the caller wrote before the call is visible to probe context entered after it.
-pub unsafe trait Host: Sync {
+pub unsafe trait Host: Sync + Sized + 'static {
+    /// The framework's locks. Never taken in probe context, nor with interrupts off; held over [`sync`](Self::sync)
+    /// and over the ops of providers. [`SpinLock`] will do where a thread that holds one goes on running whoever
+    /// waits; where threads are not preempted, or one of higher priority is never, it takes a lock that sleeps, or
+    /// a [`relax`](Self::relax) that yields.
+    type Lock: RawMutex + Send + Sync;
+
     /// Number of the CPU that runs this, from 0. Probe context.
     fn cpu(&self) -> usize;
 
-    /// How many CPUs there can be: [`cpu`](Self::cpu) is always below it. Never changes.
+    /// How many CPUs there can be: [`cpu`](Self::cpu) is always below it. Never changes once the framework has its
+    /// memory.
     fn cpus(&self) -> usize;
 
     /// Nanoseconds since boot, never running backwards on one CPU. Probe context.
@@ -37,4 +62,10 @@ pub unsafe trait Host: Sync {
     /// Called by threads with interrupts on, with the framework's lock held: another CPU may be
     /// waiting for that lock, but never with interrupts off.
     fn sync(&self);
+
+    /// Called again and again by who waits for a [`SpinLock`]. A kernel without time slices lets other threads run
+    /// here. Interrupts are on, and no lock of the framework's is held but perhaps that over registration.
+    fn relax() {
+        core::hint::spin_loop();
+    }
 }

@@ -4,7 +4,8 @@
 //!
 //! A [`Dtrace`] is what `dtrace.c` is to FreeBSD and illumos: providers register with it, their probes
 //! get ids, consumers enable probes by description, and what fires is written into per-CPU buffers
-//! without a lock and without waiting. Everything is in fixed memory: put it into a `static`.
+//! without a lock and without waiting. It is a `static`, and all memory that it uses is [handed over](Dtrace::init) at
+//! boot.
 //!
 //! The kernel supplies a [`Host`]; providers, including those made with `sdt_core`'s macros, see the
 //! [`Framework`](sdt_core::ops::Framework) trait.
@@ -20,21 +21,23 @@
 //!
 //! - To host it: [`Host`], [`Dtrace`]; the project's `docs/first-probe-your-kernel.md` does it in ten minutes, and the
 //!   smallest host is `embedded-example/`. Feature `server`: consumers on other machines.
-//! - To write a provider: [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
-//! - To change it: `registry/` is who provides what, `ecb/` what is done when it fires, `buffer/` what that leaves
-//!   behind, `server/` who is told; then `docs/architecture.md` of the project.
+//! - To write a provider: [`Provider`]; in C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
+//! - To change it: `registry/` is who provides what, `providers/` how that is written, `ecb/` what is done when it
+//!   fires, `buffer/` what that leaves behind, `server/` who is told; then `docs/architecture.md` of the project.
 //!
 //! # Example
 //!
 //! ```
 //! use core::ffi::{c_int, c_void};
 //! use sdt_core::ops::{Framework, Privileges, ProbeDesc, ProviderAttr, ProviderOps};
-//! use sdt_framework::{Dtrace, Field, Host, Spec};
+//! use sdt_framework::{Config, Dtrace, Field, Host, Memory, Records, Spec, SpinLock};
 //!
 //! struct Uniprocessor;
 //!
 //! // SAFETY: there is one CPU and nothing that interrupts it, so nobody else is ever in probe context.
 //! unsafe impl Host for Uniprocessor {
+//!     type Lock = SpinLock<Self>;
+//!
 //!     fn cpu(&self) -> usize { 0 }
 //!     fn cpus(&self) -> usize { 1 }
 //!     fn timestamp(&self) -> u64 { 1_000 }
@@ -42,8 +45,12 @@
 //!     fn sync(&self) {}
 //! }
 //!
-//! // One CPU, 16 records for each of up to 2 consumers, 8 probes.
-//! static DTRACE: Dtrace<Uniprocessor, 1, 16, 2, 8> = Dtrace::new(Uniprocessor);
+//! static DTRACE: Dtrace<Uniprocessor> = Dtrace::new(Uniprocessor);
+//!
+//! // At boot: memory for 8 probes of 2 providers, and for buffers of 2 kB for each of 2 consumers.
+//! const CONFIG: Config = Config { providers: 2, probes: 8, ecbs: 8, consumers: 2, buffer: 2048 };
+//! static MEMORY: Memory<{ CONFIG.memory::<Uniprocessor>(1, 2) }> = Memory::new();
+//! DTRACE.init(MEMORY.take().expect("nobody else has taken it"), &CONFIG)?;
 //!
 //! unsafe extern "C" fn provide(_arg: *mut c_void, _desc: *const ProbeDesc) {}
 //! unsafe extern "C" fn enable(_arg: *mut c_void, _id: u32, _parg: *mut c_void) -> c_int { 0 }
@@ -74,9 +81,10 @@
 //! DTRACE.probe(exec, &[42, 0, 0, 0, 0, 0]);
 //! DTRACE.stop(consumer)?;
 //!
-//! let mut seen = Vec::new();
-//! DTRACE.drain(consumer, 0, &mut |record| seen.push((record.probe, record.args[0])))?;
-//! assert_eq!(seen, [(exec.get(), 42)]);
+//! let mut bytes = [0; 1024];
+//! let count = DTRACE.read(consumer, 0, &mut bytes)?;
+//! let firings = Records::new(&bytes[..count]).filter_map(|record| record.firing());
+//! assert_eq!(firings.map(|firing| (firing.probe, firing.args[0])).collect::<Vec<_>>(), [(exec, 42)]);
 //! assert_eq!(DTRACE.drops(consumer, 0)?, 0);
 //!
 //! DTRACE.close(consumer)?;
@@ -87,25 +95,30 @@
 //! # What happens when
 //! - A probe's chain holds one enabling control block (ECB) for each enabling of each consumer. The
 //!   provider's `enable` and `disable` are called for the first and the last ECB of a probe.
+//! - Enablings are retained: a probe that is created later is enabled by those that mean it.
 //! - Probe context only reads chains. An ECB that is removed is unlinked, then [`Host::sync`] waits for
-//!   every CPU to leave probe context, then it is used again.
+//!   every CPU to leave probe context, then it is used again. So it is with a consumer's buffers.
 //! - A record that finds its buffer full is dropped and counted, by consumer and CPU
 //!   ([`Dtrace::drops`]). Nothing else is ever lost between a firing and the buffer: what cannot be
 //!   recorded at all is in [`Counters`].
 //!
 //! # Locks
 //! Two, neither ever taken in probe context: one over registration and the `provide` ops, which may
-//! therefore create and look up probes, and one over the tables and all other ops. Both are spin locks
-//! taken with interrupts on. The second one is not held while many probes are searched for those that a
-//! description means: it is let go every few. Neither is held while a function of the consumer's runs.
+//! therefore create and look up probes, and one over the tables and all other ops. Both are of the kind that the
+//! [host](Host::Lock) has, and taken with interrupts on. The second one is not held while many probes are searched
+//! for those that a description means: it is let go every few. Each consumer's reader has one of its own. None is held
+//! while a function of the consumer's runs.
 #![cfg_attr(not(test), no_std)]
 
 pub mod aggregation;
+mod arena;
 mod buffer;
+mod config;
 pub mod dif;
 mod dtrace;
 mod ecb;
 mod host;
+mod providers;
 mod registry;
 #[cfg(feature = "server")]
 pub mod server;
@@ -113,8 +126,13 @@ mod sync;
 #[cfg(test)]
 mod tests;
 
-pub use buffer::{ARGS, ConsumerError, ConsumerId, Record};
+pub use arena::Memory;
+pub use buffer::{
+    ARGS, ConsumerError, ConsumerId, Firing, HEADER, LONGEST, Record, Recording, Records,
+};
+pub use config::{Config, InitError};
 pub use dtrace::{Counters, Dtrace};
 pub use dtrace_abi::spec::{Field, Spec, SpecError};
-pub use host::Host;
+pub use host::{Host, RawMutex, Relaxing, SpinLock};
+pub use providers::{ArgumentType, Provider, RuntimeProvider};
 pub use registry::{Detail, ProbeInfo, registration};

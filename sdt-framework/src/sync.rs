@@ -1,11 +1,9 @@
-//! Atomics, cells and locks.
+//! Atomics and cells.
 //!
 //! The tests compile modules of this crate a second time against a `sync` module made of loom's types, so
 //! what loom explores is the code that runs.
 
 pub(crate) use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-
-pub(crate) use spin::Mutex;
 
 /// A count of events. Where there are no 64-bit atomics it is as long as a word, and wraps there.
 #[cfg(target_has_atomic = "64")]
@@ -53,11 +51,3 @@ macro_rules! const_fn {
     };
 }
 pub(crate) use const_fn;
-
-/// An array of `$n` new values.
-macro_rules! array {
-    ($value:expr; $n:expr) => {
-        [const { $value }; $n]
-    };
-}
-pub(crate) use array;

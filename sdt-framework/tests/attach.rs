@@ -13,7 +13,7 @@ use sdt_core::ops::{
 };
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_probe, sdt_provider};
-use sdt_framework::{ConsumerId, Dtrace, Spec};
+use sdt_framework::{Config, ConsumerId, Dtrace, LONGEST, Memory, Records, Spec};
 use sdt_host::cpus::Uniprocessor;
 
 sdt_provider!(one);
@@ -38,10 +38,20 @@ fn fire(n: u64) {
     sdt_probe!(one::a, n);
 }
 
-/// Room for what the image declares and no more.
-static DTRACE: Dtrace<Uniprocessor, 1, 64, 2, { DECLARED as usize }, 16, 2> =
+static DTRACE: Dtrace<Uniprocessor> =
     // SAFETY: there is one thread at a time.
     Dtrace::new(unsafe { Uniprocessor::new() });
+
+/// Room for what the image declares and no more.
+const CONFIG: Config = Config {
+    providers: 2,
+    probes: DECLARED as usize,
+    ecbs: 16,
+    consumers: 2,
+    buffer: 64 * LONGEST,
+};
+
+static MEMORY: Memory<{ CONFIG.memory::<Uniprocessor>(1, 2) }> = Memory::new();
 
 /// [`DTRACE`], with calls that fail and others that come in between.
 struct Faulty(Mutex<Plan>);
@@ -204,10 +214,11 @@ fn all_is_there() {
     assert_eq!(DTRACE.enable(consumer, &Spec::ALL), Ok(DECLARED));
     DTRACE.go(consumer).unwrap();
     fire(7);
-    let mut seen = Vec::new();
-    DTRACE.drain(consumer, 0, &mut |record| seen.push(record.args[0])).unwrap();
+    let mut bytes = [0; 10 * LONGEST];
+    let count = DTRACE.read(consumer, 0, &mut bytes).unwrap();
     DTRACE.close(consumer).unwrap();
-    assert_eq!(seen, [7; 6]);
+    let records = Records::new(&bytes[..count]).map(|record| record.firing().unwrap());
+    assert_eq!(records.map(|firing| firing.args[0]).collect::<Vec<_>>(), [7; 6]);
     let hits = DTRACE.counters().hits;
     fire(8);
     assert_eq!(DTRACE.counters().hits, hits);
@@ -232,6 +243,9 @@ fn calls_of_attach() -> Vec<bool> {
 fn turn() -> std::sync::MutexGuard<'static, ()> {
     let turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     sdt_host::host();
+    if let Some(memory) = MEMORY.take() {
+        DTRACE.init(memory, &CONFIG).unwrap();
+    }
     turn
 }
 
@@ -311,8 +325,8 @@ fn what_is_enabled_meanwhile_stays_and_the_error_says_so() {
                 }
             })
             .unwrap_err();
-            // What was there when it enabled is what was created before.
-            let before = &calls[..enables as usize];
+            // What was there when it enabled, and what came to be later: all that was created.
+            let before = &calls[..fails as usize];
             let enabled = before.iter().filter(|creates| **creates).count() as u64;
             assert_eq!(error.must_stay(), enabled > 0, "{fails}, {enables}: {error}");
             let hits = DTRACE.counters().hits;

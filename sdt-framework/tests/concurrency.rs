@@ -7,12 +7,19 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
-use common::{CPUS, Five as _, TestProvider, Threads, create, spec};
+use common::{Five as _, TestProvider, Threads, create, drain, spec, try_drain};
 use sdt_core::ops::{Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderOps};
-use sdt_framework::{ConsumerId, Dtrace, Record};
+use sdt_framework::{Config, Dtrace};
+use sdt_host::cpus::CPUS;
+
+type Busy = Dtrace<Threads>;
 
 /// Buffers small enough to overflow.
-type Busy = Dtrace<Threads, CPUS, 32, 4, 16, 16, 4>;
+fn busy() -> Box<Busy> {
+    let buffer = 32 * sdt_framework::LONGEST;
+    let config = Config { providers: 4, probes: 16, ecbs: 16, consumers: 4, buffer };
+    common::with_memory(Threads::new(), &config)
+}
 
 /// How many times each CPU fires.
 const HITS: u64 = 200_000;
@@ -26,17 +33,13 @@ impl Drop for Done<'_> {
     }
 }
 
-fn drain(dtrace: &Busy, id: ConsumerId, cpu: usize, into: &mut Vec<Record>) {
-    dtrace.drain(id, cpu, &mut |record| into.push(record)).unwrap();
-}
-
 /// All CPUs hit two probes in turn. One consumer records the first probe throughout, slowly drained;
 /// another one has the second one enabled and disabled all the time, so that ECBs go from chain to
 /// chain under the feet of those who walk them.
 #[test]
 fn every_hit_is_drained_or_counted_as_dropped() {
     let provider = TestProvider::default();
-    let dtrace: Box<Busy> = Box::new(Dtrace::new(Threads::new()));
+    let dtrace: Box<Busy> = busy();
     // SAFETY: the provider outlives the framework.
     let p = unsafe { provider.register(&*dtrace, c"p") }.unwrap();
     let steady = create(&*dtrace, p, [c"m", c"f", c"steady"], 0);
@@ -72,13 +75,13 @@ fn every_hit_is_drained_or_counted_as_dropped() {
             let mut drops = [0; CPUS];
             while is_firing() {
                 for cpu in 0..CPUS {
-                    drain(dtrace, x, cpu, &mut records[cpu]);
+                    records[cpu].extend(drain(dtrace, x, cpu));
                     drops[cpu] += dtrace.drops(x, cpu).unwrap();
                 }
                 thread::yield_now();
             }
             for cpu in 0..CPUS {
-                drain(dtrace, x, cpu, &mut records[cpu]);
+                records[cpu].extend(drain(dtrace, x, cpu));
                 drops[cpu] += dtrace.drops(x, cpu).unwrap();
             }
             (records, drops)
@@ -91,18 +94,18 @@ fn every_hit_is_drained_or_counted_as_dropped() {
                 assert_eq!(dtrace.enable(y, &spec("steady")), Ok(1));
                 assert_eq!(dtrace.disable(y, &spec("steady")), Ok(1));
                 for cpu in 0..CPUS {
-                    drain(dtrace, y, cpu, &mut records);
+                    records.extend(drain(dtrace, y, cpu));
                 }
                 thread::yield_now();
                 assert_eq!(dtrace.disable(y, &spec("flicker")), Ok(1));
                 // Nobody records for y any more: what is there now is all there is.
                 for cpu in 0..CPUS {
-                    drain(dtrace, y, cpu, &mut records);
+                    records.extend(drain(dtrace, y, cpu));
                 }
                 thread::yield_now();
                 for cpu in 0..CPUS {
-                    let late = dtrace.drain(y, cpu, &mut |_| {}).unwrap();
-                    assert_eq!(late, 0, "recorded after disable had returned");
+                    let late = drain(dtrace, y, cpu);
+                    assert_eq!(late, [], "recorded after disable had returned");
                 }
                 toggles += 1;
             }
@@ -120,7 +123,7 @@ fn every_hit_is_drained_or_counted_as_dropped() {
         assert!(records.windows(2).all(|pair| pair[0].args[0] < pair[1].args[0]));
         assert!(records.windows(2).all(|pair| pair[0].timestamp < pair[1].timestamp));
         for record in records {
-            assert_eq!(record.probe, steady.get(), "a record of another chain");
+            assert_eq!(record.probe, steady, "a record of another chain");
             assert_eq!((record.cpu as usize, record.args[1]), (cpu, cpu as u64));
             assert_eq!(record.args[2], !record.args[0], "a torn record");
         }
@@ -129,12 +132,16 @@ fn every_hit_is_drained_or_counted_as_dropped() {
     assert!(drops.iter().sum::<u64>() > 0, "no buffer was ever full: the test shows too little");
     let mut seen = HashSet::new();
     for record in &of_y {
-        assert!([steady.get(), flicker.get()].contains(&record.probe));
+        assert!([steady, flicker].contains(&record.probe));
         assert_eq!(record.args[2], !record.args[0], "a torn record");
         assert!(seen.insert((record.probe, record.cpu, record.args[0])), "recorded twice");
     }
     let counters = dtrace.counters();
     assert_eq!((counters.hits, counters.unknown), (2 * HITS * CPUS as u64, 0));
+    let of_x: usize = records.iter().map(Vec::len).sum();
+    assert_eq!(counters.records, (of_x + of_y.len()) as u64);
+    let drops_of_y: u64 = (0..CPUS).map(|cpu| dtrace.drops(y, cpu).unwrap()).sum();
+    assert_eq!(counters.drops, drops.iter().sum::<u64>() + drops_of_y);
     // The provider saw enablings and disablings of the flickering probe in turn.
     use common::Call::{Disable, Enable};
     let calls: Vec<bool> = provider
@@ -147,6 +154,54 @@ fn every_hit_is_drained_or_counted_as_dropped() {
         })
         .collect();
     assert_eq!(calls, (0..2 * toggles).map(|n| n % 2 == 0).collect::<Vec<_>>());
+}
+
+/// A probe is enabled and disabled while all CPUs hit it: what was not recorded or dropped is counted as unclaimed, to
+/// the last hit.
+#[test]
+fn counts_add_up_to_the_last_hit() {
+    let provider = TestProvider::default();
+    let dtrace: Box<Busy> = busy();
+    // SAFETY: the provider outlives the framework.
+    let p = unsafe { provider.register(&*dtrace, c"p") }.unwrap();
+    let probe = create(&*dtrace, p, [c"m", c"f", c"n"], 0);
+    let dtrace = &*dtrace;
+    let read = thread::scope(|scope| {
+        let firing: Vec<_> = (0..CPUS)
+            .map(|cpu| {
+                scope.spawn(move || {
+                    Threads::bind(cpu);
+                    (0..HITS).for_each(|n| dtrace.probe(probe, &[n; 6]));
+                })
+            })
+            .collect();
+        let (mut records, mut drops) = (0, 0);
+        // Once more when the last hit is over, so that there are some of each.
+        let mut last = false;
+        while !last {
+            last = firing.iter().all(|thread| thread.is_finished());
+            let x = dtrace.open().unwrap();
+            dtrace.go(x).unwrap();
+            assert_eq!(dtrace.enable(x, &spec("n")), Ok(1));
+            if last {
+                Threads::bind(0);
+                (0..HITS).for_each(|n| dtrace.probe(probe, &[n; 6]));
+            }
+            thread::yield_now();
+            assert_eq!(dtrace.disable(x, &spec("n")), Ok(1));
+            for cpu in 0..CPUS {
+                records += drain(dtrace, x, cpu).len() as u64;
+                drops += dtrace.drops(x, cpu).unwrap();
+            }
+            dtrace.close(x).unwrap();
+        }
+        dtrace.probe(probe, &[0; 6]);
+        (records, drops)
+    });
+    let counters = dtrace.counters();
+    assert_eq!((counters.records, counters.drops), read);
+    assert_eq!(counters.hits, counters.records + counters.drops + counters.unclaimed);
+    assert!(counters.records > 0 && counters.drops > 0 && counters.unclaimed > 0, "{counters:?}");
 }
 
 /// A provider in memory that is overwritten once it has been unregistered.
@@ -192,7 +247,7 @@ const MORTAL: ProviderOps = ProviderOps {
 /// and close, and the provider comes and goes.
 #[test]
 fn a_provider_that_is_gone_is_never_called() {
-    let dtrace: Box<Busy> = Box::new(Dtrace::new(Threads::new()));
+    let dtrace: Box<Busy> = busy();
     let done = AtomicBool::new(false);
     let fired = AtomicU64::new(0);
     let dtrace = &*dtrace;
@@ -232,15 +287,13 @@ fn a_provider_that_is_gone_is_never_called() {
             assert_eq!(dtrace.unregister(p), Err(FrameworkError::Busy));
             thread::yield_now();
             for cpu in 0..CPUS {
-                dtrace
-                    .drain(consumer, cpu, &mut |record| {
-                        assert_eq!(record.probe, id.get());
-                        let n = u64::from(record.probe);
-                        let asked = round as u64;
-                        assert_eq!(record.args, [n, n, n, n, n, asked, asked, asked, asked, asked]);
-                        recorded += 1;
-                    })
-                    .unwrap();
+                for record in drain(dtrace, consumer, cpu) {
+                    assert_eq!(record.probe, id);
+                    let n = u64::from(record.probe.get());
+                    let asked = round as u64;
+                    assert_eq!(record.args, [n, n, n, n, n, asked, asked, asked, asked, asked]);
+                    recorded += 1;
+                }
             }
             dtrace.close(consumer).unwrap();
             assert_eq!(dtrace.unregister(p), Ok(()));
@@ -262,7 +315,7 @@ fn a_provider_that_is_gone_is_never_called() {
 #[test]
 fn consumers_come_and_go_at_once() {
     let provider = TestProvider::default();
-    let dtrace: Box<Busy> = Box::new(Dtrace::new(Threads::new()));
+    let dtrace: Box<Busy> = busy();
     // SAFETY: the provider outlives the framework.
     let p = unsafe { provider.register(&*dtrace, c"p") }.unwrap();
     let probe: ProbeId = create(&*dtrace, p, [c"m", c"f", c"n"], 0);
@@ -287,19 +340,14 @@ fn consumers_come_and_go_at_once() {
                         dtrace.go(id).unwrap();
                         let mut last = 0;
                         while last == 0 {
-                            dtrace
-                                .drain(id, 0, &mut |record| {
-                                    assert!(
-                                        record.args[0] > last,
-                                        "a record of an earlier consumer"
-                                    );
-                                    last = record.args[0];
-                                })
-                                .unwrap();
+                            for record in drain(dtrace, id, 0) {
+                                assert!(record.args[0] > last, "a record of an earlier consumer");
+                                last = record.args[0];
+                            }
                             thread::yield_now();
                         }
                         dtrace.close(id).unwrap();
-                        assert!(dtrace.drain(id, 0, &mut |_| {}).is_err());
+                        assert!(try_drain(dtrace, id, 0).is_err());
                     }
                 })
             })

@@ -2,9 +2,11 @@
 
 mod common;
 
-use common::{Call, Five as _, Small, TestProvider, and_zeros, create, drain, small, spec};
+use common::{
+    Call, Five as _, Small, TestProvider, and_zeros, create, drain, small, spec, try_drain,
+};
 use sdt_core::ops::{FrameworkError, ProbeId, ProviderId};
-use sdt_framework::{ConsumerError, ConsumerId, Counters};
+use sdt_framework::{ConsumerError, ConsumerId, Counters, Recording, Records, Spec};
 
 /// A provider `p` with the probes `m:f:a` and `m:f:b`, and its calls so far forgotten.
 fn with_two_probes<'a>(
@@ -73,14 +75,16 @@ fn records_go_to_those_who_enabled_once_for_each_enabling() {
 
     let of_x = drain(&dtrace, x, 0);
     let brief: Vec<_> = of_x.iter().map(|r| (r.probe, r.cpu, r.args)).collect();
-    let first = (a.get(), 0, and_zeros([1, 2, 3, 4, 5, 6]));
-    assert_eq!(brief, [first, first, (b.get(), 0, and_zeros([7; 6]))]);
+    let first = (a, 0, and_zeros([1, 2, 3, 4, 5, 6]));
+    assert_eq!(brief, [first, first, (b, 0, and_zeros([7; 6]))]);
     assert_eq!(of_x[0].timestamp, of_x[1].timestamp);
     assert!(of_x[1].timestamp < of_x[2].timestamp);
     let of_y: Vec<_> = drain(&dtrace, y, 0).iter().map(|r| (r.probe, r.args[0])).collect();
-    assert_eq!(of_y, [(b.get(), 7), (b.get(), 8)]);
+    assert_eq!(of_y, [(b, 7), (b, 8)]);
     assert_eq!(drain(&dtrace, y, 1), []);
-    assert_eq!(dtrace.counters(), Counters { hits: 4, ..Counters::default() });
+    // Before anyone went, one for two enablings of x, one for x and y, one for y.
+    let expected = Counters { hits: 4, unclaimed: 1, records: 5, ..Counters::default() };
+    assert_eq!(dtrace.counters(), expected);
 }
 
 #[test]
@@ -138,7 +142,7 @@ fn a_provider_cannot_go_while_a_consumer_is_there() {
         asked(&provider),
         [Call::Disable(a.get(), 10), Call::Destroy(a.get(), 10), Call::Destroy(b.get(), 20)]
     );
-    assert_eq!(dtrace.for_each_probe(&sdt_framework::Spec::ALL, |_| {}), 0);
+    assert_eq!(dtrace.for_each_probe(&Spec::ALL, |_| {}), 0);
     assert_eq!(dtrace.unregister(p), Err(FrameworkError::NotFound));
 }
 
@@ -223,10 +227,10 @@ fn refusals_to_consumers() {
     assert_eq!(dtrace.close(y), gone);
     assert_eq!(dtrace.enable(y, &spec("a")), Err(ConsumerError::NotOpen(y)));
     assert_eq!(dtrace.disable(y, &spec("a")), Err(ConsumerError::NotOpen(y)));
-    assert_eq!(dtrace.drain(y, 0, &mut |_| {}), Err(ConsumerError::NotOpen(y)));
+    assert_eq!(try_drain(&dtrace, y, 0), Err(ConsumerError::NotOpen(y)));
     assert_eq!(dtrace.drops(y, 0), Err(ConsumerError::NotOpen(y)));
     assert_eq!(dtrace.drops(x, 4), Err(ConsumerError::NoCpu(4)));
-    assert_eq!(dtrace.drain(x, 4, &mut |_| {}), Err(ConsumerError::NoCpu(4)));
+    assert_eq!(try_drain(&dtrace, x, 4), Err(ConsumerError::NoCpu(4)));
     assert_eq!(ConsumerId::new(0), None);
 
     // 12 ECBs: five enablings of two probes leave two, and three probes find no room.
@@ -242,51 +246,112 @@ fn refusals_to_consumers() {
     assert_eq!(dtrace.enable(z, &spec("m::")), Ok(3));
 }
 
-/// The function that gets the records may call the framework as anybody may.
 #[test]
-fn who_drains_can_close() {
+fn records_are_read_whole_as_far_as_there_is_room() {
     common::Threads::bind(0);
     let provider = TestProvider::default();
     let dtrace = small();
-    let (_, a, _) = with_two_probes(&dtrace, &provider);
+    let (_, a, b) = with_two_probes(&dtrace, &provider);
     let x = dtrace.open().unwrap();
-    dtrace.enable(x, &spec("a")).unwrap();
+    dtrace.enable_recording(x, &spec("a"), Recording::Args(1)).unwrap();
+    dtrace.enable_recording(x, &spec("b"), Recording::Args(3)).unwrap();
+    let mut bytes = [0; 90];
+    assert_eq!(dtrace.read(x, 0, &mut bytes), Ok(0), "it has not gone yet");
     dtrace.go(x).unwrap();
-    (0..6).for_each(|n| dtrace.probe(a, &[n; 6]));
-    let mut seen = Vec::new();
-    let count = dtrace.drain(x, 0, &mut |record| {
-        seen.push(record.args[0]);
-        match record.args[0] {
-            // One that comes meanwhile is for the next call.
-            0 => dtrace.probe(a, &[6; 6]),
-            1 => assert_eq!(dtrace.drain(x, 0, &mut |_| {}), Ok(5)),
-            _ => unreachable!("all have been read"),
-        }
-    });
-    assert_eq!((count, &seen[..]), (Ok(2), &[0, 1][..]));
-    (0..4).for_each(|n| dtrace.probe(a, &[n; 6]));
-    let count = dtrace.drain(x, 0, &mut |record| {
-        assert_eq!(dtrace.drops(x, 0), Ok(0));
-        if record.args[0] == 2 {
-            dtrace.close(x).unwrap();
-        }
-    });
-    assert_eq!(count, Ok(3));
-    assert_eq!(dtrace.drain(x, 0, &mut |_| {}), Err(ConsumerError::NotOpen(x)));
+    (0..3).for_each(|n| dtrace.probe(a, &[n; 6]));
+    dtrace.probe(b, &[9; 6]);
+    let [one, three] = [1, 3].map(|args| Recording::Args(args).size());
+    assert_eq!((one, three), (32, 48));
+    for (room, expected) in [
+        (0, Err(ConsumerError::ShortRead { bytes: 0, needed: one })),
+        (31, Err(ConsumerError::ShortRead { bytes: 31, needed: one })),
+        (90, Ok(2 * one)),
+        (47, Ok(one)),
+        (47, Err(ConsumerError::ShortRead { bytes: 47, needed: three })),
+    ] {
+        assert_eq!(dtrace.read(x, 0, &mut bytes[..room]), expected);
+    }
+    assert_eq!(dtrace.read(x, 0, &mut bytes), Ok(three));
+    let record = Records::new(&bytes[..three]).next().unwrap();
+    // Its number says what it is.
+    let (desc, recording) = dtrace.enabled_probe(x, record.epid).unwrap().unwrap();
+    assert_eq!((desc.epid, desc.probe, desc.size), (record.epid, b.get(), three as u32));
+    assert_eq!(desc.records as usize, recording.descriptions().len());
+    let firing = record.firing().unwrap();
+    assert_eq!((firing.probe, firing.args), (b, and_zeros([9, 9, 9])));
+    let y = dtrace.open().unwrap();
+    assert_eq!(dtrace.enabled_probe(y, record.epid), Ok(None), "it is another one's");
+    dtrace.disable(x, &spec("b")).unwrap();
+    assert_eq!(dtrace.enabled_probe(x, record.epid), Ok(None));
+    dtrace.enable(x, &spec("b")).unwrap();
+    assert_eq!(dtrace.enabled_probe(x, record.epid), Ok(None), "a number comes back late");
 }
 
 #[test]
-fn probes_made_later_are_not_enabled() {
+fn probes_made_later_are_enabled_by_what_means_them() {
+    let provider = TestProvider::default();
+    let dtrace = small();
+    let (p, _, _) = with_two_probes(&dtrace, &provider);
+    let [x, y] = [(); 2].map(|()| dtrace.open().unwrap());
+    assert_eq!(dtrace.enable(x, &spec("p:::")), Ok(2));
+    assert_eq!(dtrace.enable(y, &spec("p:::[c-e]")), Ok(0));
+    asked(&provider);
+    common::Threads::bind(0);
+    dtrace.go(x).unwrap();
+    dtrace.go(y).unwrap();
+    let c = create(&*dtrace, p, [c"m", c"f", c"c"], 30);
+    assert_eq!(asked(&provider), [Call::Enable(c.get(), 30)]);
+    dtrace.probe(c, &[1; 6]);
+    assert_eq!([x, y].map(|id| drain(&dtrace, id, 0).len()), [1, 1]);
+
+    // A wider description than that of the enabling ends it, too, if it is the widest.
+    assert_eq!(dtrace.disable(y, &Spec::ALL), Ok(1));
+    let d = create(&*dtrace, p, [c"m", c"f", c"d"], 40);
+    dtrace.probe(d, &[2; 6]);
+    assert_eq!([x, y].map(|id| drain(&dtrace, id, 0).len()), [1, 0]);
+    // One that is narrower ends it for what there is.
+    assert_eq!(dtrace.disable(x, &spec("d")), Ok(1));
+    asked(&provider);
+    let e = create(&*dtrace, p, [c"m", c"f", c"e"], 50);
+    assert_eq!(asked(&provider), [Call::Enable(e.get(), 50)]);
+    assert_eq!(dtrace.disable(x, &spec("p:::")), Ok(4));
+    asked(&provider);
+    create(&*dtrace, p, [c"m", c"f", c"g"], 60);
+    assert_eq!(asked(&provider), []);
+
+    // A provider that was invalidated has none.
+    assert_eq!(dtrace.enable(x, &spec("p:::")), Ok(6));
+    dtrace.invalidate(p);
+    asked(&provider);
+    create(&*dtrace, p, [c"m", c"f", c"h"], 70);
+    assert_eq!(asked(&provider), []);
+    assert_eq!(dtrace.counters().missed, 0);
+}
+
+#[test]
+fn a_probe_that_finds_no_ecb_is_counted() {
     let provider = TestProvider::default();
     let dtrace = small();
     let (p, _, _) = with_two_probes(&dtrace, &provider);
     let x = dtrace.open().unwrap();
-    dtrace.enable(x, &spec("p:::")).unwrap();
-    asked(&provider);
-    let c = create(&*dtrace, p, [c"m", c"f", c"c"], 30);
-    assert_eq!(asked(&provider), []);
-    assert_eq!(dtrace.enable(x, &spec("c")), Ok(1));
-    assert_eq!(asked(&provider), [Call::Enable(c.get(), 30)]);
+    // 12 ECBs: three of four enablings find one left for the third probe, and none for the fourth.
+    (0..3).for_each(|_| assert_eq!(dtrace.enable(x, &spec("p:::")), Ok(2)));
+    assert_eq!(dtrace.enable(x, &spec("p:::")), Ok(2));
+    create(&*dtrace, p, [c"m", c"f", c"c"], 30);
+    assert_eq!(dtrace.counters().missed, 0);
+    create(&*dtrace, p, [c"m", c"f", c"d"], 40);
+    assert_eq!(dtrace.counters().missed, 4);
+    assert_eq!(dtrace.close(x), Ok(()));
+    let y = dtrace.open().unwrap();
+    assert_eq!(dtrace.enable(y, &spec("p:::")), Ok(4));
+    // What is refused is not retained either.
+    assert_eq!(dtrace.enable(y, &spec("p:::")), Ok(4));
+    assert_eq!(dtrace.enable(y, &spec("p:::")), Ok(4));
+    assert!(dtrace.enable(y, &spec("p:::")).is_err());
+    assert_eq!(dtrace.disable(y, &spec("d")), Ok(1));
+    create(&*dtrace, p, [c"m", c"f", c"e"], 50);
+    assert_eq!(dtrace.counters().missed, 4);
+    assert_eq!(dtrace.disable(y, &spec("e")), Ok(1));
 }
 
 #[test]

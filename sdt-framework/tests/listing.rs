@@ -2,8 +2,6 @@
 
 mod common;
 
-use std::ffi::c_char;
-
 use common::{OPS, Small, TestProvider, create, small};
 use sdt_core::ops::{
     Attribute, Class, Framework, Privileges, ProbeId, ProviderAttr, ProviderOps, Stability,
@@ -151,10 +149,6 @@ fn stability_of_sdt_probes_is_what_freebsd_printed() {
     assert!(dtrace.describe(ProbeId::new(u32::MAX).unwrap()).is_none());
 }
 
-fn text(chars: &[c_char]) -> String {
-    chars.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect()
-}
-
 #[test]
 fn argument_types() {
     let provider = TestProvider::default();
@@ -162,7 +156,7 @@ fn argument_types() {
     let types = |dtrace: &Small, id| {
         dtrace
             .arg_descs(ProbeId::new(id).unwrap())
-            .map(|desc| (desc.mapping, text(&desc.native), text(&desc.xlate)))
+            .map(|desc| (desc.mapping, desc.native.to_string(), desc.xlate.to_string()))
             .collect::<Vec<_>>()
     };
     let expected = [(0, "int", ""), (1, "struct proc *", "psinfo_t *")]

@@ -12,20 +12,6 @@ mod sync {
 
     pub(crate) type Count = u64;
     pub(crate) type AtomicCount = loom::sync::atomic::AtomicU64;
-
-    macro_rules! const_fn {
-        ($(#[$attr:meta])* $vis:vis fn $name:ident() -> $ret:ty $body:block) => {
-            $(#[$attr])* $vis fn $name() -> $ret $body
-        };
-    }
-    pub(crate) use const_fn;
-
-    macro_rules! array {
-        ($value:expr; $n:expr) => {
-            core::array::from_fn::<_, { $n }, _>(|_| $value)
-        };
-    }
-    pub(crate) use array;
 }
 
 #[path = "../src/ecb/chain.rs"]
@@ -46,7 +32,23 @@ use loom::sync::Arc;
 use ring::Ring;
 use sync::{AtomicU32, UnsafeCell};
 
-/// Writes 1 to 4 into a ring of two while another thread reads what it finds.
+/// A record: a number, and its own size.
+fn record(n: u64) -> [u64; 2] {
+    [n, 16 << 32]
+}
+
+/// What a ring has, as far as `into` has room for it.
+fn numbers(ring: &Ring, into: usize) -> Vec<u64> {
+    let mut bytes = vec![0; into];
+    // SAFETY: one thread at a time reads.
+    let count = unsafe { ring.read(&mut bytes) }.unwrap();
+    let words = bytes[..count].as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+    let words: Vec<_> = words.collect();
+    assert!(words.chunks(2).all(|words| words == record(words[0])), "{words:?}");
+    words.into_iter().step_by(2).collect()
+}
+
+/// Writes 1 to 4 into a ring with room for two while another thread reads what it finds.
 ///
 /// The writer is the thread that runs first. Loom finds the other orders when a load comes after
 /// another thread's store; a store after another thread's load it misses if the storing thread has
@@ -58,21 +60,19 @@ fn a_ring_hands_over_in_order_and_counts_the_rest() {
     let outcomes = std::sync::Arc::new(outcomes);
     let seen = std::sync::Arc::clone(&outcomes);
     loom::model(move || {
-        let ring = Arc::new(Ring::<u64, 2>::new());
+        // Five words: some records go around the end.
+        let words = Vec::leak((0..5).map(|_| ring::Word::new()).collect());
+        let ring = Arc::new(Ring::new(words));
         let reader = {
             let ring = Arc::clone(&ring);
-            thread::spawn(move || {
-                // SAFETY: this thread is the only reader until it is joined.
-                (0..3).filter_map(|_| unsafe { ring.pop() }).collect::<Vec<_>>()
-            })
+            thread::spawn(move || (0..3).flat_map(|_| numbers(&ring, 16)).collect::<Vec<_>>())
         };
         for n in 1..=4 {
             // SAFETY: this thread is the only writer.
-            unsafe { ring.push(&n) };
+            unsafe { ring.push(&record(n)) };
         }
         let mut got = reader.join().unwrap();
-        // SAFETY: this thread is the only reader from here on.
-        got.extend(std::iter::from_fn(|| unsafe { ring.pop() }));
+        got.extend(numbers(&ring, 64));
         assert!(got.windows(2).all(|pair| pair[0] < pair[1]), "{got:?}");
         assert_eq!(got.len() as u64 + ring.dropped(), 4);
         seen.lock().unwrap().insert(got);
@@ -197,6 +197,8 @@ fn an_appended_node_is_met_whole_or_not_at_all() {
 
 // SAFETY: `sync` waits for who is inside; the models have one thread on it at a time.
 unsafe impl Host for Cpu {
+    type Lock = host::SpinLock<Self>;
+
     fn cpu(&self) -> usize {
         0
     }

@@ -1,84 +1,68 @@
 //! An image is attached while a consumer enables its probes, under every order in which they can take the
 //! framework's locks: each probe is created once.
 //!
-//! This compiles the framework, and the part of `sdt-core` that registers with it, against loom's locks.
+//! The framework is the real one, with loom's locks; the part of `sdt-core` that registers with it is compiled here
+//! once more, with records of the model's.
 
-/// What `src/sync.rs` is to the framework, with locks that loom knows of.
-mod sync {
-    use core::ops::{Deref, DerefMut};
-    use std::sync::OnceLock;
+use std::cell::UnsafeCell;
+use std::sync::OnceLock;
 
-    #[allow(unused_imports, reason = "the lock is another one")]
-    pub(crate) use super::real_sync::*;
+/// A lock that loom knows of, for the framework. Made at its first use, which is in the model, as loom's locks cannot
+/// be made in a constant.
+struct Lock {
+    lock: OnceLock<loom::sync::Mutex<()>>,
+    held: UnsafeCell<Option<loom::sync::MutexGuard<'static, ()>>>,
+}
 
-    /// Made at its first use, which is in the model, as loom's locks cannot be made in a constant.
-    pub(crate) struct Mutex<T> {
-        lock: OnceLock<loom::sync::Mutex<()>>,
-        value: core::cell::UnsafeCell<T>,
+// SAFETY: `held` is touched by who holds the lock only.
+unsafe impl Sync for Lock {}
+// SAFETY: it is moved before its first use only.
+unsafe impl Send for Lock {}
+
+impl Lock {
+    fn inner(&self) -> &loom::sync::Mutex<()> {
+        self.lock.get_or_init(Default::default)
     }
 
-    // SAFETY: who has the value holds the lock.
-    unsafe impl<T: Send> Sync for Mutex<T> {}
-
-    impl<T> Mutex<T> {
-        pub(crate) const fn new(value: T) -> Self {
-            Self { lock: OnceLock::new(), value: core::cell::UnsafeCell::new(value) }
-        }
-
-        pub(crate) fn lock(&self) -> Guard<'_, T> {
-            let held = self.lock.get_or_init(Default::default).lock().unwrap();
-            Guard { value: self.value.get(), _held: held }
-        }
-    }
-
-    impl<T> core::fmt::Debug for Mutex<T> {
-        fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-            f.write_str("Mutex")
-        }
-    }
-
-    pub(crate) struct Guard<'a, T> {
-        value: *mut T,
-        _held: loom::sync::MutexGuard<'a, ()>,
-    }
-
-    impl<T> Deref for Guard<'_, T> {
-        type Target = T;
-
-        fn deref(&self) -> &T {
-            // SAFETY: the lock is held.
-            unsafe { &*self.value }
-        }
-    }
-
-    impl<T> DerefMut for Guard<'_, T> {
-        fn deref_mut(&mut self) -> &mut T {
-            // SAFETY: the lock is held.
-            unsafe { &mut *self.value }
-        }
+    /// # Safety
+    /// The guard is this lock's.
+    unsafe fn keep(&self, guard: loom::sync::MutexGuard<'_, ()>) {
+        // SAFETY: it is dropped while the lock is there, by `unlock`.
+        let guard = unsafe {
+            core::mem::transmute::<
+                loom::sync::MutexGuard<'_, ()>,
+                loom::sync::MutexGuard<'static, ()>,
+            >(guard)
+        };
+        // SAFETY: the lock is held.
+        unsafe { *self.held.get() = Some(guard) };
     }
 }
 
-#[path = "../src/sync.rs"]
-#[allow(unused_imports, dead_code, reason = "the model's lock is another one")]
-mod real_sync;
+// SAFETY: it is loom's.
+unsafe impl RawMutex for Lock {
+    const INIT: Self = Self { lock: OnceLock::new(), held: UnsafeCell::new(None) };
 
-#[path = "../src/buffer/mod.rs"]
-#[allow(dead_code, unused_imports, reason = "the models use a part")]
-mod buffer;
-#[path = "../src/dtrace.rs"]
-#[allow(dead_code, reason = "the models use a part")]
-mod dtrace;
-#[path = "../src/ecb/mod.rs"]
-#[allow(dead_code, reason = "the models use a part")]
-mod ecb;
-#[path = "../src/host.rs"]
-mod host;
-#[path = "../src/registry/mod.rs"]
-#[allow(dead_code, unused_imports, missing_docs, reason = "the models use a part")]
-mod registry;
+    type GuardMarker = lock_api::GuardNoSend;
 
-pub use registry::registration;
+    fn lock(&self) {
+        let guard = self.inner().lock().unwrap();
+        // SAFETY: it is this lock's.
+        unsafe { self.keep(guard) };
+    }
+
+    fn try_lock(&self) -> bool {
+        let Ok(guard) = self.inner().try_lock() else { return false };
+        // SAFETY: it is this lock's.
+        unsafe { self.keep(guard) };
+        true
+    }
+
+    unsafe fn unlock(&self) {
+        // SAFETY: the lock is held, by contract. Taken out first: giving it back lets others in.
+        drop(unsafe { (*self.held.get()).take() });
+    }
+}
 
 /// `sdt-core`'s provider: what registers an image's probes.
 #[path = "../../sdt-core/src/provider/table.rs"]
@@ -222,16 +206,15 @@ mod record {
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::AtomicU32;
 
-use dtrace_abi::spec::Spec;
 use loom::thread;
 use sdt_core::ops::{
     Framework, FrameworkError, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
 };
 
+use sdt_framework::{Config, Dtrace, Host, RawMutex, Spec};
+
 use attach::Attachment;
-use dtrace::Dtrace;
-use host::Host;
 use record::Provider;
 
 /// Nothing fires here.
@@ -239,6 +222,8 @@ struct Machine;
 
 // SAFETY: nobody ever is in probe context.
 unsafe impl Host for Machine {
+    type Lock = Lock;
+
     fn cpu(&self) -> usize {
         0
     }
@@ -254,8 +239,10 @@ unsafe impl Host for Machine {
     fn sync(&self) {}
 }
 
+type Small = Dtrace<Machine>;
+
 /// Room for twice the probes.
-type Small = Dtrace<Machine, 1, 1, 1, 4, 4, 1>;
+const CONFIG: Config = Config { providers: 1, probes: 4, ecbs: 4, consumers: 1, buffer: 0 };
 
 /// The framework, and with it the `provide` op that the image's provider is registered with.
 struct Registering {
@@ -322,6 +309,8 @@ fn attach_and_enable(provide: fn(&ProviderOps) -> Provide) {
         let registering: &'static Registering =
             Box::leak(Box::new(Registering { dtrace: Dtrace::new(Machine), provide }));
         let provider: &'static Provider = Box::leak(Box::new(Provider::new()));
+        let memory = vec![std::mem::MaybeUninit::uninit(); CONFIG.memory::<Machine>(1, 1)];
+        registering.dtrace.init(memory.leak(), &CONFIG).unwrap();
         FRAMEWORK.set(Some(registering));
         let attachment = Attachment { framework: registering, module: c"m" };
         let consumer = registering.dtrace.open().unwrap();
@@ -333,6 +322,8 @@ fn attach_and_enable(provide: fn(&ProviderOps) -> Provide) {
         let mut names = Vec::new();
         registering.dtrace.for_each_probe(&Spec::ALL, |probe| names.push(probe.to_string()));
         assert_eq!(names, ["io:m:none:start", "io:m:none:done"], "created once each");
+        // Enabled, too, whether it came before or after.
+        assert_eq!(registering.dtrace.disable(consumer, &Spec::ALL), Ok(2));
         let ids = provider.probes().map(|probe| probe.id().unwrap().get());
         assert_eq!(ids.collect::<Vec<_>>(), [1, 2]);
     });

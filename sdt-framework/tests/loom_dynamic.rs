@@ -53,21 +53,36 @@ fn dynamic() -> &'static Dynamic<'static> {
     Box::leak(Box::new(dynamic))
 }
 
+/// More than any of these looks at.
+const WORK: u32 = 1 << 20;
+
+fn make(dynamic: &Dynamic<'_>, cpu: usize, key: u64) -> Option<u32> {
+    dynamic.find_or_make(cpu, Key::new(&[key]), 8, &mut WORK.clone()).unwrap()
+}
+
+fn find(dynamic: &Dynamic<'_>, cpu: usize, key: u64) -> Option<u32> {
+    dynamic.find(cpu, Key::new(&[key]), &mut WORK.clone()).unwrap()
+}
+
+fn remove(dynamic: &Dynamic<'_>, cpu: usize, key: u64) {
+    dynamic.remove(cpu, Key::new(&[key]), &mut WORK.clone()).unwrap();
+}
+
 /// Both CPUs make the same variable: it is one, and the chunk that is not needed is not lost.
 #[test]
 fn two_make_the_same_variable() {
     loom::model(|| {
         let dynamic = dynamic();
-        let other = thread::spawn(move || dynamic.find_or_make(1, Key::new(&[7]), 8));
-        let ours = dynamic.find_or_make(0, Key::new(&[7]), 8);
+        let other = thread::spawn(move || make(dynamic, 1, 7));
+        let ours = make(dynamic, 0, 7);
         let theirs = other.join().unwrap();
         assert!(ours.is_some());
         assert_eq!(ours, theirs);
         dynamic.clean(|| ());
         // The other two chunks are there.
-        assert!(dynamic.find_or_make(0, Key::new(&[8]), 8).is_some());
-        assert!(dynamic.find_or_make(0, Key::new(&[9]), 8).is_some());
-        assert_eq!(dynamic.find_or_make(0, Key::new(&[10]), 8), None);
+        assert!(make(dynamic, 0, 8).is_some());
+        assert!(make(dynamic, 0, 9).is_some());
+        assert_eq!(make(dynamic, 0, 10), None);
     });
 }
 
@@ -76,15 +91,15 @@ fn two_make_the_same_variable() {
 fn neighbours_are_removed() {
     loom::model(|| {
         let dynamic = dynamic();
-        let made = [1, 2, 3].map(|key| dynamic.find_or_make(0, Key::new(&[key]), 8));
+        let made = [1, 2, 3].map(|key| make(dynamic, 0, key));
         assert!(made.iter().all(Option::is_some));
-        let other = thread::spawn(move || dynamic.remove(1, Key::new(&[2])));
-        dynamic.remove(0, Key::new(&[3]));
+        let other = thread::spawn(move || remove(dynamic, 1, 2));
+        remove(dynamic, 0, 3);
         other.join().unwrap();
-        assert_eq!([1, 2, 3].map(|key| dynamic.find(0, Key::new(&[key]))), [made[0], None, None]);
+        assert_eq!([1, 2, 3].map(|key| find(dynamic, 0, key)), [made[0], None, None]);
         dynamic.clean(|| ());
-        assert!(dynamic.find_or_make(0, Key::new(&[4]), 8).is_some());
-        assert!(dynamic.find_or_make(0, Key::new(&[5]), 8).is_some());
+        assert!(make(dynamic, 0, 4).is_some());
+        assert!(make(dynamic, 0, 5).is_some());
     });
 }
 
@@ -93,13 +108,13 @@ fn neighbours_are_removed() {
 fn one_is_made_beside_one_that_goes() {
     loom::model(|| {
         let dynamic = dynamic();
-        dynamic.find_or_make(0, Key::new(&[1]), 8).unwrap();
-        let other = thread::spawn(move || dynamic.remove(1, Key::new(&[1])));
-        let made = dynamic.find_or_make(0, Key::new(&[2]), 8);
+        make(dynamic, 0, 1).unwrap();
+        let other = thread::spawn(move || remove(dynamic, 1, 1));
+        let made = make(dynamic, 0, 2);
         other.join().unwrap();
         assert!(made.is_some());
-        assert_eq!(dynamic.find(0, Key::new(&[2])), made);
-        assert_eq!(dynamic.find(0, Key::new(&[1])), None);
+        assert_eq!(find(dynamic, 0, 2), made);
+        assert_eq!(find(dynamic, 0, 1), None);
     });
 }
 
@@ -109,14 +124,14 @@ fn one_is_made_beside_one_that_goes() {
 fn a_reader_sees_its_own_variable() {
     loom::model(|| {
         let dynamic = dynamic();
-        let chunk = dynamic.find_or_make(0, Key::new(&[1]), 8).unwrap();
+        let chunk = make(dynamic, 0, 1).unwrap();
         dynamic.set(chunk, 11);
         let other = thread::spawn(move || {
-            dynamic.remove(1, Key::new(&[1]));
-            let chunk = dynamic.find_or_make(1, Key::new(&[2]), 8).unwrap();
+            remove(dynamic, 1, 1);
+            let chunk = make(dynamic, 1, 2).unwrap();
             dynamic.set(chunk, 22);
         });
-        if let Some(chunk) = dynamic.find(0, Key::new(&[1])) {
+        if let Some(chunk) = find(dynamic, 0, 1) {
             assert_eq!(dynamic.get(chunk), 11);
         }
         other.join().unwrap();

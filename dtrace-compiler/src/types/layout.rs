@@ -37,7 +37,7 @@ impl Types {
         let (size, align) = (self.size(ty), self.align(ty).max(1));
         let last_end = match self.get(record) {
             Type::Record { union: false, members, .. } => {
-                members.last().map_or(0, |last| last.offset + self.bits(last.ty))
+                members.last().map_or(0, |last| last.offset.saturating_add(self.bits(last.ty)))
             }
             _ => 0,
         };
@@ -45,7 +45,7 @@ impl Types {
         if name.is_some() && members.iter().any(|member| member.name == name) {
             return false;
         }
-        let offset = last_end.div_ceil(8).next_multiple_of(align);
+        let offset = last_end.div_ceil(8).checked_next_multiple_of(align).unwrap_or(u64::MAX);
         members.push(Member { name, ty, offset: offset.saturating_mul(8) });
         *whole = (*whole).max(offset.saturating_add(size));
         true

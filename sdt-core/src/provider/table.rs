@@ -1,11 +1,11 @@
 //! The provider every image is to its framework: the functions of the ops table, over the records.
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
 use crate::attach::{Attachment, Refusal};
 use crate::fire::AFRAMES;
-use crate::ops::{ARG_NONE, ARG_TYPE_LEN, ArgDesc, ProbeDesc, ProviderOps};
+use crate::ops::{ARG_NONE, ArgDesc, Name, ProbeDesc, ProviderOps};
 use crate::patch::{self, PatchError};
 use crate::record::{Probe, Provider};
 
@@ -134,12 +134,8 @@ unsafe extern "C" fn getargdesc(_: *mut c_void, _: u32, parg: *mut c_void, desc:
         return;
     };
     desc.mapping = desc.ndx;
-    desc.native = c_chars(arg.native.as_bytes());
+    desc.native = Name::cut(arg.native.as_bytes());
     if let Some(translated) = &arg.translated {
-        desc.xlate = c_chars(translated.as_bytes());
+        desc.xlate = Name::cut(translated.as_bytes());
     }
-}
-
-fn c_chars(bytes: &[u8; ARG_TYPE_LEN]) -> [c_char; ARG_TYPE_LEN] {
-    bytes.map(|byte| byte as c_char)
 }

@@ -1,3 +1,14 @@
 //! For hosts of which nothing is known.
 
 pub use spin::{Mutex, MutexGuard};
+
+/// Waits for a lock as `relax` has it.
+#[cfg_attr(sdt_route = "native", allow(dead_code, reason = "the kernel patches there"))]
+pub(crate) fn lock<T>(mutex: &Mutex<T>, relax: impl Fn()) -> MutexGuard<'_, T> {
+    loop {
+        match mutex.try_lock() {
+            Some(guard) => return guard,
+            None => relax(),
+        }
+    }
+}

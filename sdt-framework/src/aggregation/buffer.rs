@@ -14,9 +14,16 @@ pub struct Entry {
     next: u32,
     /// Where the record begins.
     at: u32,
-    /// Words of its keys.
+    /// Words of its keys, and of what its function keeps.
     keys: u32,
+    data: u32,
 }
+
+/// A chain is as long as it may be.
+struct Crowded;
+
+/// Tuples that any chain can have.
+const LONG: usize = 256;
 
 /// The aggregations of one consumer on one CPU: its alone, in probe context, until it is handed over.
 #[derive(Debug)]
@@ -67,13 +74,18 @@ impl<'a> Buffer<'a> {
     }
 
     /// Takes a value. `keys` begin with what tells the aggregation from others, so a tuple of keys always has
-    /// the same function. Returns false, and counts, when there is no room for a new tuple. Probe context.
+    /// the same function. Returns false, and counts, when there is no room for a new tuple, when it has got another
+    /// function, or when so many tuples are in its chain already that looking through them would take long. Probe
+    /// context.
     #[inline]
     pub fn add(&mut self, keys: &[u64], function: &Function, value: u64, increment: u64) -> bool {
         let hash = hash(keys);
         let found = match self.find(keys, hash) {
-            Some(at) => Some(at),
-            None => self.insert(keys, hash, function),
+            Ok(Some(entry)) => {
+                (entry.data as usize == function.words()).then_some(entry.at as usize)
+            }
+            Ok(None) => self.insert(keys, hash, function),
+            Err(Crowded) => None,
         };
         let data = found
             .and_then(|at| at.checked_add(keys.len()))
@@ -94,20 +106,27 @@ impl<'a> Buffer<'a> {
         (hash as usize).checked_rem(self.buckets.len())
     }
 
-    fn find(&self, keys: &[u64], hash: u32) -> Option<usize> {
-        let mut next = *self.buckets.get(self.bucket(hash)?)?;
-        while let Some(index) = (next as usize).checked_sub(1) {
-            let entry = self.entries.get(index)?;
-            let at = entry.at as usize;
-            if entry.hash == hash
-                && entry.keys as usize == keys.len()
-                && self.words.get(at..)?.get(..keys.len())? == keys
-            {
-                return Some(at);
+    /// How many tuples a chain can have: many times what a table that spreads well has. Keys can be chosen so that all are
+    /// in one.
+    fn longest(&self) -> usize {
+        LONG.saturating_add(
+            self.entries.len().checked_div(self.buckets.len()).unwrap_or(0).saturating_mul(16),
+        )
+    }
+
+    fn find(&self, keys: &[u64], hash: u32) -> Result<Option<&Entry>, Crowded> {
+        let mut next =
+            self.bucket(hash).and_then(|bucket| self.buckets.get(bucket)).copied().unwrap_or(0);
+        for _ in 0..self.longest() {
+            let entry = (next as usize).checked_sub(1).and_then(|index| self.entries.get(index));
+            let Some(entry) = entry else { return Ok(None) };
+            let its = self.words.get(entry.at as usize..).and_then(|words| words.get(..keys.len()));
+            if entry.hash == hash && entry.keys as usize == keys.len() && its == Some(keys) {
+                return Ok(Some(entry));
             }
             next = entry.next;
         }
-        None
+        Err(Crowded)
     }
 
     #[cold]
@@ -125,6 +144,7 @@ impl<'a> Buffer<'a> {
             next: *first,
             at: u32::try_from(at).ok()?,
             keys: u32::try_from(keys.len()).ok()?,
+            data: u32::try_from(function.words()).ok()?,
         };
         to.iter_mut().zip(keys).for_each(|(to, key)| *to = *key);
         function.begin(data);
@@ -150,6 +170,33 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_tuple_with_another_function_leaves_its_neighbours_alone() {
+        let (mut words, mut table, mut list) = ([0; 40], [0; 4], [Entry::default(); 8]);
+        let mut buffer = Buffer::new(&mut words, &mut table, &mut list);
+        let count = Function::new(Action::Count, 0).unwrap();
+        let stddev = Function::new(Action::Stddev, 0).unwrap();
+        assert!(buffer.add(&[1, 1], &count, 0, 1));
+        assert!(buffer.add(&[1, 2], &count, 0, 1));
+        assert!(!buffer.add(&[1, 1], &stddev, 7, 1));
+        assert_eq!(buffer.records(), [1, 1, 1, 1, 2, 1]);
+        assert_eq!(buffer.drops(), 1);
+    }
+
+    /// Keys that were chosen for it make no long chains.
+    #[test]
+    fn a_chain_does_not_grow_without_end() {
+        let (mut words, mut table) = (vec![0; 40_000], vec![0; 10_000]);
+        let mut list = vec![Entry::default(); 10_000];
+        let mut buffer = Buffer::new(&mut words, &mut table, &mut list);
+        let count = Function::new(Action::Count, 0).unwrap();
+        let chosen: Vec<u64> = (0..).filter(|key| hash(&[*key]) % 10_000 == 7).take(400).collect();
+        let taken = chosen.iter().filter(|key| buffer.add(&[**key], &count, 0, 1)).count();
+        assert_eq!(taken, LONG + 16);
+        assert_eq!(buffer.drops(), (chosen.len() - taken) as u64);
+        assert!(buffer.add(&chosen[..1], &count, 0, 1), "what is there is found");
+    }
 
     proptest! {
         /// A buffer is a map that is full at some point; what it has it keeps counting.

@@ -2,11 +2,12 @@
 
 use core::fmt;
 use core::num::NonZeroU32;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use crate::buffer::Record;
-use crate::buffer::ring::Ring;
-use crate::sync::{Count, Mutex};
+use crate::arena::{Arena, Owned};
+use crate::buffer::ring::{Ring, Word};
+use crate::host::{Host, Mutex};
+use crate::sync::{AtomicCount, UnsafeCell};
 
 /// An open consumer. Numbers start at 1; that of a closed consumer is not given to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,88 +28,83 @@ impl ConsumerId {
     }
 }
 
-/// Why a consumer's request was refused. Nothing was changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ConsumerError {
-    /// The consumer is not open, or not any more.
-    NotOpen(ConsumerId),
-    /// All consumers there is room for are open.
-    TooManyConsumers {
-        /// How many that is.
-        max: usize,
-    },
-    /// The host has more CPUs than there are buffers.
-    TooManyCpus {
-        /// CPUs of the host.
-        cpus: usize,
-        /// CPUs there is room for.
-        max: usize,
-    },
-    /// There is no such CPU.
-    NoCpu(usize),
-    /// There are not enough enabling control blocks left.
-    TooManyEnablings {
-        /// How many are needed.
-        needed: usize,
-        /// How many are left.
-        left: usize,
-    },
+/// One CPU's records for one consumer.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    pub(crate) ring: Ring,
+    /// How many of its drops have been reported. The reader's.
+    pub(crate) reported: AtomicCount,
 }
 
-impl fmt::Display for ConsumerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotOpen(id) => write!(f, "consumer {} is not open", id.get()),
-            Self::TooManyConsumers { max } => {
-                write!(f, "{max} consumers are open and no more are possible; close one")
-            }
-            Self::TooManyCpus { cpus, max } => {
-                write!(f, "the kernel has {cpus} CPUs, the framework was built for {max}")
-            }
-            Self::NoCpu(cpu) => write!(f, "there is no CPU {cpu}"),
-            Self::TooManyEnablings { needed, left } => {
-                write!(f, "{needed} probes match and only {left} enablings are left; enable fewer")
-            }
+/// All CPUs' buffers of one consumer.
+pub(crate) type Buffers = &'static [Buffer];
+
+/// Makes buffers of so many words for so many CPUs; `None` when there is no room.
+pub(crate) fn allocate(arena: &mut Arena, cpus: usize, words: usize) -> Option<Buffers> {
+    let all = arena.slice(words.checked_mul(cpus)?, |_| Word::new())?;
+    let all: &'static [Word] = all.leak();
+    let ring = |cpu| {
+        let words = all.get(cpu * words..(cpu + 1) * words).unwrap_or_default();
+        Buffer { ring: Ring::new(words), reported: AtomicCount::new(0) }
+    };
+    match arena.slice(cpus, ring) {
+        Some(buffers) => Some(buffers.leak()),
+        None => {
+            // SAFETY: leaked above, and there are no rings.
+            unsafe { Owned::reclaim(all) }.into_iter().for_each(|words| arena.free(words));
+            None
         }
     }
 }
 
-impl core::error::Error for ConsumerError {}
-
-/// The reader's side of one buffer.
-#[derive(Debug)]
-pub(crate) struct Reader {
-    /// How many of the buffer's drops have been reported.
-    pub(crate) reported: Count,
-}
-
-/// One CPU's records for one consumer.
-#[derive(Debug)]
-pub(crate) struct Buffer<const RECORDS: usize> {
-    pub(crate) ring: Ring<Record, RECORDS>,
-    /// Who holds it is the ring's reader. Never held over a call of anyone's.
-    pub(crate) reader: Mutex<Reader>,
+/// Gives back what `allocate` returned.
+///
+/// # Safety
+/// Nobody uses them any more.
+pub(crate) unsafe fn free(arena: &mut Arena, buffers: Buffers) {
+    // The rings have the words between them, in order.
+    let words = buffers.iter().map(|buffer| buffer.ring.words().len()).sum();
+    if let Some(first) = buffers.first() {
+        let all = core::ptr::slice_from_raw_parts(first.ring.words().as_ptr(), words);
+        // SAFETY: that is what `allocate` made; the caller vouches for the rest.
+        unsafe { Owned::reclaim(all) }.into_iter().for_each(|words| arena.free(words));
+    }
+    // SAFETY: as above.
+    unsafe { Owned::reclaim(buffers) }.into_iter().for_each(|buffers| arena.free(buffers));
 }
 
 /// Room for one consumer.
-#[derive(Debug)]
-pub(crate) struct Consumer<const CPUS: usize, const RECORDS: usize> {
+pub(crate) struct Consumer<H: Host> {
     /// Its number, 0 when closed. Changed with the framework locked only.
-    pub(crate) number: AtomicU32,
+    number: AtomicU32,
     /// Whether records are written. Read in probe context.
-    pub(crate) going: AtomicBool,
-    pub(crate) buffers: [Buffer<RECORDS>; CPUS],
+    going: AtomicBool,
+    /// Bytes of a buffer that it is to have. Used with the framework locked only.
+    pub(crate) size: AtomicUsize,
+    /// For the writers: set before it first goes.
+    buffers: UnsafeCell<Option<Buffers>>,
+    /// The same for the reader, who has this lock.
+    pub(crate) reader: Mutex<H, Option<Buffers>>,
 }
 
-impl<const CPUS: usize, const RECORDS: usize> Consumer<CPUS, RECORDS> {
-    /// A closed consumer; all zeros.
-    pub(crate) const fn closed() -> Self {
+// SAFETY: `buffers` is written when nobody reads it, see `give` and `take`.
+unsafe impl<H: Host> Sync for Consumer<H> {}
+
+impl<H: Host> fmt::Debug for Consumer<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Consumer").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl<H: Host> Consumer<H> {
+    /// A closed consumer.
+    pub(crate) fn closed() -> Self {
         Self {
             number: AtomicU32::new(0),
             going: AtomicBool::new(false),
-            buffers: [const { Buffer { ring: Ring::new(), reader: Mutex::new(Reader { reported: 0 }) } };
-                CPUS],
+            size: AtomicUsize::new(0),
+            buffers: UnsafeCell::new(None),
+            reader: Mutex::<H, _>::new(None),
         }
     }
 
@@ -118,5 +114,65 @@ impl<const CPUS: usize, const RECORDS: usize> Consumer<CPUS, RECORDS> {
 
     pub(crate) fn is(&self, id: ConsumerId) -> bool {
         self.number.load(Ordering::Acquire) == id.get()
+    }
+
+    /// With the framework locked.
+    pub(crate) fn open(&self, id: ConsumerId, size: usize) {
+        self.size.store(size, Ordering::Relaxed);
+        self.number.store(id.get(), Ordering::Release);
+    }
+
+    /// With the framework locked. Readers find it closed.
+    pub(crate) fn close(&self) {
+        self.number.store(0, Ordering::Release);
+    }
+
+    /// Whether records are written, and to where. Probe context.
+    pub(crate) fn going(&self) -> Option<Buffers> {
+        // Acquire, with the Release of `go`: the buffers are there.
+        if !self.going.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: nobody writes to it before this consumer has stopped, and this CPU has since left probe
+        // context.
+        self.buffers.with(|buffers| unsafe { *buffers })
+    }
+
+    /// From here on records are written.
+    pub(crate) fn go(&self) {
+        self.going.store(true, Ordering::Release);
+    }
+
+    /// No CPU that enters probe context from here on writes records.
+    pub(crate) fn stop(&self) {
+        self.going.store(false, Ordering::Release);
+    }
+
+    /// Gives it buffers, if it has none.
+    ///
+    /// # Safety
+    /// It is not going, and since it was last every CPU has been outside probe context. The framework is
+    /// locked.
+    pub(crate) unsafe fn give(&self, buffers: Buffers) {
+        // SAFETY: no CPU looks at it, by the contract above.
+        self.buffers.with_mut(|cell| unsafe { *cell = Some(buffers) });
+        *self.reader.lock() = Some(buffers);
+    }
+
+    /// Takes its buffers away. Nobody uses them then.
+    ///
+    /// # Safety
+    /// As `give`.
+    pub(crate) unsafe fn take(&self) -> Option<Buffers> {
+        // SAFETY: no CPU looks at it, by the contract above.
+        self.buffers.with_mut(|cell| unsafe { *cell = None });
+        // Who is reading just now finishes first.
+        self.reader.lock().take()
+    }
+
+    /// Whether it has buffers. With the framework locked.
+    pub(crate) fn has_buffers(&self) -> bool {
+        // SAFETY: who writes to it has the framework locked.
+        self.buffers.with(|buffers| unsafe { (*buffers).is_some() })
     }
 }

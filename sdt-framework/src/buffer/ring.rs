@@ -1,11 +1,11 @@
 //! One CPU's buffer for one consumer: a ring with one writer and one reader.
 //!
-//! The writer is the CPU itself, in probe context; the reader is whoever drains, on any CPU. Neither
-//! ever waits for the other: a record that finds the ring full is dropped and counted.
+//! The writer is the CPU itself, in probe context; the reader is whoever reads, on any CPU. Neither
+//! ever waits for the other: a record that finds no room is dropped and counted.
 
-use core::mem::MaybeUninit;
+use core::fmt;
 
-use crate::sync::{AtomicCount, AtomicUsize, Count, Ordering, UnsafeCell, array, const_fn};
+use crate::sync::{AtomicCount, AtomicUsize, Count, Ordering, UnsafeCell};
 
 /// A value on a cache line of its own, so that writer and reader do not take the line from each other.
 #[derive(Debug)]
@@ -15,119 +15,161 @@ struct Line<T>(T);
 /// The writer's half.
 #[derive(Debug)]
 struct Writer {
-    /// Records ever written, modulo `2 * N`.
+    /// Words ever written, modulo twice the ring's.
     head: AtomicUsize,
     /// Records ever dropped.
     dropped: AtomicCount,
 }
 
-/// A ring of `N` records. A new one is all zeros.
-///
-/// What was written and read is counted modulo `2 * N`. So a full ring is told from an empty one, and the
-/// place of a record follows from its number whatever `N` is; a count that wraps at a power of two would
-/// lead to another place there.
+/// What a ring is made of.
 #[derive(Debug)]
-pub(crate) struct Ring<T, const N: usize> {
-    writer: Line<Writer>,
-    /// Records ever read, modulo `2 * N`: from none to `N` behind `head`.
-    tail: Line<AtomicUsize>,
-    slots: [UnsafeCell<MaybeUninit<T>>; N],
+pub(crate) struct Word(UnsafeCell<u64>);
+
+// SAFETY: a word is accessed by its ring only, which says how.
+unsafe impl Sync for Word {}
+
+impl Word {
+    pub(crate) fn new() -> Self {
+        Self(UnsafeCell::new(0))
+    }
 }
 
-// SAFETY: a slot is accessed by the writer only while it is outside tail..head, by the reader only
-// while it is inside; the contracts of `push` and `pop` allow one of each. A record moves from the
-// writer's thread to the reader's, hence Send.
-unsafe impl<T: Copy + Send, const N: usize> Sync for Ring<T, N> {}
+/// Bytes of a record, of which there is a whole number of words, as its second word has them in its upper half.
+pub(crate) const fn length(second: u64) -> usize {
+    (second >> 32) as usize
+}
 
-impl<T: Copy, const N: usize> Ring<T, N> {
-    const TURN: usize = {
-        assert!(N > 0 && N <= usize::MAX / 2, "a ring has records, and they can be counted");
-        2 * N
-    };
+/// A ring of words, in which records lie one behind the other, and around the end.
+///
+/// What was written and read is counted modulo twice the number of words. So a full ring is told from an empty
+/// one, and the place of a word follows from its number whatever the size is; a count that wraps at a power of
+/// two would lead to another place there.
+pub(crate) struct Ring {
+    writer: Line<Writer>,
+    /// Words ever read, modulo the same: from none to all behind `head`.
+    tail: Line<AtomicUsize>,
+    words: &'static [Word],
+}
 
-    /// The number behind another one.
-    const fn after(number: usize) -> usize {
-        if number + 1 == Self::TURN { 0 } else { number + 1 }
+impl fmt::Debug for Ring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ring").field("words", &self.words.len()).finish_non_exhaustive()
     }
+}
 
-    /// The place of the record with this number.
-    const fn place(number: usize) -> usize {
-        if number < N { number } else { number - N }
-    }
+/// There is a record to read, and no room for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoRoom {
+    /// Bytes that it has.
+    pub(crate) needed: usize,
+}
 
-    /// How many records there are from the number `tail` to `head`.
-    const fn between(tail: usize, head: usize) -> usize {
-        if head < tail { head + Self::TURN - tail } else { head - tail }
-    }
-
-    const_fn! {
-        /// An empty ring.
-        pub(crate) fn new() -> Self {
-            Self {
-                writer: Line(Writer { head: AtomicUsize::new(0), dropped: AtomicCount::new(0) }),
-                tail: Line(AtomicUsize::new(0)),
-                slots: array![UnsafeCell::new(MaybeUninit::zeroed()); N],
-            }
+impl Ring {
+    /// An empty ring, in words that nobody else has.
+    pub(crate) fn new(words: &'static [Word]) -> Self {
+        Self {
+            writer: Line(Writer { head: AtomicUsize::new(0), dropped: AtomicCount::new(0) }),
+            tail: Line(AtomicUsize::new(0)),
+            words,
         }
     }
 
-    /// Writes a record, or counts it as dropped when there is no room. Probe context.
+    /// Its words.
+    pub(crate) fn words(&self) -> &'static [Word] {
+        self.words
+    }
+
+    /// The number `words` behind another one, of which there are no more than the ring has.
+    fn after(&self, number: usize, words: usize) -> usize {
+        let turn = 2 * self.words.len();
+        if number + words >= turn { number + words - turn } else { number + words }
+    }
+
+    /// The word with this number.
+    fn word(&self, number: usize) -> Option<&UnsafeCell<u64>> {
+        let size = self.words.len();
+        self.words.get(if number < size { number } else { number - size }).map(|word| &word.0)
+    }
+
+    /// How many words there are from the number `tail` to `head`.
+    fn between(&self, tail: usize, head: usize) -> usize {
+        if head < tail { head + 2 * self.words.len() - tail } else { head - tail }
+    }
+
+    /// Writes a record and returns `true`, or counts it as dropped when there is no room. Probe context.
+    ///
+    /// Its second word says how [long](length) it is.
     ///
     /// # Safety
     /// There is one writer: calls of `push` on this ring do not overlap, and what one call did is
     /// visible to the next.
-    pub(crate) unsafe fn push(&self, record: &T) {
+    pub(crate) unsafe fn push(&self, record: &[u64]) -> bool {
         let Writer { head, dropped } = &self.writer.0;
         // Relaxed: only the writer stores to it.
-        let at = head.load(Ordering::Relaxed);
-        // Acquire, with the reader's Release: its read of the slot is over before we write there.
+        let mut at = head.load(Ordering::Relaxed);
+        // Acquire, with the reader's Release: its reads of the words are over before we write there.
         let tail = self.tail.0.load(Ordering::Acquire);
-        if Self::between(tail, at) >= N {
+        if record.len() > self.words.len() - self.between(tail, at) {
             // No read-modify-write: the reader never stores to the count.
             dropped.store(dropped.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-            return;
+            return false;
         }
-        if let Some(slot) = self.slots.get(Self::place(at)) {
-            // SAFETY: the slot is outside tail..head, where the writer, this call, is alone.
-            slot.with_mut(|slot| unsafe { (*slot).write(*record) });
+        for value in record {
+            if let Some(word) = self.word(at) {
+                // SAFETY: the word is outside tail..head, where the writer, this call, is alone.
+                word.with_mut(|word| unsafe { *word = *value });
+            }
+            at = self.after(at, 1);
         }
         // Release: who sees the new head sees the record.
-        head.store(Self::after(at), Ordering::Release);
+        head.store(at, Ordering::Release);
+        true
     }
 
-    /// Takes the oldest record.
+    /// Takes records, oldest first, as long as they fit whole, and returns how many bytes they are.
     ///
     /// # Safety
-    /// There is one reader: calls of `pop` on this ring do not overlap, and what one call did is
+    /// There is one reader: calls of `read` on this ring do not overlap, and what one call did is
     /// visible to the next.
-    pub(crate) unsafe fn pop(&self) -> Option<T> {
+    ///
+    /// # Errors
+    /// Not even the oldest fits.
+    pub(crate) unsafe fn read(&self, into: &mut [u8]) -> Result<usize, NoRoom> {
         // Relaxed: only the reader stores to it.
-        let at = self.tail.0.load(Ordering::Relaxed);
-        // Acquire, with the writer's Release: the record is there.
+        let mut at = self.tail.0.load(Ordering::Relaxed);
+        // Acquire, with the writer's Release: the records are there.
         let head = self.writer.0.head.load(Ordering::Acquire);
-        if head == at {
-            return None;
+        let mut done = 0;
+        let mut error = None;
+        while at != head {
+            // SAFETY: inside tail..head: the writer has filled it and leaves it alone until tail has
+            // passed it, and the reader, this call, is alone.
+            let read = |number| self.word(number).map_or(0, |word| word.with(|w| unsafe { *w }));
+            let needed = length(read(self.after(at, 1)));
+            let Some(place) = into.get_mut(done..done + needed) else {
+                error = Some(NoRoom { needed });
+                break;
+            };
+            for chunk in place.as_chunks_mut().0 {
+                *chunk = read(at).to_le_bytes();
+                at = self.after(at, 1);
+            }
+            done += needed;
         }
-        let slot = self.slots.get(Self::place(at))?;
-        // SAFETY: the slot is inside tail..head: the writer has filled it and leaves it alone until
-        // tail has passed it, and the reader, this call, is alone.
-        let record = slot.with(|slot| unsafe { (*slot).assume_init() });
-        // Release: the writer that sees the new tail writes only after our read.
-        self.tail.0.store(Self::after(at), Ordering::Release);
-        Some(record)
+        // Release: the writer that sees the new tail writes only after our reads.
+        self.tail.0.store(at, Ordering::Release);
+        match error {
+            Some(error) if done == 0 => Err(error),
+            _ => Ok(done),
+        }
     }
 
-    /// As if so many records had been written and read.
+    /// As if so many words had been written and read.
     #[cfg(test)]
-    pub(crate) fn skip(&self, records: usize) {
-        self.writer.0.head.store(records % Self::TURN, Ordering::Relaxed);
-        self.tail.0.store(records % Self::TURN, Ordering::Relaxed);
-    }
-
-    /// How many records there are to read at this moment. For the reader.
-    pub(crate) fn len(&self) -> usize {
-        let tail = self.tail.0.load(Ordering::Relaxed);
-        Self::between(tail, self.writer.0.head.load(Ordering::Relaxed))
+    pub(crate) fn skip(&self, words: usize) {
+        let number = words % (2 * self.words.len());
+        self.writer.0.head.store(number, Ordering::Relaxed);
+        self.tail.0.store(number, Ordering::Relaxed);
     }
 
     /// How many records have been dropped since the ring was made, modulo the count's range.

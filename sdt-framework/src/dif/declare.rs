@@ -76,6 +76,9 @@ impl<'a> Declarations<'a> {
         for declared in globals.iter_mut().chain(&mut *threads).chain(&mut *locals) {
             *declared = Declared::NONE;
         }
+        // Whatever another consumer has left there is not for this one.
+        let extents = memory.globals.extents.iter().chain(memory.locals.extents);
+        extents.chain(memory.literals).for_each(|word| word.set(0));
         Self { platform, memory, globals, threads, locals, used: Used::default() }
     }
 
@@ -107,12 +110,21 @@ impl<'a> Declarations<'a> {
     ) -> Result<T, E> {
         let used = self.used;
         let result = check(self);
-        let tables = self.globals.iter_mut().chain(&mut *self.threads).chain(&mut *self.locals);
-        for declared in tables.filter(|declared| declared.state == State::New) {
-            if result.is_ok() {
-                declared.state = State::Kept;
-            } else {
+        let (globals, locals) = (self.memory.globals.extents, self.memory.locals.extents);
+        let tables =
+            [(&mut *self.globals, globals), (&mut *self.threads, &[]), (&mut *self.locals, locals)];
+        for (table, extents) in tables {
+            let new =
+                table.iter_mut().enumerate().filter(|(_, declared)| declared.state == State::New);
+            for (index, declared) in new {
+                if result.is_ok() {
+                    declared.state = State::Kept;
+                    continue;
+                }
                 *declared = Declared::NONE;
+                if let Some(extent) = extents.get(index) {
+                    extent.set(0);
+                }
             }
         }
         if result.is_err() {

@@ -96,6 +96,13 @@ const fn chunk(link: u32) -> Option<u32> {
     (link >> 1).checked_sub(1)
 }
 
+/// A search passed more than a clause may look at.
+#[derive(Debug)]
+pub(crate) struct Endless;
+
+/// What a variable that is passed on the way counts for, in bytes: it is most likely not in the cache.
+const STEP: u32 = 64;
+
 /// Where a search ended.
 enum Found<'a> {
     Chunk(u32),
@@ -137,6 +144,8 @@ impl<'a> Dynamic<'a> {
         let count = chain.len().min(list.len()).min(words.len().checked_div(chunk).unwrap_or(0));
         let count = count.min(super::address::MOST as usize);
         buckets.iter().chain(chain).chain(list).for_each(|link| link.store(0, Ordering::Relaxed));
+        // Whatever another consumer has left there is not for this one.
+        words.iter().for_each(|word| word.set(0));
         for cpu in cpus {
             for list in [&cpu.free, &cpu.clean, &cpu.dirty, &cpu.rinsing] {
                 list.store(0, Ordering::Relaxed);
@@ -172,28 +181,39 @@ impl<'a> Dynamic<'a> {
     }
 
     /// The chunk of a variable. Probe context.
-    pub(crate) fn find(&self, cpu: usize, key: Key<'_>) -> Option<u32> {
-        match self.search(cpu, key)? {
-            Found::Chunk(chunk) => Some(chunk),
-            Found::None(..) => None,
-        }
+    pub(crate) fn find(
+        &self,
+        cpu: usize,
+        key: Key<'_>,
+        work: &mut u32,
+    ) -> Result<Option<u32>, Endless> {
+        Ok(match self.search(cpu, key, work)? {
+            Some(Found::Chunk(chunk)) => Some(chunk),
+            Some(Found::None(..)) | None => None,
+        })
     }
 
     /// The chunk of a variable, which is made of zeroes if there is none. `None`: there was no room, which is
     /// counted. Probe context.
-    pub(crate) fn find_or_make(&self, cpu: usize, key: Key<'_>, size: u32) -> Option<u32> {
+    pub(crate) fn find_or_make(
+        &self,
+        cpu: usize,
+        key: Key<'_>,
+        size: u32,
+        work: &mut u32,
+    ) -> Result<Option<u32>, Endless> {
         let mut made = None;
-        let (first, bucket) = match self.search(cpu, key) {
-            Some(Found::Chunk(chunk)) => return Some(chunk),
+        let (first, bucket) = match self.search(cpu, key, work)? {
+            Some(Found::Chunk(chunk)) => return Ok(Some(chunk)),
             Some(Found::None(first, bucket)) => (first, bucket),
-            None => return self.refuse(cpu),
+            None => return Ok(self.refuse(cpu)),
         };
         let (mut first, mut bucket) = (first, bucket);
         loop {
             let chunk = match made {
                 Some(chunk) => chunk,
                 None => {
-                    let chunk = self.make(cpu, key, size)?;
+                    let Some(chunk) = self.make(cpu, key, size) else { return Ok(None) };
                     made = Some(chunk);
                     chunk
                 }
@@ -205,40 +225,52 @@ impl<'a> Dynamic<'a> {
             let linked =
                 bucket.compare_exchange(first, link(chunk), Ordering::Release, Ordering::Relaxed);
             if linked.is_ok() {
-                return Some(chunk);
+                return Ok(Some(chunk));
             }
-            match self.search(cpu, key)? {
-                Found::Chunk(found) => {
-                    // Another CPU was faster. Nobody has seen ours; but a list of free ones is only ever
-                    // taken from while probes fire.
+            // If another CPU was faster nobody has seen ours; but a list of free ones is only ever taken from
+            // while probes fire.
+            match self.search(cpu, key, work).inspect_err(|_| self.retire(cpu, chunk))? {
+                Some(Found::None(now, chain)) => (first, bucket) = (now, chain),
+                Some(Found::Chunk(found)) => {
                     self.retire(cpu, chunk);
-                    return Some(found);
+                    return Ok(Some(found));
                 }
-                Found::None(now, chain) => (first, bucket) = (now, chain),
+                None => {
+                    self.retire(cpu, chunk);
+                    return Ok(self.refuse(cpu));
+                }
             }
         }
     }
 
     /// Removes a variable, if there is one. Probe context.
-    pub(crate) fn remove(&self, cpu: usize, key: Key<'_>) {
-        let Some(Found::Chunk(chunk)) = self.search(cpu, key) else { return };
-        let Some(next) = self.chain.get(chunk as usize) else { return };
+    pub(crate) fn remove(&self, cpu: usize, key: Key<'_>, work: &mut u32) -> Result<(), Endless> {
+        let Some(Found::Chunk(chunk)) = self.search(cpu, key, work)? else { return Ok(()) };
+        let Some(next) = self.chain.get(chunk as usize) else { return Ok(()) };
         // Release: what was written to the variable was written before it was removed.
         if next.fetch_or(MARK, Ordering::AcqRel) & MARK == 0 {
             // Unlinks it on the way, unless another CPU does.
-            self.search(cpu, key);
+            self.search(cpu, key, work)?;
         }
+        Ok(())
     }
 
-    /// Looks for a variable, and unlinks those on the way that have been removed. `None`: there is no table.
-    fn search(&self, cpu: usize, key: Key<'_>) -> Option<Found<'a>> {
-        let index = usize::try_from(key.hash % (self.buckets.len() as u64).max(1)).ok()?;
-        let bucket = self.buckets.get(index)?;
+    /// Looks for a variable, and unlinks those on the way that have been removed. `None`: there is no table. What
+    /// is passed on the way is work: keys can be chosen so that all are in one chain.
+    fn search(
+        &self,
+        cpu: usize,
+        key: Key<'_>,
+        work: &mut u32,
+    ) -> Result<Option<Found<'a>>, Endless> {
+        let index = key.hash.checked_rem(self.buckets.len() as u64).unwrap_or(0) as usize;
+        let Some(bucket) = self.buckets.get(index) else { return Ok(None) };
         'again: loop {
             let mut first = bucket.load(Ordering::Acquire);
             let (mut before, mut now) = (bucket, first);
             while let Some(chunk) = chunk(now) {
-                let place = self.chain.get(chunk as usize)?;
+                *work = work.checked_sub(STEP).ok_or(Endless)?;
+                let Some(place) = self.chain.get(chunk as usize) else { return Ok(None) };
                 let next = place.load(Ordering::Acquire);
                 if next & MARK != 0 {
                     let next = next & !MARK;
@@ -255,11 +287,11 @@ impl<'a> Dynamic<'a> {
                     continue;
                 }
                 if self.is(chunk, key) {
-                    return Some(Found::Chunk(chunk));
+                    return Ok(Some(Found::Chunk(chunk)));
                 }
                 (before, now) = (place, next);
             }
-            return Some(Found::None(first, bucket));
+            return Ok(Some(Found::None(first, bucket)));
         }
     }
 

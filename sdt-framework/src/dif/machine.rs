@@ -5,7 +5,7 @@ use dtrace_abi::dif::DifType;
 use dtrace_abi::fault::Fault;
 
 use super::address::{Place, Region};
-use super::dynamic::Key;
+use super::dynamic::{Endless, Key};
 use super::failure::{Failure, Stop};
 use super::kernel::Kernel;
 use super::memory::{Memory, Probe, Rights, Room};
@@ -407,7 +407,8 @@ impl<'a, K: Kernel> Firing<'a, K> {
         let Some(length) = self.key(var, tuple)? else { return Ok(0) };
         let key = Key::new(self.room.key.get(..length).unwrap_or_default());
         let dynamic = &self.memory.dynamic;
-        Ok(match dynamic.find(self.cpu, key) {
+        let found = dynamic.find(self.cpu, key, &mut self.work).map_err(endless)?;
+        Ok(match found {
             Some(chunk) if by_ref => Place::start(Region::Dynamic, chunk).address(),
             Some(chunk) => dynamic.get(chunk),
             None => 0,
@@ -428,12 +429,15 @@ impl<'a, K: Kernel> Firing<'a, K> {
         let key = length.and_then(|length| self.room.key.get(..length)).map(Key::new);
         if value == 0 {
             if let Some(key) = key {
-                dynamic.remove(self.cpu, key);
+                dynamic.remove(self.cpu, key, &mut self.work).map_err(endless)?;
             }
             return Ok(());
         }
         let chunk = match key {
-            Some(key) => dynamic.find_or_make(self.cpu, key, shape.size().max(8)),
+            Some(key) => {
+                let size = shape.size().max(8);
+                dynamic.find_or_make(self.cpu, key, size, &mut self.work).map_err(endless)?
+            }
             None => dynamic.refuse(self.cpu),
         };
         let Some(chunk) = chunk else {
@@ -496,4 +500,9 @@ impl<'a, K: Kernel> Firing<'a, K> {
 /// What is divided by.
 fn divisor(value: u64) -> Result<u64, Stop> {
     if value == 0 { Err(Stop::new(Fault::DivideByZero)) } else { Ok(value) }
+}
+
+/// A clause that looks at too much is stopped.
+fn endless(_: Endless) -> Stop {
+    Stop::new(Fault::IllegalOperation)
 }

@@ -143,8 +143,14 @@ impl<'a> Program<'a> {
                 cacheable: true,
                 sizes: Sizes::default(),
             };
+            let mut decoded = 0;
             for ((pc, instr), slot) in (0..).zip(source.instructions()).zip(&mut *room) {
                 *slot = Slot(decoder.decode(pc, instr).map_err(at(Place::Instruction(pc)))?);
+                decoded = pc + 1;
+            }
+            if decoded != count {
+                // The source said that there are more than it gives.
+                return Err(at(Place::Instruction(decoded))(Problem::NoReturn));
             }
             let (destructive, chunk) = (decoder.destructive, decoder.sizes.largest);
             let cacheable = decoder.cacheable && globals_are_the_threads(source);

@@ -6,17 +6,15 @@
 
 use core::mem::MaybeUninit;
 
-use crate::sync::{AtomicU32, Ordering, UnsafeCell, const_fn};
+use crate::sync::{AtomicU32, Ordering, UnsafeCell};
 
 /// A link: 0 is the end, otherwise a node's index and one.
 #[derive(Debug)]
 struct Link(AtomicU32);
 
 impl Link {
-    const_fn! {
-        fn new() -> Self {
-            Self(AtomicU32::new(0))
-        }
+    fn new() -> Self {
+        Self(AtomicU32::new(0))
     }
 
     /// Acquire, with the Release of `set`: the node and all behind it are there.
@@ -29,7 +27,7 @@ impl Link {
     }
 }
 
-/// One node. A new one is all zeros.
+/// One node.
 #[derive(Debug)]
 pub(crate) struct Node<T> {
     next: Link,
@@ -41,11 +39,9 @@ pub(crate) struct Node<T> {
 unsafe impl<T: Copy + Send> Sync for Node<T> {}
 
 impl<T: Copy> Node<T> {
-    const_fn! {
-        /// A node that is in no chain.
-        pub(crate) fn new() -> Self {
-            Self { next: Link::new(), body: UnsafeCell::new(MaybeUninit::zeroed()) }
-        }
+    /// A node that is in no chain.
+    pub(crate) fn new() -> Self {
+        Self { next: Link::new(), body: UnsafeCell::new(MaybeUninit::uninit()) }
     }
 
     /// Gives the node its body.
@@ -59,18 +55,16 @@ impl<T: Copy> Node<T> {
     }
 }
 
-/// The start of a chain. A new one is empty and all zeros.
+/// The start of a chain.
 #[derive(Debug)]
 pub(crate) struct Chain {
     first: Link,
 }
 
 impl Chain {
-    const_fn! {
-        /// An empty chain.
-        pub(crate) fn new() -> Self {
-            Self { first: Link::new() }
-        }
+    /// An empty chain.
+    pub(crate) fn new() -> Self {
+        Self { first: Link::new() }
     }
 
     /// Whether there is no node. Probe context.

@@ -2,9 +2,8 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::buffer::Record;
-use crate::dtrace::{Dtrace, PerCpu, Site};
-use crate::ecb::Action;
+use crate::buffer::Event;
+use crate::dtrace::{Dtrace, LiveProbe, PerCpu, Shared};
 use crate::host::Host;
 use crate::registry::{Notify, Origin};
 
@@ -17,16 +16,7 @@ pub(crate) enum Brought<'a> {
     Five(&'a [u64; 5]),
 }
 
-impl<
-    H: Host,
-    const CPUS: usize,
-    const RECORDS: usize,
-    const CONSUMERS: usize,
-    const PROBES: usize,
-    const ECBS: usize,
-    const PROVIDERS: usize,
-> Dtrace<H, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>
-{
+impl<H: Host> Dtrace<H> {
     /// A probe was hit, with the five arguments that the kernels' `dtrace_probe` takes. The sixth to
     /// the tenth are asked of the provider's `getargval`, if it has one and somebody records the hit;
     /// otherwise they are 0. It is asked for all of them, for nobody says how many a probe has, and is
@@ -44,10 +34,11 @@ impl<
     /// Records a hit, or counts why not. With interrupts off.
     pub(crate) fn record_hit(&self, id: u32, brought: Brought<'_>) {
         let cpu = self.host.cpu();
-        match self.cpus.get(cpu) {
-            Some(this) => {
+        let here = self.shared().ok().and_then(|shared| Some((shared, shared.cpus.get(cpu)?)));
+        match here {
+            Some((shared, this)) => {
                 if this.enter() {
-                    self.record_once(cpu, this, id, brought);
+                    self.record_once(shared, cpu, this, id, brought);
                     this.leave();
                 }
             }
@@ -57,51 +48,53 @@ impl<
         }
     }
 
-    fn record_once(&self, cpu: usize, this: &PerCpu, id: u32, brought: Brought<'_>) {
-        let site = id.checked_sub(1).and_then(|index| self.sites.get(index as usize));
-        let Some(site) = site.filter(|site| site.is_live()) else {
+    fn record_once(
+        &self,
+        shared: &Shared<H>,
+        cpu: usize,
+        this: &PerCpu,
+        id: u32,
+        brought: Brought<'_>,
+    ) {
+        let probe = id.checked_sub(1).and_then(|index| shared.probes.get(index as usize));
+        let Some(probe) = probe.filter(|probe| probe.is_live()) else {
             this.count_unknown();
             return;
         };
-        this.count_hit();
+        let (mut records, mut drops) = (0, 0);
         // Made for the first enabling that wants it; all see the same time and arguments.
-        let mut made: Option<Record> = None;
-        site.chain.for_each(&self.ecbs, |_, ecb| {
-            let Some(consumer) = self.consumers.get(ecb.consumer) else { return };
-            if !consumer.going.load(Ordering::Acquire) {
-                return;
-            }
-            let Some(buffer) = consumer.buffers.get(cpu) else { return };
-            for action in ecb.actions {
-                match action {
-                    Action::Trace => {
-                        let record =
-                            made.get_or_insert_with(|| self.record(cpu, site, id, brought));
-                        // SAFETY: only this CPU writes to its buffers, and only here, where it does not
-                        // re-enter (`enter`) and is not preempted (`Host`).
-                        unsafe { buffer.ring.push(record) };
-                    }
-                }
+        let mut made: Option<Event> = None;
+        probe.chain.for_each(shared.ecbs, |_, ecb| {
+            let buffers = shared.consumers.get(ecb.consumer).and_then(|consumer| consumer.going());
+            let Some(buffer) = buffers.and_then(|buffers| buffers.get(cpu)) else { return };
+            let event = made.get_or_insert_with(|| self.event(cpu, probe, id, brought));
+            let (words, len) = event.record(ecb.epid, ecb.recording);
+            // SAFETY: only this CPU writes to its buffers, and only here, where it does not
+            // re-enter (`enter`) and is not preempted (`Host`).
+            match unsafe { buffer.ring.push(words.get(..len).unwrap_or_default()) } {
+                true => records += 1,
+                false => drops += 1,
             }
         });
+        this.count_hit(records, drops);
     }
 
-    fn record(&self, cpu: usize, site: &Site, id: u32, brought: Brought<'_>) -> Record {
+    fn event(&self, cpu: usize, probe: &LiveProbe, id: u32, brought: Brought<'_>) -> Event {
         let timestamp = self.host.timestamp();
         let args = match brought {
             Brought::All(&[a, b, c, d, e, f]) => [a, b, c, d, e, f, 0, 0, 0, 0],
             Brought::Five(&[a, b, c, d, e]) => {
-                let origin = site.origin();
+                let origin = probe.origin();
                 let ask = |argno| {
                     origin.map_or(0, |origin| {
-                        // SAFETY: the site was live in this probe context, which unregistering waits for.
+                        // SAFETY: it was live in this probe context, which unregistering waits for.
                         unsafe { origin.arg_value(id, argno) }
                     })
                 };
                 [a, b, c, d, e, ask(5), ask(6), ask(7), ask(8), ask(9)]
             }
         };
-        Record { probe: id, cpu: cpu as u32, timestamp, args }
+        Event { probe: id, cpu: cpu as u32, timestamp, args }
     }
 
     /// Calls the `suspend` op of every enabled probe (`dtrace_suspend`): a debugger is about to stop
@@ -118,14 +111,14 @@ impl<
 
     fn for_each_enabled(&self, op: impl Fn(&Origin) -> Option<Notify>) {
         self.host.without_interrupts(|| {
-            for (id, site) in (1..).zip(&self.sites) {
-                if site.chain.is_empty() {
+            for (id, probe) in (1..).zip(self.shared().map_or(&[][..], |shared| shared.probes)) {
+                if probe.chain.is_empty() {
                     continue;
                 }
-                if let Some(origin) = site.origin()
+                if let Some(origin) = probe.origin()
                     && let Some(op) = op(&origin)
                 {
-                    // SAFETY: as with `getargval`: the site was live with interrupts off, so the provider
+                    // SAFETY: as with `getargval`: the probe was live with interrupts off, so the provider
                     // is registered, and it declared the op sound to call here.
                     unsafe { op(origin.arg, id, origin.parg) };
                 }

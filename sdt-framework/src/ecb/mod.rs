@@ -1,32 +1,30 @@
 //! Enabling control blocks: what happens when an enabled probe fires.
 
 pub(crate) mod chain;
-pub(crate) mod enabling;
+mod consuming;
+mod enabling;
 mod fire;
 mod look;
+mod matching;
+mod retained;
 
 pub(crate) use fire::Brought;
 pub(crate) use look::look;
+pub(crate) use matching::BATCH;
+pub(crate) use retained::Retained;
 
+use crate::buffer::Recording;
 use chain::Node;
-
-/// One thing that is done for an enabling when its probe fires.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Write a [`Record`](crate::Record) (DTrace's default action).
-    Trace,
-}
-
-/// What an enabling without a clause body does.
-pub(crate) const DEFAULT_ACTIONS: &[Action] = &[Action::Trace];
 
 /// One enabling of one probe by one consumer. Read in probe context.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ecb {
     /// Index of the consumer.
     pub(crate) consumer: usize,
-    /// Done in this order.
-    pub(crate) actions: &'static [Action],
+    /// Number of the enabled probe.
+    pub(crate) epid: u32,
+    /// What it records.
+    pub(crate) recording: Recording,
 }
 
 /// An ECB with its link to the next one of the same probe.

@@ -1,6 +1,8 @@
 //! Lists of table entries, by index: an entry is put in and taken out in one step, wherever it is.
 
-/// One list: its ends. A new one is empty and all zeros.
+use crate::arena::Arena;
+
+/// One list: its ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct List {
     /// An index and one; 0 when there is none, as everywhere here.
@@ -23,22 +25,33 @@ impl List {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Link {
+pub(crate) struct Link {
     next: u32,
     previous: u32,
 }
 
-/// The links of a table of `N` entries, each of which is in one list at most. New ones are all zeros.
+impl Link {
+    /// Of an entry that is in no list.
+    pub(crate) const NONE: Self = Self { next: 0, previous: 0 };
+}
+
+/// The links of a table, whose entries are in one list each at most.
 #[derive(Debug)]
-pub(crate) struct Links<const N: usize>([Link; N]);
+pub(crate) struct Links(&'static mut [Link]);
 
 fn entry(link: u32) -> Option<usize> {
     (link as usize).checked_sub(1)
 }
 
-impl<const N: usize> Links<N> {
-    pub(crate) const fn new() -> Self {
-        Self([Link { next: 0, previous: 0 }; N])
+impl Links {
+    /// Of a table without entries.
+    pub(crate) const fn none() -> Self {
+        Self(&mut [])
+    }
+
+    /// Of a table of so many entries; `None` when there is no room.
+    pub(crate) fn new(arena: &mut Arena, entries: usize) -> Option<Self> {
+        Some(Self(arena.slice(entries, |_| Link::NONE)?.leak()))
     }
 
     /// The entry behind this one in its list.
@@ -88,7 +101,7 @@ mod tests {
     proptest! {
         #[test]
         fn lists_are_as_vectors(steps in prop::collection::vec((0..6usize, 0..3usize), 0..60)) {
-            let mut links = Links::<6>::new();
+            let mut links = Links(Box::leak(Box::new([Link::NONE; 6])));
             let mut lists = [List::EMPTY; 2];
             let mut vectors: [Vec<usize>; 2] = [vec![], vec![]];
             for (entry, list) in steps {

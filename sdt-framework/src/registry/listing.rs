@@ -12,7 +12,7 @@ use sdt_core::ops::{
 };
 
 use crate::dtrace::Dtrace;
-use crate::ecb::enabling::BATCH;
+use crate::ecb::BATCH;
 use crate::host::Host;
 use crate::registry::provider::{index, number};
 use crate::registry::tables::Tables;
@@ -91,10 +91,7 @@ fn stability(attr: &ProviderAttr, info: &ProbeInfo) -> Attribute {
         .fold(attr.provider, |all, (_, part)| all.min(part))
 }
 
-fn info<const PROBES: usize, const ECBS: usize, const PROVIDERS: usize, const CONSUMERS: usize>(
-    tables: &Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>,
-    at: usize,
-) -> Option<ProbeInfo> {
+fn info(tables: &Tables, at: usize) -> Option<ProbeInfo> {
     let (probe, provider) = tables.probe(at)?;
     Some(ProbeInfo {
         id: ProbeId::new(number(at))?,
@@ -105,16 +102,7 @@ fn info<const PROBES: usize, const ECBS: usize, const PROVIDERS: usize, const CO
     })
 }
 
-impl<
-    H: Host,
-    const CPUS: usize,
-    const RECORDS: usize,
-    const CONSUMERS: usize,
-    const PROBES: usize,
-    const ECBS: usize,
-    const PROVIDERS: usize,
-> Dtrace<H, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>
-{
+impl<H: Host> Dtrace<H> {
     /// Calls `f` for every probe that the description matches, in order of number, and returns how many
     /// there were. Providers are asked to provide what they have for the description first. No lock is
     /// held while `f` runs: probes may come and go meanwhile.

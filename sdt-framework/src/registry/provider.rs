@@ -9,6 +9,7 @@ use sdt_core::ops::{
     ProviderOps,
 };
 
+use crate::buffer::Consumer;
 use crate::dtrace::Dtrace;
 use crate::ecb::Brought;
 use crate::ecb::look;
@@ -30,16 +31,7 @@ pub(crate) fn index(id: ProbeId) -> usize {
 
 // SAFETY: ops are called with their provider's pointers, with the locks held that their contexts are about, and
 // `unregister` takes the provider away; ids are checked.
-unsafe impl<
-    H: Host,
-    const CPUS: usize,
-    const RECORDS: usize,
-    const CONSUMERS: usize,
-    const PROBES: usize,
-    const ECBS: usize,
-    const PROVIDERS: usize,
-> Framework for Dtrace<H, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>
-{
+unsafe impl<H: Host> Framework for Dtrace<H> {
     /// Registers the provider and has it provide all its probes. Several providers may have one name,
     /// as on FreeBSD. The rules are in [`registration`](crate::registration); [`registration::check`] tells which one was
     /// broken.
@@ -63,11 +55,17 @@ unsafe impl<
             enabled: 0,
         };
         let _registration = self.registration.lock();
-        let id = self.tables.lock().add_provider(provider).ok_or(FrameworkError::Full)?;
+        let id = {
+            let mut tables = self.tables.lock();
+            if tables.max_providers() == 0 {
+                return Err(FrameworkError::NotReady);
+            }
+            tables.add_provider(provider).ok_or(FrameworkError::Full)?
+        };
         if let Some(provide) = ops.provide {
             // SAFETY: the caller vouches for the op. The framework's lock is not held: it may create
             // probes.
-            unsafe { provide(arg, core::ptr::null()) };
+            self.providing(|| unsafe { provide(arg, core::ptr::null()) });
         }
         Ok(id)
     }
@@ -91,7 +89,8 @@ unsafe impl<
     }
 
     /// Creates a probe. Ids count up from 1 and are used again as late as possible. Two probes may have
-    /// the same four names, as in the kernels: look up first.
+    /// the same four names, as in the kernels: look up first. If it is enabled already, by enablings that are
+    /// retained, the provider's `enable` is called before this returns, or after the `provide` op that this is called in.
     ///
     /// # Errors
     /// As in the trait, and [`FrameworkError::Invalid`] for a name that is too long, where the kernels
@@ -106,21 +105,7 @@ unsafe impl<
         parg: *mut c_void,
     ) -> Result<ProbeId, FrameworkError> {
         let mut tables = self.tables.lock();
-        let provider = tables.find_provider(provider).ok_or(FrameworkError::NotFound)?;
-        let probe = Probe {
-            provider,
-            ecbs: 0,
-            module: Name::new(module.to_bytes()).ok_or(FrameworkError::Invalid)?,
-            function: Name::new(function.to_bytes()).ok_or(FrameworkError::Invalid)?,
-            name: Name::new(name.to_bytes()).ok_or(FrameworkError::Invalid)?,
-            parg: Opaque(parg),
-        };
-        let at = tables.add_probe(probe).ok_or(FrameworkError::Full)?;
-        let (_, Provider { ops, arg, .. }) = tables.probe(at).ok_or(FrameworkError::NotFound)?;
-        let origin = Origin::new(ops, arg.0, parg, aframes);
-        // SAFETY: the entry was free: a new one, or one that `destroy_probes` freed after it waited.
-        unsafe { self.sites[at].publish(origin) };
-        ProbeId::new(number(at)).ok_or(FrameworkError::Full)
+        self.create_probe(&mut tables, provider, [module, function, name], aframes, parg)
     }
 
     unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 6]) {
@@ -128,16 +113,7 @@ unsafe impl<
     }
 }
 
-impl<
-    H: Host,
-    const CPUS: usize,
-    const RECORDS: usize,
-    const CONSUMERS: usize,
-    const PROBES: usize,
-    const ECBS: usize,
-    const PROVIDERS: usize,
-> Dtrace<H, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>
-{
+impl<H: Host> Dtrace<H> {
     /// Unregisters the provider: its probes are gone, no CPU is in probe context for any of them, and
     /// `destroy` has been called for each.
     ///
@@ -188,9 +164,55 @@ impl<
         self.host.without_interrupts(|| self.record_hit(id.get(), Brought::All(args)));
     }
 
+    /// The provider's probe with these names, which is created if there is none. `parg` is handed to the provider's ops,
+    /// which take any.
+    pub(crate) fn find_or_create(
+        &self,
+        provider: ProviderId,
+        names: [&CStr; 3],
+        aframes: u32,
+        parg: *mut c_void,
+    ) -> Result<ProbeId, FrameworkError> {
+        let mut tables = self.tables.lock();
+        let index = tables.find_provider(provider).ok_or(FrameworkError::NotFound)?;
+        match tables.find_probe(index, names.map(CStr::to_bytes)) {
+            Some(at) => ProbeId::new(number(at)).ok_or(FrameworkError::Full),
+            None => self.create_probe(&mut tables, provider, names, aframes, parg),
+        }
+    }
+
+    fn create_probe(
+        &self,
+        tables: &mut Tables,
+        provider: ProviderId,
+        [module, function, name]: [&CStr; 3],
+        aframes: u32,
+        parg: *mut c_void,
+    ) -> Result<ProbeId, FrameworkError> {
+        let shared = self.shared().map_err(|_| FrameworkError::NotReady)?;
+        let provider = tables.find_provider(provider).ok_or(FrameworkError::NotFound)?;
+        let probe = Probe {
+            provider,
+            ecbs: 0,
+            created: 0,
+            is_matched: false,
+            module: Name::new(module.to_bytes()).ok_or(FrameworkError::Invalid)?,
+            function: Name::new(function.to_bytes()).ok_or(FrameworkError::Invalid)?,
+            name: Name::new(name.to_bytes()).ok_or(FrameworkError::Invalid)?,
+            parg: Opaque(parg),
+        };
+        let at = tables.add_probe(probe).ok_or(FrameworkError::Full)?;
+        let (_, Provider { ops, arg, .. }) = tables.probe(at).ok_or(FrameworkError::NotFound)?;
+        let origin = Origin::new(ops, arg.0, parg, aframes);
+        // SAFETY: the entry was free: a new one, or one that `destroy_probes` freed after it waited.
+        unsafe { shared.probes[at].publish(origin) };
+        self.match_created(tables, at);
+        ProbeId::new(number(at)).ok_or(FrameworkError::Full)
+    }
+
     /// Whether anybody has the framework open (`dtrace_opens`).
     pub(crate) fn has_consumers(&self) -> bool {
-        self.consumers.iter().any(|consumer| consumer.is_open())
+        self.shared().is_ok_and(|shared| shared.consumers.iter().any(Consumer::is_open))
     }
 
     /// Invalidates a provider (`dtrace_invalidate`): no description means its probes any more, so nobody
@@ -251,7 +273,7 @@ impl<
         let mut tables = self.tables.lock();
         let used = tables.probes_used();
         // The next one of the module from an index on, and whether it is enabled.
-        let next = |tables: &Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>, from: usize| {
+        let next = |tables: &Tables, from: usize| {
             (from..used).find_map(|at| {
                 let (probe, _) = tables.probe(at)?;
                 (probe.module == *module.to_bytes()).then_some((at, probe.ecbs > 0))
@@ -283,7 +305,8 @@ impl<
     /// Calls `f` for every provider whose ops may be called, without the framework's lock.
     fn for_each_provider(&self, f: impl Fn(&ProviderOps, *mut c_void)) {
         let _registration = self.registration.lock();
-        for index in 0..PROVIDERS {
+        let max = self.tables.lock().max_providers();
+        for index in 0..max {
             let found = {
                 let tables = self.tables.lock();
                 tables
@@ -292,17 +315,13 @@ impl<
                     .map(|provider| (provider.ops, provider.arg))
             };
             if let Some((ops, arg)) = found {
-                f(&ops, arg.0);
+                self.providing(|| f(&ops, arg.0));
             }
         }
     }
 
     /// Destroys those probes of a provider, by index, that nobody has enabled; returns how many there were.
-    fn destroy_of_provider(
-        &self,
-        tables: &mut Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>,
-        index: usize,
-    ) -> usize {
+    fn destroy_of_provider(&self, tables: &mut Tables, index: usize) -> usize {
         self.destroy_probes(tables, |tables, after| {
             let mut at = match after {
                 Some(at) => tables.next_of_provider(at),
@@ -323,13 +342,15 @@ impl<
     /// how many there were.
     fn destroy_probes(
         &self,
-        tables: &mut Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>,
-        next: impl Fn(&Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>, Option<usize>) -> Option<usize>,
+        tables: &mut Tables,
+        next: impl Fn(&Tables, Option<usize>) -> Option<usize>,
     ) -> usize {
         let mut count = 0;
         let mut at = next(tables, None);
         while let Some(index) = at {
-            self.sites[index].retract();
+            if let Ok(shared) = self.shared() {
+                shared.probes[index].retract();
+            }
             count += 1;
             at = next(tables, at);
         }

@@ -9,13 +9,16 @@ use core::ffi::c_void;
 
 use dtrace_abi::name::Name;
 use dtrace_abi::spec::Spec;
-use heapless::Vec;
 use sdt_core::ops::{
     FUNCTION_NAME_LEN, MODULE_NAME_LEN, PROBE_NAME_LEN, PROVIDER_NAME_LEN, Privileges,
     ProviderAttr, ProviderId, ProviderOps,
 };
 
-use crate::registry::links::{Links, List};
+use crate::arena::{Arena, Owned};
+use crate::buffer::Recording;
+use crate::config::Config;
+use crate::ecb::Retained;
+use crate::registry::links::{Link, Links, List};
 
 /// A pointer of the provider's, which the framework hands back and never follows.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +57,10 @@ pub(crate) struct Probe {
     pub(crate) provider: usize,
     /// How many ECBs are on its chain.
     pub(crate) ecbs: usize,
+    /// How many probes were created before it.
+    pub(crate) created: usize,
+    /// Whether it was enabled by what meant it when it was created.
+    pub(crate) is_matched: bool,
     pub(crate) module: Name<MODULE_NAME_LEN>,
     pub(crate) function: Name<FUNCTION_NAME_LEN>,
     pub(crate) name: Name<PROBE_NAME_LEN>,
@@ -62,42 +69,51 @@ pub(crate) struct Probe {
 
 /// Probes by one of their names: each is in the bucket of that name, with those of some other names.
 #[derive(Debug)]
-struct Index<const PROBES: usize> {
-    buckets: [List; PROBES],
-    links: Links<PROBES>,
+struct Index {
+    buckets: &'static mut [List],
+    links: Links,
 }
 
-impl<const PROBES: usize> Index<PROBES> {
-    const fn new() -> Self {
-        Self { buckets: [List::EMPTY; PROBES], links: Links::new() }
+impl Index {
+    const fn none() -> Self {
+        Self { buckets: &mut [], links: Links::none() }
     }
 
-    fn bucket(name: &[u8]) -> usize {
+    /// `None` when there is no room.
+    fn new(arena: &mut Arena, probes: usize) -> Option<Self> {
+        let buckets = arena.slice(probes, |_| List::EMPTY)?.leak();
+        Some(Self { buckets, links: Links::new(arena, probes)? })
+    }
+
+    fn bucket(&self, name: &[u8]) -> usize {
         let hash = |hash: u32, byte: &u8| hash.wrapping_mul(31).wrapping_add((*byte).into());
-        name.iter().fold(0, hash) as usize % PROBES
+        name.iter().fold(0, hash) as usize % self.buckets.len().max(1)
     }
 
     fn insert(&mut self, name: &[u8], at: usize) {
-        self.links.push(&mut self.buckets[Self::bucket(name)], at);
+        let bucket = self.bucket(name);
+        self.links.push(&mut self.buckets[bucket], at);
     }
 
     fn remove(&mut self, name: &[u8], at: usize) {
-        self.links.remove(&mut self.buckets[Self::bucket(name)], at);
+        let bucket = self.bucket(name);
+        self.links.remove(&mut self.buckets[bucket], at);
     }
 
-    fn find(&self, name: &[u8]) -> Candidates<'_, PROBES> {
-        Candidates { list: self.buckets[Self::bucket(name)], links: &self.links }
+    fn find(&self, name: &[u8]) -> Candidates<'_> {
+        let list = self.buckets.get(self.bucket(name)).copied().unwrap_or(List::EMPTY);
+        Candidates { list, links: &self.links }
     }
 }
 
 /// A list that all probes are in which a description can mean.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Candidates<'a, const PROBES: usize> {
+pub(crate) struct Candidates<'a> {
     list: List,
-    links: &'a Links<PROBES>,
+    links: &'a Links,
 }
 
-impl<'a, const PROBES: usize> Candidates<'a, PROBES> {
+impl<'a> Candidates<'a> {
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
@@ -109,13 +125,24 @@ impl<'a, const PROBES: usize> Candidates<'a, PROBES> {
 
 /// Which ECBs are free, whose the others are, and which are unlinked but perhaps still being looked at.
 #[derive(Debug)]
-pub(crate) struct EcbPool<const ECBS: usize, const CONSUMERS: usize> {
-    links: Links<ECBS>,
+pub(crate) struct EcbPool {
+    links: Links,
     free: List,
     retired: List,
     /// Each consumer's.
-    of: [List; CONSUMERS],
-    uses: Vec<EcbUse, ECBS>,
+    of: &'static mut [List],
+    /// As far as they were ever used.
+    entries: &'static mut [EcbEntry],
+    used: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct EcbEntry {
+    /// What it is used for, and whose it is.
+    used: Option<(usize, EcbUse)>,
+    /// How many enablings it has been used for: part of their number, so that a number comes back as late as
+    /// possible.
+    generation: u32,
 }
 
 /// What an ECB is used for.
@@ -125,37 +152,67 @@ pub(crate) struct EcbUse {
     pub(crate) probe: usize,
     /// Which call of `enable` it is of.
     pub(crate) enabling: usize,
+    /// What it records.
+    pub(crate) recording: Recording,
 }
 
-impl<const ECBS: usize, const CONSUMERS: usize> EcbPool<ECBS, CONSUMERS> {
-    const fn new() -> Self {
+impl EcbPool {
+    const fn none() -> Self {
         Self {
-            links: Links::new(),
+            links: Links::none(),
             free: List::EMPTY,
             retired: List::EMPTY,
-            of: [List::EMPTY; CONSUMERS],
-            uses: Vec::new(),
+            of: &mut [],
+            entries: &mut [],
+            used: 0,
         }
     }
 
-    pub(crate) fn available(&self) -> usize {
-        self.free.len() + (ECBS - self.uses.len())
+    /// `None` when there is no room.
+    fn new(arena: &mut Arena, config: &Config) -> Option<Self> {
+        let entry = EcbEntry { used: None, generation: 0 };
+        Some(Self {
+            links: Links::new(arena, config.ecbs)?,
+            of: arena.slice(config.consumers, |_| List::EMPTY)?.leak(),
+            entries: arena.slice(config.ecbs, |_| entry)?.leak(),
+            ..Self::none()
+        })
     }
 
-    /// The index of an ECB that nobody looks at, for a consumer.
-    pub(crate) fn take(&mut self, consumer: usize, what: EcbUse) -> Option<usize> {
+    pub(crate) fn available(&self) -> usize {
+        self.free.len() + (self.entries.len() - self.used)
+    }
+
+    /// The index of an ECB that nobody looks at, for a consumer, and the number of the enabled probe.
+    pub(crate) fn take(&mut self, consumer: usize, what: EcbUse) -> Option<(usize, u32)> {
         let at = match self.links.pop(&mut self.free) {
-            Some(at) => {
-                self.uses[at] = what;
-                at
-            }
+            Some(at) => at,
+            None if self.used == self.entries.len() => return None,
             None => {
-                self.uses.push(what).ok()?;
-                self.uses.len() - 1
+                self.used += 1;
+                self.used - 1
             }
         };
+        let entry = &mut self.entries[at];
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.used = Some((consumer, what));
         self.links.push(&mut self.of[consumer], at);
-        Some(at)
+        Some((at, self.epid(at)))
+    }
+
+    /// The number of what an ECB is used for. Not 0 (`DTRACE_EPIDNONE`).
+    fn epid(&self, at: usize) -> u32 {
+        let all = self.entries.len() as u32;
+        // As many generations as 32 bits have room for.
+        let generations = (u32::MAX - all) / all + 1;
+        (self.entries[at].generation % generations) * all + at as u32 + 1
+    }
+
+    /// What a consumer's enabled probe with this number is.
+    pub(crate) fn find(&self, consumer: usize, epid: u32) -> Option<EcbUse> {
+        let at = epid.checked_sub(1)? as usize % self.entries.len().max(1);
+        let (of, what) = self.entries.get(at)?.used?;
+        (of == consumer && self.epid(at) == epid).then_some(what)
     }
 
     /// A consumer's ECBs, oldest first, from one on.
@@ -168,12 +225,14 @@ impl<const ECBS: usize, const CONSUMERS: usize> EcbPool<ECBS, CONSUMERS> {
         self.links.next(at)
     }
 
-    pub(crate) fn used_for(&self, at: usize) -> EcbUse {
-        self.uses[at]
+    /// What a consumer's ECB is used for.
+    pub(crate) fn used_for(&self, at: usize) -> Option<EcbUse> {
+        self.entries[at].used.map(|(_, what)| what)
     }
 
     /// A consumer's ECB has been unlinked.
     pub(crate) fn retire(&mut self, consumer: usize, at: usize) {
+        self.entries[at].used = None;
         self.links.remove(&mut self.of[consumer], at);
         self.links.push(&mut self.retired, at);
     }
@@ -190,77 +249,126 @@ impl<const ECBS: usize, const CONSUMERS: usize> EcbPool<ECBS, CONSUMERS> {
     }
 }
 
+/// Bytes that the tables take at most.
+pub(crate) const fn footprint(config: &Config) -> usize {
+    let Config { providers, probes, ecbs, consumers, .. } = *config;
+    let parts = [
+        Arena::footprint::<ProviderEntry>(providers),
+        Arena::footprint::<Option<Probe>>(probes),
+        // Of each provider's list, and of the two indexes.
+        3 * Arena::footprint::<Link>(probes),
+        2 * Arena::footprint::<List>(probes),
+        Arena::footprint::<EcbEntry>(ecbs),
+        Arena::footprint::<Link>(ecbs),
+        Arena::footprint::<List>(consumers),
+    ];
+    let (mut sum, mut at) = (0usize, 0);
+    while at < parts.len() {
+        sum = sum.saturating_add(parts[at]);
+        at += 1;
+    }
+    sum
+}
+
 #[derive(Debug)]
-pub(crate) struct Tables<
-    const PROBES: usize,
-    const ECBS: usize,
-    const PROVIDERS: usize,
-    const CONSUMERS: usize,
-> {
-    providers: Vec<ProviderEntry, PROVIDERS>,
-    /// As far as they were ever used.
-    probes: Vec<Option<Probe>, PROBES>,
+pub(crate) struct Tables {
+    providers: &'static mut [ProviderEntry],
+    probes: &'static mut [Option<Probe>],
+    /// How many entries of `probes` were ever used.
+    used: usize,
     /// Entries that were used before, the oldest first: an id is used again as late as possible, so that a
     /// probe that was destroyed is told apart from its successor.
     free: List,
     /// Of each provider's list of probes, and of `free`.
-    links: Links<PROBES>,
-    by_function: Index<PROBES>,
-    by_name: Index<PROBES>,
-    pub(crate) ecbs: EcbPool<ECBS, CONSUMERS>,
+    links: Links,
+    by_function: Index,
+    by_name: Index,
+    pub(crate) ecbs: EcbPool,
+    /// The enablings that count, the latest first.
+    pub(crate) retained: Option<Owned<Retained>>,
+    /// Probes created ever.
+    pub(crate) created: usize,
+    /// How many are creating probes that are to be enabled afterwards.
+    pub(crate) providing: usize,
+    /// No probe below this index was created by them and is not matched yet.
+    pub(crate) fresh: Option<usize>,
     /// Calls of `enable` ever.
     pub(crate) enablings: usize,
     /// The number last given to a consumer.
     pub(crate) last_consumer: u32,
+    /// Bytes of a buffer, if its consumer does not choose them.
+    pub(crate) buffer: usize,
+    /// What is left of the memory.
+    pub(crate) arena: Arena,
     /// How many probes have been compared with descriptions or names.
     #[cfg(test)]
     pub(crate) compared: core::sync::atomic::AtomicUsize,
 }
 
-impl<const PROBES: usize, const ECBS: usize, const PROVIDERS: usize, const CONSUMERS: usize>
-    Tables<PROBES, ECBS, PROVIDERS, CONSUMERS>
-{
-    /// Empty tables; all zeros.
-    pub(crate) const fn new() -> Self {
+impl Tables {
+    /// Tables without room for anything.
+    pub(crate) const fn none() -> Self {
         Self {
-            providers: Vec::new(),
-            probes: Vec::new(),
+            providers: &mut [],
+            probes: &mut [],
+            used: 0,
             free: List::EMPTY,
-            links: Links::new(),
-            by_function: Index::new(),
-            by_name: Index::new(),
-            ecbs: EcbPool::new(),
+            links: Links::none(),
+            by_function: Index::none(),
+            by_name: Index::none(),
+            ecbs: EcbPool::none(),
+            retained: None,
+            created: 0,
+            providing: 0,
+            fresh: None,
             enablings: 0,
             last_consumer: 0,
+            buffer: 0,
+            arena: Arena::none(),
             #[cfg(test)]
             compared: core::sync::atomic::AtomicUsize::new(0),
         }
     }
 
+    /// Tables with room for what the configuration says, in this memory; `None` when it does not suffice.
+    pub(crate) fn new(mut arena: Arena, config: &Config) -> Option<Self> {
+        let entry = |_| ProviderEntry { generation: 0, provider: None };
+        Some(Self {
+            providers: arena.slice(config.providers, entry)?.leak(),
+            probes: arena.slice(config.probes, |_| None)?.leak(),
+            links: Links::new(&mut arena, config.probes)?,
+            by_function: Index::new(&mut arena, config.probes)?,
+            by_name: Index::new(&mut arena, config.probes)?,
+            ecbs: EcbPool::new(&mut arena, config)?,
+            buffer: config.buffer,
+            arena,
+            ..Self::none()
+        })
+    }
+
+    /// How many providers there is room for. 0 as long as there is no memory.
+    pub(crate) fn max_providers(&self) -> usize {
+        self.providers.len()
+    }
+
     pub(crate) fn add_provider(&mut self, provider: Provider) -> Option<ProviderId> {
-        let free = self.providers.iter().position(|entry| entry.provider.is_none());
-        let at = match free {
-            Some(at) => at,
-            None => {
-                self.providers.push(ProviderEntry { generation: 0, provider: None }).ok()?;
-                self.providers.len() - 1
-            }
-        };
+        let at = self.providers.iter().position(|entry| entry.provider.is_none())?;
         let entry = &mut self.providers[at];
         entry.provider = Some(provider);
-        Some(Self::provider_id(entry.generation, at))
+        let generation = entry.generation;
+        Some(self.provider_id(generation, at))
     }
 
     /// The number of what an entry holds. From 1.
-    fn provider_id(generation: usize, at: usize) -> ProviderId {
-        ProviderId::new(generation.wrapping_mul(PROVIDERS).wrapping_add(at + 1))
+    fn provider_id(&self, generation: usize, at: usize) -> ProviderId {
+        ProviderId::new(generation.wrapping_mul(self.providers.len()).wrapping_add(at + 1))
     }
 
     /// The index of a registered provider.
     pub(crate) fn find_provider(&self, id: ProviderId) -> Option<usize> {
-        let at = id.get().checked_sub(1)? % PROVIDERS;
+        let at = id.get().checked_sub(1)? % self.providers.len().max(1);
         let entry = self.providers.get(at).filter(|entry| entry.provider.is_some())?;
-        (Self::provider_id(entry.generation, at) == id).then_some(at)
+        (self.provider_id(entry.generation, at) == id).then_some(at)
     }
 
     /// The provider at an index, if one is registered there.
@@ -282,7 +390,7 @@ impl<const PROBES: usize, const ECBS: usize, const PROVIDERS: usize, const CONSU
 
     /// How many entries of the table of probes have ever been used.
     pub(crate) fn probes_used(&self) -> usize {
-        self.probes.len()
+        self.used
     }
 
     /// The probe at an index, and its provider.
@@ -299,14 +407,16 @@ impl<const PROBES: usize, const ECBS: usize, const PROVIDERS: usize, const CONSU
     }
 
     /// Puts a probe of a registered provider into the table and returns its index.
-    pub(crate) fn add_probe(&mut self, probe: Probe) -> Option<usize> {
+    pub(crate) fn add_probe(&mut self, mut probe: Probe) -> Option<usize> {
         let provider = self.providers.get_mut(probe.provider)?.provider.as_mut()?;
-        let at = if self.probes.is_full() {
+        let at = if self.used == self.probes.len() {
             self.links.pop(&mut self.free)?
         } else {
-            self.probes.push(None).ok()?;
-            self.probes.len() - 1
+            self.used += 1;
+            self.used - 1
         };
+        probe.created = self.created;
+        self.created += 1;
         self.links.push(&mut provider.probes, at);
         self.by_function.insert(probe.function.to_bytes(), at);
         self.by_name.insert(probe.name.to_bytes(), at);
@@ -356,7 +466,7 @@ impl<const PROBES: usize, const ECBS: usize, const PROVIDERS: usize, const CONSU
     }
 
     /// The shortest list that all probes are in which a description means, if there is one.
-    pub(crate) fn candidates(&self, spec: &Spec) -> Option<Candidates<'_, PROBES>> {
+    pub(crate) fn candidates(&self, spec: &Spec) -> Option<Candidates<'_>> {
         let [provider, function, name] = spec.exact();
         let by_function = function.map(|function| self.by_function.find(function));
         let by_name = name.map(|name| self.by_name.find(name));

@@ -1,6 +1,5 @@
 //! What is answered to what.
 
-use core::ffi::{CStr, c_char};
 use core::fmt::{self, Write as _};
 
 use dtrace_protocol::{
@@ -9,10 +8,10 @@ use dtrace_protocol::{
 };
 use heapless::String;
 use heapless::Vec;
-use sdt_core::ops::{ArgDesc, Attribute, ProbeId};
+use sdt_core::ops::{Attribute, ProbeId};
 
 use super::tracer::Tracer;
-use crate::{ConsumerError, ConsumerId, Field, ProbeInfo, Spec};
+use crate::{ConsumerError, ConsumerId, Field, Firing, LONGEST, ProbeInfo, Records, Spec};
 
 /// Where probes fire, as far as the host knows: the framework does not.
 pub trait Sites: Sync {
@@ -59,7 +58,7 @@ impl From<ConsumerError> for Refusal {
         let why = match error {
             ConsumerError::NotOpen(_) => Why::NotOpen,
             ConsumerError::TooManyConsumers { .. } => Why::TooMany,
-            ConsumerError::TooManyEnablings { .. } => Why::NoRoom,
+            ConsumerError::TooManyEnablings { .. } | ConsumerError::NoMemory { .. } => Why::NoRoom,
             _ => Why::Other,
         };
         Self::new(why, error)
@@ -313,6 +312,18 @@ fn no_probe(probe: u32) -> Refusal {
     Refusal::new(Why::NoProbe, format_args!("there is no probe {probe}"))
 }
 
+/// Takes the oldest record of one CPU. What the server enables records all arguments, so that is as long as any.
+fn next_firing(
+    tracer: &dyn Tracer,
+    consumer: ConsumerId,
+    cpu: usize,
+) -> Result<Option<Firing>, ConsumerError> {
+    let mut bytes = [0; LONGEST];
+    let count = tracer.read(consumer, cpu, &mut bytes)?;
+    let mut records = Records::new(bytes.get(..count).unwrap_or_default());
+    Ok(records.next().and_then(|record| record.firing()))
+}
+
 /// Answers with what has been recorded on one CPU; `None` if there is nothing on any.
 fn read(
     tracer: &dyn Tracer,
@@ -323,7 +334,7 @@ fn read(
     for _ in 0..tracer.cpus() {
         let cpu = channel.next_cpu % tracer.cpus();
         channel.next_cpu = (cpu + 1) % tracer.cpus();
-        let first = tracer.read(consumer, cpu)?;
+        let first = next_firing(tracer, consumer, cpu)?;
         let drops = tracer.drops(consumer, cpu)?;
         if first.is_none() && drops == 0 {
             continue;
@@ -331,13 +342,13 @@ fn read(
         let reply = Reply::Records { cpu: cpu as u32, drops };
         let fill = |writer: &mut Writer<'_>| {
             let mut record = first;
-            while let Some(crate::Record { probe, timestamp, args, .. }) = record {
+            while let Some(Firing { probe, timestamp, args, .. }) = record {
                 // The first one always fits: see `MIN_FRAME`. Another one is taken only if it will.
-                let _ = writer.push(&Record { probe, timestamp, args });
+                let _ = writer.push(&Record { probe: probe.get(), timestamp, args });
                 if writer.left() < Record::MAX_LEN {
                     break;
                 }
-                record = tracer.read(consumer, cpu)?;
+                record = next_firing(tracer, consumer, cpu)?;
             }
             Ok(())
         };
@@ -397,24 +408,10 @@ fn argument(
     let id = probe_id(probe)?;
     tracer.describe(id).ok_or_else(|| no_probe(probe))?;
     let desc = tracer.arg_desc(id, index.into());
-    let (mut native, mut translated) = ([0; TYPE_LEN], [0; TYPE_LEN]);
-    let argument = desc.as_ref().map(|desc| Argument {
-        native: text(&desc.native, &mut native),
-        translated: text(&desc.xlate, &mut translated),
-    });
+    let argument = desc
+        .as_ref()
+        .map(|desc| Argument { native: desc.native.to_bytes(), translated: desc.xlate.to_bytes() });
     answer.plain(&Reply::Argument(argument))
-}
-
-/// Bytes of a type's name, with its end (`DTRACE_ARGTYPELEN`).
-const TYPE_LEN: usize = size_of_val(&ArgDesc::request(FIRST, 0).native);
-const FIRST: ProbeId = ProbeId::new(1).unwrap();
-
-/// The bytes of a name in C's characters, which are signed on some architectures.
-fn text<'b>(chars: &[c_char; TYPE_LEN], bytes: &'b mut [u8; TYPE_LEN]) -> &'b [u8] {
-    for (to, from) in bytes.iter_mut().zip(chars) {
-        *to = from.to_ne_bytes()[0];
-    }
-    CStr::from_bytes_until_nul(bytes).map_or(&bytes[..], CStr::to_bytes)
 }
 
 fn sites(

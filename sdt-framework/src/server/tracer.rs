@@ -2,9 +2,10 @@
 
 use sdt_core::ops::{ArgDesc, ProbeId};
 
-use crate::{ConsumerError, ConsumerId, Counters, Detail, Dtrace, Host, ProbeInfo, Record, Spec};
+use crate::ecb::BATCH;
+use crate::{ConsumerError, ConsumerId, Counters, Detail, Dtrace, Host, ProbeInfo, Spec};
 
-/// A framework, whatever its sizes are. Called by threads with interrupts on.
+/// A framework, whatever its host is. Called by threads with interrupts on.
 pub trait Tracer: Sync {
     /// CPUs that fire probes.
     fn cpus(&self) -> usize;
@@ -58,11 +59,16 @@ pub trait Tracer: Sync {
     /// As [`Dtrace::arg_desc`].
     fn arg_desc(&self, probe: ProbeId, index: i32) -> Option<ArgDesc>;
 
-    /// Takes the oldest record of one CPU out of the consumer's buffer.
+    /// As [`Dtrace::read`].
     ///
     /// # Errors
-    /// As [`Dtrace::drain`].
-    fn read(&self, consumer: ConsumerId, cpu: usize) -> Result<Option<Record>, ConsumerError>;
+    /// As there.
+    fn read(
+        &self,
+        consumer: ConsumerId,
+        cpu: usize,
+        into: &mut [u8],
+    ) -> Result<usize, ConsumerError>;
 
     /// As [`Dtrace::drops`].
     ///
@@ -71,23 +77,9 @@ pub trait Tracer: Sync {
     fn drops(&self, consumer: ConsumerId, cpu: usize) -> Result<u64, ConsumerError>;
 }
 
-/// How many probes are looked at while the framework is locked once.
-const BATCH: usize = 64;
-
-impl<
-    H: Host,
-    const CPUS: usize,
-    const RECORDS: usize,
-    const CONSUMERS: usize,
-    const PROBES: usize,
-    const ECBS: usize,
-    const PROVIDERS: usize,
-> Tracer for Dtrace<H, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>
-where
-    Self: Sync,
-{
+impl<H: Host> Tracer for Dtrace<H> {
     fn cpus(&self) -> usize {
-        self.host().cpus().min(CPUS)
+        self.shared().map_or(0, |shared| shared.cpus.len())
     }
 
     fn counters(&self) -> Counters {
@@ -151,17 +143,13 @@ where
         self.arg_desc(probe, index)
     }
 
-    fn read(&self, consumer: ConsumerId, cpu: usize) -> Result<Option<Record>, ConsumerError> {
-        let open = self.consumers.iter().find(|open| open.is(consumer));
-        let open = open.ok_or(ConsumerError::NotOpen(consumer))?;
-        let buffer = open.buffers.get(cpu).ok_or(ConsumerError::NoCpu(cpu))?;
-        let _reader = buffer.reader.lock();
-        // It may have been closed, and opened for another one, before the lock was ours.
-        if !open.is(consumer) {
-            return Err(ConsumerError::NotOpen(consumer));
-        }
-        // SAFETY: holding the lock makes this the ring's reader.
-        Ok(unsafe { buffer.ring.pop() })
+    fn read(
+        &self,
+        consumer: ConsumerId,
+        cpu: usize,
+        into: &mut [u8],
+    ) -> Result<usize, ConsumerError> {
+        self.read(consumer, cpu, into)
     }
 
     fn drops(&self, consumer: ConsumerId, cpu: usize) -> Result<u64, ConsumerError> {

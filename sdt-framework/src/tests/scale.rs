@@ -9,7 +9,7 @@ use sdt_core::ops::{
     Framework as _, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderId, ProviderOps,
 };
 
-use crate::{Dtrace, Field, Host, Spec};
+use crate::{Config, Dtrace, Field, Host, Spec, SpinLock};
 
 const MANY: usize = 100_000;
 
@@ -17,6 +17,8 @@ struct Uniprocessor;
 
 // SAFETY: each test has its framework and uses it from one thread.
 unsafe impl Host for Uniprocessor {
+    type Lock = SpinLock<Self>;
+
     fn cpu(&self) -> usize {
         0
     }
@@ -32,7 +34,15 @@ unsafe impl Host for Uniprocessor {
     fn sync(&self) {}
 }
 
-type Large = Dtrace<Uniprocessor, 1, 1, 2, MANY, MANY, 4>;
+type Large = Dtrace<Uniprocessor>;
+
+fn large() -> Large {
+    let config = Config { providers: 4, probes: MANY, ecbs: MANY, consumers: 2, buffer: 0 };
+    let dtrace = Dtrace::new(Uniprocessor);
+    let bytes = config.memory::<Uniprocessor>(1, 2);
+    dtrace.init(vec![core::mem::MaybeUninit::uninit(); bytes].leak(), &config).unwrap();
+    dtrace
+}
 
 unsafe extern "C" fn provide(_: *mut c_void, _: *const ProbeDesc) {}
 unsafe extern "C" fn enable(_: *mut c_void, _: u32, _: *mut c_void) -> c_int {
@@ -83,8 +93,7 @@ fn name(n: usize) -> String {
 /// same.
 #[test]
 fn one_of_many_is_found_without_looking_at_all() {
-    static DTRACE: Large = Dtrace::new(Uniprocessor);
-    let dtrace = &DTRACE;
+    let dtrace = &large();
     let ((many, few), creating) = dtrace.counted(|| {
         let (many, few) = (dtrace.provider(c"many"), dtrace.provider(c"few"));
         for n in 0..MANY - 2 {
@@ -137,8 +146,7 @@ fn one_of_many_is_found_without_looking_at_all() {
 /// Many functions with a probe `entry` each, as fbt has them.
 #[test]
 fn one_function_of_many_is_found_by_its_name() {
-    static DTRACE: Large = Dtrace::new(Uniprocessor);
-    let dtrace = &DTRACE;
+    let dtrace = &large();
     let fbt = dtrace.provider(c"fbt");
     for n in 0..MANY {
         dtrace.create(fbt, &format!("vop_{n}"), "entry");

@@ -2,21 +2,40 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::ffi::{CStr, c_int, c_void};
+use std::mem::MaybeUninit;
 use std::sync::Mutex;
 
 use sdt_core::ops::{
-    ARG_NONE, ArgDesc, Framework, FrameworkError, Privileges, ProbeDesc, ProbeId, ProviderAttr,
-    ProviderId, ProviderOps,
+    ARG_NONE, ArgDesc, Framework, FrameworkError, Name, Privileges, ProbeDesc, ProbeId,
+    ProviderAttr, ProviderId, ProviderOps,
 };
-use sdt_framework::{ARGS, ConsumerId, Dtrace, Field, Host, Record, Spec};
+use sdt_framework::{
+    ARGS, Config, ConsumerError, ConsumerId, Dtrace, Field, Firing, Host, LONGEST, Records, Spec,
+};
 
-pub use sdt_host::cpus::{CPUS, Threads};
+pub use sdt_host::cpus::Threads;
 
-/// Small tables, so that tests can fill them.
-pub type Small = Dtrace<Threads, CPUS, 8, 3, 16, 12, 4>;
+pub type Small = Dtrace<Threads>;
+
+/// Little room, so that tests can fill it: buffers for 8 records each.
+pub const SMALL: Config =
+    Config { providers: 4, probes: 16, ecbs: 12, consumers: 3, buffer: 8 * LONGEST };
 
 pub fn small() -> Box<Small> {
-    Box::new(Dtrace::new(Threads::new()))
+    with_memory(Threads::new(), &SMALL)
+}
+
+/// A framework with memory for as many consumers as there can be.
+pub fn with_memory<H: Host>(host: H, config: &Config) -> Box<Dtrace<H>> {
+    let bytes = config.memory::<H>(host.cpus(), config.consumers + 16);
+    let dtrace = Box::new(Dtrace::new(host));
+    dtrace.init(memory(bytes), config).unwrap();
+    dtrace
+}
+
+/// So many bytes, for good.
+pub fn memory(bytes: usize) -> &'static mut [MaybeUninit<u8>] {
+    vec![MaybeUninit::uninit(); bytes].leak()
 }
 
 pub fn spec(text: &str) -> Spec {
@@ -70,15 +89,12 @@ impl TestProvider {
     }
 }
 
-fn text(chars: &[std::ffi::c_char]) -> String {
-    chars.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect()
-}
-
 unsafe extern "C" fn provide(arg: *mut c_void, desc: *const ProbeDesc) {
     // SAFETY: the framework passes a description or null.
     let desc = unsafe { desc.as_ref() };
-    let names =
-        desc.map(|d| [text(&d.provider), text(&d.module), text(&d.function), text(&d.name)]);
+    let names = desc.map(|d| {
+        [d.provider.to_string(), d.module.to_string(), d.function.to_string(), d.name.to_string()]
+    });
     // SAFETY: `OPS` is registered with a `TestProvider`.
     unsafe { TestProvider::note(arg, Call::Provide(names)) };
 }
@@ -132,12 +148,8 @@ unsafe extern "C" fn getargdesc(
             return;
         }
     };
-    for (to, from) in desc.native.iter_mut().zip(native.to_bytes()) {
-        *to = *from as std::ffi::c_char;
-    }
-    for (to, from) in desc.xlate.iter_mut().zip(xlate.to_bytes()) {
-        *to = *from as std::ffi::c_char;
-    }
+    desc.native = Name::cut(native.to_bytes());
+    desc.xlate = Name::cut(xlate.to_bytes());
 }
 
 pub const OPS: ProviderOps = ProviderOps {
@@ -181,16 +193,7 @@ pub trait Five {
     fn five(&self, id: u32, args: [u64; 5]);
 }
 
-impl<
-    H: Host,
-    const CPUS: usize,
-    const RECORDS: usize,
-    const CONSUMERS: usize,
-    const PROBES: usize,
-    const ECBS: usize,
-    const PROVIDERS: usize,
-> Five for Dtrace<H, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>
-{
+impl<H: Host> Five for Dtrace<H> {
     fn five(&self, id: u32, args: [u64; 5]) {
         // SAFETY: no test's `getargval` looks at the stack.
         unsafe { self.probe5(id, args) };
@@ -203,9 +206,24 @@ pub fn and_zeros<const N: usize>(args: [u64; N]) -> [u64; ARGS] {
 }
 
 /// All records of a consumer on a CPU.
-pub fn drain(dtrace: &Small, id: ConsumerId, cpu: usize) -> Vec<Record> {
-    let mut records = Vec::new();
-    let count = dtrace.drain(id, cpu, &mut |record| records.push(record)).unwrap();
-    assert_eq!(count, records.len());
-    records
+pub fn drain<H: Host>(dtrace: &Dtrace<H>, id: ConsumerId, cpu: usize) -> Vec<Firing> {
+    try_drain(dtrace, id, cpu).unwrap()
+}
+
+/// As above, from a consumer that may not be there.
+pub fn try_drain<H: Host>(
+    dtrace: &Dtrace<H>,
+    id: ConsumerId,
+    cpu: usize,
+) -> Result<Vec<Firing>, ConsumerError> {
+    let mut all = Vec::new();
+    let mut bytes = [0; 3 * LONGEST];
+    loop {
+        let count = dtrace.read(id, cpu, &mut bytes)?;
+        if count == 0 {
+            return Ok(all);
+        }
+        let records = Records::new(&bytes[..count]);
+        all.extend(records.map(|record| record.firing().expect("all arguments are recorded")));
+    }
 }

@@ -11,7 +11,12 @@ use sdt_core::ops::{
     Framework as _, FrameworkError, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
 };
-use sdt_framework::{ARGS, ConsumerError, ConsumerId, Counters, Dtrace, Field, Host, Record, Spec};
+use sdt_framework::{
+    ARGS, Config, ConsumerError, ConsumerId, Counters, Dtrace, Field, Firing, Host, LONGEST,
+    Records, Spec, SpinLock,
+};
+
+use crate::handed::Handed;
 
 // Little room, so that it runs out.
 const CPUS: usize = 2;
@@ -21,7 +26,18 @@ const PROBES: usize = 6;
 const ECBS: usize = 8;
 const PROVIDERS: usize = 3;
 
-type Small = Dtrace<Machine, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>;
+type Small = Dtrace<Machine>;
+
+const CONFIG: Config = Config {
+    providers: PROVIDERS,
+    probes: PROBES,
+    ecbs: ECBS,
+    consumers: CONSUMERS,
+    buffer: RECORDS * LONGEST,
+};
+
+/// Enablings that there is room for, whatever the consumers have.
+const ENABLINGS: usize = 8;
 
 /// Runs the target.
 ///
@@ -29,8 +45,11 @@ type Small = Dtrace<Machine, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>;
 /// When the framework does something else than the model.
 pub fn run(input: &[u8]) {
     let Ok(steps) = Vec::<Step>::arbitrary_take_rest(Unstructured::new(input)) else { return };
+    let memory = Handed::new(CONFIG.memory::<Machine>(CPUS, CONSUMERS + ENABLINGS));
     let session = Session::default();
     let dtrace = session.dtrace.get_or_init(|| Box::new(Dtrace::new(Machine::default())));
+    // SAFETY: nobody else has it, and it stays longer than the framework, which is the session's.
+    dtrace.init(unsafe { memory.over() }, &CONFIG).expect("it is enough");
     let mut model = Model::new(&session, dtrace);
     for step in steps {
         model.step(step);
@@ -136,6 +155,8 @@ struct Machine {
 
 // SAFETY: there is one thread, which is in probe context or not.
 unsafe impl Host for Machine {
+    type Lock = SpinLock<Self>;
+
     fn cpu(&self) -> usize {
         self.cpu.load(Ordering::Relaxed)
     }
@@ -244,6 +265,8 @@ struct Model<'a> {
     providers: Vec<Provider>,
     probes: BTreeMap<u32, Probe>,
     consumers: Vec<Consumer>,
+    /// What was enabled, oldest first.
+    retained: Vec<(ConsumerId, Spec)>,
     counters: Counters,
     /// Calls of ops in this step.
     calls: Vec<Call>,
@@ -266,7 +289,8 @@ struct Probe {
 struct Consumer {
     id: ConsumerId,
     going: bool,
-    buffers: [VecDeque<Record>; CPUS],
+    has_buffers: bool,
+    buffers: [VecDeque<Firing>; CPUS],
     drops: [u64; CPUS],
 }
 
@@ -278,6 +302,7 @@ impl<'a> Model<'a> {
             providers: Vec::new(),
             probes: BTreeMap::new(),
             consumers: Vec::new(),
+            retained: Vec::new(),
             counters: Counters::default(),
             calls: Vec::new(),
         }
@@ -408,9 +433,29 @@ impl<'a> Model<'a> {
             assert_eq!(result, Err(FrameworkError::Full));
         } else {
             let id = result.expect("there is room").get();
-            let probe = Probe { provider, module, name, enabled: Vec::new() };
+            let enabled = self.enabled_at_creation(provider, module, name);
+            if !enabled.is_empty() {
+                self.calls.push(Call::Enable(id));
+            }
+            let probe = Probe { provider, module, name, enabled };
             assert!(self.probes.insert(id, probe).is_none());
         }
+    }
+
+    /// Who has enabled a probe that comes to be.
+    fn enabled_at_creation(&mut self, id: ProviderId, module: Name, name: Name) -> Vec<ConsumerId> {
+        let provider = self.known(id).expect("it has been looked up");
+        if provider.defunct {
+            return Vec::new();
+        }
+        let names = [provider.name.text(), module.text(), "none", name.text()].map(str::as_bytes);
+        let meant = self.retained.iter().rev().filter(|(_, spec)| spec.matches(names));
+        let mut meant: Vec<_> = meant.map(|(consumer, _)| *consumer).collect();
+        let taken: usize = self.probes.values().map(|probe| probe.enabled.len()).sum();
+        let missed = meant.len().saturating_sub(ECBS - taken);
+        meant.truncate(ECBS - taken);
+        self.counters.missed += missed as u64;
+        meant
     }
 
     /// Destroys probes; returns how many.
@@ -433,7 +478,7 @@ impl<'a> Model<'a> {
         let id = result.expect("there is room");
         assert!(self.opened(id).is_err());
         let (buffers, drops) = Default::default();
-        self.consumers.push(Consumer { id, going: false, buffers, drops });
+        self.consumers.push(Consumer { id, going: false, has_buffers: false, buffers, drops });
     }
 
     fn close(&mut self, id: ConsumerId) {
@@ -441,6 +486,7 @@ impl<'a> Model<'a> {
         assert_eq!(self.dtrace.close(id), expected);
         let all: Vec<_> = self.probes.keys().copied().collect();
         self.take_away(id, &all);
+        self.retained.retain(|(consumer, _)| *consumer != id);
         self.consumers.retain(|consumer| consumer.id != id);
     }
 
@@ -472,10 +518,16 @@ impl<'a> Model<'a> {
             Ok(_) if needed > left => Err(ConsumerError::TooManyEnablings { needed, left }),
             Ok(_) => Ok(needed as u32),
         };
-        assert_eq!(self.dtrace.enable(id, &spec), expected);
+        let result = self.dtrace.enable(id, &spec);
+        if matches!(result, Err(ConsumerError::NoMemory { .. })) {
+            assert!(expected.is_ok() && self.retained.len() >= ENABLINGS);
+            return;
+        }
+        assert_eq!(result, expected);
         if expected.is_err() {
             return;
         }
+        self.retained.push((id, spec));
         for probe in listed {
             let enabled = &mut self.probes.get_mut(&probe).expect("it is listed").enabled;
             enabled.push(id);
@@ -490,7 +542,11 @@ impl<'a> Model<'a> {
         let result = self.dtrace.disable(id, &spec);
         match self.opened(id).map(drop) {
             Err(error) => assert_eq!(result, Err(error)),
-            Ok(()) => assert_eq!(result, Ok(self.take_away(id, &listed))),
+            Ok(()) => {
+                assert_eq!(result, Ok(self.take_away(id, &listed)));
+                let is_all = spec == Spec::ALL;
+                self.retained.retain(|(by, kept)| *by != id || !is_all && *kept != spec);
+            }
         }
     }
 
@@ -511,9 +567,20 @@ impl<'a> Model<'a> {
     }
 
     fn set_going(&mut self, id: ConsumerId, going: bool) {
-        let expected = self.opened(id).map(|consumer| consumer.going = going);
         let result = if going { self.dtrace.go(id) } else { self.dtrace.stop(id) };
-        assert_eq!(result, expected);
+        let enablings = self.retained.len();
+        let expected = self.opened(id).map(|consumer| {
+            if matches!(result, Err(ConsumerError::NoMemory { .. })) {
+                assert!(going && !consumer.has_buffers && enablings >= ENABLINGS);
+                return false;
+            }
+            consumer.going = going;
+            consumer.has_buffers |= going;
+            true
+        });
+        if expected != Ok(false) {
+            assert_eq!(result, expected.map(drop));
+        }
     }
 
     fn fire(&mut self, cpu: usize, id: u32, arg: u64, five: bool) {
@@ -543,7 +610,9 @@ impl<'a> Model<'a> {
             None if five => asked(id, argno),
             None => 0,
         });
-        let record = Record { probe: id, cpu: cpu as u32, timestamp, args };
+        let id = ProbeId::new(id).expect("it is not 0");
+        let record = Firing { probe: id, cpu: cpu as u32, timestamp, args };
+        let mut claimed = false;
         for by in &probe.enabled {
             let consumer = self.consumers.iter_mut().find(|consumer| consumer.id == *by);
             let consumer = consumer.expect("who has enabled a probe is open");
@@ -552,20 +621,29 @@ impl<'a> Model<'a> {
             }
             if consumer.buffers[cpu].len() < RECORDS {
                 consumer.buffers[cpu].push_back(record);
+                self.counters.records += 1;
             } else {
                 consumer.drops[cpu] += 1;
+                self.counters.drops += 1;
             }
+            claimed = true;
         }
+        self.counters.unclaimed += u64::from(!claimed);
     }
 
     fn drain(&mut self, id: ConsumerId, cpu: usize) {
-        let mut records = VecDeque::new();
-        let result = self.dtrace.drain(id, cpu, &mut |record| records.push_back(record));
+        let mut bytes = [0; RECORDS * LONGEST];
+        let result = self.dtrace.read(id, cpu, &mut bytes);
+        let records = Records::new(&bytes[..result.unwrap_or(0)]).map(|record| record.firing());
+        let records: VecDeque<_> = records.map(|firing| firing.expect("a whole record")).collect();
         let expected = self.opened(id).and_then(|consumer| {
             let buffer = consumer.buffers.get_mut(cpu).ok_or(ConsumerError::NoCpu(cpu))?;
             Ok(std::mem::take(buffer))
         });
-        assert_eq!(result, expected.as_ref().map(VecDeque::len).map_err(|&error| error));
+        assert_eq!(
+            result,
+            expected.as_ref().map(|all| all.len() * LONGEST).map_err(|&error| error)
+        );
         assert_eq!(records, expected.unwrap_or_default());
     }
 

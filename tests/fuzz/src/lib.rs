@@ -11,6 +11,7 @@ mod edit;
 pub mod flips;
 pub mod framework;
 pub mod glob;
+mod handed;
 pub mod krtld;
 pub mod loader;
 mod memory;

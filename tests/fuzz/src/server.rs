@@ -12,11 +12,16 @@ use dtrace_protocol::{
 };
 use sdt_core::ops::{Framework as _, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderOps};
 use sdt_framework::server::{Lost, MIN_FRAME, Server, Sites, Stream};
-use sdt_framework::{Dtrace, Host};
+use sdt_framework::{Config, Dtrace, Host, LONGEST, SpinLock};
+
+use crate::handed::Handed;
 
 const CPUS: usize = 2;
 /// Little room, so that it runs out.
-type Small = Dtrace<Machine, CPUS, 4, 2, 6, 8, 2>;
+const CONFIG: Config =
+    Config { providers: 2, probes: 6, ecbs: 8, consumers: 2, buffer: 4 * LONGEST };
+
+type Small = Dtrace<Machine>;
 
 /// Runs the target.
 ///
@@ -24,7 +29,10 @@ type Small = Dtrace<Machine, CPUS, 4, 2, 6, 8, 2>;
 /// When something is sent that was not asked for, or something is left open.
 pub fn run(input: &[u8]) {
     let Ok(steps) = Vec::<Step>::arbitrary_take_rest(Unstructured::new(input)) else { return };
+    let memory = Handed::new(CONFIG.memory::<Machine>(CPUS, CONFIG.consumers));
     let dtrace: Box<Small> = Box::new(Dtrace::new(Machine(AtomicU64::new(1))));
+    // SAFETY: nobody else has it, and it is dropped after the framework.
+    dtrace.init(unsafe { memory.over() }, &CONFIG).expect("it is enough");
     let null = std::ptr::null_mut();
     // SAFETY: the ops do nothing.
     let provider =
@@ -240,6 +248,8 @@ struct Machine(AtomicU64);
 
 // SAFETY: one thread is all CPUs, so nobody else is ever in probe context.
 unsafe impl Host for Machine {
+    type Lock = SpinLock<Self>;
+
     fn cpu(&self) -> usize {
         CPU.get()
     }

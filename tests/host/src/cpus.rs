@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use sdt_framework::Host;
+use sdt_framework::{Host, SpinLock};
 
 /// How many CPUs [`Threads`] can be.
 pub const CPUS: usize = 4;
@@ -24,6 +24,8 @@ impl Uniprocessor {
 
 // SAFETY: the contract of `new`.
 unsafe impl Host for Uniprocessor {
+    type Lock = SpinLock<Self>;
+
     fn cpu(&self) -> usize {
         0
     }
@@ -90,6 +92,8 @@ impl Threads {
 // order themselves by read-modify-writes of `crossings`: if that of `sync` comes after a CPU's entry,
 // it waits for the exit and acquires it; if before, the entry acquires what `sync` released.
 unsafe impl Host for Threads {
+    type Lock = SpinLock<Self>;
+
     fn cpu(&self) -> usize {
         CPU.get()
     }
@@ -111,6 +115,11 @@ unsafe impl Host for Threads {
         self.cross();
         OFF.set(false);
         result
+    }
+
+    // There are more threads than CPUs here.
+    fn relax() {
+        std::thread::yield_now();
     }
 
     fn sync(&self) {

@@ -190,9 +190,8 @@ impl Recorder {
             if desc.ndx == ARG_NONE {
                 return types;
             }
-            // SAFETY: descriptions are NUL-terminated.
-            let [native, translated] = [&desc.native, &desc.xlate]
-                .map(|name| text(unsafe { CStr::from_ptr(name.as_ptr()) }));
+            let [native, translated] =
+                [&desc.native, &desc.xlate].map(|name| text(name.as_c_str()));
             let is_translated = !translated.is_empty();
             types.push(if is_translated { format!("{native} > {translated}") } else { native });
         }

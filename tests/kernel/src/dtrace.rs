@@ -1,6 +1,9 @@
 //! The framework, and this kernel as its host.
 
-use sdt_framework::{Dtrace, Host};
+use alloc::vec;
+use core::mem::MaybeUninit;
+
+use sdt_framework::{Config, Dtrace, Host, LONGEST, SpinLock};
 
 use crate::arch::{cpu, timer};
 use crate::{smp, standin};
@@ -13,6 +16,8 @@ pub(crate) struct Machine;
 // CPUs' own; a CPU's threads of execution follow each other on that CPU. `sync` makes every CPU take an
 // interrupt, which it cannot while in probe context, and the rendezvous orders memory both ways.
 unsafe impl Host for Machine {
+    type Lock = SpinLock<Self>;
+
     fn cpu(&self) -> usize {
         cpu::current()
     }
@@ -41,8 +46,17 @@ unsafe impl Host for Machine {
 /// Records that a consumer's buffer for one CPU holds.
 const RECORDS: usize = 1024;
 
+const CONFIG: Config = Config { buffer: RECORDS * LONGEST, ..Config::DEFAULT };
+
 /// DTrace, as far as this kernel has it.
-pub(crate) type Framework = Dtrace<Machine, { cpu::MAX_CPUS }, RECORDS>;
+pub(crate) type Framework = Dtrace<Machine>;
 
 /// It.
 pub(crate) static DTRACE: Framework = Dtrace::new(Machine);
+
+/// Gives it memory: enough for all the consumers that there can be. The CPUs are online.
+pub(crate) fn init() {
+    let bytes = CONFIG.memory::<Machine>(smp::online(), CONFIG.consumers + 16);
+    let memory = vec![MaybeUninit::uninit(); bytes].leak();
+    DTRACE.init(memory, &CONFIG).expect("it is enough, and this happens once");
+}

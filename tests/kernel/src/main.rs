@@ -58,6 +58,7 @@ extern "C" fn first_cpu_main() -> ! {
     let cpus = arch::init_machine(FIRMWARE.load(Ordering::Relaxed));
     smp::set_online(cpus);
     cpu::restore_interrupts(true);
+    dtrace::init();
     freebsd::init();
     console::print("stand-in kernel is up\n");
     requests::serve(wire)

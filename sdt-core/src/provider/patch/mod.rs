@@ -17,7 +17,7 @@ use core::sync::atomic::Ordering;
 use crate::arch;
 use crate::attach::{self, Attachment};
 use crate::record::{Probe, Site};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard, lock};
 use protocol::{Place, State, Text};
 
 /// How the host kernel writes to text.
@@ -63,6 +63,12 @@ pub unsafe trait Patcher: Sync {
     /// first of them changes, so a change is made as a whole or not at all. Called as `store`.
     fn is_writable(&self, _address: usize, _length: usize) -> bool {
         true
+    }
+
+    /// Called again and again by who waits while another thread changes sites, on hosts whose locks spin. A kernel
+    /// without time slices lets other threads run here. Called as `store`, by a thread with interrupts on.
+    fn relax(&self) {
+        core::hint::spin_loop();
     }
 
     /// A probe could not be enabled or disabled. The framework is told as well, but FreeBSD's does not listen; a host
@@ -139,12 +145,20 @@ impl Mode {
 /// Held while sites are patched. Never taken in probe context.
 static PATCHING: Mutex<()> = Mutex::new(());
 
+/// Waits for it as the host does.
+fn patching() -> MutexGuard<'static, ()> {
+    lock(&PATCHING, || match attach::current() {
+        Some(Attachment { patcher, .. }) => patcher.relax(),
+        None => core::hint::spin_loop(),
+    })
+}
+
 /// One more enabling of the logical probe. The first one patches its sites. On an error nothing has changed.
 ///
 /// For the ops table alone: only then is every enabling one that the framework knows of, and ends with the attachment.
 /// Not in probe context.
 pub(crate) fn enable(probe: &Probe) -> Result<(), PatchError> {
-    let _patching = PATCHING.lock();
+    let _patching = patching();
     let probe = probe.primary();
     // Counted before the text changes: a breakpoint that is hit must find the probe enabled.
     if probe.enablings().fetch_add(1, Ordering::AcqRel) == 0 {
@@ -173,7 +187,7 @@ pub(crate) fn enable(probe: &Probe) -> Result<(), PatchError> {
 /// The sites could not be changed; the mode is as it was.
 #[cfg(not(target_os = "illumos"))]
 pub unsafe fn set_mode(probe: &Probe, mode: Mode) -> Result<(), PatchError> {
-    let _patching = PATCHING.lock();
+    let _patching = patching();
     let probe = probe.primary();
     let before = probe.mode();
     probe.set_mode(Some(mode));
@@ -190,7 +204,7 @@ pub unsafe fn set_mode(probe: &Probe, mode: Mode) -> Result<(), PatchError> {
 /// framework. After an error sites may go on trapping or jumping: a CPU that does goes on behind the nop, or is turned
 /// back on its way to the framework.
 pub(crate) fn disable(probe: &Probe) -> Result<(), PatchError> {
-    let _patching = PATCHING.lock();
+    let _patching = patching();
     let probe = probe.primary();
     let enablings = probe.enablings();
     let before = enablings.load(Ordering::Acquire);
@@ -245,7 +259,7 @@ const fn place(site: &Site) -> Place {
 /// See [`inspect::state`](crate::route::inspect::state).
 pub(crate) fn state(site: &Site) -> Option<State> {
     let attachment = attach::current()?;
-    let _patching = PATCHING.lock();
+    let _patching = patching();
     // SAFETY: as in `set_sites`.
     Some(unsafe { text(attachment).state(place(site)) })
 }

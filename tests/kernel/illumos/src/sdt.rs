@@ -3,12 +3,12 @@
 
 use alloc::boxed::Box;
 use alloc::ffi::CString;
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_int, c_void};
 use core::fmt;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use sdt_core::ops::{
-    ARG_NONE, ArgDesc, Framework, FrameworkError, ProbeId, ProviderId, ProviderOps,
+    ARG_NONE, ArgDesc, Framework, FrameworkError, Name, ProbeId, ProviderId, ProviderOps,
 };
 use sdt_framework::ARGS;
 
@@ -285,10 +285,8 @@ unsafe extern "C" fn getargdesc(_: *mut c_void, _: u32, parg: *mut c_void, desc:
         return;
     };
     desc.mapping = 0;
-    for (field, text) in [(&mut desc.native, IO_NATIVE), (&mut desc.xlate, *translated)] {
-        let bytes = text.to_bytes_with_nul();
-        field.iter_mut().zip(bytes).for_each(|(place, &byte)| *place = byte as c_char);
-    }
+    desc.native = Name::cut(IO_NATIVE.to_bytes());
+    desc.xlate = Name::cut(translated.to_bytes());
 }
 
 /// `sdt_getarg`. Like illumos's it does not know how many arguments a probe has.

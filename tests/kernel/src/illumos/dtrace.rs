@@ -6,7 +6,7 @@ use alloc::format;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use sdt_core::ops::{ArgDesc, Framework, ProbeDesc, ProviderId, ProviderOps};
+use sdt_core::ops::{ArgDesc, Framework, Name, ProbeDesc, ProviderId, ProviderOps};
 use sdt_framework::registration::{self, RegistrationError};
 use stand_in_illumos::errno::EINVAL;
 
@@ -24,10 +24,10 @@ const FUNCTION_LEN: usize = 128;
 #[repr(C)]
 struct Description {
     id: u32,
-    provider: [c_char; 64],
-    module: [c_char; 64],
-    function: [c_char; FUNCTION_LEN],
-    name: [c_char; 64],
+    provider: Name<64>,
+    module: Name<64>,
+    function: Name<FUNCTION_LEN>,
+    name: Name<64>,
 }
 
 static_assertions::const_assert_eq!(size_of::<Description>(), 324);
@@ -158,9 +158,7 @@ unsafe extern "C" fn provide(arg: *mut c_void, desc: *const ProbeDesc) {
         let known = provider.registered.load(Ordering::Acquire);
         let Some(op) = provider.ops.provide.filter(|_| known) else { return };
         let description = desc.as_ref().map(|desc| {
-            let mut function = [0; FUNCTION_LEN];
-            // The NUL at the end stays.
-            function[..FUNCTION_LEN - 1].copy_from_slice(&desc.function[..FUNCTION_LEN - 1]);
+            let function = Name::cut(desc.function.to_bytes());
             let ProbeDesc { id, provider, module, name, .. } = *desc;
             Description { id, provider, module, function, name }
         });

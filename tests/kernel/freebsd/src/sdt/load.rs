@@ -13,6 +13,10 @@ use stand_in_base::printf;
 impl<F: Modules, M: Machdep> Sdt<F, M> {
     /// A file has been loaded (`sdt_kld_load`). Its records have been [checked](Self::check).
     pub fn kld_load(&'static self, file: &FileInfo, records: Records, release: Release) {
+        self.framework.providing(|| self.load(file, records, release));
+    }
+
+    fn load(&'static self, file: &FileInfo, records: Records, release: Release) {
         for provider in &records.providers {
             self.create_provider(&provider.name);
             let declared = (file.id, provider.address, provider.name.clone());

@@ -70,20 +70,18 @@ pub trait Modules: Framework + 'static {
     /// # Errors
     /// [`FrameworkError::Busy`] if one is.
     fn destroy_module(&self, module: &CStr) -> Result<usize, FrameworkError>;
+
+    /// Calls `f`, which creates probes, and enables afterwards those that somebody has asked for.
+    fn providing(&self, f: impl FnOnce());
 }
 
-impl<
-    H: Host + 'static,
-    const CPUS: usize,
-    const RECORDS: usize,
-    const CONSUMERS: usize,
-    const PROBES: usize,
-    const ECBS: usize,
-    const PROVIDERS: usize,
-> Modules for Dtrace<H, CPUS, RECORDS, CONSUMERS, PROBES, ECBS, PROVIDERS>
-{
+impl<H: Host> Modules for Dtrace<H> {
     fn destroy_module(&self, module: &CStr) -> Result<usize, FrameworkError> {
         Dtrace::destroy_module(self, module)
+    }
+
+    fn providing(&self, f: impl FnOnce()) {
+        Dtrace::providing(self, f);
     }
 }
 

@@ -1,10 +1,10 @@
 //! `sdt_pops`: what DTrace asks of SDT's providers. Called with the framework locked, except `getargval`.
 
 use alloc::vec::Vec;
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{c_int, c_void};
 
 use sdt_core::__private::encode::Code;
-use sdt_core::ops::{ARG_NONE, ARG_TYPE_LEN, ArgDesc, ProbeDesc, ProviderOps};
+use sdt_core::ops::{ARG_NONE, ArgDesc, Name, ProbeDesc, ProviderOps};
 
 use super::{Machdep, Modules, Probes, Sdt, Tracepoint};
 use crate::loader::Machine;
@@ -150,11 +150,11 @@ impl<F: Modules, M: Machdep> Sdt<F, M> {
         for (_, argtype) in argtypes.iter().filter(|(_, argtype)| argtype.ndx == desc.ndx) {
             desc.mapping = desc.ndx;
             let native = argtype.native.as_deref();
-            copy(&mut desc.native, native.unwrap_or_default());
+            desc.native = Name::cut(native.unwrap_or_default().to_bytes());
             if native.is_none() {
-                desc.xlate[0] = 0;
+                desc.xlate = Name::EMPTY;
             } else if let Some(translated) = &argtype.translated {
-                copy(&mut desc.xlate, translated);
+                desc.xlate = Name::cut(translated.to_bytes());
             }
         }
     }
@@ -168,12 +168,4 @@ fn sites(tracepoints: &[(u32, Tracepoint)], machine: Machine, enable: bool) -> V
         false => Tracepoint::nop(machine),
     };
     tracepoints.map(|tracepoint| (tracepoint.patchpoint, code(tracepoint))).collect()
-}
-
-/// `strlcpy`.
-fn copy(to: &mut [c_char; ARG_TYPE_LEN], from: &CStr) {
-    let from = from.to_bytes_with_nul().iter().take(ARG_TYPE_LEN - 1);
-    to.fill(0);
-    // C's char is signed on some architectures.
-    to.iter_mut().zip(from).for_each(|(to, &from)| *to = from.cast_signed() as c_char);
 }

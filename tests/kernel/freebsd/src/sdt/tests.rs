@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sdt_core::__private::encode::Code;
-use sdt_framework::{ConsumerId, Dtrace, Field, Spec};
+use sdt_framework::{Config, ConsumerId, Dtrace, Field, LONGEST, Records as Recorded, Spec};
 use sdt_host::cpus::Uniprocessor;
 
 use super::{Fault, Machdep, Records, Sdt};
@@ -26,7 +26,19 @@ const REGISTER_INIT: u64 = 0xffff_ffff_8020_1000;
 const SDT_PROVIDER: u64 = 0xffff_ffff_8030_0000;
 const MODULES: u64 = 0xffff_ffff_c000_0000;
 
-type Framework = Dtrace<Uniprocessor, 1, 16, 4, 32, 32, 8>;
+type Framework = Dtrace<Uniprocessor>;
+
+/// With memory for all consumers that there can be.
+fn framework() -> &'static Framework {
+    const CONFIG: Config =
+        Config { providers: 8, probes: 32, ecbs: 32, consumers: 4, buffer: 16 * LONGEST };
+    // SAFETY: each test has its own framework and uses it from one thread.
+    let cpu = unsafe { Uniprocessor::new() };
+    let framework: &'static Framework = Box::leak(Box::new(Dtrace::new(cpu)));
+    let bytes = CONFIG.memory::<Uniprocessor>(1, 8);
+    framework.init(vec![core::mem::MaybeUninit::uninit(); bytes].leak(), &CONFIG).unwrap();
+    framework
+}
 
 /// What is mapped, by address, and what happens to it.
 #[derive(Default)]
@@ -188,9 +200,7 @@ fn kernel() -> Linker<Bench> {
 
 fn kernel_of(memory: Memory, release: Release) -> Linker<Bench> {
     let memory: &'static Memory = Box::leak(Box::new(memory));
-    // SAFETY: each test has its own framework and uses it from one thread.
-    let cpu = unsafe { Uniprocessor::new() };
-    let framework: &'static Framework = Box::leak(Box::new(Dtrace::new(cpu)));
+    let framework = framework();
     let sdt = Box::leak(Box::new(Sdt::new(framework, memory)));
     let kernel = FileInfo { id: 1, name: "kernel".into(), base: 0, size: 0 };
     sdt.kld_load(&kernel, Records::with_provider(SDT_PROVIDER, c"sdt".into()), release);
@@ -239,11 +249,8 @@ impl Linker<Bench> {
         let mut ids = Vec::new();
         framework.for_each_probe(&spec(description), |probe| ids.push(probe.id()));
         let [id] = ids[..] else { panic!("{description}: {ids:?}") };
-        let text = |field: &[std::ffi::c_char]| {
-            let bytes = field.iter().take_while(|&&c| c != 0).map(|&c| c as u8).collect();
-            String::from_utf8(bytes).unwrap()
-        };
-        framework.arg_descs(id).map(|desc| (text(&desc.native), text(&desc.xlate))).collect()
+        let types = framework.arg_descs(id);
+        types.map(|desc| (desc.native.to_string(), desc.xlate.to_string())).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use sdt_framework::{Dtrace, Field, Spec};
+use sdt_framework::{Config, Dtrace, Field, LONGEST, Records, Spec};
 use sdt_host::cpus::Uniprocessor;
 
 use super::*;
@@ -11,7 +11,19 @@ use crate::marking::Marking;
 use crate::regs::Regs;
 use crate::sdt::{Machine as Text, Sdt};
 
-type Framework = Dtrace<Uniprocessor, 1, 16, 2, 32, 32, 32>;
+type Framework = Dtrace<Uniprocessor>;
+
+/// With memory for all consumers that there can be.
+fn framework() -> &'static Framework {
+    const CONFIG: Config =
+        Config { providers: 32, probes: 32, ecbs: 32, consumers: 2, buffer: 16 * LONGEST };
+    // SAFETY: each test has its own framework and uses it from one thread.
+    let cpu = unsafe { Uniprocessor::new() };
+    let framework: &'static Framework = Box::leak(Box::new(Dtrace::new(cpu)));
+    let bytes = CONFIG.memory::<Uniprocessor>(1, 6);
+    framework.init(vec![core::mem::MaybeUninit::uninit(); bytes].leak(), &CONFIG).unwrap();
+    framework
+}
 
 /// Text of modules, by address: what is not in it is a nop.
 #[derive(Debug, Default)]
@@ -41,9 +53,7 @@ struct Bench {
 fn bench() -> Bench {
     let text: &'static Bytes = Box::leak(Box::default());
     let sdt: &'static Sdt = Box::leak(Box::new(Sdt::new(text)));
-    // SAFETY: each test has its own framework and uses it from one thread.
-    let cpu = unsafe { Uniprocessor::new() };
-    let framework: &'static Framework = Box::leak(Box::new(Dtrace::new(cpu)));
+    let framework = framework();
     sdt.attach(framework).unwrap();
     Bench { text, sdt, framework }
 }
@@ -164,7 +174,9 @@ fn arguments_beyond_the_fifth_are_the_traps() {
     // SAFETY: SDT's `getargval` asks the machine, which here is memory.
     unsafe { bench.framework.probe5(id, [1, 2, 3, 4, 5]) };
     let mut seen = Vec::new();
-    bench.framework.drain(consumer, 0, &mut |record| seen.push(record.args)).unwrap();
+    let mut bytes = [0; 2 * LONGEST];
+    let count = bench.framework.read(consumer, 0, &mut bytes).unwrap();
+    seen.extend(Records::new(&bytes[..count]).map(|record| record.firing().unwrap().args));
     assert_eq!(seen, [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]]);
 }
 

@@ -112,8 +112,10 @@ fn the_machine_is_asked_for_the_sixth_argument() {
     framework.go(consumer).unwrap();
     // SAFETY: SDT's `getargval` asks the machine, which here is memory.
     unsafe { framework.probe5(1, [1, 2, 3, 4, 5]) };
-    let mut args = Vec::new();
-    framework.drain(consumer, 0, &mut |record| args.push(record.args)).unwrap();
+    let mut bytes = [0; 2 * LONGEST];
+    let count = framework.read(consumer, 0, &mut bytes).unwrap();
+    let records = Recorded::new(&bytes[..count]).map(|record| record.firing().unwrap());
+    let args: Vec<_> = records.map(|firing| firing.args).collect();
     // There is no seventh.
     assert_eq!(args, [[1, 2, 3, 4, 5, 6, 0, 0, 0, 0]]);
 }

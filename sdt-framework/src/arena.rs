@@ -1,0 +1,167 @@
+//! The memory that the host hands over: given out, and taken back to be used again.
+
+use core::alloc::Layout;
+use core::fmt;
+use core::mem::MaybeUninit;
+use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use linked_list_allocator::Heap;
+
+/// Memory for [`Dtrace::init`](crate::Dtrace::init), where a host has no other: to be put into a `static`. It starts as
+/// zeros, so it takes no room in the kernel's file.
+///
+/// ```
+/// static MEMORY: sdt_framework::Memory<65536> = sdt_framework::Memory::new();
+/// assert_eq!(MEMORY.take().map(|memory| memory.len()), Some(65536));
+/// assert!(MEMORY.take().is_none());
+/// ```
+pub struct Memory<const BYTES: usize> {
+    is_taken: AtomicBool,
+    bytes: core::cell::UnsafeCell<[MaybeUninit<u8>; BYTES]>,
+}
+
+// SAFETY: the bytes are given to one caller of `take`, and touched by nobody else.
+unsafe impl<const BYTES: usize> Sync for Memory<BYTES> {}
+
+impl<const BYTES: usize> Memory<BYTES> {
+    /// Memory that nobody has.
+    pub const fn new() -> Self {
+        let bytes = core::cell::UnsafeCell::new([MaybeUninit::zeroed(); BYTES]);
+        Self { is_taken: AtomicBool::new(false), bytes }
+    }
+
+    /// The memory, the first time.
+    #[allow(clippy::mut_from_ref, reason = "it is given once")]
+    pub fn take(&'static self) -> Option<&'static mut [MaybeUninit<u8>]> {
+        if self.is_taken.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        // SAFETY: it is a static's, and this happens once.
+        Some(unsafe { &mut *self.bytes.get() })
+    }
+}
+
+impl<const BYTES: usize> Default for Memory<BYTES> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const BYTES: usize> fmt::Debug for Memory<BYTES> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("bytes", &BYTES).finish_non_exhaustive()
+    }
+}
+
+/// A value in the arena, with one owner. It stays until it is given [back](Arena::free).
+pub(crate) struct Owned<T: ?Sized + 'static>(NonNull<T>);
+
+// SAFETY: it owns the value, as a `Box` does.
+unsafe impl<T: ?Sized + Send> Send for Owned<T> {}
+// SAFETY: as above.
+unsafe impl<T: ?Sized + Sync> Sync for Owned<T> {}
+
+impl<T: ?Sized> Deref for Owned<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: made by `alloc` or `slice`, and not given back while it is borrowed.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T: ?Sized> DerefMut for Owned<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and this is the only owner.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Owned<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<T: ?Sized> Owned<T> {
+    /// The value for good.
+    pub(crate) fn leak(mut self) -> &'static mut T {
+        // SAFETY: nobody owns it any more, so it is never given back.
+        unsafe { self.0.as_mut() }
+    }
+
+    /// The owner of a value that was leaked.
+    ///
+    /// # Safety
+    /// [`leak`](Self::leak) returned it, it was not reclaimed since, and nobody uses it any more.
+    pub(crate) unsafe fn reclaim(value: *const T) -> Option<Self> {
+        NonNull::new(value.cast_mut()).map(Self)
+    }
+}
+
+/// What is left of the memory.
+pub(crate) struct Arena(Heap);
+
+impl Arena {
+    /// No memory.
+    pub(crate) const fn none() -> Self {
+        Self(Heap::empty())
+    }
+
+    /// All of this memory, of which there must be some words.
+    pub(crate) fn new(memory: &'static mut [MaybeUninit<u8>]) -> Self {
+        Self(Heap::from_slice(memory))
+    }
+
+    /// As much as `count` values take at most, and what is lost between them and others.
+    pub(crate) const fn footprint<T>(count: usize) -> usize {
+        let bytes = size_of::<T>().saturating_mul(count);
+        bytes.saturating_add(align_of::<T>() + 4 * size_of::<usize>())
+    }
+
+    /// Bytes that nobody has. They need not be in one piece.
+    pub(crate) fn left(&self) -> usize {
+        self.0.free()
+    }
+
+    /// A value; `None` when there is no room.
+    pub(crate) fn alloc<T>(&mut self, value: T) -> Option<Owned<T>> {
+        let place = self.0.allocate_first_fit(Layout::new::<T>()).ok()?.cast::<T>();
+        // SAFETY: fresh memory of the right layout.
+        unsafe { place.write(value) };
+        Some(Owned(place))
+    }
+
+    /// So many values in a row; `None` when there is no room.
+    pub(crate) fn slice<T>(
+        &mut self,
+        count: usize,
+        mut value: impl FnMut(usize) -> T,
+    ) -> Option<Owned<[T]>> {
+        let layout = Layout::array::<T>(count).ok()?;
+        let start = self.0.allocate_first_fit(layout).ok()?.cast::<T>();
+        for at in 0..count {
+            // SAFETY: fresh memory of the right layout, of which this is the `at`th place.
+            unsafe { start.add(at).write(value(at)) };
+        }
+        Some(Owned(NonNull::slice_from_raw_parts(start, count)))
+    }
+
+    /// Takes back what `alloc` or `slice` of this arena returned.
+    pub(crate) fn free<T: ?Sized>(&mut self, owned: Owned<T>) {
+        let layout = Layout::for_value::<T>(&owned);
+        // SAFETY: it was its only owner, and the layout is that of its making.
+        unsafe {
+            owned.0.drop_in_place();
+            self.0.deallocate(owned.0.cast(), layout);
+        }
+    }
+}
+
+impl fmt::Debug for Arena {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arena").field("left", &self.left()).finish_non_exhaustive()
+    }
+}

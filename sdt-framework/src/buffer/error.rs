@@ -1,0 +1,88 @@
+//! Why a consumer's request was refused.
+
+use core::fmt;
+
+use crate::buffer::ConsumerId;
+
+/// Why a consumer's request was refused. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ConsumerError {
+    /// The framework has no memory yet.
+    NotReady,
+    /// The consumer is not open, or not any more.
+    NotOpen(ConsumerId),
+    /// All consumers there is room for are open.
+    TooManyConsumers {
+        /// How many that is.
+        max: usize,
+    },
+    /// There is no such CPU.
+    NoCpu(usize),
+    /// There are not enough enabling control blocks left.
+    TooManyEnablings {
+        /// How many are needed.
+        needed: usize,
+        /// How many are left.
+        left: usize,
+    },
+    /// There is not enough memory left, or not in one piece.
+    NoMemory {
+        /// Bytes that are needed.
+        needed: usize,
+        /// Bytes that nobody has.
+        left: usize,
+    },
+    /// A buffer of this size holds no record.
+    SmallBuffer {
+        /// Bytes that were asked for.
+        bytes: usize,
+        /// Bytes of the longest record.
+        least: usize,
+    },
+    /// The consumer has its buffers already.
+    HasBuffers(ConsumerId),
+    /// The next record does not fit where it is to be read to.
+    ShortRead {
+        /// Bytes that there are.
+        bytes: usize,
+        /// Bytes that the record has.
+        needed: usize,
+    },
+}
+
+impl fmt::Display for ConsumerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReady => {
+                f.write_str("the framework has no memory yet; the kernel has to call init")
+            }
+            Self::NotOpen(id) => write!(f, "consumer {} is not open", id.get()),
+            Self::TooManyConsumers { max } => {
+                write!(f, "{max} consumers are open and no more are possible; close one")
+            }
+            Self::NoCpu(cpu) => write!(f, "there is no CPU {cpu}"),
+            Self::TooManyEnablings { needed, left } => {
+                write!(f, "{needed} probes match and only {left} enablings are left; enable fewer")
+            }
+            Self::NoMemory { needed, left } => write!(
+                f,
+                "{needed} bytes are needed and of the framework's memory {left} are left, perhaps in \
+                 pieces; ask for smaller buffers or close a consumer"
+            ),
+            Self::SmallBuffer { bytes, least } => {
+                write!(f, "a buffer of {bytes} bytes holds no record; ask for {least} or more")
+            }
+            Self::HasBuffers(id) => write!(
+                f,
+                "consumer {} has its buffers already; their size is chosen before it first goes",
+                id.get()
+            ),
+            Self::ShortRead { bytes, needed } => {
+                write!(f, "the next record has {needed} bytes, and there is room for {bytes}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ConsumerError {}

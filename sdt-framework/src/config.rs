@@ -1,0 +1,127 @@
+//! How much there is room for.
+
+use core::fmt;
+
+use crate::arena::Arena;
+use crate::buffer::{Buffer, Consumer};
+use crate::dtrace::{LiveProbe, PerCpu};
+use crate::ecb::{EcbNode, Retained};
+use crate::host::Host;
+use crate::registry::tables;
+
+/// How much a framework has room for. What [these](Self::tables) take of its memory is taken for good; the rest is for
+/// buffers and retained enablings, and used again and again.
+///
+/// On a 64-bit machine a probe takes 464 bytes, an ECB 80, a provider 200, a consumer 68 and its lock, and a CPU 64; an
+/// enabling that is retained up to 480. A buffer takes 256 bytes beside those asked for. (The tests see to it.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Providers that can be registered at once.
+    pub providers: usize,
+    /// Probes that can exist at once.
+    pub probes: usize,
+    /// Enablings of single probes that can exist at once.
+    pub ecbs: usize,
+    /// Consumers that can be open at once.
+    pub consumers: usize,
+    /// Bytes of one CPU's buffer for a consumer that does not [choose](crate::Dtrace::set_buffer) them.
+    pub buffer: usize,
+}
+
+impl Config {
+    /// For a small kernel: 32 providers, 1024 probes, 2048 ECBs, 8 consumers, 64 kB for each CPU and consumer.
+    pub const DEFAULT: Self =
+        Self { providers: 32, probes: 1024, ecbs: 2048, consumers: 8, buffer: 64 * 1024 };
+
+    /// Bytes that the tables take, on a machine with so many CPUs.
+    pub const fn tables<H: Host>(&self, cpus: usize) -> usize {
+        let Self { probes, ecbs, consumers, .. } = *self;
+        let probe_context = [
+            Arena::footprint::<LiveProbe>(probes),
+            Arena::footprint::<EcbNode>(ecbs),
+            Arena::footprint::<Consumer<H>>(consumers),
+            Arena::footprint::<PerCpu>(cpus),
+        ];
+        // The memory need not begin where a table can.
+        let mut sum = tables::footprint(self).saturating_add(2 * align_of::<u64>());
+        let mut at = 0;
+        while at < probe_context.len() {
+            sum = sum.saturating_add(probe_context[at]);
+            at += 1;
+        }
+        sum
+    }
+
+    /// Bytes that make room for the tables, and for this many consumers with buffers of the size that is chosen here and
+    /// one enabling each.
+    pub const fn memory<H: Host>(&self, cpus: usize, consumers: usize) -> usize {
+        let buffers = Arena::footprint::<Buffer>(cpus)
+            .saturating_add(Arena::footprint::<u8>(self.buffer).saturating_mul(cpus));
+        let each = buffers.saturating_add(Arena::footprint::<Retained>(1));
+        self.tables::<H>(cpus).saturating_add(each.saturating_mul(consumers))
+    }
+
+    /// What is wrong with it.
+    pub(crate) fn check(&self) -> Result<(), InitError> {
+        let counts = [
+            ("providers", self.providers),
+            ("probes", self.probes),
+            ("ecbs", self.ecbs),
+            ("consumers", self.consumers),
+        ];
+        // Ids and links are 32 bits wide.
+        match counts.into_iter().find(|(_, count)| *count == 0 || *count as u64 >= 1 << 31) {
+            Some((field, count)) => Err(InitError::BadCount { field, count }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// Why a framework did not take the memory. It is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum InitError {
+    /// It has memory already.
+    Ready,
+    /// The memory does not suffice for the tables.
+    TooSmall {
+        /// Bytes that they take.
+        needed: usize,
+        /// Bytes that were given.
+        given: usize,
+    },
+    /// A field of the [`Config`] is 0, or 2^31 or more.
+    BadCount {
+        /// Which.
+        field: &'static str,
+        /// What it is.
+        count: usize,
+    },
+}
+
+impl fmt::Display for InitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready => f.write_str("the framework has its memory already"),
+            Self::TooSmall { needed, given } => write!(
+                f,
+                "{given} bytes are too few: the tables alone take {needed}; give more, or make room for \
+                 fewer probes"
+            ),
+            Self::BadCount { field, count } => {
+                write!(
+                    f,
+                    "the configuration's {field} is {count}, which must be from 1 to 2147483647"
+                )
+            }
+        }
+    }
+}
+
+impl core::error::Error for InitError {}

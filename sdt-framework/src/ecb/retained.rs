@@ -1,0 +1,107 @@
+//! Enablings are retained: a probe that is created later is enabled, too, by what means it already.
+
+use core::sync::atomic::Ordering;
+
+use dtrace_abi::spec::Spec;
+
+use crate::arena::Owned;
+use crate::buffer::Recording;
+use crate::dtrace::Dtrace;
+use crate::ecb::BATCH;
+use crate::host::Host;
+use crate::registry::tables::Tables;
+
+/// One call of `enable`, for as long as it counts.
+#[derive(Debug)]
+pub(crate) struct Retained {
+    /// Index of the consumer.
+    pub(crate) consumer: usize,
+    /// Which call it is.
+    pub(crate) number: usize,
+    /// How many probes were created before it.
+    pub(crate) since: usize,
+    /// Which probes it means.
+    pub(crate) spec: Spec,
+    /// What is recorded when they fire.
+    pub(crate) recording: Recording,
+    /// The one before it.
+    pub(crate) next: Option<Owned<Retained>>,
+}
+
+impl Tables {
+    /// Drops those retained enablings that `which` means.
+    pub(crate) fn forget(&mut self, which: impl Fn(&Retained) -> bool) {
+        let mut kept = None;
+        let mut rest = self.retained.take();
+        while let Some(mut enabling) = rest {
+            rest = enabling.next.take();
+            if which(&enabling) {
+                self.arena.free(enabling);
+            } else {
+                enabling.next = kept;
+                kept = Some(enabling);
+            }
+        }
+        // They have come to be the other way round.
+        while let Some(mut enabling) = kept {
+            kept = enabling.next.take();
+            enabling.next = self.retained.take();
+            self.retained = Some(enabling);
+        }
+    }
+}
+
+impl<H: Host> Dtrace<H> {
+    /// Calls `f`, which creates probes, and enables afterwards what has come to be, for all that mean it. So whoever
+    /// creates them need not be prepared for an `enable` before it is done. `provide` ops are called in this way.
+    pub fn providing<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.tables.lock().providing += 1;
+        let result = f();
+        self.tables.lock().providing -= 1;
+        loop {
+            let mut tables = self.tables.lock();
+            if tables.providing > 0 {
+                // Somebody else is, and will see to it.
+                return result;
+            }
+            let Some(from) = tables.fresh.take() else { return result };
+            let used = tables.probes_used();
+            let to = used.min(from + BATCH);
+            for at in from..to {
+                self.match_created(&mut tables, at);
+            }
+            if to < used {
+                tables.fresh = Some(to);
+            }
+        }
+    }
+
+    /// Enables a probe that was just created for all that mean it, the latest first. As long as somebody is
+    /// [providing](Self::providing) that has time.
+    pub(crate) fn match_created(&self, tables: &mut Tables, at: usize) {
+        if tables.providing > 0 {
+            tables.fresh = Some(tables.fresh.map_or(at, |first| first.min(at)));
+            return;
+        }
+        let created = match tables.probe_mut(at) {
+            Some((probe, _)) if !probe.is_matched => {
+                probe.is_matched = true;
+                probe.created
+            }
+            _ => return,
+        };
+        let retained = tables.retained.take();
+        let mut next = retained.as_ref();
+        while let Some(enabling) = next {
+            next = enabling.next.as_ref();
+            // What was there before has been enabled with all the others that it means.
+            if enabling.since <= created
+                && tables.matches(at, &enabling.spec)
+                && !self.add(tables, at, enabling.consumer, enabling.number, enabling.recording)
+            {
+                self.missed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        tables.retained = retained;
+    }
+}

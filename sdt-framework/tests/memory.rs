@@ -1,0 +1,236 @@
+//! The memory that a host hands over: how much it takes, what is told when it does not suffice, and that it comes back.
+
+mod common;
+
+use common::{SMALL, Small, TestProvider, Threads, create, memory, small, spec};
+use proptest::prelude::*;
+use sdt_core::ops::{Framework as _, FrameworkError, Privileges, ProviderAttr};
+use sdt_framework::{
+    Config, ConsumerError, ConsumerId, Counters, Dtrace, InitError, LONGEST, Memory,
+};
+use sdt_host::cpus::CPUS;
+
+const TABLES: usize = SMALL.tables::<Threads>(CPUS);
+
+#[test]
+fn without_memory_nothing_works_and_says_why() {
+    let dtrace: Dtrace<Threads> = Dtrace::new(Threads::new());
+    assert_eq!(dtrace.open(), Err(ConsumerError::NotReady));
+    let provider = TestProvider::default();
+    // SAFETY: the provider outlives the framework.
+    let refused = unsafe { provider.register(&dtrace, c"p") };
+    assert_eq!(refused, Err(FrameworkError::NotReady));
+    assert_eq!(refused.unwrap_err().to_string(), "the framework has no memory yet (ENXIO)");
+    assert_eq!(dtrace.for_each_probe(&spec(""), |_| {}), 0);
+    let id = sdt_core::ops::ProbeId::new(1).unwrap();
+    assert!(dtrace.describe(id).is_none());
+    Threads::bind(0);
+    dtrace.probe(id, &[0; 6]);
+    dtrace.suspend();
+    assert_eq!(dtrace.counters(), Counters { stray: 1, ..Counters::default() });
+}
+
+#[test]
+fn memory_of_any_size_is_taken_or_refused() {
+    for bytes in 0..TABLES {
+        // Each byte is too many to try.
+        if bytes % 97 == 0 || bytes + 5 > TABLES {
+            let dtrace: Dtrace<Threads> = Dtrace::new(Threads::new());
+            let refused = Err(InitError::TooSmall { needed: TABLES, given: bytes });
+            assert_eq!(dtrace.init(memory(bytes), &SMALL), refused);
+            // And may come again.
+            assert_eq!(dtrace.init(memory(TABLES), &SMALL), Ok(()));
+        }
+    }
+    let odd = |skip| &mut memory(TABLES + 64)[skip..skip + TABLES];
+    for skip in 0..16 {
+        let dtrace: Dtrace<Threads> = Dtrace::new(Threads::new());
+        assert_eq!(dtrace.init(odd(skip), &SMALL), Ok(()), "{skip}");
+        assert_eq!(dtrace.init(memory(TABLES), &SMALL), Err(InitError::Ready));
+        let x = dtrace.open().unwrap();
+        assert!(matches!(dtrace.go(x), Err(ConsumerError::NoMemory { .. })));
+        assert_eq!(dtrace.close(x), Ok(()));
+    }
+    let dtrace: Dtrace<Threads> = Dtrace::new(Threads::new());
+    let none = Config { ecbs: 0, ..SMALL };
+    let refused = dtrace.init(memory(TABLES), &none).unwrap_err();
+    assert_eq!(refused, InitError::BadCount { field: "ecbs", count: 0 });
+    assert!(refused.to_string().contains("ecbs is 0"), "{refused}");
+    let huge = Config { probes: usize::MAX / 8, ..SMALL };
+    assert!(matches!(dtrace.init(memory(64), &huge), Err(InitError::BadCount { .. })));
+    let large = Config { probes: (1 << 31) - 1, ..SMALL };
+    assert!(matches!(dtrace.init(memory(64), &large), Err(InitError::TooSmall { .. })));
+}
+
+/// As the documentation of `Config` has it.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn sizes_are_as_documented() {
+    let of = |config: Config, cpus| config.tables::<Threads>(cpus);
+    let one = of(SMALL, CPUS);
+    let more = [
+        ("a probe", of(Config { probes: SMALL.probes + 1, ..SMALL }, CPUS), 464),
+        ("an ECB", of(Config { ecbs: SMALL.ecbs + 1, ..SMALL }, CPUS), 80),
+        ("a provider", of(Config { providers: SMALL.providers + 1, ..SMALL }, CPUS), 200),
+        ("a consumer", of(Config { consumers: SMALL.consumers + 1, ..SMALL }, CPUS), 72),
+        ("a CPU", of(SMALL, CPUS + 1), 64),
+    ];
+    let sizes: Vec<_> = more.iter().map(|(what, with, _)| (*what, with - one)).collect();
+    for ((what, size), (.., documented)) in sizes.iter().zip(&more) {
+        assert!(size <= documented && size + 8 >= *documented, "{what}: {size}; {sizes:?}");
+    }
+    // What is outside of the memory.
+    assert!(size_of::<Small>() <= 1024, "{}", size_of::<Small>());
+
+    let dtrace = small();
+    let x = dtrace.open().unwrap();
+    let before = dtrace.memory_left();
+    dtrace.enable(x, &spec("nothing")).unwrap();
+    let enabling = before - dtrace.memory_left();
+    assert!((360..=480).contains(&enabling), "{enabling}");
+    let before = dtrace.memory_left();
+    dtrace.go(x).unwrap();
+    let each = (before - dtrace.memory_left()) / CPUS - SMALL.buffer;
+    assert!((192..=256).contains(&each), "{each}");
+}
+
+#[test]
+fn a_consumer_has_the_buffers_that_it_asks_for() {
+    Threads::bind(0);
+    let provider = TestProvider::default();
+    let dtrace = small();
+    // SAFETY: the provider outlives the framework.
+    let p = unsafe { provider.register(&*dtrace, c"p") }.unwrap();
+    let probe = create(&*dtrace, p, [c"m", c"f", c"n"], 0);
+    for records in [1, 2, 5, 30] {
+        let x = dtrace.open().unwrap();
+        let small = ConsumerError::SmallBuffer { bytes: LONGEST - 1, least: LONGEST };
+        assert_eq!(dtrace.set_buffer(x, LONGEST - 1), Err(small));
+        assert_eq!(dtrace.set_buffer(x, records * LONGEST), Ok(()));
+        dtrace.enable(x, &spec("n")).unwrap();
+        dtrace.go(x).unwrap();
+        assert_eq!(dtrace.set_buffer(x, LONGEST), Err(ConsumerError::HasBuffers(x)));
+        (0..40).for_each(|n| dtrace.probe(probe, &[n; 6]));
+        assert_eq!(common::drain(&dtrace, x, 0).len(), records);
+        assert_eq!(dtrace.drops(x, 0), Ok(40 - records as u64));
+        // They are the same when it goes once more.
+        dtrace.probe(probe, &[0; 6]);
+        dtrace.stop(x).unwrap();
+        dtrace.go(x).unwrap();
+        assert_eq!(common::drain(&dtrace, x, 0).len(), 1);
+        dtrace.close(x).unwrap();
+    }
+}
+
+#[test]
+fn what_there_is_no_room_for_is_refused_and_freed_memory_is_used_again() {
+    let dtrace = small();
+    let all = dtrace.memory_left();
+    let [x, y] = [(); 2].map(|()| dtrace.open().unwrap());
+    // More than half for each.
+    let bytes = all / CPUS * 6 / 10;
+    for id in [x, y] {
+        dtrace.set_buffer(id, bytes).unwrap();
+    }
+    assert_eq!(dtrace.go(x), Ok(()));
+    let refused = dtrace.go(y).unwrap_err();
+    let ConsumerError::NoMemory { needed, left } = refused else { panic!("{refused}") };
+    assert!(needed >= CPUS * bytes && left < needed && left == dtrace.memory_left());
+    assert!(refused.to_string().contains("ask for smaller buffers"), "{refused}");
+    // Smaller ones fit, or the same when the other one has gone.
+    dtrace.set_buffer(y, bytes / 4).unwrap();
+    assert_eq!(dtrace.go(y), Ok(()));
+    dtrace.close(x).unwrap();
+    let z = dtrace.open().unwrap();
+    dtrace.set_buffer(z, bytes).unwrap();
+    assert_eq!(dtrace.go(z), Ok(()));
+    dtrace.close(y).unwrap();
+    dtrace.close(z).unwrap();
+    assert_eq!(dtrace.memory_left(), all);
+}
+
+/// Somebody may ask for more than numbers can say.
+#[test]
+fn a_size_that_overflows_is_refused() {
+    let dtrace = small();
+    let x = dtrace.open().unwrap();
+    dtrace.set_buffer(x, usize::MAX).unwrap();
+    assert!(matches!(dtrace.go(x), Err(ConsumerError::NoMemory { needed: usize::MAX, .. })));
+    dtrace.set_buffer(x, usize::MAX / CPUS).unwrap();
+    assert!(matches!(dtrace.go(x), Err(ConsumerError::NoMemory { .. })));
+}
+
+proptest! {
+    /// Consumers of all sizes come and go, with enablings: nothing is lost on the way.
+    #[test]
+    fn memory_comes_back(steps in prop::collection::vec((0..4u8, 0..3usize, 1..60usize), 0..60)) {
+        let dtrace = small();
+        let all = dtrace.memory_left();
+        let mut open: Vec<ConsumerId> = Vec::new();
+        for (what, which, records) in steps {
+            let consumer = open.get(which).copied();
+            match (what, consumer) {
+                (0, None) => open.push(dtrace.open().unwrap()),
+                (1, Some(id)) => {
+                    let _refused_once_it_has_gone = dtrace.set_buffer(id, records * LONGEST);
+                    let _refused_without_room = dtrace.go(id);
+                }
+                (2, Some(id)) => {
+                    let _refused_without_room = dtrace.enable(id, &spec("nothing"));
+                }
+                (3, Some(id)) => {
+                    dtrace.close(id).unwrap();
+                    open.remove(which);
+                }
+                _ => {}
+            }
+        }
+        for id in open {
+            dtrace.close(id).unwrap();
+        }
+        prop_assert_eq!(dtrace.memory_left(), all);
+    }
+}
+
+/// A static framework, and its memory, take no room in the file they are linked into, but for some words.
+#[test]
+fn static_memory_is_in_bss() {
+    use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
+
+    const CONFIG: Config = Config::DEFAULT;
+    static THE_MEMORY: Memory<{ CONFIG.memory::<Threads>(CPUS, 2) }> = Memory::new();
+    let image = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    let file = object::File::parse(&*image).unwrap();
+    let symbol = file
+        .symbols()
+        .find(|symbol| symbol.name().is_ok_and(|name| name.contains("THE_MEMORY")))
+        .expect("the static is in the symbol table");
+    let section = file.section_by_index(symbol.section_index().unwrap()).unwrap();
+    assert_eq!(section.kind(), SectionKind::UninitializedData, "{:?}", section.name());
+    let dtrace: Dtrace<Threads> = Dtrace::new(Threads::new());
+    dtrace.init(THE_MEMORY.take().unwrap(), &CONFIG).unwrap();
+    for _ in 0..2 {
+        let id = dtrace.open().unwrap();
+        assert_eq!(dtrace.enable(id, &spec("nothing")), Ok(0));
+        assert_eq!(dtrace.go(id), Ok(()));
+    }
+}
+
+/// A provider finds the framework as it was, whoever had its memory.
+#[test]
+fn refused_registrations_take_nothing() {
+    let dtrace = small();
+    let provider = TestProvider::default();
+    for _ in 0..4 {
+        // SAFETY: the provider outlives the framework.
+        unsafe { provider.register(&*dtrace, c"p") }.unwrap();
+    }
+    let all = dtrace.memory_left();
+    // SAFETY: as above.
+    let refused = unsafe {
+        let (attr, privileges) = (&ProviderAttr::SDT, Privileges::USER);
+        dtrace.register(c"p", attr, privileges, &common::OPS, provider.arg())
+    };
+    assert_eq!(refused, Err(FrameworkError::Full));
+    assert_eq!(dtrace.memory_left(), all);
+}
