@@ -187,7 +187,7 @@ impl Module {
     }
 
     /// Builds, links and checks the module. It is written to `output`, or under the library's name to
-    /// [`folder`](Self::folder). Returns where.
+    /// its folder. Returns where.
     ///
     /// # Errors
     /// There are no such modules, any step failed, or the module breaks a rule of the loader's.

@@ -19,7 +19,7 @@ pub const LONGEST: usize = 127;
 
 /// Gives every symbol whose name rustc has made up a name that a probe description can say, which no other symbol of
 /// the file has: the path of what was written, without types. Symbols keep their places in the table, so relocations
-/// hold; the second of a name in the order of addresses ends in `.1`. A path of more than [`LONGEST`] bytes loses
+/// hold; the second of a name in the order of addresses ends in `.1`. A path of more than `LONGEST` bytes loses
 /// crates and modules.
 ///
 /// # Errors
