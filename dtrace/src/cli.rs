@@ -233,6 +233,13 @@ pub fn complaint(error: &clap::Error) -> String {
     });
     let missing = context(ContextKind::InvalidValue).is_none_or(str::is_empty);
     match (error.kind(), short) {
+        (ErrorKind::MissingRequiredArgument, _) => {
+            let missing = match error.get(ContextKind::InvalidArg) {
+                Some(ContextValue::Strings(missing)) => missing.join(", "),
+                _ => String::new(),
+            };
+            format!("missing: {missing}")
+        }
         (ErrorKind::UnknownArgument, Some(letter)) => format!("illegal option -- {letter}"),
         (ErrorKind::InvalidValue, Some(letter)) if missing => {
             format!("option requires an argument -- {letter}")

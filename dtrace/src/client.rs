@@ -12,6 +12,9 @@ use dtrace_protocol::{
 
 use crate::transport::{Transport, TransportError};
 
+/// Something damaged has come: so long is waited for an answer after that.
+const GRACE: Duration = Duration::from_secs(2);
+
 /// The channel of a consumer that has a line for itself.
 pub const CHANNEL: u8 = 1;
 /// Every request is answered at once, as far as the line allows.
@@ -88,13 +91,15 @@ pub struct Records {
     pub cpu: u32,
     /// Records lost since it was last read, because its buffer was full.
     pub drops: u64,
+    /// Answers that did not come, but something damaged did. What was recorded in them is lost.
+    pub damaged: u64,
     /// Oldest first.
     pub records: Vec<Record>,
 }
 
 impl Records {
     fn is_empty(&self) -> bool {
-        self.drops == 0 && self.records.is_empty()
+        self.drops == 0 && self.damaged == 0 && self.records.is_empty()
     }
 }
 
@@ -107,6 +112,9 @@ pub enum ClientError {
     /// The other side has come to an end, and says how.
     #[error("{0}")]
     Gone(String),
+    /// An answer was damaged on the line.
+    #[error("an answer of the kernel's was damaged on the line; try again")]
+    Damaged,
     /// No answer in time.
     #[error("the kernel did not answer {request} within {} s", .limit.as_secs())]
     NoAnswer {
@@ -150,6 +158,8 @@ pub struct Client {
     heard: Instant,
     limit: Duration,
     damaged: u64,
+    /// Since when something damaged may have been the answer.
+    suspect: Option<Instant>,
     /// The kernel knows of us.
     greeted: bool,
 }
@@ -201,6 +211,7 @@ impl Client {
             heard: Instant::now(),
             limit,
             damaged: 0,
+            suspect: None,
             greeted: false,
         };
         // Ends whatever is on the line already.
@@ -249,9 +260,14 @@ impl Client {
             let more = self.call("list", Request::List { spec, after }, |reply, items| {
                 if reply == Reply::Probes { probes(items) } else { None }
             })?;
-            // A kernel that goes back would never end.
-            if more.first().is_none_or(|probe| probe.id <= after) {
+            if more.is_empty() {
                 return Ok(all);
+            }
+            // A kernel that goes back would never end.
+            if more.first().is_some_and(|probe| probe.id <= after)
+                || !more.is_sorted_by_key(|probe| probe.id)
+            {
+                return Err(ClientError::Strange("list"));
             }
             all.extend(more);
         }
@@ -297,6 +313,13 @@ impl Client {
             })?;
             if more.is_empty() {
                 return Ok(all);
+            }
+            // Nor would one that begins again.
+            let last = all.last().map(|site: &Site| site.address);
+            if more.first().map(|site| site.address) <= last
+                || !more.is_sorted_by_key(|site| site.address)
+            {
+                return Err(ClientError::Strange("sites"));
             }
             all.extend(more);
         }
@@ -351,6 +374,16 @@ impl Client {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn read(&mut self, wait: Duration) -> Result<Option<Records>, ClientError> {
+        match self.read_undamaged(wait) {
+            Err(ClientError::Damaged) => {
+                self.reading = None;
+                Ok(Some(Records { damaged: 1, ..Records::default() }))
+            }
+            read => read,
+        }
+    }
+
+    fn read_undamaged(&mut self, wait: Duration) -> Result<Option<Records>, ClientError> {
         if let Some(early) = self.early.pop_front() {
             return Ok(Some(early));
         }
@@ -428,6 +461,10 @@ impl Client {
                     Some(Ok(frame)) => frame,
                     Some(Err(_)) => {
                         self.damaged += 1;
+                        // Noise, or the answer: then no other comes.
+                        if self.greeted {
+                            self.suspect.get_or_insert_with(Instant::now);
+                        }
                         continue;
                     }
                 };
@@ -438,13 +475,14 @@ impl Client {
                 let message: Result<(Reply<'_>, Items<'_>), FrameError> = frame.message();
                 match message {
                     Ok((Reply::Gone { reason }, _)) => {
-                        return Err(ClientError::Gone(reason.to_owned()));
+                        return Err(ClientError::Gone(shown(reason)));
                     }
                     Ok((Reply::Refused { why, message }, _)) if frame.header.seq == asked => {
-                        let message = message.to_owned();
+                        let message = shown(message);
                         return Err(ClientError::Refused { why, message });
                     }
                     Ok((reply, items)) if frame.header.seq == asked => {
+                        self.suspect = None;
                         return Ok(Some(take(reply, items)));
                     }
                     Err(_) if frame.header.seq == asked => return Ok(Some(None)),
@@ -456,12 +494,17 @@ impl Client {
                     Err(_) => self.damaged += 1,
                 }
             }
-            let left = deadline.saturating_duration_since(Instant::now());
+            let grace = self.suspect.map(|since| since + GRACE);
+            let until = grace.map_or(deadline, |grace| grace.min(deadline));
+            let left = until.saturating_duration_since(Instant::now());
             let mut buffer = [0; 4096];
             let length = self.transport.read(&mut buffer, left)?;
             self.arrived.extend(&buffer[..length]);
             if length != 0 {
                 self.heard = Instant::now();
+            } else if grace.is_some_and(|grace| grace <= Instant::now()) {
+                self.suspect = None;
+                return Err(ClientError::Damaged);
             } else if may_end || left.is_zero() {
                 return Ok(None);
             }
@@ -479,7 +522,7 @@ fn matched(reply: Reply<'_>) -> Option<u32> {
 fn records(reply: Reply<'_>, items: Items<'_>) -> Option<Records> {
     let Reply::Records { cpu, drops } = reply else { return None };
     let records = items.iter().collect::<Result<_, _>>().ok()?;
-    Some(Records { cpu, drops, records })
+    Some(Records { cpu, drops, damaged: 0, records })
 }
 
 fn probes(items: Items<'_>) -> Option<Vec<Probe>> {
@@ -491,7 +534,20 @@ fn sites(items: Items<'_>) -> Option<Vec<Site>> {
 }
 
 fn text(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
+    shown(&String::from_utf8_lossy(name))
+}
+
+/// What a kernel says goes to terminals, which take some characters for commands: these are shown. Lines stay lines.
+fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\n' {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 fn probe(of: dtrace_protocol::Probe<'_>) -> Probe {

@@ -256,6 +256,9 @@ impl Printer {
         if records.drops != 0 {
             output.say(&format::drops(cpu, records.drops));
         }
+        if records.damaged != 0 {
+            output.say(&format::damaged(records.damaged));
+        }
     }
 
     fn print<O: Write, E: Write>(&mut self, text: &str, output: &mut Output<O, E>) {
@@ -272,7 +275,7 @@ mod tests {
 
     fn hits(cpu: u32, probes: &[u32]) -> Records {
         let record = |&probe| Record { probe, timestamp: 0, args: [0; 10] };
-        Records { cpu, drops: 0, records: probes.iter().map(record).collect() }
+        Records { cpu, records: probes.iter().map(record).collect(), ..Records::default() }
     }
 
     fn printed(quiet: bool, all: Vec<Records>) -> (String, String) {
@@ -288,7 +291,7 @@ mod tests {
 
     #[test]
     fn hits_are_printed_under_one_heading() {
-        let drops = Records { cpu: 1, drops: 2, records: Vec::new() };
+        let drops = Records { cpu: 1, drops: 2, ..Records::default() };
         let (out, err) = printed(false, vec![hits(1, &[14]), drops, hits(0, &[14, 14])]);
         assert_eq!(
             out,
@@ -302,7 +305,7 @@ mod tests {
 
     #[test]
     fn quiet_runs_print_no_hits_but_drops() {
-        let drops = Records { cpu: 1, drops: 1, records: Vec::new() };
+        let drops = Records { cpu: 1, drops: 1, ..Records::default() };
         let (out, err) = printed(true, vec![hits(1, &[14]), drops]);
         assert_eq!((&*out, &*err), ("", "dtrace: 1 drop on CPU 1\n"));
     }

@@ -54,7 +54,7 @@ pub(crate) fn detail(detail: &Detail) -> String {
 pub(crate) fn sites(sites: &[Site]) -> String {
     let mut text = String::from("\n\tSites\n");
     if sites.is_empty() {
-        text.push_str("\t\tNone that can be patched\n");
+        text.push_str("\t\tNone that the kernel tells of\n");
     }
     for site in sites {
         let function = site.function.as_ref().map_or_else(
@@ -102,6 +102,12 @@ fn dependency_class(number: u8) -> &'static str {
 /// How many probes a clause has enabled.
 pub(crate) fn matched(clause: &str, probes: u32) -> String {
     format!("description '{clause}' matched {probes} probe{}", if probes == 1 { "" } else { "s" })
+}
+
+/// Answers that were damaged on the line. dtrace(1) has no line, and no such message.
+pub(crate) fn damaged(answers: u64) -> String {
+    let plural = if answers == 1 { "" } else { "s" };
+    format!("{answers} answer{plural} damaged on the line: records may be missing")
 }
 
 /// What got lost.
@@ -185,7 +191,7 @@ mod tests {
              \t\t0x1000 trap ?\n\
              \t\t\tto 0xff0, -16 bytes, out of reach of a jump (+-1048576 bytes)\n\n"
         );
-        assert_eq!(sites(&[]), "\n\tSites\n\t\tNone that can be patched\n\n");
+        assert_eq!(sites(&[]), "\n\tSites\n\t\tNone that the kernel tells of\n\n");
     }
 
     #[test]

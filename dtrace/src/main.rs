@@ -20,7 +20,7 @@ static INTERRUPT: Interrupt = Interrupt::new();
 
 /// Traces a kernel on the other side of a line: takes dtrace(1)'s options, prints what it prints.
 #[derive(Debug, Parser)]
-#[command(name = "dtrace", disable_help_flag = true)]
+#[command(name = "dtrace", version, disable_help_flag = true)]
 struct Dtrace {
     #[command(flatten)]
     args: cli::DtraceArgs,

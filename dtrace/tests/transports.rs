@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
 
-use dtrace_protocol::{Decoder, Probe, Reply, Request, VERSION, Writer};
+use dtrace_protocol::{Decoder, Probe, Record, Reply, Request, VERSION, Writer};
 
 const LISTED: &str = "   ID   PROVIDER            MODULE                          FUNCTION NAME
     7       proc                m\u{fffd}                                 f exec\n";
@@ -194,4 +194,59 @@ fn command_lines_that_are_wrong() {
     assert_eq!(status, Some(2));
     assert!(text.starts_with("dtrace: illegal option -- y\nUsage: dtrace "), "{text}");
     assert_eq!(run(&["--connect", "exec:true"]), (Some(1), "dtrace: no probes specified\n".into()));
+}
+
+/// The first answer with records is damaged: that is said, and what is recorded afterwards is printed.
+#[test]
+fn a_damaged_answer_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = listening(folder.path(), |mut line| {
+        let mut decoder = Decoder::new([0; 512]);
+        let (mut byte, mut reads) = ([0], 0);
+        while matches!(line.read(&mut byte), Ok(1)) {
+            let Some(Ok(frame)) = decoder.push(byte[0]) else { continue };
+            let (request, _) = frame.message::<Request<'_>>().unwrap();
+            let (mut buffer, mut bytes) = ([0; 512], [0; 600]);
+            let reply = match request {
+                Request::Hello { .. } => Reply::Hello { version: VERSION },
+                Request::List { .. } => Reply::Probes,
+                Request::Enable { .. } => Reply::Matched { probes: 1 },
+                Request::Read { .. } if reads == 2 => {
+                    Reply::Gone { reason: "over\u{1b}[31m\n  kernel: last line" }
+                }
+                Request::Read { .. } => {
+                    reads += 1;
+                    Reply::Records { cpu: 0, drops: 0 }
+                }
+                _ => Reply::Done,
+            };
+            let mut writer = Writer::new(&mut buffer, frame.header, &reply).unwrap();
+            match request {
+                Request::List { after: 0, .. } => {
+                    let (module, function) = (b"m", b"f");
+                    let probe = Probe { id: 7, provider: b"proc", module, function, name: b"exec" };
+                    writer.push(&probe).unwrap();
+                }
+                Request::Read { .. } if matches!(reply, Reply::Records { .. }) => {
+                    writer.push(&Record { probe: 7, timestamp: 1, args: [0; 10] }).unwrap();
+                }
+                _ => {}
+            }
+            let length = writer.seal(&mut bytes).unwrap();
+            if matches!(request, Request::Read { .. }) && reads == 1 {
+                bytes[length / 2] ^= 0x10;
+            }
+            if line.write_all(&bytes[..length]).is_err() {
+                break;
+            }
+        }
+    });
+    let output = dtrace(&address, &["-n", "proc:::exec"]);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let hit = "CPU     ID                    FUNCTION:NAME\n  0      7                           f:exec \n";
+    assert_eq!(text(output.stdout), hit);
+    let said = "dtrace: description 'proc:::exec' matched 1 probe\n\
+                dtrace: 1 answer damaged on the line: records may be missing\n\
+                dtrace: over\\u{1b}[31m\n  kernel: last line\n";
+    assert_eq!(text(output.stderr), said);
 }

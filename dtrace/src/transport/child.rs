@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +18,8 @@ pub(super) struct Child(std::process::Child);
 pub(super) fn spawn(command: &str) -> io::Result<(Child, OwnedFd, OwnedFd)> {
     let mut child = Command::new("/bin/sh")
         .args(["-c", command])
+        // Of its own: Ctrl-C is for dtrace, which goes on reading what there is.
+        .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
@@ -44,8 +47,10 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // If it cannot be killed it has ended already; either way its status is taken.
-        let _ = self.0.kill();
+        // With all that it has started. If it cannot be killed it has ended already; either way its status is taken.
+        if let Some(group) = rustix::process::Pid::from_raw(self.0.id() as i32) {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
         let _ = self.0.wait();
     }
 }

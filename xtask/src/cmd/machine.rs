@@ -108,6 +108,10 @@ fn ask(socket: &Path, command: &Command) -> anyhow::Result<()> {
         }
         Command::Unload { names } => {
             for name in names {
+                // kldunload(8) takes the name of a file without its suffix, too.
+                let file = format!("{name}.ko");
+                let is_file = session.kldstat()?.iter().any(|module| module.file == file);
+                let name = if is_file { &file } else { name };
                 session.kldunload(name).with_context(|| format!("failed to unload {name}"))?;
                 output::line(format_args!("unloaded {name}"))?;
             }

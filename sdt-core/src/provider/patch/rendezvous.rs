@@ -24,7 +24,9 @@ impl<const CPUS: usize> Rendezvous<CPUS> {
 
     /// Returns when each of the first `online` CPUs has [acknowledged](Self::acknowledge) since the call.
     ///
-    /// `this` is the CPU that calls. `interrupt` interrupts all others, whose handlers acknowledge; a CPU that is
+    /// `this` is the CPU that calls, and the caller stays on it: pinned, not preempted, or with interrupts off. A thread
+    /// that moved would acknowledge for a CPU that has not synchronised.
+    /// `interrupt` interrupts all others, whose handlers acknowledge; a CPU that is
     /// interrupted once for two requests serves both. `relax` is called while waiting. Several CPUs may call at the same
     /// time, and answer each other while they wait, with interrupts on or off.
     ///
