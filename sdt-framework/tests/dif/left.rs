@@ -12,9 +12,9 @@ use crate::world::{self, World};
 
 const NONE: Rights = Rights { kernel: false, args: false, process: false, control: false };
 /// Addresses of a program's own memory: of its strings, of global variable 0, of dynamic variable 0.
-const STRINGS: u64 = 0x44_02_000000_000001;
-const GLOBAL: u64 = 0x44_03_000000_000000;
-const DYNAMIC: u64 = 0x44_05_000000_000000;
+const STRINGS: u64 = 0x4402_0000_0000_0001;
+const GLOBAL: u64 = 0x4403_0000_0000_0000;
+const DYNAMIC: u64 = 0x4405_0000_0000_0000;
 
 fn variable(id: u32, scope: u8, kind: u8, ty: DifType) -> Variable {
     Variable { name: 0, id, kind, scope, flags: 3, ty }
