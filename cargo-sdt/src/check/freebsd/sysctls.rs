@@ -10,8 +10,8 @@ pub(super) const SET: &str = "set_sysctl_set";
 /// Bytes of the smaller form, that of 10: since 11 it begins with the list of a node's children.
 const SIZE: u64 = 80;
 const PARENTS: [u64; 2] = [0, 8];
-/// Where the name is, behind the parent.
-const NAME: u64 = 40;
+/// Where the name is, behind the parent: siblings are a list, and since 14 a tree (`SLIST_ENTRY`, `RB_ENTRY`).
+const NAMES: [u64; 2] = [40, 56];
 
 pub(super) fn check(image: &Image<'_>, section: &Section<'_>, findings: &mut Findings) {
     for offset in section.elements(8) {
@@ -35,8 +35,10 @@ fn problem(image: &Image<'_>, oid: Target) -> Option<Problem> {
     }
     let is_named = |parent: u64| {
         let at = oid.offset.wrapping_add(parent);
-        let name = image.address(home, at.wrapping_add(NAME));
-        image.points(home, at) && name.and_then(|name| image.string(name)).is_some()
+        let is_name = |name: u64| {
+            image.address(home, at.wrapping_add(name)).and_then(|name| image.string(name)).is_some()
+        };
+        image.points(home, at) && NAMES.into_iter().any(is_name)
     };
     (!PARENTS.into_iter().any(is_named))
         .then_some(Problem::NotAddress("the parent or the name of a struct sysctl_oid"))

@@ -82,6 +82,11 @@ fn distances_to_numbers() {
 
 /// Adds a sysctl: bytes of the `struct sysctl_oid`, and what its parent and its name point to.
 fn sysctl(f: &mut Fixture, flags: elf::SectionFlags, size: usize, named: bool) {
+    sysctl_with(f, flags, size, named, 48);
+}
+
+/// The same, with its name elsewhere.
+fn sysctl_with(f: &mut Fixture, flags: elf::SectionFlags, size: usize, named: bool, at: u64) {
     let oid = f.section(".oid", flags, vec![0; size]);
     let set = f.section("set_sysctl_set", READ_ONLY, vec![0; 8]);
     let name = f.section(".rodata.oid", READ_ONLY, b"greet\0".to_vec());
@@ -90,7 +95,7 @@ fn sysctl(f: &mut Fixture, flags: elf::SectionFlags, size: usize, named: bool) {
     let parent = f.symbol("sysctl__children", None, elf::STB_GLOBAL);
     if named {
         let pointer = |at, to| relocation(at, to, elf::R_X86_64_64, 0);
-        f.relocate(oid, vec![pointer(8, parent), pointer(48, name)]);
+        f.relocate(oid, vec![pointer(8, parent), pointer(at, name)]);
     }
     f.relocate(set, vec![relocation(0, oid_symbol, elf::R_X86_64_64, 0)]);
 }
@@ -100,6 +105,9 @@ fn sysctls_that_are_none() {
     let mut good = Fixture::good();
     sysctl(&mut good, WRITABLE, 96, true);
     module(&good.file()).expect("a sysctl");
+    let mut since_14 = Fixture::good();
+    sysctl_with(&mut since_14, WRITABLE, 112, true, 64);
+    module(&since_14.file()).expect("a sysctl since 14");
     for (flags, size, named, expected) in [
         (CODE, 96, false, "a struct sysctl_oid points into .oid, which is not writable data"),
         (READ_ONLY, 96, true, "a struct sysctl_oid points into .oid, which is not writable data"),
