@@ -130,6 +130,10 @@ fn metadata() -> Metadata {
 pub fn cargo(folder: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     clean_cargo_env(&mut command).current_dir(folder);
+    // As from rustup's own cargo. Without it, rustup would heed the toolchain files that some packages of others have.
+    if let Some(toolchain) = std::env::var_os("RUSTUP_TOOLCHAIN") {
+        command.env("RUSTUP_TOOLCHAIN", toolchain);
+    }
     command
 }
 
