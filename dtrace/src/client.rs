@@ -157,7 +157,6 @@ pub struct Client {
     /// When the line last gave a sign of life.
     heard: Instant,
     limit: Duration,
-    damaged: u64,
     /// Since when something damaged may have been the answer.
     suspect: Option<Instant>,
     /// The kernel knows of us.
@@ -210,7 +209,6 @@ impl Client {
             early: VecDeque::new(),
             heard: Instant::now(),
             limit,
-            damaged: 0,
             suspect: None,
             greeted: false,
         };
@@ -224,11 +222,6 @@ impl Client {
         client.early.clear();
         client.greeted = version == VERSION;
         if client.greeted { Ok(client) } else { Err(ClientError::Version(version)) }
-    }
-
-    /// Frames that arrived damaged, and were dropped.
-    pub fn damaged(&self) -> u64 {
-        self.damaged
     }
 
     /// Opens the framework. While it is open no provider can go.
@@ -460,7 +453,6 @@ impl Client {
                     None => continue,
                     Some(Ok(frame)) => frame,
                     Some(Err(_)) => {
-                        self.damaged += 1;
                         // Noise, or the answer: then no other comes.
                         if self.greeted {
                             self.suspect.get_or_insert_with(Instant::now);
@@ -491,7 +483,7 @@ impl Client {
                         let records = records(reply, items).filter(|records| !records.is_empty());
                         self.early.extend(records);
                     }
-                    Err(_) => self.damaged += 1,
+                    Err(_) => {}
                 }
             }
             let grace = self.suspect.map(|since| since + GRACE);

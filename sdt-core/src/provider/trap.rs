@@ -24,7 +24,7 @@
 //!   and `sstatus` are saved overwrites them. Both cannot be while the handler's entry holds no site.
 //! - **Every CPU has it.** A CPU that comes up later loads its vectors before it executes what can hold a site.
 //!
-//! What can be told from here `attach` checks: records, sites and their text; and on x86_64 the gate of vector 3 and its
+//! What can be told from here `attach` checks: records, sites and their text; and on x86_64, where the target's `os` is `none`, the gate of vector 3 and its
 //! stack ([`AttachError::Handler`](crate::attach::AttachError::Handler)).
 
 use crate::arch;

@@ -19,7 +19,7 @@ pub enum AttachError {
     /// Another thread is attaching or detaching them just now.
     InProgress,
     /// The breakpoint handler breaks a rule of [`trap`](crate::trap#rules-for-the-handler): the first enabled probe would
-    /// crash the kernel. Looked at on x86_64, in kernels that are no FreeBSD and no illumos, for the CPU that attaches.
+    /// crash the kernel. Looked at on x86_64, where the target's `os` is `none`, for the CPU that attaches.
     Handler(HandlerFault),
     /// A linker set is not a whole number of records.
     RaggedSet(RaggedSet),
