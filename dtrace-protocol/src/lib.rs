@@ -38,5 +38,6 @@ mod message;
 
 pub use frame::{Decoder, Frame, FrameError, Header, Items, OTHERS, TooLong, Writer};
 pub use message::{
-    Argument, Detail, Probe, Record, Reply, Request, Site, SiteState, Status, VERSION, Why,
+    Argument, Datum, Detail, Probe, Record, Reply, Request, Run, Site, SiteState, SnapshotOf,
+    Status, Symbol, VERSION, Why,
 };

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Number of this protocol. [`Request::Hello`], [`Reply::Hello`] and [`Reply::Gone`] are the same in all of them.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What a consumer asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,10 +59,70 @@ pub enum Request<'a> {
         /// The description: `provider:module:function:name`.
         spec: &'a str,
     },
-    /// From here on is recorded. Answer: [`Reply::Done`].
+    /// Sets an option of the run, as `DTRACEOPT_*` numbers them (sys/dtrace.h), before the channel goes. Answer:
+    /// [`Reply::Done`].
+    Option {
+        /// Its number.
+        option: u32,
+        /// Its value, in the option's unit.
+        value: i64,
+    },
+    /// A piece of a D program in DOF. Pieces come in order, without gaps; the first one, at 0, drops what there was of
+    /// another program. Answer: [`Reply::Done`], and to the last piece, with which the program's clauses are enabled,
+    /// [`Reply::Matched`] with the number of enabled probes (ECBs) of all clauses.
+    Program {
+        /// Bytes of all pieces together.
+        size: u32,
+        /// Where this one begins.
+        at: u32,
+        /// The piece.
+        bytes: &'a [u8],
+    },
+    /// Takes over what was enabled before any consumer was there (`-a`). Answer: [`Reply::Done`].
+    Claim,
+    /// What an enabled probe of this channel's records. Answer: [`Reply::Eprobe`].
+    Eprobe {
+        /// Its number.
+        epid: u32,
+    },
+    /// What an aggregation of this channel's holds. Answer: [`Reply::Aggregation`].
+    Aggregation {
+        /// Its number, from 1.
+        id: u32,
+    },
+    /// A format of this channel's programs. Answer: [`Reply::Bytes`], asked again with the number of those that came so
+    /// far, until there are none.
+    Format {
+        /// Its number, from 1.
+        number: u16,
+        /// So many bytes are left out.
+        at: u32,
+    },
+    /// From here on is recorded. `dtrace:::BEGIN` has fired before the answer. Answer: [`Reply::On`].
     Go,
-    /// Ends recording. What was recorded can still be read. Answer: [`Reply::Done`].
+    /// Ends recording. `dtrace:::END` has fired before the answer. What was recorded can still be read. Answer:
+    /// [`Reply::On`].
     Stop,
+    /// What is in a CPU's buffer of records or of aggregations that programs have filled, and its end. The request with
+    /// `at` 0 switches the buffer, so that recording goes on in an empty one, and is answered with the first bytes of what was in
+    /// it; asked again with the number of bytes that came so far it is answered with the next ones, until they are all
+    /// there. Answer: [`Reply::Snapshot`].
+    Snapshot {
+        /// The CPU, from 0.
+        cpu: u32,
+        /// Which of its buffers.
+        buffer: SnapshotOf,
+        /// So many bytes are left out.
+        at: u32,
+    },
+    /// How this channel's programs are. It is also the sign that their consumer lives: one that does not ask for a long time
+    /// is given up. Answer: [`Reply::Run`].
+    Run,
+    /// What stands at an address of the kernel's. Answer: [`Reply::Symbol`].
+    Symbol {
+        /// The address.
+        address: u64,
+    },
     /// What has been recorded on one of the CPUs, as much as fits a frame. Answer: [`Reply::Records`]; an empty
     /// one says that there was nothing on any CPU.
     Read {
@@ -72,6 +132,15 @@ pub enum Request<'a> {
     },
     /// How framework and line are. Answer: [`Reply::Status`].
     Status,
+}
+
+/// Which of a CPU's buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SnapshotOf {
+    /// That of records, `struct dtrace_rechdr` and data each, as they lie in DTrace's (`DTRACEIOC_BUFSNAP`).
+    Records,
+    /// That of aggregations: tuples, each with the number of its aggregation first (`DTRACEIOC_AGGSNAP`).
+    Aggregations,
 }
 
 /// What a framework answers. Of those that are said to have items, [`Items`](crate::Items) follow in the frame.
@@ -119,6 +188,51 @@ pub enum Reply<'a> {
     },
     /// To [`Request::Status`].
     Status(Status),
+    /// To [`Request::Go`] and [`Request::Stop`]: the CPU on which `dtrace:::BEGIN` or `dtrace:::END` fired.
+    On {
+        /// The CPU, from 0.
+        cpu: u32,
+    },
+    /// To [`Request::Eprobe`]. Items: [`Datum`], in the order of the actions.
+    Eprobe {
+        /// The probe's id.
+        probe: u32,
+        /// Bytes of one record, its header included.
+        size: u32,
+    },
+    /// To [`Request::Aggregation`]. Items: [`Datum`]: the number of the variable, the keys, the value.
+    Aggregation {
+        /// The number of its variable.
+        variable: u32,
+        /// The enabled probe that aggregates.
+        epid: u32,
+        /// Bytes of one tuple, its header included.
+        size: u32,
+    },
+    /// To [`Request::Format`].
+    Bytes {
+        /// The next bytes; none behind the last.
+        bytes: &'a [u8],
+    },
+    /// To [`Request::Snapshot`].
+    Snapshot {
+        /// Bytes of the whole buffer that was switched.
+        size: u32,
+        /// Where its oldest record begins: 0 but for rings that have gone round.
+        oldest: u32,
+        /// What found no room in it since it was switched the last time.
+        drops: u64,
+        /// Errors of programs on this CPU since then.
+        errors: u64,
+        /// When it was switched, in nanoseconds since boot.
+        timestamp: u64,
+        /// The bytes from where the request said.
+        bytes: &'a [u8],
+    },
+    /// To [`Request::Run`].
+    Run(Run),
+    /// To [`Request::Symbol`]: none where nothing is known.
+    Symbol(#[serde(borrow)] Option<Symbol<'a>>),
 }
 
 /// Why a request was refused.
@@ -141,6 +255,14 @@ pub enum Why {
     NoProbe,
     /// There is no room for so many enablings.
     NoRoom,
+    /// There is no such enabled probe, aggregation, format or CPU.
+    NoSuch,
+    /// The option does not take this value, or not any more.
+    Option,
+    /// The program is not one that can be run; the message says what is wrong with it.
+    Program,
+    /// The channel's rights do not suffice.
+    NotPermitted,
     /// Something else; the message says what.
     Other,
 }
@@ -230,6 +352,67 @@ impl Record {
     pub const MAX_LEN: usize = 5 + 10 + 10 * 10;
 }
 
+/// One datum of a record or a tuple (`dtrace_recdesc_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Datum {
+    /// The action that leaves it, as `DTRACEACT_*` and `DTRACEAGG_*` number them.
+    pub action: u16,
+    /// Bytes of it.
+    pub size: u32,
+    /// Where it begins, counted from the header.
+    pub offset: u32,
+    /// What its offset is a multiple of.
+    pub alignment: u16,
+    /// Number of its format, or 0.
+    pub format: u16,
+    /// The action's argument.
+    pub arg: u64,
+    /// What the program's writer put there: the number of the statement.
+    pub uarg: u64,
+}
+
+/// How a channel's programs are (`dtrace_status_t`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Dynamic variables that had no room.
+    pub dynamic_drops: u64,
+    /// Those for want of a chunk that was being rinsed.
+    pub dynamic_drops_rinsing: u64,
+    /// Those for want of a chunk that was dirty.
+    pub dynamic_drops_dirty: u64,
+    /// Records that a speculative buffer had no room for.
+    pub speculation_drops: u64,
+    /// Speculations refused because all buffers were being cleaned.
+    pub speculations_busy: u64,
+    /// Speculations refused because all buffers were taken.
+    pub speculations_unavailable: u64,
+    /// Errors in all.
+    pub errors: u64,
+    /// Buffers that are full, under the policy `fill`.
+    pub filled: u64,
+    /// Names of frames that had no room.
+    pub stack_string_overflows: u64,
+    /// Errors in clauses of `dtrace:::ERROR`.
+    pub double_errors: u64,
+    /// The consumer was given up, as it had not been heard of for long, or the kernel was too slow with it.
+    pub killed: bool,
+    /// A program has asked for the end (`exit`).
+    pub exiting: bool,
+}
+
+/// What stands at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Symbol<'a> {
+    /// Its module.
+    pub module: &'a [u8],
+    /// Its name, as it is in the file.
+    pub name: &'a [u8],
+    /// Where it begins.
+    pub address: u64,
+    /// Bytes of it.
+    pub size: u64,
+}
+
 /// How a framework and the line to it are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
@@ -239,6 +422,8 @@ pub struct Status {
     pub channels: u32,
     /// Probe hits that reached the framework since it came to be.
     pub hits: u64,
+    /// Hits that nobody recorded.
+    pub unclaimed: u64,
     /// Hits inside probe context, counted and not recorded.
     pub reentered: u64,
     /// Hits of ids that are no probes.

@@ -339,7 +339,7 @@ impl Client {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn go(&mut self) -> Result<(), ClientError> {
-        self.done("go", Request::Go)
+        self.call("go", Request::Go, |reply, _| matches!(reply, Reply::On { .. }).then_some(()))
     }
 
     /// Stops recording; what was recorded can still be read.
@@ -347,7 +347,7 @@ impl Client {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn stop(&mut self) -> Result<(), ClientError> {
-        self.done("stop", Request::Stop)
+        self.call("stop", Request::Stop, |reply, _| matches!(reply, Reply::On { .. }).then_some(()))
     }
 
     /// How framework and line are.

@@ -231,14 +231,14 @@ fn what_fires_is_read() {
         (Request::Open, "Done"),
         (Request::Enable { spec: "p:::" }, "Matched { probes: 2 }"),
         (Request::Disable { spec: "p:::1-*" }, "Matched { probes: 1 }"),
-        (Request::Go, "Done"),
+        (Request::Go, "On { cpu: 0 }"),
     ] {
         assert_eq!(ask(&mut server, &mut line, request), answer);
     }
     // The buffer has room for 8.
     (0..11).for_each(|n| dtrace.probe(ids[0], &[n, 0, 0, 0, 0, 0]));
     dtrace.probe(ids[1], &[0; 6]);
-    assert_eq!(ask(&mut server, &mut line, Request::Stop), "Done");
+    assert_eq!(ask(&mut server, &mut line, Request::Stop), "On { cpu: 0 }");
     dtrace.probe(ids[0], &[99, 0, 0, 0, 0, 0]);
     assert_eq!(read_all(&mut server, &mut line), ((0..8).collect(), 3));
     assert!(dtrace.unregister(p).is_err(), "it is open");

@@ -128,6 +128,7 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
             cpus: 0,
             channels: 0,
             hits: 0,
+            unclaimed: 0,
             reentered: 0,
             unknown: 0,
             stray: 0,
@@ -246,8 +247,14 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
                     self.close(channel);
                 }
             }
-            Request::Go => tracer.go(open?)?,
-            Request::Stop => tracer.stop(open?)?,
+            Request::Go => {
+                tracer.go(open?)?;
+                return answer.plain(&Reply::On { cpu: 0 }).map(Some);
+            }
+            Request::Stop => {
+                tracer.stop(open?)?;
+                return answer.plain(&Reply::On { cpu: 0 }).map(Some);
+            }
             Request::Enable { spec } => {
                 let probes = tracer.enable(open?, &parse(spec)?)?;
                 return answer.plain(&Reply::Matched { probes }).map(Some);
@@ -283,6 +290,7 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
                     cpus: tracer.cpus() as u32,
                     channels: greeted as u32,
                     hits: counters.hits,
+                    unclaimed: counters.unclaimed,
                     reentered: counters.reentered,
                     unknown: counters.unknown,
                     stray: counters.stray,
