@@ -137,7 +137,12 @@ impl Model {
     fn discard(&self, cpu: usize) {
         self.cpus.probe(cpu, || {
             let [speculation] = &self.speculation;
-            speculation.discard(|| self.is_there(cpu), || drop(self.empty(cpu)));
+            speculation.discard(
+                || self.is_there(cpu),
+                || {
+                    self.empty(cpu);
+                },
+            );
         });
     }
 
