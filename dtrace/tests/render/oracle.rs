@@ -47,6 +47,11 @@ impl Output for Printed {
         Ok(())
     }
 
+    fn listing(&mut self, text: &str) -> io::Result<()> {
+        self.err.push_str(text);
+        Ok(())
+    }
+
     /// Of the shell no more than `echo`.
     fn system(&mut self, command: &[u8]) -> io::Result<()> {
         let text = command.strip_prefix(b"echo ").ok_or(io::ErrorKind::NotFound)?;
