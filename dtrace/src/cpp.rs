@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 
+/// The script, as it is handed over.
+const INPUT: &str = "/dev/stdin";
 /// What is run if nothing else is named.
 const PROGRAM: &str = "cpp";
 
@@ -31,8 +33,8 @@ pub enum PreprocessorError {
         reason: String,
     },
     /// It has complained, on standard error.
-    #[error("C preprocessor {0} failed to preprocess script")]
-    Failed(String),
+    #[error("Preprocessor failed to process input program")]
+    Failed,
 }
 
 impl Preprocessor {
@@ -51,7 +53,7 @@ impl Preprocessor {
             .args(["-D__sun", "-D__unix", "-D__SVR4"])
             .args(["-D__SUNW_D=1", "-D__SUNW_D_64", "-D__SUNW_D_VERSION=0x0100d000"])
             .args(&self.arguments)
-            .arg("-")
+            .arg(INPUT)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -67,7 +69,7 @@ impl Preprocessor {
         });
         let output = output.map_err(missing)?;
         if !output.status.success() {
-            return Err(PreprocessorError::Failed(name));
+            return Err(PreprocessorError::Failed);
         }
         Ok(unnamed(&output.stdout))
     }
@@ -75,7 +77,7 @@ impl Preprocessor {
 
 /// What a preprocessor has made, in which what it read has the name that libdtrace has for it, and D none.
 fn unnamed(text: &[u8]) -> Vec<u8> {
-    const STDIN: &[u8] = b"\"<stdin>\"";
+    const STDIN: &[u8] = b"\"/dev/stdin\"";
     let lines = text.split_inclusive(|&byte| byte == b'\n').map(|line| {
         let at = line.windows(STDIN.len()).position(|name| name == STDIN);
         match at.filter(|_| line.starts_with(b"#")) {
@@ -103,7 +105,7 @@ mod tests {
         let text = preprocessor.run(b"#!/usr/sbin/dtrace -s\nBEGIN { trace(ANSWER); }\n").unwrap();
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("\n\nBEGIN { trace(42); }\n"), "{text}");
-        assert!(text.contains("\"/dev/fd/0\"") && !text.contains("stdin"), "{text}");
+        assert!(text.contains("\"/dev/fd/0\"") && !text.contains("/dev/stdin"), "{text}");
     }
 
     #[test]

@@ -108,12 +108,6 @@ pub(crate) fn stability(kind: &str, name: &str, program: &Program) -> String {
     )
 }
 
-/// Answers that were damaged on the line. dtrace(1) has no line, and no such message.
-pub(crate) fn damaged(answers: u64) -> String {
-    let plural = if answers == 1 { "" } else { "s" };
-    format!("{answers} answer{plural} damaged on the line: records may be missing")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -100,31 +100,9 @@ impl Default for Job {
 /// Bytes of a CPU's buffers of records and of aggregations.
 const BUFFER: i64 = 4 << 20;
 
-/// libdtrace's options for linking programs of C's, for symbol tables and for debugging itself. They make no difference
-/// where there is nothing of the kind.
-const NO_DIFFERENCE: [&str; 21] = [
-    "core",
-    "ctypes",
-    "debug",
-    "dtypes",
-    "evaltime",
-    "kdefs",
-    "knodefs",
-    "late",
-    "lazyload",
-    "ldpath",
-    "linkmode",
-    "linktype",
-    "objcopypath",
-    "pgmax",
-    "setenv",
-    "syslibdir",
-    "tree",
-    "udefs",
-    "undefs",
-    "unodefs",
-    "unsetenv",
-];
+/// libdtrace's options for linking programs of C's and for symbol tables, which there are none of here.
+const NO_DIFFERENCE: [&str; 7] =
+    ["core", "ctypes", "dtypes", "ldpath", "objcopypath", "setenv", "syslibdir"];
 
 impl Job {
     /// Sets an option, as `-x name=value` does.

@@ -34,7 +34,7 @@ pub mod client;
 pub mod consume;
 #[cfg(feature = "cli")]
 mod cpp;
-#[cfg(feature = "render")]
+#[cfg(feature = "cli")]
 mod format;
 #[cfg(feature = "cli")]
 pub mod job;
