@@ -11,4 +11,5 @@ mod machine;
 mod made;
 mod oracle;
 mod pictures;
+mod printed;
 mod structured;
