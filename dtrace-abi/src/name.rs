@@ -45,6 +45,11 @@ impl<const N: usize> Name<N> {
         self.as_c_str().to_bytes()
     }
 
+    /// So many of its bytes, or as many as there is room for.
+    pub fn first(&self, count: usize) -> &[u8] {
+        self.0.get(..count).unwrap_or(&self.0)
+    }
+
     /// As C has it. Empty if somebody has left no room for the 0.
     pub fn as_c_str(&self) -> &CStr {
         // There is a 0, as the constructors leave room for it; C might have written to all.

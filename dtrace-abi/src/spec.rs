@@ -86,8 +86,7 @@ enum Pattern<const N: usize> {
 }
 
 impl<const N: usize> Pattern<N> {
-    fn new(field: Field, text: &str) -> Result<Self, SpecError> {
-        let bytes = text.as_bytes();
+    fn new(field: Field, bytes: &[u8]) -> Result<Self, SpecError> {
         if bytes.contains(&0) {
             return Err(SpecError::Nul { field });
         }
@@ -171,13 +170,26 @@ impl Spec {
         let mut spec = Self::ALL;
         for (back, piece) in text.rsplit(':').map(str::trim).enumerate() {
             match last as usize - back {
-                0 => spec.provider = Pattern::new(Field::Provider, piece)?,
-                1 => spec.module = Pattern::new(Field::Module, piece)?,
-                2 => spec.function = Pattern::new(Field::Function, piece)?,
-                _ => spec.name = Pattern::new(Field::Name, piece)?,
+                0 => spec.provider = Pattern::new(Field::Provider, piece.as_bytes())?,
+                1 => spec.module = Pattern::new(Field::Module, piece.as_bytes())?,
+                2 => spec.function = Pattern::new(Field::Function, piece.as_bytes())?,
+                _ => spec.name = Pattern::new(Field::Name, piece.as_bytes())?,
             }
         }
         Ok(spec)
+    }
+
+    /// The description with these fields, as a DOF has them: provider, module, function, name.
+    ///
+    /// # Errors
+    /// One is too long or holds a NUL.
+    pub fn of_fields([provider, module, function, name]: [&[u8]; 4]) -> Result<Self, SpecError> {
+        Ok(Self {
+            provider: Pattern::new(Field::Provider, provider)?,
+            module: Pattern::new(Field::Module, module)?,
+            function: Pattern::new(Field::Function, function)?,
+            name: Pattern::new(Field::Name, name)?,
+        })
     }
 
     /// Whether it means the probe with these names: provider, module, function, name.

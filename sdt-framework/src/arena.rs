@@ -165,3 +165,96 @@ impl fmt::Debug for Arena {
         f.debug_struct("Arena").field("left", &self.left()).finish_non_exhaustive()
     }
 }
+
+/// Values of the arena that are given back together.
+pub(crate) struct Bundle(Option<Owned<Held>>);
+
+struct Held {
+    place: NonNull<u8>,
+    layout: Layout,
+    next: Option<Owned<Held>>,
+}
+
+// SAFETY: it owns what it holds, and does nothing with it but give it back.
+unsafe impl Send for Held {}
+
+impl Bundle {
+    /// Nothing.
+    pub(crate) const fn new() -> Self {
+        Self(None)
+    }
+
+    /// A value; `None` when there is no room.
+    pub(crate) fn alloc<T>(&mut self, arena: &mut Arena, value: T) -> Option<&'static mut T> {
+        let mut value = Some(value);
+        let slice = self.slice_of(arena, 1, |_| value.take())?;
+        slice.first_mut()
+    }
+
+    /// So many values in a row; `None` when there is no room.
+    pub(crate) fn slice<T>(
+        &mut self,
+        arena: &mut Arena,
+        count: usize,
+        mut value: impl FnMut(usize) -> T,
+    ) -> Option<&'static mut [T]> {
+        self.slice_of(arena, count, |at| Some(value(at)))
+    }
+
+    fn slice_of<T>(
+        &mut self,
+        arena: &mut Arena,
+        count: usize,
+        mut value: impl FnMut(usize) -> Option<T>,
+    ) -> Option<&'static mut [T]> {
+        const { assert!(!core::mem::needs_drop::<T>(), "what is given back is not dropped") };
+        if count == 0 || size_of::<T>() == 0 {
+            return Some(&mut []);
+        }
+        let layout = Layout::array::<T>(count).ok()?;
+        let start = arena.0.allocate_first_fit(layout).ok()?;
+        let held = Held { place: start, layout, next: None };
+        let Some(mut held) = arena.alloc(held) else {
+            // SAFETY: it has just been taken, with this layout.
+            unsafe { arena.0.deallocate(start, layout) };
+            return None;
+        };
+        held.next = self.0.take();
+        self.0 = Some(held);
+        let start = start.cast::<T>();
+        for at in 0..count {
+            // SAFETY: fresh memory of the right layout, of which this is the `at`th place.
+            unsafe { start.add(at).write(value(at)?) };
+        }
+        // SAFETY: all of it has been written, and nobody else has it.
+        Some(unsafe { NonNull::slice_from_raw_parts(start, count).as_mut() })
+    }
+
+    /// Takes over what another one holds.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        while let Some(mut held) = other.0.take() {
+            other.0 = held.next.take();
+            held.next = self.0.take();
+            self.0 = Some(held);
+        }
+    }
+
+    /// Gives everything back.
+    ///
+    /// # Safety
+    /// It is of this arena, and nobody uses any of it any more.
+    pub(crate) unsafe fn free(mut self, arena: &mut Arena) {
+        while let Some(mut held) = self.0.take() {
+            self.0 = held.next.take();
+            // SAFETY: taken with this layout; the caller vouches for the rest.
+            unsafe { arena.0.deallocate(held.place, held.layout) };
+            arena.free(held);
+        }
+    }
+}
+
+impl fmt::Debug for Bundle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bundle").finish_non_exhaustive()
+    }
+}

@@ -10,6 +10,7 @@ use crate::config::{Config, InitError};
 use crate::ecb::EcbNode;
 use crate::ecb::chain::{Chain, Node};
 use crate::host::{Host, Mutex};
+use crate::providers::OwnProbes;
 use crate::registry::Origin;
 use crate::registry::tables::Tables;
 use crate::sync::{AtomicCount, UnsafeCell, widen};
@@ -33,6 +34,8 @@ pub struct Dtrace<H: Host> {
     shared: spin::Once<Shared<H>>,
     pub(crate) stray: AtomicCount,
     pub(crate) missed: AtomicCount,
+    /// The probes of the provider `dtrace`.
+    pub(crate) own: OwnProbes,
 }
 
 /// What probe context has to do with.
@@ -231,6 +234,7 @@ impl<H: Host> Dtrace<H> {
             shared: spin::Once::new(),
             stray: AtomicCount::new(0),
             missed: AtomicCount::new(0),
+            own: OwnProbes::new(),
         }
     }
 

@@ -2,6 +2,8 @@
 
 pub use lock_api::RawMutex;
 
+use crate::dif::{Kernel, Unknown};
+
 /// A lock of the host's around a value.
 pub(crate) type Mutex<H, T> = lock_api::Mutex<<H as Host>::Lock, T>;
 
@@ -62,6 +64,13 @@ pub unsafe trait Host: Sync + Sized + 'static {
     /// Called by threads with interrupts on, with the framework's lock held: another CPU may be
     /// waiting for that lock, but never with interrupts off.
     fn sync(&self);
+
+    /// What programs in D may ask of this kernel. Its functions are called in probe context, unless they say otherwise.
+    /// Of a kernel that says nothing here, programs know what the probe brings along and the
+    /// [time](Self::timestamp), and no more. [`timestamp`](Kernel::timestamp) of what is returned is not asked.
+    fn kernel(&self) -> &(dyn Kernel + Sync) {
+        &Unknown
+    }
 
     /// Called again and again by who waits for a [`SpinLock`]. A kernel without time slices lets other threads run
     /// here. Interrupts are on, and no lock of the framework's is held but perhaps that over registration.

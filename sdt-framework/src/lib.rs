@@ -118,6 +118,7 @@ pub mod dif;
 mod dtrace;
 mod ecb;
 mod host;
+mod program;
 mod providers;
 mod registry;
 #[cfg(feature = "server")]
@@ -134,5 +135,6 @@ pub use config::{Config, InitError};
 pub use dtrace::{Counters, Dtrace};
 pub use dtrace_abi::spec::{Field, Spec, SpecError};
 pub use host::{Host, RawMutex, Relaxing, SpinLock};
+pub use program::{AggregationDesc, Malformed, ProgramError, Snapshot, Status, Which};
 pub use providers::{ArgumentType, Provider, RuntimeProvider};
 pub use registry::{Detail, ProbeInfo, registration};

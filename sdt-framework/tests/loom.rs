@@ -17,6 +17,9 @@ mod sync {
 #[path = "../src/ecb/chain.rs"]
 #[allow(dead_code, reason = "the models use a part")]
 mod chain;
+mod dif {
+    pub(crate) use sdt_framework::dif::{Kernel, Unknown};
+}
 #[path = "../src/host.rs"]
 #[allow(dead_code, reason = "the models use a part")]
 mod host;

@@ -6,9 +6,10 @@ mod common;
 use std::collections::VecDeque;
 
 use common::{Small, TestProvider, Threads, create, small};
+use dtrace_abi::option::OptionId;
 use dtrace_protocol::{
-    Decoder, Header, Items, OTHERS, Probe, Record, Reply, Request, Site, SiteState, Status,
-    VERSION, Why, Writer,
+    Datum, Decoder, Header, Items, OTHERS, Probe, Record, Reply, Request, Site, SiteState,
+    SnapshotOf, Status, VERSION, Why, Writer,
 };
 use proptest::prelude::*;
 use sdt_core::ops::{ProbeId, ProviderId};
@@ -231,14 +232,14 @@ fn what_fires_is_read() {
         (Request::Open, "Done"),
         (Request::Enable { spec: "p:::" }, "Matched { probes: 2 }"),
         (Request::Disable { spec: "p:::1-*" }, "Matched { probes: 1 }"),
-        (Request::Go, "On { cpu: 0 }"),
+        (Request::Go, "On { cpu: 2 }"),
     ] {
         assert_eq!(ask(&mut server, &mut line, request), answer);
     }
     // The buffer has room for 8.
     (0..11).for_each(|n| dtrace.probe(ids[0], &[n, 0, 0, 0, 0, 0]));
     dtrace.probe(ids[1], &[0; 6]);
-    assert_eq!(ask(&mut server, &mut line, Request::Stop), "On { cpu: 0 }");
+    assert_eq!(ask(&mut server, &mut line, Request::Stop), "On { cpu: 2 }");
     dtrace.probe(ids[0], &[99, 0, 0, 0, 0, 0]);
     assert_eq!(read_all(&mut server, &mut line), ((0..8).collect(), 3));
     assert!(dtrace.unregister(p).is_err(), "it is open");
@@ -438,4 +439,121 @@ proptest! {
         server.reset();
         dtrace.unregister(p).unwrap();
     }
+}
+
+/// A program goes over the line in pieces, and what it leaves comes back in pieces.
+#[test]
+fn programs_run() {
+    use dtrace_compiler::options::Options;
+    use dtrace_compiler::surroundings::{
+        Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
+    };
+
+    struct Any;
+
+    impl Surroundings for Any {
+        fn probes(&self, _: &Description) -> Matches {
+            let attributes = ProviderAttributes::all(dtrace_abi::stability::Attribute::DEFAULT);
+            Matches::One(ProbeInfo { attributes, arguments: Vec::new() })
+        }
+    }
+
+    Threads::bind(1);
+    let (provider, dtrace) = (TestProvider::default(), Box::new(Small::new(Threads::new())));
+    dtrace.init(common::memory(1 << 20), &common::SMALL).unwrap();
+    dtrace.register_own().unwrap();
+    let (_, ids) = with_probes(&dtrace, &provider, 1);
+    let (mut server, mut line) = greeted(&dtrace);
+    assert_eq!(ask(&mut server, &mut line, Request::Open), "Done");
+    let options = [
+        (OptionId::Strsize, 64),
+        (OptionId::Bufsize, 4096),
+        (OptionId::Aggsize, 4096),
+        (OptionId::Dynvarsize, 4096),
+    ];
+    for (option, value) in options {
+        let request = Request::Option { option: option.number(), value };
+        assert_eq!(ask(&mut server, &mut line, request), "Done");
+    }
+    let text = "BEGIN { printf(\"%s is %d\\n\", \"x\", 5); }
+                p::: /arg0 > 1/ { @[arg0] = count(); self->n++; trace(self->n); }
+                p::: /arg0 == 3/ { exit(4); }
+                END { trace(9); }";
+    let mut compiler =
+        dtrace_compiler::Compiler::new(dtrace_abi::Platform::Freebsd, Options::default());
+    let source = dtrace_compiler::Source::file(text.as_bytes());
+    let program = compiler.compile(source, &Any).unwrap();
+    let dof = dtrace_compiler::dof::program(&program, compiler.options()).unwrap();
+    let size = dof.len() as u32;
+    let mut answer = String::new();
+    for (n, bytes) in dof.chunks(100).enumerate() {
+        let request = Request::Program { size, at: n as u32 * 100, bytes };
+        answer = ask(&mut server, &mut line, request);
+        assert!(answer == "Done" || answer == "Matched { probes: 4 }", "{answer}");
+    }
+    assert_eq!(answer, "Matched { probes: 4 }");
+    assert_eq!(ask(&mut server, &mut line, Request::Go), "On { cpu: 1 }");
+    (0..5).for_each(|n| dtrace.probe(ids[0], &[n, 0, 0, 0, 0, 0]));
+    let how = ask(&mut server, &mut line, Request::Run);
+    assert!(how.contains("errors: 0") && how.contains("exiting: true"), "{how}");
+    assert_eq!(ask(&mut server, &mut line, Request::Stop), "On { cpu: 1 }");
+
+    line.ask(1, 1, &Request::Eprobe { epid: 2 });
+    run(&mut server, &mut line);
+    let data = line.answers(|_, reply, items| {
+        assert_eq!(reply, Reply::Eprobe { probe: ids[0].get(), size: 24 });
+        items.iter::<Datum>().map(Result::unwrap).collect::<Vec<_>>()
+    });
+    // The statement that records nothing is one of them.
+    let places: Vec<_> = data[0].iter().map(|it| (it.size, it.offset, it.alignment)).collect();
+    assert_eq!(places, [(0, 12, 1), (8, 16, 8)]);
+    line.ask(1, 1, &Request::Aggregation { id: 1 });
+    run(&mut server, &mut line);
+    let keys = line.answers(|_, reply, items| {
+        assert!(matches!(reply, Reply::Aggregation { epid: 2, size: 32, .. }), "{reply:?}");
+        items.iter::<Datum>().map(|datum| datum.unwrap().offset).collect::<Vec<_>>()
+    });
+    assert_eq!(keys, [[8, 16, 24]]);
+    let format = ask(&mut server, &mut line, Request::Format { number: 1, at: 0 });
+    assert!(format.starts_with("Bytes { bytes: [37, 115, 32, 105, 115"), "{format}");
+
+    let mut snapshot = |buffer: SnapshotOf| {
+        let mut all = Vec::new();
+        loop {
+            line.ask(1, 1, &Request::Snapshot { cpu: 1, buffer, at: all.len() as u32 });
+            run(&mut server, &mut line);
+            let parts = line.answers(|_, reply, _| match reply {
+                Reply::Snapshot { size, oldest: 0, drops: 0, errors: 0, bytes, .. } => {
+                    (size, bytes.to_vec())
+                }
+                other => panic!("{other:?}"),
+            });
+            all.extend(&parts[0].1);
+            if all.len() == parts[0].0 as usize {
+                return all;
+            }
+        }
+    };
+    let records = snapshot(SnapshotOf::Records);
+    let mut epids = Vec::new();
+    let mut rest = &records[..];
+    // 12 and what is recorded, and a multiple of 8 each: a string and a number, numbers of 8 and of 4 bytes.
+    for (size, data) in [(280, 16), (24, 16), (24, 16), (16, 12), (16, 12)] {
+        epids.push((rest[0], rest[data]));
+        rest = &rest[size..];
+    }
+    assert_eq!(epids, [(1, b'x'), (2, 1), (2, 2), (3, 4), (4, 9)]);
+    assert!(rest.is_empty());
+    assert_eq!(snapshot(SnapshotOf::Aggregations).len(), 2 * 32);
+    for (request, why) in [
+        (Request::Eprobe { epid: 9 }, Why::NoSuch),
+        (Request::Aggregation { id: 2 }, Why::NoSuch),
+        (Request::Format { number: 2, at: 0 }, Why::NoSuch),
+        (Request::Snapshot { cpu: 7, buffer: SnapshotOf::Records, at: 0 }, Why::NoSuch),
+        (Request::Option { option: 99, value: 0 }, Why::Other),
+        (Request::Claim, Why::NoSuch),
+    ] {
+        assert_eq!(refused(&mut server, &mut line, request), why, "{request:?}");
+    }
+    assert_eq!(ask(&mut server, &mut line, Request::Close), "Done");
 }

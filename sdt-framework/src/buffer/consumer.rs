@@ -2,11 +2,13 @@
 
 use core::fmt;
 use core::num::NonZeroU32;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::arena::{Arena, Owned};
 use crate::buffer::ring::{Ring, Word};
 use crate::host::{Host, Mutex};
+use crate::program::tracing::Tracing;
+use crate::providers::Own;
 use crate::sync::{AtomicCount, UnsafeCell};
 
 /// An open consumer. Numbers start at 1; that of a closed consumer is not given to another one.
@@ -73,21 +75,55 @@ pub(crate) unsafe fn free(arena: &mut Arena, buffers: Buffers) {
     unsafe { Owned::reclaim(buffers) }.into_iter().for_each(|buffers| arena.free(buffers));
 }
 
+/// What a consumer does (`DTRACE_ACTIVITY_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Activity {
+    /// It has not gone yet.
+    Inactive,
+    /// `dtrace:::BEGIN` fires.
+    Warmup,
+    Active,
+    /// A program has asked for the end.
+    Draining,
+    /// `dtrace:::END` fires.
+    Cooldown,
+    Stopped,
+    /// It was given up.
+    Killed,
+}
+
+impl Activity {
+    pub(crate) const fn from_number(number: u32) -> Self {
+        match number {
+            0 => Self::Inactive,
+            1 => Self::Warmup,
+            2 => Self::Active,
+            3 => Self::Draining,
+            4 => Self::Cooldown,
+            5 => Self::Stopped,
+            _ => Self::Killed,
+        }
+    }
+}
+
 /// Room for one consumer.
 pub(crate) struct Consumer<H: Host> {
     /// Its number, 0 when closed. Changed with the framework locked only.
     number: AtomicU32,
-    /// Whether records are written. Read in probe context.
-    going: AtomicBool,
+    /// An [`Activity`]. Read in probe context, where programs that end the run change it.
+    pub(crate) activity: AtomicU32,
     /// Bytes of a buffer that it is to have. Used with the framework locked only.
     pub(crate) size: AtomicUsize,
     /// For the writers: set before it first goes.
     buffers: UnsafeCell<Option<Buffers>>,
+    /// What its programs have, likewise.
+    tracing: UnsafeCell<Option<&'static Tracing>>,
     /// The same for the reader, who has this lock.
     pub(crate) reader: Mutex<H, Option<Buffers>>,
 }
 
-// SAFETY: `buffers` is written when nobody reads it, see `give` and `take`.
+// SAFETY: `buffers` and `tracing` are written when nobody reads them, see `give` and `take`.
 unsafe impl<H: Host> Sync for Consumer<H> {}
 
 impl<H: Host> fmt::Debug for Consumer<H> {
@@ -101,9 +137,10 @@ impl<H: Host> Consumer<H> {
     pub(crate) fn closed() -> Self {
         Self {
             number: AtomicU32::new(0),
-            going: AtomicBool::new(false),
+            activity: AtomicU32::new(Activity::Inactive as u32),
             size: AtomicUsize::new(0),
             buffers: UnsafeCell::new(None),
+            tracing: UnsafeCell::new(None),
             reader: Mutex::<H, _>::new(None),
         }
     }
@@ -119,6 +156,7 @@ impl<H: Host> Consumer<H> {
     /// With the framework locked.
     pub(crate) fn open(&self, id: ConsumerId, size: usize) {
         self.size.store(size, Ordering::Relaxed);
+        self.turn(Activity::Inactive);
         self.number.store(id.get(), Ordering::Release);
     }
 
@@ -127,25 +165,55 @@ impl<H: Host> Consumer<H> {
         self.number.store(0, Ordering::Release);
     }
 
-    /// Whether records are written, and to where. Probe context.
-    pub(crate) fn going(&self) -> Option<Buffers> {
-        // Acquire, with the Release of `go`: the buffers are there.
-        if !self.going.load(Ordering::Acquire) {
-            return None;
+    /// Whether a hit is something to it: of one of `dtrace`'s probes, or of any other. Probe context. Acquire, with the
+    /// Release of `turn`: what it has is there.
+    pub(crate) fn takes(&self, own: Option<Own>) -> bool {
+        let activity = self.activity();
+        match own {
+            None => activity == Activity::Active,
+            Some(Own::Begin) => activity == Activity::Warmup,
+            Some(Own::End) => activity == Activity::Cooldown,
+            Some(Own::Error) => {
+                !matches!(activity, Activity::Inactive | Activity::Stopped | Activity::Killed)
+            }
         }
+    }
+
+    /// Where records are written. Probe context, and it [takes](Self::takes) the hit.
+    pub(crate) fn buffers(&self) -> Option<Buffers> {
         // SAFETY: nobody writes to it before this consumer has stopped, and this CPU has since left probe
         // context.
         self.buffers.with(|buffers| unsafe { *buffers })
     }
 
-    /// From here on records are written.
-    pub(crate) fn go(&self) {
-        self.going.store(true, Ordering::Release);
+    /// What its programs have. Probe context, and it [takes](Self::takes) the hit; or with the framework locked.
+    pub(crate) fn tracing(&self) -> Option<&'static Tracing> {
+        // SAFETY: as above; who writes to it has the framework locked.
+        self.tracing.with(|tracing| unsafe { *tracing })
     }
 
-    /// No CPU that enters probe context from here on writes records.
-    pub(crate) fn stop(&self) {
-        self.going.store(false, Ordering::Release);
+    pub(crate) fn activity(&self) -> Activity {
+        Activity::from_number(self.activity.load(Ordering::Acquire))
+    }
+
+    /// From here on it does that.
+    pub(crate) fn turn(&self, activity: Activity) {
+        self.activity.store(activity as u32, Ordering::Release);
+    }
+
+    /// From here on it does that, if it does what it is said to do.
+    pub(crate) fn turn_from(&self, from: Activity, to: Activity) {
+        let (from, to) = (from as u32, to as u32);
+        let _ = self.activity.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Gives it what its programs have.
+    ///
+    /// # Safety
+    /// As `give`.
+    pub(crate) unsafe fn give_tracing(&self, tracing: Option<&'static Tracing>) {
+        // SAFETY: no CPU looks at it, by the contract above.
+        self.tracing.with_mut(|cell| unsafe { *cell = tracing });
     }
 
     /// Gives it buffers, if it has none.

@@ -3,9 +3,10 @@
 use core::fmt;
 
 use crate::buffer::ConsumerId;
+use crate::program::ProgramError;
 
 /// Why a consumer's request was refused. Nothing was changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConsumerError {
     /// The framework has no memory yet.
@@ -42,6 +43,17 @@ pub enum ConsumerError {
     },
     /// The consumer has its buffers already.
     HasBuffers(ConsumerId),
+    /// The consumer goes, or has gone.
+    Going(ConsumerId),
+    /// An option is not there, or does not take this value.
+    BadOption {
+        /// Its number.
+        option: u32,
+        /// The value.
+        value: i64,
+    },
+    /// The program cannot be run.
+    Program(ProgramError),
     /// The next record does not fit where it is to be read to.
     ShortRead {
         /// Bytes that there are.
@@ -78,6 +90,15 @@ impl fmt::Display for ConsumerError {
                 "consumer {} has its buffers already; their size is chosen before it first goes",
                 id.get()
             ),
+            Self::Going(id) => write!(
+                f,
+                "consumer {} has gone; programs and options come before, rings are read when it has stopped",
+                id.get()
+            ),
+            Self::BadOption { option, value } => {
+                write!(f, "option {option} cannot be set to {value}")
+            }
+            Self::Program(error) => write!(f, "{error}"),
             Self::ShortRead { bytes, needed } => {
                 write!(f, "the next record has {needed} bytes, and there is room for {bytes}")
             }
@@ -86,3 +107,9 @@ impl fmt::Display for ConsumerError {
 }
 
 impl core::error::Error for ConsumerError {}
+
+impl From<ProgramError> for ConsumerError {
+    fn from(error: ProgramError) -> Self {
+        Self::Program(error)
+    }
+}

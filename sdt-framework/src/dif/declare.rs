@@ -11,6 +11,7 @@ use super::address::{MOST, Place as At, Region};
 use super::invalid::Problem;
 use super::memory::{Memory, Statics};
 use super::op::Shape;
+use super::validate::Source;
 use super::word;
 
 /// Most bytes of a variable that is held by reference (`dtrace_statvar_maxsize`, dtrace.c).
@@ -63,6 +64,63 @@ struct Used {
     locals: usize,
 }
 
+/// Room for variables and strings: words, and entries of the tables of global, thread-local and clause-local ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) literals: usize,
+    pub(crate) globals: usize,
+    pub(crate) locals: usize,
+    pub(crate) variables: [usize; 3],
+}
+
+impl Extent {
+    /// What a program adds to it at most. `seen` has a place for each variable of each scope, and knows those that
+    /// have been counted.
+    pub(crate) fn add(&mut self, source: &impl Source, seen: [&mut [bool]; 3]) {
+        self.literals = self.literals.saturating_add(source.strings().len().div_ceil(8));
+        let [globals, threads, locals] = seen;
+        for variable in source.variables() {
+            let Some((scope, index)) = place_of(&variable) else { continue };
+            let words = match shape(&variable.ty) {
+                Ok(Shape::Value) => 1,
+                Ok(shape) => 1 + shape.size().div_ceil(8) as usize,
+                // It is going to be refused.
+                Err(_) => continue,
+            };
+            let (seen, room) = match scope {
+                VarScope::Global => (&mut *globals, &mut self.globals),
+                VarScope::Local => (&mut *locals, &mut self.locals),
+                VarScope::Thread => (&mut *threads, &mut 0),
+            };
+            if let Some(seen @ false) = seen.get_mut(index) {
+                *seen = true;
+                *room = room.saturating_add(words);
+            }
+        }
+    }
+
+    /// How many variables of each scope there have to be places for.
+    pub(crate) fn count(&mut self, source: &impl Source) {
+        for variable in source.variables() {
+            let Some((scope, index)) = place_of(&variable) else { continue };
+            let [globals, threads, locals] = &mut self.variables;
+            let count = match scope {
+                VarScope::Global => globals,
+                VarScope::Thread => threads,
+                VarScope::Local => locals,
+            };
+            *count = (*count).max(index + 1);
+        }
+    }
+}
+
+/// The scope of a variable of a program's, and its index there.
+fn place_of(variable: &Variable) -> Option<(VarScope, usize)> {
+    let number = u16::try_from(variable.id).ok()?;
+    let index = number.checked_sub(VAR_OTHER_USER)?;
+    Some((VarScope::from_number(variable.scope)?, index.into()))
+}
+
 impl<'a> Declarations<'a> {
     /// Nothing is declared. Numbers of subroutines and of the kernel's variables are those of a platform:
     /// of the one whose libdtrace, or whose way of compiling, the programs are from.
@@ -80,6 +138,45 @@ impl<'a> Declarations<'a> {
         let extents = memory.globals.extents.iter().chain(memory.locals.extents);
         extents.chain(memory.literals).for_each(|word| word.set(0));
         Self { platform, memory, globals, threads, locals, used: Used::default() }
+    }
+
+    /// The same declarations with more room, in memory that nobody has used: tables that are at least as long, and
+    /// a [`Memory`] with at least as many words. Programs that were checked go on with that one. Values are not taken
+    /// along: no program has run yet.
+    pub(crate) fn moved<'b>(
+        &self,
+        memory: &'b Memory<'b>,
+        globals: &'b mut [Declared],
+        threads: &'b mut [Declared],
+        locals: &'b mut [Declared],
+    ) -> Declarations<'b> {
+        let mut moved = Declarations::new(self.platform, memory, globals, threads, locals);
+        let tables = [
+            (&mut *moved.globals, &*self.globals),
+            (&mut *moved.threads, &*self.threads),
+            (&mut *moved.locals, &*self.locals),
+        ];
+        for (to, from) in tables {
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+        }
+        let old = self.memory;
+        let words = [
+            (memory.literals, old.literals),
+            (memory.globals.extents, old.globals.extents),
+            (memory.locals.extents, old.locals.extents),
+        ];
+        for (to, from) in words {
+            to.iter().zip(from).for_each(|(to, from)| to.set(from.get()));
+        }
+        moved.used = self.used;
+        moved
+    }
+
+    /// How much room what is declared takes, and how many variables there can be.
+    pub(crate) fn extent(&self) -> Extent {
+        let Used { literals, globals, locals } = self.used;
+        let variables = [self.globals.len(), self.threads.len(), self.locals.len()];
+        Extent { literals, globals, locals, variables }
     }
 
     /// What was declared for a variable of a program's, with or without keys.

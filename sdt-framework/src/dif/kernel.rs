@@ -1,5 +1,7 @@
 //! What programs ask of the kernel they run in.
 
+use core::sync::atomic::AtomicU32;
+
 /// A number that the kernel knows of what runs now: variables of D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are those of D's variables")]
@@ -45,6 +47,48 @@ pub enum LockQuestion {
     SxSharedHeld,
     SxExclusiveHeld,
     SxIsexclusive,
+}
+
+/// What stands at an address of the kernel's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symbol<'a> {
+    /// Its module.
+    pub module: &'a [u8],
+    /// Its name, as it is in the file.
+    pub name: &'a [u8],
+    /// Where it begins.
+    pub address: u64,
+    /// Bytes of it.
+    pub size: u64,
+}
+
+/// What destructive actions do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Destruction {
+    /// Stops the process that runs.
+    Stop,
+    /// Sends it a signal.
+    Raise(u64),
+    /// Enters the kernel's debugger.
+    Breakpoint,
+    /// Panics.
+    Panic,
+    /// Spins for so many nanoseconds.
+    Chill(u64),
+}
+
+/// A kernel of which nothing is known: programs that ask it are stopped.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unknown;
+
+impl Kernel for Unknown {
+    fn timestamp(&self) -> u64 {
+        0
+    }
+
+    fn load(&self, _address: u64, _into: &mut [u8]) -> bool {
+        false
+    }
 }
 
 /// The kernel, as programs see it. Everything here is called in probe context: it takes no lock, allocates
@@ -122,6 +166,31 @@ pub trait Kernel {
 
     /// Whether what runs is, or descends from, the process with this number.
     fn progenyof(&self, _process: u64) -> Option<bool> {
+        None
+    }
+
+    /// Return addresses of the kernel's stack, the function that fired first, as many as there are and fit: of a probe
+    /// whose provider says that so many frames of its own are on top. How many there are.
+    fn stack(&self, _own: u32, _frames: &mut [u64]) -> usize {
+        0
+    }
+
+    /// Addresses of the process's stack, its program counter first, likewise.
+    fn ustack(&self, _frames: &mut [u64]) -> usize {
+        0
+    }
+
+    /// What stands at an address of the kernel's, for consumers: not called in probe context.
+    fn symbol(&self, _address: u64, _show: &mut dyn FnMut(Symbol<'_>)) {}
+
+    /// Does something that only programs may that are declared destructive; says whether this kernel can.
+    fn destroy(&self, _how: Destruction) -> bool {
+        false
+    }
+
+    /// A word of the thread that runs, 0 when the thread comes to be and otherwise left alone by the kernel: the
+    /// predicate that was false for this thread the last time (`t_predcache`).
+    fn predicate_cache(&self) -> Option<&AtomicU32> {
         None
     }
 

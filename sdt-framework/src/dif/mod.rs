@@ -41,11 +41,12 @@ mod text;
 mod validate;
 mod word;
 
+pub(crate) use declare::Extent;
 pub use declare::{Declarations, Declared};
 pub use dynamic::{Dynamic, DynamicDrops, PerCpu};
 pub use failure::{Failure, Stop};
 pub use invalid::{Invalid, Place as InvalidPlace, Problem};
-pub use kernel::{Kernel, LockQuestion, Number, Text};
+pub use kernel::{Destruction, Kernel, LockQuestion, Number, Symbol, Text, Unknown};
 pub use machine::{Firing, WORK};
 pub use memory::{Memory, Probe, Rights, Room, Statics};
 pub use op::Slot;

@@ -1,11 +1,11 @@
-//! Consumers open the framework, choose the size of their buffers, go, stop, and close.
+//! Consumers open the framework, choose the size of their buffers, and close.
 
 use core::sync::atomic::Ordering;
 
-use crate::arena::Arena;
-use crate::buffer::{self, Buffer, ConsumerError, ConsumerId, LONGEST};
+use crate::buffer::{self, Activity, ConsumerError, ConsumerId, LONGEST};
 use crate::dtrace::Dtrace;
 use crate::host::Host;
+use crate::program::session::Session;
 
 impl<H: Host> Dtrace<H> {
     /// Opens the framework for one more consumer. While any is open, no provider can be unregistered.
@@ -27,6 +27,14 @@ impl<H: Host> Dtrace<H> {
                 _ => {}
             }
         };
+        let index = shared.consumers.iter().position(|other| core::ptr::eq(other, consumer));
+        let left = tables.arena.left();
+        let session = tables.arena.alloc(Session::new());
+        let session =
+            session.ok_or(ConsumerError::NoMemory { needed: size_of::<Session>(), left })?;
+        if let Some(place) = index.and_then(|index| tables.sessions.get_mut(index)) {
+            *place = Some(session);
+        }
         consumer.open(id, tables.buffer);
         Ok(id)
     }
@@ -40,17 +48,24 @@ impl<H: Host> Dtrace<H> {
         let shared = self.shared()?;
         let mut tables = self.tables.lock();
         let (index, consumer) = shared.consumer(id)?;
-        consumer.stop();
+        consumer.turn(Activity::Stopped);
         tables.forget(|enabling| enabling.consumer == index);
         self.remove(&mut tables, index, |_, _| true);
         consumer.close();
-        if consumer.has_buffers() {
-            self.host.sync();
-            // SAFETY: it has stopped, and since then every CPU has been outside probe context.
-            if let Some(buffers) = unsafe { consumer.take() } {
-                // SAFETY: no CPU writes to them, and no reader finds them any more.
-                unsafe { buffer::free(&mut tables.arena, buffers) };
+        self.host.sync();
+        // SAFETY: it has stopped, and since then every CPU has been outside probe context.
+        unsafe {
+            consumer.give_tracing(None);
+            if let Some(buffers) = consumer.take() {
+                // No CPU writes to them, and no reader finds them any more.
+                buffer::free(&mut tables.arena, buffers);
             }
+        }
+        if let Some(mut session) = tables.sessions.get_mut(index).and_then(Option::take) {
+            let sent = core::mem::replace(&mut *session, Session::new());
+            tables.arena.free(session);
+            // SAFETY: its enablings are gone, and since then every CPU has been outside probe context.
+            unsafe { sent.free(&mut tables.arena) };
         }
         Ok(())
     }
@@ -71,48 +86,6 @@ impl<H: Host> Dtrace<H> {
             return Err(ConsumerError::SmallBuffer { bytes, least: LONGEST });
         }
         consumer.size.store(bytes, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// From here on records are written for the consumer. The first time its buffers are made.
-    ///
-    /// # Errors
-    /// [`ConsumerError::NotOpen`]; [`ConsumerError::NoMemory`]: another size can be [chosen](Self::set_buffer);
-    /// [`ConsumerError::SmallBuffer`] if the configuration's is.
-    pub fn go(&self, id: ConsumerId) -> Result<(), ConsumerError> {
-        let shared = self.shared()?;
-        let mut tables = self.tables.lock();
-        let (_, consumer) = shared.consumer(id)?;
-        if !consumer.has_buffers() {
-            let (cpus, bytes) = (shared.cpus.len(), consumer.size.load(Ordering::Relaxed));
-            if bytes < LONGEST {
-                return Err(ConsumerError::SmallBuffer { bytes, least: LONGEST });
-            }
-            let left = tables.arena.left();
-            let buffers = buffer::allocate(&mut tables.arena, cpus, bytes / size_of::<u64>());
-            let buffers = buffers.ok_or(ConsumerError::NoMemory {
-                needed: cpus.saturating_mul(bytes).saturating_add(Arena::footprint::<Buffer>(cpus)),
-                left,
-            })?;
-            // SAFETY: it has none, so it has not gone since it was opened; and before that its buffers were
-            // taken away.
-            unsafe { consumer.give(buffers) };
-        }
-        consumer.go();
-        Ok(())
-    }
-
-    /// Ends what [`go`](Self::go) began. After the return no CPU is writing for the consumer any more,
-    /// so what is read then is complete. Its enablings and buffers stay.
-    ///
-    /// # Errors
-    /// [`ConsumerError::NotOpen`].
-    pub fn stop(&self, id: ConsumerId) -> Result<(), ConsumerError> {
-        let shared = self.shared()?;
-        let _tables = self.tables.lock();
-        let (_, consumer) = shared.consumer(id)?;
-        consumer.stop();
-        self.host.sync();
         Ok(())
     }
 }

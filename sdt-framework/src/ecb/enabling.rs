@@ -5,10 +5,24 @@ use dtrace_abi::spec::Spec;
 
 use crate::buffer::{ConsumerError, ConsumerId, Recording};
 use crate::dtrace::Dtrace;
-use crate::ecb::{Ecb, Retained};
+use crate::ecb::{Ecb, Retained, What};
 use crate::host::Host;
 use crate::registry::provider::number;
 use crate::registry::tables::{EcbUse, Tables};
+
+/// What is to be enabled.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// Which probes.
+    pub(crate) spec: &'a Spec,
+    /// The number of the only one of them, or 0.
+    pub(crate) probe: u32,
+    /// What is done when they fire.
+    pub(crate) what: What,
+    /// Whether it is a clause of a program, and the number of the enabling by the first one of it if that is another
+    /// one.
+    pub(crate) program: Option<Option<usize>>,
+}
 
 impl<H: Host> Dtrace<H> {
     /// Enables all probes that the description means, with all their arguments recorded:
@@ -37,15 +51,27 @@ impl<H: Host> Dtrace<H> {
         spec: &Spec,
         recording: Recording,
     ) -> Result<u32, ConsumerError> {
+        let wanted = Wanted { spec, probe: 0, what: What::Args(recording), program: None };
+        self.enable_wanted(id, &wanted).map(|(enabled, _)| enabled)
+    }
+
+    /// Enables what is wanted, and returns how many probes that are, and the number of the enabling.
+    pub(crate) fn enable_wanted(
+        &self,
+        id: ConsumerId,
+        wanted: &Wanted<'_>,
+    ) -> Result<(u32, usize), ConsumerError> {
+        let Wanted { spec, probe, what, program } = *wanted;
         let shared = self.shared()?;
         self.provide(&spec.desc());
+        let is_wanted = |at: usize| probe == 0 || probe == number(at);
         // Counted first, so that a provider does not see what comes to nothing.
         let mut needed = 0;
-        self.for_each_match(spec, |_, _| {
-            needed += 1;
+        self.for_each_match(spec, |_, at| {
+            needed += usize::from(is_wanted(at));
             Ok(())
         })?;
-        let (number, since) = {
+        let (enabling, since) = {
             let mut tables = self.tables.lock();
             let (consumer, _) = shared.consumer(id)?;
             let left = tables.ecbs.available();
@@ -55,40 +81,54 @@ impl<H: Host> Dtrace<H> {
             tables.enablings = tables.enablings.wrapping_add(1);
             let number = tables.enablings;
             let since = tables.created;
-            let spec = spec.clone();
-            let retained = Retained { consumer, number, since, spec, recording, next: None };
-            let left = tables.arena.left();
-            let mut retained = tables
-                .arena
-                .alloc(retained)
-                .ok_or(ConsumerError::NoMemory { needed: size_of::<Retained>(), left })?;
-            retained.next = tables.retained.take();
-            tables.retained = Some(retained);
+            // One probe that is meant by its number is not going to be another one.
+            if probe == 0 {
+                let spec = spec.clone();
+                let program = program.map(|first| first.unwrap_or(number));
+                let retained =
+                    Retained { consumer, number, since, program, spec, what, next: None };
+                let left = tables.arena.left();
+                let retained = tables
+                    .arena
+                    .alloc(retained)
+                    .ok_or(ConsumerError::NoMemory { needed: size_of::<Retained>(), left })?;
+                tables.retain(retained);
+            }
             (number, since)
         };
         let mut enabled = 0;
         let result = self.for_each_match(spec, |tables, at| {
             let (consumer, _) = shared.consumer(id)?;
             // What was created since is enabled when it is matched.
-            if tables.probe(at).is_some_and(|(probe, _)| probe.created >= since) {
+            let is_new = tables.probe(at).is_some_and(|(probe, _)| probe.created >= since);
+            if !is_wanted(at) || (is_new && probe == 0) {
                 return Ok(());
             }
-            if !self.add(tables, at, consumer, number, recording) {
+            if !self.add(tables, at, consumer, enabling, what) {
                 return Err(ConsumerError::TooManyEnablings { needed, left: enabled as usize });
             }
             enabled += 1;
             Ok(())
         });
-        if let Err(error) = result {
-            // Others were faster.
-            let mut tables = self.tables.lock();
-            tables.forget(|retained| retained.number == number);
-            if let Ok((consumer, _)) = shared.consumer(id) {
-                self.remove(&mut tables, consumer, |_, what| what.enabling == number);
+        match result {
+            Ok(()) => Ok((enabled, enabling)),
+            Err(error) => {
+                // Others were faster.
+                self.disable_since(id, enabling);
+                Err(error)
             }
-            return Err(error);
         }
-        Ok(enabled)
+    }
+
+    /// Takes back a consumer's enablings, from one on.
+    pub(crate) fn disable_since(&self, id: ConsumerId, first: usize) {
+        let mut tables = self.tables.lock();
+        if let Ok(shared) = self.shared()
+            && let Ok((consumer, _)) = shared.consumer(id)
+        {
+            tables.forget(|kept| kept.consumer == consumer && kept.number >= first);
+            self.remove(&mut tables, consumer, |_, what| what.enabling >= first);
+        }
     }
 
     /// Puts an ECB on a probe's chain; `false` when none is left.
@@ -98,16 +138,14 @@ impl<H: Host> Dtrace<H> {
         at: usize,
         consumer: usize,
         enabling: usize,
-        recording: Recording,
+        what: What,
     ) -> bool {
         let Ok(shared) = self.shared() else { return false };
-        let Some((ecb, epid)) =
-            tables.ecbs.take(consumer, EcbUse { probe: at, enabling, recording })
-        else {
+        let Some((ecb, epid)) = tables.take_ecb(consumer, at, enabling, what) else {
             return false;
         };
         // SAFETY: the pool hands out an ECB that is in no chain and that no CPU looks at.
-        unsafe { shared.ecbs[ecb].fill(Ecb { consumer, epid, recording }) };
+        unsafe { shared.ecbs[ecb].fill(Ecb { consumer, epid, what }) };
         // SAFETY: it has just been filled, and the framework is locked.
         unsafe { shared.probes[at].chain.append(shared.ecbs, ecb) };
         let Some((probe, provider)) = tables.probe_mut(at) else { return true };
@@ -140,8 +178,8 @@ impl<H: Host> Dtrace<H> {
         Ok(self.remove(&mut tables, consumer, |tables, what| tables.matches(what.probe, spec)))
     }
 
-    /// What an enabled probe of the consumer is, by its number (`DTRACEIOC_EPROBE`), and what it records. `None` when it
-    /// is not enabled any more.
+    /// What an enabled probe of the consumer is, by its number (`DTRACEIOC_EPROBE`), and which arguments it records.
+    /// `None` when it is not enabled any more, or by a program, of which [`eprobe`](Self::eprobe) tells more.
     ///
     /// # Errors
     /// [`ConsumerError::NotOpen`].
@@ -153,7 +191,9 @@ impl<H: Host> Dtrace<H> {
         let shared = self.shared()?;
         let tables = self.tables.lock();
         let (consumer, _) = shared.consumer(id)?;
-        Ok(tables.ecbs.find(consumer, epid).map(|EcbUse { probe, recording, .. }| {
+        let found = tables.ecbs.find(consumer, epid);
+        Ok(found.and_then(|EcbUse { probe, what, .. }| {
+            let What::Args(recording) = what else { return None };
             let desc = EprobeDesc {
                 epid,
                 probe: number(probe),
@@ -161,7 +201,7 @@ impl<H: Host> Dtrace<H> {
                 size: recording.size() as u32,
                 records: recording.descriptions().len() as u32,
             };
-            (desc, recording)
+            Some((desc, recording))
         }))
     }
 

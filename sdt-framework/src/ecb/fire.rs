@@ -2,10 +2,37 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::buffer::Event;
+use crate::buffer::{Activity, Consumer, Event};
+use crate::dif::{Failure, Probe};
 use crate::dtrace::{Dtrace, LiveProbe, PerCpu, Shared};
+use crate::ecb::{Ecb, What};
 use crate::host::Host;
+use crate::program::clause::Clause;
+use crate::program::run::{self, Hit, Outcome};
+use crate::program::surroundings::Surroundings;
+use crate::program::tracing::Tracing;
+use crate::providers::Own;
 use crate::registry::{Notify, Origin};
+
+/// Nanoseconds for which a consumer may say nothing (`dtrace_deadman_user`, dtrace.c).
+const PATIENCE: u64 = 30_000_000_000;
+
+/// A hit on its way to the enablings.
+struct Incoming<'a, H: Host> {
+    shared: &'a Shared<H>,
+    cpu: usize,
+    id: u32,
+    brought: Brought<'a>,
+    /// The only consumer that it is for, if it is one of `dtrace`'s probes that fires, and which.
+    only: Option<(usize, Own)>,
+}
+
+/// What became of a hit.
+#[derive(Default)]
+struct Tally {
+    records: usize,
+    drops: usize,
+}
 
 /// The arguments that a hit brings along.
 #[derive(Clone, Copy)]
@@ -38,7 +65,8 @@ impl<H: Host> Dtrace<H> {
         match here {
             Some((shared, this)) => {
                 if this.enter() {
-                    self.record_once(shared, cpu, this, id, brought);
+                    let hit = Incoming { shared, cpu, id, brought, only: None };
+                    self.record_once(this, &hit);
                     this.leave();
                 }
             }
@@ -48,35 +76,161 @@ impl<H: Host> Dtrace<H> {
         }
     }
 
-    fn record_once(
-        &self,
-        shared: &Shared<H>,
-        cpu: usize,
-        this: &PerCpu,
-        id: u32,
-        brought: Brought<'_>,
-    ) {
-        let probe = id.checked_sub(1).and_then(|index| shared.probes.get(index as usize));
-        let Some(probe) = probe.filter(|probe| probe.is_live()) else {
+    /// A probe of `dtrace`'s own fires for one consumer; returns on which CPU. By threads with interrupts on.
+    pub(crate) fn fire_own(&self, own: Own, consumer: usize, args: &[u64; 6]) -> usize {
+        self.host.without_interrupts(|| {
+            let cpu = self.host.cpu();
+            let here = self.shared().ok().and_then(|shared| Some((shared, shared.cpus.get(cpu)?)));
+            let Some((shared, this)) = here else { return cpu };
+            if let Some(id) = self.own.id(own)
+                && this.enter()
+            {
+                let only = Some((consumer, own));
+                let hit = Incoming { shared, cpu, id, brought: Brought::All(args), only };
+                self.record_once(this, &hit);
+                this.leave();
+            }
+            cpu
+        })
+    }
+
+    fn record_once(&self, this: &PerCpu, hit: &Incoming<'_, H>) {
+        let Some(Tally { records, drops }) = self.each(hit) else {
             this.count_unknown();
             return;
         };
-        let (mut records, mut drops) = (0, 0);
+        this.count_hit(records, drops);
+    }
+
+    /// Does what all enablings say; `None` if there is no such probe.
+    fn each(&self, hit: &Incoming<'_, H>) -> Option<Tally> {
+        let Incoming { shared, cpu, id, brought, only } = *hit;
+        let index = id.checked_sub(1)? as usize;
+        let probe = shared.probes.get(index).filter(|probe| probe.is_live())?;
+        let mut tally = Tally::default();
         // Made for the first enabling that wants it; all see the same time and arguments.
         let mut made: Option<Event> = None;
+        let mut found: Option<(u64, Origin)> = None;
+        if only.is_none() && self.own.is(id) {
+            // Nobody else makes them fire.
+            return Some(tally);
+        }
         probe.chain.for_each(shared.ecbs, |_, ecb| {
-            let buffers = shared.consumers.get(ecb.consumer).and_then(|consumer| consumer.going());
-            let Some(buffer) = buffers.and_then(|buffers| buffers.get(cpu)) else { return };
+            let Some(consumer) = shared.consumers.get(ecb.consumer) else { return };
+            let is_meant = only.is_none_or(|(only, _)| only == ecb.consumer);
+            if !is_meant || !consumer.takes(only.map(|(_, own)| own)) {
+                return;
+            }
+            // SAFETY: the ECB is on the chain, or was in this probe context.
+            if let Some(clause) = unsafe { ecb.what.clause() } {
+                let Some(tracing) = consumer.tracing() else { return };
+                let (now, origin) = found.get_or_insert_with(|| {
+                    (self.host.timestamp(), probe.origin().unwrap_or(Origin::NONE))
+                });
+                if self.is_dead(consumer, tracing, *now) {
+                    return;
+                }
+                // SAFETY: with interrupts off, no clause is being run on this CPU: the one before is done with.
+                let outcome = unsafe {
+                    self.run_clause(hit, consumer, tracing, *now, origin, ecb.epid, clause)
+                };
+                match outcome {
+                    Outcome::False => {}
+                    Outcome::Done => tally.records += 1,
+                    Outcome::Dropped => tally.drops += 1,
+                    Outcome::Failed { action, failure } => {
+                        tally.drops += 1;
+                        self.fail(hit, ecb, tracing, action, &failure);
+                    }
+                }
+                return;
+            }
+            let What::Args(recording) = ecb.what else { return };
+            let Some(buffer) = consumer.buffers().and_then(|buffers| buffers.get(cpu)) else {
+                return;
+            };
             let event = made.get_or_insert_with(|| self.event(cpu, probe, id, brought));
-            let (words, len) = event.record(ecb.epid, ecb.recording);
+            let (words, len) = event.record(ecb.epid, recording);
             // SAFETY: only this CPU writes to its buffers, and only here, where it does not
             // re-enter (`enter`) and is not preempted (`Host`).
             match unsafe { buffer.ring.push(words.get(..len).unwrap_or_default()) } {
-                true => records += 1,
-                false => drops += 1,
+                true => tally.records += 1,
+                false => tally.drops += 1,
             }
         });
-        this.count_hit(records, drops);
+        Some(tally)
+    }
+
+    /// Runs a clause for a consumer.
+    ///
+    /// # Safety
+    /// With interrupts off, while no clause is being run on this CPU.
+    #[allow(clippy::too_many_arguments, reason = "all of it was found on the way here")]
+    unsafe fn run_clause(
+        &self,
+        incoming: &Incoming<'_, H>,
+        consumer: &Consumer<H>,
+        tracing: &Tracing,
+        timestamp: u64,
+        origin: &Origin,
+        epid: u32,
+        clause: &Clause,
+    ) -> Outcome {
+        let Incoming { cpu, id, brought, .. } = *incoming;
+        let (args, more): (&[u64], _) = match brought {
+            Brought::All(args) => (args, None),
+            Brought::Five(args) => (args, Some(origin)),
+        };
+        let now = || self.host.timestamp();
+        let kernel = Surroundings { host: self.host.kernel(), now: &now, id, origin: more };
+        // SAFETY: the probe is live, or was in this probe context.
+        let names = unsafe { origin.names() };
+        let hit = Hit {
+            kernel: &kernel,
+            probe: Probe { id, names, args },
+            tracing,
+            activity: &consumer.activity,
+            cpu,
+            timestamp,
+            aframes: origin.aframes,
+        };
+        // SAFETY: by the contract above.
+        unsafe { hit.run(epid, clause) }
+    }
+
+    /// A clause was given up: `dtrace:::ERROR` fires for its consumer, unless that is what has just fired.
+    #[cold]
+    fn fail(
+        &self,
+        hit: &Incoming<'_, H>,
+        ecb: &Ecb,
+        tracing: &Tracing,
+        action: usize,
+        failure: &Failure,
+    ) {
+        let Some(here) = tracing.cpus.get(hit.cpu) else { return };
+        let is_double = matches!(hit.only, Some((_, Own::Error)));
+        run::count(here, is_double);
+        // SAFETY: this CPU, in probe context, and no clause is being run.
+        unsafe { here.records.write(|records| records.errors = records.errors.wrapping_add(1)) };
+        let Some(id) = self.own.id(Own::Error).filter(|_| !is_double) else { return };
+        let [a, b, c, d, e] = run::error_arguments(ecb.epid, action, failure);
+        let args = [tracing.number.into(), a, b, c, d, e];
+        let only = Some((ecb.consumer, Own::Error));
+        let error =
+            Incoming { shared: hit.shared, cpu: hit.cpu, id, brought: Brought::All(&args), only };
+        self.each(&error);
+    }
+
+    /// Whether the consumer is not there any more, as it has not been heard of for long; then it is given up
+    /// (`dtrace_deadman_timeout`), unless it may destroy anyway.
+    fn is_dead(&self, consumer: &Consumer<H>, tracing: &Tracing, now: u64) -> bool {
+        let is_late = now.saturating_sub(tracing.alive.get()) > PATIENCE;
+        if is_late && !tracing.destructive {
+            consumer.turn(Activity::Killed);
+            return true;
+        }
+        false
     }
 
     fn event(&self, cpu: usize, probe: &LiveProbe, id: u32, brought: Brought<'_>) -> Event {

@@ -8,12 +8,16 @@ mod look;
 mod matching;
 mod retained;
 
+pub(crate) use enabling::Wanted;
 pub(crate) use fire::Brought;
 pub(crate) use look::look;
 pub(crate) use matching::BATCH;
 pub(crate) use retained::Retained;
 
+use core::ptr::NonNull;
+
 use crate::buffer::Recording;
+use crate::program::clause::Clause;
 use chain::Node;
 
 /// One enabling of one probe by one consumer. Read in probe context.
@@ -23,8 +27,35 @@ pub(crate) struct Ecb {
     pub(crate) consumer: usize,
     /// Number of the enabled probe.
     pub(crate) epid: u32,
-    /// What it records.
-    pub(crate) recording: Recording,
+    /// What it does.
+    pub(crate) what: What,
+}
+
+/// What an ECB does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What {
+    /// It records arguments.
+    Args(Recording),
+    /// It does what a program says. The clause is there as long as the consumer has ECBs, and until every CPU has left
+    /// probe context after that.
+    Clause(NonNull<Clause>),
+}
+
+// SAFETY: a clause never changes, and is looked at while it is there.
+unsafe impl Send for What {}
+
+impl What {
+    /// The clause, if there is one.
+    ///
+    /// # Safety
+    /// It is there: see [`Clause`](Self::Clause).
+    pub(crate) unsafe fn clause<'a>(self) -> Option<&'a Clause> {
+        match self {
+            Self::Args(_) => None,
+            // SAFETY: by the contract above.
+            Self::Clause(clause) => Some(unsafe { clause.as_ref() }),
+        }
+    }
 }
 
 /// An ECB with its link to the next one of the same probe.

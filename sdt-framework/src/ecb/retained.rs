@@ -5,9 +5,8 @@ use core::sync::atomic::Ordering;
 use dtrace_abi::spec::Spec;
 
 use crate::arena::Owned;
-use crate::buffer::Recording;
 use crate::dtrace::Dtrace;
-use crate::ecb::BATCH;
+use crate::ecb::{BATCH, What};
 use crate::host::Host;
 use crate::registry::tables::Tables;
 
@@ -20,15 +19,38 @@ pub(crate) struct Retained {
     pub(crate) number: usize,
     /// How many probes were created before it.
     pub(crate) since: usize,
+    /// Which program it is a clause of: the number of the first one.
+    pub(crate) program: Option<usize>,
     /// Which probes it means.
     pub(crate) spec: Spec,
-    /// What is recorded when they fire.
-    pub(crate) recording: Recording,
+    /// What is done when they fire.
+    pub(crate) what: What,
     /// The one before it.
     pub(crate) next: Option<Owned<Retained>>,
 }
 
 impl Tables {
+    /// Keeps an enabling. Clauses of one program, which come one after the other, keep their order; otherwise the latest
+    /// is first, as in DTrace.
+    pub(crate) fn retain(&mut self, mut enabling: Owned<Retained>) {
+        let mut link = &mut self.retained;
+        if let Some(program) = enabling.program {
+            while link.as_ref().is_some_and(|before| before.program == Some(program)) {
+                let Some(before) = link else { break };
+                link = &mut before.next;
+            }
+        }
+        enabling.next = link.take();
+        *link = Some(enabling);
+    }
+
+    /// Whether a consumer has enabled anything so that arguments are recorded.
+    pub(crate) fn retains_arguments(&self, consumer: usize) -> bool {
+        let first = self.retained.as_ref();
+        core::iter::successors(first, |enabling| enabling.next.as_ref())
+            .any(|enabling| enabling.consumer == consumer && matches!(enabling.what, What::Args(_)))
+    }
+
     /// Drops those retained enablings that `which` means.
     pub(crate) fn forget(&mut self, which: impl Fn(&Retained) -> bool) {
         let mut kept = None;
@@ -97,7 +119,7 @@ impl<H: Host> Dtrace<H> {
             // What was there before has been enabled with all the others that it means.
             if enabling.since <= created
                 && tables.matches(at, &enabling.spec)
-                && !self.add(tables, at, enabling.consumer, enabling.number, enabling.recording)
+                && !self.add(tables, at, enabling.consumer, enabling.number, enabling.what)
             {
                 self.missed.fetch_add(1, Ordering::Relaxed);
             }

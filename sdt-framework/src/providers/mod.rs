@@ -1,5 +1,7 @@
 //! Providers that are written in Rust: a trait instead of a table of C functions.
 
+mod own;
+
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr::without_provenance_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -10,6 +12,8 @@ use sdt_core::ops::{
     ARG_NONE, ArgDesc, Framework as _, FrameworkError, Privileges, ProbeDesc, ProbeId,
     ProviderAttr, ProviderId, ProviderOps,
 };
+
+pub(crate) use own::{Own, OwnProbes};
 
 use crate::dtrace::Dtrace;
 use crate::host::Host;

@@ -95,10 +95,10 @@ fn info(tables: &Tables, at: usize) -> Option<ProbeInfo> {
     let (probe, provider) = tables.probe(at)?;
     Some(ProbeInfo {
         id: ProbeId::new(number(at))?,
-        provider: provider.name,
-        module: probe.module,
-        function: probe.function,
-        name: probe.name,
+        provider: *provider.name,
+        module: probe.names.module,
+        function: probe.names.function,
+        name: probe.names.name,
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod links;
 mod listing;
+pub(crate) mod names;
 mod origin;
 pub(crate) mod provider;
 pub mod registration;

@@ -4,6 +4,8 @@ use core::ffi::{c_int, c_void};
 
 use sdt_core::ops::{GetArgVal, ProviderOps};
 
+use crate::registry::names::{Names, ProviderName};
+
 /// Type of the ops that only take note.
 pub(crate) type Notify = unsafe extern "C" fn(*mut c_void, u32, *mut c_void);
 
@@ -16,6 +18,7 @@ pub(crate) struct Origin {
     pub(crate) arg: *mut c_void,
     pub(crate) parg: *mut c_void,
     pub(crate) aframes: u32,
+    names: Option<(*const u8, usize, *const Names)>,
 }
 
 impl Origin {
@@ -26,6 +29,7 @@ impl Origin {
         arg: core::ptr::null_mut(),
         parg: core::ptr::null_mut(),
         aframes: 0,
+        names: None,
     };
 
     pub(crate) fn new(
@@ -33,6 +37,7 @@ impl Origin {
         arg: *mut c_void,
         parg: *mut c_void,
         aframes: u32,
+        names: Option<(&'static ProviderName, &'static Names)>,
     ) -> Self {
         Self {
             getargval: ops.getargval,
@@ -41,7 +46,23 @@ impl Origin {
             arg,
             parg,
             aframes,
+            names: names.map(|(provider, names)| {
+                let provider = provider.to_bytes();
+                (provider.as_ptr(), provider.len(), core::ptr::from_ref(names))
+            }),
         }
+    }
+
+    /// Provider, module, function and name. Probe context.
+    ///
+    /// # Safety
+    /// The probe was live in this probe context, and the names are used in it only.
+    pub(crate) unsafe fn names<'a>(&self) -> [&'a [u8]; 4] {
+        let Some((provider, length, names)) = self.names else { return [&[]; 4] };
+        // SAFETY: they are filled again after the probe has been retracted and every CPU has left probe context.
+        let (provider, names) = unsafe { (core::slice::from_raw_parts(provider, length), &*names) };
+        let [module, function, name] = names.texts();
+        [provider, module, function, name]
     }
 
     /// An argument that the firing did not bring along; 0 when the provider cannot tell. Probe context.

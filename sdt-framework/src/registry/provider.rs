@@ -16,8 +16,9 @@ use crate::ecb::look;
 use crate::host::Host;
 use crate::registry::Origin;
 use crate::registry::links::List;
+use crate::registry::names::Names;
 use crate::registry::registration;
-use crate::registry::tables::{Opaque, Probe, Provider, Tables};
+use crate::registry::tables::{Opaque, Provider, Tables};
 
 /// The number of the probe at an index of the table.
 pub(crate) fn number(index: usize) -> u32 {
@@ -44,8 +45,9 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
         arg: *mut c_void,
     ) -> Result<ProviderId, FrameworkError> {
         registration::check(name, privileges, ops)?;
-        let provider = Provider {
-            name: Name::new(name.to_bytes()).ok_or(FrameworkError::Invalid)?,
+        let name = Name::new(name.to_bytes()).ok_or(FrameworkError::Invalid)?;
+        let provider = |name| Provider {
+            name,
             attr: *attr,
             privileges,
             ops: *ops,
@@ -60,7 +62,7 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
             if tables.max_providers() == 0 {
                 return Err(FrameworkError::NotReady);
             }
-            tables.add_provider(provider).ok_or(FrameworkError::Full)?
+            tables.add_provider(name, provider).ok_or(FrameworkError::Full)?
         };
         if let Some(provide) = ops.provide {
             // SAFETY: the caller vouches for the op. The framework's lock is not held: it may create
@@ -191,19 +193,12 @@ impl<H: Host> Dtrace<H> {
     ) -> Result<ProbeId, FrameworkError> {
         let shared = self.shared().map_err(|_| FrameworkError::NotReady)?;
         let provider = tables.find_provider(provider).ok_or(FrameworkError::NotFound)?;
-        let probe = Probe {
-            provider,
-            ecbs: 0,
-            created: 0,
-            is_matched: false,
-            module: Name::new(module.to_bytes()).ok_or(FrameworkError::Invalid)?,
-            function: Name::new(function.to_bytes()).ok_or(FrameworkError::Invalid)?,
-            name: Name::new(name.to_bytes()).ok_or(FrameworkError::Invalid)?,
-            parg: Opaque(parg),
-        };
-        let at = tables.add_probe(probe).ok_or(FrameworkError::Full)?;
-        let (_, Provider { ops, arg, .. }) = tables.probe(at).ok_or(FrameworkError::NotFound)?;
-        let origin = Origin::new(ops, arg.0, parg, aframes);
+        let names = Names::new([module, function, name].map(CStr::to_bytes))
+            .ok_or(FrameworkError::Invalid)?;
+        let at = tables.add_probe(provider, names, Opaque(parg)).ok_or(FrameworkError::Full)?;
+        let (probe, provider) = tables.probe(at).ok_or(FrameworkError::NotFound)?;
+        let names = (provider.name, probe.names);
+        let origin = Origin::new(&provider.ops, provider.arg.0, parg, aframes, Some(names));
         // SAFETY: the entry was free: a new one, or one that `destroy_probes` freed after it waited.
         unsafe { shared.probes[at].publish(origin) };
         self.match_created(tables, at);
@@ -276,7 +271,7 @@ impl<H: Host> Dtrace<H> {
         let next = |tables: &Tables, from: usize| {
             (from..used).find_map(|at| {
                 let (probe, _) = tables.probe(at)?;
-                (probe.module == *module.to_bytes()).then_some((at, probe.ecbs > 0))
+                (probe.names.module == *module.to_bytes()).then_some((at, probe.ecbs > 0))
             })
         };
         let mut found = next(&tables, 0);

@@ -7,18 +7,15 @@
 
 use core::ffi::c_void;
 
-use dtrace_abi::name::Name;
 use dtrace_abi::spec::Spec;
-use sdt_core::ops::{
-    FUNCTION_NAME_LEN, MODULE_NAME_LEN, PROBE_NAME_LEN, PROVIDER_NAME_LEN, Privileges,
-    ProviderAttr, ProviderId, ProviderOps,
-};
+use sdt_core::ops::{Privileges, ProviderAttr, ProviderId, ProviderOps};
 
 use crate::arena::{Arena, Owned};
-use crate::buffer::Recording;
 use crate::config::Config;
-use crate::ecb::Retained;
+use crate::ecb::{Retained, What};
+use crate::program::session::Session;
 use crate::registry::links::{Link, Links, List};
+use crate::registry::names::{Names, Place, ProviderName};
 
 /// A pointer of the provider's, which the framework hands back and never follows.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +27,7 @@ unsafe impl Send for Opaque {}
 
 #[derive(Debug)]
 pub(crate) struct Provider {
-    pub(crate) name: Name<PROVIDER_NAME_LEN>,
+    pub(crate) name: &'static ProviderName,
     pub(crate) attr: ProviderAttr,
     pub(crate) privileges: Privileges,
     pub(crate) ops: ProviderOps,
@@ -61,9 +58,7 @@ pub(crate) struct Probe {
     pub(crate) created: usize,
     /// Whether it was enabled by what meant it when it was created.
     pub(crate) is_matched: bool,
-    pub(crate) module: Name<MODULE_NAME_LEN>,
-    pub(crate) function: Name<FUNCTION_NAME_LEN>,
-    pub(crate) name: Name<PROBE_NAME_LEN>,
+    pub(crate) names: &'static Names,
     pub(crate) parg: Opaque,
 }
 
@@ -140,20 +135,19 @@ pub(crate) struct EcbPool {
 struct EcbEntry {
     /// What it is used for, and whose it is.
     used: Option<(usize, EcbUse)>,
-    /// How many enablings it has been used for: part of their number, so that a number comes back as late as
-    /// possible.
-    generation: u32,
 }
 
 /// What an ECB is used for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EcbUse {
+    /// Number of the enabled probe: each consumer's count up from 1, and none comes back.
+    pub(crate) epid: u32,
     /// Index of its probe.
     pub(crate) probe: usize,
     /// Which call of `enable` it is of.
     pub(crate) enabling: usize,
-    /// What it records.
-    pub(crate) recording: Recording,
+    /// What it does.
+    pub(crate) what: What,
 }
 
 impl EcbPool {
@@ -170,7 +164,7 @@ impl EcbPool {
 
     /// `None` when there is no room.
     fn new(arena: &mut Arena, config: &Config) -> Option<Self> {
-        let entry = EcbEntry { used: None, generation: 0 };
+        let entry = EcbEntry { used: None };
         Some(Self {
             links: Links::new(arena, config.ecbs)?,
             of: arena.slice(config.consumers, |_| List::EMPTY)?.leak(),
@@ -183,8 +177,8 @@ impl EcbPool {
         self.free.len() + (self.entries.len() - self.used)
     }
 
-    /// The index of an ECB that nobody looks at, for a consumer, and the number of the enabled probe.
-    pub(crate) fn take(&mut self, consumer: usize, what: EcbUse) -> Option<(usize, u32)> {
+    /// The index of an ECB that nobody looks at, for a consumer's enabled probe.
+    pub(crate) fn take(&mut self, consumer: usize, what: EcbUse) -> Option<usize> {
         let at = match self.links.pop(&mut self.free) {
             Some(at) => at,
             None if self.used == self.entries.len() => return None,
@@ -193,26 +187,21 @@ impl EcbPool {
                 self.used - 1
             }
         };
-        let entry = &mut self.entries[at];
-        entry.generation = entry.generation.wrapping_add(1);
-        entry.used = Some((consumer, what));
+        self.entries[at].used = Some((consumer, what));
         self.links.push(&mut self.of[consumer], at);
-        Some((at, self.epid(at)))
-    }
-
-    /// The number of what an ECB is used for. Not 0 (`DTRACE_EPIDNONE`).
-    fn epid(&self, at: usize) -> u32 {
-        let all = self.entries.len() as u32;
-        // As many generations as 32 bits have room for.
-        let generations = (u32::MAX - all) / all + 1;
-        (self.entries[at].generation % generations) * all + at as u32 + 1
+        Some(at)
     }
 
     /// What a consumer's enabled probe with this number is.
     pub(crate) fn find(&self, consumer: usize, epid: u32) -> Option<EcbUse> {
-        let at = epid.checked_sub(1)? as usize % self.entries.len().max(1);
-        let (of, what) = self.entries.get(at)?.used?;
-        (of == consumer && self.epid(at) == epid).then_some(what)
+        let is = |at: usize| {
+            let (of, what) = self.entries.get(at)?.used?;
+            (of == consumer && what.epid == epid).then_some(what)
+        };
+        // Most often they lie one behind the other.
+        let first = self.first_of(consumer)?;
+        let guess = first.checked_add(epid.checked_sub(self.used_for(first)?.epid)? as usize)?;
+        is(guess).or_else(|| core::iter::successors(Some(first), |at| self.next(*at)).find_map(is))
     }
 
     /// A consumer's ECBs, oldest first, from one on.
@@ -255,12 +244,15 @@ pub(crate) const fn footprint(config: &Config) -> usize {
     let parts = [
         Arena::footprint::<ProviderEntry>(providers),
         Arena::footprint::<Option<Probe>>(probes),
+        Arena::footprint::<Place<ProviderName>>(providers),
+        Arena::footprint::<Place<Names>>(probes),
         // Of each provider's list, and of the two indexes.
         3 * Arena::footprint::<Link>(probes),
         2 * Arena::footprint::<List>(probes),
         Arena::footprint::<EcbEntry>(ecbs),
         Arena::footprint::<Link>(ecbs),
         Arena::footprint::<List>(consumers),
+        Arena::footprint::<Option<Owned<Session>>>(consumers),
     ];
     let (mut sum, mut at) = (0usize, 0);
     while at < parts.len() {
@@ -274,6 +266,9 @@ pub(crate) const fn footprint(config: &Config) -> usize {
 pub(crate) struct Tables {
     providers: &'static mut [ProviderEntry],
     probes: &'static mut [Option<Probe>],
+    /// Of each entry of the two.
+    provider_names: &'static [Place<ProviderName>],
+    names: &'static [Place<Names>],
     /// How many entries of `probes` were ever used.
     used: usize,
     /// Entries that were used before, the oldest first: an id is used again as late as possible, so that a
@@ -298,6 +293,8 @@ pub(crate) struct Tables {
     pub(crate) last_consumer: u32,
     /// Bytes of a buffer, if its consumer does not choose them.
     pub(crate) buffer: usize,
+    /// What each open consumer has sent.
+    pub(crate) sessions: &'static mut [Option<Owned<Session>>],
     /// What is left of the memory.
     pub(crate) arena: Arena,
     /// How many probes have been compared with descriptions or names.
@@ -306,11 +303,41 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
+    /// What an open consumer has sent.
+    pub(crate) fn session(&mut self, consumer: usize) -> Option<&mut Session> {
+        self.sessions.get_mut(consumer)?.as_deref_mut()
+    }
+
+    /// The next number for an enabled probe of a consumer's.
+    fn next_epid(&mut self, consumer: usize) -> Option<u32> {
+        let last = &mut self.session(consumer)?.last_epid;
+        *last = last.checked_add(1)?;
+        Some(*last)
+    }
+
+    /// An ECB for a consumer, and the number of the enabled probe.
+    pub(crate) fn take_ecb(
+        &mut self,
+        consumer: usize,
+        probe: usize,
+        enabling: usize,
+        what: What,
+    ) -> Option<(usize, u32)> {
+        if self.ecbs.available() == 0 {
+            return None;
+        }
+        let epid = self.next_epid(consumer)?;
+        let ecb = self.ecbs.take(consumer, EcbUse { epid, probe, enabling, what })?;
+        Some((ecb, epid))
+    }
+
     /// Tables without room for anything.
     pub(crate) const fn none() -> Self {
         Self {
             providers: &mut [],
             probes: &mut [],
+            provider_names: &[],
+            names: &[],
             used: 0,
             free: List::EMPTY,
             links: Links::none(),
@@ -324,6 +351,7 @@ impl Tables {
             enablings: 0,
             last_consumer: 0,
             buffer: 0,
+            sessions: &mut [],
             arena: Arena::none(),
             #[cfg(test)]
             compared: core::sync::atomic::AtomicUsize::new(0),
@@ -336,11 +364,14 @@ impl Tables {
         Some(Self {
             providers: arena.slice(config.providers, entry)?.leak(),
             probes: arena.slice(config.probes, |_| None)?.leak(),
+            provider_names: arena.slice(config.providers, |_| Place::new())?.leak(),
+            names: arena.slice(config.probes, |_| Place::new())?.leak(),
             links: Links::new(&mut arena, config.probes)?,
             by_function: Index::new(&mut arena, config.probes)?,
             by_name: Index::new(&mut arena, config.probes)?,
             ecbs: EcbPool::new(&mut arena, config)?,
             buffer: config.buffer,
+            sessions: arena.slice(config.consumers, |_| None)?.leak(),
             arena,
             ..Self::none()
         })
@@ -351,10 +382,17 @@ impl Tables {
         self.providers.len()
     }
 
-    pub(crate) fn add_provider(&mut self, provider: Provider) -> Option<ProviderId> {
+    /// Puts a provider into the table; `None` when it is full.
+    pub(crate) fn add_provider(
+        &mut self,
+        name: ProviderName,
+        provider: impl FnOnce(&'static ProviderName) -> Provider,
+    ) -> Option<ProviderId> {
         let at = self.providers.iter().position(|entry| entry.provider.is_none())?;
         let entry = &mut self.providers[at];
-        entry.provider = Some(provider);
+        // SAFETY: the entry is free: the provider that it held has no probes any more, and since it has none every
+        // CPU has been outside probe context.
+        entry.provider = Some(provider(unsafe { self.provider_names.get(at)?.fill(name) }));
         let generation = entry.generation;
         Some(self.provider_id(generation, at))
     }
@@ -407,19 +445,29 @@ impl Tables {
     }
 
     /// Puts a probe of a registered provider into the table and returns its index.
-    pub(crate) fn add_probe(&mut self, mut probe: Probe) -> Option<usize> {
-        let provider = self.providers.get_mut(probe.provider)?.provider.as_mut()?;
+    pub(crate) fn add_probe(
+        &mut self,
+        provider_at: usize,
+        names: Names,
+        parg: Opaque,
+    ) -> Option<usize> {
+        let provider = self.providers.get_mut(provider_at)?.provider.as_mut()?;
         let at = if self.used == self.probes.len() {
             self.links.pop(&mut self.free)?
         } else {
             self.used += 1;
             self.used - 1
         };
-        probe.created = self.created;
+        // SAFETY: the entry is free: a new one, or one whose probe was destroyed after every CPU had left probe
+        // context.
+        let names = unsafe { self.names.get(at)?.fill(names) };
+        let created = self.created;
         self.created += 1;
         self.links.push(&mut provider.probes, at);
-        self.by_function.insert(probe.function.to_bytes(), at);
-        self.by_name.insert(probe.name.to_bytes(), at);
+        self.by_function.insert(names.function.to_bytes(), at);
+        self.by_name.insert(names.name.to_bytes(), at);
+        let (ecbs, is_matched) = (0, false);
+        let probe = Probe { provider: provider_at, ecbs, created, is_matched, names, parg };
         self.probes[at] = Some(probe);
         Some(at)
     }
@@ -427,8 +475,8 @@ impl Tables {
     /// Frees the entry of a probe that is not enabled.
     pub(crate) fn remove_probe(&mut self, at: usize) {
         let Some(probe) = self.probes.get_mut(at).and_then(Option::take) else { return };
-        self.by_function.remove(probe.function.to_bytes(), at);
-        self.by_name.remove(probe.name.to_bytes(), at);
+        self.by_function.remove(probe.names.function.to_bytes(), at);
+        self.by_name.remove(probe.names.name.to_bytes(), at);
         let provider = self.providers.get_mut(probe.provider);
         if let Some(provider) = provider.and_then(|entry| entry.provider.as_mut()) {
             self.links.remove(&mut provider.probes, at);
@@ -458,9 +506,9 @@ impl Tables {
             self.count_comparison();
             self.probe(at).is_some_and(|(probe, _)| {
                 probe.provider == provider
-                    && probe.name == *name
-                    && probe.function == *function
-                    && probe.module == *module
+                    && probe.names.name == *name
+                    && probe.names.function == *function
+                    && probe.names.module == *module
             })
         })
     }
@@ -473,7 +521,7 @@ impl Tables {
         let of_provider = provider.and_then(|name| {
             // Several may have one name.
             let mut named = self.providers.iter().filter_map(|entry| {
-                entry.provider.as_ref().filter(|provider| provider.name == *name)
+                entry.provider.as_ref().filter(|provider| *provider.name == *name)
             });
             match (named.next(), named.next()) {
                 (first, None) => Some(Candidates {
@@ -493,9 +541,9 @@ impl Tables {
             !provider.defunct
                 && spec.matches([
                     provider.name.to_bytes(),
-                    probe.module.to_bytes(),
-                    probe.function.to_bytes(),
-                    probe.name.to_bytes(),
+                    probe.names.module.to_bytes(),
+                    probe.names.function.to_bytes(),
+                    probe.names.name.to_bytes(),
                 ])
         })
     }

@@ -10,6 +10,7 @@ use heapless::String;
 use heapless::Vec;
 use sdt_core::ops::{Attribute, ProbeId};
 
+use super::run;
 use super::tracer::Tracer;
 use crate::{ConsumerError, ConsumerId, Field, Firing, LONGEST, ProbeInfo, Records, Spec};
 
@@ -39,13 +40,13 @@ struct Channel {
 }
 
 /// Why a request is refused.
-struct Refusal {
+pub(super) struct Refusal {
     why: Why,
     message: String<104>,
 }
 
 impl Refusal {
-    fn new(why: Why, message: impl fmt::Display) -> Self {
+    pub(super) fn new(why: Why, message: impl fmt::Display) -> Self {
         let mut text = Cut(String::new());
         // What does not fit is left out.
         let _ = write!(text, "{message}");
@@ -58,7 +59,12 @@ impl From<ConsumerError> for Refusal {
         let why = match error {
             ConsumerError::NotOpen(_) => Why::NotOpen,
             ConsumerError::TooManyConsumers { .. } => Why::TooMany,
-            ConsumerError::TooManyEnablings { .. } | ConsumerError::NoMemory { .. } => Why::NoRoom,
+            ConsumerError::TooManyEnablings { .. }
+            | ConsumerError::NoMemory { .. }
+            | ConsumerError::SmallBuffer { .. } => Why::NoRoom,
+            ConsumerError::NoCpu(_) => Why::NoSuch,
+            ConsumerError::BadOption { .. } => Why::Option,
+            ConsumerError::Program(_) => Why::Program,
             _ => Why::Other,
         };
         Self::new(why, error)
@@ -92,20 +98,20 @@ impl<const CHANNELS: usize> fmt::Debug for Desk<'_, CHANNELS> {
 }
 
 /// Makes the frame of an answer.
-struct Answer<'b> {
+pub(super) struct Answer<'b> {
     header: Header,
-    draft: &'b mut [u8],
+    pub(super) draft: &'b mut [u8],
     line: &'b mut [u8],
 }
 
 impl Answer<'_> {
     /// The answer without items. Its length on the line.
-    fn plain(&mut self, reply: &Reply<'_>) -> Result<usize, Refusal> {
+    pub(super) fn plain(&mut self, reply: &Reply<'_>) -> Result<usize, Refusal> {
         self.with_items(reply, |_| Ok(()))
     }
 
     /// The answer with what `fill` adds to it.
-    fn with_items(
+    pub(super) fn with_items(
         &mut self,
         reply: &Reply<'_>,
         fill: impl FnOnce(&mut Writer<'_>) -> Result<(), ConsumerError>,
@@ -248,12 +254,30 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
                 }
             }
             Request::Go => {
-                tracer.go(open?)?;
-                return answer.plain(&Reply::On { cpu: 0 }).map(Some);
+                let cpu = tracer.begin(open?)? as u32;
+                return answer.plain(&Reply::On { cpu }).map(Some);
             }
             Request::Stop => {
-                tracer.stop(open?)?;
-                return answer.plain(&Reply::On { cpu: 0 }).map(Some);
+                let cpu = tracer.end(open?)? as u32;
+                return answer.plain(&Reply::On { cpu }).map(Some);
+            }
+            Request::Option { option, value } => tracer.set_option(open?, option, value)?,
+            Request::Program { size, at, bytes } => {
+                let sent = tracer.program_piece(open?, size as usize, at as usize, bytes)?;
+                let reply = sent.map_or(Reply::Done, |probes| Reply::Matched { probes });
+                return answer.plain(&reply).map(Some);
+            }
+            Request::Claim => {
+                open?;
+                return Err(Refusal::new(Why::NoSuch, "nothing was enabled before"));
+            }
+            Request::Eprobe { .. }
+            | Request::Aggregation { .. }
+            | Request::Format { .. }
+            | Request::Snapshot { .. }
+            | Request::Run
+            | Request::Symbol { .. } => {
+                return run::answer(tracer, open?, request, answer).map(Some);
             }
             Request::Enable { spec } => {
                 let probes = tracer.enable(open?, &parse(spec)?)?;

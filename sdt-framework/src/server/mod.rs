@@ -25,6 +25,7 @@
 //! may read kernel memory.
 
 mod answer;
+mod run;
 mod stream;
 mod tracer;
 

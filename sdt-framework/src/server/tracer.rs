@@ -1,9 +1,14 @@
 //! What the server needs of a framework.
 
+use dtrace_abi::record::{EprobeDesc, RecordDesc};
 use sdt_core::ops::{ArgDesc, ProbeId};
 
+use crate::dif::Symbol;
 use crate::ecb::BATCH;
-use crate::{ConsumerError, ConsumerId, Counters, Detail, Dtrace, Host, ProbeInfo, Spec};
+use crate::{
+    AggregationDesc, ConsumerError, ConsumerId, Counters, Detail, Dtrace, Host, ProbeInfo,
+    Snapshot, Spec, Status, Which,
+};
 
 /// A framework, whatever its host is. Called by threads with interrupts on.
 pub trait Tracer: Sync {
@@ -37,17 +42,98 @@ pub trait Tracer: Sync {
     /// As there.
     fn disable(&self, consumer: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError>;
 
-    /// As [`Dtrace::go`].
+    /// As [`Dtrace::set_option`].
     ///
     /// # Errors
     /// As there.
-    fn go(&self, consumer: ConsumerId) -> Result<(), ConsumerError>;
+    fn set_option(
+        &self,
+        consumer: ConsumerId,
+        option: u32,
+        value: i64,
+    ) -> Result<(), ConsumerError>;
 
-    /// As [`Dtrace::stop`].
+    /// As [`Dtrace::program_piece`].
     ///
     /// # Errors
     /// As there.
-    fn stop(&self, consumer: ConsumerId) -> Result<(), ConsumerError>;
+    fn program_piece(
+        &self,
+        consumer: ConsumerId,
+        size: usize,
+        at: usize,
+        piece: &[u8],
+    ) -> Result<Option<u32>, ConsumerError>;
+
+    /// As [`Dtrace::begin`].
+    ///
+    /// # Errors
+    /// As there.
+    fn begin(&self, consumer: ConsumerId) -> Result<usize, ConsumerError>;
+
+    /// As [`Dtrace::end`].
+    ///
+    /// # Errors
+    /// As there.
+    fn end(&self, consumer: ConsumerId) -> Result<usize, ConsumerError>;
+
+    /// As [`Dtrace::eprobe`].
+    ///
+    /// # Errors
+    /// As there.
+    fn eprobe(
+        &self,
+        consumer: ConsumerId,
+        epid: u32,
+        skip: usize,
+        into: &mut [RecordDesc],
+    ) -> Result<Option<EprobeDesc>, ConsumerError>;
+
+    /// As [`Dtrace::aggregation`].
+    ///
+    /// # Errors
+    /// As there.
+    fn aggregation(
+        &self,
+        consumer: ConsumerId,
+        aggregation: u32,
+        skip: usize,
+        into: &mut [RecordDesc],
+    ) -> Result<Option<AggregationDesc>, ConsumerError>;
+
+    /// As [`Dtrace::format`].
+    ///
+    /// # Errors
+    /// As there.
+    fn format(
+        &self,
+        consumer: ConsumerId,
+        number: u16,
+        at: usize,
+        into: &mut [u8],
+    ) -> Result<Option<usize>, ConsumerError>;
+
+    /// As [`Dtrace::snapshot`].
+    ///
+    /// # Errors
+    /// As there.
+    fn snapshot(
+        &self,
+        consumer: ConsumerId,
+        cpu: usize,
+        which: Which,
+        at: usize,
+        into: &mut [u8],
+    ) -> Result<Snapshot, ConsumerError>;
+
+    /// As [`Dtrace::status`].
+    ///
+    /// # Errors
+    /// As there.
+    fn status(&self, consumer: ConsumerId) -> Result<Status, ConsumerError>;
+
+    /// As [`Dtrace::symbol`].
+    fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>));
 
     /// The probe with the least id above `after` that the description matches (`DTRACEIOC_PROBEMATCH`). With 0,
     /// providers are asked to provide what they have for the description first.
@@ -102,12 +188,80 @@ impl<H: Host> Tracer for Dtrace<H> {
         self.disable(consumer, spec)
     }
 
-    fn go(&self, consumer: ConsumerId) -> Result<(), ConsumerError> {
-        self.go(consumer)
+    fn set_option(
+        &self,
+        consumer: ConsumerId,
+        option: u32,
+        value: i64,
+    ) -> Result<(), ConsumerError> {
+        self.set_option(consumer, option, value)
     }
 
-    fn stop(&self, consumer: ConsumerId) -> Result<(), ConsumerError> {
-        self.stop(consumer)
+    fn program_piece(
+        &self,
+        consumer: ConsumerId,
+        size: usize,
+        at: usize,
+        piece: &[u8],
+    ) -> Result<Option<u32>, ConsumerError> {
+        self.program_piece(consumer, size, at, piece)
+    }
+
+    fn begin(&self, consumer: ConsumerId) -> Result<usize, ConsumerError> {
+        self.begin(consumer)
+    }
+
+    fn end(&self, consumer: ConsumerId) -> Result<usize, ConsumerError> {
+        self.end(consumer)
+    }
+
+    fn eprobe(
+        &self,
+        consumer: ConsumerId,
+        epid: u32,
+        skip: usize,
+        into: &mut [RecordDesc],
+    ) -> Result<Option<EprobeDesc>, ConsumerError> {
+        self.eprobe(consumer, epid, skip, into)
+    }
+
+    fn aggregation(
+        &self,
+        consumer: ConsumerId,
+        aggregation: u32,
+        skip: usize,
+        into: &mut [RecordDesc],
+    ) -> Result<Option<AggregationDesc>, ConsumerError> {
+        self.aggregation(consumer, aggregation, skip, into)
+    }
+
+    fn format(
+        &self,
+        consumer: ConsumerId,
+        number: u16,
+        at: usize,
+        into: &mut [u8],
+    ) -> Result<Option<usize>, ConsumerError> {
+        self.format(consumer, number, at, into)
+    }
+
+    fn snapshot(
+        &self,
+        consumer: ConsumerId,
+        cpu: usize,
+        which: Which,
+        at: usize,
+        into: &mut [u8],
+    ) -> Result<Snapshot, ConsumerError> {
+        self.snapshot(consumer, cpu, which, at, into)
+    }
+
+    fn status(&self, consumer: ConsumerId) -> Result<Status, ConsumerError> {
+        self.status(consumer)
+    }
+
+    fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>)) {
+        self.symbol(address, show);
     }
 
     fn next_probe(&self, spec: &Spec, after: u32) -> Option<ProbeInfo> {

@@ -1,0 +1,271 @@
+//! One CPU's records of programs: the principal buffer, under each of its policies (`dtrace_buffer_reserve`, dtrace.c).
+//!
+//! Records lie behind each other, each at a multiple of 8 bytes; what is between them is zero (`DTRACE_EPIDNONE`).
+
+pub(crate) use dtrace_abi::option::BufPolicy as Policy;
+
+/// A buffer of records. All of it is one user's at a time.
+#[derive(Debug)]
+pub(crate) struct Traced {
+    words: &'static mut [u64],
+    policy: Policy,
+    /// For a ring: a bit for each word at which a record begins.
+    starts: &'static mut [u64],
+    /// Where the next record goes.
+    head: usize,
+    /// Of a ring that has gone round: where the oldest record begins, which is not before `head`.
+    oldest: Option<usize>,
+    /// A record has found no room in a buffer that is filled once.
+    full: bool,
+    /// Words at the end that are for `dtrace:::END` alone.
+    kept: usize,
+    /// Records that found no room.
+    pub(crate) drops: u64,
+    /// Programs that were given up.
+    pub(crate) errors: u64,
+}
+
+/// Words of a ring's bits.
+pub(crate) const fn bits(words: usize) -> usize {
+    words.div_ceil(64)
+}
+
+impl Traced {
+    /// An empty buffer. A ring has [`bits`] as well. Of one that is filled, so many words are kept for the end.
+    pub(crate) fn new(
+        words: &'static mut [u64],
+        policy: Policy,
+        starts: &'static mut [u64],
+        kept: usize,
+    ) -> Self {
+        let (drops, errors) = (0, 0);
+        Self { words, policy, starts, head: 0, oldest: None, full: false, kept, drops, errors }
+    }
+
+    /// Forgets all records, and what was counted.
+    pub(crate) fn restart(&mut self) {
+        (self.head, self.oldest, self.full) = (0, None, false);
+        (self.drops, self.errors) = (0, 0);
+    }
+
+    /// Whether it is filled once, and has been.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Finds room for so many words, which are zero then; returns where. `None`: there is none, which is counted.
+    /// The run is at its `end`: `dtrace:::END` fires. Probe context.
+    #[inline]
+    pub(crate) fn reserve(&mut self, words: usize, end: bool) -> Option<usize> {
+        let found = match self.policy {
+            Policy::Switch => self.fits(words, 0),
+            Policy::Fill => self.fill(words, end),
+            Policy::Ring => self.go_round(words),
+        };
+        if found.is_none() && !self.full {
+            self.drops = self.drops.wrapping_add(1);
+        }
+        let at = found?;
+        self.words.get_mut(at..)?.get_mut(..words)?.fill(0);
+        Some(at)
+    }
+
+    fn fits(&self, words: usize, kept: usize) -> Option<usize> {
+        let end = self.head.checked_add(words)?;
+        (end <= self.words.len().saturating_sub(kept)).then_some(self.head)
+    }
+
+    fn fill(&mut self, words: usize, end: bool) -> Option<usize> {
+        if self.full && !end {
+            return None;
+        }
+        let found = self.fits(words, if end { 0 } else { self.kept });
+        self.full |= found.is_none();
+        found
+    }
+
+    /// Takes the place of the oldest records.
+    fn go_round(&mut self, words: usize) -> Option<usize> {
+        if words > self.words.len() {
+            return None;
+        }
+        if self.fits(words, 0).is_none() {
+            // What is behind the last record is no record.
+            self.words.get_mut(self.head..)?.fill(0);
+            self.forget(self.head, self.words.len());
+            self.head = 0;
+            self.oldest = self.next_start(0);
+        }
+        let end = self.head + words;
+        while let Some(oldest) = self.oldest.filter(|oldest| *oldest < end) {
+            self.forget(oldest, oldest + 1);
+            self.oldest = self.next_start(oldest + 1);
+        }
+        Some(self.head)
+    }
+
+    fn forget(&mut self, from: usize, to: usize) {
+        for at in from..to {
+            if let Some(bits) = self.starts.get_mut(at / 64) {
+                *bits &= !(1 << (at % 64));
+            }
+        }
+    }
+
+    /// The first record that begins at a word or behind it.
+    fn next_start(&self, from: usize) -> Option<usize> {
+        let mut skip = from % 64;
+        for (index, bits) in self.starts.iter().enumerate().skip(from / 64) {
+            let bits = bits & (u64::MAX << skip);
+            if bits != 0 {
+                return Some(index * 64 + bits.trailing_zeros() as usize);
+            }
+            skip = 0;
+        }
+        None
+    }
+
+    /// What was reserved. Probe context.
+    #[inline]
+    pub(crate) fn room(&mut self, at: usize, words: usize) -> &mut [u64] {
+        self.words.get_mut(at..).and_then(|rest| rest.get_mut(..words)).unwrap_or_default()
+    }
+
+    /// A record of so many words has been written there. Probe context.
+    #[inline]
+    pub(crate) fn commit(&mut self, at: usize, words: usize) {
+        if words == 0 {
+            return;
+        }
+        self.head = at + words;
+        if self.policy as u32 == Policy::Ring as u32
+            && let Some(bits) = self.starts.get_mut(at / 64)
+        {
+            *bits |= 1 << (at % 64);
+        }
+    }
+
+    /// Bytes of it that are to be read, and where the oldest record begins.
+    pub(crate) fn extent(&self) -> (usize, usize) {
+        match self.oldest {
+            Some(oldest) => (self.words.len() * 8, oldest * 8),
+            None => (self.head * 8, 0),
+        }
+    }
+
+    /// Reads bytes from an offset on; returns how many.
+    pub(crate) fn read(&mut self, offset: usize, into: &mut [u8]) -> usize {
+        if let Some(gap) = self.oldest.and_then(|oldest| self.words.get_mut(self.head..oldest)) {
+            // What was taken away there is no record.
+            gap.fill(0);
+        }
+        let (size, _) = self.extent();
+        let words = self.words.get(..size / 8).unwrap_or_default();
+        super::data::get_bytes(words, offset, into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn traced(words: usize, policy: Policy, kept: usize) -> Traced {
+        let starts = vec![0; bits(words)].leak();
+        Traced::new(vec![9; words].leak(), policy, starts, kept)
+    }
+
+    /// A record: its first word says its length, which no other word does.
+    fn push(buffer: &mut Traced, words: usize, number: u64, end: bool) -> bool {
+        let Some(at) = buffer.reserve(words, end) else { return false };
+        let room = buffer.room(at, words);
+        assert_eq!(room.len(), words);
+        assert!(room.iter().all(|word| *word == 0));
+        room[0] = number << 8 | words as u64;
+        buffer.commit(at, words);
+        true
+    }
+
+    /// The numbers of all records, oldest first.
+    fn records(buffer: &mut Traced) -> Vec<u64> {
+        let (size, oldest) = buffer.extent();
+        let mut bytes = vec![0; size];
+        assert_eq!(buffer.read(0, &mut bytes), size);
+        let words: Vec<u64> =
+            bytes.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+        let mut numbers = Vec::new();
+        for range in [oldest / 8..size / 8, 0..oldest / 8] {
+            let mut at = range.start;
+            while at < range.end {
+                if words[at] == 0 {
+                    at += 1;
+                    continue;
+                }
+                numbers.push(words[at] >> 8);
+                at += (words[at] & 0xff) as usize;
+            }
+            assert_eq!(at, range.end);
+        }
+        numbers
+    }
+
+    proptest! {
+        #[test]
+        fn a_ring_has_the_latest(room in 1..200usize, lengths in prop::collection::vec(1..40usize, 0..100)) {
+            let mut buffer = traced(room, Policy::Ring, 0);
+            let mut model = VecDeque::new();
+            let mut drops = 0;
+            for (number, length) in (1..).zip(lengths) {
+                if push(&mut buffer, length, number, false) {
+                    model.push_back(number);
+                } else {
+                    drops += 1;
+                    prop_assert!(length > room);
+                }
+                let read = records(&mut buffer);
+                // The latest without a gap, and as many as fit but for two.
+                prop_assert!(model.iter().rev().zip(read.iter().rev()).all(|(a, b)| a == b));
+                prop_assert!(read.len() <= model.len());
+                prop_assert_eq!(read.is_empty(), model.is_empty());
+            }
+            prop_assert_eq!(buffer.drops, drops);
+        }
+
+        #[test]
+        fn others_have_the_first(room in 0..100usize, kept in 0..20usize, lengths in prop::collection::vec(1..20usize, 0..60)) {
+            let mut switch = traced(room, Policy::Switch, 0);
+            let mut fill = traced(room, Policy::Fill, kept);
+            let (mut all, mut first, mut used, mut filled, mut drops) = (vec![], vec![], 0, 0, 0);
+            let mut full = false;
+            for (number, length) in (1..).zip(lengths) {
+                if push(&mut switch, length, number, false) {
+                    all.push(number);
+                    used += length;
+                } else {
+                    prop_assert!(used + length > room);
+                    drops += 1;
+                }
+                let taken = push(&mut fill, length, number, false);
+                prop_assert_eq!(taken, !full && filled + length <= room.saturating_sub(kept));
+                if taken {
+                    first.push(number);
+                    filled += length;
+                }
+                full |= !taken;
+            }
+            prop_assert_eq!(push(&mut fill, 1, 99, true), filled < room);
+            if filled < room {
+                first.push(99);
+            }
+            prop_assert_eq!(records(&mut switch), all);
+            prop_assert_eq!(switch.drops, drops);
+            prop_assert_eq!(records(&mut fill), first);
+            prop_assert_eq!(fill.drops, 0);
+            switch.restart();
+            prop_assert_eq!(switch.extent(), (0, 0));
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! What consumers ask: descriptions of what their programs leave behind, snapshots of it, and how the run is.
+
+use core::sync::atomic::Ordering;
+
+use dtrace_abi::record::{EprobeDesc, RecordDesc};
+
+use super::tracing::{Cpu, Tracing};
+use crate::buffer::{Activity, Consumer, ConsumerError, ConsumerId, Policy, get_bytes};
+use crate::dif::Symbol;
+use crate::dtrace::Dtrace;
+use crate::ecb::What;
+use crate::host::Host;
+use crate::registry::provider::number;
+use crate::registry::tables::EcbUse;
+use crate::sync::{AtomicCount, widen};
+
+/// Which of a CPU's buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Which {
+    /// That of records: each its header (`dtrace_rechdr_t`) and its data, and zeroes between them (`DTRACE_EPIDNONE`).
+    Records,
+    /// That of aggregations: tuples, each with the number of its aggregation first.
+    Aggregations,
+}
+
+/// What is in a buffer that was switched (`dtrace_bufdesc_t`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Bytes of it.
+    pub size: usize,
+    /// Where the oldest record begins, those before it being younger than the last: 0 but in rings that have gone round.
+    pub oldest: usize,
+    /// What found no room since the last time.
+    pub drops: u64,
+    /// Programs that were given up on this CPU since then.
+    pub errors: u64,
+    /// When it was switched, in nanoseconds since boot.
+    pub timestamp: u64,
+    /// How many bytes were read.
+    pub read: usize,
+}
+
+/// An aggregation of a consumer's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AggregationDesc {
+    /// The number of its variable: that of its first key. 0 if its program does not say it plainly.
+    pub variable: u32,
+    /// The first enabled probe that aggregates; 0 if there is none.
+    pub epid: u32,
+    /// Bytes of a tuple.
+    pub size: u32,
+    /// How many data it has.
+    pub records: u32,
+}
+
+/// How a consumer's programs are (`dtrace_status_t`). All counts are of the whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Dynamic variables that had no room.
+    pub dynamic_drops: u64,
+    /// Those for want of a chunk that was being rinsed.
+    pub dynamic_drops_rinsing: u64,
+    /// Those for want of a chunk that was dirty.
+    pub dynamic_drops_dirty: u64,
+    /// Programs that were given up.
+    pub errors: u64,
+    /// Buffers that are full, under the policy `fill`.
+    pub filled: u64,
+    /// Programs of `dtrace:::ERROR` that were given up.
+    pub double_errors: u64,
+    /// The consumer was given up, as it had not been heard of for long.
+    pub killed: bool,
+    /// A program has asked for the end.
+    pub exiting: bool,
+}
+
+/// Puts those behind the first `skip` into `into`, as many as fit; returns how many there are in all.
+fn list<'a>(
+    all: impl Iterator<Item = &'a RecordDesc>,
+    skip: usize,
+    into: &mut [RecordDesc],
+) -> u32 {
+    let mut count = 0;
+    for (index, desc) in all.enumerate() {
+        let place = index.checked_sub(skip).and_then(|index| into.get_mut(index));
+        if let Some(place) = place {
+            *place = *desc;
+        }
+        count += 1;
+    }
+    count
+}
+
+impl<H: Host> Dtrace<H> {
+    /// What an enabled probe of a consumer's is, and what stands in its records (`DTRACEIOC_EPROBE`): of the
+    /// descriptions those behind the first `skip`, as many as fit. `None` when there is none with this number.
+    ///
+    /// # Errors
+    /// [`ConsumerError::NotOpen`].
+    pub fn eprobe(
+        &self,
+        id: ConsumerId,
+        epid: u32,
+        skip: usize,
+        into: &mut [RecordDesc],
+    ) -> Result<Option<EprobeDesc>, ConsumerError> {
+        let shared = self.shared()?;
+        let tables = self.tables.lock();
+        let (consumer, _) = shared.consumer(id)?;
+        let Some(EcbUse { probe, what, .. }) = tables.ecbs.find(consumer, epid) else {
+            return Ok(None);
+        };
+        let probe = number(probe);
+        // SAFETY: the consumer is open, and the framework locked.
+        if let Some(clause) = unsafe { what.clause() } {
+            let records = list(clause.data(), skip, into);
+            let size = clause.layout.size;
+            return Ok(Some(EprobeDesc { epid, probe, uarg: clause.uarg, size, records }));
+        }
+        let What::Args(recording) = what else { return Ok(None) };
+        let descriptions = recording.descriptions();
+        let records = descriptions.len() as u32;
+        for (place, desc) in into.iter_mut().zip(descriptions.skip(skip)) {
+            *place = desc;
+        }
+        Ok(Some(EprobeDesc { epid, probe, uarg: 0, size: recording.size() as u32, records }))
+    }
+
+    /// What an aggregation of a consumer's holds (`DTRACEIOC_AGGDESC`): of the descriptions those behind the first `skip`,
+    /// as many as fit: the number of its variable, the keys, the value. `None` when there is none with this number.
+    ///
+    /// # Errors
+    /// [`ConsumerError::NotOpen`].
+    pub fn aggregation(
+        &self,
+        id: ConsumerId,
+        aggregation: u32,
+        skip: usize,
+        into: &mut [RecordDesc],
+    ) -> Result<Option<AggregationDesc>, ConsumerError> {
+        let shared = self.shared()?;
+        let mut tables = self.tables.lock();
+        let (consumer, _) = shared.consumer(id)?;
+        let programs = tables.session(consumer).and_then(|session| session.programs.as_ref());
+        let found = programs.and_then(|programs| programs.aggregation(aggregation));
+        let Some((clause, found)) = found else { return Ok(None) };
+        let all = clause.acts.iter().skip(found.first).take(found.data).map(|act| &act.record);
+        // What says how often a value counts leaves nothing.
+        let all = all.filter(|desc| desc.size != 0);
+        let records = list(all, skip, into);
+        let ecbs = &tables.ecbs;
+        let mut uses = core::iter::successors(ecbs.first_of(consumer), |at| ecbs.next(*at))
+            .filter_map(|at| ecbs.used_for(at));
+        let is_its = |of: &EcbUse| match of.what {
+            What::Clause(other) => core::ptr::eq(other.as_ptr(), clause),
+            What::Args(_) => false,
+        };
+        let epid = uses.find(is_its).map_or(0, |of| of.epid);
+        let size = found.size();
+        Ok(Some(AggregationDesc { variable: found.variable, epid, size, records }))
+    }
+
+    /// Reads the text of a format of a consumer's programs, from a byte on; returns how many bytes were read. `None` when
+    /// there is none with this number (they count from 1).
+    ///
+    /// # Errors
+    /// [`ConsumerError::NotOpen`].
+    pub fn format(
+        &self,
+        id: ConsumerId,
+        number: u16,
+        at: usize,
+        into: &mut [u8],
+    ) -> Result<Option<usize>, ConsumerError> {
+        let shared = self.shared()?;
+        let mut tables = self.tables.lock();
+        let (consumer, _) = shared.consumer(id)?;
+        let programs = tables.session(consumer).and_then(|session| session.programs.as_ref());
+        let text = programs.and_then(|programs| programs.format(number));
+        Ok(text.map(|text| {
+            let rest = text.get(at..).unwrap_or_default();
+            into.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+            rest.len().min(into.len())
+        }))
+    }
+
+    /// Reads what a consumer's programs have left on one CPU, from a byte on, and says how much there is
+    /// (`DTRACEIOC_BUFSNAP`, `DTRACEIOC_AGGSNAP`). With `at` 0 the buffer is switched: recording goes on in an empty one,
+    /// and what there was stays to be read, with other offsets, until it is switched again. Buffers under the policies
+    /// `fill` and `ring` are not switched, and are read once the consumer has stopped.
+    ///
+    /// # Errors
+    /// [`ConsumerError::NotOpen`], [`ConsumerError::NoCpu`]; [`ConsumerError::Going`] for a buffer that is read only
+    /// when it has stopped.
+    pub fn snapshot(
+        &self,
+        id: ConsumerId,
+        cpu: usize,
+        which: Which,
+        at: usize,
+        into: &mut [u8],
+    ) -> Result<Snapshot, ConsumerError> {
+        let shared = self.shared()?;
+        let _tables = self.tables.lock();
+        let (_, consumer) = shared.consumer(id)?;
+        if cpu >= shared.cpus.len() {
+            return Err(ConsumerError::NoCpu(cpu));
+        }
+        let found = consumer.tracing().and_then(|of| Some((of, of.cpus.get(cpu)?)));
+        let Some((tracing, here)) = found else { return Ok(Snapshot::default()) };
+        let now = || self.host.timestamp();
+        match which {
+            Which::Records => self.records(id, consumer, (tracing, here), at, into, now),
+            Which::Aggregations => Ok(self.aggregated(here, at, into, now)),
+        }
+    }
+
+    fn records(
+        &self,
+        id: ConsumerId,
+        consumer: &Consumer<H>,
+        (tracing, here): (&Tracing, &Cpu),
+        at: usize,
+        into: &mut [u8],
+        now: impl Fn() -> u64,
+    ) -> Result<Snapshot, ConsumerError> {
+        let [switched, _] = &here.switched;
+        let switches = tracing.policy as u32 == Policy::Switch as u32;
+        let has_ended = matches!(consumer.activity(), Activity::Stopped | Activity::Killed);
+        if !switches && !has_ended {
+            return Err(ConsumerError::Going(id));
+        }
+        if at == 0 {
+            switched.set(now());
+            if switches {
+                // SAFETY: with the framework locked this is the one reader.
+                unsafe { here.records.switch(|of| of.restart(), || self.host.sync()) };
+            } else {
+                self.host.sync();
+            }
+        }
+        let timestamp = switched.get();
+        let read = |of: &mut crate::buffer::Traced| {
+            let (size, oldest) = of.extent();
+            let read = of.read(at, into);
+            Snapshot { size, oldest, drops: of.drops, errors: of.errors, timestamp, read }
+        };
+        // SAFETY: as above; and what does not switch has stopped, and every CPU left probe context since.
+        Ok(unsafe {
+            match switches {
+                true => here.records.read(read),
+                false => here.records.read_writers(read),
+            }
+        })
+    }
+
+    fn aggregated(
+        &self,
+        here: &Cpu,
+        at: usize,
+        into: &mut [u8],
+        now: impl Fn() -> u64,
+    ) -> Snapshot {
+        let [_, switched] = &here.switched;
+        if at == 0 {
+            switched.set(now());
+            // SAFETY: with the framework locked this is the one reader.
+            unsafe { here.aggregated.switch(|of| of.restart(), || self.host.sync()) };
+        }
+        let timestamp = switched.get();
+        // SAFETY: as above.
+        unsafe {
+            here.aggregated.read(|of| {
+                let words = of.buffer.records();
+                let read = get_bytes(words, at, into);
+                let (size, drops) = (words.len() * 8, of.drops());
+                Snapshot { size, oldest: 0, drops, errors: 0, timestamp, read }
+            })
+        }
+    }
+
+    /// How a consumer's programs are (`DTRACEIOC_STATUS`). It is also the sign that it lives: one that does not ask for 30
+    /// seconds is given up. What has been removed of dynamic variables is made usable again.
+    ///
+    /// # Errors
+    /// [`ConsumerError::NotOpen`].
+    pub fn status(&self, id: ConsumerId) -> Result<Status, ConsumerError> {
+        let shared = self.shared()?;
+        let _tables = self.tables.lock();
+        let (_, consumer) = shared.consumer(id)?;
+        let activity = consumer.activity();
+        let mut status = Status {
+            killed: activity == Activity::Killed,
+            exiting: matches!(activity, Activity::Draining | Activity::Cooldown),
+            ..Status::default()
+        };
+        let Some(tracing) = consumer.tracing() else { return Ok(status) };
+        tracing.alive.set(self.host.timestamp());
+        tracing.memory.dynamic.clean(|| self.host.sync());
+        let drops = tracing.memory.dynamic.drops();
+        let sum = |count: fn(&Cpu) -> &AtomicCount| {
+            let counts = tracing.cpus.iter().map(|cpu| widen(count(cpu).load(Ordering::Relaxed)));
+            counts.fold(0, u64::wrapping_add)
+        };
+        status.dynamic_drops = drops.empty;
+        status.dynamic_drops_dirty = drops.dirty;
+        status.dynamic_drops_rinsing = drops.rinsing;
+        status.errors = sum(|cpu| &cpu.errors);
+        status.double_errors = sum(|cpu| &cpu.double_errors);
+        status.filled = sum(|cpu| &cpu.filled);
+        Ok(status)
+    }
+
+    /// What stands at an address of the kernel's, as far as the host knows: calls `show` if it does.
+    pub fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>)) {
+        self.host.kernel().symbol(address, show);
+    }
+}

@@ -1,0 +1,26 @@
+//! Programs: what consumers send in DOF, and what it does when probes fire.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `options` | what a consumer has chosen for its run |
+//! | `session` | what a consumer has sent: programs are checked, and become clauses |
+//! | `clause` | a clause: its predicate, its actions, where each leaves what in the record |
+//! | `refused` | why a program is not taken |
+//! | `tracing` | what a consumer that goes has for each CPU |
+//! | `going` | it goes and stops, and the probes of `dtrace` fire |
+//! | `run` | a clause is run: probe context |
+//! | `surroundings` | the host, as programs see it |
+//! | `asking` | what consumers ask: descriptions, snapshots, how the run is |
+
+mod asking;
+pub(crate) mod clause;
+mod going;
+pub(crate) mod options;
+mod refused;
+pub(crate) mod run;
+pub(crate) mod session;
+pub(crate) mod surroundings;
+pub(crate) mod tracing;
+
+pub use asking::{AggregationDesc, Snapshot, Status, Which};
+pub use refused::{Malformed, ProgramError};

@@ -1,0 +1,116 @@
+//! Options of a run, as far as the kernel has to do with them (`dtrace_state_option`, dtrace.c).
+
+use dtrace_abi::option::{BufPolicy, BufResize, OptionId, UNSET};
+
+/// How many options there are.
+const COUNT: usize = 32;
+
+/// Most bytes of a string: a variable can have as many.
+const STRING: i64 = 16 * 1024;
+
+/// What a consumer has chosen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options([i64; COUNT]);
+
+/// An option does not take a value, or there is no such option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused;
+
+impl Options {
+    /// Nothing was chosen.
+    pub(crate) const fn new() -> Self {
+        Self([UNSET; COUNT])
+    }
+
+    /// Chooses a value. Those that are the consumer's own are kept and not looked at.
+    pub(crate) fn set(&mut self, option: u32, value: i64) -> Result<(), Refused> {
+        let id = OptionId::from_number(option).ok_or(Refused)?;
+        let is_right = match id {
+            OptionId::Bufpolicy => {
+                u32::try_from(value).is_ok_and(|value| BufPolicy::from_number(value).is_some())
+            }
+            OptionId::Bufresize => {
+                u32::try_from(value).is_ok_and(|value| BufResize::from_number(value).is_some())
+            }
+            OptionId::Strsize => (0..=STRING).contains(&value),
+            OptionId::Bufsize
+            | OptionId::Aggsize
+            | OptionId::Specsize
+            | OptionId::Dynvarsize
+            | OptionId::Nspec => value >= 0,
+            OptionId::Stackframes | OptionId::Ustackframes | OptionId::Jstackframes => {
+                (0..=1024).contains(&value)
+            }
+            OptionId::Jstackstrsize => (0..=STRING).contains(&value),
+            _ => true,
+        };
+        let place = self.0.get_mut(option as usize).filter(|_| is_right).ok_or(Refused)?;
+        *place = value;
+        Ok(())
+    }
+
+    fn get(&self, id: OptionId) -> Option<i64> {
+        self.0.get(id.number() as usize).copied().filter(|value| *value != UNSET)
+    }
+
+    /// A value that is chosen and not negative.
+    fn size(&self, id: OptionId) -> Option<usize> {
+        usize::try_from(self.get(id)?).ok()
+    }
+
+    /// Bytes of a string.
+    pub(crate) fn string(&self) -> u32 {
+        self.get(OptionId::Strsize).map_or(256, |size| size as u32)
+    }
+
+    /// Bytes of a buffer of records.
+    pub(crate) fn records(&self) -> Option<usize> {
+        self.size(OptionId::Bufsize)
+    }
+
+    /// Bytes of a buffer of aggregations.
+    pub(crate) fn aggregations(&self) -> Option<usize> {
+        self.size(OptionId::Aggsize)
+    }
+
+    /// Bytes for dynamic variables.
+    pub(crate) fn dynamic(&self) -> Option<usize> {
+        self.size(OptionId::Dynvarsize)
+    }
+
+    /// What becomes of a buffer of records that is full.
+    pub(crate) fn policy(&self) -> BufPolicy {
+        let number = self.get(OptionId::Bufpolicy).and_then(|value| u32::try_from(value).ok());
+        number.and_then(BufPolicy::from_number).unwrap_or(BufPolicy::Switch)
+    }
+
+    /// Whether sizes for which there is no room are halved until there is.
+    pub(crate) fn halves(&self) -> bool {
+        self.get(OptionId::Bufresize) != Some(BufResize::Manual.number().into())
+    }
+
+    /// Whether destructive actions may be.
+    pub(crate) fn destructive(&self) -> bool {
+        self.get(OptionId::Destructive).is_some_and(|value| value != 0)
+    }
+
+    /// Frames of `stack()`, of `ustack()`, of `jstack()`, and bytes for the names of the last one's.
+    pub(crate) fn frames(&self) -> Frames {
+        let of = |id, default| self.get(id).map_or(default, |count| count as u32);
+        Frames {
+            stack: of(OptionId::Stackframes, 20),
+            ustack: of(OptionId::Ustackframes, 20),
+            jstack: of(OptionId::Jstackframes, 50),
+            names: of(OptionId::Jstackstrsize, 512),
+        }
+    }
+}
+
+/// How many frames actions record that do not say it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frames {
+    pub(crate) stack: u32,
+    pub(crate) ustack: u32,
+    pub(crate) jstack: u32,
+    pub(crate) names: u32,
+}

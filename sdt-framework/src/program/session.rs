@@ -1,0 +1,470 @@
+//! What a consumer has sent before it goes: options, programs, and what they need.
+
+use core::ptr::NonNull;
+
+use dtrace_abi::Platform;
+use dtrace_abi::action::Action;
+use dtrace_abi::dof::{self, ActDesc, Dof, EcbDesc, NO_SECTION, OptDesc, ProbeDesc, SectionKind};
+use dtrace_abi::limits;
+use dtrace_abi::spec::Spec;
+
+use super::clause::{Act, Aggregation, Builder, Clause, Draft, Place};
+use super::options::Options;
+use super::refused::{Malformed, ProgramError};
+use crate::arena::{Arena, Bundle, Owned};
+use crate::buffer::ConsumerError;
+use crate::dif::{
+    Declarations, Declared, Dynamic, Extent, Memory, Program, Rights, Slot, Statics, Word,
+};
+
+/// What a consumer has sent.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) options: Options,
+    pub(crate) rights: Rights,
+    /// The number that was last given to an enabled probe.
+    pub(crate) last_epid: u32,
+    /// A program of which not all pieces have come, and how many bytes have.
+    pub(crate) incoming: Option<(Owned<[u8]>, usize)>,
+    pub(crate) programs: Option<Programs>,
+    /// What was made when it first went, which goes with it.
+    pub(crate) running: Bundle,
+}
+
+/// Programs that were taken.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    /// Clauses and all that belongs to them.
+    kept: Bundle,
+    /// The memory of variables and strings, and the tables of their declarations.
+    space: Bundle,
+    pub(crate) memory: &'static Memory<'static>,
+    declarations: Declarations<'static>,
+    /// All clauses of a program, and those of the programs before it.
+    clauses: Option<&'static Sent>,
+    formats: Option<&'static Format>,
+    /// The numbers that were last given to a format, an aggregation and a predicate.
+    last_format: u16,
+    last_aggregation: u32,
+    last_cache: u32,
+    pub(crate) needs: Needs,
+}
+
+/// The clauses of one program.
+#[derive(Debug)]
+struct Sent {
+    clauses: &'static [Clause],
+    before: Option<&'static Self>,
+}
+
+#[derive(Debug)]
+struct Format {
+    number: u16,
+    text: &'static [u8],
+    before: Option<&'static Self>,
+}
+
+/// What programs need when they run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Needs {
+    /// Words of the longest record.
+    pub(crate) record: usize,
+    /// Words of the longest records of `dtrace:::END`, all together.
+    pub(crate) end: usize,
+    /// Words of the longest keys, 0 without aggregations; and of a whole tuple.
+    pub(crate) tuple: usize,
+    pub(crate) element: usize,
+    /// Words of the largest dynamic variable, 0 without any.
+    pub(crate) chunk: usize,
+    pub(crate) speculates: bool,
+}
+
+/// A number of clauses that were taken together. They may be gone: who looks at one knows that their consumer is open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    first: NonNull<Clause>,
+    pub(crate) count: usize,
+}
+
+// SAFETY: it points at what never changes; who looks there keeps to its contract, in whatever thread.
+unsafe impl Send for Taken {}
+
+impl Taken {
+    /// The clause with an index.
+    pub(crate) fn at(&self, index: usize) -> Option<NonNull<Clause>> {
+        // SAFETY: it is one of them.
+        (index < self.count).then(|| unsafe { self.first.add(index) })
+    }
+}
+
+impl Session {
+    pub(crate) fn new() -> Self {
+        Self {
+            options: Options::new(),
+            rights: Rights::ALL,
+            last_epid: 0,
+            incoming: None,
+            programs: None,
+            running: Bundle::new(),
+        }
+    }
+
+    /// Takes a program: checks it, and makes its clauses. If it is refused nothing has changed but options that it sets.
+    pub(crate) fn take(
+        &mut self,
+        arena: &mut Arena,
+        cpus: usize,
+        dof: &Dof<'_>,
+    ) -> Result<Taken, ConsumerError> {
+        let left = arena.left();
+        let no_room = ConsumerError::NoMemory { needed: dof.header().load_size as usize, left };
+        self.set_options(dof)?;
+        let mut kept = Bundle::new();
+        let mut space = Bundle::new();
+        let result = self.make(arena, cpus, dof, &mut kept, &mut space);
+        match result {
+            Ok((taken, mut programs)) => {
+                if let Some(old) = self.programs.take() {
+                    kept.append(old.kept);
+                    // SAFETY: its declarations have been moved, and no program has run yet.
+                    unsafe { old.space.free(arena) };
+                }
+                (programs.kept, programs.space) = (kept, space);
+                self.programs = Some(programs);
+                Ok(taken)
+            }
+            Err(error) => {
+                // SAFETY: nothing of it has gone anywhere.
+                unsafe {
+                    kept.free(arena);
+                    space.free(arena);
+                }
+                Err(match error {
+                    Failed::NoRoom => no_room,
+                    Failed::Program(error) => ConsumerError::Program(error),
+                })
+            }
+        }
+    }
+
+    fn set_options(&mut self, dof: &Dof<'_>) -> Result<(), ConsumerError> {
+        for section in dof.of_kind(SectionKind::OptDesc) {
+            let table = dof.table::<OptDesc>(section, SectionKind::OptDesc);
+            for OptDesc { option, value, .. } in table.map_err(ProgramError::from)? {
+                let value = value as i64;
+                let bad = ConsumerError::BadOption { option, value };
+                self.options.set(option, value).map_err(|_| bad)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn make(
+        &self,
+        arena: &mut Arena,
+        cpus: usize,
+        dof: &Dof<'_>,
+        kept: &mut Bundle,
+        space: &mut Bundle,
+    ) -> Result<(Taken, Programs), Failed> {
+        let old = self.programs.as_ref();
+        let extent = extent(arena, dof, old.map(|old| old.declarations.extent()))?;
+        let (memory, tables) = room(arena, space, cpus, extent, self.options.string())?;
+        let [globals, threads, locals] = tables;
+        let declarations = match old {
+            Some(old) => old.declarations.moved(memory, globals, threads, locals),
+            None => Declarations::new(Platform::Freebsd, memory, globals, threads, locals),
+        };
+        let mut programs = Programs {
+            kept: Bundle::new(),
+            space: Bundle::new(),
+            memory,
+            declarations,
+            clauses: old.and_then(|old| old.clauses),
+            formats: old.and_then(|old| old.formats),
+            last_format: old.map_or(0, |old| old.last_format),
+            last_aggregation: old.map_or(0, |old| old.last_aggregation),
+            last_cache: old.map_or(0, |old| old.last_cache),
+            needs: old.map_or(Needs::default(), |old| old.needs),
+        };
+        let count = dof.ecbs().count();
+        let clauses = kept.slice(arena, count, |_| Clause::EMPTY).ok_or(Failed::NoRoom)?;
+        for (index, (ecb, clause)) in dof.ecbs().zip(&mut *clauses).enumerate() {
+            let mut maker =
+                Maker { programs: &mut programs, options: &self.options, arena, kept, dof, index };
+            *clause = maker.clause(ecb)?;
+        }
+        let clauses: &'static [Clause] = clauses;
+        let taken = Taken { first: NonNull::from(clauses).cast(), count: clauses.len() };
+        let sent = kept.alloc(arena, Sent { clauses, before: programs.clauses });
+        programs.clauses = Some(sent.ok_or(Failed::NoRoom)?);
+        Ok((taken, programs))
+    }
+
+    /// Gives everything back.
+    ///
+    /// # Safety
+    /// The consumer has no enablings any more, and since then every CPU has been outside probe context.
+    pub(crate) unsafe fn free(self, arena: &mut Arena) {
+        if let Some((bytes, _)) = self.incoming {
+            arena.free(bytes);
+        }
+        // SAFETY: by the contract above.
+        unsafe {
+            if let Some(programs) = self.programs {
+                programs.kept.free(arena);
+                programs.space.free(arena);
+            }
+            self.running.free(arena);
+        }
+    }
+}
+
+impl Programs {
+    /// The text of a format.
+    pub(crate) fn format(&self, number: u16) -> Option<&'static [u8]> {
+        let mut formats = core::iter::successors(self.formats, |format| format.before);
+        formats.find(|format| format.number == number).map(|format| format.text)
+    }
+
+    /// The aggregation with a number, and the clause that it is in.
+    pub(crate) fn aggregation(&self, id: u32) -> Option<(&'static Clause, &'static Aggregation)> {
+        let mut sent = core::iter::successors(self.clauses, |sent| sent.before);
+        sent.find_map(|sent| {
+            sent.clauses.iter().find_map(|clause| {
+                clause.acts.iter().find_map(|act| match &act.place {
+                    Place::Value(found) if found.id == id => Some((clause, found)),
+                    _ => None,
+                })
+            })
+        })
+    }
+}
+
+enum Failed {
+    NoRoom,
+    Program(ProgramError),
+}
+
+impl From<ProgramError> for Failed {
+    fn from(error: ProgramError) -> Self {
+        Self::Program(error)
+    }
+}
+
+impl From<dof::DofError> for Failed {
+    fn from(error: dof::DofError) -> Self {
+        Self::Program(error.into())
+    }
+}
+
+/// Calls `f` with every program of a DOF.
+fn for_each_difo(
+    dof: &Dof<'_>,
+    mut f: impl FnMut(&dof::Difo<'_>) -> Result<(), Failed>,
+) -> Result<(), Failed> {
+    for ecb in dof.ecbs() {
+        let desc = dof.record::<EcbDesc>(ecb, SectionKind::EcbDesc)?;
+        if desc.predicate != NO_SECTION {
+            f(&dof.difo(desc.predicate)?)?;
+        }
+        if desc.actions != NO_SECTION {
+            for act in dof.table::<ActDesc>(desc.actions, SectionKind::ActDesc)? {
+                if act.difo != NO_SECTION {
+                    f(&dof.difo(act.difo)?)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How much room there has to be for variables and strings of all programs.
+fn extent(arena: &mut Arena, dof: &Dof<'_>, old: Option<Extent>) -> Result<Extent, Failed> {
+    let mut extent = old.unwrap_or_default();
+    for_each_difo(dof, |difo| {
+        extent.count(difo);
+        Ok(())
+    })?;
+    let mut bundle = Bundle::new();
+    let mut seen = extent.variables.map(|count| bundle.slice(arena, count, |_| false));
+    let result = match &mut seen {
+        [Some(globals), Some(threads), Some(locals)] => for_each_difo(dof, |difo| {
+            extent.add(difo, [&mut **globals, &mut **threads, &mut **locals]);
+            Ok(())
+        }),
+        _ => Err(Failed::NoRoom),
+    };
+    // SAFETY: nobody uses it any more.
+    unsafe { bundle.free(arena) };
+    result.map(|()| extent)
+}
+
+type Tables = [&'static mut [Declared]; 3];
+
+fn room(
+    arena: &mut Arena,
+    space: &mut Bundle,
+    cpus: usize,
+    extent: Extent,
+    string_size: u32,
+) -> Result<(&'static Memory<'static>, Tables), Failed> {
+    let mut words = |count: usize| -> Result<&'static [Word], Failed> {
+        Ok(space.slice(arena, count, |_| Word::new()).ok_or(Failed::NoRoom)?)
+    };
+    let [globals, threads, locals] = extent.variables;
+    let memory = Memory {
+        literals: words(extent.literals)?,
+        globals: Statics { extents: words(globals)?, words: words(extent.globals)?, copies: 1 },
+        locals: Statics {
+            extents: words(locals)?,
+            words: words(extent.locals.saturating_mul(cpus))?,
+            copies: cpus,
+        },
+        dynamic: Dynamic::new(&[], &[], &[], &[], 0, &[]),
+        string_size,
+    };
+    let mut table = |count| space.slice(arena, count, |_| Declared::NONE).ok_or(Failed::NoRoom);
+    let tables = [table(globals)?, table(threads)?, table(locals)?];
+    let memory = space.alloc(arena, memory).ok_or(Failed::NoRoom)?;
+    Ok((memory, tables))
+}
+
+/// Makes a clause.
+struct Maker<'a, 'd> {
+    programs: &'a mut Programs,
+    options: &'a Options,
+    arena: &'a mut Arena,
+    kept: &'a mut Bundle,
+    dof: &'a Dof<'d>,
+    /// Which one.
+    index: usize,
+}
+
+impl Maker<'_, '_> {
+    fn clause(&mut self, ecb: u32) -> Result<Clause, Failed> {
+        let desc = self.dof.record::<EcbDesc>(ecb, SectionKind::EcbDesc)?;
+        let (_, spec) = which(self.dof, &desc, self.index)?;
+        let mut clause = Clause { uarg: desc.uarg, ..Clause::EMPTY };
+        if desc.predicate != NO_SECTION {
+            let index = self.index;
+            let invalid = |invalid| ProgramError::Predicate(index, invalid);
+            let program = self.program(desc.predicate, invalid)?;
+            if program.is_cacheable() {
+                self.programs.last_cache = self.programs.last_cache.wrapping_add(1);
+                clause.cache = self.programs.last_cache;
+            }
+            clause.predicate = Some(program);
+        }
+        let index = self.index;
+        let malformed = |act, problem| ProgramError::Malformed(index, act, problem);
+        let mut builder = Builder::new(self.options);
+        let mut acts: &'static mut [Act] = &mut [];
+        if desc.actions != NO_SECTION {
+            let table = self.dof.table::<ActDesc>(desc.actions, SectionKind::ActDesc)?;
+            let count = table.len();
+            if count as u64 > limits::ACTIONS {
+                return Err(malformed(0, Malformed::TooMany(count)).into());
+            }
+            acts = self
+                .kept
+                .slice(self.arena, count, |_| Act {
+                    kind: Action::None,
+                    program: None,
+                    place: Place::Record,
+                    record: dtrace_abi::record::RecordDesc::EMPTY,
+                })
+                .ok_or(Failed::NoRoom)?;
+            for (at, act) in table.enumerate() {
+                let malformed = |problem| ProgramError::Malformed(index, at, problem);
+                let draft = self.draft(&act, at)?;
+                let (before, rest) = acts.split_at_mut(at);
+                let made = builder.add(before, draft, &mut self.programs.last_aggregation);
+                if let Some(place) = rest.first_mut() {
+                    *place = made.map_err(malformed)?;
+                }
+            }
+        }
+        clause.layout = builder.finish(acts).map_err(|problem| malformed(acts.len(), problem))?;
+        let needs = &mut self.programs.needs;
+        needs.record = needs.record.max(clause.layout.words());
+        needs.tuple = needs.tuple.max(clause.layout.tuple);
+        needs.speculates |= clause.layout.speculates;
+        if spec.matches([b"dtrace", b"", b"", b"END"]) {
+            needs.end = needs.end.saturating_add(clause.layout.words());
+        }
+        for act in &*acts {
+            if let Place::Value(aggregation) = &act.place {
+                needs.element = needs.element.max(aggregation.size() as usize / 8);
+            }
+        }
+        clause.acts = acts;
+        Ok(clause)
+    }
+
+    fn draft(&mut self, act: &ActDesc, at: usize) -> Result<Draft, Failed> {
+        let index = self.index;
+        let malformed = |problem| ProgramError::Malformed(index, at, problem);
+        let unknown = malformed(Malformed::Action(act.kind));
+        let kind = u16::try_from(act.kind).ok().and_then(Action::from_number).ok_or(unknown)?;
+        let mut draft =
+            Draft { kind, program: None, keys: act.keys, arg: act.arg, uarg: act.uarg, format: 0 };
+        if act.difo != NO_SECTION {
+            let program =
+                self.program(act.difo, |invalid| ProgramError::Action(index, at, invalid))?;
+            draft.program = Some(program);
+        }
+        if act.strings != NO_SECTION {
+            let text = self.dof.string(act.strings, act.arg)?;
+            draft.format = self.format(text, malformed(Malformed::Formats))?;
+            draft.arg = 0;
+        }
+        Ok(draft)
+    }
+
+    fn program(
+        &mut self,
+        section: u32,
+        invalid: impl FnOnce(crate::dif::Invalid) -> ProgramError,
+    ) -> Result<Program<'static>, Failed> {
+        let difo = self.dof.difo(section)?;
+        let count = difo.instructions().len();
+        let slots = self.kept.slice(self.arena, count, |_| Slot::EMPTY).ok_or(Failed::NoRoom)?;
+        let destructive = self.options.destructive();
+        let declarations = &mut self.programs.declarations;
+        let program = Program::new(&difo, declarations, destructive, slots).map_err(invalid)?;
+        self.programs.needs.chunk = self.programs.needs.chunk.max(program.chunk_words());
+        Ok(program)
+    }
+
+    /// The number of a text, which each has once (`dtrace_format_add`).
+    fn format(&mut self, text: &[u8], too_many: ProgramError) -> Result<u16, Failed> {
+        let programs = &mut *self.programs;
+        let mut formats = core::iter::successors(programs.formats, |format| format.before);
+        if let Some(found) = formats.find(|format| format.text == text) {
+            return Ok(found.number);
+        }
+        let number = programs.last_format.checked_add(1).ok_or(too_many)?;
+        let mut bytes = text.iter().copied();
+        let text = self.kept.slice(self.arena, text.len(), |_| bytes.next().unwrap_or(0));
+        let text = text.ok_or(Failed::NoRoom)?;
+        let format = Format { number, text, before: programs.formats };
+        programs.formats = Some(self.kept.alloc(self.arena, format).ok_or(Failed::NoRoom)?);
+        programs.last_format = number;
+        Ok(number)
+    }
+}
+
+/// Which probes a clause of a DOF is for: the one with a number, or 0, and those with these names.
+pub(crate) fn which(
+    dof: &Dof<'_>,
+    desc: &EcbDesc,
+    index: usize,
+) -> Result<(u32, Spec), ProgramError> {
+    let probe = dof.record::<ProbeDesc>(desc.probe, SectionKind::ProbeDesc)?;
+    let text = |offset: u32| dof.string(probe.strings, offset.into());
+    let names =
+        [text(probe.provider)?, text(probe.module)?, text(probe.function)?, text(probe.name)?];
+    let spec = Spec::of_fields(names).map_err(|error| ProgramError::Spec(index, error))?;
+    Ok((probe.id, spec))
+}

@@ -1,0 +1,288 @@
+//! What a consumer that goes has for its programs: memory, and buffers for each CPU.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::AtomicU32;
+
+use super::options::Options;
+use super::session::{Needs, Programs, Session};
+use crate::aggregation;
+use crate::arena::{Arena, Bundle};
+use crate::buffer::{ConsumerError, Pair, Policy, Traced, bits};
+use crate::dif::{Dynamic, Memory, PerCpu, Rights, Statics, Word};
+use crate::sync::AtomicCount;
+
+/// Bytes of scratch space: as many as a clause can use, for strings of the usual size.
+const SCRATCH: usize = 8 * 1024;
+
+/// What a consumer that goes has. Read in probe context; never changed but for what is a CPU's own.
+#[derive(Debug)]
+pub(crate) struct Tracing {
+    /// Number of the consumer: what the probes of `dtrace` are told first.
+    pub(crate) number: u32,
+    pub(crate) memory: Memory<'static>,
+    pub(crate) rights: Rights,
+    pub(crate) destructive: bool,
+    pub(crate) policy: Policy,
+    pub(crate) cpus: &'static [Cpu],
+    /// When the consumer was heard of last.
+    pub(crate) alive: Word,
+}
+
+/// One CPU's part. On cache lines of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Cpu {
+    pub(crate) records: Pair<Traced>,
+    pub(crate) aggregated: Pair<Aggregated>,
+    pub(crate) work: UnsafeCell<Work>,
+    pub(crate) errors: AtomicCount,
+    pub(crate) double_errors: AtomicCount,
+    /// 1 once its buffer is full that is filled once.
+    pub(crate) filled: AtomicCount,
+    /// When its buffers were switched: of records, of aggregations. The reader's.
+    pub(crate) switched: [Word; 2],
+}
+
+// SAFETY: `work` is its CPU's, in probe context.
+unsafe impl Sync for Cpu {}
+
+/// Room that a CPU works in.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) scratch: &'static mut [u8],
+    pub(crate) key: &'static mut [u64],
+    pub(crate) tuple: &'static mut [u64],
+}
+
+/// What was aggregated.
+#[derive(Debug)]
+pub(crate) struct Aggregated {
+    pub(crate) buffer: aggregation::Buffer<'static>,
+    /// Drops of the buffer that have been reported.
+    before: u64,
+}
+
+impl Aggregated {
+    /// Forgets everything.
+    pub(crate) fn restart(&mut self) {
+        self.buffer.clear();
+        self.before = self.buffer.drops();
+    }
+
+    /// Values that found no room since then.
+    pub(crate) fn drops(&self) -> u64 {
+        self.buffer.drops().wrapping_sub(self.before)
+    }
+}
+
+/// How large everything is going to be, in words.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    records: usize,
+    aggregations: usize,
+    dynamic: usize,
+}
+
+impl Session {
+    /// Makes what the programs need to run.
+    pub(crate) fn prepare(
+        &mut self,
+        arena: &mut Arena,
+        cpus: usize,
+        number: u32,
+        usual: usize,
+        now: u64,
+    ) -> Result<Option<&'static Tracing>, ConsumerError> {
+        let Some(programs) = &self.programs else { return Ok(None) };
+        let (options, needs) = (&self.options, programs.needs);
+        let all = Sizes {
+            records: options.records().unwrap_or(usual) / 8,
+            aggregations: match needs.tuple {
+                0 => 0,
+                _ => options.aggregations().unwrap_or(usual) / 8,
+            },
+            dynamic: match needs.chunk {
+                0 => 0,
+                _ => options.dynamic().unwrap_or(usual) / 8,
+            },
+        };
+        let least = needs.record.max(1);
+        if all.records < least {
+            return Err(ConsumerError::SmallBuffer { bytes: all.records * 8, least: least * 8 });
+        }
+        let mut sizes = all;
+        loop {
+            let left = arena.left();
+            let mut bundle = Bundle::new();
+            let maker = Maker { programs, options, needs, cpus, number, rights: self.rights };
+            // One kind of buffer does not take what the others need.
+            let needed = maker.bytes(sizes);
+            let made = (needed <= left).then(|| maker.tracing(arena, &mut bundle, sizes, now));
+            if let Some(Some(tracing)) = made {
+                self.running.append(bundle);
+                return Ok(Some(tracing));
+            }
+            // SAFETY: nothing of it has gone anywhere.
+            unsafe { bundle.free(arena) };
+            // As with `bufresize=auto`: each half as large, but for what would be too small.
+            let smaller = Sizes {
+                records: (sizes.records / 2).max(least),
+                aggregations: half(sizes.aggregations, needs.element * 4),
+                dynamic: half(sizes.dynamic, needs.chunk * 4),
+            };
+            let is_same = smaller.records == sizes.records
+                && smaller.aggregations == sizes.aggregations
+                && smaller.dynamic == sizes.dynamic;
+            if is_same || !options.halves() {
+                return Err(ConsumerError::NoMemory { needed, left });
+            }
+            sizes = smaller;
+        }
+    }
+}
+
+fn half(words: usize, least: usize) -> usize {
+    if words / 2 < least { words } else { words / 2 }
+}
+
+struct Maker<'a> {
+    programs: &'a Programs,
+    options: &'a Options,
+    needs: Needs,
+    cpus: usize,
+    number: u32,
+    rights: Rights,
+}
+
+/// How the words of a buffer of aggregations are divided: for tuples, entries and buckets of the table.
+struct Division {
+    words: usize,
+    entries: usize,
+    buckets: usize,
+}
+
+const fn divide(words: usize) -> Division {
+    // An entry is a third as long as the shortest tuple.
+    let entries = words / 8;
+    let table = entries * size_of::<aggregation::Entry>() / 8 + entries / 4;
+    Division { words: words.saturating_sub(table), entries, buckets: entries / 2 }
+}
+
+impl Maker<'_> {
+    fn halves(&self) -> usize {
+        if self.options.policy() as u32 == Policy::Switch as u32 { 2 } else { 1 }
+    }
+
+    /// Bytes that everything takes, roughly.
+    fn bytes(&self, sizes: Sizes) -> usize {
+        let buffers = sizes.records * self.halves() + sizes.aggregations * 2;
+        let work = SCRATCH / 8 + self.needs.chunk + self.needs.tuple;
+        let each = (buffers + work).saturating_mul(8).saturating_add(size_of::<Cpu>());
+        each.saturating_mul(self.cpus).saturating_add(sizes.dynamic.saturating_mul(8))
+    }
+
+    fn tracing(
+        &self,
+        arena: &mut Arena,
+        bundle: &mut Bundle,
+        sizes: Sizes,
+        now: u64,
+    ) -> Option<&'static Tracing> {
+        let dynamic = self.dynamic(arena, bundle, sizes.dynamic)?;
+        let of = self.programs.memory;
+        let copy = |statics: &Statics<'static>| Statics {
+            extents: statics.extents,
+            words: statics.words,
+            copies: statics.copies,
+        };
+        let memory = Memory {
+            literals: of.literals,
+            globals: copy(&of.globals),
+            locals: copy(&of.locals),
+            dynamic,
+            string_size: of.string_size,
+        };
+        let mut parts = Some(());
+        let cpus = bundle.slice::<core::mem::MaybeUninit<Cpu>>(arena, self.cpus, |_| {
+            core::mem::MaybeUninit::uninit()
+        })?;
+        for place in &mut *cpus {
+            match self.cpu(arena, bundle, sizes) {
+                Some(cpu) => {
+                    place.write(cpu);
+                }
+                None => parts = None,
+            }
+        }
+        parts?;
+        // SAFETY: each has been written.
+        let cpus: &'static [Cpu] = unsafe { &*(core::ptr::from_mut(cpus) as *const [Cpu]) };
+        let alive = Word::new();
+        alive.set(now);
+        let tracing = Tracing {
+            number: self.number,
+            memory,
+            rights: self.rights,
+            destructive: self.options.destructive(),
+            policy: self.options.policy(),
+            cpus,
+            alive,
+        };
+        bundle.alloc(arena, tracing).map(|tracing| &*tracing)
+    }
+
+    fn cpu(&self, arena: &mut Arena, bundle: &mut Bundle, sizes: Sizes) -> Option<Cpu> {
+        let mut traced = |words: usize| -> Option<Traced> {
+            let policy = self.options.policy();
+            let starts = if policy as u32 == Policy::Ring as u32 { bits(words) } else { 0 };
+            let starts = bundle.slice(arena, starts, |_| 0)?;
+            let words = bundle.slice(arena, words, |_| 0)?;
+            Some(Traced::new(words, policy, starts, self.needs.end))
+        };
+        let second = if self.halves() == 2 { sizes.records } else { 0 };
+        let records = Pair::new(traced(sizes.records)?, traced(second)?);
+        let mut aggregated = || -> Option<Aggregated> {
+            let Division { words, entries, buckets } = divide(sizes.aggregations);
+            let words = bundle.slice(arena, words, |_| 0)?;
+            let buckets = bundle.slice(arena, buckets, |_| 0)?;
+            let entries = bundle.slice(arena, entries, |_| aggregation::Entry::default())?;
+            Some(Aggregated {
+                buffer: aggregation::Buffer::new(words, buckets, entries),
+                before: 0,
+            })
+        };
+        let aggregated = Pair::new(aggregated()?, aggregated()?);
+        let work = Work {
+            scratch: bundle.slice(arena, SCRATCH, |_| 0)?,
+            key: bundle.slice(arena, self.needs.chunk, |_| 0)?,
+            tuple: bundle.slice(arena, self.needs.tuple, |_| 0)?,
+        };
+        Some(Cpu {
+            records,
+            aggregated,
+            work: UnsafeCell::new(work),
+            errors: AtomicCount::new(0),
+            double_errors: AtomicCount::new(0),
+            filled: AtomicCount::new(0),
+            switched: [Word::new(), Word::new()],
+        })
+    }
+
+    fn dynamic(
+        &self,
+        arena: &mut Arena,
+        bundle: &mut Bundle,
+        words: usize,
+    ) -> Option<Dynamic<'static>> {
+        let chunk = self.needs.chunk;
+        // Each chunk has two links, and half a bucket.
+        let chunks = words.checked_div(chunk + 2).unwrap_or(0);
+        let mut links = |count| -> Option<&'static [AtomicU32]> {
+            Some(bundle.slice(arena, count, |_| AtomicU32::new(0))?)
+        };
+        let (buckets, chain, list) = (links(chunks.div_ceil(2))?, links(chunks)?, links(chunks)?);
+        let words = bundle.slice(arena, chunks * chunk, |_| Word::new())?;
+        let cpus = bundle.slice(arena, self.cpus, |_| PerCpu::new())?;
+        Some(Dynamic::new(buckets, chain, list, words, chunk, cpus))
+    }
+}

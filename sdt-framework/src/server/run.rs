@@ -1,0 +1,121 @@
+//! What is answered about programs: what they leave behind, and how they are.
+
+use dtrace_abi::record::RecordDesc;
+use dtrace_protocol::{Datum, Reply, Request, Run, SnapshotOf, Symbol, Why, Writer};
+
+use super::answer::{Answer, Refusal};
+use super::tracer::Tracer;
+use crate::{ConsumerError, ConsumerId, Status, Which};
+
+/// Bytes of an answer besides those of a buffer or a format that it carries.
+const OVERHEAD: usize = 64;
+/// Most bytes that are carried at a time.
+const PART: usize = 1024;
+/// How many descriptions are asked for at a time.
+const BATCH: usize = 8;
+
+/// Answers a request about a consumer's programs.
+pub(super) fn answer(
+    tracer: &dyn Tracer,
+    open: ConsumerId,
+    request: Request<'_>,
+    answer: &mut Answer<'_>,
+) -> Result<usize, Refusal> {
+    let mut part = [0; PART];
+    let room = answer.draft.len().saturating_sub(OVERHEAD).min(PART);
+    let part = part.get_mut(..room).unwrap_or_default();
+    match request {
+        Request::Eprobe { epid } => {
+            let ask = |skip, into: &mut [RecordDesc]| tracer.eprobe(open, epid, skip, into);
+            let found = ask(0, &mut [])?;
+            let found = found.ok_or_else(|| no_such("enabled probe", epid))?;
+            let reply = Reply::Eprobe { probe: found.probe, size: found.size };
+            data(answer, &reply, found.records, |skip, into| ask(skip, into).map(drop))
+        }
+        Request::Aggregation { id } => {
+            let ask = |skip, into: &mut [RecordDesc]| tracer.aggregation(open, id, skip, into);
+            let found = ask(0, &mut [])?.ok_or_else(|| no_such("aggregation", id))?;
+            let crate::AggregationDesc { variable, epid, size, records } = found;
+            let reply = Reply::Aggregation { variable, epid, size };
+            data(answer, &reply, records, |skip, into| ask(skip, into).map(drop))
+        }
+        Request::Format { number, at } => {
+            let read = tracer.format(open, number, at as usize, part)?;
+            let read = read.ok_or_else(|| no_such("format", number.into()))?;
+            answer.plain(&Reply::Bytes { bytes: part.get(..read).unwrap_or_default() })
+        }
+        Request::Snapshot { cpu, buffer, at } => {
+            let which = match buffer {
+                SnapshotOf::Records => Which::Records,
+                SnapshotOf::Aggregations => Which::Aggregations,
+            };
+            let found = tracer.snapshot(open, cpu as usize, which, at as usize, part)?;
+            answer.plain(&Reply::Snapshot {
+                size: found.size as u32,
+                oldest: found.oldest as u32,
+                drops: found.drops,
+                errors: found.errors,
+                timestamp: found.timestamp,
+                bytes: part.get(..found.read).unwrap_or_default(),
+            })
+        }
+        Request::Run => answer.plain(&Reply::Run(status(&tracer.status(open)?))),
+        Request::Symbol { address } => {
+            let mut done = None;
+            tracer.symbol(address, &mut |symbol| {
+                let crate::dif::Symbol { module, name, address, size } = symbol;
+                let symbol = Symbol { module, name, address, size };
+                done = Some(answer.plain(&Reply::Symbol(Some(symbol))));
+            });
+            done.unwrap_or_else(|| answer.plain(&Reply::Symbol(None)))
+        }
+        _ => Err(Refusal::new(Why::NotUnderstood, "this is not there")),
+    }
+}
+
+fn no_such(what: &str, number: u32) -> Refusal {
+    Refusal::new(Why::NoSuch, format_args!("there is no {what} {number}"))
+}
+
+/// Answers with so many descriptions, all of them or none.
+fn data(
+    answer: &mut Answer<'_>,
+    reply: &Reply<'_>,
+    count: u32,
+    ask: impl Fn(usize, &mut [RecordDesc]) -> Result<(), ConsumerError>,
+) -> Result<usize, Refusal> {
+    let mut fits = true;
+    let length = answer.with_items(reply, |writer: &mut Writer<'_>| {
+        let mut skip = 0;
+        while skip < count as usize {
+            let mut batch = [RecordDesc::EMPTY; BATCH];
+            ask(skip, &mut batch)?;
+            for desc in batch.iter().take(count as usize - skip) {
+                fits &= writer.push(&datum(desc)).is_ok();
+            }
+            skip += BATCH;
+        }
+        Ok(())
+    })?;
+    let too_long = format_args!("{count} descriptions are too many for a frame of this line");
+    if fits { Ok(length) } else { Err(Refusal::new(Why::Other, too_long)) }
+}
+
+const fn datum(desc: &RecordDesc) -> Datum {
+    let RecordDesc { action, size, offset, alignment, format, arg, uarg, .. } = *desc;
+    Datum { action, size, offset, alignment, format, arg, uarg }
+}
+
+fn status(status: &Status) -> Run {
+    Run {
+        dynamic_drops: status.dynamic_drops,
+        dynamic_drops_rinsing: status.dynamic_drops_rinsing,
+        dynamic_drops_dirty: status.dynamic_drops_dirty,
+        errors: status.errors,
+        filled: status.filled,
+        double_errors: status.double_errors,
+        killed: status.killed,
+        exiting: status.exiting,
+        ..Run::default()
+    }
+}

@@ -1,0 +1,6 @@
+//! Programs in D, compiled, enabled and run where probes fire: what they leave behind, byte for byte.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod records;
+mod run;

@@ -1,0 +1,121 @@
+//! Records and aggregations.
+
+use dtrace_abi::aggregation::quantize_bucket;
+
+use crate::run::{Kernel, Record, buckets};
+
+#[test]
+fn begin_and_end_fire_for_who_goes() {
+    let kernel = Kernel::new();
+    let (one, other) = (kernel.consumer(), kernel.consumer());
+    assert_eq!(one.enable("BEGIN { trace(42); trace(1ULL << 40); exit(3); } END { trace(7); }"), 2);
+    assert_eq!(other.enable("BEGIN { trace(1); }"), 1);
+    one.go();
+    assert!(kernel.dtrace.status(one.id).unwrap().exiting);
+    one.stop();
+    assert_eq!(one.numbers(), [vec![42, 1 << 40, 3], vec![7]]);
+    assert!(other.numbers().is_empty());
+    other.go();
+    assert_eq!(other.numbers(), [[1]]);
+    assert!(other.numbers().is_empty(), "what was read is gone");
+}
+
+#[test]
+fn predicates_arguments_and_variables() {
+    let kernel = Kernel::new();
+    let x = kernel.consumer();
+    x.enable(
+        "int seen; string last;
+         proc:::a /arg0 > 2/ { trace(arg1); trace(++seen); last = probename; this->x = 3; }
+         proc:::a { trace(seen); }
+         proc:::b { trace(last); trace(probefunc); counts[arg0]++; trace(counts[arg0]); }",
+    );
+    kernel.hit(0, 9);
+    x.go();
+    (1..5).for_each(|n| kernel.hit(0, n));
+    kernel.hit(1, 7);
+    kernel.hit(1, 7);
+    x.stop();
+    kernel.hit(0, 9);
+    let (records, drops) = x.records(0);
+    assert_eq!(drops, 0);
+    let (strings, numbers): (Vec<&Record>, Vec<&Record>) =
+        records.iter().partition(|record| record.epid == 3);
+    let numbers: Vec<_> = numbers.iter().map(|record| record.numbers()).collect();
+    assert_eq!(numbers, [vec![0], vec![0], vec![4, 1], vec![1], vec![5, 2], vec![2]]);
+    for (record, count) in strings.iter().zip(1..) {
+        assert_eq!(record.data[0].len(), 256);
+        assert!(record.data[0].starts_with(b"a\0") && record.data[1].starts_with(b"f\0"));
+        assert!(record.data[0][1..].iter().all(|byte| *byte == 0));
+        assert_eq!(crate::run::number(&record.data[2]), count);
+    }
+    assert_eq!(strings.len(), 2);
+}
+
+#[test]
+fn formats_are_kept_once() {
+    let kernel = Kernel::new();
+    let x = kernel.consumer();
+    x.enable("BEGIN { printf(\"%d and more\\n\", 5); printf(\"%s\", \"x\"); printf(\"%d and more\\n\", 6); }");
+    assert!(x.format(1).unwrap().contains("and more"));
+    assert!(x.format(2).unwrap().contains("%s"));
+    assert_eq!(x.format(3), None);
+    assert_eq!(x.format(0), None);
+    x.go();
+    let (records, _) = x.records(0);
+    assert_eq!(records[0].data.len(), 3);
+}
+
+#[test]
+fn aggregations_by_key() {
+    let kernel = Kernel::new();
+    let x = kernel.consumer();
+    x.enable(
+        "proc:::a { @n = count(); @s[arg0 % 2, probename] = sum(arg0); @q = quantize(arg0);
+                    @a = avg(arg0); @low = min(arg0); @high = max(arg0); @l = lquantize(arg0, 0, 100, 10, arg1); }",
+    );
+    x.go();
+    (0..10).for_each(|n| kernel.hit(0, n));
+    x.stop();
+    assert!(x.numbers().is_empty());
+    let (all, drops) = x.aggregations(0);
+    assert_eq!(drops, 0);
+    let of =
+        |variable: u32| -> Vec<_> { all.iter().filter(|((it, _), _)| *it == variable).collect() };
+    let first = all.keys().map(|(variable, _)| *variable).min().unwrap();
+    assert_eq!(of(first)[0].1, &[10]);
+    let sums: Vec<_> = of(first + 1).iter().map(|((_, keys), sum)| (keys[0][0], sum[0])).collect();
+    assert_eq!(sums, [(0, 20), (1, 25)]);
+    let mut expected = [0; 5];
+    (0..10).for_each(|n| expected[quantize_bucket(n) - quantize_bucket(0)] += 1);
+    let found: Vec<_> = buckets(of(first + 2)[0].1).iter().map(|(_, count)| *count).collect();
+    assert_eq!(found, expected);
+    assert_eq!(of(first + 3)[0].1, &[10, 45]);
+    assert_eq!((of(first + 4)[0].1[0], of(first + 5)[0].1[0]), (0, 9));
+    // Each value counts as often as its second argument says.
+    assert_eq!(of(first + 6)[0].1[1..].iter().sum::<i64>(), (1..=10).sum());
+    assert!(x.aggregations(0).0.is_empty());
+}
+
+#[test]
+fn faults_cost_their_clause_and_fire_error() {
+    let kernel = Kernel::new();
+    let x = kernel.consumer();
+    x.enable(
+        "BEGIN { trace(1); trace(1 / (arg0 - arg0)); exit(1); }
+         BEGIN { trace(*(int *)0x1000); }
+         BEGIN /1 / (arg0 - arg0)/ { trace(3); }
+         BEGIN { trace(4); }
+         ERROR { trace(arg1); trace(arg2); trace(arg3 > 0); trace(arg4); trace(arg5); }
+         ERROR { trace(1 / (arg0 - arg0)); }",
+    );
+    x.go();
+    let numbers = x.numbers();
+    assert_eq!(
+        numbers,
+        [vec![1, 2, 1, 4, 0], vec![2, 1, 1, 1, 0x1000], vec![3, 0, 1, 4, 0], vec![4]]
+    );
+    let status = kernel.dtrace.status(x.id).unwrap();
+    assert_eq!((status.errors, status.double_errors), (3, 3));
+    assert!(!status.exiting);
+}
