@@ -78,6 +78,10 @@ unsafe impl Host for Userland {
         result
     }
 
+    fn kernel(&self) -> &(dyn Kernel + Sync) {
+        self
+    }
+
     fn relax() {
         std::thread::yield_now();
     }

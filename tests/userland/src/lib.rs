@@ -30,6 +30,7 @@ pub fn serve(machine: Machine, mut line: Line) {
     let memory: &'static mut [MaybeUninit<u8>] = vec![MaybeUninit::uninit(); MEMORY].leak();
     let config = Config { consumers: 2, ..Config::DEFAULT };
     dtrace.init(memory, &config).expect("there is enough memory");
+    dtrace.register_own().expect("nobody else has");
     let mut server: Box<Server<'_, FRAME, 2>> = Box::new(Server::new(dtrace, &NoSites));
     while let Ok(busy) = server.step(&mut line) {
         if !busy {
