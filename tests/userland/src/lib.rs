@@ -27,7 +27,7 @@ const FRAME: usize = 16 << 10;
 pub fn serve(machine: Machine, mut line: Line) {
     let dtrace: &'static Dtrace<Userland> =
         Box::leak(Box::new(Dtrace::new(Userland::new(machine))));
-    let memory: &'static mut [MaybeUninit<u8>] = vec![MaybeUninit::uninit(); MEMORY].leak();
+    let memory: &'static mut [MaybeUninit<u8>] = Box::leak(Box::new_uninit_slice(MEMORY));
     let config = Config { consumers: 2, ..Config::DEFAULT };
     dtrace.init(memory, &config).expect("there is enough memory");
     dtrace.register_own().expect("nobody else has");
