@@ -9,7 +9,7 @@ pub(crate) use dtrace_abi::option::BufPolicy as Policy;
 pub(crate) struct Traced {
     words: &'static mut [u64],
     policy: Policy,
-    /// For a ring: a bit for each word at which a record begins.
+    /// For a ring, and where records are taken over from: a bit for each word at which a record begins.
     starts: &'static mut [u64],
     /// Where the next record goes.
     head: usize,
@@ -25,13 +25,13 @@ pub(crate) struct Traced {
     pub(crate) errors: u64,
 }
 
-/// Words of a ring's bits.
+/// Words of the bits that say where records begin.
 pub(crate) const fn bits(words: usize) -> usize {
     words.div_ceil(64)
 }
 
 impl Traced {
-    /// An empty buffer. A ring has [`bits`] as well. Of one that is filled, so many words are kept for the end.
+    /// An empty buffer. A ring, and what is taken over from, has [`bits`] as well. Of one that is filled, so many words are kept for the end.
     pub(crate) fn new(
         words: &'static mut [u64],
         policy: Policy,
@@ -44,7 +44,7 @@ impl Traced {
 
     /// Forgets all records, and what was counted.
     pub(crate) fn restart(&mut self) {
-        (self.head, self.oldest, self.full) = (0, None, false);
+        self.empty();
         (self.drops, self.errors) = (0, 0);
     }
 
@@ -138,11 +138,47 @@ impl Traced {
             return;
         }
         self.head = at + words;
-        if self.policy as u32 == Policy::Ring as u32
-            && let Some(bits) = self.starts.get_mut(at / 64)
-        {
+        self.mark(at);
+    }
+
+    fn mark(&mut self, at: usize) {
+        if let Some(bits) = self.starts.get_mut(at / 64) {
             *bits |= 1 << (at % 64);
         }
+    }
+
+    /// Whether there is no record.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.head == 0
+    }
+
+    /// Takes over all records of another one, which knows where they begin, as if they were recorded now, and empties it.
+    /// If there is no room, that is one drop.
+    pub(crate) fn take_over(&mut self, other: &mut Self, now: u64, end: bool) {
+        if !other.is_empty()
+            && let Some(at) = self.reserve(other.head, end)
+        {
+            let words = other.head;
+            let from = other.words.get(..words).unwrap_or_default();
+            self.room(at, words).copy_from_slice(from);
+            let mut next = other.next_start(0);
+            while let Some(start) = next {
+                // Words 0 and 1 of a record are its header: the number, the time.
+                let room = self.room(at + start, 2);
+                super::data::put_number(room, 4, now >> 32, 4);
+                super::data::put_number(room, 8, now, 4);
+                self.mark(at + start);
+                next = other.next_start(start + 1);
+            }
+            self.head = at + words;
+        }
+        other.empty();
+    }
+
+    /// Forgets all records, and not what was counted.
+    pub(crate) fn empty(&mut self) {
+        self.starts.fill(0);
+        (self.head, self.oldest, self.full) = (0, None, false);
     }
 
     /// Bytes of it that are to be read, and where the oldest record begins.

@@ -182,7 +182,8 @@ impl<H: Host> Dtrace<H> {
             Brought::Five(args) => (args, Some(origin)),
         };
         let now = || self.host.timestamp();
-        let kernel = Surroundings { host: self.host.kernel(), now: &now, id, origin: more };
+        let host = self.host.kernel();
+        let kernel = Surroundings { host, now: &now, tracing, cpu, id, origin: more };
         // SAFETY: the probe is live, or was in this probe context.
         let names = unsafe { origin.names() };
         let hit = Hit {
@@ -210,7 +211,7 @@ impl<H: Host> Dtrace<H> {
     ) {
         let Some(here) = tracing.cpus.get(hit.cpu) else { return };
         let is_double = matches!(hit.only, Some((_, Own::Error)));
-        run::count(here, is_double);
+        run::count(if is_double { &here.double_errors } else { &here.errors });
         // SAFETY: this CPU, in probe context, and no clause is being run.
         unsafe { here.records.write(|records| records.errors = records.errors.wrapping_add(1)) };
         let Some(id) = self.own.id(Own::Error).filter(|_| !is_double) else { return };

@@ -62,6 +62,12 @@ pub struct Status {
     pub dynamic_drops_rinsing: u64,
     /// Those for want of a chunk that was dirty.
     pub dynamic_drops_dirty: u64,
+    /// Records that a speculative buffer had no room for.
+    pub speculation_drops: u64,
+    /// Speculations that were not given as some were being cleaned.
+    pub speculations_busy: u64,
+    /// Speculations that were not given as programs had them all.
+    pub speculations_unavailable: u64,
     /// Programs that were given up.
     pub errors: u64,
     /// Buffers that are full, under the policy `fill`.
@@ -232,6 +238,7 @@ impl<H: Host> Dtrace<H> {
         }
         if at == 0 {
             switched.set(now());
+            tracing.begin_cleaning();
             if switches {
                 // SAFETY: with the framework locked this is the one reader.
                 unsafe { here.records.switch(|of| of.restart(), || self.host.sync()) };
@@ -240,6 +247,19 @@ impl<H: Host> Dtrace<H> {
             }
         }
         let timestamp = switched.get();
+        let clean = |of: &mut crate::buffer::Traced| {
+            if at == 0 {
+                // SAFETY: with the framework locked, and every CPU has left probe context.
+                unsafe { tracing.clean(Some((here, of, timestamp))) };
+            }
+        };
+        // SAFETY: as below.
+        unsafe {
+            match switches {
+                true => here.records.read(clean),
+                false => here.records.read_writers(clean),
+            }
+        }
         let read = |of: &mut crate::buffer::Traced| {
             let (size, oldest) = of.extent();
             let read = of.read(at, into);
@@ -297,6 +317,11 @@ impl<H: Host> Dtrace<H> {
         let Some(tracing) = consumer.tracing() else { return Ok(status) };
         tracing.alive.set(self.host.timestamp());
         tracing.memory.dynamic.clean(|| self.host.sync());
+        if tracing.begin_cleaning() {
+            self.host.sync();
+            // SAFETY: with the framework locked, and every CPU has left probe context.
+            unsafe { tracing.clean(None) };
+        }
         let drops = tracing.memory.dynamic.drops();
         let sum = |count: fn(&Cpu) -> &AtomicCount| {
             let counts = tracing.cpus.iter().map(|cpu| widen(count(cpu).load(Ordering::Relaxed)));
@@ -308,6 +333,9 @@ impl<H: Host> Dtrace<H> {
         status.errors = sum(|cpu| &cpu.errors);
         status.double_errors = sum(|cpu| &cpu.double_errors);
         status.filled = sum(|cpu| &cpu.filled);
+        status.speculation_drops = sum(|cpu| &cpu.speculation_drops);
+        status.speculations_busy = sum(|cpu| &cpu.lacks[0]);
+        status.speculations_unavailable = sum(|cpu| &cpu.lacks[1]);
         Ok(status)
     }
 

@@ -6,6 +6,7 @@
 //! | `session` | what a consumer has sent: programs are checked, and become clauses |
 //! | `clause` | a clause: its predicate, its actions, where each leaves what in the record |
 //! | `refused` | why a program is not taken |
+//! | `speculation` | what is recorded until it is committed or discarded |
 //! | `tracing` | what a consumer that goes has for each CPU |
 //! | `going` | it goes and stops, and the probes of `dtrace` fire |
 //! | `run` | a clause is run: probe context |
@@ -19,6 +20,7 @@ pub(crate) mod options;
 mod refused;
 pub(crate) mod run;
 pub(crate) mod session;
+mod speculation;
 pub(crate) mod surroundings;
 pub(crate) mod tracing;
 

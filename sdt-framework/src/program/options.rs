@@ -78,6 +78,12 @@ impl Options {
         self.size(OptionId::Dynvarsize)
     }
 
+    /// Speculations, and bytes of a buffer of each.
+    pub(crate) fn speculations(&self) -> (usize, usize) {
+        let count = self.size(OptionId::Nspec).unwrap_or(1);
+        (count, self.size(OptionId::Specsize).unwrap_or(32 * 1024))
+    }
+
     /// What becomes of a buffer of records that is full.
     pub(crate) fn policy(&self) -> BufPolicy {
         let number = self.get(OptionId::Bufpolicy).and_then(|value| u32::try_from(value).ok());

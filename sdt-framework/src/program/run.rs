@@ -8,11 +8,12 @@ use dtrace_abi::fault::Fault;
 use dtrace_abi::record::RecordHeader;
 
 use super::clause::{Act, Clause, Place};
+use super::speculation::Speculation;
 use super::surroundings::Surroundings;
-use super::tracing::{Aggregated, Cpu, Tracing, Work};
+use super::tracing::{Aggregated, Speculative, Tracing, Work};
 use crate::buffer::{Activity, Traced, put_bytes, put_number};
 use crate::dif::{Destruction, Failure, Firing, Kernel, Number, Probe, Room, Stop};
-use crate::sync::AtomicU32;
+use crate::sync::{AtomicCount, AtomicU32};
 
 /// What became of a clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,10 +100,11 @@ impl Hit<'_> {
             }
             return Outcome::Dropped;
         };
-        let room = records.room(at, words);
         if words != 0 {
-            header(room, firing.epid, self.timestamp);
+            header(records.room(at, words), firing.epid, self.timestamp);
         }
+        let mut place = Kept::Records;
+        let mut at = at;
         // What the action before has computed.
         let mut value = 0;
         // Bytes that the next `tracemem` is to have.
@@ -114,7 +116,11 @@ impl Hit<'_> {
                 failure: Failure { fault, offset: u32::MAX, address },
             };
             let to: &mut [u64] = match &act.place {
-                Place::Record => &mut *room,
+                Place::Record => match &mut place {
+                    Kept::Records => records.room(at, words),
+                    Kept::Speculative(_, buffer) => buffer.room(at, words),
+                    Kept::Nowhere => &mut [],
+                },
                 Place::Value(aggregation) => {
                     let computed = act.program.as_ref().map_or(Ok(0), |of| firing.run(of));
                     let computed = match computed {
@@ -153,6 +159,41 @@ impl Hit<'_> {
             match act.kind {
                 Action::Exit if !self.exit() => return Outcome::Dropped,
                 Action::TracememDynsize => wanted = Some(value),
+                Action::Speculate => {
+                    // SAFETY: this CPU, in probe context, and a clause speculates once.
+                    let Some((part, buffer)) = (unsafe { self.speculate(value) }) else {
+                        return Outcome::Dropped;
+                    };
+                    let Some(found) = buffer.reserve(words, false) else {
+                        self.count_speculation_drop();
+                        return Outcome::Dropped;
+                    };
+                    if words != 0 {
+                        // The time is that at which it is committed.
+                        header(buffer.room(found, words), firing.epid, u64::MAX);
+                    }
+                    (place, at) = (Kept::Speculative(part, buffer), found);
+                    continue;
+                }
+                Action::Commit => {
+                    place.keep(records, at, words);
+                    place = Kept::Nowhere;
+                    // SAFETY: this CPU, in probe context, and what was recorded speculatively is done with.
+                    if let Err(stop) = unsafe { self.commit(value, records, is_end) } {
+                        return outside(stop);
+                    }
+                    continue;
+                }
+                Action::Discard => {
+                    if matches!(place, Kept::Speculative(..)) {
+                        place = Kept::Nowhere;
+                    }
+                    // SAFETY: as above.
+                    if let Err(stop) = unsafe { self.discard(value) } {
+                        return outside(stop);
+                    }
+                    continue;
+                }
                 Action::Chill => {
                     self.destroy(Destruction::Chill(value));
                     continue;
@@ -212,8 +253,62 @@ impl Hit<'_> {
                 return outside(stop);
             }
         }
-        records.commit(at, words);
+        place.keep(records, at, words);
         Outcome::Done
+    }
+
+    /// A speculation, and this CPU's part of it. 0 is none; a number that was never given is a fault.
+    fn speculation(&self, number: u64) -> Result<Option<(&Speculation, &Speculative)>, Stop> {
+        let Some(index) = number.checked_sub(1) else { return Ok(None) };
+        let found = usize::try_from(index).ok().and_then(|index| {
+            let here = self.tracing.cpus.get(self.cpu)?;
+            Some((self.tracing.speculations.get(index)?, here.speculative.get(index)?))
+        });
+        found.ok_or(Stop { fault: Fault::IllegalOperation, address: 0 }).map(Some)
+    }
+
+    /// Where to record speculatively; `None` if that speculation is none or is over.
+    ///
+    /// # Safety
+    /// This CPU, in probe context; what was returned before is not used any more.
+    unsafe fn speculate(&self, number: u64) -> Option<(&Speculative, &mut Traced)> {
+        let (speculation, part) = self.speculation(number).ok()??;
+        // SAFETY: the speculation is active: nobody cleans it before this CPU has left probe context.
+        speculation.record(|| part.is_there()).then(|| (part, unsafe { &mut *part.buffer.get() }))
+    }
+
+    /// # Safety
+    /// As `speculate`.
+    unsafe fn commit(&self, number: u64, records: &mut Traced, is_end: bool) -> Result<(), Stop> {
+        let Some((speculation, part)) = self.speculation(number)? else { return Ok(()) };
+        if speculation.commit(|| part.is_there()) {
+            // SAFETY: it was active, and nobody cleans it before this CPU has left probe context.
+            records.take_over(unsafe { &mut *part.buffer.get() }, self.timestamp, is_end);
+            part.is_there.store(0, Ordering::Relaxed);
+            speculation.committed();
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As `speculate`.
+    unsafe fn discard(&self, number: u64) -> Result<(), Stop> {
+        let Some((speculation, part)) = self.speculation(number)? else { return Ok(()) };
+        speculation.discard(
+            || part.is_there(),
+            || {
+                // SAFETY: as above.
+                unsafe { &mut *part.buffer.get() }.empty();
+                part.is_there.store(0, Ordering::Relaxed);
+            },
+        );
+        Ok(())
+    }
+
+    fn count_speculation_drop(&self) {
+        if let Some(here) = self.tracing.cpus.get(self.cpu) {
+            count(&here.speculation_drops);
+        }
     }
 
     /// An action that has nothing to compute.
@@ -280,6 +375,29 @@ impl Hit<'_> {
             _ => None,
         };
         self.activity.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).is_ok()
+    }
+}
+
+/// Where a record is kept.
+enum Kept<'a> {
+    Records,
+    /// In a speculation's buffer.
+    Speculative(&'a Speculative, &'a mut Traced),
+    /// Nowhere, or it has been already.
+    Nowhere,
+}
+
+impl Kept<'_> {
+    /// The record has been written.
+    fn keep(&mut self, records: &mut Traced, at: usize, words: usize) {
+        match self {
+            Self::Records => records.commit(at, words),
+            Self::Speculative(part, buffer) => {
+                buffer.commit(at, words);
+                part.is_there.store((!buffer.is_empty()).into(), Ordering::Relaxed);
+            }
+            Self::Nowhere => {}
+        }
     }
 }
 
@@ -366,8 +484,7 @@ pub(crate) fn error_arguments(epid: u32, action: usize, failure: &Failure) -> [u
     [epid.into(), action as u64, (*offset).into(), Fault::number(*fault).into(), *address]
 }
 
-/// Counts an error on its CPU.
-pub(crate) fn count(here: &Cpu, double: bool) {
-    let count = if double { &here.double_errors } else { &here.errors };
+/// Counts one more: each count has one writer, its CPU.
+pub(crate) fn count(count: &AtomicCount) {
     count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }

@@ -2,6 +2,9 @@
 
 use core::sync::atomic::AtomicU32;
 
+use super::run::count;
+use super::speculation::{Lack, Speculation};
+use super::tracing::Tracing;
 use crate::dif::{Destruction, Kernel, LockQuestion, Number, Symbol, Text};
 use crate::registry::Origin;
 
@@ -9,6 +12,8 @@ use crate::registry::Origin;
 pub(crate) struct Surroundings<'a> {
     pub(crate) host: &'a (dyn Kernel + Sync),
     pub(crate) now: &'a dyn Fn() -> u64,
+    pub(crate) tracing: &'a Tracing,
+    pub(crate) cpu: usize,
     pub(crate) id: u32,
     /// The provider, if it knows of more arguments than it has brought along.
     pub(crate) origin: Option<&'a Origin>,
@@ -95,6 +100,19 @@ impl Kernel for Surroundings<'_> {
 
     fn destroy(&self, how: Destruction) -> bool {
         self.host.destroy(how)
+    }
+
+    fn speculation(&self) -> Option<u64> {
+        Some(match Speculation::take(self.tracing.speculations) {
+            Ok(number) => number as u64,
+            Err(lack) => {
+                if let Some(here) = self.tracing.cpus.get(self.cpu) {
+                    let [busy, unavailable] = &here.lacks;
+                    count(if lack == Lack::Busy { busy } else { unavailable });
+                }
+                0
+            }
+        })
     }
 
     fn predicate_cache(&self) -> Option<&AtomicU32> {

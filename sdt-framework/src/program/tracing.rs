@@ -1,10 +1,11 @@
 //! What a consumer that goes has for its programs: memory, and buffers for each CPU.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::options::Options;
 use super::session::{Needs, Programs, Session};
+use super::speculation::{Cleaning, Speculation};
 use crate::aggregation;
 use crate::arena::{Arena, Bundle};
 use crate::buffer::{ConsumerError, Pair, Policy, Traced, bits};
@@ -24,6 +25,7 @@ pub(crate) struct Tracing {
     pub(crate) destructive: bool,
     pub(crate) policy: Policy,
     pub(crate) cpus: &'static [Cpu],
+    pub(crate) speculations: &'static [Speculation],
     /// When the consumer was heard of last.
     pub(crate) alive: Word,
 }
@@ -35,6 +37,12 @@ pub(crate) struct Cpu {
     pub(crate) records: Pair<Traced>,
     pub(crate) aggregated: Pair<Aggregated>,
     pub(crate) work: UnsafeCell<Work>,
+    /// What it has recorded for each speculation.
+    pub(crate) speculative: &'static [Speculative],
+    /// Records that found no room there.
+    pub(crate) speculation_drops: AtomicCount,
+    /// How often no speculation was free: as they were being cleaned, as programs had them.
+    pub(crate) lacks: [AtomicCount; 2],
     pub(crate) errors: AtomicCount,
     pub(crate) double_errors: AtomicCount,
     /// 1 once its buffer is full that is filled once.
@@ -43,7 +51,8 @@ pub(crate) struct Cpu {
     pub(crate) switched: [Word; 2],
 }
 
-// SAFETY: `work` is its CPU's, in probe context.
+// SAFETY: `work` is its CPU's, in probe context, and so is what is speculative, which others have only when it leaves that
+// alone (`Speculation`).
 unsafe impl Sync for Cpu {}
 
 /// Room that a CPU works in.
@@ -52,6 +61,61 @@ pub(crate) struct Work {
     pub(crate) scratch: &'static mut [u8],
     pub(crate) key: &'static mut [u64],
     pub(crate) tuple: &'static mut [u64],
+}
+
+impl Tracing {
+    /// Whether there are speculations to clean. The one thread that cleans then waits until every CPU has been outside
+    /// probe context.
+    pub(crate) fn begin_cleaning(&self) -> bool {
+        self.speculations.iter().fold(false, |any, of| of.begin_cleaning() | any)
+    }
+
+    /// Cleans speculations that are over. What one CPU has of those that were committed goes into its records, with this
+    /// time, if they are given; the others wait for theirs.
+    ///
+    /// # Safety
+    /// Since `begin_cleaning`, by this thread, every CPU has been outside probe context. Nobody else cleans.
+    pub(crate) unsafe fn clean(&self, mut records: Option<(&Cpu, &mut Traced, u64)>) {
+        for (index, speculation) in self.speculations.iter().enumerate() {
+            let Some(cleaning) = speculation.cleaning() else { continue };
+            let mut is_clean = true;
+            for cpu in self.cpus {
+                let Some(part) = cpu.speculative.get(index) else { continue };
+                // SAFETY: it is over, and no CPU that saw it active is in probe context any more.
+                let buffer = unsafe { &mut *part.buffer.get() };
+                match (&mut records, cleaning) {
+                    (_, Cleaning::Discard) => buffer.empty(),
+                    (Some((of, records, now)), Cleaning::Commit) if core::ptr::eq(*of, cpu) => {
+                        records.take_over(buffer, *now, true);
+                    }
+                    _ => {}
+                }
+                is_clean &= buffer.is_empty();
+                part.is_there.store((!buffer.is_empty()).into(), Ordering::Relaxed);
+            }
+            if is_clean {
+                speculation.cleaned();
+            }
+        }
+    }
+}
+
+/// What a CPU has recorded for a speculation.
+#[derive(Debug)]
+pub(crate) struct Speculative {
+    /// The CPU's alone, in probe context, after the speculation has said that it may; then the consumer's thread's, which
+    /// cleans it.
+    pub(crate) buffer: UnsafeCell<Traced>,
+    /// 1 if there is something in it.
+    pub(crate) is_there: AtomicU32,
+}
+
+impl Speculative {
+    /// Whether the CPU, this one, has recorded something. It is written by others when the speculation is over only: who has
+    /// seen it active with Acquire sees that.
+    pub(crate) fn is_there(&self) -> bool {
+        self.is_there.load(Ordering::Relaxed) != 0
+    }
 }
 
 /// What was aggregated.
@@ -81,6 +145,9 @@ struct Sizes {
     records: usize,
     aggregations: usize,
     dynamic: usize,
+    /// Of one speculation's buffer, and how many there are.
+    speculative: usize,
+    speculations: usize,
 }
 
 impl Session {
@@ -105,6 +172,8 @@ impl Session {
                 0 => 0,
                 _ => options.dynamic().unwrap_or(usual) / 8,
             },
+            speculative: options.speculations().1 / 8,
+            speculations: if needs.speculates { options.speculations().0 } else { 0 },
         };
         let least = needs.record.max(1);
         if all.records < least {
@@ -129,10 +198,13 @@ impl Session {
                 records: (sizes.records / 2).max(least),
                 aggregations: half(sizes.aggregations, needs.element * 4),
                 dynamic: half(sizes.dynamic, needs.chunk * 4),
+                speculative: half(sizes.speculative, least),
+                speculations: sizes.speculations,
             };
             let is_same = smaller.records == sizes.records
                 && smaller.aggregations == sizes.aggregations
-                && smaller.dynamic == sizes.dynamic;
+                && smaller.dynamic == sizes.dynamic
+                && smaller.speculative == sizes.speculative;
             if is_same || !options.halves() {
                 return Err(ConsumerError::NoMemory { needed, left });
             }
@@ -175,7 +247,9 @@ impl Maker<'_> {
 
     /// Bytes that everything takes, roughly.
     fn bytes(&self, sizes: Sizes) -> usize {
+        let speculative = sizes.speculations.saturating_mul(sizes.speculative);
         let buffers = sizes.records * self.halves() + sizes.aggregations * 2;
+        let buffers = buffers.saturating_add(speculative);
         let work = SCRATCH / 8 + self.needs.chunk + self.needs.tuple;
         let each = (buffers + work).saturating_mul(8).saturating_add(size_of::<Cpu>());
         each.saturating_mul(self.cpus).saturating_add(sizes.dynamic.saturating_mul(8))
@@ -217,6 +291,7 @@ impl Maker<'_> {
         parts?;
         // SAFETY: each has been written.
         let cpus: &'static [Cpu] = unsafe { &*(core::ptr::from_mut(cpus) as *const [Cpu]) };
+        let speculations = bundle.slice(arena, sizes.speculations, |_| Speculation::new())?;
         let alive = Word::new();
         alive.set(now);
         let tracing = Tracing {
@@ -226,21 +301,31 @@ impl Maker<'_> {
             destructive: self.options.destructive(),
             policy: self.options.policy(),
             cpus,
+            speculations,
             alive,
         };
         bundle.alloc(arena, tracing).map(|tracing| &*tracing)
     }
 
     fn cpu(&self, arena: &mut Arena, bundle: &mut Bundle, sizes: Sizes) -> Option<Cpu> {
-        let mut traced = |words: usize| -> Option<Traced> {
-            let policy = self.options.policy();
-            let starts = if policy as u32 == Policy::Ring as u32 { bits(words) } else { 0 };
+        let speculative = bundle.slice(arena, sizes.speculations, |_| {
+            let buffer = UnsafeCell::new(Traced::new(&mut [], Policy::Switch, &mut [], 0));
+            Speculative { buffer, is_there: AtomicU32::new(0) }
+        })?;
+        let mut traced = |words: usize, policy: Policy, is_known: bool| -> Option<Traced> {
+            let starts = if is_known { bits(words) } else { 0 };
             let starts = bundle.slice(arena, starts, |_| 0)?;
             let words = bundle.slice(arena, words, |_| 0)?;
             Some(Traced::new(words, policy, starts, self.needs.end))
         };
+        let policy = self.options.policy();
+        let is_ring = policy as u32 == Policy::Ring as u32;
         let second = if self.halves() == 2 { sizes.records } else { 0 };
-        let records = Pair::new(traced(sizes.records)?, traced(second)?);
+        let records =
+            Pair::new(traced(sizes.records, policy, is_ring)?, traced(second, policy, is_ring)?);
+        for place in &mut *speculative {
+            *place.buffer.get_mut() = traced(sizes.speculative, Policy::Switch, true)?;
+        }
         let mut aggregated = || -> Option<Aggregated> {
             let Division { words, entries, buckets } = divide(sizes.aggregations);
             let words = bundle.slice(arena, words, |_| 0)?;
@@ -261,6 +346,9 @@ impl Maker<'_> {
             records,
             aggregated,
             work: UnsafeCell::new(work),
+            speculative,
+            speculation_drops: AtomicCount::new(0),
+            lacks: [AtomicCount::new(0), AtomicCount::new(0)],
             errors: AtomicCount::new(0),
             double_errors: AtomicCount::new(0),
             filled: AtomicCount::new(0),

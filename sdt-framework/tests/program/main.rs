@@ -4,3 +4,4 @@
 mod common;
 mod records;
 mod run;
+mod speculation;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use dtrace_abi::Platform;
 use dtrace_abi::aggregation::QUANTIZE_BUCKETS;
+use dtrace_abi::option::OptionId;
 use dtrace_abi::record::RecordDesc;
 use dtrace_abi::stability::Attribute;
 use dtrace_compiler::options::Options;
@@ -109,6 +110,10 @@ pub fn number(datum: &[u8]) -> i64 {
 }
 
 impl<H: Host> Consumer<'_, H> {
+    pub fn set(&self, option: OptionId, value: i64) {
+        self.dtrace.set_option(self.id, option.number(), value).unwrap();
+    }
+
     pub fn enable(&self, text: &str) -> u32 {
         self.dtrace.enable_program(self.id, &compile(text)).unwrap()
     }

@@ -1,8 +1,9 @@
 //! CPUs of a process, for `sdt-framework`.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use sdt_framework::dif::Kernel;
 use sdt_framework::{Host, SpinLock};
 
 /// How many CPUs [`Threads`] can be.
@@ -45,7 +46,13 @@ unsafe impl Host for Uniprocessor {
     fn sync(&self) {}
 }
 
+/// The number of the next thread.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
 thread_local! {
+    static THREAD: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    /// The predicate that was false for this thread the last time.
+    static PREDICATE: &'static AtomicU32 = Box::leak(Box::default());
     static CPU: Cell<usize> = const { Cell::new(usize::MAX) };
     static OFF: Cell<bool> = const { Cell::new(false) };
 }
@@ -117,6 +124,10 @@ unsafe impl Host for Threads {
         result
     }
 
+    fn kernel(&self) -> &(dyn Kernel + Sync) {
+        self
+    }
+
     // There are more threads than CPUs here.
     fn relax() {
         std::thread::yield_now();
@@ -131,5 +142,24 @@ unsafe impl Host for Threads {
                 std::thread::yield_now();
             }
         }
+    }
+}
+
+/// A kernel whose memory nobody may read.
+impl Kernel for Threads {
+    fn timestamp(&self) -> u64 {
+        Host::timestamp(self)
+    }
+
+    fn load(&self, _address: u64, _into: &mut [u8]) -> bool {
+        false
+    }
+
+    fn thread(&self) -> u64 {
+        THREAD.with(|thread| *thread)
+    }
+
+    fn predicate_cache(&self) -> Option<&AtomicU32> {
+        Some(PREDICATE.with(|word| *word))
     }
 }
