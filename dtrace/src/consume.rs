@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dtrace_abi::option::{OptionId, UNSET};
+use dtrace_compiler::program::Program;
 
 pub use compile::CompileError;
 pub(crate) use compile::specifies;
@@ -51,6 +52,9 @@ pub enum DtraceError {
     /// The kernel does not begin.
     #[error("could not enable tracing: {0}")]
     Go(#[source] TraceError),
+    /// A program would change something, and was not allowed to.
+    #[error("could not enable tracing: Destructive actions not allowed")]
+    Destructive,
     /// What was recorded cannot be shown.
     #[error("processing aborted: {0}")]
     Render(#[source] RenderError),
@@ -253,12 +257,20 @@ fn follow(
     }
     for Compiled { kind, name, program } in programs {
         let error = |error| DtraceError::Enable { name: name.clone(), error };
-        let matched = trace.enable(program).map_err(error)?;
+        // dtrace(1) hears of that only when it begins.
+        let refused = !destructive && is_destructive(program);
+        let matched = match refused {
+            false => trace.enable(program).map_err(error)?,
+            true => list::count(&trace, program)?,
+        };
         if !quiet {
             sink.message(&format!("{}\n", format::matched(kind, name, matched)))?;
         }
         if job.verbose {
             sink.print(&format!("{}\n", format::stability(kind, name, program)))?;
+        }
+        if refused {
+            return Err(DtraceError::Destructive);
         }
     }
     sink.flush()?;
@@ -288,6 +300,13 @@ fn follow(
     picture::draw(job, &running, &heat)?;
     // As wait(2) has it.
     Ok(running.finish(sink)?.unwrap_or(0) as u8)
+}
+
+/// Whether a program changes something (`-w`).
+fn is_destructive(program: &Program) -> bool {
+    program.ecbs.iter().flat_map(|ecb| &ecb.actions).any(|act| {
+        act.kind.is_destructive() || act.difo.as_ref().is_some_and(|difo| difo.destructive)
+    })
 }
 
 /// The file of `-o`, to which all is added.

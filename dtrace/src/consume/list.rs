@@ -47,6 +47,12 @@ pub(super) fn list(
     Ok(kernel.ask(Client::close)?)
 }
 
+/// How many probes the clauses of a program mean.
+pub(super) fn count(trace: &Trace, program: &Program) -> Result<u32, DtraceError> {
+    let probes = program.ecbs.iter().map(|ecb| trace.kernel().list(&ecb.probe));
+    probes.map(|probes| Ok(probes?.len() as u32)).sum()
+}
+
 /// What can be said of the probes that a program means.
 pub(super) fn describe(
     trace: &Trace,
