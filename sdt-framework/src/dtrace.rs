@@ -10,10 +10,10 @@ use crate::config::{Config, InitError};
 use crate::ecb::EcbNode;
 use crate::ecb::chain::{Chain, Node};
 use crate::host::{Host, Mutex};
-use crate::providers::OwnProbes;
+use crate::providers::{OwnProbes, Profile};
 use crate::registry::Origin;
 use crate::registry::tables::Tables;
-use crate::sync::{AtomicCount, UnsafeCell, widen};
+use crate::sync::{AtomicCount, AtomicU32, UnsafeCell, widen};
 
 /// A tracing framework: providers and their probes, consumers and their enablings, and the buffers
 /// between them.
@@ -36,6 +36,8 @@ pub struct Dtrace<H: Host> {
     pub(crate) missed: AtomicCount,
     /// The probes of the provider `dtrace`.
     pub(crate) own: OwnProbes,
+    /// The provider `profile`.
+    pub(crate) profile: spin::Once<Profile>,
 }
 
 /// What probe context has to do with.
@@ -76,6 +78,9 @@ impl<H: Host> Shared<H> {
 pub(crate) struct LiveProbe {
     is_live: AtomicBool,
     pub(crate) chain: Chain,
+    /// The number of the predicate of the only enabling, if it is one that can be cached; otherwise 0
+    /// (`dtpr_predcache`).
+    pub(crate) predicate: AtomicU32,
     origin: UnsafeCell<Origin>,
 }
 
@@ -88,6 +93,7 @@ impl LiveProbe {
         Self {
             is_live: AtomicBool::new(false),
             chain: Chain::new(),
+            predicate: AtomicU32::new(0),
             origin: UnsafeCell::new(Origin::NONE),
         }
     }
@@ -106,6 +112,17 @@ impl LiveProbe {
     /// The probe goes away.
     pub(crate) fn retract(&self) {
         self.is_live.store(false, Ordering::Release);
+    }
+
+    /// Notes whether there is one enabling, with a predicate that can be cached. The framework is locked.
+    pub(crate) fn cache_predicate(&self, ecbs: &[EcbNode]) {
+        let (mut count, mut cache) = (0, 0);
+        self.chain.for_each(ecbs, |_, ecb| {
+            count += 1;
+            // SAFETY: it is on the chain, and the framework locked.
+            cache = unsafe { ecb.what.clause() }.map_or(0, |clause| clause.cache);
+        });
+        self.predicate.store(if count == 1 { cache } else { 0 }, Ordering::Relaxed);
     }
 
     /// Whether the id is a probe. Probe context. Acquire, with the Release of `publish`: the origin is there.
@@ -235,6 +252,7 @@ impl<H: Host> Dtrace<H> {
             stray: AtomicCount::new(0),
             missed: AtomicCount::new(0),
             own: OwnProbes::new(),
+            profile: spin::Once::new(),
         }
     }
 

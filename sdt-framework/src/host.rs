@@ -72,6 +72,11 @@ pub unsafe trait Host: Sync + Sized + 'static {
         &Unknown
     }
 
+    /// A probe of `profile` was enabled or disabled: each CPU is to call [`tick`](crate::Dtrace::tick) soon, which says when
+    /// to call it again. Called with the framework's lock held: what is called here does not call the framework. A host
+    /// that calls it at every beat of a timer of its own has nothing to do.
+    fn timers_changed(&self) {}
+
     /// Called again and again by who waits for a [`SpinLock`]. A kernel without time slices lets other threads run
     /// here. Interrupts are on, and no lock of the framework's is held but perhaps that over registration.
     fn relax() {

@@ -188,8 +188,8 @@ pub trait Kernel {
         false
     }
 
-    /// A word of the thread that runs, 0 when the thread comes to be and otherwise left alone by the kernel: the
-    /// predicate that was false for this thread the last time (`t_predcache`).
+    /// A word of the thread that runs, which is 0 when the thread comes to be and whenever its process gets another name, and
+    /// is otherwise left alone: the predicate that was false for this thread the last time (`t_predcache`).
     fn predicate_cache(&self) -> Option<&AtomicU32> {
         None
     }

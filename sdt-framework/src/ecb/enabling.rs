@@ -101,7 +101,7 @@ impl<H: Host> Dtrace<H> {
             let (consumer, _) = shared.consumer(id)?;
             // What was created since is enabled when it is matched.
             let is_new = tables.probe(at).is_some_and(|(probe, _)| probe.created >= since);
-            if !is_wanted(at) || (is_new && probe == 0) {
+            if !is_wanted(at) || (is_new && probe == 0) || !tables.may_enable(consumer, at) {
                 return Ok(());
             }
             if !self.add(tables, at, consumer, enabling, what) {
@@ -148,6 +148,7 @@ impl<H: Host> Dtrace<H> {
         unsafe { shared.ecbs[ecb].fill(Ecb { consumer, epid, what }) };
         // SAFETY: it has just been filled, and the framework is locked.
         unsafe { shared.probes[at].chain.append(shared.ecbs, ecb) };
+        shared.probes[at].cache_predicate(shared.ecbs);
         let Some((probe, provider)) = tables.probe_mut(at) else { return true };
         probe.ecbs += 1;
         if probe.ecbs == 1 {
@@ -225,6 +226,7 @@ impl<H: Host> Dtrace<H> {
             let chain = &shared.probes[what.probe].chain;
             // SAFETY: the framework is locked.
             unsafe { chain.unlink(shared.ecbs, ecb) };
+            shared.probes[what.probe].cache_predicate(shared.ecbs);
             tables.ecbs.retire(consumer, ecb);
             let mut more = false;
             chain.for_each(shared.ecbs, |_, other| more |= other.consumer == consumer);

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::buffer::{Activity, Consumer, Event};
-use crate::dif::{Failure, Probe};
+use crate::dif::{Failure, Probe, Rights};
 use crate::dtrace::{Dtrace, LiveProbe, PerCpu, Shared};
 use crate::ecb::{Ecb, What};
 use crate::host::Host;
@@ -108,6 +108,14 @@ impl<H: Host> Dtrace<H> {
         let index = id.checked_sub(1)? as usize;
         let probe = shared.probes.get(index).filter(|probe| probe.is_live())?;
         let mut tally = Tally::default();
+        let predicate = probe.predicate.load(Ordering::Relaxed);
+        let kernel = self.host.kernel();
+        if predicate != 0
+            && kernel.predicate_cache().is_some_and(|of| of.load(Ordering::Relaxed) == predicate)
+        {
+            // It was false for this thread, and nothing that it looks at has changed.
+            return Some(tally);
+        }
         // Made for the first enabling that wants it; all see the same time and arguments.
         let mut made: Option<Event> = None;
         let mut found: Option<(u64, Origin)> = None;
@@ -135,7 +143,15 @@ impl<H: Host> Dtrace<H> {
                     self.run_clause(hit, consumer, tracing, *now, origin, ecb.epid, clause)
                 };
                 match outcome {
-                    Outcome::False => {}
+                    Outcome::False => {
+                        let cached = clause.cache != 0 && clause.cache == predicate;
+                        if cached
+                            && kernel.interrupts() == 0
+                            && let Some(cache) = kernel.predicate_cache()
+                        {
+                            cache.store(predicate, Ordering::Relaxed);
+                        }
+                    }
                     Outcome::Done => tally.records += 1,
                     Outcome::Dropped => tally.drops += 1,
                     Outcome::Failed { action, failure } => {
@@ -176,7 +192,7 @@ impl<H: Host> Dtrace<H> {
         epid: u32,
         clause: &Clause,
     ) -> Outcome {
-        let Incoming { cpu, id, brought, .. } = *incoming;
+        let Incoming { cpu, id, brought, only, .. } = *incoming;
         let (args, more): (&[u64], _) = match brought {
             Brought::All(args) => (args, None),
             Brought::Five(args) => (args, Some(origin)),
@@ -190,6 +206,8 @@ impl<H: Host> Dtrace<H> {
             kernel: &kernel,
             probe: Probe { id, names, args },
             tracing,
+            // What is told of its own programs it may know.
+            rights: Rights { args: tracing.rights.args || only.is_some(), ..tracing.rights },
             activity: &consumer.activity,
             cpu,
             timestamp,

@@ -119,6 +119,7 @@ impl<H: Host> Dtrace<H> {
             // What was there before has been enabled with all the others that it means.
             if enabling.since <= created
                 && tables.matches(at, &enabling.spec)
+                && tables.may_enable(enabling.consumer, at)
                 && !self.add(tables, at, enabling.consumer, enabling.number, enabling.what)
             {
                 self.missed.fetch_add(1, Ordering::Relaxed);

@@ -9,6 +9,7 @@ use super::refused::ProgramError;
 use super::session::{Session, Taken, which};
 use crate::arena::Arena;
 use crate::buffer::{self, Activity, Buffer, Consumer, ConsumerError, ConsumerId, LONGEST};
+use crate::dif::Rights;
 use crate::dtrace::{Dtrace, Shared};
 use crate::ecb::{Wanted, What};
 use crate::host::Host;
@@ -28,11 +29,24 @@ impl<H: Host> Dtrace<H> {
         })
     }
 
+    /// Says what a consumer may, before it sends programs; without that it may do everything. Probes that only the kernel's
+    /// rights are enough for are not enabled for one that has not got them. What else it must not see or do is a
+    /// fault in the program that tries, or is left out.
+    ///
+    /// # Errors
+    /// [`ConsumerError::NotOpen`], [`ConsumerError::Going`].
+    pub fn restrict(&self, id: ConsumerId, rights: Rights) -> Result<(), ConsumerError> {
+        self.before_it_goes(id, |_, session, _| {
+            session.rights = rights;
+            Ok(())
+        })
+    }
+
     /// Calls `f` with what a consumer has sent that has not gone yet.
     fn before_it_goes<R>(
         &self,
         id: ConsumerId,
-        f: impl FnOnce(&mut Arena, &mut Session, usize) -> Result<R, ConsumerError>,
+        f: impl FnOnce((&mut Arena, &mut u32), &mut Session, usize) -> Result<R, ConsumerError>,
     ) -> Result<R, ConsumerError> {
         let shared = self.shared()?;
         let mut tables = self.tables.lock();
@@ -40,9 +54,9 @@ impl<H: Host> Dtrace<H> {
         if consumer.activity() != Activity::Inactive {
             return Err(ConsumerError::Going(id));
         }
-        let Tables { arena, sessions, .. } = &mut *tables;
+        let Tables { arena, sessions, last_predicate, .. } = &mut *tables;
         let session = sessions.get_mut(index).and_then(Option::as_deref_mut);
-        f(arena, session.ok_or(ConsumerError::NotOpen(id))?, shared.cpus.len())
+        f((arena, last_predicate), session.ok_or(ConsumerError::NotOpen(id))?, shared.cpus.len())
     }
 
     /// Takes a piece of a program in DOF. Pieces come in order; the first one drops what there was of another. With the
@@ -57,7 +71,7 @@ impl<H: Host> Dtrace<H> {
         at: usize,
         piece: &[u8],
     ) -> Result<Option<u32>, ConsumerError> {
-        let whole = self.before_it_goes(id, |arena, session, _| {
+        let whole = self.before_it_goes(id, |(arena, _), session, _| {
             let mut incoming = session.incoming.take();
             if at == 0 {
                 if let Some((old, _)) = incoming.take() {
@@ -103,8 +117,9 @@ impl<H: Host> Dtrace<H> {
     /// stays enabled.
     pub fn enable_program(&self, id: ConsumerId, dof: &[u8]) -> Result<u32, ConsumerError> {
         let dof = Dof::parse(dof).map_err(ProgramError::from)?;
-        let taken: Taken =
-            self.before_it_goes(id, |arena, session, cpus| session.take(arena, cpus, &dof))?;
+        let taken: Taken = self.before_it_goes(id, |(arena, last), session, cpus| {
+            session.take(arena, cpus, &dof, last)
+        })?;
         let (mut enabled, mut first) = (0, None);
         for (index, ecb) in dof.ecbs().enumerate() {
             let result = self.enable_clause(id, &dof, ecb, (&taken, index), first);

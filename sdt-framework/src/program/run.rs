@@ -12,7 +12,7 @@ use super::speculation::Speculation;
 use super::surroundings::Surroundings;
 use super::tracing::{Aggregated, Speculative, Tracing, Work};
 use crate::buffer::{Activity, Traced, put_bytes, put_number};
-use crate::dif::{Destruction, Failure, Firing, Kernel, Number, Probe, Room, Stop};
+use crate::dif::{Destruction, Failure, Firing, Kernel, Number, Probe, Rights, Room, Stop};
 use crate::sync::{AtomicCount, AtomicU32};
 
 /// What became of a clause.
@@ -37,6 +37,8 @@ pub(crate) struct Hit<'a> {
     pub(crate) kernel: &'a Surroundings<'a>,
     pub(crate) probe: Probe<'a>,
     pub(crate) tracing: &'a Tracing,
+    /// What it may, of this probe.
+    pub(crate) rights: Rights,
     /// What the consumer does.
     pub(crate) activity: &'a AtomicU32,
     pub(crate) cpu: usize,
@@ -55,8 +57,8 @@ impl Hit<'_> {
         // SAFETY: it is this CPU's, by the contract above.
         let Work { scratch, key, tuple } = unsafe { &mut *here.work.get() };
         let room = Room { scratch, key };
-        let Tracing { memory, rights, .. } = self.tracing;
-        let mut firing = Firing::new(self.kernel, memory, self.probe, *rights, self.cpu, room);
+        let memory = &self.tracing.memory;
+        let mut firing = Firing::new(self.kernel, memory, self.probe, self.rights, self.cpu, room);
         firing.timestamp = Some(self.timestamp);
         firing.begin(epid);
         if let Some(predicate) = &clause.predicate {
@@ -202,9 +204,9 @@ impl Hit<'_> {
                     self.destroy(Destruction::Raise(value));
                     continue;
                 }
-                Action::Sym | Action::Mod if !self.tracing.rights.kernel => continue,
+                Action::Sym | Action::Mod if !self.rights.kernel => continue,
                 Action::Usym | Action::Umod | Action::Uaddr => {
-                    if self.tracing.rights.process {
+                    if self.rights.process {
                         put_number(to, offset, self.process(), 8);
                         put_number(to, offset + 8, value, 8);
                     }
@@ -271,6 +273,7 @@ impl Hit<'_> {
     ///
     /// # Safety
     /// This CPU, in probe context; what was returned before is not used any more.
+    #[allow(clippy::mut_from_ref, reason = "the buffer is this CPU's, by the contract above")]
     unsafe fn speculate(&self, number: u64) -> Option<(&Speculative, &mut Traced)> {
         let (speculation, part) = self.speculation(number).ok()??;
         // SAFETY: the speculation is active: nobody cleans it before this CPU has left probe context.
@@ -315,13 +318,13 @@ impl Hit<'_> {
     fn without_program(&self, act: &Act, to: &mut [u64]) -> Result<(), Stop> {
         let first = act.record.offset as usize / 8;
         match act.kind {
-            Action::Stack if self.tracing.rights.kernel => {
+            Action::Stack if self.rights.kernel => {
                 let frames = act.record.size as usize / 8;
                 self.frames(to, act.record.offset as usize, frames, |frames| {
                     self.kernel.stack(self.aframes, frames)
                 });
             }
-            Action::Ustack | Action::Jstack if self.tracing.rights.process => {
+            Action::Ustack | Action::Jstack if self.rights.process => {
                 let frames = UstackArg::decode(act.record.arg).frames as usize;
                 put_number(to, first * 8, self.process(), 8);
                 self.frames(to, act.record.offset as usize + 8, frames, |frames| {
@@ -355,14 +358,14 @@ impl Hit<'_> {
     }
 
     fn destroy(&self, how: Destruction) {
-        let Tracing { rights, destructive, .. } = self.tracing;
+        let rights = self.rights;
         let permitted = match how {
             Destruction::Stop | Destruction::Raise(_) => rights.control,
             Destruction::Breakpoint | Destruction::Panic | Destruction::Chill(_) => {
                 rights.kernel && rights.control
             }
         };
-        if permitted && *destructive {
+        if permitted && self.tracing.destructive {
             self.kernel.destroy(how);
         }
     }

@@ -43,10 +43,9 @@ pub(crate) struct Programs {
     /// All clauses of a program, and those of the programs before it.
     clauses: Option<&'static Sent>,
     formats: Option<&'static Format>,
-    /// The numbers that were last given to a format, an aggregation and a predicate.
+    /// The numbers that were last given to a format and an aggregation.
     last_format: u16,
     last_aggregation: u32,
-    last_cache: u32,
     pub(crate) needs: Needs,
 }
 
@@ -115,13 +114,14 @@ impl Session {
         arena: &mut Arena,
         cpus: usize,
         dof: &Dof<'_>,
+        last_cache: &mut u32,
     ) -> Result<Taken, ConsumerError> {
         let left = arena.left();
         let no_room = ConsumerError::NoMemory { needed: dof.header().load_size as usize, left };
         self.set_options(dof)?;
         let mut kept = Bundle::new();
         let mut space = Bundle::new();
-        let result = self.make(arena, cpus, dof, &mut kept, &mut space);
+        let result = self.make(arena, cpus, dof, (&mut kept, &mut space), last_cache);
         match result {
             Ok((taken, mut programs)) => {
                 if let Some(old) = self.programs.take() {
@@ -164,8 +164,8 @@ impl Session {
         arena: &mut Arena,
         cpus: usize,
         dof: &Dof<'_>,
-        kept: &mut Bundle,
-        space: &mut Bundle,
+        (kept, space): (&mut Bundle, &mut Bundle),
+        last_cache: &mut u32,
     ) -> Result<(Taken, Programs), Failed> {
         let old = self.programs.as_ref();
         let extent = extent(arena, dof, old.map(|old| old.declarations.extent()))?;
@@ -184,14 +184,20 @@ impl Session {
             formats: old.and_then(|old| old.formats),
             last_format: old.map_or(0, |old| old.last_format),
             last_aggregation: old.map_or(0, |old| old.last_aggregation),
-            last_cache: old.map_or(0, |old| old.last_cache),
             needs: old.map_or(Needs::default(), |old| old.needs),
         };
         let count = dof.ecbs().count();
         let clauses = kept.slice(arena, count, |_| Clause::EMPTY).ok_or(Failed::NoRoom)?;
         for (index, (ecb, clause)) in dof.ecbs().zip(&mut *clauses).enumerate() {
-            let mut maker =
-                Maker { programs: &mut programs, options: &self.options, arena, kept, dof, index };
+            let mut maker = Maker {
+                programs: &mut programs,
+                options: &self.options,
+                last_cache,
+                arena,
+                kept,
+                dof,
+                index,
+            };
             *clause = maker.clause(ecb)?;
         }
         let clauses: &'static [Clause] = clauses;
@@ -334,6 +340,7 @@ fn room(
 struct Maker<'a, 'd> {
     programs: &'a mut Programs,
     options: &'a Options,
+    last_cache: &'a mut u32,
     arena: &'a mut Arena,
     kept: &'a mut Bundle,
     dof: &'a Dof<'d>,
@@ -351,8 +358,9 @@ impl Maker<'_, '_> {
             let invalid = |invalid| ProgramError::Predicate(index, invalid);
             let program = self.program(desc.predicate, invalid)?;
             if program.is_cacheable() {
-                self.programs.last_cache = self.programs.last_cache.wrapping_add(1);
-                clause.cache = self.programs.last_cache;
+                // No number is another predicate's, whoever's it is. When there is none left, nothing more is cached.
+                clause.cache = self.last_cache.checked_add(1).unwrap_or(0);
+                *self.last_cache = self.last_cache.saturating_add(1);
             }
             clause.predicate = Some(program);
         }

@@ -1,6 +1,7 @@
 //! Providers that are written in Rust: a trait instead of a table of C functions.
 
 mod own;
+mod profile;
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr::without_provenance_mut;
@@ -14,6 +15,7 @@ use sdt_core::ops::{
 };
 
 pub(crate) use own::{Own, OwnProbes};
+pub(crate) use profile::Profile;
 
 use crate::dtrace::Dtrace;
 use crate::host::Host;

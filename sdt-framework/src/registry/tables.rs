@@ -293,6 +293,8 @@ pub(crate) struct Tables {
     pub(crate) last_consumer: u32,
     /// Bytes of a buffer, if its consumer does not choose them.
     pub(crate) buffer: usize,
+    /// The number that was last given to a predicate.
+    pub(crate) last_predicate: u32,
     /// What each open consumer has sent.
     pub(crate) sessions: &'static mut [Option<Owned<Session>>],
     /// What is left of the memory.
@@ -306,6 +308,19 @@ impl Tables {
     /// What an open consumer has sent.
     pub(crate) fn session(&mut self, consumer: usize) -> Option<&mut Session> {
         self.sessions.get_mut(consumer)?.as_deref_mut()
+    }
+
+    /// Whether a consumer may enable a probe of a provider with these privileges (`dtrace_match_priv`).
+    pub(crate) fn may_enable(&mut self, consumer: usize, at: usize) -> bool {
+        let Some(Session { rights, .. }) = self.session(consumer) else { return true };
+        let rights = *rights;
+        let Some((_, provider)) = self.probe(at) else { return false };
+        let kinds = Privileges::KERNEL | Privileges::PROC | Privileges::USER;
+        let needed = provider.privileges & kinds;
+        needed.is_empty()
+            || rights.kernel
+            || needed.contains(Privileges::USER)
+            || (rights.process && needed.contains(Privileges::PROC))
     }
 
     /// The next number for an enabled probe of a consumer's.
@@ -351,6 +366,7 @@ impl Tables {
             enablings: 0,
             last_consumer: 0,
             buffer: 0,
+            last_predicate: 0,
             sessions: &mut [],
             arena: Arena::none(),
             #[cfg(test)]

@@ -1,6 +1,10 @@
 //! Records and aggregations.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use dtrace_abi::aggregation::quantize_bucket;
+use dtrace_abi::option::OptionId;
+use sdt_host::cpus::Threads;
 
 use crate::run::{Kernel, Record, buckets};
 
@@ -118,4 +122,76 @@ fn faults_cost_their_clause_and_fire_error() {
     let status = kernel.dtrace.status(x.id).unwrap();
     assert_eq!((status.errors, status.double_errors), (3, 3));
     assert!(!status.exiting);
+}
+
+/// Four CPUs count, while the consumer reads: totals are exact.
+#[test]
+fn totals_are_exact_on_all_cpus() {
+    const HITS: u64 = 5_000;
+    let kernel = Kernel::new();
+    let x = kernel.consumer();
+    x.set(OptionId::Dynvarsize, 1 << 18);
+    x.enable(
+        "self long n; self long sum; long seen[uint64_t];
+         proc:::a { @n[arg0 % 3] = count(); @s = sum(arg0); self->n++; self->sum += arg0; }
+         proc:::b { trace(self->n); trace(self->sum); self->n = 0; self->sum = 0; }
+         proc:::c { seen[(uint64_t)arg0]++; trace(seen[(uint64_t)arg0]); seen[(uint64_t)arg0] = 0; }",
+    );
+    x.go();
+    let done = AtomicBool::new(false);
+    let (mut counts, mut sum) = ([0; 3], 0);
+    let mut records = vec![Vec::new(); 4];
+    std::thread::scope(|scope| {
+        let cpus: Vec<_> = (0..4)
+            .map(|cpu| {
+                let kernel = &kernel;
+                scope.spawn(move || {
+                    Threads::bind(cpu);
+                    for round in 0..10 {
+                        (0..HITS / 10).for_each(|n| kernel.hit(0, n + round));
+                        kernel.hit(1, 0);
+                        // Each has elements of its own.
+                        (0..20).for_each(|n| kernel.hit(2, cpu as u64 * 100 + n));
+                    }
+                })
+            })
+            .collect();
+        let mut read = || {
+            for (cpu, records) in records.iter_mut().enumerate() {
+                let (read, drops) = x.records(cpu);
+                assert_eq!(drops, 0);
+                records.extend(read.iter().map(Record::numbers));
+                for ((_, keys), words) in x.aggregations(cpu).0 {
+                    match &keys[..] {
+                        [key] => counts[key[0] as usize] += words[0],
+                        _ => sum += words[0],
+                    }
+                }
+            }
+            let status = kernel.dtrace.status(x.id).unwrap();
+            assert_eq!((status.errors, status.dynamic_drops), (0, 0));
+        };
+        while !done.load(Ordering::Relaxed) {
+            read();
+            done.store(cpus.iter().all(|cpu| cpu.is_finished()), Ordering::Relaxed);
+            std::thread::yield_now();
+        }
+        x.stop();
+        read();
+    });
+    let values = || (0..10).flat_map(|round| (0..HITS / 10).map(move |n| n + round));
+    assert_eq!(sum as u64, 4 * values().sum::<u64>());
+    for (rest, count) in (0..).zip(counts) {
+        assert_eq!(count as usize, 4 * values().filter(|value| value % 3 == rest).count());
+    }
+    for records in records {
+        let (threads, elements): (Vec<_>, Vec<_>) =
+            records.into_iter().partition(|record| record.len() == 2);
+        assert_eq!(threads.len(), 10);
+        for (round, record) in (0..).zip(threads) {
+            let expected: u64 = (0..HITS / 10).map(|n| n + round).sum();
+            assert_eq!(record, [(HITS / 10) as i64, expected as i64]);
+        }
+        assert_eq!(elements, vec![[1]; 200]);
+    }
 }

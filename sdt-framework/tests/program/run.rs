@@ -18,7 +18,7 @@ use sdt_framework::{Config, ConsumerError, ConsumerId, Dtrace, Host, Which};
 use crate::common::{self, TestProvider, Threads, create};
 
 pub const CONFIG: Config =
-    Config { providers: 4, probes: 16, ecbs: 64, consumers: 3, buffer: 16 * 1024 };
+    Config { providers: 4, probes: 32, ecbs: 64, consumers: 3, buffer: 16 * 1024 };
 
 /// A framework with the probes of `dtrace`, and `proc:m:f:a` to `d`.
 pub struct Kernel<H: Host = Threads> {

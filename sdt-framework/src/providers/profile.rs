@@ -1,0 +1,315 @@
+//! The provider `profile`: `profile-N` and `tick-N`, as often as their names say.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use sdt_core::ops::{
+    Attribute, Class, Framework as _, FrameworkError, Privileges, ProbeDesc, ProbeId, ProviderAttr,
+    ProviderId, ProviderOps, Stability,
+};
+
+use crate::dif::Word;
+use crate::dtrace::Dtrace;
+use crate::host::Host;
+
+/// Nanoseconds that the shortest interval has (`profile_interval_min`, profile.c).
+const SHORTEST: u64 = 200_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// Probes that are there without being asked for, as in profile.c.
+const LISTED: [&core::ffi::CStr; 13] = [
+    c"profile-97",
+    c"profile-199",
+    c"profile-499",
+    c"profile-997",
+    c"profile-1999",
+    c"profile-4001",
+    c"profile-4999",
+    c"tick-1",
+    c"tick-10",
+    c"tick-100",
+    c"tick-500",
+    c"tick-1000",
+    c"tick-5000",
+];
+
+/// The provider's timers.
+pub(crate) struct Profile {
+    provider: ProviderId,
+    timers: &'static [Timer],
+    /// When each fires next on each CPU: those of the first timer first.
+    deadlines: &'static [Word],
+    cpus: usize,
+}
+
+/// What a probe needs.
+struct Timer {
+    /// The probe; 0 until there is one.
+    id: AtomicU32,
+    is_enabled: AtomicBool,
+    interval: Word,
+    /// Whether it fires on every CPU: `profile-N`.
+    everywhere: AtomicBool,
+}
+
+/// What a name says: whether it fires on every CPU, and every how many nanoseconds.
+fn parse(name: &[u8]) -> Option<(bool, u64)> {
+    let (everywhere, rest) = match name.strip_prefix(b"profile-") {
+        Some(rest) => (true, rest),
+        None => (false, name.strip_prefix(b"tick-")?),
+    };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (number, unit) = rest.split_at_checked(digits).filter(|_| digits > 0)?;
+    let number = number.iter().try_fold(0_u64, |number, digit| {
+        number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+    })?;
+    let is = |names: [&str; 2]| names.iter().any(|it| unit.eq_ignore_ascii_case(it.as_bytes()));
+    let each = if is(["ns", "nsec"]) {
+        1
+    } else if is(["us", "usec"]) {
+        1_000
+    } else if is(["ms", "msec"]) {
+        1_000_000
+    } else if is(["s", "sec"]) {
+        SECOND
+    } else if is(["m", "min"]) {
+        60 * SECOND
+    } else if is(["h", "hour"]) {
+        3_600 * SECOND
+    } else if is(["d", "day"]) {
+        86_400 * SECOND
+    } else if is(["hz", ""]) {
+        let interval = SECOND.checked_div(number)?;
+        return (interval >= SHORTEST).then_some((everywhere, interval));
+    } else {
+        return None;
+    };
+    let interval = number.checked_mul(each)?;
+    (interval >= SHORTEST).then_some((everywhere, interval))
+}
+
+const UNSTABLE: Attribute =
+    Attribute::new(Stability::Unstable, Stability::Unstable, Class::Unknown);
+const EVOLVING: Attribute = Attribute::new(Stability::Evolving, Stability::Evolving, Class::Common);
+
+/// As in profile.c.
+const ATTRIBUTES: ProviderAttr = ProviderAttr {
+    provider: EVOLVING,
+    module: UNSTABLE,
+    function: Attribute::new(Stability::Private, Stability::Private, Class::Unknown),
+    name: EVOLVING,
+    args: EVOLVING,
+};
+
+/// The ops, for a pointer to a static framework.
+const fn ops<H: Host>() -> ProviderOps {
+    ProviderOps {
+        provide: Some(provide::<H>),
+        provide_module: None,
+        enable: Some(enable::<H>),
+        disable: Some(disable::<H>),
+        suspend: None,
+        resume: None,
+        getargdesc: None,
+        getargval: None,
+        usermode: None,
+        destroy: Some(destroy),
+    }
+}
+
+/// # Safety
+/// `arg` is a pointer to a static `Dtrace<H>`, as of every op here.
+unsafe fn framework<H: Host>(arg: *mut c_void) -> &'static Dtrace<H> {
+    // SAFETY: the caller's contract.
+    unsafe { &*arg.cast_const().cast() }
+}
+
+unsafe extern "C" fn provide<H: Host>(arg: *mut c_void, desc: *const ProbeDesc) {
+    // SAFETY: the ops' contract; the framework gives a description or NULL.
+    let (this, desc) = unsafe { (framework::<H>(arg), desc.as_ref()) };
+    let Some(profile) = this.profile.get() else { return };
+    match desc {
+        None => LISTED.iter().for_each(|name| this.create_timer(profile, name)),
+        Some(desc) => this.create_timer(profile, desc.name.as_c_str()),
+    }
+}
+
+unsafe extern "C" fn enable<H: Host>(arg: *mut c_void, _id: u32, parg: *mut c_void) -> c_int {
+    // SAFETY: the ops' contract.
+    unsafe { framework::<H>(arg) }.turn_timer(parg.addr(), true);
+    0
+}
+
+unsafe extern "C" fn disable<H: Host>(arg: *mut c_void, _id: u32, parg: *mut c_void) {
+    // SAFETY: the ops' contract.
+    unsafe { framework::<H>(arg) }.turn_timer(parg.addr(), false);
+}
+
+unsafe extern "C" fn destroy(_arg: *mut c_void, _id: u32, _parg: *mut c_void) {}
+
+impl<H: Host> Dtrace<H> {
+    /// Registers the provider `profile`, with room for so many probes of different rates. Thirteen usual ones are listed
+    /// if there is room; others come to be when they are asked for. The shortest interval has 200 microseconds.
+    ///
+    /// They fire in [`tick`](Self::tick), which the host calls from then on.
+    ///
+    /// # Errors
+    /// [`FrameworkError::Busy`] if it is there; [`FrameworkError::Full`] and [`FrameworkError::NotReady`].
+    pub fn register_profile(&'static self, timers: usize) -> Result<(), FrameworkError> {
+        if self.profile.is_completed() {
+            return Err(FrameworkError::Busy);
+        }
+        let cpus = self.shared().map_err(|_| FrameworkError::NotReady)?.cpus.len();
+        let arg = core::ptr::from_ref(self).cast_mut().cast();
+        // SAFETY: the ops are those for a pointer to a static framework.
+        let provider =
+            unsafe { self.register(c"profile", &ATTRIBUTES, Privileges::USER, &ops::<H>(), arg) }?;
+        let made = {
+            let mut tables = self.tables.lock();
+            let arena = &mut tables.arena;
+            let deadlines = timers.checked_mul(cpus).and_then(|count| {
+                let made = arena.slice(timers, |_| Timer::new())?;
+                match arena.slice(count, |_| Word::new()) {
+                    Some(deadlines) => Some((made, deadlines)),
+                    None => {
+                        arena.free(made);
+                        None
+                    }
+                }
+            });
+            deadlines.map(|(made, deadlines)| (&*made.leak(), &*deadlines.leak()))
+        };
+        let Some((timers, deadlines)) = made else {
+            self.invalidate(provider);
+            self.unregister(provider)?;
+            return Err(FrameworkError::Full);
+        };
+        let profile = self.profile.call_once(|| Profile { provider, timers, deadlines, cpus });
+        let _registration = self.registration.lock();
+        self.providing(|| LISTED.iter().for_each(|name| self.create_timer(profile, name)));
+        Ok(())
+    }
+
+    /// Creates the probe with this name, if it is one, and not there, and there is room. One at a time: with registration
+    /// locked.
+    fn create_timer(&self, profile: &Profile, name: &core::ffi::CStr) {
+        let Some((everywhere, interval)) = parse(name.to_bytes()) else { return };
+        if self.probe_lookup(profile.provider, c"", c"", name).is_some() {
+            return;
+        }
+        let free = |(_, timer): &(usize, &Timer)| timer.id.load(Ordering::Relaxed) == 0;
+        let Some((index, timer)) = profile.timers.iter().enumerate().find(free) else { return };
+        timer.interval.set(interval);
+        timer.everywhere.store(everywhere, Ordering::Relaxed);
+        let tag = core::ptr::without_provenance_mut(index);
+        let created = self.find_or_create(profile.provider, [c"", c"", name], 0, tag);
+        if let Ok(id) = created {
+            timer.id.store(id.get(), Ordering::Release);
+        }
+    }
+
+    fn turn_timer(&self, index: usize, on: bool) {
+        let Some(profile) = self.profile.get() else { return };
+        let Some(timer) = profile.timers.get(index) else { return };
+        if on {
+            let first = self.host.timestamp().saturating_add(timer.interval.get());
+            profile.of(index).iter().for_each(|deadline| deadline.set(first));
+        }
+        // Release: who finds it enabled finds when it fires.
+        timer.is_enabled.store(on, Ordering::Release);
+        self.host.timers_changed();
+    }
+
+    /// Fires what is due of `profile` on this CPU, with what the CPU was doing when the timer's interrupt came: the program
+    /// counter in the kernel, and that in a process (the other one is 0). `profile-N` fires on every CPU that calls this,
+    /// `tick-N` on CPU 0. Returns when this should be called again on this CPU, in nanoseconds since boot; `None` if
+    /// nothing is enabled: then when the host is [told](Host::timers_changed). A host with a timer of its own may call
+    /// it at every beat of that instead.
+    ///
+    /// Probe context: for the interrupt handler of the timer, or a thread that stands for the CPU.
+    pub fn tick(&self, kernel_pc: u64, process_pc: u64) -> Option<u64> {
+        let profile = self.profile.get()?;
+        self.host.without_interrupts(|| {
+            let cpu = self.host.cpu();
+            let mut next: Option<u64> = None;
+            for (index, timer) in profile.timers.iter().enumerate() {
+                let here = cpu == 0 || timer.everywhere.load(Ordering::Relaxed);
+                if !here || !timer.is_enabled.load(Ordering::Acquire) {
+                    continue;
+                }
+                let Some(deadline) = profile.of(index).get(cpu) else { continue };
+                let (now, mut due) = (self.host.timestamp(), deadline.get());
+                if now >= due {
+                    let late = now - due;
+                    // Beats that were missed are left out.
+                    let interval = timer.interval.get().max(1);
+                    due = now - late % interval + interval;
+                    deadline.set(due);
+                    if let Some(id) = ProbeId::new(timer.id.load(Ordering::Relaxed)) {
+                        self.probe(id, &[kernel_pc, process_pc, late, 0, 0, 0]);
+                    }
+                }
+                next = Some(next.map_or(due, |next| next.min(due)));
+            }
+            next
+        })
+    }
+}
+
+impl Timer {
+    const fn new() -> Self {
+        Self {
+            id: AtomicU32::new(0),
+            is_enabled: AtomicBool::new(false),
+            interval: Word::new(),
+            everywhere: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Profile {
+    /// When a timer fires next on each CPU.
+    fn of(&self, index: usize) -> &[Word] {
+        let rest = self.deadlines.get(index * self.cpus..);
+        rest.and_then(|rest| rest.get(..self.cpus)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_how_often() {
+        let cases: [(&str, Option<(bool, u64)>); 24] = [
+            ("profile-97", Some((true, 1_000_000_000 / 97))),
+            ("profile-4999hz", Some((true, 200_040))),
+            ("profile-5000", Some((true, 200_000))),
+            ("profile-5001", None),
+            ("tick-1", Some((false, 1_000_000_000))),
+            ("tick-1s", Some((false, 1_000_000_000))),
+            ("tick-3sec", Some((false, 3_000_000_000))),
+            ("tick-10ms", Some((false, 10_000_000))),
+            ("tick-10MSEC", Some((false, 10_000_000))),
+            ("tick-250us", Some((false, 250_000))),
+            ("tick-250usec", Some((false, 250_000))),
+            ("tick-200000ns", Some((false, 200_000))),
+            ("tick-200000nsec", Some((false, 200_000))),
+            ("tick-199999ns", None),
+            ("tick-2m", Some((false, 120_000_000_000))),
+            ("tick-2min", Some((false, 120_000_000_000))),
+            ("tick-1h", Some((false, 3_600_000_000_000))),
+            ("tick-1hour", Some((false, 3_600_000_000_000))),
+            ("tick-1d", Some((false, 86_400_000_000_000))),
+            ("tick-2day", Some((false, 172_800_000_000_000))),
+            ("tick-", None),
+            ("tick-0", None),
+            ("tick-99999999999999999999s", None),
+            ("tock-1", None),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(parse(name.as_bytes()), expected, "{name}");
+        }
+        assert!(LISTED.iter().all(|name| parse(name.to_bytes()).is_some()));
+    }
+}

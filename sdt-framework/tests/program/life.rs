@@ -1,0 +1,338 @@
+//! What consumers may, how long they live, what timers fire, and what is not looked at twice.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use dtrace_abi::fault::Fault;
+use dtrace_abi::option::{BufPolicy, OptionId};
+use sdt_core::ops::{Framework as _, Privileges, ProviderAttr};
+use sdt_framework::dif::{Destruction, Kernel as Knows, Number, Rights};
+use sdt_framework::{ConsumerError, Host, SpinLock, Which};
+use sdt_host::cpus::Threads;
+
+use crate::common::{TestProvider, create, spec};
+use crate::run::{Kernel, compile};
+
+/// Threads, with a clock that the test sets, a process, a stack, and nothing to lose.
+#[derive(Default)]
+struct Machine {
+    threads: Threads,
+    now: AtomicU64,
+    changes: AtomicUsize,
+    destroyed: std::sync::Mutex<Vec<Destruction>>,
+}
+
+// SAFETY: `Threads` keeps to it.
+unsafe impl Host for Machine {
+    type Lock = SpinLock<Self>;
+
+    fn cpu(&self) -> usize {
+        self.threads.cpu()
+    }
+
+    fn cpus(&self) -> usize {
+        self.threads.cpus()
+    }
+
+    fn timestamp(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.threads.without_interrupts(f)
+    }
+
+    fn sync(&self) {
+        self.threads.sync();
+    }
+
+    fn kernel(&self) -> &(dyn Knows + Sync) {
+        self
+    }
+
+    fn timers_changed(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Knows for Machine {
+    fn timestamp(&self) -> u64 {
+        unreachable!("the host is asked")
+    }
+
+    fn load(&self, address: u64, into: &mut [u8]) -> bool {
+        into.fill(address as u8);
+        (0x1000..0x2000).contains(&address)
+    }
+
+    fn number(&self, which: Number) -> Option<u64> {
+        (which == Number::Pid).then_some(77)
+    }
+
+    fn stack(&self, own: u32, frames: &mut [u64]) -> usize {
+        let count = frames.len().min(3);
+        for (frame, address) in frames.iter_mut().zip(u64::from(own)..).take(count) {
+            *frame = 0x100 + address;
+        }
+        count
+    }
+
+    fn ustack(&self, frames: &mut [u64]) -> usize {
+        frames.iter_mut().take(2).for_each(|frame| *frame = 0x55);
+        2
+    }
+
+    fn destroy(&self, how: Destruction) -> bool {
+        self.destroyed.lock().unwrap().push(how);
+        true
+    }
+}
+
+fn machine() -> Kernel<Machine> {
+    Kernel::with(Machine::default(), 4 << 20)
+}
+
+#[test]
+fn stacks_and_addresses() {
+    let kernel = machine();
+    let x = kernel.consumer();
+    x.enable("proc:::a { stack(2); ustack(3); sym(arg0); usym(arg0); trace(*(char *)0x1042); }");
+    x.go();
+    kernel.hit(0, 0x1234);
+    let (records, _) = x.records(0);
+    let words = |datum: &[u8]| -> Vec<u64> {
+        datum.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+    };
+    let data: Vec<_> = records[0].data.iter().map(|datum| words(datum)).collect();
+    // The probe was created with one frame of the provider's.
+    assert_eq!(data[0], [0x101, 0x102]);
+    assert_eq!(data[1], [77, 0x55, 0x55, 0]);
+    assert_eq!((&data[2][..], &data[3][..]), (&[0x1234][..], &[77, 0x1234][..]));
+    assert_eq!(records[0].data[4], [0x42]);
+}
+
+#[test]
+fn who_has_no_rights_sees_nothing() {
+    let kernel = machine();
+    let secret: &'static TestProvider = Box::leak(Box::default());
+    let ops = &crate::common::OPS;
+    // SAFETY: it stays.
+    let provider = unsafe {
+        kernel.dtrace.register(c"secret", &ProviderAttr::SDT, Privileges::PROC, ops, secret.arg())
+    };
+    create(&*kernel.dtrace, provider.unwrap(), [c"m", c"f", c"z"], 0);
+    let x = kernel.consumer();
+    let none = Rights { kernel: false, args: false, process: false, control: false };
+    kernel.dtrace.restrict(x.id, none).unwrap();
+    assert_eq!(x.enable("secret:::z { trace(1); }"), 0);
+    x.enable(
+        "proc:::a { trace(*(int *)0x1000); }
+         proc:::b { trace(arg0); }
+         proc:::c { stack(2); ustack(1); usym(1); sym(5); }
+         ERROR { trace(arg4); trace(arg5); }",
+    );
+    x.go();
+    assert_eq!(kernel.dtrace.restrict(x.id, Rights::ALL), Err(ConsumerError::Going(x.id)));
+    (0..3).for_each(|probe| kernel.hit(probe, 7));
+    let denied = i64::from(Fault::KernelPrivilege.number());
+    let records = x.records(0).0;
+    assert_eq!(records[0].numbers(), [denied, 0x1000]);
+    assert_eq!(records[1].numbers(), [denied, 0]);
+    assert!(records[2].data.iter().flatten().all(|byte| *byte == 0));
+    let y = kernel.consumer();
+    assert_eq!(y.enable("secret:::z { trace(1); }"), 1);
+}
+
+#[test]
+fn destruction_has_to_be_allowed() {
+    let kernel = machine();
+    let text = "proc:::a { stop(); raise(9); breakpoint(); chill(500); panic(); }";
+    let x = kernel.consumer();
+    let refused = kernel.dtrace.enable_program(x.id, &compile(text)).unwrap_err();
+    assert!(refused.to_string().contains("destructive"), "{refused}");
+    x.set(OptionId::Destructive, 1);
+    x.enable(text);
+    x.go();
+    kernel.hit(0, 0);
+    use Destruction::{Breakpoint, Chill, Panic, Raise, Stop};
+    let destroyed = std::mem::take(&mut *kernel.dtrace.host().destroyed.lock().unwrap());
+    assert_eq!(destroyed, [Stop, Raise(9), Breakpoint, Chill(500), Panic]);
+    let y = kernel.consumer();
+    y.set(OptionId::Destructive, 1);
+    kernel.dtrace.restrict(y.id, Rights { control: false, ..Rights::ALL }).unwrap();
+    y.enable(text);
+    y.go();
+    x.stop();
+    kernel.hit(0, 0);
+    assert!(kernel.dtrace.host().destroyed.lock().unwrap().is_empty());
+}
+
+#[test]
+fn who_is_not_heard_of_is_given_up() {
+    let kernel = machine();
+    let (x, y) = (kernel.consumer(), kernel.consumer());
+    [&x, &y].iter().for_each(|of| assert_eq!(of.enable("proc:::a { trace(1); }"), 1));
+    [&x, &y].iter().for_each(|of| of.go());
+    let seconds =
+        |count: u64| kernel.dtrace.host().now.store(count * 1_000_000_000, Ordering::Relaxed);
+    kernel.hit(0, 0);
+    seconds(20);
+    assert!(!kernel.dtrace.status(y.id).unwrap().killed);
+    kernel.hit(0, 0);
+    seconds(40);
+    kernel.hit(0, 0);
+    seconds(41);
+    kernel.hit(0, 0);
+    assert!(kernel.dtrace.status(x.id).unwrap().killed);
+    assert!(!kernel.dtrace.status(y.id).unwrap().killed);
+    assert_eq!((x.numbers().len(), y.numbers().len()), (2, 4));
+    x.stop();
+    assert!(kernel.dtrace.status(x.id).unwrap().killed, "that does not change");
+}
+
+#[test]
+fn timers_fire_when_they_are_due() {
+    let kernel: &'static Kernel<Machine> = Box::leak(Box::new(machine()));
+    let dtrace: &'static sdt_framework::Dtrace<Machine> = &kernel.dtrace;
+    assert_eq!(dtrace.tick(0, 0), None);
+    dtrace.register_profile(4).unwrap();
+    assert!(dtrace.register_profile(4).is_err());
+    assert_eq!(
+        dtrace.for_each_probe(&spec("profile:::"), |_| {}),
+        4,
+        "as many as there is room for"
+    );
+    assert_eq!(dtrace.tick(0, 0), None);
+    let now = |ms: u64| dtrace.host().now.store(ms * 1_000_000, Ordering::Relaxed);
+    let x = kernel.consumer();
+    assert_eq!(x.enable("profile-97 { trace(arg0); trace(arg1); trace(arg2 / 1000000); }"), 1);
+    assert_eq!(x.enable("profile:::profile-199 { trace(arg0); }"), 1);
+    assert_eq!(x.enable("profile:::tick-7s { trace(1); }"), 0, "there is no room for it");
+    assert!(dtrace.host().changes.load(Ordering::Relaxed) > 0);
+    x.go();
+    assert_eq!(dtrace.tick(1, 2), Some(1_000_000_000 / 199));
+    now(6);
+    assert_eq!(dtrace.tick(1, 2), Some(2 * (1_000_000_000 / 199)));
+    now(40);
+    dtrace.tick(3, 4);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            Threads::bind(2);
+            dtrace.tick(5, 6);
+        });
+    });
+    let numbers = x.numbers();
+    assert_eq!(numbers, [vec![1], vec![3, 4, 29], vec![3]]);
+    assert_eq!(x.records(2).0.len(), 2);
+    dtrace.close(x.id).unwrap();
+    assert_eq!(dtrace.tick(0, 0), None);
+}
+
+#[test]
+fn a_tick_fires_on_one_cpu() {
+    let kernel: &'static Kernel<Machine> = Box::leak(Box::new(machine()));
+    let dtrace: &'static sdt_framework::Dtrace<Machine> = &kernel.dtrace;
+    dtrace.register_profile(14).unwrap();
+    let x = kernel.consumer();
+    assert_eq!(x.enable("tick-10ms { trace(1); }"), 1, "beside 13 that are listed");
+    assert_eq!(x.enable("profile:::tick-100 { trace(2); }"), 1);
+    x.go();
+    dtrace.host().now.store(25_000_000, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            Threads::bind(1);
+            assert_eq!(dtrace.tick(0, 0), None);
+        });
+    });
+    dtrace.tick(0, 0);
+    let mut numbers = x.numbers();
+    numbers.sort();
+    assert_eq!((numbers, x.records(1).0.len()), (vec![vec![1], vec![2]], 0));
+}
+
+/// A predicate that was false is not looked at again by the thread, until something that it looks at changes.
+#[test]
+fn predicates_are_cached() {
+    let kernel = Kernel::new();
+    let x = kernel.consumer();
+    x.enable("proc:::b { self->on = arg0; } proc:::a /self->on/ { trace(arg0); }");
+    x.go();
+    // The clock of `Threads` goes on when it is asked, and it is asked once for a hit that comes to anything.
+    let asks = |arg: u64| {
+        let before = Host::timestamp(kernel.dtrace.host());
+        kernel.hit(0, arg);
+        Host::timestamp(kernel.dtrace.host()) - before - 1
+    };
+    assert_eq!([1, 2, 3].map(asks), [1, 0, 0]);
+    kernel.hit(1, 1);
+    assert_eq!([4, 5].map(asks), [1, 1]);
+    kernel.hit(1, 0);
+    assert_eq!([6, 7].map(asks), [1, 0]);
+    // Another thread has not looked yet.
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            Threads::bind(1);
+            assert_eq!([8, 9].map(asks), [1, 0]);
+        });
+    });
+    // Somebody else has it enabled as well.
+    let y = kernel.consumer();
+    y.enable("proc:::a { trace(arg0); }");
+    y.go();
+    assert_eq!(asks(10), 1);
+    kernel.dtrace.close(y.id).unwrap();
+    assert_eq!([11, 12].map(asks), [0, 0]);
+    assert_eq!(x.numbers(), [[4], [5]]);
+}
+
+#[test]
+fn buffers_that_are_not_switched() {
+    for (policy, expected) in [(BufPolicy::Fill, 0..9), (BufPolicy::Ring, 91..100)] {
+        let kernel = Kernel::new();
+        let x = kernel.consumer();
+        x.set(OptionId::Bufpolicy, policy.number().into());
+        x.set(OptionId::Bufsize, 240);
+        x.enable("proc:::a { trace(arg0); } END { trace(-1); }");
+        x.go();
+        (0..100).for_each(|n| kernel.hit(0, n));
+        assert_eq!(x.try_snapshot(0, Which::Records), Err(ConsumerError::Going(x.id)));
+        x.stop();
+        let status = kernel.dtrace.status(x.id).unwrap();
+        assert_eq!(status.filled, u64::from(policy == BufPolicy::Fill));
+        let expected: Vec<_> = expected.map(|n| vec![n]).chain([vec![-1]]).collect();
+        assert_eq!(x.numbers(), expected, "{policy:?}");
+        assert_eq!(x.numbers(), expected, "it stays");
+    }
+}
+
+/// Sizes that there is no room for are halved, unless they are not to be; what cannot be is refused.
+#[test]
+fn sizes_are_as_large_as_there_is_room() {
+    let kernel = Kernel::with(Threads::new(), 1 << 20);
+    let all = kernel.dtrace.memory_left();
+    let x = kernel.consumer();
+    for option in [OptionId::Bufsize, OptionId::Aggsize, OptionId::Dynvarsize] {
+        x.set(option, 4 << 20);
+    }
+    x.enable("proc:::a { @[arg0] = count(); a[arg0] = 1; trace(arg0); }");
+    x.go();
+    kernel.hit(0, 1);
+    assert_eq!((x.numbers().len(), x.aggregations(0).0.len()), (1, 1));
+    assert_eq!(kernel.dtrace.set_option(x.id, 0, 4096), Err(ConsumerError::Going(x.id)));
+    kernel.dtrace.close(x.id).unwrap();
+    assert_eq!(kernel.dtrace.memory_left(), all, "everything comes back");
+
+    let x = kernel.consumer();
+    x.set(OptionId::Bufsize, 4 << 20);
+    x.set(OptionId::Bufresize, 1);
+    x.enable("proc:::a { trace(arg0); }");
+    assert!(matches!(kernel.dtrace.go(x.id), Err(ConsumerError::NoMemory { .. })));
+    x.set(OptionId::Bufsize, 8);
+    let small = ConsumerError::SmallBuffer { bytes: 8, least: 24 };
+    assert_eq!(kernel.dtrace.go(x.id), Err(small));
+    for (option, value) in [(77, 0), (OptionId::Bufpolicy.number(), 9), (0, -1)] {
+        let bad = ConsumerError::BadOption { option, value };
+        assert_eq!(kernel.dtrace.set_option(x.id, option, value), Err(bad));
+    }
+    kernel.dtrace.close(x.id).unwrap();
+    assert_eq!(kernel.dtrace.memory_left(), all);
+}
