@@ -1,8 +1,8 @@
 //! The host: one CPU, which the threads of the process take turns on.
 
 use std::cell::Cell;
-use std::sync::Mutex;
-use std::time::Instant;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use sdt_framework::dif::{Kernel, Number, Text};
 use sdt_framework::{Host, SpinLock};
@@ -38,6 +38,15 @@ pub struct Userland {
     boot: Instant,
     /// Held in probe context: who has it has the CPU.
     cpu: Mutex<()>,
+    timer: Timer,
+}
+
+/// When the clock is looked at.
+#[derive(Debug, Default)]
+struct Timer {
+    /// A timer was set or put away since the clock was looked at; the line has ended.
+    state: Mutex<(bool, bool)>,
+    changed: Condvar,
 }
 
 thread_local! {
@@ -47,7 +56,37 @@ thread_local! {
 
 impl Userland {
     pub(crate) fn new(machine: Machine) -> Self {
-        Self { machine, boot: Instant::now(), cpu: Mutex::new(()) }
+        let timer = Timer::default();
+        Self { machine, boot: Instant::now(), cpu: Mutex::new(()), timer }
+    }
+
+    /// The clock of the one CPU: calls `tick` whenever it is due, until [`end`](Self::end).
+    pub(crate) fn keep_time(&self, tick: impl Fn() -> Option<u64>) {
+        loop {
+            let next = tick();
+            let now = Host::timestamp(self);
+            let mut state = self.timer.state.lock().unwrap_or_else(PoisonError::into_inner);
+            while !state.0 && !state.1 {
+                let left = next.map(|next| Duration::from_nanos(next.saturating_sub(now)));
+                let Some(left) = left else {
+                    state = self.timer.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    continue;
+                };
+                let waited = self.timer.changed.wait_timeout(state, left);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                break;
+            }
+            if state.1 {
+                return;
+            }
+            state.0 = false;
+        }
+    }
+
+    /// The clock is not looked at any more.
+    pub(crate) fn end(&self) {
+        self.timer.state.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        self.timer.changed.notify_all();
     }
 }
 
@@ -71,7 +110,7 @@ unsafe impl Host for Userland {
         if OFF.replace(true) {
             return f();
         }
-        let cpu = self.cpu.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let cpu = self.cpu.lock().unwrap_or_else(PoisonError::into_inner);
         let result = f();
         drop(cpu);
         OFF.set(false);
@@ -82,12 +121,17 @@ unsafe impl Host for Userland {
         self
     }
 
+    fn timers_changed(&self) {
+        self.timer.state.lock().unwrap_or_else(PoisonError::into_inner).0 = true;
+        self.timer.changed.notify_all();
+    }
+
     fn relax() {
         std::thread::yield_now();
     }
 
     fn sync(&self) {
-        drop(self.cpu.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        drop(self.cpu.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 

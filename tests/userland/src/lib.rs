@@ -8,6 +8,7 @@ mod host;
 mod line;
 
 use std::mem::MaybeUninit;
+use std::thread;
 
 use sdt_framework::server::{NoSites, Server};
 use sdt_framework::{Config, Dtrace};
@@ -17,6 +18,8 @@ pub use line::Line;
 
 /// Bytes that the framework has: buffers as large as dtrace(1) asks for, and what programs declare.
 const MEMORY: usize = 64 << 20;
+/// Timers that programs may have set at the same time.
+const TIMERS: usize = 64;
 /// Bytes of a frame.
 const FRAME: usize = 16 << 10;
 
@@ -31,10 +34,15 @@ pub fn serve(machine: Machine, mut line: Line) {
     let config = Config { consumers: 2, ..Config::DEFAULT };
     dtrace.init(memory, &config).expect("there is enough memory");
     dtrace.register_own().expect("nobody else has");
+    dtrace.register_profile(TIMERS).expect("nobody else has");
     let mut server: Box<Server<'_, FRAME, 2>> = Box::new(Server::new(dtrace, &NoSites));
-    while let Ok(busy) = server.step(&mut line) {
-        if !busy {
-            line.wait();
+    thread::scope(|scope| {
+        scope.spawn(|| dtrace.host().keep_time(|| dtrace.tick(0, 0)));
+        while let Ok(busy) = server.step(&mut line) {
+            if !busy {
+                line.wait();
+            }
         }
-    }
+        dtrace.host().end();
+    });
 }
