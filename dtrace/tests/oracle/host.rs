@@ -62,9 +62,14 @@ fn trace(case: &Case, mut job: Job, printed: &mut Printed) -> i32 {
     }
     let (ours, theirs) = UnixStream::pair().unwrap();
     let output: OwnedFd = theirs.try_clone().unwrap().into();
-    let kernel = thread::spawn(move || {
-        userland::serve(Machine::default(), Line::new(theirs.into(), output))
-    });
+    // What the recorded outputs say of the machine.
+    let machine = Machine {
+        execargs: case.line.clone(),
+        ustackdepth: 6,
+        zonename: "0".into(),
+        ..Machine::default()
+    };
+    let kernel = thread::spawn(move || userland::serve(machine, Line::new(theirs.into(), output)));
     let line = dtrace::transport::Line::new(ours.into(), None).unwrap();
     let interrupt = Arc::new(Interrupt::new());
     let (over, wait) = std::sync::mpsc::channel::<()>();

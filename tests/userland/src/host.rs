@@ -18,15 +18,21 @@ pub struct Machine {
     pub pid: u64,
     /// `ppid`
     pub ppid: u64,
+    /// `execargs`
+    pub execargs: String,
+    /// `ustackdepth`
+    pub ustackdepth: u64,
 }
 
 impl Default for Machine {
     fn default() -> Self {
         Self {
             execname: "dtrace".into(),
-            zonename: "global".into(),
+            zonename: "0".into(),
             pid: std::process::id().into(),
             ppid: std::os::unix::process::parent_id().into(),
+            execargs: "dtrace".into(),
+            ustackdepth: 0,
         }
     }
 }
@@ -167,6 +173,7 @@ impl Kernel for Userland {
         Some(match which {
             Number::Vtimestamp => Host::timestamp(self),
             Number::Walltimestamp => since_1970(),
+            Number::Ustackdepth => self.machine.ustackdepth,
             Number::Pid => self.machine.pid,
             Number::Ppid => self.machine.ppid,
             // SAFETY: asks the kernel, and nothing else.
@@ -179,7 +186,6 @@ impl Kernel for Userland {
             | Number::Ipl
             | Number::Stackdepth
             | Number::Caller
-            | Number::Ustackdepth
             | Number::Ucaller
             | Number::Errno
             | Number::Jid => 0,
@@ -188,7 +194,8 @@ impl Kernel for Userland {
 
     fn text(&self, which: Text) -> Option<&[u8]> {
         match which {
-            Text::Execname | Text::Execargs => Some(self.machine.execname.as_bytes()),
+            Text::Execname => Some(self.machine.execname.as_bytes()),
+            Text::Execargs => Some(self.machine.execargs.as_bytes()),
             Text::Zonename | Text::Jailname => Some(self.machine.zonename.as_bytes()),
         }
     }
