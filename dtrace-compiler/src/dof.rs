@@ -217,7 +217,17 @@ fn header(sections: usize, load_size: usize, file_size: usize) -> Header {
 ///
 /// It is larger than any kernel takes.
 pub fn program(program: &Program, options: &Options) -> Result<Vec<u8>, WriteError> {
-    let mut writer = Writer::new();
+    numbered(program, options, 0)
+}
+
+/// The DOF of a program whose statements are numbered behind `before`: a consumer that has several programs knows by
+/// the number which of them a record is of.
+///
+/// # Errors
+///
+/// As [`program`].
+pub fn numbered(program: &Program, options: &Options, before: u64) -> Result<Vec<u8>, WriteError> {
+    let mut writer = Writer { statements: before, ..Writer::new() };
     for ecb in &program.ecbs {
         writer.ecb(ecb);
     }

@@ -85,6 +85,8 @@ pub enum OptionError {
     VersionReduced,
     /// Too large.
     Overflow,
+    /// It is for the command line alone.
+    Context,
 }
 
 impl std::fmt::Display for OptionError {
@@ -96,6 +98,7 @@ impl std::fmt::Display for OptionError {
             Self::UnknownVersion => "Requested version is not supported by compiler",
             Self::VersionReduced => "Requested version conflicts with earlier setting",
             Self::Overflow => "Value too large to be stored in data type",
+            Self::Context => "Option cannot be used from within a D program",
         })
     }
 }
@@ -129,6 +132,31 @@ pub enum Encoding {
     /// UTF-8.
     Utf8,
 }
+
+/// Options for what a consumer has read or begun by the time that it reads a program.
+const COMMAND_LINE: [&str; 14] = [
+    "core",
+    "cpphdrs",
+    "cpppath",
+    "ctypes",
+    "define",
+    "dtypes",
+    "incdir",
+    "ldpath",
+    "libdir",
+    "objcopypath",
+    "setenv",
+    "stdc",
+    "syslibdir",
+    "undef",
+];
+
+/// Options for linking programs of C's, for symbol tables and for debugging libdtrace itself. They make no difference where
+/// there is nothing of the kind.
+const NO_DIFFERENCE: [&str; 15] = [
+    "debug", "evaltime", "kdefs", "knodefs", "late", "lazyload", "linkmode", "linktype", "oformat",
+    "pgmax", "tree", "udefs", "undefs", "unodefs", "unsetenv",
+];
 
 impl Options {
     /// The value of an option of the kernel's; [`UNSET`] if it was not set.
@@ -217,6 +245,8 @@ impl Options {
                 let resize = value.and_then(BufResize::from_name).ok_or(OptionError::Value)?;
                 self.put(OptionId::Bufresize, resize.number().into());
             }
+            _ if COMMAND_LINE.contains(&name) => return Err(OptionError::Context),
+            _ if NO_DIFFERENCE.contains(&name) => {}
             // Not an option of libdtrace's, but of a kernel with zones.
             "zone" => return Err(OptionError::Name),
             _ => {

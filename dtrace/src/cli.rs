@@ -1,6 +1,7 @@
 //! dtrace(1)'s command line, as far as it does not say where the kernel is.
 
-use std::fs::File;
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -8,81 +9,143 @@ use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
-use crate::clause::{Clause, Field};
-use crate::consume::{DtraceError, Interrupt, Options};
+use crate::consume::{CompileError, DtraceError, Interrupt, specifies};
+use crate::job::{Job, Mode, Text};
 use crate::output::{self, CLOSED_STATUS, OutputError};
-use crate::xoptions::{self, XOption};
 
 /// dtrace's exit status for a command line it does not understand.
 const USAGE_STATUS: u8 = 2;
 /// What a user who presses Ctrl-C again gets.
 const INTERRUPTED_STATUS: i32 = 130;
+/// What `-V` says (`dtrace_vers_tag`, dt_open.c): the D that is spoken here.
+const VERSION: &str = "Sun D 1.13";
+
+/// Options that are dtrace's own. How they are told is the same wherever dtrace runs: a part of its usage.
+pub const USAGE: &str = "\
+\t[-aACeFHlqSvVwZ] [-b bufsz] [-D name[=def]] [-I path] [-L path] [-o output]
+\t[-s script] [-U name] [-x opt[=val]] [-X a|c|s|t] [--sites]
+\t[--flamegraph file.svg] [--heatmap file.svg] [--perfetto file.json]
+
+\t[-P provider [[ predicate ] action ]]
+\t[-m [ provider: ] module [[ predicate ] action ]]
+\t[-f [[ provider: ] module: ] func [[ predicate ] action ]]
+\t[-n [[[ provider: ] module: ] func: ] name [[ predicate ] action ]]
+\t[-i probe-id [[ predicate ] action ]] [ args ... ]
+
+\tpredicate -> '/' D-expression '/'
+\t   action -> '{' D-statements '}'
+";
 
 /// Options that are dtrace's own.
 #[derive(Debug, clap::Args)]
 pub struct DtraceArgs {
+    /// Take over what was enabled before any consumer was there.
+    #[arg(short = 'a')]
+    claim: bool,
+    /// Write the programs to a file, for a kernel that enables them by itself.
+    #[arg(short = 'A')]
+    anonymous: bool,
+    /// Bytes of a CPU's buffer.
+    #[arg(short, value_name = "BUFSZ")]
+    buffer: Option<String>,
+    /// Run cpp(1) on script files.
+    #[arg(short = 'C')]
+    preprocess: bool,
+    /// Define a symbol for it.
+    #[arg(short = 'D', value_name = "NAME[=DEF]")]
+    define: Vec<String>,
+    /// End once all is compiled.
+    #[arg(short)]
+    end: bool,
+    /// Indent what is printed by entries and returns of functions.
+    #[arg(short = 'F')]
+    flow: bool,
+    /// Generate an ELF file of a program (not here).
+    #[arg(short = 'G')]
+    generate: bool,
+    /// Generate a header file of probes (not here).
+    #[arg(short = 'h')]
+    header: bool,
+    /// Print the files that cpp(1) includes.
+    #[arg(short = 'H')]
+    included: bool,
+    /// Have cpp(1) look for files in a folder.
+    #[arg(short = 'I', value_name = "PATH")]
+    include: Vec<String>,
     /// List probes instead of enabling them.
     #[arg(short)]
     list: bool,
-    /// With -l: stability attributes and argument types, too.
-    #[arg(short)]
-    verbose: bool,
-    /// With -l: where each probe fires, what is there, and how far a jump would go.
-    #[arg(long, requires = "list")]
-    sites: bool,
-    /// Quiet: print only what is traced explicitly.
+    /// Read the D libraries of a folder.
+    #[arg(short = 'L', value_name = "PATH")]
+    library: Vec<String>,
+    /// Add output to a file.
+    #[arg(short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The process that $target is.
+    #[arg(short, value_name = "PID")]
+    pub pid: Option<u32>,
+    /// Print only what is traced explicitly.
     #[arg(short)]
     quiet: bool,
+    /// List what programs have been compiled to.
+    #[arg(short = 'S')]
+    disassemble: bool,
+    /// Undefine a symbol for cpp(1).
+    #[arg(short = 'U', value_name = "NAME")]
+    undefine: Vec<String>,
+    /// Say how stable what programs use is; with -l: of each probe, and its arguments.
+    #[arg(short)]
+    verbose: bool,
+    /// Print the version of D.
+    #[arg(short = 'V', long)]
+    version: bool,
+    /// Permit programs to change something.
+    #[arg(short = 'w')]
+    destructive: bool,
+    /// Set an option.
+    #[arg(short = 'x', value_name = "OPT[=VAL]")]
+    option: Vec<String>,
+    /// The C that cpp(1) is to keep to.
+    #[arg(short = 'X', value_name = "a|c|s|t")]
+    conformance: Option<String>,
     /// Permit probe descriptions that match no probes.
     #[arg(short = 'Z')]
     zero: bool,
-    /// Set an option: quiet, zdefs.
-    #[arg(short = 'x', value_name = "OPT[=VAL]")]
-    option: Vec<String>,
+    /// With -l: where each probe fires, what is there, and how far a jump would go.
+    #[arg(long, requires = "list")]
+    sites: bool,
+    /// Draw aggregated stacks as a flame graph.
+    #[arg(long, value_name = "FILE")]
+    flamegraph: Option<PathBuf>,
+    /// Draw distributions over time as a heat map.
+    #[arg(long, value_name = "FILE")]
+    heatmap: Option<PathBuf>,
+    /// Write records as a timeline, for the Perfetto UI.
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
     #[command(flatten)]
     programs: Programs,
+    /// Arguments of the programs: $1, $2, ...
+    #[arg(value_name = "ARG")]
+    arguments: Vec<String>,
 }
 
-/// The values of `-P`, `-m`, `-f`, `-n` and `-s`, in the order of the command line.
+/// The values of `-P`, `-m`, `-f`, `-n`, `-i` and `-s`, in the order of the command line.
 #[derive(Debug, Default)]
-struct Programs(Vec<(Source, String)>);
+struct Programs(Vec<(char, String)>);
 
-/// What an option's value is: a description that ends with a field, or the name of a D script.
-#[derive(Clone, Copy, Debug)]
-enum Source {
-    Clause(Field),
-    Script,
-}
-
-const PROGRAMS: [(&str, char, Source, &str, &str); 5] = [
-    (
-        "provider",
-        'P',
-        Source::Clause(Field::Provider),
-        "PROVIDER",
-        "Enable or list probes of a provider",
-    ),
-    (
-        "module-name",
-        'm',
-        Source::Clause(Field::Module),
-        "MODULE",
-        "Enable or list probes in a module",
-    ),
-    (
-        "function",
-        'f',
-        Source::Clause(Field::Function),
-        "FUNC",
-        "Enable or list probes in a function",
-    ),
-    ("name", 'n', Source::Clause(Field::Name), "NAME", "Enable or list probes of a name"),
-    ("script", 's', Source::Script, "SCRIPT", "Enable or list according to a D script (not yet)"),
+const PROGRAMS: [(&str, char, &str, &str); 6] = [
+    ("provider", 'P', "PROVIDER", "Enable or list probes of a provider"),
+    ("module-name", 'm', "MODULE", "Enable or list probes in a module"),
+    ("function", 'f', "FUNC", "Enable or list probes in a function"),
+    ("name", 'n', "NAME", "Enable or list probes of a name"),
+    ("probe-id", 'i', "ID", "Enable or list the probe with an id"),
+    ("script", 's', "SCRIPT", "Enable or list according to a D script"),
 ];
 
 impl clap::Args for Programs {
     fn augment_args(mut command: Command) -> Command {
-        for (id, short, _, value, help) in PROGRAMS {
+        for (id, short, value, help) in PROGRAMS {
             let arg = Arg::new(id).short(short).value_name(value).help(help);
             let arg = arg.action(ArgAction::Append).value_parser(ValueParser::string());
             command = command.arg(arg);
@@ -98,13 +161,13 @@ impl clap::Args for Programs {
 impl FromArgMatches for Programs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut found = Vec::new();
-        for (id, _, source, _, _) in PROGRAMS {
+        for (id, option, _, _) in PROGRAMS {
             let places = matches.indices_of(id).into_iter().flatten();
             let values = matches.get_many::<String>(id).into_iter().flatten();
-            found.extend(places.zip(values).map(|(place, value)| (place, source, value.clone())));
+            found.extend(places.zip(values).map(|(place, value)| (place, option, value.clone())));
         }
         found.sort_by_key(|&(place, ..)| place);
-        Ok(Self(found.into_iter().map(|(_, source, value)| (source, value)).collect()))
+        Ok(Self(found.into_iter().map(|(_, option, value)| (option, value)).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -114,54 +177,91 @@ impl FromArgMatches for Programs {
 }
 
 impl DtraceArgs {
-    /// What they say.
+    /// What they say. `None` if it was the version that was asked for, which has been printed.
     ///
     /// # Errors
-    /// It is wrong, or not there yet; to be said as `dtrace: ERROR`, exit status 1.
-    pub fn options(&self) -> anyhow::Result<Options> {
-        let mut options = Options {
-            list: self.list,
+    /// It is wrong; to be said as `dtrace: ERROR`, exit status 1.
+    pub fn job(&self) -> anyhow::Result<Option<Job>> {
+        if self.version {
+            output::print(format_args!("dtrace: {VERSION}\n"))?;
+            return Ok(None);
+        }
+        let for_c = "is for programs in C; in Rust, probes are declared by sdt_provider!, and sdt-process makes them known";
+        if self.generate {
+            anyhow::bail!("-G {for_c} (docs/processes.md)");
+        }
+        if self.header {
+            anyhow::bail!("-h {for_c} (docs/processes.md)");
+        }
+        let mode = match self {
+            Self { list: true, .. } => Mode::List,
+            Self { anonymous: true, .. } => Mode::Anonymous,
+            Self { end: true, .. } => Mode::Compile,
+            _ => Mode::Trace,
+        };
+        let mut job = Job {
+            mode,
+            claim: self.claim,
             verbose: self.verbose,
             sites: self.sites,
-            quiet: self.quiet,
-            allow_none: self.zero,
-            clauses: Vec::new(),
+            arguments: self.arguments.clone(),
+            target: self.pid.map_or(0, i64::from),
+            output: self.output.clone(),
+            flame_graph: self.flamegraph.clone(),
+            heat_map: self.heatmap.clone(),
+            perfetto: self.perfetto.clone(),
+            ..Job::default()
         };
+        let flags = [
+            (self.claim, "grabanon"),
+            (self.preprocess, "cpp"),
+            (self.flow, "flowindent"),
+            (self.included, "cpphdrs"),
+            (self.quiet, "quiet"),
+            (self.disassemble, "verbose"),
+            (self.destructive, "destructive"),
+            (self.zero, "zdefs"),
+        ];
+        for (_, name) in flags.into_iter().filter(|&(given, _)| given) {
+            set(&mut job, name, None, &format!("-x {name}"))?;
+        }
+        let values = [('b', "bufsize", &self.buffer), ('X', "stdc", &self.conformance)];
+        for (letter, name, value) in values {
+            if let Some(value) = value {
+                set(&mut job, name, Some(value), &format!("-{letter} {value}"))?;
+            }
+        }
+        let lists = [
+            ("define", &self.define),
+            ("undef", &self.undefine),
+            ("incdir", &self.include),
+            ("libdir", &self.library),
+        ];
+        for (name, values) in lists {
+            for value in values {
+                set(&mut job, name, Some(value), &format!("-x {name}"))?;
+            }
+        }
         // As dtrace does: options first, wherever they stand, then programs in their order.
         for option in &self.option {
             let (name, value) = option
                 .split_once('=')
                 .map_or((&**option, None), |(name, value)| (name, Some(value)));
-            let error = |error| anyhow::anyhow!("failed to set -x {name}: {error}");
-            match xoptions::parse(name, value).map_err(error)? {
-                XOption::Quiet(quiet) => options.quiet = quiet,
-                XOption::ZDefs => options.allow_none = true,
-            }
+            set(&mut job, name, value, &format!("-x {name}"))?;
         }
-        if self.verbose && !self.list {
-            anyhow::bail!("-v is only there together with -l yet");
+        for (option, text) in &self.programs.0 {
+            job.programs.push(match option {
+                's' => Text::Script(text.into()),
+                option => Text::Line(text.clone(), specifies(*option)),
+            });
         }
-        for (source, text) in &self.programs.0 {
-            match *source {
-                Source::Clause(field) => options.clauses.push(Clause::parse(text, field)?),
-                Source::Script => return Err(no_script(text)),
-            }
-        }
-        Ok(options)
+        Ok(Some(job))
     }
 }
 
-/// Why a D script is not run.
-fn no_script(script: &str) -> anyhow::Error {
-    match File::open(script) {
-        Ok(_) => anyhow::anyhow!("failed to compile script {script}: D programs come later"),
-        Err(error) => {
-            // C's words alone.
-            let reason = error.to_string();
-            let reason = reason.split(" (os error ").next().unwrap_or_default();
-            anyhow::anyhow!("failed to open {script}: {reason}")
-        }
-    }
+/// Sets an option, which the user has written in this way.
+fn set(job: &mut Job, name: &str, value: Option<&str>, written: &str) -> anyhow::Result<()> {
+    job.set(name, value).map_err(|error| anyhow::anyhow!("failed to set {written}: {error}"))
 }
 
 /// Has a first Ctrl-C or SIGTERM end a run in order, and a second one at once.
@@ -187,7 +287,19 @@ pub fn failure(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(CLOSED_STATUS);
     }
     output::say(format_args!("dtrace: {}\n", message(error)));
+    // One line is what others read; people are shown the place.
+    if let Some(frame) = frame(error).filter(|_| std::io::stderr().is_terminal()) {
+        output::say(format_args!("{frame}\n"));
+    }
     ExitCode::FAILURE
+}
+
+/// Where a program is wrong.
+fn frame(error: &anyhow::Error) -> Option<&str> {
+    match error.downcast_ref()? {
+        DtraceError::Compile(error) => CompileError::frame(error),
+        _ => None,
+    }
 }
 
 /// An error with its causes, but for those that it tells itself.
@@ -254,84 +366,91 @@ pub fn complaint(error: &clap::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::Parser;
+    use dtrace_abi::option::{OptionId, UNSET};
+
+    use super::*;
 
     #[derive(Debug, Parser)]
-    #[command(no_binary_name = true)]
+    #[command(no_binary_name = true, disable_help_flag = true)]
     struct Cli {
         #[command(flatten)]
         args: DtraceArgs,
     }
 
-    fn options(line: &str) -> Result<Options, String> {
+    fn job(line: &str) -> Result<Job, String> {
         let cli = Cli::try_parse_from(line.split(' ')).map_err(|error| complaint(&error))?;
-        cli.args.options().map_err(|error| error.to_string())
+        let job = cli.args.job().map_err(|error| error.to_string())?;
+        Ok(job.expect("no version is asked for"))
     }
 
     #[test]
-    fn clauses_keep_their_order() {
-        let options = options("-n a -P b -m c:d -n e -f f").unwrap();
-        let texts: Vec<_> = options.clauses.iter().map(|clause| &*clause.text).collect();
-        assert_eq!(texts, ["a", "b", "c:d", "e", "f"]);
-        let specs: Vec<_> =
-            options.clauses.iter().map(|clause| clause.descriptions[0].to_string()).collect();
-        assert_eq!(specs, [":::a", "b:::", "c:d::", ":::e", "::f:"]);
+    fn programs_keep_their_order() {
+        let job = job("-n a -P b -s x.d -m c:d -i 3 -n e -f f one -q two").unwrap();
+        let line = |text: &str, option| Text::Line(text.into(), specifies(option));
+        let expected = [
+            line("a", 'n'),
+            line("b", 'P'),
+            Text::Script("x.d".into()),
+            line("c:d", 'm'),
+            line("3", 'n'),
+            line("e", 'n'),
+            line("f", 'f'),
+        ];
+        assert_eq!(job.programs, expected);
+        assert_eq!(job.arguments, ["one", "two"]);
     }
 
     #[test]
     fn options_may_stand_together() {
-        let options = options("-lvn proc:::").unwrap();
-        assert!(options.list && options.verbose && !options.quiet);
-        assert_eq!(options.clauses[0].text, "proc:::");
+        let job = job("-lvn proc:::").unwrap();
+        assert!(job.mode == Mode::List && job.verbose);
+        // What `#!/usr/sbin/dtrace -wqs` comes to.
+        let job = super::tests::job("-wqs x.d 1").unwrap();
+        let set = |option| job.options.get(option) != UNSET;
+        assert!(set(OptionId::Destructive) && set(OptionId::Quiet));
+        assert_eq!(job.programs, [Text::Script("x.d".into())]);
     }
 
     #[test]
-    fn some_x_options_are_there() {
-        let options = options("-x quiet -xzdefs -n a").unwrap();
-        assert!(options.quiet && options.allow_none);
-    }
-
-    #[test]
-    fn what_is_not_there_yet_is_refused() {
-        let cases = [
-            ("-x bufsize=1m -n a", "failed to set -x bufsize: this option is not there yet"),
-            ("-s Cargo.toml", "failed to compile script Cargo.toml: D programs come later"),
-            ("-v -n a", "-v is only there together with -l yet"),
-        ];
-        for (line, error) in cases {
-            assert_eq!(options(line).unwrap_err(), error);
+    fn letters_are_options() {
+        let line =
+            "-x quiet -xzdefs -b 64k -C -D A=1 -U B -I /x -H -F -S -L /lib -o out -p 7 -a -n a";
+        let job = job(line).unwrap();
+        assert!(job.options.no_probes && job.options.preprocess && job.options.list && job.claim);
+        assert_eq!(job.options.get(OptionId::Bufsize), 65536);
+        assert_ne!(job.options.get(OptionId::Flowindent), UNSET);
+        assert_eq!(job.preprocessor.arguments, ["-H", "-DA=1", "-UB", "-I/x"]);
+        assert_eq!((job.target, job.output), (7, Some("out".into())));
+        for (line, mode) in
+            [("-e -n a", Mode::Compile), ("-A -n a", Mode::Anonymous), ("-n a", Mode::Trace)]
+        {
+            assert_eq!(super::tests::job(line).unwrap().mode, mode);
         }
-        let error = options("-n a{}").unwrap_err();
-        assert!(error.starts_with("invalid probe specifier a{}: D programs "), "{error}");
     }
 
     #[test]
     fn what_is_wrong_reads_as_dtrace_says_it() {
-        let missing = "failed to open /nonexistent.d: No such file or directory";
         let cases = [
-            ("-s /nonexistent.d", missing),
-            // In the order of the command line, but options come first.
-            ("-s /nonexistent.d -n a{}", missing),
             ("-s /nonexistent.d -x nosuchopt", "failed to set -x nosuchopt: Invalid option name"),
             ("-x nosuchopt=1 -n a", "failed to set -x nosuchopt: Invalid option name"),
             ("-x quiet=maybe -n a", "failed to set -x quiet: Invalid value for specified option"),
             ("-x zdefs=1 -n a", "failed to set -x zdefs: Invalid value for specified option"),
+            ("-b much -n a", "failed to set -b much: Invalid value for specified option"),
         ];
         for (line, error) in cases {
-            assert_eq!(options(line).unwrap_err(), error, "{line}");
+            assert_eq!(job(line).unwrap_err(), error, "{line}");
         }
-        let error = options("-n a{} -s /nonexistent.d").unwrap_err();
-        assert!(error.starts_with("invalid probe specifier a{}: "), "{error}");
-        assert!(!options("-q -x quiet=off -n a").unwrap().quiet);
+        assert!(job("-G -s x.d").unwrap_err().starts_with("-G is for programs in C; "));
+        assert!(job("-h -s x.d").unwrap_err().starts_with("-h is for programs in C; "));
     }
 
     #[test]
     fn bad_command_lines_get_getopts_words() {
-        assert_eq!(options("-y").unwrap_err(), "illegal option -- y");
-        assert_eq!(options("-ly").unwrap_err(), "illegal option -- y");
-        assert_eq!(options("-n").unwrap_err(), "option requires an argument -- n");
-        let error = options("--nosuch").unwrap_err();
+        assert_eq!(job("-y").unwrap_err(), "illegal option -- y");
+        assert_eq!(job("-ly").unwrap_err(), "illegal option -- y");
+        assert_eq!(job("-n").unwrap_err(), "option requires an argument -- n");
+        let error = job("--nosuch").unwrap_err();
         assert!(error.starts_with("unexpected argument '--nosuch'"), "{error}");
     }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use dtrace_protocol::frame::encoded_len;
 use dtrace_protocol::{
-    Decoder, FrameError, Header, Items, Record, Reply, Request, SiteState, Status, VERSION, Why,
-    Writer,
+    Datum, Decoder, FrameError, Header, Items, Record, Reply, Request, Run, SiteState, SnapshotOf,
+    Status, VERSION, Why, Writer,
 };
 
 use crate::transport::{Transport, TransportError};
@@ -25,6 +25,10 @@ const GOODBYE: Duration = Duration::from_secs(1);
 const FRAME: usize = 64 << 10;
 /// Bytes of the longest request: a description is much shorter.
 const REQUEST: usize = 1 << 10;
+/// Bytes of a program that are sent at a time: they fit the shortest frame that a framework takes.
+const PIECE: usize = 384;
+/// So often a piece of an answer is asked for again that was damaged on the line.
+const TRIES: usize = 4;
 /// A line on which nothing has come for so long is asked whether it is still there.
 const SILENCE: Duration = Duration::from_secs(10);
 
@@ -82,6 +86,56 @@ pub struct Site {
     pub in_reach: bool,
     /// Most bytes that a jump can go on this architecture, either way.
     pub reach: u64,
+}
+
+/// What an enabled probe records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eprobe {
+    /// The probe's id.
+    pub probe: u32,
+    /// Bytes of one record, its header included.
+    pub size: u32,
+    /// In the order of the actions.
+    pub data: Vec<Datum>,
+}
+
+/// What an aggregation holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aggregation {
+    /// The number of its variable.
+    pub variable: u32,
+    /// The enabled probe that aggregates.
+    pub epid: u32,
+    /// Bytes of one tuple, its header included.
+    pub size: u32,
+    /// The number of the variable, the keys, the value.
+    pub data: Vec<Datum>,
+}
+
+/// What stands at an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Its module.
+    pub module: String,
+    /// Its name, as it is in the file.
+    pub name: String,
+    /// Where it begins.
+    pub address: u64,
+    /// Bytes of it.
+    pub size: u64,
+}
+
+/// A CPU's buffer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The bytes, what is oldest first.
+    pub data: Vec<u8>,
+    /// What found no room since the last time.
+    pub drops: u64,
+    /// Errors of programs on this CPU since then.
+    pub errors: u64,
+    /// When the buffer was switched, in nanoseconds of the kernel's clock.
+    pub taken: u64,
 }
 
 /// What was recorded on one CPU.
@@ -250,9 +304,7 @@ impl Client {
         let mut all: Vec<Probe> = Vec::new();
         loop {
             let after = all.last().map_or(0, |probe| probe.id);
-            let more = self.call("list", Request::List { spec, after }, |reply, items| {
-                if reply == Reply::Probes { probes(items) } else { None }
-            })?;
+            let more = self.list_after(spec, after)?;
             if more.is_empty() {
                 return Ok(all);
             }
@@ -264,6 +316,17 @@ impl Client {
             }
             all.extend(more);
         }
+    }
+
+    /// Some of the probes that a description matches, the next ones after an id; with 0 the first ones. None are
+    /// left out, but there may be more.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn list_after(&mut self, spec: &str, after: u32) -> Result<Vec<Probe>, ClientError> {
+        self.call("list", Request::List { spec, after }, |reply, items| {
+            if reply == Reply::Probes { probes(items) } else { None }
+        })
     }
 
     /// Stability and argument types of a probe.
@@ -334,20 +397,189 @@ impl Client {
         self.call("disable", Request::Disable { spec }, |reply, _| matched(reply))
     }
 
-    /// Starts recording.
+    /// Sets an option of the run, by its number, before the channel goes.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn go(&mut self) -> Result<(), ClientError> {
-        self.call("go", Request::Go, |reply, _| matches!(reply, Reply::On { .. }).then_some(()))
+    pub fn option(&mut self, option: u32, value: i64) -> Result<(), ClientError> {
+        self.done("option", Request::Option { option, value })
     }
 
-    /// Stops recording; what was recorded can still be read.
+    /// Hands over a program in DOF and enables its clauses; says how many probes.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn stop(&mut self) -> Result<(), ClientError> {
-        self.call("stop", Request::Stop, |reply, _| matches!(reply, Reply::On { .. }).then_some(()))
+    pub fn program(&mut self, dof: &[u8]) -> Result<u32, ClientError> {
+        let size = dof.len() as u32;
+        let mut at = 0;
+        loop {
+            let bytes = &dof[at..dof.len().min(at + PIECE)];
+            let last = at + bytes.len() == dof.len();
+            let request = Request::Program { size, at: at as u32, bytes };
+            let done = self.call("program", request, |reply, _| match (reply, last) {
+                (Reply::Done, false) => Some(None),
+                (Reply::Matched { probes }, true) => Some(Some(probes)),
+                _ => None,
+            })?;
+            match done {
+                Some(probes) => return Ok(probes),
+                None => at += bytes.len(),
+            }
+        }
+    }
+
+    /// Takes over what was enabled before any consumer was there.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn claim(&mut self) -> Result<(), ClientError> {
+        self.done("claim", Request::Claim)
+    }
+
+    /// A probe by its id, if there is one.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn probe(&mut self, id: u32) -> Result<Option<Probe>, ClientError> {
+        let request = Request::Describe { probe: id };
+        let found = self.call("describe", request, |reply, _| match reply {
+            Reply::Detail(of) => Some(probe(of.probe)),
+            _ => None,
+        });
+        there(found)
+    }
+
+    /// What an enabled probe of this channel's records, if there is one of this number.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn eprobe(&mut self, epid: u32) -> Result<Option<Eprobe>, ClientError> {
+        let found = self.call("eprobe", Request::Eprobe { epid }, |reply, items| {
+            let Reply::Eprobe { probe, size } = reply else { return None };
+            Some(Eprobe { probe, size, data: data(items)? })
+        });
+        there(found)
+    }
+
+    /// What an aggregation of this channel's holds, if there is one of this number.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn aggregation(&mut self, id: u32) -> Result<Option<Aggregation>, ClientError> {
+        let found = self.call("aggregation", Request::Aggregation { id }, |reply, items| {
+            let Reply::Aggregation { variable, epid, size } = reply else { return None };
+            Some(Aggregation { variable, epid, size, data: data(items)? })
+        });
+        there(found)
+    }
+
+    /// A format of this channel's programs, if there is one of this number.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn format(&mut self, number: u16) -> Result<Option<Vec<u8>>, ClientError> {
+        let mut all = Vec::new();
+        loop {
+            let request = Request::Format { number, at: all.len() as u32 };
+            let more = self.call("format", request, |reply, _| match reply {
+                Reply::Bytes { bytes } => Some(bytes.to_vec()),
+                _ => None,
+            });
+            match there(more)? {
+                Some(more) if more.is_empty() => return Ok(Some(all)),
+                Some(more) => all.extend(more),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Starts recording. Returns the CPU on which `dtrace:::BEGIN` fired.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn go(&mut self) -> Result<u32, ClientError> {
+        self.call("go", Request::Go, |reply, _| on(reply))
+    }
+
+    /// Stops recording; what was recorded can still be read. Returns the CPU on which `dtrace:::END` fired.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn stop(&mut self) -> Result<u32, ClientError> {
+        self.call("stop", Request::Stop, |reply, _| on(reply))
+    }
+
+    /// What programs have left in a CPU's buffer, which goes on empty.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`ClientError::Damaged`] if what was in it is lost.
+    pub fn snapshot(&mut self, cpu: u32, buffer: SnapshotOf) -> Result<Snapshot, ClientError> {
+        let (size, oldest, mut snapshot) = self.piece(cpu, buffer, 0)?;
+        while snapshot.data.len() < size {
+            let at = snapshot.data.len() as u32;
+            // The buffer has been switched: what comes of it can be asked for again.
+            let mut more = self.piece(cpu, buffer, at);
+            for _ in 0..TRIES {
+                if !matches!(more, Err(ClientError::Damaged)) {
+                    break;
+                }
+                more = self.piece(cpu, buffer, at);
+            }
+            let (_, _, more) = more?;
+            if more.data.is_empty() {
+                return Err(ClientError::Strange("snapshot"));
+            }
+            snapshot.data.extend(more.data);
+        }
+        if oldest > size || snapshot.data.len() > size {
+            return Err(ClientError::Strange("snapshot"));
+        }
+        snapshot.data.rotate_left(oldest);
+        Ok(snapshot)
+    }
+
+    /// Some of a CPU's buffer; how large it is, and where its oldest record begins.
+    fn piece(
+        &mut self,
+        cpu: u32,
+        buffer: SnapshotOf,
+        at: u32,
+    ) -> Result<(usize, usize, Snapshot), ClientError> {
+        self.call("snapshot", Request::Snapshot { cpu, buffer, at }, |reply, _| match reply {
+            Reply::Snapshot { size, oldest, drops, errors, timestamp, bytes } => {
+                let data = bytes.to_vec();
+                let snapshot = Snapshot { data, drops, errors, taken: timestamp };
+                Some((size as usize, oldest as usize, snapshot))
+            }
+            _ => None,
+        })
+    }
+
+    /// How this channel's programs are; the sign that their consumer lives.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn run(&mut self) -> Result<Run, ClientError> {
+        self.call("run", Request::Run, |reply, _| match reply {
+            Reply::Run(run) => Some(run),
+            _ => None,
+        })
+    }
+
+    /// What stands at an address of the kernel's, if that is known.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn symbol(&mut self, address: u64) -> Result<Option<Symbol>, ClientError> {
+        self.call("symbol", Request::Symbol { address }, |reply, _| {
+            let Reply::Symbol(symbol) = reply else { return None };
+            Some(symbol.map(|of| Symbol {
+                module: text(of.module),
+                name: text(of.name),
+                address: of.address,
+                size: of.size,
+            }))
+        })
     }
 
     /// How framework and line are.
@@ -509,6 +741,26 @@ fn matched(reply: Reply<'_>) -> Option<u32> {
         Reply::Matched { probes } => Some(probes),
         _ => None,
     }
+}
+
+fn on(reply: Reply<'_>) -> Option<u32> {
+    match reply {
+        Reply::On { cpu } => Some(cpu),
+        _ => None,
+    }
+}
+
+/// What a kernel knows, or that it does not.
+fn there<T>(answer: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
+        Err(ClientError::Refused { why: Why::NoSuch | Why::NoProbe, .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn data(items: Items<'_>) -> Option<Vec<Datum>> {
+    items.iter().collect::<Result<_, _>>().ok()
 }
 
 fn records(reply: Reply<'_>, items: Items<'_>) -> Option<Records> {

@@ -1,53 +1,113 @@
-//! A run of dtrace: from the options to the last line.
+//! A run of dtrace(1): from what it is to do to the last line (cmd/dtrace/dtrace.c).
 
-use std::collections::HashMap;
-use std::io::Write;
+mod compile;
+mod list;
+mod picture;
+
+use std::fs::OpenOptions;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::clause::{Clause, ClauseError, Description};
-use crate::client::{Client, ClientError, Probe, Records};
+use dtrace_abi::option::{OptionId, UNSET};
+use dtrace_compiler::program::Program;
+
+pub use compile::CompileError;
+pub(crate) use compile::specifies;
+
+use crate::client::{Client, ClientError};
 use crate::format;
+use crate::job::{Job, Mode};
 use crate::output::OutputError;
+use crate::render::{Output, RenderError, Sink, Streams, Structured, Text};
+use crate::trace::{Trace, TraceError};
+
+use compile::Compiled;
+use picture::Heat;
 
 /// How often an interrupt is looked for while nothing happens.
 const BEAT: Duration = Duration::from_millis(50);
 
-/// What to do.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// List probes instead of enabling them (`-l`).
-    pub list: bool,
-    /// With `list`: stability attributes and argument types, too (`-v`).
-    pub verbose: bool,
-    /// With `list`: where each probe fires.
-    pub sites: bool,
-    /// Print only what is traced explicitly (`-q`).
-    pub quiet: bool,
-    /// Descriptions may match no probes (`-Z`).
-    pub allow_none: bool,
-    /// What to list or enable.
-    pub clauses: Vec<Clause>,
-}
-
 /// Why dtrace ends with status 1.
 #[derive(Debug, thiserror::Error)]
 pub enum DtraceError {
-    /// A clause means no probe.
+    /// A program is wrong.
     #[error(transparent)]
-    Clause(#[from] ClauseError),
+    Compile(#[from] Box<CompileError>),
+    /// A program cannot be read, or not preprocessed.
+    #[error("{0}")]
+    Read(String),
     /// Nothing was asked for.
     #[error("no probes specified")]
     NothingToDo,
+    /// The kernel does not take a program.
+    #[error("failed to enable '{name}': {error}")]
+    Enable {
+        /// What dtrace calls the program.
+        name: String,
+        /// Why.
+        error: TraceError,
+    },
+    /// The kernel does not begin.
+    #[error("could not enable tracing: {0}")]
+    Go(#[source] TraceError),
+    /// A program would change something, and was not allowed to.
+    #[error("could not enable tracing: Destructive actions not allowed")]
+    Destructive,
+    /// What was recorded cannot be shown.
+    #[error("processing aborted: {0}")]
+    Render(#[source] RenderError),
     /// The kernel failed, or what is between us.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// What goes on meanwhile failed.
     #[error(transparent)]
     Meanwhile(Box<dyn std::error::Error + Send + Sync>),
+    /// A file cannot be written.
+    #[error("failed to open output file '{}': {}", .file.display(), crate::cpp::reason(.error))]
+    File {
+        /// Which.
+        file: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A picture cannot be drawn.
+    #[error("{}: {error}", .file.display())]
+    Picture {
+        /// Its file.
+        file: PathBuf,
+        /// Why.
+        error: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// Standard output is closed, or cannot be written to.
     #[error("{0}")]
     Write(#[source] OutputError),
+}
+
+impl From<io::Error> for DtraceError {
+    fn from(error: io::Error) -> Self {
+        Self::Write(error.into())
+    }
+}
+
+impl From<RenderError> for DtraceError {
+    fn from(error: RenderError) -> Self {
+        match error {
+            RenderError::Write(error) => error.into(),
+            error => Self::Render(error),
+        }
+    }
+}
+
+impl From<TraceError> for DtraceError {
+    fn from(error: TraceError) -> Self {
+        match error {
+            TraceError::Client(error) => Self::Client(error),
+            TraceError::Render(error) => error.into(),
+            error => Self::Go(error),
+        }
+    }
 }
 
 /// Set from a signal handler: the run is to end in order.
@@ -79,8 +139,13 @@ pub trait Meanwhile {
     /// Tracing ends with it.
     fn step(&mut self) -> Result<bool, Box<dyn std::error::Error + Send + Sync>>;
 
-    /// How long dtrace waits for records before the next step, if there are none.
+    /// How long dtrace may wait before the next step. If it is zero, what has been recorded is taken after each.
     fn pause(&self) -> Duration;
+
+    /// What is to be said of its end, if anything.
+    fn last_words(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Nothing: dtrace traces until it is interrupted.
@@ -97,240 +162,165 @@ impl Meanwhile for UntilInterrupted {
     }
 }
 
-/// Where dtrace's texts go.
-#[derive(Debug)]
-pub struct Output<O, E> {
-    /// Standard output.
-    pub out: O,
-    /// Standard error.
-    pub err: E,
-}
-
-impl<O: Write, E: Write> Output<O, E> {
-    fn print(&mut self, text: &str) -> Result<(), DtraceError> {
-        let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
-        written.map_err(|error| DtraceError::Write(error.into()))
-    }
-
-    /// A message, as dtrace prefixes it. Nowhere to say it is no reason to stop.
-    pub fn say(&mut self, text: &str) {
-        let _ = writeln!(self.err, "dtrace: {text}");
-    }
-}
-
-impl Options {
+impl Job {
     /// Whether there is something to do at all.
     ///
     /// # Errors
     /// [`DtraceError::NothingToDo`].
     pub fn check(&self) -> Result<(), DtraceError> {
-        if self.clauses.is_empty() && !self.list { Err(DtraceError::NothingToDo) } else { Ok(()) }
+        let nothing = self.programs.is_empty() && self.mode != Mode::List && !self.claim;
+        if nothing { Err(DtraceError::NothingToDo) } else { Ok(()) }
     }
 }
 
-/// Runs dtrace: lists, or traces until `meanwhile` ends or the run is interrupted.
+/// Runs dtrace: lists, or traces until a program or `meanwhile` ends, or the run is interrupted. Returns its exit status.
 ///
 /// # Errors
 /// Why it does not go on; to be said as `dtrace: ERROR`, exit status 1.
-pub fn run<O: Write, E: Write>(
-    client: &mut Client,
-    options: &Options,
+pub fn run(
+    client: Client,
+    job: &Job,
     interrupt: &Interrupt,
     meanwhile: &mut dyn Meanwhile,
-    output: &mut Output<O, E>,
-) -> Result<(), DtraceError> {
-    options.check()?;
-    if options.list {
-        list(client, options, output)
-    } else {
-        trace(client, options, interrupt, meanwhile, output)
-    }
-}
-
-fn list<O: Write, E: Write>(
-    client: &mut Client,
-    options: &Options,
-    output: &mut Output<O, E>,
-) -> Result<(), DtraceError> {
-    output.print(&format::list_header())?;
-    let any = [Description::any()];
-    let descriptions = options.clauses.iter().flat_map(|clause| &clause.descriptions);
-    let descriptions: Vec<_> =
-        if options.clauses.is_empty() { any.iter().collect() } else { descriptions.collect() };
-    for description in descriptions {
-        let probes = client.list(&description.to_string())?;
-        if probes.is_empty() {
-            // An error to dtrace's user, not to its exit status (`list_stmt` in dtrace.c).
-            output.say(&format!("failed to match {description}: No probe matches description"));
-        }
-        for probe in &probes {
-            output.print(&format::listed(probe))?;
-            if options.verbose {
-                output.print(&format::detail(&client.describe(probe.id)?))?;
-            }
-            if options.sites {
-                output.print(&format::sites(&client.sites(probe.id)?))?;
+    output: &mut dyn Output,
+) -> Result<u8, DtraceError> {
+    job.check()?;
+    let mut options = job.options.clone();
+    options.no_probes |= job.mode == Mode::List;
+    let mut trace = Trace::new(client, options, job.target);
+    let programs = compile::all(&mut trace, job, output)?;
+    match job.mode {
+        Mode::List => list::list(trace, job, &programs, output)?,
+        Mode::Compile => {
+            for program in programs.iter().filter(|_| job.verbose) {
+                output.line(
+                    format::stability(program.kind, &program.name, &program.program).as_bytes(),
+                )?;
+                list::describe(&trace, &program.program, output)?;
             }
         }
+        Mode::Anonymous => anonymous(&trace, job, &programs, output)?,
+        Mode::Trace => return follow(trace, job, &programs, interrupt, meanwhile, output),
     }
-    Ok(client.close()?)
+    output.flush()?;
+    Ok(0)
 }
 
-fn trace<O: Write, E: Write>(
-    client: &mut Client,
-    options: &Options,
+/// Where a kernel finds what it is to enable by itself, if nothing else is said.
+const ANONYMOUS: &str = "dtrace.dof";
+
+/// `-A`: programs for a kernel that has no consumer yet. The file has the DOF of each, and of the options at last.
+fn anonymous(
+    trace: &Trace,
+    job: &Job,
+    programs: &[Compiled],
+    output: &mut dyn Output,
+) -> Result<(), DtraceError> {
+    let file = job.output.clone().unwrap_or_else(|| ANONYMOUS.into());
+    let mut image = Vec::new();
+    for Compiled { name, program, .. } in programs {
+        let error = |error| DtraceError::Enable { name: name.clone(), error };
+        image.extend(trace.dof(program).map_err(error)?);
+    }
+    image.extend(dtrace_compiler::dof::options(trace.options()));
+    std::fs::write(&file, image)
+        .map_err(|error| DtraceError::File { file: file.clone(), error })?;
+    Ok(output.message(&format!("saved anonymous enabling in {}\n", file.display()))?)
+}
+
+/// Traces.
+fn follow(
+    mut trace: Trace,
+    job: &Job,
+    programs: &[Compiled],
     interrupt: &Interrupt,
     meanwhile: &mut dyn Meanwhile,
-    output: &mut Output<O, E>,
-) -> Result<(), DtraceError> {
-    // As dtrace does: all clauses have to hold before the first one is enabled.
-    let mut names = HashMap::new();
-    for clause in &options.clauses {
-        for description in &clause.descriptions {
-            let probes = client.list(&description.to_string())?;
-            if probes.is_empty() && !options.allow_none {
-                return Err(clause.no_match(description).into());
-            }
-            let shown = |probe: &Probe| (probe.id, format::function_and_name(probe));
-            names.extend(probes.iter().map(shown));
+    output: &mut dyn Output,
+) -> Result<u8, DtraceError> {
+    let is_set = |option| trace.options().get(option) != UNSET;
+    let (quiet, destructive) = (is_set(OptionId::Quiet), is_set(OptionId::Destructive));
+    let mut timeline = picture::timeline(job)?;
+    let mut heat = Heat::new();
+    let mut file = job.output.as_deref().map(append).transpose()?;
+    let output: &mut dyn Output = match &mut file {
+        Some(file) => file,
+        None => output,
+    };
+    let (mut text, mut structured) = match job.markup {
+        None => (Some(Text::new(output)), None),
+        Some(markup) => (None, Some(Structured::new(output, markup))),
+    };
+    let mut sink = ((&mut text, &mut structured), &mut timeline);
+    let sink: &mut dyn Sink = &mut sink;
+    if job.claim {
+        trace.claim().map_err(DtraceError::Go)?;
+    }
+    for Compiled { kind, name, program } in programs {
+        let error = |error| DtraceError::Enable { name: name.clone(), error };
+        // dtrace(1) hears of that only when it begins.
+        let refused = !destructive && is_destructive(program);
+        let matched = match refused {
+            false => trace.enable(program).map_err(error)?,
+            true => list::count(&trace, program)?,
+        };
+        if !quiet {
+            sink.message(&format!("{}\n", format::matched(kind, name, matched)))?;
+        }
+        if job.verbose {
+            sink.print(&format!("{}\n", format::stability(kind, name, program)))?;
+        }
+        if refused {
+            return Err(DtraceError::Destructive);
         }
     }
-    client.open()?;
-    for clause in &options.clauses {
-        let mut matched = 0;
-        for description in &clause.descriptions {
-            matched += client.enable(&description.to_string())?;
+    sink.flush()?;
+    let mut running = trace.go().map_err(DtraceError::Go)?;
+    if destructive && !quiet {
+        sink.message("allowing destructive actions\n")?;
+    }
+    running.raw_names(job.raw_names);
+    let mut over = false;
+    let mut interrupted = false;
+    while !over {
+        let goes_on = meanwhile.step().map_err(DtraceError::Meanwhile)?;
+        let pause = running.pause().min(meanwhile.pause());
+        wait(pause, interrupt);
+        if interrupt.raised() && !std::mem::replace(&mut interrupted, true) {
+            sink.print("\n")?;
         }
-        if !options.quiet {
-            output.say(&format::matched(&clause.text, matched));
+        if let Some(words) = meanwhile.last_words().filter(|_| !goes_on && !quiet) {
+            sink.message(&format!("{words}\n"))?;
         }
-    }
-    client.go()?;
-    let mut printer = Printer { names, quiet: options.quiet, heading: false, failed: None };
-    let ends = |printer: &Printer| interrupt.raised() || printer.failed.is_some();
-    while !ends(&printer) && meanwhile.step().map_err(DtraceError::Meanwhile)? {
-        let mut pause = meanwhile.pause();
-        while let Some(records) = client.read(pause)? {
-            printer.records(&records, output);
-            if ends(&printer) {
-                break;
-            }
-            pause = Duration::ZERO;
+        if !goes_on || interrupted {
+            running.stop()?;
         }
+        over = running.work_now(sink, meanwhile.pause().is_zero())?;
+        heat.sample(&running);
     }
-    if interrupt.raised() {
-        printer.print("\n", output);
-    }
-    client.stop()?;
-    while let Some(records) = client.read(Duration::ZERO)? {
-        printer.records(&records, output);
-    }
-    printer.print("\n", output);
-    client.close()?;
-    printer.failed.map_or(Ok(()), Err)
+    picture::draw(job, &running, &heat)?;
+    // As wait(2) has it.
+    Ok(running.finish(sink)?.unwrap_or(0) as u8)
 }
 
-/// Prints hits and drops as they come.
-struct Printer {
-    /// What is shown of a probe, by id.
-    names: HashMap<u32, String>,
-    quiet: bool,
-    heading: bool,
-    /// Printing failed; nothing more is printed.
-    failed: Option<DtraceError>,
+/// Whether a program changes something (`-w`).
+fn is_destructive(program: &Program) -> bool {
+    program.ecbs.iter().flat_map(|ecb| &ecb.actions).any(|act| {
+        act.kind.is_destructive() || act.difo.as_ref().is_some_and(|difo| difo.destructive)
+    })
 }
 
-impl Printer {
-    fn records<O: Write, E: Write>(&mut self, records: &Records, output: &mut Output<O, E>) {
-        let cpu = records.cpu;
-        let mut text = String::new();
-        for record in records.records.iter().filter(|_| !self.quiet) {
-            if !self.heading {
-                text.push_str(format::HIT_HEADER);
-                self.heading = true;
-            }
-            let name = self.names.get(&record.probe).map_or("", String::as_str);
-            text.push_str(&format::hit(cpu, record.probe, name));
-        }
-        self.print(&text, output);
-        if records.drops != 0 {
-            output.say(&format::drops(cpu, records.drops));
-        }
-        if records.damaged != 0 {
-            output.say(&format::damaged(records.damaged));
-        }
-    }
-
-    fn print<O: Write, E: Write>(&mut self, text: &str, output: &mut Output<O, E>) {
-        if self.failed.is_none() {
-            self.failed = output.print(text).err();
-        }
-    }
+/// The file of `-o`, to which all is added.
+fn append(file: &Path) -> Result<Streams, DtraceError> {
+    let opened = OpenOptions::new().append(true).create(true).open(file);
+    let opened = opened.map_err(|error| DtraceError::File { file: file.into(), error })?;
+    Ok(Streams::new(opened, "dtrace"))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use dtrace_protocol::Record;
-
-    fn hits(cpu: u32, probes: &[u32]) -> Records {
-        let record = |&probe| Record { probe, timestamp: 0, args: [0; 10] };
-        Records { cpu, records: probes.iter().map(record).collect(), ..Records::default() }
-    }
-
-    fn printed(quiet: bool, all: Vec<Records>) -> (String, String) {
-        let mut output = Output { out: Vec::new(), err: Vec::new() };
-        let names = HashMap::from([(14, "none:exec-success".to_owned())]);
-        let mut printer = Printer { names, quiet, heading: false, failed: None };
-        for records in all {
-            printer.records(&records, &mut output);
-        }
-        assert!(printer.failed.is_none());
-        (String::from_utf8(output.out).unwrap(), String::from_utf8(output.err).unwrap())
-    }
-
-    #[test]
-    fn hits_are_printed_under_one_heading() {
-        let drops = Records { cpu: 1, drops: 2, ..Records::default() };
-        let (out, err) = printed(false, vec![hits(1, &[14]), drops, hits(0, &[14, 14])]);
-        assert_eq!(
-            out,
-            "CPU     ID                    FUNCTION:NAME\n\
-             \x20 1     14                none:exec-success \n\
-             \x20 0     14                none:exec-success \n\
-             \x20 0     14                none:exec-success \n"
-        );
-        assert_eq!(err, "dtrace: 2 drops on CPU 1\n");
-    }
-
-    #[test]
-    fn quiet_runs_print_no_hits_but_drops() {
-        let drops = Records { cpu: 1, drops: 1, ..Records::default() };
-        let (out, err) = printed(true, vec![hits(1, &[14]), drops]);
-        assert_eq!((&*out, &*err), ("", "dtrace: 1 drop on CPU 1\n"));
-    }
-
-    #[test]
-    fn a_closed_output_ends_the_printing() {
-        struct Closed;
-        impl Write for Closed {
-            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
-                Err(std::io::ErrorKind::BrokenPipe.into())
-            }
-            fn flush(&mut self) -> std::io::Result<()> {
-                Ok(())
-            }
-        }
-        let mut output = Output { out: Closed, err: Vec::new() };
-        let mut printer =
-            Printer { names: HashMap::new(), quiet: false, heading: false, failed: None };
-        printer.records(&hits(0, &[1]), &mut output);
-        assert!(matches!(printer.failed, Some(DtraceError::Write(OutputError::Closed))));
-    }
-
-    #[test]
-    fn nothing_to_do_is_an_error() {
-        let error = Options::default().check().unwrap_err();
-        assert_eq!(error.to_string(), "no probes specified");
+/// Waits, unless it is interrupted.
+fn wait(mut pause: Duration, interrupt: &Interrupt) {
+    while !interrupt.raised() && !pause.is_zero() {
+        let part = pause.min(BEAT);
+        std::thread::sleep(part);
+        pause -= part;
     }
 }

@@ -1,21 +1,10 @@
 //! The texts of dtrace(1), byte for byte (`cmd/dtrace/dtrace.c` and `dt_handle.c` of libdtrace).
 
+use dtrace_abi::stability::Attribute;
+use dtrace_compiler::program::Program;
 use dtrace_protocol::SiteState;
 
 use crate::client::{ArgType, Detail, Probe, Site};
-
-/// Before the first hit.
-pub(crate) const HIT_HEADER: &str = "CPU     ID                    FUNCTION:NAME\n";
-
-/// One hit of a probe with the default action.
-pub(crate) fn hit(cpu: u32, id: u32, function_and_name: &str) -> String {
-    format!("{cpu:>3} {id:>6} {function_and_name:>32} \n")
-}
-
-/// What is shown of a probe in a [`hit`].
-pub(crate) fn function_and_name(probe: &Probe) -> String {
-    format!("{}:{}", probe.function, probe.name)
-}
 
 /// Before a list.
 pub(crate) fn list_header() -> String {
@@ -36,8 +25,8 @@ fn list_row(id: &str, provider: &str, module: &str, function: &str, name: &str) 
 pub(crate) fn detail(detail: &Detail) -> String {
     let mut text = format!(
         "\n\tProbe Description Attributes\n{}\n\tArgument Attributes\n{}\n\tArgument Types\n",
-        attributes(detail.probe),
-        attributes(detail.args)
+        attributes_of(detail.probe),
+        attributes_of(detail.args)
     );
     for (index, ArgType { native, translated }) in detail.types.iter().enumerate() {
         let shown = translated.as_ref().unwrap_or(native);
@@ -78,16 +67,16 @@ pub(crate) fn sites(sites: &[Site]) -> String {
     text
 }
 
-fn attributes([name, data, class]: [u8; 3]) -> String {
+fn attributes_of([name, data, class]: [u8; 3]) -> String {
     format!(
         "\t\tIdentifier Names: {}\n\t\tData Semantics:   {}\n\t\tDependency Class: {}\n",
-        stability(name),
-        stability(data),
+        stability_name(name),
+        stability_name(data),
         dependency_class(class)
     )
 }
 
-fn stability(number: u8) -> &'static str {
+fn stability_name(number: u8) -> &'static str {
     const NAMES: [&str; 8] = [
         "Internal", "Private", "Obsolete", "External", "Unstable", "Evolving", "Stable", "Standard",
     ];
@@ -99,20 +88,24 @@ fn dependency_class(number: u8) -> &'static str {
     NAMES.get(usize::from(number)).unwrap_or(&"<unknown>")
 }
 
-/// How many probes a clause has enabled.
-pub(crate) fn matched(clause: &str, probes: u32) -> String {
-    format!("description '{clause}' matched {probes} probe{}", if probes == 1 { "" } else { "s" })
+/// How many probes a program has enabled. It is a `description` or a `script`.
+pub(crate) fn matched(kind: &str, name: &str, probes: u32) -> String {
+    format!("{kind} '{name}' matched {probes} probe{}", if probes == 1 { "" } else { "s" })
 }
 
-/// Answers that were damaged on the line. dtrace(1) has no line, and no such message.
-pub(crate) fn damaged(answers: u64) -> String {
-    let plural = if answers == 1 { "" } else { "s" };
-    format!("{answers} answer{plural} damaged on the line: records may be missing")
-}
-
-/// What got lost.
-pub(crate) fn drops(cpu: u32, count: u64) -> String {
-    format!("{count} drop{} on CPU {cpu}", if count > 1 { "s" } else { "" })
+/// What `-v` says of a program: the least that its descriptions and its statements have.
+pub(crate) fn stability(kind: &str, name: &str, program: &Program) -> String {
+    let statements = || program.ecbs.iter().flat_map(|ecb| &ecb.statements);
+    let least = |attributes: &mut dyn Iterator<Item = Attribute>| {
+        let least = attributes.fold(Attribute::MAX, Attribute::min);
+        attributes_of([least.name.number(), least.data.number(), least.class.number()])
+    };
+    format!(
+        "\nStability attributes for {kind} {name}:\n\n\tMinimum Probe Description Attributes\n{}\n\t\
+         Minimum Statement Attributes\n{}",
+        least(&mut statements().map(|statement| statement.probe_attr)),
+        least(&mut statements().map(|statement| statement.attr))
+    )
 }
 
 #[cfg(test)]
@@ -122,7 +115,6 @@ mod tests {
     // What FreeBSD 12.1's own dtrace printed.
     const GOLDEN_LIST: &str = "   ID   PROVIDER            MODULE                          FUNCTION NAME\n\
         25019       proc                rk                                   exec-success\n";
-    const GOLDEN_HIT: &str = "  1  25019                    :exec-success \n";
     const GOLDEN_DETAIL: &str = "\n\tProbe Description Attributes\n\
         \t\tIdentifier Names: Private\n\t\tData Semantics:   Private\n\
         \t\tDependency Class: Unknown\n\n\tArgument Attributes\n\
@@ -142,12 +134,6 @@ mod tests {
     #[test]
     fn lists_read_as_dtraces() {
         assert_eq!(format!("{}{}", list_header(), listed(&probe())), GOLDEN_LIST);
-    }
-
-    #[test]
-    fn hits_read_as_dtraces() {
-        assert_eq!(hit(1, 25019, &function_and_name(&probe())), GOLDEN_HIT);
-        assert_eq!(HIT_HEADER, format!("{:>3} {:>6} {:>32}\n", "CPU", "ID", "FUNCTION:NAME"));
     }
 
     fn described(probe: [u8; 3], args: [u8; 3], types: Vec<ArgType>) -> Detail {
@@ -196,10 +182,8 @@ mod tests {
 
     #[test]
     fn numbers_agree() {
-        assert_eq!(matched("a", 1), "description 'a' matched 1 probe");
-        assert_eq!(matched("a", 0), "description 'a' matched 0 probes");
-        assert_eq!(matched("a", 2), "description 'a' matched 2 probes");
-        assert_eq!(drops(0, 1), "1 drop on CPU 0");
-        assert_eq!(drops(3, 2), "2 drops on CPU 3");
+        assert_eq!(matched("description", "a", 1), "description 'a' matched 1 probe");
+        assert_eq!(matched("script", "a", 0), "script 'a' matched 0 probes");
+        assert_eq!(matched("description", "a", 2), "description 'a' matched 2 probes");
     }
 }

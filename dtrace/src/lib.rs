@@ -3,9 +3,16 @@
 //! # What this is
 //!
 //! A kernel, or whatever hosts `sdt-framework` and its server, is on the other side of a [`Transport`]; a
-//! [`Client`] asks it in `dtrace-protocol`; [`consume`] is what dtrace does from the options to the last line, and
-//! [`cli`] the command line. The command is `dtrace --connect ADDRESS`. [`render`] shows what D programs record; nothing
-//! brings it such records yet, as programs are refused.
+//! [`Client`] asks it in `dtrace-protocol`; a [`Trace`] compiles programs of D and hands them over, and is
+//! [`Running`] then; [`render`] shows what they record; [`consume`] is what dtrace does from the options to the last line,
+//! and [`cli`] the command line. The command is `dtrace --connect ADDRESS`.
+//!
+//! | feature | what it adds | with |
+//! |---|---|---|
+//! | none | [`Client`] and [`Transport`]: probes, buffers | |
+//! | `render` | [`Trace`], [`render`]: D in, typed records and text out | `dtrace-compiler` |
+//! | `pictures` | flame graphs, heat maps, timelines | `inferno`, `plotters` |
+//! | `cli` | the command | `clap` |
 //!
 //! # What it is not
 //!
@@ -14,23 +21,41 @@
 //!
 //! # Where to read on
 //!
-//! [`consume::run`] is the whole of a trace; [`transport`] is how another kind of line is added; [`render`] begins with a
-//! table of its stages. For how the parts fit, `docs/architecture.md` of the project.
+//! [`trace`] has an example, and so has `examples/`; [`consume::run`] is the whole of a command; [`transport`] is how
+//! another kind of line is added; [`render`] begins with a table of its stages. For how the parts fit, `docs/architecture.md` of the project.
 #![forbid(unsafe_code)]
 // `output` prints: these panic when the reader has gone.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-pub mod clause;
+#[cfg(feature = "cli")]
 pub mod cli;
 pub mod client;
+#[cfg(feature = "cli")]
 pub mod consume;
+#[cfg(feature = "cli")]
+mod cpp;
+#[cfg(feature = "cli")]
 mod format;
+#[cfg(feature = "cli")]
+pub mod job;
+#[cfg(feature = "render")]
+pub mod kernel;
 pub mod output;
+#[cfg(feature = "cli")]
+pub mod process;
+#[cfg(feature = "render")]
 pub mod render;
+#[cfg(feature = "render")]
+pub mod trace;
 pub mod transport;
-pub mod xoptions;
 
-pub use clause::{Clause, ClauseError};
 pub use client::{Client, ClientError};
-pub use consume::{DtraceError, Interrupt, Options, Output};
+#[cfg(feature = "cli")]
+pub use consume::{DtraceError, Interrupt};
+#[cfg(feature = "render")]
+pub use dtrace_compiler as compiler;
+#[cfg(feature = "cli")]
+pub use job::Job;
+#[cfg(feature = "render")]
+pub use trace::{Running, Trace, TraceError};
 pub use transport::{Address, Transport, TransportError};

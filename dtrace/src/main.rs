@@ -3,31 +3,32 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use dtrace::consume::{self, UntilInterrupted};
-use dtrace::{Address, Client, Interrupt, Output, cli};
+use dtrace::consume::{self, Meanwhile, UntilInterrupted};
+use dtrace::job::Mode;
+use dtrace::process::Process;
+use dtrace::render::Streams;
+use dtrace::{Address, Client, Interrupt, cli};
 
 const USAGE: &str = "\
-Usage: dtrace [-lqvZ] [-s script] [-x opt[=val]] [--sites]
-\t--connect unix:path | tcp:host:port | serial:device[,baud] | exec:command
-
-\t[-P provider]
-\t[-m [ provider: ] module]
-\t[-f [[ provider: ] module: ] func]
-\t[-n [[[ provider: ] module: ] func: ] name]
+Usage: dtrace --connect unix:path | tcp:host:port | serial:device[,baud] | exec:command
+\t[-c cmd] [-p pid]
 ";
 
 static INTERRUPT: Interrupt = Interrupt::new();
 
 /// Traces a kernel on the other side of a line: takes dtrace(1)'s options, prints what it prints.
 #[derive(Debug, Parser)]
-#[command(name = "dtrace", version, disable_help_flag = true)]
+#[command(name = "dtrace", disable_help_flag = true)]
 struct Dtrace {
     #[command(flatten)]
     args: cli::DtraceArgs,
+    /// Run a command, and end with it; $target is its process.
+    #[arg(short, value_name = "CMD", conflicts_with = "pid")]
+    command: Option<String>,
     /// Where the kernel is: unix:PATH, tcp:HOST:PORT, serial:DEVICE[,BAUD], or exec:COMMAND, whose standard input
     /// and output are the line.
-    #[arg(long, value_name = "ADDRESS")]
-    connect: String,
+    #[arg(long, value_name = "ADDRESS", required_unless_present = "version")]
+    connect: Option<String>,
     /// Print help.
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
@@ -35,24 +36,33 @@ struct Dtrace {
 
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
+    let usage = [USAGE, cli::USAGE].concat();
     if args.len() == 1 {
-        return cli::usage(USAGE);
+        return cli::usage(&usage);
     }
     match Dtrace::try_parse_from(args) {
         Ok(dtrace) => run(&dtrace).unwrap_or_else(|error| cli::failure(&error)),
-        Err(error) => cli::usage_error(&error, USAGE),
+        Err(error) => cli::usage_error(&error, &usage),
     }
 }
 
 fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
-    let options = dtrace.args.options()?;
-    options.check()?;
-    let address: Address = dtrace.connect.parse()?;
-    if !options.list {
+    let Some(mut job) = dtrace.args.job()? else { return Ok(ExitCode::SUCCESS) };
+    job.check()?;
+    let address: Address = dtrace.connect.as_deref().unwrap_or_default().parse()?;
+    if job.mode == Mode::Trace {
         cli::heed_interrupts(&INTERRUPT)?;
     }
-    let mut client = Client::connect(address.connect()?)?;
-    let mut output = Output { out: std::io::stdout(), err: std::io::stderr() };
-    consume::run(&mut client, &options, &INTERRUPT, &mut UntilInterrupted, &mut output)?;
-    Ok(ExitCode::SUCCESS)
+    let mut process = dtrace.command.as_deref().map(Process::new).transpose()?;
+    let meanwhile: &mut dyn Meanwhile = match &mut process {
+        Some(process) => {
+            job.target = process.id().into();
+            process
+        }
+        None => &mut UntilInterrupted,
+    };
+    let client = Client::connect(address.connect()?)?;
+    let mut output = Streams::standard("dtrace")?;
+    let status = consume::run(client, &job, &INTERRUPT, meanwhile, &mut output)?;
+    Ok(ExitCode::from(status))
 }

@@ -9,7 +9,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
 
-use dtrace_protocol::{Decoder, Probe, Record, Reply, Request, VERSION, Writer};
+use dtrace_protocol::{
+    Decoder, Detail, Probe, Reply, Request, Run, SnapshotOf, Status, VERSION, Writer,
+};
 
 const LISTED: &str = "   ID   PROVIDER            MODULE                          FUNCTION NAME
     7       proc                m\u{fffd}                                 f exec\n";
@@ -27,7 +29,7 @@ fn answer(mut line: impl Read + Write, version: u32) -> String {
         let reply = match request {
             Request::Hello { .. } => Reply::Hello { version },
             Request::List { .. } => Reply::Probes,
-            Request::Open => Reply::Gone { reason: "out of order\n  kernel: last line" },
+            Request::Describe { .. } => Reply::Gone { reason: "out of order\n  kernel: last line" },
             _ => Reply::Done,
         };
         let mut writer = Writer::new(&mut buffer, frame.header, &reply).unwrap();
@@ -189,59 +191,88 @@ fn command_lines_that_are_wrong() {
     };
     let (status, text) = run(&[]);
     assert_eq!(status, Some(2));
-    assert!(text.starts_with("Usage: dtrace [-lqvZ] "), "{text}");
+    assert!(text.starts_with("Usage: dtrace --connect "), "{text}");
     let (status, text) = run(&["-y"]);
     assert_eq!(status, Some(2));
     assert!(text.starts_with("dtrace: illegal option -- y\nUsage: dtrace "), "{text}");
     assert_eq!(run(&["--connect", "exec:true"]), (Some(1), "dtrace: no probes specified\n".into()));
 }
 
+/// A kernel whose every second of switching buffers has a record, up to the third one, which is its last.
+fn records(mut line: UnixStream) {
+    let mut decoder = Decoder::new([0; 512]);
+    let (mut byte, mut taken) = ([0], 0);
+    // Of the enabled probe 1, at 1 ns.
+    let record = [1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
+    while matches!(line.read(&mut byte), Ok(1)) {
+        let Some(Ok(frame)) = decoder.push(byte[0]) else { continue };
+        let (request, _) = frame.message::<Request<'_>>().unwrap();
+        let (module, function) = (&b"m"[..], &b"f"[..]);
+        let probe = Probe { id: 7, provider: b"proc", module, function, name: b"exec" };
+        let empty = Snapshot { size: 0, oldest: 0, drops: 0, errors: 0, timestamp: 2, bytes: b"" };
+        let mut damaged = false;
+        let reply = match request {
+            Request::Hello { .. } => Reply::Hello { version: VERSION },
+            Request::List { .. } => Reply::Probes,
+            Request::Describe { .. } => {
+                let (stability, provider) = ([5, 5, 5], [[5, 5, 5]; 5]);
+                Reply::Detail(Detail { probe, stability, args: stability, provider, privileges: 0 })
+            }
+            Request::Argument { .. } => Reply::Argument(None),
+            Request::Program { size, at, bytes } if at as usize + bytes.len() == size as usize => {
+                Reply::Matched { probes: 1 }
+            }
+            Request::Status => Reply::Status(Status { cpus: 1, ..Status::default() }),
+            Request::Go => Reply::On { cpu: 0 },
+            Request::Run => Reply::Run(Run::default()),
+            Request::Eprobe { .. } => Reply::Eprobe { probe: 7, size: 12 },
+            Request::Snapshot { buffer: SnapshotOf::Records, .. } => {
+                taken += 1;
+                damaged = taken == 1;
+                match taken {
+                    3 => Reply::Gone { reason: "over\u{1b}[31m\n  kernel: last line" },
+                    _ => snapshot(Snapshot { size: 12, bytes: &record, ..empty }),
+                }
+            }
+            Request::Snapshot { .. } => snapshot(empty),
+            _ => Reply::Done,
+        };
+        let (mut buffer, mut bytes) = ([0; 512], [0; 600]);
+        let mut writer = Writer::new(&mut buffer, frame.header, &reply).unwrap();
+        if let Request::List { after: 0, .. } = request {
+            writer.push(&probe).unwrap();
+        }
+        let length = writer.seal(&mut bytes).unwrap();
+        if damaged {
+            bytes[length / 2] ^= 0x10;
+        }
+        if line.write_all(&bytes[..length]).is_err() {
+            break;
+        }
+    }
+}
+
+/// The fields of [`Reply::Snapshot`].
+struct Snapshot<'a> {
+    size: u32,
+    oldest: u32,
+    drops: u64,
+    errors: u64,
+    timestamp: u64,
+    bytes: &'a [u8],
+}
+
+fn snapshot(of: Snapshot<'_>) -> Reply<'_> {
+    let Snapshot { size, oldest, drops, errors, timestamp, bytes } = of;
+    Reply::Snapshot { size, oldest, drops, errors, timestamp, bytes }
+}
+
 /// The first answer with records is damaged: that is said, and what is recorded afterwards is printed.
 #[test]
 fn a_damaged_answer_is_told() {
     let folder = tempfile::tempdir().unwrap();
-    let address = listening(folder.path(), |mut line| {
-        let mut decoder = Decoder::new([0; 512]);
-        let (mut byte, mut reads) = ([0], 0);
-        while matches!(line.read(&mut byte), Ok(1)) {
-            let Some(Ok(frame)) = decoder.push(byte[0]) else { continue };
-            let (request, _) = frame.message::<Request<'_>>().unwrap();
-            let (mut buffer, mut bytes) = ([0; 512], [0; 600]);
-            let reply = match request {
-                Request::Hello { .. } => Reply::Hello { version: VERSION },
-                Request::List { .. } => Reply::Probes,
-                Request::Enable { .. } => Reply::Matched { probes: 1 },
-                Request::Read { .. } if reads == 2 => {
-                    Reply::Gone { reason: "over\u{1b}[31m\n  kernel: last line" }
-                }
-                Request::Read { .. } => {
-                    reads += 1;
-                    Reply::Records { cpu: 0, drops: 0 }
-                }
-                _ => Reply::Done,
-            };
-            let mut writer = Writer::new(&mut buffer, frame.header, &reply).unwrap();
-            match request {
-                Request::List { after: 0, .. } => {
-                    let (module, function) = (b"m", b"f");
-                    let probe = Probe { id: 7, provider: b"proc", module, function, name: b"exec" };
-                    writer.push(&probe).unwrap();
-                }
-                Request::Read { .. } if matches!(reply, Reply::Records { .. }) => {
-                    writer.push(&Record { probe: 7, timestamp: 1, args: [0; 10] }).unwrap();
-                }
-                _ => {}
-            }
-            let length = writer.seal(&mut bytes).unwrap();
-            if matches!(request, Request::Read { .. }) && reads == 1 {
-                bytes[length / 2] ^= 0x10;
-            }
-            if line.write_all(&bytes[..length]).is_err() {
-                break;
-            }
-        }
-    });
-    let output = dtrace(&address, &["-n", "proc:::exec"]);
+    let address = listening(folder.path(), records);
+    let output = dtrace(&address, &["-x", "switchrate=10ms", "-n", "proc:::exec"]);
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let hit = "CPU     ID                    FUNCTION:NAME\n  0      7                           f:exec \n";
     assert_eq!(text(output.stdout), hit);
@@ -249,4 +280,5 @@ fn a_damaged_answer_is_told() {
                 dtrace: 1 answer damaged on the line: records may be missing\n\
                 dtrace: over\\u{1b}[31m\n  kernel: last line\n";
     assert_eq!(text(output.stderr), said);
+    assert_eq!(output.status.code(), Some(1));
 }

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use cargo_sdt::arch::Arch;
 use cargo_sdt::module::Module;
 use cargo_sdt::platform::{FreeBsd, Route};
-use dtrace::clause::{Clause, Field};
-use dtrace::{Interrupt, Output};
+use dtrace::compiler::Specifies;
+use dtrace::job::{Mode, Text};
+use dtrace::render::Kept;
+use dtrace::{Interrupt, Job};
 use dtrace_protocol::SiteState;
 use harness::session::{Session, SessionError};
 use harness::workspace;
@@ -72,7 +74,6 @@ fn c_of_14(arch: Arch) -> Option<PathBuf> {
 
 /// What dtrace prints in 14.
 fn dtrace(arch: Arch, module: &Path, list: bool) -> String {
-    let clause = Clause::parse("proc:::exec-success", Field::Name).unwrap();
     let bench = Bench {
         arch,
         cpus: 1,
@@ -82,11 +83,12 @@ fn dtrace(arch: Arch, module: &Path, list: bool) -> String {
         patch: None,
         module: vec![module.into()],
     };
-    let clauses = vec![clause];
-    let options = dtrace::Options { list, verbose: list, clauses, ..Default::default() };
-    let mut output = Output { out: Vec::new(), err: Vec::new() };
+    let programs = vec![Text::Line("proc:::exec-success".into(), Specifies::Name)];
+    let mode = if list { Mode::List } else { Mode::Trace };
+    let job = Job { mode, verbose: list, programs, ..Job::default() };
+    let mut output = Kept::default();
     let interrupt = Interrupt::new();
-    cmd::dtrace::trace(&bench, &options, Play::Log(None), false, &interrupt, &mut output).unwrap();
+    cmd::dtrace::trace(&bench, &job, Play::Log(None), false, &interrupt, &mut output).unwrap();
     String::from_utf8(output.out).unwrap()
 }
 

@@ -4,4 +4,5 @@
 
 pub mod bench;
 pub mod cmd;
+pub mod dsuite;
 pub mod lint;

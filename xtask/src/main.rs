@@ -14,7 +14,7 @@ use xtask::cmd;
 #[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
 enum Xtask {
     /// Traces a stand-in kernel in QEMU: takes dtrace(1)'s options, prints what it prints.
-    Dtrace(cmd::dtrace::Args),
+    Dtrace(Box<cmd::dtrace::Args>),
     /// Boots a stand-in kernel that stays, to be traced from other shells; or asks one that runs.
     Machine(cmd::machine::Args),
     /// Does the set-up and runs every test.
@@ -33,6 +33,8 @@ enum Xtask {
     Torture(cmd::torture::Args),
     /// Runs inputs made at random, and by what they reach, through what reads bytes of others.
     Fuzz(cmd::fuzz::Args),
+    /// Runs programs of DTrace's own test suite.
+    Dsuite(cmd::dsuite::Args),
     /// Shows what a probe costs, beside other ways to instrument a function.
     Bench(cmd::bench::Args),
 }
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Xtask::Embedded(args) => cmd::embedded::run(&args),
         Xtask::Torture(args) => cmd::torture::run(&args),
         Xtask::Fuzz(args) => cmd::fuzz::run(&args),
+        Xtask::Dsuite(args) => cmd::dsuite::run(&args),
         Xtask::Bench(args) => cmd::bench::run(&args),
     };
     result.unwrap_or_else(|error| {

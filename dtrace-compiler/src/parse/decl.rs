@@ -144,8 +144,11 @@ impl Parser<'_> {
             if tag.is_none() {
                 return self.unexpected();
             }
-            return Ok(Spec::Record { union, tag, fields: None });
+            let place = self.place();
+            return Ok(Spec::Record { union, tag, place, fields: None });
         }
+        let start = self.start()?;
+        let place = self.place_from(start);
         let fields = self.scoped(|parser| {
             parser.next()?;
             let mut fields = Vec::new();
@@ -156,7 +159,7 @@ impl Parser<'_> {
                 }
             }
         })?;
-        Ok(Spec::Record { union, tag, fields: Some(fields) })
+        Ok(Spec::Record { union, tag, place, fields: Some(fields) })
     }
 
     fn field(&mut self) -> Result<Field> {

@@ -161,7 +161,7 @@ impl Session<'_> {
                 .error(ErrTag::OffsetofType, "offsetof operand must be a struct or union type");
         }
         let Some(member) = self.types().member(ty, name) else {
-            let message = format!("failed to determine offset of {name}: Member not found");
+            let message = format!("failed to determine offset of {name}: Member name not found");
             return self.error(ErrTag::Unknown, message);
         };
         if self.types().is_bit_field(member.ty) {

@@ -51,6 +51,9 @@ impl Session<'_> {
 
     fn add_word(&mut self, words: &mut Words, spec: &Spec) -> Result<()> {
         let named = |kind, name: &str| (Some(kind), Some(name.to_string()));
+        if let Spec::Record { place, fields: Some(_), .. } = spec {
+            self.place = *place;
+        }
         let (kind, name) = match spec {
             Spec::Base(base @ (Base::Float | Base::Double)) => named(CtfKind::Float, base.text()),
             Spec::Base(base) => named(CtfKind::Integer, base.text()),
@@ -89,7 +92,7 @@ impl Session<'_> {
         }
         self.check_words(words)?;
         match spec {
-            Spec::Record { union, tag, fields: Some(fields) } => {
+            Spec::Record { union, tag, fields: Some(fields), .. } => {
                 words.defined = Some(self.define_record(*union, tag.as_deref(), fields)?);
             }
             Spec::Enum(EnumDef { tag, enumerators: Some(enumerators) }) => {

@@ -72,6 +72,8 @@ pub enum Spec {
         union: bool,
         /// Its tag.
         tag: Option<String>,
+        /// Where its fields begin, or its name ends.
+        place: Place,
         /// Its fields, if it is defined here.
         fields: Option<Vec<Field>>,
     },

@@ -120,7 +120,7 @@ impl Display for Spec {
             Self::Userland => f.write_str("userland"),
             Self::Qualifier(qualifier) => f.write_str(qualifier.text()),
             Self::Name(name) => f.write_str(name),
-            Self::Record { union, tag, fields } => {
+            Self::Record { union, tag, fields, .. } => {
                 f.write_str(if *union { "union" } else { "struct" })?;
                 if let Some(tag) = tag {
                     write!(f, " {tag}")?;

@@ -40,6 +40,7 @@ mod flow;
 mod format;
 mod message;
 mod output;
+#[cfg(feature = "pictures")]
 pub mod picture;
 mod place;
 mod schedule;
@@ -61,7 +62,7 @@ pub use error::RenderError;
 pub use flow::Flow;
 pub use format::{Conversion, Format, FormatError, Kind, Piece};
 pub use message::{DropKind, Drops, ErrorKind, ProbeError};
-pub use output::{Output, Streams};
+pub use output::{Kept, Output, Streams};
 pub use place::Place;
 pub use schedule::{Buffer, Ends, Schedule};
 pub use setopt::SetoptError;

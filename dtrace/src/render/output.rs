@@ -1,7 +1,7 @@
 //! Where text goes.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, Write};
+use std::io::{self, BufWriter, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
@@ -29,6 +29,13 @@ pub trait Output {
     /// It cannot be written.
     fn message(&mut self, text: &str) -> io::Result<()>;
 
+    /// What `-S` lists: on standard error, as it is.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    fn listing(&mut self, text: &str) -> io::Result<()>;
+
     /// Runs a command of the shell's, after everything before it was written.
     ///
     /// # Errors
@@ -49,20 +56,111 @@ pub trait Output {
     ///
     /// What came before cannot be written.
     fn truncate(&mut self) -> io::Result<()>;
+
+    /// What was written is to be seen by now.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
+
+impl<O: Output + ?Sized> Output for &mut O {
+    fn line(&mut self, text: &[u8]) -> io::Result<()> {
+        (**self).line(text)
+    }
+
+    fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        (**self).write(text)
+    }
+
+    fn message(&mut self, text: &str) -> io::Result<()> {
+        (**self).message(text)
+    }
+
+    fn listing(&mut self, text: &str) -> io::Result<()> {
+        (**self).listing(text)
+    }
+
+    fn system(&mut self, command: &[u8]) -> io::Result<()> {
+        (**self).system(command)
+    }
+
+    fn redirect(&mut self, file: Option<&[u8]>) -> io::Result<()> {
+        (**self).redirect(file)
+    }
+
+    fn truncate(&mut self) -> io::Result<()> {
+        (**self).truncate()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (**self).flush()
+    }
+}
+
+/// Text that is kept, for programs that want it: on standard output and on standard error. It has no files and no shell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// What was printed.
+    pub out: Vec<u8>,
+    /// Messages, each a line.
+    pub err: String,
+}
+
+impl Output for Kept {
+    fn line(&mut self, text: &[u8]) -> io::Result<()> {
+        self.write(text)
+    }
+
+    fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        self.out.extend_from_slice(text);
+        Ok(())
+    }
+
+    fn message(&mut self, text: &str) -> io::Result<()> {
+        self.err.push_str("dtrace: ");
+        self.err.push_str(text);
+        Ok(())
+    }
+
+    fn listing(&mut self, text: &str) -> io::Result<()> {
+        self.err.push_str(text);
+        Ok(())
+    }
+
+    fn system(&mut self, _: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn redirect(&mut self, file: Option<&[u8]>) -> io::Result<()> {
+        if file.is_some() { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }
+    }
+
+    fn truncate(&mut self) -> io::Result<()> {
+        self.out.clear();
+        Ok(())
+    }
+}
+
+/// Bytes that are kept before they are written, at most.
+const BUFFER: usize = 64 << 10;
 
 /// The files of a process: a file or standard output, and standard error.
 #[derive(Debug)]
 pub struct Streams {
-    first: File,
-    now: Option<File>,
+    first: BufWriter<File>,
+    now: Option<BufWriter<File>>,
     program: String,
 }
 
 impl Streams {
     /// To a file; messages begin with the program's name.
     pub fn new(file: File, program: &str) -> Self {
-        Self { first: file, now: None, program: program.into() }
+        let first = BufWriter::with_capacity(BUFFER, file);
+        Self { first, now: None, program: program.into() }
     }
 
     /// To standard output.
@@ -85,30 +183,50 @@ impl Output for Streams {
         self.now.as_mut().unwrap_or(&mut self.first).write_all(text)
     }
 
+    /// Standard error that nobody reads is no reason to stop.
     fn message(&mut self, text: &str) -> io::Result<()> {
-        write!(io::stderr(), "{}: {text}", self.program)
+        self.flush()?;
+        let _ = write!(io::stderr(), "{}: {text}", self.program);
+        Ok(())
+    }
+
+    fn listing(&mut self, text: &str) -> io::Result<()> {
+        self.flush()?;
+        let _ = write!(io::stderr(), "{text}");
+        Ok(())
     }
 
     fn system(&mut self, command: &[u8]) -> io::Result<()> {
+        self.flush()?;
         let command = std::ffi::OsStr::from_bytes(command);
         // How it ended is its own affair, as with system(3).
-        Command::new("/bin/sh").arg("-c").arg(command).status().map(drop)
+        let mut shell = Command::new("/bin/sh");
+        shell.arg("-c").arg(command);
+        shell.status().map(drop)
     }
 
     fn redirect(&mut self, file: Option<&[u8]>) -> io::Result<()> {
+        self.flush()?;
         let open = |file| {
             let file = std::ffi::OsStr::from_bytes(file);
             OpenOptions::new().append(true).create(true).open(file)
         };
-        self.now = file.map(open).transpose()?;
+        self.now = file.map(open).transpose()?.map(|file| BufWriter::with_capacity(BUFFER, file));
         Ok(())
     }
 
     fn truncate(&mut self) -> io::Result<()> {
+        self.flush()?;
+        let file = self.first.get_mut();
         // A terminal or a pipe has nothing to empty.
-        if self.first.set_len(0).is_ok() {
-            self.first.rewind()?;
+        if file.set_len(0).is_ok() {
+            file.rewind()?;
         }
         Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.first.flush()?;
+        self.now.as_mut().map_or(Ok(()), BufWriter::flush)
     }
 }

@@ -112,6 +112,35 @@ pub trait Sink {
         Ok(())
     }
 
+    /// Text of the consumer's own, for who reads the output.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    fn print(&mut self, text: &str) -> Result {
+        let _ = text;
+        Ok(())
+    }
+
+    /// A message of the consumer's own: a line with its newline.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    fn message(&mut self, text: &str) -> Result {
+        let _ = text;
+        Ok(())
+    }
+
+    /// All that has come is to be seen by now.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    fn flush(&mut self) -> Result {
+        Ok(())
+    }
+
     /// The run is over; these are the elements that nobody printed.
     ///
     /// # Errors
@@ -147,6 +176,57 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     fn finish(&mut self, rest: &Table<'_>, view: &View<'_>) -> Result {
         (**self).finish(rest, view)
     }
+
+    fn print(&mut self, text: &str) -> Result {
+        (**self).print(text)
+    }
+
+    fn message(&mut self, text: &str) -> Result {
+        (**self).message(text)
+    }
+
+    fn flush(&mut self) -> Result {
+        (**self).flush()
+    }
+}
+
+/// Of a sink that may be missing: what there is.
+impl<S: Sink> Sink for Option<S> {
+    fn begin(&mut self, firing: &Firing<'_>, view: &View<'_>) -> Result {
+        self.as_mut().map_or(Ok(()), |sink| sink.begin(firing, view))
+    }
+
+    fn datum(&mut self, firing: &Firing<'_>, datum: &Datum<'_>, view: &View<'_>) -> Result {
+        self.as_mut().map_or(Ok(()), |sink| sink.datum(firing, datum, view))
+    }
+
+    fn end(&mut self, firing: &Firing<'_>, view: &View<'_>) -> Result {
+        self.as_mut().map_or(Ok(()), |sink| sink.end(firing, view))
+    }
+
+    fn error(&mut self, error: &ProbeError<'_>, view: &View<'_>) -> Result {
+        self.as_mut().map_or(Ok(()), |sink| sink.error(error, view))
+    }
+
+    fn drops(&mut self, drops: &Drops, view: &View<'_>) -> Result {
+        self.as_mut().map_or(Ok(()), |sink| sink.drops(drops, view))
+    }
+
+    fn finish(&mut self, rest: &Table<'_>, view: &View<'_>) -> Result {
+        self.as_mut().map_or(Ok(()), |sink| sink.finish(rest, view))
+    }
+
+    fn print(&mut self, text: &str) -> Result {
+        self.as_mut().map_or(Ok(()), |sink| sink.print(text))
+    }
+
+    fn message(&mut self, text: &str) -> Result {
+        self.as_mut().map_or(Ok(()), |sink| sink.message(text))
+    }
+
+    fn flush(&mut self) -> Result {
+        self.as_mut().map_or(Ok(()), Sink::flush)
+    }
 }
 
 /// Both, one after the other.
@@ -179,5 +259,20 @@ impl<A: Sink, B: Sink> Sink for (A, B) {
     fn finish(&mut self, rest: &Table<'_>, view: &View<'_>) -> Result {
         self.0.finish(rest, view)?;
         self.1.finish(rest, view)
+    }
+
+    fn print(&mut self, text: &str) -> Result {
+        self.0.print(text)?;
+        self.1.print(text)
+    }
+
+    fn message(&mut self, text: &str) -> Result {
+        self.0.message(text)?;
+        self.1.message(text)
+    }
+
+    fn flush(&mut self) -> Result {
+        self.0.flush()?;
+        self.1.flush()
     }
 }

@@ -154,6 +154,14 @@ impl<O: Output> Sink for Structured<O> {
         self.probe(&node)
     }
 
+    fn message(&mut self, text: &str) -> Result {
+        Ok(self.output.message(text)?)
+    }
+
+    fn flush(&mut self) -> Result {
+        Ok(self.output.flush()?)
+    }
+
     fn finish(&mut self, rest: &Table<'_>, view: &View<'_>) -> Result {
         let left = aggregations(view, rest);
         if !left.is_empty() {

@@ -128,6 +128,18 @@ impl<O: Output> Sink for Text<O> {
         Ok(self.output.message(&format!("{tag}{drops}"))?)
     }
 
+    fn print(&mut self, text: &str) -> Result {
+        Ok(self.output.line(text.as_bytes())?)
+    }
+
+    fn message(&mut self, text: &str) -> Result {
+        Ok(self.output.message(text)?)
+    }
+
+    fn flush(&mut self) -> Result {
+        Ok(self.output.flush()?)
+    }
+
     fn finish(&mut self, rest: &Table<'_>, view: &View<'_>) -> Result {
         self.output.line(b"\n")?;
         let mut out = Vec::new();

@@ -6,7 +6,7 @@ use dtrace_abi::record::RecordDesc;
 use proptest::prelude::*;
 
 use crate::made::{Item, Made, item};
-use crate::oracle::Printed;
+use crate::printed::Printed;
 
 fn actions() -> impl Strategy<Value = Action> {
     proptest::sample::select(Action::ALL.to_vec())

@@ -11,7 +11,7 @@ use dtrace_compiler::surroundings::Description;
 use dtrace_compiler::types::Types;
 use jiff::tz::TimeZone;
 
-use crate::oracle::Printed;
+use crate::printed::Printed;
 
 /// A datum: its action, the action's argument, its bytes.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use dtrace_abi::aggregation::{QUANTIZE_BUCKETS, quantize_bucket};
 use dtrace_compiler::options::Options;
 
 use crate::made::{Item, Made, item, printf};
-use crate::oracle::Printed;
+use crate::printed::Printed;
 
 fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()

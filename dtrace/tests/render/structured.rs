@@ -5,7 +5,7 @@ use dtrace_abi::action::Action;
 use dtrace_abi::aggregation::{QUANTIZE_BUCKETS, quantize_bucket};
 
 use crate::made::{Item, Made, item, printf};
-use crate::oracle::Printed;
+use crate::printed::Printed;
 
 fn document(markup: Markup) -> String {
     let words =

@@ -171,6 +171,11 @@ impl<'a> Program<'a> {
         self.destructive
     }
 
+    /// Whether it calls `speculation()`.
+    pub(crate) fn asks_for_speculation(&self) -> bool {
+        self.ops.iter().any(|op| matches!(op, Slot(Op::Call(Subr::Speculation, _))))
+    }
+
     /// Whether, as a predicate, it says the same as long as a thread assigns none of its variables
     /// (`dtrace_difo_cacheable`).
     pub const fn is_cacheable(&self) -> bool {

@@ -123,6 +123,8 @@ pub(crate) struct Builder<'o> {
     size: u32,
     tuple: usize,
     speculates: bool,
+    /// A program of it asks for a speculation.
+    asks: bool,
 }
 
 const HEADER: u32 = RecordHeader::SIZE as u32;
@@ -137,6 +139,7 @@ impl<'o> Builder<'o> {
             size: HEADER,
             tuple: 0,
             speculates: false,
+            asks: false,
         }
     }
 
@@ -148,6 +151,7 @@ impl<'o> Builder<'o> {
         aggregations: &mut u32,
     ) -> Result<Act, Malformed> {
         let Draft { kind, program, arg, uarg, format, .. } = draft;
+        self.asks |= program.as_ref().is_some_and(Program::asks_for_speculation);
         if kind.is_destructive() && !self.options.destructive() {
             return Err(Malformed::Destructive(kind));
         }
@@ -323,7 +327,7 @@ impl<'o> Builder<'o> {
             HEADER if !acts.is_empty() && !speculates_only => 0,
             size => size.next_multiple_of(4),
         };
-        Ok(Layout { size, tuple: self.tuple, speculates: self.speculates })
+        Ok(Layout { size, tuple: self.tuple, speculates: self.speculates || self.asks })
     }
 }
 

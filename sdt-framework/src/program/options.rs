@@ -97,7 +97,8 @@ impl Options {
 
     /// Whether destructive actions may be.
     pub(crate) fn destructive(&self) -> bool {
-        self.get(OptionId::Destructive).is_some_and(|value| value != 0)
+        // `-w` has no value, which is 0.
+        self.get(OptionId::Destructive).is_some()
     }
 
     /// Frames of `stack()`, of `ustack()`, of `jstack()`, and bytes for the names of the last one's.

@@ -408,7 +408,7 @@ impl Session {
     pub fn go(&mut self, consumer: u32) -> Result<(), SessionError> {
         self.with(consumer, |consumer| {
             consumer.going = true;
-            consumer.client.go()
+            consumer.client.go().map(drop)
         })
     }
 
@@ -419,7 +419,7 @@ impl Session {
     pub fn stop(&mut self, consumer: u32) -> Result<(), SessionError> {
         self.with(consumer, |consumer| {
             consumer.going = false;
-            consumer.client.stop()
+            consumer.client.stop().map(drop)
         })?;
         self.take_records(consumer)
     }

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use clap::ArgAction;
 use dtrace::consume::{self, Meanwhile};
-use dtrace::{DtraceError, Interrupt, Options, Output, cli};
+use dtrace::job::Mode;
+use dtrace::render::{Output, Streams};
+use dtrace::{DtraceError, Interrupt, Job, cli};
 use harness::session::{Session, SessionError};
 use harness::shell::Command;
 use harness::workload;
@@ -18,15 +20,8 @@ use sdt_protocol::Exec;
 use crate::bench::{Bench, LoadError};
 
 const USAGE: &str = "\
-Usage: dtrace [-lqvZ] [-s script] [-x opt[=val]]
-\t[--arch arch] [--os os] [--freebsd release] [--route route] [--patch mode]
-\t[--cpus count] [--module file.ko] [--workload log] [--console] [--sites]
-\t[-c cmd]
-
-\t[-P provider]
-\t[-m [ provider: ] module]
-\t[-f [[ provider: ] module: ] func]
-\t[-n [[[ provider: ] module: ] func: ] name]
+Usage: dtrace [--arch arch] [--os os] [--freebsd release] [--route route] [--patch mode]
+\t[--cpus count] [--module file.ko] [--workload log] [--console] [-c cmd]
 ";
 /// So many executions are asked for at a time: few enough that hits are seen as they happen and an
 /// interrupt is heeded at once.
@@ -87,35 +82,37 @@ pub enum Play {
 ///
 /// # Errors
 /// Why it does not go on; to be said as `dtrace: ERROR`, exit status 1.
-pub fn trace<O: std::io::Write, E: std::io::Write>(
+pub fn trace(
     bench: &Bench,
-    options: &Options,
+    job: &Job,
     play: Play,
     console: bool,
     interrupt: &Interrupt,
-    output: &mut Output<O, E>,
-) -> Result<(), BenchError> {
-    options.check()?;
+    output: &mut dyn Output,
+) -> Result<u8, BenchError> {
+    job.check()?;
     // What can be wrong without a kernel is found before one is built.
     let (execs, command) = match play {
-        _ if options.list => (Vec::new(), None),
+        _ if job.mode != Mode::Trace => (Vec::new(), None),
         Play::Log(log) => (workload::read(&log.unwrap_or_else(default_workload))?, None),
         Play::Command(command) => (Vec::new(), Some(command)),
     };
-    let (mut session, loaded) = bench.boot(console, |warning| output.say(&warning))?;
-    let mut client = session.connect()?;
+    // Standard error that is closed is no reason to stop.
+    let say = |warning: String| _ = output.message(&format!("{warning}\n"));
+    let (mut session, loaded) = bench.boot(console, say)?;
+    let client = session.connect()?;
     let mut replay = Replay { session: &mut session, command, left: &execs };
-    match consume::run(&mut client, options, interrupt, &mut replay, output) {
-        Ok(()) => {}
+    let status = match consume::run(client, job, interrupt, &mut replay, output) {
+        Ok(status) => status,
         // The bench knows more of how a kernel failed.
         Err(DtraceError::Client(error)) => return Err(session.client_failed(error).into()),
         Err(error) => return Err(error.into()),
-    }
+    };
     for name in loaded.iter().rev() {
         session.kldunload(name)?;
     }
     session.power_off()?;
-    Ok(())
+    Ok(status)
 }
 
 /// A command, and executions that are replayed, while dtrace traces.
@@ -150,17 +147,21 @@ impl Meanwhile for Replay<'_> {
 /// Those of [`trace`]; to be said as `dtrace: ERROR`, exit status 1.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     args.bench.check()?;
-    let options = args.dtrace.options()?;
-    if !options.list {
+    let Some(job) = args.dtrace.job()? else { return Ok(ExitCode::SUCCESS) };
+    if job.mode == Mode::Trace {
         cli::heed_interrupts(&INTERRUPT)?;
     }
-    let mut output = Output { out: std::io::stdout(), err: std::io::stderr() };
+    let mut output = Streams::standard("dtrace")?;
     let play = match &args.command {
         Some(command) => Play::Command(command.parse()?),
         None => Play::Log(args.workload.clone()),
     };
-    trace(&args.bench, &options, play, args.console, &INTERRUPT, &mut output)?;
-    Ok(ExitCode::SUCCESS)
+    match trace(&args.bench, &job, play, args.console, &INTERRUPT, &mut output) {
+        Ok(status) => Ok(ExitCode::from(status)),
+        // As the command says its own.
+        Err(BenchError::Dtrace(error)) => Err(error.into()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Whether these are the arguments of a whole dtrace command: one that clap's own errors do not fit.
@@ -170,12 +171,12 @@ pub fn is_ours(args: &[OsString]) -> bool {
 
 /// Says what is wrong with a command line as dtrace does, with its usage.
 pub fn usage_error(error: &clap::Error) -> ExitCode {
-    cli::usage_error(error, USAGE)
+    cli::usage_error(error, &[USAGE, cli::USAGE].concat())
 }
 
 /// Prints the usage, as dtrace does when it is given nothing at all.
 pub fn usage() -> ExitCode {
-    cli::usage(USAGE)
+    cli::usage(&[USAGE, cli::USAGE].concat())
 }
 
 #[cfg(test)]

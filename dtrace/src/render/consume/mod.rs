@@ -133,6 +133,11 @@ impl Consumer {
         &self.settings
     }
 
+    /// The same, to be changed before anything is shown.
+    pub const fn settings_mut(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+
     /// The surroundings of what is shown: for pictures of what has been aggregated.
     pub fn view<'a>(&'a self, world: &'a World<'_>) -> View<'a> {
         self.settings.view(world)

@@ -1,0 +1,70 @@
+//! `-l`, and what `-v` says of probes.
+
+use dtrace_compiler::program::Program;
+use dtrace_compiler::surroundings::Description;
+
+use super::DtraceError;
+use super::compile::Compiled;
+use crate::client::Client;
+use crate::format;
+use crate::job::Job;
+use crate::render::Output;
+use crate::trace::Trace;
+
+/// Lists what the programs mean; everything if there are none.
+pub(super) fn list(
+    trace: Trace,
+    job: &Job,
+    programs: &[Compiled],
+    output: &mut dyn Output,
+) -> Result<(), DtraceError> {
+    output.line(format::list_header().as_bytes())?;
+    let any = [Description::default()];
+    let meant = programs.iter().flat_map(|program| &program.program.ecbs).map(|ecb| &ecb.probe);
+    let meant: Vec<_> = if programs.is_empty() { any.iter().collect() } else { meant.collect() };
+    let kernel = trace.kernel();
+    for description in meant {
+        let probes = kernel.list(description)?;
+        if probes.is_empty() {
+            // An error to dtrace's user, not to its exit status (`list_stmt` in dtrace.c).
+            output.message(&format!(
+                "failed to match {description}: No probe matches description\n"
+            ))?;
+        }
+        for probe in &probes {
+            output.line(format::listed(probe).as_bytes())?;
+            if job.verbose {
+                let detail = kernel.ask(|client| client.describe(probe.id))?;
+                output.line(format::detail(&detail).as_bytes())?;
+            }
+            if job.sites {
+                let sites = kernel.ask(|client| client.sites(probe.id))?;
+                output.line(format::sites(&sites).as_bytes())?;
+            }
+        }
+    }
+    output.flush()?;
+    Ok(kernel.ask(Client::close)?)
+}
+
+/// How many probes the clauses of a program mean.
+pub(super) fn count(trace: &Trace, program: &Program) -> Result<u32, DtraceError> {
+    let probes = program.ecbs.iter().map(|ecb| trace.kernel().list(&ecb.probe));
+    probes.map(|probes| Ok(probes?.len() as u32)).sum()
+}
+
+/// What can be said of the probes that a program means.
+pub(super) fn describe(
+    trace: &Trace,
+    program: &Program,
+    output: &mut dyn Output,
+) -> Result<(), DtraceError> {
+    for ecb in &program.ecbs {
+        output.line(format!("\n{}\n", ecb.probe).as_bytes())?;
+        if let Some(probe) = trace.kernel().list(&ecb.probe)?.first() {
+            let detail = trace.kernel().ask(|client| client.describe(probe.id))?;
+            output.line(format::detail(&detail).as_bytes())?;
+        }
+    }
+    Ok(())
+}

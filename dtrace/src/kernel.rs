@@ -1,0 +1,259 @@
+//! A kernel over a line, as the compiler and what shows records ask it: which probes there are, what records hold,
+//! what stands at addresses. What it has said is kept.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+
+use dtrace_abi::record::RecordDesc;
+use dtrace_abi::stability::{Attribute, Class, Stability};
+use dtrace_compiler::surroundings::{
+    Argument, Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
+};
+use dtrace_protocol::Datum;
+
+use crate::client::{Client, ClientError, Detail, Probe};
+use crate::render::{AggDescription, Descriptions, Eprobe, Module, Symbol, Symbols};
+
+/// Records of the library's own `dtrace:::ERROR` clause are of statements behind this number.
+pub(crate) const OWN: u64 = 1 << 32;
+
+/// It.
+#[derive(Debug)]
+pub struct Kernel {
+    client: RefCell<Client>,
+    /// What went wrong while something was asked that cannot fail.
+    failed: RefCell<Option<ClientError>>,
+    matches: RefCell<HashMap<Description, Matches>>,
+    symbols: RefCell<HashMap<u64, Option<crate::client::Symbol>>>,
+    /// Of each module the first address that was asked for, which stands for it.
+    modules: RefCell<HashMap<String, u64>>,
+    target: i64,
+}
+
+impl Kernel {
+    /// A kernel on the other side of a line; `$target` is this number.
+    pub fn new(client: Client, target: i64) -> Self {
+        Self {
+            client: RefCell::new(client),
+            failed: RefCell::default(),
+            matches: RefCell::default(),
+            symbols: RefCell::default(),
+            modules: RefCell::default(),
+            target,
+        }
+    }
+
+    /// Asks it.
+    ///
+    /// # Errors
+    /// Those of what is asked; or what went wrong before, where nothing could be said of it.
+    pub fn ask<T>(
+        &self,
+        ask: impl FnOnce(&mut Client) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        self.check()?;
+        ask(&mut self.client.borrow_mut())
+    }
+
+    /// Says what went wrong while it was asked by those that cannot say so.
+    ///
+    /// # Errors
+    /// That.
+    pub fn check(&self) -> Result<(), ClientError> {
+        self.failed.borrow_mut().take().map_or(Ok(()), Err)
+    }
+
+    /// Probes may have come or gone: they are asked for again.
+    pub fn forget_probes(&self) {
+        self.matches.borrow_mut().clear();
+    }
+
+    /// The client, to be given back.
+    pub fn into_client(self) -> Client {
+        self.client.into_inner()
+    }
+
+    /// Asks for those that cannot fail: nothing is known if it does.
+    fn known<T>(
+        &self,
+        ask: impl FnOnce(&mut Client) -> Result<Option<T>, ClientError>,
+    ) -> Option<T> {
+        if self.failed.borrow().is_some() {
+            return None;
+        }
+        let answer = ask(&mut self.client.borrow_mut());
+        answer.unwrap_or_else(|error| {
+            self.failed.replace(Some(error));
+            None
+        })
+    }
+
+    /// The probes that a description means, as `-l` lists them.
+    ///
+    /// # Errors
+    /// The kernel refuses, or failed.
+    pub fn list(&self, description: &Description) -> Result<Vec<Probe>, ClientError> {
+        self.ask(|client| match description.id {
+            0 => client.list(&description.to_string()),
+            id => Ok(client.probe(id)?.into_iter().collect()),
+        })
+    }
+
+    fn find(
+        client: &mut Client,
+        description: &Description,
+    ) -> Result<Option<Matches>, ClientError> {
+        let text = description.to_string();
+        let some = match description.id {
+            0 => client.list_after(&text, 0)?,
+            id => client.probe(id)?.into_iter().collect(),
+        };
+        let Some(first) = some.first() else { return Ok(Some(Matches::None)) };
+        // A frame may have had room for one alone.
+        let several = some.len() > 1
+            || description.id == 0 && !client.list_after(&text, first.id)?.is_empty();
+        let info = info(client.describe(first.id)?);
+        Ok(Some(if several { Matches::Several(info) } else { Matches::One(info) }))
+    }
+
+    fn symbol_at(&self, address: u64) -> Option<crate::client::Symbol> {
+        if let Some(symbol) = self.symbols.borrow().get(&address) {
+            return symbol.clone();
+        }
+        let symbol = self.known(|client| client.symbol(address));
+        self.symbols.borrow_mut().insert(address, symbol.clone());
+        symbol
+    }
+}
+
+fn attribute([name, data, class]: [u8; 3]) -> Attribute {
+    let part = Stability::from_number;
+    match (part(name), part(data), Class::from_number(class)) {
+        (Some(name), Some(data), Some(class)) => Attribute { name, data, class },
+        _ => Attribute::UNSTABLE,
+    }
+}
+
+fn info(detail: Detail) -> ProbeInfo {
+    let [provider, module, function, name, args] = detail.provider.map(attribute);
+    let arguments = detail.types.into_iter().zip(0..).map(|(ty, mapping)| Argument {
+        native: ty.native,
+        translated: ty.translated.unwrap_or_default(),
+        mapping,
+    });
+    ProbeInfo {
+        attributes: ProviderAttributes { provider, module, function, name, args },
+        arguments: arguments.collect(),
+    }
+}
+
+/// The probe as the compiler describes it.
+pub(crate) fn description(probe: &Probe) -> Description {
+    let Probe { id, provider, module, function, name } = probe.clone();
+    Description { id, provider, module, function, name }
+}
+
+impl Surroundings for Kernel {
+    fn probes(&self, description: &Description) -> Matches {
+        if let Some(matches) = self.matches.borrow().get(description) {
+            return matches.clone();
+        }
+        let found = self.known(|client| Self::find(client, description)).unwrap_or(Matches::None);
+        self.matches.borrow_mut().insert(description.clone(), found.clone());
+        found
+    }
+
+    /// Of the consumer's own process, as dtrace(1) has it.
+    fn macro_variable(&self, name: &str) -> Option<i64> {
+        use rustix::process as own;
+        let number = |id: Option<own::Pid>| i64::from(id.map_or(0, own::Pid::as_raw_pid));
+        Some(match name {
+            "pid" => number(Some(own::getpid())),
+            "ppid" => number(own::getppid()),
+            "pgid" => number(Some(own::getpgrp())),
+            "sid" => number(own::getsid(None).ok()),
+            "uid" => own::getuid().as_raw().into(),
+            "euid" => own::geteuid().as_raw().into(),
+            "gid" => own::getgid().as_raw().into(),
+            "egid" => own::getegid().as_raw().into(),
+            // Where there are no projects and tasks, all are of the first one.
+            "projid" | "taskid" => 0,
+            "target" => self.target,
+            _ => return None,
+        })
+    }
+
+    fn has(&self, class: &str, name: &str) -> bool {
+        let description = match class {
+            "provider" => Description { provider: name.into(), ..Description::default() },
+            "module" => Description { module: name.into(), ..Description::default() },
+            _ => return false,
+        };
+        self.probes(&description) != Matches::None
+    }
+}
+
+impl Symbols for Kernel {
+    fn symbol(&self, address: u64) -> Option<Symbol> {
+        let crate::client::Symbol { module, name, address, .. } = self.symbol_at(address)?;
+        Some(Symbol { module, name, address })
+    }
+
+    fn module(&self, address: u64) -> Option<Module> {
+        let name = self.symbol_at(address)?.module;
+        let mut modules = self.modules.borrow_mut();
+        let address = *modules.entry(name.clone()).or_insert(address);
+        Some(Module { name, address })
+    }
+}
+
+/// A kernel's descriptions, with what only the compiler knows of them: names of aggregations.
+pub(crate) struct Told<'a> {
+    pub kernel: &'a Kernel,
+    pub names: &'a BTreeMap<u32, String>,
+}
+
+impl Descriptions for Told<'_> {
+    fn eprobe(&mut self, epid: u32) -> Option<Eprobe> {
+        self.kernel.known(|client| {
+            let Some(found) = client.eprobe(epid)? else { return Ok(None) };
+            let probe = client.probe(found.probe)?.map(|probe| description(&probe));
+            // A probe may go while its records are still there.
+            let gone = Description { id: found.probe, ..Description::default() };
+            let records = records(found.data);
+            let error = records.first().is_some_and(|record| record.uarg > OWN);
+            Ok(Some(Eprobe {
+                probe: probe.unwrap_or(gone),
+                error,
+                size: found.size as usize,
+                records,
+            }))
+        })
+    }
+
+    fn aggregation(&mut self, id: u32) -> Option<AggDescription> {
+        self.kernel.known(|client| {
+            let found = client.aggregation(id)?;
+            Ok(found.map(|of| AggDescription {
+                id,
+                variable: of.variable,
+                name: self.names.get(&of.variable).cloned().unwrap_or_default(),
+                epid: of.epid,
+                size: of.size as usize,
+                records: records(of.data),
+            }))
+        })
+    }
+
+    fn format(&mut self, number: u16) -> Option<Vec<u8>> {
+        self.kernel.known(|client| client.format(number))
+    }
+}
+
+fn records(data: Vec<Datum>) -> Vec<RecordDesc> {
+    let record = |of: Datum| {
+        let Datum { action, size, offset, alignment, format, arg, uarg } = of;
+        RecordDesc { action, pad: 0, size, offset, alignment, format, arg, uarg }
+    };
+    data.into_iter().map(record).collect()
+}

@@ -1,0 +1,444 @@
+//! A trace as a library: programs compiled and handed over, then what they record, until it is over.
+//!
+//! ```no_run
+//! use dtrace::compiler::{Source, options::Options};
+//! use dtrace::{Address, Client, Trace, render};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let address: Address = "unix:/run/kernel.sock".parse()?;
+//! let mut trace = Trace::new(Client::connect(address.connect()?)?, Options::default(), 0);
+//! let program = trace.compile(Source::line(b"syscall:::entry { @[probefunc] = count() }"))?;
+//! trace.enable(&program)?;
+//! let mut running = trace.go()?;
+//! let mut sink = render::Text::new(render::Streams::standard("dtrace")?);
+//! while !running.work(&mut sink)? {
+//!     std::thread::sleep(running.pause());
+//!     for entry in running.aggregations().entries() {
+//!         println!("{}: {:?}", entry.description.name, entry.number());
+//!     }
+//! }
+//! running.finish(&mut sink)?;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use dtrace_abi::Platform;
+use dtrace_abi::option::{BufPolicy, OptionId, UNSET};
+use dtrace_abi::record::Status;
+use dtrace_compiler::libraries::Library;
+use dtrace_compiler::options::Options;
+use dtrace_compiler::program::Program;
+use dtrace_compiler::types::Types;
+use dtrace_compiler::{Compiler, Error, Source, dof};
+use dtrace_protocol::{Run, SnapshotOf};
+
+use crate::client::{Client, ClientError, Snapshot};
+use crate::kernel::{Kernel, OWN, Told};
+use crate::render::{
+    Aggregations, Buffer, Consumer, Ends, RenderError, Schedule, Settings, Sink, View, World,
+};
+
+/// How often things are done, if options do not say so.
+const RATE: Duration = Duration::from_secs(1);
+/// So often a kernel is asked at least whether a program has ended: oftener than dtrace(1), which may notice it a second
+/// later.
+const BEAT: Duration = Duration::from_millis(50);
+
+/// What is recorded of faults (`dtrace_handle_err`, dt_handle.c).
+const ON_ERROR: &[u8] =
+    b"dtrace:::ERROR{trace(arg1);trace(arg2);trace(arg3);trace(arg4);trace(arg5);}";
+
+/// Why a trace does not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The kernel failed, or refuses.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A program is wrong.
+    #[error(transparent)]
+    Program(#[from] Box<Error>),
+    /// A program is too large for any kernel.
+    #[error(transparent)]
+    Write(#[from] dof::WriteError),
+    /// What was recorded cannot be shown.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+}
+
+/// A trace that has not begun.
+#[derive(Debug)]
+pub struct Trace {
+    kernel: Kernel,
+    compiler: Compiler,
+    open: bool,
+}
+
+impl Trace {
+    /// A trace of a kernel, with these options; `$target` is that number.
+    pub fn new(client: Client, options: Options, target: i64) -> Self {
+        let kernel = Kernel::new(client, target);
+        Self { kernel, compiler: Compiler::new(Platform::Freebsd, options), open: false }
+    }
+
+    /// The kernel.
+    pub const fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// The options, with those that programs have set so far.
+    pub const fn options(&self) -> &Options {
+        self.compiler.options()
+    }
+
+    /// Reads D libraries. Those that the kernel has nothing for are left out; returns why.
+    ///
+    /// # Errors
+    /// One of them is wrong, or the kernel failed.
+    pub fn libraries(&mut self, libraries: &[Library<'_>]) -> Result<Vec<Box<Error>>, TraceError> {
+        let read = self.compiler.libraries(libraries, &self.kernel);
+        self.kernel.check()?;
+        Ok(read?)
+    }
+
+    /// Compiles a program; nothing is enabled yet.
+    ///
+    /// # Errors
+    /// It is wrong, or the kernel failed.
+    pub fn compile(&mut self, source: Source<'_>) -> Result<Program, TraceError> {
+        self.kernel.forget_probes();
+        let compiled = self.compiler.compile(source, &self.kernel);
+        self.kernel.check()?;
+        Ok(compiled?)
+    }
+
+    /// The DOF of a program.
+    ///
+    /// # Errors
+    /// It is too large.
+    pub fn dof(&self, program: &Program) -> Result<Vec<u8>, TraceError> {
+        Ok(dof::program(program, self.options())?)
+    }
+
+    /// Opens the framework and tells it the options, once.
+    fn open(&mut self) -> Result<(), ClientError> {
+        if std::mem::replace(&mut self.open, true) {
+            return Ok(());
+        }
+        let options = self.compiler.options();
+        self.kernel.ask(|client| {
+            client.open()?;
+            options.values().try_for_each(|(id, value)| client.option(id.number(), value))
+        })
+    }
+
+    /// Enables a program; says how many probes its clauses have matched. Options are fixed by then.
+    ///
+    /// # Errors
+    /// The kernel refuses it, or failed.
+    pub fn enable(&mut self, program: &Program) -> Result<u32, TraceError> {
+        let dof = self.dof(program)?;
+        self.open()?;
+        Ok(self.kernel.ask(|client| client.program(&dof))?)
+    }
+
+    /// Takes over what was enabled in the kernel before there was any consumer.
+    ///
+    /// # Errors
+    /// There is no such thing, or the kernel failed.
+    pub fn claim(&mut self) -> Result<(), TraceError> {
+        self.open()?;
+        Ok(self.kernel.ask(Client::claim)?)
+    }
+
+    /// Begins. `dtrace:::BEGIN` has fired when this returns.
+    ///
+    /// # Errors
+    /// The kernel refuses, or failed.
+    pub fn go(mut self) -> Result<Running, TraceError> {
+        self.open()?;
+        self.watch_errors()?;
+        let cpus = self.kernel.ask(Client::status)?.cpus;
+        let aggregations = self.compiler.aggregations().into_iter();
+        let names = aggregations.map(|(id, aggregation)| (id, aggregation.name)).collect();
+        let began = self.kernel.ask(Client::go)?;
+        let options = self.compiler.options().clone();
+        let cpus = match options.get(OptionId::Cpu) {
+            UNSET => (0..cpus).collect(),
+            cpu => u32::try_from(cpu).into_iter().collect(),
+        };
+        Ok(Running {
+            kernel: self.kernel,
+            names,
+            types: self.compiler.types().clone(),
+            consumer: Consumer::new(Settings::new(options)),
+            schedule: Schedule::new(),
+            cpus,
+            began: Some(began),
+            ended: None,
+            status: Due::default(),
+            aggregate: Due::default(),
+            switch: Due::default(),
+            taken: 0,
+        })
+    }
+
+    /// Enables the library's own clause for faults, last of all.
+    fn watch_errors(&mut self) -> Result<(), TraceError> {
+        let program = match self.compile(Source::line(ON_ERROR)) {
+            // A kernel without that probe has no faults to tell of.
+            Err(TraceError::Program(_)) => return Ok(()),
+            program => program?,
+        };
+        let dof = dof::numbered(&program, self.options(), OWN)?;
+        self.kernel.ask(|client| client.program(&dof))?;
+        Ok(())
+    }
+}
+
+/// When something was done the last time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Due(Option<Instant>);
+
+impl Due {
+    /// How long it is until it is to be done again.
+    fn left(self, rate: Duration) -> Duration {
+        self.0.map_or(Duration::ZERO, |last| rate.saturating_sub(last.elapsed()))
+    }
+
+    /// Whether it is to be done now; then it has been.
+    fn now(&mut self, rate: Duration, at_once: bool) -> bool {
+        let due = at_once || self.left(rate).is_zero();
+        if due {
+            self.0 = Some(Instant::now());
+        }
+        due
+    }
+}
+
+/// A trace that goes on.
+#[derive(Debug)]
+pub struct Running {
+    kernel: Kernel,
+    names: BTreeMap<u32, String>,
+    types: Types,
+    consumer: Consumer,
+    schedule: Schedule,
+    cpus: Vec<u32>,
+    /// Where BEGIN fired, until the first buffers have been taken.
+    began: Option<u32>,
+    /// Where END fired.
+    ended: Option<u32>,
+    status: Due,
+    aggregate: Due,
+    switch: Due,
+    /// How often aggregations have been taken.
+    taken: u64,
+}
+
+impl Running {
+    /// Has Rust's names shown as they are in the file.
+    pub fn raw_names(&mut self, raw: bool) {
+        self.consumer.settings_mut().raw_names = raw;
+    }
+
+    /// How often aggregations have been taken so far.
+    pub const fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    fn rate(&self, option: OptionId) -> Duration {
+        match u64::try_from(self.consumer.settings().options.get(option)) {
+            Ok(rate) => Duration::from_nanos(rate),
+            Err(_) => RATE,
+        }
+    }
+
+    fn status_rate(&self) -> Duration {
+        self.rate(OptionId::Statusrate).min(BEAT)
+    }
+
+    /// How long it is until there is something to do.
+    pub fn pause(&self) -> Duration {
+        let aggregate = self.aggregate.left(self.rate(OptionId::Aggrate));
+        let switch = self.switch.left(self.rate(OptionId::Switchrate));
+        self.status.left(self.status_rate()).min(aggregate).min(switch)
+    }
+
+    /// Whether it is over: nothing more is recorded.
+    pub const fn is_over(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// What has been aggregated up to the last time that buffers were taken.
+    pub const fn aggregations(&self) -> &Aggregations {
+        self.consumer.aggregations()
+    }
+
+    /// The kernel.
+    pub const fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// Gives what has been aggregated, and what is needed to show it.
+    pub fn view<R>(&self, show: impl FnOnce(&Aggregations, &View<'_>) -> R) -> R {
+        let mut told = Told { kernel: &self.kernel, names: &self.names };
+        let world = World { descriptions: &mut told, symbols: &self.kernel, types: &self.types };
+        show(self.consumer.aggregations(), &self.consumer.view(&world))
+    }
+
+    /// Ends it. `dtrace:::END` has fired when this returns; what has been recorded is still to be taken.
+    ///
+    /// # Errors
+    /// The kernel failed.
+    pub fn stop(&mut self) -> Result<(), TraceError> {
+        if self.ended.is_none() {
+            self.ended = Some(self.kernel.ask(Client::stop)?);
+        }
+        Ok(())
+    }
+
+    /// Does what is due (`dtrace_work`, dt_work.c): looks how the kernel is, takes buffers, gives what is in them to
+    /// the sink. Returns whether the trace is over, and all of it has been taken.
+    ///
+    /// # Errors
+    /// The kernel failed or has given this consumer up; what it has recorded cannot be shown.
+    pub fn work(&mut self, sink: &mut dyn Sink) -> Result<bool, TraceError> {
+        self.work_now(sink, false)
+    }
+
+    /// As [`work`](Self::work); with `at_once` buffers are taken, whether they are due or not.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn work_now(&mut self, sink: &mut dyn Sink, at_once: bool) -> Result<bool, TraceError> {
+        let rate = self.status_rate();
+        if self.is_over() || self.status.now(rate, at_once) {
+            let run = self.look(sink)?;
+            if !self.is_over() && (run.exiting || self.fills() && run.filled != 0) {
+                self.stop()?;
+                self.look(sink)?;
+            }
+        }
+        let over = self.is_over();
+        // Rings, and buffers that are filled, are taken at the end.
+        if !over && self.policy().is_some_and(|policy| policy != BufPolicy::Switch) {
+            return Ok(false);
+        }
+        let (aggrate, switchrate) = (self.rate(OptionId::Aggrate), self.rate(OptionId::Switchrate));
+        if self.aggregate.now(aggrate, over || at_once) {
+            self.take_aggregations(sink)?;
+            self.taken += 1;
+        }
+        if self.switch.now(switchrate, over || at_once) {
+            self.take_records(sink)?;
+        }
+        sink.flush()?;
+        // What failed while it was shown.
+        self.kernel.check()?;
+        Ok(over)
+    }
+
+    fn policy(&self) -> Option<BufPolicy> {
+        let policy = self.consumer.settings().options.get(OptionId::Bufpolicy);
+        u32::try_from(policy).ok().and_then(BufPolicy::from_number)
+    }
+
+    fn fills(&self) -> bool {
+        self.policy() == Some(BufPolicy::Fill)
+    }
+
+    /// Asks how the run is, and says what was dropped.
+    fn look(&mut self, sink: &mut dyn Sink) -> Result<Run, TraceError> {
+        let run = self.kernel.ask(Client::run)?;
+        let Self { kernel, names, types, consumer, .. } = self;
+        let mut told = Told { kernel, names };
+        let world = World { descriptions: &mut told, symbols: kernel, types };
+        consumer.status(status(&run), &world, sink)?;
+        Ok(run)
+    }
+
+    /// A CPU's buffer; nothing, and a message, if it was damaged on the line.
+    fn snapshot(
+        &self,
+        cpu: u32,
+        buffer: SnapshotOf,
+        sink: &mut dyn Sink,
+    ) -> Result<Snapshot, TraceError> {
+        match self.kernel.ask(|client| client.snapshot(cpu, buffer)) {
+            Err(ClientError::Damaged) => {
+                // dtrace(1) has no line, and no such message.
+                sink.message("1 answer damaged on the line: records may be missing\n")?;
+                Ok(Snapshot::default())
+            }
+            snapshot => Ok(snapshot?),
+        }
+    }
+
+    fn take_aggregations(&mut self, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        for index in 0..self.cpus.len() {
+            let cpu = self.cpus[index];
+            let taken = self.snapshot(cpu, SnapshotOf::Aggregations, sink)?;
+            let Self { kernel, names, types, consumer, .. } = self;
+            let mut told = Told { kernel, names };
+            let mut world = World { descriptions: &mut told, symbols: kernel, types };
+            let shown = consumer.snapshot(cpu, &taken.data, taken.drops, &mut world, sink);
+            // What the kernel did not say is why it cannot be shown.
+            kernel.check()?;
+            shown?;
+        }
+        Ok(())
+    }
+
+    fn take_records(&mut self, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        let mut buffers = Vec::with_capacity(self.cpus.len());
+        for &cpu in &self.cpus {
+            let Snapshot { data, drops, taken, .. } =
+                self.snapshot(cpu, SnapshotOf::Records, sink)?;
+            buffers.push(Buffer { cpu, data, drops, taken });
+        }
+        let ends = Ends { began: self.began.take(), ended: self.ended };
+        let Self { kernel, names, types, consumer, schedule, .. } = self;
+        let mut told = Told { kernel, names };
+        let mut world = World { descriptions: &mut told, symbols: kernel, types };
+        let shown = match consumer.settings().options.get(OptionId::Temporal) {
+            UNSET => Schedule::in_turn(consumer, &buffers, ends, &mut world, sink),
+            _ => schedule.in_time(consumer, buffers, ends.ended.is_some(), &mut world, sink),
+        };
+        kernel.check()?;
+        Ok(shown?)
+    }
+
+    /// Gives the sink what nobody has printed, and lets the kernel go. Returns what the last `exit` said.
+    ///
+    /// # Errors
+    /// It cannot be shown, or the kernel failed.
+    pub fn finish(mut self, sink: &mut dyn Sink) -> Result<Option<u32>, TraceError> {
+        let mut told = Told { kernel: &self.kernel, names: &self.names };
+        let world = World { descriptions: &mut told, symbols: &self.kernel, types: &self.types };
+        self.consumer.finish(&world, sink)?;
+        sink.flush()?;
+        self.kernel.ask(Client::close)?;
+        Ok(self.consumer.exit_status())
+    }
+}
+
+fn status(run: &Run) -> Status {
+    Status {
+        dynamic_drops: run.dynamic_drops,
+        dynamic_drops_rinsing: run.dynamic_drops_rinsing,
+        dynamic_drops_dirty: run.dynamic_drops_dirty,
+        speculation_drops: run.speculation_drops,
+        speculations_busy: run.speculations_busy,
+        speculations_unavailable: run.speculations_unavailable,
+        errors: run.errors,
+        filled: run.filled,
+        stack_string_overflows: run.stack_string_overflows,
+        double_errors: run.double_errors,
+        killed: run.killed.into(),
+        exiting: run.exiting.into(),
+        pad: [0; 6],
+    }
+}

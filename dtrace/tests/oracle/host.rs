@@ -1,0 +1,100 @@
+//! dtrace(1) and its kernel, in one process.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use clap::Parser;
+use dtrace::consume::{self, Interrupt, UntilInterrupted};
+use dtrace::{Client, DtraceError, Job, cli};
+use userland::{Line, Machine};
+
+use crate::case::Case;
+use crate::printed::Printed;
+
+/// What never ends by itself is interrupted after that.
+const LIMIT: Duration = Duration::from_secs(20);
+/// What was recorded as such is by then where it stays.
+const SOON: Duration = Duration::from_secs(2);
+/// What was stopped has this status.
+const STOPPED: i32 = 124;
+
+/// What came of a command line.
+pub struct Run {
+    pub out: String,
+    pub err: String,
+    pub status: i32,
+}
+
+#[derive(Debug, Parser)]
+#[command(name = "dtrace", disable_help_flag = true)]
+struct Dtrace {
+    #[command(flatten)]
+    args: cli::DtraceArgs,
+}
+
+/// Runs it on a kernel of its own.
+pub fn run(case: &Case) -> Run {
+    let mut printed = Printed::default();
+    let status = match Dtrace::try_parse_from(case.words()) {
+        Ok(dtrace) => match dtrace.args.job() {
+            Ok(Some(job)) => trace(case, job, &mut printed),
+            Ok(None) => 0,
+            Err(error) => {
+                printed.err.push_str(&format!("dtrace: {error}\n"));
+                1
+            }
+        },
+        Err(error) => {
+            printed.err.push_str(&format!("dtrace: {}\n", cli::complaint(&error)));
+            2
+        }
+    };
+    Run { out: String::from_utf8_lossy(&printed.out).into_owned(), err: printed.err, status }
+}
+
+fn trace(case: &Case, mut job: Job, printed: &mut Printed) -> i32 {
+    let folder = tempfile::tempdir().unwrap();
+    if job.output.is_some() {
+        job.output = Some(folder.path().join("out"));
+    }
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let output: OwnedFd = theirs.try_clone().unwrap().into();
+    // What the recorded outputs say of the machine.
+    let machine = Machine {
+        execargs: case.line.clone(),
+        ustackdepth: 6,
+        zonename: "0".into(),
+        ..Machine::default()
+    };
+    let kernel = thread::spawn(move || userland::serve(machine, Line::new(theirs.into(), output)));
+    let line = dtrace::transport::Line::new(ours.into(), None).unwrap();
+    let interrupt = Arc::new(Interrupt::new());
+    let (over, wait) = std::sync::mpsc::channel::<()>();
+    let limit = if case.status == STOPPED { SOON } else { LIMIT };
+    let watch = {
+        let interrupt = interrupt.clone();
+        thread::spawn(move || {
+            if wait.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                interrupt.raise();
+            }
+        })
+    };
+    let client = Client::connect(line).unwrap();
+    let done: Result<u8, DtraceError> =
+        consume::run(client, &job, &interrupt, &mut UntilInterrupted, printed);
+    let status = match done {
+        Ok(_) if interrupt.raised() => STOPPED,
+        Ok(status) => status.into(),
+        Err(error) => {
+            printed.err.push_str(&format!("dtrace: {error}\n"));
+            1
+        }
+    };
+    drop(over);
+    watch.join().unwrap();
+    kernel.join().unwrap();
+    status
+}

@@ -1,0 +1,78 @@
+//! What a real FreeBSD dtrace(1) was given (13.0-CURRENT, amd64), and what it printed, to the byte, and how it ended: the
+//! same command lines, the whole way, from options to the last line: compiler, line, framework, and back.
+//!
+//! `tests/data/oracle` has what was printed; programs and command lines, and errors of the compiler, are the compiler's
+//! (`dtrace-compiler/tests/data/oracle`). Beside them, as `.ours`, is what is printed here where the real one is plainly
+//! wrong. [`LEFT_OUT`] says what cannot be compared, and why.
+
+mod case;
+mod host;
+#[path = "../render/printed.rs"]
+mod printed;
+
+use case::Case;
+use host::{Run, run};
+
+/// What is not compared, and why not.
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("drops_agg", "how many elements a buffer has room for: here one more"),
+    ("drops_buf", "a buffer that holds no record is refused here; there nothing is ever recorded"),
+    (
+        "err_string_array",
+        "strings in an array that is not associative overlap there, and fault here",
+    ),
+    ("err_uregs", "registers of a thread that is interrupted, which this host does not have"),
+    ("opt_h", "-h is for programs in C"),
+    ("strtok_clauses", "strtok(NULL) goes on in the next clause there, and begins anew here"),
+    ("opt_usage", "the usage is this dtrace's own"),
+];
+
+#[test]
+fn output_is_the_real_one() {
+    // Where the scripts are; there is no other test in this program.
+    std::env::set_current_dir(case::folders()[1].as_path()).unwrap();
+    let cases = Case::all();
+    assert!(cases.len() >= 290, "{}", cases.len());
+    let only = std::env::var("ORACLE").ok();
+    let (mut failed, mut count) = (Vec::new(), 0);
+    for case in &cases {
+        let left_out = LEFT_OUT.iter().any(|(name, _)| *name == case.name);
+        if left_out || only.as_ref().is_some_and(|only| !case.name.contains(only)) {
+            continue;
+        }
+        count += 1;
+        let Run { out, err, status } = run(case);
+        let mut wrong = Vec::new();
+        for (what, ours, theirs) in [("output", &out, &case.out), ("errors", &err, &case.err)] {
+            if without_addresses(ours) != without_addresses(theirs) {
+                wrong.push(format!("{what}:\n--- ours\n{ours}--- theirs\n{theirs}"));
+            }
+        }
+        if status != case.status {
+            wrong.push(format!("status {status}, not {}", case.status));
+        }
+        if !wrong.is_empty() {
+            failed.push(format!("{}: {}\n{}", case.name, case.line, wrong.join("\n")));
+        }
+    }
+    assert!(failed.is_empty(), "{} of {count} differ:\n{}", failed.len(), failed.join("\n\n"));
+}
+
+/// A text in which addresses of kernels, and numbers of timers' probes, are alike.
+fn without_addresses(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("0x") {
+        let digits = rest[at + 2..].bytes().take_while(u8::is_ascii_hexdigit).count();
+        let end = at + 2 + digits;
+        out.push_str(if digits > 8 { &rest[..at + 2] } else { &rest[..end] });
+        rest = &rest[end..];
+    }
+    out.push_str(rest);
+    let lines = out.split_inclusive('\n').map(|line| match line.find(":tick-") {
+        // CPU, ID, and the blanks before the name.
+        Some(at) if line.starts_with("  ") => format!("  0 ID {}", &line[at..]),
+        _ => line.to_owned(),
+    });
+    lines.collect()
+}

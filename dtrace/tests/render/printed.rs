@@ -1,0 +1,60 @@
+//! Where text goes in these tests.
+
+use std::io;
+
+use dtrace::render::Output;
+
+/// What a run has printed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Printed {
+    pub out: Vec<u8>,
+    pub err: String,
+    /// Files that `freopen` has named.
+    pub files: Vec<(Vec<u8>, Vec<u8>)>,
+    redirected: bool,
+}
+
+impl Output for Printed {
+    fn line(&mut self, text: &[u8]) -> io::Result<()> {
+        self.out.extend_from_slice(text);
+        Ok(())
+    }
+
+    fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        match self.files.last_mut().filter(|_| self.redirected) {
+            Some((_, file)) => file.extend_from_slice(text),
+            None => self.out.extend_from_slice(text),
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, text: &str) -> io::Result<()> {
+        self.err.push_str("dtrace: ");
+        self.err.push_str(text);
+        Ok(())
+    }
+
+    fn listing(&mut self, text: &str) -> io::Result<()> {
+        self.err.push_str(text);
+        Ok(())
+    }
+
+    /// Of the shell no more than `echo`.
+    fn system(&mut self, command: &[u8]) -> io::Result<()> {
+        let text = command.strip_prefix(b"echo ").ok_or(io::ErrorKind::NotFound)?;
+        self.out.extend_from_slice(text);
+        self.out.push(b'\n');
+        Ok(())
+    }
+
+    fn redirect(&mut self, file: Option<&[u8]>) -> io::Result<()> {
+        self.redirected = file.is_some();
+        self.files.extend(file.map(|file| (file.to_vec(), Vec::new())));
+        Ok(())
+    }
+
+    fn truncate(&mut self) -> io::Result<()> {
+        self.out.clear();
+        Ok(())
+    }
+}

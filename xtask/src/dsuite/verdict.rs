@@ -1,0 +1,173 @@
+//! What a program of the suite has printed, by the suite's rules: a tag, an exit status, an output without what varies.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::run::TIMED_OUT;
+use super::{Case, Ended};
+
+/// What became of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// As the suite expects it.
+    Passed,
+    /// As the suite expects it, but for columns that Oracle's port does not print, and their widths.
+    Alike,
+    /// The suite itself says that it fails, and it does.
+    ExpectedFailure,
+    /// Something else: why, and how what it printed differs.
+    Failed(String, String),
+}
+
+/// Judges a program.
+///
+/// # Errors
+/// The files of the suite cannot be read, or its post-processors not run.
+pub fn judge(suite: &Path, case: &Case, ended: &Ended) -> anyhow::Result<Verdict> {
+    let fail = |why: &str, difference: String| {
+        if case.fails {
+            Ok(Verdict::ExpectedFailure)
+        } else {
+            Ok(Verdict::Failed(why.into(), difference))
+        }
+    };
+    let mut printed = ended.out.clone();
+    if !ended.err.is_empty() {
+        printed.push_str("-- @@stderr --\n");
+        printed.push_str(&ended.err);
+    }
+    let program = suite.join(&case.program);
+    let Some(printed) = postprocess(&program.with_extension("r.p"), &printed)? else {
+        return fail("its post-processor failed", printed);
+    };
+    let shown = |text: &str| {
+        if text.len() > 4000 { text.chars().take(4000).collect() } else { text.to_owned() }
+    };
+    if let Some(tag) = &case.tag
+        && !ended.err.contains(&format!("[{tag}]"))
+    {
+        return fail(&format!("expected tag {tag}"), shown(&printed));
+    }
+    if ended.status == TIMED_OUT && !case.may_time_out {
+        return fail("timed out", shown(&printed));
+    }
+    if ended.status != TIMED_OUT && ended.status != case.status {
+        return fail(
+            &format!("exit status {}, not {}", ended.status, case.status),
+            shown(&printed),
+        );
+    }
+    let file = program.with_extension("r");
+    if !file.exists() {
+        return Ok(Verdict::Passed);
+    }
+    let expected = String::from_utf8_lossy(&fs::read(&file)?).into_owned();
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        if !case.ordered {
+            lines.sort();
+        }
+        lines
+    };
+    if sorted(&expected) == sorted(&printed) {
+        return Ok(Verdict::Passed);
+    }
+    if sorted(&plain(&expected)) == sorted(&plain(&printed)) {
+        return Ok(Verdict::Alike);
+    }
+    fail("what it printed differs", difference(&expected, &printed)?)
+}
+
+/// Has a text changed by the suite's filter for this program, if there is one, and numbers that vary replaced. `None` if
+/// the filter failed.
+fn postprocess(filter: &Path, text: &str) -> anyhow::Result<Option<String>> {
+    let mut text = text.to_owned();
+    if filter.metadata().is_ok_and(|data| data.permissions().mode() & 0o111 != 0) {
+        let mut child =
+            Command::new(filter).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let input = child.stdin.take();
+        let output = std::thread::scope(|scope| {
+            // One that has seen enough reads no more.
+            scope.spawn(|| input.map(|mut input| input.write_all(text.as_bytes())));
+            child.wait_with_output()
+        })?;
+        if !output.status.success() {
+            return Ok(None);
+        }
+        text = String::from_utf8_lossy(&output.stdout).into_owned();
+    }
+    Ok(Some(without_pointers(&text)))
+}
+
+/// Each number in hexadecimal digits is one like the other.
+fn without_pointers(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("0x") {
+        let digits = rest[at + 2..].bytes().take_while(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        let count = digits.count();
+        out.push_str(&rest[..at]);
+        out.push_str(if count == 0 { "0x" } else { "{ptr}" });
+        rest = &rest[at + 2 + count..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// A text without the columns of CPU and ID, which Oracle's port does not print, and without the width of others.
+fn plain(text: &str) -> String {
+    let lines = text.lines().map(|line| {
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        let number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+        match words[..] {
+            ["CPU", "ID", "FUNCTION:NAME", ..] => drop(words.drain(..2)),
+            ["CPU", "FUNCTION", ..] => drop(words.drain(..1)),
+            [cpu, id, probe, ..] if number(cpu) && number(id) && probe.contains(':') => {
+                drop(words.drain(..2));
+            }
+            _ => {}
+        }
+        words.join(" ")
+    });
+    let lines = lines.filter(|line| !line.is_empty());
+    lines.fold(String::new(), |text, line| text + &line + "\n")
+}
+
+fn difference(expected: &str, printed: &str) -> anyhow::Result<String> {
+    let folder = tempfile::tempdir()?;
+    for (name, text) in [("expected", expected), ("printed", printed)] {
+        fs::write(folder.path().join(name), text)?;
+    }
+    let output = Command::new("diff")
+        .args(["-u", "expected", "printed"])
+        .current_dir(folder.path())
+        .output()?;
+    Ok(String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .skip(2)
+        .take(60)
+        .collect::<Vec<_>>()
+        .join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_varies_is_replaced() {
+        assert_eq!(without_pointers("at 0x1f, 0xg 10x2"), "at {ptr}, 0xg 1{ptr}");
+    }
+
+    #[test]
+    fn columns_are_left_out() {
+        let ours = "CPU     ID                    FUNCTION:NAME\n  0      1    :BEGIN   42\n\n";
+        let theirs =
+            "                   FUNCTION:NAME\n                          :BEGIN        42\n";
+        assert_eq!(plain(ours), plain(theirs));
+        assert_ne!(plain(ours), plain(&theirs.replace("42", "43")));
+    }
+}
