@@ -1,4 +1,4 @@
-//! `dtrace --connect ADDRESS`: dtrace(1) for a kernel on the other side of a line.
+//! `dtrace --connect ADDRESS`: dtrace(1) for a kernel on the other side of a line; `dtrace -p PID`, for a process.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use dtrace::{Address, Client, Interrupt, Output, cli};
 
 const USAGE: &str = "\
 Usage: dtrace [-lqvZ] [-s script] [-x opt[=val]] [--sites]
-\t--connect unix:path | tcp:host:port | serial:device[,baud] | exec:command
+\t-p pid | --connect unix:path | tcp:host:port | serial:device[,baud] | exec:command
 
 \t[-P provider]
 \t[-m [ provider: ] module]
@@ -26,8 +26,11 @@ struct Dtrace {
     args: cli::DtraceArgs,
     /// Where the kernel is: unix:PATH, tcp:HOST:PORT, serial:DEVICE[,BAUD], or exec:COMMAND, whose standard input
     /// and output are the line.
-    #[arg(long, value_name = "ADDRESS")]
-    connect: String,
+    #[arg(long, value_name = "ADDRESS", required_unless_present = "process")]
+    connect: Option<String>,
+    /// A process of this machine that hosts its probes itself.
+    #[arg(short = 'p', value_name = "PID", conflicts_with = "connect")]
+    process: Option<u32>,
     /// Print help.
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
@@ -47,7 +50,10 @@ fn main() -> ExitCode {
 fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
     let options = dtrace.args.options()?;
     options.check()?;
-    let address: Address = dtrace.connect.parse()?;
+    let address = match dtrace.process {
+        Some(id) => Address::Process(id),
+        None => dtrace.connect.as_deref().unwrap_or_default().parse()?,
+    };
     if !options.list {
         cli::heed_interrupts(&INTERRUPT)?;
     }

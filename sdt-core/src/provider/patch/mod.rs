@@ -142,6 +142,10 @@ impl Mode {
     pub const BUILT: Self = if cfg!(sdt_patch = "jump") { Self::Jump } else { Self::Trap };
 }
 
+/// Whether sites of this build are patched. In gate mode they are not, and a host needs neither a [`Patcher`] that writes
+/// nor a breakpoint handler.
+pub const PATCHES: bool = cfg!(sdt_site = "patched");
+
 /// Held while sites are patched. Never taken in probe context.
 static PATCHING: Mutex<()> = Mutex::new(());
 
