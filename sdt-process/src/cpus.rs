@@ -15,8 +15,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sdt_framework::{Host, SpinLock};
 
-/// How often a thread lets others run before it gives up waiting for a slot.
-const PATIENCE: usize = 10_000;
+/// How often a thread lets others run before it begins to sleep in between.
+const YIELDS: usize = 100;
+/// How often it sleeps, and how long, before it gives up waiting for a slot: two seconds in all. Who has one and was
+/// preempted waits for a CPU for as long as the machine is busy.
+const SLEEPS: usize = 20_000;
+const SLEEP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
 
 /// The slots. See the [module](self).
 #[derive(Debug)]
@@ -76,7 +80,7 @@ impl Slots {
     fn claim(&self, outer: Option<Held>) -> Option<(usize, Option<Claim<'_>>)> {
         // SAFETY: asks for a number.
         let cpu = usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0);
-        for _ in 0..PATIENCE {
+        for round in 0..YIELDS + SLEEPS {
             for offset in 0..self.slots.len() {
                 let index = (cpu + offset) % self.slots.len();
                 if let Some(claim) = self.slots.get(index).and_then(Slot::try_claim) {
@@ -86,10 +90,26 @@ impl Slots {
             if let Some(outer) = outer.filter(|outer| std::ptr::eq(outer.of, self)) {
                 return Some((outer.slot, None));
             }
-            // SAFETY: lets others run.
-            unsafe { libc::sched_yield() };
+            if round < YIELDS {
+                // SAFETY: lets others run.
+                unsafe { libc::sched_yield() };
+            } else {
+                sleep();
+            }
         }
         None
+    }
+}
+
+/// Lets others run that this thread may have to wait long for. A signal may end it early, and the interrupted program's
+/// `errno` stays what it was.
+fn sleep() {
+    // SAFETY: safe in signal handlers (POSIX); the place of `errno` is this thread's.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        libc::nanosleep(&SLEEP, std::ptr::null_mut());
+        *errno = before;
     }
 }
 
@@ -101,7 +121,8 @@ impl Slot {
                 .crossings
                 .compare_exchange(seen, seen + 1, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok();
-        claimed.then_some(Claim { slot: self, free: seen.wrapping_add(2) })
+        // Made only if it is: it is given back when it is dropped.
+        claimed.then(|| Claim { slot: self, free: seen.wrapping_add(2) })
     }
 }
 

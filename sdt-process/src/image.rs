@@ -78,7 +78,8 @@ unsafe extern "C" fn each(
     // SAFETY: so many headers are there.
     let headers =
         unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-    let text = headers.iter().filter(|of| of.p_type == libc::PT_LOAD && of.p_flags & libc::PF_X != 0);
+    let text =
+        headers.iter().filter(|of| of.p_type == libc::PT_LOAD && of.p_flags & libc::PF_X != 0);
     let text: Vec<_> = text
         .map(|of| {
             let start = bias.wrapping_add(of.p_vaddr as usize);

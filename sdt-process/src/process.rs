@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use sdt_core::Probe;
 use sdt_core::__private::record::{PROBES, PROVIDERS};
+use sdt_core::Probe;
 use sdt_core::attach::{self, AttachError, Attachment, DetachError};
 use sdt_core::patch::Mode;
 use sdt_framework::{Config, Counters, Dtrace, InitError};
@@ -53,7 +53,9 @@ pub enum StartError {
     #[error("the probes of this program cannot be attached: {0}")]
     Attach(AttachError),
     /// What a parent attached cannot be given up.
-    #[error("the probes of this program cannot be detached from what they were attached to before a fork: {0}")]
+    #[error(
+        "the probes of this program cannot be detached from what they were attached to before a fork: {0}"
+    )]
     Detach(DetachError),
     /// The configuration is no good.
     #[error("no framework with this configuration: {0}")]

@@ -30,7 +30,7 @@ pub(crate) struct Serving {
     /// Written to when there is nothing more to do.
     wake: PipeReader,
     /// Nobody can be let in at the moment.
-    pausing: bool,
+    is_pausing: bool,
 }
 
 /// A connection.
@@ -66,7 +66,9 @@ impl Stream for Ends {
 fn later(done: io::Result<usize>) -> Result<usize, Lost> {
     match done {
         Ok(count) => Ok(count),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+            Ok(0)
+        }
         Err(_) => Err(Lost),
     }
 }
@@ -81,7 +83,7 @@ impl Serving {
     /// Nobody is connected. A byte into the pipe wakes the thread.
     pub(crate) fn new(socket: Socket, room: usize) -> io::Result<(Self, PipeWriter)> {
         let (wake, waker) = io::pipe()?;
-        Ok((Self { socket, lines: Vec::new(), room, wake, pausing: false }, waker))
+        Ok((Self { socket, lines: Vec::new(), room, wake, is_pausing: false }, waker))
     }
 
     pub(crate) const fn socket(&self) -> &Socket {
@@ -95,9 +97,29 @@ impl Serving {
         }
     }
 
-    /// Lets in who is there, and answers what can be answered.
+    /// Answers what can be answered, and lets in who is there.
     fn turn(&mut self, attached: &Attached) -> Wait {
+        let is_busy = self.answer();
         self.let_in(attached);
+        let polled = |fd: RawFd, events| libc::pollfd { fd, events, revents: 0 };
+        let lines = self.lines.iter().map(|Line { ends, .. }| {
+            let events = if ends.is_full { libc::POLLOUT } else { libc::POLLIN };
+            polled(ends.stream.as_raw_fd(), events)
+        });
+        let listener = polled(self.socket.listener.as_raw_fd(), libc::POLLIN);
+        let listener = (!self.is_pausing).then_some(listener);
+        let limit = match (is_busy, self.lines.is_empty(), self.is_pausing) {
+            (true, ..) => 0,
+            (_, false, _) => TICK,
+            (_, _, true) => PAUSE,
+            _ => -1,
+        };
+        let wake = polled(self.wake.as_raw_fd(), libc::POLLIN);
+        Wait { polled: [wake].into_iter().chain(listener).chain(lines).collect(), limit }
+    }
+
+    /// Answers what can be answered, in turns, and forgets who has gone. Says whether there is more.
+    fn answer(&mut self) -> bool {
         let mut is_busy = false;
         self.lines.retain_mut(|Line { ends, server }| {
             for _ in 0..STEPS {
@@ -110,35 +132,27 @@ impl Serving {
             is_busy = true;
             true
         });
-        let polled = |fd: RawFd, events| libc::pollfd { fd, events, revents: 0 };
-        let lines = self.lines.iter().map(|Line { ends, .. }| {
-            let events = if ends.is_full { libc::POLLOUT } else { libc::POLLIN };
-            polled(ends.stream.as_raw_fd(), events)
-        });
-        let listener = (!self.pausing).then_some(polled(self.socket.listener.as_raw_fd(), libc::POLLIN));
-        let limit = match (is_busy, self.lines.is_empty(), self.pausing) {
-            (true, ..) => 0,
-            (_, false, _) => TICK,
-            (_, _, true) => PAUSE,
-            _ => -1,
-        };
-        let wake = polled(self.wake.as_raw_fd(), libc::POLLIN);
-        Wait { polled: [wake].into_iter().chain(listener).chain(lines).collect(), limit }
+        is_busy
     }
 
     fn let_in(&mut self, attached: &Attached) {
-        self.pausing = false;
+        self.is_pausing = false;
         loop {
             match self.socket.accept() {
-                // Who is one too many is told by the end of the connection.
-                Ok(stream) => {
-                    if let Some(stream) = stream.filter(|_| self.lines.len() < self.room) {
+                Ok(None) => {}
+                Ok(Some(stream)) => {
+                    if self.lines.len() >= self.room {
+                        // Who went before this one came makes room.
+                        self.answer();
+                    }
+                    // Who is one too many is told by the end of the connection.
+                    if self.lines.len() < self.room {
                         let server = Box::new(Server::new(attached.dtrace, attached.sites));
                         self.lines.push(Line { ends: Ends { stream, is_full: false }, server });
                     }
                 }
                 Err(error) => {
-                    self.pausing = error.kind() != ErrorKind::WouldBlock;
+                    self.is_pausing = error.kind() != ErrorKind::WouldBlock;
                     break;
                 }
             }

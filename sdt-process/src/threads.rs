@@ -35,7 +35,8 @@ mod tests {
 
     #[test]
     fn masks_are_read() {
-        let status = |name, state, mask| format!("Name:\t{name}\nState:\t{state}\nSigBlk:\t{mask}\n");
+        let status =
+            |name, state, mask| format!("Name:\t{name}\nState:\t{state}\nSigBlk:\t{mask}\n");
         assert!(blocks(&status("main", "S (sleeping)", "0000000000000010")));
         assert!(blocks(&status("main", "R (running)", "fffffffffffffeff")));
         assert!(!blocks(&status("main", "R (running)", "ffffffffffffffef")));
