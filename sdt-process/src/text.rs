@@ -9,9 +9,7 @@
 //! The pages that have been written to are this process's own from then on.
 
 use std::ffi::c_void;
-use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -190,7 +188,9 @@ unsafe fn write(address: usize, bytes: &[u8]) -> io::Result<()> {
 /// after a `fork`.
 #[cfg(target_arch = "x86_64")]
 fn write_by_file(address: usize, bytes: &[u8]) -> io::Result<()> {
-    let memory = OpenOptions::new().write(true).open("/proc/self/mem")?;
+    use std::os::unix::fs::FileExt as _;
+
+    let memory = std::fs::OpenOptions::new().write(true).open("/proc/self/mem")?;
     memory.write_all_at(bytes, address as u64)
 }
 
