@@ -5,6 +5,7 @@
 pub mod breakpoint;
 pub mod cpus;
 mod fork;
+mod functions;
 mod image;
 mod process;
 mod serve;

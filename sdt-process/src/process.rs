@@ -16,7 +16,6 @@ use sdt_framework::{Config, Counters, Dtrace, InitError};
 use crate::cpus::Slots;
 use crate::fork;
 use crate::serve::{self, Serving};
-use crate::sites::Sites;
 use crate::socket::{Socket, SocketError};
 use crate::text::{Refused, Text};
 
@@ -38,7 +37,6 @@ pub(crate) struct Attached {
     /// The process that has done it: the child of a fork does it again.
     process: u32,
     pub(crate) dtrace: &'static Dtrace<Slots>,
-    pub(crate) sites: &'static Sites,
     consumers: usize,
 }
 
@@ -83,6 +81,7 @@ pub struct Options {
     config: Config,
     slots: Option<usize>,
     module: Option<CString>,
+    functions: bool,
     refused: fn(&Probe, &Refused),
 }
 
@@ -104,7 +103,8 @@ impl Options {
             let [provider, name] = [provider, name].map(|of| of.to_string_lossy());
             eprintln!("sdt-process: {provider}:::{name} stays as it is: {why}");
         };
-        Self { mode: Mode::Jump, config, slots: None, module: None, refused }
+        let (mode, slots, module) = (Mode::Jump, None, None);
+        Self { mode, config, slots, module, functions: true, refused }
     }
 
     /// What enabled sites do. A jump costs no signal. A program that is built in gate mode does neither.
@@ -128,6 +128,14 @@ impl Options {
     /// The module part of the probes' descriptions, instead of the program's name.
     pub fn module(mut self, module: CString) -> Self {
         self.module = Some(module);
+        self
+    }
+
+    /// Whether descriptions have the function that a probe is in, as DTrace's do, or `none` for all: finding out reads the
+    /// symbols of the program's file, once. A probe whose sites are in several functions has `none`. Names are Rust's paths;
+    /// in a description `?` stands for a colon of theirs: `hello::greeter??main:greeted`.
+    pub const fn functions(mut self, functions: bool) -> Self {
+        self.functions = functions;
         self
     }
 
@@ -186,17 +194,17 @@ impl Options {
         // Large, so the system's zero pages until they are written to.
         let memory = Box::leak(Box::new_uninit_slice(bytes));
         dtrace.init(memory, &self.config).map_err(StartError::Config)?;
+        let text = Text::new(self.refused).with_functions(self.functions);
         let attachment = Box::leak(Box::new(Attachment {
             framework: dtrace,
-            patcher: Box::leak(Box::new(Text::new(self.refused))),
+            patcher: Box::leak(Box::new(text)),
             mode: self.mode,
             module: Box::leak(self.module.clone().unwrap_or_else(program).into_boxed_c_str()),
         }));
         // SAFETY: the handler of breakpoints is there, and asks; it stays, and so does the program. Who was recording in
         // the parent is not in the child.
         unsafe { attach::attach(attachment) }.map_err(StartError::Attach)?;
-        let sites = Box::leak(Box::new(Sites::new()));
-        let attached = Attached { process: std::process::id(), dtrace, sites, consumers };
+        let attached = Attached { process: std::process::id(), dtrace, consumers };
         state.attached = Some(attached);
         Ok(attached)
     }

@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use sdt_framework::server::{Lost, Server, Stream};
 
 use crate::process::{Attached, STATE, WANTED};
+use crate::sites::Sites;
 use crate::socket::Socket;
 
 /// Bytes of the longest frame: a few hundred records.
@@ -147,7 +148,7 @@ impl Serving {
                     }
                     // Who is one too many is told by the end of the connection.
                     if self.lines.len() < self.room {
-                        let server = Box::new(Server::new(attached.dtrace, attached.sites));
+                        let server = Box::new(Server::new(attached.dtrace, &Sites));
                         self.lines.push(Line { ends: Ends { stream, is_full: false }, server });
                     }
                 }

@@ -1,7 +1,5 @@
 //! Where probes fire, for listings.
 
-use std::sync::OnceLock;
-
 use dtrace_protocol::{Site, SiteState};
 use sdt_core::__private::arch::ENCODING;
 use sdt_core::__private::inspect;
@@ -9,31 +7,15 @@ use sdt_core::__private::protocol::State;
 use sdt_core::ops::ProbeId;
 use sdt_framework::server;
 
-use crate::image::{Function, Image};
+use crate::functions;
 
 /// The sites of this image.
-#[derive(Debug, Default)]
-pub(crate) struct Sites {
-    /// The functions that they are in, looked up when somebody first asks.
-    functions: OnceLock<Vec<Option<Function>>>,
-}
-
-impl Sites {
-    pub(crate) const fn new() -> Self {
-        Self { functions: OnceLock::new() }
-    }
-
-    fn functions(&self) -> &[Option<Function>] {
-        self.functions.get_or_init(|| {
-            let sites: Vec<_> = inspect::sites().iter().map(|site| site.patchpoint()).collect();
-            Image::here().functions(&sites)
-        })
-    }
-}
+#[derive(Debug)]
+pub(crate) struct Sites;
 
 impl server::Sites for Sites {
     fn each(&self, probe: ProbeId, skip: usize, show: &mut dyn FnMut(&Site<'_>) -> bool) {
-        let all = inspect::sites().iter().zip(self.functions());
+        let all = inspect::sites().iter().zip(functions::of_sites());
         let own = all.filter(|(site, _)| {
             // SAFETY: the records were checked when the image was attached.
             unsafe { &*site.probe() }.primary().id() == Some(probe)

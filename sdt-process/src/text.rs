@@ -15,10 +15,11 @@ use std::thread;
 use std::time::Duration;
 
 use sdt_core::Probe;
+use sdt_core::ops::{FUNCTION_NAME_LEN, Name};
 use sdt_core::patch::{PatchError, Patcher, machine};
 
 use crate::image::Image;
-use crate::{breakpoint, threads};
+use crate::{breakpoint, functions, threads};
 
 /// The text of this program, for [`Attachment`](sdt_core::attach::Attachment)s.
 ///
@@ -27,6 +28,8 @@ use crate::{breakpoint, threads};
 pub struct Text {
     /// Called when a probe could not be enabled or disabled.
     refused: fn(&Probe, &Refused),
+    /// Whether probes have functions.
+    functions: bool,
     /// While one probe's sites are asked about: that breakpoints can be taken.
     takes_breakpoints: AtomicBool,
 }
@@ -63,7 +66,13 @@ const BETWEEN: Duration = Duration::from_millis(2);
 impl Text {
     /// Of a refusal `refused` is told, in a thread that holds locks of the framework's: it must not call back.
     pub const fn new(refused: fn(&Probe, &Refused)) -> Self {
-        Self { refused, takes_breakpoints: AtomicBool::new(false) }
+        Self { refused, functions: false, takes_breakpoints: AtomicBool::new(false) }
+    }
+
+    /// Whether functions are looked up in the symbols of the program's file. They are not unless that is said here.
+    pub const fn with_functions(mut self, functions: bool) -> Self {
+        self.functions = functions;
+        self
     }
 
     /// Prepares the process for stores to its text: installs the handler of breakpoints, and tells the kernel that
@@ -155,6 +164,10 @@ unsafe impl Patcher for Text {
             self.takes_breakpoints.store(true, Ordering::Relaxed);
         }
         Self::can_store(address, length)
+    }
+
+    fn function(&self, address: usize) -> Option<Name<FUNCTION_NAME_LEN>> {
+        self.functions.then(|| functions::name(address)).flatten()
     }
 
     fn relax(&self) {

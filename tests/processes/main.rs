@@ -41,11 +41,15 @@ const PIE: Build = Build {
 };
 
 impl Build {
+    /// Builds it, and keeps the program, which the next build would overwrite.
     fn run(self) -> PathBuf {
-        // One folder for each, as what cargo has built last would be found otherwise.
         let folder = workspace::build_dir().join("processes");
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         clean_cargo_env(&mut cargo).current_dir(workspace::root());
+        // As from rustup's own cargo, which would heed the toolchain files of packages otherwise.
+        if let Some(toolchain) = std::env::var_os("RUSTUP_TOOLCHAIN") {
+            cargo.env("RUSTUP_TOOLCHAIN", toolchain);
+        }
         cargo.args(["rustc", "--quiet", "--package", "process-subject", "--bin", "greeter"]);
         cargo.args(["--target", self.target]).arg("--target-dir").arg(folder.join(self.patch));
         if !self.patch.is_empty() {
@@ -102,6 +106,9 @@ fn trace(build: Build, program: &PathBuf) {
     let mut client = Client::connect(line).unwrap();
     let probes = client.list("hello:::greeted").unwrap();
     let [probe] = &probes[..] else { panic!("{name}: {probes:?}") };
+    let function =
+        if build.has_symbols && build.patch != "gate" { "greeter::main" } else { "none" };
+    assert_eq!(probe.function, function, "{name}");
     let sites = client.sites(probe.id).unwrap();
     assert_eq!(sites.len(), usize::from(build.patch != "gate"), "{name}");
     for site in &sites {

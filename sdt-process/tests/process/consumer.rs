@@ -132,7 +132,10 @@ impl Consumer {
     /// The names of the probes.
     pub fn list(&mut self) -> Vec<String> {
         let probes = self.0.list("").unwrap();
-        probes.iter().map(|of| format!("{}:{}::{}", of.provider, of.module, of.name)).collect()
+        let name = |of: &dtrace::client::Probe| {
+            format!("{}:{}:{}:{}", of.provider, of.module, of.function, of.name)
+        };
+        probes.iter().map(name).collect()
     }
 
     /// The id of a probe.

@@ -34,8 +34,15 @@ fn probes_are_listed() {
     let subject = Subject::new("jump");
     let mut consumer = Consumer::of(subject.id());
     let listed: BTreeSet<_> = consumer.list().into_iter().collect();
-    let names = ["more", "signalled", "work"].map(|name| format!("subject:subject::{name}"));
-    assert_eq!(listed, BTreeSet::from(names));
+    // Of those that are in one function, which.
+    let names = [
+        "subject:subject:none:work",
+        "subject:subject:process::subject::more:more",
+        "subject:subject:process::subject::on_signal:signalled",
+    ];
+    assert_eq!(listed, BTreeSet::from(names.map(str::to_owned)));
+    assert_eq!(consumer.0.list("subject::*more:").unwrap().len(), 1);
+    assert_eq!(consumer.0.list("subject::process??subject??more:").unwrap().len(), 1);
     let probe = consumer.probe("work");
     let types = consumer.0.describe(probe).unwrap().types;
     assert_eq!(types.iter().map(|of| &*of.native).collect::<Vec<_>>(), ["uint64_t", "uint64_t"]);
