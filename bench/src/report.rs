@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use sdt_core::patch::Mode;
-use sdt_host::traps;
 
 use crate::code::{Code, Program};
 use crate::compile;
@@ -16,6 +15,7 @@ use crate::scale;
 use crate::subjects::{self, CALLS, DISABLED, Disabled, Subject};
 use crate::table::Table;
 use crate::time::{Samples, Spread};
+use crate::traps;
 
 /// Shows what a probe costs beside other ways to instrument a function.
 #[derive(Debug, Parser)]
@@ -156,7 +156,8 @@ struct Enabled {
     name: &'static str,
     subject: Subject,
     calls: u32,
-    handler: traps::Handler,
+    /// Instead of the one that knows of sites.
+    handler: Option<traps::Handler>,
     /// The project's probe that the function fires, and how its sites lead to the cold block.
     probe: Option<(&'static str, Mode)>,
     /// Whether every call of the function is a call of the consumer.
@@ -169,7 +170,7 @@ fn enabled(rounds: u32, counter: &Counter, divisor: u32) -> Result<String> {
         name,
         subject,
         calls: CALLS_ENABLED / divisor,
-        handler: traps::ignore,
+        handler: None,
         probe: None,
         consumes,
     };
@@ -191,11 +192,11 @@ fn enabled(rounds: u32, counter: &Counter, divisor: u32) -> Result<String> {
         jumping("relaxed AtomicBool", subjects::FLAG_SET, true),
         jumping("static-keys", subjects::KEY_SET, true),
         jumping("tracing, a subscriber that counts", subjects::SUBSCRIBED, true),
-        trapping("bare SIGTRAP round trip", subjects::BREAKPOINT, traps::ignore, None),
+        trapping("bare SIGTRAP round trip", subjects::BREAKPOINT, Some(traps::ignore), None),
         jumping_probe("this project, jump mode", subjects::SDT, "cheap"),
         jumping_probe("  with a costly argument", subjects::SDT_COSTLY, "costly"),
-        trapping("this project, trap mode", subjects::SDT, traps::on_hit, Some("cheap")),
-        trapping("  with a costly argument", subjects::SDT_COSTLY, traps::on_hit, Some("costly")),
+        trapping("this project, trap mode", subjects::SDT, None, Some("cheap")),
+        trapping("  with a costly argument", subjects::SDT_COSTLY, None, Some("costly")),
     ];
     subjects::enable_peers(true);
     subjects::subscribe().context("subscribing to tracing's events")?;
@@ -205,12 +206,15 @@ fn enabled(rounds: u32, counter: &Counter, divisor: u32) -> Result<String> {
     let mut samples = vec![Samples::default(); rows.len()];
     for _ in 0..rounds {
         for (row, samples) in rows.iter().zip(&mut samples) {
-            traps::handle_traps(row.handler);
             if let Some((probe, mode)) = row.probe {
                 host::set_mode(probe, mode)?;
             }
             let (hits, consumed) = (counter.hits(), CALLS.load(Ordering::Relaxed));
-            samples.measure(row.subject, row.calls);
+            let mut measure = || samples.measure(row.subject, row.calls);
+            match row.handler {
+                Some(handler) => traps::with(handler, measure),
+                None => measure(),
+            }
             let calls = u64::from(row.calls);
             let expected = (row.probe.map_or(0, |_| calls), if row.consumes { calls } else { 0 });
             let found = (counter.hits() - hits, CALLS.load(Ordering::Relaxed) - consumed);

@@ -6,9 +6,9 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use anyhow::{Result, bail, ensure};
-use sdt_host::traps;
 
 use crate::subjects::Subject;
+use crate::traps;
 
 /// Most instructions of one call.
 const MOST: usize = 4096;
@@ -18,10 +18,10 @@ static LEN: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn on_step(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel hands the handler a context.
-    let pc = unsafe { *traps::program_counter(context) };
+    let pc = unsafe { traps::program_counter(context) };
     let at = LEN.fetch_add(1, Ordering::Relaxed);
     if let Some(step) = STEPS.get(at) {
-        step.store(pc as u64, Ordering::Relaxed);
+        step.store(pc, Ordering::Relaxed);
     }
 }
 
@@ -43,11 +43,10 @@ fn step(subject: Subject) -> u64 {
 /// # Errors
 /// It executes too many, or was not seen.
 pub fn executed(subject: Subject, len: u64) -> Result<Vec<u64>> {
-    traps::handle_traps(on_step);
     // Once before: what is done on the first call only is not to be seen.
     black_box((subject.call)(3, 5));
     LEN.store(0, Ordering::Relaxed);
-    black_box(step(black_box(subject)));
+    black_box(traps::with(on_step, || step(black_box(subject))));
     let count = LEN.load(Ordering::Relaxed);
     ensure!(count <= MOST, "a call executes more than {MOST} instructions");
     let steps: Vec<_> = STEPS[..count].iter().map(|step| step.load(Ordering::Relaxed)).collect();

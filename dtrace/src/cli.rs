@@ -81,7 +81,7 @@ pub struct DtraceArgs {
     /// Add output to a file.
     #[arg(short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The process that $target is.
+    /// The process that $target is; without --connect also the one that is traced.
     #[arg(short, value_name = "PID")]
     pub pid: Option<u32>,
     /// Print only what is traced explicitly.

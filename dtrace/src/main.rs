@@ -1,4 +1,4 @@
-//! `dtrace --connect ADDRESS`: dtrace(1) for a kernel on the other side of a line.
+//! `dtrace --connect ADDRESS`: dtrace(1) for a kernel on the other side of a line; `dtrace -p PID`, for a process.
 
 use std::process::ExitCode;
 
@@ -10,8 +10,8 @@ use dtrace::render::Streams;
 use dtrace::{Address, Client, Interrupt, cli};
 
 const USAGE: &str = "\
-Usage: dtrace --connect unix:path | tcp:host:port | serial:device[,baud] | exec:command
-\t[-c cmd] [-p pid]
+Usage: dtrace -p pid | --connect unix:path | tcp:host:port | serial:device[,baud] | exec:command
+\t[-c cmd]
 ";
 
 static INTERRUPT: Interrupt = Interrupt::new();
@@ -27,7 +27,7 @@ struct Dtrace {
     command: Option<String>,
     /// Where the kernel is: unix:PATH, tcp:HOST:PORT, serial:DEVICE[,BAUD], or exec:COMMAND, whose standard input
     /// and output are the line.
-    #[arg(long, value_name = "ADDRESS", required_unless_present = "version")]
+    #[arg(long, value_name = "ADDRESS", required_unless_present_any = ["version", "pid"])]
     connect: Option<String>,
     /// Print help.
     #[arg(long, action = clap::ArgAction::Help)]
@@ -49,7 +49,10 @@ fn main() -> ExitCode {
 fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
     let Some(mut job) = dtrace.args.job()? else { return Ok(ExitCode::SUCCESS) };
     job.check()?;
-    let address: Address = dtrace.connect.as_deref().unwrap_or_default().parse()?;
+    let address = match (&dtrace.connect, dtrace.args.pid) {
+        (None, Some(id)) => Address::Process(id),
+        (connect, _) => connect.as_deref().unwrap_or_default().parse()?,
+    };
     if job.mode == Mode::Trace {
         cli::heed_interrupts(&INTERRUPT)?;
     }

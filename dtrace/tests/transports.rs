@@ -161,7 +161,7 @@ fn a_dead_line_is_an_error() {
         "nowhere",
         &["-l"],
         "nowhere: not an address; say unix:PATH, tcp:HOST:PORT, \
-        serial:DEVICE[,BAUD] or exec:COMMAND",
+        serial:DEVICE[,BAUD], exec:COMMAND or process:PID",
     );
 }
 

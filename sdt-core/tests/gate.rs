@@ -56,5 +56,5 @@ fn probes_fire_through_their_gates() {
     all.iter().for_each(|&id| recorder.disable(id));
     assert!(!fire(1, c""));
     assert_eq!(all.map(|id| recorder.hits(id)), [2, 2, 3]);
-    assert_eq!(sdt_host::traps::TRAPS.load(std::sync::atomic::Ordering::Relaxed), 0);
+    assert_eq!(sdt_host::breakpoints(), 0);
 }

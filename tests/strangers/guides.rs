@@ -24,6 +24,11 @@ fn your_first_probe_in_your_kernel() {
 }
 
 #[test]
+fn your_first_probe_in_a_process() {
+    Guide::read("docs/first-probe-process.md", &[]).run();
+}
+
+#[test]
 fn your_first_probe_on_a_microcontroller() {
     setup::program("qemu-system-arm", "qemu-system-arm").expect("QEMU");
     let guide = Guide::read("docs/first-probe-microcontroller.md", &[]);

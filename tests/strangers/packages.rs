@@ -156,6 +156,7 @@ fn each_says_what_the_registry_shows() {
         "sdt-core",
         "sdt-framework",
         "sdt-macros",
+        "sdt-process",
     ] {
         assert!(names.iter().any(|of| of == name), "{name} is not published");
     }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::line::Line;
-use super::{child, serial};
+use super::{child, process, serial};
 
 /// Bits a second of a serial line, if nothing is said.
 const BAUD: u32 = 115_200;
@@ -24,6 +24,8 @@ pub enum Address {
     Serial(PathBuf, u32),
     /// A command for the shell: its standard input and output are the line.
     Exec(String),
+    /// A process of this machine, by its number, that hosts its probes itself.
+    Process(u32),
 }
 
 /// Why there is no way to a kernel.
@@ -31,7 +33,7 @@ pub enum Address {
 pub enum AddressError {
     /// It is no address.
     #[error(
-        "{0}: not an address; say unix:PATH, tcp:HOST:PORT, serial:DEVICE[,BAUD] or exec:COMMAND"
+        "{0}: not an address; say unix:PATH, tcp:HOST:PORT, serial:DEVICE[,BAUD], exec:COMMAND or process:PID"
     )]
     Unknown(String),
     /// The number behind a serial device is none.
@@ -76,6 +78,7 @@ impl FromStr for Address {
                 Ok(Self::Serial(device.into(), number.map_err(bad)?))
             }
             "exec" => Ok(Self::Exec(rest.to_owned())),
+            "process" => rest.parse().map(Self::Process).map_err(|_| unknown()),
             _ => Err(unknown()),
         }
     }
@@ -88,6 +91,7 @@ impl fmt::Display for Address {
             Self::Tcp(address) => write!(f, "tcp:{address}"),
             Self::Serial(device, baud) => write!(f, "serial:{},{baud}", device.display()),
             Self::Exec(command) => write!(f, "exec:{command}"),
+            Self::Process(id) => write!(f, "process:{id}"),
         }
     }
 }
@@ -119,6 +123,9 @@ impl Address {
                 line.child = Some(child);
                 Ok(line)
             }),
+            Self::Process(id) => {
+                process::connect(*id).and_then(|line| Line::new(line.into(), None))
+            }
         };
         connected.map_err(|error| AddressError::Connect { address: self.clone(), error })
     }
@@ -136,13 +143,14 @@ mod tests {
             ("serial:/dev/ttyS0", Address::Serial("/dev/ttyS0".into(), BAUD)),
             ("serial:/dev/ttyS0,9600", Address::Serial("/dev/ttyS0".into(), 9600)),
             ("exec:ssh board cat", Address::Exec("ssh board cat".into())),
+            ("process:77", Address::Process(77)),
         ];
         for (text, address) in cases {
             let read: Address = text.parse().unwrap();
             assert_eq!(read, address);
             assert_eq!(read.to_string().parse::<Address>().unwrap(), address);
         }
-        for text in ["", "unix", "unix:", "tcp:host", "http://x", "/run/x.sock"] {
+        for text in ["", "unix", "unix:", "tcp:host", "http://x", "/run/x.sock", "process:x"] {
             let error = text.parse::<Address>().unwrap_err().to_string();
             assert!(
                 error.starts_with(&format!("{text}: not an address; say unix:PATH")),

@@ -3,6 +3,7 @@
 mod address;
 mod child;
 mod line;
+mod process;
 mod serial;
 
 use std::io;

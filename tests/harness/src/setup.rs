@@ -45,6 +45,38 @@ pub fn pip() -> Result<Command, SetupError> {
     Ok(pip())
 }
 
+/// The standard library for a target, of the toolchain that programs are built with here; has rustup install it if it is
+/// missing.
+///
+/// # Errors
+/// It is not there and could not be installed.
+pub fn target(target: &str) -> Result<(), SetupError> {
+    let there = || {
+        let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+        rustc.args(["--print", "target-libdir", "--target", target]);
+        process::run(rustc.current_dir(workspace::root()), SHORT)
+            .is_ok_and(|written| has_std(String::from_utf8_lossy(&written.stdout).trim()))
+    };
+    if there() {
+        return Ok(());
+    }
+    let mut rustup = Command::new("rustup");
+    rustup.args(["target", "add", target]).current_dir(workspace::root());
+    let line = process::command_line(&rustup);
+    let what = format!("the standard library for {target} is");
+    step(&line, || process::run(&mut rustup, INSTALL)).map_err(|error| {
+        note(error);
+        SetupError::NotAllowed { what: what.clone(), command: line.clone() }
+    })?;
+    if there() { Ok(()) } else { Err(SetupError::StillMissing { packages: target.into(), what }) }
+}
+
+/// Whether a folder of libraries has `std`.
+fn has_std(folder: &str) -> bool {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    files.map(|file| file.file_name()).any(|name| name.to_string_lossy().starts_with("libstd-"))
+}
+
 /// A nightly compiler and cargo-fuzz; installs what is missing.
 ///
 /// # Errors

@@ -1,6 +1,5 @@
-//! A process as host of probes, for the tests of `sdt-core` and `sdt-framework` and for the benchmark: the text of the
-//! program is written to in place, SIGTRAP is the breakpoint exception, threads are CPUs, and a framework keeps what it is
-//! told.
+//! What the tests of `sdt-core` and `sdt-framework` and the benchmark want of a process as host beyond `sdt-process`: a
+//! framework that keeps what it is told, CPUs that a test chooses, and text that can be made read-only.
 
 pub mod cpus;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -8,11 +7,11 @@ mod process;
 mod recorder;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod text;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-pub mod traps;
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub use process::{attach, host, set_mode, site_bytes, try_attach};
 pub use recorder::{Entry, Hook, Recorder};
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub use sdt_process::breakpoint::taken as breakpoints;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub use text::{REFUSED, Text, WRITABLE};

@@ -5,8 +5,7 @@ use sdt_core::attach::{self, AttachError, Attachment};
 use sdt_core::patch::Mode;
 
 use crate::recorder::Recorder;
-use crate::text::{self, Text};
-use crate::traps;
+use crate::text::Text;
 
 /// Has the sites of a probe trap or jump.
 ///
@@ -24,9 +23,11 @@ pub fn site_bytes(probe: &Probe) -> Vec<[u8; 5]> {
 }
 
 /// Makes this process a host: what enabled sites need.
+///
+/// # Panics
+/// The system does not let it be one.
 pub fn host() {
-    traps::handle_traps(traps::on_hit);
-    text::prepare();
+    sdt_process::Text::prepare().expect("text can be patched");
 }
 
 /// Tries to attach this process's probes to a new recorder.

@@ -16,6 +16,7 @@ use core::sync::atomic::Ordering;
 
 use crate::arch;
 use crate::attach::{self, Attachment};
+use crate::ops::{FUNCTION_NAME_LEN, Name};
 use crate::record::{Probe, Site};
 use crate::sync::{Mutex, MutexGuard, lock};
 use protocol::{Place, State, Text};
@@ -57,6 +58,16 @@ pub unsafe trait Patcher: Sync {
     /// Not in probe context.
     fn is_text(&self, _address: usize, _length: usize) -> bool {
         true
+    }
+
+    /// The function that a site is in, as descriptions are to have it, for hosts that can tell (by symbols, demangled). It
+    /// is the third part of the description of a probe whose sites are all in that one. A probe that fires in several
+    /// functions, or where nobody can tell, has `none`, as FreeBSD's sdt has it; a probe for each function, as
+    /// illumos's sdt has it, is not possible, as all sites of a probe hand over the same record.
+    ///
+    /// Called by [`attach`](crate::attach::attach), for each site.
+    fn function(&self, _address: usize) -> Option<Name<FUNCTION_NAME_LEN>> {
+        None
     }
 
     /// Whether [`store`](Self::store) can store to these bytes of a site. All sites of a probe are asked about before the
@@ -141,6 +152,10 @@ impl Mode {
     /// What the build chose by `SDT_PATCH`.
     pub const BUILT: Self = if cfg!(sdt_patch = "jump") { Self::Jump } else { Self::Trap };
 }
+
+/// Whether sites of this build are patched. In gate mode they are not, and a host needs neither a [`Patcher`] that writes
+/// nor a breakpoint handler.
+pub const PATCHES: bool = cfg!(sdt_site = "patched");
 
 /// Held while sites are patched. Never taken in probe context.
 static PATCHING: Mutex<()> = Mutex::new(());

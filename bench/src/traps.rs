@@ -1,0 +1,36 @@
+//! SIGTRAP, handled by the benchmark itself for a while.
+
+use std::ffi::c_void;
+
+/// A signal handler with all its arguments.
+pub type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void);
+
+/// Goes on behind the breakpoint: the least a handler can do.
+pub extern "C" fn ignore(_: i32, _: *mut libc::siginfo_t, _: *mut c_void) {}
+
+/// Does `work` while `handler` is the handler of SIGTRAP. No site changes meanwhile.
+///
+/// # Panics
+/// When the kernel refuses.
+pub fn with<R>(handler: Handler, work: impl FnOnce() -> R) -> R {
+    // SAFETY: zeroed sigactions are valid, and the handler has the SA_SIGINFO signature.
+    unsafe {
+        let [mut action, mut before]: [libc::sigaction; 2] = std::mem::zeroed();
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
+        assert_eq!(libc::sigaction(libc::SIGTRAP, &action, &mut before), 0);
+        let result = work();
+        assert_eq!(libc::sigaction(libc::SIGTRAP, &before, std::ptr::null_mut()), 0);
+        result
+    }
+}
+
+/// Where the interrupted program goes on.
+///
+/// # Safety
+/// `context` is what the kernel handed to a [`Handler`], which is still running.
+pub unsafe fn program_counter(context: *mut c_void) -> u64 {
+    // SAFETY: by contract a ucontext.
+    let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+    context.uc_mcontext.gregs[libc::REG_RIP as usize] as u64
+}

@@ -1,0 +1,67 @@
+//! `dtrace -p`, with this very test program as the process that is traced.
+#![cfg(target_os = "linux")]
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sdt_core::{sdt_probe, sdt_provider};
+
+sdt_provider! {
+    /// What this program does.
+    pub itself {
+        /// It goes round.
+        fn round(times: u64);
+    }
+}
+
+fn dtrace(args: &[&str]) -> (String, String, Option<i32>) {
+    let id = std::process::id().to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));
+    let output = command.args(["-p", &id]).args(args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (text(output.stdout), text(output.stderr), output.status.code())
+}
+
+#[test]
+fn a_process_is_listed_and_traced() {
+    let none = "it hosts no probes: sdt_process has not been started in it";
+    let id = std::process::id();
+    let error = format!("dtrace: failed to connect to process:{id}: {none}\n");
+    assert_eq!(dtrace(&["-l"]), (String::new(), error, Some(1)));
+
+    let _traced = sdt_process::Options::new().module(c"program".to_owned()).start().unwrap();
+    let (listed, error, status) = dtrace(&["-l"]);
+    let words: Vec<Vec<_>> = listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!((words[1][1], words[1][2], words[1].last()), ("itself", "program", Some(&"round")));
+    assert_eq!((words.len(), &*error, status), (2, "", Some(0)));
+
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut times = 0_u64;
+            while !done.load(Ordering::Acquire) {
+                sdt_probe!(itself::round, times);
+                times += 1;
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));
+        command.args(["-p", &id.to_string(), "-n", "itself:::round"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let hits = lines.by_ref().filter(|line| line.ends_with(":round ")).take(3).count();
+        // Ended as a user does it.
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        lines.for_each(drop);
+        let output = child.wait_with_output().unwrap();
+        done.store(true, Ordering::Release);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            said.starts_with("dtrace: description 'itself:::round' matched 1 probe\n"),
+            "{said}"
+        );
+        assert_eq!((hits, output.status.code()), (3, Some(0)), "{said}");
+    });
+}

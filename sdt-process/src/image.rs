@@ -1,0 +1,139 @@
+//! This program's file in memory: where its text is, and what its functions are called.
+
+use std::ffi::{CStr, OsStr, c_void};
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use object::read::ReadCache;
+use object::{Object as _, ObjectSymbol as _, SymbolKind};
+
+/// The program, or the shared object that this crate is in.
+#[derive(Debug)]
+pub(crate) struct Image {
+    /// What is added to an address in the file.
+    bias: usize,
+    /// Executable segments.
+    text: Vec<Range<usize>>,
+    file: PathBuf,
+}
+
+/// A function, and how far in it an address is.
+pub(crate) type Function = (String, u64);
+
+impl Image {
+    /// The one that this is in.
+    pub(crate) fn here() -> &'static Self {
+        static IMAGE: OnceLock<Image> = OnceLock::new();
+        IMAGE.get_or_init(|| {
+            let mut found: Option<Image> = None;
+            // SAFETY: `each` gets the option, and calls nothing that would list objects itself.
+            unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut found).cast()) };
+            found.unwrap_or(Image { bias: 0, text: Vec::new(), file: PathBuf::new() })
+        })
+    }
+
+    /// Whether all of these bytes are text of it.
+    pub(crate) fn is_text(&self, address: usize, length: usize) -> bool {
+        let Some(end) = address.checked_add(length) else { return false };
+        self.text.iter().any(|text| text.start <= address && end <= text.end)
+    }
+
+    /// The functions that addresses are in, which are in order; as the file's symbols have them. Of a file that is stripped
+    /// or gone, none.
+    pub(crate) fn functions(&self, addresses: &[usize]) -> Vec<Option<Function>> {
+        let mut found = vec![None; addresses.len()];
+        let Ok(file) = File::open(&self.file) else { return found };
+        let cache = ReadCache::new(file);
+        let Ok(file) = object::File::parse(&cache) else { return found };
+        for symbol in file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text) {
+            let start = (symbol.address() as usize).wrapping_add(self.bias);
+            let end = start.saturating_add(symbol.size() as usize);
+            let first = addresses.partition_point(|address| *address < start);
+            let past = addresses.partition_point(|address| *address < end);
+            let Some(inside) = addresses.get(first..past) else { continue };
+            for (address, found) in inside.iter().zip(&mut found[first..past]) {
+                let name = symbol.name().unwrap_or_default();
+                *found = Some((name.to_owned(), (address - start) as u64));
+            }
+        }
+        found
+    }
+}
+
+/// Keeps an object, if this function is in it; then there is no need to look further.
+unsafe extern "C" fn each(
+    info: *mut libc::dl_phdr_info,
+    _: libc::size_t,
+    found: *mut c_void,
+) -> libc::c_int {
+    // SAFETY: what `dl_iterate_phdr` gives, and `here` has given it.
+    let (info, found) = unsafe { (&*info, &mut *found.cast::<Option<Image>>()) };
+    if info.dlpi_phdr.is_null() {
+        return 0;
+    }
+    let bias = info.dlpi_addr as usize;
+    // SAFETY: so many headers are there.
+    let headers =
+        unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+    let text =
+        headers.iter().filter(|of| of.p_type == libc::PT_LOAD && of.p_flags & libc::PF_X != 0);
+    let text: Vec<_> = text
+        .map(|of| {
+            let start = bias.wrapping_add(of.p_vaddr as usize);
+            start..start + of.p_memsz as usize
+        })
+        .collect();
+    let here = each as *const () as usize;
+    if !text.iter().any(|text| text.contains(&here)) {
+        return 0;
+    }
+    let name = match info.dlpi_name.is_null() {
+        true => c"",
+        // SAFETY: the object's name.
+        false => unsafe { CStr::from_ptr(info.dlpi_name) },
+    };
+    // The program itself has no name, or not one that can be opened from everywhere.
+    let is_object = info.dlpi_name.is_null() || !name.to_bytes().starts_with(b"/");
+    let file = if is_object { b"/proc/self/exe" } else { name.to_bytes() };
+    *found = Some(Image { bias, text, file: OsStr::from_bytes(file).into() });
+    1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[inline(never)]
+    fn a_function_with_a_name() -> usize {
+        std::hint::black_box(a_function_with_a_name as *const () as usize)
+    }
+
+    #[test]
+    fn text_is_known() {
+        let image = Image::here();
+        let here = a_function_with_a_name();
+        assert!(image.is_text(here, 5));
+        assert!(!image.is_text(&raw const *"data" as *const u8 as usize, 1));
+        assert!(!image.is_text(0, 1) && !image.is_text(usize::MAX, 2));
+        let end = image.text.iter().map(|text| text.end).max().unwrap();
+        assert!(image.is_text(end - 1, 1) && !image.is_text(end - 1, 2));
+    }
+
+    #[test]
+    fn functions_are_known_by_their_symbols() {
+        let image = Image::here();
+        let here = a_function_with_a_name();
+        let found = image.functions(&[1, here, here + 1, usize::MAX]);
+        assert_eq!((&found[0], &found[3]), (&None, &None));
+        for (offset, function) in found[1..3].iter().enumerate() {
+            let (name, at) = function.as_ref().unwrap();
+            assert!(name.contains("a_function_with_a_name"), "{name}");
+            assert_eq!(*at, offset as u64);
+        }
+        let gone = Image { file: "/nowhere".into(), bias: 0, text: Vec::new() };
+        assert_eq!(gone.functions(&[here]), [None]);
+    }
+}

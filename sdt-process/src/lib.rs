@@ -1,0 +1,30 @@
+#![doc = include_str!("../README.md")]
+#![cfg(target_os = "linux")]
+#![warn(missing_debug_implementations)]
+
+pub mod breakpoint;
+pub mod cpus;
+mod fork;
+mod functions;
+mod image;
+mod process;
+mod serve;
+mod sites;
+mod socket;
+mod text;
+mod threads;
+
+pub use process::{Options, Process, StartError};
+pub use socket::SocketError;
+pub use text::{Refused, Text};
+
+/// Lets this process be traced, by its user and by root: `dtrace -p PID`. It can be until what this returns is dropped.
+///
+/// Probes are attached, a thread is started that answers consumers, and nothing changes until somebody enables a probe.
+/// Before it, whoever else wants to handle SIGTRAP has installed their handler; what is not ours is passed on to it.
+///
+/// # Errors
+/// See [`StartError`]. A program that works without being traced goes on.
+pub fn start() -> Result<Process, StartError> {
+    Options::new().start()
+}

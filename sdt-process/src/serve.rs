@@ -1,0 +1,204 @@
+//! Consumers at the socket, and the thread that answers them.
+
+use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
+
+use sdt_framework::server::{Lost, Server, Stream};
+
+use crate::process::{Attached, STATE, WANTED};
+use crate::sites::Sites;
+use crate::socket::Socket;
+
+/// Bytes of the longest frame: a few hundred records.
+const FRAME: usize = 16 << 10;
+/// Who waits for records is answered that many milliseconds after the first of them, at most.
+const TICK: libc::c_int = 10;
+/// How long nobody is let in when nobody can be, in milliseconds: the process has no file descriptor left.
+const PAUSE: libc::c_int = 200;
+/// What a connection may have done before it is the next one's turn.
+const STEPS: usize = 64;
+
+/// The socket, and who is connected. All file descriptors are in here, so that the child of a `fork` can close them.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    socket: Socket,
+    lines: Vec<Line>,
+    /// Most of them.
+    room: usize,
+    /// Written to when there is nothing more to do.
+    wake: PipeReader,
+    /// Nobody can be let in at the moment.
+    is_pausing: bool,
+}
+
+/// A connection.
+#[derive(Debug)]
+struct Line {
+    ends: Ends,
+    server: Box<Server<'static, FRAME>>,
+}
+
+#[derive(Debug)]
+struct Ends {
+    stream: UnixStream,
+    /// It takes nothing at the moment.
+    is_full: bool,
+}
+
+impl Stream for Ends {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Lost> {
+        match self.stream.read(buffer) {
+            Ok(0) => Err(Lost),
+            done => later(done),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
+        let done = later(self.stream.write(bytes))?;
+        self.is_full = done == 0;
+        Ok(done)
+    }
+}
+
+/// Nothing is done if it would have to be waited for.
+fn later(done: io::Result<usize>) -> Result<usize, Lost> {
+    match done {
+        Ok(count) => Ok(count),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+            Ok(0)
+        }
+        Err(_) => Err(Lost),
+    }
+}
+
+/// What is waited for, and for how many milliseconds; -1 for ever.
+struct Wait {
+    polled: Vec<libc::pollfd>,
+    limit: libc::c_int,
+}
+
+impl Serving {
+    /// Nobody is connected. A byte into the pipe wakes the thread.
+    pub(crate) fn new(socket: Socket, room: usize) -> io::Result<(Self, PipeWriter)> {
+        let (wake, waker) = io::pipe()?;
+        Ok((Self { socket, lines: Vec::new(), room, wake, is_pausing: false }, waker))
+    }
+
+    pub(crate) const fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Closes what consumers have open, so that the sites are nops again.
+    pub(crate) fn close_all(&mut self) {
+        for line in &mut self.lines {
+            line.server.reset();
+        }
+    }
+
+    /// Answers what can be answered, and lets in who is there.
+    fn turn(&mut self, attached: &Attached) -> Wait {
+        let is_busy = self.answer();
+        self.let_in(attached);
+        let polled = |fd: RawFd, events| libc::pollfd { fd, events, revents: 0 };
+        let lines = self.lines.iter().map(|Line { ends, .. }| {
+            let events = if ends.is_full { libc::POLLOUT } else { libc::POLLIN };
+            polled(ends.stream.as_raw_fd(), events)
+        });
+        let listener = polled(self.socket.listener.as_raw_fd(), libc::POLLIN);
+        let listener = (!self.is_pausing).then_some(listener);
+        let limit = match (is_busy, self.lines.is_empty(), self.is_pausing) {
+            (true, ..) => 0,
+            (_, false, _) => TICK,
+            (_, _, true) => PAUSE,
+            _ => -1,
+        };
+        let wake = polled(self.wake.as_raw_fd(), libc::POLLIN);
+        Wait { polled: [wake].into_iter().chain(listener).chain(lines).collect(), limit }
+    }
+
+    /// Answers what can be answered, in turns, and forgets who has gone. Says whether there is more.
+    fn answer(&mut self) -> bool {
+        let mut is_busy = false;
+        self.lines.retain_mut(|Line { ends, server }| {
+            for _ in 0..STEPS {
+                match server.step(ends) {
+                    Ok(true) => {}
+                    Ok(false) => return true,
+                    Err(Lost) => return false,
+                }
+            }
+            is_busy = true;
+            true
+        });
+        is_busy
+    }
+
+    fn let_in(&mut self, attached: &Attached) {
+        self.is_pausing = false;
+        loop {
+            match self.socket.accept() {
+                Ok(None) => {}
+                Ok(Some(stream)) => {
+                    if self.lines.len() >= self.room {
+                        // Who went before this one came makes room.
+                        self.answer();
+                    }
+                    // Who is one too many is told by the end of the connection.
+                    if self.lines.len() < self.room {
+                        let server = Box::new(Server::new(attached.dtrace, &Sites));
+                        self.lines.push(Line { ends: Ends { stream, is_full: false }, server });
+                    }
+                }
+                Err(error) => {
+                    self.is_pausing = error.kind() != ErrorKind::WouldBlock;
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Starts the thread. It takes no signal but those that an instruction raises, so the program's threads get what is sent
+/// to the process; and should a function that it calls have a site, the breakpoint there is one of them.
+pub(crate) fn spawn() -> io::Result<JoinHandle<()>> {
+    // SAFETY: sets are filled before they are used, and this thread's mask is put back.
+    unsafe {
+        let mut blocked: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut blocked);
+        let raised =
+            [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS];
+        for signal in raised {
+            libc::sigdelset(&mut blocked, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, &mut before);
+        let thread = thread::Builder::new().name("sdt-process".to_owned()).spawn(run);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        thread
+    }
+}
+
+/// Answers until there is nothing more to serve.
+fn run() {
+    loop {
+        // Who forks goes first.
+        while WANTED.load(Ordering::Acquire) != 0 {
+            thread::yield_now();
+        }
+        let mut wait = {
+            let mut state = STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let state = &mut *state;
+            let (Some(attached), Some(serving)) = (&state.attached, &mut state.serving) else {
+                return;
+            };
+            serving.turn(attached)
+        };
+        // The descriptors stay open while this thread is here.
+        let count = wait.polled.len() as libc::nfds_t;
+        // SAFETY: so many are in the vector. An error is as good as an event: what there is to do is looked at.
+        unsafe { libc::poll(wait.polled.as_mut_ptr(), count, wait.limit) };
+    }
+}

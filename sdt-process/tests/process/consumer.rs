@@ -1,0 +1,173 @@
+//! Who starts a subject, and who traces one.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use dtrace::{Address, Client};
+use tempfile::TempDir;
+
+use crate::subject::ROLE;
+
+/// A subject.
+#[derive(Debug)]
+pub struct Subject {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    /// Its `XDG_RUNTIME_DIR`.
+    pub folder: TempDir,
+}
+
+impl Subject {
+    /// Starts one.
+    pub fn new(role: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["subject::main", "--exact", "--nocapture", "--test-threads=1"])
+            .env(ROLE, role)
+            .env("XDG_RUNTIME_DIR", folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut subject = Self { child, input, output, folder };
+        let first = subject.answer();
+        let socket = subject.folder.path().join(format!("sdt/{}", subject.id()));
+        assert_eq!(
+            first,
+            format!("{} Ok({socket:?})", subject.id(), socket = socket.display().to_string())
+        );
+        subject
+    }
+
+    /// The number of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Tells it something.
+    pub fn say(&mut self, command: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{command}").unwrap();
+    }
+
+    /// What it answers next.
+    pub fn answer(&mut self) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            let read = self.output.read_line(&mut line).unwrap();
+            assert_ne!(read, 0, "the subject has ended: {:?}", self.child.wait());
+            // libtest says a word before the first of them.
+            if let Some((_, answer)) = line.split_once("> ") {
+                return answer.trim_end().to_owned();
+            }
+        }
+    }
+
+    /// Tells it something, and waits for the answer.
+    pub fn ask(&mut self, command: &str) -> String {
+        self.say(command);
+        self.answer()
+    }
+
+    /// Tells it something, and waits for the number that it answers.
+    pub fn count(&mut self, command: &str) -> u64 {
+        self.ask(command).parse().unwrap()
+    }
+
+    /// Ends it.
+    pub fn end(mut self) {
+        drop(self.input.take());
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut self.output, &mut rest).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{rest}");
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        // It has ended already, or a test has failed.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// A consumer of a process.
+#[derive(Debug)]
+pub struct Consumer(pub Client);
+
+/// What a consumer has read.
+#[derive(Clone, Debug, Default)]
+pub struct Read {
+    /// Id of the probe, and its arguments.
+    pub records: Vec<(u32, [u64; 2])>,
+    /// Records that there was no room for.
+    pub drops: u64,
+}
+
+impl Read {
+    pub fn len(&self) -> u64 {
+        self.records.len() as u64 + self.drops
+    }
+}
+
+impl Consumer {
+    /// Connects as `dtrace -p` does.
+    pub fn of(process: u32) -> Self {
+        Self(Client::connect(Address::Process(process).connect().unwrap()).unwrap())
+    }
+
+    /// Connects, and enables what a description matches.
+    pub fn enabling(process: u32, spec: &str) -> Self {
+        let mut consumer = Self::of(process);
+        consumer.0.open().unwrap();
+        assert_ne!(consumer.0.enable(spec).unwrap(), 0);
+        consumer.0.go().unwrap();
+        consumer
+    }
+
+    /// The names of the probes.
+    pub fn list(&mut self) -> Vec<String> {
+        let probes = self.0.list("").unwrap();
+        let name = |of: &dtrace::client::Probe| {
+            format!("{}:{}:{}:{}", of.provider, of.module, of.function, of.name)
+        };
+        probes.iter().map(name).collect()
+    }
+
+    /// The id of a probe.
+    pub fn probe(&mut self, name: &str) -> u32 {
+        let probes = self.0.list(&format!("subject:::{name}")).unwrap();
+        let [probe] = &probes[..] else { panic!("{probes:?}") };
+        probe.id
+    }
+
+    /// Reads, until there are so many records and drops.
+    pub fn until(&mut self, count: u64) -> Read {
+        let mut read = Read::default();
+        while read.len() < count {
+            self.take(&mut read, Duration::from_secs(60));
+        }
+        read
+    }
+
+    /// All that there is.
+    pub fn rest(&mut self) -> Read {
+        let mut read = Read::default();
+        while self.take(&mut read, Duration::ZERO) {}
+        read
+    }
+
+    /// Takes some, and says whether there was any.
+    pub fn take(&mut self, read: &mut Read, wait: Duration) -> bool {
+        let Some(records) = self.0.read(wait).unwrap() else { return false };
+        assert_eq!(records.damaged, 0);
+        read.drops += records.drops;
+        let of = records.records.iter().map(|of| (of.probe, [of.args[0], of.args[1]]));
+        read.records.extend(of);
+        true
+    }
+}

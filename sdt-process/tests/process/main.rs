@@ -1,0 +1,285 @@
+//! A process that is traced by another, as `dtrace -p` does it.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod consumer;
+mod subject;
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::fs::PermissionsExt as _;
+
+use consumer::{Consumer, Read, Subject};
+
+/// Each thread's records are all there, and in order.
+fn assert_complete(read: &Read, threads: u64, times: u64) {
+    assert_eq!(read.drops, 0);
+    for thread in 0..threads {
+        let seen: BTreeSet<_> = of_thread(read, thread).collect();
+        assert_eq!(seen.len() as u64, times, "thread {thread}");
+        assert_eq!(of_thread(read, thread).count() as u64, times, "thread {thread}");
+    }
+}
+
+fn of_thread(read: &Read, thread: u64) -> impl Iterator<Item = u64> {
+    read.records.iter().filter(move |(_, args)| args[0] == thread).map(|(_, args)| args[1])
+}
+
+/// Whether all sites are nops, as the subject sees them.
+fn is_restored(subject: &mut Subject) -> bool {
+    subject.ask("text").starts_with("true ")
+}
+
+#[test]
+fn probes_are_listed() {
+    let subject = Subject::new("jump");
+    let mut consumer = Consumer::of(subject.id());
+    let listed: BTreeSet<_> = consumer.list().into_iter().collect();
+    // Of those that are in one function, which.
+    let names = [
+        "subject:subject:none:work",
+        "subject:subject:process::subject::more:more",
+        "subject:subject:process::subject::on_signal:signalled",
+    ];
+    assert_eq!(listed, BTreeSet::from(names.map(str::to_owned)));
+    assert_eq!(consumer.0.list("subject::*more:").unwrap().len(), 1);
+    assert_eq!(consumer.0.list("subject::process??subject??more:").unwrap().len(), 1);
+    let probe = consumer.probe("work");
+    let types = consumer.0.describe(probe).unwrap().types;
+    assert_eq!(types.iter().map(|of| &*of.native).collect::<Vec<_>>(), ["uint64_t", "uint64_t"]);
+    let sites = consumer.0.sites(probe).unwrap();
+    for function in ["work", "fork", "obey"] {
+        let is_there = |of: &dtrace::client::Site| {
+            of.function.as_ref().is_some_and(|(name, _)| {
+                name.contains(&format!("subject{}{function}", function.len()))
+            })
+        };
+        assert_eq!(sites.iter().filter(|site| is_there(site)).count(), 1, "{sites:?}");
+    }
+    subject.end();
+}
+
+#[test]
+fn every_hit_is_recorded() {
+    for role in ["jump", "trap"] {
+        let mut subject = Subject::new(role);
+        assert_eq!(subject.ask("enabled"), "false");
+        let mut consumer = Consumer::enabling(subject.id(), "subject:::work");
+        assert_eq!(subject.ask("enabled"), "true");
+        subject.say("fire 8 2000");
+        let read = consumer.until(16_000);
+        assert_eq!(subject.answer(), "16000");
+        assert_complete(&read, 8, 2000);
+        assert_eq!(consumer.rest().len(), 0);
+        assert_eq!(subject.ask("counters"), "16000 0 0 0");
+        let traps = subject.count("traps");
+        // Whether it is enabled was asked at a site, too.
+        assert_eq!(traps, if role == "trap" { 16_001 } else { 0 }, "{role}");
+        consumer.0.close().unwrap();
+        assert!(is_restored(&mut subject));
+        subject.ask("fire 2 100");
+        assert_eq!(subject.ask("counters"), "16000 0 0 0");
+        subject.end();
+    }
+}
+
+/// One slot for all threads: they wait for it, and none is lost.
+#[test]
+fn threads_wait_for_slots() {
+    let mut subject = Subject::new("jump 1");
+    let mut consumer = Consumer::enabling(subject.id(), "subject:::work");
+    subject.say("fire 16 500");
+    let read = consumer.until(8_000);
+    assert_eq!(subject.answer(), "8000");
+    assert_complete(&read, 16, 500);
+    assert_eq!(subject.ask("counters"), "8000 0 0 0");
+    subject.end();
+}
+
+/// Enabled and disabled while all threads run into the sites, in both modes.
+#[test]
+fn text_changes_under_load() {
+    for role in ["jump", "trap"] {
+        let mut subject = Subject::new(role);
+        subject.ask("busy 4");
+        for round in 0..100 {
+            let mut consumer = Consumer::enabling(subject.id(), "subject:::");
+            if round % 10 == 0 {
+                assert_ne!(consumer.until(100).records.len(), 0);
+                assert_eq!(subject.ask("enabled"), "true");
+            }
+            consumer.0.close().unwrap();
+        }
+        let worked = subject.count("calm");
+        assert!(is_restored(&mut subject));
+        assert_ne!(worked, 0);
+        let counters = subject.ask("counters");
+        assert!(counters.ends_with(" 0 0 0"), "{counters}");
+        subject.end();
+    }
+}
+
+/// A consumer that goes without a word, in the middle of it all.
+#[test]
+fn a_lost_connection_leaves_nothing() {
+    let mut subject = Subject::new("jump");
+    subject.ask("busy 2");
+    for _ in 0..20 {
+        let line = dtrace::Address::Process(subject.id()).connect().unwrap();
+        let end = line.as_fd().try_clone_to_owned().unwrap();
+        let mut client = dtrace::Client::connect(line).unwrap();
+        client.open().unwrap();
+        client.enable("subject:::work").unwrap();
+        client.go().unwrap();
+        // SAFETY: a socket. Nothing that the client says when it is dropped comes through.
+        unsafe { libc::shutdown(end.as_raw_fd(), libc::SHUT_RDWR) };
+    }
+    let mut consumer = Consumer::enabling(subject.id(), "subject:::more");
+    consumer.until(10);
+    consumer.0.close().unwrap();
+    subject.ask("calm");
+    while !is_restored(&mut subject) {
+        std::thread::yield_now();
+    }
+    subject.end();
+}
+
+/// A thread is signalled wherever it is: outside of probes, in one, in the handler of breakpoints.
+#[test]
+fn hits_in_signal_handlers_are_recorded() {
+    for role in ["jump", "trap"] {
+        let mut subject = Subject::new(role);
+        let mut consumer = Consumer::enabling(subject.id(), "subject:::");
+        let (work, signalled) = (consumer.probe("work"), consumer.probe("signalled"));
+        subject.say("signals 3000");
+        let mut read = Read::default();
+        let count = |read: &Read, probe| read.records.iter().filter(|of| of.0 == probe).count();
+        while count(&read, signalled) < 3000 {
+            assert!(consumer.take(&mut read, std::time::Duration::from_secs(60)));
+        }
+        let answer = subject.answer();
+        let mut rest = consumer.rest();
+        read.records.append(&mut rest.records);
+        read.drops += rest.drops;
+        let seen = [work, signalled].map(|probe| count(&read, probe));
+        assert_eq!((format!("{} {}", seen[0], seen[1]), read.drops), (answer, 0), "{role}");
+        let counters = subject.ask("counters");
+        assert_eq!(counters, format!("{} 0 0 0", seen[0] + seen[1]), "{role}");
+        subject.end();
+    }
+}
+
+#[test]
+fn other_breakpoints_are_passed_on() {
+    let mut subject = Subject::new("trap");
+    assert_eq!(subject.ask("breakpoint"), "2");
+    let consumer = Consumer::enabling(subject.id(), "subject:::");
+    assert_eq!(subject.ask("breakpoint"), "4");
+    subject.ask("fire 1 10");
+    assert_eq!((subject.ask("breakpoint"), subject.count("traps")), ("6".to_owned(), 10));
+    drop(consumer);
+    subject.end();
+}
+
+/// Where a breakpoint would end the process, sites stay as they are.
+#[test]
+fn what_cannot_take_a_breakpoint_is_not_patched() {
+    for obstacle in ["block", "handle"] {
+        let mut subject = Subject::new("jump");
+        subject.ask(obstacle);
+        let mut consumer = Consumer::of(subject.id());
+        consumer.0.open().unwrap();
+        // The framework enables for what an op refuses, too: nothing is recorded.
+        consumer.0.enable("subject:::work").ok();
+        consumer.0.go().unwrap();
+        assert!(is_restored(&mut subject), "{obstacle}");
+        assert_eq!(subject.ask("fire 2 100"), "200");
+        assert_eq!(consumer.rest().len(), 0);
+        subject.end();
+    }
+}
+
+#[test]
+fn a_child_is_not_traced_until_it_starts() {
+    for busy in ["busy 4", "enabled"] {
+        let mut subject = Subject::new("trap");
+        let mut consumer = Consumer::enabling(subject.id(), "subject:::work");
+        subject.ask(busy);
+        subject.say("fork");
+        let answer = subject.answer();
+        let words: Vec<_> = answer.split(' ').collect();
+        let [_, child, rest @ ..] = &words[..] else { panic!("{answer}") };
+        assert_eq!(rest, ["restored=true", "enabled=false", "Ok(\"started\")"], "{answer}");
+        // It has a socket of its own, and reads its commands from the pipe that both have.
+        let child = child.parse().unwrap();
+        assert_eq!(Consumer::of(child).list().len(), 3);
+        let mut in_child = Consumer::enabling(child, "subject:::more");
+        assert_eq!(in_child.rest().len(), 0);
+        in_child.0.close().unwrap();
+        // The parent is traced as before.
+        assert!(subject.folder.path().join(format!("sdt/{}", subject.id())).exists());
+        assert_eq!(consumer.list().len(), 3);
+        let mut second = Consumer::of(subject.id());
+        assert_eq!(second.list().len(), 3);
+        if busy != "enabled" {
+            let some = consumer.until(1000);
+            assert!(some.records.iter().all(|(_, args)| args[0] != 77), "a hit of the child's");
+        }
+        // SAFETY: a signal for the child, which goes on otherwise.
+        unsafe { libc::kill(child as i32, libc::SIGKILL) };
+    }
+}
+
+#[test]
+fn a_new_program_takes_the_socket_over() {
+    let mut subject = Subject::new("jump");
+    let mut consumer = Consumer::enabling(subject.id(), "subject:::work");
+    let first = subject.ask("exec");
+    assert!(first.starts_with(&format!("{} Ok(", subject.id())), "{first}");
+    assert!(consumer.0.list("").is_err(), "the connection has ended");
+    let mut consumer = Consumer::enabling(subject.id(), "subject:::work");
+    assert_eq!(subject.ask("fire 1 10"), "10");
+    assert_eq!(consumer.until(10).records.len(), 10);
+    subject.end();
+}
+
+#[test]
+fn it_ends_and_begins_again() {
+    let mut subject = Subject::new("jump");
+    let socket = subject.folder.path().join(format!("sdt/{}", subject.id()));
+    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&socket), mode(socket.parent().unwrap())), (0o600, 0o700));
+    assert_eq!(subject.ask("start"), "sdt_process has been started already");
+    for _ in 0..3 {
+        let mut consumer = Consumer::enabling(subject.id(), "subject:::work");
+        assert_eq!(subject.ask("stop"), "stopped");
+        assert!(!socket.exists() && is_restored(&mut subject));
+        assert!(consumer.0.list("").is_err(), "the connection has ended");
+        assert_eq!(subject.ask("fire 1 10"), "10");
+        assert!(dtrace::Address::Process(subject.id()).connect().is_err());
+        assert_eq!(subject.ask("start"), "started");
+    }
+    let mut consumer = Consumer::enabling(subject.id(), "subject:::work");
+    assert_eq!(subject.ask("fire 1 10"), "10");
+    assert_eq!(consumer.until(10).records.len(), 10);
+    subject.end();
+}
+
+/// So many consumers as there is room for; who comes then finds the line closed, and the others notice nothing.
+#[test]
+fn there_is_an_end_to_consumers() {
+    let mut subject = Subject::new("jump");
+    let mut consumers: Vec<_> =
+        (0..3).map(|_| Consumer::enabling(subject.id(), "subject:::work")).collect();
+    let line = dtrace::Address::Process(subject.id()).connect().unwrap();
+    assert!(dtrace::Client::connect(line).is_err());
+    assert_eq!(subject.ask("fire 2 50"), "100");
+    for consumer in &mut consumers {
+        assert_eq!(consumer.until(100).records.len(), 100);
+    }
+    assert_eq!(subject.ask("counters"), "100 0 0 0");
+    drop(consumers);
+    while !is_restored(&mut subject) {
+        std::thread::yield_now();
+    }
+    subject.end();
+}

@@ -1,0 +1,287 @@
+//! The process that is traced: this test program, started once more. It does what it is told on its standard input, one
+//! command a line, and answers each with a line that begins with `> `.
+
+use std::io::{BufRead as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use sdt_core::patch::Mode;
+use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
+use sdt_framework::{Config, LONGEST};
+use sdt_process::{Options, Process};
+
+/// Set where this program is the subject. The mode of its sites, and how many slots there are.
+pub const ROLE: &str = "SDT_PROCESS_SUBJECT";
+
+sdt_provider! {
+    /// What the subject does.
+    pub subject {
+        /// A thread does its work: which thread, and for the how manyth time.
+        fn work(thread: u64, times: u64);
+        /// The same, elsewhere.
+        fn more(times: u64);
+        /// A signal has come.
+        fn signalled(times: u64);
+    }
+}
+
+/// As many times as each has fired, enabled or not.
+static SIGNALLED: AtomicU64 = AtomicU64::new(0);
+static TRAPPED: AtomicU64 = AtomicU64::new(0);
+
+#[inline(never)]
+fn work(thread: u64, times: u64) {
+    sdt_probe!(subject::work, thread, std::hint::black_box(times));
+}
+
+#[inline(never)]
+fn more(times: u64) {
+    sdt_probe!(subject::more, times);
+}
+
+extern "C" fn on_signal(_: libc::c_int) {
+    let times = SIGNALLED.fetch_add(1, Ordering::Relaxed);
+    sdt_probe!(subject::signalled, times);
+}
+
+/// The handler of SIGTRAP that was there first. Goes on behind the breakpoint, as the CPU would.
+extern "C" fn on_trap(_: libc::c_int) {
+    TRAPPED.fetch_add(1, Ordering::Relaxed);
+}
+
+fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+    // SAFETY: the handlers count, and do what handlers may.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_RESTART;
+        assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
+    }
+}
+
+fn start() -> Result<Process, String> {
+    let role = std::env::var(ROLE).unwrap();
+    let mode = if role.contains("trap") { Mode::Trap } else { Mode::Jump };
+    let config = Config { buffer: 20_000 * LONGEST, consumers: 3, ..Config::DEFAULT };
+    let mut options = Options::new().mode(mode).config(config).module(c"subject".to_owned());
+    if let Some((_, slots)) = role.split_once(' ') {
+        options = options.slots(slots.parse().unwrap());
+    }
+    options.start().map_err(|error| error.to_string())
+}
+
+/// Each of so many threads works so many times.
+fn fire(threads: u64, times: u64) -> u64 {
+    let fired = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for thread in 0..threads {
+            let fired = &fired;
+            scope.spawn(move || {
+                for n in 0..times {
+                    work(thread, n);
+                    fired.fetch_add(1, Ordering::Relaxed);
+                    // A reader that keeps up.
+                    if n % 64 == 63 {
+                        thread::sleep(std::time::Duration::from_millis(1));
+                    }
+                }
+            });
+        }
+    });
+    fired.into_inner()
+}
+
+/// A thread works until it has been signalled so often, at whatever it was about. Returns how often it has worked.
+fn signals(times: u64) -> u64 {
+    let before = SIGNALLED.load(Ordering::Relaxed);
+    let done = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let worker = scope.spawn(move || {
+            // SAFETY: who this thread is.
+            sender.send(unsafe { libc::pthread_self() }).unwrap();
+            let mut n = 0;
+            while !done.load(Ordering::Acquire) {
+                work(0, n);
+                n += 1;
+                if n % 64 == 63 {
+                    thread::sleep(std::time::Duration::from_millis(1));
+                }
+            }
+            n
+        });
+        let thread = receiver.recv().unwrap();
+        for sent in 0..times {
+            // SAFETY: it is there until it is told that this is done.
+            unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
+            // The kernel keeps one of a kind.
+            while SIGNALLED.load(Ordering::Relaxed) - before <= sent {
+                std::hint::spin_loop();
+            }
+        }
+        done.store(true, Ordering::Release);
+        worker.join().unwrap()
+    })
+}
+
+/// What all sites hold.
+fn text() -> String {
+    let site = |site: &sdt_core::__private::record::Site| {
+        let bytes = (0..sdt_core::__private::arch::SITE_LEN).map(|at| {
+            // SAFETY: a site of this program.
+            let byte = unsafe { *((site.patchpoint() + at) as *const u8) };
+            format!("{byte:02x}")
+        });
+        bytes.collect::<String>()
+    };
+    let sites: Vec<_> = sdt_core::__private::inspect::sites().iter().map(site).collect();
+    sites.join(" ")
+}
+
+/// Whether all sites are nops.
+fn is_text_restored() -> bool {
+    let nop = sdt_core::__private::arch::ENCODING.nop;
+    let nop: String = nop.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    text().split(' ').all(|site| site == nop)
+}
+
+/// A child, which looks around, works, and lets itself be traced until its standard input ends.
+fn fork() -> i32 {
+    // SAFETY: the child does what children of programs with threads seldom may, and this C library allows.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let restored = is_text_restored();
+        let is_enabled = sdt_enabled!(subject::work);
+        work(77, 0);
+        let process = start();
+        let started = process.as_ref().map(|_| "started").map_err(String::as_str);
+        answer(format_args!(
+            "child {} restored={restored} enabled={is_enabled} {started:?}",
+            std::process::id()
+        ));
+        obey(process.ok());
+        // SAFETY: ends the process without the parent's cleaning.
+        unsafe { libc::_exit(0) };
+    }
+    child
+}
+
+fn answer(what: std::fmt::Arguments<'_>) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "> {what}").unwrap();
+    out.flush().unwrap();
+}
+
+fn number(word: Option<&&str>) -> u64 {
+    word.map_or(1, |word| word.parse().unwrap())
+}
+
+/// Does what it is told, until there is nobody to tell it.
+fn obey(mut process: Option<Process>) {
+    let busy: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+    let mut workers: Vec<thread::JoinHandle<u64>> = Vec::new();
+    for line in std::io::stdin().lock().lines() {
+        let line = line.unwrap();
+        let words: Vec<_> = line.split(' ').collect();
+        match words[0] {
+            "fire" => {
+                answer(format_args!("{}", fire(number(words.get(1)), number(words.get(2)))));
+            }
+            "signals" => {
+                let worked = signals(number(words.get(1)));
+                answer(format_args!("{worked} {}", SIGNALLED.load(Ordering::Relaxed)));
+            }
+            "busy" => {
+                busy.store(true, Ordering::Release);
+                workers.extend((0..number(words.get(1))).map(|thread| {
+                    thread::spawn(move || {
+                        let mut n = 0;
+                        while busy.load(Ordering::Acquire) {
+                            work(thread, n);
+                            more(n);
+                            n += 1;
+                            // Others get a CPU, too.
+                            if n % 256 == 0 {
+                                thread::sleep(std::time::Duration::from_micros(50));
+                            }
+                        }
+                        n
+                    })
+                }));
+                answer(format_args!("busy"));
+            }
+            "calm" => {
+                busy.store(false, Ordering::Release);
+                let worked: u64 = workers.drain(..).map(|worker| worker.join().unwrap()).sum();
+                answer(format_args!("{worked}"));
+            }
+            "breakpoint" => {
+                // SAFETY: the handler goes on behind it.
+                unsafe { std::arch::asm!("int3") };
+                // SAFETY: a signal that is handled.
+                unsafe { libc::raise(libc::SIGTRAP) };
+                answer(format_args!("{}", TRAPPED.load(Ordering::Relaxed)));
+            }
+            "handle" => {
+                handle(libc::SIGTRAP, on_trap);
+                answer(format_args!("handled"));
+            }
+            "block" => {
+                thread::spawn(|| {
+                    // SAFETY: a set that is filled, for this thread.
+                    unsafe {
+                        let mut all: libc::sigset_t = std::mem::zeroed();
+                        libc::sigfillset(&mut all);
+                        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
+                    }
+                    answer(format_args!("blocked"));
+                    loop {
+                        thread::park();
+                    }
+                });
+            }
+            "fork" => drop(fork()),
+            "exec" => {
+                let error = Command::new(std::env::current_exe().unwrap())
+                    .args(std::env::args_os().skip(1))
+                    .exec();
+                answer(format_args!("{error}"));
+            }
+            "text" => answer(format_args!("{} {}", is_text_restored(), text())),
+            "enabled" => answer(format_args!("{}", sdt_enabled!(subject::work))),
+            "traps" => answer(format_args!("{}", sdt_process::breakpoint::taken())),
+            "counters" => {
+                let of = process.as_ref().unwrap().counters();
+                answer(format_args!("{} {} {} {}", of.hits, of.reentered, of.unknown, of.stray));
+            }
+            "stop" => {
+                drop(process.take());
+                answer(format_args!("stopped"));
+            }
+            "start" => match start() {
+                Ok(started) => {
+                    process = Some(started);
+                    answer(format_args!("started"));
+                }
+                Err(error) => answer(format_args!("{error}")),
+            },
+            other => panic!("{other}?"),
+        }
+    }
+}
+
+/// The subject, if this is it.
+#[test]
+fn main() {
+    if std::env::var_os(ROLE).is_none() {
+        return;
+    }
+    handle(libc::SIGTRAP, on_trap);
+    handle(libc::SIGUSR1, on_signal);
+    let process = start();
+    let socket = process.as_ref().map(|process| process.socket().display().to_string());
+    answer(format_args!("{} {socket:?}", std::process::id()));
+    obey(process.ok());
+}

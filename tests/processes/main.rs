@@ -1,0 +1,181 @@
+//! Programs of every kind as hosts of their probes: linked to be loaded anywhere or at one place, with a C library that is
+//! shared or their own, glibc or musl, with and without symbols, in all modes. Each is `sdt-process`'s example, built so and
+//! traced by `dtrace`.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use cargo_sdt::process::{self, clean_cargo_env};
+use dtrace::{Address, Client};
+use harness::{setup, workspace};
+use object::{Object as _, ObjectKind, ObjectSection as _};
+
+/// Cargo may have to build everything, on a slow machine.
+const LIMIT: Duration = Duration::from_secs(1200);
+
+const GNU: &str = "x86_64-unknown-linux-gnu";
+const MUSL: &str = "x86_64-unknown-linux-musl";
+
+/// How a program is built.
+#[derive(Clone, Copy, Debug)]
+struct Build {
+    name: &'static str,
+    target: &'static str,
+    /// For the last step of the build.
+    flags: &'static [&'static str],
+    patch: &'static str,
+    kind: ObjectKind,
+    is_static: bool,
+    has_symbols: bool,
+}
+
+const PIE: Build = Build {
+    name: "pie",
+    target: GNU,
+    flags: &[],
+    patch: "",
+    kind: ObjectKind::Dynamic,
+    is_static: false,
+    has_symbols: true,
+};
+
+impl Build {
+    /// Builds it, and keeps the program, which the next build would overwrite.
+    fn run(self) -> PathBuf {
+        let folder = workspace::build_dir().join("processes");
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        clean_cargo_env(&mut cargo).current_dir(workspace::root());
+        // As from rustup's own cargo, which would heed the toolchain files of packages otherwise.
+        if let Some(toolchain) = std::env::var_os("RUSTUP_TOOLCHAIN") {
+            cargo.env("RUSTUP_TOOLCHAIN", toolchain);
+        }
+        cargo.args(["rustc", "--quiet", "--package", "process-subject", "--bin", "greeter"]);
+        cargo.args(["--target", self.target]).arg("--target-dir").arg(folder.join(self.patch));
+        if !self.patch.is_empty() {
+            cargo.env("SDT_PATCH", self.patch);
+        }
+        cargo.arg("--").args(self.flags);
+        process::run(&mut cargo, LIMIT).unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        let built = folder.join(self.patch).join(self.target).join("debug/greeter");
+        let programs = folder.join("programs");
+        std::fs::create_dir_all(&programs).unwrap();
+        let own = programs.join(self.name);
+        std::fs::copy(built, &own).unwrap();
+        own
+    }
+
+    /// Whether the program is what it is to be.
+    fn check(self, program: &PathBuf) {
+        let bytes = std::fs::read(program).unwrap();
+        let file = object::File::parse(&*bytes).unwrap();
+        let name = self.name;
+        assert_eq!(file.kind(), self.kind, "{name}");
+        assert_eq!(file.section_by_name(".interp").is_none(), self.is_static, "{name}");
+        assert_eq!(file.symbols().next().is_some(), self.has_symbols, "{name}");
+        let sites = file.section_by_name("sdt_sites").map_or(0, |sites| sites.size());
+        assert_eq!(sites == 0, self.patch == "gate", "{name}: {sites}");
+    }
+}
+
+/// A program that runs until this is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Lists and traces a program: no hit is missed.
+fn trace(build: Build, program: &PathBuf) {
+    let name = build.name;
+    let child = Command::new(program).stdin(Stdio::null()).spawn().unwrap();
+    let mut program = Running(child);
+    let line = loop {
+        // It starts.
+        match Address::Process(program.0.id()).connect() {
+            Ok(line) => break line,
+            Err(error) => {
+                assert!(program.0.try_wait().unwrap().is_none(), "{name}: {error}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    };
+    let mut client = Client::connect(line).unwrap();
+    let probes = client.list("hello:::greeted").unwrap();
+    let [probe] = &probes[..] else { panic!("{name}: {probes:?}") };
+    let function =
+        if build.has_symbols && build.patch != "gate" { "greeter::main" } else { "none" };
+    assert_eq!(probe.function, function, "{name}");
+    let sites = client.sites(probe.id).unwrap();
+    assert_eq!(sites.len(), usize::from(build.patch != "gate"), "{name}");
+    for site in &sites {
+        let function = site.function.as_ref().map(|(symbol, _)| symbol.contains("main"));
+        assert_eq!(function, build.has_symbols.then_some(true), "{name}: {site:?}");
+        assert!(site.in_reach, "{name}: {site:?}");
+    }
+    for round in 0..2 {
+        client.open().unwrap();
+        assert_eq!(client.enable("hello:::greeted").unwrap(), 1, "{name}");
+        client.go().unwrap();
+        let mut seen = Vec::new();
+        while seen.len() < 5 {
+            let Some(records) = client.read(Duration::from_secs(60)).unwrap() else { continue };
+            assert_eq!(records.drops, 0, "{name}");
+            seen.extend(records.records.iter().map(|record| record.args[1]));
+        }
+        assert!(seen.is_sorted_by(|a, b| a + 1 == *b), "{name}, round {round}: {seen:?}");
+        let disabled = client.disable("hello:::greeted").unwrap();
+        assert_eq!(disabled, 1, "{name}");
+        assert!(client.sites(probe.id).unwrap() == sites, "{name}: the nop is there again");
+        client.close().unwrap();
+        client = Client::connect(Address::Process(program.0.id()).connect().unwrap()).unwrap();
+    }
+}
+
+fn runs(build: Build) {
+    let program = build.run();
+    build.check(&program);
+    trace(build, &program);
+}
+
+/// One after the other, as they are built in one folder.
+#[test]
+fn programs_of_every_kind() {
+    setup::target(MUSL).expect("the standard library for musl");
+    runs(PIE);
+    runs(Build {
+        name: "at-one-place",
+        flags: &["-Crelocation-model=static"],
+        kind: ObjectKind::Executable,
+        ..PIE
+    });
+    runs(Build { name: "stripped", flags: &["-Cstrip=symbols"], has_symbols: false, ..PIE });
+    let own_libc = Build {
+        name: "static-pie",
+        flags: &["-Ctarget-feature=+crt-static"],
+        is_static: true,
+        ..PIE
+    };
+    runs(own_libc);
+    runs(Build {
+        name: "static",
+        flags: &["-Ctarget-feature=+crt-static", "-Crelocation-model=static", "-Cstrip=symbols"],
+        kind: ObjectKind::Executable,
+        has_symbols: false,
+        ..own_libc
+    });
+    runs(Build { name: "musl", target: MUSL, flags: &[], ..own_libc });
+    runs(Build {
+        name: "musl-stripped",
+        target: MUSL,
+        flags: &["-Crelocation-model=static", "-Cstrip=symbols"],
+        kind: ObjectKind::Executable,
+        has_symbols: false,
+        ..own_libc
+    });
+    runs(Build { name: "optimised", flags: &["-Copt-level=3"], ..PIE });
+    runs(Build { name: "gate", patch: "gate", ..PIE });
+}
