@@ -19,7 +19,7 @@
 //!
 //! # Where to read on
 //!
-//! - To host it: [`Host`], [`Dtrace`]; the project's `docs/first-probe-your-kernel.md` does it in ten minutes, and the
+//! - To host it: [`machine`], or [`Host`] and [`Dtrace`]; the project's `docs/first-probe-your-kernel.md` does it in ten minutes, and the
 //!   smallest host is `embedded-example/`. Feature `server`: consumers on other machines.
 //! - To write a provider: [`Provider`]; in C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
 //! - To change it: `registry/` is who provides what, `providers/` how that is written, `ecb/` what is done when it
@@ -118,6 +118,9 @@ pub mod dif;
 mod dtrace;
 mod ecb;
 mod host;
+// FreeBSD and illumos have a framework of their own.
+#[cfg(not(any(target_os = "freebsd", target_os = "illumos")))]
+pub mod machine;
 mod providers;
 mod registry;
 #[cfg(feature = "server")]
