@@ -75,12 +75,23 @@ impl Machine {
         machine
     }
 
-    /// Types a line into the kernel's shell, which answers with the counts of each CPU.
-    fn ask(&mut self, line: &str) -> [Counts; 2] {
+    /// Types a line into the kernel's shell.
+    pub fn type_in(&mut self, line: &str) {
         writeln!(self.shell.get_mut(), "{line}").expect("it is there");
+    }
+
+    /// The next line that the kernel prints there.
+    pub fn printed(&mut self) -> String {
+        let mut line = String::new();
+        self.shell.read_line(&mut line).expect("the kernel answers");
+        line.trim_end().to_owned()
+    }
+
+    /// Types a line that the shell answers with the counts of each CPU.
+    fn ask(&mut self, line: &str) -> [Counts; 2] {
+        self.type_in(line);
         [0, 1].map(|cpu| {
-            let mut line = String::new();
-            self.shell.read_line(&mut line).expect("the kernel answers");
+            let line = self.printed();
             let counts =
                 line.strip_prefix(&format!("CPU {cpu}: ")).unwrap_or_else(|| panic!("{line}"));
             let mut counts = counts.split(", ").map(|count| {

@@ -70,6 +70,22 @@ fn is_traced(mode: &str) {
     machine.send(0);
     machine.idle();
 
+    // From the kernel's own shell, by the same means.
+    machine.type_in("-n letters:::sent");
+    assert_eq!(machine.printed(), "dtrace: description 'letters:::sent' matched 1 probe");
+    assert_eq!(machine.printed(), "CPU     ID                    FUNCTION:NAME");
+    let before = machine.counts();
+    machine.send(1);
+    let mut to: Vec<_> = [0; 2].map(|_| machine.printed()).into();
+    to.sort_unstable();
+    for (cpu, line) in to.iter().enumerate() {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let sent_to = (1 - cpu).to_string();
+        assert_eq!((words[0], words[2], words[3]), (&*cpu.to_string(), "none:sent", &*sent_to));
+    }
+    machine.type_in("stop");
+    assert_eq!(machine.idle().map(|cpu| cpu.sent), before.map(|cpu| cpu.sent + 1));
+
     assert_eq!(machine.changed_text(&kernel), 0, "all sites are nops again");
     all_are_seen(&mut machine, 500);
     assert_eq!(machine.changed_text(&kernel), 0);

@@ -5,10 +5,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use spin::Once;
 use x2apic::lapic::{IpiAllShorthand, LocalApic, LocalApicBuilder, TimerDivide, xapic_base};
-use x86_64::VirtAddr;
-use x86_64::instructions::port::PortWriteOnly;
+use x86_64::instructions::{interrupts, port::PortWriteOnly};
 use x86_64::registers::model_specific::GsBase;
-use x86_64::structures::idt::InterruptDescriptorTable;
+use x86_64::{VirtAddr, structures::idt::InterruptDescriptorTable};
 
 use crate::{boot, tracing};
 
@@ -36,13 +35,12 @@ pub fn start(cpu: usize) {
     static IDT: Once<InterruptDescriptorTable> = Once::new();
     GsBase::write(VirtAddr::new(cpu as u64));
     IDT.call_once(handlers).load();
-    // SAFETY: its interrupts have handlers; the old controllers, whose have none, are told to be silent.
+    // SAFETY: its interrupts have handlers; the old controller, whose have none, is told to be silent.
     unsafe {
         PortWriteOnly::new(0x21).write(0xff_u8);
-        PortWriteOnly::new(0xa1).write(0xff_u8);
         apic().enable();
     }
-    x86_64::instructions::interrupts::enable();
+    interrupts::enable();
     STARTED.fetch_add(1, Ordering::Release);
 }
 
@@ -82,7 +80,6 @@ fn handlers() -> InterruptDescriptorTable {
     let address = VirtAddr::from_ptr::<()>;
     // SAFETY: these are entries of interrupts, and `fault` does not return.
     unsafe {
-        idt.general_protection_fault.set_handler_addr(address(fault as *const ()));
         idt.page_fault.set_handler_addr(address(fault as *const ()));
         idt.breakpoint.set_handler_addr(address(tracing::breakpoint as *const ()));
         idt[TIMER].set_handler_addr(address(on_interrupt::<TIMER> as *const ()));

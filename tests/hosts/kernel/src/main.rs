@@ -11,31 +11,25 @@ mod shell;
 mod tracing;
 
 use core::fmt::Write as _;
-use core::sync::atomic::{AtomicU64, Ordering};
 
 use linked_list_allocator::LockedHeap;
 use sdt_core::{sdt_probe, sdt_provider};
 use uart_16550::{Config, Uart16550Tty, backend::PioBackend};
 
-use machine::{CPUS, cpu};
-
 sdt_provider! {
     /// The clock.
     pub clock {
-        /// It has ticked on a CPU, for the so many-th time.
-        fn tick(cpu: usize, ticks: u64);
+        /// It has ticked on a CPU.
+        fn tick(cpu: usize);
     }
 }
 
 #[global_allocator]
 static HEAP: LockedHeap = LockedHeap::empty();
 
-static TICKS: [AtomicU64; CPUS] = [const { AtomicU64::new(0) }; CPUS];
-
 /// The clock's interrupt.
 fn on_tick() {
-    let ticks = TICKS[cpu()].fetch_add(1, Ordering::Relaxed) + 1;
-    sdt_probe!(clock::tick, cpu(), ticks);
+    sdt_probe!(clock::tick, machine::cpu());
 }
 
 /// Called by the start code on each CPU, with a stack.
@@ -51,9 +45,10 @@ extern "C" fn kernel_main(cpu: usize) -> ! {
     unsafe { HEAP.lock().init((64 << 20) as *mut u8, 64 << 20) };
     machine::start_others();
     let mut server = tracing::start();
-    let mut line = tracing::Line(port(0x3f8).expect("there is a first port"));
-    let console = port(0x2f8).expect("there is a second port");
-    let mut shell = shell::Shell { console, line: Default::default() };
+    let [line, console] = [0x3f8, 0x2f8].map(|at| port(at).expect("a PC has two"));
+    let mut line = tracing::Line(line);
+    let tracer = tracing::Tracer::new(tracing::TRACING.dtrace());
+    let mut shell = shell::Shell { console, line: Default::default(), tracer };
     loop {
         // This line is never gone.
         server.step(&mut line).ok();

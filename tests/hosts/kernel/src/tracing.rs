@@ -3,6 +3,7 @@
 use core::mem::MaybeUninit;
 
 use sdt_framework::Config;
+use sdt_framework::console::Console;
 use sdt_framework::machine::{Machine, Smp, Tracing};
 use sdt_framework::server::{Lost, NoSites, Server, Stream};
 use x86_64::instructions::interrupts;
@@ -38,6 +39,9 @@ unsafe impl Machine for Kernel {
 
 /// DTrace, as far as this kernel has it.
 pub static TRACING: Tracing<Kernel, CPUS> = Tracing::new(c"kernel");
+
+/// What traces from this kernel's shell.
+pub type Tracer = Console<'static, Smp<Kernel, CPUS>>;
 
 sdt_core::breakpoint_entry! {
     /// Vector 3.
