@@ -30,6 +30,9 @@ open! {
     protocol: crate::patch::protocol;
 }
 
+#[cfg(all(sdt_route = "provider", target_arch = "x86_64"))]
+pub use crate::trap::entry::resume;
+
 #[cfg(any(target_os = "freebsd", target_os = "illumos"))]
 open! {
     module: crate::os::module;

@@ -13,14 +13,15 @@
 //! # What it is not
 //!
 //! It patches no text and knows no firing site: that is the provider's part, `sdt_core`'s for probes declared with its
-//! macros. It prints nothing. Enablings record a probe's arguments and nothing else: [`dif`], which runs D programs, and
+//! macros. It prints nothing but for [`console`]. Enablings record a probe's arguments and nothing else: [`dif`], which runs D programs, and
 //! [`aggregation`] are not tied to them yet. FreeBSD and illumos have a framework of their own, and modules for them do not need this
 //! one.
 //!
 //! # Where to read on
 //!
-//! - To host it: [`Host`], [`Dtrace`]; the project's `docs/first-probe-your-kernel.md` does it in ten minutes, and the
-//!   smallest host is `embedded-example/`. Feature `server`: consumers on other machines.
+//! - To host it: [`machine`], or [`Host`] and [`Dtrace`]; the project's `docs/first-probe-your-kernel.md` does it in ten minutes, and the
+//!   smallest host is `embedded-example/`. Feature `server`: consumers on other machines;
+//!   [`console`]: on this one.
 //! - To write a provider: [`Provider`]; in C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
 //! - To change it: `registry/` is who provides what, `providers/` how that is written, `ecb/` what is done when it
 //!   fires, `buffer/` what that leaves behind, `server/` who is told; then `docs/architecture.md` of the project.
@@ -114,10 +115,14 @@ pub mod aggregation;
 mod arena;
 mod buffer;
 mod config;
+pub mod console;
 pub mod dif;
 mod dtrace;
 mod ecb;
 mod host;
+// FreeBSD and illumos have a framework of their own.
+#[cfg(not(any(target_os = "freebsd", target_os = "illumos")))]
+pub mod machine;
 mod program;
 mod providers;
 mod registry;

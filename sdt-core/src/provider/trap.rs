@@ -27,6 +27,9 @@
 //! What can be told from here `attach` checks: records, sites and their text; and on x86_64, where the target's `os` is `none`, the gate of vector 3 and its
 //! stack ([`AttachError::Handler`](crate::attach::AttachError::Handler)).
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod entry;
+
 use crate::arch;
 use crate::attach::link;
 use crate::patch;

@@ -39,7 +39,7 @@ unsafe impl Host for Machine {
     }
 
     fn sync(&self) {
-        smp::rendezvous(&|_| {});
+        smp::synchronise();
     }
 }
 

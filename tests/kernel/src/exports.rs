@@ -145,7 +145,7 @@ extern "C" fn dtrace_attached() -> c_int {
 }
 
 extern "C" fn dtrace_sync() {
-    smp::rendezvous(&|_| {});
+    smp::synchronise();
 }
 
 extern "C" fn dtrace_invop_add(handler: Handler) {

@@ -5,6 +5,8 @@ mod pause;
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
+use sdt_core::patch::Rendezvous;
+
 use crate::arch::{self, cpu};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use pause::{pause_others, resume_others};
@@ -19,6 +21,9 @@ static BUSY: AtomicBool = AtomicBool::new(false);
 static WORK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 /// Who has still to do it.
 static PENDING: [AtomicBool; cpu::MAX_CPUS] = [const { AtomicBool::new(false) }; cpu::MAX_CPUS];
+
+/// All CPUs execute text as it is.
+static SYNCHRONISED: Rendezvous<{ cpu::MAX_CPUS }> = Rendezvous::new();
 
 /// CPUs that are up.
 pub(crate) fn online() -> usize {
@@ -56,10 +61,26 @@ pub(crate) fn rendezvous(work: Work<'_>) {
     BUSY.store(false, Ordering::Release);
 }
 
-/// Does this CPU's part of a rendezvous, if it has one to do. Interrupts off, or on and about to wait.
+/// Returns when every CPU has been outside probe context, and executes text as it is now. Interrupts on or off.
+pub(crate) fn synchronise() {
+    let interrupt = || {
+        if online() > 1 {
+            arch::send_rendezvous();
+        }
+    };
+    // There is no scheduler: whoever runs here stays on this CPU.
+    SYNCHRONISED.request(cpu::current(), online(), interrupt, || {
+        join_rendezvous();
+        core::hint::spin_loop();
+    });
+}
+
+/// Does this CPU's part of a rendezvous and of [`synchronise`], if it has one to do. Interrupts off, or on and about to
+/// wait; not in probe context.
 pub(crate) fn join_rendezvous() {
     let enabled = cpu::interrupts_off();
     let own = cpu::current();
+    SYNCHRONISED.acknowledge(own);
     if PENDING[own].load(Ordering::Acquire) {
         let work = WORK.load(Ordering::Relaxed).cast_const().cast::<Work<'_>>();
         // SAFETY: the pointer was stored before this CPU was marked, and what it points to lives until

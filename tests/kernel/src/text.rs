@@ -1,12 +1,11 @@
 //! The kernel's own text: how its probes' sites are written to, and whether it is as it was.
 
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
-use sdt_core::patch::Patcher;
+use sdt_core::patch::{Patcher, machine};
 use spin::Mutex;
 
-use crate::arch::{self, paging};
+use crate::arch::paging;
 use crate::{smp, standin};
 
 unsafe extern "C" {
@@ -33,21 +32,11 @@ impl Stored {
     unsafe fn store(&self) {
         let address = self.address;
         let alias = paging::direct(address as u64 - paging::KERNEL_BASE) as *mut u8;
-        // SAFETY: by contract bytes of the kernel's image, all of which the direct map has, writable; all
-        // accesses to them are atomic or fetches. The pointers are aligned for their types.
+        // SAFETY: by contract bytes of the kernel's image, all of which the direct map has, writable; they are
+        // accessed through here or fetched.
         unsafe {
-            match *self.bytes {
-                [a, b] if address.is_multiple_of(2) => AtomicU16::from_ptr(alias.cast())
-                    .store(u16::from_ne_bytes([a, b]), Ordering::SeqCst),
-                [a, b, c, d] if address.is_multiple_of(4) => AtomicU32::from_ptr(alias.cast())
-                    .store(u32::from_ne_bytes([a, b, c, d]), Ordering::SeqCst),
-                _ => {
-                    for (index, &byte) in self.bytes.iter().enumerate() {
-                        AtomicU8::from_ptr(alias.add(index)).store(byte, Ordering::SeqCst);
-                    }
-                }
-            }
-            arch::text::stored(address, self.bytes.len());
+            machine::store(alias, &self.bytes);
+            machine::after_store(address, self.bytes.len());
         }
     }
 }
@@ -55,8 +44,7 @@ impl Stored {
 /// What was stored since all CPUs were synchronised last.
 static PENDING: Mutex<Vec<Stored>> = Mutex::new(Vec::new());
 
-// SAFETY: bytes go where they belong, naturally aligned ones in one store; a rendezvous runs
-// `arch::text::synchronise` on every CPU.
+// SAFETY: bytes go where they belong, as `machine::store` does it; a rendezvous synchronises every CPU.
 unsafe impl Patcher for KernelText {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
         let stored = Stored { address, bytes: bytes.to_vec() };
@@ -65,17 +53,11 @@ unsafe impl Patcher for KernelText {
         PENDING.lock().push(stored);
     }
 
-    /// Every CPU takes an interrupt and synchronises itself in it.
-    ///
-    /// Then the same bytes are stored again, which real machines do not need. QEMU 7.2 reads the text that it
-    /// translates without holding the page's lock, so a store that comes just then is missed, and the
-    /// translation of the old bytes stays until somebody stores to the page again. (Later versions lock it
-    /// first: `tb_lock_page0` in `accel/tcg`.) The torture found it: a site that did nothing although its
-    /// text was right. Once every CPU has taken the interrupt no such translation is in the making any more,
-    /// and the second store finds those that are made. The first one was made under running CPUs, as on a
-    /// real machine.
+    /// Every CPU takes an interrupt and synchronises itself in it. Then the same bytes are stored again, for QEMU's
+    /// sake: see [`machine`]. Once every CPU has taken the interrupt no translation of the old bytes is in the making any
+    /// more, and the second store finds those that are made.
     fn synchronise(&self) {
-        smp::rendezvous(&|_| arch::text::synchronise());
+        smp::synchronise();
         for stored in core::mem::take(&mut *PENDING.lock()) {
             // SAFETY: as when they were stored first.
             unsafe { stored.store() };

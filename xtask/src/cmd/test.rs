@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     host(all, &["fmt", "--all", "--check"])?;
     // The tests in QEMU are not among --all-targets, since they are not run by a plain `cargo test`.
     host(all, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    let tests = ["--test", "qemu", "--test", "strangers", "--test", "processes"];
+    let tests = ["--test", "qemu", "--test", "strangers", "--test", "hosts", "--test", "processes"];
     host(
         all,
         &[&["clippy", "--package", "xtask"], &tests[..], &["--", "-D", "warnings"]].concat(),
@@ -80,6 +80,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.no_qemu {
         host(all, &["test", "--package", "xtask", "--test", "qemu"])?;
         host(all, &["test", "--package", "xtask", "--test", "strangers"])?;
+        host(all, &["test", "--package", "xtask", "--test", "hosts"])?;
     }
     if let Some(error) = skipped {
         note(format_args!("SKIPPED: nothing was compared with C: {error}"));

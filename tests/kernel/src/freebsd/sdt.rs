@@ -5,6 +5,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use sdt_core::__private::encode::Code;
+use sdt_core::patch::machine;
 use stand_in_freebsd::kld::FileInfo;
 use stand_in_freebsd::loader;
 use stand_in_freebsd::sdt::{Machdep, Records, Sdt};
@@ -169,7 +170,7 @@ impl Machdep for Machine {
                     core::hint::spin_loop();
                 }
             }
-            arch::text::synchronise();
+            machine::synchronise_cpu();
         });
     }
 

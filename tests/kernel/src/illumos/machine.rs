@@ -14,7 +14,7 @@ use stand_in_illumos::sdt;
 use super::{exports, trap};
 use crate::arch::paging;
 use crate::dtrace::DTRACE;
-use crate::{arch, console, smp, space};
+use crate::{console, smp, space};
 
 /// This machine.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl sdt::Machine for Machine {
         // SAFETY: the caller's contract; text can be written to.
         let store = || unsafe { (*(address as *const AtomicU8)).store(byte, Ordering::SeqCst) };
         store();
-        smp::rendezvous(&|_| arch::text::synchronise());
+        smp::synchronise();
         store();
     }
 

@@ -2,7 +2,9 @@
 
 use core::ffi::c_void;
 
-use super::{cache, paging};
+use sdt_core::patch::machine;
+
+use super::paging;
 
 crate::exports::exports! {
     // sys/arm64/include/machdep.h
@@ -32,5 +34,5 @@ unsafe extern "C" fn arm64_get_writable_addr(
 /// The range is mapped.
 unsafe extern "C" fn arm64_icache_sync_range(address: *mut c_void, length: usize) {
     // SAFETY: the caller's contract.
-    unsafe { cache::sync_instructions(address as u64, length) };
+    unsafe { machine::after_store(address as usize, length) };
 }

@@ -1,7 +1,6 @@
 //! aarch64: everything the rest of the kernel asks of the machine, which is QEMU's `virt` with a GICv3.
 
 mod boot;
-mod cache;
 pub(crate) mod cpu;
 mod devicetree;
 pub(crate) mod exports;

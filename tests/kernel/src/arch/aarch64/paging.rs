@@ -11,10 +11,11 @@ use aarch64_cpu::registers::{PAR_EL1, ReadWriteable, Readable, SCTLR_EL1, TCR_EL
 use aarch64_paging::Mapping;
 use aarch64_paging::descriptor::{El1Attributes, PhysicalAddress};
 use aarch64_paging::paging::{Constraints, El1And0, MemoryRegion, PageTable, Translation, VaRange};
+use sdt_core::patch::machine;
 use spin::Mutex;
 use stand_in_base::image::{PAGE, Protection};
 
-use super::{boot, cache, cpu};
+use super::{boot, cpu};
 
 /// Where the kernel and its modules live: physical addresses plus this (FreeBSD's
 /// `VM_MIN_KERNEL_ADDRESS`, `sys/arm64/include/vmparam.h`).
@@ -195,7 +196,7 @@ pub(crate) fn protect(address: u64, pages: usize, protection: Protection) {
     let size = pages * PAGE;
     if protection == Protection::Execute {
         // SAFETY: the pages are mapped.
-        unsafe { cache::sync_instructions(address, size) };
+        unsafe { machine::after_store(address as usize, size) };
     }
     let set = protected(protection);
     with_tables(|tables| {
@@ -235,7 +236,7 @@ pub(crate) unsafe fn unmap(address: u64, pages: usize) {
 /// Makes every CPU see the tables, and the code that they map, as they are now. Translations have been
 /// seen to by whoever changed the tables; what a CPU has fetched ahead is dropped by itself only.
 pub(crate) fn flush_everywhere() {
-    crate::smp::rendezvous(&|_| isb(SY));
+    crate::smp::synchronise();
 }
 
 /// The physical address of what the kernel reads at an address. Any context.

@@ -1,0 +1,273 @@
+//! The rest of a host, ready-made: for kernels whose text is patched, on one CPU or several.
+//!
+//! A kernel says in [`Machine`] what only it can know; [`Tracing`] is the framework, its [`Host`], the
+//! [`Patcher`] of the kernel's own text and what ties them together. A kernel that wants more say (locks that sleep, text
+//! that is written otherwise) implements [`Host`] and [`Patcher`] itself.
+//!
+//! ```
+//! use sdt_framework::machine::{Machine, Tracing};
+//! use sdt_framework::{Config, Memory};
+//! # fn lapic_id() -> usize { 0 }
+//! # fn send_ipis() {}
+//! # fn nanoseconds() -> u64 { 0 }
+//! # fn cli_sti<R>(f: impl FnOnce() -> R) -> R { f() }
+//!
+//! struct Kernel;
+//!
+//! // SAFETY: threads stay on their CPU, and every CPU's handler of the interrupt calls `called`.
+//! unsafe impl Machine for Kernel {
+//!     fn cpu() -> usize { lapic_id() }
+//!     fn cpus() -> usize { 1 }
+//!     fn timestamp() -> u64 { nanoseconds() }
+//!     fn without_interrupts<R>(f: impl FnOnce() -> R) -> R { cli_sti(f) }
+//!     fn interrupt_others() { send_ipis(); }
+//! }
+//!
+//! static TRACING: Tracing<Kernel, 16> = Tracing::new(c"kernel");
+//!
+//! /// The handler of that interrupt.
+//! fn on_ipi() {
+//!     TRACING.called();
+//! }
+//!
+//! // At boot, once all CPUs are up and have their breakpoint handler.
+//! const CONFIG: Config = Config { probes: 64, ecbs: 64, ..Config::DEFAULT };
+//! static MEMORY: Memory<{ 1 << 20 }> = Memory::new();
+//! let memory = MEMORY.take().expect("nobody else has taken it");
+//! // SAFETY: vector 3 asks `resume_address`, and a kernel is never unloaded.
+//! let dtrace = unsafe { TRACING.start(memory, &CONFIG) }?;
+//! assert_eq!(dtrace.for_each_probe(&sdt_framework::Spec::ALL, |_| {}), 0);
+//! # Ok::<(), sdt_framework::machine::StartError>(())
+//! ```
+
+use core::ffi::CStr;
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+
+use sdt_core::attach::{self, AttachError, Attachment};
+use sdt_core::patch::{Mode, Patcher, Rendezvous, machine};
+
+use crate::config::{Config, InitError};
+use crate::dtrace::Dtrace;
+use crate::host::{Host, SpinLock};
+
+/// What only the kernel knows of its machine.
+///
+/// # Safety
+/// - [`cpu`](Self::cpu), [`cpus`](Self::cpus) and [`without_interrupts`](Self::without_interrupts) are as [`Host`]'s.
+/// - [`interrupt_others`](Self::interrupt_others) leads to [`Tracing::called`] on every other CPU that is up, in a
+///   handler that runs with interrupts off, or as soon as that CPU has them on.
+/// - [`writable`](Self::writable) says where the same bytes can be written to, and [`is_text`](Self::is_text) the truth.
+pub unsafe trait Machine: Sized + 'static {
+    /// Number of the CPU that runs this, from 0. Probe context.
+    fn cpu() -> usize;
+
+    /// How many CPUs are up: all that there will be, or those that come later call [`Tracing::called`] on their way.
+    fn cpus() -> usize;
+
+    /// Nanoseconds since boot, never running backwards on one CPU; a kernel without a clock counts. Probe context.
+    fn timestamp() -> u64;
+
+    /// Runs `f` with interrupts off on this CPU, and leaves them as they were. Probe context.
+    fn without_interrupts<R>(f: impl FnOnce() -> R) -> R;
+
+    /// Interrupts all other CPUs that are up. Interrupts are off.
+    fn interrupt_others();
+
+    /// Where text at `address` can be written to: an alias in memory that is mapped so. Without one it is written where
+    /// it is: on x86_64 it may be read-only there (the store is made with CR0.WP clear), elsewhere not.
+    fn writable(address: usize) -> *mut u8 {
+        core::ptr::with_exposed_provenance_mut(address)
+    }
+
+    /// Whether all of these bytes are the kernel's text, if it can tell: see [`Patcher::is_text`].
+    fn is_text(address: usize, length: usize) -> bool {
+        let _ = (address, length);
+        true
+    }
+
+    /// What is done while one waits for a lock or for other CPUs. A kernel without time slices lets other threads run here,
+    /// unless interrupts are off.
+    fn relax() {
+        core::hint::spin_loop();
+    }
+}
+
+/// A framework on a [`Machine`] of at most `CPUS` CPUs, and the kernel's probes. Meant to be a `static`.
+pub struct Tracing<M: Machine, const CPUS: usize> {
+    dtrace: Dtrace<Smp<M, CPUS>>,
+    module: &'static CStr,
+    attachment: spin::Once<Attachment>,
+}
+
+impl<M: Machine, const CPUS: usize> Tracing<M, CPUS> {
+    /// One that has not begun. The kernel's probes are listed as those of this module.
+    pub const fn new(module: &'static CStr) -> Self {
+        Self { dtrace: Dtrace::new(Smp::new()), module, attachment: spin::Once::new() }
+    }
+
+    /// Hands memory to the framework ([`Dtrace::init`]) and attaches the image's probes to it
+    /// ([`attach`](attach::attach)); sites are patched as the build chose by `SDT_PATCH`. After
+    /// [`StartError::Probes`] the framework has its memory, and none of the image's probes.
+    ///
+    /// # Safety
+    /// As [`attach`](attach::attach): every CPU has its breakpoint handler, and the image is never unloaded.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub unsafe fn start(
+        &'static self,
+        memory: &'static mut [MaybeUninit<u8>],
+        config: &Config,
+    ) -> Result<&'static Dtrace<Smp<M, CPUS>>, StartError> {
+        self.dtrace.init(memory, config)?;
+        let attachment = self.attachment.call_once(|| Attachment {
+            framework: &self.dtrace,
+            patcher: self.dtrace.host(),
+            mode: Mode::BUILT,
+            module: self.module,
+        });
+        // SAFETY: by contract.
+        unsafe { attach::attach(attachment) }?;
+        Ok(&self.dtrace)
+    }
+
+    /// The framework.
+    pub const fn dtrace(&self) -> &Dtrace<Smp<M, CPUS>> {
+        &self.dtrace
+    }
+
+    /// This CPU's part when another one wants all to have been outside probe context, and to execute text as it is now.
+    /// For the handler of [`Machine::interrupt_others`], interrupts off. Costs two loads when nothing is wanted.
+    pub fn called(&self) {
+        self.dtrace.host().rendezvous.acknowledge(M::cpu());
+    }
+}
+
+impl<M: Machine, const CPUS: usize> fmt::Debug for Tracing<M, CPUS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tracing").field("module", &self.module).finish_non_exhaustive()
+    }
+}
+
+/// A [`Machine`] as [`Host`] and [`Patcher`].
+#[derive(Debug)]
+pub struct Smp<M, const CPUS: usize> {
+    rendezvous: Rendezvous<CPUS>,
+    machine: PhantomData<fn() -> M>,
+}
+
+impl<M: Machine, const CPUS: usize> Smp<M, CPUS> {
+    const fn new() -> Self {
+        Self { rendezvous: Rendezvous::new(), machine: PhantomData }
+    }
+
+    /// Returns when all CPUs have taken part. The caller stays on its CPU meanwhile, as its interrupts are off; it
+    /// answers others while it waits.
+    fn all_cpus(&self) {
+        M::without_interrupts(|| {
+            let wait = core::hint::spin_loop;
+            self.rendezvous.request(M::cpu(), M::cpus(), M::interrupt_others, wait);
+        });
+    }
+}
+
+// SAFETY: by the contract of `Machine`. A CPU that acknowledges takes an interrupt, which it does not in probe context; the
+// rendezvous orders memory both ways.
+unsafe impl<M: Machine, const CPUS: usize> Host for Smp<M, CPUS> {
+    type Lock = SpinLock<Self>;
+
+    fn cpu(&self) -> usize {
+        M::cpu()
+    }
+
+    fn cpus(&self) -> usize {
+        M::cpus()
+    }
+
+    fn timestamp(&self) -> u64 {
+        M::timestamp()
+    }
+
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        M::without_interrupts(f)
+    }
+
+    fn sync(&self) {
+        self.all_cpus();
+    }
+
+    fn relax() {
+        M::relax();
+    }
+}
+
+// SAFETY: bytes go where they belong, as `machine::store` does it; a rendezvous synchronises every CPU.
+unsafe impl<M: Machine, const CPUS: usize> Patcher for Smp<M, CPUS> {
+    unsafe fn store(&self, address: usize, bytes: &[u8]) {
+        M::without_interrupts(|| {
+            // SAFETY: the contract of this function and that of `Machine`; interrupts are off.
+            unsafe {
+                let store = || machine::store(M::writable(address), bytes);
+                #[cfg(all(target_arch = "x86_64", target_os = "none"))]
+                machine::without_write_protection(store);
+                #[cfg(not(all(target_arch = "x86_64", target_os = "none")))]
+                store();
+                machine::after_store(address, bytes.len());
+            }
+        });
+    }
+
+    fn synchronise(&self) {
+        self.all_cpus();
+    }
+
+    fn is_text(&self, address: usize, length: usize) -> bool {
+        M::is_text(address, length)
+    }
+
+    fn relax(&self) {
+        M::relax();
+    }
+}
+
+/// Why tracing did not start.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The framework did not take the memory.
+    Memory(InitError),
+    /// The image's probes could not be attached.
+    Probes(AttachError),
+}
+
+impl From<InitError> for StartError {
+    fn from(error: InitError) -> Self {
+        Self::Memory(error)
+    }
+}
+
+impl From<AttachError> for StartError {
+    fn from(error: AttachError) -> Self {
+        Self::Probes(error)
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory(error) => error.fmt(f),
+            Self::Probes(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Memory(error) => error.source(),
+            Self::Probes(error) => error.source(),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What the kernel is for: its CPUs write each other letters, and count them.
+
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use sdt_core::{sdt_probe, sdt_provider};
+use spin::Mutex;
+
+use crate::machine::CPUS;
+
+sdt_provider! {
+    /// Letters between CPUs.
+    pub letters {
+        /// A CPU has sent one: to whom, and how many bytes it has.
+        fn sent(to: usize, bytes: usize);
+        /// A CPU has received one: how many bytes, and how many letters are left in its box.
+        fn received(bytes: usize, left: usize);
+    }
+}
+
+/// What a CPU is to do, and has done.
+pub struct Desk {
+    pub to_send: AtomicU64,
+    pub sent: AtomicU64,
+    pub received: AtomicU64,
+    inbox: Mutex<VecDeque<String>>,
+}
+
+pub static DESKS: [Desk; CPUS] = [const {
+    let [to_send, sent, received] = [const { AtomicU64::new(0) }; 3];
+    Desk { to_send, sent, received, inbox: Mutex::new(VecDeque::new()) }
+}; CPUS];
+
+/// The most letters that a box has room for.
+const ROOM: usize = 64;
+
+/// Sends a letter, if one is to be sent and there is room for it, and receives one, if one has come.
+pub fn work(cpu: usize) {
+    let Desk { to_send, sent, received, inbox } = &DESKS[cpu];
+    let to = (cpu + 1) % CPUS;
+    if to_send.load(Ordering::Relaxed) > 0 && DESKS[to].inbox.lock().len() < ROOM {
+        to_send.fetch_sub(1, Ordering::Relaxed);
+        sent.fetch_add(1, Ordering::Relaxed);
+        send(to, alloc::format!("from CPU {cpu}: {sent:?}"));
+    }
+    let mut inbox = inbox.lock();
+    if let Some(letter) = inbox.pop_front() {
+        received.fetch_add(1, Ordering::Relaxed);
+        sdt_probe!(letters::received, letter.len(), inbox.len());
+    }
+}
+
+fn send(to: usize, letter: String) {
+    sdt_probe!(letters::sent, to, letter.len());
+    DESKS[to].inbox.lock().push_back(letter);
+}

@@ -1,0 +1,76 @@
+//! A small kernel for PCs: two CPUs, which write each other letters, and a shell.
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+mod boot;
+mod letters;
+mod machine;
+mod shell;
+mod tracing;
+
+use core::fmt::Write as _;
+
+use linked_list_allocator::LockedHeap;
+use sdt_core::{sdt_probe, sdt_provider};
+use uart_16550::{Config, Uart16550Tty, backend::PioBackend};
+
+sdt_provider! {
+    /// The clock.
+    pub clock {
+        /// It has ticked on a CPU.
+        fn tick(cpu: usize);
+    }
+}
+
+#[global_allocator]
+static HEAP: LockedHeap = LockedHeap::empty();
+
+/// The clock's interrupt.
+fn on_tick() {
+    sdt_probe!(clock::tick, machine::cpu());
+}
+
+/// Called by the start code on each CPU, with a stack.
+#[unsafe(no_mangle)]
+extern "C" fn kernel_main(cpu: usize) -> ! {
+    machine::start(cpu);
+    if cpu != 0 {
+        loop {
+            letters::work(cpu);
+        }
+    }
+    // SAFETY: RAM that nothing else uses: the second 64 MiB.
+    unsafe { HEAP.lock().init((64 << 20) as *mut u8, 64 << 20) };
+    machine::start_others();
+    let mut server = tracing::start();
+    let [line, console] = [0x3f8, 0x2f8].map(|at| port(at).expect("a PC has two"));
+    let mut line = tracing::Line(line);
+    let tracer = tracing::Tracer::new(tracing::TRACING.dtrace());
+    let mut shell = shell::Shell { console, line: Default::default(), tracer };
+    loop {
+        // This line is never gone.
+        server.step(&mut line).ok();
+        shell.step();
+        letters::work(cpu);
+    }
+}
+
+/// A serial port of a PC.
+type Port = Uart16550Tty<PioBackend>;
+
+/// The one at this address, if it is there.
+fn port(address: u16) -> Option<Port> {
+    // SAFETY: each is used once; whoever has it when the kernel panics does not come to it any more.
+    unsafe { Port::new_port(address, Config::default()) }.ok()
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    if let Some(mut console) = port(0x2f8) {
+        // Nobody could be told that nobody can be told.
+        writeln!(console, "{info}").ok();
+    }
+    loop {}
+}

@@ -1,0 +1,74 @@
+//! This kernel as the host of its probes: all that tracing adds to it.
+
+use core::mem::MaybeUninit;
+
+use sdt_framework::Config;
+use sdt_framework::console::Console;
+use sdt_framework::machine::{Machine, Smp, Tracing};
+use sdt_framework::server::{Lost, NoSites, Server, Stream};
+use x86_64::instructions::interrupts;
+
+use crate::Port;
+use crate::machine::{CPUS, call_others, cpu, fault, now};
+
+/// What tracing asks of this kernel.
+pub struct Kernel;
+
+// SAFETY: no thread leaves its CPU; the interrupt of `call_others` calls `TRACING.called`.
+unsafe impl Machine for Kernel {
+    fn cpu() -> usize {
+        cpu()
+    }
+
+    fn cpus() -> usize {
+        CPUS
+    }
+
+    fn timestamp() -> u64 {
+        now()
+    }
+
+    fn without_interrupts<R>(f: impl FnOnce() -> R) -> R {
+        interrupts::without_interrupts(f)
+    }
+
+    fn interrupt_others() {
+        call_others();
+    }
+}
+
+/// DTrace, as far as this kernel has it.
+pub static TRACING: Tracing<Kernel, CPUS> = Tracing::new(c"kernel");
+
+/// What traces from this kernel's shell.
+pub type Tracer = Console<'static, Smp<Kernel, CPUS>>;
+
+sdt_core::breakpoint_entry! {
+    /// Vector 3.
+    pub fn breakpoint() else fault;
+}
+
+/// Half a MiB of buffer for each CPU and consumer, of which there are three at most.
+const CONFIG: Config = Config { consumers: 3, buffer: 512 << 10, ..Config::DEFAULT };
+
+/// Registers the probes; returns what answers consumers. All CPUs are up, with a handler of breakpoints.
+pub fn start() -> Server<'static> {
+    let memory = alloc::vec![MaybeUninit::uninit(); CONFIG.memory::<Smp<Kernel, CPUS>>(CPUS, 3)];
+    // SAFETY: every CPU has `breakpoint` as vector 3, and a kernel is never unloaded.
+    let dtrace =
+        unsafe { TRACING.start(memory.leak(), &CONFIG) }.expect("the records hold together");
+    Server::new(dtrace, &NoSites)
+}
+
+/// The line to the consumers.
+pub struct Line(pub Port);
+
+impl Stream for Line {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Lost> {
+        Ok(self.0.inner_mut().receive_bytes(buffer))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
+        Ok(self.0.inner_mut().send_bytes(bytes))
+    }
+}

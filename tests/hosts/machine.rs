@@ -1,0 +1,239 @@
+//! The kernel on a machine: building it, booting it, its shell, its memory, and `dtrace` on its line.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use cargo_sdt::arch::Arch;
+use cargo_sdt::module::{linker_variable, run_cargo};
+use harness::{qemu, setup, workspace};
+use object::{Object as _, ObjectSection as _};
+use tempfile::TempDir;
+
+/// Long enough for a machine under load.
+const PATIENCE: Duration = Duration::from_secs(300);
+const TARGET: &str = "x86_64-unknown-none";
+
+/// Builds the kernel, as a reader of the guide does but that `core` comes from its sources; returns where it is.
+pub fn kernel(mode: &str) -> PathBuf {
+    let target = Path::new(TARGET);
+    let lld = cargo_sdt::setup::lld().expect("a linker");
+    let toolchain = setup::toolchain(Arch::X86_64).expect("a toolchain");
+    let mut command = toolchain.cargo("build", "core,alloc");
+    // What the kernel's own configuration says of flags is to hold.
+    command.env_remove("CARGO_ENCODED_RUSTFLAGS");
+    command.current_dir(workspace::root().join("tests/hosts/kernel"));
+    command.env(linker_variable(target), lld.program()).env("SDT_PATCH", mode);
+    command.arg("--release").arg("--target-dir");
+    command.arg(workspace::build_dir().join("cargo-hosts").join(mode));
+    let artifacts = run_cargo(&mut command, "building the kernel of others", "kernel", target);
+    let mut artifacts = artifacts.expect("it builds").into_iter().rev();
+    artifacts.find_map(|artifact| artifact.executable).expect("it is a program").into()
+}
+
+/// What a CPU has counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Counts {
+    pub to_send: u64,
+    pub sent: u64,
+    pub received: u64,
+}
+
+/// The kernel, running. When this is dropped, it is gone.
+pub struct Machine {
+    qemu: Child,
+    folder: TempDir,
+    shell: BufReader<UnixStream>,
+    monitor: BufReader<UnixStream>,
+}
+
+impl Machine {
+    /// Two CPUs; the serial lines and QEMU's monitor are sockets.
+    pub fn boot(kernel: &Path) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = |name: &str| folder.path().join(name);
+        let option = |name: &str| format!("unix:{},server=on,wait=off", socket(name).display());
+        let mut command = Command::new(qemu::find(Arch::X86_64).expect("QEMU"));
+        command.args(["-cpu", "max", "-smp", "2", "-m", "256", "-display", "none", "-no-reboot"]);
+        command.arg("-serial").arg(option("line")).arg("-serial").arg(option("shell"));
+        command.arg("-monitor").arg(option("monitor")).arg("-kernel").arg(kernel);
+        let mut qemu = command.stdin(Stdio::null()).spawn().expect("QEMU runs");
+        let mut connect = |name: &str| loop {
+            if let Ok(stream) = UnixStream::connect(socket(name)) {
+                stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
+                break BufReader::new(stream);
+            }
+            assert_eq!(qemu.try_wait().expect("it is ours"), None, "QEMU has ended");
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let (shell, monitor) = (connect("shell"), connect("monitor"));
+        let mut machine = Self { qemu, folder, shell, monitor };
+        machine.prompt();
+        machine
+    }
+
+    /// Types a line into the kernel's shell.
+    pub fn type_in(&mut self, line: &str) {
+        writeln!(self.shell.get_mut(), "{line}").expect("it is there");
+    }
+
+    /// The next line that the kernel prints there.
+    pub fn printed(&mut self) -> String {
+        let mut line = String::new();
+        self.shell.read_line(&mut line).expect("the kernel answers");
+        line.trim_end().to_owned()
+    }
+
+    /// Types a line that the shell answers with the counts of each CPU.
+    fn ask(&mut self, line: &str) -> [Counts; 2] {
+        self.type_in(line);
+        [0, 1].map(|cpu| {
+            let line = self.printed();
+            let counts =
+                line.strip_prefix(&format!("CPU {cpu}: ")).unwrap_or_else(|| panic!("{line}"));
+            let mut counts = counts.split(", ").map(|count| {
+                let number = count.split(' ').next().unwrap_or_default();
+                number.parse().unwrap_or_else(|_| panic!("{line}"))
+            });
+            let mut next = || counts.next().unwrap_or_else(|| panic!("{line}"));
+            Counts { to_send: next(), sent: next(), received: next() }
+        })
+    }
+
+    pub fn counts(&mut self) -> [Counts; 2] {
+        self.ask("count")
+    }
+
+    /// Has each CPU send so many letters.
+    pub fn send(&mut self, letters: u64) {
+        self.ask(&format!("send {letters}"));
+    }
+
+    /// What the CPUs have counted when all letters have been sent and received.
+    pub fn idle(&mut self) -> [Counts; 2] {
+        loop {
+            let counts = self.counts();
+            let sum = |of: fn(&Counts) -> u64| counts.iter().map(of).sum::<u64>();
+            if sum(|cpu| cpu.to_send) == 0 && sum(|cpu| cpu.sent) == sum(|cpu| cpu.received) {
+                return counts;
+            }
+        }
+    }
+
+    /// Reads up to QEMU's prompt.
+    fn prompt(&mut self) {
+        let mut text = Vec::new();
+        while !text.ends_with(b"(qemu) ") {
+            let mut byte = [0];
+            self.monitor.read_exact(&mut byte).expect("QEMU answers");
+            text.push(byte[0]);
+        }
+    }
+
+    /// How many bytes of the kernel's text in memory are not those of its file.
+    pub fn changed_text(&mut self, kernel: &Path) -> usize {
+        let file = std::fs::read(kernel).expect("the kernel");
+        let file = object::File::parse(&*file).expect("an ELF file");
+        let text = file.section_by_name(".text").expect("text");
+        let saved = self.folder.path().join("text");
+        let (address, size) = (text.address(), text.size());
+        writeln!(self.monitor.get_mut(), "pmemsave {address:#x} {size} \"{}\"", saved.display())
+            .expect("QEMU is there");
+        self.prompt();
+        let saved = std::fs::read(saved).expect("it has been saved");
+        let text = text.data().expect("it is in the file");
+        assert_eq!(saved.len(), text.len());
+        saved.iter().zip(text).filter(|(now, then)| now != then).count()
+    }
+
+    fn dtrace(&self) -> Command {
+        let mut command = Command::new(dtrace_program());
+        command.arg("--connect").arg(format!("unix:{}/line", self.folder.path().display()));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// What `dtrace -l` prints.
+    pub fn list(&self) -> String {
+        let output = self.dtrace().arg("-l").output().expect("dtrace runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // Nothing can be done about a QEMU that cannot be killed.
+        self.qemu.kill().ok();
+        self.qemu.wait().ok();
+    }
+}
+
+/// Where `dtrace` is: cargo tells a package's tests of its own programs only.
+fn dtrace_program() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--package", "dtrace", "--bin", "dtrace"]);
+        assert!(cargo.current_dir(workspace::root()).status().expect("cargo runs").success());
+        Path::new(env!("CARGO_BIN_EXE_xtask")).with_file_name("dtrace")
+    })
+}
+
+/// A running `dtrace -n`.
+pub struct Dtrace {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    err: BufReader<ChildStderr>,
+    seen: Vec<String>,
+}
+
+impl Dtrace {
+    /// Starts it, and waits until it has enabled what it shall.
+    pub fn start(machine: &Machine, probes: &str, matched: usize) -> Self {
+        let mut child = machine.dtrace().args(["-n", probes]).spawn().expect("dtrace runs");
+        let out = BufReader::new(child.stdout.take().expect("piped"));
+        let mut err = BufReader::new(child.stderr.take().expect("piped"));
+        let mut line = String::new();
+        err.read_line(&mut line).expect("it says what it has matched");
+        let plural = if matched == 1 { "" } else { "s" };
+        assert_eq!(
+            line,
+            format!("dtrace: description '{probes}' matched {matched} probe{plural}\n")
+        );
+        Self { child, out, err, seen: Vec::new() }
+    }
+
+    /// Reads so many lines of hits.
+    pub fn lines(&mut self, count: usize) {
+        while self.seen.len() < count {
+            let mut line = String::new();
+            assert_ne!(
+                self.out.read_line(&mut line).expect("text"),
+                0,
+                "after {:?}",
+                self.seen.last()
+            );
+            if line.contains("none:") {
+                self.seen.push(line);
+            }
+        }
+    }
+
+    /// Ctrl-C. Returns all hits that it has seen.
+    pub fn end(mut self) -> Vec<String> {
+        let pid = i32::try_from(self.child.id()).expect("process ids are positive i32s");
+        // SAFETY: no memory is involved; the process is a child of ours that has not been waited for.
+        assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+        let (mut rest, mut errors) = (String::new(), String::new());
+        self.out.read_to_string(&mut rest).expect("text");
+        self.err.read_to_string(&mut errors).expect("text");
+        let status = self.child.wait().expect("it is ours");
+        assert!(status.success(), "{status}: {errors}");
+        self.seen.extend(rest.lines().filter(|line| line.contains("none:")).map(str::to_owned));
+        self.seen
+    }
+}
