@@ -477,7 +477,10 @@ mod tests {
             format!("cannot write {here}/native/x.ko: its folder does not exist")
         );
         let below = file.join("x.ko");
-        assert_eq!(at(&below), format!("cannot write {here}/file/x.ko: what it is to be in is no folder"));
+        assert_eq!(
+            at(&below),
+            format!("cannot write {here}/file/x.ko: what it is to be in is no folder")
+        );
         assert_eq!(at(folder.path()), format!("cannot write {here}: it is a folder"));
         for good in [folder.path().join("x.ko"), file, PathBuf::from("x.ko")] {
             assert!(can_be_written(&good).is_ok(), "{}", good.display());

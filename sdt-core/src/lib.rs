@@ -79,6 +79,7 @@
 mod arch;
 pub mod arg;
 mod capture;
+mod describe;
 #[cfg(any(target_os = "illumos", all(target_os = "freebsd", sdt_route = "provider")))]
 mod dtrace;
 mod encode;

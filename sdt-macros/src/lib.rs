@@ -26,6 +26,7 @@ use proc_macro::TokenStream;
 mod attributes;
 mod configured;
 mod ctype;
+mod describe;
 mod krate;
 mod krtld;
 mod locals;
@@ -65,7 +66,9 @@ mod unknown;
 /// `sdt_probe!(self::proc::exec_success, path)`.
 ///
 /// Both become a module of the provider's name. In DTrace the provider has the name as it is written; a
-/// probe's name has a `-` for every `_` and every `__`. Argument types are those that implement
+/// probe's name has a `-` for every `_` and every `__`. (illumos's own sdt knows some providers, as `proc` and `io`, and lists the
+/// probes of all others as `sdt`'s. There the provider's name is in front of the probe's: `disk::full` is
+/// `sdt:::disk-full`. Probes of a provider that is called `sdt` have their own names only.) Argument types are those that implement
 /// `sdt_core::arg::Argument`: six at most, but ten on illumos's native route, and five on FreeBSD's before 15. A
 /// declaration can go by that: build scripts of crates that depend on `sdt-core` find the number in
 /// `DEP_SDT_CORE_ARGS`, to make a `cfg` of it.
@@ -172,7 +175,8 @@ mod unknown;
 ///
 /// Names that DTrace would cut (63 bytes) are compile errors, and so are names of providers that the kernel has:
 /// `dtrace`, `profile`, `pid` with a number; and on FreeBSD and illumos those of their other providers, `fbt`, `syscall`
-/// and so on.
+/// and so on. A provider's name does not begin or end with an underscore, and has no two in a row: so it can be in
+/// front of a probe's name. Both together, where illumos has them so, have at most 63 bytes, too.
 #[proc_macro]
 pub fn sdt_provider(input: TokenStream) -> TokenStream {
     provider::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()

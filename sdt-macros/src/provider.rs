@@ -15,7 +15,7 @@ use syn::{
 
 use crate::configured::{self, Unconfigured};
 use crate::names::{self, Names};
-use crate::{attributes, krate};
+use crate::{attributes, describe, krate};
 
 /// What `sdt_provider!` is given, without what is configured out.
 struct Provider {
@@ -281,7 +281,9 @@ fn check_unique(probes: &[Probe]) -> Result<()> {
 
 fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
     let Probe { attrs, lints, ident, name, args } = probe;
-    let Names { listed, c, symbol, .. } = Names::new(provider, name, ident.span());
+    let names = Names::new(provider, name, ident.span());
+    let Names { listed, c, symbol, .. } = &names;
+    let described = describe::declared(&names, ident.span(), args.iter().map(|arg| &arg.ty));
     let indices = (0..args.len()).map(Literal::usize_unsuffixed);
     let check = names::check(ident);
     // Names that nothing in scope has, where the arguments' own stand.
@@ -304,6 +306,8 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
             unsafe { __sdt::__private::Sound::promised() },
             #(#attrs)* #(#lints)* #ident, __SDT_PROVIDER, #listed, #c, #symbol, [#(#indices #types),*]
         }
+
+        #described
 
         #[doc(hidden)]
         #(#lints)*

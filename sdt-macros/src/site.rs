@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 use syn::{Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, bracketed};
 
 use crate::names::Names;
-use crate::{locals, names, unknown};
+use crate::{describe, locals, names, unknown};
 
 /// What a site is for.
 #[derive(Clone, Copy, PartialEq)]
@@ -182,10 +182,12 @@ impl Invocation {
         }
         let Names { listed, text, symbol, .. } = names;
         let sound = self.sound();
+        let described = describe::open(&sdt, names, probe.span());
         let items = quote! {
             #sdt::__sdt_open_probe!(
                 #sound, __SDT_PROBE, #path::__SDT_PROVIDER, #listed, #text, #symbol
             );
+            #described
         };
         (syn::parse_quote!(__SDT_PROBE), items)
     }
