@@ -54,6 +54,7 @@
 //! - To put probes into a crate: [`sdt_provider!`], [`sdt_probe!`], [`sdt_enabled!`]; [`arg`] is what they can carry,
 //!   [`layout`] what D can look into.
 //! - To make a kernel module of it: `freebsd`, `illumos`, each compiled for its system; and the example module.
+//! - For probes that only become known at run time (on the provider route): [`runtime`].
 //! - To host a framework (on the provider route): [`attach`], [`ops`], [`patch`], [`trap`].
 //! - How it works inside: `docs/architecture.md` of the project.
 //!
@@ -115,7 +116,7 @@ mod route;
 use route::{fire, record};
 
 #[cfg(sdt_route = "provider")]
-pub use route::{attach, patch, trap};
+pub use route::{attach, patch, runtime, trap};
 
 pub use record::{Probe, Provider};
 pub use sdt_macros::{sdt_enabled, sdt_probe, sdt_provider};

@@ -8,5 +8,6 @@ pub(crate) mod inspect;
 pub(crate) mod open;
 pub mod patch;
 pub(crate) mod record;
+pub mod runtime;
 mod table;
 pub mod trap;

@@ -4,7 +4,7 @@ use core::ffi::CStr;
 use core::fmt;
 
 pub use crate::arch::handler::HandlerFault;
-use crate::ops::FrameworkError;
+use crate::ops::{self, FrameworkError, PROVIDER_NAME_LEN};
 use crate::record::RaggedSet;
 
 const IN_PROGRESS: &str = "another thread is attaching or detaching the probes; try again";
@@ -169,12 +169,22 @@ impl fmt::Display for Name {
 /// What a framework refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The provider's name.
-    pub provider: &'static CStr,
+    /// The provider's name. It may have been made at run time.
+    pub provider: ops::Name<PROVIDER_NAME_LEN>,
     /// The probe's name, if it was a probe.
     pub probe: Option<&'static CStr>,
     /// Why.
     pub error: FrameworkError,
+}
+
+impl Refusal {
+    pub(crate) fn new(
+        provider: &CStr,
+        probe: Option<&'static CStr>,
+        error: FrameworkError,
+    ) -> Self {
+        Self { provider: ops::Name::cut(provider.to_bytes()), probe, error }
+    }
 }
 
 impl fmt::Display for Refusal {
@@ -182,9 +192,9 @@ impl fmt::Display for Refusal {
         let Self { provider, probe, error } = self;
         match probe {
             Some(probe) => {
-                write!(f, "probe {}:::{} was refused: {error}", Name(provider), Name(probe))
+                write!(f, "probe {provider}:::{} was refused: {error}", Name(probe))
             }
-            None => write!(f, "provider {} was refused: {error}", Name(provider)),
+            None => write!(f, "provider {provider} was refused: {error}"),
         }
     }
 }
@@ -219,7 +229,7 @@ impl fmt::Display for DetachError {
             Self::Refused(refusal) => (refusal, ""),
             Self::Reduced(refusal) => (refusal, "; and probes that had gone could not be had back"),
         };
-        write!(f, "provider {} cannot go: {error}{end}", Name(provider))
+        write!(f, "provider {provider} cannot go: {error}{end}")
     }
 }
 
