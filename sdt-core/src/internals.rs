@@ -43,7 +43,7 @@ open! {
 }
 
 pub use linkme;
-pub use sdt_macros::{__SdtProvider, __sdt_expand};
+pub use sdt_macros::{__SdtProvider, __sdt_expand, __sdt_expand_group};
 
 use core::ffi::CStr;
 

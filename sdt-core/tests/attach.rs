@@ -1,7 +1,7 @@
 //! Attaching and detaching, in a process of its own.
 
-use sdt_core::attach::{self, Attachment, DetachError, Refusal};
-use sdt_core::ops::{FrameworkError, Name};
+use sdt_core::attach::{self, Attachment, DetachError, Refusal, RefusedProvider};
+use sdt_core::ops::FrameworkError;
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_probe, sdt_provider};
 use sdt_host::site_bytes;
@@ -27,8 +27,8 @@ fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
     // The second provider refuses after the first has gone: that one has to come back.
     *recorder.refuses.lock().unwrap() = Some("second");
     recorder.disable(id);
-    let refused = |provider: &std::ffi::CStr| {
-        let provider = Name::cut(provider.to_bytes());
+    let refused = |provider| {
+        let provider = RefusedProvider::Declared(provider);
         let refusal = Refusal { provider, probe: None, error: FrameworkError::Busy };
         Err(DetachError::Refused(refusal))
     };

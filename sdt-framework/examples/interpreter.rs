@@ -142,8 +142,11 @@ const CONFIG: Config =
     Config { providers: 1, probes: 4, ecbs: 4, consumers: 1, buffer: 16 * LONGEST };
 static MEMORY: Memory<{ CONFIG.memory::<Uniprocessor>(1, 1) }> = Memory::new();
 
+/// A probe's names, and its arguments.
+type Hit = (String, [u64; 2]);
+
 /// Loads the program, traces two runs, unloads it. Returns what was recorded: names and arguments.
-fn trace() -> Result<Vec<(String, [u64; 2])>, Box<dyn Error>> {
+fn trace() -> Result<Vec<Hit>, Box<dyn Error>> {
     DTRACE.init(MEMORY.take().ok_or("the memory is taken")?, &CONFIG)?;
     let broken = Program::load(&PROGRAM, &DTRACE, c"packets", "probe packet float");
     let Err(error) = broken else { return Err("there is no such type".into()) };

@@ -27,6 +27,8 @@ mod attributes;
 mod configured;
 mod ctype;
 mod describe;
+mod group;
+mod include;
 mod krate;
 mod krtld;
 mod locals;
@@ -150,6 +152,18 @@ mod unknown;
 ///
 /// `#[translated("...")]` on an argument names the C type that `args[]` has in D, where a `translator` for it
 /// exists: `fn start(#[translated("bufinfo_t *")] bio: &Bio);`
+///
+/// # From a D provider file
+///
+/// Where C and Rust fire the same probes, both have them from one file, as `dtrace -h` takes it:
+///
+/// ```ignore
+/// sdt_core::sdt_provider!(pub include "proc.d");
+/// ```
+///
+/// The path is from this file's folder, as of `include!`; the crate is compiled again when the file changes. What becomes of
+/// C's types, names and pragmas is said in `sdt-build`, whose `Builder` does the same for files that are made by build
+/// scripts. What is wrong with the file is a compile error with its line and column.
 ///
 /// # Conditions and other attributes
 ///
@@ -308,11 +322,43 @@ pub fn sdt_probe(input: TokenStream) -> TokenStream {
 /// Whether a probe is enabled: `if sdt_enabled!(proc::exec_success) { ... }`
 ///
 /// A patched site like `sdt_probe!`: no load and no test while the probe is disabled.
+///
+/// Whether any of several is: `sdt_enabled!(proc::*)` of all that a declared provider has,
+/// `sdt_enabled!(proc::{start, exit})` of those of any.
+///
+/// ```
+/// sdt_core::sdt_provider! {
+///     disk {
+///         fn read(bytes: u64);
+///         fn write(bytes: u64);
+///         fn trim(sectors: u64);
+///     }
+/// }
+///
+/// # fn main() {
+/// if sdt_core::sdt_enabled!(disk::{read, write}) {
+///     // Look up what both of them tell.
+/// }
+/// if sdt_core::sdt_enabled!(disk::*) {
+///     // What is done for anybody who traces any of it.
+/// }
+/// # }
+/// ```
+///
+/// On the provider route that is one site, whatever it is asked for. Where the kernel's own sdt keeps account of what is
+/// enabled, which knows of no groups, it is a site for each probe, one behind the other.
 #[proc_macro]
 pub fn sdt_enabled(input: TokenStream) -> TokenStream {
     site::forward(input.into(), site::Kind::Enabled)
         .unwrap_or_else(syn::Error::into_compile_error)
         .into()
+}
+
+/// The second step of `sdt_enabled!` of several probes. No part of the interface.
+#[doc(hidden)]
+#[proc_macro]
+pub fn __sdt_expand_group(input: TokenStream) -> TokenStream {
+    group::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// The second step of `sdt_probe!` and `sdt_enabled!`. No part of the interface.

@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 use syn::{Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, bracketed};
 
 use crate::names::Names;
-use crate::{describe, locals, names, unknown};
+use crate::{describe, group, locals, names, unknown};
 
 /// What a site is for.
 #[derive(Clone, Copy, PartialEq)]
@@ -21,6 +21,11 @@ pub(crate) enum Kind {
 
 /// First step: `path::to::provider::probe, args` goes to the provider's own macro.
 pub(crate) fn forward(input: TokenStream, kind: Kind) -> Result<TokenStream> {
+    if kind == Kind::Enabled
+        && let Some(forwarded) = group::forward(&input)
+    {
+        return forwarded;
+    }
     let parse = |input: ParseStream<'_>| {
         let path: Path = input.parse()?;
         if !input.is_empty() {

@@ -8,7 +8,7 @@ use core::ffi::CStr;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
-pub use error::{AttachError, DetachError, HandlerFault, Refusal};
+pub use error::{AttachError, DetachError, HandlerFault, Refusal, RefusedProvider};
 
 use crate::arch;
 use crate::ops::Framework;

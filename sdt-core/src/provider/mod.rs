@@ -4,6 +4,7 @@
 pub mod attach;
 pub(crate) mod fire;
 pub(crate) mod frames;
+pub(crate) mod group;
 pub(crate) mod inspect;
 pub(crate) mod open;
 pub mod patch;

@@ -4,8 +4,9 @@ use core::ffi::CStr;
 use core::fmt;
 
 pub use crate::arch::handler::HandlerFault;
-use crate::ops::{self, FrameworkError, PROVIDER_NAME_LEN};
+use crate::ops::FrameworkError;
 use crate::record::RaggedSet;
+use crate::route::runtime;
 
 const IN_PROGRESS: &str = "another thread is attaching or detaching the probes; try again";
 
@@ -169,21 +170,58 @@ impl fmt::Display for Name {
 /// What a framework refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The provider's name. It may have been made at run time.
-    pub provider: ops::Name<PROVIDER_NAME_LEN>,
+    /// The provider.
+    pub provider: RefusedProvider,
     /// The probe's name, if it was a probe.
     pub probe: Option<&'static CStr>,
     /// Why.
     pub error: FrameworkError,
 }
 
+/// A provider that a framework refused.
+#[derive(Clone, Copy, Debug)]
+pub enum RefusedProvider {
+    /// One that the image declares, by its name.
+    Declared(&'static CStr),
+    /// One that was made at run time.
+    Made(&'static runtime::Provider),
+}
+
+impl PartialEq for RefusedProvider {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Declared(one), Self::Declared(other)) => one == other,
+            (Self::Made(one), Self::Made(other)) => core::ptr::eq(*one, *other),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for RefusedProvider {}
+
+impl fmt::Display for RefusedProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Declared(name) => Name(name).fmt(f),
+            Self::Made(provider) => match provider.name() {
+                Some(name) => name.fmt(f),
+                None => f.write_str("(made at run time)"),
+            },
+        }
+    }
+}
+
 impl Refusal {
     pub(crate) fn new(
-        provider: &CStr,
+        provider: &'static CStr,
         probe: Option<&'static CStr>,
         error: FrameworkError,
     ) -> Self {
-        Self { provider: ops::Name::cut(provider.to_bytes()), probe, error }
+        Self { provider: RefusedProvider::Declared(provider), probe, error }
+    }
+
+    pub(crate) fn of_made(provider: &'static runtime::Provider, error: FrameworkError) -> Self {
+        Self { provider: RefusedProvider::Made(provider), probe: None, error }
     }
 }
 

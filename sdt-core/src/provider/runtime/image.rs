@@ -38,11 +38,6 @@ pub(super) fn remove(provider: &Provider) {
     link.store(provider.next.load(Ordering::Acquire), Ordering::Release);
 }
 
-fn refusal(provider: &Provider, error: FrameworkError) -> Refusal {
-    let name = provider.opened().map_or(c"", |opened| opened.name.as_c_str());
-    Refusal::new(name, None, error)
-}
-
 /// Registers those that are not registered. On an error part of it may have been done.
 ///
 /// # Safety
@@ -50,7 +45,7 @@ fn refusal(provider: &Provider, error: FrameworkError) -> Refusal {
 pub(crate) unsafe fn register_all() -> Result<(), Refusal> {
     for provider in all().filter(|provider| provider.id().is_none()) {
         // SAFETY: by contract, and it is not.
-        unsafe { provider.register() }.map_err(|error| refusal(provider, error))?;
+        unsafe { provider.register() }.map_err(|error| Refusal::of_made(provider, error))?;
     }
     Ok(())
 }
@@ -70,7 +65,9 @@ pub(crate) fn unregister_all() -> Result<(), Refusal> {
     let refusals = all().filter_map(|provider| {
         // Somebody is adding or removing a probe.
         let done = provider.change().map_or(Err(FrameworkError::Busy), |_| provider.unregister());
-        done.err().map(|error| refusal(provider, error))
+        done.err().map(|error| Refusal::of_made(provider, error))
     });
-    refusals.fold(Ok(()), |first, refusal| first.and(Err(refusal)))
+    // All of them, whoever refuses.
+    let first = refusals.fold(None, |first: Option<Refusal>, next| first.or(Some(next)));
+    first.map_or(Ok(()), Err)
 }

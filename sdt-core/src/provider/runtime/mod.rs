@@ -321,6 +321,12 @@ impl Provider {
         Ok(self.slots.iter().find(|slot| slot.is(&names)).map(|slot| slot.handle(self)))
     }
 
+    /// The name that it was opened by; `None` if it never was, or another thread is changing it just now.
+    pub fn name(&self) -> Option<Name<PROVIDER_NAME_LEN>> {
+        let _changing = self.change()?;
+        self.opened().map(|opened| opened.name)
+    }
+
     /// Whether it is open.
     pub fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Acquire)

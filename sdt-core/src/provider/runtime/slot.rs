@@ -193,7 +193,7 @@ impl Slot {
     fn change(&self, to: impl Fn(State, u32) -> Option<State>) -> bool {
         let changed = |word: u32| {
             let state = to(State::of(word), word / HANDLE)?;
-            Some(word / HANDLE * HANDLE | state as u32)
+            Some((word / HANDLE * HANDLE) | state as u32)
         };
         self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, changed).is_ok()
     }
