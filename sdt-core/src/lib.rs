@@ -49,6 +49,13 @@
 //! no record, no code. [`attach`] finds nothing to register. It is for the crate that makes the image to switch on, by a
 //! feature of its own; a library would switch it on for everybody.
 //!
+//! # Programs on Linux
+//!
+//! With feature `stapsdt` the same probes are in a Linux program's `.note.stapsdt`, where `bpftrace -l 'usdt:./program:*'`, `perf`
+//! and `stap` find them, with semaphores: `proc::exec_success` is `proc:exec_success` there. Arguments are evaluated while such a
+//! tracer wants the probe, or the framework. A site costs a load and a test more. It is for x86_64, aarch64 and riscv64; elsewhere,
+//! in kernels and with feature `off` it leaves nothing.
+//!
 //! # Where to read on
 //!
 //! - To put probes into a crate: [`sdt_provider!`], [`sdt_probe!`], [`sdt_enabled!`]; [`arg`] is what they can carry,
@@ -101,6 +108,7 @@ mod line;
 pub mod name;
 pub mod ops;
 mod release;
+mod stap;
 pub mod sync;
 
 #[doc(hidden)]

@@ -38,6 +38,8 @@ pub(crate) struct Names {
     pub(crate) hash: Literal,
     /// The symbol of its record where there must be no second one, with that number.
     pub(crate) symbol: Literal,
+    /// Provider, name and semaphore in SystemTap's notes.
+    pub(crate) stap: TokenStream,
     /// The symbol by which illumos's krtld knows it.
     pub(crate) krtld: Literal,
     /// As that lists it.
@@ -51,11 +53,14 @@ impl Names {
     pub(crate) fn new(provider: &str, name: &str, span: Span) -> Self {
         let hash = hash(&format!("{provider}:{name}"));
         let krtld = krtld_symbol(provider, name);
+        // Names there are as in C, and tracers type them: a `-` would want quotes.
+        let (stap_name, semaphore) = (name.replace('-', "_"), format!("__sdt_semaphore_{hash}"));
         Self {
             listed: literal(name, span),
             c: literal(&c_name(name), span),
             text: Literal::string(&c_name(name)),
             hash: Literal::u64_unsuffixed(hash),
+            stap: quote!(#provider #stap_name #semaphore),
             symbol: Literal::string(&format!("__sdt_probe_{hash}")),
             krtld_listed: krtld_name(provider, name),
             described: Literal::string(&format!("{hash}\t{krtld}\t{provider}\t{name}")),

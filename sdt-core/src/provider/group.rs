@@ -16,7 +16,18 @@ pub(crate) fn means(group: &CStr, probe: &CStr) -> bool {
     group.to_bytes().split(|&byte| byte == b',').any(|name| name == probe.to_bytes())
 }
 
+/// With semaphores, of which each probe has its own, each is asked.
+#[cfg(sdt_stap)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_enabled_group {
+    ($sound:expr, $provider:path, $listed:literal, [$($each:expr),*]) => {
+        $($each)||*
+    };
+}
+
 /// The site of a group: its record, and the nop that is patched while a probe of it is enabled.
+#[cfg(not(sdt_stap))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_enabled_group {
