@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `sdt_route`, `sdt_patch` | as above; the second on the provider route only |
 //! | `sdt_site` | what follows from both, the form of a site: `patched`, one nop; `gate`, a test of the probe's flag; `tested`, a test that FreeBSD before 15 wants; `call`, the two calls that illumos's linker makes probes of |
+//! | `sdt_stap` | feature `stapsdt`, in programs on Linux |
 //! | `sdt_off` | feature `off`: no probe leaves anything |
 //! | `sdt_freebsd_since` | has each of 11, 12, 14 and 15 that the release is not older than |
 //!
@@ -43,6 +44,7 @@ fn main() {
     }
 
     let os = env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
+    stap(&os);
     let native =
         has_native(&os) && chosen("SDT_ROUTE", &["native", "provider"], "native") == "native";
     set("sdt_route", if native { "native" } else { "provider" });
@@ -74,6 +76,18 @@ fn main() {
         _ => Generation::Patched.arguments(),
     };
     println!("cargo::metadata=args={args}");
+}
+
+/// SystemTap notes, where they are asked for and there are such.
+fn stap(os: &str) {
+    println!("cargo::rustc-check-cfg=cfg(sdt_stap)");
+    let asked = env::var_os("CARGO_FEATURE_STAPSDT").is_some();
+    let off = env::var_os("CARGO_FEATURE_OFF").is_some();
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    let known = ["x86_64", "aarch64", "riscv64"].contains(&arch.as_str());
+    if asked && !off && os == "linux" && known {
+        println!("cargo::rustc-cfg=sdt_stap");
+    }
 }
 
 /// Whether the system's kernel has an sdt of its own.

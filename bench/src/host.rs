@@ -47,6 +47,8 @@ unsafe impl Framework for Counter {
 
     unsafe fn invalidate(&self, _: ProviderId) {}
 
+    unsafe fn condense(&self, _: ProviderId) {}
+
     unsafe fn probe_lookup(&self, _: ProviderId, _: &CStr, _: &CStr, name: &CStr) -> Option<ProbeId> {
         self.find(name.to_str().ok()?)
     }

@@ -96,12 +96,10 @@ pub enum BuildError {
         folder: PathBuf,
     },
     /// The module cannot be written where it was to be.
-    #[error("cannot write {}: {} {why}", .output.display(), .place.display())]
+    #[error("cannot write {}: {why}", .output.display())]
     Output {
         /// Where it was to be.
         output: PathBuf,
-        /// That, or the folder of it.
-        place: PathBuf,
         /// What is wrong with the place.
         why: &'static str,
     },
@@ -346,9 +344,8 @@ impl Module {
         }
         command.env("SDT_FREEBSD", self.freebsd.to_string());
         command.env("SDT_ROUTE", self.route.name());
-        if let Some(patch) = self.patch {
-            command.env("SDT_PATCH", patch.name());
-        }
+        // Empty is none, and is before what `[env]` of cargo's configuration says.
+        command.env("SDT_PATCH", self.patch.map_or("", Patch::name));
     }
 }
 
@@ -394,16 +391,16 @@ fn can_be_written(output: &Path) -> Result<(), BuildError> {
         Some(parent) => parent,
         None => output,
     };
-    let (place, why) = if output.is_dir() {
-        (output, "is a folder")
+    let why = if output.is_dir() {
+        "it is a folder"
     } else if !folder.exists() {
-        (folder, "does not exist")
+        "its folder does not exist"
     } else if !folder.is_dir() {
-        (folder, "is no folder")
+        "what it is to be in is no folder"
     } else {
         return Ok(());
     };
-    Err(BuildError::Output { output: output.to_owned(), place: place.to_owned(), why })
+    Err(BuildError::Output { output: output.to_owned(), why })
 }
 
 /// Creates a folder and those above it.
@@ -477,11 +474,14 @@ mod tests {
         let (native, here) = (missing.join("x.ko"), folder.path().display());
         assert_eq!(
             at(&native),
-            format!("cannot write {here}/native/x.ko: {here}/native does not exist")
+            format!("cannot write {here}/native/x.ko: its folder does not exist")
         );
         let below = file.join("x.ko");
-        assert_eq!(at(&below), format!("cannot write {here}/file/x.ko: {here}/file is no folder"));
-        assert_eq!(at(folder.path()), format!("cannot write {here}: {here} is a folder"));
+        assert_eq!(
+            at(&below),
+            format!("cannot write {here}/file/x.ko: what it is to be in is no folder")
+        );
+        assert_eq!(at(folder.path()), format!("cannot write {here}: it is a folder"));
         for good in [folder.path().join("x.ko"), file, PathBuf::from("x.ko")] {
             assert!(can_be_written(&good).is_ok(), "{}", good.display());
         }

@@ -25,8 +25,11 @@ fn name() -> &'static str {
 }
 
 /// Runs one step. A step that takes its time is announced, says every ten seconds that it goes on,
-/// and says at the end how long it took.
-pub fn step<T>(what: &str, work: impl FnOnce() -> T) -> T {
+/// and says at the end how long it took, and whether that was for nothing.
+///
+/// # Errors
+/// As of the work.
+pub fn step<T, E>(what: &str, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     let start = Instant::now();
     let (done, wait) = channel::<()>();
     thread::scope(|scope| {
@@ -49,13 +52,31 @@ pub fn step<T>(what: &str, work: impl FnOnce() -> T) -> T {
         let result = work();
         drop(done);
         if teller.join().unwrap_or(false) {
-            note(format_args!("{what}: done in {:.1} s", start.elapsed().as_secs_f64()));
+            note(ended(what, result.is_ok(), start.elapsed()));
         }
         result
     })
 }
 
+fn ended(what: &str, well: bool, after: Duration) -> String {
+    let end = if well { "done in" } else { "failed after" };
+    format!("{what}: {end} {:.1} s", after.as_secs_f64())
+}
+
 /// Says something once.
 pub fn note(what: impl std::fmt::Display) {
     output::say(format_args!("{}: {what}\n", name()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_is_not_done() {
+        let after = Duration::from_millis(1234);
+        assert_eq!(ended("building x", true, after), "building x: done in 1.2 s");
+        assert_eq!(ended("building x", false, after), "building x: failed after 1.2 s");
+        assert_eq!(step("nothing", || Err::<(), _>("why")), Err("why"));
+    }
 }

@@ -14,6 +14,7 @@ macro_rules! open {
 open! {
     arch: crate::arch;
     capture: crate::capture;
+    describe: crate::describe;
     encode: crate::encode;
     fire: crate::fire;
     hit: crate::hit;
@@ -45,7 +46,7 @@ open! {
 }
 
 pub use linkme;
-pub use sdt_macros::{__SdtProvider, __sdt_expand};
+pub use sdt_macros::{__SdtProvider, __sdt_expand, __sdt_expand_group};
 
 use core::ffi::CStr;
 
@@ -189,6 +190,31 @@ const _: () = {
 pub const fn check_carried<const COUNT: usize>()
 where
     Arguments<COUNT>: Carried,
+{
+}
+
+/// Whether probes are listed with their providers' names in front.
+pub const LISTS_PROVIDERS: bool = cfg!(sdt_site = "call");
+
+/// A probe whose name is too long with its provider's in front, where it is listed so or is not.
+#[derive(Debug)]
+pub struct LongListed<const IS_LISTED_SO: bool>;
+
+/// Names that are listed whole.
+#[diagnostic::on_unimplemented(
+    message = "the probe is listed with its provider's name and `-` in front, as illumos does not know the provider: that \
+               is more than 63 bytes, which DTrace would cut",
+    label = "is too long",
+    note = "shorten one of the names, call the provider `sdt`, or build with SDT_ROUTE=provider"
+)]
+pub trait Whole {}
+
+impl Whole for LongListed<false> {}
+
+/// Compiles if the probe is listed by its own name only.
+pub const fn check_listed<const IS_LISTED_SO: bool>()
+where
+    LongListed<IS_LISTED_SO>: Whole,
 {
 }
 

@@ -49,11 +49,19 @@
 //! no record, no code. [`attach`] finds nothing to register. It is for the crate that makes the image to switch on, by a
 //! feature of its own; a library would switch it on for everybody.
 //!
+//! # Programs on Linux
+//!
+//! With feature `stapsdt` the same probes are in a Linux program's `.note.stapsdt`, where `bpftrace -l 'usdt:./program:*'`, `perf`
+//! and `stap` find them, with semaphores: `proc::exec_success` is `proc:exec_success` there. Arguments are evaluated while such a
+//! tracer wants the probe, or the framework. A site costs a load and a test more. It is for x86_64, aarch64 and riscv64; elsewhere,
+//! in kernels and with feature `off` it leaves nothing.
+//!
 //! # Where to read on
 //!
 //! - To put probes into a crate: [`sdt_provider!`], [`sdt_probe!`], [`sdt_enabled!`]; [`arg`] is what they can carry,
 //!   [`layout`] what D can look into.
 //! - To make a kernel module of it: `freebsd`, `illumos`, each compiled for its system; and the example module.
+//! - For probes that only become known at run time (on the provider route): [`runtime`].
 //! - To host a framework (on the provider route): [`attach`], [`ops`], [`patch`], [`trap`].
 //! - How it works inside: `docs/architecture.md` of the project.
 //!
@@ -79,6 +87,7 @@
 mod arch;
 pub mod arg;
 mod capture;
+mod describe;
 #[cfg(any(target_os = "illumos", all(target_os = "freebsd", sdt_route = "provider")))]
 mod dtrace;
 mod encode;
@@ -99,6 +108,7 @@ mod line;
 pub mod name;
 pub mod ops;
 mod release;
+mod stap;
 pub mod sync;
 
 #[doc(hidden)]
@@ -114,7 +124,7 @@ mod route;
 use route::{fire, record};
 
 #[cfg(sdt_route = "provider")]
-pub use route::{attach, patch, trap};
+pub use route::{attach, patch, runtime, trap};
 
 pub use record::{Probe, Provider};
 pub use sdt_macros::{sdt_enabled, sdt_probe, sdt_provider};

@@ -168,6 +168,13 @@ pub unsafe trait Framework: Sync {
     /// As [`unregister`](Self::unregister).
     unsafe fn invalidate(&self, provider: ProviderId);
 
+    /// Destroys those probes of a provider that nobody has enabled (`dtrace_condense`), with
+    /// [`ProviderOps::destroy`] for each.
+    ///
+    /// # Safety
+    /// As [`unregister`](Self::unregister).
+    unsafe fn condense(&self, provider: ProviderId);
+
     /// The id of the probe with these names, if it exists (`dtrace_probe_lookup`).
     ///
     /// # Safety

@@ -1,6 +1,6 @@
 //! Attaching and detaching, in a process of its own.
 
-use sdt_core::attach::{self, Attachment, DetachError, Refusal};
+use sdt_core::attach::{self, Attachment, DetachError, Refusal, RefusedProvider};
 use sdt_core::ops::FrameworkError;
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_probe, sdt_provider};
@@ -28,6 +28,7 @@ fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
     *recorder.refuses.lock().unwrap() = Some("second");
     recorder.disable(id);
     let refused = |provider| {
+        let provider = RefusedProvider::Declared(provider);
         let refusal = Refusal { provider, probe: None, error: FrameworkError::Busy };
         Err(DetachError::Refused(refusal))
     };

@@ -22,7 +22,7 @@
 //! - To host it: [`machine`], or [`Host`] and [`Dtrace`]; the project's `docs/first-probe-your-kernel.md` does it in ten minutes, and the
 //!   smallest host is `embedded-example/`. Feature `server`: consumers on other machines;
 //!   [`console`]: on this one.
-//! - To write a provider: [`Provider`]; in C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
+//! - To write a provider: [`Provider`]; to add probes as a program runs: [`sdt_core::runtime`]; in C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
 //! - To change it: `registry/` is who provides what, `providers/` how that is written, `ecb/` what is done when it
 //!   fires, `buffer/` what that leaves behind, `server/` who is told; then `docs/architecture.md` of the project.
 //!

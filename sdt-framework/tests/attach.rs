@@ -117,6 +117,10 @@ unsafe impl Framework for Faulty {
         DTRACE.invalidate(provider);
     }
 
+    unsafe fn condense(&self, provider: ProviderId) {
+        DTRACE.condense(provider).ok();
+    }
+
     unsafe fn probe_lookup(
         &self,
         provider: ProviderId,

@@ -89,6 +89,16 @@ mod attach {
         pub(crate) probe: Option<&'static CStr>,
         pub(crate) error: FrameworkError,
     }
+
+    impl Refusal {
+        pub(crate) fn new(
+            provider: &'static CStr,
+            probe: Option<&'static CStr>,
+            error: FrameworkError,
+        ) -> Self {
+            Self { provider, probe, error }
+        }
+    }
 }
 
 mod fire {
@@ -273,6 +283,10 @@ unsafe impl Framework for Registering {
 
     unsafe fn invalidate(&self, provider: ProviderId) {
         self.dtrace.invalidate(provider);
+    }
+
+    unsafe fn condense(&self, provider: ProviderId) {
+        let _ = self.dtrace.condense(provider);
     }
 
     unsafe fn probe_lookup(

@@ -3,9 +3,12 @@
 /// What makes an undefined symbol a probe (`sdt_prefix` of `usr/src/uts/common/krtld/kobj.c`, 2025).
 pub(crate) const PREFIX: &str = "__dtrace_probe_";
 
+/// The provider of all probes that fit none of [`PROVIDERS`].
+pub(crate) const OTHERS: &str = "sdt";
+
 /// The providers that illumos's sdt knows besides `sdt`, and what their probes' names begin with behind [`PREFIX`]
-/// (`sdt_providers` of `usr/src/uts/common/dtrace/sdt_subr.c`, 2025). The first that fits is taken; what fits none is a
-/// probe of `sdt`.
+/// (`sdt_providers` of `usr/src/uts/common/dtrace/sdt_subr.c`, 2025). The first that fits is taken; what fits none is one of
+/// [`OTHERS`].
 pub(crate) const PROVIDERS: [(&str, &str); 21] = [
     ("vtrace", "__vtrace_"),
     ("sysinfo", "__cpu_sysinfo_"),

@@ -26,6 +26,9 @@ use proc_macro::TokenStream;
 mod attributes;
 mod configured;
 mod ctype;
+mod describe;
+mod group;
+mod include;
 mod krate;
 mod krtld;
 mod locals;
@@ -65,7 +68,9 @@ mod unknown;
 /// `sdt_probe!(self::proc::exec_success, path)`.
 ///
 /// Both become a module of the provider's name. In DTrace the provider has the name as it is written; a
-/// probe's name has a `-` for every `_` and every `__`. Argument types are those that implement
+/// probe's name has a `-` for every `_` and every `__`. (illumos's own sdt knows some providers, as `proc` and `io`, and lists the
+/// probes of all others as `sdt`'s. There the provider's name is in front of the probe's: `disk::full` is
+/// `sdt:::disk-full`. Probes of a provider that is called `sdt` have their own names only.) Argument types are those that implement
 /// `sdt_core::arg::Argument`: six at most, but ten on illumos's native route, and five on FreeBSD's before 15. A
 /// declaration can go by that: build scripts of crates that depend on `sdt-core` find the number in
 /// `DEP_SDT_CORE_ARGS`, to make a `cfg` of it.
@@ -148,6 +153,18 @@ mod unknown;
 /// `#[translated("...")]` on an argument names the C type that `args[]` has in D, where a `translator` for it
 /// exists: `fn start(#[translated("bufinfo_t *")] bio: &Bio);`
 ///
+/// # From a D provider file
+///
+/// Where C and Rust fire the same probes, both have them from one file, as `dtrace -h` takes it:
+///
+/// ```ignore
+/// sdt_core::sdt_provider!(pub include "proc.d");
+/// ```
+///
+/// The path is from this file's folder, as of `include!`; the crate is compiled again when the file changes. What becomes of
+/// C's types, names and pragmas is said in `sdt-build`, whose `Builder` does the same for files that are made by build
+/// scripts. What is wrong with the file is a compile error with its line and column.
+///
 /// # Conditions and other attributes
 ///
 /// A probe with a `#[cfg(...)]` that does not hold is not there: firing it is the compile error that an unknown probe is.
@@ -172,7 +189,8 @@ mod unknown;
 ///
 /// Names that DTrace would cut (63 bytes) are compile errors, and so are names of providers that the kernel has:
 /// `dtrace`, `profile`, `pid` with a number; and on FreeBSD and illumos those of their other providers, `fbt`, `syscall`
-/// and so on.
+/// and so on. A provider's name does not begin or end with an underscore, and has no two in a row: so it can be in
+/// front of a probe's name. Both together, where illumos has them so, have at most 63 bytes, too.
 #[proc_macro]
 pub fn sdt_provider(input: TokenStream) -> TokenStream {
     provider::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
@@ -304,11 +322,43 @@ pub fn sdt_probe(input: TokenStream) -> TokenStream {
 /// Whether a probe is enabled: `if sdt_enabled!(proc::exec_success) { ... }`
 ///
 /// A patched site like `sdt_probe!`: no load and no test while the probe is disabled.
+///
+/// Whether any of several is: `sdt_enabled!(proc::*)` of all that a declared provider has,
+/// `sdt_enabled!(proc::{start, exit})` of those of any.
+///
+/// ```
+/// sdt_core::sdt_provider! {
+///     disk {
+///         fn read(bytes: u64);
+///         fn write(bytes: u64);
+///         fn trim(sectors: u64);
+///     }
+/// }
+///
+/// # fn main() {
+/// if sdt_core::sdt_enabled!(disk::{read, write}) {
+///     // Look up what both of them tell.
+/// }
+/// if sdt_core::sdt_enabled!(disk::*) {
+///     // What is done for anybody who traces any of it.
+/// }
+/// # }
+/// ```
+///
+/// On the provider route that is one site, whatever it is asked for. Where the kernel's own sdt keeps account of what is
+/// enabled, which knows of no groups, it is a site for each probe, one behind the other.
 #[proc_macro]
 pub fn sdt_enabled(input: TokenStream) -> TokenStream {
     site::forward(input.into(), site::Kind::Enabled)
         .unwrap_or_else(syn::Error::into_compile_error)
         .into()
+}
+
+/// The second step of `sdt_enabled!` of several probes. No part of the interface.
+#[doc(hidden)]
+#[proc_macro]
+pub fn __sdt_expand_group(input: TokenStream) -> TokenStream {
+    group::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// The second step of `sdt_probe!` and `sdt_enabled!`. No part of the interface.

@@ -8,7 +8,7 @@ use syn::{Error, Ident, LitCStr, LitStr, Result};
 use crate::krtld;
 
 /// Longest provider or probe name in bytes: `DTRACE_PROVNAMELEN` and `DTRACE_NAMELEN` less the NUL.
-const MAX_NAME: usize = 63;
+pub(crate) const MAX_NAME: usize = 63;
 
 /// Longest C type of an argument in bytes: `DTRACE_ARGTYPELEN` less the NUL.
 const MAX_TYPE: usize = 127;
@@ -38,21 +38,33 @@ pub(crate) struct Names {
     pub(crate) hash: Literal,
     /// The symbol of its record where there must be no second one, with that number.
     pub(crate) symbol: Literal,
+    /// Provider, name and semaphore in SystemTap's notes.
+    pub(crate) stap: TokenStream,
     /// The symbol by which illumos's krtld knows it.
     pub(crate) krtld: Literal,
+    /// As that lists it.
+    pub(crate) krtld_listed: String,
+    /// What names it in a description of the module's probes: hash, symbol, provider and name, with tabs between them.
+    pub(crate) described: Literal,
 }
 
 impl Names {
     /// The names of the probe that is listed as `name`.
     pub(crate) fn new(provider: &str, name: &str, span: Span) -> Self {
         let hash = hash(&format!("{provider}:{name}"));
+        let krtld = krtld_symbol(provider, name);
+        // Names there are as in C, and tracers type them: a `-` would want quotes.
+        let (stap_name, semaphore) = (name.replace('-', "_"), format!("__sdt_semaphore_{hash}"));
         Self {
             listed: literal(name, span),
             c: literal(&c_name(name), span),
             text: Literal::string(&c_name(name)),
             hash: Literal::u64_unsuffixed(hash),
+            stap: quote!(#provider #stap_name #semaphore),
             symbol: Literal::string(&format!("__sdt_probe_{hash}")),
-            krtld: Literal::string(&krtld_symbol(provider, name)),
+            krtld_listed: krtld_name(provider, name),
+            described: Literal::string(&format!("{hash}\t{krtld}\t{provider}\t{name}")),
+            krtld: Literal::string(&krtld),
         }
     }
 }
@@ -62,12 +74,27 @@ fn c_name(name: &str) -> String {
     name.replace('-', "__")
 }
 
-/// The symbol of which illumos's krtld makes the probe. No probe's name begins with an underscore, so none is taken
-/// for a prefix.
-fn krtld_symbol(provider: &str, name: &str) -> String {
+/// What the names of a provider's probes begin with where illumos's krtld tells providers by that.
+fn krtld_prefix(provider: &str) -> Option<&'static str> {
     let known = krtld::PROVIDERS.iter().find(|(known, _)| *known == provider);
-    let prefix = known.map_or("", |(_, prefix)| prefix);
-    format!("{}{prefix}{}", krtld::PREFIX, c_name(name))
+    known.map(|(_, prefix)| *prefix)
+}
+
+/// The symbol of which illumos's krtld makes the probe. Neither a probe's name nor a provider's begins with an
+/// underscore, so none is taken for a prefix.
+fn krtld_symbol(provider: &str, name: &str) -> String {
+    let prefix = krtld_prefix(provider).unwrap_or_default();
+    format!("{}{prefix}{}", krtld::PREFIX, c_name(&krtld_name(provider, name)))
+}
+
+/// The name under which illumos's sdt lists the probe. All probes whose provider it does not know it lists in one, `sdt`: there
+/// the provider's own name stays in front of the probe's, or probes of two providers could be one.
+fn krtld_name(provider: &str, name: &str) -> String {
+    if provider == krtld::OTHERS || krtld_prefix(provider).is_some() {
+        name.to_owned()
+    } else {
+        format!("{provider}-{name}")
+    }
 }
 
 /// FNV-1a.
@@ -80,6 +107,13 @@ fn hash(text: &str) -> u64 {
 /// `sdt-core` to say.
 pub(crate) fn provider(ident: &Ident) -> Result<String> {
     let name = ident.unraw().to_string();
+    if name.starts_with('_') || name.ends_with('_') || name.contains("__") {
+        let message = format!(
+            "the provider name `{name}` begins or ends with an underscore, or has two in a row: where illumos has it in \
+             front of a probe's name, `__` is a `-`, and `__proc_` another provider"
+        );
+        return Err(Error::new(ident.span(), message));
+    }
     check_text(&name, "provider", ident.span())?;
     Ok(name)
 }
@@ -198,8 +232,23 @@ mod tests {
     fn krtld_symbols_name_the_providers_that_illumos_knows() {
         assert_eq!(krtld_symbol("proc", "exec-success"), "__dtrace_probe___proc_exec__success");
         assert_eq!(krtld_symbol("sysinfo", "xcalls"), "__dtrace_probe___cpu_sysinfo_xcalls");
-        assert_eq!(krtld_symbol("my_driver", "a-b"), "__dtrace_probe_a__b");
         assert_eq!(krtld_symbol("sdt", "a"), "__dtrace_probe_a");
+    }
+
+    #[test]
+    fn what_krtld_puts_into_one_provider_stays_apart() {
+        assert_eq!(krtld_symbol("my_driver", "a-b"), "__dtrace_probe_my_driver__a__b");
+        assert_eq!(krtld_name("my_driver", "a-b"), "my_driver-a-b");
+        for (provider, name) in [("sdt", "a-b"), ("proc", "a-b"), ("sysinfo", "a-b")] {
+            assert_eq!(krtld_name(provider, name), name);
+        }
+        assert_ne!(krtld_symbol("opte", "hit"), krtld_symbol("xde", "hit"));
+        for (provider, name) in [("opte", "hit"), ("a_b", "c_d"), ("o", "a--b")] {
+            let symbol = krtld_symbol(provider, name);
+            let behind = symbol.strip_prefix(krtld::PREFIX).unwrap();
+            assert_eq!(listed(behind), krtld_name(provider, name));
+            assert!(krtld::PROVIDERS.iter().all(|(_, prefix)| !behind.starts_with(prefix)));
+        }
     }
 
     #[test]
@@ -215,6 +264,9 @@ mod tests {
     #[test]
     fn providers_keep_their_underscores() {
         assert_eq!(provider(&ident("my_driver")).unwrap(), "my_driver");
+        for bad in ["_driver", "driver_", "my__driver", "__io_x"] {
+            assert!(provider(&ident(bad)).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -14,8 +14,9 @@ use syn::{
 };
 
 use crate::configured::{self, Unconfigured};
+use crate::include::Include;
 use crate::names::{self, Names};
-use crate::{attributes, krate};
+use crate::{attributes, describe, krate};
 
 /// What `sdt_provider!` is given, without what is configured out.
 struct Provider {
@@ -156,6 +157,9 @@ impl VisitMut for NameLifetimes {
 }
 
 pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
+    if let Ok(include) = syn::parse2::<Include>(input.clone()) {
+        return include.expand();
+    }
     let provider: Unconfigured = syn::parse2(input)?;
     if provider.has_conditions() {
         return Ok(configured::ask(&provider));
@@ -222,6 +226,11 @@ struct SiteMacro {
 
 impl SiteMacro {
     fn new(provider: &Provider, name: &str) -> Self {
+        let all = provider.probes.as_ref().map(|probes| {
+            let all = probes.iter().map(|Probe { ident, name, .. }| quote!(#ident #name));
+            quote!({ #(#all)* })
+        });
+        let group = group_rule(&quote!(#name #all));
         let rules = match &provider.probes {
             None => rule(&quote!($any:ident), &quote!(#name)),
             Some(probes) => {
@@ -234,6 +243,7 @@ impl SiteMacro {
                 quote!(#(#declared)* #unknown)
             }
         };
+        let rules = quote!(#rules #group);
         let (export, visibility) = match &provider.vis {
             Visibility::Public(_) => (Some(quote!(#[macro_export])), quote!(pub)),
             Visibility::Restricted(to) => {
@@ -253,6 +263,15 @@ fn rule(probe: &impl ToTokens, known: &impl ToTokens) -> TokenStream {
     quote! {
         (#probe $probe:ident [$($path:tt)*] $($site:tt)*) => {
             $($path)*::__sdt::__private::__sdt_expand! { [#known] $probe [$($path)*] $($site)* }
+        };
+    }
+}
+
+/// Several probes, `* [path]` or `{ one, another } [path]`, go on to `__sdt_expand_group!` with all that the provider knows.
+fn group_rule(known: &TokenStream) -> TokenStream {
+    quote! {
+        ($members:tt [$($path:tt)*]) => {
+            $($path)*::__sdt::__private::__sdt_expand_group! { [#known] $members [$($path)*] }
         };
     }
 }
@@ -281,7 +300,9 @@ fn check_unique(probes: &[Probe]) -> Result<()> {
 
 fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
     let Probe { attrs, lints, ident, name, args } = probe;
-    let Names { listed, c, symbol, .. } = Names::new(provider, name, ident.span());
+    let names = Names::new(provider, name, ident.span());
+    let Names { listed, c, symbol, .. } = &names;
+    let described = describe::declared(&names, ident.span(), args.iter().map(|arg| &arg.ty));
     let indices = (0..args.len()).map(Literal::usize_unsuffixed);
     let check = names::check(ident);
     // Names that nothing in scope has, where the arguments' own stand.
@@ -304,6 +325,8 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
             unsafe { __sdt::__private::Sound::promised() },
             #(#attrs)* #(#lints)* #ident, __SDT_PROVIDER, #listed, #c, #symbol, [#(#indices #types),*]
         }
+
+        #described
 
         #[doc(hidden)]
         #(#lints)*

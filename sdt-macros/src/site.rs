@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 use syn::{Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, bracketed};
 
 use crate::names::Names;
-use crate::{locals, names, unknown};
+use crate::{describe, group, locals, names, unknown};
 
 /// What a site is for.
 #[derive(Clone, Copy, PartialEq)]
@@ -21,6 +21,11 @@ pub(crate) enum Kind {
 
 /// First step: `path::to::provider::probe, args` goes to the provider's own macro.
 pub(crate) fn forward(input: TokenStream, kind: Kind) -> Result<TokenStream> {
+    if kind == Kind::Enabled
+        && let Some(forwarded) = group::forward(&input)
+    {
+        return forwarded;
+    }
     let parse = |input: ParseStream<'_>| {
         let path: Path = input.parse()?;
         if !input.is_empty() {
@@ -107,7 +112,7 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     let names = site.names()?;
     let (record, items) = site.record(&names);
     let (sdt, symbol, carried) = (site.sdt(), &names.krtld, site.carried());
-    let sound = site.sound();
+    let (sound, stap) = (site.sound(), &names.stap);
     let at = site.probe.span();
     let fired = match site.kind {
         Kind::Fire => site.cold(&record, &names),
@@ -116,7 +121,7 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     let made = hygienic! { at =>
         #sdt::__sdt_unless_off! {
             #items
-            #sdt::__sdt_site!(#sound, #record, #symbol, { #fired });
+            #sdt::__sdt_either_site!(#sound, #record, #symbol, [#stap], { #fired });
         }
     };
     Ok(match site.kind {
@@ -182,10 +187,12 @@ impl Invocation {
         }
         let Names { listed, text, symbol, .. } = names;
         let sound = self.sound();
+        let described = describe::open(&sdt, names, probe.span());
         let items = quote! {
             #sdt::__sdt_open_probe!(
                 #sound, __SDT_PROBE, #path::__SDT_PROVIDER, #listed, #text, #symbol
             );
+            #described
         };
         (syn::parse_quote!(__SDT_PROBE), items)
     }
@@ -247,8 +254,19 @@ impl Invocation {
         let count = Literal::usize_unsuffixed(args.len());
         let pushed = words(args.len()).into_iter().rev();
         let (sdt, sound, symbol) = (self.sdt(), self.sound(), &names.krtld);
-        let call = hygienic!(self.probe.span() => #sdt::__sdt_call!(#sound, #count, #record, #symbol, [#(#pushed)*]););
+        let note = self.note(names);
+        let call = hygienic! { self.probe.span() =>
+            #note
+            #sdt::__sdt_call!(#sound, #count, #record, #symbol, [#(#pushed)*]);
+        };
         self.with_words(names, args, &call)
+    }
+
+    /// Where tracers of Linux programs find the words.
+    fn note(&self, names: &Names) -> TokenStream {
+        let (sdt, sound, stap) = (self.sdt(), self.sound(), &names.stap);
+        let words = words(self.args.len());
+        hygienic!(self.probe.span() => #sdt::__sdt_stap_note!(#sound, [#stap], [#(#words)*]);)
     }
 
     /// Costly arguments: evaluated by a function of their own.
@@ -273,10 +291,12 @@ impl Invocation {
         let references = locals.iter().map(|local| &local.reference);
         // A block that a `static mut` is in is necessary, although the static is not there any more.
         let unsafe_too = locals.iter().any(|local| local.in_unsafe).then(|| quote!(unused_unsafe,));
+        let note = self.note(names);
         let body = self.with_words(
             names,
             args,
             &hygienic! { at =>
+                #note
                 // SAFETY: the probe's own record, and no more words than a probe has arguments.
                 unsafe { frame.fire(&#record, &[#(#words),*]) }
             },

@@ -1,7 +1,10 @@
 //! What the compiler makes of firing sites at every level of optimisation is what illumos's krtld takes.
 
+use cargo_sdt::arch::Arch;
 use cargo_sdt::check;
-use harness::stress;
+use cargo_sdt::module::{BuildError, Module};
+use cargo_sdt::platform::Os;
+use harness::{stress, workspace};
 
 #[test]
 fn sites_are_good_at_every_level_of_optimisation() {
@@ -13,4 +16,33 @@ fn sites_are_good_at_every_level_of_optimisation() {
         // Each has an is-enabled site and a probe site.
         assert!(summary.sites >= 2 * summary.probes.len(), "{build}: {summary}");
     }
+}
+
+/// Builds the module with a feature that makes it bad.
+fn refused(feature: &str) -> BuildError {
+    let module = Module {
+        package: "illumos-stress".into(),
+        os: Os::Illumos,
+        features: vec![feature.into()],
+        ..workspace::example(Arch::X86_64)
+    };
+    let output = workspace::build_dir().join(format!("kmod/x86_64/illumos/refused-{feature}"));
+    module.build(Some(&output)).expect_err("it must not be built")
+}
+
+#[test]
+fn probes_that_krtld_would_make_one_of_are_refused() {
+    let merged = refused("merged").to_string();
+    let expected = "symbol __dtrace_probe_stress__merged: two probes would be one: ";
+    assert!(merged.contains(expected), "{merged}");
+    for probe in ["stress::merged(uint64_t)", "sdt::stress-merged(uint64_t, _Bool)"] {
+        assert!(merged.contains(probe), "{merged}");
+    }
+    let arguments = refused("arguments").to_string();
+    let expected = "symbol __dtrace_probe_stress__hit: stress::hit has `uint32_t` as arg0 at one place, and `uint64_t` at \
+                    another; krtld makes one probe of both";
+    assert!(arguments.contains(expected), "{arguments}");
+    let long = refused("long-name").to_string();
+    let message = "the probe is listed with its provider's name and `-` in front";
+    assert_eq!(long.matches(message).count(), 2, "{long}");
 }

@@ -21,5 +21,6 @@ mod machine;
 mod native;
 mod patch;
 mod refusals;
+mod runtime;
 mod symbols;
 mod torture;

@@ -94,7 +94,7 @@ fn illumoss_are_traced_by_every_route() {
     let (system, fire) = (&["--os", "illumos"][..], "kstat -p hi_there:0:greet");
     let native = kmod(&place, &[]);
     assert_eq!(native.len(), 1);
-    is_listed_and_fires(&native, system, "sdt:hi_there:hi_there.greet:greeted", fire);
+    is_listed_and_fires(&native, system, "sdt:hi_there:hi_there.greet:hi_there-greeted", fire);
 
     let both = kmod(&place, &["--route", "provider"]);
     let file_names: Vec<_> = both.iter().filter_map(|file| file.file_name()?.to_str()).collect();

@@ -153,6 +153,7 @@ fn each_says_what_the_registry_shows() {
         "dtrace-abi",
         "dtrace-compiler",
         "dtrace-protocol",
+        "sdt-build",
         "sdt-core",
         "sdt-framework",
         "sdt-macros",

@@ -72,9 +72,16 @@ impl Args {
             manifest: settings.route,
         };
         let route = route.made(Some(Route::default()), &mut notes).unwrap_or_default();
+        let patched = said.patch()?;
+        if let (Route::Native, Some(patch)) = (route, patched) {
+            let unheeded = UnheededPatch(patch);
+            // Who says it of this very build knows.
+            anyhow::ensure!(self.route.is_some(), unheeded);
+            notes.push(unheeded.to_string());
+        }
         let patch = Choice {
             option: self.patch,
-            variable: (environment::PATCH, said.patch()?.filter(|_| route == Route::Provider)),
+            variable: (environment::PATCH, patched.filter(|_| route == Route::Provider)),
             manifest: settings.patch.filter(|_| route == Route::Provider),
         };
         let patch = patch.made(None, &mut notes);
@@ -95,6 +102,14 @@ impl Args {
         Ok((module, notes))
     }
 }
+
+/// The environment says how sites are patched, and it is the kernel that patches them.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "SDT_PATCH={0} of the environment is not heeded: it is for --route provider, and on the native route it is the kernel \
+     that patches, as it does; take --route provider, or unset SDT_PATCH, or say --route native to build all the same"
+)]
+struct UnheededPatch(Patch);
 
 /// Something that can be said in three places.
 struct Choice<T> {
@@ -260,7 +275,7 @@ mod tests {
         // Options are before both, and what does not come into it is not spoken of.
         let (module, notes) = build("--freebsd 15 --route native");
         assert_eq!((module.freebsd.major(), module.route, module.patch), (15, Route::Native, None));
-        assert_eq!(notes, [""; 0]);
+        assert_eq!(notes, [UnheededPatch(Patch::Jump).to_string()]);
         let (module, notes) = build("--os illumos --route provider --patch gate");
         assert_eq!((module.freebsd, module.patch), (FreeBsd::default(), Some(Patch::Gate)));
         assert_eq!(notes, [""; 0]);
@@ -270,6 +285,16 @@ mod tests {
             [""; 0],
             "what all agree in"
         );
+        let gate = ("SDT_PATCH", "gate");
+        for said in [&[gate][..], &[gate, ("SDT_ROUTE", "native")]] {
+            let environment = Environment::said(said);
+            let error = module_in(&environment, "", Settings::default()).unwrap_err().to_string();
+            let expected = "SDT_PATCH=gate of the environment is not heeded: it is for --route ";
+            assert!(error.starts_with(expected), "{error}");
+            let illumos = module_in(&environment, "--os illumos", Settings::default());
+            assert!(illumos.is_err());
+            assert!(module_in(&environment, "--route provider", Settings::default()).is_ok());
+        }
         let environment = Environment::said(&[("SDT_FREEBSD", "9")]);
         assert!(module_in(&environment, "", settings()).is_err());
     }

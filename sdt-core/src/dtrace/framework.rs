@@ -69,6 +69,12 @@ unsafe impl<K: Kernel> Framework for Binding<K> {
         unsafe { (self.0.functions().invalidate)(provider.get()) };
     }
 
+    unsafe fn condense(&self, provider: ProviderId) {
+        // It has no error to return.
+        // SAFETY: as in `unregister`.
+        unsafe { (self.0.functions().condense)(provider.get()) };
+    }
+
     unsafe fn probe_lookup(
         &self,
         provider: ProviderId,

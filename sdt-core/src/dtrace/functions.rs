@@ -42,6 +42,8 @@ functions! {
     unregister = dtrace_unregister(id: usize) -> c_int;
     /// `dtrace_invalidate`. Sleeps.
     invalidate = dtrace_invalidate(id: usize);
+    /// `dtrace_condense`. Sleeps. Returns 0.
+    condense = dtrace_condense(id: usize) -> c_int;
     /// `dtrace_probe_lookup`. Sleeps.
     probe_lookup = dtrace_probe_lookup(
         id: usize,

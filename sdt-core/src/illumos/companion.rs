@@ -37,7 +37,7 @@ const_assert_eq!(size_of::<Driver>(), 24);
 
 impl Driver {
     /// Changes with the layout of the two tables.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
 }
 
 /// A companion's own events.

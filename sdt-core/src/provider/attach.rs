@@ -8,13 +8,13 @@ use core::ffi::CStr;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
-pub use error::{AttachError, DetachError, HandlerFault, Refusal};
+pub use error::{AttachError, DetachError, HandlerFault, Refusal, RefusedProvider};
 
 use crate::arch;
 use crate::ops::Framework;
 use crate::patch::{Mode, Patcher};
 use crate::record::{self, PROVIDERS, Provider};
-use crate::route::table as provider;
+use crate::route::{runtime, table as provider};
 
 pub use crate::record::RaggedSet;
 
@@ -64,7 +64,7 @@ static STATE: AtomicU8 = AtomicU8::new(State::Detached as u8);
 ///
 /// No lock: who has it calls the framework, which sleeps. And nobody waits for it, as the kernels' linkers load
 /// and unload a module once at a time; so who comes second is told.
-struct Change {
+pub(crate) struct Change {
     from: State,
     /// What it leaves behind when it is dropped.
     to: State,
@@ -72,7 +72,7 @@ struct Change {
 
 impl Change {
     /// `None` while another thread has it.
-    fn begin() -> Option<Self> {
+    pub(crate) fn begin() -> Option<Self> {
         // Acquire and, in `drop`, Release: what one thread wrote is there for the next.
         let from = match STATE.swap(State::Changing as u8, Ordering::Acquire) {
             0 => State::Detached,
@@ -81,6 +81,11 @@ impl Change {
             _ => return None,
         };
         Some(Self { from, to: from })
+    }
+
+    /// The attachment, if the image is attached.
+    pub(crate) fn attached(&self) -> Option<&'static Attachment> {
+        current().filter(|_| self.from == State::Attached)
     }
 }
 
@@ -135,26 +140,38 @@ pub unsafe fn attach(attachment: &'static Attachment) -> Result<(), AttachError>
         LINKED.store(true, Ordering::Release);
     }
     CURRENT.store(core::ptr::from_ref(attachment).cast_mut(), Ordering::Release);
-    for provider in primaries() {
-        // SAFETY: the caller keeps the image until it is unregistered.
-        if let Err(cause) = unsafe { provider::register(attachment, provider) } {
-            // A consumer that is open does not keep an invalidated provider, but one that has enabled a
-            // probe of it meanwhile does.
-            primaries().for_each(|registered| provider::invalidate(attachment, registered));
-            return Err(match leave(attachment) {
-                Ok(()) => AttachError::Framework(cause),
-                Err(held) => {
-                    change.to = State::Leaving;
-                    AttachError::MustStay { cause, held }
-                }
-            });
-        }
+    // SAFETY: the caller keeps the image until they are unregistered.
+    if let Err(cause) = unsafe { register(attachment) } {
+        // A consumer that is open does not keep an invalidated provider, but one that has enabled a
+        // probe of it meanwhile does.
+        primaries().for_each(|registered| provider::invalidate(attachment, registered));
+        runtime::invalidate_all();
+        return Err(match leave(attachment) {
+            Ok(()) => AttachError::Framework(cause),
+            Err(held) => {
+                change.to = State::Leaving;
+                AttachError::MustStay { cause, held }
+            }
+        });
     }
     change.to = State::Attached;
     Ok(())
 }
 
-/// Detaches all probes of this image: unregisters their providers. Afterwards no site traps and no hit
+/// Registers what is not registered. On an error part of it may have been done.
+///
+/// # Safety
+/// The image stays until all of it has been unregistered.
+unsafe fn register(attachment: &Attachment) -> Result<(), Refusal> {
+    // SAFETY: by contract.
+    unsafe {
+        primaries().try_for_each(|provider| provider::register(attachment, provider))?;
+        runtime::register_all()
+    }
+}
+
+/// Detaches all probes of this image: unregisters their providers, those that were made at [run time](runtime), too, which are
+/// registered again when the image is attached again. Afterwards no site traps and no hit
 /// reaches the framework. Without an attachment nothing happens.
 ///
 /// May sleep, and holds no lock; not in probe context.
@@ -168,18 +185,17 @@ pub fn detach() -> Result<(), DetachError> {
     if change.from == State::Leaving {
         leave(attachment).map_err(DetachError::Refused)?;
     }
-    for provider in primaries() {
-        if let Err(refusal) = provider::unregister(attachment, provider) {
-            // Not only providers may be gone: FreeBSD destroys a module's probes before it asks the module
-            // whether it can be unloaded.
-            let mut is_whole = true;
-            for provider in primaries() {
-                // SAFETY: as when it was registered first: `detach` has not succeeded.
-                is_whole &= unsafe { provider::register(attachment, provider) }.is_ok();
-            }
-            let error = if is_whole { DetachError::Refused } else { DetachError::Reduced };
-            return Err(error(refusal));
-        }
+    let mut gone = primaries().map(|provider| provider::unregister(attachment, provider));
+    if let Err(refusal) = runtime::unregister_all().and_then(|()| gone.try_for_each(|gone| gone)) {
+        // Not only providers may be gone: FreeBSD destroys a module's probes before it asks the module
+        // whether it can be unloaded.
+        // SAFETY: as when they were registered first: `detach` has not succeeded.
+        let is_whole = primaries()
+            .map(|provider| unsafe { provider::register(attachment, provider) })
+            .chain([unsafe { runtime::register_all() }])
+            .fold(true, |is_whole, registered| is_whole & registered.is_ok());
+        let error = if is_whole { DetachError::Refused } else { DetachError::Reduced };
+        return Err(error(refusal));
     }
     CURRENT.store(core::ptr::null_mut(), Ordering::Release);
     change.to = State::Detached;
@@ -188,8 +204,9 @@ pub fn detach() -> Result<(), DetachError> {
 
 /// Unregisters what could not be attached as a whole. On an error something is still registered.
 fn leave(attachment: &Attachment) -> Result<(), Refusal> {
-    let refusals =
-        primaries().filter_map(|provider| provider::unregister(attachment, provider).err());
+    let refusals = primaries()
+        .filter_map(|provider| provider::unregister(attachment, provider).err())
+        .chain(runtime::unregister_all().err());
     // All of them, whoever refuses.
     if let Some(refusal) = refusals.fold(None, |first: Option<Refusal>, next| first.or(Some(next)))
     {

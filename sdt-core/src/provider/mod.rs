@@ -4,9 +4,11 @@
 pub mod attach;
 pub(crate) mod fire;
 pub(crate) mod frames;
+pub(crate) mod group;
 pub(crate) mod inspect;
 pub(crate) mod open;
 pub mod patch;
 pub(crate) mod record;
+pub mod runtime;
 mod table;
 pub mod trap;

@@ -23,6 +23,7 @@ use crate::attach;
 use crate::attach::link::Records;
 use crate::ops::{Privileges, ProbeId, ProviderAttr, ProviderId};
 use crate::patch::Mode;
+use crate::route::group;
 
 /// All providers of this image.
 #[distributed_slice]
@@ -124,6 +125,15 @@ impl Provider {
 
     /// The primaries of its probes, in the order of the set. Of a primary.
     pub(crate) fn probes(&self) -> impl Iterator<Item = &'static Probe> {
+        self.primaries().filter(|probe| !group::is_group(probe.name))
+    }
+
+    /// The primaries of the groups that mean a probe. Of a primary.
+    pub(crate) fn groups_of(&self, probe: &Probe) -> impl Iterator<Item = &'static Probe> {
+        self.primaries().filter(|of| group::is_group(of.name) && group::means(of.name, probe.name))
+    }
+
+    fn primaries(&self) -> impl Iterator<Item = &'static Probe> {
         // SAFETY: `probes` and every `next` are null or were set by `push_probe` from records in the set.
         core::iter::successors(
             unsafe { self.probes.load(Ordering::Acquire).as_ref() },

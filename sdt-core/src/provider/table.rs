@@ -46,7 +46,7 @@ pub(crate) unsafe fn register(
     provider: &'static Provider,
 ) -> Result<(), Refusal> {
     let framework = attachment.framework;
-    let refusal = |probe, error| Refusal { provider: provider.name(), probe, error };
+    let refusal = |probe, error| Refusal::new(provider.name(), probe, error);
     let id = match provider.id() {
         Some(id) => id,
         None => {
@@ -88,11 +88,8 @@ pub(crate) fn unregister(
 ) -> Result<(), Refusal> {
     let Some(id) = provider.id() else { return Ok(()) };
     // SAFETY: registered, as it has an id.
-    unsafe { attachment.framework.unregister(id) }.map_err(|error| Refusal {
-        provider: provider.name(),
-        probe: None,
-        error,
-    })?;
+    unsafe { attachment.framework.unregister(id) }
+        .map_err(|error| Refusal::new(provider.name(), None, error))?;
     provider.set_id(None);
     // `destroy` has done so already, if the framework had told it.
     provider.probes().for_each(|probe| probe.set_id(None));

@@ -1,4 +1,7 @@
 //! Providers that are written in Rust: a trait instead of a table of C functions.
+//!
+//! For those whose probes are made as consumers ask for them, by rules of the provider's own. For probes that a program
+//! adds and fires itself, with typed arguments and on other frameworks as well, there is [`sdt_core::runtime`].
 
 mod own;
 mod profile;

@@ -80,6 +80,11 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
         Self::invalidate(self, provider);
     }
 
+    unsafe fn condense(&self, provider: ProviderId) {
+        // Of a provider that is not registered there are none.
+        let _ = Self::condense(self, provider);
+    }
+
     unsafe fn probe_lookup(
         &self,
         provider: ProviderId,

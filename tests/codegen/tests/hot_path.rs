@@ -100,7 +100,7 @@ impl Subject {
 }
 
 /// All pairs of functions.
-const SUBJECTS: [Subject; 40] = [
+const SUBJECTS: [Subject; 42] = [
     plain("leaf_0"),
     plain("leaf_1"),
     plain("leaf_2"),
@@ -117,6 +117,8 @@ const SUBJECTS: [Subject; 40] = [
     plain("enabled_before_tail"),
     plain("enabled_among_calls"),
     plain("enabled_declared"),
+    plain("enabled_of_a_provider"),
+    plain("enabled_of_a_group"),
     evaluated("declared_costly"),
     evaluated("calls_costly"),
     evaluated("costly_u64"),

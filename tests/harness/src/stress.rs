@@ -110,6 +110,7 @@ pub fn expected() -> BTreeSet<String> {
         "tail",
         "tail-of-six",
     ];
-    let names = counted.chain(places.map(String::from)).map(|name| format!("sdt:::{name}"));
+    let names =
+        counted.chain(places.map(String::from)).map(|name| format!("sdt:::sdt_stress-{name}"));
     names.chain(["io:::start".into()]).collect()
 }

@@ -310,6 +310,10 @@ unsafe impl Framework for Counted {
         DTRACE.invalidate(provider);
     }
 
+    unsafe fn condense(&self, provider: ProviderId) {
+        DTRACE.condense(provider).ok();
+    }
+
     unsafe fn probe_lookup(
         &self,
         provider: ProviderId,

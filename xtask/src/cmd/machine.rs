@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use cargo_sdt::output;
 use cargo_sdt::progress::note;
 use dtrace::Interrupt;
-use harness::session::Session;
+use harness::session::{Session, SessionError};
 use harness::share::{Share, Socket};
 use harness::workload;
 use harness::workspace::{build_dir, default_workload};
@@ -101,8 +101,12 @@ fn ask(socket: &Path, command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Load { files } => {
             for file in files {
-                let loaded = session.kldload_file(file);
-                let name = loaded.with_context(|| format!("failed to load {}", file.display()))?;
+                let name = session.kldload_file(file).map_err(|error| match error {
+                    // Which file, that says.
+                    SessionError::Build(error) => error.into(),
+                    error => anyhow::Error::from(error)
+                        .context(format!("failed to load {}", file.display())),
+                })?;
                 output::line(format_args!("loaded {name}"))?;
             }
         }

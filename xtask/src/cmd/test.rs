@@ -58,8 +58,21 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     host(all, &["test", "--release", "--package", "sdt-core", "--package", "sdt-framework"])?;
 
     host(all, &["test", "--package", "sdt-core", "--features", "off", "--test", "off"])?;
+    let notes = ["--features", "stapsdt", "--test", "stap", "--test", "trap"];
+    host(all, &[&["test", "--package", "sdt-core"], &notes[..]].concat())?;
 
-    let doc = ["doc", "--no-deps", "-p", "sdt-core", "-p", "sdt-macros", "-p", "sdt-framework"];
+    let doc = [
+        "doc",
+        "--no-deps",
+        "-p",
+        "sdt-core",
+        "-p",
+        "sdt-macros",
+        "-p",
+        "sdt-framework",
+        "-p",
+        "sdt-build",
+    ];
     host(&[("RUSTDOCFLAGS", "-D warnings")], &doc)?;
 
     // Gate mode needs a folder of its own lest all else be built twice.

@@ -6,6 +6,7 @@
 //! `doreloc.c`). Nothing says so before the kernel runs into it. So it is checked here.
 
 mod depends;
+mod described;
 mod enabled;
 mod file;
 // That of sdt-macros, by a link: a macro's crate exports nothing else, and a package is whole.
@@ -108,6 +109,7 @@ pub fn module_against(bytes: &[u8], kernel: &Kernel) -> Result<Summary, Vec<Find
         code::x86_64(&section.name, section.data, saver, &mut findings);
     }
     let (probes, sites) = probes::check(&file, &mut findings);
+    described::check(&file, &mut findings);
     let depends = depends::check(&file, &mut findings);
     symbols::check(&file, &depends, kernel, &mut findings);
     fbt_entries(&file, &mut findings);

@@ -11,7 +11,7 @@ use super::file::{File, Relocation, Section, Symbol};
 use super::relocations::{self, hex, kind_name};
 use crate::check::finding::{self, Findings, Place};
 
-use super::krtld::{PREFIX, PROVIDERS};
+use super::krtld::{OTHERS, PREFIX, PROVIDERS};
 
 /// Most bytes of a probe's name, without the NUL (`DTRACE_NAMELEN`).
 const NAME_LEN: usize = 63;
@@ -85,7 +85,7 @@ fn split(name: &str) -> (&'static str, &str) {
     let reserved = PROVIDERS
         .iter()
         .find_map(|&(provider, prefix)| Some((provider, name.strip_prefix(prefix)?)));
-    reserved.unwrap_or(("sdt", name))
+    reserved.unwrap_or((OTHERS, name))
 }
 
 /// The providers that the module says it has probes in.

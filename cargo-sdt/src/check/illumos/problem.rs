@@ -150,6 +150,34 @@ pub enum Problem {
         /// The providers that are named.
         declared: String,
     },
+    /// Two probes have one symbol.
+    #[error(
+        "two probes would be one: {one} and {other}; rename one of them, or build with --route provider, where each has a \
+         provider of its own"
+    )]
+    Merged {
+        /// One of them, with its arguments.
+        one: String,
+        /// The other.
+        other: String,
+    },
+    /// A probe has other arguments at one place than at another.
+    #[error(
+        "{probe} has {one} at one place, and {other} at another; krtld makes one probe of both"
+    )]
+    Arguments {
+        /// Provider and name.
+        probe: String,
+        /// What it has at one place.
+        one: String,
+        /// And at another.
+        other: String,
+    },
+    /// The description of the probes is none.
+    #[error(
+        "the line {0:?} describes no probe; the module was made by another version of sdt-core"
+    )]
+    Description(String),
     /// One of the functions that the kernel calls is missing.
     #[error("there is no function {0}; {1}")]
     NoEntryPoint(&'static str, &'static str),

@@ -83,6 +83,15 @@ macro_rules! __sdt_list_args {
     };
 }
 
+/// Whether any of several probes is enabled: the kernel's sdt knows of no groups, so each is asked.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_enabled_group {
+    ($sound:expr, $provider:path, $listed:literal, [$($each:expr),*]) => {
+        $($each)||*
+    };
+}
+
 /// An open provider's probe, by type.
 ///
 /// # Safety

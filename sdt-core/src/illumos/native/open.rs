@@ -1,6 +1,6 @@
-//! Probes of open providers leave nothing either.
+//! Probes of open providers leave no records either.
 
-/// An open provider's probe leaves nothing.
+/// An open provider's probe leaves no record.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_open_probe {
@@ -9,9 +9,20 @@ macro_rules! __sdt_open_probe {
     };
 }
 
-/// Nor do its arguments.
+/// Its arguments are described.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_list_args {
-    ($sound:expr, $record:ident, $hash:literal, $args:ident) => {};
+    ($sound:expr, $record:ident, $hash:literal, $args:ident) => {
+        $crate::__sdt_describe_args!($hash, $args);
+    };
+}
+
+/// Whether any of several probes is enabled: the kernel's sdt knows of no groups, so each is asked.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_enabled_group {
+    ($sound:expr, $provider:path, $listed:literal, [$($each:expr),*]) => {
+        $($each)||*
+    };
 }

@@ -6,6 +6,7 @@ use core::fmt;
 pub use crate::arch::handler::HandlerFault;
 use crate::ops::FrameworkError;
 use crate::record::RaggedSet;
+use crate::route::runtime;
 
 const IN_PROGRESS: &str = "another thread is attaching or detaching the probes; try again";
 
@@ -169,12 +170,59 @@ impl fmt::Display for Name {
 /// What a framework refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The provider's name.
-    pub provider: &'static CStr,
+    /// The provider.
+    pub provider: RefusedProvider,
     /// The probe's name, if it was a probe.
     pub probe: Option<&'static CStr>,
     /// Why.
     pub error: FrameworkError,
+}
+
+/// A provider that a framework refused.
+#[derive(Clone, Copy, Debug)]
+pub enum RefusedProvider {
+    /// One that the image declares, by its name.
+    Declared(&'static CStr),
+    /// One that was made at run time.
+    Made(&'static runtime::Provider),
+}
+
+impl PartialEq for RefusedProvider {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Declared(one), Self::Declared(other)) => one == other,
+            (Self::Made(one), Self::Made(other)) => core::ptr::eq(*one, *other),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for RefusedProvider {}
+
+impl fmt::Display for RefusedProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Declared(name) => Name(name).fmt(f),
+            Self::Made(provider) => match provider.name() {
+                Some(name) => name.fmt(f),
+                None => f.write_str("(made at run time)"),
+            },
+        }
+    }
+}
+
+impl Refusal {
+    pub(crate) fn new(
+        provider: &'static CStr,
+        probe: Option<&'static CStr>,
+        error: FrameworkError,
+    ) -> Self {
+        Self { provider: RefusedProvider::Declared(provider), probe, error }
+    }
+
+    pub(crate) fn of_made(provider: &'static runtime::Provider, error: FrameworkError) -> Self {
+        Self { provider: RefusedProvider::Made(provider), probe: None, error }
+    }
 }
 
 impl fmt::Display for Refusal {
@@ -182,9 +230,9 @@ impl fmt::Display for Refusal {
         let Self { provider, probe, error } = self;
         match probe {
             Some(probe) => {
-                write!(f, "probe {}:::{} was refused: {error}", Name(provider), Name(probe))
+                write!(f, "probe {provider}:::{} was refused: {error}", Name(probe))
             }
-            None => write!(f, "provider {} was refused: {error}", Name(provider)),
+            None => write!(f, "provider {provider} was refused: {error}"),
         }
     }
 }
@@ -219,7 +267,7 @@ impl fmt::Display for DetachError {
             Self::Refused(refusal) => (refusal, ""),
             Self::Reduced(refusal) => (refusal, "; and probes that had gone could not be had back"),
         };
-        write!(f, "provider {} cannot go: {error}{end}", Name(provider))
+        write!(f, "provider {provider} cannot go: {error}{end}")
     }
 }
 

@@ -175,13 +175,26 @@ fn patching() -> MutexGuard<'static, ()> {
 pub(crate) fn enable(probe: &Probe) -> Result<(), PatchError> {
     let _patching = patching();
     let probe = probe.primary();
-    // Counted before the text changes: a breakpoint that is hit must find the probe enabled.
-    if probe.enablings().fetch_add(1, Ordering::AcqRel) == 0 {
-        return set_sites(probe, true).inspect_err(|_| {
-            probe.enablings().fetch_sub(1, Ordering::AcqRel);
-        });
+    for (done, of) in with_groups(probe).enumerate() {
+        // Counted before the text changes: a breakpoint that is hit must find the probe enabled.
+        if of.enablings().fetch_add(1, Ordering::AcqRel) == 0
+            && let Err(error) = set_sites(of, true)
+        {
+            of.enablings().fetch_sub(1, Ordering::AcqRel);
+            // These could be written to a moment ago.
+            with_groups(probe).take(done).for_each(|of| {
+                let _ = one_less(of);
+            });
+            return Err(error);
+        }
     }
     Ok(())
+}
+
+/// A probe, and the groups that mean it, which are enabled with it.
+fn with_groups(probe: &Probe) -> impl Iterator<Item = &Probe> {
+    let groups = probe.provider().primary().groups_of(probe);
+    core::iter::once(probe).chain(groups.map(|group| -> &Probe { group }))
 }
 
 /// Chooses a mode for the logical probe, instead of the [`Attachment`]'s. If the probe is enabled, its
@@ -221,13 +234,16 @@ pub unsafe fn set_mode(probe: &Probe, mode: Mode) -> Result<(), PatchError> {
 pub(crate) fn disable(probe: &Probe) -> Result<(), PatchError> {
     let _patching = patching();
     let probe = probe.primary();
-    let enablings = probe.enablings();
-    let before = enablings.load(Ordering::Acquire);
-    if before == 0 {
+    if probe.enablings().load(Ordering::Acquire) == 0 {
         return Ok(());
     }
-    enablings.store(before - 1, Ordering::Release);
-    if before == 1 { set_sites(probe, false) } else { Ok(()) }
+    // All of them, whatever becomes of one.
+    with_groups(probe).map(one_less).fold(Ok(()), Result::and)
+}
+
+/// One enabling less of a probe or a group that has one.
+fn one_less(of: &Probe) -> Result<(), PatchError> {
+    if of.enablings().fetch_sub(1, Ordering::AcqRel) == 1 { set_sites(of, false) } else { Ok(()) }
 }
 
 /// Whether the logical probe has an enabling.

@@ -256,6 +256,22 @@ pub fn enabled_declared(x: u64, y: u64) -> u64 {
     mix::<66>(a, b) ^ x
 }
 
+#[inline(never)]
+pub fn enabled_of_a_provider(x: u64, y: u64) -> u64 {
+    let a = opaque(x ^ 2);
+    when_enabled!(declared::*, opaque(y));
+    let b = opaque(a ^ y);
+    mix::<201>(a, b) ^ x
+}
+
+#[inline(never)]
+pub fn enabled_of_a_group(x: u64, y: u64) -> u64 {
+    let a = opaque(x ^ 3);
+    when_enabled!(open::{leaf_0, leaf_1, leaf_2}, opaque(y));
+    let b = opaque(a ^ y);
+    mix::<202>(a, b) ^ x
+}
+
 /// Two sites in one function.
 #[inline(never)]
 pub fn two_sites(x: u64, y: u64) -> u64 {
@@ -315,7 +331,7 @@ pub fn keep() {
     let [x, y] = black_box([1, 2]);
     let big = black_box(Big { a: x, b: y, c: x, d: y });
     let mut counter = black_box(Counter { hits: x, bytes: y });
-    let two: [fn(u64, u64) -> u64; 26] = [
+    let two: [fn(u64, u64) -> u64; 28] = [
         leaf_0,
         leaf_1,
         leaf_2,
@@ -338,6 +354,8 @@ pub fn keep() {
         enabled_among_calls,
         enabled_in_leaf,
         enabled_declared,
+        enabled_of_a_provider,
+        enabled_of_a_group,
         two_sites,
         independent,
         shared_subexpression,

@@ -116,7 +116,7 @@ mod plain {
         ($($site:tt)*) => {};
     }
     macro_rules! when_enabled {
-        ($probe:path, $then:expr) => {};
+        ($provider:ident :: $probes:tt, $then:expr) => {};
     }
 
     include!("functions.rs");
@@ -129,8 +129,8 @@ mod probed {
         ($($site:tt)*) => { sdt_core::sdt_probe!($($site)*) };
     }
     macro_rules! when_enabled {
-        ($probe:path, $then:expr) => {
-            if sdt_core::sdt_enabled!($probe) {
+        ($provider:ident :: $probes:tt, $then:expr) => {
+            if sdt_core::sdt_enabled!($provider::$probes) {
                 $then;
             }
         };

@@ -113,6 +113,13 @@ kind!("kind_enabled" (a: u64, b: u64) {
     mix::<16>(a, b)
 });
 
+kind!("kind_enabled_group" (a: u64, b: u64) {
+    if enabled!(kinds::{entered, left, costly}) {
+        return opaque(a);
+    }
+    mix::<17>(a, b)
+});
+
 /// Of more than 504 bytes: RISC-V's short instructions cannot save at the end of such a frame.
 const _: () = {
     #[unsafe(export_name = symbol!("kind_large_frame"))]

@@ -59,7 +59,7 @@ pub mod plain {
         ($($site:tt)*) => {};
     }
     macro_rules! enabled {
-        ($probe:path) => {
+        ($($probes:tt)*) => {
             false
         };
     }
@@ -83,8 +83,8 @@ pub mod probed {
         ($($site:tt)*) => { sdt_core::sdt_probe!($($site)*) };
     }
     macro_rules! enabled {
-        ($probe:path) => {
-            sdt_core::sdt_enabled!($probe)
+        ($($probes:tt)*) => {
+            sdt_core::sdt_enabled!($($probes)*)
         };
     }
 

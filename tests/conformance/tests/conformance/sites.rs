@@ -1,7 +1,7 @@
 //! The instruction at a site, and what the site costs.
 
 use cargo_sdt::arch::Arch;
-use conformance::code::nops;
+use conformance::code::{nops, size};
 use conformance::layout::layouts;
 use conformance::records;
 use conformance::sources::Build;
@@ -72,6 +72,33 @@ fn a_disabled_site_costs_no_more_than_cs() {
             assert!((1..=most).contains(&row.rust.instructions), "{arch}: {row:?}");
             assert!(row.rust.instructions <= row.c.instructions, "{arch}: {row:?}");
             assert!(row.rust.cold_bytes > 0 && row.c.cold_bytes > 0, "{arch}: {row:?}");
+        }
+    }
+}
+
+/// What the test whether a probe is enabled adds to what is run while none is, as instructions: one where sites are patched,
+/// for a group of three, too, if its provider is the module's own. FreeBSD's sdt, which knows of no groups, patches one for
+/// each.
+#[test]
+fn what_the_enabled_test_costs() {
+    for (build, group) in [(Build::Provider, 1), (Build::Native(15), 3)] {
+        for arch in Arch::ALL {
+            let unit = Unit::parse(&rust(arch, build).probes).unwrap();
+            let size = |name: &str| {
+                let function = unit.functions().iter().find(|function| function.name == name);
+                size(&unit, function.unwrap_or_else(|| panic!("no {name}")), &[]).unwrap()
+            };
+            for (kind, sites) in [("kind_enabled", 1), ("kind_enabled_group", group)] {
+                let (probed, plain) = (size(kind), size(&format!("plain_{kind}")));
+                let about = format!("{arch}, {build:?}, {kind}: {probed:?}, {plain:?}");
+                let instructions = probed.hot_instructions - plain.hot_instructions;
+                // A register may be moved, as a site ends a basic block.
+                assert!((sites..=sites + 1).contains(&instructions), "{about}");
+                let bytes = probed.hot_bytes - plain.hot_bytes;
+                let most = sites * patched(arch) as i64 + 4;
+                assert!((most - 4..=most).contains(&bytes), "{about}");
+                assert!(plain.cold_bytes == 0 && probed.cold_bytes > 0, "{about}");
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ mod lazy;
 #[cfg(target_os = "illumos")]
 mod many;
 mod places;
+mod refused;
 
 use sdt_core::sdt_provider;
 
@@ -32,6 +33,7 @@ pub extern "C" fn sdt_stress_fire(a: u64) -> u64 {
     let counts = counts::cheap(a) + counts::costly(a);
     #[cfg(target_os = "illumos")]
     let counts = counts + many::cheap(a) + many::costly(a);
+    refused::fire(a);
     counts + places::fire(a) + lazy::fire()
 }
 

@@ -12,6 +12,8 @@ use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
 mod freebsd;
 #[cfg(target_os = "illumos")]
 mod illumos;
+#[cfg(feature = "script")]
+mod script;
 
 sdt_provider! {
     /// Probes of every kind.
@@ -107,6 +109,8 @@ pub fn on_exec(path: &CStr) {
     }
     sdt_probe!(sdt_open::untyped, n, path);
     sdt_probe!(sdt_test::looked_into, &TestExec::new(n, path));
+    #[cfg(feature = "script")]
+    script::on_exec(path, n);
     #[expect(deprecated, reason = "it is")]
     {
         sdt_probe!(sdt_test::translated, &TestExec::new(n, path));

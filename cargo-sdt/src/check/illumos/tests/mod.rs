@@ -383,6 +383,63 @@ fn names_of_probes() {
     assert!(summary.probes.contains(&format!("sdt:::{}", "n-".repeat(31))), "{summary}");
 }
 
+/// A module whose one probe is described so.
+fn described(lines: &[&str]) -> Result<(), String> {
+    let mut fixture = Fixture::good();
+    let text: Vec<_> =
+        lines.iter().map(|line| format!("{}\n\0\0", line.replace(' ', "\t"))).collect();
+    fixture.note(".sdt_probes", text.concat().as_bytes());
+    module(&fixture.file()).map(|_| ()).map_err(|findings| {
+        let [finding] = &findings[..] else { panic!("{findings:?}") };
+        finding.to_string()
+    })
+}
+
+#[test]
+fn probes_that_would_be_one() {
+    let exec = format!("probe 1 {PROBE} proc exec-success");
+    let args = ["count 1 2", "arg 1 0 int", "arg 1 1 char"];
+    let good = [&[&*exec][..], &args, &[&exec], &args].concat();
+    described(&good).expect("said twice, and the same");
+
+    let other = format!("probe 2 {PROBE} sdt exec-success");
+    let line = described(&[&good[..], &[&other, "count 2 1", "arg 2 0 int"]].concat()).unwrap_err();
+    assert_eq!(
+        line,
+        format!(
+            "symbol {PROBE}: two probes would be one: proc::exec-success(int, char) and sdt::exec-success(int); \
+             rename one of them, or build with --route provider, where each has a provider of its own"
+        )
+    );
+    // Whose symbol the module does not fire.
+    described(&[&exec, "probe 2 __dtrace_probe_x sdt x", "count 2 0", "count 2 3"]).unwrap();
+}
+
+#[test]
+fn arguments_that_differ() {
+    let exec = format!("probe 18446744073709551615 {PROBE} proc exec-success");
+    let hash = "18446744073709551615";
+    let says = |lines: &[&str]| {
+        let lines: Vec<_> = lines.iter().map(|line| line.replace("HASH", hash)).collect();
+        let lines: Vec<_> = std::iter::once(&*exec).chain(lines.iter().map(|of| &**of)).collect();
+        described(&lines).unwrap_err()
+    };
+    let line = says(&["count HASH 1", "arg HASH 0 int", "count HASH 3", "arg HASH 0 int"]);
+    assert_eq!(
+        line,
+        format!(
+            "symbol {PROBE}: proc::exec-success has 1 argument at one place, and 3 arguments at another; krtld makes \
+             one probe of both"
+        )
+    );
+    let line = says(&["count HASH 1", "arg HASH 0 int", "arg HASH 0 uint64_t"]);
+    assert!(line.contains(" has `int` as arg0 at one place, and `uint64_t` at another;"), "{line}");
+    for bad in ["hello", "probe x", "probe 1 2", "count 1 x", "arg 1 x int", "arg 1 0"] {
+        let line = described(&[&exec, bad]).unwrap_err();
+        assert!(line.starts_with(".sdt_probes: the line "), "{line}");
+    }
+}
+
 #[test]
 fn providers_that_were_not_meant() {
     let mut fixture = Fixture::good();

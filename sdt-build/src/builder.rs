@@ -1,0 +1,95 @@
+//! For build scripts.
+
+use std::path::{Path, PathBuf};
+use std::{env, fmt, fs, io};
+
+use crate::{ParseError, Providers};
+
+/// Why nothing was generated.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file cannot be read.
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is no provider file.
+    Parse {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong, and where.
+        source: ParseError,
+    },
+    /// There is no `OUT_DIR`.
+    NoOutDir,
+    /// What is generated cannot be written.
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read { file, source } | Self::Write { file, source } => {
+                write!(f, "{}: {source}", file.display())
+            }
+            Self::Parse { file, source } => write!(f, "{}:{source}", file.display()),
+            Self::NoOutDir => f.write_str("OUT_DIR is not set: this is for build scripts"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Makes declarations of a provider file.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    file: PathBuf,
+    public: bool,
+}
+
+impl Builder {
+    /// For a file, in a path from the package's folder.
+    pub fn new(file: impl AsRef<Path>) -> Self {
+        Self { file: file.as_ref().to_owned(), public: false }
+    }
+
+    /// Whether the providers are public. By default they are not.
+    #[must_use]
+    pub fn public(mut self, public: bool) -> Self {
+        self.public = public;
+        self
+    }
+
+    /// The declarations, as Rust.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is none.
+    pub fn generate(&self) -> Result<String, Error> {
+        let file = || self.file.clone();
+        let text = fs::read_to_string(&self.file)
+            .map_err(|source| Error::Read { file: file(), source })?;
+        let providers =
+            Providers::parse(&text).map_err(|source| Error::Parse { file: file(), source })?;
+        Ok(providers.to_rust(if self.public { "pub" } else { "" }))
+    }
+
+    /// Writes the declarations to a file of this name in `OUT_DIR`, to be included, and tells cargo to run the build script again
+    /// when the provider file has changed.
+    ///
+    /// # Errors
+    /// As [`generate`](Self::generate); and the other file cannot be written.
+    pub fn write(&self, name: &str) -> Result<(), Error> {
+        println!("cargo::rerun-if-changed={}", self.file.display());
+        let file = Path::new(&env::var_os("OUT_DIR").ok_or(Error::NoOutDir)?).join(name);
+        let text = self.generate()?;
+        fs::write(&file, text).map_err(|source| Error::Write { file, source })
+    }
+}

@@ -1,0 +1,372 @@
+//! The file's structure: providers, their probes, and what pragmas say of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::lex::{Token, tokens};
+use crate::types::{self, Type};
+
+/// What is wrong with a file, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.message)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// The providers of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Providers(pub Vec<Provider>);
+
+/// A provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provider {
+    /// Its name.
+    pub name: String,
+    /// Its probes, in order.
+    pub probes: Vec<Probe>,
+    /// Its stability, by what it is of (`provider`, `args`, ...): `Stable/Stable/Common`.
+    pub stability: BTreeMap<String, String>,
+}
+
+/// A probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// As DTrace lists it: `exec-success`.
+    pub name: String,
+    /// Its name in Rust: `exec_success`.
+    pub rust: String,
+    /// Its arguments, in order.
+    pub arguments: Vec<Argument>,
+}
+
+/// An argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Argument {
+    /// Its name, or `arg0` and so on where it has none.
+    pub name: String,
+    /// Its type.
+    pub ty: Type,
+    /// The C type that D makes of it by a translator.
+    pub translated: Option<String>,
+}
+
+/// Most bytes of a name (`DTRACE_NAMELEN` less the NUL).
+const MAX_NAME: usize = 63;
+
+/// What pragmas can be about.
+const PARTS: [&str; 5] = ["provider", "module", "function", "name", "args"];
+
+impl Providers {
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        let tokens = tokens(text)?;
+        let mut parser = Parser { tokens: &tokens, at: 0 };
+        let mut providers = Vec::<Provider>::new();
+        while !parser.is_at_end() {
+            if parser.peek("#") {
+                parser.pragma(&mut providers)?;
+                continue;
+            }
+            let at = parser.expect("provider")?;
+            let provider = parser.provider()?;
+            if providers.iter().any(|other| other.name == provider.name) {
+                return Err(at.error(format!("another provider is named `{}`", provider.name)));
+            }
+            providers.push(provider);
+        }
+        if providers.is_empty() {
+            return Err(parser.next().error("there is no provider"));
+        }
+        Ok(Self(providers))
+    }
+}
+
+struct Parser<'p, 't> {
+    tokens: &'p [Token<'t>],
+    at: usize,
+}
+
+impl<'p, 't> Parser<'p, 't> {
+    fn next(&mut self) -> &'p Token<'t> {
+        // The last one is the end, which is not passed.
+        let token = &self.tokens[self.at];
+        self.at = (self.at + 1).min(self.tokens.len() - 1);
+        token
+    }
+
+    fn peek(&self, text: &str) -> bool {
+        self.tokens[self.at].text == text
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.at == self.tokens.len() - 1
+    }
+
+    fn expect(&mut self, text: &str) -> Result<&'p Token<'t>, ParseError> {
+        let token = self.next();
+        if token.text == text {
+            return Ok(token);
+        }
+        let found =
+            if token.text.is_empty() { "the end".into() } else { format!("`{}`", token.text) };
+        Err(token.error(format!("expected `{text}`, found {found}")))
+    }
+
+    fn word(&mut self, what: &str) -> Result<&'p Token<'t>, ParseError> {
+        let token = self.next();
+        if token.is_word() { Ok(token) } else { Err(token.error(format!("expected {what}"))) }
+    }
+
+    fn provider(&mut self) -> Result<Provider, ParseError> {
+        let name = self.word("the provider's name")?;
+        check_name(name, name.text)?;
+        if name.text.starts_with('_') || name.text.ends_with('_') || name.text.contains("__") {
+            return Err(name.error(
+                "a provider's name does not begin or end with an underscore, and has no two in a row",
+            ));
+        }
+        let mut probes = Vec::<Probe>::new();
+        self.expect("{")?;
+        while !self.peek("}") {
+            self.expect("probe")?;
+            let at = &self.tokens[self.at];
+            let probe = self.probe()?;
+            if let Some(other) = probes.iter().find(|other| other.rust == probe.rust) {
+                let message = format!("in Rust this is `{}`, as is `{}`", probe.rust, other.name);
+                return Err(at.error(message));
+            }
+            probes.push(probe);
+        }
+        self.expect("}")?;
+        self.expect(";")?;
+        Ok(Provider { name: name.text.into(), probes, stability: BTreeMap::new() })
+    }
+
+    fn probe(&mut self) -> Result<Probe, ParseError> {
+        let at = self.word("the probe's name")?;
+        let name = at.text.replace("__", "-");
+        check_name(at, &name)?;
+        if name.starts_with(['-', '_']) || name.contains("_-") {
+            return Err(at.error(
+                "a probe's name begins with a letter, and has no three underscores in a row",
+            ));
+        }
+        let mut arguments = self.arguments()?;
+        if self.peek(":") {
+            let colon = self.next();
+            let translated = self.arguments()?;
+            if translated.len() != arguments.len() {
+                return Err(colon.error(format!(
+                    "{} arguments are translated to {}: each has to be translated to one",
+                    arguments.len(),
+                    translated.len()
+                )));
+            }
+            for (argument, to) in arguments.iter_mut().zip(translated) {
+                argument.translated = (argument.ty.c != to.ty.c).then_some(to.ty.c);
+            }
+        }
+        self.expect(";")?;
+        Ok(Probe { rust: name.replace('-', "_"), name, arguments })
+    }
+
+    /// `(int, char *path)`, `()` or `(void)`.
+    fn arguments(&mut self) -> Result<Vec<Argument>, ParseError> {
+        let mut arguments = Vec::new();
+        self.expect("(")?;
+        if self.peek(")") {
+            self.next();
+            return Ok(arguments);
+        }
+        loop {
+            let first = &self.tokens[self.at];
+            let mut words = Vec::new();
+            let mut stars = 0;
+            let mut name = None;
+            loop {
+                let token = &self.tokens[self.at];
+                match token.text {
+                    "," | ")" => break,
+                    "*" if name.is_none() => stars += 1,
+                    "const" | "volatile" => {}
+                    word if token.is_word()
+                        && (stars > 0 || is_name(word, &words, &self.tokens[self.at + 1])) =>
+                    {
+                        name = Some(word.to_owned());
+                    }
+                    word if token.is_word() && name.is_none() => words.push(word),
+                    _ => {
+                        return Err(
+                            token.error("expected an argument: a type, and a name if it has one")
+                        );
+                    }
+                }
+                self.next();
+            }
+            let is_void = words == ["void"] && stars == 0;
+            if !(is_void && arguments.is_empty() && self.peek(")")) {
+                if words.is_empty() {
+                    return Err(first.error("expected a type"));
+                }
+                let ty = types::of(&words, stars).map_err(|message| first.error(message))?;
+                let name = name.unwrap_or_else(|| format!("arg{}", arguments.len()));
+                arguments.push(Argument { name, ty, translated: None });
+            }
+            if self.next().text == ")" {
+                return Ok(arguments);
+            }
+        }
+    }
+
+    /// `#pragma D attributes Stable/Stable/Common provider NAME args`
+    fn pragma(&mut self, providers: &mut [Provider]) -> Result<(), ParseError> {
+        let at = self.expect("#")?;
+        if !(self.peek("pragma") && self.tokens.get(self.at + 1).is_some_and(|of| of.text == "D")) {
+            return Err(at.error("only `#pragma D` is understood: run the preprocessor before"));
+        }
+        self.at += 2;
+        let kind = self.next();
+        if kind.text != "attributes" {
+            return Err(kind.error("only `#pragma D attributes` says something of providers"));
+        }
+        let mut stability = String::new();
+        for (index, what) in ["a stability", "a stability", "a class"].into_iter().enumerate() {
+            if index > 0 {
+                self.expect("/")?;
+                stability.push('/');
+            }
+            stability.push_str(self.word(what)?.text);
+        }
+        self.expect("provider")?;
+        let name = self.word("a provider's name")?;
+        let part = self.word("`provider`, `module`, `function`, `name` or `args`")?;
+        if !PARTS.contains(&part.text) {
+            return Err(part.error("expected `provider`, `module`, `function`, `name` or `args`"));
+        }
+        let provider = providers.iter_mut().find(|provider| provider.name == name.text);
+        let provider = provider.ok_or_else(|| name.error("there is no such provider above"))?;
+        provider.stability.insert(part.text.into(), stability);
+        Ok(())
+    }
+}
+
+/// Whether a word is an argument's name, and no part of its type: the last one, where there is a type before it.
+fn is_name(word: &str, words: &[&str], next: &Token<'_>) -> bool {
+    const PARTS_OF_TYPES: [&str; 6] = ["unsigned", "signed", "long", "short", "int", "char"];
+    let is_last = matches!(next.text, "," | ")");
+    is_last && !PARTS_OF_TYPES.contains(&word) && !matches!(words, [] | ["struct"])
+}
+
+fn check_name(at: &Token<'_>, name: &str) -> Result<(), ParseError> {
+    if name.len() > MAX_NAME {
+        let length = name.len();
+        return Err(at.error(format!(
+            "the name has {length} bytes; DTrace keeps {MAX_NAME} and would cut it"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str =
+        "/* A comment */ provider p {\n probe a__b(int x, char *, unsigned long n, void);\n};";
+
+    #[test]
+    fn a_file_is_read() {
+        let text = GOOD.replace(", void", "") + "#pragma D attributes A/B/C provider p args\n";
+        let Providers(providers) = Providers::parse(&text).unwrap();
+        let [Provider { name, probes, stability }] = &providers[..] else {
+            panic!("{providers:?}")
+        };
+        assert_eq!((&**name, &*stability["args"]), ("p", "A/B/C"));
+        let [Probe { name, rust, arguments }] = &probes[..] else { panic!("{probes:?}") };
+        assert_eq!((&**name, &**rust), ("a-b", "a_b"));
+        let arguments: Vec<_> =
+            arguments.iter().map(|of| (&*of.name, &*of.ty.c, &*of.ty.rust)).collect();
+        assert_eq!(
+            arguments,
+            [
+                ("x", "int", "i32"),
+                ("arg1", "char *", "&::core::ffi::CStr"),
+                ("n", "unsigned long", "u64")
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        let long = format!("provider p {{ probe {}(); }};", "x".repeat(64));
+        for (text, expected) in [
+            ("", "1:1: there is no provider"),
+            ("provider p {", "1:13: expected `probe`, found the end"),
+            ("provider p { };;", "1:16: expected `provider`, found `;`"),
+            (
+                GOOD,
+                "2:45: a probe cannot carry `void` here: take a pointer to it, or a number's type",
+            ),
+            (
+                "provider p { probe a(int; };",
+                "1:25: expected an argument: a type, and a name if it has one",
+            ),
+            (
+                "provider p { probe a(int x y); };",
+                "1:22: a probe cannot carry `int x` here: take a pointer to it, or a number's type",
+            ),
+            ("provider p { probe a(*x); };", "1:22: expected a type"),
+            ("provider p { probe 9(); };", "1:20: expected the probe's name"),
+            (
+                "provider p { probe __a(); };",
+                "1:20: a probe's name begins with a letter, and has no three underscores in a row",
+            ),
+            (
+                "provider p { probe a__b();\nprobe a_b(); };",
+                "2:7: in Rust this is `a_b`, as is `a-b`",
+            ),
+            ("provider p { };\nprovider p { };", "2:1: another provider is named `p`"),
+            (
+                "provider p_ { };",
+                "1:10: a provider's name does not begin or end with an underscore, and has no two in a row",
+            ),
+            (&long, "1:20: the name has 64 bytes; DTrace keeps 63 and would cut it"),
+            (
+                "provider p { probe a(struct s *b) : (t *b, u *c); };",
+                "1:35: 1 arguments are translated to 2: each has to be translated to one",
+            ),
+            (
+                "#include <sys/types.h>",
+                "1:1: only `#pragma D` is understood: run the preprocessor before",
+            ),
+            (
+                "#pragma D depends_on x",
+                "1:11: only `#pragma D attributes` says something of providers",
+            ),
+            ("#pragma D attributes A/B/C provider p args", "1:37: there is no such provider above"),
+            (
+                "provider p { };\n#pragma D attributes A/B/C provider p all",
+                "2:39: expected `provider`, `module`, `function`, `name` or `args`",
+            ),
+            ("/* x", "1:1: the comment has no end: `*/`"),
+            ("provider p { probe a(int é); };", "1:26: 'é' is nothing that a provider file has"),
+        ] {
+            assert_eq!(Providers::parse(text).unwrap_err().to_string(), expected, "{text}");
+        }
+    }
+}

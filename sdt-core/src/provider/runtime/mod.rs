@@ -1,0 +1,499 @@
+//! Providers that are made at run time: for an interpreter, a filter engine, whoever learns only from what is loaded into it
+//! which probes there are.
+//!
+//! ```
+//! use sdt_core::ops::{Privileges, ProviderAttr};
+//! use sdt_core::runtime::{OpenError, Provider, Slot, arg};
+//!
+//! static PROBES: [Slot; 8] = [const { Slot::new() }; 8];
+//! static SCRIPT: Provider = Provider::new(&PROBES);
+//!
+//! // Once the image is attached. Here nothing is.
+//! let opened = SCRIPT.open(c"script", &ProviderAttr::SDT, Privileges::USER);
+//! assert_eq!(opened, Err(OpenError::NotAttached));
+//! # fn load() -> Result<(), Box<dyn core::error::Error>> {
+//! // As the script is loaded: `script::main:lookup`, with types for `args[]`.
+//! let lookup = SCRIPT.add(c"main", c"lookup", &[arg::<i64>(), arg::<&core::ffi::CStr>()])?;
+//!
+//! // As it runs.
+//! if lookup.is_enabled() {
+//!     lookup.fire(&[42, c"key".as_ptr().addr() as u64])?;
+//! }
+//!
+//! // As it is unloaded.
+//! lookup.remove()?;
+//! SCRIPT.close()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What this is
+//!
+//! The same on every framework: FreeBSD's and illumos's DTrace by `dtrace_register`, `sdt-framework` directly. All memory is
+//! in statics that are handed over, a [`Slot`] for each probe that there can be at a time. Nothing is patched: whether such a
+//! probe is enabled is a load.
+//!
+//! # What it is not
+//!
+//! For probes that are known when the image is compiled: these are `sdt_probe!`'s, which cost a nop. Their arguments are
+//! checked by the compiler; here they are words, of which the number is checked when the probe fires.
+//!
+//! # Who comes when
+//!
+//! One thread at a time opens or closes a provider, or adds or removes a probe of it. Who comes second does not wait, but is
+//! told (`InProgress`). Probes fire whatever else happens. A [`Probe`] keeps its slot: while there is one, what it stands for
+//! may have been removed, but is no other probe. So a hit is of that probe or is an error.
+//!
+//! While a consumer is tracing, FreeBSD and illumos enable what it asked for in probes that are there; those that are added later
+//! they enable when the next provider registers or module is loaded. `sdt-framework` enables them at once.
+
+mod error;
+mod image;
+mod ops;
+mod slot;
+
+use core::cell::UnsafeCell;
+use core::ffi::CStr;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+pub use error::{AddError, CloseError, FireError, InProgress, OpenError, RemoveError};
+pub(crate) use image::{invalidate_all, register_all, unregister_all};
+pub use slot::Slot;
+
+use crate::arg::{ArgType, Argument};
+use crate::attach::Change;
+use crate::ops::{
+    Framework, FrameworkError, Name, PROBE_NAME_LEN, PROVIDER_NAME_LEN, Privileges, ProviderAttr,
+    ProviderId,
+};
+use crate::record::PROVIDERS;
+use slot::{Names, State};
+
+/// Most arguments of a probe that is made at run time. Of a framework that loses some on the way, as `dtrace_probe` of FreeBSD and
+/// illumos does the sixth, one less.
+pub const MAX_ARGS: usize = 6;
+
+/// The type of an argument: `arg::<u32>()`.
+pub const fn arg<A: Argument>() -> &'static ArgType {
+    const { &A::TYPE }
+}
+
+/// A provider that is made at run time. A `static`, with slots for its probes.
+pub struct Provider {
+    slots: &'static [Slot],
+    /// Whether a thread is opening, closing, adding or removing.
+    changing: AtomicBool,
+    /// Whether it is open.
+    is_open: AtomicBool,
+    /// Whether it is the image's: `open` was called, not `open_with`. For who has the right to change it.
+    is_of_image: AtomicBool,
+    /// The framework's id, 0 while it is not registered.
+    id: AtomicUsize,
+    /// What it was opened as. Written while it is not open and all slots are free.
+    opened: UnsafeCell<Option<Opened>>,
+    /// The next one of the image.
+    next: AtomicPtr<Provider>,
+}
+
+/// What a provider was opened as.
+struct Opened {
+    name: Name<PROVIDER_NAME_LEN>,
+    attr: ProviderAttr,
+    privileges: Privileges,
+    framework: &'static dyn Framework,
+    module: &'static CStr,
+}
+
+// SAFETY: what is in the cell is written only by the thread that has `changing`, while nobody else reads: see `opened`.
+unsafe impl Sync for Provider {}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider")
+            .field("slots", &self.slots.len())
+            .field("is_open", &self.is_open())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The right to change a provider, which one thread has at a time.
+struct Changing<'p>(&'p Provider);
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.changing.store(false, Ordering::Release);
+    }
+}
+
+impl Provider {
+    /// A provider that is not open, with room for as many probes as there are slots. No other provider has the same slots.
+    pub const fn new(slots: &'static [Slot]) -> Self {
+        Self {
+            slots,
+            changing: AtomicBool::new(false),
+            is_open: AtomicBool::new(false),
+            is_of_image: AtomicBool::new(false),
+            id: AtomicUsize::new(0),
+            opened: UnsafeCell::new(None),
+            next: AtomicPtr::new(core::ptr::null_mut()),
+        }
+    }
+
+    /// Registers the provider with the framework that the image is [attached](crate::attach::attach) to. It has no probes yet.
+    ///
+    /// From here on it belongs to the image: `detach` unregisters it, with the image's other providers, and is refused
+    /// while a probe of it is enabled. May sleep; not in probe context.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; nothing has changed.
+    pub fn open(
+        &'static self,
+        name: &CStr,
+        attr: &ProviderAttr,
+        privileges: Privileges,
+    ) -> Result<(), OpenError> {
+        let _changing = self.change().ok_or(OpenError::InProgress)?;
+        let image = Change::begin().ok_or(OpenError::InProgress)?;
+        let attachment = image.attached().ok_or(OpenError::NotAttached)?;
+        if image::has(name) {
+            return Err(OpenError::Twice);
+        }
+        // SAFETY: `detach` of the image unregisters it before the image goes.
+        unsafe { self.open_in(attachment.framework, attachment.module, name, attr, privileges) }?;
+        image::add(self);
+        self.is_of_image.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Registers the provider with a framework, in an image that is not attached or to another one. `module` is the module
+    /// part of its probes' descriptions.
+    ///
+    /// May sleep; not in probe context.
+    ///
+    /// # Safety
+    /// The image stays until [`close`](Self::close) has succeeded.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; nothing has changed.
+    pub unsafe fn open_with(
+        &'static self,
+        framework: &'static dyn Framework,
+        module: &'static CStr,
+        name: &CStr,
+        attr: &ProviderAttr,
+        privileges: Privileges,
+    ) -> Result<(), OpenError> {
+        let _changing = self.change().ok_or(OpenError::InProgress)?;
+        // SAFETY: by contract.
+        unsafe { self.open_in(framework, module, name, attr, privileges) }
+    }
+
+    /// # Safety
+    /// As [`open_with`](Self::open_with); the caller has the right to change it.
+    unsafe fn open_in(
+        &'static self,
+        framework: &'static dyn Framework,
+        module: &'static CStr,
+        name: &CStr,
+        attr: &ProviderAttr,
+        privileges: Privileges,
+    ) -> Result<(), OpenError> {
+        if self.is_open() {
+            return Err(OpenError::Open);
+        }
+        if !self.slots.iter().all(Slot::is_free) {
+            return Err(OpenError::Held);
+        }
+        let name = Name::new(name.to_bytes()).ok_or(OpenError::LongName)?;
+        if name.as_c_str().to_str().is_ok_and(crate::__private::is_of_another) {
+            return Err(OpenError::Taken);
+        }
+        let opened = Opened { name, attr: *attr, privileges, framework, module };
+        // SAFETY: the provider is not open and nobody has a probe of it, so nobody reads; no other thread writes, as this one
+        // has the right to change it.
+        unsafe { *self.opened.get() = Some(opened) };
+        // SAFETY: by contract.
+        unsafe { self.register() }?;
+        self.is_open.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Registers it as what it was opened as, and has the framework create its probes, but for those that it has no room for.
+    ///
+    /// # Safety
+    /// As [`open_with`](Self::open_with); and it is not registered.
+    unsafe fn register(&'static self) -> Result<(), FrameworkError> {
+        let Some(opened) = self.opened() else { return Err(FrameworkError::NotFound) };
+        let ops = ops::table(opened.framework);
+        let arg = core::ptr::from_ref(self).cast_mut().cast();
+        let (name, attr) = (opened.name.as_c_str(), &opened.attr);
+        // SAFETY: the ops are those for a pointer to a static `Provider`, and stay by contract.
+        let id = unsafe { opened.framework.register(name, attr, opened.privileges, &ops, arg) }?;
+        self.id.store(id.get(), Ordering::Release);
+        self.list();
+        Ok(())
+    }
+
+    /// Unregisters it, if it is registered. Its probes stay what they are; the framework does not know them any more.
+    fn unregister(&self) -> Result<(), FrameworkError> {
+        let (Some(id), Some(opened)) = (self.id(), self.opened()) else { return Ok(()) };
+        // SAFETY: registered, as it has an id.
+        unsafe { opened.framework.unregister(id) }?;
+        self.id.store(0, Ordering::Release);
+        // The framework may not have told of each.
+        self.slots.iter().for_each(Slot::destroyed);
+        Ok(())
+    }
+
+    /// Unregisters the provider: all of its probes are removed. It can be opened again, once every [`Probe`] of it has been
+    /// dropped. May sleep; not in probe context.
+    ///
+    /// # Errors
+    /// See [`CloseError`]; nothing has changed.
+    pub fn close(&'static self) -> Result<(), CloseError> {
+        let _changing = self.change().ok_or(CloseError::InProgress)?;
+        if !self.is_open() {
+            return Err(CloseError::NotOpen);
+        }
+        let is_of_image = self.is_of_image.load(Ordering::Relaxed);
+        let image = is_of_image.then(Change::begin);
+        if matches!(image, Some(None)) {
+            return Err(CloseError::InProgress);
+        }
+        self.unregister()?;
+        self.is_open.store(false, Ordering::Release);
+        if is_of_image {
+            image::remove(self);
+            self.is_of_image.store(false, Ordering::Relaxed);
+        }
+        self.slots.iter().for_each(Slot::remove);
+        Ok(())
+    }
+
+    /// Adds a probe, `name` of `function`, with arguments of these types: [`arg`]. The function may be of the interpreter's
+    /// own, or empty; DTrace takes any text. May sleep; not in probe context.
+    ///
+    /// # Errors
+    /// See [`AddError`]; nothing has changed.
+    pub fn add(
+        &'static self,
+        function: &CStr,
+        name: &CStr,
+        args: &[&'static ArgType],
+    ) -> Result<Probe, AddError> {
+        let _changing = self.change().ok_or(AddError::InProgress)?;
+        let opened = self.opened().filter(|_| self.is_open()).ok_or(AddError::NotOpen)?;
+        let most = most_args(opened.framework);
+        if args.len() > most {
+            return Err(AddError::Arguments { given: args.len(), most });
+        }
+        if name.is_empty() {
+            return Err(AddError::NoName);
+        }
+        let names = Names::new(function, name).ok_or(AddError::LongName)?;
+        if self.slots.iter().any(|slot| slot.is(&names)) {
+            return Err(AddError::Twice);
+        }
+        let slot = self.slots.iter().find(|slot| slot.is_free()).ok_or(AddError::NoSlot)?;
+        // SAFETY: it is free, and no other thread takes one, as this one has the right to change the provider.
+        let probe = unsafe { slot.take(self, names, args) };
+        if self.id().is_none() {
+            // Detached: the framework is told when the image is attached again.
+            return Ok(probe);
+        }
+        match self.create(slot) {
+            Ok(()) => Ok(probe),
+            Err(error) => {
+                slot.remove();
+                Err(AddError::Framework(error))
+            }
+        }
+    }
+
+    /// The probe with these names, if there is one. May be called by any thread, but not in probe context.
+    ///
+    /// # Errors
+    /// [`InProgress`].
+    pub fn find(&'static self, function: &CStr, name: &CStr) -> Result<Option<Probe>, InProgress> {
+        let _changing = self.change().ok_or(InProgress)?;
+        let Some(names) = Names::new(function, name) else { return Ok(None) };
+        Ok(self.slots.iter().find(|slot| slot.is(&names)).map(|slot| slot.handle(self)))
+    }
+
+    /// The name that it was opened by; `None` if it never was, or another thread is changing it just now.
+    pub fn name(&self) -> Option<Name<PROVIDER_NAME_LEN>> {
+        let _changing = self.change()?;
+        self.opened().map(|opened| opened.name)
+    }
+
+    /// Whether it is open.
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
+    }
+
+    /// How many probes more there is room for.
+    pub fn room(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.is_free()).count()
+    }
+
+    fn change(&self) -> Option<Changing<'_>> {
+        (!self.changing.swap(true, Ordering::Acquire)).then(|| Changing(self))
+    }
+
+    fn id(&self) -> Option<ProviderId> {
+        Some(self.id.load(Ordering::Acquire)).filter(|id| *id != 0).map(ProviderId::new)
+    }
+
+    /// What it was opened as. For who has the right to change it, has a probe of it, or is called by the framework.
+    fn opened(&self) -> Option<&Opened> {
+        // SAFETY: written only while none of these is there, but for who writes.
+        unsafe { &*self.opened.get() }.as_ref()
+    }
+
+    /// Has the framework create those probes that it does not know; those it has no room for it is asked for again whenever it
+    /// looks for probes.
+    fn list(&'static self) {
+        for slot in self.slots {
+            let _ = self.create(slot);
+        }
+    }
+
+    /// Has the framework create a probe, if it is to be there and is not, and nobody else is about to.
+    fn create(&'static self, slot: &'static Slot) -> Result<(), FrameworkError> {
+        let (Some(id), Some(opened)) = (self.id(), self.opened()) else { return Ok(()) };
+        if !slot.turn(State::Wanted, State::Creating) {
+            return Ok(());
+        }
+        let names = slot.names();
+        let (function, name) = (names.function.as_c_str(), names.name.as_c_str());
+        let parg = core::ptr::from_ref(slot).cast_mut().cast();
+        // SAFETY: registered; the ops take a slot as `parg`.
+        let created = unsafe {
+            opened.framework.probe_create(id, opened.module, function, name, AFRAMES, parg)
+        };
+        slot.turn(State::Creating, if created.is_ok() { State::Listed } else { State::Wanted });
+        created.map(|_| ())
+    }
+
+    /// Removes a probe from the framework: it can only destroy all of a provider's that are not enabled, so the others
+    /// are created anew.
+    fn remove(&'static self, slot: &'static Slot) -> Result<(), RemoveError> {
+        let _changing = self.change().ok_or(RemoveError::InProgress)?;
+        if slot.is_enabled() {
+            return Err(RemoveError::Enabled);
+        }
+        // In that state `destroy` makes it gone, and nobody lists it again.
+        if slot.turn(State::Listed, State::Leaving) {
+            if let (Some(id), Some(opened)) = (self.id(), self.opened()) {
+                // SAFETY: registered, as it has an id.
+                unsafe { opened.framework.condense(id) };
+                self.list();
+            }
+            if slot.turn(State::Leaving, State::Listed) {
+                // Somebody has enabled it meanwhile.
+                return Err(RemoveError::Enabled);
+            }
+            return Ok(());
+        }
+        match slot.state() {
+            State::Creating => Err(RemoveError::InProgress),
+            _ if slot.turn(State::Wanted, State::Gone) => Ok(()),
+            _ => Err(RemoveError::Removed),
+        }
+    }
+}
+
+/// Frames between [`Framework::hit`] and the function that fires: that of [`Probe::fire`].
+const AFRAMES: u32 = 1;
+
+/// What carries an argument less has an op to find it again, on the stack of sites.
+fn most_args(framework: &dyn Framework) -> usize {
+    if framework.getargval().is_some() { MAX_ARGS - 1 } else { MAX_ARGS }
+}
+
+/// A probe of a [`Provider`], or what was one. Its slot is free for another once it has been removed and the last of these is
+/// dropped; if it is dropped without having been removed, the probe stays, and [`find`](Provider::find) finds it.
+pub struct Probe {
+    provider: &'static Provider,
+    slot: &'static Slot,
+}
+
+impl Probe {
+    /// Whether anybody traces it: one load. Anywhere, in probe context too.
+    #[inline]
+    pub fn is_enabled(&self) -> bool {
+        self.slot.is_enabled()
+    }
+
+    /// The probe was hit, with these arguments. If it is not enabled nothing happens, but that the call is checked; look at
+    /// [`is_enabled`](Self::is_enabled) before arguments are computed.
+    ///
+    /// Anywhere, with interrupts off and any lock held, in probe context too. Takes no lock, allocates nothing. An address
+    /// that is an argument has to be good until this returns.
+    ///
+    /// # Errors
+    /// See [`FireError`].
+    // With a frame of its own, of which the framework is told: see `AFRAMES`.
+    #[inline(never)]
+    pub fn fire(&self, args: &[u64]) -> Result<(), FireError> {
+        if self.slot.state() == State::Gone {
+            return Err(FireError::Removed);
+        }
+        let takes = self.slot.args().len();
+        if args.len() != takes {
+            return Err(FireError::Arguments { takes, given: args.len() });
+        }
+        if self.slot.is_enabled()
+            && let Some(opened) = self.provider.opened()
+        {
+            let mut words = [0; MAX_ARGS];
+            for (word, arg) in words.iter_mut().zip(args) {
+                // Volatile, because the compiler otherwise calls memcpy, which can be traced itself.
+                // SAFETY: a reference.
+                *word = unsafe { core::ptr::from_ref(arg).read_volatile() };
+            }
+            // SAFETY: `enable` and `disable` of the ops table, and nobody else, set the id.
+            unsafe { opened.framework.hit(self.slot.enabled_id(), &words) };
+        }
+        Ok(())
+    }
+
+    /// Removes it. Other probes of the provider may get other ids. May sleep; not in probe context.
+    ///
+    /// # Errors
+    /// See [`RemoveError`]; nothing has changed.
+    pub fn remove(&self) -> Result<(), RemoveError> {
+        self.provider.remove(self.slot)
+    }
+
+    /// Its function, and its name.
+    pub fn names(&self) -> (&CStr, &CStr) {
+        let names = self.slot.names();
+        (names.function.as_c_str(), names.name.as_c_str())
+    }
+
+    /// The types of its arguments.
+    pub fn args(&self) -> impl ExactSizeIterator<Item = &'static ArgType> {
+        self.slot.args().iter().copied()
+    }
+}
+
+impl Clone for Probe {
+    fn clone(&self) -> Self {
+        self.slot.handle(self.provider)
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.slot.release();
+    }
+}
+
+impl fmt::Debug for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (function, name) = self.names();
+        write!(f, "Probe({function:?}, {name:?}, {:?})", self.slot.state())
+    }
+}

@@ -1,0 +1,71 @@
+//! The ops table of a provider that is made at run time.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering;
+
+use super::{Provider, Slot};
+use crate::ops::{ARG_NONE, ArgDesc, Framework, Name, ProbeDesc, ProviderOps};
+
+/// The ops table. `arg` is the [`Provider`], `parg` the probe's [`Slot`]; both are statics.
+///
+/// No op takes a lock: the framework calls them with its own, under which others may be waiting.
+pub(super) fn table(framework: &dyn Framework) -> ProviderOps {
+    ProviderOps {
+        provide: Some(provide),
+        provide_module: None,
+        enable: Some(enable),
+        disable: Some(disable),
+        suspend: None,
+        resume: None,
+        getargdesc: Some(getargdesc),
+        // It finds nothing, as no site is on the stack: what there is not is 0.
+        getargval: framework.getargval(),
+        usermode: None,
+        destroy: Some(destroy),
+    }
+}
+
+/// # Safety
+/// `parg` is a slot's address, as of every op here.
+unsafe fn slot(parg: *mut c_void) -> &'static Slot {
+    // SAFETY: by contract, a static.
+    unsafe { &*parg.cast_const().cast() }
+}
+
+/// Lists what is to be listed and is not: the framework had no room, or has destroyed it, as FreeBSD's does with the probes of a
+/// module before it asks whether that may go.
+unsafe extern "C" fn provide(arg: *mut c_void, _: *const ProbeDesc) {
+    // SAFETY: `arg` is what `register` gave, a static.
+    unsafe { &*arg.cast_const().cast::<Provider>() }.list();
+}
+
+unsafe extern "C" fn enable(_: *mut c_void, id: u32, parg: *mut c_void) -> c_int {
+    // SAFETY: the ops' contract.
+    unsafe { slot(parg) }.enabled_id().store(id, Ordering::Release);
+    0
+}
+
+unsafe extern "C" fn disable(_: *mut c_void, _: u32, parg: *mut c_void) {
+    // SAFETY: the ops' contract.
+    unsafe { slot(parg) }.enabled_id().store(0, Ordering::Release);
+}
+
+unsafe extern "C" fn destroy(_: *mut c_void, _: u32, parg: *mut c_void) {
+    // SAFETY: the ops' contract.
+    unsafe { slot(parg) }.destroyed();
+}
+
+unsafe extern "C" fn getargdesc(_: *mut c_void, _: u32, parg: *mut c_void, desc: *mut ArgDesc) {
+    // SAFETY: the ops' contract; the framework gives a description to fill.
+    let (slot, desc) = unsafe { (slot(parg), &mut *desc) };
+    let index = usize::try_from(desc.ndx).ok();
+    let Some(arg) = index.and_then(|index| slot.args().get(index)) else {
+        desc.ndx = ARG_NONE;
+        return;
+    };
+    desc.mapping = desc.ndx;
+    desc.native = Name::cut(arg.native.as_bytes());
+    if let Some(translated) = &arg.translated {
+        desc.xlate = Name::cut(translated.as_bytes());
+    }
+}

@@ -1,0 +1,216 @@
+//! Memory for one probe, and what becomes of it.
+
+use core::cell::UnsafeCell;
+use core::ffi::CStr;
+use core::fmt;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use super::{MAX_ARGS, PROBE_NAME_LEN, Probe, Provider};
+use crate::arg::ArgType;
+use crate::ops::{FUNCTION_NAME_LEN, Name};
+
+/// Memory for a probe that is made at run time.
+pub struct Slot {
+    /// A [`State`], and above that how many [`Probe`]s there are of it: both change in one step, so that no slot becomes free
+    /// under somebody who has one.
+    word: AtomicU32,
+    /// The framework's id while the probe is enabled, otherwise 0.
+    enabled_id: AtomicU32,
+    /// Written while it is free; read while it is not.
+    contents: UnsafeCell<Contents>,
+}
+
+/// What a slot is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum State {
+    /// Nobody's.
+    Free,
+    /// A probe that the framework is to be told of.
+    Wanted,
+    /// A thread tells the framework of it.
+    Creating,
+    /// The framework knows it.
+    Listed,
+    /// It is being removed, and the framework still knows it.
+    Leaving,
+    /// Removed, but somebody has a [`Probe`] of it.
+    Gone,
+}
+
+/// One [`Probe`] more, in the word.
+const HANDLE: u32 = 1 << 8;
+
+/// Most [`Probe`]s of one probe.
+const MOST: u32 = u32::MAX / HANDLE / 2;
+
+impl State {
+    fn of(word: u32) -> Self {
+        match word % HANDLE {
+            0 => Self::Free,
+            1 => Self::Wanted,
+            2 => Self::Creating,
+            3 => Self::Listed,
+            4 => Self::Leaving,
+            _ => Self::Gone,
+        }
+    }
+}
+
+/// What identifies a probe among those of its provider.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Names {
+    pub(super) function: Name<FUNCTION_NAME_LEN>,
+    pub(super) name: Name<PROBE_NAME_LEN>,
+}
+
+impl Names {
+    /// `None` if one of them is too long.
+    pub(super) fn new(function: &CStr, name: &CStr) -> Option<Self> {
+        let function = Name::new(function.to_bytes())?;
+        Some(Self { function, name: Name::new(name.to_bytes())? })
+    }
+}
+
+struct Contents {
+    names: Names,
+    args: [&'static ArgType; MAX_ARGS],
+    count: usize,
+}
+
+// SAFETY: the cell is written while the slot is free, by the one thread that may take it, and read while it is not.
+unsafe impl Sync for Slot {}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot").field("state", &self.state()).finish_non_exhaustive()
+    }
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Slot {
+    /// One that is free.
+    pub const fn new() -> Self {
+        let names = Names { function: Name::EMPTY, name: Name::EMPTY };
+        let contents = Contents { names, args: [super::arg::<u64>(); MAX_ARGS], count: 0 };
+        Self {
+            word: AtomicU32::new(State::Free as u32),
+            enabled_id: AtomicU32::new(0),
+            contents: UnsafeCell::new(contents),
+        }
+    }
+
+    pub(super) fn state(&self) -> State {
+        State::of(self.word.load(Ordering::Acquire))
+    }
+
+    pub(super) fn is_free(&self) -> bool {
+        self.state() == State::Free
+    }
+
+    /// Whether it is the probe with these names. For who has the right to change the provider.
+    pub(super) fn is(&self, names: &Names) -> bool {
+        !matches!(self.state(), State::Free | State::Gone) && self.names() == names
+    }
+
+    /// Makes it a probe. Its provider is to list it.
+    ///
+    /// # Safety
+    /// It is free, and no other thread takes it.
+    pub(super) unsafe fn take(
+        &'static self,
+        provider: &'static Provider,
+        names: Names,
+        args: &[&'static ArgType],
+    ) -> Probe {
+        // SAFETY: nobody reads what is free, and no other thread writes, by contract.
+        let contents = unsafe { &mut *self.contents.get() };
+        contents.names = names;
+        contents.count = args.len().min(MAX_ARGS);
+        contents.args[..contents.count].copy_from_slice(&args[..contents.count]);
+        self.word.store(HANDLE | State::Wanted as u32, Ordering::Release);
+        Probe { provider, slot: self }
+    }
+
+    fn contents(&self) -> &Contents {
+        // SAFETY: not free: who calls this has a `Probe`, is called by the framework for a probe that it knows, or has
+        // seen that it is not free while having the right to change the provider.
+        unsafe { &*self.contents.get() }
+    }
+
+    pub(super) fn names(&self) -> &Names {
+        &self.contents().names
+    }
+
+    pub(super) fn args(&self) -> &[&'static ArgType] {
+        let Contents { args, count, .. } = self.contents();
+        &args[..*count]
+    }
+
+    /// From one state to another, if it is in the one.
+    pub(super) fn turn(&self, from: State, to: State) -> bool {
+        self.change(|state, _| (state == from).then_some(to))
+    }
+
+    /// The framework does not know the probe any more.
+    pub(super) fn destroyed(&self) {
+        self.change(|state, handles| match state {
+            State::Listed => Some(State::Wanted),
+            State::Leaving => Some(gone(handles)),
+            _ => None,
+        });
+    }
+
+    /// It is removed. The framework does not know it.
+    pub(super) fn remove(&self) {
+        self.change(|state, handles| (state != State::Free).then(|| gone(handles)));
+    }
+
+    /// One [`Probe`] more. For who has one, or has the right to change the provider and has seen that it is not free.
+    pub(super) fn handle(&'static self, provider: &'static Provider) -> Probe {
+        let before = self.word.fetch_add(HANDLE, Ordering::Relaxed) / HANDLE;
+        // Somebody forgets them; long before the count is 0 again.
+        assert!(before < MOST, "more than {MOST} `Probe`s of one probe");
+        Probe { provider, slot: self }
+    }
+
+    /// One [`Probe`] less.
+    pub(super) fn release(&self) {
+        let less = |word: u32| {
+            let word = word - HANDLE;
+            let is_last = word / HANDLE == 0 && State::of(word) == State::Gone;
+            Some(if is_last { State::Free as u32 } else { word })
+        };
+        let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+    }
+
+    /// Changes the state as `to` has it, which is told the state and how many [`Probe`]s there are.
+    fn change(&self, to: impl Fn(State, u32) -> Option<State>) -> bool {
+        let changed = |word: u32| {
+            let state = to(State::of(word), word / HANDLE)?;
+            Some((word / HANDLE * HANDLE) | state as u32)
+        };
+        self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, changed).is_ok()
+    }
+
+    /// Whether it is enabled. Probe context.
+    #[inline]
+    pub(super) fn is_enabled(&self) -> bool {
+        // Relaxed: the framework loads it once more, with acquire.
+        self.enabled_id.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn enabled_id(&self) -> &AtomicU32 {
+        &self.enabled_id
+    }
+}
+
+/// What a removed probe is.
+fn gone(handles: u32) -> State {
+    if handles == 0 { State::Free } else { State::Gone }
+}

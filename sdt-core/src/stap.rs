@@ -1,0 +1,126 @@
+//! SystemTap notes: probes of a Linux process as `perf`, `bpftrace` and `stap` know them, by feature `stapsdt`.
+//!
+//! A note in section `.note.stapsdt` (type 3, of the owner `stapsdt`) says where a probe is, by which names, and where its arguments
+//! are; and the address of a semaphore, 16 bits that tracers count up while they want the probe (`sys/sdt.h` of SystemTap 4,
+//! `ProbeNote` in the kernel's `tools/perf/util/symbol-elf.c`). A tracer puts a breakpoint over the nop that the note names.
+//!
+//! A site is then the one of its route and a test of the semaphore, which both lead to the cold block; there the words are in
+//! registers, and behind the note's nop goes on what the route does.
+
+/// A site: that of the route, and the semaphore's test.
+#[cfg(sdt_stap)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_either_site {
+    ($sound:expr, $probe:path, $symbol:literal, [$provider:literal $name:literal $semaphore:literal], $cold:block) => {{
+        let mut enabled = false;
+        $crate::__sdt_site!($sound, $probe, $symbol, {
+            enabled = true;
+        });
+        if enabled || $crate::__sdt_semaphore!($sound, $semaphore) {
+            $crate::__private::arch::unlikely();
+            $cold
+        }
+    }};
+}
+
+/// A site: that of the route.
+#[cfg(not(sdt_stap))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_either_site {
+    ($sound:expr, $probe:path, $symbol:literal, [$provider:literal $name:literal $semaphore:literal], $cold:block) => {
+        $crate::__sdt_site!($sound, $probe, $symbol, $cold)
+    };
+}
+
+/// Whether a tracer wants the probe: its semaphore, which is defined wherever it is asked for, and of which the linker keeps one.
+#[cfg(sdt_stap)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_semaphore {
+    ($sound:expr, $semaphore:literal) => {{
+        const _: $crate::__private::Sound = $sound;
+        unsafe extern "C" {
+            #[link_name = $semaphore]
+            static SEMAPHORE: ::core::sync::atomic::AtomicU16;
+        }
+        // SAFETY: no instruction; a section of its own. By the promise, a symbol of the macros', of an aligned word of 16 bits.
+        unsafe {
+            ::core::arch::asm!(
+                ::core::concat!(".ifndef ", $semaphore),
+                ::core::concat!(".pushsection .probes, \"awG\", @progbits, ", $semaphore, ", comdat"),
+                ".balign 2",
+                ::core::concat!(".globl ", $semaphore),
+                ::core::concat!(".hidden ", $semaphore),
+                ::core::concat!(".type ", $semaphore, ", @object"),
+                ::core::concat!($semaphore, ": .2byte 0"),
+                ::core::concat!(".size ", $semaphore, ", 2"),
+                ".popsection",
+                ".endif",
+                options(nomem, nostack, preserves_flags),
+            );
+            SEMAPHORE.load(::core::sync::atomic::Ordering::Relaxed) != 0
+        }
+    }};
+}
+
+/// The note, and the nop that it names. The words are in registers there.
+#[cfg(sdt_stap)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_stap_note {
+    ($sound:expr, [$provider:literal $name:literal $semaphore:literal], [$($word:ident)*]) => {{
+        const _: $crate::__private::Sound = $sound;
+        // SAFETY: a nop, and a note in a section that is not written to.
+        unsafe {
+            ::core::arch::asm!(
+                "77: nop",
+                ".pushsection .note.stapsdt, \"\", @note",
+                ".balign 4",
+                ".4byte 79f - 78f, 82f - 83f, 3",
+                "78: .asciz \"stapsdt\"",
+                "79: .balign 4",
+                "83: .8byte 77b, _.stapsdt.base",
+                ::core::concat!(".8byte ", $semaphore),
+                ::core::concat!(".asciz \"", $provider, "\""),
+                ::core::concat!(".asciz \"", $name, "\""),
+                // Words have 64 bits, extended by sign where they are signed.
+                ::core::concat!(".asciz \"", $crate::__sdt_stap_words!($($word)*), "\""),
+                "82: .balign 4",
+                ".popsection",
+                // By this address tracers tell whether a file was changed after it was linked. Retained, as only notes refer to it.
+                ".ifndef _.stapsdt.base",
+                ".pushsection .stapsdt.base, \"aGR\", @progbits, .stapsdt.base, comdat",
+                ".weak _.stapsdt.base",
+                ".hidden _.stapsdt.base",
+                "_.stapsdt.base: .space 1",
+                ".size _.stapsdt.base, 1",
+                ".popsection",
+                ".endif",
+                $($word = in(reg) $word,)*
+                // Not `nomem`: tracers follow pointers.
+                options(att_syntax, readonly, nostack, preserves_flags),
+            )
+        }
+    }};
+}
+
+/// Where words are, as notes say it.
+#[cfg(sdt_stap)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_stap_words {
+    () => { "" };
+    ($first:ident $($word:ident)*) => {
+        ::core::concat!("-8@{", ::core::stringify!($first), "}" $(, " -8@{", ::core::stringify!($word), "}")*)
+    };
+}
+
+/// No note.
+#[cfg(not(sdt_stap))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_stap_note {
+    ($($note:tt)*) => {};
+}

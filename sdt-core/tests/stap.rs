@@ -1,0 +1,140 @@
+//! SystemTap notes of this very program, beside those that the crate `probe` leaves for the same probes.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
+
+sdt_provider! {
+    ours {
+        fn nothing();
+        fn exec_success(path: &core::ffi::CStr, pid: i32, bytes: u64);
+        fn costly(n: u64);
+    }
+}
+sdt_provider!(open);
+
+static EVALUATED: AtomicU64 = AtomicU64::new(0);
+
+#[inline(never)]
+fn costly(n: u64) -> u64 {
+    EVALUATED.fetch_add(1, Ordering::Relaxed);
+    n * 2
+}
+
+#[inline(never)]
+fn fire(n: u64) {
+    sdt_probe!(ours::nothing);
+    sdt_probe!(ours::exec_success, c"/bin/ls", -1, n);
+    sdt_probe!(ours::costly, costly(n));
+    sdt_probe!(open::hit, n as u8);
+    // A second site of one probe.
+    sdt_probe!(open::hit, n as u8 + 1);
+}
+
+#[inline(never)]
+fn twin(n: u64) {
+    probe::probe!(twin, nothing);
+    probe::probe!(twin, exec_success, c"/bin/ls".as_ptr(), -1, n);
+    probe::probe!(twin, costly, n * 2);
+}
+
+/// By its address the program knows where it was loaded.
+#[unsafe(no_mangle)]
+#[used]
+#[allow(non_upper_case_globals)]
+static stap_test_mark: u64 = 0;
+
+/// What a note says.
+#[derive(Debug)]
+struct Note {
+    location: u64,
+    base: u64,
+    semaphore: u64,
+    provider: String,
+    name: String,
+    args: Vec<String>,
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+/// The notes, by the layout of ELF's: three numbers, owner, description, each aligned to 4.
+fn notes(file: &object::File<'_>) -> Vec<Note> {
+    let section = file.section_by_name(".note.stapsdt").expect("there are notes");
+    let mut rest = section.data().unwrap();
+    let mut notes = Vec::new();
+    while !rest.is_empty() {
+        let number = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().unwrap()) as usize;
+        let (owner, length, kind) = (number(0), number(4), number(8));
+        assert_eq!((&rest[12..12 + owner], kind), (&b"stapsdt\0"[..], 3));
+        let start = 12 + owner.next_multiple_of(4);
+        let desc = &rest[start..start + length];
+        let mut texts = desc[24..].split(|byte| *byte == 0);
+        let mut text = || String::from_utf8(texts.next().unwrap().to_vec()).unwrap();
+        let (provider, name, args) = (text(), text(), text());
+        let args = args.split_whitespace().map(str::to_owned).collect();
+        let (location, base, semaphore) = (word(desc, 0), word(desc, 8), word(desc, 16));
+        notes.push(Note { location, base, semaphore, provider, name, args });
+        rest = &rest[start + length.next_multiple_of(4)..];
+    }
+    notes
+}
+
+#[test]
+fn notes_are_as_others_leave_them() {
+    fire(1);
+    twin(1);
+    assert_eq!(EVALUATED.load(Ordering::Relaxed), 0, "nobody wants them");
+    let exe = std::fs::read("/proc/self/exe").unwrap();
+    let file = object::File::parse(&*exe).unwrap();
+    let notes = notes(&file);
+    // Of whose definition the linker has kept, if of any: that of others is not retained.
+    let base = file.section_by_name(".stapsdt.base").map_or(0, |section| section.address());
+    let of = |provider: &str, name: &str| {
+        let found = notes.iter().filter(|note| note.provider == provider && note.name == name);
+        found.collect::<Vec<_>>()
+    };
+    for (name, count) in [("nothing", 0), ("exec_success", 3), ("costly", 1)] {
+        let (ours, theirs) = (of("ours", name), of("twin", name));
+        assert_eq!((ours.len(), theirs.len()), (1, 1), "{name}");
+        assert_eq!((ours[0].args.len(), theirs[0].args.len()), (count, count), "{name}");
+        for arg in ours[0].args.iter().chain(&theirs[0].args) {
+            assert!(arg.starts_with("-8@"), "{arg}");
+        }
+        assert!(ours[0].args.iter().all(|arg| arg.starts_with("-8@%r")), "{ours:?}");
+        assert_eq!((ours[0].base, theirs[0].base), (base, base));
+        // Both are a nop in the text, and have a semaphore.
+        for note in [ours[0], theirs[0]] {
+            let text = file.section_by_name(".text").unwrap();
+            let at = note.location.checked_sub(text.address()).expect("in the text") as usize;
+            assert_eq!(text.data().unwrap()[at], 0x90, "{note:?}");
+        }
+        assert_ne!(ours[0].semaphore, 0);
+    }
+    let hits = of("open", "hit");
+    assert_eq!(hits.len(), 2, "a note for each site");
+    assert_eq!(hits[0].semaphore, hits[1].semaphore, "and one semaphore");
+    assert_ne!(hits[0].location, hits[1].location);
+
+    // As a tracer does: the semaphore counted up. Programs are loaded elsewhere than they were linked.
+    let costly = of("ours", "costly")[0];
+    let linked = file.symbols().find(|symbol| symbol.name() == Ok("stap_test_mark")).unwrap();
+    let mark = (&raw const stap_test_mark).addr();
+    let moved = mark.wrapping_sub(linked.address() as usize);
+    let semaphore = std::ptr::with_exposed_provenance::<AtomicU16>(
+        (costly.semaphore as usize).wrapping_add(moved),
+    );
+    // SAFETY: the probe's semaphore.
+    let semaphore = unsafe { &*semaphore };
+    assert!(!sdt_enabled!(ours::costly) && !sdt_enabled!(ours::*));
+    semaphore.fetch_add(1, Ordering::Relaxed);
+    fire(2);
+    assert_eq!(EVALUATED.load(Ordering::Relaxed), 1);
+    assert!(sdt_enabled!(ours::costly) && sdt_enabled!(ours::*) && !sdt_enabled!(ours::nothing));
+    semaphore.fetch_sub(1, Ordering::Relaxed);
+    fire(3);
+    assert_eq!(EVALUATED.load(Ordering::Relaxed), 1);
+}

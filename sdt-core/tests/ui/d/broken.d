@@ -1,0 +1,4 @@
+provider broken {
+    probe start(int pid)
+    probe stop();
+};

@@ -1,0 +1,3 @@
+provider _broken {
+    probe start();
+};

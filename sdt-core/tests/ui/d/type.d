@@ -1,0 +1,3 @@
+provider broken {
+    probe start(float f);
+};

@@ -1,0 +1,105 @@
+//! Providers that are made at run time belong to the image: what attaching and detaching it does with them.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+use std::ffi::CStr;
+
+use sdt_core::attach::{self, Attachment, DetachError};
+use sdt_core::ops::{FrameworkError, Privileges, ProviderAttr};
+use sdt_core::patch::Mode;
+use sdt_core::runtime::{FireError, OpenError, Provider, Slot, arg};
+use sdt_core::{sdt_probe, sdt_provider};
+use sdt_framework::{Config, Dtrace, Field, LONGEST, Memory, Records, Spec};
+use sdt_host::cpus::Uniprocessor;
+
+sdt_provider!(compiled);
+
+#[inline(never)]
+fn fire(n: u64) {
+    sdt_probe!(compiled::hit, n);
+}
+
+static DTRACE: Dtrace<Uniprocessor> =
+    // SAFETY: there is one thread at a time.
+    Dtrace::new(unsafe { Uniprocessor::new() });
+
+const CONFIG: Config =
+    Config { providers: 3, probes: 8, ecbs: 8, consumers: 1, buffer: 16 * LONGEST };
+
+static MEMORY: Memory<{ CONFIG.memory::<Uniprocessor>(1, 1) }> = Memory::new();
+
+static ATTACHMENT: Attachment =
+    Attachment { framework: &DTRACE, patcher: &sdt_host::Text, mode: Mode::Trap, module: c"image" };
+
+static SLOTS: [Slot; 2] = [const { Slot::new() }; 2];
+static SCRIPT: Provider = Provider::new(&SLOTS);
+static OTHER_SLOTS: [Slot; 1] = [const { Slot::new() }; 1];
+static OTHER: Provider = Provider::new(&OTHER_SLOTS);
+
+fn open(provider: &'static Provider, name: &CStr) -> Result<(), OpenError> {
+    provider.open(name, &ProviderAttr::SDT, Privileges::USER)
+}
+
+fn listed() -> Vec<String> {
+    let mut names = Vec::new();
+    DTRACE.for_each_probe(&Spec::ALL, |probe| names.push(probe.to_string()));
+    names.sort();
+    names
+}
+
+fn attach() {
+    // SAFETY: the host's handler is there, and a process stays.
+    unsafe { attach::attach(&ATTACHMENT) }.unwrap();
+}
+
+#[test]
+fn they_come_and_go_with_the_image() {
+    sdt_host::host();
+    DTRACE.init(MEMORY.take().unwrap(), &CONFIG).unwrap();
+    assert_eq!(open(&SCRIPT, c"script"), Err(OpenError::NotAttached));
+    attach();
+    assert_eq!(open(&SCRIPT, c"compiled"), Err(OpenError::Twice));
+    assert_eq!(open(&SCRIPT, c"script"), Ok(()));
+    assert_eq!(open(&OTHER, c"script"), Err(OpenError::Twice));
+    assert_eq!(open(&OTHER, c"other"), Ok(()));
+    let hit = SCRIPT.add(c"main", c"hit", &[arg::<u64>()]).unwrap();
+    let quiet = OTHER.add(c"", c"quiet", &[]).unwrap();
+    let all = ["compiled:image:none:hit", "other:image::quiet", "script:image:main:hit"];
+    assert_eq!(listed(), all);
+
+    let consumer = DTRACE.open().unwrap();
+    let both = Spec::parse("hit", Field::Name).unwrap();
+    assert_eq!(DTRACE.enable(consumer, &both), Ok(2));
+    DTRACE.go(consumer).unwrap();
+    // Refused by whichever is first, and all is as it was.
+    let Err(DetachError::Refused(refusal)) = attach::detach() else { panic!("it went") };
+    assert_eq!(refusal.error, FrameworkError::Busy);
+    assert!(refusal.to_string().starts_with("provider other was refused: "), "{refusal}");
+    assert_eq!(listed(), all);
+    fire(1);
+    hit.fire(&[2]).unwrap();
+    let mut bytes = [0; 4 * LONGEST];
+    let count = DTRACE.read(consumer, 0, &mut bytes).unwrap();
+    let hits = Records::new(&bytes[..count]).map(|record| record.firing().unwrap().args[0]);
+    assert_eq!(hits.collect::<Vec<_>>(), [1, 2]);
+    DTRACE.close(consumer).unwrap();
+
+    assert_eq!(attach::detach(), Ok(()));
+    assert_eq!(listed(), [""; 0]);
+    assert_eq!(hit.fire(&[3]), Ok(()), "nobody hears it");
+    assert!(SCRIPT.is_open());
+    assert_eq!(open(&SCRIPT, c"script"), Err(OpenError::NotAttached));
+    // What is added and removed meanwhile is so afterwards.
+    assert_eq!(quiet.remove(), Ok(()));
+    let new = SCRIPT.add(c"main", c"new", &[]).unwrap();
+    assert_eq!(listed(), [""; 0]);
+    attach();
+    let all = ["compiled:image:none:hit", "script:image:main:hit", "script:image:main:new"];
+    assert_eq!(listed(), all);
+
+    assert_eq!(SCRIPT.close(), Ok(()));
+    assert_eq!(new.fire(&[]), Err(FireError::Removed));
+    assert_eq!(attach::detach(), Ok(()));
+    attach();
+    assert_eq!(listed(), ["compiled:image:none:hit"]);
+    assert_eq!((OTHER.close(), attach::detach()), (Ok(()), Ok(())));
+}

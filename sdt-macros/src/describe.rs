@@ -1,0 +1,40 @@
+//! What a module says of its probes where the kernel is told nothing but their names: on illumos's native route. `sdt-core`
+//! knows whether that is the one; elsewhere nothing comes of it.
+
+use proc_macro2::{Literal, Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::Type;
+
+use crate::names::{self, Names};
+
+/// What is said of a declared probe, in its provider's module.
+pub(crate) fn declared<'t>(
+    names: &Names,
+    at: Span,
+    types: impl ExactSizeIterator<Item = &'t Type>,
+) -> TokenStream {
+    let Names { hash, described, .. } = names;
+    let count = Literal::usize_unsuffixed(types.len());
+    let types = types.enumerate().map(|(index, ty)| {
+        let index = Literal::usize_unsuffixed(index);
+        quote_spanned!(at=> #index #ty)
+    });
+    let fits = fits(&quote!(__sdt), names, at);
+    quote_spanned! { at=>
+        #fits
+        __sdt::__sdt_describe_declared!(#described, #hash, #count, [#(#types),*]);
+    }
+}
+
+/// What is said of an open provider's probe, where it fires. Its arguments are told apart from it.
+pub(crate) fn open(sdt: &TokenStream, names: &Names, at: Span) -> TokenStream {
+    let (fits, described) = (fits(sdt, names, at), &names.described);
+    quote_spanned!(at=> #fits #sdt::__sdt_describe_open!(#described);)
+}
+
+/// Whether a name with its provider's in front is short enough, if that is how it is listed.
+fn fits(sdt: &TokenStream, names: &Names, at: Span) -> Option<TokenStream> {
+    (names.krtld_listed.len() > names::MAX_NAME).then(|| {
+        quote_spanned!(at=> const _: () = #sdt::__private::check_listed::<{ #sdt::__private::LISTS_PROVIDERS }>();)
+    })
+}

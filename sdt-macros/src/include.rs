@@ -1,0 +1,90 @@
+//! `sdt_provider!(include "proc.d")`: declarations from a D provider file.
+
+use std::path::PathBuf;
+use std::{env, fs};
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use sdt_build::Providers;
+use syn::parse::{Parse, ParseStream};
+use syn::{Error, Ident, LitStr, Path, Result, Visibility};
+
+use crate::{krate, provider};
+
+/// `pub include "proc.d"`
+pub(crate) struct Include {
+    sdt: Path,
+    vis: Visibility,
+    file: LitStr,
+}
+
+impl Parse for Include {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let sdt = krate::in_front(input)?;
+        let vis = input.parse()?;
+        let include: Ident = input.parse()?;
+        if include != "include" || !input.peek(LitStr) {
+            return Err(Error::new(include.span(), "expected `include` and a file"));
+        }
+        let file = input.parse()?;
+        if !input.is_empty() {
+            return Err(input.error("expected nothing more"));
+        }
+        Ok(Self { sdt, vis, file })
+    }
+}
+
+impl Include {
+    /// The providers of the file, and what has the compiler look at it again when it has changed.
+    pub(crate) fn expand(&self) -> Result<TokenStream> {
+        let at = self.file.span();
+        let wrong = |message: String| Error::new(at, message);
+        let path = self.path();
+        let shown = self.file.value();
+        let text = fs::read_to_string(&path).map_err(|error| wrong(format!("{shown}: {error}")))?;
+        let providers =
+            Providers::parse(&text).map_err(|error| wrong(format!("{shown}:{error}")))?;
+        let (sdt, visibility) = (&self.sdt, self.vis.to_token_stream().to_string());
+        let mut items = TokenStream::new();
+        for declaration in providers.declarations(&visibility) {
+            // What is written here is here, so that types are those of this place.
+            let tokens: TokenStream = declaration.parse().map_err(|_| {
+                wrong(format!("{shown}: what was made of it is no Rust: {declaration}"))
+            })?;
+            let tokens = at_call_site(tokens, Span::call_site());
+            items.extend(
+                provider::expand(quote!(crate = #sdt; #tokens))
+                    .map_err(|error| wrong(format!("{shown}: {error}")))?,
+            );
+        }
+        let tracked = path.to_string_lossy();
+        items.extend(quote_spanned!(at=> const _: &[u8] = ::core::include_bytes!(#tracked);));
+        Ok(items)
+    }
+
+    /// The file, in a path from the file that names it, as of `include!`.
+    fn path(&self) -> PathBuf {
+        let path = PathBuf::from(self.file.value());
+        let here = self.file.span().unwrap().local_file();
+        let folder = here.and_then(|file| Some(file.parent()?.to_owned()));
+        let folder = folder.or_else(|| env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from));
+        let path = folder.unwrap_or_default().join(path);
+        // The compiler takes what is not absolute from where this is written, too.
+        path.canonicalize().unwrap_or(path)
+    }
+}
+
+/// The tokens, as if they stood where the macro is called.
+fn at_call_site(tokens: TokenStream, at: Span) -> TokenStream {
+    let tokens = tokens.into_iter().map(|mut token| {
+        if let proc_macro2::TokenTree::Group(group) = &token {
+            let mut inner =
+                proc_macro2::Group::new(group.delimiter(), at_call_site(group.stream(), at));
+            inner.set_span(at);
+            return inner.into();
+        }
+        token.set_span(at);
+        token
+    });
+    tokens.collect()
+}

@@ -1,0 +1,93 @@
+//! Probes that are made at run time, as an interpreter makes them: what is executed says what is done with them, and a probe
+//! of the module's own says what came of it. On the provider route.
+
+use core::ffi::CStr;
+
+use sdt_core::ops::{FrameworkError, Privileges, ProviderAttr};
+use sdt_core::runtime::{
+    AddError, CloseError, FireError, OpenError, Probe, Provider, RemoveError, Slot, arg,
+};
+use sdt_core::sync::Mutex;
+use sdt_core::{sdt_probe, sdt_provider};
+
+sdt_provider! {
+    script_steps {
+        /// Bytes of the path that said so, and the outcome: 0, an error number of the framework's, or another one from 1001 on.
+        fn done(path_len: usize, outcome: i32);
+    }
+}
+
+static SLOTS: [Slot; 2] = [const { Slot::new() }; 2];
+static SCRIPT: Provider = Provider::new(&SLOTS);
+static STEP: Mutex<Option<Probe>> = Mutex::new(None);
+
+/// One exec, the `n`th.
+pub(crate) fn on_exec(path: &CStr, n: u64) {
+    let mut step = STEP.lock();
+    let outcome = match path.to_bytes() {
+        b"/script/open" => SCRIPT
+            .open(c"script", &ProviderAttr::SDT, Privileges::SDT)
+            .map_or_else(open_error, |()| 0),
+        b"/script/add" => {
+            let added = SCRIPT.add(c"main", c"step", &[arg::<u64>(), arg::<&CStr>()]);
+            added.map_or_else(add_error, |probe| {
+                *step = Some(probe);
+                0
+            })
+        }
+        b"/script/remove" => {
+            step.as_ref().map_or(1000, |step| step.remove().map_or_else(remove_error, |()| 0))
+        }
+        b"/script/close" => {
+            let outcome = SCRIPT.close().map_or_else(close_error, |()| 0);
+            if outcome == 0 {
+                *step = None;
+            }
+            outcome
+        }
+        _ => step.as_ref().map_or(0, |step| {
+            let words = [n, path.as_ptr().expose_provenance() as u64];
+            step.fire(&words).map_or_else(fire_error, |()| 0)
+        }),
+    };
+    drop(step);
+    sdt_probe!(script_steps::done, path.count_bytes(), outcome);
+}
+
+fn open_error(error: OpenError) -> i32 {
+    match error {
+        OpenError::Framework(error) => FrameworkError::errno(error),
+        OpenError::Open => 1001,
+        _ => 1999,
+    }
+}
+
+fn add_error(error: AddError) -> i32 {
+    match error {
+        AddError::Framework(error) => error.errno(),
+        AddError::Twice => 1002,
+        _ => 1999,
+    }
+}
+
+fn remove_error(error: RemoveError) -> i32 {
+    match error {
+        RemoveError::Enabled => 1003,
+        RemoveError::Removed => 1004,
+        _ => 1999,
+    }
+}
+
+fn close_error(error: CloseError) -> i32 {
+    match error {
+        CloseError::Framework(error) => error.errno(),
+        _ => 1999,
+    }
+}
+
+fn fire_error(error: FireError) -> i32 {
+    match error {
+        FireError::Removed => 1005,
+        _ => 1999,
+    }
+}

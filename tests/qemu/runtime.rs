@@ -1,0 +1,138 @@
+//! Probes that a module makes at run time, registered with the kernel's DTrace: the test module, which does what the paths
+//! that are executed say.
+
+use std::path::PathBuf;
+
+use cargo_sdt::arch::Arch;
+use cargo_sdt::module::Module;
+use cargo_sdt::platform::{Os, Route};
+use harness::session::{Session, SessionError};
+use harness::workspace;
+use sdt_protocol::Exec;
+
+use crate::bench::{boot, name, on_every_architecture, tally};
+use crate::illumos::boot_illumos;
+
+/// `EBUSY`.
+const BUSY: i32 = 16;
+const TWICE: i32 = 1002;
+const ENABLED: i32 = 1003;
+const REMOVED: i32 = 1004;
+const FIRED_AFTER_REMOVAL: i32 = 1005;
+
+fn files(arch: Arch, os: Os) -> Vec<PathBuf> {
+    let module = Module {
+        package: "kmod-test".into(),
+        os,
+        route: Route::Provider,
+        features: vec!["script".into()],
+        ..workspace::example(arch)
+    };
+    // Beside the module that the other tests have, and under the same name.
+    let folder = workspace::build_dir().join(format!("kmod/{arch}/{}-script", os.name()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (file, companion) = match os {
+        Os::FreeBsd => ("sdt_test.ko", None),
+        Os::Illumos => ("sdt_test", module.companion()),
+    };
+    let mut files = vec![module.build(Some(&folder.join(file))).expect("it can be built")];
+    files.extend(companion.map(|of| of.build(Some(&folder.join("sdt_test_dtrace"))).unwrap()));
+    files
+}
+
+/// A kernel with the module, and somebody who is told what came of each step.
+struct Script {
+    session: Session,
+    steps: u32,
+}
+
+impl Script {
+    fn new(mut session: Session, files: &[PathBuf]) -> Self {
+        for file in files {
+            session.kldload_file(file).unwrap();
+        }
+        let steps = session.open().unwrap();
+        assert_eq!(session.enable(steps, name("script_steps:::done")).unwrap(), 1);
+        session.go(steps).unwrap();
+        Self { session, steps }
+    }
+
+    /// Executes a path; returns what came of it.
+    fn step(&mut self, path: &str) -> i32 {
+        self.session.exec(&[Exec { pid: 1, path: path.into() }]).unwrap();
+        let tally = tally(&mut self.session, self.steps);
+        let records: Vec<_> = tally.records.values().flatten().collect();
+        let [record] = records[..] else { panic!("{path}: {records:?}") };
+        assert_eq!(record.args[0], path.len() as u64);
+        record.args[1] as i32
+    }
+
+    fn listed(&mut self) -> Vec<String> {
+        let probes = self.session.list(name("script:::")).unwrap();
+        probes.iter().map(|of| format!("{}:{}:{}", of.module, of.function, of.name)).collect()
+    }
+}
+
+fn refused(result: Result<(), SessionError>) {
+    let Err(SessionError::Refused(refusal)) = result else { panic!("{result:?}") };
+    assert_eq!(refusal.errno, BUSY);
+}
+
+/// The life of a provider that is made at run time. `module` is that of its probes, and is unloaded.
+fn lives(mut script: Script, module: &str, file: &str) {
+    let probe = format!("{module}:main:step");
+    assert_eq!(script.listed(), [""; 0]);
+    assert_eq!((script.step("/script/open"), script.step("/script/add")), (0, 0));
+    assert_eq!(script.listed(), [&*probe]);
+    assert_eq!(script.step("/script/add"), TWICE);
+    let id = script.session.list(name("script:::step")).unwrap()[0].id;
+    let types = script.session.describe(id).unwrap().types;
+    let types: Vec<_> = types.iter().map(|of| &*of.native).collect();
+    assert_eq!(types, ["uint64_t", "char *"]);
+
+    let consumer = script.session.open().unwrap();
+    assert_eq!(script.session.enable(consumer, name("script:::step")).unwrap(), 1);
+    script.session.go(consumer).unwrap();
+    for _ in 0..20 {
+        assert_eq!(script.step("/bin/ls"), 0);
+    }
+    // What is traced stays, and goes on.
+    assert_eq!(script.step("/script/remove"), ENABLED);
+    assert_eq!(script.step("/script/close"), BUSY);
+    refused(script.session.kldunload(file));
+    assert_eq!(script.listed(), [&*probe]);
+    assert_eq!(script.step("/bin/ls"), 0);
+    let hits = tally(&mut script.session, consumer);
+    assert_eq!((hits.hits(), hits.drops), (21, 0));
+    for hit in hits.records.values().flatten() {
+        // An address of the kernel's.
+        assert!(hit.args[1].cast_signed() < 0 && hit.args[2..] == [0; 8], "{hit:?}");
+    }
+    script.session.close(consumer).unwrap();
+
+    // What is not traced goes, though somebody has DTrace open.
+    assert_eq!(script.step("/script/remove"), 0);
+    assert_eq!(script.step("/script/remove"), REMOVED);
+    assert_eq!(script.step("/bin/ls"), FIRED_AFTER_REMOVAL);
+    assert_eq!(script.listed(), [""; 0]);
+    assert_eq!(script.step("/script/add"), 0);
+    assert_eq!(script.listed(), [&*probe]);
+
+    // And with the module whatever there is.
+    script.session.close(script.steps).unwrap();
+    script.session.kldunload(file).unwrap();
+    assert_eq!(script.listed(), [""; 0]);
+}
+
+fn on_freebsd(arch: Arch) {
+    lives(Script::new(boot(arch, 2), &files(arch, Os::FreeBsd)), "sdt_test", "sdt_test.ko");
+}
+
+on_every_architecture!(on_freebsd);
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn on_illumos() {
+    let script = Script::new(boot_illumos(2), &files(Arch::X86_64, Os::Illumos));
+    lives(script, "sdt_test_dtrace", "sdt_test_dtrace");
+}
