@@ -120,6 +120,7 @@ mod ecb;
 mod host;
 mod providers;
 mod registry;
+mod rights;
 #[cfg(feature = "server")]
 pub mod server;
 mod sync;
@@ -136,3 +137,4 @@ pub use dtrace_abi::spec::{Field, Spec, SpecError};
 pub use host::{Host, RawMutex, Relaxing, SpinLock};
 pub use providers::{ArgumentType, Provider, RuntimeProvider};
 pub use registry::{Detail, ProbeInfo, registration};
+pub use rights::Rights;

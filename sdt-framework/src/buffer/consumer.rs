@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::arena::{Arena, Owned};
 use crate::buffer::ring::{Ring, Word};
 use crate::host::{Host, Mutex};
+use crate::rights::Rights;
 use crate::sync::{AtomicCount, UnsafeCell};
 
 /// An open consumer. Numbers start at 1; that of a closed consumer is not given to another one.
@@ -77,6 +78,8 @@ pub(crate) unsafe fn free(arena: &mut Arena, buffers: Buffers) {
 pub(crate) struct Consumer<H: Host> {
     /// Its number, 0 when closed. Changed with the framework locked only.
     number: AtomicU32,
+    /// What it may do. Changed with the framework locked and no enabling of it there.
+    rights: AtomicU32,
     /// Whether records are written. Read in probe context.
     going: AtomicBool,
     /// Bytes of a buffer that it is to have. Used with the framework locked only.
@@ -101,6 +104,7 @@ impl<H: Host> Consumer<H> {
     pub(crate) fn closed() -> Self {
         Self {
             number: AtomicU32::new(0),
+            rights: AtomicU32::new(Rights::NONE.to_word()),
             going: AtomicBool::new(false),
             size: AtomicUsize::new(0),
             buffers: UnsafeCell::new(None),
@@ -117,7 +121,8 @@ impl<H: Host> Consumer<H> {
     }
 
     /// With the framework locked.
-    pub(crate) fn open(&self, id: ConsumerId, size: usize) {
+    pub(crate) fn open(&self, id: ConsumerId, size: usize, rights: Rights) {
+        self.rights.store(rights.to_word(), Ordering::Relaxed);
         self.size.store(size, Ordering::Relaxed);
         self.number.store(id.get(), Ordering::Release);
     }
@@ -125,6 +130,11 @@ impl<H: Host> Consumer<H> {
     /// With the framework locked. Readers find it closed.
     pub(crate) fn close(&self) {
         self.number.store(0, Ordering::Release);
+    }
+
+    /// What it may do. Probe context, or with the framework locked.
+    pub(crate) fn rights(&self) -> Rights {
+        Rights::from_word(self.rights.load(Ordering::Relaxed))
     }
 
     /// Whether records are written, and to where. Probe context.

@@ -42,6 +42,8 @@ pub enum ConsumerError {
     },
     /// The consumer has its buffers already.
     HasBuffers(ConsumerId),
+    /// The consumer's rights do not suffice.
+    NotPermitted,
     /// The next record does not fit where it is to be read to.
     ShortRead {
         /// Bytes that there are.
@@ -78,6 +80,7 @@ impl fmt::Display for ConsumerError {
                 "consumer {} has its buffers already; their size is chosen before it first goes",
                 id.get()
             ),
+            Self::NotPermitted => f.write_str("DTrace requires additional privileges"),
             Self::ShortRead { bytes, needed } => {
                 write!(f, "the next record has {needed} bytes, and there is room for {bytes}")
             }

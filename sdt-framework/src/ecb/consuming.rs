@@ -6,13 +6,27 @@ use crate::arena::Arena;
 use crate::buffer::{self, Buffer, ConsumerError, ConsumerId, LONGEST};
 use crate::dtrace::Dtrace;
 use crate::host::Host;
+use crate::rights::Rights;
 
 impl<H: Host> Dtrace<H> {
-    /// Opens the framework for one more consumer. While any is open, no provider can be unregistered.
+    /// Opens the framework for one more consumer, which may do everything: [`open_with`](Self::open_with).
     ///
     /// # Errors
-    /// [`ConsumerError::TooManyConsumers`], [`ConsumerError::NotReady`].
+    /// As there.
     pub fn open(&self) -> Result<ConsumerId, ConsumerError> {
+        self.open_with(Rights::ALL)
+    }
+
+    /// Opens the framework for one more consumer, which may do this much and no more until it is closed. While any is
+    /// open, no provider can be unregistered.
+    ///
+    /// # Errors
+    /// [`ConsumerError::TooManyConsumers`], [`ConsumerError::NotReady`]; [`ConsumerError::NotPermitted`] if it may do
+    /// nothing at all.
+    pub fn open_with(&self, rights: Rights) -> Result<ConsumerId, ConsumerError> {
+        if !rights.any() {
+            return Err(ConsumerError::NotPermitted);
+        }
         let shared = self.shared()?;
         let mut tables = self.tables.lock();
         let consumer = shared
@@ -27,7 +41,7 @@ impl<H: Host> Dtrace<H> {
                 _ => {}
             }
         };
-        consumer.open(id, tables.buffer);
+        consumer.open(id, tables.buffer, rights);
         Ok(id)
     }
 

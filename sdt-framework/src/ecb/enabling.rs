@@ -20,8 +20,8 @@ impl<H: Host> Dtrace<H> {
         self.enable_recording(id, spec, Recording::DEFAULT)
     }
 
-    /// Enables all probes that the description means, and returns how many there are now; none is no
-    /// error. The enabling is retained: a probe that is created later is enabled, too, until the consumer closes
+    /// Enables all probes that the description means and the consumer [may use](crate::Rights), and returns how many there are
+    /// now; none is no error. The enabling is retained: a probe that is created later is enabled, too, until the consumer closes
     /// or [disables](Self::disable) them.
     ///
     /// Each call is an enabling of its own, as each clause of a D program is: a probe that one consumer
@@ -38,11 +38,12 @@ impl<H: Host> Dtrace<H> {
         recording: Recording,
     ) -> Result<u32, ConsumerError> {
         let shared = self.shared()?;
+        let rights = shared.consumer(id)?.1.rights();
         self.provide(&spec.desc());
         // Counted first, so that a provider does not see what comes to nothing.
         let mut needed = 0;
-        self.for_each_match(spec, |_, _| {
-            needed += 1;
+        self.for_each_match(spec, |tables, at| {
+            needed += usize::from(tables.permits(at, rights));
             Ok(())
         })?;
         let (number, since) = {
@@ -70,7 +71,9 @@ impl<H: Host> Dtrace<H> {
         let result = self.for_each_match(spec, |tables, at| {
             let (consumer, _) = shared.consumer(id)?;
             // What was created since is enabled when it is matched.
-            if tables.probe(at).is_some_and(|(probe, _)| probe.created >= since) {
+            if tables.probe(at).is_some_and(|(probe, _)| probe.created >= since)
+                || !tables.permits(at, rights)
+            {
                 return Ok(());
             }
             if !self.add(tables, at, consumer, number, recording) {

@@ -16,6 +16,15 @@ pub(crate) enum Brought<'a> {
     Five(&'a [u64; 5]),
 }
 
+/// Whether a hit was in user mode, as far as the provider says: what who may not see the kernel is told of
+/// (`DTRACE_COND_USERMODE`, with the mode `DTRACE_MODE_NOPRIV_DROP`, which is what providers without the op have).
+fn is_usermode(probe: &LiveProbe, id: u32) -> bool {
+    probe.origin().is_some_and(|origin| {
+        // SAFETY: it was live in this probe context, which unregistering waits for.
+        unsafe { origin.is_usermode(id) }
+    })
+}
+
 impl<H: Host> Dtrace<H> {
     /// A probe was hit, with the five arguments that the kernels' `dtrace_probe` takes. The sixth to
     /// the tenth are asked of the provider's `getargval`, if it has one and somebody records the hit;
@@ -65,8 +74,13 @@ impl<H: Host> Dtrace<H> {
         // Made for the first enabling that wants it; all see the same time and arguments.
         let mut made: Option<Event> = None;
         probe.chain.for_each(shared.ecbs, |_, ecb| {
-            let buffers = shared.consumers.get(ecb.consumer).and_then(|consumer| consumer.going());
-            let Some(buffer) = buffers.and_then(|buffers| buffers.get(cpu)) else { return };
+            let Some(consumer) = shared.consumers.get(ecb.consumer) else { return };
+            let Some(buffer) = consumer.going().and_then(|buffers| buffers.get(cpu)) else {
+                return;
+            };
+            if !consumer.rights().kernel() && !is_usermode(probe, id) {
+                return;
+            }
             let event = made.get_or_insert_with(|| self.event(cpu, probe, id, brought));
             let (words, len) = event.record(ecb.epid, ecb.recording);
             // SAFETY: only this CPU writes to its buffers, and only here, where it does not

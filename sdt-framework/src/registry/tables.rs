@@ -19,6 +19,7 @@ use crate::buffer::Recording;
 use crate::config::Config;
 use crate::ecb::Retained;
 use crate::registry::links::{Link, Links, List};
+use crate::rights::Rights;
 
 /// A pointer of the provider's, which the framework hands back and never follows.
 #[derive(Clone, Copy, Debug)]
@@ -498,6 +499,11 @@ impl Tables {
                     probe.name.to_bytes(),
                 ])
         })
+    }
+
+    /// Whether the probe at an index is there for who has these rights.
+    pub(crate) fn permits(&self, at: usize, rights: Rights) -> bool {
+        self.probe(at).is_some_and(|(_, provider)| rights.may_use(provider.privileges))
     }
 
     fn count_comparison(&self) {

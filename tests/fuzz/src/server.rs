@@ -12,7 +12,7 @@ use dtrace_protocol::{
 };
 use sdt_core::ops::{Framework as _, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderOps};
 use sdt_framework::server::{Lost, MIN_FRAME, Server, Sites, Stream};
-use sdt_framework::{Config, Dtrace, Host, LONGEST, SpinLock};
+use sdt_framework::{Config, Dtrace, Host, LONGEST, Rights, SpinLock};
 
 use crate::handed::Handed;
 
@@ -43,7 +43,7 @@ pub fn run(input: &[u8]) {
         unsafe { dtrace.probe_create(provider, c"m", c"f", name, 1, null) }
             .expect("there is room for three probes")
     });
-    let mut server: Server<'_, MIN_FRAME, 3> = Server::new(&*dtrace, &Numbered);
+    let mut server: Server<'_, MIN_FRAME, 3> = Server::new(&*dtrace, &Numbered, Rights::ALL);
     let mut line = Line::default();
     for step in steps {
         match step {
