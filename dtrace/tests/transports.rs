@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
 
-use dtrace_protocol::{Decoder, Probe, Record, Reply, Request, VERSION, Writer};
+use dtrace_protocol::{Decoder, Probe, Record, Reply, Request, Side, VERSION, Writer};
 
 const LISTED: &str = "   ID   PROVIDER            MODULE                          FUNCTION NAME
     7       proc                m\u{fffd}                                 f exec\n";
@@ -25,7 +25,7 @@ fn answer(mut line: impl Read + Write, version: u32) -> String {
         last = format!("{request:?}");
         let (mut buffer, mut bytes) = ([0; 512], [0; 600]);
         let reply = match request {
-            Request::Hello { .. } => Reply::Hello { version },
+            Request::Hello { .. } => Reply::Hello { version, side: Side::Framework },
             Request::List { .. } => Reply::Probes,
             Request::Open => Reply::Gone { reason: "out of order\n  kernel: last line" },
             _ => Reply::Done,
@@ -208,7 +208,7 @@ fn a_damaged_answer_is_told() {
             let (request, _) = frame.message::<Request<'_>>().unwrap();
             let (mut buffer, mut bytes) = ([0; 512], [0; 600]);
             let reply = match request {
-                Request::Hello { .. } => Reply::Hello { version: VERSION },
+                Request::Hello { .. } => Reply::Hello { version: VERSION, side: Side::Framework },
                 Request::List { .. } => Reply::Probes,
                 Request::Enable { .. } => Reply::Matched { probes: 1 },
                 Request::Read { .. } if reads == 2 => {

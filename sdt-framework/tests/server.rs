@@ -80,12 +80,17 @@ fn ask(server: &mut Served<'_>, line: &mut Line, request: Request<'_>) -> String
     answers.remove(0)
 }
 
+/// What a hello is answered with.
+fn hello() -> String {
+    format!("Hello {{ version: {VERSION}, side: Framework }}")
+}
+
 const HELLO: Request<'_> = Request::Hello { version: VERSION };
 
 /// A server whose channel 1 is greeted.
 fn greeted(dtrace: &Small) -> (Served<'_>, Line) {
     let (mut server, mut line) = (Served::new(dtrace, &NoSites, Rights::ALL), Line::default());
-    assert_eq!(ask(&mut server, &mut line, HELLO), format!("Hello {{ version: {VERSION} }}"));
+    assert_eq!(ask(&mut server, &mut line, HELLO), hello());
     (server, line)
 }
 
@@ -282,7 +287,7 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(refused(&mut server, &mut line, Request::Status), Why::NotGreeted);
     // Another version learns ours, and nothing more.
     let other = ask(&mut server, &mut line, Request::Hello { version: VERSION + 1 });
-    assert_eq!(other, format!("Hello {{ version: {VERSION} }}"));
+    assert_eq!(other, hello());
     assert_eq!(refused(&mut server, &mut line, Request::Status), Why::NotGreeted);
     ask(&mut server, &mut line, HELLO);
     assert_eq!(refused(&mut server, &mut line, Request::Read { wait: true }), Why::NotOpen);
@@ -431,7 +436,7 @@ proptest! {
         run(&mut server, &mut line);
         let answered = line.answers(|header, reply, _| {
             // There may be no room for one more.
-            let hello = matches!(reply, Reply::Hello { version: VERSION })
+            let hello = matches!(reply, Reply::Hello { version: VERSION, .. })
                 || matches!(reply, Reply::Refused { why: Why::TooMany, .. });
             header == Header { channel: 1, seq: 4242 } && hello
         });

@@ -3,8 +3,8 @@
 use core::fmt::{self, Write as _};
 
 use dtrace_protocol::{
-    Argument, Frame, Header, OTHERS, Probe, Record, Reply, Request, Site, Status, TooLong, VERSION,
-    Why, Writer,
+    Argument, Frame, Header, OTHERS, Probe, Record, Reply, Request, Side, Site, Status, TooLong,
+    VERSION, Why, Writer,
 };
 use heapless::String;
 use heapless::Vec;
@@ -232,7 +232,8 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
                     )
                 })?;
             }
-            return answer.plain(&Reply::Hello { version: VERSION }).map(Some);
+            let hello = Reply::Hello { version: VERSION, side: Side::Framework };
+            return answer.plain(&hello).map(Some);
         }
         let (tracer, rights) = (self.tracer, self.rights);
         let greeted = self.channels.len();

@@ -24,9 +24,12 @@
 //! that make no sense are refused, and there are never more channels, consumers and bytes than there is room for.
 //!
 //! Who may: the host says for each line, by the [`Rights`] that it gives the server. What these do not
-//! allow is refused, or is not there. Whoever has the line has its rights.
+//! allow is refused, or is not there. Whoever has the line has its rights. A line that leaves the machine is
+//! wrapped in a `Secure` (feature `noise`): only who has the kernel's key is heard.
 
 mod answer;
+#[cfg(feature = "noise")]
+mod secure;
 mod stream;
 mod tracer;
 
@@ -36,6 +39,8 @@ use dtrace_protocol::{Decoder, FrameError};
 use crate::Rights;
 use answer::Desk;
 pub use answer::{NoSites, Sites};
+#[cfg(feature = "noise")]
+pub use secure::{End, Limits, Secure, SecureHost};
 pub use stream::{Lost, Stream};
 pub use tracer::Tracer;
 
