@@ -20,7 +20,8 @@
 //! # Where to read on
 //!
 //! - To host it: [`Host`], [`Dtrace`]; the project's `docs/first-probe-your-kernel.md` does it in ten minutes, and the
-//!   smallest host is `embedded-example/`. Feature `server`: consumers on other machines.
+//!   smallest host is `embedded-example/`. Feature `server`: consumers on the other side of a line, with [rights](Rights); feature
+//!   `noise`: lines that leave the machine, for those alone who have the kernel's key.
 //! - To write a provider: [`Provider`]; in C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
 //! - To change it: `registry/` is who provides what, `providers/` how that is written, `ecb/` what is done when it
 //!   fires, `buffer/` what that leaves behind, `server/` who is told; then `docs/architecture.md` of the project.

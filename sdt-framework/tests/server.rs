@@ -538,9 +538,13 @@ mod rights {
         let mut server = Served::new(&*dtrace, &Ten, Rights::NONE);
         let mut line = Line::default();
         ask(&mut server, &mut line, HELLO);
-        assert!(listed(&mut server, &mut line).is_empty());
-        assert_eq!(refused(&mut server, &mut line, Request::Open), Why::NotPermitted);
-        let describe = Request::Describe { probe: kernel.get() };
-        assert_eq!(refused(&mut server, &mut line, describe), Why::NoProbe);
+        for request in [
+            Request::Open,
+            Request::List { spec: ":::", after: 0 },
+            Request::Describe { probe: kernel.get() },
+            Request::Status,
+        ] {
+            assert_eq!(refused(&mut server, &mut line, request), Why::NotPermitted);
+        }
     }
 }

@@ -236,6 +236,9 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
             return answer.plain(&hello).map(Some);
         }
         let (tracer, rights) = (self.tracer, self.rights);
+        if !rights.any() {
+            return Err(ConsumerError::NotPermitted.into());
+        }
         let greeted = self.channels.len();
         let channel = self.at(number);
         let Some(channel) = channel else {

@@ -365,8 +365,12 @@ impl<S: Stream, H: SecureHost> Stream for Secure<'_, S, H> {
     fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
         let flushed = self.flush()?;
         self.watch()?;
+        let ciphers = match &mut self.state {
+            State::Open(ciphers) => ciphers,
+            State::Greeting => return Ok(0),
+            State::Ended => return Err(Lost),
+        };
         // Nothing is said to who is not known.
-        let State::Open(ciphers) = &mut self.state else { return Ok(0) };
         if !flushed || !self.proven || bytes.is_empty() {
             return Ok(0);
         }
