@@ -23,7 +23,8 @@
 //! # What it is not
 //!
 //! The transport: that is the host's on one side, the crate `dtrace`'s on the other. Nor the formats of D programs and of
-//! what they record, which are `dtrace-abi`'s. It asks nobody who he is and hides nothing: who has the line may trace.
+//! what they record, which are `dtrace-abi`'s. Frames ask nobody who he is and hide nothing: who has the line has the rights that the
+//! framework gives it. A line that leaves the machine has another layer under them, [`secure`]; the ciphers are those of the two sides.
 //!
 //! # Where to read on
 //!
@@ -35,9 +36,10 @@
 
 pub mod frame;
 mod message;
+pub mod secure;
 
 pub use frame::{Decoder, Frame, FrameError, Header, Items, OTHERS, TooLong, Writer};
 pub use message::{
-    Argument, Datum, Detail, Probe, Record, Reply, Request, Run, Site, SiteState, SnapshotOf,
+    Argument, Datum, Detail, Probe, Record, Reply, Request, Run, Side, Site, SiteState, SnapshotOf,
     Status, Symbol, VERSION, Why,
 };

@@ -151,6 +151,8 @@ pub enum Reply<'a> {
     Hello {
         /// [`VERSION`] of who answers.
         version: u32,
+        /// Not in the request: what an echo gives back is no answer.
+        side: Side,
     },
     /// To nothing: the framework, or the line to it, has come to an end, and this is all that is known.
     Gone {
@@ -233,6 +235,13 @@ pub enum Reply<'a> {
     Run(Run),
     /// To [`Request::Symbol`]: none where nothing is known.
     Symbol(#[serde(borrow)] Option<Symbol<'a>>),
+}
+
+/// Who answers a [`Request::Hello`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Side {
+    /// A framework.
+    Framework,
 }
 
 /// Why a request was refused.

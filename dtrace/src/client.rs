@@ -190,6 +190,12 @@ pub enum ClientError {
         /// What is wrong with what.
         message: String,
     },
+    /// What came back for the first request is no kernel's answer.
+    #[error(
+        "there is no kernel that answers: what comes back is the request itself, or nothing that \
+         this dtrace knows; turn the line's echo off, or look who is on the other side"
+    )]
+    Echo,
     /// The kernel answered something else.
     #[error("the kernel answered {0} with something else")]
     Strange(&'static str),
@@ -268,10 +274,14 @@ impl Client {
         };
         // Ends whatever is on the line already.
         client.transport.write(&[0], limit)?;
-        let version =
-            client.call("hello", Request::Hello { version: VERSION }, |reply, _| match reply {
-                Reply::Hello { version } => Some(version),
+        let version = client
+            .call("hello", Request::Hello { version: VERSION }, |reply, _| match reply {
+                Reply::Hello { version, .. } => Some(version),
                 _ => None,
+            })
+            .map_err(|error| match error {
+                ClientError::Strange("hello") => ClientError::Echo,
+                error => error,
             })?;
         client.early.clear();
         client.greeted = version == VERSION;

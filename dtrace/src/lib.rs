@@ -40,6 +40,7 @@ mod format;
 pub mod job;
 #[cfg(feature = "render")]
 pub mod kernel;
+pub mod key;
 pub mod output;
 #[cfg(feature = "cli")]
 pub mod process;
@@ -58,4 +59,4 @@ pub use dtrace_compiler as compiler;
 pub use job::Job;
 #[cfg(feature = "render")]
 pub use trace::{Running, Trace, TraceError};
-pub use transport::{Address, Transport, TransportError};
+pub use transport::{Address, Protection, Transport, TransportError};

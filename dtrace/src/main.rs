@@ -1,5 +1,6 @@
 //! `dtrace --connect ADDRESS`: dtrace(1) for a kernel on the other side of a line; `dtrace -p PID`, for a process.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -7,11 +8,12 @@ use dtrace::consume::{self, Meanwhile, UntilInterrupted};
 use dtrace::job::Mode;
 use dtrace::process::Process;
 use dtrace::render::Streams;
-use dtrace::{Address, Client, Interrupt, cli};
+use dtrace::{Address, Client, ClientError, Interrupt, Protection, cli, key, output};
 
 const USAGE: &str = "\
 Usage: dtrace -p pid | --connect unix:path | tcp:host:port | serial:device[,baud] | exec:command
-\t[-c cmd]
+\t[--key file | --unencrypted] [-c cmd]
+       dtrace --make-key file
 ";
 
 static INTERRUPT: Interrupt = Interrupt::new();
@@ -27,8 +29,19 @@ struct Dtrace {
     command: Option<String>,
     /// Where the kernel is: unix:PATH, tcp:HOST:PORT, serial:DEVICE[,BAUD], or exec:COMMAND, whose standard input
     /// and output are the line.
-    #[arg(long, value_name = "ADDRESS", required_unless_present_any = ["version", "pid"])]
+    #[arg(long, value_name = "ADDRESS", required_unless_present_any = ["version", "pid", "make_key"])]
     connect: Option<String>,
+    /// The kernel's key, 64 hexadecimal digits in a file that is yours alone (0600): authenticates and encrypts the
+    /// line. For tcp: the environment's DTRACE_KEY_FILE if nothing is said.
+    #[arg(long, value_name = "FILE", conflicts_with = "unencrypted")]
+    key: Option<PathBuf>,
+    /// Go to another machine without a key: over a network of your own, or a tunnel. Whoever is on the way can read
+    /// and change what is said.
+    #[arg(long)]
+    unencrypted: bool,
+    /// Make a new key in a new file, for a kernel and for --key, and do nothing else.
+    #[arg(long, value_name = "FILE", exclusive = true)]
+    make_key: Option<PathBuf>,
     /// Print help.
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
@@ -46,7 +59,26 @@ fn main() -> ExitCode {
     }
 }
 
+/// The environment's name for the file with the key.
+const KEY_FILE: &str = "DTRACE_KEY_FILE";
+
+/// What keeps others from the line.
+fn protection(dtrace: &Dtrace, address: &Address) -> anyhow::Result<Protection> {
+    if dtrace.unencrypted {
+        return Ok(Protection::Nothing);
+    }
+    let usual = || std::env::var_os(KEY_FILE).filter(|_| matches!(address, Address::Tcp(_)));
+    match dtrace.key.clone().or_else(|| usual().map(PathBuf::from)) {
+        Some(file) => Ok(Protection::Key(key::read(&file)?)),
+        None => Ok(Protection::Machine),
+    }
+}
+
 fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
+    if let Some(file) = &dtrace.make_key {
+        key::make(file)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let Some(mut job) = dtrace.args.job()? else { return Ok(ExitCode::SUCCESS) };
     job.check()?;
     let address = match (&dtrace.connect, dtrace.args.pid) {
@@ -64,7 +96,15 @@ fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
         }
         None => &mut UntilInterrupted,
     };
-    let client = Client::connect(address.connect()?)?;
+    let protection = protection(dtrace, &address)?;
+    let waiting = format!("dtrace: waiting for {address}: nothing has come from there yet\n");
+    let line = address.open(&protection, move || output::say(waiting))?;
+    let client = Client::connect(line).map_err(|error| match error {
+        ClientError::NoAnswer { .. } | ClientError::Echo => {
+            anyhow::Error::from(error).context(address.to_string())
+        }
+        error => error.into(),
+    })?;
     let mut output = Streams::standard("dtrace")?;
     let status = consume::run(client, &job, &INTERRUPT, meanwhile, &mut output)?;
     Ok(ExitCode::from(status))

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::thread;
 
 use dtrace_protocol::{
-    Decoder, Detail, Probe, Reply, Request, Run, SnapshotOf, Status, VERSION, Writer,
+    Decoder, Detail, Probe, Reply, Request, Run, Side, SnapshotOf, Status, VERSION, Writer,
 };
 
 const LISTED: &str = "   ID   PROVIDER            MODULE                          FUNCTION NAME
@@ -27,7 +27,7 @@ fn answer(mut line: impl Read + Write, version: u32) -> String {
         last = format!("{request:?}");
         let (mut buffer, mut bytes) = ([0; 512], [0; 600]);
         let reply = match request {
-            Request::Hello { .. } => Reply::Hello { version },
+            Request::Hello { .. } => Reply::Hello { version, side: Side::Framework },
             Request::List { .. } => Reply::Probes,
             Request::Describe { .. } => Reply::Gone { reason: "out of order\n  kernel: last line" },
             _ => Reply::Done,
@@ -212,7 +212,7 @@ fn records(mut line: UnixStream) {
         let empty = Snapshot { size: 0, oldest: 0, drops: 0, errors: 0, timestamp: 2, bytes: b"" };
         let mut damaged = false;
         let reply = match request {
-            Request::Hello { .. } => Reply::Hello { version: VERSION },
+            Request::Hello { .. } => Reply::Hello { version: VERSION, side: Side::Framework },
             Request::List { .. } => Reply::Probes,
             Request::Describe { .. } => {
                 let (stability, provider) = ([5, 5, 5], [[5, 5, 5]; 5]);

@@ -20,8 +20,8 @@
 //! # Where to read on
 //!
 //! - To host it: [`machine`], or [`Host`] and [`Dtrace`]; the project's `docs/first-probe-your-kernel.md` does it in ten minutes, and the
-//!   smallest host is `embedded-example/`. Feature `server`: consumers on other machines;
-//!   [`console`]: on this one.
+//!   smallest host is `embedded-example/`. Feature `server`: consumers on the other side of a line, with [rights](Rights); feature
+//!   `noise`: lines that leave the machine, for those alone who have the kernel's key; [`console`]: consumers on the machine itself.
 //! - To write a provider: [`Provider`]; to add probes as a program runs: [`sdt_core::runtime`]; in C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
 //! - To change it: `registry/` is who provides what, `providers/` how that is written, `ecb/` what is done when it
 //!   fires, `buffer/` what that leaves behind, `server/` who is told; then `docs/architecture.md` of the project.
@@ -126,6 +126,7 @@ pub mod machine;
 mod program;
 mod providers;
 mod registry;
+mod rights;
 #[cfg(feature = "server")]
 pub mod server;
 mod sync;
@@ -143,3 +144,4 @@ pub use host::{Host, RawMutex, Relaxing, SpinLock};
 pub use program::{AggregationDesc, Malformed, ProgramError, Snapshot, Status, Which};
 pub use providers::{ArgumentType, Provider, RuntimeProvider};
 pub use registry::{Detail, ProbeInfo, registration};
+pub use rights::Rights;

@@ -75,11 +75,19 @@ use sdt_core::ops;
 mod attach {
     use core::ffi::CStr;
 
-    use sdt_core::ops::{Framework, FrameworkError};
+    use sdt_core::ops::{FUNCTION_NAME_LEN, Framework, FrameworkError, Name};
+
+    use super::record::Probe;
 
     pub(crate) struct Attachment {
         pub(crate) framework: &'static dyn Framework,
         pub(crate) module: &'static CStr,
+    }
+
+    impl Attachment {
+        pub(crate) fn function(&self, _: &Probe) -> Name<FUNCTION_NAME_LEN> {
+            Name::cut(b"none")
+        }
     }
 
     #[derive(Debug)]

@@ -13,6 +13,7 @@ use dtrace_protocol::{
 };
 use proptest::prelude::*;
 use sdt_core::ops::{ProbeId, ProviderId};
+use sdt_framework::Rights;
 use sdt_framework::server::{Lost, MIN_FRAME, NoSites, Server, Sites, Stream, Tracer};
 
 type Served<'d> = Server<'d, MIN_FRAME, 4>;
@@ -80,12 +81,17 @@ fn ask(server: &mut Served<'_>, line: &mut Line, request: Request<'_>) -> String
     answers.remove(0)
 }
 
+/// What a hello is answered with.
+fn hello() -> String {
+    format!("Hello {{ version: {VERSION}, side: Framework }}")
+}
+
 const HELLO: Request<'_> = Request::Hello { version: VERSION };
 
 /// A server whose channel 1 is greeted.
 fn greeted(dtrace: &Small) -> (Served<'_>, Line) {
-    let (mut server, mut line) = (Served::new(dtrace, &NoSites), Line::default());
-    assert_eq!(ask(&mut server, &mut line, HELLO), format!("Hello {{ version: {VERSION} }}"));
+    let (mut server, mut line) = (Served::new(dtrace, &NoSites, Rights::ALL), Line::default());
+    assert_eq!(ask(&mut server, &mut line, HELLO), hello());
     (server, line)
 }
 
@@ -184,7 +190,7 @@ impl Sites for Ten {
 #[test]
 fn sites_come_in_pieces() {
     let dtrace = small();
-    let (mut server, mut line) = (Served::new(&*dtrace, &Ten), Line::default());
+    let (mut server, mut line) = (Served::new(&*dtrace, &Ten, Rights::ALL), Line::default());
     ask(&mut server, &mut line, HELLO);
     let mut all: Vec<(u64, bool)> = Vec::new();
     loop {
@@ -278,11 +284,11 @@ fn who_waits_is_answered_when_something_fires() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     let dtrace = small();
-    let (mut server, mut line) = (Served::new(&*dtrace, &NoSites), Line::default());
+    let (mut server, mut line) = (Served::new(&*dtrace, &NoSites, Rights::ALL), Line::default());
     assert_eq!(refused(&mut server, &mut line, Request::Status), Why::NotGreeted);
     // Another version learns ours, and nothing more.
     let other = ask(&mut server, &mut line, Request::Hello { version: VERSION + 1 });
-    assert_eq!(other, format!("Hello {{ version: {VERSION} }}"));
+    assert_eq!(other, hello());
     assert_eq!(refused(&mut server, &mut line, Request::Status), Why::NotGreeted);
     ask(&mut server, &mut line, HELLO);
     assert_eq!(refused(&mut server, &mut line, Request::Read { wait: true }), Why::NotOpen);
@@ -313,7 +319,7 @@ fn what_makes_no_sense_is_refused() {
 #[test]
 fn there_are_so_many_and_no_more() {
     let dtrace = small();
-    let (mut server, mut line) = (Served::new(&*dtrace, &NoSites), Line::default());
+    let (mut server, mut line) = (Served::new(&*dtrace, &NoSites, Rights::ALL), Line::default());
     (10..15).for_each(|channel| line.ask(channel, 1, &HELLO));
     (10..14).for_each(|channel| line.ask(channel, 2, &Request::Open));
     run(&mut server, &mut line);
@@ -403,7 +409,7 @@ proptest! {
         Threads::bind(1);
         let (provider, dtrace) = (TestProvider::default(), small());
         let (p, ids) = with_probes(&dtrace, &provider, 3);
-        let (mut server, mut line) = (Served::new(&*dtrace, &Ten), Line { room, ..Line::default() });
+        let (mut server, mut line) = (Served::new(&*dtrace, &Ten, Rights::ALL), Line { room, ..Line::default() });
         for (channel, which, number, text) in &asked {
             let (probe, spec) = (number % 5, if number % 2 == 0 { ":::" } else { &**text });
             line.ask(*channel, *number, &match which {
@@ -431,7 +437,7 @@ proptest! {
         run(&mut server, &mut line);
         let answered = line.answers(|header, reply, _| {
             // There may be no room for one more.
-            let hello = matches!(reply, Reply::Hello { version: VERSION })
+            let hello = matches!(reply, Reply::Hello { version: VERSION, .. })
                 || matches!(reply, Reply::Refused { why: Why::TooMany, .. });
             header == Header { channel: 1, seq: 4242 } && hello
         });
@@ -550,10 +556,113 @@ fn programs_run() {
         (Request::Aggregation { id: 2 }, Why::NoSuch),
         (Request::Format { number: 2, at: 0 }, Why::NoSuch),
         (Request::Snapshot { cpu: 7, buffer: SnapshotOf::Records, at: 0 }, Why::NoSuch),
-        (Request::Option { option: 99, value: 0 }, Why::Other),
+        (Request::Option { option: 99, value: 0 }, Why::Option),
         (Request::Claim, Why::NoSuch),
     ] {
         assert_eq!(refused(&mut server, &mut line, request), why, "{request:?}");
     }
     assert_eq!(ask(&mut server, &mut line, Request::Close), "Done");
+}
+
+/// Provider `k` is for who may trace the kernel, `u` for who may trace processes; `u` says of every other hit that it was in
+/// user mode.
+mod rights {
+    use std::ffi::{c_int, c_void};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
+
+    use super::*;
+
+    static IS_USER: AtomicBool = AtomicBool::new(false);
+
+    unsafe extern "C" fn usermode(_: *mut c_void, _: u32, _: *mut c_void) -> c_int {
+        IS_USER.fetch_not(Ordering::Relaxed).into()
+    }
+
+    fn providers(dtrace: &Small, provider: &TestProvider) -> [(ProviderId, ProbeId); 2] {
+        let ops = ProviderOps { usermode: Some(usermode), ..common::OPS };
+        [(c"k", Privileges::KERNEL), (c"u", Privileges::USER)].map(|(name, privileges)| {
+            // SAFETY: the tests keep the provider longer than the framework.
+            let id = unsafe {
+                dtrace.register(name, &ProviderAttr::SDT, privileges, &ops, provider.arg())
+            };
+            let id = id.unwrap();
+            (id, create(dtrace, id, [c"m", c"f", c"fired"], 0))
+        })
+    }
+
+    fn listed(server: &mut Served<'_>, line: &mut Line) -> Vec<u32> {
+        line.ask(1, 5, &Request::List { spec: ":::", after: 0 });
+        run(server, line);
+        let all = line.answers(|_, _, items| {
+            items.iter::<Probe<'_>>().map(|probe| probe.unwrap().id).collect::<Vec<_>>()
+        });
+        all.into_iter().flatten().collect()
+    }
+
+    #[test]
+    fn who_may_trace_processes_sees_nothing_of_the_kernel() {
+        Threads::bind(3);
+        let (provider, dtrace) = (TestProvider::default(), small());
+        let [(of_kernel, kernel), (_, user)] = providers(&dtrace, &provider);
+        let mut server = Served::new(&*dtrace, &Ten, Rights::new(Privileges::USER));
+        let mut line = Line::default();
+        ask(&mut server, &mut line, HELLO);
+        assert_eq!(listed(&mut server, &mut line), [user.get()]);
+        for request in [
+            Request::Describe { probe: kernel.get() },
+            Request::Argument { probe: kernel.get(), index: 0 },
+        ] {
+            assert_eq!(refused(&mut server, &mut line, request), Why::NoProbe);
+        }
+        let sites = Request::Sites { probe: user.get(), skip: 0 };
+        assert_eq!(refused(&mut server, &mut line, sites), Why::NotPermitted);
+        ask(&mut server, &mut line, Request::Open);
+        let all = Request::Enable { spec: ":::" };
+        assert_eq!(ask(&mut server, &mut line, all), "Matched { probes: 1 }");
+        // Nor does it get what comes later.
+        let later = create(&*dtrace, of_kernel, [c"m", c"f", c"later"], 0);
+        ask(&mut server, &mut line, Request::Go);
+        for n in 0..6 {
+            dtrace.probe(user, &[n; 6]);
+            dtrace.probe(kernel, &[100; 6]);
+            dtrace.probe(later, &[200; 6]);
+        }
+        let (args, drops) = read_all(&mut server, &mut line);
+        // Every other hit was in user mode; nobody was asked about the others.
+        assert_eq!((args.len(), drops), (3, 0), "{args:?}");
+        assert!(args.iter().all(|&n| n < 6), "{args:?}");
+    }
+
+    #[test]
+    fn who_may_trace_the_kernel_sees_all() {
+        Threads::bind(3);
+        let (provider, dtrace) = (TestProvider::default(), small());
+        let [(_, kernel), (_, user)] = providers(&dtrace, &provider);
+        let mut server = Served::new(&*dtrace, &Ten, Rights::new(Privileges::KERNEL));
+        let mut line = Line::default();
+        ask(&mut server, &mut line, HELLO);
+        assert_eq!(listed(&mut server, &mut line), [kernel.get(), user.get()]);
+        line.ask(1, 5, &Request::Sites { probe: user.get(), skip: 0 });
+        run(&mut server, &mut line);
+        assert_eq!(line.answers(|_, reply, _| reply == Reply::Sites), [true]);
+    }
+
+    #[test]
+    fn who_may_nothing_learns_nothing() {
+        let (provider, dtrace) = (TestProvider::default(), small());
+        let [(_, kernel), _] = providers(&dtrace, &provider);
+        let mut server = Served::new(&*dtrace, &Ten, Rights::NONE);
+        let mut line = Line::default();
+        ask(&mut server, &mut line, HELLO);
+        for request in [
+            Request::Open,
+            Request::List { spec: ":::", after: 0 },
+            Request::Describe { probe: kernel.get() },
+            Request::Status,
+        ] {
+            assert_eq!(refused(&mut server, &mut line, request), Why::NotPermitted);
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 
+use sdt_framework::Rights;
 use sdt_framework::server::{Lost, Server, Stream};
 
 use crate::process::{Attached, STATE, WANTED};
@@ -148,7 +149,7 @@ impl Serving {
                     }
                     // Who is one too many is told by the end of the connection.
                     if self.lines.len() < self.room {
-                        let server = Box::new(Server::new(attached.dtrace, &Sites));
+                        let server = Box::new(Server::new(attached.dtrace, &Sites, Rights::ALL));
                         self.lines.push(Line { ends: Ends { stream, is_full: false }, server });
                     }
                 }

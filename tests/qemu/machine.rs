@@ -264,7 +264,7 @@ fn another_version_is_told_ours_and_nothing_more() {
                 let frame = frame.unwrap();
                 assert_eq!(frame.header, Header { channel: 9, seq: 5 });
                 break match frame.message().unwrap().0 {
-                    Reply::Hello { version } => Ok(version),
+                    Reply::Hello { version, .. } => Ok(version),
                     Reply::Refused { why, .. } => Err(why),
                     other => panic!("{other:?}"),
                 };

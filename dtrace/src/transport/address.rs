@@ -2,16 +2,34 @@
 
 use std::fmt;
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
+
+use dtrace_protocol::secure::Key;
 
 use super::line::Line;
-use super::{child, process, serial};
+use super::patient::Patient;
+use super::{Secure, SecureError, Transport, child, process, serial};
 
 /// Bits a second of a serial line, if nothing is said.
 const BAUD: u32 = 115_200;
+
+/// A machine of the network answers within this time, and a handshake is over.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What keeps others from a line.
+#[derive(Clone, Debug)]
+pub enum Protection {
+    /// The kernel's key.
+    Key(Key),
+    /// The machine: no line leaves it, as far as an address tells.
+    Machine,
+    /// Nothing that this knows of: a network of one's own, or a tunnel.
+    Nothing,
+}
 
 /// Where a kernel is to be found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +61,20 @@ pub enum AddressError {
         device: String,
         /// What is no number.
         baud: String,
+    },
+    /// The line would leave the machine, and is not protected.
+    #[error(
+        "{0} is another machine: what goes there can be read and changed on the way, and is not known to be the kernel's; \
+         give the kernel's key with --key FILE (dtrace --make-key FILE makes one), or say --unencrypted"
+    )]
+    Unprotected(Address),
+    /// The line is not one of the key's.
+    #[error("{address}: {error}")]
+    Secure {
+        /// Where.
+        address: Address,
+        /// Why.
+        error: SecureError,
     },
     /// The stream could not be opened.
     #[error("failed to connect to {address}: {}", reason(.error))]
@@ -97,20 +129,40 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Opens the stream.
+    /// Opens the stream, and makes it secure if there is a key. `waiting` is called once if nothing comes for some
+    /// seconds.
     ///
     /// # Errors
-    /// [`AddressError::Connect`].
-    pub fn connect(&self) -> Result<Line, AddressError> {
+    /// See [`AddressError`].
+    pub fn open(
+        &self,
+        protection: &Protection,
+        waiting: impl FnOnce() + Send + 'static,
+    ) -> Result<Box<dyn Transport>, AddressError> {
+        let line = Patient::new(self.connect(protection)?, waiting);
+        let Protection::Key(key) = protection else { return Ok(Box::new(line)) };
+        let secure = Secure::connect(line, key, LIMIT);
+        let failed = |error| AddressError::Secure { address: self.clone(), error };
+        Ok(Box::new(secure.map_err(failed)?))
+    }
+
+    /// Opens the stream as it is.
+    fn connect(&self, protection: &Protection) -> Result<Line, AddressError> {
         let connected = match self {
             Self::Unix(path) => {
                 UnixStream::connect(path).and_then(|line| Line::new(line.into(), None))
             }
-            Self::Tcp(address) => TcpStream::connect(address).and_then(|line| {
-                // A request is one small write, and its answer is waited for.
-                line.set_nodelay(true)?;
-                Line::new(line.into(), None)
-            }),
+            Self::Tcp(name) => match name.to_socket_addrs() {
+                Ok(all) => {
+                    let all: Vec<_> = all.collect();
+                    let leaves = all.iter().any(|address| !address.ip().is_loopback());
+                    if leaves && matches!(protection, Protection::Machine) {
+                        return Err(AddressError::Unprotected(self.clone()));
+                    }
+                    tcp(&all)
+                }
+                Err(error) => Err(error),
+            },
             Self::Serial(device, baud) => {
                 serial::open_raw(device, *baud).and_then(|(line, before)| {
                     let mut line = Line::new(line, None)?;
@@ -129,6 +181,22 @@ impl Address {
         };
         connected.map_err(|error| AddressError::Connect { address: self.clone(), error })
     }
+}
+
+/// A line to the first of the addresses that takes one.
+fn tcp(addresses: &[SocketAddr]) -> io::Result<Line> {
+    let mut failed = io::ErrorKind::NotFound.into();
+    for address in addresses {
+        match TcpStream::connect_timeout(address, LIMIT) {
+            Ok(line) => {
+                // A request is one small write, and its answer is waited for.
+                line.set_nodelay(true)?;
+                return Line::new(line.into(), None);
+            }
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
 }
 
 #[cfg(test)]
@@ -162,8 +230,20 @@ mod tests {
     }
 
     #[test]
+    fn what_leaves_the_machine_is_protected() {
+        // 192.0.2.0/24 is nobody's (RFC 5737): nothing may be sent there.
+        for address in ["tcp:192.0.2.1:9", "tcp:[2001:db8::1]:9", "tcp:0.0.0.0:9"] {
+            let address: Address = address.parse().unwrap();
+            let error = address.connect(&Protection::Machine).unwrap_err();
+            assert!(matches!(error, AddressError::Unprotected(_)), "{error}");
+            assert!(error.to_string().contains("--key FILE"), "{error}");
+        }
+    }
+
+    #[test]
     fn a_socket_that_is_not_there_is_named() {
-        let error = Address::Unix("/nowhere/x.sock".into()).connect().unwrap_err();
+        let error =
+            Address::Unix("/nowhere/x.sock".into()).connect(&Protection::Machine).unwrap_err();
         let text = "failed to connect to unix:/nowhere/x.sock: No such file or directory";
         assert_eq!(error.to_string(), text);
     }

@@ -3,14 +3,17 @@
 mod address;
 mod child;
 mod line;
+mod patient;
 mod process;
+mod secure;
 mod serial;
 
 use std::io;
 use std::time::Duration;
 
-pub use address::{Address, AddressError};
+pub use address::{Address, AddressError, Protection};
 pub use line::Line;
+pub use secure::{Secure, SecureError};
 
 /// A byte stream to a kernel, or to who passes on what is meant for it.
 pub trait Transport: Send {
@@ -27,6 +30,16 @@ pub trait Transport: Send {
     fn write(&mut self, bytes: &[u8], limit: Duration) -> Result<(), TransportError>;
 }
 
+impl Transport for Box<dyn Transport> {
+    fn read(&mut self, buffer: &mut [u8], wait: Duration) -> Result<usize, TransportError> {
+        (**self).read(buffer, wait)
+    }
+
+    fn write(&mut self, bytes: &[u8], limit: Duration) -> Result<(), TransportError> {
+        (**self).write(bytes, limit)
+    }
+}
+
 /// Why nothing goes over a stream any more.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
@@ -36,6 +49,11 @@ pub enum TransportError {
     /// The other side takes nothing.
     #[error("the line to the kernel takes nothing for {} s", .0.as_secs())]
     Stuck(Duration),
+    /// On a line with a key: bytes that the kernel has not sent, or not so.
+    #[error(
+        "what came over the line was not sent so by the kernel: somebody changes it, or it lost something"
+    )]
+    Forged,
     /// Reading or writing failed.
     #[error("the line to the kernel failed: {0}")]
     Failed(#[source] io::Error),

@@ -11,9 +11,9 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 pub use error::{AttachError, DetachError, HandlerFault, Refusal, RefusedProvider};
 
 use crate::arch;
-use crate::ops::Framework;
+use crate::ops::{FUNCTION_NAME_LEN, Framework, Name};
 use crate::patch::{Mode, Patcher};
-use crate::record::{self, PROVIDERS, Provider};
+use crate::record::{self, PROVIDERS, Probe, Provider};
 use crate::route::{runtime, table as provider};
 
 pub use crate::record::RaggedSet;
@@ -34,6 +34,17 @@ pub struct Attachment {
 impl fmt::Debug for Attachment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Attachment").field("module", &self.module).finish_non_exhaustive()
+    }
+}
+
+impl Attachment {
+    /// The function part of a probe's description: that of all its sites, if it is one and the host knows it.
+    pub(crate) fn function(&self, probe: &Probe) -> Name<FUNCTION_NAME_LEN> {
+        let mut functions = probe.sites().map(|site| self.patcher.function(site.patchpoint()));
+        match functions.next().flatten() {
+            Some(first) if functions.all(|other| other == Some(first)) => first,
+            _ => Name::cut(b"none"),
+        }
     }
 }
 

@@ -5,18 +5,9 @@ use core::sync::atomic::Ordering;
 
 use crate::attach::{Attachment, Refusal};
 use crate::fire::AFRAMES;
-use crate::ops::{ARG_NONE, ArgDesc, FUNCTION_NAME_LEN, Name, ProbeDesc, ProviderOps};
+use crate::ops::{ARG_NONE, ArgDesc, Name, ProbeDesc, ProviderOps};
 use crate::patch::{self, PatchError};
 use crate::record::{Probe, Provider};
-
-/// The function part of a probe's description: that of all its sites, if it is one and the host knows it.
-fn function(attachment: &Attachment, probe: &Probe) -> Name<FUNCTION_NAME_LEN> {
-    let mut functions = probe.sites().map(|site| attachment.patcher.function(site.patchpoint()));
-    match functions.next().flatten() {
-        Some(first) if functions.all(|other| other == Some(first)) => first,
-        _ => Name::cut(b"none"),
-    }
-}
 
 /// The ops table. `arg` is the [`Provider`], `parg` the primary [`Probe`].
 ///
@@ -65,7 +56,7 @@ pub(crate) unsafe fn register(
         let parg = core::ptr::from_ref(probe).cast_mut().cast();
         // SAFETY: the provider is registered; the ops take a probe's record, a static, as `parg`.
         let created = unsafe {
-            let function = function(attachment, probe);
+            let function = attachment.function(probe);
             framework.probe_create(id, module, function.as_c_str(), name, AFRAMES, parg)
         };
         probe.set_id(Some(created.map_err(|error| refusal(Some(name), error))?));

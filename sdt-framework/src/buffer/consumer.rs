@@ -9,6 +9,7 @@ use crate::buffer::ring::{Ring, Word};
 use crate::host::{Host, Mutex};
 use crate::program::tracing::Tracing;
 use crate::providers::Own;
+use crate::rights::Rights;
 use crate::sync::{AtomicCount, UnsafeCell};
 
 /// An open consumer. Numbers start at 1; that of a closed consumer is not given to another one.
@@ -111,6 +112,8 @@ impl Activity {
 pub(crate) struct Consumer<H: Host> {
     /// Its number, 0 when closed. Changed with the framework locked only.
     number: AtomicU32,
+    /// What it may do. Changed with the framework locked and no enabling of it there.
+    rights: AtomicU32,
     /// An [`Activity`]. Read in probe context, where programs that end the run change it.
     pub(crate) activity: AtomicU32,
     /// Bytes of a buffer that it is to have. Used with the framework locked only.
@@ -137,6 +140,7 @@ impl<H: Host> Consumer<H> {
     pub(crate) fn closed() -> Self {
         Self {
             number: AtomicU32::new(0),
+            rights: AtomicU32::new(Rights::NONE.to_word()),
             activity: AtomicU32::new(Activity::Inactive as u32),
             size: AtomicUsize::new(0),
             buffers: UnsafeCell::new(None),
@@ -154,7 +158,8 @@ impl<H: Host> Consumer<H> {
     }
 
     /// With the framework locked.
-    pub(crate) fn open(&self, id: ConsumerId, size: usize) {
+    pub(crate) fn open(&self, id: ConsumerId, size: usize, rights: Rights) {
+        self.rights.store(rights.to_word(), Ordering::Relaxed);
         self.size.store(size, Ordering::Relaxed);
         self.turn(Activity::Inactive);
         self.number.store(id.get(), Ordering::Release);
@@ -163,6 +168,11 @@ impl<H: Host> Consumer<H> {
     /// With the framework locked. Readers find it closed.
     pub(crate) fn close(&self) {
         self.number.store(0, Ordering::Release);
+    }
+
+    /// What it may do. Probe context, or with the framework locked.
+    pub(crate) fn rights(&self) -> Rights {
+        Rights::from_word(self.rights.load(Ordering::Relaxed))
     }
 
     /// Whether a hit is something to it: of one of `dtrace`'s probes, or of any other. Probe context. Acquire, with the

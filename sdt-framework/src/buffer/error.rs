@@ -43,6 +43,8 @@ pub enum ConsumerError {
     },
     /// The consumer has its buffers already.
     HasBuffers(ConsumerId),
+    /// The consumer's rights do not suffice.
+    NotPermitted,
     /// The consumer goes, or has gone.
     Going(ConsumerId),
     /// An option is not there, or does not take this value.
@@ -90,6 +92,7 @@ impl fmt::Display for ConsumerError {
                 "consumer {} has its buffers already; their size is chosen before it first goes",
                 id.get()
             ),
+            Self::NotPermitted => f.write_str("DTrace requires additional privileges"),
             Self::Going(id) => write!(
                 f,
                 "consumer {} has gone; programs and options come before, rings are read when it has stopped",

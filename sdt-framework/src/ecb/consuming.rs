@@ -6,13 +6,27 @@ use crate::buffer::{self, Activity, ConsumerError, ConsumerId, LONGEST};
 use crate::dtrace::Dtrace;
 use crate::host::Host;
 use crate::program::session::Session;
+use crate::rights::Rights;
 
 impl<H: Host> Dtrace<H> {
-    /// Opens the framework for one more consumer. While any is open, no provider can be unregistered.
+    /// Opens the framework for one more consumer, which may do everything: [`open_with`](Self::open_with).
     ///
     /// # Errors
-    /// [`ConsumerError::TooManyConsumers`], [`ConsumerError::NotReady`].
+    /// As there.
     pub fn open(&self) -> Result<ConsumerId, ConsumerError> {
+        self.open_with(Rights::ALL)
+    }
+
+    /// Opens the framework for one more consumer, which may do this much and no more until it is closed. While any is
+    /// open, no provider can be unregistered.
+    ///
+    /// # Errors
+    /// [`ConsumerError::TooManyConsumers`], [`ConsumerError::NotReady`]; [`ConsumerError::NotPermitted`] if it may do
+    /// nothing at all.
+    pub fn open_with(&self, rights: Rights) -> Result<ConsumerId, ConsumerError> {
+        if !rights.any() {
+            return Err(ConsumerError::NotPermitted);
+        }
         let shared = self.shared()?;
         let mut tables = self.tables.lock();
         let consumer = shared
@@ -29,13 +43,13 @@ impl<H: Host> Dtrace<H> {
         };
         let index = shared.consumers.iter().position(|other| core::ptr::eq(other, consumer));
         let left = tables.arena.left();
-        let session = tables.arena.alloc(Session::new());
+        let session = tables.arena.alloc(Session::new(rights.into()));
         let session =
             session.ok_or(ConsumerError::NoMemory { needed: size_of::<Session>(), left })?;
         if let Some(place) = index.and_then(|index| tables.sessions.get_mut(index)) {
             *place = Some(session);
         }
-        consumer.open(id, tables.buffer);
+        consumer.open(id, tables.buffer, rights);
         Ok(id)
     }
 
@@ -62,7 +76,7 @@ impl<H: Host> Dtrace<H> {
             }
         }
         if let Some(mut session) = tables.sessions.get_mut(index).and_then(Option::take) {
-            let sent = core::mem::replace(&mut *session, Session::new());
+            let sent = core::mem::replace(&mut *session, Session::new(Rights::NONE.into()));
             tables.arena.free(session);
             // SAFETY: its enablings are gone, and since then every CPU has been outside probe context.
             unsafe { sent.free(&mut tables.arena) };

@@ -34,8 +34,8 @@ impl<H: Host> Dtrace<H> {
         self.enable_recording(id, spec, Recording::DEFAULT)
     }
 
-    /// Enables all probes that the description means, and returns how many there are now; none is no
-    /// error. The enabling is retained: a probe that is created later is enabled, too, until the consumer closes
+    /// Enables all probes that the description means and the consumer [may use](crate::Rights), and returns how many there are
+    /// now; none is no error. The enabling is retained: a probe that is created later is enabled, too, until the consumer closes
     /// or [disables](Self::disable) them.
     ///
     /// Each call is an enabling of its own, as each clause of a D program is: a probe that one consumer
@@ -63,12 +63,13 @@ impl<H: Host> Dtrace<H> {
     ) -> Result<(u32, usize), ConsumerError> {
         let Wanted { spec, probe, what, program } = *wanted;
         let shared = self.shared()?;
+        let rights = shared.consumer(id)?.1.rights();
         self.provide(&spec.desc());
         let is_wanted = |at: usize| probe == 0 || probe == number(at);
         // Counted first, so that a provider does not see what comes to nothing.
         let mut needed = 0;
-        self.for_each_match(spec, |_, at| {
-            needed += usize::from(is_wanted(at));
+        self.for_each_match(spec, |tables, at| {
+            needed += usize::from(is_wanted(at) && tables.permits(at, rights));
             Ok(())
         })?;
         let (enabling, since) = {
@@ -101,7 +102,7 @@ impl<H: Host> Dtrace<H> {
             let (consumer, _) = shared.consumer(id)?;
             // What was created since is enabled when it is matched.
             let is_new = tables.probe(at).is_some_and(|(probe, _)| probe.created >= since);
-            if !is_wanted(at) || (is_new && probe == 0) || !tables.may_enable(consumer, at) {
+            if !is_wanted(at) || (is_new && probe == 0) || !tables.permits(at, rights) {
                 return Ok(());
             }
             if !self.add(tables, at, consumer, enabling, what) {

@@ -43,6 +43,15 @@ pub(crate) enum Brought<'a> {
     Five(&'a [u64; 5]),
 }
 
+/// Whether a hit was in user mode, as far as the provider says: what who may not see the kernel is told of
+/// (`DTRACE_COND_USERMODE`, with the mode `DTRACE_MODE_NOPRIV_DROP`, which is what providers without the op have).
+fn is_usermode(probe: &LiveProbe, id: u32) -> bool {
+    probe.origin().is_some_and(|origin| {
+        // SAFETY: it was live in this probe context, which unregistering waits for.
+        unsafe { origin.is_usermode(id) }
+    })
+}
+
 impl<H: Host> Dtrace<H> {
     /// A probe was hit, with the five arguments that the kernels' `dtrace_probe` takes. The sixth to
     /// the tenth are asked of the provider's `getargval`, if it has one and somebody records the hit;
@@ -127,6 +136,9 @@ impl<H: Host> Dtrace<H> {
             let Some(consumer) = shared.consumers.get(ecb.consumer) else { return };
             let is_meant = only.is_none_or(|(only, _)| only == ecb.consumer);
             if !is_meant || !consumer.takes(only.map(|(_, own)| own)) {
+                return;
+            }
+            if only.is_none() && !consumer.rights().kernel() && !is_usermode(probe, id) {
                 return;
             }
             // SAFETY: the ECB is on the chain, or was in this probe context.

@@ -5,10 +5,12 @@ use core::sync::atomic::Ordering;
 use dtrace_abi::spec::Spec;
 
 use crate::arena::Owned;
+use crate::buffer::Consumer;
 use crate::dtrace::Dtrace;
 use crate::ecb::{BATCH, What};
 use crate::host::Host;
 use crate::registry::tables::Tables;
+use crate::rights::Rights;
 
 /// One call of `enable`, for as long as it counts.
 #[derive(Debug)]
@@ -112,14 +114,18 @@ impl<H: Host> Dtrace<H> {
             }
             _ => return,
         };
+        let rights = |index: usize| {
+            let consumers = self.shared().map_or(&[][..], |shared| shared.consumers);
+            consumers.get(index).map_or(Rights::NONE, Consumer::rights)
+        };
         let retained = tables.retained.take();
         let mut next = retained.as_ref();
         while let Some(enabling) = next {
             next = enabling.next.as_ref();
             // What was there before has been enabled with all the others that it means.
             if enabling.since <= created
+                && tables.permits(at, rights(enabling.consumer))
                 && tables.matches(at, &enabling.spec)
-                && tables.may_enable(enabling.consumer, at)
                 && !self.add(tables, at, enabling.consumer, enabling.number, enabling.what)
             {
                 self.missed.fetch_add(1, Ordering::Relaxed);

@@ -9,7 +9,6 @@ use super::refused::ProgramError;
 use super::session::{Session, Taken, which};
 use crate::arena::Arena;
 use crate::buffer::{self, Activity, Buffer, Consumer, ConsumerError, ConsumerId, LONGEST};
-use crate::dif::Rights;
 use crate::dtrace::{Dtrace, Shared};
 use crate::ecb::{Wanted, What};
 use crate::host::Host;
@@ -21,25 +20,10 @@ impl<H: Host> Dtrace<H> {
     /// own affair are taken and not looked at.
     ///
     /// # Errors
-    /// [`ConsumerError::NotOpen`], [`ConsumerError::Going`], [`ConsumerError::BadOption`].
+    /// [`ConsumerError::NotOpen`], [`ConsumerError::Going`], [`ConsumerError::BadOption`]; [`ConsumerError::NotPermitted`] for
+    /// `destructive`.
     pub fn set_option(&self, id: ConsumerId, option: u32, value: i64) -> Result<(), ConsumerError> {
-        self.before_it_goes(id, |_, session, _| {
-            let bad = ConsumerError::BadOption { option, value };
-            session.options.set(option, value).map_err(|_| bad)
-        })
-    }
-
-    /// Says what a consumer may, before it sends programs; without that it may do everything. Probes that only the kernel's
-    /// rights are enough for are not enabled for one that has not got them. What else it must not see or do is a
-    /// fault in the program that tries, or is left out.
-    ///
-    /// # Errors
-    /// [`ConsumerError::NotOpen`], [`ConsumerError::Going`].
-    pub fn restrict(&self, id: ConsumerId, rights: Rights) -> Result<(), ConsumerError> {
-        self.before_it_goes(id, |_, session, _| {
-            session.rights = rights;
-            Ok(())
-        })
+        self.before_it_goes(id, |_, session, _| session.set_option(option, value))
     }
 
     /// Calls `f` with what a consumer has sent that has not gone yet.

@@ -97,10 +97,10 @@ impl Taken {
 }
 
 impl Session {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(rights: Rights) -> Self {
         Self {
             options: Options::new(),
-            rights: Rights::ALL,
+            rights,
             last_epid: 0,
             incoming: None,
             programs: None,
@@ -147,13 +147,23 @@ impl Session {
         }
     }
 
+    /// Sets an option. That destructive actions may be can only be said by who may destroy (`dtrace_state_go`, dtrace.c).
+    pub(crate) fn set_option(&mut self, option: u32, value: i64) -> Result<(), ConsumerError> {
+        let bad = ConsumerError::BadOption { option, value };
+        let mut options = self.options.clone();
+        options.set(option, value).map_err(|_| bad)?;
+        if options.destructive() && !self.rights.control {
+            return Err(ConsumerError::NotPermitted);
+        }
+        self.options = options;
+        Ok(())
+    }
+
     fn set_options(&mut self, dof: &Dof<'_>) -> Result<(), ConsumerError> {
         for section in dof.of_kind(SectionKind::OptDesc) {
             let table = dof.table::<OptDesc>(section, SectionKind::OptDesc);
             for OptDesc { option, value, .. } in table.map_err(ProgramError::from)? {
-                let value = value as i64;
-                let bad = ConsumerError::BadOption { option, value };
-                self.options.set(option, value).map_err(|_| bad)?;
+                self.set_option(option, value as i64)?;
             }
         }
         Ok(())

@@ -9,10 +9,14 @@ use crate::registry::names::{Names, ProviderName};
 /// Type of the ops that only take note.
 pub(crate) type Notify = unsafe extern "C" fn(*mut c_void, u32, *mut c_void);
 
+/// Type of the op that says whether a probe fired in user mode.
+type UserMode = unsafe extern "C" fn(*mut c_void, u32, *mut c_void) -> c_int;
+
 /// A probe's provider, reduced to what is called when probes fire and when a debugger stops them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     pub(crate) getargval: Option<GetArgVal>,
+    pub(crate) usermode: Option<UserMode>,
     pub(crate) suspend: Option<Notify>,
     pub(crate) resume: Option<Notify>,
     pub(crate) arg: *mut c_void,
@@ -24,6 +28,7 @@ pub(crate) struct Origin {
 impl Origin {
     pub(crate) const NONE: Self = Self {
         getargval: None,
+        usermode: None,
         suspend: None,
         resume: None,
         arg: core::ptr::null_mut(),
@@ -41,6 +46,7 @@ impl Origin {
     ) -> Self {
         Self {
             getargval: ops.getargval,
+            usermode: ops.usermode,
             suspend: ops.suspend,
             resume: ops.resume,
             arg,
@@ -75,5 +81,14 @@ impl Origin {
             Some(op) => unsafe { op(self.arg, id, self.parg, argno, self.aframes as c_int) },
             None => 0,
         }
+    }
+
+    /// Whether this hit was in user mode; not when the provider does not say. Probe context.
+    ///
+    /// # Safety
+    /// The provider is registered.
+    pub(crate) unsafe fn is_usermode(&self, id: u32) -> bool {
+        // SAFETY: whoever registered the op declared it sound to call here with these pointers.
+        self.usermode.is_some_and(|op| unsafe { op(self.arg, id, self.parg) } != 0)
     }
 }

@@ -16,6 +16,7 @@ use crate::ecb::{Retained, What};
 use crate::program::session::Session;
 use crate::registry::links::{Link, Links, List};
 use crate::registry::names::{Names, Place, ProviderName};
+use crate::rights::Rights;
 
 /// A pointer of the provider's, which the framework hands back and never follows.
 #[derive(Clone, Copy, Debug)]
@@ -310,19 +311,6 @@ impl Tables {
         self.sessions.get_mut(consumer)?.as_deref_mut()
     }
 
-    /// Whether a consumer may enable a probe of a provider with these privileges (`dtrace_match_priv`).
-    pub(crate) fn may_enable(&mut self, consumer: usize, at: usize) -> bool {
-        let Some(Session { rights, .. }) = self.session(consumer) else { return true };
-        let rights = *rights;
-        let Some((_, provider)) = self.probe(at) else { return false };
-        let kinds = Privileges::KERNEL | Privileges::PROC | Privileges::USER;
-        let needed = provider.privileges & kinds;
-        needed.is_empty()
-            || rights.kernel
-            || needed.contains(Privileges::USER)
-            || (rights.process && needed.contains(Privileges::PROC))
-    }
-
     /// The next number for an enabled probe of a consumer's.
     fn next_epid(&mut self, consumer: usize) -> Option<u32> {
         let last = &mut self.session(consumer)?.last_epid;
@@ -562,6 +550,11 @@ impl Tables {
                     probe.names.name.to_bytes(),
                 ])
         })
+    }
+
+    /// Whether the probe at an index is there for who has these rights.
+    pub(crate) fn permits(&self, at: usize, rights: Rights) -> bool {
+        self.probe(at).is_some_and(|(_, provider)| rights.may_use(provider.privileges))
     }
 
     fn count_comparison(&self) {

@@ -3,7 +3,7 @@
 use core::fmt::{self, Write as _};
 
 use dtrace_protocol::{
-    Argument, Detail, Frame, Header, OTHERS, Probe, Record, Reply, Request, Site, Status, TooLong,
+    Argument, Frame, Header, OTHERS, Probe, Record, Reply, Request, Side, Site, Status, TooLong,
     VERSION, Why, Writer,
 };
 use heapless::String;
@@ -12,7 +12,9 @@ use sdt_core::ops::{Attribute, ProbeId};
 
 use super::run;
 use super::tracer::Tracer;
-use crate::{ConsumerError, ConsumerId, Field, Firing, LONGEST, ProbeInfo, Records, Spec};
+use crate::{
+    ConsumerError, ConsumerId, Detail, Field, Firing, LONGEST, ProbeInfo, Records, Rights, Spec,
+};
 
 /// Where probes fire, as far as the host knows: the framework does not.
 pub trait Sites: Sync {
@@ -65,6 +67,7 @@ impl From<ConsumerError> for Refusal {
             ConsumerError::NoCpu(_) => Why::NoSuch,
             ConsumerError::BadOption { .. } => Why::Option,
             ConsumerError::Program(_) => Why::Program,
+            ConsumerError::NotPermitted => Why::NotPermitted,
             _ => Why::Other,
         };
         Self::new(why, error)
@@ -84,6 +87,8 @@ impl<const N: usize> fmt::Write for Cut<N> {
 pub(super) struct Desk<'d, const CHANNELS: usize> {
     tracer: &'d dyn Tracer,
     sites: &'d dyn Sites,
+    /// Of the line, and so of everybody on it.
+    rights: Rights,
     channels: Vec<Channel, CHANNELS>,
     /// The channel that is looked at first for one that waits.
     next: usize,
@@ -129,7 +134,7 @@ impl From<TooLong> for Refusal {
 }
 
 impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
-    pub(super) const fn new(tracer: &'d dyn Tracer, sites: &'d dyn Sites) -> Self {
+    pub(super) const fn new(tracer: &'d dyn Tracer, sites: &'d dyn Sites, rights: Rights) -> Self {
         let status = Status {
             cpus: 0,
             channels: 0,
@@ -143,7 +148,7 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
             overlong: 0,
             refused: 0,
         };
-        Self { tracer, sites, channels: Vec::new(), next: 0, status }
+        Self { tracer, sites, rights, channels: Vec::new(), next: 0, status }
     }
 
     /// Closes what anybody has open.
@@ -233,9 +238,13 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
                     )
                 })?;
             }
-            return answer.plain(&Reply::Hello { version: VERSION }).map(Some);
+            let hello = Reply::Hello { version: VERSION, side: Side::Framework };
+            return answer.plain(&hello).map(Some);
         }
-        let tracer = self.tracer;
+        let (tracer, rights) = (self.tracer, self.rights);
+        if !rights.any() {
+            return Err(ConsumerError::NotPermitted.into());
+        }
         let greeted = self.channels.len();
         let channel = self.at(number);
         let Some(channel) = channel else {
@@ -247,7 +256,7 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
             Request::Open if open.is_ok() => {
                 return Err(Refusal::new(Why::Open, "the channel is open already"));
             }
-            Request::Open => channel.consumer = Some(tracer.open()?),
+            Request::Open => channel.consumer = Some(tracer.open(rights)?),
             Request::Close => {
                 if let Some(channel) = self.take(number) {
                     self.close(channel);
@@ -271,6 +280,7 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
                 open?;
                 return Err(Refusal::new(Why::NoSuch, "nothing was enabled before"));
             }
+            Request::Symbol { .. } if !rights.kernel() => return Err(not_permitted("for symbols")),
             Request::Eprobe { .. }
             | Request::Aggregation { .. }
             | Request::Format { .. }
@@ -299,13 +309,21 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
                 };
             }
             Request::List { spec, after } => {
-                return list(tracer, &parse(spec)?, after, answer).map(Some);
+                return list(tracer, rights, &parse(spec)?, after, answer).map(Some);
             }
-            Request::Describe { probe } => return describe(tracer, probe, answer).map(Some),
+            Request::Describe { probe } => {
+                let detail = detail(tracer, rights, probe_id(probe)?)?;
+                return describe(&detail, answer).map(Some);
+            }
             Request::Argument { probe, index } => {
-                return argument(tracer, probe, index, answer).map(Some);
+                let id = probe_id(probe)?;
+                detail(tracer, rights, id)?;
+                return argument(tracer, id, index, answer).map(Some);
             }
             Request::Sites { probe, skip } => {
+                if !rights.kernel() {
+                    return Err(not_permitted("to see where the kernel's text is"));
+                }
                 return sites(self.sites, probe, skip, answer).map(Some);
             }
             Request::Status => {
@@ -326,6 +344,14 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
         }
         answer.plain(&Reply::Done).map(Some)
     }
+}
+
+/// The line's rights do not suffice for this.
+fn not_permitted(what: &str) -> Refusal {
+    Refusal::new(
+        Why::NotPermitted,
+        format_args!("this line needs the privilege KERNEL {what}; its host gives it"),
+    )
 }
 
 fn not_open() -> Refusal {
@@ -401,13 +427,14 @@ fn wire(info: &ProbeInfo) -> Probe<'_> {
 
 fn list(
     tracer: &dyn Tracer,
+    rights: Rights,
     spec: &Spec,
     after: u32,
     answer: &mut Answer<'_>,
 ) -> Result<usize, Refusal> {
     answer.with_items(&Reply::Probes, |writer| {
         let mut after = after;
-        while let Some(info) = tracer.next_probe(spec, after) {
+        while let Some(info) = tracer.next_probe(spec, after, rights) {
             if writer.push(&wire(&info)).is_err() {
                 break;
             }
@@ -417,12 +444,17 @@ fn list(
     })
 }
 
-fn describe(tracer: &dyn Tracer, probe: u32, answer: &mut Answer<'_>) -> Result<usize, Refusal> {
-    let detail = tracer.describe(probe_id(probe)?).ok_or_else(|| no_probe(probe))?;
+/// What is known of a probe, if it is there for who has these rights.
+fn detail(tracer: &dyn Tracer, rights: Rights, id: ProbeId) -> Result<Detail, Refusal> {
+    let detail = tracer.describe(id).filter(|detail| rights.may_use(detail.privileges));
+    detail.ok_or_else(|| no_probe(id.get()))
+}
+
+fn describe(detail: &Detail, answer: &mut Answer<'_>) -> Result<usize, Refusal> {
     let triple =
         |attribute: Attribute| [attribute.name as u8, attribute.data as u8, attribute.class as u8];
     let of = detail.provider;
-    answer.plain(&Reply::Detail(Detail {
+    answer.plain(&Reply::Detail(dtrace_protocol::Detail {
         probe: wire(&detail.info),
         stability: triple(detail.probe),
         args: triple(detail.args),
@@ -433,12 +465,10 @@ fn describe(tracer: &dyn Tracer, probe: u32, answer: &mut Answer<'_>) -> Result<
 
 fn argument(
     tracer: &dyn Tracer,
-    probe: u32,
+    id: ProbeId,
     index: u8,
     answer: &mut Answer<'_>,
 ) -> Result<usize, Refusal> {
-    let id = probe_id(probe)?;
-    tracer.describe(id).ok_or_else(|| no_probe(probe))?;
     let desc = tracer.arg_desc(id, index.into());
     let argument = desc
         .as_ref()

@@ -6,9 +6,10 @@
 //! take locks, as long as it returns `true`, and then whenever something may have arrived or been recorded.
 //!
 //! ```no_run
+//! # use sdt_framework::Rights;
 //! # use sdt_framework::server::{Lost, NoSites, Server, Stream, Tracer};
 //! # fn serve(dtrace: &'static dyn Tracer, uart: &mut impl Stream, wait: fn()) -> Lost {
-//! let mut server: Server<'_> = Server::new(dtrace, &NoSites);
+//! let mut server: Server<'_> = Server::new(dtrace, &NoSites, Rights::ALL);
 //! loop {
 //!     match server.step(uart) {
 //!         Ok(true) => {}
@@ -21,19 +22,26 @@
 //!
 //! What arrives is trusted with nothing: frames that are damaged or too long are counted and dropped, requests
 //! that make no sense are refused, and there are never more channels, consumers and bytes than there is room for.
-//! Who may is not asked here: whoever has the line can trace, so the line has to be one that only those reach who
-//! may read kernel memory.
+//!
+//! Who may: the host says for each line, by the [`Rights`] that it gives the server. What these do not
+//! allow is refused, or is not there. Whoever has the line has its rights. A line that leaves the machine is
+//! wrapped in a `Secure` (feature `noise`): only who has the kernel's key is heard.
 
 mod answer;
 mod run;
+#[cfg(feature = "noise")]
+mod secure;
 mod stream;
 mod tracer;
 
 use dtrace_protocol::frame::encoded_len;
 use dtrace_protocol::{Decoder, FrameError};
 
+use crate::Rights;
 use answer::Desk;
 pub use answer::{NoSites, Sites};
+#[cfg(feature = "noise")]
+pub use secure::{End, Limits, Secure, SecureHost};
 pub use stream::{Lost, Stream};
 pub use tracer::Tracer;
 
@@ -71,11 +79,11 @@ impl<'d, const FRAME: usize, const CHANNELS: usize> Server<'d, FRAME, CHANNELS> 
         dtrace_protocol::frame::decoded_len(FRAME)
     };
 
-    /// A server of consumers that nobody has heard of yet.
-    pub const fn new(tracer: &'d dyn Tracer, sites: &'d dyn Sites) -> Self {
+    /// A server of consumers that nobody has heard of yet, all of whom have these rights.
+    pub const fn new(tracer: &'d dyn Tracer, sites: &'d dyn Sites, rights: Rights) -> Self {
         const { assert!(encoded_len(Self::DRAFT) <= FRAME) };
         Self {
-            desk: Desk::new(tracer, sites),
+            desk: Desk::new(tracer, sites, rights),
             decoder: Decoder::new([0; FRAME]),
             arrived: [0; CHUNK],
             arrived_at: 0,

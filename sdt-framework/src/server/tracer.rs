@@ -6,7 +6,7 @@ use sdt_core::ops::{ArgDesc, ProbeId};
 use crate::dif::Symbol;
 use crate::ecb::BATCH;
 use crate::{
-    AggregationDesc, ConsumerError, ConsumerId, Counters, Detail, Dtrace, Host, ProbeInfo,
+    AggregationDesc, ConsumerError, ConsumerId, Counters, Detail, Dtrace, Host, ProbeInfo, Rights,
     Snapshot, Spec, Status, Which,
 };
 
@@ -18,11 +18,11 @@ pub trait Tracer: Sync {
     /// What happened so far.
     fn counters(&self) -> Counters;
 
-    /// As [`Dtrace::open`].
+    /// As [`Dtrace::open_with`].
     ///
     /// # Errors
     /// As there.
-    fn open(&self) -> Result<ConsumerId, ConsumerError>;
+    fn open(&self, rights: Rights) -> Result<ConsumerId, ConsumerError>;
 
     /// As [`Dtrace::close`].
     ///
@@ -135,9 +135,9 @@ pub trait Tracer: Sync {
     /// As [`Dtrace::symbol`].
     fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>));
 
-    /// The probe with the least id above `after` that the description matches (`DTRACEIOC_PROBEMATCH`). With 0,
-    /// providers are asked to provide what they have for the description first.
-    fn next_probe(&self, spec: &Spec, after: u32) -> Option<ProbeInfo>;
+    /// The probe with the least id above `after` that the description matches and who has these rights may use
+    /// (`DTRACEIOC_PROBEMATCH`). With 0, providers are asked to provide what they have for the description first.
+    fn next_probe(&self, spec: &Spec, after: u32, rights: Rights) -> Option<ProbeInfo>;
 
     /// As [`Dtrace::describe`].
     fn describe(&self, probe: ProbeId) -> Option<Detail>;
@@ -172,8 +172,8 @@ impl<H: Host> Tracer for Dtrace<H> {
         self.counters()
     }
 
-    fn open(&self) -> Result<ConsumerId, ConsumerError> {
-        self.open()
+    fn open(&self, rights: Rights) -> Result<ConsumerId, ConsumerError> {
+        self.open_with(rights)
     }
 
     fn close(&self, consumer: ConsumerId) -> Result<(), ConsumerError> {
@@ -264,7 +264,7 @@ impl<H: Host> Tracer for Dtrace<H> {
         self.symbol(address, show);
     }
 
-    fn next_probe(&self, spec: &Spec, after: u32) -> Option<ProbeInfo> {
+    fn next_probe(&self, spec: &Spec, after: u32, rights: Rights) -> Option<ProbeInfo> {
         if after == 0 {
             self.provide(&spec.desc());
         }
@@ -278,7 +278,8 @@ impl<H: Host> Tracer for Dtrace<H> {
                     return None;
                 }
                 let to = used.min(from + BATCH);
-                ((from..to).find(|&at| tables.matches(at, spec)), to)
+                let meant = |&at: &usize| tables.matches(at, spec) && tables.permits(at, rights);
+                ((from..to).find(meant), to)
             };
             from = found.map_or(to, |at| at + 1);
             let Some(id) = found.and_then(|at| ProbeId::new(at as u32 + 1)) else { continue };

@@ -1,15 +1,16 @@
 //! What consumers may, how long they live, what timers fire, and what is not looked at twice.
 
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use dtrace_abi::fault::Fault;
 use dtrace_abi::option::{BufPolicy, OptionId};
-use sdt_core::ops::{Framework as _, Privileges, ProviderAttr};
-use sdt_framework::dif::{Destruction, Kernel as Knows, Number, Rights};
-use sdt_framework::{ConsumerError, Host, SpinLock, Which};
+use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
+use sdt_framework::dif::{Destruction, Kernel as Knows, Number};
+use sdt_framework::{ConsumerError, Host, Rights, SpinLock, Which};
 use sdt_host::cpus::Threads;
 
-use crate::common::{TestProvider, create, spec};
+use crate::common::{OPS, TestProvider, create, spec};
 use crate::run::{Kernel, compile};
 
 /// Threads, with a clock that the test sets, a process, a stack, and nothing to lose.
@@ -110,34 +111,39 @@ fn stacks_and_addresses() {
     assert_eq!(records[0].data[4], [0x42]);
 }
 
+/// Probes of processes count for who may trace those alone if they fired in user mode, and tell nothing of the kernel.
 #[test]
-fn who_has_no_rights_sees_nothing() {
+fn who_may_trace_processes_sees_nothing_of_the_kernel() {
+    unsafe extern "C" fn usermode(_: *mut c_void, _: u32, _: *mut c_void) -> c_int {
+        1
+    }
+
     let kernel = machine();
-    let secret: &'static TestProvider = Box::leak(Box::default());
-    let ops = &crate::common::OPS;
-    // SAFETY: it stays.
-    let provider = unsafe {
-        kernel.dtrace.register(c"secret", &ProviderAttr::SDT, Privileges::PROC, ops, secret.arg())
+    let register = |name, privileges| {
+        let ops: &'static _ = Box::leak(Box::new(ProviderOps { usermode: Some(usermode), ..OPS }));
+        let of: &'static TestProvider = Box::leak(Box::default());
+        // SAFETY: it stays.
+        unsafe { kernel.dtrace.register(name, &ProviderAttr::SDT, privileges, ops, of.arg()) }
+            .unwrap()
     };
-    create(&*kernel.dtrace, provider.unwrap(), [c"m", c"f", c"z"], 0);
-    let x = kernel.consumer();
-    let none = Rights { kernel: false, args: false, process: false, control: false };
-    kernel.dtrace.restrict(x.id, none).unwrap();
+    let secret = register(c"secret", Privileges::KERNEL);
+    create(&*kernel.dtrace, secret, [c"m", c"f", c"z"], 0);
+    let open = register(c"open", Privileges::USER);
+    let probes = [c"a", c"b"].map(|name| create(&*kernel.dtrace, open, [c"m", c"f", name], 0));
+    let x = kernel.consumer_with(Rights::new(Privileges::USER));
     assert_eq!(x.enable("secret:::z { trace(1); }"), 0);
     x.enable(
-        "proc:::a { trace(*(int *)0x1000); }
-         proc:::b { trace(arg0); }
-         proc:::c { stack(2); ustack(1); usym(1); sym(5); }
+        "open:::a { trace(*(int *)0x1000); }
+         open:::b { trace(arg0); stack(2); sym(5); }
          ERROR { trace(arg4); trace(arg5); }",
     );
     x.go();
-    assert_eq!(kernel.dtrace.restrict(x.id, Rights::ALL), Err(ConsumerError::Going(x.id)));
-    (0..3).for_each(|probe| kernel.hit(probe, 7));
+    probes.iter().for_each(|&probe| kernel.dtrace.probe(probe, &[7; 6]));
     let denied = i64::from(Fault::KernelPrivilege.number());
     let records = x.records(0).0;
     assert_eq!(records[0].numbers(), [denied, 0x1000]);
-    assert_eq!(records[1].numbers(), [denied, 0]);
-    assert!(records[2].data.iter().flatten().all(|byte| *byte == 0));
+    assert_eq!(records[1].data[0], 7_u64.to_le_bytes());
+    assert!(records[1].data[1..].iter().flatten().all(|byte| *byte == 0));
     let y = kernel.consumer();
     assert_eq!(y.enable("secret:::z { trace(1); }"), 1);
 }
@@ -156,14 +162,9 @@ fn destruction_has_to_be_allowed() {
     use Destruction::{Breakpoint, Chill, Panic, Raise, Stop};
     let destroyed = std::mem::take(&mut *kernel.dtrace.host().destroyed.lock().unwrap());
     assert_eq!(destroyed, [Stop, Raise(9), Breakpoint, Chill(500), Panic]);
-    let y = kernel.consumer();
-    y.set(OptionId::Destructive, 1);
-    kernel.dtrace.restrict(y.id, Rights { control: false, ..Rights::ALL }).unwrap();
-    y.enable(text);
-    y.go();
-    x.stop();
-    kernel.hit(0, 0);
-    assert!(kernel.dtrace.host().destroyed.lock().unwrap().is_empty());
+    let y = kernel.consumer_with(Rights::new(Privileges::KERNEL));
+    let refused = kernel.dtrace.set_option(y.id, OptionId::Destructive.number(), 1);
+    assert_eq!(refused, Err(ConsumerError::NotPermitted));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use dtrace_compiler::surroundings::{
 };
 use dtrace_compiler::{Compiler, Source, dof};
 use sdt_core::ops::ProbeId;
-use sdt_framework::{Config, ConsumerError, ConsumerId, Dtrace, Host, Which};
+use sdt_framework::{Config, ConsumerError, ConsumerId, Dtrace, Host, Rights, Which};
 
 use crate::common::{self, TestProvider, Threads, create};
 
@@ -47,7 +47,11 @@ impl<H: Host> Kernel<H> {
     }
 
     pub fn consumer(&self) -> Consumer<'_, H> {
-        Consumer { dtrace: &self.dtrace, id: self.dtrace.open().unwrap() }
+        self.consumer_with(Rights::ALL)
+    }
+
+    pub fn consumer_with(&self, rights: Rights) -> Consumer<'_, H> {
+        Consumer { dtrace: &self.dtrace, id: self.dtrace.open_with(rights).unwrap() }
     }
 
     /// The probe `a`, `b`, `c` or `d` fires.

@@ -18,6 +18,7 @@ mod memory;
 pub mod protocol;
 pub mod records;
 pub mod render;
+pub mod secure;
 pub mod server;
 
 /// A target: its name, which is its folder's in `fuzz/seeds` too, and its function.
@@ -36,5 +37,6 @@ pub const TARGETS: &[Target] = &[
     ("protocol", protocol::run),
     ("records", records::run),
     ("render", render::run),
+    ("secure", secure::run),
     ("server", server::run),
 ];

@@ -12,16 +12,16 @@ use dtrace_protocol::{
 };
 use sdt_core::ops::{Framework as _, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderOps};
 use sdt_framework::server::{Lost, MIN_FRAME, Server, Sites, Stream};
-use sdt_framework::{Config, Dtrace, Host, LONGEST, SpinLock};
+use sdt_framework::{Config, Dtrace, Host, LONGEST, Rights, SpinLock};
 
 use crate::handed::Handed;
 
-const CPUS: usize = 2;
+pub(crate) const CPUS: usize = 2;
 /// Little room, so that it runs out.
-const CONFIG: Config =
+pub(crate) const CONFIG: Config =
     Config { providers: 2, probes: 6, ecbs: 8, consumers: 2, buffer: 4 * LONGEST };
 
-type Small = Dtrace<Machine>;
+pub(crate) type Small = Dtrace<Machine>;
 
 /// Runs the target.
 ///
@@ -43,7 +43,7 @@ pub fn run(input: &[u8]) {
         unsafe { dtrace.probe_create(provider, c"m", c"f", name, 1, null) }
             .expect("there is room for three probes")
     });
-    let mut server: Server<'_, MIN_FRAME, 3> = Server::new(&*dtrace, &Numbered);
+    let mut server: Server<'_, MIN_FRAME, 3> = Server::new(&*dtrace, &Numbered, Rights::ALL);
     let mut line = Line::default();
     for step in steps {
         match step {
@@ -105,7 +105,7 @@ enum Step {
 }
 
 #[derive(Debug, Arbitrary)]
-enum What {
+pub(crate) enum What {
     Hello { other: bool },
     Open,
     Close,
@@ -127,7 +127,7 @@ impl What {
         spec.as_deref().unwrap_or(":::")
     }
 
-    fn request(&self) -> Request<'_> {
+    pub(crate) fn request(&self) -> Request<'_> {
         match self {
             Self::Hello { other } => Request::Hello { version: VERSION + u32::from(*other) },
             Self::Open => Request::Open,
@@ -244,7 +244,7 @@ thread_local! {
 
 /// CPUs that one thread plays, one after the other.
 #[derive(Debug)]
-struct Machine(AtomicU64);
+pub(crate) struct Machine(pub(crate) AtomicU64);
 
 // SAFETY: one thread is all CPUs, so nobody else is ever in probe context.
 unsafe impl Host for Machine {
@@ -275,7 +275,7 @@ unsafe extern "C" fn enable(_arg: *mut c_void, _id: u32, _parg: *mut c_void) -> 
 }
 unsafe extern "C" fn nothing(_arg: *mut c_void, _id: u32, _parg: *mut c_void) {}
 
-const OPS: ProviderOps = ProviderOps {
+pub(crate) const OPS: ProviderOps = ProviderOps {
     provide: Some(provide),
     provide_module: None,
     enable: Some(enable),

@@ -273,6 +273,9 @@ impl Share {
     fn accept(&mut self) {
         // Who has gone again meanwhile is nobody.
         let Ok((stream, _)) = self.socket.listener.accept() else { return };
+        if !is_owner(&stream) {
+            return;
+        }
         let Ok(mut pipe) = Pipe::new(stream) else { return };
         match (1..OTHERS).find(|channel| !self.connections.contains_key(channel)) {
             Some(channel) => {
@@ -398,6 +401,14 @@ impl Share {
             connection.pipe.send_last(deadline);
         }
     }
+}
+
+/// Whether who has connected is who runs this, or root. The socket's mode lets nobody else in; but who may change that can
+/// also have passed it on.
+fn is_owner(stream: &UnixStream) -> bool {
+    let ours = rustix::process::geteuid();
+    rustix::net::sockopt::socket_peercred(stream)
+        .is_ok_and(|peer| peer.uid == ours || peer.uid.is_root())
 }
 
 /// A frame with its zero byte, for another channel; nothing if it is damaged.

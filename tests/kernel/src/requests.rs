@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use sdt_framework::server;
+use sdt_framework::{Rights, server};
 use sdt_protocol::frame::FrameError;
 use sdt_protocol::{Counters, Event, Message, Refusal, Reply, Request, Sites as SitesOf};
 use stand_in_freebsd::errno::EINVAL;
@@ -35,7 +35,7 @@ struct Server {
 
 /// Serves the host for good. Interrupts are on.
 pub(crate) fn serve(wire: Wire) -> ! {
-    let consumers = Box::new(server::Server::new(&DTRACE, &Sites));
+    let consumers = Box::new(server::Server::new(&DTRACE, &Sites, Rights::ALL));
     let mut server = Server { wire, worker: Worker::default(), consumers, batches: Vec::new() };
     loop {
         let mut busy = server.receive();

@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use std::thread;
 
 use sdt_framework::server::{NoSites, Server};
-use sdt_framework::{Config, Dtrace};
+use sdt_framework::{Config, Dtrace, Rights};
 
 pub use host::{Machine, Userland};
 pub use line::Line;
@@ -35,7 +35,8 @@ pub fn serve(machine: Machine, mut line: Line) {
     dtrace.init(memory, &config).expect("there is enough memory");
     dtrace.register_own().expect("nobody else has");
     dtrace.register_profile(TIMERS).expect("nobody else has");
-    let mut server: Box<Server<'_, FRAME, 2>> = Box::new(Server::new(dtrace, &NoSites));
+    let mut server: Box<Server<'_, FRAME, 2>> =
+        Box::new(Server::new(dtrace, &NoSites, Rights::ALL));
     thread::scope(|scope| {
         scope.spawn(|| dtrace.host().keep_time(|| dtrace.tick(0, 0)));
         while let Ok(busy) = server.step(&mut line) {

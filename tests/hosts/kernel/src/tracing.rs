@@ -2,7 +2,7 @@
 
 use core::mem::MaybeUninit;
 
-use sdt_framework::Config;
+use sdt_framework::{Config, Rights};
 use sdt_framework::console::Console;
 use sdt_framework::machine::{Machine, Smp, Tracing};
 use sdt_framework::server::{Lost, NoSites, Server, Stream};
@@ -57,7 +57,7 @@ pub fn start() -> Server<'static> {
     // SAFETY: every CPU has `breakpoint` as vector 3, and a kernel is never unloaded.
     let dtrace =
         unsafe { TRACING.start(memory.leak(), &CONFIG) }.expect("the records hold together");
-    Server::new(dtrace, &NoSites)
+    Server::new(dtrace, &NoSites, Rights::ALL)
 }
 
 /// The line to the consumers.

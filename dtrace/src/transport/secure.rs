@@ -1,0 +1,166 @@
+//! A line that leaves the machine: authenticated and encrypted by a key ([`dtrace_protocol::secure`]). The consumer's side.
+
+use std::time::{Duration, Instant};
+
+use dtrace_protocol::secure::{HANDSHAKE, Key, MESSAGE, NOISE, PREAMBLE, REKEY, TAG, VERSION};
+use snow::TransportState;
+
+use super::{Transport, TransportError};
+
+/// Bytes of a length.
+const LENGTH: usize = 2;
+
+/// Why a line could not be made secure.
+#[derive(Debug, thiserror::Error)]
+pub enum SecureError {
+    /// The stream under it.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// Something else is on the other side.
+    #[error("the other side does not encrypt: try without a key, or look who is there")]
+    Plain,
+    /// It is there and has another version.
+    #[error(
+        "the kernel speaks version {0} of the encryption, this dtrace version {VERSION}; build one of them again"
+    )]
+    Version(u8),
+    /// It does not take our key.
+    #[error("the kernel refuses the key")]
+    Refused,
+    /// What came back is not what who has the key would have said.
+    #[error("what is on the other side does not have the key")]
+    Impostor,
+    /// Nothing came.
+    #[error("nothing answers the handshake within {} s", .0.as_secs())]
+    NoAnswer(Duration),
+    /// The system has no random bytes, or the like.
+    #[error("the handshake cannot begin: {0}")]
+    Noise(#[from] snow::Error),
+}
+
+/// A stream over another one that only who has the key can read and write.
+pub struct Secure<T> {
+    inner: T,
+    noise: TransportState,
+    /// Messages of either direction.
+    sent: u64,
+    received: u64,
+    /// Of a message that has not arrived whole.
+    inbox: Vec<u8>,
+    /// Opened, and not taken yet.
+    open: Vec<u8>,
+}
+
+impl<T: std::fmt::Debug> std::fmt::Debug for Secure<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Secure").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+impl<T: Transport> Secure<T> {
+    /// Shakes hands over a stream, which may take as long as the limit.
+    ///
+    /// # Errors
+    /// See [`SecureError`].
+    pub fn connect(mut inner: T, key: &Key, limit: Duration) -> Result<Self, SecureError> {
+        let deadline = Instant::now() + limit;
+        let mut noise = snow::Builder::new(NOISE.parse()?)
+            .prologue(&PREAMBLE)?
+            .psk(0, key.bytes())?
+            .build_initiator()?;
+        let mut hello = [PREAMBLE.as_slice(), &[0; LENGTH + HANDSHAKE]].concat();
+        let (length, message) = hello[PREAMBLE.len()..].split_at_mut(LENGTH);
+        length.copy_from_slice(&(HANDSHAKE as u16).to_be_bytes());
+        noise.write_message(&[], message)?;
+        inner.write(&hello, limit)?;
+
+        let mut take = |into: &mut [u8]| {
+            let mut at = 0;
+            while at < into.len() {
+                let left = deadline.saturating_duration_since(Instant::now());
+                match inner.read(&mut into[at..], left)? {
+                    0 if left.is_zero() => return Err(SecureError::NoAnswer(limit)),
+                    length => at += length,
+                }
+            }
+            Ok(())
+        };
+        let mut preamble = PREAMBLE;
+        take(&mut preamble)?;
+        let ([name @ .., version], [expected @ .., _]) = (&preamble, &PREAMBLE);
+        if name != expected {
+            return Err(SecureError::Plain);
+        }
+        if *version != VERSION {
+            return Err(SecureError::Version(*version));
+        }
+        let mut length = [0; LENGTH];
+        take(&mut length)?;
+        match usize::from(u16::from_be_bytes(length)) {
+            0 => return Err(SecureError::Refused),
+            HANDSHAKE => {}
+            _ => return Err(SecureError::Impostor),
+        }
+        let mut answer = [0; HANDSHAKE];
+        take(&mut answer)?;
+        noise.read_message(&answer, &mut []).map_err(|_| SecureError::Impostor)?;
+        let noise = noise.into_transport_mode()?;
+        Ok(Self { inner, noise, sent: 0, received: 0, inbox: Vec::new(), open: Vec::new() })
+    }
+
+    /// Takes a message out of what has arrived and opens it. `false` if it is not whole.
+    fn unseal(&mut self) -> Result<bool, TransportError> {
+        let Some((length, rest)) = self.inbox.split_first_chunk::<LENGTH>() else {
+            return Ok(false);
+        };
+        let length = usize::from(u16::from_be_bytes(*length));
+        if !(TAG + 1..=MESSAGE).contains(&length) {
+            return Err(TransportError::Forged);
+        }
+        let Some(message) = rest.get(..length) else { return Ok(false) };
+        let mut open = vec![0; length];
+        let opened = self.noise.read_message(message, &mut open);
+        open.truncate(opened.map_err(|_| TransportError::Forged)?);
+        self.open = open;
+        self.inbox.drain(..LENGTH + length);
+        self.received += 1;
+        if self.received.is_multiple_of(REKEY) {
+            self.noise.rekey_incoming();
+        }
+        Ok(true)
+    }
+}
+
+impl<T: Transport> Transport for Secure<T> {
+    fn read(&mut self, buffer: &mut [u8], wait: Duration) -> Result<usize, TransportError> {
+        let deadline = Instant::now() + wait;
+        while self.open.is_empty() && !self.unseal()? {
+            let mut bytes = [0; 4096];
+            let left = deadline.saturating_duration_since(Instant::now());
+            let length = self.inner.read(&mut bytes, left)?;
+            if length == 0 {
+                return Ok(0);
+            }
+            self.inbox.extend(&bytes[..length]);
+        }
+        let length = self.open.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&self.open[..length]);
+        self.open.drain(..length);
+        Ok(length)
+    }
+
+    fn write(&mut self, bytes: &[u8], limit: Duration) -> Result<(), TransportError> {
+        for bytes in bytes.chunks(MESSAGE - TAG) {
+            let mut message = [0; LENGTH + MESSAGE];
+            let (length, sealed) = message.split_at_mut(LENGTH);
+            let size = self.noise.write_message(bytes, sealed).map_err(std::io::Error::other)?;
+            length.copy_from_slice(&(size as u16).to_be_bytes());
+            self.inner.write(&message[..LENGTH + size], limit)?;
+            self.sent += 1;
+            if self.sent.is_multiple_of(REKEY) {
+                self.noise.rekey_outgoing();
+            }
+        }
+        Ok(())
+    }
+}

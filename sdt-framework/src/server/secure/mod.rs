@@ -1,0 +1,388 @@
+//! Lines that leave the machine.
+
+mod suite;
+
+use core::fmt;
+
+use dtrace_protocol::secure::{
+    HANDSHAKE, Key, MESSAGE, PREAMBLE, REFUSAL, REKEY, TAG, VERSION, refusal,
+};
+use noise_protocol::{CipherState, HandshakeState, U8Array as _, patterns};
+
+use self::suite::{ChaChaPoly, Secret, Sha256, X25519};
+use super::{Lost, Stream};
+
+/// What a [`Secure`] line needs of the kernel.
+pub trait SecureHost {
+    /// Fills the buffer with bytes that nobody else can know or guess: of a random number generator that is made for keys and
+    /// has been seeded. `false` if there are none yet; then nobody is let in. Never bytes of a clock, a counter
+    /// or a fixed seed: who can tell them can read the connection, if he gets the key some day.
+    fn fill(&mut self, bytes: &mut [u8]) -> bool;
+
+    /// Nanoseconds since any moment. It does not go back.
+    fn now(&mut self) -> u64;
+}
+
+/// How long the other side may be silent, in nanoseconds; `u64::MAX` is for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Limits {
+    /// From the first step until it has proved that it has the key, whatever it says meanwhile. Some seconds.
+    pub handshake: u64,
+    /// After that, between messages that it sends or bytes that it takes. A consumer that lives says something every ten
+    /// seconds; a minute or more, for slow lines.
+    pub silence: u64,
+}
+
+/// Why a line has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// The stream under it has.
+    Lost,
+    /// The other side does not have the key, or another version, or knows nothing of all this. It was told so.
+    Refused,
+    /// After the handshake something came that the other side has not sent, or not so.
+    Forged,
+    /// The other side has been silent for too long.
+    Silent,
+    /// The host has no random bytes.
+    NoRandomness,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost => Lost.fmt(f),
+            Self::Refused => write!(
+                f,
+                "refused: who connected does not have the key, or not version {VERSION} of the encryption"
+            ),
+            Self::Forged => {
+                f.write_str("ended: bytes that came were not sent so by who has the key")
+            }
+            Self::Silent => f.write_str("ended: who connected has been silent for too long"),
+            Self::NoRandomness => f.write_str("refused: the kernel has no random bytes yet"),
+        }
+    }
+}
+
+/// Bytes that the other side says first.
+const GREETING: usize = PREAMBLE.len() + LENGTH + HANDSHAKE;
+/// Bytes of a length.
+const LENGTH: usize = 2;
+
+const _: () = assert!(GREETING <= LENGTH + MESSAGE && REFUSAL <= LENGTH + MESSAGE);
+
+/// The keys of both directions.
+struct Ciphers {
+    receive: CipherState<ChaChaPoly>,
+    send: CipherState<ChaChaPoly>,
+}
+
+enum State {
+    /// The other side's first message is waited for.
+    Greeting,
+    /// The handshake is done. Whether the other side has the key shows when its first message is right: who sends
+    /// somebody else's handshake again comes as far as here.
+    Open(Ciphers),
+    /// It is over, once what is there to send has gone.
+    Ended,
+}
+
+/// A [`Stream`] over another one, by [`dtrace_protocol::secure`]: what a [`Server`](super::Server) reads and writes on it,
+/// only who has the key can say and understand. It is for one connection of a line that loses nothing; when it is
+/// [`Lost`], the host closes the connection, and makes a new one for the next.
+///
+/// It allocates nothing and keeps what is under way in itself, two messages. It is stepped with the server: as that, by
+/// a thread that may take a while, as a handshake takes two multiplications on a curve.
+///
+/// ```no_run
+/// # use sdt_framework::Rights;
+/// # use sdt_framework::server::{Limits, NoSites, Secure, SecureHost, Server, Stream, Tracer};
+/// # use dtrace_protocol::secure::Key;
+/// # fn listen(dtrace: &dyn Tracer, key: &Key, mut accept: impl FnMut() -> Connection, wait: fn()) {
+/// # struct Connection; struct Machine;
+/// # impl Stream for Connection {
+/// #     fn read(&mut self, _: &mut [u8]) -> Result<usize, sdt_framework::server::Lost> { Ok(0) }
+/// #     fn write(&mut self, _: &[u8]) -> Result<usize, sdt_framework::server::Lost> { Ok(0) }
+/// # }
+/// # impl SecureHost for Machine {
+/// #     fn fill(&mut self, _: &mut [u8]) -> bool { false }
+/// #     fn now(&mut self) -> u64 { 0 }
+/// # }
+/// const LIMITS: Limits = Limits { handshake: 5_000_000_000, silence: 120_000_000_000 };
+///
+/// let mut server: Server<'_> = Server::new(dtrace, &NoSites, Rights::ALL);
+/// loop {
+///     let mut line = Secure::new(accept(), key, Machine, LIMITS);
+///     while let Ok(busy) = server.step(&mut line) {
+///         if !busy {
+///             wait(); // for the connection or a moment: it is also looked how long nobody said anything
+///         }
+///     }
+///     // `line.end()` is for the log; the connection closes here
+/// }
+/// # }
+/// ```
+pub struct Secure<'k, S, H> {
+    stream: S,
+    key: &'k Key,
+    host: H,
+    limits: Limits,
+    state: State,
+    end: Option<End>,
+    /// The other side has the key.
+    proven: bool,
+    /// When the other side last gave a sign of life; before it is proven, when all began.
+    since: Option<u64>,
+    /// The message that is arriving.
+    inbox: [u8; LENGTH + MESSAGE],
+    arrived: usize,
+    /// What of it has been opened and not been taken yet.
+    open: core::ops::Range<usize>,
+    /// The message that is being sent.
+    outbox: [u8; LENGTH + MESSAGE],
+    to_send: core::ops::Range<usize>,
+}
+
+impl<S, H> fmt::Debug for Secure<'_, S, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secure")
+            .field("proven", &self.proven)
+            .field("end", &self.end)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'k, S: Stream, H: SecureHost> Secure<'k, S, H> {
+    /// A connection on which nothing has been said yet.
+    pub const fn new(stream: S, key: &'k Key, host: H, limits: Limits) -> Self {
+        Self {
+            stream,
+            key,
+            host,
+            limits,
+            state: State::Greeting,
+            end: None,
+            proven: false,
+            since: None,
+            inbox: [0; LENGTH + MESSAGE],
+            arrived: 0,
+            open: 0..0,
+            outbox: [0; LENGTH + MESSAGE],
+            to_send: 0..0,
+        }
+    }
+
+    /// Whether the other side has proved that it has the key.
+    pub const fn is_proven(&self) -> bool {
+        self.proven
+    }
+
+    /// Why it has ended, if it has.
+    pub const fn end(&self) -> Option<End> {
+        self.end
+    }
+
+    /// The stream under it.
+    pub fn into_stream(self) -> S {
+        self.stream
+    }
+
+    fn over(&mut self, why: End) -> Lost {
+        self.end.get_or_insert(why);
+        self.state = State::Ended;
+        self.to_send = 0..0;
+        Lost
+    }
+
+    /// Sends what there is to send, as far as the stream takes it. Whether it took all.
+    fn flush(&mut self) -> Result<bool, Lost> {
+        while !self.to_send.is_empty() {
+            let left = self.outbox.get(self.to_send.clone()).unwrap_or_default();
+            let sent = self.stream.write(left).map_err(|_| self.over(End::Lost))?;
+            if sent == 0 {
+                return Ok(false);
+            }
+            self.to_send.start = self.to_send.end.min(self.to_send.start + sent);
+            self.note_life();
+        }
+        Ok(true)
+    }
+
+    /// The other side has taken or sent something. Before it is proven that is no reason to wait any longer.
+    fn note_life(&mut self) {
+        if self.proven {
+            self.since = Some(self.host.now());
+        }
+    }
+
+    /// Looks how long nothing has come.
+    fn watch(&mut self) -> Result<(), Lost> {
+        let now = self.host.now();
+        let since = *self.since.get_or_insert(now);
+        let limit = if self.proven { self.limits.silence } else { self.limits.handshake };
+        if now.saturating_sub(since) > limit { Err(self.over(End::Silent)) } else { Ok(()) }
+    }
+
+    /// Goes on until something has been opened, or there is no more to do at the moment.
+    fn advance(&mut self) -> Result<(), Lost> {
+        let flushed = self.flush()?;
+        self.watch()?;
+        while self.open.is_empty() {
+            let needed = match self.state {
+                State::Ended if flushed && self.to_send.is_empty() => {
+                    // TCP takes back what it has not delivered when it is closed with something unread.
+                    let _ = self.stream.read(&mut self.inbox);
+                    return Err(Lost);
+                }
+                State::Ended => return Ok(()),
+                State::Greeting => GREETING,
+                State::Open(_) if self.arrived < LENGTH => LENGTH,
+                State::Open(_) => {
+                    let [high, low, ..] = self.inbox;
+                    let length = usize::from(u16::from_be_bytes([high, low]));
+                    if !(TAG + 1..=MESSAGE).contains(&length) {
+                        return Err(self.over(End::Forged));
+                    }
+                    LENGTH + length
+                }
+            };
+            if let Some(room) = self.inbox.get_mut(self.arrived..needed)
+                && !room.is_empty()
+            {
+                let length = room.len();
+                let arrived = self.stream.read(room).map_err(|_| self.over(End::Lost))?;
+                if arrived == 0 {
+                    return Ok(());
+                }
+                self.arrived += arrived.min(length);
+            }
+            match self.state {
+                State::Greeting => self.greet()?,
+                State::Open(_) if self.arrived == needed && needed > LENGTH => {
+                    self.unseal(needed)?
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at what there is of the first message, and answers it once it is whole.
+    fn greet(&mut self) -> Result<(), Lost> {
+        let mut expected = [0; PREAMBLE.len() + LENGTH];
+        let (preamble, length) = expected.split_at_mut(PREAMBLE.len());
+        preamble.copy_from_slice(&PREAMBLE);
+        length.copy_from_slice(&(HANDSHAKE as u16).to_be_bytes());
+        let arrived = self.inbox.get(..self.arrived).unwrap_or_default();
+        // Who says something else is answered at once, as he may not say more.
+        let ours = arrived.iter().zip(&expected).all(|(byte, expected)| byte == expected);
+        let done = match arrived.get(expected.len()..GREETING) {
+            _ if !ours => Err(End::Refused),
+            None => return Ok(()),
+            Some(message) => shake(self.key, &mut self.host, message),
+        };
+        match done {
+            Ok((ciphers, answer)) => {
+                let (first, rest) = self.outbox.split_at_mut(expected.len());
+                first.copy_from_slice(&expected);
+                rest.iter_mut().zip(answer).for_each(|(to, from)| *to = from);
+                self.to_send = 0..GREETING;
+                self.state = State::Open(ciphers);
+            }
+            Err(why) => {
+                self.end = Some(why);
+                self.state = State::Ended;
+                self.to_send = 0..refusal(&mut self.outbox).unwrap_or(0);
+            }
+        }
+        self.arrived = 0;
+        self.flush()?;
+        Ok(())
+    }
+
+    /// Opens the message that has arrived, of so many bytes with its length.
+    fn unseal(&mut self, end: usize) -> Result<(), Lost> {
+        self.arrived = 0;
+        let State::Open(ciphers) = &mut self.state else { return Ok(()) };
+        let sealed = self.inbox.get_mut(LENGTH..end).unwrap_or_default();
+        let length = sealed.len();
+        let Ok(length) = ciphers.receive.decrypt_ad_in_place(&[], sealed, length) else {
+            return Err(self.over(End::Forged));
+        };
+        rekey(&mut ciphers.receive);
+        self.open = LENGTH..LENGTH + length;
+        self.proven = true;
+        self.note_life();
+        Ok(())
+    }
+}
+
+/// Answers the first message of a handshake.
+fn shake(
+    key: &Key,
+    host: &mut impl SecureHost,
+    message: &[u8],
+) -> Result<(Ciphers, [u8; HANDSHAKE]), End> {
+    let mut ephemeral = Secret::new();
+    if !host.fill(ephemeral.as_mut()) || ephemeral.as_slice().iter().all(|&byte| byte == 0) {
+        return Err(End::NoRandomness);
+    }
+    let mut state: HandshakeState<X25519, ChaChaPoly, Sha256> = HandshakeState::new(
+        patterns::noise_nn_psk0(),
+        false,
+        PREAMBLE,
+        None,
+        Some(ephemeral),
+        None,
+        None,
+    );
+    state.push_psk(key.bytes());
+    let mut answer = [0; HANDSHAKE];
+    state.read_message(message, &mut []).map_err(|_| End::Refused)?;
+    state.write_message(&[], &mut answer).map_err(|_| End::Refused)?;
+    let (receive, send) = state.get_ciphers();
+    Ok((Ciphers { receive, send }, answer))
+}
+
+/// Makes the key anew when it is due.
+fn rekey(cipher: &mut CipherState<ChaChaPoly>) {
+    if cipher.get_next_n().is_multiple_of(REKEY) {
+        cipher.rekey();
+    }
+}
+
+impl<S: Stream, H: SecureHost> Stream for Secure<'_, S, H> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Lost> {
+        self.advance()?;
+        let open = self.inbox.get(self.open.clone()).unwrap_or_default();
+        let length = open.len().min(buffer.len());
+        buffer.iter_mut().zip(open).for_each(|(to, from)| *to = *from);
+        self.open.start += length;
+        Ok(length)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
+        let flushed = self.flush()?;
+        self.watch()?;
+        let ciphers = match &mut self.state {
+            State::Open(ciphers) => ciphers,
+            State::Greeting => return Ok(0),
+            State::Ended => return Err(Lost),
+        };
+        // Nothing is said to who is not known.
+        if !flushed || !self.proven || bytes.is_empty() {
+            return Ok(0);
+        }
+        let bytes = bytes.get(..MESSAGE - TAG).unwrap_or(bytes);
+        let sealed = bytes.len() + TAG;
+        let (length, message) = self.outbox.split_at_mut(LENGTH);
+        length.copy_from_slice(&(sealed as u16).to_be_bytes());
+        message.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        ciphers.send.encrypt_ad_in_place(&[], message, bytes.len());
+        rekey(&mut ciphers.send);
+        self.to_send = 0..LENGTH + sealed;
+        self.flush()?;
+        Ok(bytes.len())
+    }
+}

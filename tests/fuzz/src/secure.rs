@@ -1,0 +1,335 @@
+//! The framework's server behind a key, from the first byte: a consumer who has the key, and somebody on the line who changes,
+//! leaves out, repeats and invents. Before a message of the consumer's is right nothing is answered but the handshake
+//! or the refusal, and nothing is asked of the framework; nothing that the consumer has not said is ever heard; and what it
+//! does get answers what it has asked.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicU64;
+
+use arbitrary::{Arbitrary, Unstructured};
+use dtrace_protocol::secure::{HANDSHAKE, Key, MESSAGE, NOISE, PREAMBLE, REFUSAL, TAG, refusal};
+use dtrace_protocol::{Decoder, Header, Reply, Writer};
+use sdt_core::ops::{Framework as _, Privileges, ProviderAttr};
+use sdt_framework::server::{
+    End, Limits, Lost, MIN_FRAME, NoSites, Secure, SecureHost, Server, Stream,
+};
+use sdt_framework::{Dtrace, Rights};
+use snow::{HandshakeState, TransportState};
+
+use crate::handed::Handed;
+use crate::server::{CONFIG, CPUS, Machine, OPS, Small, What};
+
+const KEY: Key = Key::new([42; 32]);
+const LIMITS: Limits = Limits { handshake: 300, silence: 3000 };
+/// Bytes that each side says in the handshake.
+const GREETING: usize = PREAMBLE.len() + 2 + HANDSHAKE;
+
+/// Runs the target.
+///
+/// # Panics
+/// When something is heard or answered that must not be, or something is left open.
+pub fn run(input: &[u8]) {
+    let Ok(steps) = Vec::<Step>::arbitrary_take_rest(Unstructured::new(input)) else { return };
+    let memory = Handed::new(CONFIG.memory::<Machine>(CPUS, CONFIG.consumers));
+    let dtrace: Box<Small> = Box::new(Dtrace::new(Machine(AtomicU64::new(1))));
+    // SAFETY: nobody else has it, and it is dropped after the framework.
+    dtrace.init(unsafe { memory.over() }, &CONFIG).expect("it is enough");
+    let world = World::default();
+    let mut steps = steps.into_iter().peekable();
+    while steps.peek().is_some() {
+        connection(&dtrace, &world, steps.by_ref());
+        assert!(is_closed(&dtrace), "something is left open");
+    }
+}
+
+#[derive(Debug, Arbitrary)]
+enum Step {
+    /// The consumer greets, with this key or another.
+    Hello { right: bool },
+    /// The consumer asks, once it has been greeted.
+    Ask { channel: u8, seq: u32, what: What },
+    /// The consumer says any bytes, likewise.
+    Say(Vec<u8>),
+    /// Bytes of somebody else's.
+    Noise(Vec<u8>),
+    /// A bit is changed of what has not been taken yet.
+    Flip { at: u16, bit: u8 },
+    /// So many bytes are lost of it, at its end.
+    Lose(u8),
+    /// Something comes again that a consumer said at some time.
+    Replay { from: u16, length: u8 },
+    /// Something comes back that the server said at some time.
+    Reflect { from: u16, length: u8 },
+    /// So much the line takes from now on.
+    Room(u8),
+    /// Time goes by.
+    Wait(u16),
+    /// The server does what there is to do, and the consumer takes what it has sent.
+    Serve,
+    /// The line is cut.
+    Cut,
+}
+
+/// What there is beside connections.
+#[derive(Default)]
+struct World {
+    clock: Cell<u64>,
+    random: Cell<u32>,
+    /// All that was ever said.
+    up: RefCell<Vec<u8>>,
+    down: RefCell<Vec<u8>>,
+}
+
+struct Host<'a>(&'a World);
+
+impl SecureHost for Host<'_> {
+    fn fill(&mut self, bytes: &mut [u8]) -> bool {
+        let number = self.0.random.get() + 1;
+        self.0.random.set(number);
+        // Never the same twice.
+        bytes.chunks_mut(4).for_each(|bytes| bytes.copy_from_slice(&number.to_le_bytes()));
+        true
+    }
+
+    fn now(&mut self) -> u64 {
+        self.0.clock.get()
+    }
+}
+
+/// A connection, as the server sees it.
+#[derive(Default)]
+struct Line {
+    arriving: VecDeque<u8>,
+    /// What the server has taken.
+    taken: Vec<u8>,
+    sent: Vec<u8>,
+    room: usize,
+    lost: bool,
+}
+
+struct Socket<'a>(&'a RefCell<Line>);
+
+impl Stream for Socket<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Lost> {
+        let line = &mut *self.0.borrow_mut();
+        let length = buffer.len().min(line.arriving.len());
+        for (to, from) in buffer.iter_mut().zip(line.arriving.drain(..length)) {
+            *to = from;
+            line.taken.push(from);
+        }
+        if line.lost { Err(Lost) } else { Ok(length) }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
+        let line = &mut *self.0.borrow_mut();
+        let length = bytes.len().min(line.room);
+        line.room -= length;
+        line.sent.extend(&bytes[..length]);
+        if line.lost { Err(Lost) } else { Ok(length) }
+    }
+}
+
+/// The consumer on the other side.
+#[derive(Default)]
+struct Consumer {
+    /// All that it has said, from its first byte on.
+    said: Vec<u8>,
+    /// Where its first message after the handshake ends.
+    first: Option<usize>,
+    shaking: Option<HandshakeState>,
+    noise: Option<TransportState>,
+    asked: Vec<Header>,
+    /// What it has understood of what the server sent, and how far.
+    heard: Vec<u8>,
+    at: usize,
+}
+
+impl Consumer {
+    fn hello(&mut self, world: &World, right: bool) -> Vec<u8> {
+        let key = if right { KEY } else { Key::new([43; 32]) };
+        let mut ephemeral = [0; 32];
+        Host(world).fill(&mut ephemeral);
+        let mut state = snow::Builder::new(NOISE.parse().expect("a name"))
+            .prologue(&PREAMBLE)
+            .and_then(|builder| builder.psk(0, key.bytes()))
+            .map(|builder| builder.fixed_ephemeral_key_for_testing_only(&ephemeral))
+            .and_then(snow::Builder::build_initiator)
+            .expect("it is complete");
+        let mut message = [0; HANDSHAKE];
+        state.write_message(&[], &mut message).expect("there is room");
+        self.shaking = right.then_some(state);
+        let length = (HANDSHAKE as u16).to_be_bytes();
+        [&PREAMBLE, &length[..], &message].concat()
+    }
+
+    fn seal(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let Some(noise) = &mut self.noise else { return Vec::new() };
+        let mut all = Vec::new();
+        for bytes in bytes.chunks(MESSAGE - TAG) {
+            let mut message = [0; MESSAGE];
+            let length = noise.write_message(bytes, &mut message).expect("there is room");
+            all.extend((length as u16).to_be_bytes());
+            all.extend(&message[..length]);
+            self.first.get_or_insert(self.said.len() + all.len());
+        }
+        all
+    }
+
+    fn ask(&mut self, header: Header, what: &What) -> Vec<u8> {
+        let (mut buffer, mut line) = (vec![0; 1 << 16], vec![0; 1 << 17]);
+        // What is longer than that is no request.
+        let Ok(frame) = Writer::new(&mut buffer, header, &what.request()) else {
+            return Vec::new();
+        };
+        let length = frame.seal(&mut line).expect("the line is long enough");
+        self.asked.push(header);
+        self.seal(&line[..length])
+    }
+
+    /// Looks at what the server has sent since it last did.
+    fn hear(&mut self, sent: &[u8]) {
+        if let Some(mut state) = self.shaking.take() {
+            match sent.get(..GREETING) {
+                None => self.shaking = Some(state),
+                Some(answer) => {
+                    let message = &answer[PREAMBLE.len() + 2..];
+                    // Somebody else's hello may have been answered.
+                    if state.read_message(message, &mut []).is_ok() {
+                        self.noise = state.into_transport_mode().ok();
+                        self.at = GREETING;
+                    }
+                }
+            }
+        }
+        let Some(noise) = &mut self.noise else { return };
+        while let Some((length, rest)) = sent[self.at..].split_first_chunk() {
+            let Some(message) = rest.get(..u16::from_be_bytes(*length).into()) else { return };
+            let mut open = [0; MESSAGE];
+            let length = noise.read_message(message, &mut open).expect("the server has said it");
+            self.heard.extend(&open[..length]);
+            self.at += 2 + message.len();
+        }
+    }
+
+    /// Looks at the replies that it has heard.
+    fn check(&self) {
+        let mut decoder = Decoder::new([0; MIN_FRAME]);
+        for &byte in &self.heard {
+            let Some(frame) = decoder.push(byte) else { continue };
+            let frame = frame.expect("what is sent is whole");
+            frame.message::<Reply<'_>>().expect("what is sent is a reply");
+        }
+    }
+}
+
+/// Serves one connection, until it is cut or the steps end.
+fn connection(dtrace: &Small, world: &World, steps: impl Iterator<Item = Step>) {
+    let line = RefCell::new(Line { room: usize::MAX, ..Line::default() });
+    let mut server: Server<'_, MIN_FRAME, 3> = Server::new(dtrace, &NoSites, Rights::ALL);
+    let mut secure = Secure::new(Socket(&line), &KEY, Host(world), LIMITS);
+    let mut consumer = Consumer::default();
+    // Whether all that arrives is what the consumer says.
+    let mut alone = true;
+    let mut over = false;
+    for step in steps.chain([Step::Serve]) {
+        let serves = matches!(step, Step::Serve | Step::Cut);
+        let mut forged = Vec::new();
+        match step {
+            Step::Hello { right } if consumer.said.is_empty() => {
+                let said = consumer.hello(world, right);
+                consumer.said.extend(&said);
+                line.borrow_mut().arriving.extend(said);
+            }
+            Step::Hello { .. } => {}
+            Step::Ask { channel, seq, what } => {
+                let said = consumer.ask(Header { channel: channel % 5, seq }, &what);
+                consumer.said.extend(&said);
+                line.borrow_mut().arriving.extend(said);
+            }
+            Step::Say(bytes) => {
+                let said = consumer.seal(&bytes);
+                consumer.said.extend(&said);
+                line.borrow_mut().arriving.extend(said);
+            }
+            Step::Noise(noise) => forged = noise,
+            Step::Replay { from, length } => forged = piece(&world.up.borrow(), from, length),
+            Step::Reflect { from, length } => forged = piece(&world.down.borrow(), from, length),
+            Step::Flip { at, bit } => {
+                if let Some(byte) = line.borrow_mut().arriving.get_mut(usize::from(at)) {
+                    *byte ^= 1 << (bit % 8);
+                    alone = false;
+                }
+            }
+            Step::Lose(length) => {
+                let arriving = &mut line.borrow_mut().arriving;
+                let kept = arriving.len().saturating_sub(length.into());
+                alone &= kept == arriving.len();
+                arriving.truncate(kept);
+            }
+            Step::Room(room) => line.borrow_mut().room = room.into(),
+            Step::Wait(time) => world.clock.set(world.clock.get() + u64::from(time)),
+            Step::Serve => {}
+            Step::Cut => line.borrow_mut().lost = true,
+        }
+        alone &= forged.is_empty();
+        line.borrow_mut().arriving.extend(forged);
+        while serves && !over {
+            match server.step(&mut secure) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(Lost) => over = true,
+            }
+        }
+        let line = line.borrow();
+        check(&line, &consumer, secure.is_proven());
+        consumer.hear(&line.sent);
+        if over {
+            let end = secure.end().expect("it says why");
+            // Who has the key and nobody in between is not refused, nor called a forger.
+            let fair = matches!(end, End::Lost | End::Silent) || consumer.shaking.is_none();
+            assert!(!alone || consumer.first.is_none() || end != End::Forged, "{consumer:?}");
+            assert!(!alone || fair || end != End::Refused, "{consumer:?}");
+            break;
+        }
+    }
+    server.reset();
+    consumer.check();
+    world.up.borrow_mut().extend(&line.borrow().taken);
+    world.down.borrow_mut().extend(&line.borrow().sent);
+}
+
+/// What has to hold whenever the server has done what there is to do.
+fn check(line: &Line, consumer: &Consumer, proven: bool) {
+    if proven {
+        let first = consumer.first.expect("nobody else has the key");
+        let taken = line.taken.get(..first).expect("it is proved by a whole message");
+        assert_eq!(taken, &consumer.said[..first], "nobody else has said it");
+        return;
+    }
+    let mut refused = [0; REFUSAL];
+    let length = refusal(&mut refused).expect("there is room");
+    let answer = [&PREAMBLE, &(HANDSHAKE as u16).to_be_bytes()[..]].concat();
+    let is_answer = line.sent.len() <= GREETING
+        && line.sent.iter().zip(&answer).all(|(sent, answer)| sent == answer);
+    assert!(is_answer || refused[..length].starts_with(&line.sent), "{:?}", line.sent);
+}
+
+impl std::fmt::Debug for Consumer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Consumer").field("asked", &self.asked).finish_non_exhaustive()
+    }
+}
+
+fn piece(of: &[u8], from: u16, length: u8) -> Vec<u8> {
+    of.iter().skip(from.into()).take(length.into()).copied().collect()
+}
+
+/// Whether nobody has the framework open: then a provider can go.
+fn is_closed(dtrace: &Small) -> bool {
+    let null = std::ptr::null_mut();
+    // SAFETY: the ops do nothing.
+    let provider =
+        unsafe { dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &OPS, null) };
+    provider.is_ok_and(|provider| dtrace.unregister(provider).is_ok())
+}
