@@ -277,8 +277,12 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
                 return answer.plain(&reply).map(Some);
             }
             Request::Claim => {
-                open?;
-                return Err(Refusal::new(Why::NoSuch, "nothing was enabled before"));
+                let own = open?;
+                let claimed = tracer.claim();
+                let claimed = claimed
+                    .ok_or_else(|| Refusal::new(Why::NoSuch, "nothing was enabled before"))?;
+                channel.consumer = Some(claimed);
+                tracer.close(own)?;
             }
             Request::Symbol { .. } if !rights.kernel() => return Err(not_permitted("for symbols")),
             Request::Eprobe { .. }

@@ -4,7 +4,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use dtrace::{Address, Client};
+use dtrace::transport::AddressError;
+use dtrace::{Address, Client, Protection, Transport};
 use tempfile::TempDir;
 
 use crate::subject::ROLE;
@@ -114,10 +115,15 @@ impl Read {
     }
 }
 
+/// The line to a process.
+pub fn line(process: u32) -> Result<Box<dyn Transport>, AddressError> {
+    Address::Process(process).open(&Protection::Machine, || {})
+}
+
 impl Consumer {
     /// Connects as `dtrace -p` does.
     pub fn of(process: u32) -> Self {
-        Self(Client::connect(Address::Process(process).connect().unwrap()).unwrap())
+        Self(Client::connect(line(process).unwrap()).unwrap())
     }
 
     /// Connects, and enables what a description matches.

@@ -124,7 +124,7 @@ fn a_lost_connection_leaves_nothing() {
     let mut subject = Subject::new("jump");
     subject.ask("busy 2");
     for _ in 0..20 {
-        let line = dtrace::Address::Process(subject.id()).connect().unwrap();
+        let line = consumer::line(subject.id()).unwrap();
         let end = line.as_fd().try_clone_to_owned().unwrap();
         let mut client = dtrace::Client::connect(line).unwrap();
         client.open().unwrap();
@@ -255,7 +255,7 @@ fn it_ends_and_begins_again() {
         assert!(!socket.exists() && is_restored(&mut subject));
         assert!(consumer.0.list("").is_err(), "the connection has ended");
         assert_eq!(subject.ask("fire 1 10"), "10");
-        assert!(dtrace::Address::Process(subject.id()).connect().is_err());
+        assert!(consumer::line(subject.id()).is_err());
         assert_eq!(subject.ask("start"), "started");
     }
     let mut consumer = Consumer::enabling(subject.id(), "subject:::work");
@@ -270,7 +270,7 @@ fn there_is_an_end_to_consumers() {
     let mut subject = Subject::new("jump");
     let mut consumers: Vec<_> =
         (0..3).map(|_| Consumer::enabling(subject.id(), "subject:::work")).collect();
-    let line = dtrace::Address::Process(subject.id()).connect().unwrap();
+    let line = consumer::line(subject.id()).unwrap();
     assert!(dtrace::Client::connect(line).is_err());
     assert_eq!(subject.ask("fire 2 50"), "100");
     for consumer in &mut consumers {
