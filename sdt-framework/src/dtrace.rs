@@ -224,7 +224,8 @@ fn bump(count: &AtomicCount, by: usize) {
 pub struct Counters {
     /// A probe fired, enabled for anyone or not.
     pub hits: u64,
-    /// Hits that nobody recorded: no consumer that has the probe enabled was going. That happens after the last
+    /// Hits that nobody recorded: no consumer that has the probe enabled was going, or their programs' predicates were
+    /// false. That happens after the last
     /// enabling of a probe has gone and before its sites are restored, too.
     pub unclaimed: u64,
     /// Records that were written.

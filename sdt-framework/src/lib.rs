@@ -13,17 +13,25 @@
 //! # What it is not
 //!
 //! It patches no text and knows no firing site: that is the provider's part, `sdt_core`'s for probes declared with its
-//! macros. It prints nothing. Enablings record a probe's arguments and nothing else: [`dif`], which runs D programs, and
-//! [`aggregation`] are not tied to them yet. FreeBSD and illumos have a framework of their own, and modules for them do not need this
-//! one.
+//! macros. It prints nothing, and compiles nothing: programs in D come in DOF. FreeBSD and illumos have a framework of their own, and
+//! modules for them do not need this one.
+//!
+//! # Two ways to enable
+//! - [`Dtrace::enable`]: the arguments of what fires are recorded, to be [read](Dtrace::read) one after the other. For
+//!   consumers in the kernel, which need no compiler.
+//! - [`Dtrace::enable_program`]: what a program in D says is done. The consumer sends it before it [goes](Dtrace::go),
+//!   with [options](Dtrace::set_option); what it leaves behind comes in [snapshots](Dtrace::snapshot), and
+//!   [`eprobe`](Dtrace::eprobe), [`aggregation`](Dtrace::aggregation) and [`format`](Dtrace::format) say what that is. What programs may ask of the kernel says
+//!   [`Host::kernel`]; [`Dtrace::register_own`] and [`Dtrace::register_profile`] are the framework's own providers.
 //!
 //! # Where to read on
 //!
 //! - To host it: [`Host`], [`Dtrace`]; the project's `docs/first-probe-your-kernel.md` does it in ten minutes, and the
 //!   smallest host is `embedded-example/`. Feature `server`: consumers on other machines.
 //! - To write a provider: [`Provider`]; in C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
-//! - To change it: `registry/` is who provides what, `providers/` how that is written, `ecb/` what is done when it
-//!   fires, `buffer/` what that leaves behind, `server/` who is told; then `docs/architecture.md` of the project.
+//! - To change it: `registry/` is who provides what, `providers/` how that is written, and its own ones, `ecb/` what is done when it
+//!   fires, `program/` when that is a program, [`dif`] what computes there and [`aggregation`] what counts, `buffer/` what that leaves
+//!   behind, `server/` who is told; then `docs/architecture.md` of the project.
 //!
 //! # Example
 //!

@@ -160,7 +160,8 @@ impl Traced {
         {
             let words = other.head;
             let from = other.words.get(..words).unwrap_or_default();
-            self.room(at, words).copy_from_slice(from);
+            let room = self.room(at, words).iter_mut();
+            room.zip(from).for_each(|(to, from)| *to = *from);
             let mut next = other.next_start(0);
             while let Some(start) = next {
                 // Words 0 and 1 of a record are its header: the number, the time.

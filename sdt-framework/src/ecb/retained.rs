@@ -33,12 +33,14 @@ impl Tables {
     /// Keeps an enabling. Clauses of one program, which come one after the other, keep their order; otherwise the latest
     /// is first, as in DTrace.
     pub(crate) fn retain(&mut self, mut enabling: Owned<Retained>) {
+        let is_of = |other: &Retained| other.program.is_some() && other.program == enabling.program;
+        let all = core::iter::successors(self.retained.as_ref(), |other| other.next.as_ref());
+        let before =
+            (1..).zip(all).filter(|(_, other)| is_of(other)).map(|(count, _)| count).last();
         let mut link = &mut self.retained;
-        if let Some(program) = enabling.program {
-            while link.as_ref().is_some_and(|before| before.program == Some(program)) {
-                let Some(before) = link else { break };
-                link = &mut before.next;
-            }
+        for _ in 0..before.unwrap_or(0) {
+            let Some(other) = link else { break };
+            link = &mut other.next;
         }
         enabling.next = link.take();
         *link = Some(enabling);

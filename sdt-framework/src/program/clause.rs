@@ -61,6 +61,8 @@ impl Layout {
 pub(crate) struct Act {
     pub(crate) kind: Action,
     pub(crate) program: Option<Program<'static>>,
+    /// What its program gives, if that is always the same number.
+    pub(crate) constant: Option<u64>,
     pub(crate) place: Place,
     /// Where what it leaves stands: offsets count from the header of the record, or of the tuple.
     pub(crate) record: RecordDesc,
@@ -181,7 +183,8 @@ impl<'o> Builder<'o> {
             alignment: alignment(size),
             ..RecordDesc::EMPTY
         };
-        Ok(Act { kind, program, place: Place::Record, record })
+        let constant = constant(program.as_ref());
+        Ok(Act { kind, program, constant, place: Place::Record, record })
     }
 
     /// What an action leaves, in bytes, and its argument with what it leaves to options.
@@ -281,8 +284,8 @@ impl<'o> Builder<'o> {
         let mut begins = Some(id);
         let mut variable = 0;
         for act in tuple {
-            if let (Some(_), Some(program)) = (begins, &act.program) {
-                variable = program.constant().map_or(0, |value| value as u32);
+            if begins.is_some() {
+                variable = act.constant.map_or(0, |value| value as u32);
             }
             act.place = Place::Key(begins.take());
             let offset = end.next_multiple_of(act.record.alignment.into());
@@ -308,7 +311,8 @@ impl<'o> Builder<'o> {
         };
         let aggregation =
             Aggregation { id, variable, function, keys, first, data: count + 1, increments };
-        Ok(Act { kind, program, place: Place::Value(aggregation), record })
+        let constant = constant(program.as_ref());
+        Ok(Act { kind, program, constant, place: Place::Value(aggregation), record })
     }
 
     /// All actions are there: gives each its place in the record.
@@ -329,6 +333,11 @@ impl<'o> Builder<'o> {
         };
         Ok(Layout { size, tuple: self.tuple, speculates: self.speculates || self.asks })
     }
+}
+
+/// What a program gives, if that is a number and always the same one.
+fn constant(program: Option<&Program<'static>>) -> Option<u64> {
+    program.filter(|program| !program.returns().is_by_ref()).and_then(Program::constant)
 }
 
 fn bytes_of(words: u64) -> Result<u32, Malformed> {

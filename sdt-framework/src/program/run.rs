@@ -124,11 +124,18 @@ impl Hit<'_> {
                     Kept::Nowhere => &mut [],
                 },
                 Place::Value(aggregation) => {
-                    let computed = act.program.as_ref().map_or(Ok(0), |of| firing.run(of));
+                    let computed = match (act.constant, &act.program) {
+                        (Some(constant), _) => Ok(constant),
+                        (None, Some(program)) => firing.run(program),
+                        (None, None) => Ok(0),
+                    };
                     let computed = match computed {
                         Ok(computed) => computed,
                         Err(failure) => return failed(failure),
                     };
+                    if firing.dropped() {
+                        return Outcome::Dropped;
+                    }
                     let increment = if aggregation.increments { value } else { 1 };
                     let keys = tuple.get(..aggregation.keys).unwrap_or_default();
                     // A value without room is counted there.
@@ -149,7 +156,7 @@ impl Hit<'_> {
                 }
                 continue;
             };
-            value = match firing.run(program) {
+            value = match act.constant.map_or_else(|| firing.run(program), Ok) {
                 Ok(value) => value,
                 Err(failure) => return failed(failure),
             };

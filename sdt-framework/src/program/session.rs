@@ -379,6 +379,7 @@ impl Maker<'_, '_> {
                 .slice(self.arena, count, |_| Act {
                     kind: Action::None,
                     program: None,
+                    constant: None,
                     place: Place::Record,
                     record: dtrace_abi::record::RecordDesc::EMPTY,
                 })

@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod damaged;
 mod life;
 mod records;
 mod run;

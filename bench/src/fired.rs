@@ -1,0 +1,129 @@
+//! Programs in D from the hit to what is left in a buffer: what an enabled probe costs.
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+
+use dtrace_compiler::dof;
+use dtrace_compiler::options::Options;
+use sdt_core::ops::{Framework as _, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderOps};
+use sdt_framework::dif::Kernel;
+use sdt_framework::{Config, ConsumerId, Dtrace, Host, SpinLock, Which};
+
+use crate::dif::{Surrounding, compiled};
+
+/// One CPU that nothing interrupts.
+struct One;
+
+// SAFETY: the benchmark has one thread.
+unsafe impl Host for One {
+    type Lock = SpinLock<Self>;
+
+    fn cpu(&self) -> usize {
+        black_box(0)
+    }
+
+    fn cpus(&self) -> usize {
+        1
+    }
+
+    fn timestamp(&self) -> u64 {
+        black_box(1_000)
+    }
+
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        f()
+    }
+
+    fn sync(&self) {}
+
+    fn kernel(&self) -> &(dyn Kernel + Sync) {
+        &Surrounding
+    }
+}
+
+unsafe extern "C" fn provide(_: *mut std::ffi::c_void, _: *const ProbeDesc) {}
+unsafe extern "C" fn enable(_: *mut std::ffi::c_void, _: u32, _: *mut std::ffi::c_void) -> i32 {
+    0
+}
+unsafe extern "C" fn nothing(_: *mut std::ffi::c_void, _: u32, _: *mut std::ffi::c_void) {}
+
+/// A framework with one probe, which a program is enabled at.
+struct Enabled {
+    dtrace: Dtrace<One>,
+    probe: ProbeId,
+    consumer: ConsumerId,
+}
+
+const CONFIG: Config =
+    Config { providers: 2, probes: 8, ecbs: 8, consumers: 1, buffer: 4 << 20 };
+
+impl Enabled {
+    fn new(text: &str) -> Self {
+        let dtrace = Dtrace::new(One);
+        let memory = vec![std::mem::MaybeUninit::uninit(); 32 << 20].leak();
+        dtrace.init(memory, &CONFIG).expect("enough memory");
+        let ops = ProviderOps {
+            provide: Some(provide),
+            provide_module: None,
+            enable: Some(enable),
+            disable: Some(nothing),
+            suspend: None,
+            resume: None,
+            getargdesc: None,
+            getargval: None,
+            usermode: None,
+            destroy: Some(nothing),
+        };
+        let null = std::ptr::null_mut();
+        // SAFETY: the ops do nothing.
+        let provider = unsafe {
+            dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &ops, null)
+        };
+        let provider = provider.expect("a good name");
+        // SAFETY: as above.
+        let probe = unsafe { dtrace.probe_create(provider, c"m", c"f", c"n", 1, null) };
+        let probe = probe.expect("there is room");
+        let consumer = dtrace.open().expect("there is room");
+        let image = dof::program(&compiled(text), &Options::default()).expect("it is short");
+        assert_eq!(dtrace.enable_program(consumer, &image), Ok(1));
+        dtrace.go(consumer).expect("there is memory");
+        Self { dtrace, probe, consumer }
+    }
+
+    fn run(&self, calls: u64) -> u64 {
+        let mut args = [11, 22, 33, 44, 55, 66];
+        for call in 0..calls {
+            args[0] = call & 0xff;
+            self.dtrace.probe(black_box(self.probe), black_box(&args));
+            if call % 16_384 == 16_383 {
+                self.switch();
+            }
+        }
+        self.switch();
+        self.dtrace.counters().records
+    }
+
+    /// As a consumer does now and then, so that there is room.
+    fn switch(&self) {
+        for which in [Which::Records, Which::Aggregations] {
+            let snapshot = self.dtrace.snapshot(self.consumer, 0, which, 0, &mut []);
+            assert_eq!(snapshot.expect("it is open").drops, 0);
+        }
+    }
+}
+
+macro_rules! programs {
+    ($($name:ident = $text:literal;)*) => {
+        $(pub fn $name(calls: u64) -> u64 {
+            static ENABLED: OnceLock<Enabled> = OnceLock::new();
+            ENABLED.get_or_init(|| Enabled::new($text)).run(calls)
+        })*
+    };
+}
+
+programs! {
+    predicate = "n /pid == 42/ { }";
+    count = "n { @ = count(); }";
+    three_values = "n { trace(arg0); trace(arg1); trace(pid); }";
+    quantize = "n { @[execname] = quantize(arg0); }";
+}
