@@ -555,5 +555,15 @@ fn programs_run() {
     ] {
         assert_eq!(refused(&mut server, &mut line, request), why, "{request:?}");
     }
+    dtrace.enable_anonymously(&dof).unwrap();
+    assert_eq!(ask(&mut server, &mut line, Request::Claim), "Done");
+    dtrace.probe(ids[0], &[7, 0, 0, 0, 0, 0]);
+    line.ask(1, 1, &Request::Snapshot { cpu: 1, buffer: SnapshotOf::Aggregations, at: 0 });
+    run(&mut server, &mut line);
+    let sizes = line.answers(|_, reply, _| matches!(reply, Reply::Snapshot { size: 32, .. }));
+    assert_eq!(sizes, [true]);
     assert_eq!(ask(&mut server, &mut line, Request::Close), "Done");
+    let counters = dtrace.counters();
+    dtrace.probe(ids[0], &[7, 0, 0, 0, 0, 0]);
+    assert_eq!(dtrace.counters().unclaimed, counters.unclaimed + 1, "all is closed");
 }

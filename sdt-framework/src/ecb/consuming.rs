@@ -49,6 +49,9 @@ impl<H: Host> Dtrace<H> {
         let mut tables = self.tables.lock();
         let (index, consumer) = shared.consumer(id)?;
         consumer.turn(Activity::Stopped);
+        if tables.anonymous == Some(id) {
+            tables.anonymous = None;
+        }
         tables.forget(|enabling| enabling.consumer == index);
         self.remove(&mut tables, index, |_, _| true);
         consumer.close();

@@ -11,8 +11,10 @@
 //! | `going` | it goes and stops, and the probes of `dtrace` fire |
 //! | `run` | a clause is run: probe context |
 //! | `surroundings` | the host, as programs see it |
+//! | `anonymous` | what is enabled before any consumer is there |
 //! | `asking` | what consumers ask: descriptions, snapshots, how the run is |
 
+mod anonymous;
 mod asking;
 pub(crate) mod clause;
 mod going;

@@ -11,6 +11,7 @@ use dtrace_abi::spec::Spec;
 use sdt_core::ops::{Privileges, ProviderAttr, ProviderId, ProviderOps};
 
 use crate::arena::{Arena, Owned};
+use crate::buffer::ConsumerId;
 use crate::config::Config;
 use crate::ecb::{Retained, What};
 use crate::program::session::Session;
@@ -293,6 +294,8 @@ pub(crate) struct Tables {
     pub(crate) last_consumer: u32,
     /// Bytes of a buffer, if its consumer does not choose them.
     pub(crate) buffer: usize,
+    /// The consumer for which something was enabled before it came.
+    pub(crate) anonymous: Option<ConsumerId>,
     /// The number that was last given to a predicate.
     pub(crate) last_predicate: u32,
     /// What each open consumer has sent.
@@ -366,6 +369,7 @@ impl Tables {
             enablings: 0,
             last_consumer: 0,
             buffer: 0,
+            anonymous: None,
             last_predicate: 0,
             sessions: &mut [],
             arena: Arena::none(),

@@ -268,8 +268,12 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
                 return answer.plain(&reply).map(Some);
             }
             Request::Claim => {
-                open?;
-                return Err(Refusal::new(Why::NoSuch, "nothing was enabled before"));
+                let own = open?;
+                let claimed = tracer.claim();
+                let claimed = claimed
+                    .ok_or_else(|| Refusal::new(Why::NoSuch, "nothing was enabled before"))?;
+                channel.consumer = Some(claimed);
+                tracer.close(own)?;
             }
             Request::Eprobe { .. }
             | Request::Aggregation { .. }

@@ -42,6 +42,9 @@ pub trait Tracer: Sync {
     /// As there.
     fn disable(&self, consumer: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError>;
 
+    /// As [`Dtrace::claim`].
+    fn claim(&self) -> Option<ConsumerId>;
+
     /// As [`Dtrace::set_option`].
     ///
     /// # Errors
@@ -186,6 +189,10 @@ impl<H: Host> Tracer for Dtrace<H> {
 
     fn disable(&self, consumer: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError> {
         self.disable(consumer, spec)
+    }
+
+    fn claim(&self) -> Option<ConsumerId> {
+        self.claim()
     }
 
     fn set_option(

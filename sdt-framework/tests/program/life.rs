@@ -336,3 +336,35 @@ fn sizes_are_as_large_as_there_is_room() {
     kernel.dtrace.close(x.id).unwrap();
     assert_eq!(kernel.dtrace.memory_left(), all);
 }
+
+/// What is enabled at boot traces what comes later, for whoever claims it.
+#[test]
+fn a_boot_is_traced() {
+    let kernel = machine();
+    let dtrace = &kernel.dtrace;
+    let options = dtrace_abi::option::OptionId::Bufpolicy.number();
+    let text = "BEGIN { trace(1); } late:::* { trace(arg0); @ = count(); }";
+    assert!(dtrace.enable_anonymously(b"no DOF").is_err());
+    assert_eq!(dtrace.enable_anonymously(&compile(text)), Ok(1));
+    assert!(matches!(dtrace.enable_anonymously(&compile(text)), Err(ConsumerError::Going(_))));
+    let late: &'static TestProvider = Box::leak(Box::default());
+    // SAFETY: it stays.
+    let provider = unsafe { late.register(&**dtrace, c"late") }.unwrap();
+    let probe = create(&**dtrace, provider, [c"m", c"f", c"first"], 0);
+    dtrace.probe(probe, &[7; 6]);
+    dtrace.host().now.store(100_000_000_000, Ordering::Relaxed);
+    dtrace.probe(probe, &[8; 6]);
+    let id = dtrace.claim().unwrap();
+    assert_eq!(dtrace.claim(), None);
+    let x = crate::run::Consumer { dtrace, id };
+    assert_eq!(dtrace.set_option(id, options, 0), Err(ConsumerError::Going(id)));
+    assert_eq!(x.numbers(), [[1], [7], [8]]);
+    assert_eq!(x.aggregations(0).0.values().collect::<Vec<_>>(), [&[2]]);
+    assert!(!dtrace.status(id).unwrap().killed);
+    dtrace.host().now.store(200_000_000_000, Ordering::Relaxed);
+    dtrace.probe(probe, &[9; 6]);
+    assert!(dtrace.status(id).unwrap().killed, "now it has to be heard of");
+    assert!(dtrace.unregister(provider).is_err());
+    dtrace.close(id).unwrap();
+    dtrace.unregister(provider).unwrap();
+}

@@ -1,0 +1,48 @@
+//! What is enabled before any consumer is there, and claimed by one later (`dtrace_anon`, dtrace.c).
+
+use crate::buffer::{ConsumerError, ConsumerId};
+use crate::dtrace::Dtrace;
+use crate::host::Host;
+
+impl<H: Host> Dtrace<H> {
+    /// Enables a program in DOF and goes, for a consumer that will come: called at boot, after
+    /// [`register_own`](Self::register_own) and before providers register, so that the first hit of their probes is traced.
+    /// Options, as there are no others, are those in the DOF; with `bufpolicy` `ring` the latest is kept, otherwise the first. It is not
+    /// given up for being silent. Returns how many enabled probes (ECBs) there are already.
+    ///
+    /// As with any open consumer, no provider can be unregistered until it was [claimed](Self::claim) and closed.
+    ///
+    /// # Errors
+    /// [`ConsumerError::Going`] if there is one that was not claimed; as [`open`](Self::open),
+    /// [`enable_program`](Self::enable_program) and [`go`](Self::go).
+    pub fn enable_anonymously(&self, dof: &[u8]) -> Result<u32, ConsumerError> {
+        if let Some(id) = self.tables.lock().anonymous {
+            return Err(ConsumerError::Going(id));
+        }
+        let id = self.open()?;
+        let result = self.enable_program(id, dof).and_then(|enabled| self.go(id).map(|()| enabled));
+        if result.is_err() {
+            self.close(id)?;
+            return result;
+        }
+        let mut tables = self.tables.lock();
+        let tracing = self.shared()?.consumer(id)?.1.tracing();
+        if let Some(tracing) = tracing {
+            tracing.alive.set(u64::MAX);
+        }
+        tables.anonymous = Some(id);
+        result
+    }
+
+    /// The consumer for which something was [enabled](Self::enable_anonymously) before it came, once. From here on it is as
+    /// any other: it is to ask for its [status](Self::status) now and then, and to be closed.
+    pub fn claim(&self) -> Option<ConsumerId> {
+        let mut tables = self.tables.lock();
+        let id = tables.anonymous.take()?;
+        let tracing = self.shared().ok()?.consumer(id).ok()?.1.tracing();
+        if let Some(tracing) = tracing {
+            tracing.alive.set(self.host.timestamp());
+        }
+        Some(id)
+    }
+}
