@@ -51,7 +51,7 @@ impl Session<'_> {
 
     fn add_word(&mut self, words: &mut Words, spec: &Spec) -> Result<()> {
         let named = |kind, name: &str| (Some(kind), Some(name.to_string()));
-        if let Spec::Record { place, fields: Some(_), .. } = spec {
+        if let Spec::Record { place, .. } = spec {
             self.place = *place;
         }
         let (kind, name) = match spec {
@@ -162,7 +162,9 @@ impl Session<'_> {
                 Ok(self.state.types.forward(kind, tag))
             }
             _ => {
-                let message = format!("failed to resolve type {name}: Unknown type name");
+                // As it is put together in libdtrace: each word of a size with a blank behind it.
+                let blank = if kind == CtfKind::Integer && sized { " " } else { "" };
+                let message = format!("failed to resolve type {name}{blank}: Unknown type name");
                 self.error(ErrTag::Unknown, message)
             }
         }

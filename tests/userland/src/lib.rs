@@ -20,6 +20,8 @@ pub use line::Line;
 const MEMORY: usize = 64 << 20;
 /// Timers that programs may have set at the same time.
 const TIMERS: usize = 64;
+/// What the one CPU was doing when a timer came, as it says.
+const INTERRUPTED: u64 = 0x1000;
 /// Bytes of a frame.
 const FRAME: usize = 16 << 10;
 
@@ -38,7 +40,7 @@ pub fn serve(machine: Machine, mut line: Line) {
     let mut server: Box<Server<'_, FRAME, 2>> =
         Box::new(Server::new(dtrace, &NoSites, Rights::ALL));
     thread::scope(|scope| {
-        scope.spawn(|| dtrace.host().keep_time(|| dtrace.tick(0, 0)));
+        scope.spawn(|| dtrace.host().keep_time(|| dtrace.tick(INTERRUPTED, 0)));
         while let Ok(busy) = server.step(&mut line) {
             if !busy {
                 line.wait();

@@ -1,6 +1,7 @@
 //! The host at the other end of its standard input and output: `dtrace --connect exec:userland`.
 
 use std::os::fd::OwnedFd;
+use std::os::unix::process::parent_id;
 
 use userland::{Line, Machine};
 
@@ -10,5 +11,11 @@ fn main() {
     };
     let input = clone(std::os::fd::AsFd::as_fd(&std::io::stdin()));
     let output = clone(std::os::fd::AsFd::as_fd(&std::io::stdout()));
-    userland::serve(Machine::default(), Line::new(input, output));
+    // What programs see is dtrace(1)'s process, whose child this is: as in a kernel, BEGIN fires in it.
+    let dtrace = parent_id();
+    let stat = std::fs::read_to_string(format!("/proc/{dtrace}/stat")).unwrap_or_default();
+    let ppid = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
+    let machine =
+        Machine { pid: dtrace.into(), ppid: ppid.unwrap_or_default(), ..Machine::default() };
+    userland::serve(machine, Line::new(input, output));
 }

@@ -59,8 +59,12 @@ impl Case {
             (Some(_), false) => options.push("-xdroptags".into()),
             (None, _) => {}
         }
-        let script = ["-s".to_owned(), program.to_string_lossy().into_owned()];
-        options.extend(script);
+        let script = program.to_string_lossy().into_owned();
+        // A script that is run by itself brings its own options, and the last of them takes its name.
+        match directives.interpreter() {
+            Some(own) => options = [words(own), vec![script], options].concat(),
+            None => options.extend(["-s".to_owned(), script]),
+        }
         // The nearest last: what the shell would do with quotes is done here.
         for line in directives.all("runtest-opts") {
             options.extend(words(&line));
@@ -99,6 +103,11 @@ impl Directives {
             texts.extend(fs::read_to_string(suite.join(folder).join("test.options")).ok());
         }
         Ok(Self(texts))
+    }
+
+    /// The options behind `#!dtrace`.
+    fn interpreter(&self) -> Option<&str> {
+        self.0.first()?.lines().next()?.strip_prefix("#!dtrace ")
     }
 
     fn first(&self, name: &str) -> Option<String> {

@@ -105,7 +105,7 @@ impl Order {
             }
             Action::Quantize | Action::Lquantize | Action::Llquantize => {
                 let (left, right) = (weight(left), weight(right));
-                left.0.total_cmp(&right.0).then(left.1.cmp(&right.1))
+                left.cmp(&right)
             }
             _ => left.number_over(1).cmp(&right.number_over(1)),
         }
@@ -113,12 +113,14 @@ impl Order {
 }
 
 /// What a distribution weighs: the sum of what is in it, and what is in the bucket of zero.
-fn weight(entry: &Entry) -> (f64, i64) {
+fn weight(entry: &Entry) -> (i128, i64) {
     let words = &entry.words;
     let word = |index: usize| words.get(index).copied().unwrap_or(0);
     let argument = word(0) as u64;
     let sum = |values: &mut dyn Iterator<Item = (i64, i64)>| {
-        values.map(|(value, count)| value as f64 * count as f64).sum::<f64>() + 0.0
+        values.fold(0_i128, |sum, (value, count)| {
+            sum.saturating_add(i128::from(value) * i128::from(count))
+        })
     };
     match entry.action {
         Action::Quantize => {
