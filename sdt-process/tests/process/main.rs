@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use consumer::{Consumer, Read, Subject};
 
-/// Each thread's records are all there, and in order.
+/// Each thread's records are all there, once.
 fn assert_complete(read: &Read, threads: u64, times: u64) {
     assert_eq!(read.drops, 0);
     for thread in 0..threads {

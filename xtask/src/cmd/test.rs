@@ -59,7 +59,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     host(all, &["test", "--package", "sdt-core", "--features", "off", "--test", "off"])?;
 
-    let doc = ["doc", "--no-deps", "-p", "sdt-core", "-p", "sdt-macros", "-p", "sdt-framework"];
+    let documented = ["sdt-core", "sdt-macros", "sdt-framework", "sdt-process"];
+    let doc = ["doc", "--no-deps"].into_iter();
+    let doc: Vec<_> = doc.chain(documented.iter().flat_map(|package| ["-p", package])).collect();
     host(&[("RUSTDOCFLAGS", "-D warnings")], &doc)?;
 
     // Gate mode needs a folder of its own lest all else be built twice.
