@@ -264,3 +264,32 @@ fn membarrier(command: libc::c_int) -> io::Result<()> {
         _ => Err(io::Error::last_os_error()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[inline(never)]
+    fn executed() -> u64 {
+        std::hint::black_box(7)
+    }
+
+    /// Each way works, and leaves no page that is writable and executable.
+    #[test]
+    fn text_is_written_in_each_way() {
+        let address = executed as *const () as usize;
+        // SAFETY: the text of a function.
+        let bytes = unsafe { *(address as *const [u8; 4]) };
+        // SAFETY: what is there already.
+        unsafe { write_unprotected(address, &bytes) }.unwrap();
+        #[cfg(target_arch = "x86_64")]
+        write_by_file(address, &bytes).unwrap();
+        assert_eq!(executed(), 7);
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        assert!(maps.lines().any(|line| line.contains(" r-xp ")), "{maps}");
+        assert!(!maps.lines().any(|line| line.contains(" rwxp ")), "{maps}");
+        // Where there is no text, neither does.
+        // SAFETY: nothing is there.
+        assert!(unsafe { write(16, &bytes) }.is_err());
+    }
+}
