@@ -11,6 +11,7 @@
 use std::ffi::c_void;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -32,6 +33,10 @@ pub struct Text {
     functions: bool,
     /// While one probe's sites are asked about: that breakpoints can be taken.
     takes_breakpoints: AtomicBool,
+    /// Or why they cannot.
+    obstacle: Mutex<Option<Refused>>,
+    /// Threads were waited for in vain: that is not done again for every probe.
+    is_impatient: AtomicBool,
 }
 
 /// Why sites were left as they are.
@@ -59,14 +64,21 @@ pub enum Refused {
 /// Whether this thread is the only one of the process, so that nobody comes to a breakpoint.
 static ALONE: AtomicBool = AtomicBool::new(false);
 
-/// Threads block all signals for a moment when they begin, end, or start a program: so often this is looked at again.
-const LOOKS: u32 = 100;
+/// Threads block all signals for a moment when they begin, end, or start a program, and on a busy machine that may be
+/// long: so often this is looked at again, two seconds in all.
+const LOOKS: u32 = 1000;
 const BETWEEN: Duration = Duration::from_millis(2);
 
 impl Text {
     /// Of a refusal `refused` is told, in a thread that holds locks of the framework's: it must not call back.
     pub const fn new(refused: fn(&Probe, &Refused)) -> Self {
-        Self { refused, functions: false, takes_breakpoints: AtomicBool::new(false) }
+        Self {
+            refused,
+            functions: false,
+            takes_breakpoints: AtomicBool::new(false),
+            obstacle: Mutex::new(None),
+            is_impatient: AtomicBool::new(false),
+        }
     }
 
     /// Whether functions are looked up in the symbols of the program's file. They are not unless that is said here.
@@ -92,8 +104,8 @@ impl Text {
         ALONE.store(false, Ordering::Relaxed);
     }
 
-    /// What keeps a probe from being changed just now, if anything does.
-    fn obstacle() -> Option<Refused> {
+    /// What keeps probes from being changed just now, if anything does.
+    fn obstacle(&self) -> Option<Refused> {
         if ALONE.load(Ordering::Relaxed) {
             return None;
         }
@@ -103,10 +115,15 @@ impl Text {
         for _ in 0..LOOKS {
             // Without /proc nobody can tell.
             if !threads::any_blocks_breakpoints().unwrap_or(false) {
+                self.is_impatient.store(false, Ordering::Relaxed);
                 return None;
+            }
+            if self.is_impatient.load(Ordering::Relaxed) {
+                break;
             }
             thread::sleep(BETWEEN);
         }
+        self.is_impatient.store(true, Ordering::Relaxed);
         Some(Refused::Blocked)
     }
 
@@ -158,7 +175,10 @@ unsafe impl Patcher for Text {
 
     fn is_writable(&self, address: usize, length: usize) -> bool {
         if !self.takes_breakpoints.load(Ordering::Relaxed) {
-            if Self::obstacle().is_some() {
+            let obstacle = self.obstacle();
+            let is_there = obstacle.is_some();
+            *self.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
+            if is_there {
                 return false;
             }
             self.takes_breakpoints.store(true, Ordering::Relaxed);
@@ -177,7 +197,10 @@ unsafe impl Patcher for Text {
     fn refused(&self, probe: &Probe, why: PatchError) {
         self.takes_breakpoints.store(false, Ordering::Relaxed);
         let refused = match why {
-            PatchError::ReadOnly { .. } => Self::obstacle().unwrap_or(Refused::Text),
+            PatchError::ReadOnly { .. } => {
+                let mut obstacle = self.obstacle.lock().unwrap_or_else(PoisonError::into_inner);
+                obstacle.take().unwrap_or(Refused::Text)
+            }
             why => Refused::Patch(why),
         };
         (self.refused)(probe, &refused);
@@ -239,5 +262,34 @@ fn membarrier(command: libc::c_int) -> io::Result<()> {
     match unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[inline(never)]
+    fn executed() -> u64 {
+        std::hint::black_box(7)
+    }
+
+    /// Each way works, and leaves no page that is writable and executable.
+    #[test]
+    fn text_is_written_in_each_way() {
+        let address = executed as *const () as usize;
+        // SAFETY: the text of a function.
+        let bytes = unsafe { *(address as *const [u8; 4]) };
+        // SAFETY: what is there already.
+        unsafe { write_unprotected(address, &bytes) }.unwrap();
+        #[cfg(target_arch = "x86_64")]
+        write_by_file(address, &bytes).unwrap();
+        assert_eq!(executed(), 7);
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        assert!(maps.lines().any(|line| line.contains(" r-xp ")), "{maps}");
+        assert!(!maps.lines().any(|line| line.contains(" rwxp ")), "{maps}");
+        // Where there is no text, neither does.
+        // SAFETY: nothing is there.
+        assert!(unsafe { write(16, &bytes) }.is_err());
     }
 }

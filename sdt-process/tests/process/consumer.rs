@@ -2,10 +2,12 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dtrace::transport::AddressError;
-use dtrace::{Address, Client, Protection, Transport};
+use dtrace::{Address, Client, Protection, Transport, TransportError};
 use tempfile::TempDir;
 
 use crate::subject::ROLE;
@@ -118,6 +120,22 @@ impl Read {
 /// The line to a process.
 pub fn line(process: u32) -> Result<Box<dyn Transport>, AddressError> {
     Address::Process(process).open(&Protection::Machine, || {})
+}
+
+/// A line that takes what is said and loses it, once it is told to.
+pub struct Losing {
+    pub line: Box<dyn Transport>,
+    pub is_lost: Arc<AtomicBool>,
+}
+
+impl Transport for Losing {
+    fn read(&mut self, buffer: &mut [u8], wait: Duration) -> Result<usize, TransportError> {
+        self.line.read(buffer, wait)
+    }
+
+    fn write(&mut self, bytes: &[u8], limit: Duration) -> Result<(), TransportError> {
+        if self.is_lost.load(Ordering::Relaxed) { Ok(()) } else { self.line.write(bytes, limit) }
+    }
 }
 
 impl Consumer {

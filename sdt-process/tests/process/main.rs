@@ -5,12 +5,13 @@ mod consumer;
 mod subject;
 
 use std::collections::BTreeSet;
-use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use consumer::{Consumer, Read, Subject};
 
-/// Each thread's records are all there, and in order.
+/// Each thread's records are all there, once.
 fn assert_complete(read: &Read, threads: u64, times: u64) {
     assert_eq!(read.drops, 0);
     for thread in 0..threads {
@@ -101,9 +102,9 @@ fn text_changes_under_load() {
     for role in ["jump", "trap"] {
         let mut subject = Subject::new(role);
         subject.ask("busy 4");
-        for round in 0..100 {
+        for round in 0..30 {
             let mut consumer = Consumer::enabling(subject.id(), "subject:::");
-            if round % 10 == 0 {
+            if round % 5 == 0 {
                 assert_ne!(consumer.until(100).records.len(), 0);
                 assert_eq!(subject.ask("enabled"), "true");
             }
@@ -124,14 +125,15 @@ fn a_lost_connection_leaves_nothing() {
     let mut subject = Subject::new("jump");
     subject.ask("busy 2");
     for _ in 0..20 {
+        let is_lost = Arc::new(AtomicBool::new(false));
         let line = consumer::line(subject.id()).unwrap();
-        let end = line.as_fd().try_clone_to_owned().unwrap();
+        let line = consumer::Losing { line, is_lost: is_lost.clone() };
         let mut client = dtrace::Client::connect(line).unwrap();
         client.open().unwrap();
         client.enable("subject:::work").unwrap();
         client.go().unwrap();
-        // SAFETY: a socket. Nothing that the client says when it is dropped comes through.
-        unsafe { libc::shutdown(end.as_raw_fd(), libc::SHUT_RDWR) };
+        // Nothing that the client says when it is dropped comes through.
+        is_lost.store(true, Ordering::Relaxed);
     }
     let mut consumer = Consumer::enabling(subject.id(), "subject:::more");
     consumer.until(10);

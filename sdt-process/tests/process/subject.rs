@@ -148,6 +148,7 @@ fn is_text_restored() -> bool {
 }
 
 /// A child, which looks around, works, and lets itself be traced until its standard input ends.
+#[inline(never)]
 fn fork() -> i32 {
     // SAFETY: the child does what children of programs with threads seldom may, and this C library allows.
     let child = unsafe { libc::fork() };
@@ -179,6 +180,7 @@ fn number(word: Option<&&str>) -> u64 {
 }
 
 /// Does what it is told, until there is nobody to tell it.
+#[inline(never)]
 fn obey(mut process: Option<Process>) {
     let busy: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
     let mut workers: Vec<thread::JoinHandle<u64>> = Vec::new();

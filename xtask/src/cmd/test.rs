@@ -61,18 +61,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let notes = ["--features", "stapsdt", "--test", "stap", "--test", "trap"];
     host(all, &[&["test", "--package", "sdt-core"], &notes[..]].concat())?;
 
-    let doc = [
-        "doc",
-        "--no-deps",
-        "-p",
-        "sdt-core",
-        "-p",
-        "sdt-macros",
-        "-p",
-        "sdt-framework",
-        "-p",
-        "sdt-build",
-    ];
+    let documented = ["sdt-core", "sdt-macros", "sdt-framework", "sdt-process", "sdt-build"];
+    let doc = ["doc", "--no-deps"].into_iter();
+    let doc: Vec<_> = doc.chain(documented.iter().flat_map(|package| ["-p", package])).collect();
     host(&[("RUSTDOCFLAGS", "-D warnings")], &doc)?;
 
     // Gate mode needs a folder of its own lest all else be built twice.
