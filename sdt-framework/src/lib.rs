@@ -19,7 +19,7 @@
 //!
 //! # Where to read on
 //!
-//! - To host it: [`machine`], or [`Host`] and [`Dtrace`]; the project's `docs/first-probe-your-kernel.md` does it in ten minutes, and the
+//! - To host it: [`machine`], or [`Host`] and [`Dtrace`]; the project's `docs/your-kernel-in-an-afternoon.md` does it, and the
 //!   smallest host is `embedded-example/`. Feature `server`: consumers on other machines;
 //!   [`console`]: on this one.
 //! - To write a provider: [`Provider`]; in C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
