@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use dtrace::compiler::Source;
 use dtrace::compiler::options::Options;
 use dtrace::render::{Argument, Entry, Sink};
-use dtrace::{Address, Client, Running, Trace};
+use dtrace::{Address, Client, Protection, Running, Trace};
 
 /// Records are of no interest here.
 struct Nothing;
@@ -22,7 +22,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("usage: prometheus ADDRESS LISTEN CLAUSES".into());
     };
     let address: Address = address.parse()?;
-    let mut trace = Trace::new(Client::connect(address.connect()?)?, Options::default(), 0);
+    let line = address.open(&Protection::Machine, || {})?;
+    let mut trace = Trace::new(Client::connect(line)?, Options::default(), 0);
     let program = trace.compile(Source::line(clauses.as_bytes()))?;
     trace.enable(&program)?;
     let mut running = trace.go()?;

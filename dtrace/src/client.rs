@@ -21,6 +21,8 @@ pub const CHANNEL: u8 = 1;
 const LIMIT: Duration = Duration::from_secs(60);
 /// How long a line is given to take the last request of who goes.
 const GOODBYE: Duration = Duration::from_secs(1);
+/// How long the first greeting may be unanswered before there is another; each further one twice as long.
+const GREETING: Duration = Duration::from_secs(2);
 /// Bytes of the longest frame that is taken.
 const FRAME: usize = 64 << 10;
 /// Bytes of the longest request: a description is much shorter.
@@ -272,20 +274,37 @@ impl Client {
             suspect: None,
             greeted: false,
         };
-        // Ends whatever is on the line already.
-        client.transport.write(&[0], limit)?;
-        let version = client
-            .call("hello", Request::Hello { version: VERSION }, |reply, _| match reply {
-                Reply::Hello { version, .. } => Some(version),
-                _ => None,
-            })
-            .map_err(|error| match error {
-                ClientError::Strange("hello") => ClientError::Echo,
-                error => error,
-            })?;
+        let end = Instant::now() + limit;
+        let mut patience = GREETING;
+        // A kernel that has just begun loses what arrives before its line is set up, so it is greeted again.
+        let version = loop {
+            let left = end.saturating_duration_since(Instant::now());
+            client.limit = patience.min(left);
+            match client.hello() {
+                Err(ClientError::NoAnswer { .. }) if patience < left => patience *= 2,
+                Err(ClientError::NoAnswer { request, .. }) => {
+                    return Err(ClientError::NoAnswer { request, limit });
+                }
+                version => break version?,
+            }
+        };
+        client.limit = limit;
         client.early.clear();
         client.greeted = version == VERSION;
         if client.greeted { Ok(client) } else { Err(ClientError::Version(version)) }
+    }
+
+    fn hello(&mut self) -> Result<u32, ClientError> {
+        // Ends whatever is on the line already.
+        self.transport.write(&[0], self.limit)?;
+        self.call("hello", Request::Hello { version: VERSION }, |reply, _| match reply {
+            Reply::Hello { version, .. } => Some(version),
+            _ => None,
+        })
+        .map_err(|error| match error {
+            ClientError::Strange("hello") => ClientError::Echo,
+            error => error,
+        })
     }
 
     /// Opens the framework. While it is open no provider can go.

@@ -11,11 +11,12 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use cortex_m::peripheral::syst::SystClkSource;
 use cortex_m_rt::{entry, exception};
-use cortex_m_semihosting::{debug, hprintln};
+use cortex_m_semihosting::{debug, hio, hprintln};
 use sdt_core::attach::{self, Attachment};
 use sdt_core::patch::{Mode, NoText};
 use sdt_core::{sdt_probe, sdt_provider};
-use sdt_framework::{Config, Dtrace, Field, Host, LONGEST, Memory, Records, Spec, SpinLock};
+use sdt_framework::console::{Console, ConsoleError};
+use sdt_framework::{Config, Dtrace, Host, LONGEST, Memory, SpinLock};
 
 sdt_provider! {
     /// The board's clock.
@@ -82,49 +83,26 @@ fn main() -> ! {
     // SAFETY: nothing is patched, so no breakpoint has to be handled; the program is never unloaded.
     unsafe { attach::attach(&ATTACHMENT) }.expect("the records hold together");
     start_clock();
-    match trace() {
-        Ok(()) => debug::exit(debug::EXIT_SUCCESS),
-        Err(error) => {
-            hprintln!("{}", error);
-            debug::exit(debug::EXIT_FAILURE);
-        }
-    }
+    let traced = trace().inspect_err(|error| hprintln!("{}", error));
+    debug::exit(if traced.is_ok() { debug::EXIT_SUCCESS } else { debug::EXIT_FAILURE });
     loop {
         cortex_m::asm::wfi();
     }
 }
 
-/// Enables all probes, works a while, and prints what was recorded.
-fn trace() -> Result<(), sdt_framework::ConsumerError> {
+/// Has the console's command line look, while the program works, and prints what was recorded.
+fn trace() -> Result<(), ConsoleError> {
+    let mut out = hio::hstdout().map_err(|()| core::fmt::Error)?;
+    let mut console = Console::<_, LONGEST>::new(&DTRACE);
+    console.command("-l", &mut out)?;
     work(4); // Nobody is looking.
-    let consumer = DTRACE.open()?;
-    let matched = DTRACE.enable(consumer, &Spec::ALL)?;
-    DTRACE.go(consumer)?;
-    hprintln!("matched {} probes", matched);
-    work(4);
-    DTRACE.stop(consumer)?;
-    DTRACE.disable(consumer, &Spec::ALL)?;
-    work(4); // Nobody is looking any more.
-
-    let (mut ticks, mut last) = (0, 0);
-    let mut bytes = [0; 32 * LONGEST];
-    let count = DTRACE.read(consumer, 0, &mut bytes)?;
-    for firing in Records::new(&bytes[..count]).filter_map(|record| record.firing()) {
-        if clock::tick.id() == Some(firing.probe) {
-            ticks += 1;
-            assert!(firing.args[0] > last, "ticks come in order");
-            last = firing.args[0];
-        } else {
-            hprintln!("sensor reading {} = {}", firing.args[0], firing.args[1] as i64);
-        }
+    for probes in ["-n sensor:::", "-n clock:::tick"] {
+        console.command(probes, &mut out)?;
+        work(4);
+        console.command("stop", &mut out)?;
     }
-    // How many there are depends on the emulator's speed, that there are some does not.
-    hprintln!("clock ticks: {}", if ticks > 0 { "seen" } else { "none" });
-    hprintln!("drops: {}", DTRACE.drops(consumer, 0)?);
-    DTRACE.for_each_probe(&Spec::parse("sensor:::", Field::Name).unwrap_or(Spec::ALL), |probe| {
-        hprintln!("probe {} is {}", probe.id(), probe);
-    });
-    DTRACE.close(consumer)
+    work(4); // Nobody is looking any more.
+    Ok(())
 }
 
 /// Takes readings, each after the next tick of the clock.

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cargo_sdt::process::{self, clean_cargo_env};
-use dtrace::{Address, Client};
+use dtrace::{Address, Client, Protection};
 use harness::{setup, workspace};
 use object::{Object as _, ObjectKind, ObjectSection as _};
 
@@ -95,7 +95,7 @@ fn trace(build: Build, program: &PathBuf) {
     let mut program = Running(child);
     let line = loop {
         // It starts.
-        match Address::Process(program.0.id()).connect() {
+        match Address::Process(program.0.id()).open(&Protection::Machine, || {}) {
             Ok(line) => break line,
             Err(error) => {
                 assert!(program.0.try_wait().unwrap().is_none(), "{name}: {error}");
@@ -131,7 +131,10 @@ fn trace(build: Build, program: &PathBuf) {
         assert_eq!(disabled, 1, "{name}");
         assert!(client.sites(probe.id).unwrap() == sites, "{name}: the nop is there again");
         client.close().unwrap();
-        client = Client::connect(Address::Process(program.0.id()).connect().unwrap()).unwrap();
+        client = Client::connect(
+            Address::Process(program.0.id()).open(&Protection::Machine, || {}).unwrap(),
+        )
+        .unwrap();
     }
 }
 

@@ -112,6 +112,7 @@ impl Guide {
                     let lines: Vec<_> = text.lines().collect();
                     let there = is_excerpt(&block.lines, &lines);
                     assert!(there, "{}: not in {}:\n{text}", at(block.line), file.display());
+                    ran += 1;
                 }
                 [_, how @ (">" | ">>"), file] => {
                     let mut open = std::fs::OpenOptions::new();
@@ -285,6 +286,16 @@ impl Shell {
 
     /// Types a command; returns the lines that it prints, and its status.
     fn run(&mut self, command: &str) -> (Vec<String>, i32) {
+        // Variables in front of a command stay there.
+        let is_variable = |word: &str| {
+            word.split_once('=').is_some_and(|(name, _)| {
+                name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+            })
+        };
+        let (variables, command) = match command.split_once(' ') {
+            Some((first, rest)) if is_variable(first) => (format!("{first} "), rest),
+            _ => (String::new(), command),
+        };
         let command = match (command.split_once(' '), &self.build) {
             (Some(("cargo", what)), _) if what.starts_with("install ") => {
                 format!("{}cargo {what}", assignments(quickly()))
@@ -297,7 +308,7 @@ impl Shell {
             _ => command.to_owned(),
         };
         // It gets no input, which is the shell's.
-        writeln!(self.input, "{{ {command}\n}} </dev/null\nprintf '\\n{END}%d\\n' $?")
+        writeln!(self.input, "{{ {variables}{command}\n}} </dev/null\nprintf '\\n{END}%d\\n' $?")
             .expect("the shell is there");
         let mut printed = Vec::new();
         loop {
@@ -343,7 +354,7 @@ fn building_core(target: &str) -> String {
         ("RUSTC_BOOTSTRAP", "1".to_owned()),
         ("RUSTC", rustc.display().to_string()),
         (&linker, lld.program().display().to_string()),
-        ("CARGO_UNSTABLE_BUILD_STD", "core".to_owned()),
+        ("CARGO_UNSTABLE_BUILD_STD", "core,alloc".to_owned()),
         ("CARGO_UNSTABLE_BUILD_STD_FEATURES", "compiler-builtins-mem".to_owned()),
     ]);
     format!("{set}'{}'", cargo.get_program().display())

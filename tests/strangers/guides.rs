@@ -29,6 +29,18 @@ fn your_first_probe_in_a_process() {
 }
 
 #[test]
+fn your_kernel_in_an_afternoon() {
+    qemu::find(Arch::X86_64).expect("QEMU");
+    let guide = Guide::read("docs/your-kernel-in-an-afternoon.md", &[]);
+    guide.for_target("x86_64-unknown-none").run();
+}
+
+#[test]
+fn breakpoint_handlers() {
+    Guide::read("docs/breakpoint-handlers.md", &[]).run();
+}
+
+#[test]
 fn your_first_probe_on_a_microcontroller() {
     setup::program("qemu-system-arm", "qemu-system-arm").expect("QEMU");
     let guide = Guide::read("docs/first-probe-microcontroller.md", &[]);

@@ -24,6 +24,9 @@
 //!   and `sstatus` are saved overwrites them. Both cannot be while the handler's entry holds no site.
 //! - **Every CPU has it.** A CPU that comes up later loads its vectors before it executes what can hold a site.
 //!
+//! On x86_64 `breakpoint_entry!` of this crate is a complete one. Those of aarch64 and riscv64, where breakpoints
+//! share their vector with other exceptions, are in the project's `docs/breakpoint-handlers.md`, as its tests run them.
+//!
 //! What can be told from here `attach` checks: records, sites and their text; and on x86_64, where the target's `os` is `none`, the gate of vector 3 and its
 //! stack ([`AttachError::Handler`](crate::attach::AttachError::Handler)).
 

@@ -152,6 +152,12 @@ const SUBJECTS: [Subject; 42] = [
     // What is no `Copy` cannot be handed over by value. The evaluator gets the local's address, and the hot path
     // keeps the local in memory.
     evaluated("costly_not_copy").but([Some(6); 3]),
+    // What the probe alone keeps alive across a call is kept in registers that the callee preserves, which the function
+    // has to save: two values, two pushes, moves and pops, and the compiler's own moves.
+    plain("kept_alive").but([Some(8); 3]),
+    // By their addresses they are stored, and are in the frame: fewer instructions. Not for all arguments, as one that
+    // is alive anyway would be stored, too.
+    evaluated("kept_in_memory").but([Some(5); 3]),
     // Vectors of 64 bytes, of which kernels have none, are saved on a stack aligned to that; it is so from the
     // prologue on.
     Subject { cold: 500, ..plain("wide") }.but([Some(6); 3]),

@@ -196,6 +196,22 @@ pub fn costly_not_copy(x: u64, y: u64) -> u64 {
     mix::<53>(wide.0[1], wide.0[0]) ^ wide.0[2]
 }
 
+/// Values that nobody but the probe wants behind a call, as an allocator's size and alignment.
+#[inline(never)]
+pub fn kept_alive(size: u64, align: u64) -> u64 {
+    let made = opaque(size ^ align);
+    probe!(open::kept_alive, size, align);
+    made.wrapping_mul(3)
+}
+
+/// The same, whose addresses are handed over.
+#[inline(never)]
+pub fn kept_in_memory(size: u64, align: u64) -> u64 {
+    let made = opaque(size | align);
+    probe!(open::kept_in_memory, total(&size), total(&align));
+    made.wrapping_mul(5)
+}
+
 #[inline(never)]
 pub fn costly_closure(values: &[u64], y: u64) -> u64 {
     let z = mix::<54>(values.len() as u64, y);
@@ -347,6 +363,8 @@ pub fn keep() {
         costly_struct,
         costly_field,
         costly_not_copy,
+        kept_alive,
+        kept_in_memory,
         effect_atomic,
         effect_call,
         effect_in_block,

@@ -66,6 +66,11 @@ fn hash(text: &str) -> u64 {
 }
 
 #[inline(never)]
+fn total(value: &u64) -> u64 {
+    *black_box(value)
+}
+
+#[inline(never)]
 fn checksum(values: &[u64]) -> u64 {
     black_box(values).iter().fold(3, |sum, value| sum.wrapping_mul(33) ^ value)
 }

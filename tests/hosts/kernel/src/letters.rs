@@ -32,14 +32,11 @@ pub static DESKS: [Desk; CPUS] = [const {
     Desk { to_send, sent, received, inbox: Mutex::new(VecDeque::new()) }
 }; CPUS];
 
-/// The most letters that a box has room for.
-const ROOM: usize = 64;
-
-/// Sends a letter, if one is to be sent and there is room for it, and receives one, if one has come.
+/// Sends a letter, if one is to be sent and the other's box has room, and receives one, if one has come.
 pub fn work(cpu: usize) {
     let Desk { to_send, sent, received, inbox } = &DESKS[cpu];
     let to = (cpu + 1) % CPUS;
-    if to_send.load(Ordering::Relaxed) > 0 && DESKS[to].inbox.lock().len() < ROOM {
+    if to_send.load(Ordering::Relaxed) > 0 && DESKS[to].inbox.lock().len() < 64 {
         to_send.fetch_sub(1, Ordering::Relaxed);
         sent.fetch_add(1, Ordering::Relaxed);
         send(to, alloc::format!("from CPU {cpu}: {sent:?}"));

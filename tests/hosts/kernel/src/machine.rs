@@ -1,6 +1,5 @@
 //! What the kernel runs on: interrupts, CPUs, the clock. The crates are those that kernels for PCs use.
 
-use core::arch::naked_asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use spin::Once;
@@ -91,7 +90,7 @@ fn handlers() -> InterruptDescriptorTable {
 /// The entry of an interrupt: saves what a function does not keep.
 #[unsafe(naked)]
 extern "C" fn on_interrupt<const VECTOR: u8>() {
-    naked_asm!(
+    core::arch::naked_asm!(
         "push rax; push rcx; push rdx; push rsi; push rdi; push r8; push r9; push r10; push r11",
         "cld; mov edi, {vector}; call {interrupted}",
         "pop r11; pop r10; pop r9; pop r8; pop rdi; pop rsi; pop rdx; pop rcx; pop rax; iretq",

@@ -14,7 +14,7 @@ use core::fmt::Write as _;
 
 use linked_list_allocator::LockedHeap;
 use sdt_core::{sdt_probe, sdt_provider};
-use uart_16550::{Config, Uart16550Tty, backend::PioBackend};
+use uart_16550::{Config, Uart16550, Uart16550Tty, backend::PioBackend};
 
 sdt_provider! {
     /// The clock.
@@ -63,7 +63,9 @@ type Port = Uart16550Tty<PioBackend>;
 /// The one at this address, if it is there.
 fn port(address: u16) -> Option<Port> {
     // SAFETY: each is used once; whoever has it when the kernel panics does not come to it any more.
-    unsafe { Port::new_port(address, Config::default()) }.ok()
+    let mut uart = unsafe { Uart16550::new_port(address) }.ok()?;
+    uart.init(Config::default()).ok()?;
+    Some(Port::from_inner(uart))
 }
 
 #[panic_handler]
