@@ -23,9 +23,12 @@
 
 use proc_macro::TokenStream;
 
+mod argument;
 mod attributes;
+mod c_names;
 mod configured;
 mod ctype;
+mod derive;
 mod krate;
 mod krtld;
 mod locals;
@@ -220,6 +223,35 @@ pub fn __sdt_provider(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(CType, attributes(c_name, c_type))]
 pub fn derive_c_type(input: TokenStream) -> TokenStream {
     ctype::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Makes a newtype or an enum without data an argument that probes carry by value.
+///
+/// A struct with one field is carried, and listed, as that field; `#[c_name = "port_t"]` gives it another C type. An enum
+/// is carried as its number and listed as `enum link_state`, or by its `#[c_name = "..."]`; the names of its constants,
+/// `LINK_STATE_UP` for `LinkState::Up` or by their `#[c_name = "..."]`, are left in the module, of which `cargo sdt dlib`
+/// makes a D library. There they are numbers that a C `int` holds, and each name is one of all libraries.
+///
+/// ```
+/// use sdt_core::arg::Argument;
+///
+/// #[derive(Argument)]
+/// struct Port(u16);
+///
+/// #[derive(Argument)]
+/// #[c_name = "link_state_t"]
+/// enum LinkState {
+///     Down,
+///     #[c_name = "LINK_UP"]
+///     Up = 5,
+/// }
+/// # fn main() {}
+/// ```
+///
+/// `#[c_type(crate = path)]` says where `sdt-core` is, if not at `::sdt_core`.
+#[proc_macro_derive(Argument, attributes(c_name, c_type))]
+pub fn derive_argument(input: TokenStream) -> TokenStream {
+    derive::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// A firing site: `sdt_probe!(proc::exec_success, path);`

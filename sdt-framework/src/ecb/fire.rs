@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::buffer::Event;
+use crate::buffer::{ARGS, Event};
 use crate::dtrace::{Dtrace, LiveProbe, PerCpu, Shared};
 use crate::host::Host;
 use crate::registry::{Notify, Origin};
@@ -11,7 +11,7 @@ use crate::registry::{Notify, Origin};
 #[derive(Clone, Copy)]
 pub(crate) enum Brought<'a> {
     /// All that there are.
-    All(&'a [u64; 6]),
+    All(&'a [u64; ARGS]),
     /// The first five; the provider may know of more.
     Five(&'a [u64; 5]),
 }
@@ -82,7 +82,7 @@ impl<H: Host> Dtrace<H> {
     fn event(&self, cpu: usize, probe: &LiveProbe, id: u32, brought: Brought<'_>) -> Event {
         let timestamp = self.host.timestamp();
         let args = match brought {
-            Brought::All(&[a, b, c, d, e, f]) => [a, b, c, d, e, f, 0, 0, 0, 0],
+            Brought::All(args) => *args,
             Brought::Five(&[a, b, c, d, e]) => {
                 let origin = probe.origin();
                 let ask = |argno| {

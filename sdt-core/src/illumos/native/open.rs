@@ -1,5 +1,7 @@
 //! Probes of open providers leave nothing either.
 
+use crate::arg::{Carried, Tuple};
+
 /// An open provider's probe leaves nothing.
 #[doc(hidden)]
 #[macro_export]
@@ -9,9 +11,18 @@ macro_rules! __sdt_open_probe {
     };
 }
 
-/// Nor do its arguments.
+/// The words of a site's arguments, whose types leave nothing.
+#[inline(always)]
+pub fn list_args<P, A: Tuple<COUNT>, const COUNT: usize>(args: &A) -> [Carried; COUNT] {
+    const { crate::hit::check_words(A::WORDS) };
+    args.carried()
+}
+
+/// An open provider's probe at one site, as a type.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_list_args {
-    ($sound:expr, $record:ident, $hash:literal, $args:ident) => {};
+macro_rules! __sdt_open_site {
+    ($sound:expr, $site:ident, $record:ident, $hash:literal) => {
+        enum $site {}
+    };
 }

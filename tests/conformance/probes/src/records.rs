@@ -51,7 +51,7 @@ sdt_provider! {
         /// As many as FreeBSD has had since 10.
         fn five(a: *mut c_void, b: i8, c: i16, d: isize, e: u64);
         /// A translated type.
-        fn translated(#[translated("psinfo_t *")] a: &Proc);
+        fn translated(a: &Proc => "psinfo_t *");
         /// A translated type and one that is not.
         fn half_translated(a: Process, b: i32);
     }
