@@ -31,7 +31,7 @@ impl Argument {
             "n+1" => word == n + 1,
             "n+2" => word == n + 2,
             "-n" => word == n.wrapping_neg(),
-            number => word == number.parse().expect("a number"),
+            number => word == number.parse::<u64>().expect("a number"),
         }
     }
 }
@@ -77,7 +77,7 @@ fn all_arrive(session: &mut Session, specs: &[&str], take: usize) {
     session.stop(consumer).unwrap();
     let tally = tally(session, consumer);
     session.close(consumer).unwrap();
-    assert_eq!((tally.drops, tally.hits()), (0, 47 * EXECS as usize));
+    assert_eq!((tally.drops, tally.hits()), (0, 47 * u64::from(EXECS)));
     for probe in probes() {
         let records: Vec<_> = tally
             .records

@@ -79,6 +79,9 @@ pub fn render(description: &Description, modules: &str, os: Os) -> Result<String
         line(&mut text, format!("{foreign};"));
     }
     for of in &description.enums {
+        if !text.ends_with("\n\n") {
+            text.push('\n');
+        }
         line(&mut text, enumeration(of));
     }
     text.push_str(&library.text);
@@ -91,8 +94,8 @@ fn enumeration(of: &Enum) -> String {
         of.constants.iter().map(|(name, value)| format!("\n\t{name} = {value}")).collect();
     let (tag, constants) = (of.tag(), constants.join(","));
     match of.is_typedef() {
-        true => format!("\ntypedef enum {tag} {{{constants}\n}} {tag};"),
-        false => format!("\nenum {tag} {{{constants}\n}};"),
+        true => format!("typedef enum {tag} {{{constants}\n}} {tag};"),
+        false => format!("enum {tag} {{{constants}\n}};"),
     }
 }
 

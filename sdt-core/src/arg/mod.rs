@@ -49,6 +49,7 @@ mod tuple;
 #[cfg(feature = "serde")]
 pub use json::{Json, json};
 pub use shown::{Shown, show, show_debug};
+#[doc(hidden)]
 pub use tuple::{Carried, Tuple};
 
 /// The type of one argument, for `args[]` and `dtrace -l -v`.
