@@ -385,13 +385,17 @@ mod tests {
 
     #[test]
     fn references_are_addresses() {
-        let value = &mut 7u32;
-        let place = core::ptr::from_ref(value) as u64;
-        assert_eq!(words(&*value), [place]);
-        assert_eq!(words(Some(&*value)), [place]);
-        assert_eq!(words(NonNull::from(&*value)), [place]);
-        assert_eq!(words(Some(NonNull::from(&*value))), [place]);
-        assert_eq!(words(value), [place]);
+        let mut value = 7u32;
+        let place = (&raw const value) as u64;
+        {
+            let shared = &value;
+            assert_eq!(words(shared), [place]);
+            assert_eq!(words(Some(shared)), [place]);
+            assert_eq!(words(NonNull::from(shared)), [place]);
+            assert_eq!(words(Some(NonNull::from(shared))), [place]);
+        }
+        let exclusive = &mut value;
+        assert_eq!(words(exclusive), [place]);
         assert_eq!(words(c"x"), [c"x".as_ptr() as u64]);
         assert_eq!(words(None::<&u32>), [0]);
         assert_eq!(words(None::<NonNull<u32>>), [0]);

@@ -132,8 +132,10 @@ unsafe impl Sync for ArgTypeRecord {}
 const_assert_eq!(size_of::<ArgTypeRecord>(), 48);
 
 impl ArgTypeRecord {
-    const NONE: Self =
-        Self { index: 0, native: null(), translated: null(), entry: unlinked(), probe: null() };
+    const fn none() -> Self {
+        let (native, translated) = (null(), null());
+        Self { index: 0, native, translated, entry: unlinked(), probe: null() }
+    }
 
     /// Argument `index` of `probe`.
     const fn new(index: c_int, probe: &'static Probe, of: &'static ArgType) -> Self {
@@ -150,7 +152,7 @@ impl ArgTypeRecord {
         probe: &'static Probe,
         types: &[&'static [ArgType]],
     ) -> [Self; WORDS] {
-        let mut all = [const { Self::NONE }; WORDS];
+        let mut all = [const { Self::none() }; WORDS];
         let (mut index, mut argument) = (0, 0);
         while argument < types.len() {
             let mut word = 0;
