@@ -7,7 +7,7 @@ use sdt_core::sdt_probe;
 
 use crate::probes::{opte, xde};
 use crate::types::{
-    AddrPair, Direction, Family, FilterMode, FlowId, Ip6, Labels, Mblk, ParseError, Path, Port,
+    AddrPair, Direction, Family, FilterMode, FlowId, Ip6, Labels, Mblk, ParseError, Port,
     RouteCache, TcpState, Vni,
 };
 
@@ -126,7 +126,7 @@ fires! {
     #[cfg(sdt_args = "10")]
     opte::port_process_return(
         Direction::In, p.port, &p.before, &p.after, p.n, &p.mblk, &p.hp, &Labels::new(&[c"a", c"b", c"c"]),
-        if p.n & 1 == 0 { Path::Slow } else { Path::Fast },
+        if p.n & 1 == 0 { crate::types::Path::Slow } else { crate::types::Path::Fast },
     );
     #[cfg(not(sdt_args = "10"))]
     opte::port_process_return(Direction::In, p.port, &p.before, &p.after, p.n, &p.mblk);

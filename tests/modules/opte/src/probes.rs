@@ -9,7 +9,7 @@ use sdt_core::arg::Shown;
 use sdt_core::sdt_provider;
 
 use crate::types::{
-    Direction, Family, FilterMode, FlowId, Ip6, Labels, Mblk, Path, Port, RouteCache, TcpState, Vni,
+    Direction, Family, FilterMode, FlowId, Ip6, Labels, Mblk, Port, RouteCache, TcpState, Vni,
 };
 
 sdt_provider! {
@@ -48,7 +48,7 @@ sdt_provider! {
             pkt: *const Mblk as "mblk_t *",
             hp_pkt: *const Mblk as "mblk_t *",
             err: &Labels<2>,
-            path: Path,
+            path: crate::types::Path,
         );
         /// Where there are six arguments only, the first six.
         #[cfg(not(sdt_args = "10"))]
