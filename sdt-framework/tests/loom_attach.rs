@@ -162,8 +162,8 @@ mod record {
             self
         }
 
-        pub(crate) fn args(&self) -> Option<&'static [ArgType]> {
-            None
+        pub(crate) fn args(&self) -> Option<impl Iterator<Item = &'static ArgType>> {
+            None::<core::iter::Empty<_>>
         }
     }
 
