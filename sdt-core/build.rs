@@ -12,6 +12,7 @@
 //! | `sdt_route`, `sdt_patch` | as above; the second on the provider route only |
 //! | `sdt_site` | what follows from both, the form of a site: `patched`, one nop; `gate`, a test of the probe's flag; `tested`, a test that FreeBSD before 15 wants; `call`, the two calls that illumos's linker makes probes of |
 //! | `sdt_stap` | feature `stapsdt`, in programs on Linux |
+//! | `sdt_args` | how many arguments a probe can have: `5`, `6` or `10` |
 //! | `sdt_off` | feature `off`: no probe leaves anything |
 //! | `sdt_freebsd_since` | has each of 11, 12, 14 and 15 that the release is not older than |
 //!
@@ -38,6 +39,7 @@ fn main() {
         ("sdt_route", r#""native", "provider""#),
         ("sdt_patch", r#""trap", "jump", "gate""#),
         ("sdt_site", r#""patched", "gate", "tested", "call""#),
+        ("sdt_args", r#""5", "6", "10""#),
         ("sdt_freebsd_since", r#""11", "12", "14", "15""#),
     ] {
         println!("cargo::rustc-check-cfg=cfg({name}, values({values}))");
@@ -69,12 +71,13 @@ fn main() {
     if let Some(release) = release {
         freebsd(release, native);
     }
-    // For build scripts of crates that declare by it.
-    let args = match site {
-        "tested" => Generation::Tested.arguments(),
-        "call" => 10,
-        _ => Generation::Patched.arguments(),
+    // FreeBSD's own sdt has a number; whatever else calls `dtrace_probe` is asked for those that this does not carry.
+    let args = match release.filter(|_| native) {
+        Some(release) => release.generation().arguments(),
+        None => 10,
     };
+    set("sdt_args", &args.to_string());
+    // For build scripts of crates that declare by it.
     println!("cargo::metadata=args={args}");
 }
 

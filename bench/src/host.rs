@@ -67,7 +67,7 @@ unsafe impl Framework for Counter {
         Ok(ProbeId::new(probes.len() as u32).expect("not 0"))
     }
 
-    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 6]) {
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 10]) {
         if id.load(Ordering::Acquire) != 0 {
             std::hint::black_box(args);
             self.hits.fetch_add(1, Ordering::Relaxed);

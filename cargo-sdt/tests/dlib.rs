@@ -11,7 +11,7 @@ use std::time::Duration;
 use cargo_sdt::dlib::{Description, render};
 use cargo_sdt::platform::Os;
 use cargo_sdt::process;
-use sdt_core::arg::CType;
+use sdt_core::arg::{Argument, CType};
 use sdt_core::name::TypeName;
 use sdt_core::sdt_provider;
 
@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 sdt_provider! {
     net {
-        fn sent(packet: &Packet<'_>);
+        fn sent(packet: &Packet<'_>, direction: Direction, block: &Block<2>);
     }
 }
 
@@ -40,6 +40,7 @@ struct CacheLine {
 }
 
 /// Known to D by what it is in C.
+#[derive(CType)]
 #[repr(u32)]
 #[expect(dead_code, reason = "described, not used")]
 enum Protocol {
@@ -47,8 +48,27 @@ enum Protocol {
     Udp = 17,
 }
 
-impl CType for Protocol {
-    const NAME: TypeName = TypeName::new("uint32_t");
+#[derive(Argument)]
+enum Direction {
+    In = -1,
+    OutOf = 3,
+}
+
+/// D need not look into it.
+#[derive(CType)]
+#[c_type(opaque)]
+#[expect(dead_code, reason = "described, not used")]
+enum Addresses {
+    V4([u8; 4]),
+    V6([u16; 8]),
+}
+
+#[derive(CType)]
+#[repr(C)]
+#[c_type(describe(2, 5))]
+struct Block<const LENGTH: usize> {
+    of: Addresses,
+    entries: [*const c_char; LENGTH],
 }
 
 /// The kernel's.
@@ -112,7 +132,15 @@ fn the_library_of_this_program_is_laid_out_as_rust_has_it() {
     let description = Description::read(&this).expect("it describes its structs");
     assert_eq!(description.providers, ["net"]);
     let names: Vec<_> = description.structs.iter().map(|of| &*of.name).collect();
-    assert_eq!(names, ["struct header", "line_t", "struct packet"]);
+    let expected = [
+        "struct addresses",
+        "struct block_2",
+        "struct block_5",
+        "struct header",
+        "line_t",
+        "struct packet",
+    ];
+    assert_eq!(names, expected);
     let library = render(&description, "this", Os::FreeBsd).expect("it can be rendered");
 
     for line in [
@@ -137,6 +165,8 @@ fn the_library_of_this_program_is_laid_out_as_rust_has_it() {
         "next" next, "first" first, "length" length, "signed_" signed, "port" port, "lines" lines, "lock" lock,
         "list" list, "last_probe" probe, "end" end
     );
+    text += &layout!("struct block_5", Block<5>: "of" of, "entries" entries);
+    text += "_Static_assert(DIRECTION_IN == -1 && DIRECTION_OUT_OF == 3, \"enum\"); enum direction direction;\n";
     let folder = tempfile::tempdir().expect("a folder");
     let source = folder.path().join("library.c");
     std::fs::write(&source, &text).expect("the source is written");

@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn exec_success_carries_one_c_string() {
-        let types = proc::exec_success.args().unwrap();
+        let types: Vec<_> = proc::exec_success.args().unwrap().collect();
         assert_eq!(types.len(), 1);
         assert_eq!(types[0].native.as_str(), "char *");
         assert_eq!(proc::exec_success.name(), c"exec-success");

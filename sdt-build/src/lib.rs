@@ -30,7 +30,7 @@
 //! | `uint8_t *` and the like | `*const u8` |
 //! | `struct packet_header *` | `*const PacketHeader`: the type of that name where the provider is declared, for which `CType` is derived |
 //! | `packet_t *` | `*const packet_t` |
-//! | `probe start(struct bio *b) : (bufinfo_t *b)` | `#[translated("bufinfo_t *")]`, if each argument is translated to one |
+//! | `probe start(struct bio *b) : (bufinfo_t *b)` | `b: ... => "bufinfo_t *"`, if each argument is translated to one |
 //! | `#pragma D attributes ...` | `#[stability(...)]` |
 //!
 //! # What it is not

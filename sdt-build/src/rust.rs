@@ -42,9 +42,8 @@ impl Probe {
 impl Argument {
     fn declaration(&self) -> String {
         let translated = self.translated.as_ref();
-        let translated =
-            translated.map(|to| format!("#[translated(\"{to}\")] ")).unwrap_or_default();
-        format!("{translated}{}: {}", raw(&self.name), self.ty.rust)
+        let translated = translated.map(|to| format!(" => \"{to}\"")).unwrap_or_default();
+        format!("{}: {}{translated}", raw(&self.name), self.ty.rust)
     }
 }
 

@@ -25,7 +25,7 @@ use core::mem::MaybeUninit;
 use core::ops::Deref;
 
 use crate::arch::WORD_STRIDE;
-use crate::hit::MAX_ARGS;
+use crate::hit::ARGS;
 
 /// A word that may be partly padding.
 pub type Word = MaybeUninit<u64>;
@@ -334,25 +334,26 @@ macro_rules! __sdt_evaluator {
 pub struct Frame(*const c_void);
 
 impl Frame {
-    /// Fires `probe` from this frame.
+    /// Fires `probe` from this frame, with the first `count` words.
     ///
     /// Probe context.
     ///
     /// # Safety
-    /// `probe` is a record of this image; at most [`MAX_ARGS`] words.
+    /// `probe` is a record of this image; at most [`ARGS`] words, of which there are `count`.
     #[inline(always)]
     pub unsafe fn fire(
         &self,
         probe: &'static crate::record::Probe,
         words: &[u64],
+        count: usize,
     ) -> AMacroInAnArgumentMustNotReturn {
         // As far apart as the cold block of a site puts them.
-        let mut spread = [0; MAX_ARGS * WORD_STRIDE];
+        let mut spread = [0; ARGS * WORD_STRIDE];
         for (place, word) in spread.iter_mut().step_by(WORD_STRIDE).zip(words) {
             *place = *word;
         }
         // SAFETY: by contract, and the frame came from the thunk (`evaluate`).
-        unsafe { crate::fire::fire_at(probe, spread.as_ptr(), words.len(), self.0) }
+        unsafe { crate::fire::fire_at(probe, spread.as_ptr(), count, self.0) }
         AMacroInAnArgumentMustNotReturn(())
     }
 }

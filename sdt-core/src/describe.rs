@@ -18,41 +18,49 @@
 mod left {
     use core::arch::asm;
 
-    use crate::arg::Argument;
+    use crate::arg::{ArgTypes, Tuple};
+    use crate::open::OpenProbe;
 
     /// Leaves what is known of a declared probe.
     #[doc(hidden)]
     #[macro_export]
     macro_rules! __sdt_describe_declared {
-        ($described:literal, $hash:literal, $count:literal, [$($index:literal $type:ty),*]) => {
+        ($described:literal, $hash:literal, $types:path) => {
             ::core::arch::global_asm!(
                 ".pushsection .sdt_probes, \"\", @progbits",
                 ::core::concat!(".ascii \"probe\\t", $described, "\\n\""),
-                ::core::concat!(".ascii \"count\\t", $hash, "\\t", $count, "\\n\""),
+                ::core::concat!(".ascii \"count\\t", $hash, "\\t{}\\n\""),
                 ".popsection",
+                const $crate::arg::count($types),
             );
+            $crate::__sdt_describe_declared! { $hash, $types, 0 1 2 3 4 5 6 7 8 9 }
+        };
+        ($hash:literal, $types:path, $($index:literal)*) => {
             $(::core::arch::global_asm!(
+                ::core::concat!(".if ", $index, " < {}"),
                 ".pushsection .sdt_probes, \"\", @progbits",
                 ::core::concat!(".ascii \"arg\\t", $hash, "\\t", $index, "\\t\""),
                 ".8byte {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}",
                 ".ascii \"\\n\"",
                 ".popsection",
-                const $crate::__private::describe::letters::<$type>(0),
-                const $crate::__private::describe::letters::<$type>(1),
-                const $crate::__private::describe::letters::<$type>(2),
-                const $crate::__private::describe::letters::<$type>(3),
-                const $crate::__private::describe::letters::<$type>(4),
-                const $crate::__private::describe::letters::<$type>(5),
-                const $crate::__private::describe::letters::<$type>(6),
-                const $crate::__private::describe::letters::<$type>(7),
-                const $crate::__private::describe::letters::<$type>(8),
-                const $crate::__private::describe::letters::<$type>(9),
-                const $crate::__private::describe::letters::<$type>(10),
-                const $crate::__private::describe::letters::<$type>(11),
-                const $crate::__private::describe::letters::<$type>(12),
-                const $crate::__private::describe::letters::<$type>(13),
-                const $crate::__private::describe::letters::<$type>(14),
-                const $crate::__private::describe::letters::<$type>(15),
+                ".endif",
+                const $crate::arg::count($types),
+                const $crate::__private::describe::letters($types, $index, 0),
+                const $crate::__private::describe::letters($types, $index, 1),
+                const $crate::__private::describe::letters($types, $index, 2),
+                const $crate::__private::describe::letters($types, $index, 3),
+                const $crate::__private::describe::letters($types, $index, 4),
+                const $crate::__private::describe::letters($types, $index, 5),
+                const $crate::__private::describe::letters($types, $index, 6),
+                const $crate::__private::describe::letters($types, $index, 7),
+                const $crate::__private::describe::letters($types, $index, 8),
+                const $crate::__private::describe::letters($types, $index, 9),
+                const $crate::__private::describe::letters($types, $index, 10),
+                const $crate::__private::describe::letters($types, $index, 11),
+                const $crate::__private::describe::letters($types, $index, 12),
+                const $crate::__private::describe::letters($types, $index, 13),
+                const $crate::__private::describe::letters($types, $index, 14),
+                const $crate::__private::describe::letters($types, $index, 15),
             );)*
         };
     }
@@ -74,70 +82,38 @@ mod left {
         };
     }
 
-    /// Leaves what one site takes the arguments of an open provider's probe to be.
-    #[doc(hidden)]
-    #[macro_export]
-    macro_rules! __sdt_describe_args {
-        ($hash:literal, $args:ident) => {
-            $crate::__private::describe::list_args::<$hash, _>(&$args);
-        };
-    }
-
-    /// A tuple of arguments.
-    pub trait Arguments {
-        /// Leaves their description. No code.
-        fn list<const HASH: u64>();
-    }
-
-    macro_rules! tuples {
-        ($($count:literal: $($index:literal $arg:ident)*;)*) => {$(
-            impl<$($arg: Argument),*> Arguments for ($($arg,)*) {
-                #[inline(always)]
-                fn list<const HASH: u64>() {
-                    list_count::<HASH, $count>();
-                    $(list_arg::<HASH, $arg, $index>();)*
-                }
-            }
-        )*};
-    }
-
-    tuples! {
-        0: ;
-        1: 0 A;
-        2: 0 A 1 B;
-        3: 0 A 1 B 2 C;
-        4: 0 A 1 B 2 C 3 D;
-        5: 0 A 1 B 2 C 3 D 4 E;
-        6: 0 A 1 B 2 C 3 D 4 E 5 F;
-        7: 0 A 1 B 2 C 3 D 4 E 5 F 6 G;
-        8: 0 A 1 B 2 C 3 D 4 E 5 F 6 G 7 H;
-        9: 0 A 1 B 2 C 3 D 4 E 5 F 6 G 7 H 8 I;
-        10: 0 A 1 B 2 C 3 D 4 E 5 F 6 G 7 H 8 I 9 J;
-    }
-
-    /// Leaves the description of arguments, as one site fires them. No code.
+    /// Leaves what one site takes the arguments of an open provider's probe to be. No code.
     #[inline(always)]
-    pub fn list_args<const HASH: u64, A: Arguments>(_: &A) {
-        A::list::<HASH>();
-    }
-
-    #[inline(always)]
-    fn list_count<const HASH: u64, const COUNT: usize>() {
+    pub fn list_args<P: OpenProbe, A: Tuple<COUNT>, const COUNT: usize>() {
         // SAFETY: no instruction; a section of its own, which is not loaded.
         unsafe {
             asm!(
                 ".pushsection .sdt_probes, \"\", @progbits",
                 ".ascii \"count\\t{hash}\\t{count}\\n\"",
                 ".popsection",
-                hash = const HASH,
-                count = const COUNT,
+                hash = const P::HASH,
+                count = const A::WORDS,
                 options(nomem, nostack, preserves_flags),
             )
         }
+        list_arg::<P, A, COUNT, 0>();
+        list_arg::<P, A, COUNT, 1>();
+        list_arg::<P, A, COUNT, 2>();
+        list_arg::<P, A, COUNT, 3>();
+        list_arg::<P, A, COUNT, 4>();
+        list_arg::<P, A, COUNT, 5>();
+        list_arg::<P, A, COUNT, 6>();
+        list_arg::<P, A, COUNT, 7>();
+        list_arg::<P, A, COUNT, 8>();
+        list_arg::<P, A, COUNT, 9>();
     }
 
+    /// The argument at an index, if there is one.
     #[inline(always)]
-    fn list_arg<const HASH: u64, A: Argument, const INDEX: usize>() {
+    fn list_arg<P: OpenProbe, A: Tuple<COUNT>, const COUNT: usize, const INDEX: usize>() {
+        if const { INDEX >= A::WORDS } {
+            return;
+        }
         // SAFETY: no instruction; a section of its own, which is not loaded.
         unsafe {
             asm!(
@@ -146,20 +122,32 @@ mod left {
                 ".8byte {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}",
                 ".ascii \"\\n\"",
                 ".popsection",
-                const letters::<A>(0), const letters::<A>(1), const letters::<A>(2), const letters::<A>(3),
-                const letters::<A>(4), const letters::<A>(5), const letters::<A>(6), const letters::<A>(7),
-                const letters::<A>(8), const letters::<A>(9), const letters::<A>(10), const letters::<A>(11),
-                const letters::<A>(12), const letters::<A>(13), const letters::<A>(14), const letters::<A>(15),
-                hash = const HASH,
+                const letters(A::TYPES, INDEX, 0), const letters(A::TYPES, INDEX, 1),
+                const letters(A::TYPES, INDEX, 2), const letters(A::TYPES, INDEX, 3),
+                const letters(A::TYPES, INDEX, 4), const letters(A::TYPES, INDEX, 5),
+                const letters(A::TYPES, INDEX, 6), const letters(A::TYPES, INDEX, 7),
+                const letters(A::TYPES, INDEX, 8), const letters(A::TYPES, INDEX, 9),
+                const letters(A::TYPES, INDEX, 10), const letters(A::TYPES, INDEX, 11),
+                const letters(A::TYPES, INDEX, 12), const letters(A::TYPES, INDEX, 13),
+                const letters(A::TYPES, INDEX, 14), const letters(A::TYPES, INDEX, 15),
+                hash = const P::HASH,
                 index = const INDEX,
                 options(nomem, nostack, preserves_flags),
             )
         }
     }
 
-    /// Eight letters of the name of an argument's type.
-    pub const fn letters<A: Argument>(index: usize) -> u64 {
-        A::TYPE.native.letters(index)
+    /// Eight letters of the name of the native type of the argument at an index; none if there is no such argument.
+    pub const fn letters(types: ArgTypes, index: usize, eight: usize) -> u64 {
+        let (mut before, mut i) = (0, 0);
+        while i < types.len() {
+            if index < before + types[i].len() {
+                return types[i][index - before].native.letters(eight);
+            }
+            before += types[i].len();
+            i += 1;
+        }
+        0
     }
 }
 
@@ -184,8 +172,5 @@ macro_rules! __sdt_describe_open {
 
 /// No description.
 #[cfg(all(sdt_site = "call", sdt_off))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_describe_args {
-    ($($probe:tt)*) => {};
-}
+#[inline(always)]
+pub fn list_args<P: crate::open::OpenProbe, A: crate::arg::Tuple<COUNT>, const COUNT: usize>() {}

@@ -2,8 +2,34 @@
 
 use crate::arch;
 
-/// Most arguments a probe can carry: illumos's sdt takes what the C calling convention leaves on the stack, too.
-pub const MAX_ARGS: usize = if cfg!(sdt_site = "call") { 10 } else { 6 };
+/// Most words a probe can carry, on the route that this is built for.
+pub const MAX_ARGS: usize = if cfg!(sdt_args = "10") {
+    10
+} else if cfg!(sdt_args = "6") {
+    6
+} else {
+    5
+};
+
+/// Words of a hit, on the route that carries most: `arg0` to `arg9` for D.
+pub const ARGS: usize = 10;
+
+/// Ends the compilation if a probe has more words than there can be.
+pub const fn check_words(count: usize) {
+    if count > MAX_ARGS {
+        panic!("{}", TOO_MANY);
+    }
+}
+
+/// How many there can be, and where.
+const TOO_MANY: &str = if cfg!(sdt_args = "10") {
+    "a probe has at most 10 arguments; `&str`, slices, 128-bit integers and numbers in an `Option` count as two"
+} else if cfg!(sdt_args = "6") {
+    "a probe has at most 6 arguments on FreeBSD's own sdt (`SDT_ROUTE=provider` has 10); `&str`, slices, 128-bit integers and numbers in an `Option` count as two"
+} else {
+    "a probe has at most 5 arguments on FreeBSD before 15; `&str`, slices, 128-bit integers and numbers in an `Option` \
+     count as two"
+};
 
 /// The arguments of a hit, as they lie on the stack.
 pub(crate) struct Hit {
@@ -16,10 +42,10 @@ impl Hit {
     ///
     /// # Safety
     /// `count` words are readable.
-    pub(crate) unsafe fn args(&self) -> [u64; MAX_ARGS] {
-        let mut args = [0; MAX_ARGS];
+    pub(crate) unsafe fn args(&self) -> [u64; ARGS] {
+        let mut args = [0; ARGS];
         let mut i = 0;
-        while i < self.count && i < MAX_ARGS {
+        while i < self.count && i < ARGS {
             // Volatile, because the compiler otherwise calls memcpy, which can be traced itself.
             // SAFETY: by contract `count` words are readable.
             args[i] = unsafe { self.words.add(i * arch::WORD_STRIDE).read_volatile() };

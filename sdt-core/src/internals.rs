@@ -17,6 +17,7 @@ open! {
     describe: crate::describe;
     encode: crate::encode;
     fire: crate::fire;
+    arg: crate::arg;
     hit: crate::hit;
     open: crate::route::open;
     record: crate::record;
@@ -49,8 +50,6 @@ pub use linkme;
 pub use sdt_macros::{__SdtProvider, __sdt_expand, __sdt_expand_group};
 
 use core::ffi::CStr;
-
-use crate::arg::Argument;
 
 /// The C string in text that ends with a NUL and has no other.
 pub const fn c_str(text: &'static str) -> &'static CStr {
@@ -131,12 +130,6 @@ where
 {
 }
 
-/// An argument of an open provider's probe. What is none is an error at its expression.
-#[inline(always)]
-pub fn argument<A: Argument>(arg: A) -> A {
-    arg
-}
-
 /// What a macro for firing is told with its operands: that they are right. A constant, so that it costs nothing.
 ///
 /// The macros' own `unsafe` blocks count as this crate's, wherever they are expanded. This comes from an `unsafe` block
@@ -155,36 +148,48 @@ impl Sound {
     }
 }
 
-/// A number of arguments.
+/// A number of arguments, as the framework counts them.
 #[derive(Debug)]
 pub struct Arguments<const COUNT: usize>;
 
 /// Numbers of arguments, more than five, that a probe can have here.
 #[cfg_attr(
-    sdt_site = "tested",
+    sdt_args = "5",
     diagnostic::on_unimplemented(
         message = "a probe has at most 5 arguments on FreeBSD before 15",
-        label = "one too many"
+        label = "too many",
+        note = "`&str`, slices, 128-bit integers and numbers in an `Option` count as two"
     )
 )]
 #[cfg_attr(
-    not(sdt_site = "tested"),
+    sdt_args = "6",
     diagnostic::on_unimplemented(
-        message = "a probe has at most 6 arguments; only illumos carries more",
-        label = "one too many"
+        message = "a probe has at most 6 arguments on FreeBSD's own sdt; with `SDT_ROUTE=provider` it can have 10",
+        label = "too many",
+        note = "`&str`, slices, 128-bit integers and numbers in an `Option` count as two"
+    )
+)]
+#[cfg_attr(
+    sdt_args = "10",
+    diagnostic::on_unimplemented(
+        message = "a probe has at most 10 arguments",
+        label = "too many",
+        note = "`&str`, slices, 128-bit integers and numbers in an `Option` count as two"
     )
 )]
 pub trait Carried {}
 
-#[cfg(not(sdt_site = "tested"))]
-impl Carried for Arguments<6> {}
-#[cfg(sdt_site = "call")]
-const _: () = {
-    impl Carried for Arguments<7> {}
-    impl Carried for Arguments<8> {}
-    impl Carried for Arguments<9> {}
-    impl Carried for Arguments<10> {}
-};
+macro_rules! carried {
+    ($($count:literal)*) => {$(
+        impl Carried for Arguments<$count> {}
+    )*};
+}
+
+carried! { 0 1 2 3 4 5 }
+#[cfg(any(sdt_args = "6", sdt_args = "10"))]
+carried! { 6 }
+#[cfg(sdt_args = "10")]
+carried! { 7 8 9 10 }
 
 /// Compiles if a probe can have that many arguments.
 pub const fn check_carried<const COUNT: usize>()

@@ -10,9 +10,12 @@
 //! provider  NAME
 //! struct    C_NAME      SIZE    ALIGNMENT
 //! field     C_NAME      OFFSET  SIZE       DIMENSIONS  ELEMENT_TYPE
+//! enum      C_NAME
+//! constant  C_NAME      VALUE
 //! ```
 //!
-//! A field belongs to the struct above it. Its dimensions are three numbers with blanks between them, the outermost
+//! A struct without fields is one that D need not look into: its size is known. A constant belongs to the enum above it. A
+//! field belongs to the struct above it. Its dimensions are three numbers with blanks between them, the outermost
 //! first, and 0 behind the last.
 
 use core::cell::{Cell, UnsafeCell};
@@ -137,6 +140,32 @@ macro_rules! __sdt_describe_provider {
             ".popsection",
         );
     };
+}
+
+/// Leaves the names of an enum's constants.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_describe_enum {
+    ($c_name:literal, $rust:ty, [$($variant:ident $name:literal),*]) => {
+        $(const _: () = $crate::layout::check_constant(<$rust>::$variant as i128);)*
+
+        ::core::arch::global_asm!(
+            ".pushsection .sdt_types, \"\", %progbits",
+            ::core::concat!(".ascii \"enum\\t", $c_name, "\\n\""),
+            $(::core::concat!(".ascii \"constant\\t", $name, "\\t{}\\n\""),)*
+            ".popsection",
+            $(const <$rust>::$variant as i64,)*
+        );
+    };
+}
+
+/// Ends the compilation if a constant is none that C's enums can have, which are of type `int`.
+#[doc(hidden)]
+pub const fn check_constant(value: i128) {
+    assert!(
+        value >= i32::MIN as i128 && value <= i32::MAX as i128,
+        "a constant of an enum is an `int` for D: this one is not within its bounds"
+    );
 }
 
 /// Leaves the description of a struct. `$fields` is an array of its fields' [`FieldType`]s.

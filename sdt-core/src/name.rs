@@ -32,6 +32,29 @@ impl TypeName {
         if self.bytes[self.len() - 1] == b'*' { self.with("*") } else { self.with(" *") }
     }
 
+    /// The name with a number behind it: `struct block` and 2 is `struct block_2`.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    #[must_use]
+    pub const fn with_number(self, number: u64) -> Self {
+        let mut digits = [0; 20];
+        let (mut start, mut rest) = (digits.len(), number);
+        loop {
+            start -= 1;
+            digits[start] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        let (_, digits) = digits.split_at(start);
+        match core::str::from_utf8(digits) {
+            Ok(digits) => self.with("_").with(digits),
+            Err(_) => panic!("digits are text"),
+        }
+    }
+
     /// The name as text.
     pub const fn as_str(&self) -> &str {
         let (name, _) = self.bytes.split_at(self.len());
@@ -49,6 +72,12 @@ impl TypeName {
     /// Eight letters of the name, as they lie in memory: what assembly can take of it is numbers.
     pub(crate) const fn letters(&self, index: usize) -> u64 {
         u64::from_ne_bytes(self.bytes.as_chunks().0[index])
+    }
+
+    /// Whether it is no name.
+    #[cfg(all(target_os = "freebsd", sdt_route = "native"))]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.bytes[0] == 0
     }
 
     const fn len(&self) -> usize {
@@ -87,6 +116,16 @@ mod tests {
     fn pointers_read_as_c_writes_them() {
         assert_eq!(TypeName::new("struct proc").pointer().as_str(), "struct proc *");
         assert_eq!(TypeName::new("char").pointer().pointer().as_str(), "char **");
+    }
+
+    #[test]
+    fn numbers_stand_behind() {
+        let name = TypeName::new("struct block");
+        assert_eq!(name.with_number(0).as_str(), "struct block_0");
+        assert_eq!(
+            name.with_number(u64::MAX).with_number(10).as_str(),
+            "struct block_18446744073709551615_10"
+        );
     }
 
     #[test]

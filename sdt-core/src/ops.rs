@@ -21,6 +21,8 @@ pub use dtrace_abi::ops::{
 };
 pub use dtrace_abi::stability::{Attribute, Class, ProviderAttr, Stability};
 
+pub use crate::hit::ARGS;
+
 /// A registered provider (`dtrace_provider_id_t`), opaque to everyone but its framework. In the kernels it is
 /// an address, so those functions of a [`Framework`] that take one are `unsafe`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -215,7 +217,7 @@ pub unsafe trait Framework: Sync {
     /// is found is still that of the probe.
     ///
     /// Arguments the probe does not have are 0. FreeBSD's and illumos's `dtrace_probe` carry five;
-    /// their bindings leave the sixth to [`ProviderOps::getargval`].
+    /// their bindings leave the others to [`ProviderOps::getargval`].
     ///
     /// Probe context: callable anywhere, with interrupts off and any lock held. Takes no lock,
     /// allocates nothing.
@@ -224,5 +226,5 @@ pub unsafe trait Framework: Sync {
     /// `id` is set to the id of a probe of this framework by the `enable` op of that probe, and to 0 by its
     /// `disable` op before that returns, and by nobody else. (The kernels' `dtrace_probe` does not check
     /// an id.)
-    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 6]);
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]);
 }

@@ -3,11 +3,12 @@
 
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::{CStr, c_char, c_void};
+use core::num::NonZero;
 use core::ptr::NonNull;
 use core::sync::atomic;
 use std::collections::BTreeSet;
 
-use sdt_core::arg::{Argument, CType};
+use sdt_core::arg::{Argument, CType, Json, Shown};
 
 /// libdtrace's own types on 64-bit kernels but for its floating-point ones: `_dtrace_intrinsics_64` and
 /// `_dtrace_typedefs_64` of `lib/libdtrace/common/dt_open.c`, the same in illumos and FreeBSD.
@@ -55,7 +56,7 @@ const BUILT_IN: [&str; 39] = [
 
 /// What is carried by value.
 fn argument<A: Argument>() -> Vec<&'static str> {
-    vec![Box::leak(Box::new(A::TYPE)).native.as_str()]
+    A::TYPES.iter().map(|of| of.native.as_str()).collect()
 }
 
 /// What is carried by reference, and a field's type.
@@ -77,7 +78,22 @@ fn d_knows_every_type_without_the_kernels() {
         argument::<i32>(),
         argument::<i64>(),
         argument::<isize>(),
+        argument::<u128>(),
+        argument::<i128>(),
         argument::<bool>(),
+        argument::<char>(),
+        argument::<Option<i16>>(),
+        argument::<NonZero<u32>>(),
+        argument::<Option<NonZero<isize>>>(),
+        argument::<&str>(),
+        argument::<Option<&str>>(),
+        argument::<&[u8]>(),
+        argument::<&mut [*const c_char]>(),
+        argument::<&[i32; 3]>(),
+        argument::<&mut u16>(),
+        argument::<Option<NonNull<bool>>>(),
+        argument::<Shown<256>>(),
+        argument::<Json<256>>(),
         argument::<&CStr>(),
         argument::<Option<&CStr>>(),
         argument::<*const c_void>(),
@@ -97,6 +113,7 @@ fn d_knows_every_type_without_the_kernels() {
         named::<i64>(),
         named::<isize>(),
         named::<bool>(),
+        named::<char>(),
         named::<Cell<u16>>(),
         named::<UnsafeCell<u16>>(),
         named::<&i8>(),

@@ -19,7 +19,7 @@ sdt_provider! {
     #[stability(provider = "Stable/evolving/Common", args = "EXTERNAL / Standard / isa")]
     #[privileges(kernel, proc)]
     disk {
-        fn start(#[translated("bufinfo_t *")] bio: &Bio, bytes: u32);
+        fn start(bio: &Bio => "bufinfo_t *", bytes: u32);
     }
 }
 

@@ -37,7 +37,7 @@ fn stack_below(top: usize) -> Range<usize> {
     top - LOOKED_AT..top
 }
 
-fn hook(_: u32, _: &[u64; 6]) {
+fn hook(_: u32, _: &[u64; 10]) {
     let found = marks(stack_below(TOP.load(Ordering::Relaxed)));
     MOST.fetch_max(found, Ordering::Relaxed);
     FEWEST.fetch_min(found, Ordering::Relaxed);

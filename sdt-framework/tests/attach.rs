@@ -146,7 +146,7 @@ unsafe impl Framework for Faulty {
         unsafe { DTRACE.probe_create(provider, module, function, name, aframes, parg) }
     }
 
-    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 6]) {
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 10]) {
         // SAFETY: as in `register`.
         unsafe { DTRACE.hit(id, args) };
     }

@@ -180,8 +180,8 @@ mod record {
             self
         }
 
-        pub(crate) fn args(&self) -> Option<&'static [ArgType]> {
-            None
+        pub(crate) fn args(&self) -> Option<impl Iterator<Item = &'static ArgType>> {
+            None::<core::iter::Empty<_>>
         }
     }
 
@@ -320,7 +320,7 @@ unsafe impl Framework for Registering {
         unsafe { self.dtrace.probe_create(provider, module, function, name, aframes, parg) }
     }
 
-    unsafe fn hit(&self, _: &AtomicU32, _: &[u64; 6]) {}
+    unsafe fn hit(&self, _: &AtomicU32, _: &[u64; 10]) {}
 }
 
 /// A thread attaches the image, another one enables whatever there is.

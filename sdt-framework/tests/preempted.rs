@@ -96,7 +96,7 @@ fn it_is_no_hit_of_that_one() {
     DTRACE.go(consumer).unwrap();
     let hit = || {
         // SAFETY: the ops set the id as they should.
-        unsafe { DTRACE.hit(&ID, &[42; 6]) };
+        unsafe { DTRACE.hit(&ID, &[42; 10]) };
     };
     hit();
     let probes = |id| drain(&DTRACE, id, 0).iter().map(|record| record.probe).collect::<Vec<_>>();

@@ -1,98 +1,183 @@
 //! `#[derive(CType)]`: a struct's name in C, and the description of its layout.
 
-use proc_macro2::{Literal, Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
+use syn::meta::ParseNestedMeta;
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
 use syn::{
-    Attribute, Data, DeriveInput, Error, Expr, ExprLit, Field, Fields, GenericParam, Ident,
-    Lifetime, Lit, LitStr, Meta, Path, Result,
+    Data, DataEnum, DeriveInput, Error, Field, Fields, GenericParam, Generics, Lifetime, LitInt,
+    LitStr, Path, Result, Token, parenthesized, token,
 };
 
-use crate::{krate, names};
+use crate::c_names::{self, check_identifier, given};
+use crate::krate;
 
-/// Words that name nothing in D, as they are keywords there; C's are among them.
-const KEYWORDS: [&str; 46] = [
-    "auto",
-    "break",
-    "case",
-    "char",
-    "const",
-    "continue",
-    "counter",
-    "default",
-    "do",
-    "double",
-    "else",
-    "enum",
-    "extern",
-    "float",
-    "for",
-    "goto",
-    "if",
-    "import",
-    "inline",
-    "int",
-    "long",
-    "offsetof",
-    "probe",
-    "provider",
-    "register",
-    "restrict",
-    "return",
-    "self",
-    "short",
-    "signed",
-    "sizeof",
-    "static",
-    "string",
-    "stringof",
-    "struct",
-    "switch",
-    "this",
-    "translator",
-    "typedef",
-    "union",
-    "unsigned",
-    "userland",
-    "void",
-    "volatile",
-    "while",
-    "xlate",
-];
+/// What `#[c_type(...)]` says of a type.
+#[derive(Default)]
+struct Wanted {
+    /// D need not look into it: its size is all that is described.
+    opaque: bool,
+    /// The values of its parameters for which it is described.
+    describe: Vec<Vec<LitInt>>,
+}
+
+impl Wanted {
+    fn take(&mut self, meta: &ParseNestedMeta<'_>) -> Result<bool> {
+        if meta.path.is_ident("opaque") {
+            self.opaque = true;
+        } else if meta.path.is_ident("describe") {
+            let list;
+            parenthesized!(list in meta.input);
+            let all = Punctuated::<Values, Token![,]>::parse_terminated(&list)?;
+            self.describe.extend(all.into_iter().map(|Values(values)| values));
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+}
+
+/// `2`, or `(2, 8)`.
+struct Values(Vec<LitInt>);
+
+impl Parse for Values {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        if !input.peek(token::Paren) {
+            return Ok(Self(vec![input.parse()?]));
+        }
+        let list;
+        parenthesized!(list in input);
+        Ok(Self(Punctuated::<LitInt, Token![,]>::parse_terminated(&list)?.into_iter().collect()))
+    }
+}
 
 pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     let input: DeriveInput = syn::parse2(input)?;
-    let fields = fields(&input)?;
-    check_repr(&input)?;
-    check_generics(&input)?;
-    let name = struct_name(&input)?;
-    let sdt = krate::in_attributes(&input.attrs)?;
-    let described =
+    let mut wanted = Wanted::default();
+    let sdt = krate::in_attributes(&input.attrs, |meta| wanted.take(meta))?;
+    if let (Data::Enum(data), false) = (&input.data, wanted.opaque) {
+        return integer(&input, data, &sdt);
+    }
+    let parameters = parameters(&input, &wanted)?;
+    let mut fields = Vec::new();
+    if !wanted.opaque {
+        fields = self::fields(&input)?;
+        check_repr(&input)?;
+    }
+    let name = c_names::tagged("struct", &input.attrs, &input.ident)?;
+    let fields =
         fields.iter().map(|field| Described::new(field, &sdt)).collect::<Result<Vec<_>>>()?;
 
     let ident = &input.ident;
-    let (implementing, arguments, _) = input.generics.split_for_impl();
-    let lifetimes = input.generics.lifetimes().map(|_| quote!('static));
-    let any = if input.generics.params.is_empty() { quote!() } else { quote!(<#(#lifetimes),*>) };
-    let types = described.iter().map(|field| &field.ty);
-    let lines = described.iter().enumerate().map(|(index, Described { ident, name, .. })| {
-        let index = Literal::usize_unsuffixed(index);
-        quote!(#index #ident #name)
+    let (implementing, arguments, clause) = input.generics.split_for_impl();
+    let numbers = parameters.iter().map(|parameter| quote!(.with_number(#parameter as u64)));
+    let types = fields.iter().map(|field| &field.ty);
+    let count = fields.len();
+    let descriptions = wanted.instances(&parameters).map(|values| {
+        Description {
+            ident,
+            name: &name,
+            fields: &fields,
+            generics: &input.generics,
+            values,
+            sdt: &sdt,
+        }
+        .expand()
     });
-    let list = format_ident!("__SDT_FIELDS_OF_{ident}");
-    let count = described.len();
     Ok(quote! {
-        impl #implementing #sdt::arg::CType for #ident #arguments {
-            const NAME: #sdt::name::TypeName = #sdt::name::TypeName::new(#name);
+        impl #implementing #sdt::arg::CType for #ident #arguments #clause {
+            const NAME: #sdt::name::TypeName = #sdt::name::TypeName::new(#name) #(#numbers)*;
         }
 
-        #[doc(hidden)]
-        #[allow(non_upper_case_globals)]
-        const #list: [#sdt::layout::FieldType; #count] = [#(#types),*];
+        impl #implementing #ident #arguments #clause {
+            #[doc(hidden)]
+            const __SDT_FIELDS: [#sdt::layout::FieldType; #count] = [#(#types),*];
+        }
 
-        #sdt::__sdt_describe_struct!(#name, #ident #any, #list, [#(#lines),*]);
+        #(#descriptions)*
+    })
+}
+
+impl Wanted {
+    /// The values of parameters for which a type is described: once if it has none.
+    fn instances<'a>(&'a self, parameters: &[&Ident]) -> impl Iterator<Item = &'a [LitInt]> {
+        let once = parameters.is_empty().then_some(&[][..]);
+        once.into_iter().chain(self.describe.iter().map(Vec::as_slice))
+    }
+}
+
+/// One description of a type.
+struct Description<'a> {
+    ident: &'a Ident,
+    name: &'a LitStr,
+    fields: &'a [Described],
+    generics: &'a Generics,
+    values: &'a [LitInt],
+    sdt: &'a Path,
+}
+
+impl Description<'_> {
+    fn expand(&self) -> TokenStream {
+        let Self { ident, name, fields, generics, values, sdt } = self;
+        let lifetimes = generics.lifetimes().map(|_| quote!('static));
+        let arguments: Vec<_> =
+            lifetimes.chain(values.iter().map(ToTokens::to_token_stream)).collect();
+        let arguments = if arguments.is_empty() { quote!() } else { quote!(<#(#arguments),*>) };
+        let digits: String =
+            values.iter().map(|value| format!("_{}", value.base10_digits())).collect();
+        let name = LitStr::new(&format!("{}{digits}", name.value()), name.span());
+        let list = format_ident!("__SDT_FIELDS_OF_{ident}{digits}");
+        let count = fields.len();
+        let lines = fields.iter().enumerate().map(|(index, Described { ident, name, .. })| {
+            let index = Literal::usize_unsuffixed(index);
+            quote!(#index #ident #name)
+        });
+        quote! {
+            #[doc(hidden)]
+            #[allow(non_upper_case_globals)]
+            const #list: [#sdt::layout::FieldType; #count] = <#ident #arguments>::__SDT_FIELDS;
+
+            #sdt::__sdt_describe_struct!(#name, #ident #arguments, #list, [#(#lines),*]);
+        }
+    }
+}
+
+/// An enum without data is laid out as the integer that it says.
+fn integer(input: &DeriveInput, data: &DataEnum, sdt: &Path) -> Result<TokenStream> {
+    if let Some(variant) =
+        data.variants.iter().find(|variant| !matches!(variant.fields, Fields::Unit))
+    {
+        let message =
+            "D cannot look into an enum with data: say `#[c_type(opaque)]`, and it knows its size";
+        return Err(Error::new(variant.ident.span(), message));
+    }
+    let mut integer = None;
+    for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("repr")) {
+        for word in attr.parse_args_with(Punctuated::<Ident, Token![,]>::parse_terminated)? {
+            integer =
+                Some(if word == "C" { format_ident!("i32", span = word.span()) } else { word });
+        }
+    }
+    let Some(integer) = integer else {
+        let message =
+            "the size of an enum is nobody's to know: this one needs `#[repr(u8)]` or the like";
+        return Err(Error::new(input.ident.span(), message));
+    };
+    let ident = &input.ident;
+    Ok(quote! {
+        const _: () = assert!(
+            ::core::mem::size_of::<#ident>() == ::core::mem::size_of::<#integer>(),
+            "an enum is as large as its integer"
+        );
+
+        impl #sdt::arg::CType for #ident {
+            const NAME: #sdt::name::TypeName = <#integer as #sdt::arg::CType>::NAME;
+            const VALUE: #sdt::name::TypeName = <#integer as #sdt::arg::CType>::VALUE;
+        }
     })
 }
 
@@ -108,7 +193,7 @@ struct Described {
 impl Described {
     fn new(field: &Field, sdt: &Path) -> Result<Self> {
         let ident = field.ident.clone().expect("fields with names");
-        let name = match given_name(&field.attrs)? {
+        let name = match given(&field.attrs)? {
             Some(name) => name,
             None => LitStr::new(&ident.unraw().to_string(), ident.span()),
         };
@@ -143,10 +228,9 @@ fn fields(input: &DeriveInput) -> Result<Vec<Field>> {
             }
             Fields::Unit => wrong("there is nothing to describe: implement `CType` by hand"),
         },
-        Data::Enum(_) | Data::Union(_) => wrong(
-            "`CType` is derived for structs: implement it by hand, with the C name of the integer that it is or \
-             of a type that D knows",
-        ),
+        Data::Enum(_) | Data::Union(_) => {
+            wrong("D cannot look into a union: say `#[c_type(opaque)]`, and it knows its size")
+        }
     }
 }
 
@@ -179,107 +263,27 @@ fn check_repr(input: &DeriveInput) -> Result<()> {
     }
 }
 
-fn check_generics(input: &DeriveInput) -> Result<()> {
+/// A type's parameters, which are numbers.
+fn parameters<'a>(input: &'a DeriveInput, wanted: &Wanted) -> Result<Vec<&'a Ident>> {
+    let mut all = Vec::new();
     for parameter in &input.generics.params {
-        if !matches!(parameter, GenericParam::Lifetime(_)) {
-            let message = "C has no parameters: a struct that D looks into has none but lifetimes";
-            return Err(Error::new_spanned(parameter, message));
+        match parameter {
+            GenericParam::Lifetime(_) => {}
+            GenericParam::Const(number) => all.push(&number.ident),
+            GenericParam::Type(_) => {
+                let message = "C has no types as parameters: one that D knows has none but lifetimes and numbers";
+                return Err(Error::new_spanned(parameter, message));
+            }
         }
     }
-    Ok(())
-}
-
-/// `#[c_name = "..."]`, or `struct` and the name in snake case.
-fn struct_name(input: &DeriveInput) -> Result<LitStr> {
-    let name = match given_name(&input.attrs)? {
-        Some(name) => name,
-        None => {
-            let name = format!("struct {}", snake_case(&input.ident.unraw().to_string()));
-            LitStr::new(&name, input.ident.span())
-        }
-    };
-    let text = name.value();
-    check_identifier(text.strip_prefix("struct ").unwrap_or(&text), name.span())?;
-    names::check_type(&name)?;
-    Ok(name)
-}
-
-/// The text of `#[c_name = "..."]`.
-fn given_name(attrs: &[Attribute]) -> Result<Option<LitStr>> {
-    let mut found = None;
-    for attr in attrs.iter().filter(|attr| attr.path().is_ident("c_name")) {
-        if found.is_some() {
-            return Err(Error::new_spanned(attr, "there is one name in C"));
-        }
-        let Meta::NameValue(meta) = &attr.meta else {
-            return Err(Error::new_spanned(attr, "expected `#[c_name = \"...\"]`"));
-        };
-        let Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) = &meta.value else {
-            return Err(Error::new_spanned(&meta.value, "expected a name in quotes"));
-        };
-        found = Some(name.clone());
-    }
-    Ok(found)
-}
-
-fn check_identifier(name: &str, span: Span) -> Result<()> {
-    let mut letters = name.chars();
-    let first = letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
-    if !first || !letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_') {
-        let message = format!("`{name}` is no name in C: choose one by `#[c_name = \"...\"]`");
-        return Err(Error::new(span, message));
-    }
-    if KEYWORDS.contains(&name) {
-        let message =
-            format!("`{name}` is a keyword of D: choose another name by `#[c_name = \"...\"]`");
-        return Err(Error::new(span, message));
-    }
-    Ok(())
-}
-
-/// `PacketHeader` is `packet_header`, `TCPHeader` is `tcp_header`.
-fn snake_case(name: &str) -> String {
-    let letters: Vec<char> = name.chars().collect();
-    let mut snake = String::new();
-    for (index, letter) in letters.iter().enumerate() {
-        let behind_small =
-            index > 0 && !letters[index - 1].is_uppercase() && letters[index - 1] != '_';
-        let before_small = letters.get(index + 1).is_some_and(|next| next.is_lowercase());
-        let behind_large = index > 0 && letters[index - 1].is_uppercase();
-        if letter.is_uppercase() && (behind_small || behind_large && before_small) {
-            snake.push('_');
-        }
-        snake.extend(letter.to_lowercase());
-    }
-    snake
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn struct_names_are_in_snake_case() {
-        for (rust, c) in [
-            ("Packet", "packet"),
-            ("PacketHeader", "packet_header"),
-            ("TCPHeader", "tcp_header"),
-            ("Ipv4Address", "ipv4_address"),
-            ("Sha256Sum", "sha256_sum"),
-            ("already_c", "already_c"),
-            ("Mixed_Case", "mixed_case"),
-            ("X", "x"),
-        ] {
-            assert_eq!(snake_case(rust), c);
+    for values in &wanted.describe {
+        if values.len() != all.len() {
+            let message = format!("the type has {} numbers as parameters", all.len());
+            return Err(Error::new(
+                values.first().map_or(input.ident.span(), LitInt::span),
+                message,
+            ));
         }
     }
-
-    #[test]
-    fn keywords_and_what_is_no_name_are_refused() {
-        let check = |name| check_identifier(name, Span::call_site());
-        assert!(check("len").is_ok() && check("_x9").is_ok());
-        for bad in ["", "9x", "a-b", "größe", "string", "probe", "self", "int"] {
-            assert!(check(bad).is_err(), "{bad}");
-        }
-    }
+    Ok(all)
 }

@@ -1,28 +1,18 @@
 //! What a module says of its probes where the kernel is told nothing but their names: on illumos's native route. `sdt-core`
 //! knows whether that is the one; elsewhere nothing comes of it.
 
-use proc_macro2::{Literal, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::Type;
 
 use crate::names::{self, Names};
 
-/// What is said of a declared probe, in its provider's module.
-pub(crate) fn declared<'t>(
-    names: &Names,
-    at: Span,
-    types: impl ExactSizeIterator<Item = &'t Type>,
-) -> TokenStream {
+/// What is said of a declared probe, in its provider's module, where `types` are those of its arguments.
+pub(crate) fn declared(names: &Names, at: Span, types: &Ident) -> TokenStream {
     let Names { hash, described, .. } = names;
-    let count = Literal::usize_unsuffixed(types.len());
-    let types = types.enumerate().map(|(index, ty)| {
-        let index = Literal::usize_unsuffixed(index);
-        quote_spanned!(at=> #index #ty)
-    });
     let fits = fits(&quote!(__sdt), names, at);
     quote_spanned! { at=>
         #fits
-        __sdt::__sdt_describe_declared!(#described, #hash, #count, [#(#types),*]);
+        __sdt::__sdt_describe_declared!(#described, #hash, #types);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where `sdt-core` is: `::sdt_core`, unless `crate = path` says otherwise.
 
+use syn::meta::ParseNestedMeta;
 use syn::parse::{Parse, ParseStream};
 use syn::{Attribute, Error, Ident, Path, Result, Token, parse_quote};
 
@@ -28,14 +29,27 @@ pub(crate) fn in_front(input: ParseStream<'_>) -> Result<Path> {
     Ok(path)
 }
 
-/// `#[c_type(crate = path)]`, or nothing.
-pub(crate) fn in_attributes(attrs: &[Attribute]) -> Result<Path> {
+/// What `#[c_type(...)]` says: `crate = path`, and words of the derive macro's own.
+pub(crate) fn in_attributes(
+    attrs: &[Attribute],
+    mut other: impl FnMut(&ParseNestedMeta<'_>) -> Result<bool>,
+) -> Result<Path> {
     let mut given = attrs.iter().filter(|attr| attr.path().is_ident("c_type"));
     let Some(attr) = given.next() else { return Ok(default()) };
     if let Some(again) = given.next() {
         return Err(Error::new_spanned(again, "`#[c_type]` is given once"));
     }
-    let Given(path) = attr.parse_args()?;
+    let mut path = default();
+    attr.parse_nested_meta(|meta| {
+        if meta.path.is_ident("crate") {
+            path = meta.value()?.call(Path::parse_mod_style)?;
+            return Ok(());
+        }
+        match other(&meta)? {
+            true => Ok(()),
+            false => Err(meta.error("`#[c_type]` has nothing of this name here")),
+        }
+    })?;
     Ok(path)
 }
 

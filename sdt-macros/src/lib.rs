@@ -1,5 +1,6 @@
 //! The procedural macros behind `sdt-core`: [`sdt_provider!`](macro@sdt_provider), [`sdt_probe!`](macro@sdt_probe),
-//! [`sdt_enabled!`](macro@sdt_enabled) and `#[derive(CType)]`. Use them through that crate.
+//! [`sdt_enabled!`](macro@sdt_enabled) and `#[derive(CType)]` and
+//! `#[derive(Argument)]`. Use them through that crate.
 //!
 //! # What this is
 //!
@@ -23,9 +24,12 @@
 
 use proc_macro::TokenStream;
 
+mod argument;
 mod attributes;
+mod c_names;
 mod configured;
 mod ctype;
+mod derive;
 mod describe;
 mod group;
 mod include;
@@ -71,9 +75,19 @@ mod unknown;
 /// probe's name has a `-` for every `_` and every `__`. (illumos's own sdt knows some providers, as `proc` and `io`, and lists the
 /// probes of all others as `sdt`'s. There the provider's name is in front of the probe's: `disk::full` is
 /// `sdt:::disk-full`. Probes of a provider that is called `sdt` have their own names only.) Argument types are those that implement
-/// `sdt_core::arg::Argument`: six at most, but ten on illumos's native route, and five on FreeBSD's before 15. A
-/// declaration can go by that: build scripts of crates that depend on `sdt-core` find the number in
-/// `DEP_SDT_CORE_ARGS`, to make a `cfg` of it.
+/// `sdt_core::arg::Argument`.
+///
+/// # How many arguments
+///
+/// | where | |
+/// |---|---|
+/// | `sdt-framework`; illumos; FreeBSD with `SDT_ROUTE=provider` | ten |
+/// | FreeBSD 15's own sdt, the default there | six |
+/// | FreeBSD's own sdt before 15 | five |
+///
+/// What is two words (`&str`, slices, integers of 128 bits, numbers in an `Option`) counts as two. One more is a compile
+/// error, at the declaration. A declaration can go by the number: build scripts of crates that depend on `sdt-core` find
+/// it in `DEP_SDT_CORE_ARGS`, to make a `cfg` of it.
 ///
 /// # Names in a declaration
 ///
@@ -148,10 +162,24 @@ mod unknown;
 /// On the native routes it is the kernel's sdt that registers the provider, with what it gives to all of
 /// its providers: there both are accepted and have no effect.
 ///
-/// # Translated arguments
+/// # C types of arguments
 ///
-/// `#[translated("...")]` on an argument names the C type that `args[]` has in D, where a `translator` for it
-/// exists: `fn start(#[translated("bufinfo_t *")] bio: &Bio);`
+/// An argument has the C type that its Rust type says. A declaration can say another one behind it, which is needed for a
+/// pointer to what has no C name; and the one that `args[]` has in D, where a `translator` for it exists:
+///
+/// ```
+/// struct Bio; // a binding, of another crate
+///
+/// sdt_core::sdt_provider! {
+///     io {
+///         fn start(bio: *const Bio as "struct bio *" => "bufinfo_t *");
+///         fn done(error: i32 => "errno_t");
+///     }
+/// }
+/// # fn main() {}
+/// ```
+///
+/// On illumos's native route arguments have no types, and both are only looked at.
 ///
 /// # From a D provider file
 ///
@@ -203,7 +231,7 @@ pub fn __sdt_provider(input: TokenStream) -> TokenStream {
     provider::expand_configured(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Gives a struct the C name by which D knows it, so that probes carry references and pointers to it, and leaves a
+/// Gives a type the C name by which D knows it, so that probes carry references and pointers to it, and leaves a
 /// description of its layout in the module, of which `cargo xtask dlib` makes a D library.
 ///
 /// ```
@@ -234,10 +262,63 @@ pub fn __sdt_provider(input: TokenStream) -> TokenStream {
 /// The struct has C's layout, `#[repr(C)]`, and names for all of its fields; it has no type parameters and is declared
 /// in a module, not in a function. What its fields can be is said of `sdt_core::layout::CField`.
 ///
+/// # What D need not look into
+///
+/// `#[c_type(opaque)]` is for enums with data, unions, and structs that Rust lays out: D knows their size. An enum without
+/// data that has `#[repr(u8)]` or the like is that integer where it is in memory.
+///
+/// # Numbers as parameters
+///
+/// A struct with numbers as parameters has them in its name, and is described for those that `describe` lists:
+///
+/// ```
+/// use core::ffi::c_char;
+/// use sdt_core::arg::CType;
+///
+/// /// For D: `struct labels_2` and `struct labels_8`.
+/// #[derive(CType)]
+/// #[repr(C)]
+/// #[c_type(describe(2, 8))]
+/// struct Labels<const MOST: usize> {
+///     len: usize,
+///     entries: [*const c_char; MOST],
+/// }
+/// # fn main() {}
+/// ```
+///
 /// `#[c_type(crate = path)]` says where `sdt-core` is, if not at `::sdt_core`.
 #[proc_macro_derive(CType, attributes(c_name, c_type))]
 pub fn derive_c_type(input: TokenStream) -> TokenStream {
     ctype::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Makes a newtype or an enum without data an argument that probes carry by value.
+///
+/// A struct with one field is carried, and listed, as that field; `#[c_name = "port_t"]` gives it another C type. An enum
+/// is carried as its number and listed as `enum link_state`, or by its `#[c_name = "..."]`; the names of its constants,
+/// `LINK_STATE_UP` for `LinkState::Up` or by their `#[c_name = "..."]`, are left in the module, of which `cargo sdt dlib`
+/// makes a D library. There they are numbers that a C `int` holds, and each name is one of all libraries.
+///
+/// ```
+/// use sdt_core::arg::Argument;
+///
+/// #[derive(Argument)]
+/// struct Port(u16);
+///
+/// #[derive(Argument)]
+/// #[c_name = "link_state_t"]
+/// enum LinkState {
+///     Down,
+///     #[c_name = "LINK_UP"]
+///     Up = 5,
+/// }
+/// # fn main() {}
+/// ```
+///
+/// `#[c_type(crate = path)]` says where `sdt-core` is, if not at `::sdt_core`.
+#[proc_macro_derive(Argument, attributes(c_name, c_type))]
+pub fn derive_argument(input: TokenStream) -> TokenStream {
+    derive::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// A firing site: `sdt_probe!(proc::exec_success, path);`
@@ -251,6 +332,9 @@ pub fn derive_c_type(input: TokenStream) -> TokenStream {
 /// cost the hot path a few instructions. A macro in an argument cannot be looked into: if it returns or breaks out of the
 /// function, that is a compile error, which names `AMacroInAnArgumentMustNotReturn` or a closure; do it in front of the
 /// probe then.
+///
+/// Text and slices are carried as address and length. What else has to be made of a value, `sdt_core::arg::show(err)` makes
+/// of what `Display` says, and `json(&value)` by `serde`, in a buffer of fixed size and when the probe is enabled.
 ///
 /// Names mean what they mean where they stand. `&x` is the address of `x` itself, and lives as long as `x` does. What a
 /// method borrows of a local that is `Copy` (`x.as_ptr()`) may be a copy, which lives until recording has ended.

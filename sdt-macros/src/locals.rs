@@ -18,6 +18,9 @@ use syn::{
 /// Most locals an evaluator is handed. Each takes up to two registers in the cold block.
 const MAX_LOCALS: usize = 5;
 
+/// Most arguments that are evaluated in the cold block: each takes a register there, all at once.
+const MOST_IN_PLACE: usize = 6;
+
 /// What an expression does, as far as its tokens tell.
 #[derive(Default)]
 struct Survey {
@@ -35,9 +38,10 @@ impl Visit<'_> for Survey {
     fn visit_expr(&mut self, expr: &Expr) {
         match expr {
             Expr::Call(call) => {
-                // `Some(x)` and the like build a value; a function's name is no local.
+                // `Some(x)` builds a value; what else is called is a function, or one that looks like a constructor, of
+                // which nobody knows what it takes to hand it over. A function's name is no local.
                 if let Expr::Path(callee) = &*call.func {
-                    self.calls |= !is_constructor(callee);
+                    self.calls |= !callee.path.is_ident("Some");
                     call.args.iter().for_each(|arg| self.visit_expr(arg));
                     return;
                 }
@@ -85,11 +89,6 @@ impl Visit<'_> for Survey {
 fn local_name(path: &ExprPath) -> Option<&Ident> {
     let name = path.path.get_ident().filter(|_| path.qself.is_none())?;
     name.to_string().starts_with(|c: char| c.is_lowercase() || c == '_').then_some(name)
-}
-
-fn is_constructor(callee: &ExprPath) -> bool {
-    let last = callee.path.segments.last().map(|segment| segment.ident.to_string());
-    last.is_some_and(|name| name.starts_with(char::is_uppercase))
 }
 
 fn is_assignment(op: &syn::BinOp) -> bool {
@@ -231,12 +230,13 @@ impl VisitMut for TakeOut<'_> {
     }
 }
 
-/// Takes argument expressions out of their function, if they may call something and can be moved:
+/// Takes argument expressions out of their function, if they may call something, or are many, and can be moved:
 /// the locals they use, which the expressions name by reference from then on.
 pub(crate) fn take_out(args: &mut Vec<Expr>) -> Option<Vec<Local>> {
     let mut survey = Survey::default();
     args.iter().for_each(|arg| survey.visit_expr(arg));
-    if !survey.calls || survey.stays {
+    let is_costly = survey.calls || args.len() > MOST_IN_PLACE;
+    if !is_costly || survey.stays {
         return None;
     }
     if survey.declares {
@@ -273,6 +273,14 @@ mod tests {
     fn cheap_arguments_stay() {
         for arg in ["x", "x + 1", "self.len", "&x.y", "Some(x)", "x as u64", "v[i]"] {
             assert!(taken(arg).is_none(), "{arg}");
+        }
+    }
+
+    /// What they build may be costly to hand over.
+    #[test]
+    fn constructors_are_taken_out() {
+        for arg in ["Shown(err)", "Shown::<64>::new(err)", "Ok(x)", "wrap::Port(x)"] {
+            assert!(taken(arg).is_some(), "{arg}");
         }
     }
 

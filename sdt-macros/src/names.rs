@@ -161,6 +161,11 @@ pub(crate) fn check(probe: &Ident) -> Ident {
     format_ident!("__sdt_args_{}", probe.unraw())
 }
 
+/// The function that makes words of a declared probe's arguments.
+pub(crate) fn words(probe: &Ident) -> Ident {
+    format_ident!("__sdt_words_{}", probe.unraw())
+}
+
 /// Whether D can be told of a C type by this name.
 pub(crate) fn check_type(name: &LitStr) -> Result<()> {
     let text = name.value();

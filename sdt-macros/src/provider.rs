@@ -5,14 +5,16 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Attribute, Error, Expr, ExprLit, FnArg, Ident, Lifetime, Lit, LitStr, Meta, Pat, Path, Result,
-    Token, Type, Visibility, parenthesized,
+    Attribute, Error, Expr, ExprLit, Ident, Lifetime, Lit, Meta, Path, Result, Token, Visibility,
+    parenthesized,
 };
 
+use crate::argument::Argument;
 use crate::configured::{self, Unconfigured};
 use crate::include::Include;
 use crate::names::{self, Names};
@@ -43,14 +45,6 @@ struct Probe {
     args: Vec<Argument>,
 }
 
-/// One argument of a declared probe.
-struct Argument {
-    name: Ident,
-    ty: Type,
-    /// What D makes of its type with a translator.
-    translated: Option<LitStr>,
-}
-
 impl Provider {
     fn new(unconfigured: Unconfigured) -> Result<Self> {
         let Unconfigured { sdt, mut attrs, vis, ident, probes } = unconfigured;
@@ -74,15 +68,14 @@ impl Probe {
         };
         if let Some(extra) = args.iter().nth(names::MAX_ARGS) {
             let message = format!("a probe has at most {} arguments", names::MAX_ARGS);
-            return Err(Error::new_spanned(extra, message));
+            return Err(Error::new(extra.name.span(), message));
         }
-        let args = args.into_iter().map(argument).collect::<Result<_>>()?;
-        Ok(Self { attrs, lints, ident, name, args })
+        Ok(Self { attrs, lints, ident, name, args: args.into_iter().collect() })
     }
 }
 
 /// `fn name(args);`
-fn signature(input: ParseStream<'_>) -> Result<(Ident, Punctuated<FnArg, Token![,]>)> {
+fn signature(input: ParseStream<'_>) -> Result<(Ident, Punctuated<Argument, Token![,]>)> {
     input.parse::<Token![fn]>()?;
     let ident = input.parse()?;
     let list;
@@ -102,42 +95,6 @@ fn exact_name(attr: &Attribute) -> Result<String> {
         return names::exact_probe(&name.value(), name.span());
     }
     Err(Error::new_spanned(attr, "expected `#[name = \"...\"]`"))
-}
-
-fn argument(arg: FnArg) -> Result<Argument> {
-    match arg {
-        FnArg::Typed(typed) => {
-            let translated = translated(&typed.attrs)?;
-            match *typed.pat {
-                Pat::Ident(name) => Ok(Argument { name: name.ident, ty: *typed.ty, translated }),
-                other => Err(Error::new_spanned(other, "expected a name")),
-            }
-        }
-        FnArg::Receiver(receiver) => Err(Error::new_spanned(
-            receiver,
-            "a probe has no receiver: give `self` a name and a type",
-        )),
-    }
-}
-
-/// The type in an argument's `#[translated("bufinfo_t *")]`.
-fn translated(attrs: &[Attribute]) -> Result<Option<LitStr>> {
-    let mut found = None;
-    for attr in attrs {
-        if !attr.path().is_ident("translated") {
-            let message =
-                "expected `#[translated(\"...\")]`, or none: an argument has no other attributes";
-            return Err(Error::new_spanned(attr, message));
-        }
-        if found.is_some() {
-            return Err(Error::new_spanned(attr, "an argument is translated to one type"));
-        }
-        let expected = "expected the type D makes of it: `#[translated(\"bufinfo_t *\")]`";
-        let name = attr.parse_args().map_err(|error| Error::new(error.span(), expected))?;
-        names::check_type(&name)?;
-        found = Some(name);
-    }
-    Ok(found)
 }
 
 /// Names every lifetime that is left out, so that a type can stand in a result.
@@ -302,17 +259,22 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
     let Probe { attrs, lints, ident, name, args } = probe;
     let names = Names::new(provider, name, ident.span());
     let Names { listed, c, symbol, .. } = &names;
-    let described = describe::declared(&names, ident.span(), args.iter().map(|arg| &arg.ty));
-    let indices = (0..args.len()).map(Literal::usize_unsuffixed);
     let check = names::check(ident);
     // Names that nothing in scope has, where the arguments' own stand.
     let arg_names = args.iter().enumerate();
     let arg_names: Vec<_> =
         arg_names.map(|(i, arg)| format_ident!("__sdt_arg_{i}", span = arg.name.span())).collect();
-    let types = args.iter().map(|Argument { ty, translated, .. }| {
-        let translated = translated.iter();
-        quote!(#ty #(=> #translated)*)
+    let types: Vec<_> = args.iter().map(Argument::types).collect();
+    let list = format_ident!("__SDT_TYPES_{}", ident.unraw());
+    let described = describe::declared(&names, ident.span(), &list);
+    let (words, count) = (names::words(ident), args.len());
+    let carried = args.iter().enumerate().map(|(i, arg)| {
+        let index = Literal::usize_unsuffixed(i);
+        arg.carried(&quote!(&arguments.#index))
     });
+    let few_enough = quote_spanned! { ident.span() =>
+        const _: () = __sdt::__private::hit::check_words(__sdt::arg::count(#list));
+    };
     let named = args.iter().map(|arg| {
         let mut ty = arg.ty.clone();
         NameLifetimes.visit_type_mut(&mut ty);
@@ -323,7 +285,20 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
         __sdt::__sdt_declared_probe! {
             // SAFETY: the symbol is made of the names of the probe and of its provider.
             unsafe { __sdt::__private::Sound::promised() },
-            #(#attrs)* #(#lints)* #ident, __SDT_PROVIDER, #listed, #c, #symbol, [#(#indices #types),*]
+            #(#attrs)* #(#lints)* #ident, __SDT_PROVIDER, #listed, #c, #symbol, #list
+        }
+
+        #(#lints)*
+        #[allow(non_upper_case_globals)]
+        const #list: __sdt::arg::ArgTypes = &[#(#types),*];
+        #few_enough
+
+        #[doc(hidden)]
+        #(#lints)*
+        #[allow(private_interfaces, unused_variables)]
+        #[inline(always)]
+        pub fn #words<'sdt>(arguments: &(#(#named,)*)) -> [__sdt::arg::Carried; #count] {
+            [#(#carried),*]
         }
 
         #described

@@ -197,10 +197,11 @@ impl Invocation {
         (syn::parse_quote!(__SDT_PROBE), items)
     }
 
-    /// Where a probe has more arguments than every route carries: whether this one does.
+    /// Where an open provider's probe has more arguments than every route carries: whether this one does. A declared
+    /// one has been looked at where it is declared.
     fn carried(&self) -> Option<TokenStream> {
         let (count, sdt) = (self.args.len(), self.sdt());
-        (count > names::ALWAYS_CARRIED).then(|| {
+        (self.is_open() && count > names::ALWAYS_CARRIED).then(|| {
             let span = self.args[names::ALWAYS_CARRIED].span();
             quote_spanned!(span=> const _: () = #sdt::__private::check_carried::<#count>();)
         })
@@ -215,57 +216,98 @@ impl Invocation {
         }
     }
 
-    /// The arguments as a tuple, checked against the declaration where there is one.
-    fn tuple(&self, args: &[Expr]) -> TokenStream {
-        if self.is_open() {
-            let sdt = self.sdt();
-            let args =
-                args.iter().map(|arg| quote_spanned!(arg.span()=> #sdt::__private::argument(#arg)));
-            quote!((#(#args,)*))
-        } else {
-            let (path, check) = (&self.path, names::check(&self.probe));
-            quote_spanned!(self.probe.span()=> #path::#check(#(#args),*))
-        }
-    }
-
-    /// Evaluates the arguments for `then`, which finds their words in `words`. A `match`, because what the
-    /// arguments borrow from temporaries lives to its end.
+    /// Evaluates the arguments for `then`, which finds their words, as many as there can be, and in `count` how many there
+    /// are. A `match`, because what the arguments borrow from temporaries lives to its end.
     fn with_words(&self, names: &Names, args: &[Expr], then: &TokenStream) -> TokenStream {
-        let (tuple, sdt, at) = (self.tuple(args), self.sdt(), self.probe.span());
-        let words = words(args.len());
-        let indices = (0..args.len()).map(Literal::usize_unsuffixed);
-        let (hash, sound) = (&names.hash, self.sound());
-        let list = self.is_open().then(
-            || hygienic!(at => #sdt::__sdt_list_args!(#sound, __SDT_PROBE, #hash, arguments);),
-        );
+        let at = self.probe.span();
+        let carried = numbered("carried", args.len());
+        let flat = self.flat(&carried);
+        if self.is_open() {
+            let (sdt, hash, sound) = (self.sdt(), &names.hash, self.sound());
+            // Where an argument cannot be carried: there, if there is no other.
+            let blamed = if let [arg] = args { arg.span() } else { at };
+            let tuple = hygienic!(blamed => (#(#args,)*));
+            return hygienic! { at =>
+                #sdt::__sdt_open_site!(#sound, __SdtSite, __SDT_PROBE, #hash);
+                match #sdt::__private::open::list_args::<__SdtSite, _, _>(&#tuple) {
+                    [#(#carried),*] => { #flat #then }
+                }
+            };
+        }
+        let (path, check) = (&self.path, names::check(&self.probe));
+        let tuple = quote_spanned!(at=> #path::#check(#(#args),*));
+        let of = names::words(&self.probe);
         hygienic! { at =>
-            match #tuple {
+            match &#tuple {
                 arguments => {
-                    #list
-                    #(let #words = #sdt::arg::Argument::word(&arguments.#indices);)*
+                    let [#(#carried),*] = #path::#of(arguments);
+                    #flat
                     #then
                 }
             }
         }
     }
 
+    /// The words of all arguments, one behind the other: of some there are two.
+    fn flat(&self, carried: &[Ident]) -> TokenStream {
+        let at = self.probe.span();
+        let starts = numbered("start", carried.len());
+        let before =
+            starts.iter().zip(carried).map(|(start, of)| hygienic!(at => #start + #of.count()));
+        let before = std::iter::once(hygienic!(at => 0)).chain(before).collect::<Vec<_>>();
+        let (begin, end) = before.split_at(carried.len());
+        let words = words(most_words(carried.len()));
+        let values = (0..words.len()).map(|index| {
+            let literal = Literal::usize_unsuffixed(index);
+            // An argument's words are behind those of the arguments in front of it, one or two of each.
+            let candidates = (index.saturating_sub(1)).div_ceil(2)..carried.len().min(index + 1);
+            let none = hygienic!(at => 0);
+            candidates.fold(none, |other, i| {
+                let (of, start) = (&carried[i], &starts[i]);
+                hygienic!(at => #of.at(#start, #literal, #other))
+            })
+        });
+        hygienic! { at =>
+            #(let #starts: usize = #begin;)*
+            let count: usize = #(#end)*;
+            #(let #words: u64 = #values;)*
+        }
+    }
+
     /// Cheap arguments: evaluated in the cold block.
     fn cold_inline(&self, record: &Path, names: &Names, args: &[Expr]) -> TokenStream {
-        let count = Literal::usize_unsuffixed(args.len());
-        let pushed = words(args.len()).into_iter().rev();
         let (sdt, sound, symbol) = (self.sdt(), self.sound(), &names.krtld);
-        let note = self.note(names);
-        let call = hygienic! { self.probe.span() =>
-            #note
-            #sdt::__sdt_call!(#sound, #count, #record, #symbol, [#(#pushed)*]);
-        };
-        self.with_words(names, args, &call)
+        let at = self.probe.span();
+        let calls = self.for_each_count(args.len(), |count| {
+            let (note, pushed) = (self.note(names, count), words(count).into_iter().rev());
+            let count = Literal::usize_unsuffixed(count);
+            hygienic! { at =>
+                #note
+                #sdt::__sdt_call!(#sound, #count, #record, #symbol, [#(#pushed)*]);
+            }
+        });
+        self.with_words(names, args, &calls)
+    }
+
+    /// What `then` makes of the number of words. How many those of so many arguments are the compiler knows, but no
+    /// token does; so it is there for each number, of which the compiler keeps one.
+    fn for_each_count(&self, args: usize, then: impl Fn(usize) -> TokenStream) -> TokenStream {
+        let (at, most) = (self.probe.span(), most_words(args));
+        let fewer = (args..most).map(|count| {
+            let (literal, then) = (Literal::usize_unsuffixed(count), then(count));
+            hygienic!(at => #literal => { #then })
+        });
+        let all = then(most);
+        match most == args {
+            true => hygienic!(at => { _ = count; #all }),
+            false => hygienic!(at => match count { #(#fewer)* _ => { #all } }),
+        }
     }
 
     /// Where tracers of Linux programs find the words.
-    fn note(&self, names: &Names) -> TokenStream {
+    fn note(&self, names: &Names, count: usize) -> TokenStream {
         let (sdt, sound, stap) = (self.sdt(), self.sound(), &names.stap);
-        let words = words(self.args.len());
+        let words = words(count);
         hygienic!(self.probe.span() => #sdt::__sdt_stap_note!(#sound, [#stap], [#(#words)*]);)
     }
 
@@ -277,7 +319,7 @@ impl Invocation {
         args: &[Expr],
         locals: &[locals::Local],
     ) -> TokenStream {
-        let (sdt, words, symbol) = (self.sdt(), words(args.len()), &names.krtld);
+        let (sdt, words, symbol) = (self.sdt(), words(most_words(args.len())), &names.krtld);
         let sound = self.sound();
         let at = self.probe.span();
         let (captures, places) =
@@ -291,14 +333,14 @@ impl Invocation {
         let references = locals.iter().map(|local| &local.reference);
         // A block that a `static mut` is in is necessary, although the static is not there any more.
         let unsafe_too = locals.iter().any(|local| local.in_unsafe).then(|| quote!(unused_unsafe,));
-        let note = self.note(names);
+        let note = self.for_each_count(args.len(), |count| self.note(names, count));
         let body = self.with_words(
             names,
             args,
             &hygienic! { at =>
                 #note
                 // SAFETY: the probe's own record, and no more words than a probe has arguments.
-                unsafe { frame.fire(&#record, &[#(#words),*]) }
+                unsafe { frame.fire(&#record, &[#(#words),*], count) }
             },
         );
         hygienic! { at =>
@@ -342,6 +384,11 @@ fn capturing(sdt: &TokenStream, local: &locals::Local, capture: &Ident) -> Token
         #of
         let #capture = of.capture();
     }
+}
+
+/// How many words that many arguments are at most.
+fn most_words(args: usize) -> usize {
+    (2 * args).min(names::MAX_ARGS)
 }
 
 fn words(count: usize) -> Vec<Ident> {

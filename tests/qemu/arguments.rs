@@ -20,7 +20,7 @@ const FILE: &str = "sdt_test.ko";
 
 static TEST_MODULES: PerArch = PerArch::new();
 
-fn execs(count: u32) -> Vec<Exec> {
+pub(crate) fn execs(count: u32) -> Vec<Exec> {
     (0..count).map(|pid| Exec { pid, path: format!("/bin/prog{pid}") }).collect()
 }
 

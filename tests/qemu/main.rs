@@ -19,6 +19,7 @@ mod illumos_stress;
 mod lifecycle;
 mod machine;
 mod native;
+mod opte;
 mod patch;
 mod refusals;
 mod runtime;

@@ -1,4 +1,4 @@
-//! What a module says of its structs: section `.sdt_types`, whose form `sdt_core::layout` documents.
+//! What a module says of its structs and enums: section `.sdt_types`, whose form `sdt_core::layout` documents.
 
 use object::{Object as _, ObjectSection as _};
 
@@ -8,13 +8,36 @@ use crate::platform::Os;
 /// The set of providers that a module registers itself.
 const OWN_PROVIDERS: &str = "linkme_SDT_PROVIDERS";
 
-/// What modules say of their providers and structs.
+/// What modules say of their providers, structs and enums.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
     /// Names of the providers that are there while the module is, each once. Of several modules there are none.
     pub providers: Vec<String>,
     /// Their structs, each once.
     pub structs: Vec<Struct>,
+    /// Their enums, each once.
+    pub enums: Vec<Enum>,
+}
+
+/// An enum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enum {
+    /// As D names it: `enum link_state`, or a name without `enum`, which is a typedef.
+    pub name: String,
+    /// Its constants, in order: name and value.
+    pub constants: Vec<(String, i32)>,
+}
+
+impl Enum {
+    /// Its name without `enum`.
+    pub(super) fn tag(&self) -> &str {
+        self.name.strip_prefix("enum ").unwrap_or(&self.name)
+    }
+
+    /// Whether its name is one without `enum`.
+    pub(super) fn is_typedef(&self) -> bool {
+        self.tag() == self.name
+    }
 }
 
 /// A struct.
@@ -74,6 +97,11 @@ fn is_struct(name: &str) -> bool {
     is_identifier(name.strip_prefix("struct ").unwrap_or(name))
 }
 
+/// Whether a name is an enum's: `enum state` or `state_t`.
+fn is_enum(name: &str) -> bool {
+    is_identifier(name.strip_prefix("enum ").unwrap_or(name))
+}
+
 /// Whether a text is a type: names, with stars behind or between them.
 fn is_type(text: &str) -> bool {
     let mut words = text.split([' ', '*']);
@@ -85,7 +113,7 @@ impl Description {
     /// Reads what a module says.
     ///
     /// # Errors
-    /// The file is no module of a 64-bit kernel, describes no struct, or says what cannot be.
+    /// The file is no module of a 64-bit kernel, describes nothing, or says what cannot be.
     pub fn read(file: &[u8]) -> Result<Self, DlibError> {
         let unreadable = |error: object::Error| DlibError::Unreadable(error.to_string());
         let os = Os::of_file(file);
@@ -103,20 +131,25 @@ impl Description {
             // Its probes are the kernel's own providers', which are always there.
             description.providers.clear();
         }
-        if description.structs.is_empty() { Err(DlibError::Nothing) } else { Ok(description) }
+        let is_empty = description.structs.is_empty() && description.enums.is_empty();
+        if is_empty { Err(DlibError::Nothing) } else { Ok(description) }
     }
 
     /// What several modules say, of which any may be there.
     ///
     /// # Errors
-    /// They have different structs of one name.
+    /// They have different structs, enums or constants of one name.
     pub fn of_all(modules: Vec<Self>) -> Result<Self, DlibError> {
         let mut all = match <[Self; 1]>::try_from(modules) {
             Ok([only]) => return Ok(only),
-            Err(modules) => Self {
-                providers: Vec::new(),
-                structs: modules.into_iter().flat_map(|module| module.structs).collect(),
-            },
+            Err(modules) => {
+                let mut all = Self::default();
+                for module in modules {
+                    all.structs.extend(module.structs);
+                    all.enums.extend(module.enums);
+                }
+                all
+            }
         };
         all.settle()?;
         Ok(all)
@@ -158,6 +191,13 @@ impl Description {
                     c_type: c_type.to_owned(),
                 });
             }
+            ["enum", name] if is_enum(name) => {
+                self.enums.push(Enum { name: name.to_owned(), constants: Vec::new() });
+            }
+            ["constant", name, value] if is_identifier(name) => {
+                let constant = (name.to_owned(), value.parse().ok()?);
+                self.enums.last_mut()?.constants.push(constant);
+            }
             _ => return None,
         }
         Some(())
@@ -172,9 +212,21 @@ impl Description {
         }
         self.structs.sort_by(|a, b| a.tag().cmp(b.tag()));
         self.structs.dedup();
-        let clash = self.structs.windows(2).find(|two| two[0].tag() == two[1].tag());
-        match clash {
-            Some(two) => Err(DlibError::Clash(two[0].name.clone())),
+        self.enums.sort_by(|a, b| a.tag().cmp(b.tag()));
+        self.enums.dedup();
+        // Structs and enums have one room for their names, as in C.
+        let structs = self.structs.iter().map(|of| (of.tag(), &of.name));
+        let mut names: Vec<_> =
+            structs.chain(self.enums.iter().map(|of| (of.tag(), &of.name))).collect();
+        names.sort_by_key(|(tag, _)| *tag);
+        if let Some(two) = names.windows(2).find(|two| two[0].0 == two[1].0) {
+            return Err(DlibError::Clash(two[0].1.clone()));
+        }
+        let mut constants: Vec<_> =
+            self.enums.iter().flat_map(|of| of.constants.iter().map(|(name, _)| name)).collect();
+        constants.sort();
+        match constants.windows(2).find(|two| two[0] == two[1]) {
+            Some(two) => Err(DlibError::Constant(two[0].clone())),
             None => Ok(()),
         }
     }

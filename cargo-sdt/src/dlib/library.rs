@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::{Description, DlibError, Field, Struct};
+use super::{Description, DlibError, Enum, Field, Struct};
 use crate::platform::Os;
 
 /// Bytes of a pointer.
@@ -53,7 +53,7 @@ pub fn render(description: &Description, modules: &str, os: Os) -> Result<String
         library.define(of)?;
     }
     let mut text = format!(
-        "/*\n * The structs that probes of {modules} carry, as they are laid out there.\n \
+        "/*\n * The structs and enums that probes of {modules} carry, as they are there.\n \
          * Made by cargo sdt dlib; not to be edited.\n */\n"
     );
     let line = |text: &mut String, line: String| {
@@ -78,8 +78,25 @@ pub fn render(description: &Description, modules: &str, os: Os) -> Result<String
     for foreign in &library.foreign {
         line(&mut text, format!("{foreign};"));
     }
+    for of in &description.enums {
+        if !text.ends_with("\n\n") {
+            text.push('\n');
+        }
+        line(&mut text, enumeration(of));
+    }
     text.push_str(&library.text);
     Ok(text)
+}
+
+/// The definition of an enum. D takes no comma at its end.
+fn enumeration(of: &Enum) -> String {
+    let constants: Vec<_> =
+        of.constants.iter().map(|(name, value)| format!("\n\t{name} = {value}")).collect();
+    let (tag, constants) = (of.tag(), constants.join(","));
+    match of.is_typedef() {
+        true => format!("typedef enum {tag} {{{constants}\n}} {tag};"),
+        false => format!("enum {tag} {{{constants}\n}};"),
+    }
 }
 
 /// A library in the making.

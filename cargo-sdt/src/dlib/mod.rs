@@ -1,14 +1,15 @@
-//! D libraries: the structs that a module's probes carry, declared in C, so that D programs can look into them.
+//! D libraries: the structs and enums that a module's probes carry, declared in C, so that D programs can look into them
+//! and know their constants.
 //!
 //! Modules in Rust have no CTF, from which D knows the types of those in C. What they have is the description that
-//! `#[derive(CType)]` leaves in section `.sdt_types` (`sdt_core::layout`).
+//! `#[derive(CType)]` and `#[derive(Argument)]` leave in section `.sdt_types` (`sdt_core::layout`).
 
 mod description;
 mod library;
 #[cfg(test)]
 mod tests;
 
-pub use description::{Description, Field, Struct};
+pub use description::{Description, Enum, Field, Struct};
 pub use library::render;
 
 /// The section with the description.
@@ -23,8 +24,10 @@ pub enum DlibError {
     /// It is for a machine on which C's types have other sizes.
     #[error("not a module for 64-bit kernels, which D libraries are for")]
     NotLp64,
-    /// It describes no struct.
-    #[error("no struct in it derives `CType`, so there is nothing that D could look into")]
+    /// It describes nothing.
+    #[error(
+        "no struct in it derives `CType`, and no enum `Argument`: there is nothing that D could look into"
+    )]
     Nothing,
     /// A line of the description is not as `sdt-core` writes it.
     #[error(
@@ -36,9 +39,14 @@ pub enum DlibError {
         /// What it says.
         line: String,
     },
-    /// Two structs have one name.
-    #[error("two different structs are called {0}: give one another `#[c_name = \"...\"]`")]
+    /// Two structs or enums have one name.
+    #[error(
+        "two different structs or enums are called {0}: give one another `#[c_name = \"...\"]`"
+    )]
     Clash(String),
+    /// Two constants have one name.
+    #[error("two constants are called {0}: give one another `#[c_name = \"...\"]`")]
+    Constant(String),
     /// A field does not have the size of its type.
     #[error(
         "{of}.{field} has {size} bytes, but its type is {c_type}, which has not: mend its `CType`"

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Description, DlibError, Field, Struct, render};
+use super::{Description, DlibError, Enum, Field, Struct, render};
 use crate::platform::Os;
 use crate::process;
 
@@ -104,7 +104,7 @@ proptest! {
         let holds: String = structs.iter().map(assertions).collect();
         // Defined before they are contained, whatever the order of their names.
         structs.reverse();
-        let description = Description { providers: Vec::new(), structs };
+        let description = Description { structs, ..Description::default() };
         let text = render(&description, "x.ko", Os::FreeBsd).unwrap();
         compile(&text, &holds);
     }
@@ -127,7 +127,7 @@ fn a_library_reads_as_c() {
     );
     assert_eq!(
         text,
-        "/*\n * The structs that probes of x.ko carry, as they are laid out there.\n \
+        "/*\n * The structs and enums that probes of x.ko carry, as they are there.\n \
          * Made by cargo sdt dlib; not to be edited.\n */\n\
          #pragma D depends_on provider disk\n\
          #pragma D depends_on provider net\n\
@@ -151,6 +151,56 @@ fn a_library_reads_as_c() {
          \tuint8_t lock[8];\t/* struct mtx */\n\
          };\n"
     );
+}
+
+#[test]
+fn enums_have_their_constants() {
+    let text = library(
+        "enum\tenum link_state\nconstant\tLINK_DOWN\t0\nconstant\tLINK_UP\t-2147483648\n\
+         enum\tside_t\nconstant\tLEFT\t5\n",
+    );
+    let defined = "enum link_state {\n\tLINK_DOWN = 0,\n\tLINK_UP = -2147483648\n};\n\n\
+                   typedef enum side_t {\n\tLEFT = 5\n} side_t;\n";
+    assert!(text.ends_with(defined), "{text}");
+    compile(
+        &text,
+        "_Static_assert(LINK_UP < LINK_DOWN && LEFT == 5, \"\"); enum link_state a; side_t b;\n",
+    );
+}
+
+/// Its size is all that is known of it.
+#[test]
+fn what_is_opaque_is_bytes() {
+    let text = library(
+        "struct\tstruct addrs\t34\t2\n\
+         struct\tstruct flow\t44\t4\n\
+         field\tproto\t0\t1\t0 0 0\tuint8_t\n\
+         field\taddrs\t2\t34\t0 0 0\tstruct addrs\n\
+         field\tports\t36\t4\t2 0 0\tuint16_t\n",
+    );
+    compile(
+        &text,
+        "_Static_assert(sizeof(struct addrs) == 34 && sizeof(struct flow) == 44, \"\");\n\
+         _Static_assert(offsetof(struct flow, ports) == 36, \"\");\n",
+    );
+}
+
+#[test]
+fn constants_of_one_name_are_refused() {
+    let two = "enum\tenum a\nconstant\tX\t1\nenum\tenum b\nconstant\tX\t1\n";
+    assert_eq!(parse(two), Err(DlibError::Constant("X".into())));
+    let same = "enum\tenum a\nconstant\tX\t1\n";
+    let expected = Enum { name: "enum a".into(), constants: vec![("X".into(), 1)] };
+    assert_eq!(parse(&[same, same].concat()).unwrap().enums, [expected]);
+    let tags = "enum\tenum a\nstruct\tstruct a\t1\t1\n";
+    assert!(matches!(parse(tags), Err(DlibError::Clash(_))));
+    for text in ["constant\tX\t1\n", "enum\tstruct a\n", "enum\tenum a;\n"] {
+        assert!(matches!(parse(text), Err(DlibError::Line { number: 1, .. })), "{text}");
+    }
+    for text in ["constant\tX; b\t1\n", "constant\tX\t2147483648\n", "constant\tX\t1 \n"] {
+        let text = format!("enum\tenum a\n{text}");
+        assert!(matches!(parse(&text), Err(DlibError::Line { number: 2, .. })), "{text}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::Functions;
 use crate::ops::{
-    Framework, FrameworkError, GetArgVal, Privileges, ProbeId, ProviderAttr, ProviderId,
+    ARGS, Framework, FrameworkError, GetArgVal, Privileges, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
 };
 use crate::route::frames;
@@ -110,8 +110,8 @@ unsafe impl<K: Kernel> Framework for Binding<K> {
 
     // A function of its own, with a frame: see `HIT_FRAMES`.
     #[inline(never)]
-    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 6]) {
-        let [arg0, arg1, arg2, arg3, arg4, _] = args.map(|arg| arg as usize);
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]) {
+        let [arg0, arg1, arg2, arg3, arg4, ..] = args.map(|arg| arg as usize);
         self.0.without_interrupts(|| {
             let id = id.load(Ordering::Acquire);
             if id != 0 {
@@ -123,8 +123,8 @@ unsafe impl<K: Kernel> Framework for Binding<K> {
     }
 }
 
-/// The sixth argument, which `dtrace_probe` does not carry: still on the stack of the hit that is being
-/// recorded, further up. Others there are not. Probe context.
+/// The sixth argument and those behind it, which `dtrace_probe` does not carry: still on the stack of the hit that is
+/// being recorded, further up. Probe context.
 ///
 /// illumos's fbt passes over functions that are called `dtrace_...`, and it must pass over this one, which
 /// `dtrace_probe` calls. FreeBSD's passes over modules that depend on `dtrace`.

@@ -7,7 +7,7 @@
 use core::ffi::c_void;
 
 use crate::arch;
-use crate::hit::{Hit, MAX_ARGS};
+use crate::hit::{ARGS, Hit};
 
 /// The mark is this exclusive-or the frame pointer.
 const MARK: usize = 0x5d74_7468_756e_6b21_u64 as usize;
@@ -88,7 +88,7 @@ impl Drop for Recorded {
 /// # Safety
 /// Called, however deeply, by a framework's `probe`; everything in between is compiled with frame pointers.
 #[inline(always)]
-pub unsafe fn args_of_hit() -> [u64; MAX_ARGS] {
+pub unsafe fn args_of_hit() -> [u64; ARGS] {
     /// No framework has more frames of its own than this.
     const MAX_FRAMES: usize = 64;
     let [mark, words, count] = SLOTS;
@@ -111,5 +111,5 @@ pub unsafe fn args_of_hit() -> [u64; MAX_ARGS] {
         }
         frame = next;
     }
-    [0; MAX_ARGS]
+    [0; ARGS]
 }

@@ -2,33 +2,13 @@
 
 use core::arch::asm;
 
-use crate::arg::{ArgType, Argument};
+use crate::arg::{Carried, Tuple};
 use crate::record::{ArgTypes, Probe, word};
 
-/// The argument types of a tuple of arguments.
-#[diagnostic::on_unimplemented(
-    message = "a probe has at most 6 arguments",
-    label = "more than that"
-)]
-pub trait ArgTuple {
-    /// Their types.
-    const TYPES: ArgTypes;
-
-    /// Their types, as [`ArgList`](crate::record::ArgList) wants them.
-    extern "C" fn types() -> &'static ArgTypes {
-        const { &Self::TYPES }
-    }
+/// The types of a tuple's arguments, as [`ArgList`](crate::record::ArgList) wants them.
+extern "C" fn types<A: Tuple<COUNT>, const COUNT: usize>() -> &'static ArgTypes {
+    const { &A::TYPES }
 }
-
-macro_rules! arg_tuples {
-    ($(($($arg:ident)*))*) => {$(
-        impl<$($arg: Argument),*> ArgTuple for ($($arg,)*) {
-            const TYPES: ArgTypes = const { &[$(<$arg as Argument>::TYPE),*] as &[ArgType] };
-        }
-    )*};
-}
-
-arg_tuples! { () (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }
 
 /// The record of an open provider's probe, by type.
 pub trait ProbeRecord {
@@ -36,9 +16,13 @@ pub trait ProbeRecord {
     extern "C" fn record() -> &'static Probe;
 }
 
-/// Leaves an [`ArgList`](crate::record::ArgList) for probe `P`, whose site fires `A`. No code.
+/// Leaves an [`ArgList`](crate::record::ArgList) for probe `P`, whose site fires `A`, for which there is no code. Returns the
+/// words.
 #[inline(always)]
-pub fn list_args<P: ProbeRecord, A: ArgTuple>(_: &A) {
+pub fn list_args<P: ProbeRecord, A: Tuple<COUNT>, const COUNT: usize>(
+    args: &A,
+) -> [Carried; COUNT] {
+    const { crate::hit::check_words(A::WORDS) };
     // SAFETY: no instruction; a record in a section of its own.
     unsafe {
         asm!(
@@ -47,23 +31,23 @@ pub fn list_args<P: ProbeRecord, A: ArgTuple>(_: &A) {
             word!(" {probe}, {types}"),
             ".popsection",
             probe = sym <P as ProbeRecord>::record,
-            types = sym <A as ArgTuple>::types,
+            types = sym types::<A, COUNT>,
             options(nomem, nostack, preserves_flags),
         )
     }
+    args.carried()
 }
 
-/// The record of the arguments at one site of an open provider's probe.
+/// An open provider's probe at one site, as a type.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_list_args {
-    ($sound:expr, $record:ident, $hash:literal, $args:ident) => {
-        enum __SdtRecord {}
-        impl $crate::__private::open::ProbeRecord for __SdtRecord {
+macro_rules! __sdt_open_site {
+    ($sound:expr, $site:ident, $record:ident, $hash:literal) => {
+        enum $site {}
+        impl $crate::__private::open::ProbeRecord for $site {
             extern "C" fn record() -> &'static $crate::__private::record::Probe {
                 &$record
             }
         }
-        $crate::__private::open::list_args::<__SdtRecord, _>(&$args);
     };
 }

@@ -197,8 +197,7 @@ pub struct Probe {
     others: AtomicPtr<Probe>,
 }
 
-/// The types of a probe's arguments, in order.
-pub type ArgTypes = &'static [ArgType];
+pub use crate::arg::ArgTypes;
 
 impl Probe {
     /// Offset of the pointer to the primary record in a record.
@@ -249,8 +248,14 @@ impl Probe {
         self.name
     }
 
-    /// The types of its arguments, as far as they are known.
-    pub fn args(&self) -> Option<ArgTypes> {
+    /// The types of its arguments, as D counts them, as far as they are known.
+    pub fn args(&self) -> Option<impl Iterator<Item = &'static ArgType> + Clone> {
+        self.arg_types().map(|args| args.iter().copied().flatten())
+    }
+
+    /// The types of each of its arguments, as far as they are known.
+    #[doc(hidden)]
+    pub fn arg_types(&self) -> Option<ArgTypes> {
         let args = self.args.load(Ordering::Acquire);
         // SAFETY: `args` is null or comes from a `&'static ArgTypes` (`declared`, `set_args`).
         unsafe { args.as_ref() }.copied()
@@ -619,7 +624,7 @@ macro_rules! __sdt_into_probes {
 macro_rules! __sdt_declared_probe {
     (
         $sound:expr, $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
-        [$($index:literal $type:ty $(=> $translated:literal)?),*]
+        $types:expr
     ) => {
         $crate::__sdt_into_probes! {
             $(#[$attr])*
@@ -627,7 +632,7 @@ macro_rules! __sdt_declared_probe {
             pub $record = $crate::__private::record::Probe::declared(
                 &$provider,
                 $listed,
-                const { &(&[$($crate::__sdt_arg_type!($type $(=> $translated)?)),*] as $crate::__private::record::ArgTypes) },
+                const { &$types },
             )
         }
     };

@@ -122,9 +122,9 @@ unsafe extern "C" fn destroy(_: *mut c_void, _: u32, parg: *mut c_void) {
 unsafe extern "C" fn getargdesc(_: *mut c_void, _: u32, parg: *mut c_void, desc: *mut ArgDesc) {
     // SAFETY: as in `enable`; the framework gives a description to fill.
     let (probe, desc) = unsafe { (&*parg.cast::<Probe>(), &mut *desc) };
-    let arg = usize::try_from(desc.ndx)
-        .ok()
-        .and_then(|index| probe.primary().args().unwrap_or_default().get(index));
+    let args = probe.primary().args();
+    let index = usize::try_from(desc.ndx).ok();
+    let arg = args.zip(index).and_then(|(mut args, index)| args.nth(index));
     let Some(arg) = arg else {
         desc.ndx = ARG_NONE;
         return;

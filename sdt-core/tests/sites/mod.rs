@@ -183,7 +183,7 @@ fn costly_arguments_see_the_locals_whatever_their_type() {
 #[test]
 fn a_temporary_lives_until_the_probe_has_fired() {
     static SEEN: AtomicU64 = AtomicU64::new(0);
-    fn read(id: u32, args: &[u64; 6]) {
+    fn read(id: u32, args: &[u64; 10]) {
         if recorder().find("open", "temporary").unwrap().get() == id {
             // SAFETY: the argument is the address of a temporary that lives while the probe fires.
             let text = unsafe { CStr::from_ptr(args[0] as *const _) };

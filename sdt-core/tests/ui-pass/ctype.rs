@@ -39,7 +39,7 @@ pub struct Packet<'a, 'b> {
 sdt_provider! {
     #[stability(args = "Evolving/Evolving/ISA")]
     net {
-        fn sent(packet: &Packet<'_, '_>, #[translated("bufinfo_t *")] header: *const deep::TCPHeader, text: &CStr);
+        fn sent(packet: &Packet<'_, '_>, header: *const deep::TCPHeader => "bufinfo_t *", text: &CStr);
     }
 }
 sdt_provider!(open);

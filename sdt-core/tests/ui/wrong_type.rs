@@ -12,5 +12,5 @@ sdt_provider!(open);
 fn main() {
     sdt_probe!(proc::exec_success, "/bin/sh");
     sdt_probe!(proc::exit, 1u64, 2);
-    sdt_probe!(open::start, "a str is no argument");
+    sdt_probe!(open::start, 1.5);
 }

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::buffer::{Activity, Consumer, Event};
+use crate::buffer::{ARGS, Activity, Consumer, Event};
 use crate::dif::{Failure, Probe, Rights};
 use crate::dtrace::{Dtrace, LiveProbe, PerCpu, Shared};
 use crate::ecb::{Ecb, What};
@@ -38,7 +38,7 @@ struct Tally {
 #[derive(Clone, Copy)]
 pub(crate) enum Brought<'a> {
     /// All that there are.
-    All(&'a [u64; 6]),
+    All(&'a [u64; ARGS]),
     /// The first five; the provider may know of more.
     Five(&'a [u64; 5]),
 }
@@ -86,7 +86,7 @@ impl<H: Host> Dtrace<H> {
     }
 
     /// A probe of `dtrace`'s own fires for one consumer; returns on which CPU. By threads with interrupts on.
-    pub(crate) fn fire_own(&self, own: Own, consumer: usize, args: &[u64; 6]) -> usize {
+    pub(crate) fn fire_own(&self, own: Own, consumer: usize, args: &[u64; ARGS]) -> usize {
         self.host.without_interrupts(|| {
             let cpu = self.host.cpu();
             let here = self.shared().ok().and_then(|shared| Some((shared, shared.cpus.get(cpu)?)));
@@ -246,7 +246,7 @@ impl<H: Host> Dtrace<H> {
         unsafe { here.records.write(|records| records.errors = records.errors.wrapping_add(1)) };
         let Some(id) = self.own.id(Own::Error).filter(|_| !is_double) else { return };
         let [a, b, c, d, e] = run::error_arguments(ecb.epid, action, failure);
-        let args = [tracing.number.into(), a, b, c, d, e];
+        let args = [tracing.number.into(), a, b, c, d, e, 0, 0, 0, 0];
         let only = Some((ecb.consumer, Own::Error));
         let error =
             Incoming { shared: hit.shared, cpu: hit.cpu, id, brought: Brought::All(&args), only };
@@ -267,7 +267,7 @@ impl<H: Host> Dtrace<H> {
     fn event(&self, cpu: usize, probe: &LiveProbe, id: u32, brought: Brought<'_>) -> Event {
         let timestamp = self.host.timestamp();
         let args = match brought {
-            Brought::All(&[a, b, c, d, e, f]) => [a, b, c, d, e, f, 0, 0, 0, 0],
+            Brought::All(args) => *args,
             Brought::Five(&[a, b, c, d, e]) => {
                 let origin = probe.origin();
                 let ask = |argno| {

@@ -165,7 +165,7 @@ impl<H: Host> Dtrace<H> {
             tracing.alive.set(self.host.timestamp());
         }
         consumer.turn(Activity::Warmup);
-        let cpu = self.fire_own(Own::Begin, index, &[id.get().into(), 0, 0, 0, 0, 0]);
+        let cpu = self.fire_own(Own::Begin, index, &[id.get().into(), 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         consumer.turn_from(Activity::Warmup, Activity::Active);
         Ok(cpu)
     }
@@ -236,7 +236,7 @@ impl<H: Host> Dtrace<H> {
             consumer.turn(Activity::Draining);
             self.host.sync();
             consumer.turn_from(Activity::Draining, Activity::Cooldown);
-            cpu = self.fire_own(Own::End, index, &[id.get().into(), 0, 0, 0, 0, 0]);
+            cpu = self.fire_own(Own::End, index, &[id.get().into(), 0, 0, 0, 0, 0, 0, 0, 0, 0]);
             consumer.turn_from(Activity::Cooldown, Activity::Stopped);
         }
         self.host.sync();

@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicU32;
 
 use dtrace_abi::name::Name;
 use sdt_core::ops::{
-    Framework, FrameworkError, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderId,
+    ARGS, Framework, FrameworkError, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
 };
 
@@ -115,7 +115,7 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
         self.create_probe(&mut tables, provider, [module, function, name], aframes, parg)
     }
 
-    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 6]) {
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]) {
         look(&self.host, id, |id| self.record_hit(id, Brought::All(args)));
     }
 }
@@ -163,12 +163,15 @@ impl<H: Host> Dtrace<H> {
         ))
     }
 
-    /// A probe was hit, with all the arguments it has.
+    /// A probe was hit, with all the arguments it has: ten at most.
     ///
     /// Probe context: callable anywhere, with interrupts off and any lock held. Any `id` will do: one that is
     /// no probe, or not any more, is counted.
-    pub fn probe(&self, id: ProbeId, args: &[u64; 6]) {
-        self.host.without_interrupts(|| self.record_hit(id.get(), Brought::All(args)));
+    pub fn probe<const COUNT: usize>(&self, id: ProbeId, args: &[u64; COUNT]) {
+        const { assert!(COUNT <= ARGS, "a probe has at most 10 arguments") };
+        let mut all = [0; ARGS];
+        all.iter_mut().zip(args).for_each(|(place, arg)| *place = *arg);
+        self.host.without_interrupts(|| self.record_hit(id.get(), Brought::All(&all)));
     }
 
     /// The provider's probe with these names, which is created if there is none. `parg` is handed to the provider's ops,

@@ -13,6 +13,8 @@ use support::{Build, KERNEL_LIKE};
 
 /// Most cold bytes of a site with two plain arguments.
 const COLD_PLAIN: u64 = 40;
+/// Most cold bytes of a site with many words, computed there.
+const COLD_MANY_WORDS: u64 = 120;
 /// Most cold bytes of a site with an evaluator.
 const COLD_EVALUATED: u64 = 80;
 
@@ -100,7 +102,7 @@ impl Subject {
 }
 
 /// All pairs of functions.
-const SUBJECTS: [Subject; 42] = [
+const SUBJECTS: [Subject; 54] = [
     plain("leaf_0"),
     plain("leaf_1"),
     plain("leaf_2"),
@@ -108,6 +110,17 @@ const SUBJECTS: [Subject; 42] = [
     plain("leaf_computed"),
     plain("declared_0"),
     plain("declared_2"),
+    plain("leaf_texts").in_any_order(),
+    plain("declared_texts").in_any_order(),
+    // Words are pushed one by one, and what makes them of the arguments is in the cold block, too.
+    Subject { cold: COLD_MANY_WORDS, ..plain("declared_numbers") },
+    Subject { cold: COLD_MANY_WORDS, ..plain("open_numbers") },
+    evaluated("declared_10"),
+    evaluated("costly_texts").in_any_order(),
+    evaluated("shown"),
+    evaluated("serialised"),
+    evaluated("declared_said"),
+    evaluated("constructed"),
     plain("generic::<u32>"),
     plain("generic::<u64>"),
     plain("closure::{closure#0}"),

@@ -79,11 +79,11 @@ impl Build {
         Ok((Target::of(os, arch).write_to(&workspace::project().targets())?, "cargo-kmod"))
     }
 
-    /// The kind of library: what is no module of FreeBSD's has nobody to handle its panics.
+    /// The kind of library, and how its file ends: what is no module of FreeBSD's has nobody to handle its panics.
     const fn library(self) -> (&'static str, &'static str) {
         match self {
-            Self::Native(_) | Self::Provider => ("staticlib", "libconformance_probes.a"),
-            Self::Illumos | Self::Host(_) => ("rlib", "libconformance_probes.rlib"),
+            Self::Native(_) | Self::Provider => ("staticlib", "a"),
+            Self::Illumos | Self::Host(_) => ("rlib", "rlib"),
         }
     }
 }
@@ -102,14 +102,35 @@ pub struct Rust {
 /// # Errors
 /// What cargo says.
 pub fn rust(arch: Arch, build: Build) -> anyhow::Result<Rust> {
+    let six: &[_] = if build.freebsd() >= 15 { &["--features", "six"] } else { &[] };
+    compile(PROBES, "conformance_probes", six, arch, build)
+}
+
+/// Compiles another package, whose library is called `library`, in the same way.
+///
+/// # Errors
+/// What cargo says.
+pub fn package(package: &str, library: &str, arch: Arch, build: Build) -> anyhow::Result<Rust> {
+    compile(package, library, &[], arch, build)
+}
+
+fn compile(
+    package: &str,
+    library: &str,
+    options: &[&str],
+    arch: Arch,
+    build: Build,
+) -> anyhow::Result<Rust> {
     let folder = workspace::build_dir();
     fs::create_dir_all(&folder)?;
     // The library is in the same place whatever it is built for: one at a time, among processes too.
     let lock = File::create(folder.join("conformance.lock"))?;
     lock.lock()?;
-    let ((target, target_folder), (kind, file)) = (build.target(arch)?, build.library());
+    let ((target, target_folder), (kind, ending)) = (build.target(arch)?, build.library());
+    let file = format!("lib{library}.{ending}");
     let mut command = setup::toolchain(arch)?.cargo("rustc", "core");
-    command.args(["--release", "--package", PROBES, "--lib", "--crate-type", kind]);
+    command.args(["--release", "--package", package, "--lib", "--crate-type", kind]);
+    command.args(options);
     command.arg("--target").arg(target);
     command.arg("--target-dir").arg(folder.join(target_folder));
     if let Build::Host(host) = build {
@@ -121,49 +142,49 @@ pub fn rust(arch: Arch, build: Build) -> anyhow::Result<Rust> {
     }
     command.arg("--message-format=json-render-diagnostics");
     command.env("SDT_FREEBSD", build.freebsd().to_string());
-    if build.freebsd() >= 15 {
-        command.args(["--features", "six"]);
-    }
     if build == Build::Provider {
         command.env("SDT_ROUTE", "provider");
     }
     // Not for all packages: `core` is built already, for other modules. Of a host nobody compares layouts.
     let debug = if matches!(build, Build::Host(_)) { "debug=0" } else { "debug=2" };
-    for (package, setting) in
-        [(PROBES, "opt-level=2"), (PROBES, "codegen-units=1"), (PROBES, debug), ("sdt-core", debug)]
-    {
-        command.args(["--config", &format!("profile.release.package.{package}.{setting}")]);
+    for (of, setting) in [
+        (package, "opt-level=2"),
+        (package, "codegen-units=1"),
+        (package, debug),
+        ("sdt-core", debug),
+    ] {
+        command.args(["--config", &format!("profile.release.package.{of}.{setting}")]);
     }
     let written = process::run(&mut command, LIMIT)?;
-    let library = Message::parse_stream(&*written.stdout)
+    let made = Message::parse_stream(&*written.stdout)
         .filter_map(Result::ok)
         .filter_map(|message| match message {
             Message::CompilerArtifact(artifact) => Some(artifact),
             _ => None,
         })
         .flat_map(|artifact| artifact.filenames)
-        .filter(|path| path.file_name() == Some(file))
+        .filter(|path| path.file_name() == Some(&*file))
         .last();
-    let library = library.with_context(|| format!("cargo made no {file}"))?;
-    read(library.as_std_path())
+    let made = made.with_context(|| format!("cargo made no {file}"))?;
+    read(made.as_std_path(), library)
 }
 
-fn read(library: &Path) -> anyhow::Result<Rust> {
-    let archive = fs::read(library)?;
+fn read(archive: &Path, library: &str) -> anyhow::Result<Rust> {
+    let archive = fs::read(archive)?;
     let mut probes = None;
     let mut layouts = BTreeMap::new();
     for member in ArchiveFile::parse(&*archive)?.members() {
         let member = member?;
         let (name, data) = (String::from_utf8_lossy(member.name()), member.data(&*archive)?);
-        let ours = name.starts_with("conformance_probes-");
+        let ours = name.strip_prefix(library).is_some_and(|rest| rest.starts_with('-'));
         if !ours && !name.starts_with("sdt_core-") || !name.ends_with(".o") {
             continue;
         }
         layouts.extend(layout::layouts(data).with_context(|| name.clone().into_owned())?);
         if ours && probes.replace(data.to_vec()).is_some() {
-            anyhow::bail!("more than one object of {PROBES}");
+            anyhow::bail!("more than one object of {library}");
         }
     }
-    let probes = probes.with_context(|| format!("no object of {PROBES}"))?;
+    let probes = probes.with_context(|| format!("no object of {library}"))?;
     Ok(Rust { probes, layouts })
 }

@@ -23,7 +23,7 @@ const TEXT: usize = 128;
 
 const NAMES: [&CStr; 4] = [c"", c"one", c"two", c"three"];
 static TYPES: [ArgTypes; 3] =
-    [&[], &[<u8 as Argument>::TYPE], &[<u8 as Argument>::TYPE, <&CStr as Argument>::TYPE]];
+    [&[], &[<u8 as Argument>::TYPES], &[<u8 as Argument>::TYPES, <&CStr as Argument>::TYPES]];
 
 /// Indices are taken modulo what there is.
 #[derive(Debug, Arbitrary)]
@@ -285,7 +285,7 @@ impl Memory {
     fn types_of<'a>(&'a self, probe: &'a Probe) -> impl Iterator<Item = ArgTypes> + 'a {
         let declared = self.probes().iter().filter(|other| same(other, probe));
         let listed = self.arg_lists.iter().filter(|list| same((list.probe)(), probe));
-        declared.filter_map(Probe::args).chain(listed.map(|list| *(list.types)()))
+        declared.filter_map(Probe::arg_types).chain(listed.map(|list| *(list.types)()))
     }
 
     /// What the walk has tied together.
@@ -298,7 +298,7 @@ impl Memory {
         for probe in self.probes() {
             let primary = self.probes().iter().find(|other| same(other, probe));
             assert!(primary.is_some_and(|primary| std::ptr::eq(primary, probe.primary())));
-            assert_eq!(probe.primary().args(), self.types_of(probe).next());
+            assert_eq!(probe.primary().arg_types(), self.types_of(probe).next());
             let own = self.sites.iter().filter(|site| {
                 let of = self.probes().iter().find(|other| std::ptr::eq(*other, site.probe()));
                 of.is_some_and(|of| same(of, probe))

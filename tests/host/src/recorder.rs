@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use sdt_core::ops::{
-    ARG_NONE, ArgDesc, Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId,
-    ProviderOps,
+    ARG_NONE, ARGS, ArgDesc, Framework, FrameworkError, Privileges, ProbeId, ProviderAttr,
+    ProviderId, ProviderOps,
 };
 
 /// One probe the framework knows.
@@ -26,11 +26,14 @@ pub struct Entry {
 }
 
 /// Gets a probe's id and its arguments.
-pub type Hook = fn(u32, &[u64; 6]);
+pub type Hook = fn(u32, &[u64; ARGS]);
+
+/// One more than the highest id.
+const PROBES: usize = 64;
 
 /// A framework for tests: probes get the ids 1, 2, ...; hits are counted for each, and the last
 /// arguments kept.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Recorder {
     providers: Mutex<Vec<Option<(String, ProviderOps, usize)>>>,
     /// Stability and privileges of all providers there have been.
@@ -39,11 +42,25 @@ pub struct Recorder {
     /// The provider that may not be unregistered.
     pub refuses: Mutex<Option<&'static str>>,
     /// Hits, by id.
-    pub hits: [AtomicU64; 32],
+    pub hits: [AtomicU64; PROBES],
     /// Arguments of the last hit, by id.
-    pub args: [[AtomicU64; 6]; 32],
+    pub args: [[AtomicU64; ARGS]; PROBES],
     /// Run inside every hit.
     pub hook: Mutex<Option<Hook>>,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self {
+            providers: Mutex::default(),
+            registered: Mutex::default(),
+            probes: Mutex::default(),
+            refuses: Mutex::default(),
+            hits: std::array::from_fn(|_| AtomicU64::default()),
+            args: std::array::from_fn(|_| Default::default()),
+            hook: Mutex::default(),
+        }
+    }
 }
 
 fn text(name: &CStr) -> String {
@@ -120,7 +137,7 @@ unsafe impl Framework for Recorder {
         Ok(ProbeId::new(probes.len() as u32).unwrap())
     }
 
-    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 6]) {
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]) {
         let id = id.load(Ordering::Acquire) as usize;
         if id == 0 {
             return;
@@ -205,8 +222,13 @@ impl Recorder {
         self.hits[id.get() as usize].load(Ordering::Relaxed)
     }
 
-    /// The arguments of its last hit.
+    /// The first arguments of its last hit, which is all of them on most routes.
     pub fn args(&self, id: ProbeId) -> [u64; 6] {
+        std::array::from_fn(|i| self.all_args(id)[i])
+    }
+
+    /// All arguments of its last hit.
+    pub fn all_args(&self, id: ProbeId) -> [u64; ARGS] {
         std::array::from_fn(|i| self.args[id.get() as usize][i].load(Ordering::Relaxed))
     }
 }

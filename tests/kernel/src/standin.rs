@@ -273,7 +273,7 @@ pub(crate) fn inside_probe() {
 }
 
 /// Enters a hit into the account of its probe.
-fn count(id: ProbeId, args: &[u64; 6]) {
+fn count(id: ProbeId, args: &[u64; 10]) {
     let Some(which) = IDS.iter().position(|known| known.load(Ordering::Relaxed) == id.get()) else {
         return;
     };
@@ -337,7 +337,7 @@ unsafe impl Framework for Counted {
         unsafe { DTRACE.probe_create(provider, module, function, name, aframes, parg) }
     }
 
-    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 6]) {
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 10]) {
         // What is counted is what is recorded: with interrupts off the probe does not go in between.
         DTRACE.host().without_interrupts(|| {
             let Some(hit) = ProbeId::new(id.load(Ordering::Acquire)) else { return };

@@ -6,6 +6,7 @@
 
 use core::ffi::CStr;
 
+use sdt_core::arg::Argument;
 use sdt_core::{sdt_probe, sdt_provider};
 
 #[cfg(target_os = "freebsd")]
@@ -13,23 +14,35 @@ mod by_hand;
 #[cfg(target_os = "freebsd")]
 mod module;
 
+/// How somebody is greeted. For D `enum manner`, with `MANNER_PLAIN` and `MANNER_WARM`.
+#[derive(Clone, Copy, Debug, Argument)]
+pub enum Manner {
+    Plain,
+    Warm,
+}
+
 sdt_provider! {
     /// What this module does.
     pub my_module {
-        /// Somebody has been greeted: who, and how many bytes the name has.
-        fn greeted(name: &CStr, length: u64);
+        /// Somebody has been greeted: who, and how.
+        fn greeted(name: &str, manner: Manner);
     }
 }
 
 /// Greets somebody. While nobody traces the probe, it is one nop.
 #[inline(never)]
 pub fn greet(name: &CStr) {
-    sdt_probe!(crate::my_module::greeted, name, length(name));
+    sdt_probe!(crate::my_module::greeted, text(name), manner(name));
 }
 
-/// The bytes of a name. It is called while the probe is traced, and never else.
-fn length(name: &CStr) -> u64 {
-    name.count_bytes() as u64
+/// The name as text. It is called while the probe is traced, and never else.
+fn text(name: &CStr) -> &str {
+    name.to_str().unwrap_or("?")
+}
+
+/// The world is greeted warmly.
+fn manner(name: &CStr) -> Manner {
+    if name == c"world" { Manner::Warm } else { Manner::Plain }
 }
 
 #[cfg(test)]

@@ -180,7 +180,11 @@ pub unsafe fn trampoline_of(frame: *const c_void) -> usize {
 /// # Safety
 /// `trampoline` is that of a site of this image; `frame` is the frame pointer of a thunk further up the stack.
 #[unsafe(naked)]
-pub unsafe extern "C" fn enter(trampoline: usize, args: *const [u64; 10], frame: *const c_void) {
+pub unsafe extern "C" fn enter(
+    trampoline: usize,
+    args: *const [u64; crate::hit::ARGS],
+    frame: *const c_void,
+) {
     naked_asm!(
         "push rbp",
         "push rbx",

@@ -149,7 +149,7 @@ pub unsafe extern "C" fn call_from(
     frame: *const c_void,
     function: *const (),
     id: u32,
-    args: *const [u64; 6],
+    args: *const [u64; crate::hit::ARGS],
 ) {
     naked_asm!(
         "push rbp",

@@ -10,7 +10,7 @@
 
 use core::arch::asm;
 
-use crate::arg::Argument;
+use crate::arg::{ArgType, Argument, Carried, Tuple, words_of};
 use crate::name::TypeName;
 
 /// The record of an open provider's probe, and its entry in the set. What is evaluated here is the symbol.
@@ -68,18 +68,17 @@ macro_rules! __sdt_open_probe {
     };
 }
 
-/// The records of the arguments at one site of an open provider's probe.
+/// An open provider's probe at one site, as a type.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_list_args {
-    ($sound:expr, $record:ident, $hash:literal, $args:ident) => {
+macro_rules! __sdt_open_site {
+    ($sound:expr, $site:ident, $record:ident, $hash:literal) => {
         const _: $crate::__private::Sound = $sound;
-        enum __SdtProbe {}
+        enum $site {}
         // SAFETY: by the promise, the hash of the probe's own names.
-        unsafe impl $crate::__private::open::OpenProbe for __SdtProbe {
+        unsafe impl $crate::__private::open::OpenProbe for $site {
             const HASH: u64 = $hash;
         }
-        $crate::__private::open::list_args::<__SdtProbe, _>(&$args);
     };
 }
 
@@ -101,23 +100,22 @@ pub unsafe trait OpenProbe {
     const HASH: u64;
 }
 
-/// A tuple of arguments.
-#[diagnostic::on_unimplemented(
-    message = "a probe has at most 6 arguments",
-    label = "more than that"
-)]
-pub trait Arguments {
+/// A tuple of `COUNT` arguments.
+pub trait Arguments<const COUNT: usize>: Tuple<COUNT> {
     /// Leaves their records.
     fn list<P: OpenProbe>();
 }
 
 macro_rules! tuples {
-    ($($count:literal: $($index:literal $arg:ident)*;)*) => {$(
-        impl<$($arg: Argument),*> Arguments for ($($arg,)*) {
+    ($($count:literal: $($before:literal ($($in_front:ident)*) $arg:ident)*;)*) => {$(
+        impl<$($arg: Argument),*> Arguments<$count> for ($($arg,)*) {
             #[inline(always)]
             fn list<P: OpenProbe>() {
-                list_count::<P, $count>();
-                $(list_arg::<P, $arg, $index>();)*
+                list_count::<P, Self, $count>();
+                $(
+                    list_word::<P, ($($in_front,)*), $before, $arg, 0>();
+                    list_word::<P, ($($in_front,)*), $before, $arg, 1>();
+                )*
             }
         }
     )*};
@@ -125,18 +123,23 @@ macro_rules! tuples {
 
 tuples! {
     0: ;
-    1: 0 A;
-    2: 0 A 1 B;
-    3: 0 A 1 B 2 C;
-    4: 0 A 1 B 2 C 3 D;
-    5: 0 A 1 B 2 C 3 D 4 E;
-    6: 0 A 1 B 2 C 3 D 4 E 5 F;
+    1: 0 () A;
+    2: 0 () A 1 (A) B;
+    3: 0 () A 1 (A) B 2 (A B) C;
+    4: 0 () A 1 (A) B 2 (A B) C 3 (A B C) D;
+    5: 0 () A 1 (A) B 2 (A B) C 3 (A B C) D 4 (A B C D) E;
+    6: 0 () A 1 (A) B 2 (A B) C 3 (A B C) D 4 (A B C D) E 5 (A B C D E) F;
 }
 
-/// Leaves the records of an open provider's probe's arguments, as one site fires it. No code.
+/// Leaves the records of an open provider's probe's arguments, as one site fires it, for which there is no code. Returns
+/// the words.
 #[inline(always)]
-pub fn list_args<P: OpenProbe, A: Arguments>(_: &A) {
+pub fn list_args<P: OpenProbe, A: Arguments<COUNT>, const COUNT: usize>(
+    args: &A,
+) -> [Carried; COUNT] {
+    const { crate::hit::check_words(A::WORDS) };
     A::list::<P>();
+    args.carried()
 }
 
 /// Every site names what it takes the probe's arguments to be, and only the site whose records the linker keeps
@@ -156,7 +159,7 @@ macro_rules! agree {
 /// How many arguments the probe has.
 #[expect(named_asm_labels, reason = "global, and defined once in a file")]
 #[inline(always)]
-fn list_count<P: OpenProbe, const COUNT: usize>() {
+fn list_count<P: OpenProbe, A: Tuple<COUNT>, const COUNT: usize>() {
     // SAFETY: no instruction; sections of their own.
     unsafe {
         asm!(
@@ -171,20 +174,27 @@ fn list_count<P: OpenProbe, const COUNT: usize>() {
             ".popsection",
             ".endif",
             hash = const P::HASH,
-            count = const COUNT,
+            count = const A::WORDS,
             options(nomem, nostack, preserves_flags),
         )
     }
 }
 
-/// The record of one argument (see [`ArgTypeRecord`](super::record::ArgTypeRecord)), its entry in the set, and
+/// The record of one word of an argument, if it has that many, behind those `BEFORE` (see [`ArgTypeRecord`](super::record::ArgTypeRecord)), its entry in the set, and
 /// the names of its types.
 #[expect(named_asm_labels, reason = "global, and defined once in a file")]
 #[inline(always)]
-fn list_arg<P: OpenProbe, A: Argument, const INDEX: usize>() {
+fn list_word<
+    P: OpenProbe,
+    Before: Tuple<BEFORE>,
+    const BEFORE: usize,
+    A: Argument,
+    const WORD: usize,
+>() {
     // SAFETY: no instruction; sections of their own.
     unsafe {
         asm!(
+            ".if {is_there}",
             agree!("{index}_{types}"),
             ".ifndef __sdt_arg_{hash}_{index}",
             ".pushsection .data.__sdt_arg_{hash}_{index}, \"awG\", @progbits, __sdt_arg_{hash}_{index}, comdat",
@@ -219,26 +229,28 @@ fn list_arg<P: OpenProbe, A: Argument, const INDEX: usize>() {
             ".8byte __sdt_arg_{hash}_{index}",
             ".popsection",
             ".endif",
+            ".endif",
+            is_there = const (WORD < words_of::<A>()) as u8,
             hash = const P::HASH,
-            index = const INDEX,
-            types = const Names::of::<A>().hash(),
-            translated = const A::TYPE.translated.is_some() as u8,
-            n0 = const Names::of::<A>().native(0), n1 = const Names::of::<A>().native(1),
-            n2 = const Names::of::<A>().native(2), n3 = const Names::of::<A>().native(3),
-            n4 = const Names::of::<A>().native(4), n5 = const Names::of::<A>().native(5),
-            n6 = const Names::of::<A>().native(6), n7 = const Names::of::<A>().native(7),
-            n8 = const Names::of::<A>().native(8), n9 = const Names::of::<A>().native(9),
-            n10 = const Names::of::<A>().native(10), n11 = const Names::of::<A>().native(11),
-            n12 = const Names::of::<A>().native(12), n13 = const Names::of::<A>().native(13),
-            n14 = const Names::of::<A>().native(14), n15 = const Names::of::<A>().native(15),
-            t0 = const Names::of::<A>().translated(0), t1 = const Names::of::<A>().translated(1),
-            t2 = const Names::of::<A>().translated(2), t3 = const Names::of::<A>().translated(3),
-            t4 = const Names::of::<A>().translated(4), t5 = const Names::of::<A>().translated(5),
-            t6 = const Names::of::<A>().translated(6), t7 = const Names::of::<A>().translated(7),
-            t8 = const Names::of::<A>().translated(8), t9 = const Names::of::<A>().translated(9),
-            t10 = const Names::of::<A>().translated(10), t11 = const Names::of::<A>().translated(11),
-            t12 = const Names::of::<A>().translated(12), t13 = const Names::of::<A>().translated(13),
-            t14 = const Names::of::<A>().translated(14), t15 = const Names::of::<A>().translated(15),
+            index = const Before::WORDS + WORD,
+            types = const Names::of::<A>(WORD).hash(),
+            translated = const Names::of::<A>(WORD).is_translated() as u8,
+            n0 = const Names::of::<A>(WORD).native(0), n1 = const Names::of::<A>(WORD).native(1),
+            n2 = const Names::of::<A>(WORD).native(2), n3 = const Names::of::<A>(WORD).native(3),
+            n4 = const Names::of::<A>(WORD).native(4), n5 = const Names::of::<A>(WORD).native(5),
+            n6 = const Names::of::<A>(WORD).native(6), n7 = const Names::of::<A>(WORD).native(7),
+            n8 = const Names::of::<A>(WORD).native(8), n9 = const Names::of::<A>(WORD).native(9),
+            n10 = const Names::of::<A>(WORD).native(10), n11 = const Names::of::<A>(WORD).native(11),
+            n12 = const Names::of::<A>(WORD).native(12), n13 = const Names::of::<A>(WORD).native(13),
+            n14 = const Names::of::<A>(WORD).native(14), n15 = const Names::of::<A>(WORD).native(15),
+            t0 = const Names::of::<A>(WORD).translated(0), t1 = const Names::of::<A>(WORD).translated(1),
+            t2 = const Names::of::<A>(WORD).translated(2), t3 = const Names::of::<A>(WORD).translated(3),
+            t4 = const Names::of::<A>(WORD).translated(4), t5 = const Names::of::<A>(WORD).translated(5),
+            t6 = const Names::of::<A>(WORD).translated(6), t7 = const Names::of::<A>(WORD).translated(7),
+            t8 = const Names::of::<A>(WORD).translated(8), t9 = const Names::of::<A>(WORD).translated(9),
+            t10 = const Names::of::<A>(WORD).translated(10), t11 = const Names::of::<A>(WORD).translated(11),
+            t12 = const Names::of::<A>(WORD).translated(12), t13 = const Names::of::<A>(WORD).translated(13),
+            t14 = const Names::of::<A>(WORD).translated(14), t15 = const Names::of::<A>(WORD).translated(15),
             options(nomem, nostack, preserves_flags),
         )
     }
@@ -251,12 +263,22 @@ struct Names {
 }
 
 impl Names {
-    const fn of<A: Argument>() -> Self {
-        let translated = match A::TYPE.translated {
+    /// Those of one word, or none.
+    const fn of<A: Argument>(word: usize) -> Self {
+        let none = TypeName::new("");
+        if word >= A::TYPES.len() {
+            return Self { native: none, translated: none };
+        }
+        let ArgType { native, translated } = A::TYPES[word];
+        let translated = match translated {
             Some(name) => name,
-            None => TypeName::new(""),
+            None => none,
         };
-        Self { native: A::TYPE.native, translated }
+        Self { native, translated }
+    }
+
+    const fn is_translated(&self) -> bool {
+        !self.translated.is_empty()
     }
 
     /// Eight letters of the native type's name.

@@ -132,14 +132,38 @@ unsafe impl Sync for ArgTypeRecord {}
 const_assert_eq!(size_of::<ArgTypeRecord>(), 48);
 
 impl ArgTypeRecord {
+    const fn none() -> Self {
+        let (native, translated) = (null(), null());
+        Self { index: 0, native, translated, entry: unlinked(), probe: null() }
+    }
+
     /// Argument `index` of `probe`.
-    pub const fn new(index: c_int, probe: &'static Probe, of: &'static ArgType) -> Self {
+    const fn new(index: c_int, probe: &'static Probe, of: &'static ArgType) -> Self {
         let translated = match &of.translated {
             Some(name) => name.as_bytes().as_ptr().cast(),
             None => null(),
         };
         let native = of.native.as_bytes().as_ptr().cast();
         Self { index, native, translated, entry: unlinked(), probe }
+    }
+
+    /// All `WORDS` arguments of `probe`, as the kernel counts them, from the types of each as the declaration does.
+    pub const fn all<const WORDS: usize>(
+        probe: &'static Probe,
+        types: &[&'static [ArgType]],
+    ) -> [Self; WORDS] {
+        let mut all = [const { Self::none() }; WORDS];
+        let (mut index, mut argument) = (0, 0);
+        while argument < types.len() {
+            let mut word = 0;
+            while word < types[argument].len() {
+                all[index] = Self::new(index as c_int, probe, &types[argument][word]);
+                index += 1;
+                word += 1;
+            }
+            argument += 1;
+        }
+        all
     }
 }
 
@@ -189,6 +213,50 @@ macro_rules! __sdt_entry {
     ($set:literal, $type:ty, $record:ident) => {};
 }
 
+/// Entries of a set, one for each of the records that a static holds.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct SetEntries<T: 'static, const COUNT: usize>([*const T; COUNT]);
+
+// SAFETY: addresses of statics that can be shared.
+unsafe impl<T: Sync, const COUNT: usize> Sync for SetEntries<T, COUNT> {}
+
+impl<T, const COUNT: usize> SetEntries<T, COUNT> {
+    /// The entries of `records`.
+    pub const fn new(records: &'static [T; COUNT]) -> Self {
+        let mut entries = [null(); COUNT];
+        let mut index = 0;
+        while index < COUNT {
+            entries[index] = &raw const records[index];
+            index += 1;
+        }
+        Self(entries)
+    }
+}
+
+/// Entries of a set: the addresses of the records in an array.
+#[cfg(not(sdt_off))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_entries {
+    ($set:literal, $type:ty, $count:ident, $records:ident) => {
+        #[used]
+        #[unsafe(link_section = $set)]
+        static ENTRIES: $crate::__private::record::SetEntries<$type, $count> =
+            $crate::__private::record::SetEntries::new(&$records);
+    };
+}
+
+/// No entries: nothing refers to the records, and the linker leaves them out.
+#[cfg(sdt_off)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_entries {
+    ($set:literal, $type:ty, $count:ident, $records:ident) => {
+        _ = &$records;
+    };
+}
+
 /// The records of a declared probe and its arguments, and their entries in the sets. Its symbol is the same in
 /// every crate, so that a module with two of them does not link: the kernel would never enable the second.
 #[doc(hidden)]
@@ -196,7 +264,7 @@ macro_rules! __sdt_entry {
 macro_rules! __sdt_declared_probe {
     (
         $sound:expr, $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
-        [$($index:literal $type:ty $(=> $translated:literal)?),*]
+        $types:expr
     ) => {
         // The symbol is one of the macros', and not of the caller's choice.
         const _: $crate::__private::Sound = $sound;
@@ -207,14 +275,12 @@ macro_rules! __sdt_declared_probe {
         pub static $record: $crate::__private::record::Probe = $crate::__private::record::Probe::new(&$provider, $name);
 
         $crate::__sdt_entry!("set_sdt_probes_set", $crate::__private::record::Probe, $record);
-        $(#[allow(deprecated)]
+        #[allow(deprecated)]
         const _: () = {
-            static ARGUMENT: $crate::__private::record::ArgTypeRecord = $crate::__private::record::ArgTypeRecord::new(
-                $index,
-                &$record,
-                const { &$crate::__sdt_arg_type!($type $(=> $translated)?) },
-            );
-            $crate::__sdt_entry!("set_sdt_argtypes_set", $crate::__private::record::ArgTypeRecord, ARGUMENT);
-        };)*
+            const WORDS: usize = $crate::arg::count($types);
+            type Record = $crate::__private::record::ArgTypeRecord;
+            static RECORDS: [Record; WORDS] = Record::all(&$record, $types);
+            $crate::__sdt_entries!("set_sdt_argtypes_set", Record, WORDS, RECORDS);
+        };
     };
 }

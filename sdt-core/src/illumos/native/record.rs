@@ -25,7 +25,7 @@ macro_rules! __sdt_provider_record {
 macro_rules! __sdt_declared_probe {
     (
         $sound:expr, $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
-        [$($index:literal $type:ty $(=> $translated:literal)?),*]
+        $types:expr
     ) => {
         $(#[$attr])*
         #[allow(non_upper_case_globals)]

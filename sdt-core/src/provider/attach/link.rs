@@ -129,10 +129,11 @@ fn link_probes(
 /// Gives each primary its argument types and checks that all records and sites agree on them.
 fn link_args(probes: &'static [Probe], lists: &'static [ArgList]) -> Result<(), AttachError> {
     let agree = |probe: &Probe, args: &'static ArgTypes| {
+        let types = |of: ArgTypes| of.iter().copied().flatten();
         let primary = probe.primary();
-        match primary.args() {
+        match primary.arg_types() {
             None => primary.set_args(args),
-            Some(known) if known == *args => {}
+            Some(known) if types(known).eq(types(args)) => {}
             Some(_) => {
                 let (provider, name) = (probe.provider().name(), probe.name());
                 return Err(AttachError::Arguments { provider, name });

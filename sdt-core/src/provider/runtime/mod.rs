@@ -64,19 +64,19 @@ pub use slot::Slot;
 use crate::arg::{ArgType, Argument};
 use crate::attach::Change;
 use crate::ops::{
-    Framework, FrameworkError, Name, PROBE_NAME_LEN, PROVIDER_NAME_LEN, Privileges, ProviderAttr,
-    ProviderId,
+    ARGS, Framework, FrameworkError, Name, PROBE_NAME_LEN, PROVIDER_NAME_LEN, Privileges,
+    ProviderAttr, ProviderId,
 };
 use crate::record::PROVIDERS;
 use slot::{Names, State};
 
-/// Most arguments of a probe that is made at run time. Of a framework that loses some on the way, as `dtrace_probe` of FreeBSD and
-/// illumos does the sixth, one less.
-pub const MAX_ARGS: usize = 6;
+/// Most arguments of a probe that is made at run time. For a framework that loses some on the way, as `dtrace_probe` of FreeBSD and
+/// illumos does all after the fifth, five.
+pub const MAX_ARGS: usize = ARGS;
 
-/// The type of an argument: `arg::<u32>()`.
-pub const fn arg<A: Argument>() -> &'static ArgType {
-    const { &A::TYPE }
+/// The type of an argument, of one word: `arg::<u32>()`.
+pub const fn arg<A: Argument<Words = [u64; 1]>>() -> &'static ArgType {
+    &A::TYPES[0]
 }
 
 /// A provider that is made at run time. A `static`, with slots for its probes.
@@ -407,9 +407,9 @@ impl Provider {
 /// Frames between [`Framework::hit`] and the function that fires: that of [`Probe::fire`].
 const AFRAMES: u32 = 1;
 
-/// What carries an argument less has an op to find it again, on the stack of sites.
+/// What carries five has an op to find the others again, on the stack of sites: `dtrace_probe` does.
 fn most_args(framework: &dyn Framework) -> usize {
-    if framework.getargval().is_some() { MAX_ARGS - 1 } else { MAX_ARGS }
+    if framework.getargval().is_some() { 5 } else { MAX_ARGS }
 }
 
 /// A probe of a [`Provider`], or what was one. Its slot is free for another once it has been removed and the last of these is

@@ -57,6 +57,80 @@ pub fn declared_costly(x: u64, y: u64) -> u64 {
     z ^ mix::<18>(z, x)
 }
 
+/// Text and slices: two words each.
+#[inline(never)]
+pub fn leaf_texts(path: &str, data: &[u8], y: u64) -> u64 {
+    let z = mix::<101>(path.len() as u64, y ^ data.len() as u64);
+    probe!(open::leaf_texts, path, data);
+    z ^ mix::<102>(z, y)
+}
+
+#[inline(never)]
+pub fn declared_texts(path: &str, data: &[u8], y: u64) -> u64 {
+    let z = mix::<103>(path.len() as u64, y ^ data.len() as u64);
+    probe!(declared::texts, path, data);
+    z ^ mix::<104>(z, y)
+}
+
+#[inline(never)]
+pub fn costly_texts(path: &str, data: &[u8], y: u64) -> u64 {
+    let z = mix::<105>(path.len() as u64, y ^ data.len() as u64);
+    probe!(declared::texts, path.trim(), data);
+    z ^ mix::<106>(z, y)
+}
+
+#[inline(never)]
+pub fn declared_10(x: u64, y: u64) -> u64 {
+    let z = mix::<107>(x, y);
+    probe!(declared::ten, x, y, z, x + 1, y + 1, z + 1, x + 2, y + 2, z + 2, 10);
+    z ^ mix::<108>(z, x)
+}
+
+#[inline(never)]
+pub fn declared_numbers(x: u64, y: u64, code: Option<i32>, letter: char) -> u64 {
+    let z = mix::<109>(x, y);
+    let (side, port) = (Side::of(x), Port(y as u16));
+    probe!(declared::numbers, u128::MAX - 5, code, letter, side, port);
+    z ^ mix::<110>(z, x)
+}
+
+#[inline(never)]
+pub fn open_numbers(x: u64, y: u64, code: Option<i32>, letter: char) -> u64 {
+    let z = mix::<111>(x, y);
+    let (wide, port) = ((x as u128) << 64 | y as u128, Port(y as u16));
+    probe!(open::numbers, wide, code, letter, port);
+    z ^ mix::<112>(z, x)
+}
+
+/// What formats its value, by a function and by one that looks like a constructor.
+#[inline(never)]
+pub fn shown(failure: &Failure, x: u64, y: u64) -> u64 {
+    let z = mix::<113>(x, y);
+    probe!(open::shown, show(failure));
+    z ^ mix::<114>(z, y)
+}
+
+#[inline(never)]
+pub fn serialised(header: &Header, x: u64, y: u64) -> u64 {
+    let z = mix::<115>(x, y);
+    probe!(open::serialised, json(header));
+    z ^ mix::<116>(z, y)
+}
+
+#[inline(never)]
+pub fn declared_said(failure: Failure, header: &Header, y: u64) -> u64 {
+    let z = mix::<117>(failure.code, y);
+    probe!(declared::said, Shown::new(&{ failure }), Json::new(header));
+    z ^ mix::<118>(z, y)
+}
+
+#[inline(never)]
+pub fn constructed(x: u64, y: u64) -> u64 {
+    let z = mix::<119>(x, y);
+    probe!(open::constructed, Lazily(z));
+    z ^ mix::<120>(z, x)
+}
+
 #[inline(never)]
 pub fn generic<T: Copy + Into<u64>>(x: T, y: u64) -> u64 {
     let z = mix::<19>(x.into(), y);
@@ -347,10 +421,12 @@ pub fn keep() {
     let [x, y] = black_box([1, 2]);
     let big = black_box(Big { a: x, b: y, c: x, d: y });
     let mut counter = black_box(Counter { hits: x, bytes: y });
-    let two: [fn(u64, u64) -> u64; 28] = [
+    let two: [fn(u64, u64) -> u64; 32] = [
         leaf_0,
         leaf_1,
         leaf_2,
+        declared_10,
+        constructed,
         declared_0,
         declared_costly,
         generic::<u64>,
@@ -385,6 +461,16 @@ pub fn keep() {
     let closure: &dyn Fn(u64) -> u64 = &closure(x);
     black_box(black_box(closure)(y));
     black_box(leaf_6(x, y, x, x as u32, y as i16, y == 2));
+    let (path, data, code) = black_box(("/path", &[1, 2, 3][..], Some(-1)));
+    black_box(leaf_texts(path, data, y));
+    black_box(declared_texts(path, data, y));
+    black_box(costly_texts(path, data, y));
+    black_box(declared_numbers(x, y, code, 'x'));
+    black_box(open_numbers(x, y, code, 'y'));
+    let (failure, header) = black_box((Failure { code: x }, Header { len: y, kind: 3 }));
+    black_box(shown(&failure, x, y));
+    black_box(serialised(&header, x, y));
+    black_box(declared_said(failure, &header, y));
     black_box(floats(x as f64, y as f64, x));
     black_box(leaf_computed(&counter, y));
     black_box(declared_2(x, black_box(c"text")));

@@ -6,6 +6,7 @@ use std::ffi::CStr;
 use std::hint::black_box;
 use std::sync::atomic::AtomicU64;
 
+use sdt_core::arg::{ArgType, Argument, Json, Shown, Value, json, show};
 use sdt_core::sdt_provider;
 
 /// An argument expression's side effect.
@@ -99,6 +100,57 @@ fn hide(mut x: u64) -> u64 {
     x
 }
 
+/// A value that has to be formatted.
+#[derive(Clone, Copy)]
+pub struct Failure {
+    code: u64,
+}
+
+impl std::fmt::Display for Failure {
+    #[inline(never)]
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "failure {}", self.code)
+    }
+}
+
+/// A value that has to be serialised.
+#[derive(Clone, Copy, serde::Serialize)]
+pub struct Header {
+    len: u64,
+    kind: u32,
+}
+
+/// An argument that looks like a constructor and does its work when it is handed over.
+struct Lazily(u64);
+
+impl Value for Lazily {
+    type Words = [u64; 1];
+
+    fn words(&self) -> [u64; 1] {
+        [opaque(self.0)]
+    }
+}
+
+impl Argument for Lazily {
+    const TYPES: &'static [ArgType] = <u64 as Argument>::TYPES;
+}
+
+#[derive(Clone, Copy, Argument)]
+struct Port(u16);
+
+#[derive(Clone, Copy, Argument)]
+#[repr(u8)]
+enum Side {
+    Left,
+    Right = 7,
+}
+
+impl Side {
+    fn of(x: u64) -> Self {
+        if x.is_multiple_of(3) { Self::Left } else { Self::Right }
+    }
+}
+
 sdt_provider!(open);
 
 sdt_provider! {
@@ -110,6 +162,14 @@ sdt_provider! {
         fn two(value: u64, text: &CStr);
         /// One that will be costly.
         fn one(value: u64);
+        /// Two words each.
+        fn texts(path: &str, data: &[u8]);
+        /// As many words as there can be.
+        fn ten(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64, g: u64, h: u64, i: u64, j: u64);
+        /// Numbers of all kinds.
+        fn numbers(wide: u128, code: Option<i32>, letter: char, side: Side, port: Port);
+        /// What is said of values.
+        fn said(error: Shown<64>, header: Json<128>);
     }
 }
 

@@ -43,6 +43,11 @@ fn triple() -> &'static str {
 impl Build<'_> {
     /// Compiles, and hands the program to `with` before another build can replace it.
     pub fn then<T>(&self, with: impl FnOnce(&Path) -> T) -> T {
+        self.try_then(with).unwrap_or_else(|error| panic!("{self:?}: {error}"))
+    }
+
+    /// The same, or what cargo says.
+    pub fn try_then<T>(&self, with: impl FnOnce(&Path) -> T) -> Result<T, String> {
         let target = root().join("target/codegen");
         std::fs::create_dir_all(&target).expect("target/codegen can be made");
         // Among processes as well as threads.
@@ -63,9 +68,10 @@ impl Build<'_> {
             cargo.args(["--config", &format!("profile.release.{setting}")]);
         }
         let output = cargo.output().expect("cargo runs");
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{self:?}: {text}");
-        with(&target.join(triple()).join("release").join(self.package))
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        Ok(with(&target.join(triple()).join("release").join(self.package)))
     }
 
     /// Compiles, and reads the program.

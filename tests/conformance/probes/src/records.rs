@@ -3,7 +3,7 @@
 
 use core::ffi::{CStr, c_void};
 
-use sdt_core::arg::{ArgType, Argument, CType};
+use sdt_core::arg::{ArgType, Argument, CType, Value};
 use sdt_core::name::TypeName;
 use sdt_core::{sdt_probe, sdt_provider};
 
@@ -23,15 +23,18 @@ impl CType for Proc {
 #[repr(transparent)]
 pub struct Process(*const c_void);
 
-impl Argument for Process {
-    const TYPE: ArgType = ArgType {
-        native: TypeName::new("struct proc *"),
-        translated: Some(TypeName::new("psinfo_t *")),
-    };
+impl Value for Process {
+    type Words = [u64; 1];
 
-    fn word(&self) -> u64 {
-        self.0.expose_provenance() as u64
+    fn words(&self) -> [u64; 1] {
+        [self.0.expose_provenance() as u64]
     }
+}
+
+impl Argument for Process {
+    const TYPES: &'static [ArgType] =
+        &[ArgType::native(TypeName::new("struct proc *"))
+            .translated_to(TypeName::new("psinfo_t *"))];
 }
 
 sdt_provider! {
@@ -51,7 +54,7 @@ sdt_provider! {
         /// As many as FreeBSD has had since 10.
         fn five(a: *mut c_void, b: i8, c: i16, d: isize, e: u64);
         /// A translated type.
-        fn translated(#[translated("psinfo_t *")] a: &Proc);
+        fn translated(a: &Proc => "psinfo_t *");
         /// A translated type and one that is not.
         fn half_translated(a: Process, b: i32);
     }

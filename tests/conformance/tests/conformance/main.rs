@@ -5,6 +5,7 @@ mod hosts;
 mod imports;
 mod layouts;
 mod modules;
+mod opte;
 mod records;
 mod sites;
 

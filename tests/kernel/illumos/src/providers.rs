@@ -100,6 +100,7 @@ pub fn name_of(symbol: &str) -> (usize, String) {
 }
 
 #[cfg(test)]
+#[allow(dead_code, reason = "one of them is not asked for here")]
 #[path = "../../../../sdt-macros/src/krtld.rs"]
 mod krtld;
 

@@ -48,7 +48,7 @@ sdt_provider! {
         fn looked_into(exec: &TestExec);
         /// The same, where D has a translator.
         #[deprecated(note = "a warning where it is fired, and nowhere else")]
-        fn translated(#[translated("sdt_test_info_t *")] exec: &TestExec);
+        fn translated(exec: &TestExec => "sdt_test_info_t *");
         /// Not there, on any system.
         #[cfg(target_os = "none")]
         fn absent(unknown: &Unknown);

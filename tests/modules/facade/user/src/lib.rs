@@ -15,7 +15,7 @@ sdt_provider! {
     /// Declared, with conditions.
     pub declared {
         /// Every kind.
-        fn values(packet: &Packet, #[translated("bufinfo_t *")] next: *const Packet, text: &CStr);
+        fn values(packet: &Packet, next: *const Packet => "bufinfo_t *", text: &CStr);
         /// Not there.
         #[cfg(any())]
         fn absent();

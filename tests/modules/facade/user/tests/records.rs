@@ -31,7 +31,7 @@ fn all_probes_are_in_the_set() {
 #[test]
 fn types_are_as_without_it() {
     let probe = &facade_user::declared::values;
-    let types = probe.args().unwrap();
+    let types: Vec<_> = probe.args().unwrap().collect();
     assert_eq!(types[0].native.as_str(), "struct packet *");
     assert_eq!(types[1].translated.unwrap().as_str(), "bufinfo_t *");
 }

@@ -1,0 +1,443 @@
+//! What a probe can carry: [`Argument`], and the C type each argument has for D.
+//!
+//! | a Rust type | D's arguments | |
+//! |---|---|---|
+//! | integers of up to 64 bits, `bool`, `char` | one: `int`, `uint64_t`, ... | `NonZero` as what it holds |
+//! | `u128`, `i128` | two: low word, high word | D has no integer of that size |
+//! | pointers, references, `NonNull` to what has a [C name](CType) | one: `struct proc *` | `&[T; N]` is a `T *` |
+//! | `&CStr` | one: `char *`, a string for D | |
+//! | `&str`, `&[T]` | two: address and length, in elements | `char *`, `size_t` |
+//! | `Option` of a reference, a pointer or text | as without | 0 is none |
+//! | `Option` of a number, of `bool`, of `char` | two: the value, and whether there is one | `int`, `_Bool` |
+//! | newtypes, enums without data | one, by `#[derive(Argument)]` | `enum link_state`, with the names of its constants |
+//! | [`Shown`] | one: `char *`, a string for D | what `Display` or `Debug` says, formatted if the probe is enabled |
+#![cfg_attr(
+    feature = "serde",
+    doc = "| [`Json`] | one: `char *`, a string for D | a value as JSON, serialised if the probe is enabled |"
+)]
+//!
+//! What takes two of D's arguments counts as two. A probe has at most ten where this project's framework or illumos's
+//! own sdt carries them, six elsewhere, five on FreeBSD before 15.
+//!
+//! # Text
+//!
+//! A `&str` has no NUL at its end, and a consumer that follows its address has to be told where it ends:
+//!
+//! ```text
+//! fs:::write { printf("%s", substr(stringof((char *)arg0), 0, arg1)); }
+//! fs:::write { this->path = (char *)alloca(arg1 + 1); bcopy((void *)arg0, this->path, arg1);
+//!              this->path[arg1] = 0; @[stringof(this->path)] = count(); }
+//! fs:::write { tracemem(arg2, 64, arg3); }
+//! ```
+//!
+//! for `fn write(path: &str, data: &[u8])`. The first reads on to the next NUL, or as far as option `strsize` says, before
+//! it cuts, which meets memory that is not there if the text is at the end of what is mapped (D says so, and goes on); the
+//! second, and the third for bytes, read no byte more than there is. With a NUL inside all but `tracemem` end there.
+
+use core::ffi::{c_char, c_void};
+
+use crate::name::TypeName;
+
+#[cfg(feature = "serde")]
+mod json;
+mod numbers;
+mod pointers;
+mod shown;
+mod text;
+mod tuple;
+
+#[cfg(feature = "serde")]
+pub use json::{Json, json};
+pub use shown::{Shown, show, show_debug};
+#[doc(hidden)]
+pub use tuple::{Carried, Tuple};
+
+/// The type of one argument, for `args[]` and `dtrace -l -v`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct ArgType {
+    /// The C type of the word the probe carries.
+    pub native: TypeName,
+    /// The C type D makes of it with a translator, where it is another one.
+    pub translated: Option<TypeName>,
+}
+
+impl ArgType {
+    /// A type that is not translated.
+    pub const fn native(native: TypeName) -> Self {
+        Self { native, translated: None }
+    }
+
+    /// This type, of which D makes `translated` with a translator.
+    #[must_use]
+    pub const fn translated_to(self, translated: TypeName) -> Self {
+        Self { native: self.native, translated: Some(translated) }
+    }
+}
+
+/// The types of an argument, of which the first is translated.
+#[doc(hidden)]
+pub const fn translated<const COUNT: usize>(
+    types: &[ArgType],
+    translated: TypeName,
+) -> [ArgType; COUNT] {
+    let mut all = [types[0].translated_to(translated); COUNT];
+    let mut i = 1;
+    while i < COUNT {
+        all[i] = types[i];
+        i += 1;
+    }
+    all
+}
+
+/// The types of a probe's arguments, in order: those of each, of which some have two.
+pub type ArgTypes = &'static [&'static [ArgType]];
+
+/// How many arguments the framework is told of.
+#[doc(hidden)]
+pub const fn count(types: ArgTypes) -> usize {
+    let (mut count, mut i) = (0, 0);
+    while i < types.len() {
+        count += types[i].len();
+        i += 1;
+    }
+    count
+}
+
+/// How many words a value of type `T` is.
+#[doc(hidden)]
+pub const fn words_of<T: Value>() -> usize {
+    <T::Words as Words>::COUNT
+}
+
+/// Compiles if a value of type `T`, for which an explicit type is given, is one word.
+#[doc(hidden)]
+pub const fn is_one_word<T: Value<Words = [u64; 1]>>() {}
+
+/// The types of a declared probe's argument.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_arg_types {
+    ($type:ty) => {
+        <$type as $crate::arg::Argument>::TYPES
+    };
+    ($type:ty => $translated:literal) => {
+        const {
+            &$crate::arg::translated::<{ $crate::arg::words_of::<$type>() }>(
+                <$type as $crate::arg::Argument>::TYPES,
+                $crate::name::TypeName::new($translated),
+            )
+        }
+    };
+    ($type:ty as $native:literal $(=> $translated:literal)?) => {{
+        $crate::arg::is_one_word::<$type>();
+        const {
+            &[$crate::arg::ArgType::native($crate::name::TypeName::new($native))
+                $(.translated_to($crate::name::TypeName::new($translated)))?]
+        }
+    }};
+}
+
+/// What can be handed to a framework: one 64-bit word, or two.
+///
+/// What D takes for the value's type is for [`Argument`] to say, or for the declaration of a probe
+/// (`fn start(bio: *const Bio as "struct bio *")`).
+///
+/// When a site fires, each argument expression is evaluated once, and handed over as its [words](Self::words). A number
+/// is its own word. What does not fit hands over the address of its bytes: the value stays where it is, on the stack of
+/// the firing function, until recording has ended, so a consumer may follow the pointer while it records, and only then.
+///
+/// Implementations run in probe context: anywhere, with interrupts off and any lock held. They must
+/// not block, allocate or fire probes.
+#[diagnostic::on_unimplemented(
+    message = "a probe cannot carry `{Self}`",
+    label = "no probe argument",
+    note = "integers, `bool`, `char`, thin pointers and references, `&CStr`, `&str` and slices can be arguments, and what \
+            derives `Argument`; `show(&value)` carries what `Display` says of a value"
+)]
+pub trait Value {
+    /// `[u64; 1]`, or `[u64; 2]`.
+    type Words: Words;
+
+    /// What the framework gets: sign-extended for signed integers, zero-extended for all else. An address that a
+    /// consumer follows has its provenance [exposed](https://doc.rust-lang.org/core/primitive.pointer.html#method.expose_provenance).
+    fn words(&self) -> Self::Words;
+}
+
+/// One word, or two: `[u64; 1]` or `[u64; 2]`.
+pub trait Words: Copy + sealed::Sealed {
+    /// How many there are.
+    const COUNT: usize;
+
+    /// Two: where there is one only, the same twice.
+    #[doc(hidden)]
+    fn pair(self) -> [u64; 2];
+}
+
+mod sealed {
+    /// There are no others.
+    pub trait Sealed {}
+    impl Sealed for [u64; 1] {}
+    impl Sealed for [u64; 2] {}
+}
+
+impl Words for [u64; 1] {
+    const COUNT: usize = 1;
+
+    #[inline(always)]
+    fn pair(self) -> [u64; 2] {
+        [self[0]; 2]
+    }
+}
+
+impl Words for [u64; 2] {
+    const COUNT: usize = 2;
+
+    #[inline(always)]
+    fn pair(self) -> [u64; 2] {
+        self
+    }
+}
+
+/// A [value](Value) of which D knows the type, so that a probe can carry it as it is.
+///
+/// Derived for newtypes and for enums without data:
+///
+/// ```
+/// use sdt_core::arg::Argument;
+///
+/// /// For D: what it holds, `uint16_t`.
+/// #[derive(Argument)]
+/// struct Port(u16);
+///
+/// /// For D: `enum link_state`, whose constants are `LINK_STATE_DOWN` and `LINK_STATE_UP`.
+/// #[derive(Argument)]
+/// #[repr(u8)]
+/// enum LinkState {
+///     Down,
+///     Up,
+/// }
+///
+/// sdt_core::sdt_provider! {
+///     net {
+///         fn link(port: Port, state: LinkState);
+///     }
+/// }
+///
+/// fn main() {
+///     sdt_core::sdt_probe!(net::link, Port(443), LinkState::Up);
+///     sdt_core::sdt_probe!(net::link, Port(80), LinkState::Down);
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a probe cannot carry `{Self}`",
+    label = "no probe argument",
+    note = "integers, `bool`, `char`, `&CStr`, `&str`, slices of and references to types that implement `CType` can be \
+            arguments, and what derives `Argument`; `show(&value)` carries what `Display` says of a value; a declared \
+            probe can give a pointer its C type: `bio: *const Bio as \"struct bio *\"`"
+)]
+pub trait Argument: Value {
+    /// The C types of its words, in order: as many as there are.
+    const TYPES: &'static [ArgType];
+
+    /// The words, without a type of the argument's.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn carried(&self) -> Carried
+    where
+        Self: Sized,
+    {
+        const {
+            assert!(Self::TYPES.len() == words_of::<Self>(), "an argument has a type for each word")
+        };
+        Carried::new(self)
+    }
+}
+
+/// A type that has a C name, so that references and pointers to it can be arguments.
+///
+/// Derived for a struct that consumers look into, which also [describes](crate::layout) it for D:
+///
+/// ```
+/// use sdt_core::arg::CType;
+///
+/// #[derive(CType)]
+/// #[repr(C)]
+/// struct Packet {
+///     len: u32,
+///     proto: u16,
+/// }
+///
+/// # fn main() {
+/// assert_eq!(Packet::NAME.as_str(), "struct packet");
+/// # }
+/// ```
+///
+/// Implemented for one that D knows already, of the kernel's:
+///
+/// ```
+/// use sdt_core::{arg::CType, name::TypeName};
+///
+/// struct Mbuf;
+///
+/// impl CType for Mbuf {
+///     const NAME: TypeName = TypeName::new("struct mbuf");
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no C name, so a probe cannot carry a reference to it",
+    label = "no probe argument",
+    note = "derive `sdt_core::arg::CType` for it; a declared probe can give a pointer its C type instead: \
+            `bio: *const Bio as \"struct bio *\"`"
+)]
+pub trait CType {
+    /// The name D knows the type by.
+    const NAME: TypeName;
+
+    /// The same for a single value in a struct: other than `NAME` for bytes only, which are `char` by that.
+    #[doc(hidden)]
+    const VALUE: TypeName = Self::NAME;
+}
+
+pub use sdt_macros::{Argument, CType};
+
+macro_rules! c_names {
+    ($($rust:ty: $c:literal;)*) => {$(
+        impl CType for $rust {
+            const NAME: TypeName = TypeName::new($c);
+        }
+    )*};
+}
+
+c_names! {
+    c_void: "void";
+    u16: "uint16_t";
+    u32: "uint32_t";
+    u64: "uint64_t";
+    i16: "int16_t";
+    i32: "int";
+    i64: "int64_t";
+    usize: "size_t";
+    isize: "ssize_t";
+    bool: "_Bool";
+    char: "uint32_t";
+}
+
+/// `c_char` is `i8` or `u8`, by architecture; whichever it is, a pointer to it is C's `char *`.
+const fn byte_name(is_char: bool, otherwise: &str) -> TypeName {
+    TypeName::new(if is_char { "char" } else { otherwise })
+}
+
+impl CType for u8 {
+    const NAME: TypeName = byte_name(c_char::MIN == 0, "uint8_t");
+    const VALUE: TypeName = TypeName::new("uint8_t");
+}
+
+impl CType for i8 {
+    const NAME: TypeName = byte_name(c_char::MIN != 0, "int8_t");
+    const VALUE: TypeName = TypeName::new("int8_t");
+}
+
+impl<T: CType> CType for *const T {
+    const NAME: TypeName = T::NAME.pointer();
+}
+
+impl<T: CType> CType for *mut T {
+    const NAME: TypeName = T::NAME.pointer();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::ffi::CStr;
+    use core::num::NonZero;
+    use core::ptr::NonNull;
+
+    fn words<A: Argument>(value: A) -> Vec<u64> {
+        let words = value.words().pair();
+        assert_eq!(A::TYPES.len(), words_of::<A>());
+        words[..words_of::<A>()].to_vec()
+    }
+
+    fn types<A: Argument>() -> Vec<&'static str> {
+        A::TYPES.iter().map(|of| of.native.as_str()).collect()
+    }
+
+    #[test]
+    fn signed_values_are_sign_extended_and_others_not() {
+        assert_eq!(words(-1i8), [u64::MAX]);
+        assert_eq!(words(-2i32), [u64::MAX - 1]);
+        assert_eq!(words(0x80u8), [0x80]);
+        assert_eq!(words(u32::MAX), [0xffff_ffff]);
+        assert_eq!(words(true), [1]);
+        assert_eq!(words('ß'), [0xdf]);
+        assert_eq!(words(NonZero::new(-3i16)), [u64::MAX - 2]);
+        assert_eq!(words(None::<NonZero<u8>>), [0]);
+    }
+
+    #[test]
+    fn wide_integers_are_two_words_the_low_one_first() {
+        assert_eq!(words(-2i128), [u64::MAX - 1, u64::MAX]);
+        assert_eq!(words(7u128 << 64 | 5), [5, 7]);
+        assert_eq!(types::<u128>(), ["uint64_t", "uint64_t"]);
+        assert_eq!(types::<i128>(), ["uint64_t", "int64_t"]);
+    }
+
+    #[test]
+    fn references_are_addresses() {
+        let mut value = 7u32;
+        let place = (&raw const value) as u64;
+        {
+            let shared = &value;
+            assert_eq!(words(shared), [place]);
+            assert_eq!(words(Some(shared)), [place]);
+            assert_eq!(words(NonNull::from(shared)), [place]);
+            assert_eq!(words(Some(NonNull::from(shared))), [place]);
+        }
+        let exclusive = &mut value;
+        assert_eq!(words(exclusive), [place]);
+        assert_eq!(words(c"x"), [c"x".as_ptr() as u64]);
+        assert_eq!(words(None::<&u32>), [0]);
+        assert_eq!(words(None::<NonNull<u32>>), [0]);
+        let array = [1u16, 2];
+        assert_eq!(words(&array), [array.as_ptr() as u64]);
+    }
+
+    #[test]
+    fn text_and_slices_are_address_and_length() {
+        let (text, bytes, numbers) = ("a\0b", &[1u8, 2][..], &[1i64, 2, 3][..]);
+        assert_eq!(words(text), [text.as_ptr() as u64, 3]);
+        assert_eq!(words(bytes), [bytes.as_ptr() as u64, 2]);
+        assert_eq!(words(numbers), [numbers.as_ptr() as u64, 3]);
+        assert_eq!(words(Some(text)), [text.as_ptr() as u64, 3]);
+        assert_eq!(words(None::<&str>), [0, 0]);
+        assert_eq!(words(None::<&[u8]>), [0, 0]);
+        assert_eq!(types::<&str>(), ["char *", "size_t"]);
+        assert_eq!(types::<&[u8]>(), ["uint8_t *", "size_t"]);
+        assert_eq!(types::<&[i64]>(), ["int64_t *", "size_t"]);
+    }
+
+    #[test]
+    fn what_may_be_missing_says_whether_it_is() {
+        assert_eq!(words(Some(-1i32)), [u64::MAX, 1]);
+        assert_eq!(words(None::<i32>), [0, 0]);
+        assert_eq!(words(Some(false)), [0, 1]);
+        assert_eq!(types::<Option<char>>(), ["uint32_t", "_Bool"]);
+    }
+
+    #[test]
+    fn types_have_their_c_names() {
+        assert_eq!(types::<&CStr>(), ["char *"]);
+        assert_eq!(types::<*const c_char>(), ["char *"]);
+        assert_eq!(types::<*mut *const c_void>(), ["void **"]);
+        assert_eq!(types::<i32>(), ["int"]);
+        assert_eq!(types::<&[u16; 4]>(), ["uint16_t *"]);
+    }
+
+    #[test]
+    fn only_the_first_of_two_types_is_translated() {
+        let [first, second] = translated(<&str>::TYPES, TypeName::new("string"));
+        assert_eq!(first.translated, Some(TypeName::new("string")));
+        assert_eq!(second, <&str>::TYPES[1]);
+    }
+}

@@ -1,0 +1,63 @@
+//! Thin pointers and references: one word, the address.
+//!
+//! Any can be handed over. What D takes it for is the C name of what it points to, or what the declaration says.
+
+use core::ptr::{NonNull, from_ref, null};
+
+use super::{ArgType, Argument, CType, Value};
+use crate::name::TypeName;
+
+macro_rules! values {
+    ($([$($generics:tt)*] $rust:ty, |$value:ident| $pointer:expr;)*) => {$(
+        impl<$($generics)*> Value for $rust {
+            type Words = [u64; 1];
+
+            #[inline(always)]
+            fn words(&self) -> [u64; 1] {
+                let $value = self;
+                // Exposed: somebody else makes a pointer of it again.
+                [$pointer.expose_provenance() as u64]
+            }
+        }
+    )*};
+}
+
+values! {
+    [T] *const T, |pointer| *pointer;
+    [T] *mut T, |pointer| *pointer;
+    [T] NonNull<T>, |pointer| pointer.as_ptr();
+    [T] Option<NonNull<T>>, |pointer| pointer.map_or(null(), |pointer| pointer.as_ptr().cast_const());
+    [T] &T, |place| from_ref::<T>(*place);
+    [T] &mut T, |place| from_ref::<T>(&**place);
+    [T] Option<&T>, |place| place.map_or(null(), from_ref::<T>);
+    [T] Option<&mut T>, |place| place.as_deref().map_or(null(), from_ref::<T>);
+}
+
+macro_rules! arguments {
+    ($([$($generics:tt)*] $rust:ty, $name:expr;)*) => {$(
+        impl<$($generics)*> Argument for $rust {
+            const TYPES: &'static [ArgType] = &[ArgType::native($name)];
+        }
+    )*};
+}
+
+arguments! {
+    [T: CType] *const T, T::NAME.pointer();
+    [T: CType] *mut T, T::NAME.pointer();
+    [T: CType] NonNull<T>, T::NAME.pointer();
+    [T: CType] Option<NonNull<T>>, T::NAME.pointer();
+    [T: CType] &T, T::NAME.pointer();
+    [T: CType] &mut T, T::NAME.pointer();
+    [T: CType] Option<&T>, T::NAME.pointer();
+    [T: CType] Option<&mut T>, T::NAME.pointer();
+    [T: CType, const LENGTH: usize] &[T; LENGTH], elements::<T>();
+    [T: CType, const LENGTH: usize] &mut [T; LENGTH], elements::<T>();
+    [T: CType, const LENGTH: usize] Option<&[T; LENGTH]>, elements::<T>();
+    [T: CType, const LENGTH: usize] *const [T; LENGTH], elements::<T>();
+    [T: CType, const LENGTH: usize] *mut [T; LENGTH], elements::<T>();
+}
+
+/// The type of the address of the first of several.
+pub(super) const fn elements<T: CType>() -> TypeName {
+    T::VALUE.pointer()
+}

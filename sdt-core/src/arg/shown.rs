@@ -1,0 +1,170 @@
+//! What `Display` or `Debug` says of a value, as a string for D.
+
+use core::fmt::{self, Write as _};
+
+use super::{ArgType, Argument, Value};
+use crate::name::TypeName;
+
+/// What a text that was cut ends with.
+const CUT: &[u8] = b"...";
+
+/// What is said of a value, for D a string: `SIZE` bytes at most with the NUL at its end. What is longer is cut, at the end
+/// of a character, and ends with `...`. A NUL in it becomes a replacement character's `?`, for D's strings have none.
+///
+/// Made by [`show`] and [`show_debug`] with 256 bytes, which is what D keeps of a string if option `strsize` says nothing
+/// else; by [`new`](Self::new) and [`debug`](Self::debug) with any number of them. In an argument it is made when the
+/// probe is enabled, on the stack of the firing thread, on which there must be room for it; how deep the value's own
+/// formatting goes is the value's affair. It must not panic, block or allocate.
+///
+/// ```
+/// use sdt_core::arg::{Shown, show};
+///
+/// sdt_core::sdt_provider!(net);
+///
+/// fn bad_packet(err: &core::num::ParseIntError) {
+///     sdt_core::sdt_probe!(net::bad_packet, show(err));
+///     sdt_core::sdt_probe!(net::bad_packet, Shown::<32>::debug(err));
+/// }
+/// # fn main() { bad_packet(&"x".parse::<u8>().unwrap_err()) }
+/// ```
+#[derive(Clone)]
+pub struct Shown<const SIZE: usize = 256> {
+    bytes: [u8; SIZE],
+    len: usize,
+}
+
+/// What `Display` says of a value.
+pub fn show<T: fmt::Display + ?Sized>(value: &T) -> Shown {
+    Shown::new(value)
+}
+
+/// What `Debug` says of a value.
+pub fn show_debug<T: fmt::Debug + ?Sized>(value: &T) -> Shown {
+    Shown::debug(value)
+}
+
+impl<const SIZE: usize> Shown<SIZE> {
+    /// What `Display` says of a value.
+    pub fn new<T: fmt::Display + ?Sized>(value: &T) -> Self {
+        Self::of(format_args!("{value}"))
+    }
+
+    /// What `Debug` says of a value.
+    pub fn debug<T: fmt::Debug + ?Sized>(value: &T) -> Self {
+        Self::of(format_args!("{value:?}"))
+    }
+
+    fn of(text: fmt::Arguments<'_>) -> Self {
+        const { assert!(SIZE > CUT.len(), "there is no room for the mark of a text that was cut") };
+        let mut shown = Self { bytes: [0; SIZE], len: 0 };
+        if shown.write_fmt(text).is_err() {
+            shown.cut();
+        }
+        shown
+    }
+
+    /// The text, without the NUL.
+    pub fn as_str(&self) -> &str {
+        let text = self.bytes.get(..self.len).unwrap_or_default();
+        core::str::from_utf8(text).unwrap_or_default()
+    }
+
+    /// Ends the text with the mark, in the place of whole characters.
+    fn cut(&mut self) {
+        let most = SIZE - 1 - CUT.len();
+        let mut end = self.len.min(most);
+        // Not in front of what a character goes on with.
+        while end > 0 && self.bytes.get(end).is_some_and(|byte| byte & 0xc0 == 0x80) {
+            end -= 1;
+        }
+        if let Some(rest) = self.bytes.get_mut(end..) {
+            rest.fill(0);
+            rest.iter_mut().zip(CUT).for_each(|(byte, mark)| *byte = *mark);
+        }
+        self.len = end + CUT.len();
+    }
+}
+
+impl<const SIZE: usize> fmt::Write for Shown<SIZE> {
+    /// Takes what there is room for. An error ends the formatting.
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for &byte in text.as_bytes() {
+            // The last byte is the NUL.
+            let room = self.bytes.get_mut(self.len).filter(|_| self.len + 1 < SIZE);
+            *room.ok_or(fmt::Error)? = if byte == 0 { b'?' } else { byte };
+            self.len += 1;
+        }
+        Ok(())
+    }
+}
+
+impl<const SIZE: usize> fmt::Debug for Shown<SIZE> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Shown").field(&self.as_str()).finish()
+    }
+}
+
+impl<const SIZE: usize> Value for Shown<SIZE> {
+    type Words = [u64; 1];
+
+    #[inline(always)]
+    fn words(&self) -> [u64; 1] {
+        // Exposed: somebody else makes a pointer of it again.
+        [self.bytes.as_ptr().expose_provenance() as u64]
+    }
+}
+
+impl<const SIZE: usize> Argument for Shown<SIZE> {
+    const TYPES: &'static [ArgType] = &[ArgType::native(TypeName::new("char *"))];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::ffi::CStr;
+
+    #[test]
+    fn what_fits_is_there_with_its_nul() {
+        let shown = Shown::<8>::new("1234567");
+        assert_eq!(shown.as_str(), "1234567");
+        let bytes = core::ptr::with_exposed_provenance(shown.words()[0] as usize);
+        // SAFETY: the text, which ends with a NUL.
+        assert_eq!(unsafe { CStr::from_ptr(bytes) }, c"1234567");
+        assert_eq!(show(&-5).as_str(), "-5");
+        assert_eq!(show_debug("a\nb").as_str(), "\"a\\nb\"");
+    }
+
+    #[test]
+    fn what_does_not_is_cut_between_characters() {
+        assert_eq!(Shown::<8>::new("12345678").as_str(), "1234...");
+        assert_eq!(Shown::<8>::new("123ß5678").as_str(), "123...");
+        assert_eq!(Shown::<8>::new("12ß5678").as_str(), "12ß...");
+        assert_eq!(Shown::<8>::new("😀😀😀").as_str(), "😀...");
+        assert_eq!(Shown::<4>::new("1234").as_str(), "...");
+        for length in 0..20 {
+            let text = "ß".repeat(length);
+            let shown = Shown::<16>::new(&text);
+            assert!(shown.as_str().len() < 16);
+            assert_eq!(shown.bytes[shown.len], 0);
+            assert_eq!(shown.as_str() == text, text.len() < 16);
+        }
+    }
+
+    #[test]
+    fn a_nul_ends_nothing() {
+        assert_eq!(show("a\0b").as_str(), "a?b");
+    }
+
+    /// `Display` that fails is cut there.
+    #[test]
+    fn what_fails_is_cut_too() {
+        struct Fails;
+        impl fmt::Display for Fails {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("half")?;
+                Err(fmt::Error)
+            }
+        }
+        assert_eq!(show(&Fails).as_str(), "half...");
+    }
+}

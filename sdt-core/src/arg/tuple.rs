@@ -1,0 +1,99 @@
+//! The arguments of a site, as a tuple of any types, and their words.
+
+use super::{ArgType, Argument, Value, Words, words_of};
+
+/// The words of one argument. Of no type of the argument's, so that one which cannot be carried is one error.
+#[derive(Clone, Copy, Debug)]
+pub struct Carried {
+    /// Where there is one only, the same twice.
+    words: [u64; 2],
+    count: usize,
+}
+
+impl Carried {
+    /// The words of a value. Probe context.
+    #[inline(always)]
+    pub fn new<A: Value>(of: &A) -> Self {
+        Self { words: of.words().pair(), count: words_of::<A>() }
+    }
+
+    /// How many there are. A constant, once this is inlined.
+    #[inline(always)]
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The word of the hit's at `index` if it is one of this argument's, whose first is at `start`; or else `other`. All
+    /// but the words are constants, once this is inlined: nothing is left of the choice.
+    #[inline(always)]
+    pub const fn at(&self, start: usize, index: usize, other: u64) -> u64 {
+        if index == start {
+            self.words[0]
+        } else if index == start + 1 && self.count == 2 {
+            self.words[1]
+        } else {
+            other
+        }
+    }
+}
+
+/// A tuple of `COUNT` arguments.
+pub trait Tuple<const COUNT: usize> {
+    /// The types of each.
+    const TYPES: &'static [&'static [ArgType]];
+
+    /// How many words they are.
+    const WORDS: usize;
+
+    /// The words of each. Probe context.
+    fn carried(&self) -> [Carried; COUNT];
+}
+
+macro_rules! tuples {
+    ($($count:literal: ($($index:tt $arg:ident)*);)*) => {$(
+        impl<$($arg: Argument),*> Tuple<$count> for ($($arg,)*) {
+            const TYPES: &'static [&'static [ArgType]] = &[$($arg::TYPES),*];
+            const WORDS: usize = 0 $(+ words_of::<$arg>())*;
+
+            #[inline(always)]
+            fn carried(&self) -> [Carried; $count] {
+                [$(self.$index.carried()),*]
+            }
+        }
+    )*};
+}
+
+tuples! {
+    0: ();
+    1: (0 A);
+    2: (0 A 1 B);
+    3: (0 A 1 B 2 C);
+    4: (0 A 1 B 2 C 3 D);
+    5: (0 A 1 B 2 C 3 D 4 E);
+    6: (0 A 1 B 2 C 3 D 4 E 5 F);
+    7: (0 A 1 B 2 C 3 D 4 E 5 F 6 G);
+    8: (0 A 1 B 2 C 3 D 4 E 5 F 6 G 7 H);
+    9: (0 A 1 B 2 C 3 D 4 E 5 F 6 G 7 H 8 I);
+    10: (0 A 1 B 2 C 3 D 4 E 5 F 6 G 7 H 8 I 9 J);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_lie_one_behind_the_other() {
+        let arguments = (1u8, "text", 2u128 << 64 | 3, 4i64);
+        let carried = arguments.carried();
+        assert_eq!(<(u8, &str, u128, i64) as Tuple<4>>::WORDS, 6);
+        let mut words = [u64::MAX; 7];
+        let mut start = 0;
+        for of in carried {
+            for (index, word) in words.iter_mut().enumerate() {
+                *word = of.at(start, index, *word);
+            }
+            start += of.count();
+        }
+        assert_eq!(words, [1, arguments.1.as_ptr() as u64, 4, 3, 2, 4, u64::MAX]);
+    }
+}

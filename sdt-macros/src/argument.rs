@@ -1,0 +1,82 @@
+//! An argument in a declaration: `bio: *const Bio as "struct bio *" => "bufinfo_t *"`.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream};
+use syn::spanned::Spanned;
+use syn::{Attribute, Error, Ident, LitStr, Result, Token, Type};
+
+use crate::names;
+
+/// One argument of a declared probe.
+pub(crate) struct Argument {
+    pub(crate) name: Ident,
+    pub(crate) ty: Type,
+    /// The C type that it has for D, if that is not for the type to say.
+    native: Option<LitStr>,
+    /// What D makes of it with a translator.
+    translated: Option<LitStr>,
+}
+
+impl Parse for Argument {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        if let Some(attr) = input.call(Attribute::parse_outer)?.first() {
+            let message = "an argument has no attributes";
+            return Err(Error::new_spanned(attr, message));
+        }
+        if input.peek(Token![&]) || input.peek(Token![mut]) || input.peek(Token![self]) {
+            let message = "expected a name and a type; a probe has no receiver: give `self` a name";
+            return Err(input.error(message));
+        }
+        let name = input.call(Ident::parse_any)?;
+        if !name.to_string().starts_with("r#") && syn::parse2::<Ident>(quote!(#name)).is_err() {
+            let message = format!("`{name}` is a keyword: write `r#{name}`");
+            return Err(Error::new(name.span(), message));
+        }
+        input.parse::<Token![:]>()?;
+        let ty = input.parse()?;
+        let native = c_type::<Token![as]>(input, "`as \"struct bio *\"`")?;
+        let translated = c_type::<Token![=>]>(input, "`=> \"bufinfo_t *\"`")?;
+        Ok(Self { name, ty, native, translated })
+    }
+}
+
+/// A C type behind the token, if that is there.
+fn c_type<T: syn::token::Token + Parse>(
+    input: ParseStream<'_>,
+    expected: &str,
+) -> Result<Option<LitStr>> {
+    if !T::peek(input.cursor()) {
+        return Ok(None);
+    }
+    input.parse::<T>()?;
+    let text = input.fork().parse::<LitStr>();
+    let name = match text {
+        Ok(_) => input.parse::<LitStr>()?,
+        Err(error) => {
+            let message = format!("expected the name of a C type, as in {expected}");
+            return Err(Error::new(error.span(), message));
+        }
+    };
+    names::check_type(&name)?;
+    Ok(Some(name))
+}
+
+impl Argument {
+    /// Its types.
+    pub(crate) fn types(&self) -> TokenStream {
+        let Self { ty, native, translated, .. } = self;
+        let (native, translated) = (native.iter(), translated.iter());
+        quote!(__sdt::__sdt_arg_types!(#ty #(as #native)* #(=> #translated)*))
+    }
+
+    /// Its words, of the value at a place. An error is the same one as that of the types, which the compiler tells once.
+    pub(crate) fn carried(&self, place: &TokenStream) -> TokenStream {
+        let ty = &self.ty;
+        match self.native {
+            None => quote_spanned!(ty.span()=> <#ty as __sdt::arg::Argument>::carried(#place)),
+            Some(_) => quote_spanned!(ty.span()=> __sdt::arg::Carried::new::<#ty>(#place)),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Nothing that a site does can panic: the linker finds no call of the panic handler.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+mod support;
+
+use support::{Build, KERNEL_LIKE};
+
+const PROFILE: [&str; 4] = ["opt-level=3", "codegen-units=1", "panic=\"abort\"", "lto=\"fat\""];
+
+/// Whether the program links, or what the linker says.
+fn linked(cfgs: &[&'static str]) -> Result<(), String> {
+    let rustflags = [&KERNEL_LIKE[..], cfgs].concat();
+    let build = Build { package: "codegen-panics", rustflags: &rustflags, profile: &PROFILE };
+    build.try_then(|_| ())
+}
+
+#[test]
+fn no_site_can_panic() {
+    linked(&["--cfg=without_panics"]).expect("no panic can be reached");
+}
+
+/// The test can fail.
+#[test]
+fn an_argument_that_can_is_found() {
+    let error = linked(&["--cfg=without_panics", "--cfg=with_a_panic"]).unwrap_err();
+    assert!(error.contains("a_panic_can_be_reached"), "{error}");
+}

@@ -1,0 +1,158 @@
+//! What the probes carry: types of a packet filter, written anew in the shapes that OPTE's have.
+
+use core::ffi::{CStr, c_char};
+use core::fmt;
+
+use sdt_core::arg::{Argument, CType};
+
+/// Which way a packet goes.
+#[derive(Clone, Copy, Debug, Argument)]
+#[repr(u8)]
+pub enum Direction {
+    /// To the guest.
+    In = 1,
+    /// From the guest.
+    Out = 2,
+}
+
+/// A state of TCP's.
+#[derive(Clone, Copy, Debug, Argument)]
+pub enum TcpState {
+    /// No connection.
+    Closed,
+    /// A SYN has been sent.
+    SynSent,
+    /// Data can go.
+    Established,
+}
+
+/// An address family, by illumos's numbers.
+#[derive(Clone, Copy, Debug, Argument)]
+#[c_name = "enum opte_af"]
+pub enum Family {
+    /// `AF_INET`.
+    #[c_name = "OPTE_AF_INET"]
+    V4 = 2,
+    /// `AF_INET6`.
+    #[c_name = "OPTE_AF_INET6"]
+    V6 = 26,
+}
+
+/// Which sources of a group's are let through.
+#[derive(Clone, Copy, Debug, Argument)]
+pub enum FilterMode {
+    /// Those that are listed.
+    Include,
+    /// All others.
+    Exclude,
+}
+
+/// How a packet was processed.
+#[derive(Clone, Copy, Debug, Argument)]
+pub enum Path {
+    /// By a known flow.
+    Fast = 1,
+    /// By the rules.
+    Slow,
+}
+
+/// The number of a virtual network.
+#[derive(Clone, Copy, Debug, Argument)]
+pub struct Vni(pub u32);
+
+/// A port of TCP's or UDP's.
+#[derive(Clone, Copy, Debug, Argument)]
+pub struct Port(pub u16);
+
+/// An address of IPv6. For D `struct ip6`, to be given to `inet_ntoa6`.
+#[derive(Clone, Copy, Debug, CType)]
+#[repr(C)]
+pub struct Ip6 {
+    /// In the order of the wire.
+    pub octets: [u8; 16],
+}
+
+/// Source and destination, an enum with data: D knows its size.
+#[derive(Clone, Copy, Debug, CType)]
+#[repr(C, u16)]
+#[c_type(opaque)]
+pub enum AddrPair {
+    /// Of IPv4.
+    V4 {
+        /// Where from.
+        src: [u8; 4],
+        /// Where to.
+        dst: [u8; 4],
+    } = 2,
+    /// Of IPv6.
+    V6 {
+        /// Where from.
+        src: Ip6,
+        /// Where to.
+        dst: Ip6,
+    } = 26,
+}
+
+/// What tells a flow from others.
+#[derive(Clone, Copy, Debug, CType)]
+#[repr(C, align(4))]
+pub struct FlowId {
+    /// IP's number of the protocol.
+    pub proto: u8,
+    /// The addresses.
+    pub addrs: AddrPair,
+    /// The protocol's own: ports, or what else it has.
+    pub info: [u16; 2],
+}
+
+/// Words on what has gone wrong, from the outside in.
+#[derive(Clone, Copy, Debug, CType)]
+#[repr(C)]
+#[c_type(describe(2, 8))]
+pub struct Labels<const MOST: usize> {
+    /// How many there are.
+    pub len: usize,
+    /// Whether there were more.
+    pub more: bool,
+    /// What the innermost tells besides.
+    pub data: [u64; 2],
+    /// The words.
+    pub entries: [*const c_char; MOST],
+}
+
+impl<const MOST: usize> Labels<MOST> {
+    /// Of those words, as many as there is room for.
+    pub fn new(words: &[&'static CStr]) -> Self {
+        let mut entries = [c"".as_ptr(); MOST];
+        entries.iter_mut().zip(words).for_each(|(entry, word)| *entry = word.as_ptr());
+        Self { len: words.len().min(MOST), more: words.len() > MOST, data: [0; 2], entries }
+    }
+}
+
+/// Why a packet was refused.
+#[derive(Clone, Copy, Debug)]
+pub struct ParseError {
+    /// Where in it.
+    pub offset: u16,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "truncated at byte {}", self.offset)
+    }
+}
+
+/// A message block, the kernel's own: D has its type.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Mblk {
+    /// Bytes.
+    pub len: usize,
+}
+
+/// The route cache, which is nobody's to look into.
+#[derive(Debug)]
+pub struct RouteCache {
+    /// Entries.
+    pub len: usize,
+}
