@@ -35,10 +35,9 @@ pub(crate) enum Outcome {
 /// A hit, for a consumer, on a CPU.
 pub(crate) struct Hit<'a> {
     pub(crate) kernel: &'a Surroundings<'a>,
-    pub(crate) probe: Probe<'a>,
     pub(crate) tracing: &'a Tracing,
     /// What it may, of this probe.
-    pub(crate) rights: Rights,
+    pub(crate) rights: &'a Rights,
     /// What the consumer does.
     pub(crate) activity: &'a AtomicU32,
     pub(crate) cpu: usize,
@@ -52,13 +51,14 @@ impl Hit<'_> {
     ///
     /// # Safety
     /// This is the CPU, in probe context, and no clause of this consumer is being run on it.
-    pub(crate) unsafe fn run(&self, epid: u32, clause: &Clause) -> Outcome {
+    #[inline(always)]
+    pub(crate) unsafe fn run(&self, probe: Probe<'_>, epid: u32, clause: &Clause) -> Outcome {
         let Some(here) = self.tracing.cpus.get(self.cpu) else { return Outcome::Dropped };
         // SAFETY: it is this CPU's, by the contract above.
         let Work { scratch, key, tuple } = unsafe { &mut *here.work.get() };
         let room = Room { scratch, key };
         let memory = &self.tracing.memory;
-        let mut firing = Firing::new(self.kernel, memory, self.probe, self.rights, self.cpu, room);
+        let mut firing = Firing::new(self.kernel, memory, probe, *self.rights, self.cpu, room);
         firing.timestamp = Some(self.timestamp);
         firing.begin(epid);
         if let Some(predicate) = &clause.predicate {

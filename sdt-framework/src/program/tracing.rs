@@ -22,6 +22,8 @@ pub(crate) struct Tracing {
     pub(crate) number: u32,
     pub(crate) memory: Memory<'static>,
     pub(crate) rights: Rights,
+    /// The same for the probes of `dtrace`: what they tell of its own programs it may know.
+    pub(crate) own_rights: Rights,
     pub(crate) destructive: bool,
     pub(crate) policy: Policy,
     pub(crate) cpus: &'static [Cpu],
@@ -298,6 +300,7 @@ impl Maker<'_> {
             number: self.number,
             memory,
             rights: self.rights,
+            own_rights: Rights { args: true, ..self.rights },
             destructive: self.options.destructive(),
             policy: self.options.policy(),
             cpus,
