@@ -21,7 +21,8 @@ impl<H: Host> Dtrace<H> {
     /// open, no provider can be unregistered.
     ///
     /// # Errors
-    /// [`ConsumerError::TooManyConsumers`], [`ConsumerError::NotReady`]; [`ConsumerError::NotPermitted`] if it may do
+    /// [`ConsumerError::TooManyConsumers`], [`ConsumerError::NoMemory`], [`ConsumerError::NotReady`];
+    /// [`ConsumerError::NotPermitted`] if it may do
     /// nothing at all.
     pub fn open_with(&self, rights: Rights) -> Result<ConsumerId, ConsumerError> {
         if !rights.any() {

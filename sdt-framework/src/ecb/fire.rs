@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::buffer::{ARGS, Activity, Consumer, Event};
-use crate::dif::{Failure, Probe, Rights};
+use crate::dif::{Failure, Probe};
 use crate::dtrace::{Dtrace, LiveProbe, PerCpu, Shared};
 use crate::ecb::{Ecb, What};
 use crate::host::Host;
@@ -113,7 +113,9 @@ impl<H: Host> Dtrace<H> {
 
     /// Does what all enablings say; `None` if there is no such probe.
     fn each(&self, hit: &Incoming<'_, H>) -> Option<Tally> {
-        let Incoming { shared, cpu, id, brought, only } = *hit;
+        // One by one: what has just been written in words is slow to read in larger pieces.
+        let (shared, cpu, id) = (hit.shared, hit.cpu, hit.id);
+        let only = &hit.only;
         let index = id.checked_sub(1)? as usize;
         let probe = shared.probes.get(index).filter(|probe| probe.is_live())?;
         let mut tally = Tally::default();
@@ -134,8 +136,8 @@ impl<H: Host> Dtrace<H> {
         }
         probe.chain.for_each(shared.ecbs, |_, ecb| {
             let Some(consumer) = shared.consumers.get(ecb.consumer) else { return };
-            let is_meant = only.is_none_or(|(only, _)| only == ecb.consumer);
-            if !is_meant || !consumer.takes(only.map(|(_, own)| own)) {
+            let is_meant = only.as_ref().is_none_or(|(only, _)| *only == ecb.consumer);
+            if !is_meant || !consumer.takes(only.as_ref().map(|(_, own)| *own)) {
                 return;
             }
             if only.is_none() && !consumer.rights().kernel() && !is_usermode(probe, id) {
@@ -177,7 +179,7 @@ impl<H: Host> Dtrace<H> {
             let Some(buffer) = consumer.buffers().and_then(|buffers| buffers.get(cpu)) else {
                 return;
             };
-            let event = made.get_or_insert_with(|| self.event(cpu, probe, id, brought));
+            let event = made.get_or_insert_with(|| self.event(cpu, probe, id, hit.brought));
             let (words, len) = event.record(ecb.epid, recording);
             // SAFETY: only this CPU writes to its buffers, and only here, where it does not
             // re-enter (`enter`) and is not preempted (`Host`).
@@ -204,29 +206,28 @@ impl<H: Host> Dtrace<H> {
         epid: u32,
         clause: &Clause,
     ) -> Outcome {
-        let Incoming { cpu, id, brought, only, .. } = *incoming;
-        let (args, more): (&[u64], _) = match brought {
+        let (cpu, id) = (incoming.cpu, incoming.id);
+        let (args, more): (&[u64], _) = match incoming.brought {
             Brought::All(args) => (args, None),
             Brought::Five(args) => (args, Some(origin)),
         };
         let now = || self.host.timestamp();
         let host = self.host.kernel();
         let kernel = Surroundings { host, now: &now, tracing, cpu, id, origin: more };
+        let rights = if incoming.only.is_some() { &tracing.own_rights } else { &tracing.rights };
         // SAFETY: the probe is live, or was in this probe context.
         let names = unsafe { origin.names() };
         let hit = Hit {
             kernel: &kernel,
-            probe: Probe { id, names, args },
             tracing,
-            // What is told of its own programs it may know.
-            rights: Rights { args: tracing.rights.args || only.is_some(), ..tracing.rights },
+            rights,
             activity: &consumer.activity,
             cpu,
             timestamp,
             aframes: origin.aframes,
         };
         // SAFETY: by the contract above.
-        unsafe { hit.run(epid, clause) }
+        unsafe { hit.run(Probe { id, names, args }, epid, clause) }
     }
 
     /// A clause was given up: `dtrace:::ERROR` fires for its consumer, unless that is what has just fired.

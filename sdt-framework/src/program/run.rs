@@ -35,10 +35,9 @@ pub(crate) enum Outcome {
 /// A hit, for a consumer, on a CPU.
 pub(crate) struct Hit<'a> {
     pub(crate) kernel: &'a Surroundings<'a>,
-    pub(crate) probe: Probe<'a>,
     pub(crate) tracing: &'a Tracing,
     /// What it may, of this probe.
-    pub(crate) rights: Rights,
+    pub(crate) rights: &'a Rights,
     /// What the consumer does.
     pub(crate) activity: &'a AtomicU32,
     pub(crate) cpu: usize,
@@ -52,13 +51,14 @@ impl Hit<'_> {
     ///
     /// # Safety
     /// This is the CPU, in probe context, and no clause of this consumer is being run on it.
-    pub(crate) unsafe fn run(&self, epid: u32, clause: &Clause) -> Outcome {
+    #[inline(always)]
+    pub(crate) unsafe fn run(&self, probe: Probe<'_>, epid: u32, clause: &Clause) -> Outcome {
         let Some(here) = self.tracing.cpus.get(self.cpu) else { return Outcome::Dropped };
         // SAFETY: it is this CPU's, by the contract above.
         let Work { scratch, key, tuple } = unsafe { &mut *here.work.get() };
         let room = Room { scratch, key };
         let memory = &self.tracing.memory;
-        let mut firing = Firing::new(self.kernel, memory, self.probe, self.rights, self.cpu, room);
+        let mut firing = Firing::new(self.kernel, memory, probe, *self.rights, self.cpu, room);
         firing.timestamp = Some(self.timestamp);
         firing.begin(epid);
         if let Some(predicate) = &clause.predicate {
@@ -151,9 +151,7 @@ impl Hit<'_> {
                 }
             };
             let Some(program) = &act.program else {
-                if let Err(stop) = self.without_program(act, to) {
-                    return outside(stop);
-                }
+                self.without_program(act, to);
                 continue;
             };
             value = match act.constant.map_or_else(|| firing.run(program), Ok) {
@@ -322,28 +320,23 @@ impl Hit<'_> {
     }
 
     /// An action that has nothing to compute.
-    fn without_program(&self, act: &Act, to: &mut [u64]) -> Result<(), Stop> {
-        let first = act.record.offset as usize / 8;
+    fn without_program(&self, act: &Act, to: &mut [u64]) {
+        let offset = act.record.offset as usize;
         match act.kind {
             Action::Stack if self.rights.kernel => {
                 let frames = act.record.size as usize / 8;
-                self.frames(to, act.record.offset as usize, frames, |frames| {
-                    self.kernel.stack(self.aframes, frames)
-                });
+                self.frames(to, offset, frames, |frames| self.kernel.stack(self.aframes, frames));
             }
             Action::Ustack | Action::Jstack if self.rights.process => {
                 let frames = UstackArg::decode(act.record.arg).frames as usize;
-                put_number(to, first * 8, self.process(), 8);
-                self.frames(to, act.record.offset as usize + 8, frames, |frames| {
-                    self.kernel.ustack(frames)
-                });
+                put_number(to, offset, self.process(), 8);
+                self.frames(to, offset + 8, frames, |frames| self.kernel.ustack(frames));
             }
             Action::Stop => self.destroy(Destruction::Stop),
             Action::Breakpoint => self.destroy(Destruction::Breakpoint),
             Action::Panic => self.destroy(Destruction::Panic),
             _ => {}
         }
-        Ok(())
     }
 
     /// Writes frames; those that there are not are 0.

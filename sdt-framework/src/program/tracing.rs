@@ -22,6 +22,8 @@ pub(crate) struct Tracing {
     pub(crate) number: u32,
     pub(crate) memory: Memory<'static>,
     pub(crate) rights: Rights,
+    /// The same for the probes of `dtrace`: what they tell of its own programs it may know.
+    pub(crate) own_rights: Rights,
     pub(crate) destructive: bool,
     pub(crate) policy: Policy,
     pub(crate) cpus: &'static [Cpu],
@@ -242,7 +244,7 @@ const fn divide(words: usize) -> Division {
 
 impl Maker<'_> {
     fn halves(&self) -> usize {
-        if self.options.policy() as u32 == Policy::Switch as u32 { 2 } else { 1 }
+        if self.options.policy() == Policy::Switch { 2 } else { 1 }
     }
 
     /// Bytes that everything takes, roughly.
@@ -298,6 +300,7 @@ impl Maker<'_> {
             number: self.number,
             memory,
             rights: self.rights,
+            own_rights: Rights { args: true, ..self.rights },
             destructive: self.options.destructive(),
             policy: self.options.policy(),
             cpus,
@@ -319,7 +322,7 @@ impl Maker<'_> {
             Some(Traced::new(words, policy, starts, self.needs.end))
         };
         let policy = self.options.policy();
-        let is_ring = policy as u32 == Policy::Ring as u32;
+        let is_ring = policy == Policy::Ring;
         let second = if self.halves() == 2 { sizes.records } else { 0 };
         let records =
             Pair::new(traced(sizes.records, policy, is_ring)?, traced(second, policy, is_ring)?);
