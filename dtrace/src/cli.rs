@@ -188,10 +188,10 @@ impl DtraceArgs {
         }
         let for_c = "is for programs in C; in Rust, probes are declared by sdt_provider!, and sdt-process makes them known";
         if self.generate {
-            anyhow::bail!("-G {for_c} (docs/processes.md)");
+            anyhow::bail!("-G {for_c}");
         }
         if self.header {
-            anyhow::bail!("-h {for_c} (docs/processes.md)");
+            anyhow::bail!("-h {for_c}");
         }
         let mode = match self {
             Self { list: true, .. } => Mode::List,
