@@ -275,7 +275,7 @@ fn follow(
     if destructive && !quiet {
         sink.message("allowing destructive actions\n")?;
     }
-    running.raw_names(job.raw_names);
+    running.look(job.raw_names, job.color);
     let mut over = false;
     let mut interrupted = false;
     while !over {
@@ -294,9 +294,12 @@ fn follow(
         over = running.work_now(sink, meanwhile.pause().is_zero())?;
         heat.sample(&running);
     }
-    picture::draw(job, &running, &heat)?;
+    // What was traced is shown, whether it can be drawn or not.
+    let drawn = picture::draw(job, &running, &heat);
+    let status = running.finish(sink)?;
+    drawn?;
     // As wait(2) has it.
-    Ok(running.finish(sink)?.unwrap_or(0) as u8)
+    Ok(status.unwrap_or(0) as u8)
 }
 
 /// Whether a program changes something (`-w`).
