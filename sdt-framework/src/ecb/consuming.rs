@@ -11,7 +11,7 @@ impl<H: Host> Dtrace<H> {
     /// Opens the framework for one more consumer. While any is open, no provider can be unregistered.
     ///
     /// # Errors
-    /// [`ConsumerError::TooManyConsumers`], [`ConsumerError::NotReady`].
+    /// [`ConsumerError::TooManyConsumers`], [`ConsumerError::NoMemory`], [`ConsumerError::NotReady`].
     pub fn open(&self) -> Result<ConsumerId, ConsumerError> {
         let shared = self.shared()?;
         let mut tables = self.tables.lock();

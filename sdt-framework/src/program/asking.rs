@@ -231,7 +231,7 @@ impl<H: Host> Dtrace<H> {
         now: impl Fn() -> u64,
     ) -> Result<Snapshot, ConsumerError> {
         let [switched, _] = &here.switched;
-        let switches = tracing.policy as u32 == Policy::Switch as u32;
+        let switches = tracing.policy == Policy::Switch;
         let has_ended = matches!(consumer.activity(), Activity::Stopped | Activity::Killed);
         if !switches && !has_ended {
             return Err(ConsumerError::Going(id));

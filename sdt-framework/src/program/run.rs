@@ -151,9 +151,7 @@ impl Hit<'_> {
                 }
             };
             let Some(program) = &act.program else {
-                if let Err(stop) = self.without_program(act, to) {
-                    return outside(stop);
-                }
+                self.without_program(act, to);
                 continue;
             };
             value = match act.constant.map_or_else(|| firing.run(program), Ok) {
@@ -322,28 +320,23 @@ impl Hit<'_> {
     }
 
     /// An action that has nothing to compute.
-    fn without_program(&self, act: &Act, to: &mut [u64]) -> Result<(), Stop> {
-        let first = act.record.offset as usize / 8;
+    fn without_program(&self, act: &Act, to: &mut [u64]) {
+        let offset = act.record.offset as usize;
         match act.kind {
             Action::Stack if self.rights.kernel => {
                 let frames = act.record.size as usize / 8;
-                self.frames(to, act.record.offset as usize, frames, |frames| {
-                    self.kernel.stack(self.aframes, frames)
-                });
+                self.frames(to, offset, frames, |frames| self.kernel.stack(self.aframes, frames));
             }
             Action::Ustack | Action::Jstack if self.rights.process => {
                 let frames = UstackArg::decode(act.record.arg).frames as usize;
-                put_number(to, first * 8, self.process(), 8);
-                self.frames(to, act.record.offset as usize + 8, frames, |frames| {
-                    self.kernel.ustack(frames)
-                });
+                put_number(to, offset, self.process(), 8);
+                self.frames(to, offset + 8, frames, |frames| self.kernel.ustack(frames));
             }
             Action::Stop => self.destroy(Destruction::Stop),
             Action::Breakpoint => self.destroy(Destruction::Breakpoint),
             Action::Panic => self.destroy(Destruction::Panic),
             _ => {}
         }
-        Ok(())
     }
 
     /// Writes frames; those that there are not are 0.

@@ -242,7 +242,7 @@ const fn divide(words: usize) -> Division {
 
 impl Maker<'_> {
     fn halves(&self) -> usize {
-        if self.options.policy() as u32 == Policy::Switch as u32 { 2 } else { 1 }
+        if self.options.policy() == Policy::Switch { 2 } else { 1 }
     }
 
     /// Bytes that everything takes, roughly.
@@ -319,7 +319,7 @@ impl Maker<'_> {
             Some(Traced::new(words, policy, starts, self.needs.end))
         };
         let policy = self.options.policy();
-        let is_ring = policy as u32 == Policy::Ring as u32;
+        let is_ring = policy == Policy::Ring;
         let second = if self.halves() == 2 { sizes.records } else { 0 };
         let records =
             Pair::new(traced(sizes.records, policy, is_ring)?, traced(second, policy, is_ring)?);
