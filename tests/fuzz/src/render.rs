@@ -55,6 +55,10 @@ impl Output for Counted {
         self.write(text.as_bytes())
     }
 
+    fn listing(&mut self, text: &str) -> io::Result<()> {
+        self.message(text)
+    }
+
     fn system(&mut self, _: &[u8]) -> io::Result<()> {
         Ok(())
     }
