@@ -237,15 +237,34 @@ pub fn numbered(program: &Program, options: &Options, before: u64) -> Result<Vec
     writer.finish()
 }
 
+/// The one DOF of several programs and of the options that were set, for a kernel that enables them by itself.
+///
+/// # Errors
+///
+/// It is larger than any kernel takes.
+pub fn anonymous<'p>(
+    programs: impl Iterator<Item = &'p Program>,
+    options: &Options,
+) -> Result<Vec<u8>, WriteError> {
+    let mut writer = Writer::new();
+    for ecb in programs.flat_map(|program| &program.ecbs) {
+        writer.ecb(ecb);
+    }
+    writer.section(SectionKind::OptDesc, 8, OptDesc::SIZE, &descs(options));
+    writer.finish()
+}
+
+fn descs(options: &Options) -> Vec<u8> {
+    let descs = options.values().flat_map(|(id, value)| {
+        let value = value as u64;
+        OptDesc { option: id.number(), strings: NO_SECTION, value }.to_bytes()
+    });
+    descs.collect()
+}
+
 /// The DOF of the options that were set (`dtrace_getopt_dof`).
 pub fn options(options: &Options) -> Vec<u8> {
-    let set: Vec<u8> = options
-        .values()
-        .flat_map(|(id, value)| {
-            let value = value as u64;
-            OptDesc { option: id.number(), strings: NO_SECTION, value }.to_bytes()
-        })
-        .collect();
+    let set = descs(options);
     let section = Section {
         kind: SectionKind::OptDesc.number(),
         align: 8,

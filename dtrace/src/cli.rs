@@ -24,7 +24,8 @@ const VERSION: &str = "Sun D 1.13";
 pub const USAGE: &str = "\
 \t[-aACeFHlqSvVwZ] [-b bufsz] [-D name[=def]] [-I path] [-L path] [-o output]
 \t[-s script] [-U name] [-x opt[=val]] [-X a|c|s|t] [--sites]
-\t[--flamegraph file.svg] [--heatmap file.svg] [--perfetto file.json]
+\t[--color auto|always|never] [--flamegraph file.svg] [--heatmap file.svg]
+\t[--perfetto file.json]
 
 \t[-P provider [[ predicate ] action ]]
 \t[-m [ provider: ] module [[ predicate ] action ]]
@@ -114,6 +115,9 @@ pub struct DtraceArgs {
     /// With -l: where each probe fires, what is there, and how far a jump would go.
     #[arg(long, requires = "list")]
     sites: bool,
+    /// Whether distributions have a colour: on a terminal, unless NO_COLOR is set.
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    color: Color,
     /// Draw aggregated stacks as a flame graph.
     #[arg(long, value_name = "FILE")]
     flamegraph: Option<PathBuf>,
@@ -128,6 +132,26 @@ pub struct DtraceArgs {
     /// Arguments of the programs: $1, $2, ...
     #[arg(value_name = "ARG")]
     arguments: Vec<String>,
+}
+
+/// When something has a colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+impl Color {
+    /// Whether what goes to standard output has one now.
+    fn now(self) -> bool {
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        match self {
+            Self::Auto => wanted && std::io::stdout().is_terminal(),
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
 }
 
 /// The values of `-P`, `-m`, `-f`, `-n`, `-i` and `-s`, in the order of the command line.
@@ -188,10 +212,10 @@ impl DtraceArgs {
         }
         let for_c = "is for programs in C; in Rust, probes are declared by sdt_provider!, and sdt-process makes them known";
         if self.generate {
-            anyhow::bail!("-G {for_c} (docs/processes.md)");
+            anyhow::bail!("-G {for_c}");
         }
         if self.header {
-            anyhow::bail!("-h {for_c} (docs/processes.md)");
+            anyhow::bail!("-h {for_c}");
         }
         let mode = match self {
             Self { list: true, .. } => Mode::List,
@@ -207,6 +231,7 @@ impl DtraceArgs {
             arguments: self.arguments.clone(),
             target: self.pid.map_or(0, i64::from),
             output: self.output.clone(),
+            color: self.output.is_none() && self.color.now(),
             flame_graph: self.flamegraph.clone(),
             heat_map: self.heatmap.clone(),
             perfetto: self.perfetto.clone(),

@@ -209,7 +209,7 @@ pub fn run(
 /// Where a kernel finds what it is to enable by itself, if nothing else is said.
 const ANONYMOUS: &str = "dtrace.dof";
 
-/// `-A`: programs for a kernel that has no consumer yet. The file has the DOF of each, and of the options at last.
+/// `-A`: programs for a kernel that has no consumer yet, in one DOF with their options.
 fn anonymous(
     trace: &Trace,
     job: &Job,
@@ -217,12 +217,9 @@ fn anonymous(
     output: &mut dyn Output,
 ) -> Result<(), DtraceError> {
     let file = job.output.clone().unwrap_or_else(|| ANONYMOUS.into());
-    let mut image = Vec::new();
-    for Compiled { name, program, .. } in programs {
-        let error = |error| DtraceError::Enable { name: name.clone(), error };
-        image.extend(trace.dof(program).map_err(error)?);
-    }
-    image.extend(dtrace_compiler::dof::options(trace.options()));
+    let all = programs.iter().map(|compiled| &compiled.program);
+    let image = dtrace_compiler::dof::anonymous(all, trace.options())
+        .map_err(|error| DtraceError::Go(error.into()))?;
     std::fs::write(&file, image)
         .map_err(|error| DtraceError::File { file: file.clone(), error })?;
     Ok(output.message(&format!("saved anonymous enabling in {}\n", file.display()))?)
@@ -278,7 +275,7 @@ fn follow(
     if destructive && !quiet {
         sink.message("allowing destructive actions\n")?;
     }
-    running.raw_names(job.raw_names);
+    running.look(job.raw_names, job.color);
     let mut over = false;
     let mut interrupted = false;
     while !over {
@@ -297,9 +294,12 @@ fn follow(
         over = running.work_now(sink, meanwhile.pause().is_zero())?;
         heat.sample(&running);
     }
-    picture::draw(job, &running, &heat)?;
+    // What was traced is shown, whether it can be drawn or not.
+    let drawn = picture::draw(job, &running, &heat);
+    let status = running.finish(sink)?;
+    drawn?;
     // As wait(2) has it.
-    Ok(running.finish(sink)?.unwrap_or(0) as u8)
+    Ok(status.unwrap_or(0) as u8)
 }
 
 /// Whether a program changes something (`-w`).

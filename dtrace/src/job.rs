@@ -30,6 +30,8 @@ pub struct Job {
     pub options: Options,
     /// Rust's names are shown as they are in the file (`-x rawnames`).
     pub raw_names: bool,
+    /// Bars of distributions have a colour: for terminals.
+    pub color: bool,
     /// Folders of D libraries (`-L`).
     pub libraries: Vec<PathBuf>,
     /// How scripts are preprocessed, if they are.
@@ -86,6 +88,7 @@ impl Default for Job {
             claim: false,
             options,
             raw_names: false,
+            color: false,
             libraries: Vec::new(),
             preprocessor: Preprocessor::default(),
             output: None,

@@ -239,9 +239,10 @@ pub struct Running {
 }
 
 impl Running {
-    /// Has Rust's names shown as they are in the file.
-    pub fn raw_names(&mut self, raw: bool) {
-        self.consumer.settings_mut().raw_names = raw;
+    /// Has Rust's names shown as they are in the file, and bars in colour.
+    pub fn look(&mut self, raw_names: bool, color: bool) {
+        let settings = self.consumer.settings_mut();
+        (settings.raw_names, settings.color) = (raw_names, color);
     }
 
     /// How often aggregations have been taken so far.
@@ -316,10 +317,10 @@ impl Running {
     pub fn work_now(&mut self, sink: &mut dyn Sink, at_once: bool) -> Result<bool, TraceError> {
         let rate = self.status_rate();
         if self.is_over() || self.status.now(rate, at_once) {
-            let run = self.look(sink)?;
+            let run = self.ask_status(sink)?;
             if !self.is_over() && (run.exiting || self.fills() && run.filled != 0) {
                 self.stop()?;
-                self.look(sink)?;
+                self.ask_status(sink)?;
             }
         }
         let over = self.is_over();
@@ -351,7 +352,7 @@ impl Running {
     }
 
     /// Asks how the run is, and says what was dropped.
-    fn look(&mut self, sink: &mut dyn Sink) -> Result<Run, TraceError> {
+    fn ask_status(&mut self, sink: &mut dyn Sink) -> Result<Run, TraceError> {
         let run = self.kernel.ask(Client::run)?;
         let Self { kernel, names, types, consumer, .. } = self;
         let mut told = Told { kernel, names };

@@ -20,6 +20,8 @@ pub struct View<'a> {
     pub zone: &'a TimeZone,
     /// Names of Rust's symbols are shown as they are in the file.
     pub raw_names: bool,
+    /// Bars have a colour: escapes of a terminal's.
+    pub color: bool,
 }
 
 impl std::fmt::Debug for View<'_> {

@@ -56,7 +56,7 @@ impl Output for Counted {
     }
 
     fn listing(&mut self, text: &str) -> io::Result<()> {
-        self.write(text.as_bytes())
+        self.message(text)
     }
 
     fn system(&mut self, _: &[u8]) -> io::Result<()> {

@@ -3,10 +3,11 @@
 use alloc::vec;
 use core::mem::MaybeUninit;
 
+use sdt_framework::dif::Kernel;
 use sdt_framework::{Config, Dtrace, Host, LONGEST, SpinLock};
 
 use crate::arch::{cpu, timer};
-use crate::{smp, standin};
+use crate::{heap, smp, standin};
 
 /// This kernel.
 #[derive(Debug)]
@@ -40,6 +41,26 @@ unsafe impl Host for Machine {
 
     fn sync(&self) {
         smp::synchronise();
+    }
+
+    fn kernel(&self) -> &(dyn Kernel + Sync) {
+        self
+    }
+}
+
+/// Programs see the heap, where all is that probes hand over.
+impl Kernel for Machine {
+    fn timestamp(&self) -> u64 {
+        Host::timestamp(self)
+    }
+
+    fn load(&self, address: u64, into: &mut [u8]) -> bool {
+        heap::load(address, into)
+    }
+
+    /// There are no processes: what probes hand over as a process's is the kernel's.
+    fn copyin(&self, address: u64, into: &mut [u8]) -> bool {
+        heap::load(address, into)
     }
 }
 

@@ -47,12 +47,14 @@ pub struct Settings {
     pub zone: TimeZone,
     /// Rust's names are shown as they are in the file.
     pub raw_names: bool,
+    /// Bars have a colour: for terminals.
+    pub color: bool,
 }
 
 impl Settings {
     /// With the time zone of the machine.
     pub fn new(options: Options) -> Self {
-        Self { options, zone: TimeZone::system(), raw_names: false }
+        Self { options, zone: TimeZone::system(), raw_names: false, color: false }
     }
 
     fn view<'a>(&'a self, world: &'a World<'_>) -> View<'a> {
@@ -62,6 +64,7 @@ impl Settings {
             types: world.types,
             zone: &self.zone,
             raw_names: self.raw_names,
+            color: self.color,
         }
     }
 }

@@ -46,6 +46,18 @@ impl Bars {
 
     /// A bar, and the value behind it.
     pub fn show(&self, out: &mut Vec<u8>, view: &View<'_>, value: i64, normal: i64) {
+        let begin = out.len();
+        self.bar(out, view, value);
+        if view.color {
+            let bar = out.split_off(begin);
+            colored(out, &bar);
+        }
+        out.push(b' ');
+        Spec::wide(-9).signed(out, value.checked_div(normal).unwrap_or(0));
+        out.push(b'\n');
+    }
+
+    fn bar(&self, out: &mut Vec<u8>, view: &View<'_>, value: i64) {
         let mut fill = |count: usize, byte: u8| out.resize(out.len() + count, byte);
         let whole = |columns| (cells(value, columns, self.total) + 0.5) as usize;
         match (self.positives, self.negatives) {
@@ -77,9 +89,17 @@ impl Bars {
                 fill(HALF - right, b' ');
             }
         }
-        out.push(b' ');
-        Spec::wide(-9).signed(out, value.checked_div(normal).unwrap_or(0));
-        out.push(b'\n');
+    }
+}
+
+/// A bar with what is full of it in colour.
+fn colored(out: &mut Vec<u8>, bar: &[u8]) {
+    let is_full = |byte: &u8| !matches!(byte, b' ' | b'|');
+    for part in bar.chunk_by(|left, right| is_full(left) == is_full(right)) {
+        let full = part.first().is_some_and(is_full);
+        out.extend_from_slice(if full { b"\x1b[36m" } else { b"" });
+        out.extend_from_slice(part);
+        out.extend_from_slice(if full { b"\x1b[0m" } else { b"" });
     }
 }
 
@@ -94,4 +114,16 @@ fn blocks(out: &mut Vec<u8>, height: f64) {
     let columns = whole + usize::from(eighths > 0);
     bar.push_str(&" ".repeat(COLUMNS - columns.min(COLUMNS)));
     out.extend_from_slice(bar.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_full_has_a_colour() {
+        let mut out = Vec::new();
+        colored(&mut out, b"|@@@  ");
+        assert_eq!(out, b"|\x1b[36m@@@\x1b[0m  ");
+    }
 }

@@ -1,0 +1,119 @@
+//! The command with its options, against a host of the framework at a socket.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread;
+
+use userland::{Line, Machine};
+
+/// A host for one consumer after the other.
+fn host(folder: &Path) -> String {
+    let socket = folder.join("socket");
+    let listener = UnixListener::bind(&socket).unwrap();
+    thread::spawn(move || {
+        for line in listener.incoming() {
+            let line = line.unwrap();
+            let output: OwnedFd = line.try_clone().unwrap().into();
+            userland::serve(Machine::default(), Line::new(line.into(), output));
+        }
+    });
+    format!("unix:{}", socket.display())
+}
+
+fn dtrace(folder: &Path, args: &[&str]) -> Output {
+    let socket = format!("unix:{}", folder.join("socket").display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));
+    command.current_dir(folder).args(["--connect", &socket]).args(args).output().unwrap()
+}
+
+/// Runs it; gives its standard output, its messages, and its exit status.
+fn ran(folder: &Path, args: &[&str]) -> (String, String, i32) {
+    let Output { stdout, stderr, status } = dtrace(folder, args);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (text(stdout), text(stderr), status.code().unwrap())
+}
+
+#[test]
+fn scripts_and_their_arguments() {
+    let folder = tempfile::tempdir().unwrap();
+    host(folder.path());
+    let script = "#!/usr/sbin/dtrace -qs\nBEGIN { printf(\"%s %d\\n\", $$1, $2); exit(4); }\n";
+    fs::write(folder.path().join("x.d"), script).unwrap();
+    let printed = ran(folder.path(), &["-qs", "x.d", "one", "2"]);
+    assert_eq!(printed, ("one 2\n\n".into(), String::new(), 4));
+    // What one program declares the next one knows.
+    let (out, _, _) =
+        ran(folder.path(), &["-q", "-n", "BEGIN{x=1}", "-n", "BEGIN{trace(x); exit(0)}"]);
+    assert_eq!(out, "1\n");
+}
+
+#[test]
+fn scripts_are_preprocessed() {
+    let folder = tempfile::tempdir().unwrap();
+    host(folder.path());
+    fs::write(folder.path().join("x.h"), "#define SIX 6\n").unwrap();
+    let script = "#include <x.h>\nBEGIN { trace(SIX * N); exit(0); }\n";
+    fs::write(folder.path().join("x.d"), script).unwrap();
+    let printed = ran(folder.path(), &["-q", "-C", "-I", ".", "-D", "N=7", "-s", "x.d"]);
+    assert_eq!(printed, ("42\n".into(), String::new(), 0));
+    let (_, error, status) = ran(folder.path(), &["-C", "-s", "x.d"]);
+    let end =
+        "dtrace: failed to compile script x.d: Preprocessor failed to process input program\n";
+    assert!(error.ends_with(end) && status == 1, "{error}");
+}
+
+#[test]
+fn a_command_ends_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    host(folder.path());
+    let (out, error, status) =
+        ran(folder.path(), &["-c", "touch made", "-n", "END { trace($target > 1); }"]);
+    assert!(folder.path().join("made").exists() && status == 0);
+    assert!(out.contains(":END         1\n"), "{out}");
+    assert!(error.contains(" has exited\n"), "{error}");
+    let printed = ran(folder.path(), &["-c", "/nowhere/x", "-n", "BEGIN"]);
+    let error = "dtrace: failed to execute /nowhere/x: No such file or directory\n";
+    assert_eq!(printed, (String::new(), error.into(), 1));
+}
+
+#[test]
+fn output_goes_where_it_is_to() {
+    let folder = tempfile::tempdir().unwrap();
+    host(folder.path());
+    for _ in 0..2 {
+        let args = ["-q", "-o", "out", "-n", "BEGIN { printf(\"x\\n\"); exit(0); }"];
+        assert_eq!(ran(folder.path(), &args), (String::new(), String::new(), 0));
+    }
+    // Added, as dtrace(1) does.
+    assert_eq!(fs::read_to_string(folder.path().join("out")).unwrap(), "x\n\nx\n\n");
+    let (out, listing, _) = ran(folder.path(), &["-S", "-e", "-n", "BEGIN { trace(1); }"]);
+    assert!(
+        out.is_empty() && listing.starts_with("\nDIFO 0x1 returns D type (integer)"),
+        "{listing}"
+    );
+    let (_, said, _) = ran(folder.path(), &["-A", "-n", "BEGIN { trace(1); }"]);
+    assert_eq!(said, "dtrace: saved anonymous enabling in dtrace.dof\n");
+    assert!(fs::read(folder.path().join("dtrace.dof")).unwrap().starts_with(b"\x7fDOF"));
+}
+
+#[test]
+fn colours_and_pictures() {
+    let folder = tempfile::tempdir().unwrap();
+    host(folder.path());
+    let clause = "BEGIN { @ = quantize(7); printf(\"hit\"); exit(0); }";
+    let pictures = ["--heatmap", "h.svg", "--perfetto", "p.json"];
+    let args = [&["--color", "always", "-q", "-n", clause], &pictures[..]].concat();
+    let (out, error, status) = ran(folder.path(), &args);
+    assert!(out.contains("|\u{1b}[36m@@@") && status == 0, "{out}{error}");
+    let read = |name| fs::read_to_string(folder.path().join(name)).unwrap();
+    assert!(read("h.svg").starts_with("<svg"));
+    let timeline: serde_json::Value = serde_json::from_str(&read("p.json")).unwrap();
+    let events = timeline["traceEvents"].as_array().unwrap();
+    assert!(events.iter().any(|event| event["args"]["output"] == "hit"), "{timeline}");
+    let json = ran(folder.path(), &["-q", "-x", "oformat=json", "-n", clause]).0;
+    let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(document["dtrace"]["probes"][0]["output"][0]["message"], "hit");
+}
