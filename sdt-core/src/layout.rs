@@ -127,6 +127,7 @@ atomics! {
 }
 
 /// Leaves a provider's name in the description.
+#[cfg(not(sdt_off))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_describe_provider {
@@ -139,7 +140,16 @@ macro_rules! __sdt_describe_provider {
     };
 }
 
+/// With feature `off` there is no description.
+#[cfg(sdt_off)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_describe_provider {
+    ($name:literal) => {};
+}
+
 /// Leaves the description of a struct. `$fields` is an array of its fields' [`FieldType`]s.
+#[cfg(not(sdt_off))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_describe_struct {
@@ -179,5 +189,15 @@ macro_rules! __sdt_describe_struct {
                 const $fields[$index].letters(15),
             )*
         );
+    };
+}
+
+/// With feature `off` there is no description; the fields are checked.
+#[cfg(sdt_off)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_describe_struct {
+    ($c_name:literal, $rust:ty, $fields:ident, [$($index:literal $field:ident $field_name:literal),*]) => {
+        const _: &[$crate::layout::FieldType] = &$fields;
     };
 }
