@@ -130,6 +130,7 @@ atomics! {
 }
 
 /// Leaves a provider's name in the description.
+#[cfg(not(sdt_off))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_describe_provider {
@@ -142,7 +143,16 @@ macro_rules! __sdt_describe_provider {
     };
 }
 
+/// With feature `off` there is no description.
+#[cfg(sdt_off)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_describe_provider {
+    ($name:literal) => {};
+}
+
 /// Leaves the names of an enum's constants.
+#[cfg(not(sdt_off))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_describe_enum {
@@ -159,6 +169,16 @@ macro_rules! __sdt_describe_enum {
     };
 }
 
+/// With feature `off` there is no description.
+#[cfg(sdt_off)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_describe_enum {
+    ($c_name:literal, $rust:ty, [$($variant:ident $name:literal),*]) => {
+        $(const _: () = $crate::layout::check_constant(<$rust>::$variant as i128);)*
+    };
+}
+
 /// Ends the compilation if a constant is none that C's enums can have, which are of type `int`.
 #[doc(hidden)]
 pub const fn check_constant(value: i128) {
@@ -169,6 +189,7 @@ pub const fn check_constant(value: i128) {
 }
 
 /// Leaves the description of a struct. `$fields` is an array of its fields' [`FieldType`]s.
+#[cfg(not(sdt_off))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_describe_struct {
@@ -208,5 +229,15 @@ macro_rules! __sdt_describe_struct {
                 const $fields[$index].letters(15),
             )*
         );
+    };
+}
+
+/// With feature `off` there is no description; the fields are checked.
+#[cfg(sdt_off)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_describe_struct {
+    ($c_name:literal, $rust:ty, $fields:ident, [$($index:literal $field:ident $field_name:literal),*]) => {
+        const _: &[$crate::layout::FieldType] = &$fields;
     };
 }

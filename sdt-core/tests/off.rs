@@ -3,6 +3,7 @@
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use sdt_core::__private::inspect;
+use sdt_core::arg::CType;
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
 
@@ -15,6 +16,13 @@ sdt_provider! {
     }
 }
 
+/// What D would know of it is said of probes only.
+#[derive(CType)]
+#[repr(C)]
+struct Carried {
+    number: u32,
+}
+
 fn counted(calls: &mut u64) -> u64 {
     *calls += 1;
     *calls
@@ -25,8 +33,10 @@ fn with_probes(n: u64) -> u64 {
     let mut calls = 0;
     sdt_probe!(declared::two, n as u8, -(n as i64));
     sdt_probe!(open::cheap, n);
+    let carried = Carried { number: n as u32 };
+    sdt_probe!(open::carries, &carried);
     sdt_probe!(open::costly, counted(&mut calls));
-    calls + u64::from(sdt_enabled!(open::cheap))
+    calls + u64::from(carried.number) - n + u64::from(sdt_enabled!(open::cheap))
 }
 
 #[test]
@@ -41,7 +51,9 @@ fn nothing_is_registered_and_nothing_evaluated() {
 fn nothing_is_left_in_the_file() {
     let file = std::fs::read(std::env::current_exe().unwrap()).unwrap();
     let file = object::File::parse(&*file).unwrap();
-    for set in ["linkme_SDT_PROBES", "linkme_SDT_PROVIDERS", "sdt_sites", "sdt_arg_lists"] {
+    for set in
+        ["linkme_SDT_PROBES", "linkme_SDT_PROVIDERS", "sdt_sites", "sdt_arg_lists", ".sdt_types"]
+    {
         let size = file.section_by_name(set).map_or(0, |section| section.size());
         assert_eq!(size, 0, "{set}");
     }
