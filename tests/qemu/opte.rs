@@ -104,7 +104,7 @@ fn all_are_listed_with_their_types_and_arrive(arch: Arch, route: Route) {
     session.kldload_file(&build_module("opte", arch, route)).unwrap();
     let most = if route == Route::Native { 6 } else { 10 };
     for Probe { provider, name, arguments } in probes() {
-        let listed = session.list(&format!("{provider}:xde_probes::{name}")).unwrap();
+        let listed = session.list(format!("{provider}:xde_probes::{name}")).unwrap();
         assert_eq!(listed.len(), 1, "{provider}:::{name}");
         let types: Vec<_> = session
             .describe(listed[0].id)
@@ -143,7 +143,7 @@ mod illumos {
         session.kldload_file(&module(Route::Native).build(None).unwrap()).unwrap();
         for Probe { provider, name, .. } in probes() {
             let function = format!("fire_{provider}_{}", name.replace('-', "_"));
-            let listed = session.list(&format!("sdt:xde_probes:{function}:{name}")).unwrap();
+            let listed = session.list(format!("sdt:xde_probes:{function}:{name}")).unwrap();
             assert_eq!(listed.len(), 1, "{function}:{name}");
         }
         all_arrive(&mut session, &["sdt:xde_probes::"], 10);

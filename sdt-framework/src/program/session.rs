@@ -150,7 +150,7 @@ impl Session {
     /// Sets an option. That destructive actions may be can only be said by who may destroy (`dtrace_state_go`, dtrace.c).
     pub(crate) fn set_option(&mut self, option: u32, value: i64) -> Result<(), ConsumerError> {
         let bad = ConsumerError::BadOption { option, value };
-        let mut options = self.options.clone();
+        let mut options = self.options;
         options.set(option, value).map_err(|_| bad)?;
         if options.destructive() && !self.rights.control {
             return Err(ConsumerError::NotPermitted);
