@@ -36,7 +36,8 @@
 //! let memory = MEMORY.take().expect("nobody else has taken it");
 //! // SAFETY: vector 3 asks `resume_address`, and a kernel is never unloaded.
 //! let dtrace = unsafe { TRACING.start(memory, &CONFIG) }?;
-//! assert_eq!(dtrace.for_each_probe(&sdt_framework::Spec::ALL, |_| {}), 0);
+//! // BEGIN, END and ERROR: this program has no probes of its own.
+//! assert_eq!(dtrace.for_each_probe(&sdt_framework::Spec::ALL, |_| {}), 3);
 //! # Ok::<(), sdt_framework::machine::StartError>(())
 //! ```
 
@@ -46,9 +47,11 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
 use sdt_core::attach::{self, AttachError, Attachment};
+use sdt_core::ops::FrameworkError;
 use sdt_core::patch::{Mode, Patcher, Rendezvous, machine};
 
 use crate::config::{Config, InitError};
+use crate::dif::{Kernel, Unknown};
 use crate::dtrace::Dtrace;
 use crate::host::{Host, SpinLock};
 
@@ -72,7 +75,9 @@ pub unsafe trait Machine: Sized + 'static {
     /// Runs `f` with interrupts off on this CPU, and leaves them as they were. Probe context.
     fn without_interrupts<R>(f: impl FnOnce() -> R) -> R;
 
-    /// Interrupts all other CPUs that are up. Interrupts are off.
+    /// Interrupts all other CPUs that are up. Called with interrupts off, which stay so until all have answered. So it takes no
+    /// lock that others hold with interrupts on; and a CPU that waits for answers of others with its own interrupts
+    /// off, as kernels do that flush TLBs, calls [`Tracing::called`] while it waits, lest the two wait for each other.
     fn interrupt_others();
 
     /// Where text at `address` can be written to: an alias in memory that is mapped so. Without one it is written where
@@ -87,8 +92,12 @@ pub unsafe trait Machine: Sized + 'static {
         true
     }
 
-    /// What is done while one waits for a lock or for other CPUs. A kernel without time slices lets other threads run here,
-    /// unless interrupts are off.
+    /// What programs in D may ask of this kernel: see [`Host::kernel`].
+    fn kernel() -> &'static (dyn Kernel + Sync) {
+        &Unknown
+    }
+
+    /// What is done while one waits for a lock of the framework's. A kernel without time slices lets other threads run here.
     fn relax() {
         core::hint::spin_loop();
     }
@@ -107,9 +116,11 @@ impl<M: Machine, const CPUS: usize> Tracing<M, CPUS> {
         Self { dtrace: Dtrace::new(Smp::new()), module, attachment: spin::Once::new() }
     }
 
-    /// Hands memory to the framework ([`Dtrace::init`]) and attaches the image's probes to it
-    /// ([`attach`](attach::attach)); sites are patched as the build chose by `SDT_PATCH`. After
-    /// [`StartError::Probes`] the framework has its memory, and none of the image's probes.
+    /// Hands memory to the framework ([`Dtrace::init`]), registers D's own [probes](Dtrace::register_own), and attaches the image's
+    /// ([`attach`](attach::attach)); sites are patched as the build chose by `SDT_PATCH`. After any error but
+    /// [`StartError::Memory`] the framework has its memory, and none of the image's probes.
+    ///
+    /// For `profile` and `tick` call [`Dtrace::register_profile`] next, and [`Dtrace::tick`] from the timer's interrupt.
     ///
     /// # Safety
     /// As [`attach`](attach::attach): every CPU has its breakpoint handler, and the image is never unloaded.
@@ -122,6 +133,7 @@ impl<M: Machine, const CPUS: usize> Tracing<M, CPUS> {
         config: &Config,
     ) -> Result<&'static Dtrace<Smp<M, CPUS>>, StartError> {
         self.dtrace.init(memory, config)?;
+        self.dtrace.register_own().map_err(StartError::Own)?;
         let attachment = self.attachment.call_once(|| Attachment {
             framework: &self.dtrace,
             patcher: self.dtrace.host(),
@@ -198,6 +210,10 @@ unsafe impl<M: Machine, const CPUS: usize> Host for Smp<M, CPUS> {
         self.all_cpus();
     }
 
+    fn kernel(&self) -> &(dyn Kernel + Sync) {
+        M::kernel()
+    }
+
     fn relax() {
         M::relax();
     }
@@ -238,6 +254,8 @@ unsafe impl<M: Machine, const CPUS: usize> Patcher for Smp<M, CPUS> {
 pub enum StartError {
     /// The framework did not take the memory.
     Memory(InitError),
+    /// There is no room for D's own provider and its three probes.
+    Own(FrameworkError),
     /// The image's probes could not be attached.
     Probes(AttachError),
 }
@@ -258,6 +276,7 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory(error) => error.fmt(f),
+            Self::Own(error) => write!(f, "no room for the provider dtrace: {error}"),
             Self::Probes(error) => error.fmt(f),
         }
     }
@@ -267,6 +286,7 @@ impl core::error::Error for StartError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Memory(error) => error.source(),
+            Self::Own(error) => Some(error),
             Self::Probes(error) => error.source(),
         }
     }

@@ -58,7 +58,7 @@ fn is_traced(mode: &str) {
     // One after the other enables, sees hits of both CPUs, and disables, while both work as fast as they can.
     machine.send(u64::MAX);
     for round in 0..20 {
-        let probes = [("letters:::", 2), ("letters:::sent", 1), (":::", 3), ("clock:::tick", 1)];
+        let probes = [("letters:::", 2), ("letters:::sent", 1), (":::", 6), ("clock:::tick", 1)];
         let (probes, matched) = probes[round % probes.len()];
         let mut dtrace = Dtrace::start(&machine, probes, matched);
         dtrace.lines(40);

@@ -2,10 +2,10 @@
 
 use core::mem::MaybeUninit;
 
-use sdt_framework::{Config, Rights};
 use sdt_framework::console::Console;
 use sdt_framework::machine::{Machine, Smp, Tracing};
 use sdt_framework::server::{Lost, NoSites, Server, Stream};
+use sdt_framework::{Config, Rights};
 use x86_64::instructions::interrupts;
 
 use crate::Port;
