@@ -2,11 +2,12 @@
 //!
 //! ```no_run
 //! use dtrace::compiler::{Source, options::Options};
-//! use dtrace::{Address, Client, Trace, render};
+//! use dtrace::{Address, Client, Protection, Trace, render};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let address: Address = "unix:/run/kernel.sock".parse()?;
-//! let mut trace = Trace::new(Client::connect(address.connect()?)?, Options::default(), 0);
+//! let line = address.open(&Protection::Machine, || eprintln!("nothing has come yet"))?;
+//! let mut trace = Trace::new(Client::connect(line)?, Options::default(), 0);
 //! let program = trace.compile(Source::line(b"syscall:::entry { @[probefunc] = count() }"))?;
 //! trace.enable(&program)?;
 //! let mut running = trace.go()?;

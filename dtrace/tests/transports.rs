@@ -191,7 +191,7 @@ fn command_lines_that_are_wrong() {
     };
     let (status, text) = run(&[]);
     assert_eq!(status, Some(2));
-    assert!(text.starts_with("Usage: dtrace --connect "), "{text}");
+    assert!(text.starts_with("Usage: dtrace -p pid | --connect "), "{text}");
     let (status, text) = run(&["-y"]);
     assert_eq!(status, Some(2));
     assert!(text.starts_with("dtrace: illegal option -- y\nUsage: dtrace "), "{text}");

@@ -19,7 +19,7 @@ mod left {
     use core::arch::asm;
 
     use crate::arg::{ArgTypes, Tuple};
-    use crate::open::OpenProbe;
+    use crate::route::open::OpenProbe;
 
     /// Leaves what is known of a declared probe.
     #[doc(hidden)]
@@ -173,4 +173,4 @@ macro_rules! __sdt_describe_open {
 /// No description.
 #[cfg(all(sdt_site = "call", sdt_off))]
 #[inline(always)]
-pub fn list_args<P: crate::open::OpenProbe, A: crate::arg::Tuple<COUNT>, const COUNT: usize>() {}
+pub fn list_args<P: crate::route::open::OpenProbe, A: crate::arg::Tuple<COUNT>, const COUNT: usize>() {}

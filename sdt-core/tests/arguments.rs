@@ -100,11 +100,11 @@ fn traced_by(
     let recorder = RECORDER.get_or_init(|| sdt_host::attach(Mode::Trap));
     let id: ProbeId = recorder.find(provider, name).expect("the probe is known");
     let before = recorder.hits(id);
-    *recorder.hook.lock().unwrap() = hook;
+    *recorder.hook.write().unwrap() = hook;
     recorder.enable(id);
     f();
     recorder.disable(id);
-    *recorder.hook.lock().unwrap() = None;
+    *recorder.hook.write().unwrap() = None;
     assert_eq!(recorder.hits(id) - before, 1);
     (recorder.all_args(id), recorder.types(id))
 }

@@ -70,7 +70,7 @@ fn a_hit_is_marked_while_it_is_recorded_and_never_after() {
     for probe in ["inner", "outer"] {
         recorder.enable(recorder.find("open", probe).unwrap());
     }
-    *recorder.hook.lock().unwrap() = Some(hook);
+    *recorder.hook.write().unwrap() = Some(hook);
     let here = 0_usize;
     let top = (&raw const here).addr() & !7;
     TOP.store(top, Ordering::Relaxed);

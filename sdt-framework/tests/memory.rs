@@ -69,10 +69,10 @@ fn sizes_are_as_documented() {
     let of = |config: Config, cpus| config.tables::<Threads>(cpus);
     let one = of(SMALL, CPUS);
     let more = [
-        ("a probe", of(Config { probes: SMALL.probes + 1, ..SMALL }, CPUS), 520),
+        ("a probe", of(Config { probes: SMALL.probes + 1, ..SMALL }, CPUS), 524),
         ("an ECB", of(Config { ecbs: SMALL.ecbs + 1, ..SMALL }, CPUS), 96),
         ("a provider", of(Config { providers: SMALL.providers + 1, ..SMALL }, CPUS), 208),
-        ("a consumer", of(Config { consumers: SMALL.consumers + 1, ..SMALL }, CPUS), 88),
+        ("a consumer", of(Config { consumers: SMALL.consumers + 1, ..SMALL }, CPUS), 92),
         ("a CPU", of(SMALL, CPUS + 1), 64),
     ];
     let sizes: Vec<_> = more.iter().map(|(what, with, _)| (*what, with - one)).collect();

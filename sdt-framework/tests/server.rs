@@ -556,7 +556,7 @@ fn programs_run() {
         (Request::Aggregation { id: 2 }, Why::NoSuch),
         (Request::Format { number: 2, at: 0 }, Why::NoSuch),
         (Request::Snapshot { cpu: 7, buffer: SnapshotOf::Records, at: 0 }, Why::NoSuch),
-        (Request::Option { option: 99, value: 0 }, Why::Option),
+        (Request::Option { option: 99, value: 0 }, Why::Other),
         (Request::Claim, Why::NoSuch),
     ] {
         assert_eq!(refused(&mut server, &mut line, request), why, "{request:?}");

@@ -293,14 +293,15 @@ impl Invocation {
     /// token does; so it is there for each number, of which the compiler keeps one.
     fn for_each_count(&self, args: usize, then: impl Fn(usize) -> TokenStream) -> TokenStream {
         let (at, most) = (self.probe.span(), most_words(args));
-        let fewer = (args..most).map(|count| {
-            let (literal, then) = (Literal::usize_unsuffixed(count), then(count));
-            hygienic!(at => #literal => { #then })
-        });
         let all = then(most);
+        // Not a `match`: without optimisation that may be a table of jumps, which disassemblers do not follow.
+        let each = (args..most).rev().fold(hygienic!(at => { #all }), |others, count| {
+            let (literal, then) = (Literal::usize_unsuffixed(count), then(count));
+            hygienic!(at => if count == #literal { #then } else { #others })
+        });
         match most == args {
             true => hygienic!(at => { _ = count; #all }),
-            false => hygienic!(at => match count { #(#fewer)* _ => { #all } }),
+            false => each,
         }
     }
 

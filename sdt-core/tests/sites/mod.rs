@@ -190,10 +190,10 @@ fn a_temporary_lives_until_the_probe_has_fired() {
             SEEN.store(u64::from(text == c"made up"), Ordering::Relaxed);
         }
     }
-    *recorder().hook.lock().unwrap() = Some(read);
+    *recorder().hook.write().unwrap() = Some(read);
     let make = |text: &str| std::ffi::CString::new(text).unwrap();
     hits("open", "temporary", || sdt_probe!(open::temporary, make("made up").as_c_str()));
-    *recorder().hook.lock().unwrap() = None;
+    *recorder().hook.write().unwrap() = None;
     assert_eq!(SEEN.load(Ordering::Relaxed), 1);
 }
 

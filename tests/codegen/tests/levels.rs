@@ -11,11 +11,10 @@ use support::{Build, KERNEL_LIKE};
 /// Size of a probe's record.
 const PROBE_LEN: u64 = size_of::<sdt_core::__private::record::Probe>() as u64;
 
-/// Checks all sites, and returns how many functions have their cold code out of line, and how many
-/// not.
-fn check(image: &Image, level: &str) -> (usize, usize) {
+/// Checks all sites, and returns how many have their cold code out of line, and the functions in which it is not.
+fn check(image: &Image, level: &str) -> (usize, Vec<String>) {
     let probes = image.section("linkme_SDT_PROBES").expect("there are probes");
-    let (mut out_of_line, mut in_between) = (0, 0);
+    let (mut out_of_line, mut in_between) = (0, Vec::new());
     assert!(!image.sites().is_empty());
     for site in image.sites() {
         let context = format!("level {level}, {site:x?}");
@@ -32,7 +31,7 @@ fn check(image: &Image, level: &str) -> (usize, usize) {
         if hot_end < Some(site.target) {
             out_of_line += 1;
         } else {
-            in_between += 1;
+            in_between.push(symbol.name.clone());
         }
     }
     let patchpoints = image.sites().iter().map(|site| site.patchpoint);
@@ -55,10 +54,10 @@ fn level(level: &str) {
     let image = Build { package: "codegen-subjects", rustflags: &rustflags, profile }.image();
     let (out_of_line, in_between) = check(&image, level);
     assert!(out_of_line > 0);
-    // At z LLVM lays out for size, and one loop, over more vectors than there are registers, keeps its cold block.
-    let most = usize::from(level == "z");
+    // At z LLVM lays out for size, and two loops keep their cold blocks; one is over more vectors than there are registers.
+    let most = if level == "z" { 2 } else { 0 };
     if level != "0" {
-        assert!(in_between <= most, "level {level}: {in_between} in between");
+        assert!(in_between.len() <= most, "level {level}: {in_between:?} in between");
     }
 }
 

@@ -1,8 +1,8 @@
 //! A framework that keeps what it is told.
 
 use std::ffi::{CStr, c_void};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, RwLock};
 
 use sdt_core::ops::{
     ARG_NONE, ARGS, ArgDesc, Framework, FrameworkError, Privileges, ProbeId, ProviderAttr,
@@ -46,7 +46,7 @@ pub struct Recorder {
     /// Arguments of the last hit, by id.
     pub args: [[AtomicU64; ARGS]; PROBES],
     /// Run inside every hit.
-    pub hook: Mutex<Option<Hook>>,
+    pub hook: RwLock<Option<Hook>>,
 }
 
 impl Default for Recorder {
@@ -58,7 +58,7 @@ impl Default for Recorder {
             refuses: Mutex::default(),
             hits: std::array::from_fn(|_| AtomicU64::default()),
             args: std::array::from_fn(|_| Default::default()),
-            hook: Mutex::default(),
+            hook: RwLock::default(),
         }
     }
 }
@@ -146,7 +146,8 @@ unsafe impl Framework for Recorder {
         for (kept, arg) in self.args[id].iter().zip(args) {
             kept.store(*arg, Ordering::Relaxed);
         }
-        if let Ok(hook) = self.hook.try_lock()
+        // Others may be in a hit, too; who sets it is not.
+        if let Ok(hook) = self.hook.try_read()
             && let Some(hook) = *hook
         {
             hook(id as u32, args);

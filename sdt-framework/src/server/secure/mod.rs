@@ -99,8 +99,8 @@ enum State {
 /// # use sdt_framework::Rights;
 /// # use sdt_framework::server::{Limits, NoSites, Secure, SecureHost, Server, Stream, Tracer};
 /// # use dtrace_protocol::secure::Key;
-/// # fn listen(dtrace: &dyn Tracer, key: &Key, mut accept: impl FnMut() -> Connection, wait: fn()) {
-/// # struct Connection; struct Machine;
+/// # struct Connection;
+/// # struct Machine;
 /// # impl Stream for Connection {
 /// #     fn read(&mut self, _: &mut [u8]) -> Result<usize, sdt_framework::server::Lost> { Ok(0) }
 /// #     fn write(&mut self, _: &[u8]) -> Result<usize, sdt_framework::server::Lost> { Ok(0) }
@@ -109,6 +109,7 @@ enum State {
 /// #     fn fill(&mut self, _: &mut [u8]) -> bool { false }
 /// #     fn now(&mut self) -> u64 { 0 }
 /// # }
+/// # fn listen(dtrace: &dyn Tracer, key: &Key, mut accept: impl FnMut() -> Connection, wait: fn()) {
 /// const LIMITS: Limits = Limits { handshake: 5_000_000_000, silence: 120_000_000_000 };
 ///
 /// let mut server: Server<'_> = Server::new(dtrace, &NoSites, Rights::ALL);

@@ -268,9 +268,9 @@ fn all_are_listed_with_their_types_and_carry_what_they_are_given() {
             EXPECTED.lock().unwrap().push((id, checked.collect()));
             recorder.enable(id);
         }
-        *recorder.hook.lock().unwrap() = Some(check);
+        *recorder.hook.write().unwrap() = Some(check);
         all(&packet);
-        *recorder.hook.lock().unwrap() = None;
+        *recorder.hook.write().unwrap() = None;
         for (id, _) in EXPECTED.lock().unwrap().iter() {
             assert_eq!(recorder.hits(*id), n - 5, "{:?}", recorder.entry(*id));
             recorder.disable(*id);
