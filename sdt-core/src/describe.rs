@@ -173,4 +173,9 @@ macro_rules! __sdt_describe_open {
 /// No description.
 #[cfg(all(sdt_site = "call", sdt_off))]
 #[inline(always)]
-pub fn list_args<P: crate::route::open::OpenProbe, A: crate::arg::Tuple<COUNT>, const COUNT: usize>() {}
+pub fn list_args<
+    P: crate::route::open::OpenProbe,
+    A: crate::arg::Tuple<COUNT>,
+    const COUNT: usize,
+>() {
+}

@@ -250,10 +250,11 @@ impl Maker<'_> {
     /// Bytes that everything takes, roughly.
     fn bytes(&self, sizes: Sizes) -> usize {
         let speculative = sizes.speculations.saturating_mul(sizes.speculative);
-        let buffers = sizes.records * self.halves() + sizes.aggregations * 2;
-        let buffers = buffers.saturating_add(speculative);
+        let records = sizes.records.saturating_mul(self.halves());
         let work = SCRATCH / 8 + self.needs.chunk + self.needs.tuple;
-        let each = (buffers + work).saturating_mul(8).saturating_add(size_of::<Cpu>());
+        let each = [records, sizes.aggregations.saturating_mul(2), speculative, work];
+        let each = each.into_iter().fold(0, usize::saturating_add);
+        let each = each.saturating_mul(8).saturating_add(size_of::<Cpu>());
         each.saturating_mul(self.cpus).saturating_add(sizes.dynamic.saturating_mul(8))
     }
 
