@@ -162,6 +162,21 @@ fn what_cannot_be_added() {
     assert_eq!((ten.fire(&[0; 10]), other.fire(&[])), (Ok(()), Ok(())));
 }
 
+/// Two providers with the same slots: the one that comes second is not opened, not even when the other one is closed.
+#[test]
+fn slots_are_of_one_provider() {
+    static SLOTS: [Slot; 2] = [const { Slot::new() }; 2];
+    static ONE: Provider = Provider::new(&SLOTS);
+    static OTHER: Provider = Provider::new(&SLOTS);
+    Threads::bind(0);
+    let dtrace = dtrace(&SMALL);
+    open(&ONE, dtrace, c"one").unwrap();
+    assert_eq!(open(&OTHER, dtrace, c"other"), Err(OpenError::Shared));
+    ONE.close().unwrap();
+    assert_eq!(open(&OTHER, dtrace, c"other"), Err(OpenError::Shared));
+    assert_eq!(open(&ONE, dtrace, c"one"), Ok(()));
+}
+
 #[test]
 fn what_is_enabled_is_not_removed() {
     Threads::bind(0);

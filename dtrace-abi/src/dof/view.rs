@@ -265,6 +265,15 @@ impl<'a> Difo<'a> {
         })
     }
 
+    /// Bytes that say it: of its instructions, its tables, and what it returns.
+    pub fn size(&self) -> usize {
+        self.instructions.len() * u32::SIZE
+            + self.integers.len() * u64::SIZE
+            + self.strings().len()
+            + self.variables.len() * Variable::SIZE
+            + DifType::SIZE
+    }
+
     /// The instructions.
     pub fn instructions(&self) -> impl ExactSizeIterator<Item = Instr> + use<'a> {
         self.instructions.map(Instr)

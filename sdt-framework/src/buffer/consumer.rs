@@ -112,7 +112,7 @@ impl Activity {
 pub(crate) struct Consumer<H: Host> {
     /// Its number, 0 when closed. Changed with the framework locked only.
     number: AtomicU32,
-    /// What it may do. Changed with the framework locked and no enabling of it there.
+    /// What it may do. Changed with the framework locked.
     rights: AtomicU32,
     /// An [`Activity`]. Read in probe context, where programs that end the run change it.
     pub(crate) activity: AtomicU32,
@@ -163,6 +163,11 @@ impl<H: Host> Consumer<H> {
         self.size.store(size, Ordering::Relaxed);
         self.turn(Activity::Inactive);
         self.number.store(id.get(), Ordering::Release);
+    }
+
+    /// From here on it may do this much. With the framework locked.
+    pub(crate) fn restrict(&self, rights: Rights) {
+        self.rights.store(rights.to_word(), Ordering::Relaxed);
     }
 
     /// With the framework locked. Readers find it closed.

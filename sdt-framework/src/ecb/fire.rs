@@ -241,11 +241,13 @@ impl<H: Host> Dtrace<H> {
         failure: &Failure,
     ) {
         let Some(here) = tracing.cpus.get(hit.cpu) else { return };
-        let is_double = matches!(hit.only, Some((_, Own::Error)));
-        run::count(if is_double { &here.double_errors } else { &here.errors });
+        // What ERROR cannot tell, as it has failed itself or is not there, is counted apart: consumers say how many there were.
+        let is_error = matches!(hit.only, Some((_, Own::Error)));
+        let teller = self.own.id(Own::Error).filter(|_| !is_error);
+        run::count(if teller.is_none() { &here.double_errors } else { &here.errors });
         // SAFETY: this CPU, in probe context, and no clause is being run.
         unsafe { here.records.write(|records| records.errors = records.errors.wrapping_add(1)) };
-        let Some(id) = self.own.id(Own::Error).filter(|_| !is_double) else { return };
+        let Some(id) = teller else { return };
         let [a, b, c, d, e] = run::error_arguments(ecb.epid, action, failure);
         let args = [tracing.number.into(), a, b, c, d, e, 0, 0, 0, 0];
         let only = Some((ecb.consumer, Own::Error));

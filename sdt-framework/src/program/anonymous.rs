@@ -3,6 +3,7 @@
 use crate::buffer::{ConsumerError, ConsumerId};
 use crate::dtrace::Dtrace;
 use crate::host::Host;
+use crate::rights::Rights;
 
 impl<H: Host> Dtrace<H> {
     /// Enables a program in DOF and goes, for a consumer that will come: called at boot, after
@@ -35,11 +36,17 @@ impl<H: Host> Dtrace<H> {
     }
 
     /// The consumer for which something was [enabled](Self::enable_anonymously) before it came, once. From here on it is as
-    /// any other: it is to ask for its [status](Self::status) now and then, and to be closed.
-    pub fn claim(&self) -> Option<ConsumerId> {
+    /// any other, and may do this much and no more: it is to ask for its [status](Self::status) now and then, and to be closed.
+    /// What was recorded for it is the kernel's, so who may not [see that](Rights::kernel) has none.
+    pub fn claim(&self, rights: Rights) -> Option<ConsumerId> {
+        if !rights.kernel() {
+            return None;
+        }
         let mut tables = self.tables.lock();
         let id = tables.anonymous.take()?;
-        let tracing = self.shared().ok()?.consumer(id).ok()?.1.tracing();
+        let consumer = self.shared().ok()?.consumer(id).ok()?.1;
+        consumer.restrict(rights);
+        let tracing = consumer.tracing();
         if let Some(tracing) = tracing {
             tracing.alive.set(self.host.timestamp());
         }

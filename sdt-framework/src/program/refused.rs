@@ -26,6 +26,8 @@ pub enum ProgramError {
     Pieces,
     /// It is longer than any kernel takes.
     Long(u64),
+    /// It uses its sections so often that it would be, if each were there as often.
+    Repeats,
 }
 
 impl fmt::Display for ProgramError {
@@ -44,6 +46,7 @@ impl fmt::Display for ProgramError {
             }
             Self::Pieces => f.write_str("the program's pieces do not follow each other"),
             Self::Long(bytes) => write!(f, "the program has {bytes} bytes, which are too many"),
+            Self::Repeats => f.write_str("the program uses its sections too often"),
         }
     }
 }

@@ -274,21 +274,27 @@ impl From<dof::DofError> for Failed {
     }
 }
 
-/// Calls `f` with every program of a DOF.
+/// Calls `f` with every program of a DOF. Sections may be used by several, so little of it can be a lot to do: what is
+/// looked at is as long in all as a DOF can be, which is no bound on one that says everything once.
 fn for_each_difo(
     dof: &Dof<'_>,
     mut f: impl FnMut(&dof::Difo<'_>) -> Result<(), Failed>,
 ) -> Result<(), Failed> {
+    let mut left = limits::DOF_SIZE;
+    let mut each = |difo: Option<dof::Difo<'_>>| {
+        let bytes = difo.as_ref().map_or(ActDesc::SIZE, dof::Difo::size);
+        left = left.checked_sub(bytes as u64).ok_or(ProgramError::Repeats)?;
+        difo.map_or(Ok(()), |difo| f(&difo))
+    };
     for ecb in dof.ecbs() {
         let desc = dof.record::<EcbDesc>(ecb, SectionKind::EcbDesc)?;
         if desc.predicate != NO_SECTION {
-            f(&dof.difo(desc.predicate)?)?;
+            each(Some(dof.difo(desc.predicate)?))?;
         }
         if desc.actions != NO_SECTION {
             for act in dof.table::<ActDesc>(desc.actions, SectionKind::ActDesc)? {
-                if act.difo != NO_SECTION {
-                    f(&dof.difo(act.difo)?)?;
-                }
+                let difo = (act.difo != NO_SECTION).then(|| dof.difo(act.difo)).transpose()?;
+                each(difo)?;
             }
         }
     }

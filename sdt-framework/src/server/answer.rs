@@ -276,9 +276,12 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
                 let reply = sent.map_or(Reply::Done, |probes| Reply::Matched { probes });
                 return answer.plain(&reply).map(Some);
             }
+            Request::Claim if !rights.kernel() => {
+                return Err(not_permitted("for what was enabled at boot"));
+            }
             Request::Claim => {
                 let own = open?;
-                let claimed = tracer.claim();
+                let claimed = tracer.claim(rights);
                 let claimed = claimed
                     .ok_or_else(|| Refusal::new(Why::NoSuch, "nothing was enabled before"))?;
                 channel.consumer = Some(claimed);

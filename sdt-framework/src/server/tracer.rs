@@ -43,7 +43,7 @@ pub trait Tracer: Sync {
     fn disable(&self, consumer: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError>;
 
     /// As [`Dtrace::claim`].
-    fn claim(&self) -> Option<ConsumerId>;
+    fn claim(&self, rights: Rights) -> Option<ConsumerId>;
 
     /// As [`Dtrace::set_option`].
     ///
@@ -191,8 +191,8 @@ impl<H: Host> Tracer for Dtrace<H> {
         self.disable(consumer, spec)
     }
 
-    fn claim(&self) -> Option<ConsumerId> {
-        self.claim()
+    fn claim(&self, rights: Rights) -> Option<ConsumerId> {
+        self.claim(rights)
     }
 
     fn set_option(

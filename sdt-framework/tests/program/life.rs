@@ -355,8 +355,9 @@ fn a_boot_is_traced() {
     dtrace.probe(probe, &[7; 6]);
     dtrace.host().now.store(100_000_000_000, Ordering::Relaxed);
     dtrace.probe(probe, &[8; 6]);
-    let id = dtrace.claim().unwrap();
-    assert_eq!(dtrace.claim(), None);
+    assert_eq!(dtrace.claim(Rights::new(Privileges::USER)), None, "it is the kernel's");
+    let id = dtrace.claim(Rights::new(Privileges::KERNEL)).unwrap();
+    assert_eq!(dtrace.claim(Rights::ALL), None);
     let x = crate::run::Consumer { dtrace, id };
     assert_eq!(dtrace.set_option(id, options, 0), Err(ConsumerError::Going(id)));
     assert_eq!(x.numbers(), [[1], [7], [8]]);

@@ -23,6 +23,8 @@ pub enum OpenError {
     Open,
     /// Somebody still has a [`Probe`](super::Probe) from before.
     Held,
+    /// Another provider has the same slots.
+    Shared,
     /// The name has more than 63 bytes.
     LongName,
     /// The kernel has a provider of that name.
@@ -112,6 +114,7 @@ impl fmt::Display for OpenError {
             Self::NotAttached => "the image is not attached to a framework",
             Self::Open => "the provider is open already",
             Self::Held => "somebody still has a probe that the provider had before: drop it",
+            Self::Shared => "another provider has the same slots: each needs its own",
             Self::LongName => "the provider's name has more than 63 bytes, and DTrace would cut it",
             Self::Taken => "the kernel has a provider of this name: choose another one",
             Self::Twice => "the image has a provider of this name already",

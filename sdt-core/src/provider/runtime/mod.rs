@@ -127,7 +127,8 @@ impl Drop for Changing<'_> {
 }
 
 impl Provider {
-    /// A provider that is not open, with room for as many probes as there are slots. No other provider has the same slots.
+    /// A provider that is not open, with room for as many probes as there are slots. They are its alone: of two with the same
+    /// slots only the one that is opened first can be.
     pub const fn new(slots: &'static [Slot]) -> Self {
         Self {
             slots,
@@ -201,6 +202,9 @@ impl Provider {
     ) -> Result<(), OpenError> {
         if self.is_open() {
             return Err(OpenError::Open);
+        }
+        if !self.slots.iter().all(|slot| slot.belongs_to(self)) {
+            return Err(OpenError::Shared);
         }
         if !self.slots.iter().all(Slot::is_free) {
             return Err(OpenError::Held);

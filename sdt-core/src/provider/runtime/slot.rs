@@ -3,7 +3,7 @@
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::fmt;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::{MAX_ARGS, PROBE_NAME_LEN, Probe, Provider};
 use crate::arg::ArgType;
@@ -16,6 +16,8 @@ pub struct Slot {
     word: AtomicU32,
     /// The framework's id while the probe is enabled, otherwise 0.
     enabled_id: AtomicU32,
+    /// The provider whose it is, once one with it was opened.
+    owner: AtomicPtr<Provider>,
     /// Written while it is free; read while it is not.
     contents: UnsafeCell<Contents>,
 }
@@ -101,7 +103,18 @@ impl Slot {
         Self {
             word: AtomicU32::new(State::Free as u32),
             enabled_id: AtomicU32::new(0),
+            owner: AtomicPtr::new(core::ptr::null_mut()),
             contents: UnsafeCell::new(contents),
+        }
+    }
+
+    /// Makes it this provider's, for good; `false` if it is another one's.
+    pub(super) fn belongs_to(&self, provider: &'static Provider) -> bool {
+        let provider = core::ptr::from_ref(provider).cast_mut();
+        let none = core::ptr::null_mut();
+        match self.owner.compare_exchange(none, provider, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => true,
+            Err(owner) => owner == provider,
         }
     }
 
