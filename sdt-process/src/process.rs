@@ -267,7 +267,7 @@ impl Process {
         &self.path
     }
 
-    /// What became of all hits since the process was first started.
+    /// What became of all hits since the process was first started: those of BEGIN, END, ERROR and timers, too.
     pub fn counters(&self) -> Counters {
         self.dtrace.counters()
     }
