@@ -176,6 +176,20 @@ fn the_function_that_fired_is_on_top() {
     }
 }
 
+#[test]
+fn errno_is_what_it_was() {
+    for role in ["jump", "trap"] {
+        let mut subject = Subject::new(role);
+        // What is read in between fails, and says so.
+        let text = r#"subject:::greeted { trace(*(int *)8); } subject:::greeted { printf("%d", (int)errno); }"#;
+        let [shown, said] = run(&mut subject, text, |subject| {
+            assert_eq!(subject.ask("errno"), "true");
+        });
+        assert_eq!(shown.trim(), "77", "{said}");
+        subject.end();
+    }
+}
+
 /// Each address, by each way to read it: the clause is given up, and the process goes on.
 #[test]
 fn bad_addresses_are_faults() {
