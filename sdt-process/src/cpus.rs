@@ -154,12 +154,12 @@ impl Slots {
             // A timer that fires, and no signal handler: the thread that ticks takes no signals.
             return Some((outer.slot, None));
         }
-        let (first, choice) = match ticks {
-            true => (0, 1),
+        let (first, choice) = if ticks {
+            (0, 1)
+        } else {
             // SAFETY: asks for a number.
-            false => {
-                (usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0), self.slots.len())
-            }
+            let cpu = usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0);
+            (cpu, self.slots.len())
         };
         for round in 0..YIELDS + SLEEPS {
             for offset in 0..choice {

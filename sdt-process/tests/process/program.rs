@@ -79,8 +79,7 @@ fn run(subject: &mut Subject, text: &str, during: impl FnOnce(&mut Subject)) -> 
         std::thread::sleep(running.pause());
     }
     running.finish(&mut sink).unwrap();
-    let shown = shown.0.lock().unwrap().clone();
-    shown
+    std::mem::take(&mut *shown.0.lock().unwrap())
 }
 
 /// Words and numbers, as lines of aggregations have them.
