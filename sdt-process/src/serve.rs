@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use sdt_framework::server::{Lost, Server, Stream};
 use sdt_framework::{Dtrace, Host as _, Rights};
 
+use crate::breakpoint::RAISED;
 use crate::cpus::Slots;
 use crate::process::{Attached, STATE, WANTED};
 use crate::sites::Sites;
@@ -211,9 +212,7 @@ pub(crate) fn spawn() -> io::Result<JoinHandle<()>> {
         let mut blocked: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&mut blocked);
-        let raised =
-            [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS];
-        for signal in raised {
+        for signal in RAISED {
             libc::sigdelset(&mut blocked, signal);
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, &mut before);
