@@ -31,7 +31,7 @@ fn a_process_is_listed_and_traced() {
     assert_eq!(dtrace(&["-l"]), (String::new(), error, Some(1)));
 
     let _traced = sdt_process::Options::new().module(c"program".to_owned()).start().unwrap();
-    let (listed, error, status) = dtrace(&["-l"]);
+    let (listed, error, status) = dtrace(&["-l", "-P", "itself"]);
     let words: Vec<Vec<_>> = listed.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!((words[1][1], words[1][2], words[1].last()), ("itself", "program", Some(&"round")));
     assert_eq!((words.len(), &*error, status), (2, "", Some(0)));

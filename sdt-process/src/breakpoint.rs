@@ -20,6 +20,10 @@ pub fn taken() -> u64 {
     TAKEN.load(Ordering::Relaxed)
 }
 
+/// Signals that instructions raise.
+pub(crate) const RAISED: [libc::c_int; 6] =
+    [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS];
+
 /// A handler with all its arguments.
 type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);
 
@@ -41,6 +45,15 @@ pub fn install() -> io::Result<()> {
     // Not deferred, as an earlier handler may hit a site, and the kernel kills who hits a breakpoint while SIGTRAP is
     // blocked. On the alternate stack, as programs that have one may have small stacks.
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_ONSTACK | libc::SA_RESTART;
+    // A handler of another signal that came now would run on the alternate stack, which is small, and may hit a site there: it
+    // comes when this has returned. What an instruction raises is not put off.
+    // SAFETY: a set of its own.
+    unsafe {
+        libc::sigfillset(&mut ours.sa_mask);
+        for signal in RAISED {
+            libc::sigdelset(&mut ours.sa_mask, signal);
+        }
+    }
     action(Some(&ours)).inspect_err(|_| EARLIER.store(ptr::null_mut(), Ordering::Release))?;
     Ok(())
 }

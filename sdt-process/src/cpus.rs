@@ -9,11 +9,18 @@
 //! signal handler is lost. If none is free the hit is counted as re-entered: the handler cannot wait, its own thread
 //! may have what it would wait for. Elsewhere a thread waits for a slot, but not for ever: whoever has them all may be
 //! stopped in a signal handler (collectors of garbage stop threads so). Then the hit is counted as stray.
+//!
+//! Timers fire on the first slot, and nowhere else: a process has no CPUs that could be looked at.
+//!
+//! `errno` is after a hit what it was before, and that is what programs in D see.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use sdt_framework::dif::Kernel;
 use sdt_framework::{Host, SpinLock};
+
+use crate::kernel::Program;
 
 /// How often a thread lets others run before it begins to sleep in between.
 const YIELDS: usize = 100;
@@ -26,7 +33,14 @@ const SLEEP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
 #[derive(Debug)]
 pub struct Slots {
     slots: Box<[Slot]>,
+    /// What programs in D see of this one.
+    pub(crate) program: Program,
+    /// The word of each thread, by its number. No number is given twice, so a word is one thread's for ever.
+    caches: Box<[AtomicU32]>,
 }
+
+/// Threads that have a word.
+const CACHES: usize = 1024;
 
 /// How often a slot has been claimed and given back: odd while somebody has it. On a cache line of its own.
 #[derive(Debug, Default)]
@@ -40,11 +54,51 @@ struct Slot {
 struct Held {
     of: *const Slots,
     slot: usize,
+    /// How many hits it has interrupted.
+    depth: u8,
+    /// What `errno` was before.
+    errno: libc::c_int,
 }
 
 thread_local! {
-    // What the innermost hit of this thread has claimed. Neither allocated nor dropped, so that signal handlers can use it.
+    // Neither is allocated or dropped, so signal handlers can use them. What the innermost hit of this thread has claimed:
     static HELD: Cell<Option<Held>> = const { Cell::new(None) };
+    // Whether this thread is firing timers:
+    static TICKS: Cell<bool> = const { Cell::new(false) };
+    // Which thread it is; 0 until somebody asks:
+    static NUMBER: AtomicU64 = const { AtomicU64::new(0) };
+}
+
+/// A number that no other thread of this process has or has had, from 1.
+pub(crate) fn thread_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NUMBER.with(|number| {
+        let mine = number.load(Ordering::Relaxed);
+        if mine != 0 {
+            return mine;
+        }
+        let new = NEXT.fetch_add(1, Ordering::Relaxed);
+        // A signal handler may have come in between.
+        match number.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => new,
+            Err(mine) => mine,
+        }
+    })
+}
+
+/// An address that is above all frames of this thread, if the C library has put what is the thread's own above its stack.
+pub(crate) fn thread_local_address() -> usize {
+    HELD.with(|held| std::ptr::from_ref(held).addr())
+}
+
+/// What `errno` was before the hit that is being recorded.
+pub(crate) fn errno() -> Option<libc::c_int> {
+    HELD.get().map(|held| held.errno)
+}
+
+/// How many hits the one that is being recorded has interrupted.
+pub(crate) fn depth() -> u8 {
+    HELD.get().map_or(0, |held| held.depth)
 }
 
 /// Whether this thread is recording a hit: a signal handler has interrupted that.
@@ -55,7 +109,11 @@ pub(crate) fn in_probe_context() -> bool {
 impl Slots {
     /// So many; at least one.
     pub fn new(count: usize) -> Self {
-        Self { slots: (0..count.max(1)).map(|_| Slot::default()).collect() }
+        Self {
+            slots: (0..count.max(1)).map(|_| Slot::default()).collect(),
+            program: Program::this(),
+            caches: (0..CACHES).map(|_| AtomicU32::new(0)).collect(),
+        }
     }
 
     /// As many as two threads for each CPU take, and a few for programs on a small machine.
@@ -76,13 +134,36 @@ impl Slots {
         }
     }
 
+    /// Runs what fires timers: on the first slot, and what it fires stays there.
+    pub(crate) fn ticking<R>(&self, f: impl FnOnce() -> R) -> R {
+        TICKS.set(true);
+        let result = f();
+        TICKS.set(false);
+        result
+    }
+
+    /// The word of the thread that runs: its predicate that was false.
+    pub(crate) fn cache(&self) -> Option<&AtomicU32> {
+        self.caches.get(usize::try_from(thread_number()).ok()?)
+    }
+
     /// A free slot, or the one that the thread has in what it has interrupted. `None` if there is none for long.
     fn claim(&self, outer: Option<Held>) -> Option<(usize, Option<Claim<'_>>)> {
-        // SAFETY: asks for a number.
-        let cpu = usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0);
+        let ticks = TICKS.get();
+        if let Some(outer) = outer.filter(|outer| ticks && std::ptr::eq(outer.of, self)) {
+            // A timer that fires, and no signal handler: the thread that ticks takes no signals.
+            return Some((outer.slot, None));
+        }
+        let (first, choice) = if ticks {
+            (0, 1)
+        } else {
+            // SAFETY: asks for a number.
+            let cpu = usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0);
+            (cpu, self.slots.len())
+        };
         for round in 0..YIELDS + SLEEPS {
-            for offset in 0..self.slots.len() {
-                let index = (cpu + offset) % self.slots.len();
+            for offset in 0..choice {
+                let index = (first + offset) % self.slots.len();
                 if let Some(claim) = self.slots.get(index).and_then(Slot::try_claim) {
                     return Some((index, Some(claim)));
                 }
@@ -101,15 +182,29 @@ impl Slots {
     }
 }
 
-/// Lets others run that this thread may have to wait long for. A signal may end it early, and the interrupted program's
-/// `errno` stays what it was.
+/// Lets others run that this thread may have to wait long for. A signal may end it early.
 fn sleep() {
-    // SAFETY: safe in signal handlers (POSIX); the place of `errno` is this thread's.
-    unsafe {
-        let errno = libc::__errno_location();
-        let before = *errno;
-        libc::nanosleep(&SLEEP, std::ptr::null_mut());
-        *errno = before;
+    // SAFETY: safe in signal handlers (POSIX).
+    unsafe { libc::nanosleep(&SLEEP, std::ptr::null_mut()) };
+}
+
+/// This thread's `errno`.
+struct Errno(*mut libc::c_int);
+
+impl Errno {
+    fn here() -> Self {
+        // SAFETY: says where it is.
+        Self(unsafe { libc::__errno_location() })
+    }
+
+    fn get(&self) -> libc::c_int {
+        // SAFETY: this thread's.
+        unsafe { *self.0 }
+    }
+
+    fn set(&self, errno: libc::c_int) {
+        // SAFETY: as above.
+        unsafe { *self.0 = errno };
     }
 }
 
@@ -142,12 +237,15 @@ impl Drop for Claim<'_> {
 /// comes in between takes another slot.
 struct Within<'s> {
     outer: Option<Held>,
+    errno: (Errno, libc::c_int),
     _claim: Option<Claim<'s>>,
 }
 
 impl Drop for Within<'_> {
     fn drop(&mut self) {
         HELD.set(self.outer);
+        let (place, before) = &self.errno;
+        place.set(*before);
     }
 }
 
@@ -177,12 +275,24 @@ unsafe impl Host for Slots {
     }
 
     fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        let place = Errno::here();
+        let errno = place.get();
         let outer = HELD.get();
         let claimed = self.claim(outer);
         let slot = claimed.as_ref().map_or(self.slots.len(), |(slot, _)| *slot);
-        let _within = Within { outer, _claim: claimed.and_then(|(_, claim)| claim) };
-        HELD.set(Some(Held { of: self, slot }));
+        let claim = claimed.and_then(|(_, claim)| claim);
+        let depth = match outer {
+            Some(outer) if TICKS.get() => outer.depth,
+            Some(outer) => outer.depth.saturating_add(1),
+            None => 0,
+        };
+        let _within = Within { outer, errno: (place, errno), _claim: claim };
+        HELD.set(Some(Held { of: self, slot, depth, errno }));
         f()
+    }
+
+    fn kernel(&self) -> &(dyn Kernel + Sync) {
+        self
     }
 
     fn sync(&self) {

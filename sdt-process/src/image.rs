@@ -23,6 +23,14 @@ pub(crate) struct Image {
 /// A function, and how far in it an address is.
 pub(crate) type Function = (String, u64);
 
+/// What a symbol says.
+#[derive(Debug)]
+pub(crate) struct Named {
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    pub(crate) name: Box<str>,
+}
+
 impl Image {
     /// The one that this is in.
     pub(crate) fn here() -> &'static Self {
@@ -39,6 +47,23 @@ impl Image {
     pub(crate) fn is_text(&self, address: usize, length: usize) -> bool {
         let Some(end) = address.checked_add(length) else { return false };
         self.text.iter().any(|text| text.start <= address && end <= text.end)
+    }
+
+    /// What stands in it where, as the file's symbols have it, in the order of addresses. Of a file that is stripped or gone,
+    /// nothing.
+    pub(crate) fn symbols(&self) -> Vec<Named> {
+        let mut found = Vec::new();
+        let Ok(file) = File::open(&self.file) else { return found };
+        let cache = ReadCache::new(file);
+        let Ok(file) = object::File::parse(&cache) else { return found };
+        let kinds = [SymbolKind::Text, SymbolKind::Data];
+        let symbols = file.symbols().filter(|of| kinds.contains(&of.kind()) && of.size() > 0);
+        found.extend(symbols.filter_map(|of| {
+            let address = of.address().wrapping_add(self.bias as u64);
+            Some(Named { address, size: of.size(), name: of.name().ok()?.into() })
+        }));
+        found.sort_by_key(|of| of.address);
+        found
     }
 
     /// The functions that addresses are in, which are in order; as the file's symbols have them. Of a file that is stripped
@@ -63,6 +88,27 @@ impl Image {
     }
 }
 
+/// The executable segments of a loaded object.
+///
+/// # Safety
+/// `dl_iterate_phdr` has given it.
+pub(crate) unsafe fn text(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
+    if info.dlpi_phdr.is_null() {
+        return Vec::new();
+    }
+    let bias = info.dlpi_addr as usize;
+    // SAFETY: by contract so many headers are there.
+    let headers =
+        unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+    let executable =
+        headers.iter().filter(|of| of.p_type == libc::PT_LOAD && of.p_flags & libc::PF_X != 0);
+    let range = |of: &libc::Elf64_Phdr| {
+        let start = bias.wrapping_add(of.p_vaddr as usize);
+        start..start + of.p_memsz as usize
+    };
+    executable.map(range).collect()
+}
+
 /// Keeps an object, if this function is in it; then there is no need to look further.
 unsafe extern "C" fn each(
     info: *mut libc::dl_phdr_info,
@@ -71,21 +117,9 @@ unsafe extern "C" fn each(
 ) -> libc::c_int {
     // SAFETY: what `dl_iterate_phdr` gives, and `here` has given it.
     let (info, found) = unsafe { (&*info, &mut *found.cast::<Option<Image>>()) };
-    if info.dlpi_phdr.is_null() {
-        return 0;
-    }
     let bias = info.dlpi_addr as usize;
-    // SAFETY: so many headers are there.
-    let headers =
-        unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-    let text =
-        headers.iter().filter(|of| of.p_type == libc::PT_LOAD && of.p_flags & libc::PF_X != 0);
-    let text: Vec<_> = text
-        .map(|of| {
-            let start = bias.wrapping_add(of.p_vaddr as usize);
-            start..start + of.p_memsz as usize
-        })
-        .collect();
+    // SAFETY: as above.
+    let text = unsafe { text(info) };
     let here = each as *const () as usize;
     if !text.iter().any(|text| text.contains(&here)) {
         return 0;

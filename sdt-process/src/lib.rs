@@ -7,10 +7,14 @@ pub mod cpus;
 mod fork;
 mod functions;
 mod image;
+mod kernel;
+mod memory;
 mod process;
 mod serve;
 mod sites;
 mod socket;
+mod stack;
+mod symbols;
 mod text;
 mod threads;
 

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use sdt_core::__private::record::{PROBES, PROVIDERS};
 use sdt_core::Probe;
 use sdt_core::attach::{self, AttachError, Attachment, DetachError};
+use sdt_core::ops::FrameworkError;
 use sdt_core::patch::Mode;
 use sdt_framework::{Config, Counters, Dtrace, InitError};
 
@@ -17,6 +18,7 @@ use crate::cpus::Slots;
 use crate::fork;
 use crate::serve::{self, Serving};
 use crate::socket::{Socket, SocketError};
+use crate::stack;
 use crate::text::{Refused, Text};
 
 /// All there is, locked by whoever calls the framework outside of a hit: so nothing of it is locked when a child is made.
@@ -58,6 +60,9 @@ pub enum StartError {
     /// The configuration is no good.
     #[error("no framework with this configuration: {0}")]
     Config(InitError),
+    /// There is no room for what DTrace itself has: BEGIN and its like, and timers.
+    #[error("no probes of dtrace's own: {0}")]
+    Own(FrameworkError),
     /// The system does not let text be patched.
     #[error(
         "the system does not let a process change its own text, which takes membarrier(2) and a handler of SIGTRAP \
@@ -71,6 +76,15 @@ pub enum StartError {
     #[error("nothing that answers dtrace: {0}")]
     Thread(#[source] io::Error),
 }
+
+/// Providers and probes of DTrace's own: `dtrace`, with BEGIN, END and ERROR, and `profile`, with so many timers.
+const OWN: [usize; 2] = [2, 3 + TIMERS];
+/// Timers of different rates that there can be. Thirteen are listed.
+const TIMERS: usize = 32;
+/// Clauses that can be enabled for them.
+const CLAUSES: usize = 256;
+/// Bytes for what programs in D declare and for the larger buffers that they ask for, all consumers together.
+const PROGRAMS: usize = if cfg!(target_pointer_width = "64") { 64 << 20 } else { 8 << 20 };
 
 /// How a process is traced; [`start`](Self::start) does it.
 ///
@@ -94,7 +108,7 @@ impl Default for Options {
 
 impl Options {
     /// Jumps; room for all probes of the program, enabled four times each, and for eight consumers with 64 kB for each of
-    /// some slots more than there are CPUs. Memory is touched when it is needed.
+    /// some slots more than there are CPUs; besides, 64 MB for programs in D. Memory is touched when it is needed.
     pub fn new() -> Self {
         let (providers, probes) = (PROVIDERS.len().max(1), PROBES.len().max(1));
         let config = Config { providers, probes, ecbs: 4 * probes, ..Config::DEFAULT };
@@ -113,7 +127,7 @@ impl Options {
         self
     }
 
-    /// How much the framework has room for.
+    /// How much the framework has room for, beside the probes of DTrace's own.
     pub const fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
@@ -187,13 +201,22 @@ impl Options {
         if sdt_core::patch::PATCHES {
             Text::prepare().map_err(StartError::Text)?;
         }
+        stack::prepare();
         let slots = self.slots.map_or_else(Slots::for_this_machine, Slots::new);
-        let consumers = self.config.consumers;
-        let bytes = self.config.memory::<Slots>(sdt_framework::Host::cpus(&slots), consumers);
+        let [providers, probes] = OWN;
+        let config = Config {
+            providers: self.config.providers.saturating_add(providers),
+            probes: self.config.probes.saturating_add(probes),
+            ecbs: self.config.ecbs.saturating_add(CLAUSES),
+            ..self.config
+        };
+        let consumers = config.consumers;
+        let bytes = config.memory::<Slots>(sdt_framework::Host::cpus(&slots), consumers);
         let dtrace: &'static Dtrace<Slots> = Box::leak(Box::new(Dtrace::new(slots)));
         // Large, so the system's zero pages until they are written to.
-        let memory = Box::leak(Box::new_uninit_slice(bytes));
-        dtrace.init(memory, &self.config).map_err(StartError::Config)?;
+        let memory = Box::leak(Box::new_uninit_slice(bytes.saturating_add(PROGRAMS)));
+        dtrace.init(memory, &config).map_err(StartError::Config)?;
+        dtrace.register_own().map_err(StartError::Own)?;
         let text = Text::new(self.refused).with_functions(self.functions);
         let attachment = Box::leak(Box::new(Attachment {
             framework: dtrace,
@@ -204,6 +227,8 @@ impl Options {
         // SAFETY: the handler of breakpoints is there, and asks; it stays, and so does the program. Who was recording in
         // the parent is not in the child.
         unsafe { attach::attach(attachment) }.map_err(StartError::Attach)?;
+        // Behind the program's own, whose numbers do not depend on how many timers there are.
+        dtrace.register_profile(TIMERS).map_err(StartError::Own)?;
         let attached = Attached { process: std::process::id(), dtrace, consumers };
         state.attached = Some(attached);
         Ok(attached)
@@ -216,8 +241,7 @@ pub(crate) fn lock() -> MutexGuard<'static, State> {
 
 /// The program's name, as much of it as there is room for.
 fn program() -> CString {
-    let file = std::env::current_exe().ok();
-    let name = file.as_deref().and_then(Path::file_name).unwrap_or_default();
+    let name = crate::kernel::program_name();
     let name = name.to_string_lossy();
     // What would be cut or no description could mean is left out.
     let name = name.chars().filter(char::is_ascii_graphic).take(63).collect::<String>();
@@ -243,7 +267,7 @@ impl Process {
         &self.path
     }
 
-    /// What became of all hits since the process was first started.
+    /// What became of all hits since the process was first started: those of BEGIN, END, ERROR and timers, too.
     pub fn counters(&self) -> Counters {
         self.dtrace.counters()
     }

@@ -3,12 +3,15 @@
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
+use std::ptr;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 
-use sdt_framework::Rights;
 use sdt_framework::server::{Lost, Server, Stream};
+use sdt_framework::{Dtrace, Host as _, Rights};
 
+use crate::breakpoint::RAISED;
+use crate::cpus::Slots;
 use crate::process::{Attached, STATE, WANTED};
 use crate::sites::Sites;
 use crate::socket::Socket;
@@ -17,6 +20,8 @@ use crate::socket::Socket;
 const FRAME: usize = 16 << 10;
 /// Who waits for records is answered that many milliseconds after the first of them, at most.
 const TICK: libc::c_int = 10;
+/// In nanoseconds.
+const MILLISECOND: u64 = 1_000_000;
 /// How long nobody is let in when nobody can be, in milliseconds: the process has no file descriptor left.
 const PAUSE: libc::c_int = 200;
 /// What a connection may have done before it is the next one's turn.
@@ -79,6 +84,39 @@ fn later(done: io::Result<usize>) -> Result<usize, Lost> {
 struct Wait {
     polled: Vec<libc::pollfd>,
     limit: libc::c_int,
+    dtrace: &'static Dtrace<Slots>,
+}
+
+impl Wait {
+    /// Waits, and fires what is due of the timers meanwhile. They are set and put away by who is answered, so nobody has to
+    /// say so: it is looked at here after each turn.
+    fn wait(mut self) {
+        let slots = self.dtrace.host();
+        let milliseconds = u64::try_from(self.limit).ok();
+        let until = milliseconds.map(|limit| slots.timestamp().saturating_add(limit * MILLISECOND));
+        loop {
+            let due = slots.ticking(|| self.dtrace.tick(0, 0));
+            let next = [due, until].into_iter().flatten().min();
+            let left = next.map(|next| next.saturating_sub(slots.timestamp()));
+            if self.poll(left) || until.is_some_and(|until| slots.timestamp() >= until) {
+                return;
+            }
+        }
+    }
+
+    /// Waits for so many nanoseconds, if not for ever; says whether anything has happened.
+    fn poll(&mut self, nanoseconds: Option<u64>) -> bool {
+        let limit = nanoseconds.map(|left| libc::timespec {
+            tv_sec: (left / 1_000_000_000) as libc::time_t,
+            tv_nsec: (left % 1_000_000_000) as _,
+        });
+        let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
+        // The descriptors stay open while this thread is here.
+        let count = self.polled.len() as libc::nfds_t;
+        // SAFETY: so many are in the vector; signals are left as they are. An error is as good as an event: what there is to
+        // do is looked at.
+        unsafe { libc::ppoll(self.polled.as_mut_ptr(), count, limit, ptr::null()) != 0 }
+    }
 }
 
 impl Serving {
@@ -117,7 +155,11 @@ impl Serving {
             _ => -1,
         };
         let wake = polled(self.wake.as_raw_fd(), libc::POLLIN);
-        Wait { polled: [wake].into_iter().chain(listener).chain(lines).collect(), limit }
+        Wait {
+            polled: [wake].into_iter().chain(listener).chain(lines).collect(),
+            limit,
+            dtrace: attached.dtrace,
+        }
     }
 
     /// Answers what can be answered, in turns, and forgets who has gone. Says whether there is more.
@@ -170,9 +212,7 @@ pub(crate) fn spawn() -> io::Result<JoinHandle<()>> {
         let mut blocked: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&mut blocked);
-        let raised =
-            [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS];
-        for signal in raised {
+        for signal in RAISED {
             libc::sigdelset(&mut blocked, signal);
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, &mut before);
@@ -189,7 +229,7 @@ fn run() {
         while WANTED.load(Ordering::Acquire) != 0 {
             thread::yield_now();
         }
-        let mut wait = {
+        let wait = {
             let mut state = STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let state = &mut *state;
             let (Some(attached), Some(serving)) = (&state.attached, &mut state.serving) else {
@@ -197,9 +237,6 @@ fn run() {
             };
             serving.turn(attached)
         };
-        // The descriptors stay open while this thread is here.
-        let count = wait.polled.len() as libc::nfds_t;
-        // SAFETY: so many are in the vector. An error is as good as an event: what there is to do is looked at.
-        unsafe { libc::poll(wait.polled.as_mut_ptr(), count, wait.limit) };
+        wait.wait();
     }
 }

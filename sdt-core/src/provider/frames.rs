@@ -80,6 +80,13 @@ impl Drop for Recorded {
     }
 }
 
+/// The frame of a thunk whose hit is being recorded, if this word at this address is its mark: for who looks for it where
+/// frames need not be in a chain.
+pub fn frame_of_mark(address: usize, word: usize) -> Option<usize> {
+    let frame = Frame(address.wrapping_add_signed(-SLOTS[0]));
+    (word == frame.mark()).then_some(frame.0)
+}
+
 /// The arguments of the hit that is being recorded, found up the stack; zeros if there is no hit, or the
 /// architecture has no thunks.
 ///

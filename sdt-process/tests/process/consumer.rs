@@ -153,9 +153,9 @@ impl Consumer {
         consumer
     }
 
-    /// The names of the probes.
+    /// The names of the program's own probes.
     pub fn list(&mut self) -> Vec<String> {
-        let probes = self.0.list("").unwrap();
+        let probes = self.0.list("subject:::").unwrap();
         let name = |of: &dtrace::client::Probe| {
             format!("{}:{}:{}:{}", of.provider, of.module, of.function, of.name)
         };

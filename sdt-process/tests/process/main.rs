@@ -2,6 +2,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod consumer;
+mod program;
 mod subject;
 
 use std::collections::BTreeSet;
@@ -38,12 +39,19 @@ fn probes_are_listed() {
     // Of those that are in one function, which.
     let names = [
         "subject:subject:none:work",
+        "subject:subject:process::subject::greet:greeted",
         "subject:subject:process::subject::more:more",
         "subject:subject:process::subject::on_signal:signalled",
     ];
     assert_eq!(listed, BTreeSet::from(names.map(str::to_owned)));
     assert_eq!(consumer.0.list("subject::*more:").unwrap().len(), 1);
     assert_eq!(consumer.0.list("subject::process??subject??more:").unwrap().len(), 1);
+    // As in every kernel: its numbers come first, and the timers behind the program's own.
+    let own = consumer.0.list("dtrace:::").unwrap();
+    let own: Vec<_> = own.iter().map(|of| (of.id, &*of.name)).collect();
+    assert_eq!(own, [(1, "BEGIN"), (2, "END"), (3, "ERROR")]);
+    let timers = consumer.0.list("profile:::").unwrap();
+    assert_eq!((timers.len(), timers[0].id), (13, 8));
     let probe = consumer.probe("work");
     let types = consumer.0.describe(probe).unwrap().types;
     assert_eq!(types.iter().map(|of| &*of.native).collect::<Vec<_>>(), ["uint64_t", "uint64_t"]);
@@ -71,14 +79,16 @@ fn every_hit_is_recorded() {
         assert_eq!(subject.answer(), "16000");
         assert_complete(&read, 8, 2000);
         assert_eq!(consumer.rest().len(), 0);
-        assert_eq!(subject.ask("counters"), "16000 0 0 0");
+        // And BEGIN has fired.
+        assert_eq!(subject.ask("counters"), "16001 0 0 0");
         let traps = subject.count("traps");
         // Whether it is enabled was asked at a site, too.
         assert_eq!(traps, if role == "trap" { 16_001 } else { 0 }, "{role}");
         consumer.0.close().unwrap();
         assert!(is_restored(&mut subject));
+        let counters = subject.ask("counters");
         subject.ask("fire 2 100");
-        assert_eq!(subject.ask("counters"), "16000 0 0 0");
+        assert_eq!(subject.ask("counters"), counters);
         subject.end();
     }
 }
@@ -92,7 +102,7 @@ fn threads_wait_for_slots() {
     let read = consumer.until(8_000);
     assert_eq!(subject.answer(), "8000");
     assert_complete(&read, 16, 500);
-    assert_eq!(subject.ask("counters"), "8000 0 0 0");
+    assert_eq!(subject.ask("counters"), "8001 0 0 0");
     subject.end();
 }
 
@@ -165,7 +175,7 @@ fn hits_in_signal_handlers_are_recorded() {
         let seen = [work, signalled].map(|probe| count(&read, probe));
         assert_eq!((format!("{} {}", seen[0], seen[1]), read.drops), (answer, 0), "{role}");
         let counters = subject.ask("counters");
-        assert_eq!(counters, format!("{} 0 0 0", seen[0] + seen[1]), "{role}");
+        assert_eq!(counters, format!("{} 0 0 0", seen[0] + seen[1] + 1), "{role}");
         subject.end();
     }
 }
@@ -213,15 +223,15 @@ fn a_child_is_not_traced_until_it_starts() {
         assert_eq!(rest, ["restored=true", "enabled=false", "Ok(\"started\")"], "{answer}");
         // It has a socket of its own, and reads its commands from the pipe that both have.
         let child = child.parse().unwrap();
-        assert_eq!(Consumer::of(child).list().len(), 3);
+        assert_eq!(Consumer::of(child).list().len(), 4);
         let mut in_child = Consumer::enabling(child, "subject:::more");
         assert_eq!(in_child.rest().len(), 0);
         in_child.0.close().unwrap();
         // The parent is traced as before.
         assert!(subject.folder.path().join(format!("sdt/{}", subject.id())).exists());
-        assert_eq!(consumer.list().len(), 3);
+        assert_eq!(consumer.list().len(), 4);
         let mut second = Consumer::of(subject.id());
-        assert_eq!(second.list().len(), 3);
+        assert_eq!(second.list().len(), 4);
         if busy != "enabled" {
             let some = consumer.until(1000);
             assert!(some.records.iter().all(|(_, args)| args[0] != 77), "a hit of the child's");
@@ -278,7 +288,8 @@ fn there_is_an_end_to_consumers() {
     for consumer in &mut consumers {
         assert_eq!(consumer.until(100).records.len(), 100);
     }
-    assert_eq!(subject.ask("counters"), "100 0 0 0");
+    // BEGIN has fired for each of them.
+    assert_eq!(subject.ask("counters"), "103 0 0 0");
     drop(consumers);
     while !is_restored(&mut subject) {
         std::thread::yield_now();

@@ -1,6 +1,7 @@
 //! The process that is traced: this test program, started once more. It does what it is told on its standard input, one
 //! command a line, and answers each with a line that begins with `> `.
 
+use std::ffi::CStr;
 use std::io::{BufRead as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -24,6 +25,8 @@ sdt_provider! {
         fn more(times: u64);
         /// A signal has come.
         fn signalled(times: u64);
+        /// Somebody is greeted: who, and for the how manyth time.
+        fn greeted(name: &CStr, times: u64);
     }
 }
 
@@ -39,6 +42,37 @@ fn work(thread: u64, times: u64) {
 #[inline(never)]
 fn more(times: u64) {
     sdt_probe!(subject::more, times);
+}
+
+#[inline(never)]
+fn greet(times: u64) {
+    sdt_probe!(subject::greeted, c"world", times);
+}
+
+/// Whether the probes that are hit leave `errno` alone, whatever is asked of them.
+fn keeps_errno() -> bool {
+    let place = || {
+        // SAFETY: where this thread's is.
+        unsafe { &mut *libc::__errno_location() }
+    };
+    *place() = 77;
+    greet(0);
+    std::mem::replace(place(), 0) == 77
+}
+
+/// Two threads at the same time, each with spans of its own: from `work` to `more`, with the same number.
+fn spans(times: u64) {
+    thread::scope(|scope| {
+        for thread in 0..2 {
+            scope.spawn(move || {
+                for n in (thread..2 * times).step_by(2) {
+                    work(thread, n);
+                    thread::yield_now();
+                    more(n);
+                }
+            });
+        }
+    });
 }
 
 extern "C" fn on_signal(_: libc::c_int) {
@@ -190,6 +224,15 @@ fn obey(mut process: Option<Process>) {
         match words[0] {
             "fire" => {
                 answer(format_args!("{}", fire(number(words.get(1)), number(words.get(2)))));
+            }
+            "greet" => {
+                (0..number(words.get(1))).for_each(greet);
+                answer(format_args!("greeted"));
+            }
+            "errno" => answer(format_args!("{}", keeps_errno())),
+            "spans" => {
+                spans(number(words.get(1)));
+                answer(format_args!("done"));
             }
             "signals" => {
                 let worked = signals(number(words.get(1)));

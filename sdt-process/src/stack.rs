@@ -1,0 +1,149 @@
+//! The stack of the function that fired.
+//!
+//! Programs seldom keep frame pointers, and this crate need not have been compiled with them, so the chain cannot be followed from
+//! here. But the thunk that a site calls has a frame with a mark in it while the hit is recorded. It is looked for up this
+//! thread's stack. Where it returns to is the function that fired, whatever that was compiled with; from there on the
+//! chain is followed as far as there is one: frames that are further up, in this thread's stack, and return to text. A program that
+//! is built with `-C force-frame-pointers=yes` has all of them.
+//!
+//! The stack is read like any memory: a chain that leads astray ends.
+
+use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use sdt_core::__private::arch::NEXT_FRAME;
+use sdt_core::__private::frames::frame_of_mark;
+
+use crate::{cpus, memory};
+
+/// Most frames that are counted.
+pub(crate) const DEEPEST: usize = 256;
+/// Bytes between a frame of ours and that of the thunk, at most.
+const OURS: usize = 256 << 10;
+/// Bytes of a word.
+const WORD: usize = size_of::<usize>();
+/// Words that are read at once.
+const PIECE: usize = 128;
+
+/// Fills in return addresses, the function that fired first: of the hit that this thread is recording. Says how many there
+/// are, and none if the hit came by no site. Probe context.
+pub(crate) fn of_hit(frames: &mut [u64]) -> usize {
+    let here = 0_usize;
+    let here = (&raw const here).addr();
+    let end = end(here);
+    let Some(mut frame) = thunk(here, end) else { return 0 };
+    let mut count = 0;
+    while let Some(place) = frames.get_mut(count) {
+        let saved = frame.wrapping_add_signed(NEXT_FRAME);
+        let Some(returns) = memory::word(saved.wrapping_add(WORD)) else { break };
+        if !is_text(returns) {
+            break;
+        }
+        *place = returns as u64;
+        count += 1;
+        match memory::word(saved) {
+            Some(next) if next > frame && next < end && next.is_multiple_of(WORD) => frame = next,
+            _ => break,
+        }
+    }
+    count
+}
+
+/// The frame of the innermost thunk whose hit is being recorded.
+fn thunk(here: usize, end: usize) -> Option<usize> {
+    let end = end.min(here.saturating_add(OURS));
+    let mut at = here.next_multiple_of(WORD);
+    let mut bytes = [0; PIECE * WORD];
+    while at < end {
+        let length = bytes.len().min((end - at) / WORD * WORD);
+        let piece = bytes.get_mut(..length).filter(|piece| !piece.is_empty())?;
+        if !memory::read(at as u64, piece) {
+            return None;
+        }
+        let words = piece.as_chunks().0.iter().map(|word| usize::from_ne_bytes(*word));
+        let marked = (at..).step_by(WORD).zip(words);
+        if let Some(frame) = marked.into_iter().find_map(|(at, word)| frame_of_mark(at, word)) {
+            return Some(frame);
+        }
+        at += length;
+    }
+    None
+}
+
+/// An address that this thread's stack does not reach. Of what is known to be above it the lowest: what is the thread's own, which
+/// C libraries put there for all threads but the first; the end of the alternate stack, if a signal handler runs on it; and what
+/// the kernel has put above the first thread's.
+fn end(here: usize) -> usize {
+    // SAFETY: all zeros is a stack.
+    let mut alternate: libc::stack_t = unsafe { std::mem::zeroed() };
+    // SAFETY: asks, and changes nothing; safe in signal handlers (POSIX).
+    let is_on_it = unsafe { libc::sigaltstack(std::ptr::null(), &mut alternate) } == 0
+        && alternate.ss_flags & libc::SS_ONSTACK != 0;
+    let alternate = alternate.ss_sp.addr().saturating_add(alternate.ss_size);
+    // SAFETY: looks a number up that stays what it is.
+    let first = unsafe { libc::getauxval(libc::AT_RANDOM) } as usize;
+    let ends = [Some(cpus::thread_local_address()), Some(first), is_on_it.then_some(alternate)];
+    ends.into_iter().flatten().filter(|end| *end > here).min().unwrap_or(usize::MAX)
+}
+
+/// Executable segments of what was loaded when tracing began.
+static TEXT: OnceLock<Box<[Range<usize>]>> = OnceLock::new();
+
+/// Finds out where text is: before the first hit, and never in probe context.
+pub(crate) fn prepare() {
+    TEXT.get_or_init(|| {
+        let mut found: Vec<Range<usize>> = Vec::new();
+        // SAFETY: `each` gets the vector, and calls nothing that would list objects itself.
+        unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut found).cast()) };
+        found.into()
+    });
+}
+
+fn is_text(address: usize) -> bool {
+    TEXT.get().is_some_and(|all| all.iter().any(|text| text.contains(&address)))
+}
+
+unsafe extern "C" fn each(
+    info: *mut libc::dl_phdr_info,
+    _: libc::size_t,
+    found: *mut c_void,
+) -> libc::c_int {
+    // SAFETY: what `dl_iterate_phdr` gives, and `prepare` has given it.
+    let (info, found) = unsafe { (&*info, &mut *found.cast::<Vec<Range<usize>>>()) };
+    // SAFETY: as above.
+    found.extend(unsafe { crate::image::text(info) });
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_hit_has_no_stack() {
+        prepare();
+        assert_eq!(of_hit(&mut [0; 4]), 0);
+        std::thread::spawn(|| assert_eq!(of_hit(&mut [0; 4]), 0)).join().unwrap();
+    }
+
+    #[test]
+    fn text_is_text() {
+        prepare();
+        assert!(is_text(prepare as *const () as usize));
+        assert!(is_text(libc::getpid as *const () as usize), "the C library's, too");
+        assert!(!is_text((&raw const TEXT).addr()) && !is_text(0));
+    }
+
+    #[test]
+    fn stacks_end_near_where_they_are() {
+        let here = || {
+            let local = 0_u8;
+            let here = (&raw const local).addr();
+            let size = end(here) - here;
+            assert!(size < 1 << 30, "{size:#x}");
+        };
+        here();
+        std::thread::spawn(here).join().unwrap();
+    }
+}

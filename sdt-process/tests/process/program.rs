@@ -1,0 +1,248 @@
+//! Programs in D, compiled here as `dtrace -p` does it, and run in the subject.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use dtrace::compiler::Source;
+use dtrace::compiler::options::Options;
+use dtrace::render::{Output, Text};
+use dtrace::{Client, Trace};
+
+use crate::consumer::{self, Subject};
+
+/// What is shown, and what dtrace(1) would say on standard error.
+#[derive(Clone, Debug, Default)]
+struct Shown(Arc<Mutex<[String; 2]>>);
+
+impl Shown {
+    fn add(&self, which: usize, text: &[u8]) -> io::Result<()> {
+        self.0.lock().unwrap()[which].push_str(&String::from_utf8_lossy(text));
+        Ok(())
+    }
+}
+
+impl Output for Shown {
+    fn line(&mut self, text: &[u8]) -> io::Result<()> {
+        self.add(0, text)
+    }
+
+    fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        self.add(0, text)
+    }
+
+    fn message(&mut self, text: &str) -> io::Result<()> {
+        self.add(1, text.as_bytes())
+    }
+
+    fn listing(&mut self, text: &str) -> io::Result<()> {
+        self.add(1, text.as_bytes())
+    }
+
+    fn system(&mut self, _: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn redirect(&mut self, _: Option<&[u8]>) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn truncate(&mut self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Runs a program while the subject does something; then it is stopped, unless it ends by itself. What it shows, and
+/// what is said.
+fn run(subject: &mut Subject, text: &str, during: impl FnOnce(&mut Subject)) -> [String; 2] {
+    let client = Client::connect(consumer::line(subject.id()).unwrap()).unwrap();
+    let mut options = Options::default();
+    options.set("quiet", None).unwrap();
+    options.set("bufsize", Some("1m")).unwrap();
+    options.set("aggsize", Some("256k")).unwrap();
+    options.set("aggsortkey", None).unwrap();
+    let mut trace = Trace::new(client, options, i64::from(subject.id()));
+    let program = trace.compile(Source::line(text.as_bytes())).unwrap();
+    assert_ne!(trace.enable(&program).unwrap(), 0);
+    let mut running = trace.go().unwrap();
+    during(subject);
+    let shown = Shown::default();
+    let mut sink = Text::new(shown.clone());
+    if !text.contains("exit(") {
+        running.stop().unwrap();
+    }
+    while !running.work(&mut sink).unwrap() {
+        std::thread::sleep(running.pause());
+    }
+    running.finish(&mut sink).unwrap();
+    std::mem::take(&mut *shown.0.lock().unwrap())
+}
+
+/// Words and numbers, as lines of aggregations have them.
+fn table(text: &str) -> BTreeMap<&str, u64> {
+    text.lines()
+        .filter_map(|line| line.trim().rsplit_once(char::is_whitespace))
+        .map(|(key, count)| (key.trim(), count.parse().unwrap()))
+        .collect()
+}
+
+#[test]
+fn strings_and_what_is_known_of_the_process() {
+    for role in ["jump", "trap"] {
+        let mut subject = Subject::new(role);
+        let text = r#"
+            typedef unsigned int uid_t;
+            BEGIN { printf("begin %d\n", pid); }
+            subject:::greeted /arg1 % 2 == 0/ {
+                printf("%s %s %d %d\n", stringof(arg0), copyinstr(arg0), arg1, pid == $target);
+            }
+            subject:::greeted /arg1 == 0/ {
+                printf("%s %d %d\n", probefunc, uid, tid != 0 && errno == 0);
+                printf("%d\n", walltimestamp > 1500000000000000000);
+            }
+            END { printf("end\n"); }"#;
+        let [shown, said] = run(&mut subject, text, |subject| {
+            subject.ask("greet 4");
+        });
+        let id = subject.id();
+        // SAFETY: asks for a number.
+        let uid = unsafe { libc::getuid() };
+        let lines: Vec<_> = shown.trim_end().lines().collect();
+        assert_eq!(lines[0], format!("begin {id}"), "{shown}{said}");
+        assert_eq!(lines[1], "world world 0 1");
+        assert!(lines[2].starts_with(&format!("process::subject::greet {uid} ")), "{shown}");
+        assert_eq!(lines[3..], ["1", "world world 2 1", "end"], "{shown}");
+        subject.end();
+    }
+}
+
+#[test]
+fn all_threads_count_together() {
+    let mut subject = Subject::new("jump");
+    let text = r#"
+        subject:::work { @[execname] = count(); @threads[tid] = count(); }
+        subject:::work /arg1 < 1000/ { @some["some"] = sum(1); }"#;
+    let [shown, said] = run(&mut subject, text, |subject| {
+        assert_eq!(subject.ask("fire 8 2000"), "16000");
+    });
+    let table = table(&shown);
+    let program = std::env::current_exe().unwrap();
+    let program = program.file_name().unwrap().to_str().unwrap();
+    assert_eq!(table.get(program), Some(&16_000), "{shown}{said}");
+    assert_eq!(table.get("some"), Some(&8_000), "{shown}{said}");
+    assert_eq!(table.values().filter(|count| **count == 2000).count(), 8, "{shown}");
+    assert_eq!(table.len(), 10, "{shown}");
+    assert_eq!(subject.ask("counters").split_once(' ').unwrap().1, "0 0 0");
+    subject.end();
+}
+
+/// The program is not asked for anything: only the timer can end it.
+#[test]
+fn timers_fire() {
+    let mut subject = Subject::new("jump");
+    let text = r#"
+        int beats;
+        tick-10ms { beats++; }
+        profile-97 { @[cpu] = count(); }
+        tick-10ms /beats >= 5/ { printf("%d %d", beats, cpu); exit(0); }"#;
+    let [shown, said] = run(&mut subject, text, |_| {});
+    assert!(shown.starts_with("5 0"), "{shown}{said}");
+    let text = "tick-200us { beats++; } tick-200us /beats == 100/ { printf(\"done\"); exit(0); }";
+    let [shown, said] = run(&mut subject, &format!("int beats; {text}"), |_| {});
+    assert_eq!(shown.trim(), "done", "{said}");
+    subject.end();
+}
+
+#[test]
+fn the_function_that_fired_is_on_top() {
+    for role in ["jump", "trap"] {
+        let mut subject = Subject::new(role);
+        let text =
+            r#"subject:::greeted { stack(1); sym(caller); printf("%d\n", stackdepth > 0); }"#;
+        let [shown, said] = run(&mut subject, text, |subject| {
+            subject.ask("greet 1");
+        });
+        let lines: Vec<_> = shown.split_whitespace().collect();
+        assert_eq!(lines.len(), 3, "{shown}{said}");
+        assert!(lines[0].contains("`process::subject::greet+0x"), "{shown}");
+        assert!(lines[1].ends_with("`process::subject::greet"), "{shown}");
+        assert_eq!(lines[2], "1");
+        subject.end();
+    }
+}
+
+#[test]
+fn errno_is_what_it_was() {
+    for role in ["jump", "trap"] {
+        let mut subject = Subject::new(role);
+        // What is read in between fails, and says so.
+        let text = r#"subject:::greeted { trace(*(int *)8); } subject:::greeted { printf("%d", (int)errno); }"#;
+        let [shown, said] = run(&mut subject, text, |subject| {
+            assert_eq!(subject.ask("errno"), "true");
+        });
+        assert_eq!(shown.trim(), "77", "{said}");
+        subject.end();
+    }
+}
+
+/// Each address, by each way to read it: the clause is given up, and the process goes on.
+#[test]
+fn bad_addresses_are_faults() {
+    let mut subject = Subject::new("jump");
+    let text = r#"
+        ERROR { @[arg4] = count(); }
+        subject:::greeted { trace(*(int *)0); }
+        subject:::greeted { trace(*(long *)0xffff800000000000); }
+        subject:::greeted { trace(stringof(arg1 + 1)); }
+        subject:::greeted { trace(copyinstr(8)); }
+        subject:::greeted { printf("good\n"); }"#;
+    let [shown, said] = run(&mut subject, text, |subject| {
+        subject.ask("greet 3");
+        assert_eq!(subject.ask("errno"), "true");
+    });
+    assert_eq!(shown.matches("good").count(), 4, "{shown}");
+    assert_eq!(said.matches("invalid address").count(), 16, "{said}");
+    // DTRACEFLT_BADADDR
+    assert_eq!(table(shown.trim_start_matches("good\n")).get("1"), Some(&16), "{shown}");
+    assert_eq!(subject.ask("fire 1 10"), "10");
+    subject.end();
+}
+
+#[test]
+fn threads_have_variables_of_their_own() {
+    let mut subject = Subject::new("jump");
+    let text = r#"
+        subject:::work { self->t = timestamp; self->n = arg1; }
+        subject:::more /self->t/ {
+            @[self->n == arg0 ? "own" : "others"] = count();
+            @spent["time"] = quantize(timestamp - self->t);
+            self->t = 0; self->n = 0;
+        }
+        subject:::more /self->t/ { @["left"] = count(); }"#;
+    let [shown, said] = run(&mut subject, text, |subject| {
+        subject.ask("spans 3000");
+    });
+    let own: Vec<_> = shown.lines().map(str::trim).filter(|line| line.starts_with("o")).collect();
+    let words: Vec<Vec<_>> = own.iter().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(words, [["own", "6000"]], "{shown}{said}");
+    assert!(!shown.contains("left") && shown.contains("Distribution"), "{shown}");
+    subject.end();
+}
+
+/// A handler that interrupts a hit is counted, too, and has thread-local variables of its own.
+#[test]
+fn signal_handlers_count() {
+    let mut subject = Subject::new("jump");
+    let text = "subject:::signalled { @[\"signals\"] = count(); self->x = stringof(execname); } \
+                subject:::work { self->x = execname; @[\"work\"] = count(); }";
+    let mut answer = String::new();
+    let [shown, said] = run(&mut subject, text, |subject| answer = subject.ask("signals 2000"));
+    let table = table(&shown);
+    let counts = [table.get("work"), table.get("signals")].map(|count| count.unwrap_or(&0));
+    assert_eq!(format!("{} {}", counts[0], counts[1]), answer, "{shown}{said}");
+    subject.end();
+}
