@@ -681,10 +681,22 @@ impl Client {
     ) -> Result<R, ClientError> {
         // It takes the place of one that waits; if that has been answered already, the answer comes first.
         self.reading = None;
-        let seq = self.send(name, &request)?;
+        let seq = match self.send(name, &request) {
+            Err(error @ ClientError::Transport(_)) => return Err(self.last_words(error)),
+            sent => sent?,
+        };
         match self.receive(seq, Instant::now() + self.limit, false, take)? {
             Some(answer) => answer.ok_or(ClientError::Strange(name)),
             None => Err(ClientError::NoAnswer { request: name, limit: self.limit }),
+        }
+    }
+
+    /// What the other side said before the line was closed, if it said why; or else this.
+    fn last_words(&mut self, error: ClientError) -> ClientError {
+        let none = self.seq.wrapping_add(1);
+        match self.receive(none, Instant::now() + GOODBYE, false, |_, _| None::<()>) {
+            Err(said @ ClientError::Gone(_)) => said,
+            _ => error,
         }
     }
 

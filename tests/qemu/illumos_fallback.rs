@@ -40,7 +40,8 @@ fn complaints(session: &Session) -> Vec<String> {
 /// Executes with one probe enabled, on one CPU; the first arguments of its hits.
 fn hits_of(session: &mut Session, probe: &str) -> Vec<u64> {
     let consumer = session.open().unwrap();
-    assert_eq!(session.enable(consumer, name(probe)).unwrap(), 1, "{probe}");
+    let listed = format!("sdt_stress-{probe}");
+    assert_eq!(session.enable(consumer, name(&listed)).unwrap(), 1, "{probe}");
     session.go(consumer).unwrap();
     session.exec(&execs(EXECS)).unwrap();
     session.stop(consumer).unwrap();

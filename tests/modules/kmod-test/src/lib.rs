@@ -95,6 +95,8 @@ impl TestExec {
 sdt_provider!(sdt_open);
 
 /// One exec.
+// With a frame of its own: illumos lists probes by the function that they are in.
+#[inline(never)]
 pub fn on_exec(path: &CStr) {
     static EXECS: AtomicU64 = AtomicU64::new(0);
     let n = EXECS.fetch_add(1, Ordering::Relaxed) & 0xfff;
