@@ -192,18 +192,26 @@ pub struct Dtrace {
 }
 
 impl Dtrace {
-    /// Starts it, and waits until it has enabled what it shall.
+    /// Starts it, and waits until it records: BEGIN has fired then.
     pub fn start(machine: &Machine, probes: &str, matched: usize) -> Self {
-        let mut child = machine.dtrace().args(["-n", probes]).spawn().expect("dtrace runs");
-        let out = BufReader::new(child.stdout.take().expect("piped"));
+        let mut dtrace = machine.dtrace();
+        let mut child = dtrace.args(["-n", "BEGIN", "-n", probes]).spawn().expect("dtrace runs");
+        let mut out = BufReader::new(child.stdout.take().expect("piped"));
         let mut err = BufReader::new(child.stderr.take().expect("piped"));
+        for (probes, matched) in [("BEGIN", 1), (probes, matched)] {
+            let mut line = String::new();
+            err.read_line(&mut line).expect("it says what it has matched");
+            let plural = if matched == 1 { "" } else { "s" };
+            assert_eq!(
+                line,
+                format!("dtrace: description '{probes}' matched {matched} probe{plural}\n")
+            );
+        }
         let mut line = String::new();
-        err.read_line(&mut line).expect("it says what it has matched");
-        let plural = if matched == 1 { "" } else { "s" };
-        assert_eq!(
-            line,
-            format!("dtrace: description '{probes}' matched {matched} probe{plural}\n")
-        );
+        while !line.contains(":BEGIN") {
+            line.clear();
+            assert_ne!(out.read_line(&mut line).expect("text"), 0, "BEGIN does not fire");
+        }
         Self { child, out, err, seen: Vec::new() }
     }
 
