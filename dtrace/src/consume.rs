@@ -225,6 +225,35 @@ fn anonymous(
     Ok(output.message(&format!("saved anonymous enabling in {}\n", file.display()))?)
 }
 
+/// Enables all programs; `said` is what there is to say of each.
+fn enable(
+    trace: &mut Trace,
+    job: &Job,
+    programs: &[Compiled],
+    sink: &mut dyn Sink,
+    said: &mut Vec<String>,
+) -> Result<(), DtraceError> {
+    let destructive = trace.options().get(OptionId::Destructive) != UNSET;
+    for Compiled { kind, name, program } in programs {
+        let error = |error| DtraceError::Enable { name: name.clone(), error };
+        // dtrace(1) hears of that only when it begins.
+        let refused = !destructive && is_destructive(program);
+        let matched = match refused {
+            false => trace.enable(program).map_err(error)?,
+            true => list::count(trace, program)?,
+        };
+        said.push(format!("{}\n", format::matched(kind, name, matched)));
+        if job.verbose {
+            sink.print(&format!("{}\n", format::stability(kind, name, program)))?;
+        }
+        if refused {
+            return Err(DtraceError::Destructive);
+        }
+    }
+    sink.flush()?;
+    Ok(())
+}
+
 /// Traces.
 fn follow(
     mut trace: Trace,
@@ -252,26 +281,14 @@ fn follow(
     if job.claim {
         trace.claim().map_err(DtraceError::Go)?;
     }
-    for Compiled { kind, name, program } in programs {
-        let error = |error| DtraceError::Enable { name: name.clone(), error };
-        // dtrace(1) hears of that only when it begins.
-        let refused = !destructive && is_destructive(program);
-        let matched = match refused {
-            false => trace.enable(program).map_err(error)?,
-            true => list::count(&trace, program)?,
-        };
-        if !quiet {
-            sink.message(&format!("{}\n", format::matched(kind, name, matched)))?;
-        }
-        if job.verbose {
-            sink.print(&format!("{}\n", format::stability(kind, name, program)))?;
-        }
-        if refused {
-            return Err(DtraceError::Destructive);
-        }
+    let mut said = Vec::new();
+    let enabled = enable(&mut trace, job, programs, sink, &mut said);
+    let running = enabled.and_then(|()| trace.go().map_err(DtraceError::Go));
+    // Who reads how many probes matched can rely on it that they are traced.
+    for line in said.iter().filter(|_| !quiet) {
+        sink.message(line)?;
     }
-    sink.flush()?;
-    let mut running = trace.go().map_err(DtraceError::Go)?;
+    let mut running = running?;
     if destructive && !quiet {
         sink.message("allowing destructive actions\n")?;
     }
