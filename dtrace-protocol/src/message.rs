@@ -115,8 +115,8 @@ pub enum Request<'a> {
         /// So many bytes are left out.
         at: u32,
     },
-    /// How this channel's programs are. It is also the sign that their consumer lives: one that does not ask for a long time
-    /// is given up. Answer: [`Reply::Run`].
+    /// How this channel's programs are. It is also the sign that their consumer lives, as is [`Snapshot`](Self::Snapshot): one
+    /// that asks for neither for a long time is given up. Answer: [`Reply::Run`].
     Run,
     /// What stands at an address of the kernel's. Answer: [`Reply::Symbol`].
     Symbol {

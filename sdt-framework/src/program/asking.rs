@@ -215,6 +215,8 @@ impl<H: Host> Dtrace<H> {
         let found = consumer.tracing().and_then(|of| Some((of, of.cpus.get(cpu)?)));
         let Some((tracing, here)) = found else { return Ok(Snapshot::default()) };
         let now = || self.host.timestamp();
+        // Over a slow line a large buffer takes longer than a consumer may be silent.
+        tracing.alive.set(now());
         match which {
             Which::Records => self.records(id, consumer, (tracing, here), at, into, now),
             Which::Aggregations => Ok(self.aggregated(here, at, into, now)),
