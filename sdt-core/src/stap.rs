@@ -4,6 +4,8 @@
 //! are; and the address of a semaphore, 16 bits that tracers count up while they want the probe (`sys/sdt.h` of SystemTap 4,
 //! `ProbeNote` in the kernel's `tools/perf/util/symbol-elf.c`). A tracer puts a breakpoint over the nop that the note names.
 //!
+//! Without optimisation a site whose arguments could be two words each has a note for each number of words, of which one is executed.
+//!
 //! A site is then the one of its route and a test of the semaphore, which both lead to the cold block; there the words are in
 //! registers, and behind the note's nop goes on what the route does.
 

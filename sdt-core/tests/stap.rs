@@ -98,7 +98,9 @@ fn notes_are_as_others_leave_them() {
         found.collect::<Vec<_>>()
     };
     for (name, count) in [("nothing", 0), ("exec_success", 3), ("costly", 1)] {
-        let (ours, theirs) = (of("ours", name), of("twin", name));
+        let (mut ours, theirs) = (of("ours", name), of("twin", name));
+        // Without optimisation there is one for each number of words that the arguments could be, of which one is executed.
+        ours.retain(|note| !cfg!(debug_assertions) || note.args.len() == count);
         assert_eq!((ours.len(), theirs.len()), (1, 1), "{name}");
         assert_eq!((ours[0].args.len(), theirs[0].args.len()), (count, count), "{name}");
         for arg in ours[0].args.iter().chain(&theirs[0].args) {
@@ -114,7 +116,8 @@ fn notes_are_as_others_leave_them() {
         }
         assert_ne!(ours[0].semaphore, 0);
     }
-    let hits = of("open", "hit");
+    let mut hits = of("open", "hit");
+    hits.retain(|note| !cfg!(debug_assertions) || note.args.len() == 1);
     assert_eq!(hits.len(), 2, "a note for each site");
     assert_eq!(hits[0].semaphore, hits[1].semaphore, "and one semaphore");
     assert_ne!(hits[0].location, hits[1].location);
