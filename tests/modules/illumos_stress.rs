@@ -26,7 +26,9 @@ fn refused(feature: &str) -> BuildError {
         features: vec![feature.into()],
         ..workspace::example(Arch::X86_64)
     };
-    let output = workspace::build_dir().join(format!("kmod/x86_64/illumos/refused-{feature}"));
+    let folder = workspace::build_dir().join("kmod/x86_64/illumos");
+    std::fs::create_dir_all(&folder).unwrap();
+    let output = folder.join(format!("refused-{feature}"));
     module.build(Some(&output)).expect_err("it must not be built")
 }
 
