@@ -199,6 +199,8 @@ show_stack() {
 
 # Starts a consumer that counts, and waits until the probe is enabled.
 start_consumer() {
+	# What the one before it said must be gone before the shell gets round to starting this one.
+	: >"$work/started"
 	dtrace -n "$probe"'/stringof(arg0) == "'"$work/traced"'"/{ @ = count(); }' \
 	    >"$work/counted" 2>"$work/started" &
 	consumer=$!
