@@ -3,7 +3,7 @@
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use crate::lint;
 use cargo_sdt::arch::Arch;
@@ -34,63 +34,105 @@ pub struct Args {
     all: bool,
 }
 
-/// Runs the command: stops at the first step that fails.
+/// Runs the command: every step, whatever the ones before it said.
 ///
 /// # Errors
-/// Which step failed.
+/// The set-up failed, or which steps did.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     set_up(args)?;
     let skipped = c_compilers()?;
-    let all: &[_] =
+    let variables: &[_] =
         if args.all { &[(harness::EVERYTHING, "1"), ("PROPTEST_CASES", "2560")] } else { &[] };
+    let mut steps = Steps { variables, failed: Vec::new() };
 
-    host(all, &["fmt", "--all", "--check"])?;
+    steps.cargo(&["fmt", "--all", "--check"]);
     // The tests in QEMU are not among --all-targets, since they are not run by a plain `cargo test`.
-    host(all, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    steps.cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
     let tests = ["--test", "qemu", "--test", "strangers", "--test", "hosts", "--test", "processes"];
-    host(
-        all,
+    steps.cargo(
         &[&["clippy", "--package", "xtask"], &tests[..], &["--", "-D", "warnings"]].concat(),
-    )?;
-    host(all, &["test", "--workspace", "--no-fail-fast"])?;
+    );
+    steps.cargo(&["test", "--workspace", "--no-fail-fast"]);
     // Firing sites depend on what the optimiser makes of them.
-    host(all, &["test", "--release", "--package", "sdt-core", "--package", "sdt-framework"])?;
+    steps.cargo(&["test", "--release", "--package", "sdt-core", "--package", "sdt-framework"]);
 
-    host(all, &["test", "--package", "sdt-core", "--features", "off", "--test", "off"])?;
+    steps.cargo(&["test", "--package", "sdt-core", "--features", "off", "--test", "off"]);
     let notes = ["--features", "stapsdt", "--test", "stap", "--test", "trap"];
-    host(all, &[&["test", "--package", "sdt-core"], &notes[..]].concat())?;
+    steps.cargo(&[&["test", "--package", "sdt-core"], &notes[..]].concat());
 
     let documented = ["sdt-core", "sdt-macros", "sdt-framework", "sdt-process", "sdt-build"];
     let doc = ["doc", "--no-deps"].into_iter();
     let doc: Vec<_> = doc.chain(documented.iter().flat_map(|package| ["-p", package])).collect();
-    host(&[("RUSTDOCFLAGS", "-D warnings")], &doc)?;
+    steps.cargo_with(&[("RUSTDOCFLAGS", "-D warnings")], &doc);
 
     // Gate mode needs a folder of its own lest all else be built twice.
     let gate = ["test", "--package", "sdt-core", "--test", "gate", "--target-dir", "target/gate"];
-    host(&[("SDT_PATCH", "gate")], &gate)?;
+    steps.cargo_with(&[("SDT_PATCH", "gate")], &gate);
 
     for arch in Arch::ALL {
-        let module = workspace::example(arch).build(None);
-        let module = module.with_context(|| format!("the example module for {arch}"))?;
-        note(format_args!("built and checked {}", module.display()));
-        let kernel = kernel::build(arch);
-        let kernel = kernel.with_context(|| format!("the stand-in kernel for {arch}"))?;
-        note(format_args!("built {}", kernel.display()));
+        steps.step(&format!("the example module for {arch}"), || {
+            let module = workspace::example(arch).build(None)?;
+            note(format_args!("built and checked {}", module.display()));
+            Ok(())
+        });
+        steps.step(&format!("the stand-in kernel for {arch}"), || {
+            note(format_args!("built {}", kernel::build(arch)?.display()));
+            Ok(())
+        });
     }
-    lint()?;
-    host(all, &["test", "--package", "conformance", "--test", "conformance"])?;
-    host(all, &["test", "--package", "xtask", "--test", "processes"])?;
+    steps.step("clippy for kernels", lint);
+    steps.cargo(&["test", "--package", "conformance", "--test", "conformance"]);
+    steps.cargo(&["test", "--package", "xtask", "--test", "processes"]);
     if !args.no_qemu {
-        host(all, &["test", "--package", "xtask", "--test", "qemu"])?;
-        host(all, &["test", "--package", "xtask", "--test", "strangers"])?;
-        host(all, &["test", "--package", "xtask", "--test", "hosts"])?;
+        for tests in ["qemu", "strangers", "hosts"] {
+            steps.cargo(&["test", "--package", "xtask", "--test", tests]);
+        }
     }
     if let Some(error) = skipped {
         note(format_args!("SKIPPED: nothing was compared with C: {error}"));
     }
-    note(format_args!("all tests passed, in {} s", start.elapsed().as_secs()));
+    let seconds = start.elapsed().as_secs();
+    if !steps.failed.is_empty() {
+        bail!("after {seconds} s, these steps have failed:\n  {}", steps.failed.join("\n  "));
+    }
+    note(format_args!("all tests passed, in {seconds} s"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The steps, each of which says what it is, and how long it took.
+struct Steps<'a> {
+    /// What the environment has besides, for `cargo`.
+    variables: &'a [(&'a str, &'a str)],
+    failed: Vec<String>,
+}
+
+impl Steps<'_> {
+    fn step(&mut self, what: &str, run: impl FnOnce() -> anyhow::Result<()>) {
+        let start = Instant::now();
+        note(what);
+        let how = match run() {
+            Ok(()) => "done",
+            Err(error) => {
+                note(format_args!("{what} failed: {error:#}"));
+                self.failed.push(what.to_owned());
+                "failed"
+            }
+        };
+        note(format_args!("{what}: {how} in {} s", start.elapsed().as_secs()));
+    }
+
+    fn cargo(&mut self, args: &[&str]) {
+        self.cargo_with(self.variables, args);
+    }
+
+    fn cargo_with(&mut self, variables: &[(&str, &str)], args: &[&str]) {
+        let set: String =
+            variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        self.step(&format!("{set}cargo {}", args.join(" ")), || {
+            Ok(run_visibly(cargo().envs(variables.iter().copied()).args(args), LIMIT)?)
+        });
+    }
 }
 
 /// Everything the steps need, found or installed, before the first of them runs.
@@ -122,7 +164,6 @@ fn set_up(args: &Args) -> anyhow::Result<()> {
 
 /// Clippy, on what the host's does not see.
 fn lint() -> anyhow::Result<()> {
-    let start = Instant::now();
     for arch in Arch::ALL {
         lint::stand_in_kernel(arch)?;
         for route in [Route::Native, Route::Provider] {
@@ -136,9 +177,7 @@ fn lint() -> anyhow::Result<()> {
     }
     let illumos = Module { os: Os::Illumos, ..workspace::example(Arch::X86_64) };
     lint::modules(&illumos, &[MODULES, COMPANIONS].concat())?;
-    lint::modules(&Module { route: Route::Provider, ..illumos }, &MODULES)?;
-    note(format_args!("clippy for kernels: done in {} s", start.elapsed().as_secs()));
-    Ok(())
+    Ok(lint::modules(&Module { route: Route::Provider, ..illumos }, &MODULES)?)
 }
 
 /// The C compilers with FreeBSD's headers, fetched before the tests want them. Where they cannot be, the tests that
@@ -164,15 +203,4 @@ fn cargo() -> Command {
     }
     command.current_dir(workspace::root());
     command
-}
-
-fn host(variables: &[(&str, &str)], args: &[&str]) -> anyhow::Result<()> {
-    let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
-    let what = format!("{set}cargo {}", args.join(" "));
-    let start = Instant::now();
-    note(&what);
-    run_visibly(cargo().envs(variables.iter().copied()).args(args), LIMIT)
-        .with_context(|| format!("{what} failed"))?;
-    note(format_args!("{what}: done in {} s", start.elapsed().as_secs()));
-    Ok(())
 }
