@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 use dtrace_abi::Platform;
 use dtrace_abi::option::{BufPolicy, OptionId, UNSET};
 use dtrace_abi::record::Status;
+use dtrace_compiler::declared::processes;
 use dtrace_compiler::libraries::Library;
 use dtrace_compiler::options::Options;
 use dtrace_compiler::program::Program;
@@ -36,7 +37,7 @@ use dtrace_compiler::types::Types;
 use dtrace_compiler::{Compiler, Error, Source, dof};
 use dtrace_protocol::{Run, SnapshotOf};
 
-use crate::client::{Client, ClientError, Snapshot};
+use crate::client::{Client, ClientError, Declared, Snapshot};
 use crate::kernel::{Kernel, OWN, Told};
 use crate::render::{
     Aggregations, Buffer, Consumer, Ends, RenderError, Schedule, Settings, Sink, View, World,
@@ -75,13 +76,20 @@ pub struct Trace {
     kernel: Kernel,
     compiler: Compiler,
     open: bool,
+    /// What the kernel's modules declare is known.
+    declared: bool,
 }
 
 impl Trace {
     /// A trace of a kernel, with these options; `$target` is that number.
     pub fn new(client: Client, options: Options, target: i64) -> Self {
         let kernel = Kernel::new(client, target);
-        Self { kernel, compiler: Compiler::new(Platform::Freebsd, options), open: false }
+        Self {
+            kernel,
+            compiler: Compiler::new(Platform::Freebsd, options),
+            open: false,
+            declared: false,
+        }
     }
 
     /// The kernel.
@@ -94,11 +102,24 @@ impl Trace {
         self.compiler.options()
     }
 
+    /// Has the compiler know what the kernel's modules declare, once.
+    fn declare(&mut self) -> Result<(), ClientError> {
+        if std::mem::replace(&mut self.declared, true) {
+            return Ok(());
+        }
+        self.compiler.module("kernel", &processes(), &self.kernel);
+        for Declared { module, text } in self.kernel.ask(Client::declared)? {
+            self.compiler.module(&module, &text, &self.kernel);
+        }
+        self.kernel.check()
+    }
+
     /// Reads D libraries. Those that the kernel has nothing for are left out; returns why.
     ///
     /// # Errors
     /// One of them is wrong, or the kernel failed.
     pub fn libraries(&mut self, libraries: &[Library<'_>]) -> Result<Vec<Box<Error>>, TraceError> {
+        self.declare()?;
         let read = self.compiler.libraries(libraries, &self.kernel);
         self.kernel.check()?;
         Ok(read?)
@@ -109,6 +130,7 @@ impl Trace {
     /// # Errors
     /// It is wrong, or the kernel failed.
     pub fn compile(&mut self, source: Source<'_>) -> Result<Program, TraceError> {
+        self.declare()?;
         self.kernel.forget_probes();
         let compiled = self.compiler.compile(source, &self.kernel);
         self.kernel.check()?;

@@ -3,6 +3,7 @@
 mod answer;
 mod error;
 mod exchange;
+mod known;
 mod probes;
 mod program;
 mod records;
@@ -15,6 +16,7 @@ use dtrace_protocol::{Decoder, Reply, Request, Status, VERSION};
 
 pub use answer::{Aggregation, ArgType, Detail, Eprobe, Probe, Site, Snapshot, Symbol};
 pub use error::ClientError;
+pub use known::Declared;
 pub use records::Records;
 
 use crate::transport::Transport;

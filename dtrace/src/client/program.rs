@@ -1,10 +1,12 @@
 //! Programs of D: handed over, and what is to be known of them.
 
-use dtrace_protocol::{Reply, Request, Run};
+use std::cmp::Ordering;
 
-use super::answer::{data, text};
+use dtrace_protocol::{DataOf, Datum, Reply, Request, Run, Why};
+
+use super::answer::data;
 use super::error::there;
-use super::{Aggregation, Client, ClientError, Eprobe, Symbol};
+use super::{Aggregation, Client, ClientError, Eprobe};
 
 /// Bytes of a program that are sent at a time: they fit the shortest frame that a framework takes.
 const PIECE: usize = 384;
@@ -58,6 +60,14 @@ impl Client {
             let Reply::Eprobe { probe, size } = reply else { return None };
             Some(Eprobe { probe, size, data: data(items)? })
         });
+        if is_too_long(&found) {
+            let found = self.parts("eprobe", DataOf::Eprobe(epid))?;
+            return Ok(found.map(|Parts { number: probe, size, data, .. }| Eprobe {
+                probe,
+                size,
+                data,
+            }));
+        }
         there(found)
     }
 
@@ -70,7 +80,42 @@ impl Client {
             let Reply::Aggregation { variable, epid, size } = reply else { return None };
             Some(Aggregation { variable, epid, size, data: data(items)? })
         });
+        if is_too_long(&found) {
+            let found = self.parts("aggregation", DataOf::Aggregation(id))?;
+            return Ok(found.map(|Parts { number: variable, epid, size, data }| Aggregation {
+                variable,
+                epid,
+                size,
+                data,
+            }));
+        }
         there(found)
+    }
+
+    /// Descriptions of data that are more than a frame holds.
+    fn parts(&mut self, name: &'static str, of: DataOf) -> Result<Option<Parts>, ClientError> {
+        let mut all: Option<Parts> = None;
+        loop {
+            let skip = all.as_ref().map_or(0, |all| all.data.len() as u32);
+            let more = self.call(name, Request::Data { of, skip }, |reply, items| {
+                let Reply::Data { count, number, epid, size } = reply else { return None };
+                Some((count, Parts { number, epid, size, data: data(items)? }))
+            });
+            let Some((count, more)) = there(more)? else { return Ok(None) };
+            let nothing = more.data.is_empty();
+            let all = match &mut all {
+                Some(all) => {
+                    all.data.extend(more.data);
+                    all
+                }
+                none => none.insert(more),
+            };
+            match all.data.len().cmp(&(count as usize)) {
+                Ordering::Equal => return Ok(Some(std::mem::take(all))),
+                Ordering::Less if !nothing => {}
+                _ => return Err(ClientError::Strange(name)),
+            }
+        }
     }
 
     /// A format of this channel's programs, if there is one of this number.
@@ -119,22 +164,19 @@ impl Client {
             _ => None,
         })
     }
+}
 
-    /// What stands at an address of the kernel's, if that is known.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
-    pub fn symbol(&mut self, address: u64) -> Result<Option<Symbol>, ClientError> {
-        self.call("symbol", Request::Symbol { address }, |reply, _| {
-            let Reply::Symbol(symbol) = reply else { return None };
-            Some(symbol.map(|of| Symbol {
-                module: text(of.module),
-                name: text(of.name),
-                address: of.address,
-                size: of.size,
-            }))
-        })
-    }
+/// What is described in several answers.
+#[derive(Default)]
+struct Parts {
+    number: u32,
+    epid: u32,
+    size: u32,
+    data: Vec<Datum>,
+}
+
+fn is_too_long<T>(found: &Result<T, ClientError>) -> bool {
+    matches!(found, Err(ClientError::Refused { why: Why::TooLong, .. }))
 }
 
 fn on(reply: Reply<'_>) -> Option<u32> {
