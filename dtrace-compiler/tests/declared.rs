@@ -183,3 +183,11 @@ fn processes_have_their_info() {
 fn processes_are_declared_without_a_fault() {
     compile("shop:kernel::sale { trace(1); }").unwrap();
 }
+
+#[test]
+fn a_path_is_a_function() {
+    let program = compile("shop:shop1:shop::serve:sale { trace(args[0]->cents); }").unwrap();
+    let probe = &program.ecbs[0].probe;
+    assert_eq!((&*probe.module, &*probe.function, &*probe.name), ("shop1", "shop::serve", "sale"));
+    assert!(compile("shop:shop1:shop:serve:sale { trace(1); }").is_err());
+}

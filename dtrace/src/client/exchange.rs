@@ -14,7 +14,17 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Bytes of the longest request: a description is much shorter.
 const REQUEST: usize = 1 << 10;
 
+/// How long an answer has once who waits for it wants to go.
+const HURRY: Duration = Duration::from_secs(5);
+/// How often it is looked whether he does.
+const BEAT: Duration = Duration::from_millis(100);
+
 impl Client {
+    /// Whether who waits wants to go.
+    pub(super) fn is_hurried(&self) -> bool {
+        self.hurried.is_some_and(|hurried| hurried())
+    }
+
     pub(super) fn done(
         &mut self,
         name: &'static str,
@@ -38,7 +48,10 @@ impl Client {
         };
         match self.receive(seq, Instant::now() + self.limit, false, take)? {
             Some(answer) => answer.ok_or(ClientError::Strange(name)),
-            None => Err(ClientError::NoAnswer { request: name, limit: self.limit }),
+            None => {
+                let limit = if self.is_hurried() { HURRY.min(self.limit) } else { self.limit };
+                Err(ClientError::NoAnswer { request: name, limit })
+            }
         }
     }
 
@@ -63,7 +76,8 @@ impl Client {
         let length = frame.and_then(|frame| frame.seal(&mut line)).map_err(|error| {
             ClientError::Refused { why: Why::Other, message: format!("{name}: {error}") }
         })?;
-        self.transport.write(&line[..length], self.limit)?;
+        let limit = if self.is_hurried() { HURRY.min(self.limit) } else { self.limit };
+        self.transport.write(&line[..length], limit)?;
         Ok(self.seq)
     }
 
@@ -75,7 +89,13 @@ impl Client {
         may_end: bool,
         take: impl FnOnce(Reply<'_>, Items<'_>) -> Option<R>,
     ) -> Result<Option<Option<R>>, ClientError> {
+        let mut deadline = deadline;
+        let mut hurried = false;
         loop {
+            if !hurried && self.is_hurried() {
+                hurried = true;
+                deadline = deadline.min(Instant::now() + HURRY);
+            }
             while let Some(byte) = self.arrived.pop_front() {
                 let frame = match self.decoder.push(byte) {
                     None => continue,
@@ -118,7 +138,8 @@ impl Client {
             let until = grace.map_or(deadline, |grace| grace.min(deadline));
             let left = until.saturating_duration_since(Instant::now());
             let mut buffer = [0; 4096];
-            let length = self.transport.read(&mut buffer, left)?;
+            let part = if self.hurried.is_some() && !may_end { left.min(BEAT) } else { left };
+            let length = self.transport.read(&mut buffer, part)?;
             self.arrived.extend(&buffer[..length]);
             if length != 0 {
                 self.heard = Instant::now();

@@ -52,6 +52,8 @@ pub struct Client {
     suspect: Option<Instant>,
     /// The kernel knows of us.
     greeted: bool,
+    /// Says whether who waits wants to go: then an answer has only so long.
+    hurried: Option<fn() -> bool>,
 }
 
 /// The kernel forgets who goes without a word, as far as the line takes that.
@@ -80,6 +82,17 @@ impl Client {
         Self::greet(transport, CHANNEL, LIMIT)
     }
 
+    /// The same; once `hurried` says so, each answer has five seconds, and no more.
+    ///
+    /// # Errors
+    /// There is none, or one of another version.
+    pub fn connect_until(
+        transport: impl Transport + 'static,
+        hurried: fn() -> bool,
+    ) -> Result<Self, ClientError> {
+        Self::greet_until(transport, CHANNEL, LIMIT, Some(hurried))
+    }
+
     /// Greets the kernel on a channel of a line. Every answer may take until the limit.
     ///
     /// # Errors
@@ -88,6 +101,15 @@ impl Client {
         transport: impl Transport + 'static,
         channel: u8,
         limit: Duration,
+    ) -> Result<Self, ClientError> {
+        Self::greet_until(transport, channel, limit, None)
+    }
+
+    fn greet_until(
+        transport: impl Transport + 'static,
+        channel: u8,
+        limit: Duration,
+        hurried: Option<fn() -> bool>,
     ) -> Result<Self, ClientError> {
         let mut client = Self {
             transport: Box::new(transport),
@@ -102,6 +124,7 @@ impl Client {
             limit,
             suspect: None,
             greeted: false,
+            hurried,
         };
         let end = Instant::now() + limit;
         let mut patience = GREETING;
@@ -110,6 +133,9 @@ impl Client {
             let left = end.saturating_duration_since(Instant::now());
             client.limit = patience.min(left);
             match client.hello() {
+                Err(error @ ClientError::NoAnswer { .. }) if client.is_hurried() => {
+                    return Err(error);
+                }
                 Err(ClientError::NoAnswer { .. }) if patience < left => patience *= 2,
                 Err(ClientError::NoAnswer { request, .. }) => {
                     return Err(ClientError::NoAnswer { request, limit });
