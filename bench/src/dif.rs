@@ -52,7 +52,7 @@ struct OneProbe;
 impl Surroundings for OneProbe {
     fn probes(&self, _: &Description) -> Matches {
         let attributes = ProviderAttributes::all(Attribute::DEFAULT);
-        Matches::One(ProbeInfo { attributes, arguments: Vec::new() })
+        Matches::One(ProbeInfo { module: String::new(), attributes, arguments: Vec::new() })
     }
 }
 

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU64};
 use std::process::Command;
 use std::time::Duration;
 
-use cargo_sdt::dlib::{Description, render};
+use cargo_sdt::dlib;
 use cargo_sdt::platform::Os;
 use cargo_sdt::process;
 use sdt_core::arg::{Argument, CType};
@@ -129,7 +129,7 @@ fn size_of_field<S, F>(_: impl Fn(&S) -> *const F) -> usize {
 #[test]
 fn the_library_of_this_program_is_laid_out_as_rust_has_it() {
     let this = std::env::current_exe().and_then(std::fs::read).expect("this program");
-    let description = Description::read(&this).expect("it describes its structs");
+    let description = dlib::read(&this).expect("it describes its structs");
     assert_eq!(description.providers, ["net"]);
     let names: Vec<_> = description.structs.iter().map(|of| &*of.name).collect();
     let expected = [
@@ -141,7 +141,7 @@ fn the_library_of_this_program_is_laid_out_as_rust_has_it() {
         "struct packet",
     ];
     assert_eq!(names, expected);
-    let library = render(&description, "this", Os::FreeBsd).expect("it can be rendered");
+    let library = dlib::render(&description, "this", Os::FreeBsd).expect("it can be rendered");
 
     for line in [
         "struct header headers[3][2];",

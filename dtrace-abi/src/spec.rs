@@ -124,6 +124,29 @@ impl<const N: usize> Pattern<N> {
     }
 }
 
+/// The pieces of a description, the last one first. Where there are more colons than fields, those that are in twos are of the
+/// function's: paths in Rust, as they are listed.
+pub fn pieces(text: &str, last: Field) -> impl Iterator<Item = &str> {
+    let path = with_path(text, last);
+    let plain = if path.is_some() { "" } else { text };
+    let plain = plain.rsplit(':').filter(move |_| path.is_none());
+    path.into_iter().flatten().flatten().chain(plain)
+}
+
+/// Name, function, module and provider, if the function is a path and all four are there, or three without a name.
+fn with_path(text: &str, last: Field) -> Option<[Option<&str>; 4]> {
+    let (provider, rest) = text.split_once(':')?;
+    let (module, rest) = rest.split_once(':')?;
+    let (function, name) = match last {
+        Field::Name => rest.rsplit_once(':').map(|(function, name)| (function, Some(name)))?,
+        Field::Function => (rest, None),
+        _ => return None,
+    };
+    let is_path = function.contains("::")
+        && function.split("::").all(|part| !part.is_empty() && !part.contains(':'));
+    is_path.then_some([name, Some(function), Some(module), Some(provider)])
+}
+
 /// A probe description: a pattern for each of the four names.
 ///
 /// An empty field is any name. `*`, `?`, `[abc]`, `[a-z]`, `[!x]` and `\` mean what they mean to
@@ -155,6 +178,7 @@ impl Spec {
     /// Spec::parse("exec-success", Field::Name)?; // any provider, module and function
     /// Spec::parse("proc:::exec-*", Field::Name)?;
     /// Spec::parse("vfs:lookup", Field::Function)?; // module vfs, function lookup
+    /// Spec::parse("shop:shop:shop::serve:sale", Field::Name)?; // function shop::serve
     /// assert!(Spec::parse("proc::exec", Field::Module).is_err());
     /// # Ok::<(), dtrace_abi::spec::SpecError>(())
     /// ```
@@ -163,13 +187,12 @@ impl Spec {
     /// Too many pieces for `last`, or one that is too long.
     pub fn parse(text: &str, last: Field) -> Result<Self, SpecError> {
         let max = last as usize + 1;
-        let pieces = text.split(':').count();
-        if pieces > max {
-            return Err(SpecError::TooManyPieces { pieces, max });
-        }
         let mut spec = Self::ALL;
-        for (back, piece) in text.rsplit(':').map(str::trim).enumerate() {
-            match last as usize - back {
+        for (back, piece) in pieces(text, last).map(str::trim).enumerate() {
+            let Some(field) = (last as usize).checked_sub(back) else {
+                return Err(SpecError::TooManyPieces { pieces: text.split(':').count(), max });
+            };
+            match field {
                 0 => spec.provider = Pattern::new(Field::Provider, piece.as_bytes())?,
                 1 => spec.module = Pattern::new(Field::Module, piece.as_bytes())?,
                 2 => spec.function = Pattern::new(Field::Function, piece.as_bytes())?,
@@ -224,5 +247,39 @@ impl fmt::Display for Spec {
         let Self { provider, module, function, name } = self;
         let (provider, module) = (provider.text(), module.text());
         write!(f, "{provider}:{module}:{}:{}", function.text(), name.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(text: &str, last: Field) -> Result<[String; 4], SpecError> {
+        let spec = Spec::parse(text, last)?;
+        let text = |name: &[u8]| String::from_utf8(name.to_vec()).unwrap();
+        Ok([
+            text(spec.provider.text().to_bytes()),
+            text(spec.module.text().to_bytes()),
+            text(spec.function.text().to_bytes()),
+            text(spec.name.text().to_bytes()),
+        ])
+    }
+
+    #[test]
+    fn paths_are_functions() {
+        let four = |text| fields(text, Field::Name);
+        let found = |fields: [&str; 4]| Ok(fields.map(str::to_owned));
+        assert_eq!(four("shop:shop:a::b:sale"), found(["shop", "shop", "a::b", "sale"]));
+        assert_eq!(four("shop::a::b::c:sale"), found(["shop", "", "a::b::c", "sale"]));
+        assert_eq!(four("::a::b:"), found(["", "", "a::b", ""]));
+        assert_eq!(four("p:m:*::b:n"), found(["p", "m", "*::b", "n"]));
+        assert_eq!(fields("p:m:a::b", Field::Function), found(["p", "m", "a::b", ""]));
+        // As ever: what has four pieces has them, and nothing else is a path.
+        assert_eq!(four("a::b:c"), found(["a", "", "b", "c"]));
+        for text in ["a:b:c:d:e", "a:b::c:d", "a:b:c:::d:e", "a:b:c::d::e", "a:b:::c::d:e"] {
+            let wrong = SpecError::TooManyPieces { pieces: text.split(':').count(), max: 4 };
+            assert_eq!(four(text), Err(wrong), "{text}");
+        }
+        assert!(fields("p:m:a::b", Field::Module).is_err());
     }
 }

@@ -6,6 +6,7 @@ use dtrace_abi::action::Action;
 use dtrace_abi::{ErrTag, Platform};
 
 use crate::compile::{self, Specifies};
+use crate::declared::{Declarations, DeclaredError};
 use crate::error::Error;
 use crate::libraries::{self, Library};
 use crate::options::Options;
@@ -74,6 +75,7 @@ impl Context for ParseContext<'_> {
         }
         let (module, name) = match name.rsplit_once('`') {
             Some(("C" | "D", name)) => return self.state.types.has(name),
+            Some((module, name)) if self.state.types.has_in(module, name) => return true,
             Some((module, name)) => (Some(module), name),
             None => (None, name),
         };
@@ -81,7 +83,8 @@ impl Context for ParseContext<'_> {
     }
 
     fn is_name(&self, name: &str) -> bool {
-        self.state.globals.get(name).is_some()
+        let state = self.state;
+        state.globals.get(name).or_else(|| state.name_of_module(name)).is_some()
     }
 
     fn arguments(&self) -> &[String] {
@@ -177,6 +180,43 @@ impl Compiler {
                 Err(error)
             }
         }
+    }
+
+    /// Takes what a module [declares](crate::declared): types, constants, translators and inlines. Programs know them, and
+    /// for the module's own probes they come before those of others; so two modules can declare different things of one name.
+    ///
+    /// What is wrong with it is said once a probe of the module is named.
+    pub fn module(&mut self, name: &str, declared: &[u8], surroundings: &dyn Surroundings) {
+        let room = self.state.module(name);
+        if let Err(error) = self.declare(room, name, declared, surroundings) {
+            self.state.modules[room].failed.get_or_insert(error);
+        }
+    }
+
+    fn declare(
+        &mut self,
+        room: usize,
+        name: &str,
+        declared: &[u8],
+        surroundings: &dyn Surroundings,
+    ) -> Result<(), Box<Error>> {
+        let wrong = |error: DeclaredError| Error::library(format!("module {name}: {error}"));
+        let declared = Declarations::parse(declared).map_err(wrong)?;
+        let mut state = self.state.clone();
+        state.types.declare_in(Some(room));
+        state.declare_types(room, &declared).map_err(wrong)?;
+        state.types.declare_in(None);
+        self.state = state;
+        if declared.text.is_empty() || self.state.options.no_libraries {
+            return Ok(());
+        }
+        // A module has nothing to say about how it is traced.
+        let options = self.state.options.clone();
+        self.state.types.declare_in(Some(room));
+        let read = self.library(name, declared.text.as_bytes(), surroundings);
+        self.state.types.declare_in(None);
+        self.state.options = options;
+        read
     }
 
     /// Reads libraries, each behind those that it depends on (`#pragma D depends_on library`). Those whose

@@ -18,7 +18,8 @@
 //!             return Matches::None;
 //!         }
 //!         let attributes = ProviderAttributes::all(Attribute::DEFAULT);
-//!         Matches::One(ProbeInfo { attributes, arguments: Vec::new() })
+//!         let module = String::new();
+//!         Matches::One(ProbeInfo { module, attributes, arguments: Vec::new() })
 //!     }
 //! }
 //!
@@ -84,6 +85,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
+pub mod declared;
 pub mod disasm;
 pub mod dof;
 pub mod lex;

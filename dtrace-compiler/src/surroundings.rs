@@ -72,6 +72,8 @@ pub struct Argument {
 /// What is known of a probe that a description matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeInfo {
+    /// Its module: what that [declares](crate::Compiler::module) comes before what others do.
+    pub module: String,
     /// The provider's attributes.
     pub attributes: ProviderAttributes,
     /// Its arguments, in order.
@@ -100,7 +102,7 @@ pub struct Symbol {
     pub address: u64,
     /// Its size in bytes.
     pub size: u64,
-    /// Its type, if that is known.
+    /// Its type, if that is known; else it is taken for an unsigned number of its size, or bytes.
     pub ty: Option<TypeId>,
 }
 

@@ -32,6 +32,7 @@ impl Surroundings for Kernel {
             return Machine.probes(description);
         }
         let info = ProbeInfo {
+            module: String::new(),
             attributes: ProviderAttributes::all(Attribute::DEFAULT),
             arguments: vec![
                 argument("char *", "", 0),

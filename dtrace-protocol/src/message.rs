@@ -132,6 +132,39 @@ pub enum Request<'a> {
     },
     /// How framework and line are. Answer: [`Reply::Status`].
     Status,
+    /// What an enabled probe's records or an aggregation's tuples hold, some of it: for those that are longer than a frame, where
+    /// [`Eprobe`](Self::Eprobe) and [`Aggregation`](Self::Aggregation) are refused with [`Why::TooLong`]. Answer:
+    /// [`Reply::Data`]; asked again with the number of those that came so far, until there are as many as it says.
+    Data {
+        /// Of what.
+        of: DataOf,
+        /// So many are left out.
+        skip: u32,
+    },
+    /// What a module declares for programs in D: its structs and enums, and translators, as text (`sdt_core::layout` documents
+    /// it). Modules are counted from 0, as they are now. Answer: [`Reply::Declared`].
+    Declared {
+        /// Which module.
+        index: u32,
+        /// Where in its text: 0, or what the last answer said.
+        at: u32,
+    },
+    /// A variable or function of the kernel's by its name. Answer: [`Reply::Symbol`].
+    SymbolNamed {
+        /// Its module; empty for any.
+        module: &'a str,
+        /// Its name, as it is in the file or as it is demangled.
+        name: &'a str,
+    },
+}
+
+/// What holds data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum DataOf {
+    /// Records of the enabled probe with this number.
+    Eprobe(u32),
+    /// Tuples of the aggregation with this number.
+    Aggregation(u32),
 }
 
 /// Which of a CPU's buffers.
@@ -233,8 +266,21 @@ pub enum Reply<'a> {
     },
     /// To [`Request::Run`].
     Run(Run),
-    /// To [`Request::Symbol`]: none where nothing is known.
+    /// To [`Request::Symbol`] and [`Request::SymbolNamed`]: none where nothing is known.
     Symbol(#[serde(borrow)] Option<Symbol<'a>>),
+    /// To [`Request::Data`]. Items: [`Datum`].
+    Data {
+        /// How many there are in all.
+        count: u32,
+        /// Of an enabled probe its id; of an aggregation the number of its variable.
+        number: u32,
+        /// Of an aggregation the enabled probe that aggregates.
+        epid: u32,
+        /// Bytes of one record or tuple, its header included.
+        size: u32,
+    },
+    /// To [`Request::Declared`]: none where there is no such module, or none that this line may see.
+    Declared(#[serde(borrow)] Option<Declared<'a>>),
 }
 
 /// Who answers a [`Request::Hello`].
@@ -274,6 +320,8 @@ pub enum Why {
     NotPermitted,
     /// Something else; the message says what.
     Other,
+    /// The answer is longer than a frame: it can be had in parts.
+    TooLong,
 }
 
 /// A probe as it is listed. Names are as the kernel has them: not always UTF-8.
@@ -420,6 +468,19 @@ pub struct Symbol<'a> {
     pub address: u64,
     /// Bytes of it.
     pub size: u64,
+}
+
+/// Some of what a module declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Declared<'a> {
+    /// The module, as its probes have it.
+    pub module: &'a [u8],
+    /// The text from where the request said. It has no NULs.
+    pub text: &'a [u8],
+    /// Where it goes on.
+    pub next: u32,
+    /// Where it ends.
+    pub end: u32,
 }
 
 /// How a framework and the line to it are.

@@ -3,6 +3,7 @@
 mod compile;
 mod list;
 mod picture;
+mod several;
 
 use std::fs::OpenOptions;
 use std::io;
@@ -15,6 +16,7 @@ use dtrace_compiler::program::Program;
 
 pub use compile::CompileError;
 pub(crate) use compile::specifies;
+pub use several::{Target, run_all};
 
 use crate::client::{Client, ClientError};
 use crate::format;
@@ -55,6 +57,17 @@ pub enum DtraceError {
     /// A program would change something, and was not allowed to.
     #[error("could not enable tracing: Destructive actions not allowed")]
     Destructive,
+    /// One of several kernels is what is wrong.
+    #[error("{name}: {error}")]
+    Host {
+        /// What it is called.
+        name: String,
+        /// What is wrong.
+        error: Box<DtraceError>,
+    },
+    /// Something was asked for that is done with one kernel only.
+    #[error("-A, -a, and pictures are for one kernel: name one with --connect")]
+    OneKernel,
     /// What was recorded cannot be shown.
     #[error("processing aborted: {0}")]
     Render(#[source] RenderError),

@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, HashMap};
 use dtrace_abi::record::RecordDesc;
 use dtrace_abi::stability::{Attribute, Class, Stability};
 use dtrace_compiler::surroundings::{
-    Argument, Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
+    self, Argument, Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
 };
-use dtrace_protocol::Datum;
+use dtrace_compiler::types::Types;
+use dtrace_protocol::{Datum, Why};
 
 use crate::client::{Client, ClientError, Detail, Probe};
 use crate::render::{AggDescription, Descriptions, Eprobe, Module, Symbol, Symbols};
@@ -23,6 +24,8 @@ pub struct Kernel {
     client: RefCell<Client>,
     /// What went wrong while something was asked that cannot fail.
     failed: RefCell<Option<ClientError>>,
+    /// By module, if one was said, and name.
+    named: RefCell<HashMap<[String; 2], Option<crate::client::Symbol>>>,
     matches: RefCell<HashMap<Description, Matches>>,
     symbols: RefCell<HashMap<u64, Option<crate::client::Symbol>>>,
     /// Of each module the first address that was asked for, which stands for it.
@@ -36,6 +39,7 @@ impl Kernel {
         Self {
             client: RefCell::new(client),
             failed: RefCell::default(),
+            named: RefCell::default(),
             matches: RefCell::default(),
             symbols: RefCell::default(),
             modules: RefCell::default(),
@@ -112,8 +116,22 @@ impl Kernel {
         // A frame may have had room for one alone.
         let several = some.len() > 1
             || description.id == 0 && !client.list_after(&text, first.id)?.is_empty();
-        let info = info(client.describe(first.id)?);
+        let info = info(client.describe(first.id)?, &first.module);
         Ok(Some(if several { Matches::Several(info) } else { Matches::One(info) }))
+    }
+
+    fn symbol_named(&self, module: Option<&str>, name: &str) -> Option<crate::client::Symbol> {
+        let key = [module.unwrap_or_default().to_owned(), name.to_owned()];
+        if let Some(symbol) = self.named.borrow().get(&key) {
+            return symbol.clone();
+        }
+        let symbol = self.known(|client| match client.symbol_named(module, name) {
+            // To who may not know them there are no symbols.
+            Err(ClientError::Refused { why: Why::NotPermitted | Why::Other, .. }) => Ok(None),
+            symbol => symbol,
+        });
+        self.named.borrow_mut().insert(key, symbol.clone());
+        symbol
     }
 
     fn symbol_at(&self, address: u64) -> Option<crate::client::Symbol> {
@@ -134,7 +152,7 @@ fn attribute([name, data, class]: [u8; 3]) -> Attribute {
     }
 }
 
-fn info(detail: Detail) -> ProbeInfo {
+fn info(detail: Detail, listed_in: &str) -> ProbeInfo {
     let [provider, module, function, name, args] = detail.provider.map(attribute);
     let arguments = detail.types.into_iter().zip(0..).map(|(ty, mapping)| Argument {
         native: ty.native,
@@ -142,6 +160,7 @@ fn info(detail: Detail) -> ProbeInfo {
         mapping,
     });
     ProbeInfo {
+        module: listed_in.to_owned(),
         attributes: ProviderAttributes { provider, module, function, name, args },
         arguments: arguments.collect(),
     }
@@ -161,6 +180,17 @@ impl Surroundings for Kernel {
         let found = self.known(|client| Self::find(client, description)).unwrap_or(Matches::None);
         self.matches.borrow_mut().insert(description.clone(), found.clone());
         found
+    }
+
+    fn symbol(
+        &self,
+        module: Option<&str>,
+        name: &str,
+        _: &mut Types,
+    ) -> Option<surroundings::Symbol> {
+        let found = self.symbol_named(module, name)?;
+        let crate::client::Symbol { module, name, address, size } = found;
+        Some(surroundings::Symbol { module, name, address, size, ty: None })
     }
 
     /// Of the consumer's own process, as dtrace(1) has it.

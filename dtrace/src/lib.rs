@@ -36,6 +36,8 @@ pub mod consume;
 mod cpp;
 #[cfg(feature = "cli")]
 mod format;
+#[cfg(feature = "render")]
+pub mod hosts;
 #[cfg(feature = "cli")]
 pub mod job;
 #[cfg(feature = "render")]

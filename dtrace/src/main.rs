@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use dtrace::consume::{self, Meanwhile, UntilInterrupted};
+use dtrace::consume::{self, Meanwhile, Target, UntilInterrupted};
 use dtrace::job::Mode;
 use dtrace::process::Process;
 use dtrace::render::Streams;
 use dtrace::{Address, Client, ClientError, Interrupt, Protection, cli, key, output};
 
 const USAGE: &str = "\
-Usage: dtrace -p pid | --connect unix:path | tcp:host:port | serial:device[,baud] | exec:command
+Usage: dtrace -p pid | --connect [name=]unix:path | tcp:host:port | serial:device[,baud] | exec:command ...
 \t[--key file | --unencrypted] [-c cmd]
        dtrace --make-key file
 ";
@@ -29,8 +29,9 @@ struct Dtrace {
     command: Option<String>,
     /// Where the kernel is: unix:PATH, tcp:HOST:PORT, serial:DEVICE[,BAUD], or exec:COMMAND, whose standard input
     /// and output are the line.
-    #[arg(long, value_name = "ADDRESS", required_unless_present_any = ["version", "pid", "make_key"])]
-    connect: Option<String>,
+    /// Several are traced as one, each called by its address, or NAME=ADDRESS: D's variable hostname.
+    #[arg(long, value_name = "ADDRESS", required_unless_present_any = ["version", "pid", "make_key", "command"])]
+    connect: Vec<String>,
     /// The kernel's key, 64 hexadecimal digits in a file that is yours alone (0600): authenticates and encrypts the
     /// line. For tcp: the environment's DTRACE_KEY_FILE if nothing is said.
     #[arg(long, value_name = "FILE", conflicts_with = "unencrypted")]
@@ -81,10 +82,7 @@ fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
     }
     let Some(mut job) = dtrace.args.job()? else { return Ok(ExitCode::SUCCESS) };
     job.check()?;
-    let address = match (&dtrace.connect, dtrace.args.pid) {
-        (None, Some(id)) => Address::Process(id),
-        (connect, _) => connect.as_deref().unwrap_or_default().parse()?,
-    };
+    let addresses = addresses(dtrace)?;
     if job.mode == Mode::Trace {
         cli::heed_interrupts(&INTERRUPT)?;
     }
@@ -96,16 +94,56 @@ fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
         }
         None => &mut UntilInterrupted,
     };
-    let protection = protection(dtrace, &address)?;
+    let mut targets = Vec::with_capacity(addresses.len());
+    for (name, address) in addresses {
+        let client = connect(dtrace, &address)?;
+        targets.push(Target { name, client });
+    }
+    let mut output = Streams::standard("dtrace")?;
+    let status = consume::run_all(targets, &job, &INTERRUPT, meanwhile, &mut output)?;
+    Ok(ExitCode::from(status))
+}
+
+/// Where the kernels are, and what they are called.
+fn addresses(dtrace: &Dtrace) -> anyhow::Result<Vec<(String, Address)>> {
+    if let Some(id) = dtrace.args.pid
+        && dtrace.connect.is_empty()
+    {
+        return Ok(vec![(format!("process:{id}"), Address::Process(id))]);
+    }
+    if dtrace.connect.is_empty() {
+        anyhow::bail!(
+            "-c runs a command while a kernel is traced, and --connect has to say which; to trace a program, \
+             start it, and trace it with -p"
+        );
+    }
+    let mut all: Vec<(String, Address)> = Vec::with_capacity(dtrace.connect.len());
+    for given in &dtrace.connect {
+        let (name, address) = match given.split_once('=') {
+            Some((name, address)) if !name.is_empty() && !name.contains([':', '/']) => {
+                (name, address)
+            }
+            _ => (&**given, &**given),
+        };
+        if all.iter().any(|(other, _)| other == name) {
+            anyhow::bail!(
+                "--connect: two kernels are called {name}: give one another name, NAME=ADDRESS"
+            );
+        }
+        all.push((name.to_owned(), address.parse()?));
+    }
+    Ok(all)
+}
+
+/// Greets the kernel at an address. Ctrl-C bounds how long it is waited for, as for all of its answers.
+fn connect(dtrace: &Dtrace, address: &Address) -> anyhow::Result<Client> {
+    let protection = protection(dtrace, address)?;
     let waiting = format!("dtrace: waiting for {address}: nothing has come from there yet\n");
     let line = address.open(&protection, move || output::say(waiting))?;
-    let client = Client::connect(line).map_err(|error| match error {
+    Client::connect_until(line, || INTERRUPT.raised()).map_err(|error| match error {
         ClientError::NoAnswer { .. } | ClientError::Echo => {
             anyhow::Error::from(error).context(address.to_string())
         }
         error => error.into(),
-    })?;
-    let mut output = Streams::standard("dtrace")?;
-    let status = consume::run(client, &job, &INTERRUPT, meanwhile, &mut output)?;
-    Ok(ExitCode::from(status))
+    })
 }

@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 use dtrace_abi::Platform;
 use dtrace_abi::option::{BufPolicy, OptionId, UNSET};
 use dtrace_abi::record::Status;
+use dtrace_compiler::declared::processes;
 use dtrace_compiler::libraries::Library;
 use dtrace_compiler::options::Options;
 use dtrace_compiler::program::Program;
@@ -36,7 +37,7 @@ use dtrace_compiler::types::Types;
 use dtrace_compiler::{Compiler, Error, Source, dof};
 use dtrace_protocol::{Run, SnapshotOf};
 
-use crate::client::{Client, ClientError, Snapshot};
+use crate::client::{Client, ClientError, Declared, Snapshot};
 use crate::kernel::{Kernel, OWN, Told};
 use crate::render::{
     Aggregations, Buffer, Consumer, Ends, RenderError, Schedule, Settings, Sink, View, World,
@@ -75,13 +76,37 @@ pub struct Trace {
     kernel: Kernel,
     compiler: Compiler,
     open: bool,
+    /// What the kernel's modules declare is known.
+    declared: bool,
+    /// What the kernel is called among several.
+    host: Option<String>,
+    /// A program has `hostname` in it.
+    names_host: bool,
 }
 
 impl Trace {
     /// A trace of a kernel, with these options; `$target` is that number.
     pub fn new(client: Client, options: Options, target: i64) -> Self {
         let kernel = Kernel::new(client, target);
-        Self { kernel, compiler: Compiler::new(Platform::Freebsd, options), open: false }
+        Self {
+            kernel,
+            compiler: Compiler::new(Platform::Freebsd, options),
+            open: false,
+            declared: false,
+            host: None,
+            names_host: false,
+        }
+    }
+
+    /// Says what the kernel is called, of several that are traced [at once](crate::hosts): D's variable `hostname`, and what its
+    /// records show. Before anything is compiled.
+    pub fn set_host(&mut self, name: &str) {
+        self.host = Some(name.to_owned());
+    }
+
+    /// What the kernel is called.
+    pub fn host(&self) -> Option<&str> {
+        self.host.as_deref()
     }
 
     /// The kernel.
@@ -94,11 +119,27 @@ impl Trace {
         self.compiler.options()
     }
 
+    /// Has the compiler know what the kernel's modules declare, once.
+    fn declare(&mut self) -> Result<(), ClientError> {
+        if std::mem::replace(&mut self.declared, true) {
+            return Ok(());
+        }
+        self.compiler.module("kernel", &processes(), &self.kernel);
+        if let Some(host) = &self.host {
+            self.compiler.module("host", &named_host(host), &self.kernel);
+        }
+        for Declared { module, text } in self.kernel.ask(Client::declared)? {
+            self.compiler.module(&module, &text, &self.kernel);
+        }
+        self.kernel.check()
+    }
+
     /// Reads D libraries. Those that the kernel has nothing for are left out; returns why.
     ///
     /// # Errors
     /// One of them is wrong, or the kernel failed.
     pub fn libraries(&mut self, libraries: &[Library<'_>]) -> Result<Vec<Box<Error>>, TraceError> {
+        self.declare()?;
         let read = self.compiler.libraries(libraries, &self.kernel);
         self.kernel.check()?;
         Ok(read?)
@@ -109,6 +150,8 @@ impl Trace {
     /// # Errors
     /// It is wrong, or the kernel failed.
     pub fn compile(&mut self, source: Source<'_>) -> Result<Program, TraceError> {
+        self.declare()?;
+        self.names_host |= names_host(source.text);
         self.kernel.forget_probes();
         let compiled = self.compiler.compile(source, &self.kernel);
         self.kernel.check()?;
@@ -166,6 +209,8 @@ impl Trace {
         let names = aggregations.map(|(id, aggregation)| (id, aggregation.name)).collect();
         let began = self.kernel.ask(Client::go)?;
         let options = self.compiler.options().clone();
+        let mut settings = Settings::new(options.clone());
+        settings.host = self.host;
         let cpus = match options.get(OptionId::Cpu) {
             UNSET => (0..cpus).collect(),
             cpu => u32::try_from(cpu).into_iter().collect(),
@@ -174,7 +219,8 @@ impl Trace {
             kernel: self.kernel,
             names,
             types: self.compiler.types().clone(),
-            consumer: Consumer::new(Settings::new(options)),
+            consumer: Consumer::new(settings),
+            names_host: self.names_host,
             schedule: Schedule::new(),
             cpus,
             began: Some(began),
@@ -237,6 +283,8 @@ pub struct Running {
     switch: Due,
     /// How often aggregations have been taken.
     taken: u64,
+    /// A program has `hostname` in it: aggregations have the kernel's name among their keys as far as it says so.
+    names_host: bool,
 }
 
 impl Running {
@@ -282,6 +330,36 @@ impl Running {
     /// The kernel.
     pub const fn kernel(&self) -> &Kernel {
         &self.kernel
+    }
+
+    /// What the kernel is called among several.
+    pub fn host(&self) -> Option<&str> {
+        self.consumer.settings().host.as_deref()
+    }
+
+    /// The options, as programs have set them by now.
+    pub(crate) const fn options(&self) -> &Options {
+        &self.consumer.settings().options
+    }
+
+    /// What the last `exit` said.
+    pub(crate) const fn exit_status(&self) -> Option<u32> {
+        self.consumer.exit_status()
+    }
+
+    /// Adds what has been aggregated to that of others.
+    pub(crate) fn add_all(&self, all: &mut Aggregations) {
+        self.consumer.add_to(all, false, self.host().filter(|_| !self.names_host));
+    }
+
+    /// Adds what nobody has printed to that of others.
+    pub(crate) fn add_unprinted(&self, all: &mut Aggregations) {
+        self.consumer.add_to(all, true, self.host().filter(|_| !self.names_host));
+    }
+
+    /// Lets the kernel go.
+    pub(crate) fn close(self) -> Result<(), ClientError> {
+        self.kernel.ask(Client::close)
     }
 
     /// Gives what has been aggregated, and what is needed to show it.
@@ -425,6 +503,18 @@ impl Running {
         self.kernel.ask(Client::close)?;
         Ok(self.consumer.exit_status())
     }
+}
+
+/// Declares `hostname`.
+fn named_host(name: &str) -> Vec<u8> {
+    let text = name.chars().filter(|c| !c.is_control() && !['"', '\\'].contains(c));
+    format!("text\tinline string hostname = \"{}\";\n", text.collect::<String>()).into_bytes()
+}
+
+/// Whether a program has `hostname` in it, wherever.
+fn names_host(text: &[u8]) -> bool {
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    text.split(|byte| !is_word(byte)).any(|word| word == b"hostname")
 }
 
 fn status(run: &Run) -> Status {

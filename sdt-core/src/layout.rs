@@ -1,8 +1,9 @@
 //! The layout of structs that consumers look into, for D.
 //!
 //! D lays structs out by C's rules and knows nothing of Rust's types. So `#[derive(CType)]` leaves a description of
-//! its struct in section `.sdt_types`, which is not loaded, from the compiler's own `offset_of!` and `size_of`;
-//! `cargo xtask dlib` makes a D library of it.
+//! its struct in a section, from the compiler's own `offset_of!` and `size_of`. In modules of FreeBSD's and illumos's that is
+//! `.sdt_types`, which is not loaded; `cargo xtask dlib` makes a D library of it. Everywhere else it is `sdt_types`, which is
+//! part of the image: a host of `sdt-framework` hands it to consumers ([`declared`](crate::declared)).
 //!
 //! The section is text: lines of words with tabs between them, and NULs anywhere, which mean nothing.
 //!
@@ -12,11 +13,12 @@
 //! field     C_NAME      OFFSET  SIZE       DIMENSIONS  ELEMENT_TYPE
 //! enum      C_NAME
 //! constant  C_NAME      VALUE
+//! text      LINE_OF_D
 //! ```
 //!
 //! A struct without fields is one that D need not look into: its size is known. A constant belongs to the enum above it. A
 //! field belongs to the struct above it. Its dimensions are three numbers with blanks between them, the outermost
-//! first, and 0 behind the last.
+//! first, and 0 behind the last. Lines of D are what [`sdt_translator!`](crate::sdt_translator) says.
 
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::NonNull;
@@ -129,6 +131,49 @@ atomics! {
     "ptr": [] atomic::AtomicUsize: usize, [] atomic::AtomicIsize: isize, [T: CType] atomic::AtomicPtr<T>: *mut T;
 }
 
+/// Begins a piece of the description: of the image, where it is for a framework in it.
+#[cfg(all(sdt_route = "provider", not(any(target_os = "freebsd", target_os = "illumos"))))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_push_declared {
+    () => {
+        ".pushsection sdt_types, \"aR\", %progbits"
+    };
+}
+
+/// Begins a piece of the description: where the kernel has no use for it, it is not loaded.
+#[cfg(not(all(sdt_route = "provider", not(any(target_os = "freebsd", target_os = "illumos")))))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_push_declared {
+    () => {
+        ".pushsection .sdt_types, \"\", %progbits"
+    };
+}
+
+/// Leaves lines of D, as the assembler's directives.
+#[cfg(not(sdt_off))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_describe_text {
+    ($($line:literal),*) => {
+        ::core::arch::global_asm!(
+            $crate::__sdt_push_declared!(),
+            $($line,)*
+            ".popsection",
+            options(raw),
+        );
+    };
+}
+
+/// With feature `off` there is no description.
+#[cfg(sdt_off)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_describe_text {
+    ($($line:literal),*) => {};
+}
+
 /// Leaves a provider's name in the description.
 #[cfg(not(sdt_off))]
 #[doc(hidden)]
@@ -136,7 +181,7 @@ atomics! {
 macro_rules! __sdt_describe_provider {
     ($name:literal) => {
         ::core::arch::global_asm!(
-            ".pushsection .sdt_types, \"\", %progbits",
+            $crate::__sdt_push_declared!(),
             ::core::concat!(".ascii \"provider\\t", $name, "\\n\""),
             ".popsection",
         );
@@ -160,7 +205,7 @@ macro_rules! __sdt_describe_enum {
         $(const _: () = $crate::layout::check_constant(<$rust>::$variant as i128);)*
 
         ::core::arch::global_asm!(
-            ".pushsection .sdt_types, \"\", %progbits",
+            $crate::__sdt_push_declared!(),
             ::core::concat!(".ascii \"enum\\t", $c_name, "\\n\""),
             $(::core::concat!(".ascii \"constant\\t", $name, "\\t{}\\n\""),)*
             ".popsection",
@@ -195,7 +240,7 @@ pub const fn check_constant(value: i128) {
 macro_rules! __sdt_describe_struct {
     ($c_name:literal, $rust:ty, $fields:ident, [$($index:literal $field:ident $field_name:literal),*]) => {
         ::core::arch::global_asm!(
-            ".pushsection .sdt_types, \"\", %progbits",
+            $crate::__sdt_push_declared!(),
             ::core::concat!(".ascii \"struct\\t", $c_name, "\\t{}\\t{}\\n\""),
             $(
                 ::core::concat!(".ascii \"field\\t", $field_name, "\\t{}\\t{}\\t{} {} {}\\t\""),

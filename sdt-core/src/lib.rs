@@ -124,7 +124,9 @@ mod route;
 use route::{fire, record};
 
 #[cfg(sdt_route = "provider")]
+pub use route::declared::{Declared, declared};
+#[cfg(sdt_route = "provider")]
 pub use route::{attach, patch, runtime, trap};
 
 pub use record::{Probe, Provider};
-pub use sdt_macros::{sdt_enabled, sdt_probe, sdt_provider};
+pub use sdt_macros::{sdt_enabled, sdt_probe, sdt_provider, sdt_translator};

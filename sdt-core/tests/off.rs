@@ -51,9 +51,14 @@ fn nothing_is_registered_and_nothing_evaluated() {
 fn nothing_is_left_in_the_file() {
     let file = std::fs::read(std::env::current_exe().unwrap()).unwrap();
     let file = object::File::parse(&*file).unwrap();
-    for set in
-        ["linkme_SDT_PROBES", "linkme_SDT_PROVIDERS", "sdt_sites", "sdt_arg_lists", ".sdt_types"]
-    {
+    for set in [
+        "linkme_SDT_PROBES",
+        "linkme_SDT_PROVIDERS",
+        "sdt_sites",
+        "sdt_arg_lists",
+        ".sdt_types",
+        "sdt_types",
+    ] {
         let size = file.section_by_name(set).map_or(0, |section| section.size());
         assert_eq!(size, 0, "{set}");
     }

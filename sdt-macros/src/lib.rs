@@ -39,6 +39,7 @@ mod locals;
 mod names;
 mod provider;
 mod site;
+mod translator;
 mod unknown;
 
 /// Declares a provider.
@@ -319,6 +320,45 @@ pub fn derive_c_type(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(Argument, attributes(c_name, c_type))]
 pub fn derive_argument(input: TokenStream) -> TokenStream {
     derive::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Text in D that travels with the probes: translators from structs that they carry, types and inlines that these need.
+///
+/// ```
+/// use sdt_core::arg::CType;
+/// use sdt_core::{sdt_provider, sdt_translator};
+///
+/// #[derive(CType)]
+/// #[repr(C)]
+/// struct Sale {
+///     pence: u64,
+/// }
+///
+/// sdt_provider! {
+///     pub shop {
+///         /// For D: `args[0]->pounds`.
+///         fn sale(sale: &Sale => "saleinfo_t *");
+///     }
+/// }
+///
+/// sdt_translator! {"
+///     typedef struct saleinfo { uint64_t pounds; } saleinfo_t;
+///     translator saleinfo_t < struct sale *S > { pounds = S->pence / 100; };
+/// "}
+/// # fn main() {}
+/// ```
+///
+/// A host of `sdt-framework` hands the text to consumers, with the image's [structs and enums](derive@CType). Their compiler
+/// reads it; no file is installed, and two modules may have different translators of one name: for a module's own probes
+/// its own come first. In modules of FreeBSD's and illumos's it is for `cargo sdt dlib`, which puts it into the D library.
+///
+/// The text is D (Dynamic Tracing Guide, "Translators"), without clauses and options. What is wrong with it is said by who
+/// compiles a program for a probe of the module, with the line.
+///
+/// `crate = path;` in front says where `sdt-core` is, if not at `::sdt_core`.
+#[proc_macro]
+pub fn sdt_translator(input: TokenStream) -> TokenStream {
+    translator::expand(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// A firing site: `sdt_probe!(proc::exec_success, path);`

@@ -3,7 +3,7 @@
 //! Everything but [`Kernel::symbol`] is called while a hit is recorded, perhaps in a signal handler: system calls and
 //! thread-local variables, and nothing that allocates, locks or panics.
 
-use std::ffi::OsString;
+use std::ffi::{CStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::atomic::AtomicU32;
@@ -131,6 +131,17 @@ impl Kernel for Slots {
         let Some(found) = symbols::at(address) else { return };
         let (module, name) = (&*self.program.name, found.name.as_bytes());
         show(Symbol { module, name, address: found.address, size: found.size });
+    }
+
+    fn symbol_named(&self, module: Option<&[u8]>, name: &[u8], show: &mut dyn FnMut(Symbol<'_>)) {
+        let own = &*self.program.name;
+        let listed = sdt_core::attach::module().map(CStr::to_bytes);
+        if module.is_some_and(|module| module != own && Some(module) != listed) {
+            return;
+        }
+        let Some(found) = symbols::named(name) else { return };
+        let (address, size) = (found.address, found.size);
+        show(Symbol { module: own, name: found.name.as_bytes(), address, size });
     }
 
     fn destroy(&self, how: Destruction) -> bool {

@@ -7,6 +7,8 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 
+use dtrace_protocol::frame::encoded_len;
+use dtrace_protocol::{Header, Reply, Writer};
 use sdt_framework::server::{Lost, Server, Stream};
 use sdt_framework::{Dtrace, Host as _, Rights};
 
@@ -24,6 +26,8 @@ const TICK: libc::c_int = 10;
 const MILLISECOND: u64 = 1_000_000;
 /// How long nobody is let in when nobody can be, in milliseconds: the process has no file descriptor left.
 const PAUSE: libc::c_int = 200;
+/// The channel of who has a connection for itself.
+const FIRST: u8 = 1;
 /// What a connection may have done before it is the next one's turn.
 const STEPS: usize = 64;
 
@@ -189,10 +193,11 @@ impl Serving {
                         // Who went before this one came makes room.
                         self.answer();
                     }
-                    // Who is one too many is told by the end of the connection.
                     if self.lines.len() < self.room {
                         let server = Box::new(Server::new(attached.dtrace, &Sites, Rights::ALL));
                         self.lines.push(Line { ends: Ends { stream, is_full: false }, server });
+                    } else {
+                        turn_away(stream, self.room);
                     }
                 }
                 Err(error) => {
@@ -201,6 +206,22 @@ impl Serving {
                 }
             }
         }
+    }
+}
+
+/// Tells who is one too many, as far as that can be said without waiting, and ends the connection.
+fn turn_away(mut stream: UnixStream, room: usize) {
+    let reason =
+        format!("{room} consumers are connected to this process: there is no room for more");
+    let (mut draft, mut line) = ([0; 256], [0; encoded_len(256)]);
+    let frame = Writer::new(
+        &mut draft,
+        Header { channel: FIRST, seq: 0 },
+        &Reply::Gone { reason: &reason },
+    );
+    if let Ok(length) = frame.and_then(|frame| frame.seal(&mut line)) {
+        // Who does not take it sees the end of the connection.
+        let _ = stream.write(&line[..length]);
     }
 }
 

@@ -2,7 +2,7 @@
 //! `tests/modules/kmod-test`, which fires six arguments that depend on each other on every exec.
 
 use cargo_sdt::arch::Arch;
-use cargo_sdt::dlib::{Description, render};
+use cargo_sdt::dlib;
 use cargo_sdt::module::Module;
 use cargo_sdt::platform::{FreeBsd, Os, Route};
 use dtrace_protocol::Record;
@@ -155,9 +155,9 @@ fn a_provider_of_its_own_says_its_stability(arch: Arch) {
 fn a_module_s_structs_are_described(arch: Arch) {
     for route in [Route::Native, Route::Provider] {
         let file = std::fs::read(build_module("kmod-test", arch, route)).unwrap();
-        let description = Description::read(&file).unwrap();
+        let description = dlib::read(&file).unwrap();
         assert_eq!(description.providers, ["sdt_open", "sdt_test"]);
-        let library = render(&description, FILE, Os::FreeBsd).unwrap();
+        let library = dlib::render(&description, FILE, Os::FreeBsd).unwrap();
         let declared = "\tuint8_t odd;\n\tuint8_t __pad0[3];\n\tuint32_t n;\n\tstruct test_number multiples[3];\n";
         assert!(library.contains(declared), "{library}");
     }

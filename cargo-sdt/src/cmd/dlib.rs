@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-use crate::dlib::{Description, render};
+use crate::dlib::{of_all, read, render};
 use crate::input;
 use crate::output;
 use crate::platform::Os;
@@ -34,13 +34,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for module in &args.modules {
         let path = || module.display().to_string();
         let file = input::read(module)?;
-        descriptions.push(Description::read(&file).with_context(path)?);
+        descriptions.push(read(&file).with_context(path)?);
         names.push(module.file_name().unwrap_or(module.as_os_str()).to_string_lossy());
         systems.push(Os::of_file(&file));
     }
     let os = args.os.map_or_else(|| common(&systems), Ok)?;
     let names = names.join(", ");
-    let text = Description::of_all(descriptions)
+    let text = of_all(descriptions)
         .and_then(|all| render(&all, &names, os))
         .with_context(|| names.clone())?;
     match &args.output {

@@ -1,233 +1,60 @@
-//! What a module says of its structs and enums: section `.sdt_types`, whose form `sdt_core::layout` documents.
+//! What a module's file says of its structs and enums.
 
+use dtrace_compiler::declared::Declarations;
 use object::{Object as _, ObjectSection as _};
 
-use super::{DlibError, SECTION};
+use super::{DlibError, SECTIONS};
 use crate::platform::Os;
 
 /// The set of providers that a module registers itself.
 const OWN_PROVIDERS: &str = "linkme_SDT_PROVIDERS";
 
-/// What modules say of their providers, structs and enums.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Description {
-    /// Names of the providers that are there while the module is, each once. Of several modules there are none.
-    pub providers: Vec<String>,
-    /// Their structs, each once.
-    pub structs: Vec<Struct>,
-    /// Their enums, each once.
-    pub enums: Vec<Enum>,
-}
-
-/// An enum.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Enum {
-    /// As D names it: `enum link_state`, or a name without `enum`, which is a typedef.
-    pub name: String,
-    /// Its constants, in order: name and value.
-    pub constants: Vec<(String, i32)>,
-}
-
-impl Enum {
-    /// Its name without `enum`.
-    pub(super) fn tag(&self) -> &str {
-        self.name.strip_prefix("enum ").unwrap_or(&self.name)
+/// Reads what a module says.
+///
+/// # Errors
+/// The file is no module of a 64-bit kernel, describes nothing, or says what cannot be.
+pub fn read(file: &[u8]) -> Result<Declarations, DlibError> {
+    let unreadable = |error: object::Error| DlibError::Unreadable(error.to_string());
+    let os = Os::of_file(file);
+    let file = object::File::parse(file).map_err(unreadable)?;
+    if !file.is_64() {
+        return Err(DlibError::NotLp64);
     }
-
-    /// Whether its name is one without `enum`.
-    pub(super) fn is_typedef(&self) -> bool {
-        self.tag() == self.name
+    let mut text = Vec::new();
+    // Where the linker does not join them there are several.
+    for section in
+        file.sections().filter(|section| section.name().is_ok_and(|name| SECTIONS.contains(&name)))
+    {
+        text.extend(section.data().map_err(unreadable)?);
     }
-}
-
-/// A struct.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Struct {
-    /// As D names it: `struct packet`, or a name without `struct`, which is a typedef.
-    pub name: String,
-    /// Bytes.
-    pub size: u64,
-    /// Bytes.
-    pub align: u64,
-    /// In order of their offsets.
-    pub fields: Vec<Field>,
-}
-
-/// A field of a struct.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// Its name.
-    pub name: String,
-    /// Bytes from the start of the struct.
-    pub offset: u64,
-    /// Bytes of all elements.
-    pub size: u64,
-    /// How many elements there are in each dimension, the outermost first; none if it is no array.
-    pub dimensions: Vec<u64>,
-    /// The C type of one element.
-    pub c_type: String,
-}
-
-impl Struct {
-    /// Its name without `struct`.
-    pub(super) fn tag(&self) -> &str {
-        self.name.strip_prefix("struct ").unwrap_or(&self.name)
+    let mut description = Declarations::parse(&text)?;
+    if os == Os::Illumos && file.section_by_name(OWN_PROVIDERS).is_none() {
+        // Its probes are the kernel's own providers', which are always there.
+        description.providers.clear();
     }
-
-    /// Whether its name is one without `struct`.
-    pub(super) fn is_typedef(&self) -> bool {
-        self.tag() == self.name
-    }
+    let is_empty = description.structs.is_empty()
+        && description.enums.is_empty()
+        && description.text.is_empty();
+    if is_empty { Err(DlibError::Nothing) } else { Ok(description) }
 }
 
-/// Whether a word is one of C's names: what is none would be read as something else in a library.
-fn is_identifier(word: &str) -> bool {
-    let mut bytes = word.bytes();
-    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
-        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
-/// Whether a name is one that providers can have: such have dashes and dots in them, too.
-fn is_provider(name: &str) -> bool {
-    is_identifier(&name.replace(['-', '.'], "_"))
-}
-
-/// Whether a name is a struct's: `struct packet` or `packet_t`.
-fn is_struct(name: &str) -> bool {
-    is_identifier(name.strip_prefix("struct ").unwrap_or(name))
-}
-
-/// Whether a name is an enum's: `enum state` or `state_t`.
-fn is_enum(name: &str) -> bool {
-    is_identifier(name.strip_prefix("enum ").unwrap_or(name))
-}
-
-/// Whether a text is a type: names, with stars behind or between them.
-fn is_type(text: &str) -> bool {
-    let mut words = text.split([' ', '*']);
-    words.next().is_some_and(is_identifier)
-        && words.all(|word| word.is_empty() || is_identifier(word))
-}
-
-impl Description {
-    /// Reads what a module says.
-    ///
-    /// # Errors
-    /// The file is no module of a 64-bit kernel, describes nothing, or says what cannot be.
-    pub fn read(file: &[u8]) -> Result<Self, DlibError> {
-        let unreadable = |error: object::Error| DlibError::Unreadable(error.to_string());
-        let os = Os::of_file(file);
-        let file = object::File::parse(file).map_err(unreadable)?;
-        if !file.is_64() {
-            return Err(DlibError::NotLp64);
-        }
-        let mut text = Vec::new();
-        // Where the linker does not join them there are several.
-        for section in file.sections().filter(|section| section.name() == Ok(SECTION)) {
-            text.extend(section.data().map_err(unreadable)?);
-        }
-        let mut description = Self::parse(&text)?;
-        if os == Os::Illumos && file.section_by_name(OWN_PROVIDERS).is_none() {
-            // Its probes are the kernel's own providers', which are always there.
-            description.providers.clear();
-        }
-        let is_empty = description.structs.is_empty() && description.enums.is_empty();
-        if is_empty { Err(DlibError::Nothing) } else { Ok(description) }
-    }
-
-    /// What several modules say, of which any may be there.
-    ///
-    /// # Errors
-    /// They have different structs, enums or constants of one name.
-    pub fn of_all(modules: Vec<Self>) -> Result<Self, DlibError> {
-        let mut all = match <[Self; 1]>::try_from(modules) {
-            Ok([only]) => return Ok(only),
-            Err(modules) => {
-                let mut all = Self::default();
-                for module in modules {
-                    all.structs.extend(module.structs);
-                    all.enums.extend(module.enums);
-                }
-                all
+/// What several modules say, of which any may be there.
+///
+/// # Errors
+/// They have different structs, enums or constants of one name.
+pub fn of_all(modules: Vec<Declarations>) -> Result<Declarations, DlibError> {
+    let mut all = match <[Declarations; 1]>::try_from(modules) {
+        Ok([only]) => return Ok(only),
+        Err(modules) => {
+            let mut all = Declarations::default();
+            for module in modules {
+                all.structs.extend(module.structs);
+                all.enums.extend(module.enums);
+                all.text.push_str(&module.text);
             }
-        };
-        all.settle()?;
-        Ok(all)
-    }
-
-    /// Understands the section's text.
-    pub(super) fn parse(text: &[u8]) -> Result<Self, DlibError> {
-        let text: Vec<u8> = text.iter().copied().filter(|&byte| byte != 0).collect();
-        let text = String::from_utf8_lossy(&text);
-        let mut description = Self::default();
-        for (index, line) in text.lines().enumerate() {
-            description
-                .line(&line.split('\t').collect::<Vec<_>>())
-                .ok_or_else(|| DlibError::Line { number: index + 1, line: line.to_owned() })?;
+            all
         }
-        description.settle()?;
-        Ok(description)
-    }
-
-    fn line(&mut self, words: &[&str]) -> Option<()> {
-        match *words {
-            ["provider", name] if is_provider(name) => self.providers.push(name.to_owned()),
-            ["struct", name, size, align] if is_struct(name) => self.structs.push(Struct {
-                name: name.to_owned(),
-                size: size.parse().ok()?,
-                align: align.parse().ok()?,
-                fields: Vec::new(),
-            }),
-            ["field", name, offset, size, dimensions, c_type]
-                if is_identifier(name) && is_type(c_type) =>
-            {
-                let dimensions = dimensions.split(' ').map(str::parse);
-                let dimensions = dimensions.collect::<Result<Vec<u64>, _>>().ok()?;
-                self.structs.last_mut()?.fields.push(Field {
-                    name: name.to_owned(),
-                    offset: offset.parse().ok()?,
-                    size: size.parse().ok()?,
-                    dimensions: dimensions.into_iter().take_while(|&count| count != 0).collect(),
-                    c_type: c_type.to_owned(),
-                });
-            }
-            ["enum", name] if is_enum(name) => {
-                self.enums.push(Enum { name: name.to_owned(), constants: Vec::new() });
-            }
-            ["constant", name, value] if is_identifier(name) => {
-                let constant = (name.to_owned(), value.parse().ok()?);
-                self.enums.last_mut()?.constants.push(constant);
-            }
-            _ => return None,
-        }
-        Some(())
-    }
-
-    /// Orders everything, and keeps one of what is there more than once.
-    fn settle(&mut self) -> Result<(), DlibError> {
-        self.providers.sort();
-        self.providers.dedup();
-        for of in &mut self.structs {
-            of.fields.sort_by_key(|field| field.offset);
-        }
-        self.structs.sort_by(|a, b| a.tag().cmp(b.tag()));
-        self.structs.dedup();
-        self.enums.sort_by(|a, b| a.tag().cmp(b.tag()));
-        self.enums.dedup();
-        // Structs and enums have one room for their names, as in C.
-        let structs = self.structs.iter().map(|of| (of.tag(), &of.name));
-        let mut names: Vec<_> =
-            structs.chain(self.enums.iter().map(|of| (of.tag(), &of.name))).collect();
-        names.sort_by_key(|(tag, _)| *tag);
-        if let Some(two) = names.windows(2).find(|two| two[0].0 == two[1].0) {
-            return Err(DlibError::Clash(two[0].1.clone()));
-        }
-        let mut constants: Vec<_> =
-            self.enums.iter().flat_map(|of| of.constants.iter().map(|(name, _)| name)).collect();
-        constants.sort();
-        match constants.windows(2).find(|two| two[0] == two[1]) {
-            Some(two) => Err(DlibError::Constant(two[0].clone())),
-            None => Ok(()),
-        }
-    }
+    };
+    all.settle()?;
+    Ok(all)
 }

@@ -11,7 +11,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::{Description, DlibError, Enum, Field, Struct};
+use dtrace_compiler::declared::{Declarations, DeclaredError, Enum, Field, Struct};
+
+use super::DlibError;
 use crate::platform::Os;
 
 /// Bytes of a pointer.
@@ -47,7 +49,7 @@ const KNOWN: [(&str, u64, &str); 20] = [
 ///
 /// # Errors
 /// What is described cannot be.
-pub fn render(description: &Description, modules: &str, os: Os) -> Result<String, DlibError> {
+pub fn render(description: &Declarations, modules: &str, os: Os) -> Result<String, DlibError> {
     let mut library = Library::new(description);
     for of in &description.structs {
         library.define(of)?;
@@ -85,6 +87,10 @@ pub fn render(description: &Description, modules: &str, os: Os) -> Result<String
         line(&mut text, enumeration(of));
     }
     text.push_str(&library.text);
+    if !description.text.is_empty() {
+        text.push('\n');
+        text.push_str(&description.text);
+    }
     Ok(text)
 }
 
@@ -121,7 +127,7 @@ struct Element {
 }
 
 impl<'a> Library<'a> {
-    fn new(description: &'a Description) -> Self {
+    fn new(description: &'a Declarations) -> Self {
         Self {
             structs: description.structs.iter().map(|of| (&*of.name, of)).collect(),
             defined: BTreeMap::new(),
@@ -138,9 +144,9 @@ impl<'a> Library<'a> {
             return Ok(align);
         }
         if !self.begun.insert(&of.name) {
-            return Err(DlibError::Endless(of.name.clone()));
+            return Err(DeclaredError::Endless(of.name.clone()).into());
         }
-        let overlap = || DlibError::Overlap(of.name.clone());
+        let overlap = || DlibError::from(DeclaredError::Overlap(of.name.clone()));
         let mut members = String::new();
         let (mut end, mut largest, mut pads) = (0, 1, 0);
         for field in of.fields.iter().filter(|field| field.size > 0) {

@@ -2,18 +2,20 @@
 //! and know their constants.
 //!
 //! Modules in Rust have no CTF, from which D knows the types of those in C. What they have is the description that
-//! `#[derive(CType)]` and `#[derive(Argument)]` leave in section `.sdt_types` (`sdt_core::layout`).
+//! `#[derive(CType)]`, `#[derive(Argument)]` and `sdt_translator!` leave in section `.sdt_types`, as
+//! [`dtrace_compiler::declared`] reads it.
 
 mod description;
 mod library;
 #[cfg(test)]
 mod tests;
 
-pub use description::{Description, Enum, Field, Struct};
+pub use description::{of_all, read};
+use dtrace_compiler::declared::DeclaredError;
 pub use library::render;
 
-/// The section with the description.
-const SECTION: &str = ".sdt_types";
+/// The sections with the description: of modules, where it is not loaded, and of everything else.
+const SECTIONS: [&str; 2] = [".sdt_types", "sdt_types"];
 
 /// Why there is no D library of a module.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,27 +28,13 @@ pub enum DlibError {
     NotLp64,
     /// It describes nothing.
     #[error(
-        "no struct in it derives `CType`, and no enum `Argument`: there is nothing that D could look into"
+        "no struct in it derives `CType`, no enum `Argument`, and there is no `sdt_translator!`: there is nothing that \
+         D could look into"
     )]
     Nothing,
-    /// A line of the description is not as `sdt-core` writes it.
-    #[error(
-        "line {number} of section {SECTION} is {line:?}, which this version does not understand"
-    )]
-    Line {
-        /// Its number, from 1.
-        number: usize,
-        /// What it says.
-        line: String,
-    },
-    /// Two structs or enums have one name.
-    #[error(
-        "two different structs or enums are called {0}: give one another `#[c_name = \"...\"]`"
-    )]
-    Clash(String),
-    /// Two constants have one name.
-    #[error("two constants are called {0}: give one another `#[c_name = \"...\"]`")]
-    Constant(String),
+    /// What it says cannot be.
+    #[error(transparent)]
+    Declared(#[from] DeclaredError),
     /// A field does not have the size of its type.
     #[error(
         "{of}.{field} has {size} bytes, but its type is {c_type}, which has not: mend its `CType`"
@@ -61,10 +49,4 @@ pub enum DlibError {
         /// What it is said to be.
         c_type: String,
     },
-    /// A struct has a field outside of it, or two at one place.
-    #[error("the fields of {0} overlap or reach beyond it")]
-    Overlap(String),
-    /// Structs contain each other.
-    #[error("{0} contains itself")]
-    Endless(String),
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Description, DlibError, Enum, Field, Struct, render};
+use dtrace_compiler::declared::{Declarations, DeclaredError, Enum, Field, Struct};
+
+use super::{DlibError, of_all, read, render};
 use crate::platform::Os;
 use crate::process;
 
@@ -38,8 +40,8 @@ fn assertions(of: &Struct) -> String {
     text
 }
 
-fn parse(text: &str) -> Result<Description, DlibError> {
-    Description::parse(text.as_bytes())
+fn parse(text: &str) -> Result<Declarations, DlibError> {
+    Ok(Declarations::parse(text.as_bytes())?)
 }
 
 fn library(text: &str) -> String {
@@ -104,7 +106,7 @@ proptest! {
         let holds: String = structs.iter().map(assertions).collect();
         // Defined before they are contained, whatever the order of their names.
         structs.reverse();
-        let description = Description { structs, ..Description::default() };
+        let description = Declarations { structs, ..Declarations::default() };
         let text = render(&description, "x.ko", Os::FreeBsd).unwrap();
         compile(&text, &holds);
     }
@@ -168,6 +170,19 @@ fn enums_have_their_constants() {
     );
 }
 
+#[test]
+fn translators_are_behind_what_they_translate() {
+    let text = library(
+        "struct\tstruct s\t4\t4\nfield\ta\t0\t4\t0 0 0\tint\n\
+         text\ttypedef struct t { int b; } t_t;\n\
+         text\ttranslator t_t < struct s *S > {\ntext\t\tb = S->a;\ntext\t};\n",
+    );
+    assert!(
+        text.ends_with("\tint a;\n};\n\ntypedef struct t { int b; } t_t;\ntranslator t_t < struct s *S > {\n\tb = S->a;\n};\n"),
+        "{text}"
+    );
+}
+
 /// Its size is all that is known of it.
 #[test]
 fn what_is_opaque_is_bytes() {
@@ -188,18 +203,24 @@ fn what_is_opaque_is_bytes() {
 #[test]
 fn constants_of_one_name_are_refused() {
     let two = "enum\tenum a\nconstant\tX\t1\nenum\tenum b\nconstant\tX\t1\n";
-    assert_eq!(parse(two), Err(DlibError::Constant("X".into())));
+    assert_eq!(parse(two), Err(DeclaredError::Constant("X".into()).into()));
     let same = "enum\tenum a\nconstant\tX\t1\n";
     let expected = Enum { name: "enum a".into(), constants: vec![("X".into(), 1)] };
     assert_eq!(parse(&[same, same].concat()).unwrap().enums, [expected]);
     let tags = "enum\tenum a\nstruct\tstruct a\t1\t1\n";
-    assert!(matches!(parse(tags), Err(DlibError::Clash(_))));
+    assert!(matches!(parse(tags), Err(DlibError::Declared(DeclaredError::Clash(_)))));
     for text in ["constant\tX\t1\n", "enum\tstruct a\n", "enum\tenum a;\n"] {
-        assert!(matches!(parse(text), Err(DlibError::Line { number: 1, .. })), "{text}");
+        assert!(
+            matches!(parse(text), Err(DlibError::Declared(DeclaredError::Line { number: 1, .. }))),
+            "{text}"
+        );
     }
     for text in ["constant\tX; b\t1\n", "constant\tX\t2147483648\n", "constant\tX\t1 \n"] {
         let text = format!("enum\tenum a\n{text}");
-        assert!(matches!(parse(&text), Err(DlibError::Line { number: 2, .. })), "{text}");
+        assert!(
+            matches!(parse(&text), Err(DlibError::Declared(DeclaredError::Line { number: 2, .. }))),
+            "{text}"
+        );
     }
 }
 
@@ -242,11 +263,11 @@ fn of_several_modules_each_struct_is_declared_once() {
         let text = format!("provider\t{provider}\nstruct\tstruct s\t{size}\t1\n");
         parse(&text).unwrap()
     };
-    let both = Description::of_all(vec![module("a", 4), module("b", 4)]).unwrap();
+    let both = of_all(vec![module("a", 4), module("b", 4)]).unwrap();
     assert_eq!((both.providers.len(), both.structs.len()), (0, 1));
-    let clash = Description::of_all(vec![module("a", 4), module("b", 5)]);
-    assert_eq!(clash, Err(DlibError::Clash("struct s".into())));
-    assert_eq!(Description::of_all(vec![module("a", 4)]), Ok(module("a", 4)));
+    let clash = of_all(vec![module("a", 4), module("b", 5)]);
+    assert_eq!(clash, Err(DeclaredError::Clash("struct s".into()).into()));
+    assert_eq!(of_all(vec![module("a", 4)]), Ok(module("a", 4)));
 }
 
 #[test]
@@ -257,7 +278,7 @@ fn what_cannot_be_is_refused() {
     };
     assert_eq!(
         refused("provider\ta\nstruct\tstruct s\tmany\t1\n"),
-        "line 2 of section .sdt_types is \"struct\\tstruct s\\tmany\\t1\", which this version does not understand"
+        "line 2 of what it declares is \"struct\\tstruct s\\tmany\\t1\", which this version does not understand"
     );
     for text in [
         "provider\tx y; BEGIN\n",
@@ -269,7 +290,7 @@ fn what_cannot_be_is_refused() {
         "struct\tstruct  a\t8\t8\n",
         "struct\ta*\t8\t8\n",
     ] {
-        assert!(refused(text).starts_with("line 1 of section .sdt_types is "), "{text}");
+        assert!(refused(text).starts_with("line 1 of what it declares is "), "{text}");
     }
     for (name, c_type) in [
         ("f; int g", "int"),
@@ -282,7 +303,7 @@ fn what_cannot_be_is_refused() {
         ("f", "int\u{b}"),
     ] {
         let text = format!("struct\tstruct s\t8\t8\nfield\t{name}\t0\t8\t0 0 0\t{c_type}\n");
-        assert!(refused(&text).starts_with("line 2 of section .sdt_types is "), "{text}");
+        assert!(refused(&text).starts_with("line 2 of what it declares is "), "{text}");
     }
     assert!(refused("field\ta\t0\t1\t0 0 0\tint\n").starts_with("line 1"));
     // `struct s` and a typedef of the same struct.
@@ -306,7 +327,7 @@ fn what_cannot_be_is_refused() {
 
 #[test]
 fn other_files_are_refused() {
-    assert!(matches!(Description::read(b"no module"), Err(DlibError::Unreadable(_))));
+    assert!(matches!(read(b"no module"), Err(DlibError::Unreadable(_))));
     let this = std::env::current_exe().and_then(std::fs::read).expect("this program");
-    assert_eq!(Description::read(&this), Err(DlibError::Nothing));
+    assert_eq!(read(&this), Err(DlibError::Nothing));
 }

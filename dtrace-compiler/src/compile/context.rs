@@ -25,6 +25,9 @@ pub(super) fn enter(session: &mut Session<'_>, description: &Description) -> Res
         Matches::One(info) => Some(info),
         Matches::Several(info) => Some(info).filter(|info| is_stable(info, description)),
     };
+    if let Some(info) = &info {
+        look_in(session, &info.module)?;
+    }
     let attributes = match &info {
         Some(info) if !is_glob(&description.provider) || description.id != 0 => info.attributes,
         _ => ProviderAttributes::all(Attribute::UNSTABLE),
@@ -59,6 +62,25 @@ pub(super) fn leave(session: &mut Session<'_>) {
         set_attr(session, name, Attribute::DEFAULT);
     }
     session.probe = None;
+    session.state.types.look_in(None);
+}
+
+/// What a module declares comes before what others do.
+fn look_in(session: &mut Session<'_>, module: &str) -> Result<()> {
+    let room = session.types().room(module);
+    let failed = room.and_then(|room| session.state.modules.get(room)?.failed.clone());
+    session.state.types.look_in(room);
+    failed.map_or(Ok(()), Err)
+}
+
+/// For names that mean something before it is known for which probe: those of the first one's module.
+pub(super) fn approach(session: &mut Session<'_>, description: Option<&Description>) {
+    let module = description.and_then(|of| match session.surroundings.probes(of) {
+        Matches::One(info) | Matches::Several(info) => Some(info.module),
+        Matches::None => None,
+    });
+    let room = module.and_then(|module| session.types().room(&module));
+    session.state.types.look_in(room);
 }
 
 fn set_attr(session: &mut Session<'_>, name: &str, attr: Attribute) {

@@ -107,9 +107,13 @@ fn build(
     for probe in &clause.probes {
         probes.push(spec::describe(session, probe, arguments, specifies)?);
     }
+    if !session.state.modules.is_empty() {
+        context::approach(session, probes.first().map(|(description, _)| description));
+    }
     let predicate =
         clause.predicate.as_ref().map(|predicate| session.build(predicate)).transpose()?;
     let body = steps(session, clause.body.as_deref().unwrap_or_default())?;
+    session.state.types.look_in(None);
     Ok(Built { probes, predicate, body })
 }
 

@@ -1,5 +1,6 @@
 //! Probe descriptions (`dtrace_xstr2desc`, dt_subr.c).
 
+use dtrace_abi::spec::{Field, pieces};
 use dtrace_abi::{ErrTag, limits};
 
 use crate::error::Result;
@@ -88,7 +89,13 @@ fn by_name(
         (&mut description.name, limits::PROBE_NAME),
     ];
     // From the last part on; those before it that are not there are empty.
-    let mut parts = text.rsplit(':');
+    let last = match specifies {
+        Specifies::Provider => Field::Provider,
+        Specifies::Module => Field::Module,
+        Specifies::Function => Field::Function,
+        Specifies::Name => Field::Name,
+    };
+    let mut parts = pieces(text, last);
     for (field, limit) in fields.into_iter().take(count).rev() {
         let Some(part) = parts.next() else { break };
         *field = substitute(session, part, arguments)?;

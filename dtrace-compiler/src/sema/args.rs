@@ -48,11 +48,11 @@ impl Session<'_> {
                 format!("index {} is out of range for {} args[ ]", index as i64, probe.description);
             return self.error(ErrTag::ArgsIdx, message);
         };
-        let native = self.argument_type(&argument.native);
+        let native = self.argument_type(&info.module, &argument.native);
         let translated = if argument.translated.is_empty() {
             native
         } else {
-            self.argument_type(&argument.translated)
+            self.argument_type(&info.module, &argument.translated)
         };
         let (native, translated) = match (native, translated) {
             (_, None) => {
@@ -96,11 +96,13 @@ impl Session<'_> {
     }
 
     /// The type of an argument, as a provider writes it, and whether it is a process's.
-    fn argument_type(&mut self, name: &str) -> Option<(TypeId, bool)> {
-        match name.strip_prefix("userland ") {
-            Some(name) => Some((self.type_named(name)?, true)),
-            None => Some((self.type_named(name)?, false)),
-        }
+    fn argument_type(&mut self, module: &str, name: &str) -> Option<(TypeId, bool)> {
+        let (name, user) = match name.strip_prefix("userland ") {
+            Some(name) => (name, true),
+            None => (name, false),
+        };
+        let own = self.state.types.lookup_in(module, name);
+        Some((own.or_else(|| self.type_named(name))?, user))
     }
 
     /// A node of a type, for questions about it.

@@ -181,7 +181,7 @@ impl Session<'_> {
             Kind::Ident(name) => (Scope::Global, name.clone(), IdKind::Array),
             _ => return self.cook(array, Use::NONE),
         };
-        match self.lookup(scope, &name) {
+        match self.lookup(scope, &name).or_else(|| self.lookup_in_modules(scope, &name)) {
             Some(id) if !self.is_fresh(id) => {
                 let kind = self.ident(id).kind;
                 self.find_name(array, scope, kind, false)

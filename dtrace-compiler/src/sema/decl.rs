@@ -98,7 +98,7 @@ impl Session<'_> {
                     let message = format!("global variable identifier redeclared: {name}");
                     return self.error(ErrTag::DeclIdred, message);
                 }
-                if self.types().has(name) {
+                if self.types().declared(name).is_some() {
                     return self.error(ErrTag::DeclIdred, format!("typedef redeclared: {name}"));
                 }
                 self.state.types.typedef(name, ty);
@@ -135,7 +135,7 @@ impl Session<'_> {
             let message = format!("built-in identifier redeclared: {name}");
             return self.error(ErrTag::DeclIdred, message);
         }
-        if self.types().has(name) {
+        if self.types().declared(name).is_some() {
             let message = format!("typedef identifier redeclared: {name}");
             return self.error(ErrTag::DeclIdred, message);
         }

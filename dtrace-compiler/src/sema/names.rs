@@ -7,6 +7,7 @@ use super::ident::Cooking;
 use super::suggest::closest;
 use super::{IdKind, Ident, IdentId, Kind, Node, Scope, Session};
 use crate::error::Result;
+use crate::types::TypeId;
 
 impl Session<'_> {
     /// Looks a name up, as one of this kind; makes a variable of it if there is none and it may be
@@ -25,7 +26,10 @@ impl Session<'_> {
         if scope != Scope::Agg && name.contains('`') {
             return self.find_symbol(node, scope, &name);
         }
-        let id = match self.lookup(scope, &name) {
+        let known = self
+            .lookup(scope, &name)
+            .or_else(|| self.lookup_in_modules(scope, &name).filter(|_| !create));
+        let id = match known {
             Some(id) => {
                 let found = self.ident(id);
                 if found.kind != kind && scope == Scope::Global {
@@ -100,8 +104,24 @@ impl Session<'_> {
             self.apply_pragma(&mut ident);
         }
         let id = self.state.add(ident);
-        self.table_mut(scope).names.insert(name, id);
+        match self.types().declaring().filter(|_| scope == Scope::Global) {
+            Some(room) => self.state.modules[room].names.insert(name, id),
+            None => self.table_mut(scope).names.insert(name, id),
+        };
         id
+    }
+
+    /// What is taken for the type of so many bytes of which nothing else is known.
+    fn plain_type(&mut self, size: u64) -> Option<TypeId> {
+        let types = &mut self.state.types;
+        match size {
+            0 => None,
+            1 | 2 | 4 | 8 => types.lookup(&format!("uint{}_t", size * 8)),
+            _ => {
+                let byte = types.lookup("uint8_t")?;
+                Some(types.array(byte, u32::try_from(size).ok()?))
+            }
+        }
     }
 
     /// A symbol of a module's.
@@ -123,7 +143,7 @@ impl Session<'_> {
                 format!("failed to resolve {module}{marks}{symbol_name}: Unknown symbol name");
             return self.error(ErrTag::IdentUndef, message);
         };
-        let Some(ty) = symbol.ty else {
+        let Some(ty) = symbol.ty.or_else(|| self.plain_type(symbol.size)) else {
             let message = format!(
                 "no symbolic type information is available for {}`{}: Unknown type name",
                 symbol.module, symbol.name

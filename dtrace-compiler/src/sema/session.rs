@@ -9,6 +9,7 @@ use super::control::Pragma;
 use super::ident::{Cooking, Inline};
 use super::provider::Provider;
 use super::{IdKind, Ident, IdentId, Kind, Node, Table, Xlator, builtin};
+use crate::declared::{self, Declarations, DeclaredError};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::program::Difo;
@@ -22,6 +23,15 @@ const FIRST: u32 = dtrace_abi::dif::VAR_OTHER_USER as u32;
 /// Behind the last one.
 const END: u32 = dtrace_abi::dif::VAR_OTHER_MAX as u32;
 
+/// What a module declares beside types.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Module {
+    /// Its constants and inlines.
+    pub names: HashMap<String, IdentId>,
+    /// Why not all is known of it.
+    pub failed: Option<Box<Error>>,
+}
+
 /// What is known from one program to the next.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
@@ -34,6 +44,8 @@ pub(crate) struct State {
     pub aggs: Table,
     pub xlators: Vec<Xlator>,
     pub providers: Vec<Provider>,
+    /// What modules declare beside types, in the order of their rooms.
+    pub modules: Vec<Module>,
     pub generation: u64,
     /// The version of D that names have been cut down to.
     pub version: Version,
@@ -57,6 +69,7 @@ impl State {
             aggs: Table::new("aggregation", 1, u32::MAX),
             xlators: Vec::new(),
             providers: Vec::new(),
+            modules: Vec::new(),
             generation: 0,
             version: Version::LATEST,
             library: false,
@@ -103,6 +116,49 @@ impl State {
         for xlator in &mut self.xlators {
             xlator.gone |= !has(xlator.since);
         }
+    }
+
+    /// The number of a module, which it has from now on.
+    pub fn module(&mut self, name: &str) -> usize {
+        let room = self.types.make_room(name);
+        let count = self.modules.len().max(room + 1);
+        self.modules.resize_with(count, Module::default);
+        room
+    }
+
+    /// Takes a module's types and constants; it is the one that declares now.
+    pub fn declare_types(
+        &mut self,
+        room: usize,
+        declared: &Declarations,
+    ) -> std::result::Result<(), DeclaredError> {
+        for (name, ty, value) in declared::define(&mut self.types, declared)? {
+            let mut root = Node::new(Place::default(), Kind::Int(i64::from(value) as u64));
+            root.ty = Some(ty);
+            root.flags.signed = true;
+            root.flags.cooked = true;
+            let mut ident = Ident::new(&name, IdKind::Scalar, Cooking::Inline, 0);
+            ident.flags.inline = true;
+            ident.flags.referred = true;
+            ident.flags.declared = true;
+            ident.ty = Some(ty);
+            ident.inline = Some(Inline { root: Some(Box::new(root)), ..Inline::default() });
+            let id = self.add(ident);
+            self.modules[room].names.insert(name, id);
+        }
+        Ok(())
+    }
+
+    /// What a name stands for that is none of the program's: those of the module that declares.
+    pub fn declared_name(&self, name: &str) -> Option<IdentId> {
+        let module = self.types.declaring().and_then(|room| self.modules.get(room));
+        module.and_then(|module| module.names.get(name).copied())
+    }
+
+    /// What a name stands for in a module: in that of the probe that is compiled for, else in any.
+    pub fn name_of_module(&self, name: &str) -> Option<IdentId> {
+        let find = |room: usize| self.modules.get(room)?.names.get(name).copied();
+        self.types.order().find_map(find)
     }
 
     pub fn add(&mut self, ident: Ident) -> IdentId {
@@ -222,7 +278,7 @@ impl<'a> Session<'a> {
     /// What a name stands for: a parameter, else a global.
     pub fn global(&self, name: &str) -> Option<IdentId> {
         let param = self.scopes.iter().rev().find_map(|scope| scope.get(name).copied());
-        param.or_else(|| self.state.globals.get(name))
+        param.or_else(|| self.state.declared_name(name)).or_else(|| self.state.globals.get(name))
     }
 
     pub fn lookup(&self, scope: Scope, name: &str) -> Option<IdentId> {
@@ -230,6 +286,11 @@ impl<'a> Session<'a> {
             Scope::Global => self.global(name),
             _ => self.table(scope).get(name),
         }
+    }
+
+    /// What a name stands for that no program has declared.
+    pub fn lookup_in_modules(&self, scope: Scope, name: &str) -> Option<IdentId> {
+        (scope == Scope::Global).then(|| self.state.name_of_module(name)).flatten()
     }
 
     /// The type of a name, which may have a module before it.
@@ -247,7 +308,9 @@ impl<'a> Session<'a> {
         let rest = format!("{}{}", &name[..begin], &name[mark + 1..]);
         match module {
             "C" | "D" => types.lookup(&rest),
-            _ => self.surroundings.type_named(Some(module), rest.trim(), types),
+            _ => types
+                .lookup_in(module, &rest)
+                .or_else(|| self.surroundings.type_named(Some(module), rest.trim(), types)),
         }
     }
 }

@@ -22,7 +22,7 @@ impl Session<'_> {
         let name = format!("{word} {}", tag.unwrap_or("(anon)"));
         let record =
             Type::Record { union, tag: tag.map(String::from), members: Vec::new(), size: 0 };
-        let known = tag.and_then(|_| self.state.types.lookup(&name));
+        let known = tag.and_then(|_| self.types().declared(&name));
         let id = match known {
             Some(id) if matches!(self.types().get(id), Type::Forward(..)) => {
                 *self.state.types.get_mut(id) = record;
@@ -113,7 +113,7 @@ impl Session<'_> {
     pub fn define_enum(&mut self, tag: Option<&str>, enumerators: &[Enumerator]) -> Result<TypeId> {
         let name = format!("enum {}", tag.unwrap_or("(anon)"));
         let empty = Type::Enum { tag: tag.map(String::from), values: Vec::new() };
-        let known = tag.and_then(|_| self.state.types.lookup(&name));
+        let known = tag.and_then(|_| self.types().declared(&name));
         let id = match known {
             Some(id) if matches!(self.types().get(id), Type::Forward(..)) => {
                 *self.state.types.get_mut(id) = empty;

@@ -68,6 +68,7 @@ pub(super) fn types(strsize: u32) -> Types {
         types: Vec::new(),
         named: Default::default(),
         pointers: Default::default(),
+        rooms: Default::default(),
         special: Special {
             void: none,
             int: none,

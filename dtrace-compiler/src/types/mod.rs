@@ -4,6 +4,7 @@ mod intrinsic;
 mod layout;
 mod name;
 mod relation;
+mod rooms;
 
 use std::collections::HashMap;
 
@@ -93,6 +94,7 @@ pub struct Types {
     named: HashMap<String, TypeId>,
     pointers: HashMap<TypeId, TypeId>,
     special: Special,
+    rooms: rooms::Rooms,
 }
 
 /// Types that are known by what they are for.
@@ -134,6 +136,7 @@ impl Types {
     pub fn add(&mut self, ty: Type) -> TypeId {
         let id = TypeId(u32::try_from(self.types.len()).unwrap_or(u32::MAX));
         self.types.push(ty);
+        self.give_owner(id);
         id
     }
 
@@ -155,20 +158,20 @@ impl Types {
     /// Another name for a type.
     pub fn typedef(&mut self, name: &str, to: TypeId) -> TypeId {
         let id = self.add(Type::Typedef(name.into(), to));
-        self.named.insert(name.into(), id);
+        self.give_name(name.into(), id);
         id
     }
 
     /// A struct, union or enum that is defined later, or never.
     pub fn forward(&mut self, kind: CtfKind, tag: &str) -> TypeId {
         let id = self.add(Type::Forward(kind, tag.into()));
-        self.named.insert(format!("{} {tag}", kind.name()), id);
+        self.give_name(format!("{} {tag}", kind.name()), id);
         id
     }
 
     /// Makes a type known by a name, as `struct s` is.
     pub fn set_name(&mut self, name: &str, id: TypeId) {
-        self.named.insert(name.into(), id);
+        self.give_name(name.into(), id);
     }
 
     /// Gives strings room for so many bytes.
@@ -191,12 +194,20 @@ impl Types {
     /// The type of a name such as `unsigned long`, `struct s` or `const char **`: blanks and
     /// qualifiers make no difference, and every `*` is a pointer.
     pub fn lookup(&mut self, name: &str) -> Option<TypeId> {
+        self.lookup_with(name, Self::find_name)
+    }
+
+    fn lookup_with(
+        &mut self,
+        name: &str,
+        find: impl Fn(&Self, &str) -> Option<TypeId>,
+    ) -> Option<TypeId> {
         let (base, stars) = split_stars(name);
         let words: Vec<_> = base
             .split_whitespace()
             .filter(|word| !matches!(*word, "const" | "volatile" | "restrict"))
             .collect();
-        let mut id = *self.named.get(&words.join(" "))?;
+        let mut id = find(self, &words.join(" "))?;
         for _ in 0..stars {
             id = self.pointer(id);
         }
@@ -205,7 +216,7 @@ impl Types {
 
     /// Whether there is a type of this name.
     pub fn has(&self, name: &str) -> bool {
-        self.named.contains_key(name)
+        self.find_name(name).is_some()
     }
 }
 

@@ -18,7 +18,10 @@ impl Types {
         while let Type::Typedef(_, to) = self.get(id) {
             id = *to;
         }
-        id
+        match self.get(id) {
+            Type::Forward(kind, tag) => self.definition(kind.name(), tag).unwrap_or(id),
+            _ => id,
+        }
     }
 
     /// Which kind of type it is behind all typedefs, as DIF knows it.
@@ -54,6 +57,7 @@ impl Types {
         if left == right {
             return true;
         }
+        let known = !self.are_strangers(left, right);
         match (self.get(left), self.get(right)) {
             (Type::Enum { .. }, Type::Int { .. }) | (Type::Int { .. }, Type::Enum { .. }) => true,
             (
@@ -68,9 +72,11 @@ impl Types {
             (
                 Type::Record { union: a, tag: b, size: c, .. },
                 Type::Record { union: d, tag: e, size: f, .. },
-            ) => (a, b, c) == (d, e, f) && b.is_some(),
-            (Type::Enum { tag: a, .. }, Type::Enum { tag: b, .. }) => a == b && a.is_some(),
-            (Type::Forward(a, b), Type::Forward(c, d)) => (a, b) == (c, d),
+            ) => (a, b, c) == (d, e, f) && b.is_some() && known,
+            (Type::Enum { tag: a, .. }, Type::Enum { tag: b, .. }) => {
+                a == b && a.is_some() && known
+            }
+            (Type::Forward(a, b), Type::Forward(c, d)) => (a, b) == (c, d) && known,
             _ => false,
         }
     }

@@ -107,13 +107,13 @@ impl<O: Output> Sink for Structured<O> {
         Ok(())
     }
 
-    fn end(&mut self, firing: &Firing<'_>, _: &View<'_>) -> Result {
+    fn end(&mut self, firing: &Firing<'_>, view: &View<'_>) -> Result {
         let output = std::mem::take(&mut self.left);
         if output.is_empty() {
             return Ok(());
         }
         let probe = firing.probe;
-        let node = Node::Object(vec![
+        let mut fields = vec![
             ("timestamp", Node::Number(firing.time.into())),
             ("cpu", Node::Number(firing.cpu.into())),
             ("id", Node::Number(probe.id.into())),
@@ -122,8 +122,11 @@ impl<O: Output> Sink for Structured<O> {
             ("function", Node::text(&probe.function)),
             ("name", Node::text(&probe.name)),
             ("output", Node::List(output)),
-        ]);
-        self.probe(&node)
+        ];
+        if let Some(host) = view.host {
+            fields.insert(0, ("hostname", Node::text(host)));
+        }
+        self.probe(&Node::Object(fields))
     }
 
     fn error(&mut self, error: &ProbeError<'_>, _: &View<'_>) -> Result {

@@ -18,6 +18,9 @@ use super::typed;
 use super::value::Argument;
 use super::view::View;
 
+/// Columns of a kernel's name, where there are several.
+const HOST: usize = 15;
+
 /// dtrace(1)'s own form, to the byte.
 #[derive(Debug)]
 pub struct Text<O> {
@@ -47,6 +50,11 @@ impl<O: Output> Text<O> {
         if std::mem::replace(&mut self.heading, true) {
             return Ok(());
         }
+        if view.host.is_some()
+            && (view.is_set(OptionId::Flowindent) || !view.is_set(OptionId::Quiet))
+        {
+            self.output.line(format!("{:<HOST$} ", "HOST").as_bytes())?;
+        }
         if view.is_set(OptionId::Flowindent) {
             self.output.line(format!("{:>3} {:<41}\n", "CPU", "FUNCTION").as_bytes())?;
         } else if !view.is_set(OptionId::Quiet) {
@@ -61,6 +69,11 @@ impl<O: Output> Sink for Text<O> {
     fn begin(&mut self, firing: &Firing<'_>, view: &View<'_>) -> Result {
         self.heading(view)?;
         let Firing { cpu, probe, flow, indent, .. } = *firing;
+        if let Some(host) = view.host
+            && (view.is_set(OptionId::Flowindent) || !view.is_set(OptionId::Quiet))
+        {
+            self.output.line(format!("{host:<HOST$} ").as_bytes())?;
+        }
         if view.is_set(OptionId::Flowindent) {
             let prefix = flow.prefix(probe);
             let name = match flow {

@@ -22,6 +22,8 @@ pub struct View<'a> {
     pub raw_names: bool,
     /// Bars have a colour: escapes of a terminal's.
     pub color: bool,
+    /// The kernel that is shown, where there are several.
+    pub host: Option<&'a str>,
 }
 
 impl std::fmt::Debug for View<'_> {

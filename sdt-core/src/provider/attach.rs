@@ -112,6 +112,11 @@ pub(crate) fn current() -> Option<&'static Attachment> {
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
 
+/// The module part of the probes' descriptions, once the image is attached. Any context.
+pub fn module() -> Option<&'static CStr> {
+    current().map(|attachment| attachment.module)
+}
+
 /// Whether the sites can be looked up. Probe context.
 pub(crate) fn is_linked() -> bool {
     LINKED.load(Ordering::Acquire)

@@ -62,6 +62,15 @@ pub struct Symbol<'a> {
     pub size: u64,
 }
 
+/// What a module declares for programs: its structs and enums, and translators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModuleText<'a> {
+    /// The module, as its probes have it.
+    pub module: &'a [u8],
+    /// Text as `sdt_core::layout` documents it.
+    pub text: &'a [u8],
+}
+
 /// What destructive actions do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Destruction {
@@ -182,6 +191,26 @@ pub trait Kernel {
 
     /// What stands at an address of the kernel's, for consumers: not called in probe context.
     fn symbol(&self, _address: u64, _show: &mut dyn FnMut(Symbol<'_>)) {}
+
+    /// A variable or function by its name, of this module if one is said, for consumers: not called in probe context.
+    fn symbol_named(
+        &self,
+        _module: Option<&[u8]>,
+        _name: &[u8],
+        _show: &mut dyn FnMut(Symbol<'_>),
+    ) {
+    }
+
+    /// What a module declares, for consumers: not called in probe context. Modules are counted from 0, those that declare
+    /// anything; without this function there is the image that this framework is in. A kernel that loads modules keeps what
+    /// their files have in section `.sdt_types`.
+    fn declared(&self, index: usize, show: &mut dyn FnMut(ModuleText<'_>)) {
+        if let Some(sdt_core::Declared { module, text }) =
+            sdt_core::declared().filter(|_| index == 0)
+        {
+            show(ModuleText { module: module.to_bytes(), text });
+        }
+    }
 
     /// Does something that only programs may that are declared destructive; says whether this kernel can.
     fn destroy(&self, _how: Destruction) -> bool {

@@ -46,7 +46,7 @@ pub use declare::{Declarations, Declared};
 pub use dynamic::{Dynamic, DynamicDrops, PerCpu};
 pub use failure::{Failure, Stop};
 pub use invalid::{Invalid, Place as InvalidPlace, Problem};
-pub use kernel::{Destruction, Kernel, LockQuestion, Number, Symbol, Text, Unknown};
+pub use kernel::{Destruction, Kernel, LockQuestion, ModuleText, Number, Symbol, Text, Unknown};
 pub use machine::{Firing, WORK};
 pub use memory::{Memory, Probe, Rights, Room, Statics};
 pub use op::Slot;

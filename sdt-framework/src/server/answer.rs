@@ -10,8 +10,8 @@ use heapless::String;
 use heapless::Vec;
 use sdt_core::ops::{Attribute, ProbeId};
 
-use super::run;
 use super::tracer::Tracer;
+use super::{known, run};
 use crate::{
     ConsumerError, ConsumerId, Detail, Field, Firing, LONGEST, ProbeInfo, Records, Rights, Spec,
 };
@@ -287,9 +287,18 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
                 channel.consumer = Some(claimed);
                 tracer.close(own)?;
             }
-            Request::Symbol { .. } if !rights.kernel() => return Err(not_permitted("for symbols")),
+            Request::Symbol { .. } | Request::SymbolNamed { .. } if !rights.kernel() => {
+                return Err(not_permitted("for symbols"));
+            }
+            Request::SymbolNamed { module, name } => {
+                return known::named(tracer, module, name, answer).map(Some);
+            }
+            Request::Declared { index, at } => {
+                return known::declared(tracer, rights, index, at, answer).map(Some);
+            }
             Request::Eprobe { .. }
             | Request::Aggregation { .. }
+            | Request::Data { .. }
             | Request::Format { .. }
             | Request::Snapshot { .. }
             | Request::Run

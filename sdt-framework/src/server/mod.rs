@@ -28,6 +28,7 @@
 //! wrapped in a `Secure` (feature `noise`): only who has the kernel's key is heard.
 
 mod answer;
+mod known;
 mod run;
 #[cfg(feature = "noise")]
 mod secure;

@@ -1,9 +1,10 @@
 //! What is answered about programs: what they leave behind, and how they are.
 
 use dtrace_abi::record::RecordDesc;
-use dtrace_protocol::{Datum, Reply, Request, Run, SnapshotOf, Symbol, Why, Writer};
+use dtrace_protocol::{DataOf, Datum, Reply, Request, Run, SnapshotOf, Why, Writer};
 
 use super::answer::{Answer, Refusal};
+use super::known;
 use super::tracer::Tracer;
 use crate::{ConsumerError, ConsumerId, Status, Which};
 
@@ -30,14 +31,31 @@ pub(super) fn answer(
             let found = ask(0, &mut [])?;
             let found = found.ok_or_else(|| no_such("enabled probe", epid))?;
             let reply = Reply::Eprobe { probe: found.probe, size: found.size };
-            data(answer, &reply, found.records, |skip, into| ask(skip, into).map(drop))
+            all_data(answer, &reply, found.records, |skip, into| ask(skip, into).map(drop))
         }
         Request::Aggregation { id } => {
             let ask = |skip, into: &mut [RecordDesc]| tracer.aggregation(open, id, skip, into);
             let found = ask(0, &mut [])?.ok_or_else(|| no_such("aggregation", id))?;
             let crate::AggregationDesc { variable, epid, size, records } = found;
             let reply = Reply::Aggregation { variable, epid, size };
-            data(answer, &reply, records, |skip, into| ask(skip, into).map(drop))
+            all_data(answer, &reply, records, |skip, into| ask(skip, into).map(drop))
+        }
+        Request::Data { of: DataOf::Eprobe(epid), skip } => {
+            let ask = |skip, into: &mut [RecordDesc]| tracer.eprobe(open, epid, skip, into);
+            let found = ask(0, &mut [])?;
+            let found = found.ok_or_else(|| no_such("enabled probe", epid))?;
+            let (count, number, size) = (found.records, found.probe, found.size);
+            let reply = Reply::Data { count, number, epid, size };
+            data(answer, &reply, skip, count, |skip, into| ask(skip, into).map(drop))
+                .map(|(length, _)| length)
+        }
+        Request::Data { of: DataOf::Aggregation(id), skip } => {
+            let ask = |skip, into: &mut [RecordDesc]| tracer.aggregation(open, id, skip, into);
+            let found = ask(0, &mut [])?.ok_or_else(|| no_such("aggregation", id))?;
+            let crate::AggregationDesc { variable: number, epid, size, records: count } = found;
+            let reply = Reply::Data { count, number, epid, size };
+            data(answer, &reply, skip, count, |skip, into| ask(skip, into).map(drop))
+                .map(|(length, _)| length)
         }
         Request::Format { number, at } => {
             let read = tracer.format(open, number, at as usize, part)?;
@@ -60,15 +78,7 @@ pub(super) fn answer(
             })
         }
         Request::Run => answer.plain(&Reply::Run(status(&tracer.status(open)?))),
-        Request::Symbol { address } => {
-            let mut done = None;
-            tracer.symbol(address, &mut |symbol| {
-                let crate::dif::Symbol { module, name, address, size } = symbol;
-                let symbol = Symbol { module, name, address, size };
-                done = Some(answer.plain(&Reply::Symbol(Some(symbol))));
-            });
-            done.unwrap_or_else(|| answer.plain(&Reply::Symbol(None)))
-        }
+        Request::Symbol { address } => known::at(tracer, address, answer),
         _ => Err(Refusal::new(Why::NotUnderstood, "this is not there")),
     }
 }
@@ -78,27 +88,38 @@ fn no_such(what: &str, number: u32) -> Refusal {
 }
 
 /// Answers with so many descriptions, all of them or none.
-fn data(
+fn all_data(
     answer: &mut Answer<'_>,
     reply: &Reply<'_>,
     count: u32,
     ask: impl Fn(usize, &mut [RecordDesc]) -> Result<(), ConsumerError>,
 ) -> Result<usize, Refusal> {
+    let (length, fits) = data(answer, reply, 0, count, ask)?;
+    let too_long = format_args!("{count} descriptions are too many for a frame of this line");
+    if fits { Ok(length) } else { Err(Refusal::new(Why::TooLong, too_long)) }
+}
+
+/// Answers with the descriptions behind the first `skip`, as many as fit, and says whether these are all.
+fn data(
+    answer: &mut Answer<'_>,
+    reply: &Reply<'_>,
+    skip: u32,
+    count: u32,
+    ask: impl Fn(usize, &mut [RecordDesc]) -> Result<(), ConsumerError>,
+) -> Result<(usize, bool), Refusal> {
     let mut fits = true;
     let length = answer.with_items(reply, |writer: &mut Writer<'_>| {
-        let mut skip = 0;
-        while skip < count as usize {
+        let mut skip = skip as usize;
+        while fits && skip < count as usize {
             let mut batch = [RecordDesc::EMPTY; BATCH];
             ask(skip, &mut batch)?;
-            for desc in batch.iter().take(count as usize - skip) {
-                fits &= writer.push(&datum(desc)).is_ok();
-            }
+            let descs = batch.iter().take(count as usize - skip);
+            fits = descs.map(datum).all(|datum| writer.push(&datum).is_ok());
             skip += BATCH;
         }
         Ok(())
     })?;
-    let too_long = format_args!("{count} descriptions are too many for a frame of this line");
-    if fits { Ok(length) } else { Err(Refusal::new(Why::Other, too_long)) }
+    Ok((length, fits))
 }
 
 const fn datum(desc: &RecordDesc) -> Datum {

@@ -3,7 +3,7 @@
 use dtrace_abi::record::{EprobeDesc, RecordDesc};
 use sdt_core::ops::{ArgDesc, ProbeId};
 
-use crate::dif::Symbol;
+use crate::dif::{ModuleText, Symbol};
 use crate::ecb::BATCH;
 use crate::{
     AggregationDesc, ConsumerError, ConsumerId, Counters, Detail, Dtrace, Host, ProbeInfo, Rights,
@@ -138,6 +138,12 @@ pub trait Tracer: Sync {
     /// As [`Dtrace::symbol`].
     fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>));
 
+    /// As [`Dtrace::symbol_named`].
+    fn symbol_named(&self, module: Option<&[u8]>, name: &[u8], show: &mut dyn FnMut(Symbol<'_>));
+
+    /// As [`Dtrace::declared`].
+    fn declared(&self, index: usize, show: &mut dyn FnMut(ModuleText<'_>));
+
     /// The probe with the least id above `after` that the description matches and who has these rights may use
     /// (`DTRACEIOC_PROBEMATCH`). With 0, providers are asked to provide what they have for the description first.
     fn next_probe(&self, spec: &Spec, after: u32, rights: Rights) -> Option<ProbeInfo>;
@@ -269,6 +275,14 @@ impl<H: Host> Tracer for Dtrace<H> {
 
     fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>)) {
         self.symbol(address, show);
+    }
+
+    fn symbol_named(&self, module: Option<&[u8]>, name: &[u8], show: &mut dyn FnMut(Symbol<'_>)) {
+        self.symbol_named(module, name, show);
+    }
+
+    fn declared(&self, index: usize, show: &mut dyn FnMut(ModuleText<'_>)) {
+        self.declared(index, show);
     }
 
     fn next_probe(&self, spec: &Spec, after: u32, rights: Rights) -> Option<ProbeInfo> {

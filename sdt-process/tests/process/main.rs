@@ -276,14 +276,18 @@ fn it_ends_and_begins_again() {
     subject.end();
 }
 
-/// So many consumers as there is room for; who comes then finds the line closed, and the others notice nothing.
+/// So many consumers as there is room for; who comes then is told so, and the others notice nothing.
 #[test]
 fn there_is_an_end_to_consumers() {
     let mut subject = Subject::new("jump");
     let mut consumers: Vec<_> =
         (0..3).map(|_| Consumer::enabling(subject.id(), "subject:::work")).collect();
     let line = consumer::line(subject.id()).unwrap();
-    assert!(dtrace::Client::connect(line).is_err());
+    let refused = dtrace::Client::connect(line).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "3 consumers are connected to this process: there is no room for more"
+    );
     assert_eq!(subject.ask("fire 2 50"), "100");
     for consumer in &mut consumers {
         assert_eq!(consumer.until(100).records.len(), 100);

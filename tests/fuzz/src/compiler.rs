@@ -20,6 +20,7 @@ impl Surroundings for Anywhere {
             mapping,
         };
         let info = ProbeInfo {
+            module: String::new(),
             attributes: ProviderAttributes::all(Attribute::DEFAULT),
             arguments: vec![argument("int", 0), argument("char *", 1)],
         };

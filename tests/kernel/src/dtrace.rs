@@ -3,11 +3,11 @@
 use alloc::vec;
 use core::mem::MaybeUninit;
 
-use sdt_framework::dif::Kernel;
+use sdt_framework::dif::{Kernel, ModuleText, Text};
 use sdt_framework::{Config, Dtrace, Host, LONGEST, SpinLock};
 
 use crate::arch::{cpu, timer};
-use crate::{heap, smp, standin};
+use crate::{arguments, declared, heap, smp, standin};
 
 /// This kernel.
 #[derive(Debug)]
@@ -61,6 +61,17 @@ impl Kernel for Machine {
     /// There are no processes: what probes hand over as a process's is the kernel's.
     fn copyin(&self, address: u64, into: &mut [u8]) -> bool {
         heap::load(address, into)
+    }
+
+    fn text(&self, which: Text) -> Option<&[u8]> {
+        match which {
+            Text::Execargs => Some(arguments::current()),
+            _ => None,
+        }
+    }
+
+    fn declared(&self, index: usize, show: &mut dyn FnMut(ModuleText<'_>)) {
+        declared::show(index, show);
     }
 }
 

@@ -10,7 +10,7 @@ use sdt_protocol::Exec;
 use spin::Mutex;
 
 use crate::arch::{self, cpu};
-use crate::{smp, system};
+use crate::{arguments, smp, system};
 
 /// Images of one request.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Batch {
 
     fn execute(&self, cpu: usize, index: usize) {
         let (pid, path) = &self.images[index];
-        system::current().execute(*pid, path);
+        arguments::with(path.to_bytes(), || system::current().execute(*pid, path));
         self.counts[cpu].fetch_add(1, Ordering::Relaxed);
     }
 

@@ -7,8 +7,10 @@
 extern crate alloc;
 
 mod arch;
+mod arguments;
 mod console;
 mod counters;
+mod declared;
 mod dtrace;
 mod exec;
 mod exports;

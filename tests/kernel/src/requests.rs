@@ -16,7 +16,7 @@ use crate::dtrace::DTRACE;
 use crate::exec::{self, Batch, Worker};
 use crate::sites::Sites;
 use crate::wire::Wire;
-use crate::{counters, reentry, smp, system, torture};
+use crate::{counters, declared, reentry, smp, system, torture};
 
 /// Bytes of the longest frame of a consumer's.
 const FRAME: usize = 4096;
@@ -107,8 +107,16 @@ impl Server {
                 SitesOf::LongNop => Marking::LongNop,
             })
             .map(|()| Reply::Done),
-            Request::KldLoad { file, image } => system.load(&file, &image).map(|()| Reply::Done),
-            Request::KldUnload { file } => system.unload(&file).map(|()| Reply::Done),
+            Request::KldLoad { file, image } => {
+                system.load(&file, &image)?;
+                declared::keep(&file, &image);
+                Ok(Reply::Done)
+            }
+            Request::KldUnload { file } => {
+                system.unload(&file)?;
+                declared::forget(&file);
+                Ok(Reply::Done)
+            }
             Request::KldStat => Ok(Reply::Modules(system.modules())),
             Request::Exec { .. } => unreachable!("has been taken care of"),
             Request::Sysctl { name, value } => {

@@ -1,5 +1,6 @@
 //! Aggregations: snapshots of all CPUs as one, and what programs do with them (dt_aggregate.c).
 
+mod hosts;
 mod merge;
 mod order;
 mod table;

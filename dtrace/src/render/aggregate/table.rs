@@ -73,11 +73,7 @@ impl Table<'_> {
 
 impl Aggregations {
     /// Elements that are wanted, each on a row of its own.
-    pub(in crate::render) fn table(
-        &self,
-        options: &Options,
-        wanted: impl Fn(&Entry) -> bool,
-    ) -> Table<'_> {
+    pub(crate) fn table(&self, options: &Options, wanted: impl Fn(&Entry) -> bool) -> Table<'_> {
         let mut entries: Vec<&Entry> =
             self.entries.values().filter(|entry| wanted(entry)).collect();
         let order = Order::of(options);

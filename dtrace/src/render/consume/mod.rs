@@ -49,12 +49,14 @@ pub struct Settings {
     pub raw_names: bool,
     /// Bars have a colour: for terminals.
     pub color: bool,
+    /// The kernel's name, where there are several.
+    pub host: Option<String>,
 }
 
 impl Settings {
     /// With the time zone of the machine.
     pub fn new(options: Options) -> Self {
-        Self { options, zone: TimeZone::system(), raw_names: false, color: false }
+        Self { options, zone: TimeZone::system(), raw_names: false, color: false, host: None }
     }
 
     fn view<'a>(&'a self, world: &'a World<'_>) -> View<'a> {
@@ -65,6 +67,7 @@ impl Settings {
             zone: &self.zone,
             raw_names: self.raw_names,
             color: self.color,
+            host: self.host.as_deref(),
         }
     }
 }
@@ -228,6 +231,12 @@ impl Consumer {
         let unprinted = |entry: &Entry| !self.printed.contains(&entry.description.id);
         let table = self.aggregations.table(&self.settings.options, unprinted);
         sink.finish(&table, &self.settings.view(world))
+    }
+
+    /// Adds all elements, or those that nobody printed, to aggregations of several kernels.
+    pub(crate) fn add_to(&self, all: &mut Aggregations, unprinted: bool, host: Option<&str>) {
+        let wanted = |entry: &Entry| !unprinted || !self.printed.contains(&entry.description.id);
+        all.absorb(host, self.aggregations.named(wanted));
     }
 
     /// Each buffer's records begin at no depth of their own, unless all are in one order.

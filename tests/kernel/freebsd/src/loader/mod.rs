@@ -10,6 +10,7 @@ mod linked;
 mod machine;
 mod relocatable;
 mod relocate;
+mod section;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ pub use error::{LoadError, SegmentError};
 pub use linked::{Function, Linked, SiteRecord, Symbol};
 pub use machine::Machine;
 pub use relocate::RelocationError;
+pub use section::section;
 
 use relocatable::Relocatable;
 use shared::Shared;

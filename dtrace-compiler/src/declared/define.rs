@@ -1,0 +1,164 @@
+//! Types and constants from what an image declares.
+//!
+//! Everything is where Rust has put it: members have the offsets that are declared, whatever C would have made of them. What D
+//! cannot be told of is bytes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dtrace_abi::dif::CtfKind;
+
+use super::{Declarations, DeclaredError, Enum, Field, Struct};
+use crate::types::{Member, Type, TypeId, Types};
+
+/// Bytes of a pointer.
+const POINTER: u64 = 8;
+/// How many structs may stand within each other.
+const DEEPEST: usize = 64;
+
+/// Adds types to those of the module that declares now. Gives the constants of its enums.
+pub(crate) fn define(
+    types: &mut Types,
+    declared: &Declarations,
+) -> Result<Vec<(String, TypeId, i32)>, DeclaredError> {
+    let mut constants = Vec::new();
+    for of in &declared.enums {
+        let id = enumeration(types, of);
+        constants.extend(of.constants.iter().map(|(name, value)| (name.clone(), id, *value)));
+    }
+    let mut structs = BTreeMap::new();
+    for of in &declared.structs {
+        let tag = of.tag();
+        let record = Type::Record {
+            union: false,
+            tag: Some(tag.into()),
+            members: Vec::new(),
+            size: of.size,
+        };
+        let id = types.add(record);
+        types.set_name(&format!("struct {tag}"), id);
+        let named = if of.is_typedef() { types.typedef(tag, id) } else { id };
+        structs.insert(&*of.name, (of, id, named));
+    }
+    let mut definer = Definer { types, structs, done: BTreeSet::new() };
+    for of in &declared.structs {
+        definer.define(of, &mut Vec::new())?;
+    }
+    Ok(constants)
+}
+
+fn enumeration(types: &mut Types, of: &Enum) -> TypeId {
+    let tag = of.tag();
+    let id = types.add(Type::Enum { tag: Some(tag.into()), values: of.constants.clone() });
+    types.set_name(&format!("enum {tag}"), id);
+    if of.is_typedef() { types.typedef(tag, id) } else { id }
+}
+
+struct Definer<'a, 't> {
+    types: &'t mut Types,
+    /// By name: the struct, its type, and the type that its name stands for.
+    structs: BTreeMap<&'a str, (&'a Struct, TypeId, TypeId)>,
+    done: BTreeSet<&'a str>,
+}
+
+impl<'a> Definer<'a, '_> {
+    /// Gives a struct its members, after those that it contains.
+    fn define(&mut self, of: &'a Struct, path: &mut Vec<&'a str>) -> Result<(), DeclaredError> {
+        if path.contains(&&*of.name) || path.len() == DEEPEST {
+            return Err(DeclaredError::Endless(of.name.clone()));
+        }
+        if !self.done.insert(&of.name) {
+            return Ok(());
+        }
+        path.push(&of.name);
+        let (mut members, mut end) = (Vec::new(), 0);
+        for field in of.fields.iter().filter(|field| field.size > 0) {
+            let behind = field.offset.checked_add(field.size).filter(|&behind| behind <= of.size);
+            let (true, Some(behind)) = (field.offset >= end, behind) else {
+                return Err(DeclaredError::Overlap(of.name.clone()));
+            };
+            end = behind;
+            let ty = self.field(field, path)?;
+            let offset = field.offset.saturating_mul(8);
+            members.push(Member { name: Some(field.name.clone()), ty, offset });
+        }
+        path.pop();
+        let id = self.structs[&*of.name].1;
+        if let Type::Record { members: all, .. } = self.types.get_mut(id) {
+            *all = members;
+        }
+        Ok(())
+    }
+
+    fn field(
+        &mut self,
+        field: &'a Field,
+        path: &mut Vec<&'a str>,
+    ) -> Result<TypeId, DeclaredError> {
+        let count = field.dimensions.iter().try_fold(1, |all: u64, &count| all.checked_mul(count));
+        let each = count.filter(|&count| count > 0).map_or(0, |count| field.size / count);
+        let whole = count.and_then(|count| count.checked_mul(each)) == Some(field.size);
+        let element = self.element(&field.c_type, path)?;
+        let element = element
+            .filter(|&(ty, align)| {
+                self.types.size(ty) == each && field.offset.is_multiple_of(align.max(1))
+            })
+            .map(|(ty, _)| ty)
+            // A word of a machine that has others than D.
+            .or_else(|| self.word(&field.c_type, each, field.offset));
+        let counts = || field.dimensions.iter().map(|&count| u32::try_from(count));
+        match element.filter(|_| whole && counts().all(|count| count.is_ok())) {
+            Some(element) => Ok(counts()
+                .flatten()
+                .rev()
+                .fold(element, |element, count| self.types.array(element, count))),
+            None => Ok(self.bytes(field.size)),
+        }
+    }
+
+    /// The type of a name, and what its address is a multiple of.
+    fn element(
+        &mut self,
+        name: &'a str,
+        path: &mut Vec<&'a str>,
+    ) -> Result<Option<(TypeId, u64)>, DeclaredError> {
+        if let Some(to) = name.strip_suffix('*') {
+            let base = to.trim_end_matches(['*', ' ']);
+            let stars = to.matches('*').count();
+            let target = self.named(base).or_else(|| {
+                let (kind, tag) = [(CtfKind::Struct, "struct "), (CtfKind::Union, "union ")]
+                    .into_iter()
+                    .find_map(|(kind, word)| Some((kind, base.strip_prefix(word)?)))?;
+                Some(self.types.forward(kind, tag))
+            });
+            let target = target.unwrap_or(self.types.special().void);
+            let ty = (0..=stars).fold(target, |ty, _| self.types.pointer(ty));
+            return Ok(Some((ty, POINTER)));
+        }
+        if let Some(&(inner, _, named)) = self.structs.get(name) {
+            self.define(inner, path)?;
+            return Ok(Some((named, inner.align)));
+        }
+        Ok(self.named(name).map(|ty| (ty, self.types.size(ty))))
+    }
+
+    fn named(&mut self, name: &str) -> Option<TypeId> {
+        match name {
+            "bool" => self.types.lookup("_Bool"),
+            name => self.types.lookup(name),
+        }
+    }
+
+    /// An unsigned integer in place of a pointer or a number that has another size on the machine.
+    fn word(&mut self, name: &str, size: u64, offset: u64) -> Option<TypeId> {
+        let is_scalar = name.ends_with('*')
+            || self.named(name).is_some_and(|ty| self.types.kind(ty) == CtfKind::Integer);
+        let bits = Some(size * 8).filter(|_| is_scalar && offset.is_multiple_of(size.max(1)))?;
+        matches!(bits, 8 | 16 | 32 | 64).then_some(())?;
+        self.types.lookup(&format!("uint{bits}_t"))
+    }
+
+    fn bytes(&mut self, count: u64) -> TypeId {
+        let byte = self.types.lookup("uint8_t").unwrap_or(self.types.special().int);
+        self.types.array(byte, u32::try_from(count).unwrap_or(u32::MAX))
+    }
+}

@@ -1,0 +1,250 @@
+//! What an image declares for programs in D: structs and enums that its probes carry, and translators.
+//!
+//! Images in Rust have no CTF, from which D knows the types of those in C. What they have is text that `sdt-core`'s
+//! `#[derive(CType)]`, `#[derive(Argument)]` and `sdt_translator!` leave in a section (`sdt_core::layout` documents it): lines
+//! of words with tabs between them, and NULs anywhere, which mean nothing. A kernel hands it to consumers, who give it to
+//! [`Compiler::module`](crate::Compiler::module).
+//!
+//! ```text
+//! provider  NAME
+//! struct    C_NAME      SIZE    ALIGNMENT
+//! field     C_NAME      OFFSET  SIZE       DIMENSIONS  ELEMENT_TYPE
+//! enum      C_NAME
+//! constant  C_NAME      VALUE
+//! text      LINE_OF_D
+//! ```
+
+mod define;
+
+pub(crate) use define::define;
+
+/// Why what an image declares is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeclaredError {
+    /// A line is not as `sdt-core` writes it.
+    #[error(
+        "line {number} of what it declares is {line:?}, which this version does not understand"
+    )]
+    Line {
+        /// Its number, from 1.
+        number: usize,
+        /// What it says.
+        line: String,
+    },
+    /// Two structs or enums have one name.
+    #[error(
+        "two different structs or enums are called {0}: give one another `#[c_name = \"...\"]`"
+    )]
+    Clash(String),
+    /// Two constants have one name.
+    #[error("two constants are called {0}: give one another `#[c_name = \"...\"]`")]
+    Constant(String),
+    /// A struct has a field outside of it, or two at one place.
+    #[error("the fields of {0} overlap or reach beyond it")]
+    Overlap(String),
+    /// Structs contain each other.
+    #[error("{0} contains itself")]
+    Endless(String),
+}
+
+/// What every kernel declares that knows which process runs: `psinfo_t`, `lwpsinfo_t`, `curpsinfo` and `curlwpsinfo`, from D's own
+/// variables.
+pub fn processes() -> Vec<u8> {
+    let lines = include_str!("process.d").lines();
+    lines.flat_map(|line| [b"text\t", line.as_bytes(), b"\n"].concat()).collect()
+}
+
+/// What modules say of their providers, structs and enums.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Declarations {
+    /// Names of the providers that are there while the module is, each once. Of several modules there are none.
+    pub providers: Vec<String>,
+    /// Their structs, each once.
+    pub structs: Vec<Struct>,
+    /// Their enums, each once.
+    pub enums: Vec<Enum>,
+    /// Text in D: translators, inlines, types.
+    pub text: String,
+}
+
+/// An enum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enum {
+    /// As D names it: `enum link_state`, or a name without `enum`, which is a typedef.
+    pub name: String,
+    /// Its constants, in order: name and value.
+    pub constants: Vec<(String, i32)>,
+}
+
+impl Enum {
+    /// Its name without `enum`.
+    pub fn tag(&self) -> &str {
+        self.name.strip_prefix("enum ").unwrap_or(&self.name)
+    }
+
+    /// Whether its name is one without `enum`.
+    pub fn is_typedef(&self) -> bool {
+        self.tag() == self.name
+    }
+}
+
+/// A struct.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Struct {
+    /// As D names it: `struct packet`, or a name without `struct`, which is a typedef.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// Bytes.
+    pub align: u64,
+    /// In order of their offsets.
+    pub fields: Vec<Field>,
+}
+
+/// A field of a struct.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Bytes from the start of the struct.
+    pub offset: u64,
+    /// Bytes of all elements.
+    pub size: u64,
+    /// How many elements there are in each dimension, the outermost first; none if it is no array.
+    pub dimensions: Vec<u64>,
+    /// The C type of one element.
+    pub c_type: String,
+}
+
+impl Struct {
+    /// Its name without `struct`.
+    pub fn tag(&self) -> &str {
+        self.name.strip_prefix("struct ").unwrap_or(&self.name)
+    }
+
+    /// Whether its name is one without `struct`.
+    pub fn is_typedef(&self) -> bool {
+        self.tag() == self.name
+    }
+}
+
+/// Whether a word is one of C's names: what is none would be read as something else in a library.
+fn is_identifier(word: &str) -> bool {
+    let mut bytes = word.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Whether a name is one that providers can have: such have dashes and dots in them, too.
+fn is_provider(name: &str) -> bool {
+    is_identifier(&name.replace(['-', '.'], "_"))
+}
+
+/// Whether a name is a struct's: `struct packet` or `packet_t`.
+fn is_struct(name: &str) -> bool {
+    is_identifier(name.strip_prefix("struct ").unwrap_or(name))
+}
+
+/// Whether a name is an enum's: `enum state` or `state_t`.
+fn is_enum(name: &str) -> bool {
+    is_identifier(name.strip_prefix("enum ").unwrap_or(name))
+}
+
+/// Whether a text is a type: names, with stars behind or between them.
+fn is_type(text: &str) -> bool {
+    let mut words = text.split([' ', '*']);
+    words.next().is_some_and(is_identifier)
+        && words.all(|word| word.is_empty() || is_identifier(word))
+}
+
+impl Declarations {
+    /// Understands what an image says.
+    ///
+    /// # Errors
+    /// A line is none of those above, or two things have one name.
+    pub fn parse(text: &[u8]) -> Result<Self, DeclaredError> {
+        let text: Vec<u8> = text.iter().copied().filter(|&byte| byte != 0).collect();
+        let text = String::from_utf8_lossy(&text);
+        let mut description = Self::default();
+        for (index, line) in text.lines().enumerate() {
+            description
+                .line(&line.split('\t').collect::<Vec<_>>())
+                .ok_or_else(|| DeclaredError::Line { number: index + 1, line: line.to_owned() })?;
+        }
+        description.settle()?;
+        Ok(description)
+    }
+
+    fn line(&mut self, words: &[&str]) -> Option<()> {
+        match *words {
+            ["provider", name] if is_provider(name) => self.providers.push(name.to_owned()),
+            ["struct", name, size, align] if is_struct(name) => self.structs.push(Struct {
+                name: name.to_owned(),
+                size: size.parse().ok()?,
+                align: align.parse().ok()?,
+                fields: Vec::new(),
+            }),
+            ["field", name, offset, size, dimensions, c_type]
+                if is_identifier(name) && is_type(c_type) =>
+            {
+                let dimensions = dimensions.split(' ').map(str::parse);
+                let dimensions = dimensions.collect::<Result<Vec<u64>, _>>().ok()?;
+                self.structs.last_mut()?.fields.push(Field {
+                    name: name.to_owned(),
+                    offset: offset.parse().ok()?,
+                    size: size.parse().ok()?,
+                    dimensions: dimensions.into_iter().take_while(|&count| count != 0).collect(),
+                    c_type: c_type.to_owned(),
+                });
+            }
+            ["enum", name] if is_enum(name) => {
+                self.enums.push(Enum { name: name.to_owned(), constants: Vec::new() });
+            }
+            ["constant", name, value] if is_identifier(name) => {
+                let constant = (name.to_owned(), value.parse().ok()?);
+                self.enums.last_mut()?.constants.push(constant);
+            }
+            ["text", ref parts @ ..] => {
+                let line = parts.join("\t");
+                if line.chars().any(|c| c.is_control() && c != '\t') {
+                    return None;
+                }
+                self.text.push_str(&line);
+                self.text.push('\n');
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Orders everything, and keeps one of what is there more than once.
+    ///
+    /// # Errors
+    /// Two different things have one name.
+    pub fn settle(&mut self) -> Result<(), DeclaredError> {
+        self.providers.sort();
+        self.providers.dedup();
+        for of in &mut self.structs {
+            of.fields.sort_by_key(|field| field.offset);
+        }
+        self.structs.sort_by(|a, b| a.tag().cmp(b.tag()));
+        self.structs.dedup();
+        self.enums.sort_by(|a, b| a.tag().cmp(b.tag()));
+        self.enums.dedup();
+        // Structs and enums have one room for their names, as in C.
+        let structs = self.structs.iter().map(|of| (of.tag(), &of.name));
+        let mut names: Vec<_> =
+            structs.chain(self.enums.iter().map(|of| (of.tag(), &of.name))).collect();
+        names.sort_by_key(|(tag, _)| *tag);
+        if let Some(two) = names.windows(2).find(|two| two[0].0 == two[1].0) {
+            return Err(DeclaredError::Clash(two[0].1.clone()));
+        }
+        let mut constants: Vec<_> =
+            self.enums.iter().flat_map(|of| of.constants.iter().map(|(name, _)| name)).collect();
+        constants.sort();
+        match constants.windows(2).find(|two| two[0] == two[1]) {
+            Some(two) => Err(DeclaredError::Constant(two[0].clone())),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What modules declare: types, constants and translators, each in its own room.
+
+mod common;
+
+use common::Machine;
+use dtrace_abi::Platform;
+use dtrace_abi::dif::Opcode;
+use dtrace_abi::stability::Attribute;
+use dtrace_compiler::declared::processes;
+use dtrace_compiler::options::Options;
+use dtrace_compiler::program::{Difo, Program};
+use dtrace_compiler::surroundings::{
+    Argument, Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
+};
+use dtrace_compiler::{Compiler, Source};
+
+/// Two versions of a shop, and a module that declares what cannot be.
+struct Shops;
+
+impl Surroundings for Shops {
+    fn probes(&self, description: &Description) -> Matches {
+        if description.provider != "shop" {
+            return Machine.probes(description);
+        }
+        let module = match &*description.module {
+            "" => "shop1".into(),
+            module => module.to_owned(),
+        };
+        let argument = |native: &str, translated: &str, mapping| Argument {
+            native: native.into(),
+            translated: translated.into(),
+            mapping,
+        };
+        let arguments = vec![
+            argument("struct sale *", "", 0),
+            argument("struct sale *", "saleinfo_t *", 0),
+            argument("enum outcome", "", 1),
+        ];
+        let attributes = ProviderAttributes::all(Attribute::DEFAULT);
+        Matches::One(ProbeInfo { module, attributes, arguments })
+    }
+}
+
+const OLD: &str = "provider\tshop\nstruct\tstruct sale\t16\t8\n\
+    field\tcents\t0\t4\t0 0 0\tuint32_t\nfield\tnext\t8\t8\t0 0 0\tstruct sale *\n\
+    enum\tenum outcome\nconstant\tOUTCOME_SOLD\t0\nconstant\tOUTCOME_REFUSED\t1\n\
+    text\ttypedef struct saleinfo { uint64_t amount; } saleinfo_t;\n\
+    text\ttranslator saleinfo_t < struct sale *S > {\n\
+    text\t\tamount = S->cents;\n\
+    text\t};\n";
+
+const NEW: &str = "provider\tshop\nstruct\tstruct sale\t24\t8\n\
+    field\tname\t0\t8\t8 0 0\tchar\nfield\tlocks\t8\t6\t3 2 0\tuint8_t\n\
+    field\tnear\t14\t2\t0 0 0\tuint16_t\nfield\tcents\t16\t8\t0 0 0\tuint64_t\n\
+    enum\tenum outcome\nconstant\tOUTCOME_SOLD\t0\nconstant\tOUTCOME_REFUSED\t7\n\
+    text\ttypedef struct saleinfo { uint64_t amount; char first; } saleinfo_t;\n\
+    text\ttranslator saleinfo_t < struct sale *S > { amount = S->cents * 2; first = S->name[0]; };\n";
+
+fn compiler() -> Compiler {
+    let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
+    compiler.module("kernel", &processes(), &Shops);
+    compiler.module("shop1", OLD.as_bytes(), &Shops);
+    compiler.module("shop2", NEW.as_bytes(), &Shops);
+    compiler
+}
+
+fn compile(text: &str) -> Result<Program, String> {
+    let compiled = compiler().compile(Source::file(text.as_bytes()), &Shops);
+    compiled.map_err(|error| error.with_tag())
+}
+
+fn difo(text: &str) -> Difo {
+    let program = compile(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    program.ecbs[0].actions[0].difo.clone().unwrap()
+}
+
+fn has(difo: &Difo, opcode: Opcode) -> bool {
+    difo.code.iter().any(|instr| instr.opcode() == Some(opcode))
+}
+
+#[test]
+fn arguments_are_those_of_their_module() {
+    let old = difo("shop:shop1::sale { trace(args[0]->next->cents); }");
+    assert!(has(&old, Opcode::Lduw) && old.returns.size == 4);
+    let new = difo("shop:shop2::sale { trace(args[0]->cents); }");
+    assert!(has(&new, Opcode::Ldx) && new.integers.contains(&16) && new.returns.size == 8);
+    difo("shop:shop2::sale { trace(args[0]->locks[2][1] + args[0]->near); }");
+    difo("shop:shop2::sale { print(*args[0]); }");
+    let missing = compile("shop:shop1::sale { trace(args[0]->near); }").unwrap_err();
+    assert!(missing.ends_with("near is not a member of struct sale"), "{missing}");
+}
+
+#[test]
+fn constants_are_known_everywhere() {
+    for (module, value) in [("shop1", 1), ("shop2", 7)] {
+        let text = format!("shop:{module}::sale {{ trace(OUTCOME_REFUSED + 0); }}");
+        assert!(difo(&text).integers.contains(&value), "{module}");
+        compile(&format!("shop:{module}::sale /args[2] == OUTCOME_REFUSED/ {{ trace(1); }}"))
+            .unwrap();
+    }
+    // Where no module is nearer, the first one's.
+    assert!(difo("BEGIN { trace(OUTCOME_REFUSED); }").integers.contains(&1));
+    compile("BEGIN { OUTCOME_REFUSED = 3; trace(OUTCOME_REFUSED); }").unwrap();
+    compile("int OUTCOME_SOLD; struct sale { int x; }; BEGIN { trace(((struct sale *)arg0)->x); }")
+        .unwrap();
+}
+
+#[test]
+fn translators_come_with_the_probe() {
+    let old = difo("shop:shop1::sale { trace(args[1]->amount); }");
+    assert!(!has(&old, Opcode::Mul));
+    let new = difo("shop:shop2::sale { trace(args[1]->amount); }");
+    assert!(has(&new, Opcode::Mul));
+    difo("shop:shop2::sale { trace(xlate <saleinfo_t>(args[0]).first); }");
+    difo("shop:shop2::sale { trace(((struct sale *)arg0)->near); }");
+    difo("BEGIN { trace(((shop2`saleinfo_t *)arg0)->first); }");
+    difo("BEGIN { trace(((struct shop2`sale *)arg0)->near); }");
+    assert!(compile("shop:shop1::sale { trace(xlate <saleinfo_t>(args[0]).first); }").is_err());
+}
+
+#[test]
+fn what_is_wrong_is_said_of_its_own_probes() {
+    let mut compiler = compiler();
+    compiler.module("broken", b"text\t\ntext\ttranslator nosuch_t < int x > { };\n", &Shops);
+    compiler.module("odd", b"struct\tstruct x; BEGIN {}\t1\t1\n", &Shops);
+    compiler.module(
+        "endless",
+        b"struct\tstruct x\t8\t8\nfield\tx\t0\t8\t0 0 0\tstruct x\n",
+        &Shops,
+    );
+    let mut wrong = |text: &str| {
+        compiler.compile(Source::line(text.as_bytes()), &Shops).err().map(|e| e.to_string())
+    };
+    assert_eq!(wrong("shop:shop1::sale { trace(args[0]->cents); }"), None);
+    assert_eq!(wrong("BEGIN { trace(1); }"), None);
+    assert_eq!(
+        wrong("shop:broken::sale { trace(1); }").unwrap(),
+        "\"broken\", line 2: syntax error near \"nosuch_t\""
+    );
+    assert_eq!(
+        wrong("shop:odd::sale { trace(1); }").unwrap(),
+        "module odd: line 1 of what it declares is \"struct\\tstruct x; BEGIN {}\\t1\\t1\", which this version does \
+         not understand"
+    );
+    assert_eq!(
+        wrong("shop:endless::sale { trace(1); }").unwrap(),
+        "module endless: struct x contains itself"
+    );
+}
+
+#[test]
+fn a_module_sets_no_options() {
+    let mut compiler = compiler();
+    let text = b"text\t#pragma D option destructive\ntext\t#pragma D option strsize=4k\n";
+    let before = compiler.options().clone();
+    compiler.module("bold", text, &Shops);
+    assert_eq!(*compiler.options(), before);
+}
+
+#[test]
+fn processes_have_their_info() {
+    for (member, size) in [("pr_psargs", 256), ("pr_fname", 256), ("pr_pid", 4)] {
+        let difo = difo(&format!("BEGIN {{ trace(curpsinfo->{member}); }}"));
+        assert_eq!(difo.returns.size, size, "{member}");
+    }
+    difo("BEGIN { trace(curlwpsinfo->pr_lwpid); }");
+    // A program may have its own, as FreeBSD's psinfo.d does.
+    compile(
+        "typedef struct psinfo { int pr_own; } psinfo_t; struct proc { int x; };
+        translator psinfo_t < struct proc *P > { pr_own = P->x; };
+        inline psinfo_t *curpsinfo = xlate <psinfo_t *>((struct proc *)curthread);
+        BEGIN { trace(curpsinfo->pr_own); }",
+    )
+    .unwrap();
+    assert!(
+        compile("struct proc; BEGIN { trace(xlate <psinfo_t *>((struct proc *)0)->pr_pid); }")
+            .unwrap_err()
+            .starts_with("[D_XLATE_NONE]")
+    );
+}
+
+#[test]
+fn processes_are_declared_without_a_fault() {
+    compile("shop:kernel::sale { trace(1); }").unwrap();
+}
+
+#[test]
+fn a_path_is_a_function() {
+    let program = compile("shop:shop1:shop::serve:sale { trace(args[0]->cents); }").unwrap();
+    let probe = &program.ecbs[0].probe;
+    assert_eq!((&*probe.module, &*probe.function, &*probe.name), ("shop1", "shop::serve", "sale"));
+    assert!(compile("shop:shop1:shop:serve:sale { trace(1); }").is_err());
+}

@@ -1,0 +1,154 @@
+//! One request and its answer.
+
+use std::time::{Duration, Instant};
+
+use dtrace_protocol::frame::encoded_len;
+use dtrace_protocol::{FrameError, Header, Items, Reply, Request, Why, Writer};
+
+use super::answer::shown;
+use super::records::records;
+use super::{Client, ClientError, GOODBYE};
+
+/// Something damaged has come: so long is waited for an answer after that.
+const GRACE: Duration = Duration::from_secs(2);
+/// Bytes of the longest request: a description is much shorter.
+const REQUEST: usize = 1 << 10;
+
+/// How long an answer has once who waits for it wants to go.
+const HURRY: Duration = Duration::from_secs(5);
+/// How often it is looked whether he does.
+const BEAT: Duration = Duration::from_millis(100);
+
+impl Client {
+    /// Whether who waits wants to go.
+    pub(super) fn is_hurried(&self) -> bool {
+        self.hurried.is_some_and(|hurried| hurried())
+    }
+
+    pub(super) fn done(
+        &mut self,
+        name: &'static str,
+        request: Request<'_>,
+    ) -> Result<(), ClientError> {
+        self.call(name, request, |reply, _| matches!(reply, Reply::Done).then_some(()))
+    }
+
+    /// Asks, waits for the answer, and gives it to `take`, which returns `None` for what is no answer to that.
+    pub(super) fn call<R>(
+        &mut self,
+        name: &'static str,
+        request: Request<'_>,
+        take: impl FnOnce(Reply<'_>, Items<'_>) -> Option<R>,
+    ) -> Result<R, ClientError> {
+        // It takes the place of one that waits; if that has been answered already, the answer comes first.
+        self.reading = None;
+        let seq = match self.send(name, &request) {
+            Err(error @ ClientError::Transport(_)) => return Err(self.last_words(error)),
+            sent => sent?,
+        };
+        match self.receive(seq, Instant::now() + self.limit, false, take)? {
+            Some(answer) => answer.ok_or(ClientError::Strange(name)),
+            None => {
+                let limit = if self.is_hurried() { HURRY.min(self.limit) } else { self.limit };
+                Err(ClientError::NoAnswer { request: name, limit })
+            }
+        }
+    }
+
+    /// What the other side said before the line was closed, if it said why; or else this.
+    fn last_words(&mut self, error: ClientError) -> ClientError {
+        let none = self.seq.wrapping_add(1);
+        match self.receive(none, Instant::now() + GOODBYE, false, |_, _| None::<()>) {
+            Err(said @ ClientError::Gone(_)) => said,
+            _ => error,
+        }
+    }
+
+    pub(super) fn send(
+        &mut self,
+        name: &'static str,
+        request: &Request<'_>,
+    ) -> Result<u32, ClientError> {
+        self.seq = self.seq.wrapping_add(1);
+        let header = Header { channel: self.channel, seq: self.seq };
+        let (mut buffer, mut line) = ([0; REQUEST], [0; encoded_len(REQUEST)]);
+        let frame = Writer::new(&mut buffer, header, request);
+        let length = frame.and_then(|frame| frame.seal(&mut line)).map_err(|error| {
+            ClientError::Refused { why: Why::Other, message: format!("{name}: {error}") }
+        })?;
+        let limit = if self.is_hurried() { HURRY.min(self.limit) } else { self.limit };
+        self.transport.write(&line[..length], limit)?;
+        Ok(self.seq)
+    }
+
+    /// Waits for the answer to the request of this number, until the deadline. With `may_end`, until a signal comes.
+    pub(super) fn receive<R>(
+        &mut self,
+        asked: u32,
+        deadline: Instant,
+        may_end: bool,
+        take: impl FnOnce(Reply<'_>, Items<'_>) -> Option<R>,
+    ) -> Result<Option<Option<R>>, ClientError> {
+        let mut deadline = deadline;
+        let mut hurried = false;
+        loop {
+            if !hurried && self.is_hurried() {
+                hurried = true;
+                deadline = deadline.min(Instant::now() + HURRY);
+            }
+            while let Some(byte) = self.arrived.pop_front() {
+                let frame = match self.decoder.push(byte) {
+                    None => continue,
+                    Some(Ok(frame)) => frame,
+                    Some(Err(_)) => {
+                        // Noise, or the answer: then no other comes.
+                        if self.greeted {
+                            self.suspect.get_or_insert_with(Instant::now);
+                        }
+                        continue;
+                    }
+                };
+                // Somebody else's, on a line that is shared.
+                if frame.header.channel != self.channel {
+                    continue;
+                }
+                let message: Result<(Reply<'_>, Items<'_>), FrameError> = frame.message();
+                match message {
+                    Ok((Reply::Gone { reason }, _)) => {
+                        return Err(ClientError::Gone(shown(reason)));
+                    }
+                    Ok((Reply::Refused { why, message }, _)) if frame.header.seq == asked => {
+                        let message = shown(message);
+                        return Err(ClientError::Refused { why, message });
+                    }
+                    Ok((reply, items)) if frame.header.seq == asked => {
+                        self.suspect = None;
+                        return Ok(Some(take(reply, items)));
+                    }
+                    Err(_) if frame.header.seq == asked => return Ok(Some(None)),
+                    // An answer to a request whose place has been taken, or that was given up.
+                    Ok((reply, items)) => {
+                        let records = records(reply, items).filter(|records| !records.is_empty());
+                        self.early.extend(records);
+                    }
+                    Err(_) => {}
+                }
+            }
+            let grace = self.suspect.map(|since| since + GRACE);
+            let until = grace.map_or(deadline, |grace| grace.min(deadline));
+            let left = until.saturating_duration_since(Instant::now());
+            let mut buffer = [0; 4096];
+            let part = if self.hurried.is_some() && !may_end { left.min(BEAT) } else { left };
+            let length = self.transport.read(&mut buffer, part)?;
+            self.arrived.extend(&buffer[..length]);
+            if length != 0 {
+                self.heard = Instant::now();
+            } else if grace.is_some_and(|grace| grace <= Instant::now()) {
+                self.suspect = None;
+                return Err(ClientError::Damaged);
+            } else if may_end || left.is_zero() {
+                return Ok(None);
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The kernel itself: its symbols, and what its modules declare.
+
+use dtrace_protocol::{Reply, Request, Why};
+
+use super::answer::text;
+use super::{Client, ClientError, Symbol};
+
+/// Most modules that may declare something.
+const MODULES: u32 = 4096;
+/// Most bytes of what a module declares.
+const LONGEST: usize = 4 << 20;
+
+/// How often another module may come in the place of one that is being read.
+const AGAIN: u32 = 64;
+
+/// What a module declares for programs in D, as `dtrace_compiler::declared` reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// The module.
+    pub module: String,
+    /// The text.
+    pub text: Vec<u8>,
+}
+
+impl Client {
+    /// What stands at an address of the kernel's, if that is known.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn symbol(&mut self, address: u64) -> Result<Option<Symbol>, ClientError> {
+        self.call("symbol", Request::Symbol { address }, symbol)
+    }
+
+    /// A variable or function of the kernel's by its name, of any module or this one, if that is known.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn symbol_named(
+        &mut self,
+        module: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Symbol>, ClientError> {
+        let module = module.unwrap_or_default();
+        self.call("symbol", Request::SymbolNamed { module, name }, symbol)
+    }
+
+    /// What all modules declare for programs in D. Where modules come and go meanwhile, what is there at the end.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn declared(&mut self) -> Result<Vec<Declared>, ClientError> {
+        let mut all: Vec<Declared> = Vec::new();
+        let (mut at, mut part) = (0, None::<(Declared, u32)>);
+        let mut again = 0;
+        loop {
+            let index = all.len() as u32;
+            let request = Request::Declared { index, at };
+            let more = self.call("declared", request, |reply, _| match reply {
+                Reply::Declared(found) => Some(found.map(|of| {
+                    let declared = Declared { module: text(of.module), text: of.text.to_vec() };
+                    (declared, of.next, of.end)
+                })),
+                _ => None,
+            });
+            let more = match more {
+                // A kernel that does not know the question declares nothing.
+                Err(ClientError::Refused {
+                    why: Why::NotUnderstood | Why::NotPermitted, ..
+                }) => None,
+                more => more?,
+            };
+            let Some((more, next, end)) = more else { return Ok(all) };
+            let strange = next < at || next == at && next != end || end as usize > LONGEST;
+            if strange || index == MODULES || again > AGAIN {
+                return Err(ClientError::Strange("declared"));
+            }
+            part = match part.take() {
+                Some((mut before, size)) if before.module == more.module && size == end => {
+                    before.text.extend(more.text);
+                    Some((before, end))
+                }
+                None => Some((more, end)),
+                // Another one has its place by now.
+                Some(_) => {
+                    at = 0;
+                    again += 1;
+                    continue;
+                }
+            };
+            at = next;
+            if next == end {
+                all.extend(part.take().map(|(declared, _)| declared));
+                at = 0;
+            }
+        }
+    }
+}
+
+fn symbol(reply: Reply<'_>, _: dtrace_protocol::Items<'_>) -> Option<Option<Symbol>> {
+    let Reply::Symbol(symbol) = reply else { return None };
+    Some(symbol.map(|of| Symbol {
+        module: text(of.module),
+        name: text(of.name),
+        address: of.address,
+        size: of.size,
+    }))
+}

@@ -1,0 +1,130 @@
+//! Which probes there are, and enabling them as they are.
+
+use dtrace_protocol::{Reply, Request};
+
+use super::answer::{probe, probes, sites, text};
+use super::error::there;
+use super::{ArgType, Client, ClientError, Detail, Probe, Site};
+
+impl Client {
+    /// The probes that a description matches, in order of id.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn list(&mut self, spec: &str) -> Result<Vec<Probe>, ClientError> {
+        let mut all: Vec<Probe> = Vec::new();
+        loop {
+            let after = all.last().map_or(0, |probe| probe.id);
+            let more = self.list_after(spec, after)?;
+            if more.is_empty() {
+                return Ok(all);
+            }
+            // A kernel that goes back would never end.
+            if more.first().is_some_and(|probe| probe.id <= after)
+                || !more.is_sorted_by_key(|probe| probe.id)
+            {
+                return Err(ClientError::Strange("list"));
+            }
+            all.extend(more);
+        }
+    }
+
+    /// Some of the probes that a description matches, the next ones after an id; with 0 the first ones. None are
+    /// left out, but there may be more.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn list_after(&mut self, spec: &str, after: u32) -> Result<Vec<Probe>, ClientError> {
+        self.call("list", Request::List { spec, after }, |reply, items| {
+            if reply == Reply::Probes { probes(items) } else { None }
+        })
+    }
+
+    /// Stability and argument types of a probe.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn describe(&mut self, id: u32) -> Result<Detail, ClientError> {
+        let mut detail = self.call("describe", Request::Describe { probe: id }, |reply, _| {
+            let Reply::Detail(of) = reply else { return None };
+            let (probe, args, provider) = (of.stability, of.args, of.provider);
+            Some(Detail { probe, args, provider, privileges: of.privileges, types: Vec::new() })
+        })?;
+        for index in 0..=u8::MAX {
+            let request = Request::Argument { probe: id, index };
+            let argument = self.call("argument", request, |reply, _| {
+                let Reply::Argument(argument) = reply else { return None };
+                Some(argument.map(|of| ArgType {
+                    native: text(of.native),
+                    translated: (!of.translated.is_empty()).then(|| text(of.translated)),
+                }))
+            })?;
+            match argument {
+                Some(argument) => detail.types.push(argument),
+                None => break,
+            }
+        }
+        Ok(detail)
+    }
+
+    /// A probe by its id, if there is one.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn probe(&mut self, id: u32) -> Result<Option<Probe>, ClientError> {
+        let request = Request::Describe { probe: id };
+        let found = self.call("describe", request, |reply, _| match reply {
+            Reply::Detail(of) => Some(probe(of.probe)),
+            _ => None,
+        });
+        there(found)
+    }
+
+    /// Where a probe fires, in order of address.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn sites(&mut self, probe: u32) -> Result<Vec<Site>, ClientError> {
+        let mut all = Vec::new();
+        loop {
+            let skip = all.len() as u32;
+            let more = self.call("sites", Request::Sites { probe, skip }, |reply, items| {
+                if reply == Reply::Sites { sites(items) } else { None }
+            })?;
+            if more.is_empty() {
+                return Ok(all);
+            }
+            // Nor would one that begins again.
+            let last = all.last().map(|site: &Site| site.address);
+            if more.first().map(|site| site.address) <= last
+                || !more.is_sorted_by_key(|site| site.address)
+            {
+                return Err(ClientError::Strange("sites"));
+            }
+            all.extend(more);
+        }
+    }
+
+    /// Enables what a description matches; says how many probes.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn enable(&mut self, spec: &str) -> Result<u32, ClientError> {
+        self.call("enable", Request::Enable { spec }, |reply, _| matched(reply))
+    }
+
+    /// Disables what a description matches; says how many probes.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn disable(&mut self, spec: &str) -> Result<u32, ClientError> {
+        self.call("disable", Request::Disable { spec }, |reply, _| matched(reply))
+    }
+}
+
+fn matched(reply: Reply<'_>) -> Option<u32> {
+    match reply {
+        Reply::Matched { probes } => Some(probes),
+        _ => None,
+    }
+}

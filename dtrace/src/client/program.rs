@@ -1,0 +1,187 @@
+//! Programs of D: handed over, and what is to be known of them.
+
+use std::cmp::Ordering;
+
+use dtrace_protocol::{DataOf, Datum, Reply, Request, Run, Why};
+
+use super::answer::data;
+use super::error::there;
+use super::{Aggregation, Client, ClientError, Eprobe};
+
+/// Bytes of a program that are sent at a time: they fit the shortest frame that a framework takes.
+const PIECE: usize = 384;
+
+impl Client {
+    /// Sets an option of the run, by its number, before the channel goes.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn option(&mut self, option: u32, value: i64) -> Result<(), ClientError> {
+        self.done("option", Request::Option { option, value })
+    }
+
+    /// Hands over a program in DOF and enables its clauses; says how many probes.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn program(&mut self, dof: &[u8]) -> Result<u32, ClientError> {
+        let size = dof.len() as u32;
+        let mut at = 0;
+        loop {
+            let bytes = &dof[at..dof.len().min(at + PIECE)];
+            let last = at + bytes.len() == dof.len();
+            let request = Request::Program { size, at: at as u32, bytes };
+            let done = self.call("program", request, |reply, _| match (reply, last) {
+                (Reply::Done, false) => Some(None),
+                (Reply::Matched { probes }, true) => Some(Some(probes)),
+                _ => None,
+            })?;
+            match done {
+                Some(probes) => return Ok(probes),
+                None => at += bytes.len(),
+            }
+        }
+    }
+
+    /// Takes over what was enabled before any consumer was there.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn claim(&mut self) -> Result<(), ClientError> {
+        self.done("claim", Request::Claim)
+    }
+
+    /// What an enabled probe of this channel's records, if there is one of this number.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn eprobe(&mut self, epid: u32) -> Result<Option<Eprobe>, ClientError> {
+        let found = self.call("eprobe", Request::Eprobe { epid }, |reply, items| {
+            let Reply::Eprobe { probe, size } = reply else { return None };
+            Some(Eprobe { probe, size, data: data(items)? })
+        });
+        if is_too_long(&found) {
+            let found = self.parts("eprobe", DataOf::Eprobe(epid))?;
+            return Ok(found.map(|Parts { number: probe, size, data, .. }| Eprobe {
+                probe,
+                size,
+                data,
+            }));
+        }
+        there(found)
+    }
+
+    /// What an aggregation of this channel's holds, if there is one of this number.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn aggregation(&mut self, id: u32) -> Result<Option<Aggregation>, ClientError> {
+        let found = self.call("aggregation", Request::Aggregation { id }, |reply, items| {
+            let Reply::Aggregation { variable, epid, size } = reply else { return None };
+            Some(Aggregation { variable, epid, size, data: data(items)? })
+        });
+        if is_too_long(&found) {
+            let found = self.parts("aggregation", DataOf::Aggregation(id))?;
+            return Ok(found.map(|Parts { number: variable, epid, size, data }| Aggregation {
+                variable,
+                epid,
+                size,
+                data,
+            }));
+        }
+        there(found)
+    }
+
+    /// Descriptions of data that are more than a frame holds.
+    fn parts(&mut self, name: &'static str, of: DataOf) -> Result<Option<Parts>, ClientError> {
+        let mut all: Option<Parts> = None;
+        loop {
+            let skip = all.as_ref().map_or(0, |all| all.data.len() as u32);
+            let more = self.call(name, Request::Data { of, skip }, |reply, items| {
+                let Reply::Data { count, number, epid, size } = reply else { return None };
+                Some((count, Parts { number, epid, size, data: data(items)? }))
+            });
+            let Some((count, more)) = there(more)? else { return Ok(None) };
+            let nothing = more.data.is_empty();
+            let all = match &mut all {
+                Some(all) => {
+                    all.data.extend(more.data);
+                    all
+                }
+                none => none.insert(more),
+            };
+            match all.data.len().cmp(&(count as usize)) {
+                Ordering::Equal => return Ok(Some(std::mem::take(all))),
+                Ordering::Less if !nothing => {}
+                _ => return Err(ClientError::Strange(name)),
+            }
+        }
+    }
+
+    /// A format of this channel's programs, if there is one of this number.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn format(&mut self, number: u16) -> Result<Option<Vec<u8>>, ClientError> {
+        let mut all = Vec::new();
+        loop {
+            let request = Request::Format { number, at: all.len() as u32 };
+            let more = self.call("format", request, |reply, _| match reply {
+                Reply::Bytes { bytes } => Some(bytes.to_vec()),
+                _ => None,
+            });
+            match there(more)? {
+                Some(more) if more.is_empty() => return Ok(Some(all)),
+                Some(more) => all.extend(more),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Starts recording. Returns the CPU on which `dtrace:::BEGIN` fired.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn go(&mut self) -> Result<u32, ClientError> {
+        self.call("go", Request::Go, |reply, _| on(reply))
+    }
+
+    /// Stops recording; what was recorded can still be read. Returns the CPU on which `dtrace:::END` fired.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn stop(&mut self) -> Result<u32, ClientError> {
+        self.call("stop", Request::Stop, |reply, _| on(reply))
+    }
+
+    /// How this channel's programs are; the sign that their consumer lives.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn run(&mut self) -> Result<Run, ClientError> {
+        self.call("run", Request::Run, |reply, _| match reply {
+            Reply::Run(run) => Some(run),
+            _ => None,
+        })
+    }
+}
+
+/// What is described in several answers.
+#[derive(Default)]
+struct Parts {
+    number: u32,
+    epid: u32,
+    size: u32,
+    data: Vec<Datum>,
+}
+
+fn is_too_long<T>(found: &Result<T, ClientError>) -> bool {
+    matches!(found, Err(ClientError::Refused { why: Why::TooLong, .. }))
+}
+
+fn on(reply: Reply<'_>) -> Option<u32> {
+    match reply {
+        Reply::On { cpu } => Some(cpu),
+        _ => None,
+    }
+}

@@ -1,0 +1,131 @@
+//! What has been recorded.
+
+use std::time::{Duration, Instant};
+
+use dtrace_protocol::{Items, Record, Reply, Request, SnapshotOf};
+
+use super::{Client, ClientError, Snapshot};
+
+/// So often a piece of an answer is asked for again that was damaged on the line.
+const TRIES: usize = 4;
+/// A line on which nothing has come for so long is asked whether it is still there.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// What was recorded on one CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Records {
+    /// Which one.
+    pub cpu: u32,
+    /// Records lost since it was last read, because its buffer was full.
+    pub drops: u64,
+    /// Answers that did not come, but something damaged did. What was recorded in them is lost.
+    pub damaged: u64,
+    /// Oldest first.
+    pub records: Vec<Record>,
+}
+
+impl Records {
+    pub(super) fn is_empty(&self) -> bool {
+        self.drops == 0 && self.damaged == 0 && self.records.is_empty()
+    }
+}
+
+impl Client {
+    /// What programs have left in a CPU's buffer, which goes on empty.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`ClientError::Damaged`] if what was in it is lost.
+    pub fn snapshot(&mut self, cpu: u32, buffer: SnapshotOf) -> Result<Snapshot, ClientError> {
+        let (size, oldest, mut snapshot) = self.piece(cpu, buffer, 0)?;
+        while snapshot.data.len() < size {
+            let at = snapshot.data.len() as u32;
+            // The buffer has been switched: what comes of it can be asked for again.
+            let mut more = self.piece(cpu, buffer, at);
+            for _ in 0..TRIES {
+                if !matches!(more, Err(ClientError::Damaged)) {
+                    break;
+                }
+                more = self.piece(cpu, buffer, at);
+            }
+            let (_, _, more) = more?;
+            if more.data.is_empty() {
+                return Err(ClientError::Strange("snapshot"));
+            }
+            snapshot.data.extend(more.data);
+        }
+        if oldest > size || snapshot.data.len() > size {
+            return Err(ClientError::Strange("snapshot"));
+        }
+        snapshot.data.rotate_left(oldest);
+        Ok(snapshot)
+    }
+
+    /// Some of a CPU's buffer; how large it is, and where its oldest record begins.
+    fn piece(
+        &mut self,
+        cpu: u32,
+        buffer: SnapshotOf,
+        at: u32,
+    ) -> Result<(usize, usize, Snapshot), ClientError> {
+        self.call("snapshot", Request::Snapshot { cpu, buffer, at }, |reply, _| match reply {
+            Reply::Snapshot { size, oldest, drops, errors, timestamp, bytes } => {
+                let data = bytes.to_vec();
+                let snapshot = Snapshot { data, drops, errors, taken: timestamp };
+                Some((size as usize, oldest as usize, snapshot))
+            }
+            _ => None,
+        })
+    }
+
+    /// What there is of records: of one CPU at a time, `None` when there is nothing on any. It returns earlier than
+    /// `wait` if a signal comes.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn read(&mut self, wait: Duration) -> Result<Option<Records>, ClientError> {
+        match self.read_undamaged(wait) {
+            Err(ClientError::Damaged) => {
+                self.reading = None;
+                Ok(Some(Records { damaged: 1, ..Records::default() }))
+            }
+            read => read,
+        }
+    }
+
+    fn read_undamaged(&mut self, wait: Duration) -> Result<Option<Records>, ClientError> {
+        if let Some(early) = self.early.pop_front() {
+            return Ok(Some(early));
+        }
+        if wait.is_zero() {
+            let records = self.call("read", Request::Read { wait: false }, records)?;
+            // What was on its way already comes first.
+            self.early.push_back(records);
+            let first = self.early.pop_front().filter(|records| !records.is_empty());
+            self.early.retain(|records| !records.is_empty());
+            return Ok(first);
+        }
+        let asked = match self.reading {
+            Some(seq) => seq,
+            None => {
+                let seq = self.send("read", &Request::Read { wait: true })?;
+                self.reading = Some(seq);
+                seq
+            }
+        };
+        let answer = self.receive(asked, Instant::now() + wait, true, records)?;
+        if let Some(answer) = answer {
+            self.reading = None;
+            return answer.ok_or(ClientError::Strange("read")).map(Some);
+        }
+        if self.heard.elapsed() > SILENCE {
+            self.status()?;
+        }
+        Ok(self.early.pop_front())
+    }
+}
+
+pub(super) fn records(reply: Reply<'_>, items: Items<'_>) -> Option<Records> {
+    let Reply::Records { cpu, drops } = reply else { return None };
+    let records = items.iter().collect::<Result<_, _>>().ok()?;
+    Some(Records { cpu, drops, damaged: 0, records })
+}

@@ -1,0 +1,205 @@
+//! Several kernels at once: what all of them record, as one trace.
+//!
+//! ```no_run
+//! use dtrace::compiler::{Source, options::Options};
+//! use dtrace::hosts::Hosts;
+//! use dtrace::{Address, Client, Protection, Trace, render};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut all = Vec::new();
+//! for host in ["unix:/run/a.sock", "unix:/run/b.sock"] {
+//!     let line = host.parse::<Address>()?.open(&Protection::Machine, || {})?;
+//!     let mut trace = Trace::new(Client::connect(line)?, Options::default(), 0);
+//!     trace.set_host(host);
+//!     let program = trace.compile(Source::line(b"syscall:::entry { @[execname] = count() }"))?;
+//!     trace.enable(&program)?;
+//!     all.push(trace.go()?);
+//! }
+//! let mut hosts = Hosts::new(all);
+//! let mut sink = render::Text::new(render::Streams::standard("dtrace")?);
+//! while !hosts.work_now(&mut sink, false)? {
+//!     std::thread::sleep(hosts.pause());
+//! }
+//! // Each element with the host it is from as its first key.
+//! hosts.finish(&mut sink)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Kernels are to such a trace what CPUs are to one of a single kernel. Each record says of which it is. Aggregations are one
+//! at the end, with the host as first key, or, if a program has D's variable `hostname` in it, by the keys that the program
+//! says. What a program prints itself (`printa`) is of the kernel that it runs in. An `exit` in one ends all. Where a line breaks,
+//! that kernel is left out from there on, which is said, and the others go on.
+
+use std::time::Duration;
+
+use crate::kernel::Kernel;
+use crate::render::{Aggregations, Module, Sink, Symbol, Symbols, View};
+use crate::trace::{Running, TraceError};
+
+/// Traces that go on, of one kernel each.
+#[derive(Debug)]
+pub struct Hosts {
+    all: Vec<Host>,
+}
+
+#[derive(Debug)]
+struct Host {
+    running: Running,
+    /// All of it has been taken.
+    over: bool,
+    /// Its line is no more.
+    gone: bool,
+}
+
+impl Hosts {
+    /// All of these, which are at least one.
+    pub fn new(all: Vec<Running>) -> Self {
+        let host = |running| Host { running, over: false, gone: false };
+        Self { all: all.into_iter().map(host).collect() }
+    }
+
+    fn live(&mut self) -> impl Iterator<Item = &mut Host> {
+        self.all.iter_mut().filter(|host| !host.gone)
+    }
+
+    /// Has Rust's names shown as they are in the file, and bars in colour.
+    pub fn look(&mut self, raw_names: bool, color: bool) {
+        self.all.iter_mut().for_each(|host| host.running.look(raw_names, color));
+    }
+
+    /// How often aggregations have been taken so far.
+    pub fn taken(&self) -> u64 {
+        self.all.iter().map(|host| host.running.taken()).sum()
+    }
+
+    /// How long it is until there is something to do.
+    pub fn pause(&self) -> Duration {
+        let live = self.all.iter().filter(|host| !host.gone && !host.over);
+        live.map(|host| host.running.pause()).min().unwrap_or_default()
+    }
+
+    /// Ends it in all kernels.
+    ///
+    /// # Errors
+    /// The last of them failed; what is wrong with another is said to the sink.
+    pub fn stop(&mut self, sink: &mut dyn Sink) -> Result<(), TraceError> {
+        for index in 0..self.all.len() {
+            let host = &mut self.all[index];
+            if !host.gone && !host.running.is_over() {
+                let stopped = host.running.stop();
+                self.without(index, stopped, sink)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Running::work_now`], of all.
+    ///
+    /// # Errors
+    /// As there; what is wrong with the line to one of several is said to the sink, and ends its part.
+    pub fn work_now(&mut self, sink: &mut dyn Sink, at_once: bool) -> Result<bool, TraceError> {
+        for index in 0..self.all.len() {
+            let host = &mut self.all[index];
+            if host.gone || host.over {
+                continue;
+            }
+            let worked = host.running.work_now(sink, at_once);
+            if let Some(over) = self.without(index, worked, sink)? {
+                self.all[index].over = over;
+            }
+        }
+        // As on the CPUs of one kernel.
+        if self.all.len() > 1 && self.live().any(|host| host.running.is_over()) {
+            self.stop(sink)?;
+        }
+        Ok(self.live().all(|host| host.over))
+    }
+
+    /// Says why one of several does not go on, and leaves it out from here on.
+    fn without<T>(
+        &mut self,
+        index: usize,
+        result: Result<T, TraceError>,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<T>, TraceError> {
+        match result {
+            Ok(done) => Ok(Some(done)),
+            Err(TraceError::Client(error)) if self.live().count() > 1 => {
+                let host = &mut self.all[index];
+                host.gone = true;
+                let name = host.running.host().unwrap_or_default().to_owned();
+                sink.message(&format!("{name}: {error}; the others go on\n"))?;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives what has been aggregated, and what is needed to show it.
+    pub fn view<R>(&self, show: impl FnOnce(&Aggregations, &View<'_>) -> R) -> R {
+        if let [host] = &self.all[..] {
+            return host.running.view(show);
+        }
+        let all = self.all(|running, all| running.add_all(all));
+        self.first_view(|view| show(&all, view))
+    }
+
+    fn all(&self, add: impl Fn(&Running, &mut Aggregations)) -> Aggregations {
+        let mut all = Aggregations::default();
+        self.all.iter().for_each(|host| add(&host.running, &mut all));
+        all
+    }
+
+    /// How things are shown: as for the first kernel, but that all have to agree on symbols.
+    fn first_view<R>(&self, show: impl FnOnce(&View<'_>) -> R) -> R {
+        let live = self.all.iter().filter(|host| !host.gone);
+        let agreed = Agreed(live.map(|host| host.running.kernel()).collect());
+        self.all[0].running.view(|_, view| show(&View { symbols: &agreed, host: None, ..*view }))
+    }
+
+    /// As [`Running::finish`], of all.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn finish(mut self, sink: &mut dyn Sink) -> Result<Option<u32>, TraceError> {
+        if self.all.len() == 1
+            && let Some(host) = self.all.pop()
+        {
+            return host.running.finish(sink);
+        }
+        let all = self.all(|running, all| running.add_unprinted(all));
+        let options = self.all[0].running.options();
+        self.first_view(|view| sink.finish(&all.table(options, |_| true), view))?;
+        sink.flush()?;
+        let mut status = None;
+        for Host { running, gone, .. } in self.all {
+            status = running.exit_status().or(status);
+            if !gone && let Err(error) = running.close() {
+                sink.message(&format!("{error}\n"))?;
+            }
+        }
+        Ok(status)
+    }
+}
+
+/// What all kernels know that know anything of an address: one address may be something else in each.
+struct Agreed<'a>(Vec<&'a Kernel>);
+
+impl Agreed<'_> {
+    fn agreed<T: PartialEq>(&self, ask: impl Fn(&Kernel) -> Option<T>) -> Option<T> {
+        let mut answers = self.0.iter().filter_map(|kernel| ask(kernel));
+        let first = answers.next()?;
+        answers.all(|other| other == first).then_some(first)
+    }
+}
+
+impl Symbols for Agreed<'_> {
+    fn symbol(&self, address: u64) -> Option<Symbol> {
+        self.agreed(|kernel| Symbols::symbol(kernel, address))
+    }
+
+    fn module(&self, address: u64) -> Option<Module> {
+        self.agreed(|kernel| kernel.module(address))
+    }
+}

@@ -1,0 +1,123 @@
+//! Aggregations of several kernels as one: with the kernel's name as their first key, unless the program has it in their
+//! keys itself.
+
+use std::rc::Rc;
+
+use dtrace_abi::action::Action;
+use dtrace_abi::record::RecordDesc;
+
+use super::{AggDescription, Aggregations, Entry, merge};
+
+/// Bytes of a name as a key.
+const NAME: usize = 64;
+
+impl Aggregations {
+    /// Adds elements of another kernel's; its name, if one is given, becomes their first key.
+    pub(crate) fn absorb<'a>(
+        &mut self,
+        host: Option<&str>,
+        entries: impl Iterator<Item = (&'a Vec<u8>, &'a Entry)>,
+    ) {
+        for (name, entry) in entries {
+            let (name, entry) = match host {
+                Some(host) => (named(name, host), keyed(entry, host)),
+                None => (name.clone(), entry.clone()),
+            };
+            match self.entries.get_mut(&name) {
+                Some(known) => merge::merge(entry.action, &mut known.words, &entry.words),
+                None => _ = self.entries.insert(name, entry),
+            }
+        }
+    }
+
+    /// The elements that are wanted, with the names under which they are kept.
+    pub(crate) fn named(
+        &self,
+        wanted: impl Fn(&Entry) -> bool,
+    ) -> impl Iterator<Item = (&Vec<u8>, &Entry)> {
+        self.entries.iter().filter(move |(_, entry)| wanted(entry))
+    }
+}
+
+/// Variable and size of the value come first in a name, and the keys behind.
+fn named(name: &[u8], host: &str) -> Vec<u8> {
+    let (before, keys) = name.split_at(name.len().min(12));
+    [before, &(host.len() as u64).to_le_bytes(), host.as_bytes(), keys].concat()
+}
+
+fn keyed(entry: &Entry, host: &str) -> Entry {
+    let description = &entry.description;
+    let mut data = entry.data.clone();
+    let key = RecordDesc {
+        action: Action::DifExpr.number(),
+        size: NAME as u32,
+        offset: data.len() as u32,
+        alignment: 1,
+        ..RecordDesc::EMPTY
+    };
+    let mut text = host.as_bytes().to_vec();
+    // A byte behind it is 0.
+    text.truncate(NAME - 1);
+    text.resize(NAME, 0);
+    data.extend(text);
+    let mut records = description.records.clone();
+    records.insert(records.len().min(1), key);
+    let description = AggDescription { records, ..AggDescription::clone(description) };
+    Entry { description: Rc::new(description), data, ..entry.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn aggregations(key: u32, count: i64) -> Aggregations {
+        let record = |action: Action, offset, size| RecordDesc {
+            action: action.number(),
+            offset,
+            size,
+            ..RecordDesc::EMPTY
+        };
+        let records = vec![
+            record(Action::DifExpr, 4, 4),
+            record(Action::DifExpr, 8, 4),
+            record(Action::Count, 16, 8),
+        ];
+        let description =
+            AggDescription { id: 1, variable: 1, name: "a".into(), epid: 1, size: 24, records };
+        let mut data = vec![0; 24];
+        data[8..12].copy_from_slice(&key.to_le_bytes());
+        let description = Rc::new(description);
+        let words = vec![count];
+        let entry =
+            Entry { description, variable: 1, action: Action::Count, data, words, normal: 1 };
+        let mut all = Aggregations::default();
+        all.entries.insert([&[0; 12][..], &key.to_le_bytes()].concat(), entry);
+        all
+    }
+
+    fn keys(entry: &Entry) -> Vec<Vec<u8>> {
+        entry.keys().map(|key| key.data.to_vec()).collect()
+    }
+
+    #[test]
+    fn names_are_keys() {
+        let mut all = Aggregations::default();
+        for (host, count) in [("a", 3), ("b", 4), ("b", 5)] {
+            all.absorb(Some(host), aggregations(7, count).named(|_| true));
+        }
+        let shown: Vec<_> = all.entries().map(|of| (keys(of), of.words[0])).collect();
+        assert_eq!(shown.len(), 2);
+        assert_eq!(&shown[0].0[0][..2], b"a\0");
+        assert_eq!((&shown[1].0[1][..], shown[1].1), (&7_u32.to_le_bytes()[..], 9));
+    }
+
+    #[test]
+    fn without_names_kernels_are_as_cpus() {
+        let mut all = Aggregations::default();
+        for (key, count) in [(7, 3), (7, 4), (8, 5)] {
+            all.absorb(None, aggregations(key, count).named(|_| true));
+        }
+        let counts: Vec<_> = all.entries().map(|entry| entry.words[0]).collect();
+        assert_eq!(counts, [7, 5]);
+    }
+}

@@ -1,0 +1,200 @@
+//! The command with several kernels at once, and with one that does not answer.
+#![cfg(target_os = "linux")]
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+
+use userland::{Line, Machine};
+
+/// A kernel at a socket, for one connection after the other, with this many processes before its own. Each connection is
+/// sent to the test as well.
+fn kernel(socket: &Path, pid: u64) -> mpsc::Receiver<UnixStream> {
+    let listener = UnixListener::bind(socket).unwrap();
+    let (send, connections) = mpsc::channel();
+    thread::spawn(move || {
+        for line in listener.incoming() {
+            let line = line.unwrap();
+            // Nobody may be interested.
+            let _ = send.send(line.try_clone().unwrap());
+            let ends: [OwnedFd; 2] = [line.try_clone().unwrap().into(), line.into()];
+            let [input, output] = ends;
+            let machine = Machine { pid, ..Machine::default() };
+            thread::spawn(move || userland::serve(machine, Line::new(input, output)));
+        }
+    });
+    connections
+}
+
+/// The command, with kernels `a` and `b`.
+fn dtrace(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));
+    for name in ["a", "b"] {
+        command.arg("--connect").arg(format!("{name}=unix:{}", folder.join(name).display()));
+    }
+    command
+}
+
+fn text(output: &Output) -> (&str, &str, Option<i32>) {
+    let [out, err] = [&output.stdout, &output.stderr].map(|of| std::str::from_utf8(of).unwrap());
+    (out, err, output.status.code())
+}
+
+fn interrupt(child: &Child) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+}
+
+/// Words of each line that has any.
+fn words(text: &str) -> Vec<Vec<&str>> {
+    let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    lines.filter(|words| !words.is_empty()).collect()
+}
+
+#[test]
+fn kernels_are_one_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let _kernels = [("a", 7), ("b", 35)].map(|(name, pid)| kernel(&folder.path().join(name), pid));
+    let run = |args: &[&str]| dtrace(folder.path()).args(args).output().unwrap();
+
+    let output = run(&["-n", "BEGIN { trace(pid); exit(0); }"]);
+    let (out, err, status) = text(&output);
+    assert_eq!((err, status), ("dtrace: description 'BEGIN ' matched 2 probes\n", Some(0)));
+    let rows = words(out);
+    assert_eq!(rows[0], ["HOST", "CPU", "ID", "FUNCTION:NAME"]);
+    assert_eq!(rows[1], ["a", "0", "1", ":BEGIN", "7"]);
+    assert_eq!(rows[2], ["b", "0", "1", ":BEGIN", "35"]);
+
+    // The kernel is the first key, and the rest as ever.
+    let output = run(&["-q", "-n", "BEGIN { @s[\"x\"] = sum(pid); exit(0); }"]);
+    assert_eq!(words(text(&output).0), [["a", "x", "7"], ["b", "x", "35"]]);
+    let output = run(&["-q", "-n", "BEGIN { @q = quantize(pid); exit(0); }"]);
+    assert_eq!(text(&output).0.matches("- Distribution -").count(), 2);
+
+    // Who asks for the kernel's name has said what it is a key of.
+    let output = run(&["-q", "-n", "BEGIN { @[hostname] = count(); @t = sum(pid); exit(0); }"]);
+    assert_eq!(words(text(&output).0), [vec!["a", "1"], vec!["b", "1"], vec!["42"]]);
+
+    // What a program prints is of the kernel that it runs in.
+    let output = run(&["-q", "-n", "BEGIN { @ = sum(pid); printa(\"%@d\\n\", @); exit(0); }"]);
+    assert_eq!(words(text(&output).0), [["7"], ["35"]]);
+
+    let output = run(&["-x", "oformat=json", "-n", "BEGIN { trace(1); exit(0); }"]);
+    assert_eq!(text(&output).0.matches("\"hostname\": \"b\"").count(), 1, "{}", text(&output).0);
+    let output = run(&["-l", "-n", "dtrace:::BEGIN"]);
+    let listed = words(text(&output).0);
+    assert_eq!((listed.len(), &*listed[0], &*listed[3]), (6, &["a:"][..], &["b:"][..]));
+}
+
+#[test]
+fn what_is_wrong_names_the_kernel() {
+    let folder = tempfile::tempdir().unwrap();
+    let _kernels = ["a", "b"].map(|name| kernel(&folder.path().join(name), 1));
+    let run = |args: &[&str]| dtrace(folder.path()).args(args).output().unwrap();
+    let output = run(&["-n", "nosuch:::probe"]);
+    let (out, err, status) = text(&output);
+    assert_eq!((out, status), ("", Some(1)));
+    assert_eq!(
+        err,
+        "dtrace: a: invalid probe specifier nosuch:::probe: probe description nosuch:::probe does not match any probes\n"
+    );
+    let output = run(&["-a"]);
+    assert!(text(&output).1.contains("are for one kernel"), "{output:?}");
+    let output = run(&["--connect", "a=unix:/nowhere", "-n", "BEGIN"]);
+    assert!(text(&output).1.contains("two kernels are called a"), "{output:?}");
+}
+
+#[test]
+fn where_a_line_breaks_the_others_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let _a = kernel(&folder.path().join("a"), 1);
+    let b = kernel(&folder.path().join("b"), 1);
+    let mut command = dtrace(folder.path());
+    command.args(["-x", "switchrate=50ms", "-x", "aggrate=50ms"]);
+    command.args(["-n", "tick-20ms { @n = count(); trace(1); }"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let line = b.recv().unwrap();
+    assert!(lines.by_ref().any(|line| line.starts_with("b ")));
+    line.shutdown(Shutdown::Both).unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut first = String::new();
+    while !first.contains("go on") {
+        first.clear();
+        assert_ne!(said.read_line(&mut first).unwrap(), 0);
+    }
+    assert!(first.starts_with("dtrace: b: ") && first.ends_with("; the others go on\n"), "{first}");
+    assert_eq!(lines.by_ref().filter(|line| line.starts_with("a ")).take(5).count(), 5);
+    interrupt(&child);
+    // What the other had aggregated by then is there.
+    let rest: Vec<String> = lines.collect();
+    let rest = rest.join("\n");
+    let rows: Vec<_> = words(&rest).into_iter().filter(|words| words.len() == 2).collect();
+    let names: Vec<_> = rows.iter().map(|words| words[0]).collect();
+    assert!(names.contains(&"a") && names.contains(&"b"), "{rest}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let mut left = String::new();
+    said.read_to_string(&mut left).unwrap();
+    assert_eq!(left, "");
+}
+
+/// A kernel that takes everything and says nothing more than its greeting. It tells the test that it has been asked.
+fn mute(socket: &Path) -> (thread::JoinHandle<()>, mpsc::Receiver<()>) {
+    use dtrace_protocol::{Decoder, Reply, Request, Side, VERSION, Writer};
+    use std::io::Write as _;
+    let listener = UnixListener::bind(socket).unwrap();
+    let (asked, wait) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        let (mut line, _) = listener.accept().unwrap();
+        let (mut decoder, mut byte) = (Decoder::new([0; 512]), [0]);
+        while matches!(line.read(&mut byte), Ok(1)) {
+            let Some(Ok(frame)) = decoder.push(byte[0]) else { continue };
+            if let Ok((Request::Hello { .. }, _)) = frame.message() {
+                let (mut draft, mut bytes) = ([0; 64], [0; 128]);
+                let hello = Reply::Hello { version: VERSION, side: Side::Framework };
+                let frame = Writer::new(&mut draft, frame.header, &hello).unwrap();
+                let length = frame.seal(&mut bytes).unwrap();
+                line.write_all(&bytes[..length]).unwrap();
+            } else {
+                // Once is enough.
+                let _ = asked.send(());
+            }
+        }
+    });
+    (thread, wait)
+}
+
+#[test]
+fn an_interrupt_ends_it_where_the_kernel_owes_an_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let (kernel, asked) = mute(&socket);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));
+    command.args(["--connect", &format!("unix:{}", socket.display()), "-n", "BEGIN"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    asked.recv().unwrap();
+    interrupt(&child);
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.ends_with("the kernel did not answer declared within 5 s\n"), "{said}");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    kernel.join().unwrap();
+}
+
+#[test]
+fn a_command_needs_a_kernel() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));
+    let output = command.args(["-c", "true", "-n", "BEGIN"]).output().unwrap();
+    let (out, err, status) = text(&output);
+    assert_eq!((out, status), ("", Some(1)));
+    assert_eq!(
+        err,
+        "dtrace: -c runs a command while a kernel is traced, and --connect has to say which; to trace a program, \
+         start it, and trace it with -p\n"
+    );
+}
