@@ -1,12 +1,15 @@
 //! What a probe of Rust's carries, as programs in D see it: this very test program is the process that is traced.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+use std::ffi::c_char;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use sdt_core::arg::{Shown, show};
+use cargo_sdt::dlib::{Description, render};
+use cargo_sdt::platform::Os;
+use sdt_core::arg::{CType, Shown, show};
 use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider! {
@@ -20,6 +23,59 @@ sdt_provider! {
         fn failed(err: Shown);
         /// A string that ends with a NUL, and a number that is not its length.
         fn said(text: *const core::ffi::c_char as "char *" => "string", number: usize);
+    }
+}
+
+/// A tag in front of a union.
+#[derive(Clone, CType)]
+#[repr(C, u16)]
+enum Address {
+    #[allow(dead_code)]
+    None,
+    V4([u8; 4]) = 4,
+    V6 {
+        words: [u64; 2],
+        #[c_name = "zone"]
+        scope: u16,
+    },
+}
+
+/// A tag in each of a union's structs, and a number as parameter.
+#[derive(CType)]
+#[repr(u8)]
+#[c_type(describe(2, 3))]
+enum Event<'a, const COUNT: usize> {
+    Counted([u16; COUNT]),
+    Followed(u8, Option<&'a Self>),
+    #[c_name = "text"]
+    String {
+        bytes: [c_char; 5],
+    },
+}
+
+/// A tag that is C's own.
+#[derive(CType)]
+#[repr(C, align(16))]
+enum Plain {
+    #[allow(dead_code)]
+    Small(u8),
+    Large(Address),
+}
+
+/// An enum between others.
+#[derive(CType)]
+#[repr(C)]
+struct Header {
+    before: u8,
+    address: Address,
+    after: u32,
+}
+
+sdt_provider! {
+    /// Packets.
+    pub packets {
+        /// One came.
+        fn came(header: &Header, event: &Event<'_, 2>, plain: &Plain, other: &Event<'_, 3>);
     }
 }
 
@@ -68,8 +124,9 @@ fn dtrace(program: &str, fire: impl Fn() + Sync, options: &[&str]) -> (String, S
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         let mut shown = text(&output.stdout);
         // dtrace(1) ends what it shows with a line's end.
-        assert_eq!(shown.pop(), Some('\n'));
-        (shown, text(&output.stderr))
+        let said = text(&output.stderr);
+        assert_eq!(shown.pop(), Some('\n'), "{said}");
+        (shown, said)
     })
 }
 
@@ -206,4 +263,74 @@ fn the_idioms_of_other_kernels_show_what_is_said_of_them() {
     let program = format!("{cut} fs:::write {{ exit(0); }}");
     let (shown, said) = dtrace(&program, || sdt_probe!(fs::write, path, data), &[]);
     assert!(said.contains("invalid address"), "{shown}{said}");
+}
+
+/// A D library of what this program's probes carry.
+fn library() -> tempfile::TempDir {
+    let file = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    let description = Description::read(&file).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let text = render(&description, "this program", Os::FreeBsd).unwrap();
+    std::fs::write(folder.path().join("arguments.d"), text).unwrap();
+    folder
+}
+
+#[test]
+fn enums_with_data_can_be_looked_into() {
+    let v4 = || Header { before: 1, address: Address::V4([192, 168, 0, 9]), after: 77 };
+    let v6 = Address::V6 { words: [5, 6], scope: 7 };
+    let (first, text) = (Event::Counted([8, 9]), Event::String { bytes: [b'w' as c_char; 5] });
+    let followed = Event::Followed(3, Some(&first));
+    let wide = Event::Counted([1, 2, 3]);
+    let library = library();
+    let folder = library.path().to_str().unwrap();
+    let of = |header: &Header, event: &Event<'_, 2>, plain: &Plain, program: &str| {
+        let fire = || sdt_probe!(packets::came, header, event, plain, &wide);
+        dtrace(&format!("packets:::came {{ {program}; exit(0); }}"), fire, &["-L", folder])
+    };
+    let plain = Plain::Large(v6.clone());
+    let shown = |event: &Event<'_, 2>, program: &str| {
+        let (shown, said) = of(&v4(), event, &plain, program);
+        assert_eq!(said, "", "{program}");
+        shown
+    };
+    assert_eq!(
+        shown(
+            &first,
+            r#"printf("%d %d %d %d", args[0]->before, args[0]->address.tag == ADDRESS_V4,
+            args[0]->address.v4._0[3], args[0]->after)"#
+        ),
+        "1 1 9 77"
+    );
+    assert_eq!(
+        shown(
+            &first,
+            r#"printf("%d %d %d %d", args[2]->tag == PLAIN_LARGE, args[2]->large._0.tag,
+            args[2]->large._0.v6.words[1], args[2]->large._0.v6.zone)"#
+        ),
+        "1 5 6 7"
+    );
+    assert_eq!(
+        shown(
+            &followed,
+            r#"printf("%d %d %d %d", args[1]->tag == EVENT_FOLLOWED, args[1]->followed._0,
+            args[1]->followed._1->tag == EVENT_COUNTED, args[1]->followed._1->counted._0[1])"#
+        ),
+        "1 3 1 9"
+    );
+    assert_eq!(
+        shown(&text, r#"printf("%d %s", args[1]->tag == EVENT_TEXT, args[1]->text.bytes)"#),
+        "1 wwwww"
+    );
+    assert_eq!(shown(&first, r#"printf("%d", args[3]->counted._0[2])"#), "3");
+    let sizes = format!(
+        "{} {} {} {}",
+        size_of::<Header>(),
+        size_of::<Event<'_, 2>>(),
+        size_of::<Plain>(),
+        size_of::<Event<'_, 3>>()
+    );
+    let asked = r#"printf("%d %d %d %d", sizeof(struct header), sizeof(union event_2), sizeof(union plain),
+        sizeof(union event_3))"#;
+    assert_eq!(shown(&first, asked), sizes);
 }

@@ -9,7 +9,7 @@ mod library;
 #[cfg(test)]
 mod tests;
 
-pub use description::{Description, Enum, Field, Struct};
+pub use description::{Description, Enum, Field, Kind, Struct};
 pub use library::render;
 
 /// The section with the description.

@@ -65,6 +65,8 @@ mod tuple;
 
 #[cfg(feature = "serde")]
 pub use json::{Json, json};
+#[doc(hidden)]
+pub use shown::Made;
 pub use shown::{Shown, show, show_debug};
 #[doc(hidden)]
 pub use tuple::{Carried, Tuple};
