@@ -45,7 +45,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, ParseError> {
             let word = &rest[..end.unwrap_or(rest.len())];
             tokens.push(here(word));
             word.len()
-        } else if "{}();,*:/#".contains(first) {
+        } else if "{}();,*:/#[]=-".contains(first) {
             tokens.push(here(&rest[..1]));
             1
         } else {

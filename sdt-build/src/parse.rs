@@ -75,12 +75,24 @@ impl Providers {
     /// The first thing that is wrong.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let tokens = tokens(text)?;
-        let mut parser = Parser { tokens: &tokens, at: 0 };
+        let mut parser = Parser { tokens: &tokens, at: 0, typedefs: BTreeMap::new() };
         let mut providers = Vec::<Provider>::new();
         while !parser.is_at_end() {
-            if parser.peek("#") {
-                parser.pragma(&mut providers)?;
-                continue;
+            match parser.tokens[parser.at].text {
+                "#" => {
+                    parser.pragma(&mut providers)?;
+                    continue;
+                }
+                "typedef" => {
+                    parser.typedef()?;
+                    continue;
+                }
+                word if TAGGED.contains(&word) => {
+                    parser.tagged()?;
+                    parser.expect(";")?;
+                    continue;
+                }
+                _ => {}
             }
             let at = parser.expect("provider")?;
             let provider = parser.provider()?;
@@ -96,10 +108,27 @@ impl Providers {
     }
 }
 
+impl Providers {
+    /// Names that follow the word `provider`, of a file that cannot be read.
+    pub fn names(text: &str) -> impl Iterator<Item = &str> {
+        let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let mut words = text.split(move |c| !is_of_word(c)).filter(|word| !word.is_empty());
+        std::iter::from_fn(move || {
+            words.find(|word| *word == "provider")?;
+            words.next()
+        })
+    }
+}
+
 struct Parser<'p, 't> {
     tokens: &'p [Token<'t>],
     at: usize,
+    /// What names stand for: words, and how many stars.
+    typedefs: BTreeMap<&'t str, (Vec<&'t str>, usize)>,
 }
+
+/// What has a tag in C.
+const TAGGED: [&str; 3] = ["struct", "union", "enum"];
 
 impl<'p, 't> Parser<'p, 't> {
     fn next(&mut self) -> &'p Token<'t> {
@@ -130,6 +159,69 @@ impl<'p, 't> Parser<'p, 't> {
     fn word(&mut self, what: &str) -> Result<&'p Token<'t>, ParseError> {
         let token = self.next();
         if token.is_word() { Ok(token) } else { Err(token.error(format!("expected {what}"))) }
+    }
+
+    /// `struct proc`, `enum { A, B = 3 }`: what is in it is the compiler's of C to know. Its words.
+    fn tagged(&mut self) -> Result<Vec<&'t str>, ParseError> {
+        let mut words = vec![self.next().text];
+        if !self.peek("{") {
+            words.push(self.word("a name")?.text);
+        }
+        if self.peek("{") {
+            let open = self.next();
+            let mut depth = 1;
+            while depth > 0 {
+                if self.is_at_end() {
+                    return Err(open.error("the definition has no end: `}`"));
+                }
+                match self.next().text {
+                    "{" => depth += 1,
+                    "}" => depth -= 1,
+                    _ => {}
+                }
+            }
+        }
+        Ok(words)
+    }
+
+    /// `typedef struct proc proc_t;`: the name is what it stands for.
+    fn typedef(&mut self) -> Result<(), ParseError> {
+        let at = self.expect("typedef")?;
+        let (mut words, mut stars) = (Vec::new(), 0);
+        if TAGGED.contains(&self.tokens[self.at].text) {
+            words = self.tagged()?;
+        }
+        while !self.peek(";") {
+            let token = self.next();
+            match token.text {
+                "const" | "volatile" => {}
+                "*" => stars += 1,
+                word if token.is_word() => words.push(word),
+                _ => {
+                    return Err(token.error(
+                        "expected a type and a name for it, as `typedef struct proc proc_t;`",
+                    ));
+                }
+            }
+        }
+        self.expect(";")?;
+        let name = words.pop().filter(|_| !words.is_empty());
+        let name = name.ok_or_else(|| at.error("expected a type and a name for it"))?;
+        // Of one without a tag there is but the name.
+        if !matches!(words[..], ["struct" | "union" | "enum"]) {
+            let stands_for = self.resolved(words, stars);
+            self.typedefs.insert(name, stands_for);
+        }
+        Ok(())
+    }
+
+    /// What words stand for.
+    fn resolved(&self, words: Vec<&'t str>, stars: usize) -> (Vec<&'t str>, usize) {
+        let [name] = words[..] else { return (words, stars) };
+        match self.typedefs.get(name) {
+            Some((words, more)) => (words.clone(), stars + more),
+            None => (words, stars),
+        }
     }
 
     fn provider(&mut self) -> Result<Provider, ParseError> {
@@ -223,6 +315,7 @@ impl<'p, 't> Parser<'p, 't> {
                 if words.is_empty() {
                     return Err(first.error("expected a type"));
                 }
+                let (words, stars) = self.resolved(words, stars);
                 let ty = types::of(&words, stars).map_err(|message| first.error(message))?;
                 let name = name.unwrap_or_else(|| format!("arg{}", arguments.len()));
                 arguments.push(Argument { name, ty, translated: None });
@@ -312,6 +405,39 @@ mod tests {
     }
 
     #[test]
+    fn declarations_of_c_are_taken() {
+        let text = "struct proc;\ntypedef struct proc proc_t; typedef proc_t *procp_t;\n\
+            typedef long long unsigned int big_t;\n\
+            typedef struct { int a[3]; struct { char c; } in; } info_t;\n\
+            typedef enum side { LEFT = -1, RIGHT } side_t; enum other { X }; union u { int i; };\n\
+            provider p { probe a(proc_t *p, procp_t, big_t n, info_t *info, const big_t *, side_t); };";
+        let error = Providers::parse(text).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "6:80: a probe cannot carry `enum side` here: take a pointer to it, or a number's type"
+        );
+        let Providers(providers) = Providers::parse(&text.replace(", side_t)", ")")).unwrap();
+        let arguments = &providers[0].probes[0].arguments;
+        let types: Vec<_> = arguments.iter().map(|of| (&*of.ty.c, &*of.ty.rust)).collect();
+        assert_eq!(
+            types,
+            [
+                ("struct proc *", "*const Proc"),
+                ("struct proc *", "*const Proc"),
+                ("unsigned long long", "u64"),
+                ("info_t *", "*const info_t"),
+                ("unsigned long long *", "*const u64"),
+            ]
+        );
+    }
+
+    #[test]
+    fn names_are_found_in_what_cannot_be_read() {
+        let text = "typedef;;provider a{probe provider_x(int\nprovider\n b {";
+        assert_eq!(Providers::names(text).collect::<Vec<_>>(), ["a", "b"]);
+    }
+
+    #[test]
     fn what_is_wrong_is_said_with_its_place() {
         let long = format!("provider p {{ probe {}(); }};", "x".repeat(64));
         for (text, expected) in [
@@ -363,6 +489,12 @@ mod tests {
                 "provider p { };\n#pragma D attributes A/B/C provider p all",
                 "2:39: expected `provider`, `module`, `function`, `name` or `args`",
             ),
+            ("typedef x;", "1:1: expected a type and a name for it"),
+            (
+                "typedef int (*f)(void);",
+                "1:13: expected a type and a name for it, as `typedef struct proc proc_t;`",
+            ),
+            ("struct s { int a;", "1:10: the definition has no end: `}`"),
             ("/* x", "1:1: the comment has no end: `*/`"),
             ("provider p { probe a(int é); };", "1:26: 'é' is nothing that a provider file has"),
         ] {

@@ -9,36 +9,35 @@ pub struct Type {
     pub rust: String,
 }
 
-/// Types that are one word or several, in any order that C allows, and Rust's.
-const NUMBERS: [(&str, &str); 49] = [
-    ("_Bool", "bool"),
-    ("bool", "bool"),
-    ("boolean_t", "i32"),
+/// C's numbers of one or several words, as D writes them, and Rust's.
+const NUMBERS: [(&str, &str); 11] = [
     ("char", "i8"),
     ("signed char", "i8"),
     ("unsigned char", "u8"),
+    ("short", "i16"),
+    ("unsigned short", "u16"),
+    ("int", "i32"),
+    ("unsigned int", "u32"),
+    ("long", "i64"),
+    ("unsigned long", "u64"),
+    ("long long", "i64"),
+    ("unsigned long long", "u64"),
+];
+
+/// Names of numbers, and Rust's.
+const NAMES: [(&str, &str); 33] = [
+    ("_Bool", "bool"),
+    ("bool", "bool"),
+    ("boolean_t", "i32"),
     ("uchar_t", "u8"),
     ("u_char", "u8"),
-    ("short", "i16"),
-    ("short int", "i16"),
-    ("unsigned short", "u16"),
     ("ushort_t", "u16"),
     ("u_short", "u16"),
-    ("int", "i32"),
-    ("signed int", "i32"),
-    ("signed", "i32"),
-    ("unsigned int", "u32"),
-    ("unsigned", "u32"),
     ("uint_t", "u32"),
     ("u_int", "u32"),
     ("uint", "u32"),
-    ("long", "i64"),
-    ("long int", "i64"),
-    ("unsigned long", "u64"),
     ("ulong_t", "u64"),
     ("u_long", "u64"),
-    ("long long", "i64"),
-    ("unsigned long long", "u64"),
     ("longlong_t", "i64"),
     ("u_longlong_t", "u64"),
     ("int8_t", "i8"),
@@ -62,17 +61,49 @@ const NUMBERS: [(&str, &str); 49] = [
     ("zoneid_t", "i32"),
 ];
 
+/// The number that is written as these words, which C takes in any order, as D writes it: `long unsigned int` is `unsigned long`.
+fn number(words: &[&str]) -> Option<(String, &'static str)> {
+    let count = |word| words.iter().filter(|of| **of == word).count();
+    let (signed, unsigned) = (count("signed"), count("unsigned"));
+    let (int, char, short, long) = (count("int"), count("char"), count("short"), count("long"));
+    let is_all = signed + unsigned + int + char + short + long == words.len();
+    let is_one = signed + unsigned <= 1 && int + char <= 1 && long <= 2;
+    if words.is_empty() || !is_all || !is_one || short > 1 {
+        return None;
+    }
+    let base = match (char, short, long) {
+        (0, 0, 0) => "int",
+        (1, 0, 0) => "char",
+        (0, 1, 0) => "short",
+        (0, 0, 1) => "long",
+        (0, 0, 2) => "long long",
+        _ => return None,
+    };
+    let c = match (unsigned, signed) {
+        (1, _) => format!("unsigned {base}"),
+        // A `char` may have a sign or not; all others have one.
+        (_, 1) if base == "char" => "signed char".to_owned(),
+        _ => base.to_owned(),
+    };
+    let rust = NUMBERS.iter().find(|(of, _)| *of == c)?.1;
+    Some((c, rust))
+}
+
 /// The type that is written as these words, without `const` and `volatile`, and so many stars.
 ///
 /// # Errors
 /// What is wrong with it.
 pub(crate) fn of(words: &[&str], stars: usize) -> Result<Type, String> {
-    let base = words.join(" ");
+    let number = number(words).or_else(|| {
+        let [name] = words else { return None };
+        NAMES.iter().find(|(of, _)| of == name).map(|(of, rust)| ((*of).to_owned(), *rust))
+    });
+    let base = number.as_ref().map_or_else(|| words.join(" "), |(c, _)| c.clone());
+    let number = number.map(|(_, rust)| rust.to_owned());
     let c = match stars {
         0 => base.clone(),
         stars => format!("{base} {}", "*".repeat(stars)),
     };
-    let number = NUMBERS.iter().find(|(of, _)| *of == base).map(|(_, rust)| (*rust).to_owned());
     if stars == 0 {
         return match number {
             Some(rust) => Ok(Type { c, rust }),
@@ -122,11 +153,33 @@ mod tests {
             ("char * *", "*const *const ::core::ffi::c_char"),
             ("void *", "*const ::core::ffi::c_void"),
             ("uint8_t *", "*const u8"),
+            ("zoneid_t", "i32"),
             ("struct packet_header *", "*const PacketHeader"),
             ("mblk_t *", "*const mblk_t"),
         ] {
             let (name, found) = rust(c).unwrap();
             assert_eq!((name.replace(" *", "*"), &*found), (c.replace(" *", "*"), expected));
+        }
+        for (words, d, expected) in [
+            ("long long unsigned", "unsigned long long", "u64"),
+            ("long unsigned int", "unsigned long", "u64"),
+            ("int long signed long", "long long", "i64"),
+            ("short int unsigned", "unsigned short", "u16"),
+            ("char unsigned", "unsigned char", "u8"),
+            ("unsigned", "unsigned int", "u32"),
+            ("signed", "int", "i32"),
+        ] {
+            assert_eq!(rust(words), Ok((d.into(), expected.into())));
+        }
+        for bad in [
+            "long long long",
+            "unsigned signed",
+            "short long",
+            "int int",
+            "char short",
+            "unsigned size_t",
+        ] {
+            assert!(rust(bad).is_err(), "{bad}");
         }
         for bad in ["struct proc", "mblk_t", "float", "unsigned float *", "union u *"] {
             assert!(rust(bad).is_err(), "{bad}");

@@ -10,6 +10,7 @@
 //! ```text
 //! provider  NAME
 //! struct    C_NAME      SIZE    ALIGNMENT
+//! union     C_NAME      SIZE    ALIGNMENT
 //! field     C_NAME      OFFSET  SIZE       DIMENSIONS  ELEMENT_TYPE
 //! enum      C_NAME
 //! constant  C_NAME      VALUE
@@ -17,7 +18,7 @@
 //! ```
 //!
 //! A struct without fields is one that D need not look into: its size is known. A constant belongs to the enum above it. A
-//! field belongs to the struct above it. Its dimensions are three numbers with blanks between them, the outermost
+//! field belongs to the struct or union above it. Its dimensions are three numbers with blanks between them, the outermost
 //! first, and 0 behind the last. Lines of D are what [`sdt_translator!`](crate::sdt_translator) says.
 
 use core::cell::{Cell, UnsafeCell};
@@ -58,7 +59,13 @@ pub struct FieldType {
 
 impl FieldType {
     const fn of<T>(name: TypeName) -> Self {
-        Self { name, size: size_of::<T>(), dimensions: [0; DIMENSIONS] }
+        Self::named(name, size_of::<T>())
+    }
+
+    /// A type that has a name in C only.
+    #[doc(hidden)]
+    pub const fn named(name: TypeName, size: usize) -> Self {
+        Self { name, size, dimensions: [0; DIMENSIONS] }
     }
 
     /// An array of this.
@@ -95,6 +102,19 @@ impl<T: CType> CField for T {
 
 impl<T: CField, const LENGTH: usize> CField for [T; LENGTH] {
     const TYPE: FieldType = T::ELEMENT.array::<Self>(LENGTH);
+}
+
+/// The largest of some sizes or alignments.
+#[doc(hidden)]
+pub const fn largest(of: &[usize]) -> usize {
+    let (mut largest, mut at) = (0, 0);
+    while at < of.len() {
+        if of[at] > largest {
+            largest = of[at];
+        }
+        at += 1;
+    }
+    largest
 }
 
 /// What is laid out as another type.
@@ -201,15 +221,15 @@ macro_rules! __sdt_describe_provider {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_describe_enum {
-    ($c_name:literal, $rust:ty, [$($variant:ident $name:literal),*]) => {
-        $(const _: () = $crate::layout::check_constant(<$rust>::$variant as i128);)*
+    ($c_name:literal, [$($value:tt $name:literal),* $(,)?]) => {
+        $(const _: () = $crate::layout::check_constant($value as i128);)*
 
         ::core::arch::global_asm!(
             $crate::__sdt_push_declared!(),
             ::core::concat!(".ascii \"enum\\t", $c_name, "\\n\""),
             $(::core::concat!(".ascii \"constant\\t", $name, "\\t{}\\n\""),)*
             ".popsection",
-            $(const <$rust>::$variant as i64,)*
+            $(const $value as i64,)*
         );
     };
 }
@@ -219,8 +239,8 @@ macro_rules! __sdt_describe_enum {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_describe_enum {
-    ($c_name:literal, $rust:ty, [$($variant:ident $name:literal),*]) => {
-        $(const _: () = $crate::layout::check_constant(<$rust>::$variant as i128);)*
+    ($c_name:literal, [$($value:tt $name:literal),* $(,)?]) => {
+        $(const _: () = $crate::layout::check_constant($value as i128);)*
     };
 }
 
@@ -233,25 +253,25 @@ pub const fn check_constant(value: i128) {
     );
 }
 
-/// Leaves the description of a struct. `$fields` is an array of its fields' [`FieldType`]s.
+/// Leaves the description of a `"struct"` or `"union"`. `$fields` is an array of its fields' [`FieldType`]s.
 #[cfg(not(sdt_off))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_describe_struct {
-    ($c_name:literal, $rust:ty, $fields:ident, [$($index:literal $field:ident $field_name:literal),*]) => {
+    ($kind:literal, $c_name:literal, $size:expr, $align:expr, $fields:ident, [$($index:literal $offset:tt $field_name:literal),* $(,)?]) => {
         ::core::arch::global_asm!(
             $crate::__sdt_push_declared!(),
-            ::core::concat!(".ascii \"struct\\t", $c_name, "\\t{}\\t{}\\n\""),
+            ::core::concat!(".ascii \"", $kind, "\\t", $c_name, "\\t{}\\t{}\\n\""),
             $(
                 ::core::concat!(".ascii \"field\\t", $field_name, "\\t{}\\t{}\\t{} {} {}\\t\""),
                 ".8byte {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}",
                 ".ascii \"\\n\"",
             )*
             ".popsection",
-            const ::core::mem::size_of::<$rust>(),
-            const ::core::mem::align_of::<$rust>(),
+            const $size,
+            const $align,
             $(
-                const ::core::mem::offset_of!($rust, $field),
+                const $offset,
                 const $fields[$index].size(),
                 const $fields[$index].dimension(0),
                 const $fields[$index].dimension(1),
@@ -282,7 +302,7 @@ macro_rules! __sdt_describe_struct {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_describe_struct {
-    ($c_name:literal, $rust:ty, $fields:ident, [$($index:literal $field:ident $field_name:literal),*]) => {
+    ($kind:literal, $c_name:literal, $size:expr, $align:expr, $fields:ident, [$($index:literal $offset:tt $field_name:literal),* $(,)?]) => {
         const _: &[$crate::layout::FieldType] = &$fields;
     };
 }

@@ -127,7 +127,7 @@ fn same<T>(value: T) -> T {
 fn text_and_bytes_are_two_words_of_one_argument() {
     let (path, data) = ("/a\0b", &[1u8, 2, 3][..]);
     let expected = and_zeros([place(path), 4, place(data), 3]);
-    let types = ["char *", "size_t", "uint8_t *", "size_t"];
+    let types = ["char * > string", "size_t > size_t", "uint8_t * > string", "size_t > size_t"];
     for (words, listed) in [
         traced("fs", "write", || sdt_probe!(fs::write, path, data)),
         traced("fs", "write", || sdt_probe!(fs::write, same(path), data)),
@@ -148,7 +148,16 @@ fn text_and_bytes_are_two_words_of_one_argument() {
 fn words_stand_behind_those_of_other_arguments() {
     let path = "path";
     let expected = and_zeros([1, place(path), 4, u64::MAX - 1, u64::MAX, 5, 1, 'x' as u64]);
-    let types = ["uint8_t", "char *", "size_t", "uint64_t", "int64_t", "int", "_Bool", "uint32_t"];
+    let types = [
+        "uint8_t",
+        "char * > string",
+        "size_t > size_t",
+        "uint64_t",
+        "int64_t",
+        "int",
+        "_Bool",
+        "uint32_t",
+    ];
     let (words, listed) =
         traced("fs", "mixed", || sdt_probe!(fs::mixed, 1, path, -2, Some(5), 'x'));
     assert_eq!((words, listed), (expected, types.map(str::to_owned).to_vec()));
@@ -214,7 +223,8 @@ fn derived_types_are_what_they_hold() {
     });
     let expected = [443, place(name), 4, (-5i64) as u64, 200, (-2i64) as u64];
     assert_eq!(words, and_zeros(expected));
-    let types = ["uint16_t", "char *", "size_t", "pid_t", "enum link_state", "enum sign"];
+    let types =
+        ["uint16_t", "char * > string", "size_t > size_t", "pid_t", "enum link_state", "enum sign"];
     assert_eq!(listed, types);
     for (state, number) in [(LinkState::Down, 0), (LinkState::Up, 7)] {
         let (words, _) = traced("open", "state", || sdt_probe!(open::state, state));

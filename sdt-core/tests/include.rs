@@ -25,6 +25,7 @@ fn fire() {
     sdt_probe!(shared::exec_success, c"/bin/ls", 3);
     sdt_probe!(shared::exec_done, 1, 2, &header);
     sdt_probe!(shared::start, &raw const header);
+    sdt_probe!(shared::wide, 1, 2, &3);
     sdt_probe!(shared::none);
     sdt_probe!(shared::r#type);
     sdt_probe!(other::hit, 4);
@@ -41,6 +42,7 @@ fn what_c_declares_rust_fires() {
     let done = ["int", "uint64_t", "struct packet_header *"];
     assert_eq!(types("shared", "exec_done"), done);
     assert_eq!(types("shared", "start"), ["struct packet_header * > bufinfo_t *"]);
+    assert_eq!(types("shared", "wide"), ["uint64_t", "uint64_t", "uint8_t *"]);
     assert_eq!(types("shared", "none"), [""; 0]);
     assert_eq!(types("shared", "type"), [""; 0]);
     let registered = recorder.registered.lock().unwrap();

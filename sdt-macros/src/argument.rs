@@ -71,6 +71,12 @@ impl Argument {
         quote!(__sdt::__sdt_arg_types!(#ty #(as #native)* #(=> #translated)*))
     }
 
+    /// Whether its type is, by its name, one that is made of others: `Shown` or `Json`.
+    pub(crate) fn is_made(&self) -> bool {
+        let Type::Path(of) = &self.ty else { return false };
+        of.path.segments.last().is_some_and(|last| last.ident == "Shown" || last.ident == "Json")
+    }
+
     /// Its words, of the value at a place. An error is the same one as that of the types, which the compiler tells once.
     pub(crate) fn carried(&self, place: &TokenStream) -> TokenStream {
         let ty = &self.ty;

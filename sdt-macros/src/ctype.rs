@@ -9,12 +9,12 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
 use syn::{
-    Data, DataEnum, DeriveInput, Error, Field, Fields, GenericParam, Generics, Lifetime, LitInt,
-    LitStr, Path, Result, Token, parenthesized, token,
+    Data, DeriveInput, Error, Field, Fields, GenericParam, Generics, Lifetime, LitInt, LitStr,
+    Path, Result, Token, parenthesized, token,
 };
 
 use crate::c_names::{self, check_identifier, given};
-use crate::krate;
+use crate::{data_enum, krate};
 
 /// What `#[c_type(...)]` says of a type.
 #[derive(Default)]
@@ -60,7 +60,11 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     let mut wanted = Wanted::default();
     let sdt = krate::in_attributes(&input.attrs, |meta| wanted.take(meta))?;
     if let (Data::Enum(data), false) = (&input.data, wanted.opaque) {
-        return integer(&input, data, &sdt);
+        if data.variants.iter().all(|variant| variant.fields.is_empty()) {
+            return integer(&input, &sdt);
+        }
+        parameters(&input, &wanted)?;
+        return data_enum::expand(&input, data, &wanted.describe, &sdt);
     }
     let parameters = parameters(&input, &wanted)?;
     let mut fields = Vec::new();
@@ -110,6 +114,11 @@ impl Wanted {
     }
 }
 
+/// What a type's name ends with for these values of its parameters.
+pub(crate) fn digits(values: &[LitInt]) -> String {
+    values.iter().map(|value| format!("_{}", value.base10_digits())).collect()
+}
+
 /// One description of a type.
 struct Description<'a> {
     ident: &'a Ident,
@@ -127,34 +136,30 @@ impl Description<'_> {
         let arguments: Vec<_> =
             lifetimes.chain(values.iter().map(ToTokens::to_token_stream)).collect();
         let arguments = if arguments.is_empty() { quote!() } else { quote!(<#(#arguments),*>) };
-        let digits: String =
-            values.iter().map(|value| format!("_{}", value.base10_digits())).collect();
+        let digits = digits(values);
         let name = LitStr::new(&format!("{}{digits}", name.value()), name.span());
         let list = format_ident!("__SDT_FIELDS_OF_{ident}{digits}");
+        let whole = quote!(#ident #arguments);
         let count = fields.len();
         let lines = fields.iter().enumerate().map(|(index, Described { ident, name, .. })| {
             let index = Literal::usize_unsuffixed(index);
-            quote!(#index #ident #name)
+            quote!(#index (::core::mem::offset_of!(#whole, #ident)) #name)
         });
         quote! {
             #[doc(hidden)]
             #[allow(non_upper_case_globals)]
-            const #list: [#sdt::layout::FieldType; #count] = <#ident #arguments>::__SDT_FIELDS;
+            const #list: [#sdt::layout::FieldType; #count] = <#whole>::__SDT_FIELDS;
 
-            #sdt::__sdt_describe_struct!(#name, #ident #arguments, #list, [#(#lines),*]);
+            #sdt::__sdt_describe_struct!(
+                "struct", #name, ::core::mem::size_of::<#whole>(), ::core::mem::align_of::<#whole>(),
+                #list, [#(#lines),*]
+            );
         }
     }
 }
 
 /// An enum without data is laid out as the integer that it says.
-fn integer(input: &DeriveInput, data: &DataEnum, sdt: &Path) -> Result<TokenStream> {
-    if let Some(variant) =
-        data.variants.iter().find(|variant| !matches!(variant.fields, Fields::Unit))
-    {
-        let message =
-            "D cannot look into an enum with data: say `#[c_type(opaque)]`, and it knows its size";
-        return Err(Error::new(variant.ident.span(), message));
-    }
+fn integer(input: &DeriveInput, sdt: &Path) -> Result<TokenStream> {
     let mut integer = None;
     for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("repr")) {
         for word in attr.parse_args_with(Punctuated::<Ident, Token![,]>::parse_terminated)? {
@@ -182,16 +187,16 @@ fn integer(input: &DeriveInput, data: &DataEnum, sdt: &Path) -> Result<TokenStre
 }
 
 /// A field.
-struct Described {
-    ident: Ident,
+pub(crate) struct Described {
+    pub(crate) ident: Ident,
     /// Its name in C.
-    name: LitStr,
+    pub(crate) name: LitStr,
     /// Its `FieldType`.
-    ty: TokenStream,
+    pub(crate) ty: TokenStream,
 }
 
 impl Described {
-    fn new(field: &Field, sdt: &Path) -> Result<Self> {
+    pub(crate) fn new(field: &Field, sdt: &Path) -> Result<Self> {
         let ident = field.ident.clone().expect("fields with names");
         let name = match given(&field.attrs)? {
             Some(name) => name,
@@ -206,7 +211,7 @@ impl Described {
 }
 
 /// Makes every lifetime `'static`: the layout is the same for all.
-struct AllStatic;
+pub(crate) struct AllStatic;
 
 impl VisitMut for AllStatic {
     fn visit_lifetime_mut(&mut self, lifetime: &mut Lifetime) {

@@ -89,15 +89,15 @@ fn enumeration(input: &DeriveInput, data: &DataEnum, sdt: &Path) -> Result<Token
     let mut constants = Vec::new();
     for variant in &data.variants {
         if !matches!(variant.fields, Fields::Unit) {
-            let message = "a probe carries an enum without data, as its number; of others derive `CType` with \
-                           `#[c_type(opaque)]`, and hand over a reference, or `show(&value)`";
+            let message = "a probe carries an enum without data, as its number; of others derive `CType`, and hand \
+                           over a reference, or `show(&value)`";
             return Err(Error::new(variant.ident.span(), message));
         }
         constants.push((&variant.ident, constant(&tag, variant)?));
     }
     let ident = &input.ident;
     let variants: Vec<_> = constants.iter().map(|(variant, _)| variant).collect();
-    let lines = constants.iter().map(|(variant, name)| quote!(#variant #name));
+    let lines = constants.iter().map(|(variant, name)| quote!((#ident::#variant) #name));
     Ok(quote! {
         impl #sdt::arg::Value for #ident {
             type Words = [u64; 1];
@@ -113,7 +113,7 @@ fn enumeration(input: &DeriveInput, data: &DataEnum, sdt: &Path) -> Result<Token
                 &[#sdt::arg::ArgType::native(#sdt::name::TypeName::new(#name))];
         }
 
-        #sdt::__sdt_describe_enum!(#name, #ident, [#(#lines),*]);
+        #sdt::__sdt_describe_enum!(#name, [#(#lines),*]);
     })
 }
 

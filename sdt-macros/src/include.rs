@@ -42,10 +42,16 @@ impl Include {
         let path = self.path();
         let shown = self.file.value();
         let text = fs::read_to_string(&path).map_err(|error| wrong(format!("{shown}: {error}")))?;
-        let providers =
-            Providers::parse(&text).map_err(|error| wrong(format!("{shown}:{error}")))?;
         let (sdt, visibility) = (&self.sdt, self.vis.to_token_stream().to_string());
         let mut items = TokenStream::new();
+        let providers = match Providers::parse(&text) {
+            Ok(providers) => providers,
+            Err(error) => {
+                items.extend(wrong(format!("{shown}:{error}")).into_compile_error());
+                self.stand_in(&text, &mut items);
+                return Ok(items);
+            }
+        };
         for declaration in providers.declarations(&visibility) {
             // What is written here is here, so that types are those of this place.
             let tokens: TokenStream = declaration.parse().map_err(|_| {
@@ -60,6 +66,21 @@ impl Include {
         let tracked = path.to_string_lossy();
         items.extend(quote_spanned!(at=> const _: &[u8] = ::core::include_bytes!(#tracked);));
         Ok(items)
+    }
+
+    /// Providers without declarations for those that the file may have: so of what is wrong in it nothing follows where
+    /// they fire.
+    fn stand_in(&self, text: &str, items: &mut TokenStream) {
+        let (sdt, vis) = (&self.sdt, &self.vis);
+        for name in Providers::names(text) {
+            let ident = syn::parse_str::<Ident>(name).map(|mut ident| {
+                ident.set_span(Span::call_site());
+                ident
+            });
+            let expanded =
+                ident.and_then(|name| provider::expand(quote!(crate = #sdt; #vis #name)));
+            items.extend(expanded.unwrap_or_default());
+        }
     }
 
     /// The file, in a path from the file that names it, as of `include!`.

@@ -29,6 +29,7 @@ mod attributes;
 mod c_names;
 mod configured;
 mod ctype;
+mod data_enum;
 mod derive;
 mod describe;
 mod group;
@@ -260,17 +261,38 @@ pub fn __sdt_provider(input: TokenStream) -> TokenStream {
 /// # fn main() {}
 /// ```
 ///
-/// The struct has C's layout, `#[repr(C)]`, and names for all of its fields; it has no type parameters and is declared
+/// A struct has C's layout, `#[repr(C)]`, and names for all of its fields; it has no type parameters and is declared
 /// in a module, not in a function. What its fields can be is said of `sdt_core::layout::CField`.
 ///
 /// # What D need not look into
 ///
-/// `#[c_type(opaque)]` is for enums with data, unions, and structs that Rust lays out: D knows their size. An enum without
-/// data that has `#[repr(u8)]` or the like is that integer where it is in memory.
+/// `#[c_type(opaque)]` is for unions, and for structs and enums that Rust lays out: D knows their size.
+///
+/// # Enums
+///
+/// An enum without data that has `#[repr(u8)]` or the like is that integer where it is in memory. One with data that has
+/// `#[repr(C)]`, `#[repr(u8)]` or both is a union: of its `tag`, and of a struct for each variant with data, by the variant's name
+/// in snake case or its `#[c_name = "..."]`. Fields without names are `_0`, `_1`. The tag's values have names, too.
+///
+/// ```
+/// use sdt_core::arg::CType;
+///
+/// /// For D: `union address`.
+/// #[derive(CType)]
+/// #[repr(C, u16)]
+/// enum Address {
+///     V4([u8; 4]) = 4,
+///     V6 { octets: [u8; 16], zone: u32 } = 6,
+/// }
+/// # fn main() {}
+/// ```
+///
+/// `/args[0]->tag == ADDRESS_V6/ { trace(args[0]->v6.zone); }`, and `args[0]->v4._0[3]`. Which member is there the tag tells;
+/// what is read of another is what happens to be in its place.
 ///
 /// # Numbers as parameters
 ///
-/// A struct with numbers as parameters has them in its name, and is described for those that `describe` lists:
+/// A struct or an enum with numbers as parameters has them in its name, and is described for those that `describe` lists:
 ///
 /// ```
 /// use core::ffi::c_char;

@@ -281,6 +281,16 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
         ty
     });
     let named: Vec<_> = named.collect();
+    // What is made of a value is said to be that, if the value itself is handed over.
+    let (taken, given): (Vec<_>, Vec<_>) = args
+        .iter()
+        .zip(&named)
+        .zip(&arg_names)
+        .map(|((arg, ty), name)| match arg.is_made() {
+            true => (quote!(impl __sdt::arg::Made<#ty>), quote!(__sdt::arg::Made::made(#name))),
+            false => (quote!(#ty), quote!(#name)),
+        })
+        .unzip();
     quote! {
         __sdt::__sdt_declared_probe! {
             // SAFETY: the symbol is made of the names of the probe and of its provider.
@@ -307,8 +317,8 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
         #(#lints)*
         #[allow(private_interfaces, clippy::too_many_arguments, clippy::unused_unit)]
         #[inline(always)]
-        pub fn #check<'sdt>(#(#arg_names: #named),*) -> (#(#named,)*) {
-            (#(#arg_names,)*)
+        pub fn #check<'sdt>(#(#arg_names: #taken),*) -> (#(#named,)*) {
+            (#(#given,)*)
         }
     }
 }

@@ -1,22 +1,29 @@
 //! Greets somebody ten times a second, and can be traced: `dtrace -p PID -n 'hello:::greeted'`.
 
-use std::ffi::CStr;
 use std::time::Duration;
 
+use sdt_core::arg::Argument;
 use sdt_core::{sdt_probe, sdt_provider};
+
+#[derive(Clone, Copy, Argument)]
+pub enum Manner {
+    Plain,
+    Warm,
+}
 
 sdt_provider! {
     /// What this program does.
     pub hello {
-        /// Somebody has been greeted: who, and how often.
-        fn greeted(name: &CStr, times: u64);
+        /// Somebody has been greeted: who, how, and for the how manyth time.
+        fn greeted(name: &str, manner: Manner, times: u64);
     }
 }
 
 fn main() -> Result<(), sdt_process::StartError> {
     let _traced = sdt_process::start()?;
     for times in 1.. {
-        sdt_probe!(hello::greeted, c"world", times);
+        let manner = if times % 3 == 0 { Manner::Warm } else { Manner::Plain };
+        sdt_probe!(hello::greeted, "world", manner, times);
         std::thread::sleep(Duration::from_millis(100));
     }
     Ok(())

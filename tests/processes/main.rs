@@ -124,7 +124,7 @@ fn trace(build: Build, program: &PathBuf) {
         while seen.len() < 5 {
             let Some(records) = client.read(Duration::from_secs(60)).unwrap() else { continue };
             assert_eq!(records.drops, 0, "{name}");
-            seen.extend(records.records.iter().map(|record| record.args[1]));
+            seen.extend(records.records.iter().map(|record| record.args[3]));
         }
         assert!(seen.is_sorted_by(|a, b| a + 1 == *b), "{name}, round {round}: {seen:?}");
         let disabled = client.disable("hello:::greeted").unwrap();

@@ -88,7 +88,10 @@ fn lives(mut script: Script, module: &str, file: &str) {
     let id = script.session.list(name("script:::step")).unwrap()[0].id;
     let types = script.session.describe(id).unwrap().types;
     let types: Vec<_> = types.iter().map(|of| &*of.native).collect();
-    assert_eq!(types, ["uint64_t", "char *"]);
+    let bytes = ["uint8_t"; 3];
+    assert_eq!(types[..2], ["uint64_t", "char *"]);
+    assert_eq!((&types[2..5], &types[5..7]), (&bytes[..], &["int64_t", "uint16_t"][..]));
+    assert_eq!((&types[7..9], &types[9..]), (&bytes[..2], &["uint64_t"][..]));
 
     let consumer = script.session.open().unwrap();
     assert_eq!(script.session.enable(consumer, name("script:::step")).unwrap(), 1);
@@ -105,8 +108,10 @@ fn lives(mut script: Script, module: &str, file: &str) {
     let hits = tally(&mut script.session, consumer);
     assert_eq!((hits.hits(), hits.drops), (21, 0));
     for hit in hits.records.values().flatten() {
+        let n = hit.args[0];
         // An address of the kernel's.
-        assert!(hit.args[1].cast_signed() < 0 && hit.args[2..] == [0; 8], "{hit:?}");
+        assert!(hit.args[1].cast_signed() < 0, "{hit:?}");
+        assert_eq!(hit.args[2..], [3, 4, 5, n.wrapping_neg(), 7, 8, 9, n + 10], "{hit:?}");
     }
     script.session.close(consumer).unwrap();
 

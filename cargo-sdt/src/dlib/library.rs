@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use dtrace_compiler::declared::{Declarations, DeclaredError, Enum, Field, Struct};
+use dtrace_compiler::declared::{Declarations, DeclaredError, Enum, Field, Kind, Struct};
 
 use super::DlibError;
 use crate::platform::Os;
@@ -74,8 +74,9 @@ pub fn render(description: &Declarations, modules: &str, os: Os) -> Result<Strin
     text.push('\n');
     for of in &description.structs {
         let tag = of.tag();
-        let typedef = format!("typedef struct {tag} {tag};");
-        line(&mut text, if of.is_typedef() { typedef } else { format!("struct {tag};") });
+        let word = of.kind.word();
+        let typedef = format!("typedef {word} {tag} {tag};");
+        line(&mut text, if of.is_typedef() { typedef } else { format!("{word} {tag};") });
     }
     for foreign in &library.foreign {
         line(&mut text, format!("{foreign};"));
@@ -150,18 +151,26 @@ impl<'a> Library<'a> {
         let mut members = String::new();
         let (mut end, mut largest, mut pads) = (0, 1, 0);
         for field in of.fields.iter().filter(|field| field.size > 0) {
-            let gap = field.offset.checked_sub(end).ok_or_else(overlap)?;
-            pad(&mut members, of, gap, &mut pads);
+            if of.kind == Kind::Union {
+                // All in one place, and what is behind the largest is to be filled.
+                if field.offset != 0 {
+                    return Err(overlap());
+                }
+            } else {
+                let gap = field.offset.checked_sub(end).ok_or_else(overlap)?;
+                pad(&mut members, of, gap, &mut pads);
+            }
             let element = self.element(of, field)?;
             let fits = element.filter(|element| field.offset.is_multiple_of(element.align));
             largest = largest.max(fits.as_ref().map_or(1, |element| element.align));
             members.push_str(&member(field, fits.as_ref()));
-            end = field.offset.checked_add(field.size).ok_or_else(overlap)?;
+            end = end.max(field.offset.checked_add(field.size).ok_or_else(overlap)?);
         }
         let gap = of.size.checked_sub(end).ok_or_else(overlap)?;
-        pad(&mut members, of, gap, &mut pads);
+        let fill = if of.kind == Kind::Union && gap > 0 { of.size } else { gap };
+        pad(&mut members, of, fill, &mut pads);
         if of.size > 0 {
-            writeln!(self.text, "\nstruct {} {{\n{members}}};", of.tag())
+            writeln!(self.text, "\n{} {} {{\n{members}}};", of.kind.word(), of.tag())
                 .expect("strings take writes");
         }
         self.defined.insert(&of.name, largest);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use dtrace_compiler::declared::{Declarations, DeclaredError, Enum, Field, Struct};
+use dtrace_compiler::declared::{Declarations, DeclaredError, Enum, Field, Kind, Struct};
 
 use super::{DlibError, of_all, read, render};
 use crate::platform::Os;
@@ -79,7 +79,7 @@ fn describe(index: usize, before: &[Struct], seeds: &[(u8, u8, Vec<u8>)], tail: 
     }
     // As large as its alignment in C makes it, at least.
     let size = (end + u64::from(tail % 12)).next_multiple_of(8);
-    Struct { name: format!("struct s{index}"), size, align: 8, fields }
+    Struct { kind: Kind::Struct, name: format!("struct s{index}"), size, align: 8, fields }
 }
 
 proptest! {
@@ -330,4 +330,32 @@ fn other_files_are_refused() {
     assert!(matches!(read(b"no module"), Err(DlibError::Unreadable(_))));
     let this = std::env::current_exe().and_then(std::fs::read).expect("this program");
     assert_eq!(read(&this), Err(DlibError::Nothing));
+}
+
+#[test]
+fn unions_have_their_members_in_one_place() {
+    let description = parse(
+        "struct\tstruct address_v4\t6\t2\nfield\ttag\t0\t2\t0 0 0\tuint16_t\nfield\toctets\t2\t4\t4 0 0\tuint8_t\n\
+         struct\tstruct address_v6\t24\t8\nfield\ttag\t0\t2\t0 0 0\tuint16_t\nfield\twords\t8\t16\t2 0 0\tuint64_t\n\
+         union\tunion address\t32\t8\nfield\ttag\t0\t2\t0 0 0\tuint16_t\n\
+         field\tv4\t0\t6\t0 0 0\tstruct address_v4\nfield\tv6\t0\t24\t0 0 0\tstruct address_v6\n\
+         union\tword_t\t4\t4\nfield\tn\t0\t4\t0 0 0\tuint32_t\n",
+    );
+    let description = description.unwrap();
+    let text = render(&description, "x.ko", Os::FreeBsd).unwrap();
+    let defined = "union address {\n\tuint16_t tag;\n\tstruct address_v4 v4;\n\tstruct address_v6 v6;\n\
+                   \tuint8_t __pad0[32];\n};\n\nunion word_t {\n\tuint32_t n;\n};\n";
+    assert!(text.ends_with(defined), "{text}");
+    assert!(
+        text.contains("\nunion address;\n") && text.contains("\ntypedef union word_t word_t;\n"),
+        "{text}"
+    );
+    let holds: String = description.structs.iter().map(assertions).collect();
+    compile(&text, &holds);
+    let apart = "union\tunion u\t8\t4\nfield\ta\t0\t4\t0 0 0\tint\nfield\tb\t4\t4\t0 0 0\tint\n";
+    assert_eq!(
+        render(&parse(apart).unwrap(), "x.ko", Os::FreeBsd),
+        Err(DeclaredError::Overlap("union u".into()).into())
+    );
+    assert!(parse("union\tstruct u\t8\t4\n").is_err());
 }

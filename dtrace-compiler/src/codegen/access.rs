@@ -90,11 +90,17 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// An argument of the probe; the kernel hands over 64 bits, of which some are the argument.
-    pub(super) fn argument(&mut self, node: &Node, mapping: u8) -> Result<Register> {
+    /// An argument of the probe, all of its 64 bits.
+    pub(super) fn word(&mut self, mapping: u8) -> Result<Register> {
         let register = self.int(mapping.into())?;
         let args = dtrace_abi::dif::Builtin::Args.number() as u8;
         self.emit(Instr::three(Opcode::Ldga, args, register, register));
+        Ok(register)
+    }
+
+    /// An argument of the probe; the kernel hands over 64 bits, of which some are the argument.
+    pub(super) fn argument(&mut self, node: &Node, mapping: u8) -> Result<Register> {
+        let register = self.word(mapping)?;
         let size = self.session.size(node);
         if self.session.is_scalar(node) && size < 8 {
             self.narrow(register, size, node.flags.signed)?;

@@ -7,6 +7,7 @@ mod call;
 mod logic;
 mod sum;
 mod tables;
+mod text;
 mod translate;
 
 use std::collections::HashMap;
@@ -161,6 +162,7 @@ impl Gen<'_, '_> {
             }
             Kind::Var(id, keys) => self.variable(node, *id, keys, flags),
             Kind::Arg { mapping, .. } => self.argument(node, *mapping),
+            Kind::Text { mapping, .. } => self.text(node, *mapping),
             Kind::Sym(id) => self.symbol(node, *id, flags),
             Kind::Func(id, args) => self.function(node, *id, args),
             Kind::Unary(op, operand) => self.unary(node, *op, operand, flags),

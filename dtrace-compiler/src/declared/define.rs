@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dtrace_abi::dif::CtfKind;
 
-use super::{Declarations, DeclaredError, Enum, Field, Struct};
+use super::{Declarations, DeclaredError, Enum, Field, Kind, Struct};
 use crate::types::{Member, Type, TypeId, Types};
 
 /// Bytes of a pointer.
@@ -29,13 +29,13 @@ pub(crate) fn define(
     for of in &declared.structs {
         let tag = of.tag();
         let record = Type::Record {
-            union: false,
+            union: of.kind == Kind::Union,
             tag: Some(tag.into()),
             members: Vec::new(),
             size: of.size,
         };
         let id = types.add(record);
-        types.set_name(&format!("struct {tag}"), id);
+        types.set_name(&format!("{} {tag}", of.kind.word()), id);
         let named = if of.is_typedef() { types.typedef(tag, id) } else { id };
         structs.insert(&*of.name, (of, id, named));
     }
@@ -73,7 +73,11 @@ impl<'a> Definer<'a, '_> {
         let (mut members, mut end) = (Vec::new(), 0);
         for field in of.fields.iter().filter(|field| field.size > 0) {
             let behind = field.offset.checked_add(field.size).filter(|&behind| behind <= of.size);
-            let (true, Some(behind)) = (field.offset >= end, behind) else {
+            let is_free = match of.kind {
+                Kind::Struct => field.offset >= end,
+                Kind::Union => field.offset == 0,
+            };
+            let (true, Some(behind)) = (is_free, behind) else {
                 return Err(DeclaredError::Overlap(of.name.clone()));
             };
             end = behind;

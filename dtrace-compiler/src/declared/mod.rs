@@ -8,6 +8,7 @@
 //! ```text
 //! provider  NAME
 //! struct    C_NAME      SIZE    ALIGNMENT
+//! union     C_NAME      SIZE    ALIGNMENT
 //! field     C_NAME      OFFSET  SIZE       DIMENSIONS  ELEMENT_TYPE
 //! enum      C_NAME
 //! constant  C_NAME      VALUE
@@ -59,7 +60,7 @@ pub fn processes() -> Vec<u8> {
 pub struct Declarations {
     /// Names of the providers that are there while the module is, each once. Of several modules there are none.
     pub providers: Vec<String>,
-    /// Their structs, each once.
+    /// Their structs and unions, each once.
     pub structs: Vec<Struct>,
     /// Their enums, each once.
     pub enums: Vec<Enum>,
@@ -88,9 +89,11 @@ impl Enum {
     }
 }
 
-/// A struct.
+/// A struct or a union.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Struct {
+    /// Which of both.
+    pub kind: Kind,
     /// As D names it: `struct packet`, or a name without `struct`, which is a typedef.
     pub name: String,
     /// Bytes.
@@ -99,6 +102,25 @@ pub struct Struct {
     pub align: u64,
     /// In order of their offsets.
     pub fields: Vec<Field>,
+}
+
+/// What fields belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Fields one behind another.
+    Struct,
+    /// Fields in one place.
+    Union,
+}
+
+impl Kind {
+    /// C's word for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Struct => "struct",
+            Self::Union => "union",
+        }
+    }
 }
 
 /// A field of a struct.
@@ -117,14 +139,26 @@ pub struct Field {
 }
 
 impl Struct {
-    /// Its name without `struct`.
+    /// Its name without `struct` or `union`.
     pub fn tag(&self) -> &str {
-        self.name.strip_prefix("struct ").unwrap_or(&self.name)
+        let tag = self.name.strip_prefix(self.kind.word()).and_then(|tag| tag.strip_prefix(' '));
+        tag.unwrap_or(&self.name)
     }
 
-    /// Whether its name is one without `struct`.
+    /// Whether its name is one without `struct` or `union`.
     pub fn is_typedef(&self) -> bool {
         self.tag() == self.name
+    }
+
+    fn new(kind: Kind, [name, size, align]: [&str; 3]) -> Option<Self> {
+        let of = Self {
+            kind,
+            name: name.to_owned(),
+            size: size.parse().ok()?,
+            align: align.parse().ok()?,
+            fields: Vec::new(),
+        };
+        is_identifier(of.tag()).then_some(of)
     }
 }
 
@@ -138,11 +172,6 @@ fn is_identifier(word: &str) -> bool {
 /// Whether a name is one that providers can have: such have dashes and dots in them, too.
 fn is_provider(name: &str) -> bool {
     is_identifier(&name.replace(['-', '.'], "_"))
-}
-
-/// Whether a name is a struct's: `struct packet` or `packet_t`.
-fn is_struct(name: &str) -> bool {
-    is_identifier(name.strip_prefix("struct ").unwrap_or(name))
 }
 
 /// Whether a name is an enum's: `enum state` or `state_t`.
@@ -178,12 +207,12 @@ impl Declarations {
     fn line(&mut self, words: &[&str]) -> Option<()> {
         match *words {
             ["provider", name] if is_provider(name) => self.providers.push(name.to_owned()),
-            ["struct", name, size, align] if is_struct(name) => self.structs.push(Struct {
-                name: name.to_owned(),
-                size: size.parse().ok()?,
-                align: align.parse().ok()?,
-                fields: Vec::new(),
-            }),
+            ["struct", name, size, align] => {
+                self.structs.push(Struct::new(Kind::Struct, [name, size, align])?);
+            }
+            ["union", name, size, align] => {
+                self.structs.push(Struct::new(Kind::Union, [name, size, align])?);
+            }
             ["field", name, offset, size, dimensions, c_type]
                 if is_identifier(name) && is_type(c_type) =>
             {

@@ -2,7 +2,7 @@
 
 use dtrace_abi::ErrTag;
 
-use super::{IdentId, Kind, Node, Session};
+use super::{IdentId, Kind, Node, Session, text};
 use crate::error::Result;
 use crate::types::TypeId;
 
@@ -73,6 +73,12 @@ impl Session<'_> {
         let mapping = argument.mapping;
         let attr = probe.info.as_ref().map_or(self.ident(id).attr, |info| info.attributes.args);
         let mut arg = Kind::Arg { ident: id, mapping, xlator: None };
+        if text::is_text(&info.arguments, argument) {
+            node.kind = Kind::Text { ident: id, mapping };
+            self.assign_type(&mut node, translated, false);
+            self.assign_attr(&mut node, attr)?;
+            return Ok(node);
+        }
         if native == translated || self.is_assignable(&from, &to) {
             node.kind = arg;
             self.assign_type(&mut node, translated, user);

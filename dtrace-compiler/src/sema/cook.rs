@@ -63,7 +63,9 @@ impl Session<'_> {
             return Ok(node);
         }
         match node.kind {
-            Kind::Int(_) | Kind::Str(_) | Kind::Sym(_) | Kind::Arg { .. } => Ok(node),
+            Kind::Int(_) | Kind::Str(_) | Kind::Sym(_) | Kind::Arg { .. } | Kind::Text { .. } => {
+                Ok(node)
+            }
             Kind::Ident(_) => {
                 let node = self.find_name(node, Scope::Global, IdKind::Scalar, false)?;
                 self.cook(node, how)

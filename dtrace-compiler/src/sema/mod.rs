@@ -28,6 +28,7 @@ mod session;
 mod specs;
 mod suggest;
 mod tags;
+mod text;
 mod unary;
 mod xlator;
 

@@ -34,6 +34,11 @@ pub(crate) enum Kind {
         mapping: u8,
         xlator: Option<(XlatorId, bool)>,
     },
+    /// An element of `args` that is text: the argument with its address; the next one is its length.
+    Text {
+        ident: IdentId,
+        mapping: u8,
+    },
     /// A symbol of a kernel's.
     Sym(IdentId),
     Func(IdentId, Vec<Node>),
@@ -102,7 +107,7 @@ impl Node {
             Kind::Var(id, _) | Kind::Sym(id) | Kind::Func(id, _) | Kind::Agg { ident: id, .. } => {
                 Some(id)
             }
-            Kind::Arg { ident, .. } => Some(ident),
+            Kind::Arg { ident, .. } | Kind::Text { ident, .. } => Some(ident),
             _ => None,
         }
     }

@@ -6,7 +6,8 @@
 //! | `u128`, `i128` | two: low word, high word | D has no integer of that size |
 //! | pointers, references, `NonNull` to what has a [C name](CType) | one: `struct proc *` | `&[T; N]` is a `T *` |
 //! | `&CStr` | one: `char *`, a string for D | |
-//! | `&str`, `&[T]` | two: address and length, in elements | `char *`, `size_t` |
+//! | `&str`, `&[u8]` | two: address and length | a [`string`](#text), `size_t`; on FreeBSD and illumos `char *`, `size_t` |
+//! | `&[T]` | two: address and length, in elements | `T *`, `size_t` |
 //! | `Option` of a reference, a pointer or text | as without | 0 is none |
 //! | `Option` of a number, of `bool`, of `char` | two: the value, and whether there is one | `int`, `_Bool` |
 //! | newtypes, enums without data | one, by `#[derive(Argument)]` | `enum link_state`, with the names of its constants |
@@ -21,18 +22,34 @@
 //!
 //! # Text
 //!
-//! A `&str` has no NUL at its end, and a consumer that follows its address has to be told where it ends:
+//! For this project's own D text and bytes are one value, a `string`, and what stands behind is its length: of
+//! `fn write(path: &str, data: &[u8])` are `args[0]` and `args[2]` strings, `args[1]` and `args[3]` their lengths.
+//!
+//! ```text
+//! fs:::write { printf("%s", args[0]); }
+//! fs:::write /args[0] == "/etc/passwd"/ { printf("%d bytes\n", strlen(args[0])); }
+//! fs:::write { @[args[0]] = count(); }
+//! ```
+//!
+//! No byte is read that is not the text's. A string of D's ends at its first NUL, so each NUL inside the text is a `?` in it,
+//! as many bytes as before; and what is longer than option `strsize` says, or than 4,095 bytes, is cut: `args[1]` tells.
+//! `tracemem(arg2, 64, arg3)` shows bytes as they are. `arg0` and `arg1` are address and length, as ever.
+//!
+//! ## On FreeBSD and illumos
+//!
+//! A `&str` has no NUL at its end, and their D follows its address, of which it has to be told where the text ends:
 //!
 //! ```text
 //! fs:::write { printf("%s", substr(stringof((char *)arg0), 0, arg1)); }
 //! fs:::write { this->path = (char *)alloca(arg1 + 1); bcopy((void *)arg0, this->path, arg1);
 //!              this->path[arg1] = 0; @[stringof(this->path)] = count(); }
+//! fs:::write { printf("%s", memstr((void *)arg0, ' ', arg1 + 1)); }
 //! fs:::write { tracemem(arg2, 64, arg3); }
 //! ```
 //!
-//! for `fn write(path: &str, data: &[u8])`. The first reads on to the next NUL, or as far as option `strsize` says, before
-//! it cuts, which meets memory that is not there if the text is at the end of what is mapped (D says so, and goes on); the
-//! second, and the third for bytes, read no byte more than there is. With a NUL inside all but `tracemem` end there.
+//! The first reads on to the next NUL, or as far as option `strsize` says, before it cuts, which meets memory that is not
+//! there if the text is at the end of what is mapped (D says so, and goes on). The others read no byte more than there is. With
+//! a NUL inside the first two end there; the third, FreeBSD's alone, has a blank for each.
 
 use core::ffi::{c_char, c_void};
 
@@ -48,6 +65,8 @@ mod tuple;
 
 #[cfg(feature = "serde")]
 pub use json::{Json, json};
+#[doc(hidden)]
+pub use shown::Made;
 pub use shown::{Shown, show, show_debug};
 #[doc(hidden)]
 pub use tuple::{Carried, Tuple};
@@ -297,6 +316,10 @@ pub trait CType {
     /// The same for a single value in a struct: other than `NAME` for bytes only, which are `char` by that.
     #[doc(hidden)]
     const VALUE: TypeName = Self::NAME;
+
+    /// Whether several in a row are bytes, of which D may make a string.
+    #[doc(hidden)]
+    const IS_BYTE: bool = false;
 }
 
 pub use sdt_macros::{Argument, CType};
@@ -331,6 +354,7 @@ const fn byte_name(is_char: bool, otherwise: &str) -> TypeName {
 impl CType for u8 {
     const NAME: TypeName = byte_name(c_char::MIN == 0, "uint8_t");
     const VALUE: TypeName = TypeName::new("uint8_t");
+    const IS_BYTE: bool = true;
 }
 
 impl CType for i8 {

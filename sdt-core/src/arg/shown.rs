@@ -33,6 +33,26 @@ pub struct Shown<const SIZE: usize = 256> {
     len: usize,
 }
 
+/// What is made of a value where a declared probe wants just that.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "expected `{T}`, found `{Self}`",
+    label = "not a `{T}` yet",
+    note = "`show(&value)` makes a `Shown` of what has `Display`, `show_debug(&value)` of what has `Debug`, `Shown::new` and \
+            `Shown::debug` one of any size; `json(&value)` makes a `Json`: functions of `sdt_core::arg`"
+)]
+pub trait Made<T> {
+    /// It, as it is.
+    fn made(self) -> T;
+}
+
+impl<T> Made<T> for T {
+    #[inline(always)]
+    fn made(self) -> T {
+        self
+    }
+}
+
 /// What `Display` says of a value.
 pub fn show<T: fmt::Display + ?Sized>(value: &T) -> Shown {
     Shown::new(value)
@@ -57,7 +77,9 @@ impl<const SIZE: usize> Shown<SIZE> {
     fn of(text: fmt::Arguments<'_>) -> Self {
         const { assert!(SIZE > CUT.len(), "there is no room for the mark of a text that was cut") };
         let mut shown = Self { bytes: [0; SIZE], len: 0 };
-        if shown.write_fmt(text).is_err() {
+        let mut writer = Writer { shown: &mut shown, is_full: false };
+        let is_whole = writer.write_fmt(text).is_ok() && !writer.is_full;
+        if !is_whole {
             shown.cut();
         }
         shown
@@ -85,14 +107,24 @@ impl<const SIZE: usize> Shown<SIZE> {
     }
 }
 
-impl<const SIZE: usize> fmt::Write for Shown<SIZE> {
-    /// Takes what there is room for. An error ends the formatting.
+/// Takes what there is room for. An error ends the formatting, if that looks at it: what comes behind is none of the text.
+struct Writer<'s, const SIZE: usize> {
+    shown: &'s mut Shown<SIZE>,
+    is_full: bool,
+}
+
+impl<const SIZE: usize> fmt::Write for Writer<'_, SIZE> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        let Shown { bytes, len } = &mut *self.shown;
         for &byte in text.as_bytes() {
             // The last byte is the NUL.
-            let room = self.bytes.get_mut(self.len).filter(|_| self.len + 1 < SIZE);
-            *room.ok_or(fmt::Error)? = if byte == 0 { b'?' } else { byte };
-            self.len += 1;
+            let room = bytes.get_mut(*len).filter(|_| *len + 1 < SIZE && !self.is_full);
+            let Some(room) = room else {
+                self.is_full = true;
+                return Err(fmt::Error);
+            };
+            *room = if byte == 0 { b'?' } else { byte };
+            *len += 1;
         }
         Ok(())
     }
@@ -166,5 +198,25 @@ mod tests {
             }
         }
         assert_eq!(show(&Fails).as_str(), "half...");
+    }
+
+    /// `Display` that does not look at what its writes say.
+    #[test]
+    fn what_ignores_that_there_is_no_room_is_cut_there() {
+        struct Ignores(&'static str);
+        impl fmt::Display for Ignores {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                for _ in 0..200 {
+                    let _ = f.write_str(self.0);
+                }
+                Ok(())
+            }
+        }
+        let text = show(&Ignores("é"));
+        assert_eq!(text.as_str(), format!("{}...", "é".repeat(126)));
+        assert_eq!(Shown::<8>::new(&Ignores("12345")).as_str(), "1234...");
+        // The second has no room for its first character; the third's would fit, but is not what comes next.
+        assert_eq!(Shown::<9>::new(&Ignores("1234567")).as_str(), "12345...");
+        assert_eq!(Shown::<8>::new(&Ignores("")).as_str(), "");
     }
 }

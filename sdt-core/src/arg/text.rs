@@ -1,4 +1,8 @@
 //! Text and slices: a C string by its address, all others by address and length.
+//!
+//! Text, and bytes, are one value in this project's own D: `args[n]` of the address is a `string` of just that length. That is
+//! said by what D is to see of both: a `string`, and behind it a `size_t` that is given as one. On FreeBSD and illumos it is not
+//! said: their D would want a string that ends with a NUL.
 
 use core::ffi::CStr;
 use core::ptr::null;
@@ -9,6 +13,25 @@ use crate::name::TypeName;
 
 const CHARS: ArgType = ArgType::native(TypeName::new("char *"));
 const LENGTH: ArgType = ArgType::native(TypeName::new("size_t"));
+
+/// Address and length of text.
+const TEXT: &[ArgType] = &as_text(CHARS);
+
+/// Address and length of several of a type, of which bytes are text.
+const fn slice<T: CType>() -> &'static [ArgType] {
+    const {
+        let address = ArgType::native(elements::<T>());
+        &if T::IS_BYTE { as_text(address) } else { [address, LENGTH] }
+    }
+}
+
+/// An address and its length, which are one value for D where it knows of such.
+const fn as_text(address: ArgType) -> [ArgType; 2] {
+    if cfg!(any(target_os = "freebsd", target_os = "illumos")) {
+        return [address, LENGTH];
+    }
+    [address.translated_to(TypeName::new("string")), LENGTH.translated_to(LENGTH.native)]
+}
 
 macro_rules! arguments {
     ($([$($generics:tt)*] $rust:ty: $types:expr;)*) => {$(
@@ -58,10 +81,10 @@ values! {
 arguments! {
     [] &CStr: &[CHARS];
     [] Option<&CStr>: &[CHARS];
-    [] &str: &[CHARS, LENGTH];
-    [] &mut str: &[CHARS, LENGTH];
-    [] Option<&str>: &[CHARS, LENGTH];
-    [T: CType] &[T]: &[ArgType::native(elements::<T>()), LENGTH];
-    [T: CType] &mut [T]: &[ArgType::native(elements::<T>()), LENGTH];
-    [T: CType] Option<&[T]>: &[ArgType::native(elements::<T>()), LENGTH];
+    [] &str: TEXT;
+    [] &mut str: TEXT;
+    [] Option<&str>: TEXT;
+    [T: CType] &[T]: slice::<T>();
+    [T: CType] &mut [T]: slice::<T>();
+    [T: CType] Option<&[T]>: slice::<T>();
 }

@@ -51,9 +51,27 @@ enum Size {
 }
 
 #[derive(CType)]
-#[repr(C)]
 enum WithData {
     A(u8),
+}
+
+#[derive(CType)]
+#[repr(u8)]
+enum Tagged {
+    A { tag: u8 },
+    String(u8),
+}
+
+#[derive(CType)]
+#[repr(u8)]
+enum Keyword {
+    String(u8),
+}
+
+#[derive(CType)]
+#[repr(C)]
+enum Undescribable {
+    A(Opaque),
 }
 
 #[derive(CType)]

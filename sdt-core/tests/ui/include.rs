@@ -1,8 +1,13 @@
-use sdt_core::sdt_provider;
+use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider!(include "d/broken.d");
 sdt_provider!(include "d/type.d");
 sdt_provider!(include "d/name.d");
 sdt_provider!(include "d/missing.d");
 
-fn main() {}
+// One mistake in a file is one error.
+fn main() {
+    sdt_probe!(broken::start, 1);
+    sdt_probe!(broken::stop, 1, "x");
+    sdt_probe!(typed::start, 1u8);
+}

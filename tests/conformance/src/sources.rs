@@ -106,6 +106,14 @@ pub fn rust(arch: Arch, build: Build) -> anyhow::Result<Rust> {
     compile(PROBES, "conformance_probes", six, arch, build)
 }
 
+/// The same, with the functions that hand over arguments of every kind.
+///
+/// # Errors
+/// What cargo says.
+pub fn arguments(arch: Arch, build: Build) -> anyhow::Result<Rust> {
+    compile(PROBES, "conformance_probes", &["--features", "arguments"], arch, build)
+}
+
 /// Compiles another package, whose library is called `library`, in the same way.
 ///
 /// # Errors

@@ -50,6 +50,7 @@
 mod error;
 mod image;
 mod ops;
+mod saved;
 mod slot;
 
 use core::cell::UnsafeCell;
@@ -68,10 +69,11 @@ use crate::ops::{
     ProviderAttr, ProviderId,
 };
 use crate::record::PROVIDERS;
+use saved::Saved;
 use slot::{Names, State};
 
-/// Most arguments of a probe that is made at run time. For a framework that loses some on the way, as `dtrace_probe` of FreeBSD and
-/// illumos does all after the fifth, five.
+/// Most arguments of a probe that is made at run time, in words, on every framework: what `dtrace_probe` of FreeBSD and illumos does
+/// not carry it asks for.
 pub const MAX_ARGS: usize = ARGS;
 
 /// The type of an argument, of one word: `arg::<u32>()`.
@@ -287,10 +289,11 @@ impl Provider {
         args: &[&'static ArgType],
     ) -> Result<Probe, AddError> {
         let _changing = self.change().ok_or(AddError::InProgress)?;
-        let opened = self.opened().filter(|_| self.is_open()).ok_or(AddError::NotOpen)?;
-        let most = most_args(opened.framework);
-        if args.len() > most {
-            return Err(AddError::Arguments { given: args.len(), most });
+        if !self.is_open() {
+            return Err(AddError::NotOpen);
+        }
+        if args.len() > MAX_ARGS {
+            return Err(AddError::Arguments { given: args.len(), most: MAX_ARGS });
         }
         if name.is_empty() {
             return Err(AddError::NoName);
@@ -411,11 +414,6 @@ impl Provider {
 /// Frames between [`Framework::hit`] and the function that fires: that of [`Probe::fire`].
 const AFRAMES: u32 = 1;
 
-/// What carries five has an op to find the others again, on the stack of sites: `dtrace_probe` does.
-fn most_args(framework: &dyn Framework) -> usize {
-    if framework.getargval().is_some() { 5 } else { MAX_ARGS }
-}
-
 /// A probe of a [`Provider`], or what was one. Its slot is free for another once it has been removed and the last of these is
 /// dropped; if it is dropped without having been removed, the probe stays, and [`find`](Provider::find) finds it.
 pub struct Probe {
@@ -451,14 +449,14 @@ impl Probe {
         if self.slot.is_enabled()
             && let Some(opened) = self.provider.opened()
         {
-            let mut words = [0; MAX_ARGS];
-            for (word, arg) in words.iter_mut().zip(args) {
+            let mut saved = Saved::new();
+            for (word, arg) in saved.words().iter_mut().zip(args) {
                 // Volatile, because the compiler otherwise calls memcpy, which can be traced itself.
                 // SAFETY: a reference.
                 *word = unsafe { core::ptr::from_ref(arg).read_volatile() };
             }
             // SAFETY: `enable` and `disable` of the ops table, and nobody else, set the id.
-            unsafe { opened.framework.hit(self.slot.enabled_id(), &words) };
+            unsafe { opened.framework.hit(self.slot.enabled_id(), saved.mark()) };
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
-use super::{Provider, Slot};
-use crate::ops::{ARG_NONE, ArgDesc, Framework, Name, ProbeDesc, ProviderOps};
+use super::{Provider, Slot, saved};
+use crate::ops::{ARG_NONE, ArgDesc, Framework, GetArgVal, Name, ProbeDesc, ProviderOps};
 
 /// The ops table. `arg` is the [`Provider`], `parg` the probe's [`Slot`]; both are statics.
 ///
@@ -18,8 +18,8 @@ pub(super) fn table(framework: &dyn Framework) -> ProviderOps {
         suspend: None,
         resume: None,
         getargdesc: Some(getargdesc),
-        // It finds nothing, as no site is on the stack: what there is not is 0.
-        getargval: framework.getargval(),
+        // Where the framework asks for some; not its own op, which looks for sites.
+        getargval: framework.getargval().map(|_| saved::getargval as GetArgVal),
         usermode: None,
         destroy: Some(destroy),
     }

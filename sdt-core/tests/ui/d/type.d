@@ -1,3 +1,3 @@
-provider broken {
+provider typed {
     probe start(float f);
 };

@@ -6,8 +6,10 @@
 mod linked {
     use core::ffi::CStr;
     use core::fmt;
+    use core::num::NonZero;
+    use core::ptr::NonNull;
 
-    use sdt_core::arg::{Argument, Json, Shown, json, show, show_debug};
+    use sdt_core::arg::{Argument, CType, Json, Shown, json, show, show_debug};
     use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
     use serde::Serialize;
 
@@ -57,10 +59,33 @@ mod linked {
         Named { len: usize, next: Option<&'a Kind<'a>> },
     }
 
+    #[derive(CType)]
+    #[repr(C)]
+    struct Pair {
+        left: u32,
+        either: Either,
+    }
+
+    #[derive(Clone, Copy, CType)]
+    #[repr(C, u8)]
+    enum Either {
+        Number(u64),
+        Text { bytes: [u8; 4] },
+    }
+
+    #[derive(CType)]
+    #[repr(C)]
+    #[c_type(describe(2))]
+    struct Block<const MOST: usize> {
+        words: [u16; MOST],
+    }
+
     struct Failure<'a>(u32, &'a str);
 
     impl fmt::Display for Failure<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            // Whether there is room for it is not looked at.
+            let _ = f.write_str(self.1);
             f.write_str(self.1)
         }
     }
@@ -73,6 +98,9 @@ mod linked {
             fn ten(a: u8, b: u16, c: u32, d: u64, e: i8, f: i16, g: i32, h: i64, i: bool, j: char);
             fn said(error: Shown<32>, header: Json<512>);
             fn text(text: &CStr, none: Option<&u32>);
+            fn places(place: *const u64, at: NonNull<u8>, maybe: Option<NonNull<u8>>, array: &[u16; 4], words: &[u32]);
+            fn numbers(a: NonZero<u32>, b: Option<NonZero<i8>>, c: Option<bool>, d: Option<&str>, e: usize);
+            fn types(pair: &Pair, either: &Either, block: &Block<2>, other: *const Header<'_> as "struct header *");
         }
     }
 
@@ -104,6 +132,28 @@ mod linked {
         sdt_probe!(declared::ten, 1, 2, 3, n, -1, -2, -3, -4, true, 'x');
         sdt_probe!(declared::said, Shown::new(failure), Json::new(header));
         sdt_probe!(declared::text, c"text", None);
+        let (mut place, byte) = (n, same(7u8));
+        sdt_probe!(
+            declared::places,
+            &raw const place,
+            NonNull::from(&byte),
+            None,
+            &[1, 2, 3, 4],
+            &[5, 6]
+        );
+        sdt_probe!(open::place, &mut place);
+        let one = NonZero::<u32>::MIN;
+        sdt_probe!(
+            declared::numbers,
+            one,
+            NonZero::new(byte as i8),
+            Some(n == 3),
+            Some(path),
+            n as usize
+        );
+        let either = if n == 3 { Either::Number(n) } else { Either::Text { bytes: same([1; 4]) } };
+        let (pair, block) = (Pair { left: same(1), either }, Block { words: same([1, 2]) });
+        sdt_probe!(declared::types, &pair, &either, &block, header);
         sdt_probe!(open::words, path, data, n, Some(n as u8));
         sdt_probe!(open::apart, same(path), same(data), failure.0);
         sdt_probe!(open::said, show(failure), show_debug(path.as_bytes()), json(header));

@@ -2,6 +2,8 @@
 //! and without probes. Nothing here is ever run.
 #![no_std]
 
+#[cfg(feature = "arguments")]
+mod arguments;
 #[cfg(target_os = "freebsd")]
 mod freebsd;
 #[cfg(not(any(target_os = "freebsd", target_os = "illumos")))]

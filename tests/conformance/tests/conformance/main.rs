@@ -1,5 +1,6 @@
 //! Modules in Rust beside C compiled against FreeBSD's own headers.
 
+mod arguments;
 mod fbt;
 mod hosts;
 mod imports;

@@ -11,14 +11,14 @@ use conformance::unit::{Function, Unit};
 
 /// What a function does while its probe is disabled, besides setting up its frame and leaving it.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Hot {
-    nops: usize,
-    returns: usize,
+pub(crate) struct Hot {
+    pub(crate) nops: usize,
+    pub(crate) returns: usize,
     /// With room on the stack for what the cold block keeps there, each makes it and takes it away.
-    others: usize,
+    pub(crate) others: usize,
 }
 
-fn hot(unit: &Unit, function: &Function) -> Hot {
+pub(crate) fn hot(unit: &Unit, function: &Function) -> Hot {
     let reached = reachable(unit, function, function.start, &BTreeMap::new());
     let mut hot = Hot::default();
     for (offset, len) in reached.expect("it is code") {
@@ -35,7 +35,7 @@ fn hot(unit: &Unit, function: &Function) -> Hot {
 }
 
 /// Instructions of the frame that makes room on the stack, by architecture: at the entry and in front of the return.
-fn room(arch: Arch) -> usize {
+pub(crate) fn room(arch: Arch) -> usize {
     match arch {
         Arch::X86_64 => 2,
         Arch::Aarch64 | Arch::Riscv64 => 4,

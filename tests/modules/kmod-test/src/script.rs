@@ -3,6 +3,7 @@
 
 use core::ffi::CStr;
 
+use sdt_core::arg::ArgType;
 use sdt_core::ops::{FrameworkError, Privileges, ProviderAttr};
 use sdt_core::runtime::{
     AddError, CloseError, FireError, OpenError, Probe, Provider, RemoveError, Slot, arg,
@@ -21,6 +22,20 @@ static SLOTS: [Slot; 2] = [const { Slot::new() }; 2];
 static SCRIPT: Provider = Provider::new(&SLOTS);
 static STEP: Mutex<Option<Probe>> = Mutex::new(None);
 
+/// More than `dtrace_probe` carries.
+static TYPES: [&ArgType; 10] = [
+    arg::<u64>(),
+    arg::<&CStr>(),
+    arg::<u8>(),
+    arg::<u8>(),
+    arg::<u8>(),
+    arg::<i64>(),
+    arg::<u16>(),
+    arg::<u8>(),
+    arg::<u8>(),
+    arg::<u64>(),
+];
+
 /// One exec, the `n`th.
 pub(crate) fn on_exec(path: &CStr, n: u64) {
     let mut step = STEP.lock();
@@ -29,7 +44,7 @@ pub(crate) fn on_exec(path: &CStr, n: u64) {
             .open(c"script", &ProviderAttr::SDT, Privileges::SDT)
             .map_or_else(open_error, |()| 0),
         b"/script/add" => {
-            let added = SCRIPT.add(c"main", c"step", &[arg::<u64>(), arg::<&CStr>()]);
+            let added = SCRIPT.add(c"main", c"step", &TYPES);
             added.map_or_else(add_error, |probe| {
                 *step = Some(probe);
                 0
@@ -46,7 +61,8 @@ pub(crate) fn on_exec(path: &CStr, n: u64) {
             outcome
         }
         _ => step.as_ref().map_or(0, |step| {
-            let words = [n, path.as_ptr().expose_provenance() as u64];
+            let path = path.as_ptr().expose_provenance() as u64;
+            let words = [n, path, 3, 4, 5, n.wrapping_neg(), 7, 8, 9, n + 10];
             step.fire(&words).map_or_else(fire_error, |()| 0)
         }),
     };

@@ -72,10 +72,9 @@ pub struct Ip6 {
     pub octets: [u8; 16],
 }
 
-/// Source and destination, an enum with data: D knows its size.
+/// Source and destination, an enum with data: for D `union addr_pair`, by whose tag its members are told apart.
 #[derive(Clone, Copy, Debug, CType)]
 #[repr(C, u16)]
-#[c_type(opaque)]
 pub enum AddrPair {
     /// Of IPv4.
     V4 {

@@ -71,8 +71,8 @@ fn labels<const MOST: usize>(
 const DIRECTION: &[&str; 1] = &["enum direction"];
 const FLOW: &[&str; 1] = &["struct flow_id *"];
 const CHARS: &[&str; 1] = &["char *"];
-const TEXT: &[&str; 2] = &["char *", "size_t"];
-const BYTES: &[&str; 2] = &["uint8_t *", "size_t"];
+const TEXT: &[&str; 2] = &["char * > string", "size_t > size_t"];
+const BYTES: &[&str; 2] = &["uint8_t * > string", "size_t > size_t"];
 const NUMBER: &[&str; 1] = &["uint64_t"];
 const MBLK: &[&str; 1] = &["mblk_t *"];
 const IP6: &[&str; 1] = &["struct ip6 *"];

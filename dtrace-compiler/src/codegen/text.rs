@@ -1,0 +1,40 @@
+//! Text by address and length, as a string.
+
+use dtrace_abi::dif::{Instr, Opcode, Register, Subr, TypeKind};
+
+use super::Gen;
+use crate::error::Result;
+use crate::sema::Node;
+
+/// What a NUL inside of the text is in the string, which would end there.
+const INSTEAD: u8 = b'?';
+
+/// Most bytes that `memstr` makes, the NUL at the end included (`dtrace_memstr_max`, FreeBSD's dtrace.c).
+const MOST: u64 = 4096;
+
+impl Gen<'_, '_> {
+    /// `memstr(argN, '?', min(argM, most) + 1)`: no byte is read behind the text's last.
+    pub(super) fn text(&mut self, node: &Node, mapping: u8) -> Result<Register> {
+        let address = self.word(mapping)?;
+        let size = self.word(mapping + 1)?;
+        let room = self.session.size(node).clamp(1, MOST);
+        let most = self.int(room - 1)?;
+        let fits = self.label();
+        self.emit(Instr::compare(Opcode::Cmp, size, most));
+        self.emit(Instr::branch(Opcode::Bleu, fits));
+        self.emit(Instr::two(Opcode::Mov, most, size));
+        self.emit_at(fits, Instr::NOP);
+        self.registers.free(most);
+        // With the NUL at the end.
+        self.with_int(Opcode::Add, size, 1)?;
+        let instead = self.int(INSTEAD.into())?;
+        self.emit(Instr::FLUSHTS);
+        for register in [address, instead, size] {
+            self.emit(Instr::push(Opcode::Pushtv, TypeKind::Ctf, 0, register));
+        }
+        self.registers.free(instead);
+        self.registers.free(size);
+        self.call(node, Subr::Memstr, address)?;
+        Ok(address)
+    }
+}

@@ -1,0 +1,336 @@
+//! What a probe of Rust's carries, as programs in D see it: this very test program is the process that is traced.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use std::ffi::c_char;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+use cargo_sdt::dlib::{Description, render};
+use cargo_sdt::platform::Os;
+use sdt_core::arg::{CType, Shown, show};
+use sdt_core::{sdt_probe, sdt_provider};
+
+sdt_provider! {
+    /// Files.
+    pub fs {
+        /// Something is written.
+        fn write(path: &str, data: &[u8]);
+        /// Words between others, and one that may be missing.
+        fn between(before: u8, path: &str, text: Option<&str>, numbers: &[u32]);
+        /// It went wrong.
+        fn failed(err: Shown);
+        /// A string that ends with a NUL, and a number that is not its length.
+        fn said(text: *const core::ffi::c_char as "char *" => "string", number: usize);
+    }
+}
+
+/// A tag in front of a union.
+#[derive(Clone, CType)]
+#[repr(C, u16)]
+enum Address {
+    #[allow(dead_code)]
+    None,
+    V4([u8; 4]) = 4,
+    V6 {
+        words: [u64; 2],
+        #[c_name = "zone"]
+        scope: u16,
+    },
+}
+
+/// A tag in each of a union's structs, and a number as parameter.
+#[derive(CType)]
+#[repr(u8)]
+#[c_type(describe(2, 3))]
+enum Event<'a, const COUNT: usize> {
+    Counted([u16; COUNT]),
+    Followed(u8, Option<&'a Self>),
+    #[c_name = "text"]
+    String {
+        bytes: [c_char; 5],
+    },
+}
+
+/// A tag that is C's own.
+#[derive(CType)]
+#[repr(C, align(16))]
+enum Plain {
+    #[allow(dead_code)]
+    Small(u8),
+    Large(Address),
+}
+
+/// An enum between others.
+#[derive(CType)]
+#[repr(C)]
+struct Header {
+    before: u8,
+    address: Address,
+    after: u32,
+}
+
+sdt_provider! {
+    /// Packets.
+    pub packets {
+        /// One came.
+        fn came(header: &Header, event: &Event<'_, 2>, plain: &Plain, other: &Event<'_, 3>);
+    }
+}
+
+/// Bytes in front of memory that is not there.
+fn at_the_end(bytes: &[u8]) -> &'static [u8] {
+    use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
+    const PAGE: usize = 4096;
+    // SAFETY: new memory, of which the second page becomes none; it stays.
+    unsafe {
+        let all = mmap_anonymous(
+            std::ptr::null_mut(),
+            2 * PAGE,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE,
+        )
+        .unwrap()
+        .cast::<u8>();
+        mprotect(all.add(PAGE).cast(), PAGE, MprotectFlags::empty()).unwrap();
+        let place = std::slice::from_raw_parts_mut(all.add(PAGE - bytes.len()), bytes.len());
+        place.copy_from_slice(bytes);
+        place
+    }
+}
+
+/// What `dtrace -p` shows and says of a program while the probe fires, until the program ends.
+fn dtrace(program: &str, fire: impl Fn() + Sync, options: &[&str]) -> (String, String) {
+    static TRACED: OnceLock<sdt_process::Process> = OnceLock::new();
+    /// All tests fire the same probes.
+    static ONE_BY_ONE: Mutex<()> = Mutex::new(());
+    let _guard = ONE_BY_ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let traced = || sdt_process::Options::new().module(c"program".to_owned()).start().unwrap();
+    TRACED.get_or_init(traced);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                fire();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));
+        command.args(["-p", &std::process::id().to_string(), "-q"]).args(options);
+        let output = command.args(["-n", program]).output();
+        done.store(true, Ordering::Release);
+        let output = output.unwrap();
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let mut shown = text(&output.stdout);
+        // dtrace(1) ends what it shows with a line's end.
+        let said = text(&output.stderr);
+        assert_eq!(shown.pop(), Some('\n'), "{said}");
+        (shown, said)
+    })
+}
+
+/// What a clause shows of `write`'s first hit.
+fn written(path: &'static str, data: &'static [u8], program: &str, options: &[&str]) -> String {
+    let program = format!("{program} fs:::write {{ exit(0); }}");
+    let (shown, said) = dtrace(&program, || sdt_probe!(fs::write, path, data), options);
+    assert_eq!(said, "", "{program}");
+    shown
+}
+
+fn text(of: &str) -> &'static str {
+    std::str::from_utf8(at_the_end(of.as_bytes())).unwrap()
+}
+
+#[test]
+fn text_is_one_value() {
+    let (path, data) = (text("/etc/motd"), at_the_end(b"hello"));
+    let of = |program: &str| written(path, data, program, &[]);
+    assert_eq!(of(r#"fs:::write { printf("%s|%s|", args[0], args[2]); }"#), "/etc/motd|hello|");
+    assert_eq!(of(r#"fs:::write { trace(args[0]); }"#), "/etc/motd");
+    let numbers = r#"fs:::write { printf("%d %d %d", strlen(args[0]), args[1], args[3]); }"#;
+    assert_eq!(of(numbers), "9 9 5");
+    let compared = r#"fs:::write { printf("%d %d %d %d", args[0] == "/etc/motd", args[0] == "/etc/mot",
+        args[0] == "/etc/motd ", args[2] != "hello"); }"#;
+    assert_eq!(of(compared), "1 0 0 0");
+    let joined = r#"fs:::write { printf("%s %s", basename(args[0]), strjoin(args[2], args[0])); }"#;
+    assert_eq!(of(joined), "motd hello/etc/motd");
+    let kept = r#"fs:::write { self->path = args[0]; this->data = args[2]; }
+        fs:::write { printf("%s %s", self->path, this->data); }"#;
+    assert_eq!(of(kept), "/etc/motd hello");
+    let keys =
+        r#"fs:::write { @[args[0], args[2]] = count(); @sizes = quantize(strlen(args[0])); }"#;
+    let shown = of(keys);
+    let words: Vec<_> =
+        shown.lines().find(|line| line.contains("motd")).unwrap().split_whitespace().collect();
+    assert_eq!(words[..2], ["/etc/motd", "hello"], "{shown}");
+    let asked = r#"fs:::write /args[0] == "/etc/motd" && strstr(args[2], "ell") != NULL/ { printf("yes"); }"#;
+    assert_eq!(of(asked), "yes");
+}
+
+/// A string of D's has no NULs inside: there is a `?` for each, so that nothing behind it is lost.
+#[test]
+fn text_with_nuls_is_whole() {
+    let (path, data) = (text("a\0b\0"), at_the_end(b"\0"));
+    let program = r#"fs:::write { printf("%s|%d|%d|%s", args[0], strlen(args[0]), args[0] == "a", args[2]); }"#;
+    assert_eq!(written(path, data, program, &[]), "a?b?|4|0|?");
+}
+
+#[test]
+fn text_of_any_length_is_cut_where_strings_are() {
+    let program = r#"fs:::write { printf("%s|%d|%d", args[0], strlen(args[0]), args[1]); }"#;
+    assert_eq!(written("", &[], program, &[]), "|0|0");
+    let long = text(&"x".repeat(3000));
+    let x = |times| "x".repeat(times);
+    assert_eq!(written(long, &[], program, &[]), format!("{}|255|3000", x(255)));
+    let of = |size: &str| written(long, &[], program, &["-x", &format!("strsize={size}")]);
+    assert_eq!(of("16"), format!("{}|15|3000", x(15)));
+    assert_eq!(of("3000"), format!("{}|2999|3000", x(2999)));
+    assert_eq!(of("8k"), format!("{}|3000|3000", x(3000)));
+}
+
+#[test]
+fn words_in_front_of_text_move_it() {
+    let path = text("p");
+    let numbers: &[u32] = &[7, 8];
+    let fire = || sdt_probe!(fs::between, 5, path, None, numbers);
+    let program = r#"fs:::between { printf("%d %s %d [%s] %d %d", args[0], args[1], args[2], args[3], args[4],
+        args[5][1]); exit(0); }"#;
+    assert_eq!(dtrace(program, fire, &[]), ("5 p 1 [] 0 8".into(), String::new()));
+}
+
+/// Only what is declared as text is cut by the next argument.
+#[test]
+fn a_string_that_was_said_to_be_one_ends_with_its_nul() {
+    let fire = || sdt_probe!(fs::said, c"whole".as_ptr(), 2);
+    let program = r#"fs:::said { printf("%s %d", args[0], args[1]); exit(0); }"#;
+    assert_eq!(dtrace(program, fire, &[]), ("whole 2".into(), String::new()));
+}
+
+#[test]
+fn what_is_shown_is_a_string() {
+    let error = "x".parse::<u8>().unwrap_err();
+    let fire = || sdt_probe!(fs::failed, show(&error));
+    let program = r#"fs:::failed { printf("%s", stringof(args[0])); exit(0); }"#;
+    assert_eq!(dtrace(program, fire, &[]), ("invalid digit found in string".into(), String::new()));
+}
+
+/// The programs of a block of text in the documentation of arguments.
+fn documented(heading: &str) -> Vec<String> {
+    let text = include_str!("../../sdt-core/src/arg/mod.rs");
+    let (_, behind) = text.split_once(heading).expect("the heading is there");
+    let (_, block) = behind.split_once("```text\n").expect("a block");
+    let (block, _) = block.split_once("//! ```").expect("its end");
+    let mut programs: Vec<String> = Vec::new();
+    for line in block.lines() {
+        let line = line.trim_start_matches("//!").strip_prefix(' ').unwrap_or_default();
+        match line.starts_with("fs:::") {
+            true => programs.push(line.to_owned()),
+            false => programs.last_mut().expect("a probe first").push_str(line),
+        }
+    }
+    programs
+}
+
+#[test]
+fn the_idioms_show_what_is_said_of_them() {
+    let (path, data) = (text("/tmp/x"), at_the_end(b"\x01A\x02"));
+    let [printed, compared, counted] = &documented("# Text")[..] else { panic!("three programs") };
+    assert_eq!(written(path, data, printed, &[]), "/tmp/x");
+    assert_eq!(written(text("/etc/passwd"), data, compared, &[]), "11 bytes\n");
+    assert!(written(path, data, counted, &[]).contains("/tmp/x"));
+}
+
+#[test]
+fn the_idioms_of_other_kernels_show_what_is_said_of_them() {
+    let behind: &'static str = "/tmp/x\0behind".get(..6).unwrap();
+    let (path, data) = (text("/tmp/x"), at_the_end(b"\x01A\x02"));
+    let [cut, copied, replaced, dumped] = &documented("## On FreeBSD and illumos")[..] else {
+        panic!("four programs")
+    };
+    // Reads on to the next NUL: here there is one.
+    assert_eq!(written(behind, data, cut, &[]), "/tmp/x");
+    for path in [path, behind] {
+        assert!(written(path, data, copied, &[]).contains("/tmp/x "), "{copied}");
+        assert_eq!(written(path, data, replaced, &[]), "/tmp/x");
+    }
+    assert_eq!(written(text("a\0b"), data, replaced, &[]), "a b");
+    let dump = written(path, data, dumped, &[]);
+    assert!(dump.contains("0: 01 41 02 ") && dump.contains(".A."), "{dump}");
+    // And no byte behind.
+    assert!(!dump.contains("01 41 02 00"), "{dump}");
+    // Where there is none: a fault, which D says.
+    let program = format!("{cut} fs:::write {{ exit(0); }}");
+    let (shown, said) = dtrace(&program, || sdt_probe!(fs::write, path, data), &[]);
+    assert!(said.contains("invalid address"), "{shown}{said}");
+}
+
+/// A D library of what this program's probes carry.
+fn library() -> tempfile::TempDir {
+    let file = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    let description = Description::read(&file).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let text = render(&description, "this program", Os::FreeBsd).unwrap();
+    std::fs::write(folder.path().join("arguments.d"), text).unwrap();
+    folder
+}
+
+#[test]
+fn enums_with_data_can_be_looked_into() {
+    let v4 = || Header { before: 1, address: Address::V4([192, 168, 0, 9]), after: 77 };
+    let v6 = Address::V6 { words: [5, 6], scope: 7 };
+    let (first, text) = (Event::Counted([8, 9]), Event::String { bytes: [b'w' as c_char; 5] });
+    let followed = Event::Followed(3, Some(&first));
+    let wide = Event::Counted([1, 2, 3]);
+    let library = library();
+    let folder = library.path().to_str().unwrap();
+    let of = |header: &Header, event: &Event<'_, 2>, plain: &Plain, program: &str| {
+        let fire = || sdt_probe!(packets::came, header, event, plain, &wide);
+        dtrace(&format!("packets:::came {{ {program}; exit(0); }}"), fire, &["-L", folder])
+    };
+    let plain = Plain::Large(v6.clone());
+    let shown = |event: &Event<'_, 2>, program: &str| {
+        let (shown, said) = of(&v4(), event, &plain, program);
+        assert_eq!(said, "", "{program}");
+        shown
+    };
+    assert_eq!(
+        shown(
+            &first,
+            r#"printf("%d %d %d %d", args[0]->before, args[0]->address.tag == ADDRESS_V4,
+            args[0]->address.v4._0[3], args[0]->after)"#
+        ),
+        "1 1 9 77"
+    );
+    assert_eq!(
+        shown(
+            &first,
+            r#"printf("%d %d %d %d", args[2]->tag == PLAIN_LARGE, args[2]->large._0.tag,
+            args[2]->large._0.v6.words[1], args[2]->large._0.v6.zone)"#
+        ),
+        "1 5 6 7"
+    );
+    assert_eq!(
+        shown(
+            &followed,
+            r#"printf("%d %d %d %d", args[1]->tag == EVENT_FOLLOWED, args[1]->followed._0,
+            args[1]->followed._1->tag == EVENT_COUNTED, args[1]->followed._1->counted._0[1])"#
+        ),
+        "1 3 1 9"
+    );
+    assert_eq!(
+        shown(&text, r#"printf("%d %s", args[1]->tag == EVENT_TEXT, args[1]->text.bytes)"#),
+        "1 wwwww"
+    );
+    assert_eq!(shown(&first, r#"printf("%d", args[3]->counted._0[2])"#), "3");
+    let sizes = format!(
+        "{} {} {} {}",
+        size_of::<Header>(),
+        size_of::<Event<'_, 2>>(),
+        size_of::<Plain>(),
+        size_of::<Event<'_, 3>>()
+    );
+    let asked = r#"printf("%d %d %d %d", sizeof(struct header), sizeof(union event_2), sizeof(union plain),
+        sizeof(union event_3))"#;
+    assert_eq!(shown(&first, asked), sizes);
+}

@@ -1,0 +1,161 @@
+//! What arrives of the arguments of probes that are made at run time, at a framework that carries five and asks for the others, as
+//! FreeBSD's and illumos's `dtrace_probe` do.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use sdt_core::ops::{
+    ARGS, Framework, FrameworkError, GetArgVal, Privileges, ProbeId, ProviderAttr, ProviderId,
+    ProviderOps,
+};
+use sdt_core::runtime::{AddError, MAX_ARGS, Probe, Provider, Slot, arg};
+
+/// Its one provider, and what was recorded.
+#[derive(Debug, Default)]
+struct Five {
+    registered: Mutex<Option<(ProviderOps, usize)>>,
+    created: Mutex<Vec<usize>>,
+    hits: Mutex<Vec<(u32, [u64; ARGS])>>,
+    /// Fires once more while a hit is recorded, as an interrupt may.
+    nested: Mutex<Option<(Probe, [u64; ARGS])>>,
+}
+
+static FIVE: Five = Five {
+    registered: Mutex::new(None),
+    created: Mutex::new(Vec::new()),
+    hits: Mutex::new(Vec::new()),
+    nested: Mutex::new(None),
+};
+
+/// Stands for the bindings' own, which looks for sites.
+unsafe extern "C" fn of_sites(_: *mut c_void, _: u32, _: *mut c_void, _: c_int, _: c_int) -> u64 {
+    panic!("no site has fired")
+}
+
+impl Five {
+    fn enable(&self, id: u32) {
+        let (ops, arg) = self.registered.lock().unwrap().expect("registered");
+        let parg = self.created.lock().unwrap()[id as usize - 1];
+        // SAFETY: as created.
+        assert_eq!(unsafe { ops.enable.unwrap()(arg as _, id, parg as _) }, 0);
+    }
+
+    /// As deep in the stack as `dtrace_probe` is when it asks.
+    #[inline(never)]
+    fn ask(&self, id: u32, argno: usize, depth: usize) -> u64 {
+        let room = std::hint::black_box([depth; 32]);
+        if depth > 0 {
+            return std::hint::black_box(self.ask(id, argno, room[7] - 1));
+        }
+        let (ops, arg) = self.registered.lock().unwrap().expect("registered");
+        let parg = self.created.lock().unwrap()[id as usize - 1];
+        // SAFETY: called by `hit`.
+        unsafe { ops.getargval.unwrap()(arg as _, id, parg as _, argno as c_int, 0) }
+    }
+}
+
+// SAFETY: it calls the ops as they want to be called.
+unsafe impl Framework for Five {
+    fn getargval(&self) -> Option<GetArgVal> {
+        Some(of_sites)
+    }
+
+    unsafe fn register(
+        &self,
+        _: &CStr,
+        _: &ProviderAttr,
+        _: Privileges,
+        ops: &ProviderOps,
+        arg: *mut c_void,
+    ) -> Result<ProviderId, FrameworkError> {
+        *self.registered.lock().unwrap() = Some((*ops, arg as usize));
+        Ok(ProviderId::new(1))
+    }
+
+    unsafe fn unregister(&self, _: ProviderId) -> Result<(), FrameworkError> {
+        Ok(())
+    }
+
+    unsafe fn invalidate(&self, _: ProviderId) {}
+
+    unsafe fn condense(&self, _: ProviderId) {}
+
+    unsafe fn probe_lookup(&self, _: ProviderId, _: &CStr, _: &CStr, _: &CStr) -> Option<ProbeId> {
+        None
+    }
+
+    unsafe fn probe_create(
+        &self,
+        _: ProviderId,
+        _: &CStr,
+        _: &CStr,
+        _: &CStr,
+        _: u32,
+        parg: *mut c_void,
+    ) -> Result<ProbeId, FrameworkError> {
+        let mut created = self.created.lock().unwrap();
+        created.push(parg as usize);
+        Ok(ProbeId::new(created.len() as u32).expect("not 0"))
+    }
+
+    unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]) {
+        let id = id.load(Ordering::Acquire);
+        // What comes behind the fifth is lost here.
+        let five: [u64; 5] = std::array::from_fn(|at| args[at]);
+        let seen = |before: u32| {
+            std::array::from_fn(|at| match five.get(at) {
+                Some(arg) => *arg,
+                None => self.ask(id, at, (before + at as u32) as usize % 7),
+            })
+        };
+        let first = seen(0);
+        let nested = self.nested.lock().unwrap().take();
+        if let Some((probe, words)) = nested {
+            probe.fire(&words).unwrap();
+        }
+        assert_eq!(first, seen(3));
+        self.hits.lock().unwrap().push((id, first));
+    }
+}
+
+static SLOTS: [Slot; 2] = [const { Slot::new() }; 2];
+static PROVIDER: Provider = Provider::new(&SLOTS);
+
+#[test]
+fn all_ten_arrive() {
+    let privileges = Privileges::USER;
+    // SAFETY: this program stays.
+    unsafe { PROVIDER.open_with(&FIVE, c"test", c"script", &ProviderAttr::SDT, privileges) }
+        .unwrap();
+    let types = [arg::<u64>(); MAX_ARGS];
+    let (outer, inner) = (
+        PROVIDER.add(c"main", c"outer", &types).unwrap(),
+        PROVIDER.add(c"main", c"inner", &types).unwrap(),
+    );
+    let more = [arg::<u64>(); MAX_ARGS + 1];
+    assert_eq!(
+        PROVIDER.add(c"main", c"more", &more).unwrap_err(),
+        AddError::Arguments { given: 11, most: 10 }
+    );
+    FIVE.enable(1);
+    FIVE.enable(2);
+    let words = |base: u64| std::array::from_fn::<u64, ARGS, _>(|at| base + at as u64);
+    outer.fire(&words(100)).unwrap();
+    *FIVE.nested.lock().unwrap() = Some((inner, words(200)));
+    outer.fire(&words(300)).unwrap();
+    let hits = std::mem::take(&mut *FIVE.hits.lock().unwrap());
+    assert_eq!(hits, [(1, words(100)), (2, words(200)), (1, words(300))]);
+    // And threads do not see each other's.
+    std::thread::scope(|scope| {
+        for thread in 1..=4 {
+            let outer = outer.clone();
+            scope.spawn(move || {
+                (0..200).for_each(|n| outer.fire(&words(thread * 10_000 + n * 20)).unwrap());
+            });
+        }
+    });
+    let hits = FIVE.hits.lock().unwrap();
+    assert_eq!(hits.len(), 800);
+    assert!(hits.iter().all(|(_, args)| *args == words(args[0])));
+}

@@ -1,0 +1,339 @@
+//! `#[derive(CType)]` of an enum with data, where `#[repr]` says how it is laid out (RFC 2195, and the Reference's chapter on
+//! type layout): for D a union, of its tag and of a struct for each variant that has data. Each struct begins with the
+//! tag, too, as it does in memory.
+//!
+//! The fields of variants cannot be asked for their offsets. So structs with the same fields are laid out beside the enum, and it
+//! is an error if what follows from them has another size.
+
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::{ToTokens, format_ident, quote};
+use syn::ext::IdentExt;
+use syn::punctuated::Punctuated;
+use syn::visit_mut::{VisitMut, visit_path_mut};
+use syn::{
+    DataEnum, DeriveInput, Error, Field, GenericParam, LitInt, LitStr, Path, Result, Token, Variant,
+};
+
+use crate::c_names::{self, check_identifier, given, snake_case};
+use crate::ctype::{self, AllStatic, Described};
+
+/// How an enum is laid out.
+struct Layout {
+    /// The tag's type.
+    tag: Ident,
+    /// The tag is in front of a union, and not in each of a union's structs.
+    is_c: bool,
+}
+
+/// A variant with data.
+struct WithData {
+    /// Its name for D, as a member.
+    member: LitStr,
+    /// Its struct's name for D.
+    name: LitStr,
+    /// The struct with the same fields.
+    mirror: Ident,
+    fields: Vec<(Field, Described)>,
+}
+
+/// What the tag is called for D.
+const TAG: &str = "tag";
+
+pub(crate) fn expand(
+    input: &DeriveInput,
+    data: &DataEnum,
+    instances: &[Vec<LitInt>],
+    sdt: &Path,
+) -> Result<TokenStream> {
+    let layout = layout(input)?;
+    let name = c_names::tagged("union", &input.attrs, &input.ident)?;
+    let text = name.value();
+    let tag = text.strip_prefix("union ").unwrap_or(&text);
+    let (mut constants, mut with_data) = (Vec::new(), Vec::new());
+    for variant in &data.variants {
+        let member = member(variant)?;
+        let constant = format!("{}_{}", snake_case(tag), member.value()).to_uppercase();
+        constants.push((LitStr::new(&constant, member.span()), variant));
+        if !variant.fields.is_empty() {
+            with_data.push(WithData::new(input, tag, member, variant, sdt)?);
+        }
+    }
+    let (implementing, arguments, clause) = input.generics.split_for_impl();
+    let ident = &input.ident;
+    let numbers: Vec<_> = input.generics.const_params().map(|of| &of.ident).collect();
+    let values = tags(ident, &layout, &constants);
+    let value = constants.iter().map(|(_, variant)| tag_of(ident, variant));
+    let names = constants.iter().map(|(name, _)| name);
+    let enum_name = LitStr::new(&format!("enum {tag}_tag"), name.span());
+    let mirrors = with_data.iter().map(|variant| variant.mirror(input, &layout, sdt));
+    let is_described = numbers.is_empty().then_some(Vec::new());
+    let described = is_described.iter().chain(instances);
+    let read = read(input, data);
+    let descriptions =
+        described.map(|values| description(input, &layout, &name, &with_data, values, sdt));
+    Ok(quote! {
+        impl #implementing #sdt::arg::CType for #ident #arguments #clause {
+            const NAME: #sdt::name::TypeName =
+                #sdt::name::TypeName::new(#name) #(.with_number(#numbers as u64))*;
+        }
+
+        #read
+        #values
+        #(#mirrors)*
+        #sdt::__sdt_describe_enum!(#enum_name, [#(#value #names),*]);
+        #(#descriptions)*
+    })
+}
+
+/// What `#[repr]` says.
+fn layout(input: &DeriveInput) -> Result<Layout> {
+    let (mut tag, mut is_c) = (None, false);
+    for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("repr")) {
+        attr.parse_nested_meta(|meta| {
+            match meta.path.get_ident() {
+                Some(word) if word == "C" => is_c = true,
+                Some(word) if word != "align" => tag = Some(word.clone()),
+                _ => {}
+            }
+            if meta.input.peek(syn::token::Paren) {
+                let inside;
+                syn::parenthesized!(inside in meta.input);
+                inside.parse::<TokenStream>()?;
+            }
+            Ok(())
+        })?;
+    }
+    if tag.is_none() && !is_c {
+        let message = "the layout of an enum with data is nobody's to know: this one needs `#[repr(C)]`, `#[repr(u8)]` or the \
+                       like; with `#[c_type(opaque)]` D knows its size only";
+        return Err(Error::new(input.ident.span(), message));
+    }
+    let tag = tag.unwrap_or_else(|| format_ident!("i32", span = input.ident.span()));
+    Ok(Layout { tag, is_c })
+}
+
+/// A variant's name as a member.
+fn member(variant: &Variant) -> Result<LitStr> {
+    let name = match given(&variant.attrs)? {
+        Some(name) => name,
+        None => {
+            let name = snake_case(&variant.ident.unraw().to_string());
+            LitStr::new(&name, variant.ident.span())
+        }
+    };
+    check_identifier(&name.value(), name.span())?;
+    Ok(name)
+}
+
+fn tag_of(ident: &Ident, variant: &Variant) -> Ident {
+    format_ident!("__SDT_TAG_OF_{ident}_{}", variant.ident.unraw())
+}
+
+/// A constant for each variant: its tag, one more than that in front of it if it says nothing.
+fn tags(ident: &Ident, layout: &Layout, variants: &[(LitStr, &Variant)]) -> TokenStream {
+    let tag = match layout.is_c && layout.tag == "i32" {
+        // Of `#[repr(C)]` alone a value is an `isize`; where it is no `int` the enum has another size.
+        true => format_ident!("isize"),
+        false => layout.tag.clone(),
+    };
+    let mut before: Option<Ident> = None;
+    let mut all = TokenStream::new();
+    for (_, variant) in variants {
+        let name = tag_of(ident, variant);
+        let value = match (&variant.discriminant, &before) {
+            (Some((_, value)), _) => value.to_token_stream(),
+            (None, Some(before)) => quote!(#before + 1),
+            (None, None) => quote!(0),
+        };
+        all.extend(quote! {
+            #[doc(hidden)]
+            #[allow(non_upper_case_globals)]
+            const #name: #tag = #value;
+        });
+        before = Some(name);
+    }
+    all
+}
+
+impl WithData {
+    fn new(
+        input: &DeriveInput,
+        tag: &str,
+        member: LitStr,
+        variant: &Variant,
+        sdt: &Path,
+    ) -> Result<Self> {
+        let name = LitStr::new(&format!("struct {tag}_{}", member.value()), member.span());
+        crate::names::check_type(&name)?;
+        let mirror = format_ident!("__Sdt{}{}", input.ident, variant.ident.unraw());
+        let mut fields = Vec::new();
+        for (index, field) in variant.fields.iter().enumerate() {
+            let mut field = field.clone();
+            field.ident.get_or_insert_with(|| format_ident!("_{index}"));
+            AllStatic.visit_type_mut(&mut field.ty);
+            Whole { input }.visit_type_mut(&mut field.ty);
+            let described = Described::new(&field, sdt)?;
+            if described.name.value() == TAG {
+                let message = "in front of the fields is the tag: choose another name by `#[c_name = \"...\"]`";
+                return Err(Error::new(described.name.span(), message));
+            }
+            fields.push((field, described));
+        }
+        Ok(Self { member, name, mirror, fields })
+    }
+
+    /// The struct that is laid out as the variant is, its tag included if it is a part of that.
+    fn mirror(&self, input: &DeriveInput, layout: &Layout, sdt: &Path) -> TokenStream {
+        let Self { mirror, fields, .. } = self;
+        let numbers: Vec<_> = input.generics.const_params().collect();
+        let names: Vec<_> = numbers.iter().map(|number| &number.ident).collect();
+        let tag = &layout.tag;
+        let first = (!layout.is_c).then(|| quote!(__sdt_tag: #tag,));
+        let members = fields.iter().map(|(Field { ident, ty, .. }, _)| quote!(#ident: #ty));
+        let (count, types) = (fields.len() + 1, fields.iter().map(|(_, described)| &described.ty));
+        quote! {
+            #[doc(hidden)]
+            #[allow(dead_code, non_camel_case_types, missing_debug_implementations)]
+            #[repr(C)]
+            struct #mirror<#(#numbers),*> { #first #(#members),* }
+
+            #[allow(dead_code)]
+            impl<#(#numbers),*> #mirror<#(#names),*> {
+                const __SDT_FIELDS: [#sdt::layout::FieldType; #count] =
+                    [<#tag as #sdt::layout::CField>::TYPE, #(#types),*];
+            }
+        }
+    }
+}
+
+/// Reads every field, as who traces may: else the compiler says that nobody does.
+fn read(input: &DeriveInput, data: &DataEnum) -> TokenStream {
+    let ident = &input.ident;
+    let (implementing, arguments, clause) = input.generics.split_for_impl();
+    let arms = data.variants.iter().map(|variant| {
+        let members = variant.fields.members();
+        let names: Vec<_> =
+            (0..variant.fields.len()).map(|at| format_ident!("__sdt_{at}")).collect();
+        let variant = &variant.ident;
+        quote!(#ident::#variant { #(#members: #names),* } => { #(let _ = #names;)* })
+    });
+    quote! {
+        const _: () = {
+            #[allow(dead_code, deprecated)]
+            fn read #implementing (of: &#ident #arguments) #clause {
+                match of { #(#arms)* }
+            }
+        };
+    }
+}
+
+/// Names the enum where its fields say `Self`.
+struct Whole<'a> {
+    input: &'a DeriveInput,
+}
+
+impl VisitMut for Whole<'_> {
+    fn visit_path_mut(&mut self, path: &mut Path) {
+        if path.is_ident("Self") {
+            let ident = &self.input.ident;
+            let arguments = self.input.generics.params.iter().map(|parameter| match parameter {
+                GenericParam::Lifetime(_) => quote!('static),
+                GenericParam::Type(of) => of.ident.to_token_stream(),
+                GenericParam::Const(of) => of.ident.to_token_stream(),
+            });
+            *path = syn::parse_quote!(#ident<#(#arguments),*>);
+        }
+        visit_path_mut(self, path);
+    }
+}
+
+/// What D is told of the enum with these numbers as parameters.
+fn description(
+    input: &DeriveInput,
+    layout: &Layout,
+    name: &LitStr,
+    with_data: &[WithData],
+    values: &[LitInt],
+    sdt: &Path,
+) -> TokenStream {
+    let (ident, tag) = (&input.ident, &layout.tag);
+    let lifetimes = input.generics.lifetimes().map(|_| quote!('static));
+    let whole: Punctuated<_, Token![,]> =
+        lifetimes.chain(values.iter().map(ToTokens::to_token_stream)).collect();
+    let whole = quote!(#ident<#whole>);
+    let digits = ctype::digits(values);
+    let numbered = |name: &LitStr| LitStr::new(&format!("{}{digits}", name.value()), name.span());
+    let mirrors: Vec<_> =
+        with_data.iter().map(|WithData { mirror, .. }| quote!(#mirror<#(#values),*>)).collect();
+    let start = format_ident!("__SDT_DATA_OF_{ident}{digits}");
+    // Behind the tag as far as the variants' alignment says, or as part of them.
+    let (shift, size) = match layout.is_c {
+        false => (
+            quote!(0),
+            quote!(#sdt::layout::largest(&[
+                ::core::mem::size_of::<#tag>(), #(::core::mem::size_of::<#mirrors>()),*
+            ])),
+        ),
+        true => (
+            quote!(::core::mem::size_of::<#tag>().next_multiple_of(
+                #sdt::layout::largest(&[1, #(::core::mem::align_of::<#mirrors>()),*])
+            )),
+            quote!(#start + #sdt::layout::largest(&[0, #(::core::mem::size_of::<#mirrors>()),*])),
+        ),
+    };
+    let structs = with_data.iter().zip(&mirrors).map(|(variant, mirror)| {
+        let list = format_ident!("__SDT_FIELDS_OF_{}{digits}", variant.mirror);
+        let (name, count) = (numbered(&variant.name), variant.fields.len() + 1);
+        let lines = variant.fields.iter().enumerate().map(|(index, (_, described))| {
+            let index = Literal::usize_unsuffixed(index + 1);
+            let Described { ident, name, .. } = described;
+            quote!(#index (#start + ::core::mem::offset_of!(#mirror, #ident)) #name)
+        });
+        quote! {
+            #[doc(hidden)]
+            #[allow(non_upper_case_globals)]
+            const #list: [#sdt::layout::FieldType; #count] = <#mirror>::__SDT_FIELDS;
+
+            #sdt::__sdt_describe_struct!(
+                "struct", #name, #start + ::core::mem::size_of::<#mirror>(),
+                ::core::mem::align_of::<#whole>(), #list, [0 (0) #TAG, #(#lines),*]
+            );
+        }
+    });
+    let list = format_ident!("__SDT_FIELDS_OF_{ident}{digits}");
+    let count = with_data.len() + 1;
+    let members = with_data.iter().zip(&mirrors).map(|(variant, mirror)| {
+        let name = numbered(&variant.name);
+        quote!(#sdt::layout::FieldType::named(
+            #sdt::name::TypeName::new(#name), #start + ::core::mem::size_of::<#mirror>()
+        ))
+    });
+    let lines = with_data.iter().enumerate().map(|(index, variant)| {
+        let (index, member) = (Literal::usize_unsuffixed(index + 1), &variant.member);
+        quote!(#index (0) #member)
+    });
+    let name = numbered(name);
+    quote! {
+        #[doc(hidden)]
+        #[allow(non_upper_case_globals)]
+        const #start: usize = #shift;
+
+        const _: () = assert!(
+            ::core::mem::size_of::<#whole>()
+                == (#size).next_multiple_of(::core::mem::align_of::<#whole>()),
+            "an enum is not laid out as its `#[repr]` says"
+        );
+
+        #(#structs)*
+
+        #[doc(hidden)]
+        #[allow(non_upper_case_globals)]
+        const #list: [#sdt::layout::FieldType; #count] =
+            [<#tag as #sdt::layout::CField>::TYPE, #(#members),*];
+
+        #sdt::__sdt_describe_struct!(
+            "union", #name, ::core::mem::size_of::<#whole>(), ::core::mem::align_of::<#whole>(),
+            #list, [0 (0) #TAG, #(#lines),*]
+        );
+    }
+}
