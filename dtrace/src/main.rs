@@ -1,18 +1,23 @@
 //! `dtrace --connect ADDRESS`: dtrace(1) for a kernel on the other side of a line; `dtrace -p PID`, for a process.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use dtrace::consume::{self, Meanwhile, UntilInterrupted};
 use dtrace::job::Mode;
 use dtrace::process::Process;
-use dtrace::render::Streams;
-use dtrace::{Address, Client, ClientError, Interrupt, Protection, cli, key, output};
+use dtrace::render::{Output as _, Streams};
+use dtrace::{
+    Address, Client, ClientError, Interrupt, Job, Protection, cli, key, output, postmortem,
+};
+use dtrace_abi::option::{OptionId, UNSET};
 
 const USAGE: &str = "\
 Usage: dtrace -p pid | --connect unix:path | tcp:host:port | serial:device[,baud] | exec:command
 \t[--key file | --unencrypted] [-c cmd]
+       dtrace --core file
        dtrace --make-key file
 ";
 
@@ -29,7 +34,7 @@ struct Dtrace {
     command: Option<String>,
     /// Where the kernel is: unix:PATH, tcp:HOST:PORT, serial:DEVICE[,BAUD], or exec:COMMAND, whose standard input
     /// and output are the line.
-    #[arg(long, value_name = "ADDRESS", required_unless_present_any = ["version", "pid", "make_key"])]
+    #[arg(long, value_name = "ADDRESS", required_unless_present_any = ["version", "pid", "make_key", "core"])]
     connect: Option<String>,
     /// The kernel's key, 64 hexadecimal digits in a file that is yours alone (0600): authenticates and encrypts the
     /// line. For tcp: the environment's DTRACE_KEY_FILE if nothing is said.
@@ -39,6 +44,9 @@ struct Dtrace {
     /// and change what is said.
     #[arg(long)]
     unencrypted: bool,
+    /// Print what was recorded last, from a dump: the core of a process, an ELF dump of a machine's memory, or its bytes.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["connect", "pid", "command", "key", "unencrypted"])]
+    core: Option<PathBuf>,
     /// Make a new key in a new file, for a kernel and for --key, and do nothing else.
     #[arg(long, value_name = "FILE", exclusive = true)]
     make_key: Option<PathBuf>,
@@ -80,6 +88,9 @@ fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let Some(mut job) = dtrace.args.job()? else { return Ok(ExitCode::SUCCESS) };
+    if let Some(file) = &dtrace.core {
+        return dumped(file, job);
+    }
     job.check()?;
     let address = match (&dtrace.connect, dtrace.args.pid) {
         (None, Some(id)) => Address::Process(id),
@@ -108,4 +119,42 @@ fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
     let mut output = Streams::standard("dtrace")?;
     let status = consume::run(client, &job, &INTERRUPT, meanwhile, &mut output)?;
     Ok(ExitCode::from(status))
+}
+
+/// Nothing: all has happened already.
+struct Past;
+
+impl Meanwhile for Past {
+    fn step(&mut self) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(false)
+    }
+
+    fn pause(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// Prints what is in a dump.
+fn dumped(file: &Path, mut job: Job) -> anyhow::Result<ExitCode> {
+    let is_quiet = job.options.get(OptionId::Quiet) != UNSET;
+    match job.mode {
+        Mode::Trace if job.programs.is_empty() => job.claim = true,
+        Mode::List => {}
+        _ => anyhow::bail!("--core: a dump is read, and not traced: what was enabled is in it"),
+    }
+    let mut output = Streams::standard("dtrace")?;
+    for traced in postmortem::read(file)? {
+        if job.mode == Mode::Trace && !is_quiet {
+            let policy = traced.policy.map_or("unknown", |policy| policy.name());
+            let (consumer, cpus) = (traced.consumer, traced.cpus.len());
+            output
+                .message(&format!("consumer {consumer}: {cpus} CPUs, buffer policy {policy}\n"))?;
+        }
+        let client = Client::connect(postmortem::Line::new(traced.clone()))?;
+        consume::run(client, &job, &INTERRUPT, &mut Past, &mut output)?;
+        for complaint in &traced.complaints {
+            output.message(&format!("{complaint}\n"))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }

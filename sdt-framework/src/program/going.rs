@@ -181,16 +181,20 @@ impl<H: Host> Dtrace<H> {
     ) -> Result<(), ConsumerError> {
         let usual = tables.buffer;
         let records_arguments = tables.retains_arguments(index);
-        let Tables { arena, sessions, .. } = tables;
+        let Tables { arena, sessions, map, .. } = tables;
         let session = sessions.get_mut(index).and_then(Option::as_deref_mut);
         let session = session.ok_or(ConsumerError::NotOpen(id))?;
         let cpus = shared.cpus.len();
         if session.programs.is_some() {
             if consumer.tracing().is_none() {
                 let now = self.host.timestamp();
-                let tracing = session.prepare(arena, cpus, id.get(), usual, now)?;
+                let seen = (&*map, &consumer.activity);
+                let made = session.prepare(arena, cpus, id.get(), usual, now, seen)?;
                 // SAFETY: it has not gone since it was opened, and before that nothing of it was left.
-                unsafe { consumer.give_tracing(tracing) };
+                unsafe { consumer.give_tracing(made.as_ref().map(|made| made.tracing)) };
+                if let Some(made) = made {
+                    map.publish(index, id.get(), made.shown);
+                }
             }
             if !records_arguments {
                 return Ok(());

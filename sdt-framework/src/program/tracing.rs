@@ -10,6 +10,7 @@ use crate::aggregation;
 use crate::arena::{Arena, Bundle};
 use crate::buffer::{ConsumerError, Pair, Policy, Traced, bits};
 use crate::dif::{Dynamic, Memory, PerCpu, Rights, Statics, Word};
+use crate::postmortem::{Map, SessionBytes};
 use crate::sync::AtomicCount;
 
 /// Bytes of scratch space: as many as a clause can use, for strings of the usual size.
@@ -120,13 +121,16 @@ impl Speculative {
     }
 }
 
-/// What was aggregated.
+/// What was aggregated. As in C, for dumps ([`TuplesState`](dtrace_abi::postmortem::TuplesState)).
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Aggregated {
-    pub(crate) buffer: aggregation::Buffer<'static>,
     /// Drops of the buffer that have been reported.
     before: u64,
+    pub(crate) buffer: aggregation::Buffer<'static>,
 }
+
+const _: () = assert!(core::mem::offset_of!(Aggregated, buffer) == 8);
 
 impl Aggregated {
     /// Forgets everything.
@@ -152,6 +156,13 @@ struct Sizes {
     speculations: usize,
 }
 
+/// What was made for a consumer that goes, and what describes it to who finds it in a dump.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) tracing: &'static Tracing,
+    pub(crate) shown: &'static SessionBytes,
+}
+
 impl Session {
     /// Makes what the programs need to run.
     pub(crate) fn prepare(
@@ -161,7 +172,8 @@ impl Session {
         number: u32,
         usual: usize,
         now: u64,
-    ) -> Result<Option<&'static Tracing>, ConsumerError> {
+        (map, activity): (&Map, &AtomicU32),
+    ) -> Result<Option<Prepared>, ConsumerError> {
         let Some(programs) = &self.programs else { return Ok(None) };
         let (options, needs) = (&self.options, programs.needs);
         let all = Sizes {
@@ -188,10 +200,14 @@ impl Session {
             let maker = Maker { programs, options, needs, cpus, number, rights: self.rights };
             // One kind of buffer does not take what the others need.
             let needed = maker.bytes(sizes);
-            let made = (needed <= left).then(|| maker.tracing(arena, &mut bundle, sizes, now));
-            if let Some(Some(tracing)) = made {
+            let made = (needed <= left).then(|| -> Option<Prepared> {
+                let tracing = maker.tracing(arena, &mut bundle, sizes, now)?;
+                let shown = map.describe(arena, &mut bundle, activity, programs, tracing)?;
+                Some(Prepared { tracing, shown })
+            });
+            if let Some(Some(prepared)) = made {
                 self.running.append(bundle);
-                return Ok(Some(tracing));
+                return Ok(Some(prepared));
             }
             // SAFETY: nothing of it has gone anywhere.
             unsafe { bundle.free(arena) };
