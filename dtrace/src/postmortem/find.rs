@@ -16,6 +16,11 @@ pub(super) struct Memory<'i> {
 }
 
 impl Memory<'_> {
+    /// Whether the dump is shorter than it says.
+    pub(super) const fn is_cut(&self) -> bool {
+        self.image.is_cut
+    }
+
     /// So many bytes; `None` if they are not there.
     pub(super) fn bytes(&self, at: u64, count: u64) -> Option<Vec<u8>> {
         let end = at.checked_add(count)?;

@@ -81,7 +81,7 @@ impl Answer {
 
     /// With the descriptions, if they fit.
     fn data(self, reply: &Reply<'_>, data: &[Datum]) -> Vec<u8> {
-        if data.len() * size_of::<Datum>() > FRAME {
+        if size_of_val(data) > FRAME {
             return self.refused(Why::NoSuch, "it has more data than can be told");
         }
         self.with(reply, |frame| {

@@ -57,7 +57,8 @@ pub struct Cpu {
 /// Those of all consumers that had gone.
 pub(super) fn all(memory: &Memory<'_>) -> Result<Vec<Traced>, DumpErrorKind> {
     let header = &memory.header;
-    let broken = |what: &str| DumpErrorKind::Broken(what.to_owned());
+    let cut = if memory.is_cut() { " (the file ends before it should)" } else { "" };
+    let broken = |what: &str| DumpErrorKind::Broken(format!("{what}{cut}"));
     let enabled = memory.list::<Enabled>(header.ecbs_at, header.ecbs.into());
     let enabled = enabled.ok_or_else(|| broken("its enabled probes are not in the dump"))?;
     let mut all = Vec::new();
@@ -219,19 +220,18 @@ impl Traced {
         let state = RecordsState::read(&state, memory.word()).map_err(|error| error.to_string())?;
         (into.drops, into.errors) = (state.drops, state.errors);
         let RecordsState { head, oldest, turning, .. } = state;
-        let parts = match (turning.checked_sub(1), oldest) {
+        let (older, newer) = match (turning.checked_sub(1), oldest) {
             // Records before its end are whole, and the latest.
-            (Some(end), _) => vec![0..end],
-            (None, u64::MAX) => vec![0..head],
+            (Some(end), _) => (0..0, 0..end),
+            (None, u64::MAX) => (0..0, 0..head),
             (None, oldest) if oldest < head => {
                 return Err(format!("it begins at {oldest}, before its end at {head}"));
             }
-            (None, oldest) => vec![oldest..note.count, 0..head],
+            (None, oldest) => (oldest..note.count, 0..head),
         };
-        for part in parts {
+        for part in [older, newer] {
             let range = part.start.saturating_mul(8) as usize..part.end.saturating_mul(8) as usize;
-            let inside = words.get(range);
-            let Some(inside) = inside else {
+            let Some(inside) = words.get(range) else {
                 return Err(format!("it is said to be filled to {}, of {}", part.end, note.count));
             };
             self.whole_records(inside, into)?;
