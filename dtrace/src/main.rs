@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Parser;
-use dtrace::consume::{self, Meanwhile, UntilInterrupted};
+use dtrace::consume::{self, Meanwhile, Past, UntilEnded, UntilInterrupted};
 use dtrace::job::Mode;
 use dtrace::process::Process;
 use dtrace::render::{Output as _, Streams};
@@ -100,12 +99,17 @@ fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
         cli::heed_interrupts(&INTERRUPT)?;
     }
     let mut process = dtrace.command.as_deref().map(Process::new).transpose()?;
-    let meanwhile: &mut dyn Meanwhile = match &mut process {
-        Some(process) => {
+    let mut traced = match &address {
+        Address::Process(id) => Some(UntilEnded(*id)),
+        _ => None,
+    };
+    let meanwhile: &mut dyn Meanwhile = match (&mut process, &mut traced) {
+        (Some(process), _) => {
             job.target = process.id().into();
             process
         }
-        None => &mut UntilInterrupted,
+        (None, Some(traced)) => traced,
+        (None, None) => &mut UntilInterrupted,
     };
     let protection = protection(dtrace, &address)?;
     let waiting = format!("dtrace: waiting for {address}: nothing has come from there yet\n");
@@ -119,19 +123,6 @@ fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
     let mut output = Streams::standard("dtrace")?;
     let status = consume::run(client, &job, &INTERRUPT, meanwhile, &mut output)?;
     Ok(ExitCode::from(status))
-}
-
-/// Nothing: all has happened already.
-struct Past;
-
-impl Meanwhile for Past {
-    fn step(&mut self) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(false)
-    }
-
-    fn pause(&self) -> Duration {
-        Duration::ZERO
-    }
 }
 
 /// Prints what is in a dump.

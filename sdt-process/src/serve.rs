@@ -6,7 +6,10 @@ use std::os::unix::net::UnixStream;
 use std::ptr;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
+use dtrace_protocol::frame::encoded_len;
+use dtrace_protocol::{Header, Reply, Writer};
 use sdt_framework::server::{Lost, Server, Stream};
 use sdt_framework::{Dtrace, Host as _, Rights};
 
@@ -24,6 +27,8 @@ const TICK: libc::c_int = 10;
 const MILLISECOND: u64 = 1_000_000;
 /// How long nobody is let in when nobody can be, in milliseconds: the process has no file descriptor left.
 const PAUSE: libc::c_int = 200;
+/// The channel of a consumer that has a line for itself.
+const CHANNEL: u8 = 1;
 /// What a connection may have done before it is the next one's turn.
 const STEPS: usize = 64;
 
@@ -137,29 +142,34 @@ impl Serving {
         }
     }
 
-    /// Answers what can be answered, and lets in who is there.
-    fn turn(&mut self, attached: &Attached) -> Wait {
+    /// Answers what can be answered, and lets in who is there; `None` at the end: nobody has anything to take any more, or
+    /// it has taken longer than until then.
+    fn turn(&mut self, attached: &Attached, until: Option<Instant>) -> Option<Wait> {
         let is_busy = self.answer();
-        self.let_in(attached);
+        match until {
+            Some(until) => {
+                if attached.dtrace.with_programs() == 0 || Instant::now() >= until {
+                    return None;
+                }
+            }
+            None => self.let_in(attached),
+        }
         let polled = |fd: RawFd, events| libc::pollfd { fd, events, revents: 0 };
         let lines = self.lines.iter().map(|Line { ends, .. }| {
             let events = if ends.is_full { libc::POLLOUT } else { libc::POLLIN };
             polled(ends.stream.as_raw_fd(), events)
         });
         let listener = polled(self.socket.listener.as_raw_fd(), libc::POLLIN);
-        let listener = (!self.is_pausing).then_some(listener);
+        let listener = (!self.is_pausing && until.is_none()).then_some(listener);
+        let wake = until.is_none().then(|| polled(self.wake.as_raw_fd(), libc::POLLIN));
         let limit = match (is_busy, self.lines.is_empty(), self.is_pausing) {
             (true, ..) => 0,
             (_, false, _) => TICK,
             (_, _, true) => PAUSE,
             _ => -1,
         };
-        let wake = polled(self.wake.as_raw_fd(), libc::POLLIN);
-        Wait {
-            polled: [wake].into_iter().chain(listener).chain(lines).collect(),
-            limit,
-            dtrace: attached.dtrace,
-        }
+        let polled = wake.into_iter().chain(listener).chain(lines).collect();
+        Some(Wait { polled, limit, dtrace: attached.dtrace })
     }
 
     /// Answers what can be answered, in turns, and forgets who has gone. Says whether there is more.
@@ -189,8 +199,9 @@ impl Serving {
                         // Who went before this one came makes room.
                         self.answer();
                     }
-                    // Who is one too many is told by the end of the connection.
-                    if self.lines.len() < self.room {
+                    if self.lines.len() >= self.room {
+                        turn_away(stream, self.room);
+                    } else {
                         let server = Box::new(Server::new(attached.dtrace, &Sites, Rights::ALL));
                         self.lines.push(Line { ends: Ends { stream, is_full: false }, server });
                     }
@@ -201,6 +212,18 @@ impl Serving {
                 }
             }
         }
+    }
+}
+
+/// Tells who is one too many, if they listen, and closes the connection.
+fn turn_away(mut stream: UnixStream, room: usize) {
+    let reason = format!("{room} consumers trace this process, and no more can; end one of them");
+    let (mut draft, mut line) = ([0; 256], [0; encoded_len(256)]);
+    let header = Header { channel: CHANNEL, seq: 0 };
+    let frame = Writer::new(&mut draft, header, &Reply::Gone { reason: &reason });
+    if let Ok(length) = frame.and_then(|frame| frame.seal(&mut line)) {
+        // Behind a zero, as whatever comes first on a line.
+        stream.write_all(&[0]).and_then(|()| stream.write_all(&line[..length])).ok();
     }
 }
 
@@ -235,7 +258,12 @@ fn run() {
             let (Some(attached), Some(serving)) = (&state.attached, &mut state.serving) else {
                 return;
             };
-            serving.turn(attached)
+            let turn = serving.turn(attached, state.until);
+            let Some(wait) = turn else {
+                state.end();
+                return;
+            };
+            wait
         };
         wait.wait();
     }

@@ -170,7 +170,7 @@ impl Session {
         arena: &mut Arena,
         cpus: usize,
         number: u32,
-        usual: usize,
+        (usual, share): (usize, usize),
         now: u64,
         (map, activity): (&Map, &AtomicU32),
     ) -> Result<Option<Prepared>, ConsumerError> {
@@ -194,13 +194,14 @@ impl Session {
             return Err(ConsumerError::SmallBuffer { bytes: all.records * 8, least: least * 8 });
         }
         let mut sizes = all;
+        let mut share = if options.halves() { share } else { usize::MAX };
         loop {
             let left = arena.left();
             let mut bundle = Bundle::new();
             let maker = Maker { programs, options, needs, cpus, number, rights: self.rights };
             // One kind of buffer does not take what the others need.
             let needed = maker.bytes(sizes);
-            let made = (needed <= left).then(|| -> Option<Prepared> {
+            let made = (needed <= left.min(share)).then(|| -> Option<Prepared> {
                 let tracing = maker.tracing(arena, &mut bundle, sizes, now)?;
                 let shown = map.describe(arena, &mut bundle, activity, programs, tracing)?;
                 Some(Prepared { tracing, shown })
@@ -223,6 +224,11 @@ impl Session {
                 && smaller.aggregations == sizes.aggregations
                 && smaller.dynamic == sizes.dynamic
                 && smaller.speculative == sizes.speculative;
+            // What cannot be smaller need not leave room for others.
+            if is_same && share != usize::MAX {
+                share = usize::MAX;
+                continue;
+            }
             if is_same || !options.halves() {
                 return Err(ConsumerError::NoMemory { needed, left });
             }

@@ -297,6 +297,8 @@ pub(crate) struct Tables {
     pub(crate) last_consumer: u32,
     /// Bytes of a buffer, if its consumer does not choose them.
     pub(crate) buffer: usize,
+    /// Bytes of all buffers of a consumer's programs, if these can be smaller than it says.
+    pub(crate) share: usize,
     /// The consumer for which something was enabled before it came.
     pub(crate) anonymous: Option<ConsumerId>,
     /// The number that was last given to a predicate.
@@ -365,6 +367,7 @@ impl Tables {
             enablings: 0,
             last_consumer: 0,
             buffer: 0,
+            share: usize::MAX,
             anonymous: None,
             last_predicate: 0,
             sessions: &mut [],
