@@ -18,7 +18,7 @@ mod symbols;
 mod text;
 mod threads;
 
-pub use sdt_framework::Config;
+pub use sdt_framework::{Config, ConsumerError};
 
 pub use process::{Options, Process, StartError};
 pub use socket::SocketError;

@@ -13,7 +13,7 @@ use sdt_core::Probe;
 use sdt_core::attach::{self, AttachError, Attachment, DetachError};
 use sdt_core::ops::FrameworkError;
 use sdt_core::patch::Mode;
-use sdt_framework::{Config, Counters, Dtrace, InitError};
+use sdt_framework::{Config, ConsumerError, Counters, Dtrace, InitError};
 
 use crate::cpus::Slots;
 use crate::fork;
@@ -352,6 +352,18 @@ impl Process {
     /// Where it listens.
     pub fn socket(&self) -> &Path {
         &self.path
+    }
+
+    /// Enables a program in D by itself, before and without any consumer: what `dtrace -p PID -A` has written. With `-x
+    /// bufpolicy=ring` it keeps the latest records, for `dtrace --core` when the process has crashed. Returns how many
+    /// probes its clauses mean so far; those that come to be later are enabled as well. Until `dtrace -p PID -a` claims it, it
+    /// goes on.
+    ///
+    /// # Errors
+    /// [`ConsumerError::Going`] if there is such a program already; what is wrong with this one, or what there is no room for.
+    pub fn enable_anonymously(&self, dof: &[u8]) -> Result<u32, ConsumerError> {
+        let _state = lock();
+        self.dtrace.enable_anonymously(dof)
     }
 
     /// What became of all hits since the process was first started: those of BEGIN, END, ERROR and timers, too.

@@ -1,5 +1,6 @@
 //! Consumers at the socket, and the thread that answers them.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
@@ -39,6 +40,8 @@ pub(crate) struct Serving {
     lines: Vec<Line>,
     /// Most of them.
     room: usize,
+    /// Those who were one too many, until they have read so and gone.
+    turned_away: VecDeque<UnixStream>,
     /// Written to when there is nothing more to do.
     wake: PipeReader,
     /// Nobody can be let in at the moment.
@@ -128,7 +131,8 @@ impl Serving {
     /// Nobody is connected. A byte into the pipe wakes the thread.
     pub(crate) fn new(socket: Socket, room: usize) -> io::Result<(Self, PipeWriter)> {
         let (wake, waker) = io::pipe()?;
-        Ok((Self { socket, lines: Vec::new(), room, wake, is_pausing: false }, waker))
+        let (lines, turned_away) = (Vec::new(), VecDeque::new());
+        Ok((Self { socket, lines, room, turned_away, wake, is_pausing: false }, waker))
     }
 
     pub(crate) const fn socket(&self) -> &Socket {
@@ -175,6 +179,11 @@ impl Serving {
     /// Answers what can be answered, in turns, and forgets who has gone. Says whether there is more.
     fn answer(&mut self) -> bool {
         let mut is_busy = false;
+        // Until they close their end.
+        self.turned_away.retain_mut(|stream| match stream.read(&mut [0; 64]) {
+            Ok(length) => length != 0,
+            Err(error) => later(Err(error)).is_ok(),
+        });
         self.lines.retain_mut(|Line { ends, server }| {
             for _ in 0..STEPS {
                 match server.step(ends) {
@@ -189,6 +198,24 @@ impl Serving {
         is_busy
     }
 
+    /// Tells who is one too many why. They are about to greet us: a connection that is closed already would tell them that only.
+    fn turn_away(&mut self, mut stream: UnixStream) {
+        let room = self.room;
+        let reason =
+            format!("{room} consumers trace this process, and no more can; end one of them");
+        let (mut draft, mut line) = ([0; 256], [0; encoded_len(256)]);
+        let header = Header { channel: CHANNEL, seq: 0 };
+        let frame = Writer::new(&mut draft, header, &Reply::Gone { reason: &reason });
+        if let Ok(length) = frame.and_then(|frame| frame.seal(&mut line)) {
+            // Behind a zero, as whatever comes first on a line.
+            stream.write_all(&[0]).and_then(|()| stream.write_all(&line[..length])).ok();
+        }
+        self.turned_away.push_back(stream);
+        if self.turned_away.len() > self.room {
+            self.turned_away.pop_front();
+        }
+    }
+
     fn let_in(&mut self, attached: &Attached) {
         self.is_pausing = false;
         loop {
@@ -200,7 +227,7 @@ impl Serving {
                         self.answer();
                     }
                     if self.lines.len() >= self.room {
-                        turn_away(stream, self.room);
+                        self.turn_away(stream);
                     } else {
                         let server = Box::new(Server::new(attached.dtrace, &Sites, Rights::ALL));
                         self.lines.push(Line { ends: Ends { stream, is_full: false }, server });
@@ -212,18 +239,6 @@ impl Serving {
                 }
             }
         }
-    }
-}
-
-/// Tells who is one too many, if they listen, and closes the connection.
-fn turn_away(mut stream: UnixStream, room: usize) {
-    let reason = format!("{room} consumers trace this process, and no more can; end one of them");
-    let (mut draft, mut line) = ([0; 256], [0; encoded_len(256)]);
-    let header = Header { channel: CHANNEL, seq: 0 };
-    let frame = Writer::new(&mut draft, header, &Reply::Gone { reason: &reason });
-    if let Ok(length) = frame.and_then(|frame| frame.seal(&mut line)) {
-        // Behind a zero, as whatever comes first on a line.
-        stream.write_all(&[0]).and_then(|()| stream.write_all(&line[..length])).ok();
     }
 }
 

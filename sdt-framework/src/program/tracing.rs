@@ -146,7 +146,7 @@ impl Aggregated {
 }
 
 /// How large everything is going to be, in words.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sizes {
     records: usize,
     aggregations: usize,
@@ -212,18 +212,25 @@ impl Session {
             }
             // SAFETY: nothing of it has gone anywhere.
             unsafe { bundle.free(arena) };
-            // As with `bufresize=auto`: each half as large, but for what would be too small.
-            let smaller = Sizes {
+            // As with `bufresize=auto`, what takes most is made half as large, unless that would be too small: nothing pays for
+            // what another one was asked to be.
+            let all = Sizes {
                 records: (sizes.records / 2).max(least),
                 aggregations: half(sizes.aggregations, needs.element * 4),
                 dynamic: half(sizes.dynamic, needs.chunk * 4),
                 speculative: half(sizes.speculative, least),
-                speculations: sizes.speculations,
+                ..sizes
             };
-            let is_same = smaller.records == sizes.records
-                && smaller.aggregations == sizes.aggregations
-                && smaller.dynamic == sizes.dynamic
-                && smaller.speculative == sizes.speculative;
+            let one = [
+                Sizes { records: all.records, ..sizes },
+                Sizes { aggregations: all.aggregations, ..sizes },
+                Sizes { dynamic: all.dynamic, ..sizes },
+                Sizes { speculative: all.speculative, ..sizes },
+            ];
+            let smallest = one.into_iter().min_by_key(|sizes| maker.bytes(*sizes));
+            // Of more than can be counted, one is no difference.
+            let smaller = smallest.filter(|smaller| maker.bytes(*smaller) < needed).unwrap_or(all);
+            let is_same = smaller == sizes;
             // What cannot be smaller need not leave room for others.
             if is_same && share != usize::MAX {
                 share = usize::MAX;
