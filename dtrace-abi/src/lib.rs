@@ -8,6 +8,7 @@
 //! | which probes are meant | [`spec`], [`glob`], [`name`] |
 //! | what D becomes | [`dif`], [`dof`], [`action`], [`option`] |
 //! | what a kernel leaves in its buffers | [`record`], [`aggregation`], [`fault`] |
+//! | what is found in a dump | [`postmortem`] |
 //! | errors of the compiler | [`errtag`] |
 //!
 //! # What it is not
@@ -50,6 +51,7 @@ pub mod name;
 pub mod ops;
 pub mod option;
 pub mod platform;
+pub mod postmortem;
 pub mod reader;
 pub mod record;
 pub mod spec;

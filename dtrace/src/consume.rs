@@ -159,6 +159,43 @@ pub trait Meanwhile {
     fn last_words(&self) -> Option<String> {
         None
     }
+
+    /// What is to be said when what is traced has ended, for which dtrace has been waiting: then that is no failure.
+    fn target_ended(&self) -> Option<String> {
+        None
+    }
+}
+
+/// A process that hosts its probes: dtrace traces until it is interrupted, or the process ends.
+#[derive(Clone, Copy, Debug)]
+pub struct UntilEnded(pub u32);
+
+impl Meanwhile for UntilEnded {
+    fn step(&mut self) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(true)
+    }
+
+    fn pause(&self) -> Duration {
+        BEAT
+    }
+
+    fn target_ended(&self) -> Option<String> {
+        Some(format!("pid {} has exited", self.0))
+    }
+}
+
+/// Nothing, and all has happened already: what has been recorded is printed, and that is all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Past;
+
+impl Meanwhile for Past {
+    fn step(&mut self) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(false)
+    }
+
+    fn pause(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// Nothing: dtrace traces until it is interrupted.
@@ -318,10 +355,25 @@ fn follow(
         if let Some(words) = meanwhile.last_words().filter(|_| !goes_on && !quiet) {
             sink.message(&format!("{words}\n"))?;
         }
-        if !goes_on || interrupted {
-            running.stop()?;
-        }
-        over = running.work_now(sink, meanwhile.pause().is_zero())?;
+        let ends = !goes_on || interrupted;
+        let stopped = if ends { running.stop() } else { Ok(()) };
+        let at_once = meanwhile.pause().is_zero();
+        let worked = stopped.and_then(|()| running.work_now(sink, at_once));
+        let target = meanwhile.target_ended().filter(|_| !interrupted);
+        over = match (worked, target) {
+            // Nobody is there any more who could tell the rest.
+            (Err(error), Some(words)) if error.is_end_of_line() => {
+                target_ended(&words, quiet, sink)?;
+                running.forsake();
+                true
+            }
+            // No program has asked for it.
+            (Ok(true), Some(words)) if running.was_ended() => {
+                target_ended(&words, quiet, sink)?;
+                true
+            }
+            (worked, _) => worked?,
+        };
         heat.sample(&running);
     }
     // What was traced is shown, whether it can be drawn or not.
@@ -330,6 +382,14 @@ fn follow(
     drawn?;
     // As wait(2) has it.
     Ok(status.unwrap_or(0) as u8)
+}
+
+/// As dtrace(1) says it of a process that it has been tracing.
+fn target_ended(words: &str, quiet: bool, sink: &mut dyn Sink) -> Result<(), DtraceError> {
+    if !quiet {
+        sink.message(&format!("{words}\n"))?;
+    }
+    Ok(())
 }
 
 /// Whether a program changes something (`-w`).

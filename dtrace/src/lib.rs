@@ -10,7 +10,7 @@
 //! | feature | what it adds | with |
 //! |---|---|---|
 //! | none | [`Client`] and [`Transport`]: probes, buffers | |
-//! | `render` | [`Trace`], [`render`]: D in, typed records and text out | `dtrace-compiler` |
+//! | `render` | [`Trace`], [`render`]: D in, typed records and text out; [`postmortem`]: out of a dump | `dtrace-compiler`, `object` |
 //! | `pictures` | flame graphs, heat maps, timelines | `inferno`, `plotters` |
 //! | `cli` | the command | `clap` |
 //!
@@ -44,6 +44,8 @@ pub mod job;
 pub mod kernel;
 pub mod key;
 pub mod output;
+#[cfg(feature = "render")]
+pub mod postmortem;
 #[cfg(feature = "cli")]
 pub mod process;
 #[cfg(feature = "render")]

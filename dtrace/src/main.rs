@@ -1,18 +1,22 @@
 //! `dtrace --connect ADDRESS`: dtrace(1) for a kernel on the other side of a line; `dtrace -p PID`, for a process.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use dtrace::consume::{self, Meanwhile, Target, UntilInterrupted};
+use dtrace::consume::{self, Meanwhile, Past, Target, UntilEnded, UntilInterrupted};
 use dtrace::job::Mode;
 use dtrace::process::Process;
-use dtrace::render::Streams;
-use dtrace::{Address, Client, ClientError, Interrupt, Protection, cli, key, output};
+use dtrace::render::{Output as _, Streams};
+use dtrace::{
+    Address, Client, ClientError, Interrupt, Job, Protection, cli, key, output, postmortem,
+};
+use dtrace_abi::option::{OptionId, UNSET};
 
 const USAGE: &str = "\
 Usage: dtrace -p pid | --connect [name=]unix:path | tcp:host:port | serial:device[,baud] | exec:command ...
 \t[--key file | --unencrypted] [-c cmd]
+       dtrace --core file
        dtrace --make-key file
 ";
 
@@ -30,7 +34,7 @@ struct Dtrace {
     /// Where the kernel is: unix:PATH, tcp:HOST:PORT, serial:DEVICE[,BAUD], or exec:COMMAND, whose standard input
     /// and output are the line.
     /// Several are traced as one, each called by its address, or NAME=ADDRESS: D's variable hostname.
-    #[arg(long, value_name = "ADDRESS", required_unless_present_any = ["version", "pid", "make_key", "command"])]
+    #[arg(long, value_name = "ADDRESS", required_unless_present_any = ["version", "pid", "make_key", "command", "core"])]
     connect: Vec<String>,
     /// The kernel's key, 64 hexadecimal digits in a file that is yours alone (0600): authenticates and encrypts the
     /// line. For tcp: the environment's DTRACE_KEY_FILE if nothing is said.
@@ -40,6 +44,9 @@ struct Dtrace {
     /// and change what is said.
     #[arg(long)]
     unencrypted: bool,
+    /// Print what was recorded last, from a dump: the core of a process, an ELF dump of a machine's memory, or its bytes.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["connect", "pid", "command", "key", "unencrypted"])]
+    core: Option<PathBuf>,
     /// Make a new key in a new file, for a kernel and for --key, and do nothing else.
     #[arg(long, value_name = "FILE", exclusive = true)]
     make_key: Option<PathBuf>,
@@ -81,18 +88,26 @@ fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let Some(mut job) = dtrace.args.job()? else { return Ok(ExitCode::SUCCESS) };
+    if let Some(file) = &dtrace.core {
+        return dumped(file, job);
+    }
     job.check()?;
     let addresses = addresses(dtrace)?;
     if job.mode == Mode::Trace {
         cli::heed_interrupts(&INTERRUPT)?;
     }
     let mut process = dtrace.command.as_deref().map(Process::new).transpose()?;
-    let meanwhile: &mut dyn Meanwhile = match &mut process {
-        Some(process) => {
+    let mut traced = match &addresses[..] {
+        [(_, Address::Process(id))] => Some(UntilEnded(*id)),
+        _ => None,
+    };
+    let meanwhile: &mut dyn Meanwhile = match (&mut process, &mut traced) {
+        (Some(process), _) => {
             job.target = process.id().into();
             process
         }
-        None => &mut UntilInterrupted,
+        (None, Some(traced)) => traced,
+        (None, None) => &mut UntilInterrupted,
     };
     let mut targets = Vec::with_capacity(addresses.len());
     for (name, address) in addresses {
@@ -146,4 +161,29 @@ fn connect(dtrace: &Dtrace, address: &Address) -> anyhow::Result<Client> {
         }
         error => error.into(),
     })
+}
+
+/// Prints what is in a dump.
+fn dumped(file: &Path, mut job: Job) -> anyhow::Result<ExitCode> {
+    let is_quiet = job.options.get(OptionId::Quiet) != UNSET;
+    match job.mode {
+        Mode::Trace if job.programs.is_empty() => job.claim = true,
+        Mode::List => {}
+        _ => anyhow::bail!("--core: a dump is read, and not traced: what was enabled is in it"),
+    }
+    let mut output = Streams::standard("dtrace")?;
+    for traced in postmortem::read(file)? {
+        if job.mode == Mode::Trace && !is_quiet {
+            let policy = traced.policy.map_or("unknown", |policy| policy.name());
+            let (consumer, cpus) = (traced.consumer, traced.cpus.len());
+            output
+                .message(&format!("consumer {consumer}: {cpus} CPUs, buffer policy {policy}\n"))?;
+        }
+        let client = Client::connect(postmortem::Line::new(traced.clone()))?;
+        consume::run(client, &job, &INTERRUPT, &mut Past, &mut output)?;
+        for complaint in &traced.complaints {
+            output.message(&format!("{complaint}\n"))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }

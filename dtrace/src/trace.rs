@@ -42,6 +42,7 @@ use crate::kernel::{Kernel, OWN, Told};
 use crate::render::{
     Aggregations, Buffer, Consumer, Ends, RenderError, Schedule, Settings, Sink, View, World,
 };
+use crate::transport::TransportError;
 
 /// How often things are done, if options do not say so.
 const RATE: Duration = Duration::from_secs(1);
@@ -68,6 +69,13 @@ pub enum TraceError {
     /// What was recorded cannot be shown.
     #[error(transparent)]
     Render(#[from] RenderError),
+}
+
+impl TraceError {
+    /// Whether the other side of the line has gone.
+    pub const fn is_end_of_line(&self) -> bool {
+        matches!(self, Self::Client(ClientError::Transport(TransportError::Closed(_))))
+    }
 }
 
 /// A trace that has not begun.
@@ -229,6 +237,7 @@ impl Trace {
             aggregate: Due::default(),
             switch: Due::default(),
             taken: 0,
+            forsaken: false,
         })
     }
 
@@ -285,6 +294,8 @@ pub struct Running {
     taken: u64,
     /// A program has `hostname` in it: aggregations have the kernel's name among their keys as far as it says so.
     names_host: bool,
+    /// The kernel has gone, and has not been let go.
+    forsaken: bool,
 }
 
 impl Running {
@@ -367,6 +378,16 @@ impl Running {
         let mut told = Told { kernel: &self.kernel, names: &self.names };
         let world = World { descriptions: &mut told, symbols: &self.kernel, types: &self.types };
         show(self.consumer.aggregations(), &self.consumer.view(&world))
+    }
+
+    /// Whether it was ended on the other side, and not by a program: there is no `exit` in what has been recorded.
+    pub fn was_ended(&self) -> bool {
+        self.is_over() && self.consumer.exit_status().is_none() && !self.fills()
+    }
+
+    /// The kernel has gone: what is left is to show what has been taken.
+    pub fn forsake(&mut self) {
+        self.forsaken = true;
     }
 
     /// Ends it. `dtrace:::END` has fired when this returns; what has been recorded is still to be taken.
@@ -500,7 +521,9 @@ impl Running {
         let world = World { descriptions: &mut told, symbols: &self.kernel, types: &self.types };
         self.consumer.finish(&world, sink)?;
         sink.flush()?;
-        self.kernel.ask(Client::close)?;
+        if !self.forsaken {
+            self.kernel.ask(Client::close)?;
+        }
         Ok(self.consumer.exit_status())
     }
 }

@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use cargo_sdt::dlib::{Description, render};
-use cargo_sdt::platform::Os;
 use sdt_core::arg::{CType, Shown, show};
 use sdt_core::{sdt_probe, sdt_provider};
 
@@ -265,16 +263,6 @@ fn the_idioms_of_other_kernels_show_what_is_said_of_them() {
     assert!(said.contains("invalid address"), "{shown}{said}");
 }
 
-/// A D library of what this program's probes carry.
-fn library() -> tempfile::TempDir {
-    let file = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-    let description = Description::read(&file).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let text = render(&description, "this program", Os::FreeBsd).unwrap();
-    std::fs::write(folder.path().join("arguments.d"), text).unwrap();
-    folder
-}
-
 #[test]
 fn enums_with_data_can_be_looked_into() {
     let v4 = || Header { before: 1, address: Address::V4([192, 168, 0, 9]), after: 77 };
@@ -282,11 +270,9 @@ fn enums_with_data_can_be_looked_into() {
     let (first, text) = (Event::Counted([8, 9]), Event::String { bytes: [b'w' as c_char; 5] });
     let followed = Event::Followed(3, Some(&first));
     let wide = Event::Counted([1, 2, 3]);
-    let library = library();
-    let folder = library.path().to_str().unwrap();
     let of = |header: &Header, event: &Event<'_, 2>, plain: &Plain, program: &str| {
         let fire = || sdt_probe!(packets::came, header, event, plain, &wide);
-        dtrace(&format!("packets:::came {{ {program}; exit(0); }}"), fire, &["-L", folder])
+        dtrace(&format!("packets:::came {{ {program}; exit(0); }}"), fire, &[])
     };
     let plain = Plain::Large(v6.clone());
     let shown = |event: &Event<'_, 2>, program: &str| {

@@ -10,6 +10,7 @@ use crate::config::{Config, InitError};
 use crate::ecb::EcbNode;
 use crate::ecb::chain::{Chain, Node};
 use crate::host::{Host, Mutex};
+use crate::postmortem::Head;
 use crate::providers::{OwnProbes, Profile};
 use crate::registry::Origin;
 use crate::registry::tables::Tables;
@@ -279,9 +280,12 @@ impl<H: Host> Dtrace<H> {
         if given < config.tables::<H>(cpus) {
             return Err(too_small);
         }
+        let end = memory.as_ptr_range().end.addr();
         let mut arena = Arena::new(memory);
+        let head = Head::first(&mut arena).ok_or(too_small)?;
         let shared = Shared::new(&mut arena, config, cpus).ok_or(too_small)?;
         *tables = Tables::new(arena, config).ok_or(too_small)?;
+        tables.show(head, end, cpus);
         self.shared.call_once(|| shared);
         Ok(())
     }

@@ -131,6 +131,7 @@ mod host;
 // FreeBSD and illumos have a framework of their own.
 #[cfg(not(any(target_os = "freebsd", target_os = "illumos")))]
 pub mod machine;
+mod postmortem;
 mod program;
 mod providers;
 mod registry;

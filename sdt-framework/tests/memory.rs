@@ -70,9 +70,9 @@ fn sizes_are_as_documented() {
     let one = of(SMALL, CPUS);
     let more = [
         ("a probe", of(Config { probes: SMALL.probes + 1, ..SMALL }, CPUS), 524),
-        ("an ECB", of(Config { ecbs: SMALL.ecbs + 1, ..SMALL }, CPUS), 96),
+        ("an ECB", of(Config { ecbs: SMALL.ecbs + 1, ..SMALL }, CPUS), 116),
         ("a provider", of(Config { providers: SMALL.providers + 1, ..SMALL }, CPUS), 208),
-        ("a consumer", of(Config { consumers: SMALL.consumers + 1, ..SMALL }, CPUS), 92),
+        ("a consumer", of(Config { consumers: SMALL.consumers + 1, ..SMALL }, CPUS), 108),
         ("a CPU", of(SMALL, CPUS + 1), 64),
     ];
     let sizes: Vec<_> = more.iter().map(|(what, with, _)| (*what, with - one)).collect();

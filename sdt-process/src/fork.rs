@@ -61,7 +61,7 @@ unsafe extern "C" fn child() {
         // SAFETY: the child's only thread, which was outside probe context.
         unsafe { attached.dtrace.host().take_back() };
     }
-    if let Some(mut serving) = state.serving.take() {
+    if let Some(mut serving) = state.disown() {
         // Registered for the parent's memory only. If it fails, stores abort the child rather than go wrong; there is one
         // thread, and nothing is known that would have it fail.
         Text::prepare().ok();

@@ -18,6 +18,8 @@ mod symbols;
 mod text;
 mod threads;
 
+pub use sdt_framework::{Config, ConsumerError};
+
 pub use process::{Options, Process, StartError};
 pub use socket::SocketError;
 pub use text::{Refused, Text};

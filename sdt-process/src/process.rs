@@ -4,15 +4,16 @@ use std::ffi::CString;
 use std::io::{self, PipeWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError, TryLockError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use sdt_core::__private::record::{PROBES, PROVIDERS};
 use sdt_core::Probe;
 use sdt_core::attach::{self, AttachError, Attachment, DetachError};
 use sdt_core::ops::FrameworkError;
 use sdt_core::patch::Mode;
-use sdt_framework::{Config, Counters, Dtrace, InitError};
+use sdt_framework::{Config, ConsumerError, Counters, Dtrace, InitError};
 
 use crate::cpus::Slots;
 use crate::fork;
@@ -22,7 +23,11 @@ use crate::stack;
 use crate::text::{Refused, Text};
 
 /// All there is, locked by whoever calls the framework outside of a hit: so nothing of it is locked when a child is made.
-pub(crate) static STATE: Mutex<State> = Mutex::new(State { attached: None, serving: None });
+pub(crate) static STATE: Mutex<State> =
+    Mutex::new(State { attached: None, serving: None, waker: None, until: None });
+
+/// Told when [`State::serving`] is done with.
+pub(crate) static SERVED: Condvar = Condvar::new();
 
 /// How many threads are about to fork, and wait for [`STATE`].
 pub(crate) static WANTED: AtomicUsize = AtomicUsize::new(0);
@@ -31,6 +36,68 @@ pub(crate) static WANTED: AtomicUsize = AtomicUsize::new(0);
 pub(crate) struct State {
     pub(crate) attached: Option<Attached>,
     pub(crate) serving: Option<Serving>,
+    /// Wakes the thread that serves.
+    waker: Option<PipeWriter>,
+    /// Serving ends, as soon as consumers have what was recorded for them, and then at the latest.
+    pub(crate) until: Option<Instant>,
+}
+
+/// So long consumers have to take what has been recorded when the process ends.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+impl State {
+    /// Has serving end.
+    fn wind_up(&mut self) {
+        if self.serving.is_none() || self.until.is_some() {
+            return;
+        }
+        self.until = Some(Instant::now() + GOODBYE);
+        if let Some(attached) = &self.attached {
+            attached.dtrace.wind_up();
+        }
+        if let Some(waker) = &mut self.waker {
+            // There is room for a byte.
+            waker.write_all(&[0]).ok();
+        }
+    }
+
+    /// Nobody is served any more. With the lock held all the time, so that whoever forks finds either all of it or nothing.
+    pub(crate) fn end(&mut self) {
+        if let Some(mut serving) = self.serving.take() {
+            serving.socket().remove();
+            serving.close_all();
+        }
+        (self.waker, self.until) = (None, None);
+        SERVED.notify_all();
+    }
+
+    /// This is the child of a fork, which nobody is to trace: what there was is its parent's.
+    pub(crate) fn disown(&mut self) -> Option<Serving> {
+        (self.waker, self.until) = (None, None);
+        self.serving.take()
+    }
+}
+
+/// The program ends otherwise than by dropping its [`Process`].
+extern "C" fn at_exit() {
+    // It may be ended by somebody who has been interrupted with this locked.
+    let deadline = Instant::now() + GOODBYE;
+    let mut state = loop {
+        match STATE.try_lock() {
+            Ok(state) => break state,
+            Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    // A child's, that does not let itself be traced.
+    if state.attached.is_none_or(|attached| attached.process != std::process::id()) {
+        return;
+    }
+    state.wind_up();
+    let left = deadline.saturating_duration_since(Instant::now());
+    let served = SERVED.wait_timeout_while(state, left, |state| state.serving.is_some());
+    drop(served);
 }
 
 /// The framework that the probes of this image are attached to.
@@ -84,7 +151,9 @@ const TIMERS: usize = 32;
 /// Clauses that can be enabled for them.
 const CLAUSES: usize = 256;
 /// Bytes for what programs in D declare and for the larger buffers that they ask for, all consumers together.
-const PROGRAMS: usize = if cfg!(target_pointer_width = "64") { 64 << 20 } else { 8 << 20 };
+const PROGRAMS: usize = if cfg!(target_pointer_width = "64") { 128 << 20 } else { 8 << 20 };
+/// Providers, and probes of theirs, that a program can make as it runs (`sdt_core::runtime`).
+const RUNTIME: [usize; 2] = [8, 256];
 
 /// How a process is traced; [`start`](Self::start) does it.
 ///
@@ -107,10 +176,13 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Jumps; room for all probes of the program, enabled four times each, and for eight consumers with 64 kB for each of
-    /// some slots more than there are CPUs; besides, 64 MB for programs in D. Memory is touched when it is needed.
+    /// Jumps; room for all probes of the program and 256 that it makes as it runs, in 8 providers, all enabled four times each;
+    /// for eight consumers with 64 kB for each of some slots more than there are CPUs; besides, 128 MB for programs in D, of
+    /// which each consumer's take an eighth at most, if they do not insist (`bufresize=manual`). Memory is touched when it
+    /// is needed. [`config`](Self::config) chooses otherwise.
     pub fn new() -> Self {
-        let (providers, probes) = (PROVIDERS.len().max(1), PROBES.len().max(1));
+        let [providers, probes] = RUNTIME;
+        let (providers, probes) = (PROVIDERS.len() + providers, PROBES.len() + probes);
         let config = Config { providers, probes, ecbs: 4 * probes, ..Config::DEFAULT };
         let refused = |probe: &Probe, why: &Refused| {
             let [provider, name] = [probe.provider().name(), probe.name()];
@@ -175,6 +247,7 @@ impl Options {
         let serve = |socket| {
             let (serving, waker) = Serving::new(socket, attached.consumers)?;
             fork::heed()?;
+            heed_exit()?;
             Ok((serving, waker, serve::spawn()?))
         };
         let (serving, waker, thread) = serve(socket).map_err(|error| {
@@ -182,9 +255,9 @@ impl Options {
             StartError::Thread(error)
         })?;
         // The thread waits for the lock.
-        state.serving = Some(serving);
-        let running = Some((waker, thread));
-        Ok(Process { path, dtrace: attached.dtrace, process: std::process::id(), running })
+        (state.serving, state.waker, state.until) = (Some(serving), Some(waker), None);
+        let (dtrace, process) = (attached.dtrace, std::process::id());
+        Ok(Process { path, dtrace, process, thread: Some(thread) })
     }
 
     /// Attaches the probes, if this process has not done so.
@@ -216,6 +289,7 @@ impl Options {
         // Large, so the system's zero pages until they are written to.
         let memory = Box::leak(Box::new_uninit_slice(bytes.saturating_add(PROGRAMS)));
         dtrace.init(memory, &config).map_err(StartError::Config)?;
+        dtrace.share_memory(PROGRAMS / consumers.max(1));
         dtrace.register_own().map_err(StartError::Own)?;
         let text = Text::new(self.refused).with_functions(self.functions);
         let attachment = Box::leak(Box::new(Attachment {
@@ -235,6 +309,19 @@ impl Options {
     }
 }
 
+/// Has the C library call [`at_exit`], once.
+fn heed_exit() -> io::Result<()> {
+    static HEEDED: Once = Once::new();
+    let mut result = Ok(());
+    HEEDED.call_once(|| {
+        // SAFETY: it stays, and does what functions at exit may.
+        if unsafe { libc::atexit(at_exit) } != 0 {
+            result = Err(io::ErrorKind::OutOfMemory.into());
+        }
+    });
+    result
+}
+
 pub(crate) fn lock() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -248,8 +335,8 @@ fn program() -> CString {
     CString::new(name).unwrap_or_default()
 }
 
-/// A process that can be traced, until this is dropped. Then consumers are told by the end of their connection, sites are
-/// nops, and the socket is gone.
+/// A process that can be traced, until this is dropped, or the program ends by `exit`. Then consumers take what has been
+/// recorded for their programs, for which they have two seconds; sites are nops, and the socket is gone.
 ///
 /// In the child of a `fork` it is nobody's: dropping it there does nothing.
 #[derive(Debug)]
@@ -258,13 +345,25 @@ pub struct Process {
     path: PathBuf,
     dtrace: &'static Dtrace<Slots>,
     process: u32,
-    running: Option<(PipeWriter, JoinHandle<()>)>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Process {
     /// Where it listens.
     pub fn socket(&self) -> &Path {
         &self.path
+    }
+
+    /// Enables a program in D by itself, before and without any consumer: what `dtrace -p PID -A` has written. With `-x
+    /// bufpolicy=ring` it keeps the latest records, for `dtrace --core` when the process has crashed. Returns how many
+    /// probes its clauses mean so far; those that come to be later are enabled as well. Until `dtrace -p PID -a` claims it, it
+    /// goes on.
+    ///
+    /// # Errors
+    /// [`ConsumerError::Going`] if there is such a program already; what is wrong with this one, or what there is no room for.
+    pub fn enable_anonymously(&self, dof: &[u8]) -> Result<u32, ConsumerError> {
+        let _state = lock();
+        self.dtrace.enable_anonymously(dof)
     }
 
     /// What became of all hits since the process was first started: those of BEGIN, END, ERROR and timers, too.
@@ -275,21 +374,14 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let Some((mut waker, thread)) = self.running.take() else { return };
+        let Some(thread) = self.thread.take() else { return };
         if self.process != std::process::id() {
             // There is no such thread here.
             std::mem::forget(thread);
             return;
         }
-        let serving = lock().serving.take();
-        // There is room for a byte, and the thread does not panic.
-        waker.write_all(&[0]).ok();
+        lock().wind_up();
+        // The thread does not panic.
         thread.join().ok();
-        if let Some(mut serving) = serving {
-            // As the thread would have: nobody forks meanwhile.
-            let _state = lock();
-            serving.socket().remove();
-            serving.close_all();
-        }
     }
 }

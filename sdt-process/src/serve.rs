@@ -1,11 +1,13 @@
 //! Consumers at the socket, and the thread that answers them.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
 use std::ptr;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use dtrace_protocol::frame::encoded_len;
 use dtrace_protocol::{Header, Reply, Writer};
@@ -26,8 +28,8 @@ const TICK: libc::c_int = 10;
 const MILLISECOND: u64 = 1_000_000;
 /// How long nobody is let in when nobody can be, in milliseconds: the process has no file descriptor left.
 const PAUSE: libc::c_int = 200;
-/// The channel of who has a connection for itself.
-const FIRST: u8 = 1;
+/// The channel of a consumer that has a line for itself.
+const CHANNEL: u8 = 1;
 /// What a connection may have done before it is the next one's turn.
 const STEPS: usize = 64;
 
@@ -38,6 +40,8 @@ pub(crate) struct Serving {
     lines: Vec<Line>,
     /// Most of them.
     room: usize,
+    /// Those who were one too many, until they have read so and gone.
+    turned_away: VecDeque<UnixStream>,
     /// Written to when there is nothing more to do.
     wake: PipeReader,
     /// Nobody can be let in at the moment.
@@ -127,7 +131,8 @@ impl Serving {
     /// Nobody is connected. A byte into the pipe wakes the thread.
     pub(crate) fn new(socket: Socket, room: usize) -> io::Result<(Self, PipeWriter)> {
         let (wake, waker) = io::pipe()?;
-        Ok((Self { socket, lines: Vec::new(), room, wake, is_pausing: false }, waker))
+        let (lines, turned_away) = (Vec::new(), VecDeque::new());
+        Ok((Self { socket, lines, room, turned_away, wake, is_pausing: false }, waker))
     }
 
     pub(crate) const fn socket(&self) -> &Socket {
@@ -141,34 +146,44 @@ impl Serving {
         }
     }
 
-    /// Answers what can be answered, and lets in who is there.
-    fn turn(&mut self, attached: &Attached) -> Wait {
+    /// Answers what can be answered, and lets in who is there; `None` at the end: nobody has anything to take any more, or
+    /// it has taken longer than until then.
+    fn turn(&mut self, attached: &Attached, until: Option<Instant>) -> Option<Wait> {
         let is_busy = self.answer();
-        self.let_in(attached);
+        match until {
+            Some(until) => {
+                if attached.dtrace.with_programs() == 0 || Instant::now() >= until {
+                    return None;
+                }
+            }
+            None => self.let_in(attached),
+        }
         let polled = |fd: RawFd, events| libc::pollfd { fd, events, revents: 0 };
         let lines = self.lines.iter().map(|Line { ends, .. }| {
             let events = if ends.is_full { libc::POLLOUT } else { libc::POLLIN };
             polled(ends.stream.as_raw_fd(), events)
         });
         let listener = polled(self.socket.listener.as_raw_fd(), libc::POLLIN);
-        let listener = (!self.is_pausing).then_some(listener);
+        let listener = (!self.is_pausing && until.is_none()).then_some(listener);
+        let wake = until.is_none().then(|| polled(self.wake.as_raw_fd(), libc::POLLIN));
         let limit = match (is_busy, self.lines.is_empty(), self.is_pausing) {
             (true, ..) => 0,
             (_, false, _) => TICK,
             (_, _, true) => PAUSE,
             _ => -1,
         };
-        let wake = polled(self.wake.as_raw_fd(), libc::POLLIN);
-        Wait {
-            polled: [wake].into_iter().chain(listener).chain(lines).collect(),
-            limit,
-            dtrace: attached.dtrace,
-        }
+        let polled = wake.into_iter().chain(listener).chain(lines).collect();
+        Some(Wait { polled, limit, dtrace: attached.dtrace })
     }
 
     /// Answers what can be answered, in turns, and forgets who has gone. Says whether there is more.
     fn answer(&mut self) -> bool {
         let mut is_busy = false;
+        // Until they close their end.
+        self.turned_away.retain_mut(|stream| match stream.read(&mut [0; 64]) {
+            Ok(length) => length != 0,
+            Err(error) => later(Err(error)).is_ok(),
+        });
         self.lines.retain_mut(|Line { ends, server }| {
             for _ in 0..STEPS {
                 match server.step(ends) {
@@ -183,6 +198,24 @@ impl Serving {
         is_busy
     }
 
+    /// Tells who is one too many why. They are about to greet us: a connection that is closed already would tell them that only.
+    fn turn_away(&mut self, mut stream: UnixStream) {
+        let room = self.room;
+        let reason =
+            format!("{room} consumers trace this process, and no more can; end one of them");
+        let (mut draft, mut line) = ([0; 256], [0; encoded_len(256)]);
+        let header = Header { channel: CHANNEL, seq: 0 };
+        let frame = Writer::new(&mut draft, header, &Reply::Gone { reason: &reason });
+        if let Ok(length) = frame.and_then(|frame| frame.seal(&mut line)) {
+            // Behind a zero, as whatever comes first on a line.
+            stream.write_all(&[0]).and_then(|()| stream.write_all(&line[..length])).ok();
+        }
+        self.turned_away.push_back(stream);
+        if self.turned_away.len() > self.room {
+            self.turned_away.pop_front();
+        }
+    }
+
     fn let_in(&mut self, attached: &Attached) {
         self.is_pausing = false;
         loop {
@@ -193,11 +226,11 @@ impl Serving {
                         // Who went before this one came makes room.
                         self.answer();
                     }
-                    if self.lines.len() < self.room {
+                    if self.lines.len() >= self.room {
+                        self.turn_away(stream);
+                    } else {
                         let server = Box::new(Server::new(attached.dtrace, &Sites, Rights::ALL));
                         self.lines.push(Line { ends: Ends { stream, is_full: false }, server });
-                    } else {
-                        turn_away(stream, self.room);
                     }
                 }
                 Err(error) => {
@@ -206,22 +239,6 @@ impl Serving {
                 }
             }
         }
-    }
-}
-
-/// Tells who is one too many, as far as that can be said without waiting, and ends the connection.
-fn turn_away(mut stream: UnixStream, room: usize) {
-    let reason =
-        format!("{room} consumers are connected to this process: there is no room for more");
-    let (mut draft, mut line) = ([0; 256], [0; encoded_len(256)]);
-    let frame = Writer::new(
-        &mut draft,
-        Header { channel: FIRST, seq: 0 },
-        &Reply::Gone { reason: &reason },
-    );
-    if let Ok(length) = frame.and_then(|frame| frame.seal(&mut line)) {
-        // Who does not take it sees the end of the connection.
-        let _ = stream.write(&line[..length]);
     }
 }
 
@@ -256,7 +273,12 @@ fn run() {
             let (Some(attached), Some(serving)) = (&state.attached, &mut state.serving) else {
                 return;
             };
-            serving.turn(attached)
+            let turn = serving.turn(attached, state.until);
+            let Some(wait) = turn else {
+                state.end();
+                return;
+            };
+            wait
         };
         wait.wait();
     }

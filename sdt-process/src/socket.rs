@@ -175,6 +175,40 @@ mod tests {
         }
     }
 
+    /// Even where others get as far as the socket.
+    #[test]
+    fn others_are_closed_out() {
+        use std::io::Read as _;
+        if effective_user() != 0 {
+            eprintln!("only root can be another user: not tried");
+            return;
+        }
+        let test = Folder::new("others");
+        let folder = test.0.join("sdt");
+        let socket = Socket::bind_in(&folder, 7).unwrap();
+        for (path, mode) in [(&test.0, 0o755), (&folder, 0o755), (&socket.path, 0o666)] {
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        }
+        let nobody = |id: libc::c_long| {
+            // SAFETY: changes the user of this thread alone, which the system call does and the C library's function does
+            // not.
+            unsafe { libc::syscall(libc::SYS_setresuid, -1_i64, id, -1_i64) }
+        };
+        let path = socket.path.clone();
+        let client = std::thread::spawn(move || {
+            assert_eq!(nobody(65534), 0);
+            let client = UnixStream::connect(path);
+            assert_eq!(nobody(0), 0);
+            client.unwrap()
+        });
+        let mut client = client.join().unwrap();
+        assert!(socket.accept().unwrap().is_none(), "it is another");
+        assert_eq!(client.read(&mut [0; 16]).unwrap(), 0, "it learns nothing");
+        let ours = UnixStream::connect(&socket.path).unwrap();
+        assert!(socket.accept().unwrap().is_some(), "it is we");
+        drop(ours);
+    }
+
     #[test]
     fn socket_and_folder_are_the_owners() {
         let test = Folder::new("owners");

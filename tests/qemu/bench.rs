@@ -102,7 +102,11 @@ pub(crate) fn module_by(arch: Arch, route: Route) -> Vec<u8> {
 
 /// A running kernel.
 pub(crate) fn boot(arch: Arch, cpus: u32) -> Session {
-    let qemu = qemu::find(arch).expect("QEMU is there");
+    boot_by(arch, cpus, qemu::find(arch).expect("QEMU is there"))
+}
+
+/// A running kernel, in this QEMU.
+pub(crate) fn boot_by(arch: Arch, cpus: u32, qemu: PathBuf) -> Session {
     let kernel = KERNELS.get(arch, |arch| kernel::build(arch).expect("the kernel can be built"));
     let options = Options { arch, qemu, kernel: kernel.into(), cpus };
     Session::start(&options, false).expect("the kernel boots")

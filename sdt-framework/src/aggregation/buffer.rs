@@ -4,6 +4,8 @@
 //! what is filled of the buffer is what a consumer reads (`dtrace_aggregate`, dtrace.c). A hash table beside
 //! them leads to each.
 
+use core::sync::atomic::{Ordering, compiler_fence};
+
 use super::function::Function;
 
 /// A record in the hash table.
@@ -25,24 +27,34 @@ struct Crowded;
 /// Tuples that any chain can have.
 const LONG: usize = 256;
 
-/// The aggregations of one consumer on one CPU: its alone, in probe context, until it is handed over.
+/// The aggregations of one consumer on one CPU: its alone, in probe context, until it is handed over. It begins with what a
+/// dump is asked for ([`TuplesState`](dtrace_abi::postmortem::TuplesState)); stores are in an order by which that is true
+/// wherever the CPU stops.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Buffer<'a> {
-    words: &'a mut [u64],
+    drops: u64,
     /// Words that are filled.
     used: usize,
+    /// While a value of several numbers is changed: where it begins, and one.
+    changing: usize,
+    words: &'a mut [u64],
     /// The first entry of each bucket, counted from 1; 0 is none.
     buckets: &'a mut [u32],
     entries: &'a mut [Entry],
     /// How many there are.
     count: usize,
-    drops: u64,
 }
+
+const _: () = {
+    assert!(core::mem::offset_of!(Buffer<'static>, used) == 8);
+    assert!(core::mem::offset_of!(Buffer<'static>, changing) == 8 + size_of::<usize>());
+};
 
 impl<'a> Buffer<'a> {
     /// An empty one. There can be as many records as there are entries.
     pub fn new(words: &'a mut [u64], buckets: &'a mut [u32], entries: &'a mut [Entry]) -> Self {
-        let mut this = Self { words, used: 0, buckets, entries, count: 0, drops: 0 };
+        let mut this = Self { drops: 0, used: 0, changing: 0, words, buckets, entries, count: 0 };
         this.clear();
         this
     }
@@ -56,6 +68,11 @@ impl<'a> Buffer<'a> {
     /// All records, one behind the other.
     pub fn records(&self) -> &[u64] {
         self.words.get(..self.used).unwrap_or_default()
+    }
+
+    /// All of its words, filled or not.
+    pub(crate) const fn words(&self) -> &[u64] {
+        self.words
     }
 
     /// How many records there are.
@@ -87,12 +104,20 @@ impl<'a> Buffer<'a> {
             Ok(None) => self.insert(keys, hash, function),
             Err(Crowded) => None,
         };
-        let data = found
-            .and_then(|at| at.checked_add(keys.len()))
-            .and_then(|at| self.words.get_mut(at..)?.get_mut(..function.words()));
+        let place = found.and_then(|at| at.checked_add(keys.len()));
+        let data = place.and_then(|at| self.words.get_mut(at..)?.get_mut(..function.words()));
         match data {
-            Some(data) => {
+            // A number is stored in one step.
+            Some(data @ [_]) => {
                 function.add(data, value, increment);
+                true
+            }
+            Some(data) => {
+                self.changing = place.map_or(0, |at| at + 1);
+                compiler_fence(Ordering::SeqCst);
+                function.add(data, value, increment);
+                compiler_fence(Ordering::SeqCst);
+                self.changing = 0;
                 true
             }
             None => {
@@ -150,6 +175,7 @@ impl<'a> Buffer<'a> {
         function.begin(data);
         *first = number;
         self.count += 1;
+        compiler_fence(Ordering::SeqCst);
         self.used = end;
         Some(at)
     }

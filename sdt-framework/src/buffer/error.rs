@@ -81,8 +81,7 @@ impl fmt::Display for ConsumerError {
             }
             Self::NoMemory { needed, left } => write!(
                 f,
-                "{needed} bytes are needed and of the framework's memory {left} are left, perhaps in \
-                 pieces; ask for smaller buffers or close a consumer"
+                "{needed} bytes needed, {left} left: ask for smaller buffers (-b, -x aggsize) or close a consumer"
             ),
             Self::SmallBuffer { bytes, least } => {
                 write!(f, "a buffer of {bytes} bytes holds no record; ask for {least} or more")

@@ -22,6 +22,12 @@ impl<T> Pair<T> {
         }
     }
 
+    /// Where the two are, and where it is said which one is the writer's: that is the second if the lowest bit is set.
+    pub(crate) fn places(&self) -> ([*const T; 2], *const AtomicUsize) {
+        let [even, odd] = &self.halves;
+        ([even.with(|half| half), odd.with(|half| half)], &raw const self.turn)
+    }
+
     fn half(&self, turn: usize) -> &UnsafeCell<T> {
         let [even, odd] = &self.halves;
         if turn.is_multiple_of(2) { even } else { odd }

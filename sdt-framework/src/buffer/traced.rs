@@ -1,28 +1,51 @@
 //! One CPU's records of programs: the principal buffer, under each of its policies (`dtrace_buffer_reserve`, dtrace.c).
 //!
 //! Records lie behind each other, each at a multiple of 8 bytes; what is between them is zero (`DTRACE_EPIDNONE`).
+//!
+//! Wherever the CPU stops for good, what is found in a dump is true: how far a buffer is filled is changed when what is there
+//! is whole, and before what was there is overwritten. One CPU writes; so only the compiler has to be kept from moving stores.
+
+use core::sync::atomic::{Ordering, compiler_fence};
 
 pub(crate) use dtrace_abi::option::BufPolicy as Policy;
 
-/// A buffer of records. All of it is one user's at a time.
+/// A buffer of records. All of it is one user's at a time. It begins with what a dump is asked for
+/// ([`RecordsState`](dtrace_abi::postmortem::RecordsState)).
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Traced {
-    words: &'static mut [u64],
-    policy: Policy,
-    /// For a ring, and where records are taken over from: a bit for each word at which a record begins.
-    starts: &'static mut [u64],
-    /// Where the next record goes.
-    head: usize,
-    /// Of a ring that has gone round: where the oldest record begins, which is not before `head`.
-    oldest: Option<usize>,
-    /// A record has found no room in a buffer that is filled once.
-    full: bool,
-    /// Words at the end that are for `dtrace:::END` alone.
-    kept: usize,
     /// Records that found no room.
     pub(crate) drops: u64,
     /// Programs that were given up.
     pub(crate) errors: u64,
+    /// Where the next record goes.
+    head: usize,
+    /// Of a ring that has gone round: where the oldest record begins, which is not before `head`. Else `NONE`.
+    oldest: usize,
+    /// While a ring goes round: where its last record ends, and one.
+    turning: usize,
+    words: &'static mut [u64],
+    policy: Policy,
+    /// For a ring, and where records are taken over from: a bit for each word at which a record begins.
+    starts: &'static mut [u64],
+    /// A record has found no room in a buffer that is filled once.
+    full: bool,
+    /// Words at the end that are for `dtrace:::END` alone.
+    kept: usize,
+}
+
+/// There is no record there.
+const NONE: usize = usize::MAX;
+
+const _: () = {
+    assert!(core::mem::offset_of!(Traced, head) == 16);
+    assert!(core::mem::offset_of!(Traced, turning) == 16 + 2 * size_of::<usize>());
+};
+
+/// What has been stored so far is stored before what follows.
+#[inline]
+fn in_order() {
+    compiler_fence(Ordering::SeqCst);
 }
 
 /// Words of the bits that say where records begin.
@@ -38,8 +61,23 @@ impl Traced {
         starts: &'static mut [u64],
         kept: usize,
     ) -> Self {
-        let (drops, errors) = (0, 0);
-        Self { words, policy, starts, head: 0, oldest: None, full: false, kept, drops, errors }
+        Self {
+            drops: 0,
+            errors: 0,
+            head: 0,
+            oldest: NONE,
+            turning: 0,
+            words,
+            policy,
+            starts,
+            full: false,
+            kept,
+        }
+    }
+
+    /// Its words: what they hold is said by what it begins with.
+    pub(crate) const fn words(&self) -> &[u64] {
+        self.words
     }
 
     /// Forgets all records, and what was counted.
@@ -90,17 +128,23 @@ impl Traced {
             return None;
         }
         if self.fits(words, 0).is_none() {
+            self.turning = self.head + 1;
+            in_order();
             // What is behind the last record is no record.
             self.words.get_mut(self.head..)?.fill(0);
             self.forget(self.head, self.words.len());
             self.head = 0;
             self.oldest = self.next_start(0);
+            in_order();
+            self.turning = 0;
         }
         let end = self.head + words;
-        while let Some(oldest) = self.oldest.filter(|oldest| *oldest < end) {
+        while self.oldest < end {
+            let oldest = self.oldest;
             self.forget(oldest, oldest + 1);
             self.oldest = self.next_start(oldest + 1);
         }
+        in_order();
         Some(self.head)
     }
 
@@ -112,17 +156,17 @@ impl Traced {
         }
     }
 
-    /// The first record that begins at a word or behind it.
-    fn next_start(&self, from: usize) -> Option<usize> {
+    /// The first record that begins at a word or behind it; `NONE` if there is none.
+    fn next_start(&self, from: usize) -> usize {
         let mut skip = from % 64;
         for (index, bits) in self.starts.iter().enumerate().skip(from / 64) {
             let bits = bits & (u64::MAX << skip);
             if bits != 0 {
-                return Some(index * 64 + bits.trailing_zeros() as usize);
+                return index * 64 + bits.trailing_zeros() as usize;
             }
             skip = 0;
         }
-        None
+        NONE
     }
 
     /// What was reserved. Probe context.
@@ -137,8 +181,9 @@ impl Traced {
         if words == 0 {
             return;
         }
-        self.head = at + words;
         self.mark(at);
+        in_order();
+        self.head = at + words;
     }
 
     fn mark(&mut self, at: usize) {
@@ -162,15 +207,16 @@ impl Traced {
             let from = other.words.get(..words).unwrap_or_default();
             let room = self.room(at, words).iter_mut();
             room.zip(from).for_each(|(to, from)| *to = *from);
-            let mut next = other.next_start(0);
-            while let Some(start) = next {
+            let mut start = other.next_start(0);
+            while start != NONE {
                 // Words 0 and 1 of a record are its header: the number, the time.
                 let room = self.room(at + start, 2);
                 super::data::put_number(room, 4, now >> 32, 4);
                 super::data::put_number(room, 8, now, 4);
                 self.mark(at + start);
-                next = other.next_start(start + 1);
+                start = other.next_start(start + 1);
             }
+            in_order();
             self.head = at + words;
         }
         other.empty();
@@ -179,20 +225,20 @@ impl Traced {
     /// Forgets all records, and not what was counted.
     pub(crate) fn empty(&mut self) {
         self.starts.fill(0);
-        (self.head, self.oldest, self.full) = (0, None, false);
+        (self.head, self.oldest, self.full) = (0, NONE, false);
     }
 
     /// Bytes of it that are to be read, and where the oldest record begins.
     pub(crate) fn extent(&self) -> (usize, usize) {
         match self.oldest {
-            Some(oldest) => (self.words.len() * 8, oldest * 8),
-            None => (self.head * 8, 0),
+            NONE => (self.head * 8, 0),
+            oldest => (self.words.len() * 8, oldest * 8),
         }
     }
 
     /// Reads bytes from an offset on; returns how many.
     pub(crate) fn read(&mut self, offset: usize, into: &mut [u8]) -> usize {
-        if let Some(gap) = self.oldest.and_then(|oldest| self.words.get_mut(self.head..oldest)) {
+        if let Some(gap) = self.words.get_mut(self.head..self.oldest) {
             // What was taken away there is no record.
             gap.fill(0);
         }

@@ -64,6 +64,7 @@ impl<H: Host> Dtrace<H> {
         let mut tables = self.tables.lock();
         let (index, consumer) = shared.consumer(id)?;
         consumer.turn(Activity::Stopped);
+        tables.map.retract(index);
         if tables.anonymous == Some(id) {
             tables.anonymous = None;
         }

@@ -228,7 +228,7 @@ impl<H: Host> Dtrace<H> {
             // SAFETY: the framework is locked.
             unsafe { chain.unlink(shared.ecbs, ecb) };
             shared.probes[what.probe].cache_predicate(shared.ecbs);
-            tables.ecbs.retire(consumer, ecb);
+            tables.retire_ecb(consumer, ecb);
             let mut more = false;
             chain.for_each(shared.ecbs, |_, other| more |= other.consumer == consumer);
             count += u32::from(!more);

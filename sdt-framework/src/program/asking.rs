@@ -150,10 +150,7 @@ impl<H: Host> Dtrace<H> {
         let programs = tables.session(consumer).and_then(|session| session.programs.as_ref());
         let found = programs.and_then(|programs| programs.aggregation(aggregation));
         let Some((clause, found)) = found else { return Ok(None) };
-        let all = clause.acts.iter().skip(found.first).take(found.data).map(|act| &act.record);
-        // What says how often a value counts leaves nothing.
-        let all = all.filter(|desc| desc.size != 0);
-        let records = list(all, skip, into);
+        let records = list(clause.tuple(found), skip, into);
         let ecbs = &tables.ecbs;
         let mut uses = core::iter::successors(ecbs.first_of(consumer), |at| ecbs.next(*at))
             .filter_map(|at| ecbs.used_for(at));

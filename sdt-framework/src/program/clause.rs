@@ -34,6 +34,13 @@ impl Clause {
         let own = self.acts.iter().filter(|act| matches!(act.place, Place::Record));
         own.map(|act| &act.record)
     }
+
+    /// What stands in the tuples of an aggregation of its own, in order.
+    pub(crate) fn tuple(&self, of: &Aggregation) -> impl Iterator<Item = &RecordDesc> {
+        let all = self.acts.iter().skip(of.first).take(of.data).map(|act| &act.record);
+        // What says how often a value counts leaves nothing.
+        all.filter(|desc| desc.size != 0)
+    }
 }
 
 /// How long its records are.

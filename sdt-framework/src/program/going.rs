@@ -179,18 +179,22 @@ impl<H: Host> Dtrace<H> {
         index: usize,
         consumer: &Consumer<H>,
     ) -> Result<(), ConsumerError> {
-        let usual = tables.buffer;
+        let sizes = (tables.buffer, tables.share);
         let records_arguments = tables.retains_arguments(index);
-        let Tables { arena, sessions, .. } = tables;
+        let Tables { arena, sessions, map, .. } = tables;
         let session = sessions.get_mut(index).and_then(Option::as_deref_mut);
         let session = session.ok_or(ConsumerError::NotOpen(id))?;
         let cpus = shared.cpus.len();
         if session.programs.is_some() {
             if consumer.tracing().is_none() {
                 let now = self.host.timestamp();
-                let tracing = session.prepare(arena, cpus, id.get(), usual, now)?;
+                let seen = (&*map, &consumer.activity);
+                let made = session.prepare(arena, cpus, id.get(), sizes, now, seen)?;
                 // SAFETY: it has not gone since it was opened, and before that nothing of it was left.
-                unsafe { consumer.give_tracing(tracing) };
+                unsafe { consumer.give_tracing(made.as_ref().map(|made| made.tracing)) };
+                if let Some(made) = made {
+                    map.publish(index, id.get(), made.shown);
+                }
             }
             if !records_arguments {
                 return Ok(());
@@ -212,6 +216,32 @@ impl<H: Host> Dtrace<H> {
             unsafe { consumer.give(buffers) };
         }
         Ok(())
+    }
+
+    /// Has the programs of each consumer take so many bytes at most for all their buffers together, so that others find
+    /// room. It is for buffers that may be smaller than they were asked for (`bufresize=auto`, which is usual); who says
+    /// `manual` gets what there is.
+    pub fn share_memory(&self, bytes: usize) {
+        self.tables.lock().share = bytes;
+    }
+
+    /// Ends the runs of all consumers that have programs, as if these had asked for it (`exit`): for a host that is about to go.
+    /// Nothing more is recorded for them. They see it by their [status](Self::status), and take what there is.
+    pub fn wind_up(&self) {
+        let _tables = self.tables.lock();
+        for consumer in self.shared().map_or(&[][..], |shared| shared.consumers) {
+            consumer.turn_from(Activity::Active, Activity::Draining);
+        }
+    }
+
+    /// How many consumers there are whose programs have gone, and may have left something to take.
+    pub fn with_programs(&self) -> usize {
+        let _tables = self.tables.lock();
+        let consumers = self.shared().map_or(&[][..], |shared| shared.consumers);
+        consumers
+            .iter()
+            .filter(|consumer| consumer.is_open() && consumer.tracing().is_some())
+            .count()
     }
 
     /// Ends what [`go`](Self::go) began. After the return no CPU is writing for the consumer any more,

@@ -16,6 +16,7 @@ use crate::buffer::ConsumerError;
 use crate::dif::{
     Declarations, Declared, Dynamic, Extent, Memory, Program, Rights, Slot, Statics, Word,
 };
+use crate::postmortem::About;
 
 /// What a consumer has sent.
 #[derive(Debug)]
@@ -243,17 +244,36 @@ impl Programs {
         formats.find(|format| format.number == number).map(|format| format.text)
     }
 
-    /// The aggregation with a number, and the clause that it is in.
-    pub(crate) fn aggregation(&self, id: u32) -> Option<(&'static Clause, &'static Aggregation)> {
-        let mut sent = core::iter::successors(self.clauses, |sent| sent.before);
-        sent.find_map(|sent| {
-            sent.clauses.iter().find_map(|clause| {
-                clause.acts.iter().find_map(|act| match &act.place {
-                    Place::Value(found) if found.id == id => Some((clause, found)),
-                    _ => None,
-                })
+    /// All clauses.
+    fn clauses(&self) -> impl Iterator<Item = &'static Clause> + use<> {
+        let sent = core::iter::successors(self.clauses, |sent| sent.before);
+        sent.flat_map(|sent| sent.clauses)
+    }
+
+    /// All aggregations, with the clauses that they are in.
+    fn aggregations(
+        &self,
+    ) -> impl Iterator<Item = (&'static Clause, &'static Aggregation)> + use<> {
+        self.clauses().flat_map(|clause| {
+            clause.acts.iter().filter_map(move |act| match &act.place {
+                Place::Value(found) => Some((clause, found)),
+                _ => None,
             })
         })
+    }
+
+    /// The aggregation with a number, and the clause that it is in.
+    pub(crate) fn aggregation(&self, id: u32) -> Option<(&'static Clause, &'static Aggregation)> {
+        self.aggregations().find(|(_, found)| found.id == id)
+    }
+
+    /// All that has to be known to read what they leave behind.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = About> + use<> {
+        let clauses = self.clauses().map(About::Clause);
+        let aggregations = self.aggregations().map(|(clause, of)| About::Aggregation(clause, of));
+        let formats = core::iter::successors(self.formats, |format| format.before);
+        let formats = formats.map(|format| About::Format(format.number, format.text));
+        clauses.chain(aggregations).chain(formats)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::aggregation;
 use crate::arena::{Arena, Bundle};
 use crate::buffer::{ConsumerError, Pair, Policy, Traced, bits};
 use crate::dif::{Dynamic, Memory, PerCpu, Rights, Statics, Word};
+use crate::postmortem::{Map, SessionBytes};
 use crate::sync::AtomicCount;
 
 /// Bytes of scratch space: as many as a clause can use, for strings of the usual size.
@@ -120,13 +121,16 @@ impl Speculative {
     }
 }
 
-/// What was aggregated.
+/// What was aggregated. As in C, for dumps ([`TuplesState`](dtrace_abi::postmortem::TuplesState)).
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Aggregated {
-    pub(crate) buffer: aggregation::Buffer<'static>,
     /// Drops of the buffer that have been reported.
     before: u64,
+    pub(crate) buffer: aggregation::Buffer<'static>,
 }
+
+const _: () = assert!(core::mem::offset_of!(Aggregated, buffer) == 8);
 
 impl Aggregated {
     /// Forgets everything.
@@ -142,7 +146,7 @@ impl Aggregated {
 }
 
 /// How large everything is going to be, in words.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sizes {
     records: usize,
     aggregations: usize,
@@ -152,6 +156,13 @@ struct Sizes {
     speculations: usize,
 }
 
+/// What was made for a consumer that goes, and what describes it to who finds it in a dump.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) tracing: &'static Tracing,
+    pub(crate) shown: &'static SessionBytes,
+}
+
 impl Session {
     /// Makes what the programs need to run.
     pub(crate) fn prepare(
@@ -159,9 +170,10 @@ impl Session {
         arena: &mut Arena,
         cpus: usize,
         number: u32,
-        usual: usize,
+        (usual, share): (usize, usize),
         now: u64,
-    ) -> Result<Option<&'static Tracing>, ConsumerError> {
+        (map, activity): (&Map, &AtomicU32),
+    ) -> Result<Option<Prepared>, ConsumerError> {
         let Some(programs) = &self.programs else { return Ok(None) };
         let (options, needs) = (&self.options, programs.needs);
         let all = Sizes {
@@ -182,31 +194,48 @@ impl Session {
             return Err(ConsumerError::SmallBuffer { bytes: all.records * 8, least: least * 8 });
         }
         let mut sizes = all;
+        let mut share = if options.halves() { share } else { usize::MAX };
         loop {
             let left = arena.left();
             let mut bundle = Bundle::new();
             let maker = Maker { programs, options, needs, cpus, number, rights: self.rights };
             // One kind of buffer does not take what the others need.
             let needed = maker.bytes(sizes);
-            let made = (needed <= left).then(|| maker.tracing(arena, &mut bundle, sizes, now));
-            if let Some(Some(tracing)) = made {
+            let made = (needed <= left.min(share)).then(|| -> Option<Prepared> {
+                let tracing = maker.tracing(arena, &mut bundle, sizes, now)?;
+                let shown = map.describe(arena, &mut bundle, activity, programs, tracing)?;
+                Some(Prepared { tracing, shown })
+            });
+            if let Some(Some(prepared)) = made {
                 self.running.append(bundle);
-                return Ok(Some(tracing));
+                return Ok(Some(prepared));
             }
             // SAFETY: nothing of it has gone anywhere.
             unsafe { bundle.free(arena) };
-            // As with `bufresize=auto`: each half as large, but for what would be too small.
-            let smaller = Sizes {
+            // As with `bufresize=auto`, what takes most is made half as large, unless that would be too small: nothing pays for
+            // what another one was asked to be.
+            let all = Sizes {
                 records: (sizes.records / 2).max(least),
                 aggregations: half(sizes.aggregations, needs.element * 4),
                 dynamic: half(sizes.dynamic, needs.chunk * 4),
                 speculative: half(sizes.speculative, least),
-                speculations: sizes.speculations,
+                ..sizes
             };
-            let is_same = smaller.records == sizes.records
-                && smaller.aggregations == sizes.aggregations
-                && smaller.dynamic == sizes.dynamic
-                && smaller.speculative == sizes.speculative;
+            let one = [
+                Sizes { records: all.records, ..sizes },
+                Sizes { aggregations: all.aggregations, ..sizes },
+                Sizes { dynamic: all.dynamic, ..sizes },
+                Sizes { speculative: all.speculative, ..sizes },
+            ];
+            let smallest = one.into_iter().min_by_key(|sizes| maker.bytes(*sizes));
+            // Of more than can be counted, one is no difference.
+            let smaller = smallest.filter(|smaller| maker.bytes(*smaller) < needed).unwrap_or(all);
+            let is_same = smaller == sizes;
+            // What cannot be smaller need not leave room for others.
+            if is_same && share != usize::MAX {
+                share = usize::MAX;
+                continue;
+            }
             if is_same || !options.halves() {
                 return Err(ConsumerError::NoMemory { needed, left });
             }

@@ -9,8 +9,9 @@ use sdt_core::ops::{FUNCTION_NAME_LEN, MODULE_NAME_LEN, PROBE_NAME_LEN, PROVIDER
 /// A provider's name.
 pub(crate) type ProviderName = Name<PROVIDER_NAME_LEN>;
 
-/// A probe's names, but for its provider's.
+/// A probe's names, but for its provider's. As in C, so that they are found in a dump.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Names {
     pub(crate) module: Name<MODULE_NAME_LEN>,
     pub(crate) function: Name<FUNCTION_NAME_LEN>,
@@ -41,6 +42,7 @@ const _: () = assert!(FUNCTION_NAME_LEN <= 256 && MODULE_NAME_LEN <= 256 && PROB
 
 /// A place that is filled while nobody looks at it.
 #[derive(Debug)]
+#[repr(transparent)]
 pub(crate) struct Place<T>(UnsafeCell<MaybeUninit<T>>);
 
 // SAFETY: it is written by `fill` only, when by its contract nobody else uses it.

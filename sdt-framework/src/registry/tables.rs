@@ -14,6 +14,7 @@ use crate::arena::{Arena, Owned};
 use crate::buffer::ConsumerId;
 use crate::config::Config;
 use crate::ecb::{Retained, What};
+use crate::postmortem;
 use crate::program::session::Session;
 use crate::registry::links::{Link, Links, List};
 use crate::registry::names::{Names, Place, ProviderName};
@@ -255,6 +256,7 @@ pub(crate) const fn footprint(config: &Config) -> usize {
         Arena::footprint::<Link>(ecbs),
         Arena::footprint::<List>(consumers),
         Arena::footprint::<Option<Owned<Session>>>(consumers),
+        postmortem::footprint(config),
     ];
     let (mut sum, mut at) = (0usize, 0);
     while at < parts.len() {
@@ -295,12 +297,16 @@ pub(crate) struct Tables {
     pub(crate) last_consumer: u32,
     /// Bytes of a buffer, if its consumer does not choose them.
     pub(crate) buffer: usize,
+    /// Bytes of all buffers of a consumer's programs, if these can be smaller than it says.
+    pub(crate) share: usize,
     /// The consumer for which something was enabled before it came.
     pub(crate) anonymous: Option<ConsumerId>,
     /// The number that was last given to a predicate.
     pub(crate) last_predicate: u32,
     /// What each open consumer has sent.
     pub(crate) sessions: &'static mut [Option<Owned<Session>>],
+    /// For who finds the memory in a dump.
+    pub(crate) map: postmortem::Map,
     /// What is left of the memory.
     pub(crate) arena: Arena,
     /// How many probes have been compared with descriptions or names.
@@ -334,6 +340,10 @@ impl Tables {
         }
         let epid = self.next_epid(consumer)?;
         let ecb = self.ecbs.take(consumer, EcbUse { epid, probe, enabling, what })?;
+        if let Some((found, _)) = self.probe(probe) {
+            let named = postmortem::Named { probe, provider: found.provider };
+            self.map.enable(ecb, consumer, epid, named, what);
+        }
         Some((ecb, epid))
     }
 
@@ -357,9 +367,11 @@ impl Tables {
             enablings: 0,
             last_consumer: 0,
             buffer: 0,
+            share: usize::MAX,
             anonymous: None,
             last_predicate: 0,
             sessions: &mut [],
+            map: postmortem::Map::none(),
             arena: Arena::none(),
             #[cfg(test)]
             compared: core::sync::atomic::AtomicUsize::new(0),
@@ -380,9 +392,21 @@ impl Tables {
             ecbs: EcbPool::new(&mut arena, config)?,
             buffer: config.buffer,
             sessions: arena.slice(config.consumers, |_| None)?.leak(),
+            map: postmortem::Map::new(&mut arena, config)?,
             arena,
             ..Self::none()
         })
+    }
+
+    /// Has the memory found, which ends there, if it is dumped.
+    pub(crate) fn show(&mut self, head: &'static mut postmortem::Head, end: usize, cpus: usize) {
+        self.map.begin(head, end, cpus, self.provider_names, self.names);
+    }
+
+    /// An ECB of a consumer's has been unlinked.
+    pub(crate) fn retire_ecb(&mut self, consumer: usize, ecb: usize) {
+        self.map.disable(ecb);
+        self.ecbs.retire(consumer, ecb);
     }
 
     /// How many providers there is room for. 0 as long as there is no memory.

@@ -50,8 +50,13 @@ pub(super) struct Refusal {
 impl Refusal {
     pub(super) fn new(why: Why, message: impl fmt::Display) -> Self {
         let mut text = Cut(String::new());
-        // What does not fit is left out.
-        let _ = write!(text, "{message}");
+        if write!(text, "{message}").is_err() {
+            // Who reads it sees that something is left out.
+            for _ in 0..3 {
+                text.0.pop();
+            }
+            let _ = text.0.push_str("...");
+        }
         Self { why, message: text.0 }
     }
 }

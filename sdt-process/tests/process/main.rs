@@ -241,6 +241,19 @@ fn a_child_is_not_traced_until_it_starts() {
     }
 }
 
+/// Whoever forks while tracing ends has a child with all of it, or with nothing.
+#[test]
+fn children_of_a_process_that_ends_are_not_traced() {
+    let mut subject = Subject::new("trap");
+    for _ in 0..40 {
+        let consumer = Consumer::enabling(subject.id(), "subject:::");
+        assert_eq!(subject.ask("forks"), "true 0");
+        drop(consumer);
+        assert_eq!(subject.ask("start"), "started");
+    }
+    subject.end();
+}
+
 #[test]
 fn a_new_program_takes_the_socket_over() {
     let mut subject = Subject::new("jump");
@@ -283,11 +296,9 @@ fn there_is_an_end_to_consumers() {
     let mut consumers: Vec<_> =
         (0..3).map(|_| Consumer::enabling(subject.id(), "subject:::work")).collect();
     let line = consumer::line(subject.id()).unwrap();
-    let refused = dtrace::Client::connect(line).unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "3 consumers are connected to this process: there is no room for more"
-    );
+    let refused = dtrace::Client::connect(line).unwrap_err().to_string();
+    let why = "3 consumers trace this process, and no more can; end one of them";
+    assert_eq!(refused, why);
     assert_eq!(subject.ask("fire 2 50"), "100");
     for consumer in &mut consumers {
         assert_eq!(consumer.until(100).records.len(), 100);

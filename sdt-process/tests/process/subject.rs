@@ -203,6 +203,36 @@ fn fork() -> i32 {
     child
 }
 
+/// Has one thread fork, again and again, until `during` is over; says how many children there were, and how many of them had
+/// enabled sites.
+fn forks(during: impl FnOnce()) -> (u64, u64) {
+    let done = &AtomicBool::new(false);
+    let (sender, first) = std::sync::mpsc::channel();
+    thread::scope(|scope| {
+        let forker = scope.spawn(move || {
+            let (mut children, mut bad) = (0, 0);
+            while !done.load(Ordering::Acquire) {
+                // SAFETY: as above.
+                let child = unsafe { libc::fork() };
+                if child == 0 {
+                    // SAFETY: as above.
+                    unsafe { libc::_exit((!is_text_restored()).into()) };
+                }
+                let mut status = 0;
+                // SAFETY: a child of ours.
+                assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+                (children, bad) = (children + 1, bad + u64::from(status != 0));
+                let _ = sender.send(());
+            }
+            (children, bad)
+        });
+        first.recv().unwrap();
+        during();
+        done.store(true, Ordering::Release);
+        forker.join().unwrap()
+    })
+}
+
 fn answer(what: std::fmt::Arguments<'_>) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "> {what}").unwrap();
@@ -288,6 +318,10 @@ fn obey(mut process: Option<Process>) {
                 });
             }
             "fork" => drop(fork()),
+            "forks" => {
+                let (children, bad) = forks(|| drop(process.take()));
+                answer(format_args!("{} {bad}", children > 0));
+            }
             "exec" => {
                 let error = Command::new(std::env::current_exe().unwrap())
                     .args(std::env::args_os().skip(1))

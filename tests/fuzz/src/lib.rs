@@ -7,6 +7,7 @@
 pub mod check;
 pub mod compiler;
 pub mod dif;
+pub mod dump;
 mod edit;
 pub mod flips;
 pub mod framework;
@@ -30,6 +31,7 @@ pub const TARGETS: &[Target] = &[
     ("compiler", compiler::run),
     ("dif", dif::run),
     ("dif_dof", dif::run_dof),
+    ("dump", dump::run),
     ("framework", framework::run),
     ("glob", glob::run),
     ("krtld", krtld::run),

@@ -239,7 +239,7 @@ impl Sites for Numbered {
 }
 
 thread_local! {
-    static CPU: Cell<usize> = const { Cell::new(0) };
+    pub(crate) static CPU: Cell<usize> = const { Cell::new(0) };
 }
 
 /// CPUs that one thread plays, one after the other.

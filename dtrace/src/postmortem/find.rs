@@ -1,0 +1,105 @@
+//! Frameworks in a dump.
+
+use dtrace_abi::postmortem::{ALIGNMENT, Header, MAGIC, VERSION};
+use dtrace_abi::reader::{Field, Reader};
+
+use super::DumpErrorKind;
+use super::image::{Image, ImageError, Segment, Space};
+
+/// The memory of a framework. All places are offsets from its beginning.
+#[derive(Debug)]
+pub(super) struct Memory<'i> {
+    image: &'i Image,
+    space: Space,
+    at: u64,
+    pub(super) header: Header,
+}
+
+impl Memory<'_> {
+    /// Whether the dump is shorter than it says.
+    pub(super) const fn is_cut(&self) -> bool {
+        self.image.is_cut
+    }
+
+    /// So many bytes; `None` if they are not there.
+    pub(super) fn bytes(&self, at: u64, count: u64) -> Option<Vec<u8>> {
+        let end = at.checked_add(count)?;
+        if end > self.header.size || count > self.image.size() {
+            return None;
+        }
+        let mut bytes = vec![0; usize::try_from(count).ok()?];
+        self.image.read(self.space, self.at.checked_add(at)?, &mut bytes)?;
+        Some(bytes)
+    }
+
+    /// What is laid out there.
+    pub(super) fn get<T: Field>(&self, at: u64) -> Option<T> {
+        let bytes = self.bytes(at, T::SIZE as u64)?;
+        T::read(&mut Reader::new(&bytes)).ok()
+    }
+
+    /// So many of them, one behind the other.
+    pub(super) fn list<T: Field>(&self, at: u64, count: u64) -> Option<Vec<T>> {
+        let bytes = self.bytes(at, count.checked_mul(T::SIZE as u64)?)?;
+        let mut reader = Reader::new(&bytes);
+        (0..count).map(|_| T::read(&mut reader).ok()).collect()
+    }
+
+    /// Bytes of a word.
+    pub(super) const fn word(&self) -> usize {
+        self.header.word as usize
+    }
+
+    /// A word.
+    pub(super) fn get_word(&self, at: u64) -> Option<u64> {
+        if self.header.word == 4 { self.get::<u32>(at).map(u64::from) } else { self.get(at) }
+    }
+}
+
+/// Where a header may be.
+struct Found {
+    segment: Segment,
+    inside: u64,
+    header: Header,
+}
+
+/// All that there are.
+pub(super) fn all(image: &Image) -> Result<Vec<Memory<'_>>, DumpErrorKind> {
+    let (mut found, mut other) = (Vec::new(), None);
+    for segment in &image.segments {
+        let look = |at: u64, piece: &[u8]| {
+            let places = (0..piece.len()).step_by(ALIGNMENT);
+            for inside in places.filter(|inside| piece[*inside..].starts_with(&MAGIC)) {
+                let Ok(header) = Header::read(&mut Reader::new(&piece[inside..])) else { continue };
+                match header.version {
+                    VERSION if header.is_whole() && matches!(header.word, 4 | 8) => {
+                        found.push(Found { segment: *segment, inside: at + inside as u64, header });
+                    }
+                    // What else begins so is the text of who looks for it.
+                    version @ 1..1000 if version != VERSION => other = Some(version),
+                    _ => {}
+                }
+            }
+        };
+        // A piece and the next one overlap by less than a header, so none is found twice.
+        let overlap = (Header::SIZE - 1) / ALIGNMENT * ALIGNMENT;
+        image.scan(segment, overlap, look).map_err(ImageError::Io)?;
+    }
+    if found.is_empty() {
+        let none = DumpErrorKind::None { is_cut: image.is_cut };
+        return Err(other.map_or(none, DumpErrorKind::Version));
+    }
+    // Memory may be mapped several times. Where the framework saw it, it is in one piece.
+    let place = |found: &Found, space| found.segment.at(space).checked_add(found.inside);
+    let is_own = |of: &Found| place(of, Space::Virtual) == Some(of.header.address);
+    let is_mapped = found.iter().any(is_own);
+    found.retain(|of| !is_mapped || is_own(of));
+    let space = if is_mapped { Space::Virtual } else { Space::Physical };
+    let mut all: Vec<_> = found
+        .iter()
+        .filter_map(|of| Some(Memory { image, space, at: place(of, space)?, header: of.header }))
+        .collect();
+    all.sort_by_key(|memory| memory.at);
+    all.dedup_by_key(|memory| memory.at);
+    Ok(all)
+}

@@ -1,0 +1,168 @@
+//! The file: what of a memory is where in it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use object::read::ReadCache;
+use object::read::elf::{FileHeader, ProgramHeader as _};
+use object::{Endianness, elf};
+
+/// Most bytes that are read at a time.
+const CHUNK: usize = 1 << 20;
+
+/// Why a file is no dump.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImageError {
+    /// It cannot be read.
+    #[error("{}", reason(.0))]
+    Io(#[from] io::Error),
+    /// It is an ELF file and cannot be read as one.
+    #[error("not a whole ELF file: {0}")]
+    Elf(#[from] object::Error),
+    /// It is an ELF file with a program or an object, and no memory.
+    #[error("an ELF file, and no core: it holds no memory of a process or a machine")]
+    NoCore,
+    /// It is compressed in a way that is not read here.
+    #[error(
+        "a compressed dump (kdump): have it written without -z, -l and -s, or converted to ELF"
+    )]
+    Compressed,
+}
+
+fn reason(error: &io::Error) -> String {
+    error.to_string().split(" (os error ").next().unwrap_or_default().to_owned()
+}
+
+/// What an address is one of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Space {
+    Virtual,
+    Physical,
+}
+
+/// A piece of memory that is in the file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    virtual_at: u64,
+    physical_at: u64,
+    /// Where it is in the file, and bytes of it there.
+    offset: u64,
+    pub(super) size: u64,
+}
+
+impl Segment {
+    /// Where it begins.
+    pub(super) const fn at(&self, space: Space) -> u64 {
+        match space {
+            Space::Virtual => self.virtual_at,
+            Space::Physical => self.physical_at,
+        }
+    }
+}
+
+/// The file.
+#[derive(Debug)]
+pub(super) struct Image {
+    file: File,
+    pub(super) segments: Vec<Segment>,
+    /// It is shorter than it says.
+    pub(super) is_cut: bool,
+}
+
+impl Image {
+    pub(super) fn open(path: &Path) -> Result<Self, ImageError> {
+        let file = File::open(path)?;
+        let length = file.metadata()?.len();
+        let mut magic = [0; 8];
+        let begin = (length as usize).min(magic.len());
+        file.read_exact_at(&mut magic[..begin], 0)?;
+        let mut image = Self { file, segments: Vec::new(), is_cut: false };
+        match &magic {
+            b"KDUMP   " | b"makedump" => return Err(ImageError::Compressed),
+            [0x7f, b'E', b'L', b'F', 2, ..] => {
+                image.elf::<elf::FileHeader64<Endianness>>(length)?;
+            }
+            [0x7f, b'E', b'L', b'F', ..] => image.elf::<elf::FileHeader32<Endianness>>(length)?,
+            // Memory as it is, from its first byte on.
+            _ => {
+                let all = Segment { virtual_at: 0, physical_at: 0, offset: 0, size: length };
+                image.segments.push(all);
+            }
+        }
+        Ok(image)
+    }
+
+    fn elf<Elf: FileHeader<Endian = Endianness>>(&mut self, length: u64) -> Result<(), ImageError> {
+        let cache = ReadCache::new(&self.file);
+        let header = Elf::parse(&cache)?;
+        let endian = header.endian()?;
+        if header.e_type(endian) != elf::ET_CORE {
+            return Err(ImageError::NoCore);
+        }
+        let (mut segments, mut is_cut) = (Vec::new(), false);
+        for program in header.program_headers(endian, &cache)? {
+            if program.p_type(endian) != elf::PT_LOAD {
+                continue;
+            }
+            let offset: u64 = program.p_offset(endian).into();
+            let wanted: u64 = program.p_filesz(endian).into();
+            let size = wanted.min(length.saturating_sub(offset));
+            is_cut |= size < wanted;
+            let (virtual_at, physical_at) =
+                (program.p_vaddr(endian).into(), program.p_paddr(endian).into());
+            if size != 0 {
+                segments.push(Segment { virtual_at, physical_at, offset, size });
+            }
+        }
+        (self.segments, self.is_cut) = (segments, is_cut);
+        Ok(())
+    }
+
+    /// Calls `look` with pieces of a segment, and where each is in it, until it gives something. Each begins `overlap` bytes
+    /// before the end of the one before.
+    pub(super) fn scan(
+        &self,
+        segment: &Segment,
+        overlap: usize,
+        mut look: impl FnMut(u64, &[u8]),
+    ) -> io::Result<()> {
+        let mut buffer = vec![0; CHUNK];
+        let mut at = 0;
+        while at < segment.size {
+            let length = (segment.size - at).min(CHUNK as u64) as usize;
+            let piece = &mut buffer[..length];
+            self.file.read_exact_at(piece, segment.offset + at)?;
+            look(at, piece);
+            if length < CHUNK {
+                break;
+            }
+            at += (CHUNK - overlap) as u64;
+        }
+        Ok(())
+    }
+
+    /// Reads what stands at an address; `None` if not all of it is there.
+    pub(super) fn read(&self, space: Space, mut at: u64, mut into: &mut [u8]) -> Option<()> {
+        while !into.is_empty() {
+            let found = self.segments.iter().find_map(|segment| {
+                let inside = at.checked_sub(segment.at(space))?;
+                (inside < segment.size).then_some((segment, inside))
+            });
+            let (segment, inside) = found?;
+            let length =
+                into.len().min(usize::try_from(segment.size - inside).unwrap_or(usize::MAX));
+            let (head, tail) = into.split_at_mut(length);
+            self.file.read_exact_at(head, segment.offset + inside).ok()?;
+            (at, into) = (at.checked_add(length as u64)?, tail);
+        }
+        Some(())
+    }
+
+    /// Bytes of all memory in it: nothing in it is larger.
+    pub(super) fn size(&self) -> u64 {
+        self.segments.iter().fold(0, |sum, segment| segment.size.saturating_add(sum))
+    }
+}

@@ -1,0 +1,326 @@
+//! What consumers had: descriptions, and what is in their buffers.
+
+use std::collections::BTreeMap;
+
+use dtrace_abi::option::BufPolicy;
+use dtrace_abi::postmortem::{
+    BufferNote, CpuNote, Enabled, Header, Note, NoteKind, RecordsState, SESSION, Session,
+    TuplesState, check,
+};
+use dtrace_abi::record::{RecordDesc, RecordHeader};
+use dtrace_protocol::Datum;
+
+use super::DumpErrorKind;
+use super::find::Memory;
+use crate::client::{Aggregation, Eprobe, Probe};
+
+/// What a consumer had when the framework ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traced {
+    /// Its number.
+    pub consumer: u32,
+    /// The policy of its buffers of records; `None` if it is none that is known.
+    pub policy: Option<BufPolicy>,
+    /// What it did (`DTRACE_ACTIVITY_*`).
+    pub activity: u32,
+    /// The probes that it had enabled.
+    pub probes: BTreeMap<u32, Probe>,
+    /// Its enabled probes, by their numbers.
+    pub eprobes: BTreeMap<u32, Eprobe>,
+    /// Its aggregations, likewise.
+    pub aggregations: BTreeMap<u32, Aggregation>,
+    /// Its formats, likewise.
+    pub formats: BTreeMap<u32, Vec<u8>>,
+    /// Each CPU's buffers.
+    pub cpus: Vec<Cpu>,
+    /// What is left out, and why: a line each.
+    pub complaints: Vec<String>,
+}
+
+/// A CPU's buffers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cpu {
+    /// Its records, the oldest first.
+    pub records: Vec<u8>,
+    /// Records that had found no room.
+    pub drops: u64,
+    /// Programs that had been given up.
+    pub errors: u64,
+    /// When its last record was made.
+    pub latest: u64,
+    /// Its aggregations' tuples.
+    pub tuples: Vec<u8>,
+    /// Values that had found no room.
+    pub tuple_drops: u64,
+}
+
+/// Those of all consumers that had gone.
+pub(super) fn all(memory: &Memory<'_>) -> Result<Vec<Traced>, DumpErrorKind> {
+    let header = &memory.header;
+    let cut = if memory.is_cut() { " (the file ends before it should)" } else { "" };
+    let broken = |what: &str| DumpErrorKind::Broken(format!("{what}{cut}"));
+    let enabled = memory.list::<Enabled>(header.ecbs_at, header.ecbs.into());
+    let enabled = enabled.ok_or_else(|| broken("its enabled probes are not in the dump"))?;
+    let mut all = Vec::new();
+    for index in 0..header.consumers {
+        let place = 2 * u64::from(index) * memory.word() as u64;
+        let at = header.consumers_at.saturating_add(place);
+        let words =
+            memory.get_word(at).zip(memory.get_word(at.saturating_add(memory.word() as u64)));
+        let (number, session) = words.ok_or_else(|| broken("its consumers are not in the dump"))?;
+        if number == 0 {
+            continue;
+        }
+        let session = session_at(memory, session).filter(|of| u64::from(of.0.number) == number);
+        let session = session.ok_or_else(|| {
+            broken(&format!("what consumer {number} has is not where it is said to be"))
+        })?;
+        let own = enabled.iter().filter(|of| of.consumer == index + 1);
+        all.push(one(memory, session, own));
+    }
+    Ok(all)
+}
+
+/// What leads on, as it was made when the consumer went.
+type Described = (Session, Vec<Note>, Vec<CpuNote>);
+
+fn session_at(memory: &Memory<'_>, at: u64) -> Option<Described> {
+    let session: Session = memory.get(at)?;
+    if session.tag != SESSION || session.here != at {
+        return None;
+    }
+    let [notes, cpus] = [
+        memory.bytes(session.notes_at, u64::from(session.notes) * Note::SIZE as u64)?,
+        memory.bytes(session.cpus_at, u64::from(memory.header.cpus) * CpuNote::SIZE as u64)?,
+    ];
+    let bytes = session.to_bytes();
+    if session.check != check([&bytes[..Session::SIZE - 8], &notes, &cpus]) {
+        return None;
+    }
+    let notes = memory.list(session.notes_at, session.notes.into())?;
+    Some((session, notes, memory.list(session.cpus_at, memory.header.cpus.into())?))
+}
+
+fn one<'e>(
+    memory: &Memory<'_>,
+    (session, notes, cpus): Described,
+    enabled: impl Iterator<Item = &'e Enabled>,
+) -> Traced {
+    let mut traced = Traced {
+        consumer: session.number,
+        policy: BufPolicy::from_number(session.policy),
+        activity: memory.get(session.activity_at).unwrap_or(0),
+        ..Traced::default()
+    };
+    let enabled: Vec<_> = enabled.copied().collect();
+    for note in &notes {
+        let read = match NoteKind::from_number(note.kind) {
+            Some(NoteKind::Clause) => traced.clause(memory, note, &enabled),
+            Some(NoteKind::Aggregation) => traced.aggregation(memory, note, &enabled),
+            Some(NoteKind::Format) => {
+                let text = memory.bytes(note.at, note.count.into());
+                text.map(|text| drop(traced.formats.insert(note.id, text)))
+            }
+            None => None,
+        };
+        if read.is_none() {
+            let (kind, id) = (note.kind, note.id);
+            traced.complaints.push(format!(
+                "what describes consumer {}'s programs (note {kind}, {id}) is not in the dump",
+                session.number
+            ));
+        }
+    }
+    for enabled in &enabled {
+        if let Some(probe) = probe(memory, enabled) {
+            traced.probes.insert(enabled.probe, probe);
+        }
+    }
+    for (number, cpu) in cpus.iter().enumerate() {
+        let mut found = Cpu::default();
+        let read = traced.records(memory, cpu, &mut found);
+        traced.complain(number, "records", read);
+        let read = traced.tuples(memory, cpu, &mut found);
+        traced.complain(number, "aggregations", read);
+        traced.cpus.push(found);
+    }
+    traced
+}
+
+/// The probe of an enabling.
+fn probe(memory: &Memory<'_>, enabled: &Enabled) -> Option<Probe> {
+    let Header { names_at, names_size, provider_names_at, provider_name_size, .. } = memory.header;
+    let index = u64::from(enabled.probe.checked_sub(1)?);
+    if index >= memory.header.probes.into() || enabled.provider >= memory.header.providers {
+        return None;
+    }
+    let entry = |at: u64, size: u32, index: u64| {
+        memory.bytes(at.checked_add(index.checked_mul(size.into())?)?, size.into())
+    };
+    let names = entry(names_at, names_size, index)?;
+    let provider = entry(provider_names_at, provider_name_size, enabled.provider.into())?;
+    let text = |bytes: Option<&[u8]>| {
+        let name = bytes?.split(|byte| *byte == 0).next()?;
+        Some(String::from_utf8_lossy(name).escape_debug().to_string())
+    };
+    let part = |at: u32| text(names.get(at as usize..));
+    Some(Probe {
+        id: enabled.probe,
+        provider: text(Some(&provider))?,
+        module: part(memory.header.module)?,
+        function: part(memory.header.function)?,
+        name: part(memory.header.name)?,
+    })
+}
+
+fn data(memory: &Memory<'_>, note: &Note) -> Option<Vec<Datum>> {
+    let all = memory.list::<RecordDesc>(note.at, note.count.into())?;
+    let datum = |of: RecordDesc| {
+        let RecordDesc { action, size, offset, alignment, format, arg, uarg, .. } = of;
+        let end = offset.checked_add(size)?;
+        (end <= note.size).then_some(Datum { action, size, offset, alignment, format, arg, uarg })
+    };
+    all.into_iter().map(datum).collect()
+}
+
+/// What is read of a buffer, and what is wrong with it.
+type Read = Result<(), String>;
+
+impl Traced {
+    fn complain(&mut self, cpu: usize, what: &str, read: Read) {
+        if let Err(why) = read {
+            self.complaints.push(format!("{what} of CPU {cpu}: {why}"));
+        }
+    }
+
+    fn clause(&mut self, memory: &Memory<'_>, note: &Note, enabled: &[Enabled]) -> Option<()> {
+        let data = data(memory, note)?;
+        for of in enabled.iter().filter(|of| of.clause == note.id) {
+            let eprobe = Eprobe { probe: of.probe, size: note.size, data: data.clone() };
+            self.eprobes.insert(of.epid, eprobe);
+        }
+        Some(())
+    }
+
+    fn aggregation(&mut self, memory: &Memory<'_>, note: &Note, enabled: &[Enabled]) -> Option<()> {
+        let epid = enabled.iter().find(|of| of.clause == note.clause).map_or(0, |of| of.epid);
+        let data = data(memory, note)?;
+        let aggregation = Aggregation { variable: note.variable, epid, size: note.size, data };
+        self.aggregations.insert(note.id, aggregation);
+        Some(())
+    }
+
+    /// Records of the buffer that was being filled.
+    fn records(&self, memory: &Memory<'_>, cpu: &CpuNote, into: &mut Cpu) -> Read {
+        let (note, state, words) = buffer(
+            memory,
+            (cpu.records_turn_at, [cpu.records, cpu.records_other]),
+            RecordsState::size(memory.word()),
+        )?;
+        let state = RecordsState::read(&state, memory.word()).map_err(|error| error.to_string())?;
+        (into.drops, into.errors) = (state.drops, state.errors);
+        let RecordsState { head, oldest, turning, .. } = state;
+        let (older, newer) = match (turning.checked_sub(1), oldest) {
+            // Records before its end are whole, and the latest.
+            (Some(end), _) => (0..0, 0..end),
+            (None, u64::MAX) => (0..0, 0..head),
+            (None, oldest) if oldest < head => {
+                return Err(format!("it begins at {oldest}, before its end at {head}"));
+            }
+            (None, oldest) => (oldest..note.count, 0..head),
+        };
+        for part in [older, newer] {
+            let range = part.start.saturating_mul(8) as usize..part.end.saturating_mul(8) as usize;
+            let Some(inside) = words.get(range) else {
+                return Err(format!("it is said to be filled to {}, of {}", part.end, note.count));
+            };
+            self.whole_records(inside, into)?;
+        }
+        Ok(())
+    }
+
+    /// Takes records over as long as they are what they say.
+    fn whole_records(&self, bytes: &[u8], into: &mut Cpu) -> Read {
+        let mut at = 0;
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let torn = |why: String| {
+                let left = rest.len();
+                Err(format!("{why}: {left} bytes from there on are not shown"))
+            };
+            let mut reader = dtrace_abi::reader::Reader::new(rest);
+            if rest.get(..8).is_some_and(|word| word == [0; 8]) {
+                at += 8;
+                continue;
+            }
+            let Ok(header) = RecordHeader::read(&mut reader) else {
+                return torn("what is there is shorter than any record".to_owned());
+            };
+            let Some(eprobe) = self.eprobes.get(&header.epid) else {
+                return torn(format!(
+                    "a record is torn, or of a probe that is not enabled any more (number {})",
+                    header.epid
+                ));
+            };
+            let size = eprobe.size as usize;
+            let words = size.div_ceil(8) * 8;
+            let Some(record) = rest.get(..words).filter(|_| size >= RecordHeader::SIZE) else {
+                return torn(format!("a record of number {} is torn", header.epid));
+            };
+            into.records.extend(record);
+            into.latest = into.latest.max(header.time());
+            at += words;
+        }
+        Ok(())
+    }
+
+    /// Tuples that have come since consumers took them last.
+    fn tuples(&self, memory: &Memory<'_>, cpu: &CpuNote, into: &mut Cpu) -> Read {
+        let (note, state, words) = buffer(
+            memory,
+            (cpu.tuples_turn_at, [cpu.tuples, cpu.tuples_other]),
+            TuplesState::size(memory.word()),
+        )?;
+        let state = TuplesState::read(&state, memory.word()).map_err(|error| error.to_string())?;
+        into.tuple_drops = state.drops.wrapping_sub(state.told);
+        let filled = usize::try_from(state.used.saturating_mul(8)).ok();
+        let Some(bytes) = filled.and_then(|filled| words.get(..filled)) else {
+            return Err(format!("it is said to be filled to {}, of {}", state.used, note.count));
+        };
+        let changing = state.changing.checked_sub(1).map(|at| at.saturating_mul(8));
+        let (mut at, mut result) = (0, Ok(()));
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let id = rest.get(..4).map_or(0, |id| u32::from_le_bytes([id[0], id[1], id[2], id[3]]));
+            let size = self.aggregations.get(&id).map_or(0, |of| of.size as usize);
+            let Some(tuple) = rest.get(..size).filter(|_| size >= 8) else {
+                let left = rest.len();
+                return Err(format!(
+                    "a tuple is torn (aggregation {id}): {left} bytes from there on are not shown"
+                ));
+            };
+            let range = at as u64..(at + size) as u64;
+            if changing.is_some_and(|changing| range.contains(&changing)) {
+                result = Err(format!(
+                    "a value of aggregation {id} was just being changed: it is not shown"
+                ));
+            } else {
+                into.tuples.extend(tuple);
+            }
+            at += size;
+        }
+        result
+    }
+}
+
+/// The one of two buffers that was being filled: its note, what its state is read from, and its units.
+fn buffer(
+    memory: &Memory<'_>,
+    (turn_at, [one, other]): (u64, [BufferNote; 2]),
+    state: usize,
+) -> Result<(BufferNote, Vec<u8>, Vec<u8>), String> {
+    let missing = || "not in the dump".to_owned();
+    let turn = memory.get_word(turn_at).ok_or_else(missing)?;
+    let note = if turn.is_multiple_of(2) { one } else { other };
+    let state = memory.bytes(note.state_at, state as u64).ok_or_else(missing)?;
+    let words = note.count.checked_mul(8).and_then(|bytes| memory.bytes(note.at, bytes));
+    Ok((note, state, words.ok_or_else(missing)?))
+}

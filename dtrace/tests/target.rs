@@ -1,0 +1,183 @@
+//! The process that is traced: how it ends, and how many trace it.
+#![cfg(target_os = "linux")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use sdt_core::{sdt_probe, sdt_provider};
+
+/// Set where this program is the one that is traced.
+const ROLE: &str = "SDT_TARGET_SUBJECT";
+
+sdt_provider! {
+    /// What the subject does.
+    pub itself {
+        /// It goes round.
+        fn round(times: u64);
+    }
+}
+
+/// The subject, if this is it: goes round as often as it is told, and ends as it is told.
+#[test]
+fn subject() {
+    if std::env::var_os(ROLE).is_none() {
+        return;
+    }
+    let _traced = sdt_process::start().unwrap();
+    println!("> started");
+    for line in std::io::stdin().lines() {
+        match line.unwrap().parse::<u64>() {
+            Ok(times) => (0..times).for_each(|times| sdt_probe!(itself::round, times)),
+            Err(_) => std::process::exit(3),
+        }
+    }
+}
+
+struct Subject {
+    child: Child,
+    _folder: tempfile::TempDir,
+}
+
+impl Subject {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["subject", "--exact", "--nocapture"])
+            .env(ROLE, "1")
+            .env("XDG_RUNTIME_DIR", folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        lines.find(|line| line.as_ref().unwrap().contains("> started")).unwrap().unwrap();
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, _folder: folder }
+    }
+
+    fn say(&mut self, what: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{what}").unwrap();
+    }
+
+    fn trace(&self, options: &[&str], text: &str) -> Tracer {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_dtrace"))
+            .args(["-p", &self.child.id().to_string()])
+            .args(options)
+            .args(["-n", text])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut first = String::new();
+        if !options.contains(&"-q") {
+            said.read_line(&mut first).unwrap();
+        }
+        Tracer { child, out, said, first }
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        // It has ended already, or a test has failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Tracer {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    said: BufReader<ChildStderr>,
+    /// What it has said first.
+    first: String,
+}
+
+impl Tracer {
+    /// What it prints from here on, and says, and its status.
+    fn end(mut self) -> (String, String, Option<i32>) {
+        let [mut out, mut said] = [String::new(), String::new()];
+        self.out.read_to_string(&mut out).unwrap();
+        self.said.read_to_string(&mut said).unwrap();
+        (out, said, self.child.wait().unwrap().code())
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const COUNT: &str = "itself:::round { @ = count(); }";
+
+/// By returning from `main`, and by `exit`: what was recorded up to then is all there.
+#[test]
+fn who_ends_hands_over_what_was_recorded() {
+    for returns in [true, false] {
+        let mut subject = Subject::new();
+        let tracer = subject.trace(&["-x", "aggrate=1h"], COUNT);
+        assert!(tracer.first.ends_with("matched 1 probe\n"), "{}", tracer.first);
+        subject.say("1000");
+        match returns {
+            true => drop(subject.child.stdin.take()),
+            false => subject.say("exit"),
+        }
+        let (out, said, status) = tracer.end();
+        let id = subject.child.id();
+        assert_eq!(said, format!("dtrace: pid {id} has exited\n"));
+        assert_eq!((out.trim(), status), ("1000", Some(0)));
+        let code = subject.child.wait().unwrap().code();
+        assert_eq!(code, Some(if returns { 0 } else { 3 }));
+    }
+}
+
+/// `exit()` of a program in D is no end of the process.
+#[test]
+fn an_exit_of_a_program_is_its_own() {
+    let mut subject = Subject::new();
+    let tracer = subject.trace(&[], "itself:::round /arg0 == 10/ { exit(4); }");
+    subject.say("100");
+    let (_, said, status) = tracer.end();
+    assert_eq!((&*said, status), ("", Some(4)));
+}
+
+/// What dtrace has taken by then it shows.
+#[test]
+fn a_process_that_is_killed_is_no_failure() {
+    let mut subject = Subject::new();
+    let text = format!("{COUNT} tick-20ms {{ printf(\"\\n\"); printa(\"so far %@d\\n\", @); }}");
+    let mut tracer = subject.trace(&["-q", "-x", "aggrate=10ms", "-x", "switchrate=10ms"], &text);
+    let mut lines = tracer.out.by_ref().lines().map(Result::unwrap);
+    // It traces.
+    lines.find(|line| line.is_empty() || line.starts_with("so far")).unwrap();
+    subject.say("1000");
+    lines.find(|line| line == "so far 1000").unwrap();
+    kill_process(Pid::from_child(&subject.child), Signal::KILL).unwrap();
+    let (_, said, status) = tracer.end();
+    assert_eq!((&*said, status), ("", Some(0)));
+}
+
+/// As many as are promised, with what dtrace asks for if nothing is said; the next one is told why not.
+#[test]
+fn eight_trace_one() {
+    let mut subject = Subject::new();
+    let tracers: Vec<_> = (0..8).map(|_| subject.trace(&[], COUNT)).collect();
+    for tracer in &tracers {
+        assert!(tracer.first.ends_with("matched 1 probe\n"), "{}", tracer.first);
+    }
+    let ninth = subject.trace(&[], COUNT);
+    let why = "dtrace: 8 consumers trace this process, and no more can; end one of them\n";
+    assert_eq!(ninth.first, why);
+    assert_eq!(ninth.end().2, Some(1));
+    subject.say("1000");
+    drop(subject.child.stdin.take());
+    for tracer in tracers {
+        let (out, _, status) = tracer.end();
+        assert_eq!((out.trim(), status), ("1000", Some(0)));
+    }
+}

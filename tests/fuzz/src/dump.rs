@@ -1,0 +1,190 @@
+//! A dump of a framework's memory with whatever has happened to it: what is read of it ends, is bounded, and is shown without a
+//! complaint of who shows it.
+
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+
+use arbitrary::{Arbitrary, Unstructured};
+use dtrace::consume::{self, Past};
+use dtrace::render::Output;
+use dtrace::{Client, Interrupt, Job, postmortem};
+use dtrace_abi::Platform;
+use dtrace_abi::stability::Attribute;
+use dtrace_compiler::options::Options;
+use dtrace_compiler::surroundings::{
+    Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
+};
+use dtrace_compiler::{Compiler, Source, dof};
+use rustix::fs::{MemfdFlags, memfd_create};
+use sdt_core::ops::{Framework as _, Privileges, ProviderAttr};
+use sdt_framework::{Config, Dtrace};
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileExt as _;
+
+use crate::server::{CPU, Machine, OPS, Small};
+
+/// Bytes of the memory.
+const BYTES: usize = 64 << 10;
+const CONFIG: Config = Config { providers: 2, probes: 4, ecbs: 8, consumers: 2, buffer: 512 };
+
+/// What happens to it.
+#[derive(Debug, Arbitrary)]
+struct Damage {
+    /// Words that are another's. Places are counted from the header or from the end of the tables, where buffers are.
+    words: Vec<(u16, Value)>,
+    /// Only so much of it is there, in 256ths.
+    cut: Option<u8>,
+}
+
+/// What stands in a word then.
+#[derive(Debug, Arbitrary)]
+enum Value {
+    Any(u64),
+    Small(u8),
+    /// What stands in another one.
+    Of(u16),
+    Flipped(u8),
+}
+
+/// Counts what it is given.
+struct Counted(usize);
+
+impl Output for Counted {
+    fn line(&mut self, text: &[u8]) -> io::Result<()> {
+        self.write(text)
+    }
+
+    fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        self.0 += text.len();
+        // A byte may be shown as a whole line, and what is normalised or quantised as many.
+        assert!(self.0 < 4096 * BYTES, "{} bytes", self.0);
+        Ok(())
+    }
+
+    fn message(&mut self, text: &str) -> io::Result<()> {
+        self.write(text.as_bytes())
+    }
+
+    fn listing(&mut self, text: &str) -> io::Result<()> {
+        self.message(text)
+    }
+
+    fn system(&mut self, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn redirect(&mut self, _: Option<&[u8]>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn truncate(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Probes of any name that a program has, without arguments.
+struct Any;
+
+impl Surroundings for Any {
+    fn probes(&self, _: &Description) -> Matches {
+        let attributes = ProviderAttributes::all(Attribute::DEFAULT);
+        Matches::One(ProbeInfo { attributes, arguments: Vec::new() })
+    }
+
+    fn macro_variable(&self, _: &str) -> Option<i64> {
+        None
+    }
+
+    fn has(&self, _: &str, _: &str) -> bool {
+        true
+    }
+}
+
+const TEXT: &[u8] = b"p:::one { printf(\"%d %s\\n\", arg0, probename); @a[arg0 % 3] = count(); @b = quantize(arg0); }
+    p:::two { trace(arg0); @c[probename] = avg(arg0); }";
+
+/// The memory of a framework that has been recording into rings.
+fn memory() -> &'static [u8] {
+    static MEMORY: OnceLock<Vec<u8>> = OnceLock::new();
+    MEMORY.get_or_init(|| {
+        let memory: &'static mut [u64] = vec![0; BYTES / 8].leak();
+        let bytes = memory.as_mut_ptr().cast::<std::mem::MaybeUninit<u8>>();
+        let dtrace: &'static Small = Box::leak(Box::new(Dtrace::new(Machine(AtomicU64::new(1)))));
+        // SAFETY: nobody else has it, and it stays.
+        let over = unsafe { std::slice::from_raw_parts_mut(bytes, BYTES) };
+        dtrace.init(over, &CONFIG).expect("it is enough");
+        let null = std::ptr::null_mut();
+        // SAFETY: the ops do nothing.
+        let provider =
+            unsafe { dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &OPS, null) }
+                .expect("there is room for a provider");
+        let ids = [c"one", c"two"].map(|name| {
+            // SAFETY: the ops do not look at the pointer.
+            unsafe { dtrace.probe_create(provider, c"m", c"f", name, 1, null) }
+                .expect("there is room for two probes")
+        });
+        let mut options = Options::default();
+        for (name, value) in
+            [("bufpolicy", "ring"), ("bufsize", "512"), ("aggsize", "4k"), ("strsize", "16")]
+        {
+            options.set(name, Some(value)).expect("options are as they are");
+        }
+        let mut compiler = Compiler::new(Platform::Freebsd, options);
+        let program = compiler.compile(Source::file(TEXT), &Any).expect("it is right");
+        let dof = dof::anonymous([&program], compiler.options()).expect("it is short");
+        dtrace.enable_anonymously(&dof).expect("there is room");
+        for times in 0..100 {
+            CPU.set(times % crate::server::CPUS);
+            dtrace.probe(ids[times % 3 / 2], &[times as u64; 6]);
+        }
+        // SAFETY: it was zeroes before it was used, and nobody uses it any more.
+        unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), BYTES) }.to_vec()
+    })
+}
+
+/// Runs the target.
+///
+/// # Panics
+/// When what is read cannot be shown, or there is no end to it.
+pub fn run(input: &[u8]) {
+    let Ok(damage) = Damage::arbitrary_take_rest(Unstructured::new(input)) else { return };
+    let mut bytes = memory().to_vec();
+    let is_sound = damage.words.is_empty() && damage.cut.is_none();
+    for (at, value) in &damage.words {
+        let place = |at: u16| usize::from(at) % (BYTES / 8) * 8;
+        let word = |bytes: &[u8], at: u16| {
+            let at = place(at);
+            u64::from_le_bytes(bytes[at..at + 8].try_into().expect("a word"))
+        };
+        let value = match value {
+            Value::Any(value) => *value,
+            Value::Small(value) => (*value).into(),
+            Value::Of(other) => word(&bytes, *other),
+            Value::Flipped(bit) => word(&bytes, *at) ^ 1 << (bit % 64),
+        };
+        bytes[place(*at)..][..8].copy_from_slice(&value.to_le_bytes());
+    }
+    bytes.truncate(BYTES / 256 * damage.cut.map_or(256, usize::from));
+    let file = File::from(memfd_create("dump", MemfdFlags::CLOEXEC).expect("memory"));
+    file.write_all_at(&bytes, 0).expect("memory");
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let all = match postmortem::read(path.as_ref()) {
+        Ok(all) => all,
+        Err(error) => {
+            assert!(!is_sound, "{error}");
+            return;
+        }
+    };
+    let mut output = Counted(0);
+    for traced in all {
+        let client = Client::connect(postmortem::Line::new(traced.clone())).expect("it answers");
+        let job = Job { claim: true, ..Job::default() };
+        let shown = consume::run(client, &job, &Interrupt::new(), &mut Past, &mut output);
+        if is_sound {
+            shown.expect("what is sound is shown");
+            assert!(traced.complaints.is_empty() && output.0 > 1000, "{:?}", traced.complaints);
+        }
+    }
+}
