@@ -84,6 +84,14 @@ fn a_cpu_that_comes_late_is_recorded() {
     dtrace.close(consumer).unwrap();
 }
 
+/// What the guide says of a small kernel.
+#[test]
+fn it_takes_little() {
+    let room = Config { probes: 64, ecbs: 64, buffer: 16 << 10, ..Config::DEFAULT };
+    let bytes = Tracing::<Late, 2>::memory(&room, 1);
+    assert!((70_000..80_000).contains(&bytes), "{bytes}");
+}
+
 /// Text that many sites are in, and what is done to it.
 struct Patched;
 
