@@ -42,6 +42,11 @@ pub unsafe trait Host: Sync + Sized + 'static {
     /// and over the ops of providers. [`SpinLock`] will do where a thread that holds one goes on running whoever
     /// waits; where threads are not preempted, or one of higher priority is never, it takes a lock that sleeps, or
     /// a [`relax`](Self::relax) that yields.
+    ///
+    /// It need not be fair. [`SpinLock`] is not: a thread that enables and disables in a loop may keep others out for
+    /// long, on the same CPU above all, if it never yields in between. Where many threads trace, or any program may, it
+    /// takes one that gives everybody a turn, like `spin::mutex::TicketMutex<(), Relaxing<Self>>` or the
+    /// kernel's own that sleeps; with a ticket lock, who waits next must come to run soon, as nobody overtakes it.
     type Lock: RawMutex + Send + Sync;
 
     /// Number of the CPU that runs this, from 0. Probe context.

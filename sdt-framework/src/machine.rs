@@ -34,6 +34,7 @@
 //! const CONFIG: Config = Config { probes: 64, ecbs: 64, ..Config::DEFAULT };
 //! static MEMORY: Memory<{ 1 << 20 }> = Memory::new();
 //! let memory = MEMORY.take().expect("nobody else has taken it");
+//! assert!(Tracing::<Kernel, 16>::memory(&CONFIG, 4) <= memory.len());
 //! // SAFETY: vector 3 asks `resume_address`, and a kernel is never unloaded.
 //! let dtrace = unsafe { TRACING.start(memory, &CONFIG) }?;
 //! // BEGIN, END and ERROR: this program has no probes of its own.
@@ -53,12 +54,13 @@ use sdt_core::patch::{Mode, Patcher, Rendezvous, machine};
 use crate::config::{Config, InitError};
 use crate::dif::{Kernel, Unknown};
 use crate::dtrace::Dtrace;
-use crate::host::{Host, SpinLock};
+use crate::host::{Host, Relaxing, SpinLock};
 
 /// What only the kernel knows of its machine.
 ///
 /// # Safety
-/// - [`cpu`](Self::cpu), [`cpus`](Self::cpus) and [`without_interrupts`](Self::without_interrupts) are as [`Host`]'s.
+/// - [`cpu`](Self::cpu) and [`without_interrupts`](Self::without_interrupts) are as [`Host`]'s,
+///   [`possible`](Self::possible) as [`Host::cpus`].
 /// - [`interrupt_others`](Self::interrupt_others) leads to [`Tracing::called`] on every other CPU that is up, in a
 ///   handler that runs with interrupts off, or as soon as that CPU has them on.
 /// - [`writable`](Self::writable) says where the same bytes can be written to, and [`is_text`](Self::is_text) the truth.
@@ -66,8 +68,14 @@ pub unsafe trait Machine: Sized + 'static {
     /// Number of the CPU that runs this, from 0. Probe context.
     fn cpu() -> usize;
 
-    /// How many CPUs are up: all that there will be, or those that come later call [`Tracing::called`] on their way.
+    /// How many CPUs are up, of which the last has the number before. One that comes later calls [`Tracing::called`] on its
+    /// way, once it counts and has its handlers.
     fn cpus() -> usize;
+
+    /// How many CPUs there can be: what is recorded has a buffer for each. Never changes.
+    fn possible() -> usize {
+        Self::cpus()
+    }
 
     /// Nanoseconds since boot, never running backwards on one CPU; a kernel without a clock counts. Probe context.
     fn timestamp() -> u64;
@@ -114,6 +122,13 @@ impl<M: Machine, const CPUS: usize> Tracing<M, CPUS> {
     /// One that has not begun. The kernel's probes are listed as those of this module.
     pub const fn new(module: &'static CStr) -> Self {
         Self { dtrace: Dtrace::new(Smp::new()), module, attachment: spin::Once::new() }
+    }
+
+    /// Bytes of memory that make room for what is configured, and for so many consumers at a time, with
+    /// [buffers](Config::buffer) of the configured size and one enabling each, on the CPUs that
+    /// there [can be](Machine::possible).
+    pub fn memory(config: &Config, consumers: usize) -> usize {
+        config.memory::<Smp<M, CPUS>>(M::possible(), consumers)
     }
 
     /// Hands memory to the framework ([`Dtrace::init`]), registers D's own [probes](Dtrace::register_own), and attaches the image's
@@ -163,16 +178,25 @@ impl<M: Machine, const CPUS: usize> fmt::Debug for Tracing<M, CPUS> {
     }
 }
 
+/// Stores that are kept until all CPUs have been synchronised.
+const STORES: usize = 128;
+
 /// A [`Machine`] as [`Host`] and [`Patcher`].
+///
+/// What is stored to text is stored once more after each rendezvous, for QEMU's sake: see [`machine`]. A real machine does
+/// not mind.
 #[derive(Debug)]
-pub struct Smp<M, const CPUS: usize> {
+pub struct Smp<M: Machine, const CPUS: usize> {
     rendezvous: Rendezvous<CPUS>,
+    /// Addresses and numbers of bytes that were stored since the last rendezvous.
+    stored: spin::mutex::SpinMutex<heapless::Vec<(usize, usize), STORES>, Relaxing<Self>>,
     machine: PhantomData<fn() -> M>,
 }
 
 impl<M: Machine, const CPUS: usize> Smp<M, CPUS> {
     const fn new() -> Self {
-        Self { rendezvous: Rendezvous::new(), machine: PhantomData }
+        let stored = spin::mutex::SpinMutex::new(heapless::Vec::new());
+        Self { rendezvous: Rendezvous::new(), stored, machine: PhantomData }
     }
 
     /// Returns when all CPUs have taken part. The caller stays on its CPU meanwhile, as its interrupts are off; it
@@ -182,6 +206,37 @@ impl<M: Machine, const CPUS: usize> Smp<M, CPUS> {
             let wait = core::hint::spin_loop;
             self.rendezvous.request(M::cpu(), M::cpus(), M::interrupt_others, wait);
         });
+    }
+
+    /// # Safety
+    /// As [`Patcher::store`].
+    unsafe fn write(address: usize, bytes: &[u8]) {
+        M::without_interrupts(|| {
+            // SAFETY: the contract of this function and that of `Machine`; interrupts are off.
+            unsafe {
+                let store = || machine::store(M::writable(address), bytes);
+                #[cfg(all(target_arch = "x86_64", target_os = "none"))]
+                machine::without_write_protection(store);
+                #[cfg(not(all(target_arch = "x86_64", target_os = "none")))]
+                store();
+                machine::after_store(address, bytes.len());
+            }
+        });
+    }
+
+    /// Stores what is there to where it is.
+    ///
+    /// # Safety
+    /// These bytes were stored by [`write`](Self::write), together, and nobody stores others meanwhile.
+    unsafe fn write_again(address: usize, length: usize) {
+        let text = core::ptr::with_exposed_provenance::<u8>(address);
+        let mut bytes = [0; 4];
+        for (at, byte) in bytes.iter_mut().enumerate().take(length) {
+            // SAFETY: by contract text. Volatile, because it changes behind the compiler's back.
+            *byte = unsafe { text.add(at).read_volatile() };
+        }
+        // SAFETY: by contract.
+        unsafe { Self::write(address, bytes.get(..length).unwrap_or_default()) };
     }
 }
 
@@ -195,7 +250,7 @@ unsafe impl<M: Machine, const CPUS: usize> Host for Smp<M, CPUS> {
     }
 
     fn cpus(&self) -> usize {
-        M::cpus()
+        M::possible()
     }
 
     fn timestamp(&self) -> u64 {
@@ -219,24 +274,31 @@ unsafe impl<M: Machine, const CPUS: usize> Host for Smp<M, CPUS> {
     }
 }
 
-// SAFETY: bytes go where they belong, as `machine::store` does it; a rendezvous synchronises every CPU.
+// SAFETY: bytes go where they belong, as `machine::store` does it; a rendezvous synchronises every CPU. What is stored again is
+// there already.
 unsafe impl<M: Machine, const CPUS: usize> Patcher for Smp<M, CPUS> {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
-        M::without_interrupts(|| {
-            // SAFETY: the contract of this function and that of `Machine`; interrupts are off.
-            unsafe {
-                let store = || machine::store(M::writable(address), bytes);
-                #[cfg(all(target_arch = "x86_64", target_os = "none"))]
-                machine::without_write_protection(store);
-                #[cfg(not(all(target_arch = "x86_64", target_os = "none")))]
-                store();
-                machine::after_store(address, bytes.len());
-            }
-        });
+        // Locked, lest somebody stores again what was here before.
+        let store = || {
+            let mut stored = self.stored.lock();
+            // SAFETY: the contract of this function.
+            unsafe { Self::write(address, bytes) };
+            stored.push((address, bytes.len())).is_ok()
+        };
+        if !store() {
+            self.synchronise();
+            store();
+        }
     }
 
     fn synchronise(&self) {
         self.all_cpus();
+        let mut stored = self.stored.lock();
+        for &(address, length) in &*stored {
+            // SAFETY: `store` has stored there, and stores nothing meanwhile.
+            unsafe { Self::write_again(address, length) };
+        }
+        stored.clear();
     }
 
     fn is_text(&self, address: usize, length: usize) -> bool {

@@ -12,7 +12,7 @@ pub use error::{AttachError, DetachError, HandlerFault, Refusal, RefusedProvider
 
 use crate::arch;
 use crate::ops::{FUNCTION_NAME_LEN, Framework, Name};
-use crate::patch::{Mode, Patcher};
+use crate::patch::{self, Mode, Patcher};
 use crate::record::{self, PROVIDERS, Probe, Provider};
 use crate::route::{runtime, table as provider};
 
@@ -213,6 +213,8 @@ pub fn detach() -> Result<(), DetachError> {
         let error = if is_whole { DetachError::Refused } else { DetachError::Reduced };
         return Err(error(refusal));
     }
+    // A batch of another thread may be about to.
+    patch::settle();
     CURRENT.store(core::ptr::null_mut(), Ordering::Release);
     change.to = State::Detached;
     Ok(())
@@ -228,6 +230,8 @@ fn leave(attachment: &Attachment) -> Result<(), Refusal> {
     {
         return Err(refusal);
     }
+    // A batch of another thread may be about to.
+    patch::settle();
     CURRENT.store(core::ptr::null_mut(), Ordering::Release);
     Ok(())
 }

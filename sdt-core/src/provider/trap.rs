@@ -3,7 +3,8 @@
 //! # Rules for the handler
 //!
 //! It is in place before [`attach`](crate::attach::attach), as the first enabling may come at once. It saves every
-//! register, asks [`resume_address`] before anything else, stores the answer to the saved program counter, and returns.
+//! register (those of vectors, too, unless it, this crate and the framework are compiled without), asks [`resume_address`]
+//! before anything else, stores the answer to the saved program counter, and returns.
 //!
 //! - **Nothing on its way can hold a site**: neither the entry from assembly, nor what it calls until `resume_address` has
 //!   answered, nor `resume_address` itself. A site there would trap within the trap, for ever.
@@ -13,7 +14,7 @@
 //!   the top of that stack, over whatever is on it. If interrupt handlers run on the same entry and one of them fires, the
 //!   exception overwrites the handler's own frame, and the machine dies at the first enabled probe. Take no IST entry for
 //!   vector 3, or one that nothing else has, and no site in what runs on that. aarch64: an exception of EL1 that is taken
-//!   with SP_EL1 continues on the same stack. riscv64: a handler that swaps the stack pointer with `sscratch` does so only
+//!   with SP_EL1 continues on the same stack; one that is taken with SP_EL0 goes over to SP_EL1, where nothing runs then. riscv64: a handler that swaps the stack pointer with `sscratch` does so only
 //!   for traps that come from user mode.
 //! - **No red zone** in code that can hold a site: on x86_64 the exception pushes to where the red zone is. Kernels compile
 //!   without one (`disable-redzone` in the target); so must whatever is linked to them.

@@ -2,9 +2,10 @@
 
 use dtrace_abi::record::EprobeDesc;
 use dtrace_abi::spec::Spec;
+use sdt_core::patch::batch;
 
 use crate::buffer::{ConsumerError, ConsumerId, Recording};
-use crate::dtrace::Dtrace;
+use crate::dtrace::{Dtrace, Shared};
 use crate::ecb::{Ecb, Retained, What};
 use crate::host::Host;
 use crate::registry::provider::number;
@@ -98,7 +99,7 @@ impl<H: Host> Dtrace<H> {
             (number, since)
         };
         let mut enabled = 0;
-        let result = self.for_each_match(spec, |tables, at| {
+        let mut add = |tables: &mut Tables, at| {
             let (consumer, _) = shared.consumer(id)?;
             // What was created since is enabled when it is matched.
             let is_new = tables.probe(at).is_some_and(|(probe, _)| probe.created >= since);
@@ -110,8 +111,8 @@ impl<H: Host> Dtrace<H> {
             }
             enabled += 1;
             Ok(())
-        });
-        match result {
+        };
+        match batch(|| self.for_each_match(spec, &mut add)) {
             Ok(()) => Ok((enabled, enabling)),
             Err(error) => {
                 // Others were faster.
@@ -216,6 +217,22 @@ impl<H: Host> Dtrace<H> {
         which: impl Fn(&Tables, EcbUse) -> bool,
     ) -> u32 {
         let Ok(shared) = self.shared() else { return 0 };
+        let count = batch(|| self.unlink(tables, shared, consumer, which));
+        if tables.ecbs.has_retired() {
+            self.host.sync();
+            tables.ecbs.reclaim();
+        }
+        count
+    }
+
+    /// [`remove`](Self::remove), but that CPUs may still look at them.
+    fn unlink(
+        &self,
+        tables: &mut Tables,
+        shared: &Shared<H>,
+        consumer: usize,
+        which: impl Fn(&Tables, EcbUse) -> bool,
+    ) -> u32 {
         let mut count = 0;
         let mut next = tables.ecbs.first_of(consumer);
         while let Some(ecb) = next {
@@ -241,10 +258,6 @@ impl<H: Host> Dtrace<H> {
                     unsafe { disable(provider.arg.0, number(what.probe), probe.parg.0) };
                 }
             }
-        }
-        if tables.ecbs.has_retired() {
-            self.host.sync();
-            tables.ecbs.reclaim();
         }
         count
     }

@@ -43,7 +43,7 @@ use answer::Desk;
 pub use answer::{NoSites, Sites};
 #[cfg(feature = "noise")]
 pub use secure::{End, Limits, Secure, SecureHost};
-pub use stream::{Lost, Stream};
+pub use stream::{Lost, Polled, Stream};
 pub use tracer::Tracer;
 
 /// Bytes that are taken from the line at a time.

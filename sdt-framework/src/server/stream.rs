@@ -18,6 +18,91 @@ pub trait Stream {
     fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost>;
 }
 
+/// A device that is polled as a [`Stream`], by the two functions of its that move bytes without waiting.
+///
+/// ```
+/// use sdt_framework::server::Polled;
+/// # struct Uart;
+/// # impl Uart {
+/// #     fn receive_bytes(&mut self, _: &mut [u8]) -> usize { 0 }
+/// #     fn send_bytes(&mut self, _: &[u8]) -> usize { 0 }
+/// #     fn received(&mut self) -> Option<u8> { None }
+/// #     fn has_room(&self) -> bool { false }
+/// #     fn send(&mut self, _: u8) {}
+/// # }
+/// # fn uart() -> Uart { Uart }
+///
+/// // One that takes and gives as much as there is,
+/// let line = Polled::new(uart(), Uart::receive_bytes, Uart::send_bytes);
+/// // and one of single bytes.
+/// let line = Polled::bytes(uart(), Uart::received, |uart, byte| {
+///     let has_room = uart.has_room();
+///     if has_room {
+///         uart.send(byte);
+///     }
+///     has_room
+/// });
+/// ```
+#[derive(Clone, Copy)]
+pub struct Polled<D, R, W> {
+    device: D,
+    receive: R,
+    send: W,
+}
+
+impl<D, R, W> Polled<D, R, W>
+where
+    R: FnMut(&mut D, &mut [u8]) -> usize,
+    W: FnMut(&mut D, &[u8]) -> usize,
+{
+    /// `receive` fills a buffer with what has arrived and says how many bytes that were, `send` how many it could take;
+    /// 0 when there is nothing, or no room, at the moment.
+    pub const fn new(device: D, receive: R, send: W) -> Self {
+        Self { device, receive, send }
+    }
+}
+
+impl<D> Polled<D, (), ()> {
+    /// `receive` has a byte that has arrived, if any; `send` says whether there was room for the byte.
+    pub fn bytes(
+        device: D,
+        mut receive: impl FnMut(&mut D) -> Option<u8>,
+        mut send: impl FnMut(&mut D, u8) -> bool,
+    ) -> Polled<D, impl FnMut(&mut D, &mut [u8]) -> usize, impl FnMut(&mut D, &[u8]) -> usize> {
+        Polled::new(
+            device,
+            move |device: &mut D, buffer: &mut [u8]| {
+                let received = core::iter::from_fn(|| receive(device));
+                // The room first: what has been received is not put back.
+                buffer.iter_mut().zip(received).map(|(room, byte)| *room = byte).count()
+            },
+            move |device: &mut D, bytes: &[u8]| {
+                bytes.iter().take_while(|&&byte| send(device, byte)).count()
+            },
+        )
+    }
+}
+
+impl<D, R, W> Stream for Polled<D, R, W>
+where
+    R: FnMut(&mut D, &mut [u8]) -> usize,
+    W: FnMut(&mut D, &[u8]) -> usize,
+{
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Lost> {
+        Ok((self.receive)(&mut self.device, buffer))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
+        Ok((self.send)(&mut self.device, bytes))
+    }
+}
+
+impl<D: fmt::Debug, R, W> fmt::Debug for Polled<D, R, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Polled").field("device", &self.device).finish_non_exhaustive()
+    }
+}
+
 /// There is no line any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lost;

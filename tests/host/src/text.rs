@@ -1,13 +1,16 @@
 //! The text of this program, as `sdt-process` writes it; and as if it could not.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sdt_core::__private::record::Probe;
 use sdt_core::patch::{PatchError, Patcher};
 
 /// Whether text can be written to.
 pub static WRITABLE: AtomicBool = AtomicBool::new(true);
+
+/// How often all threads have been synchronised.
+pub static SYNCHRONISED: AtomicU64 = AtomicU64::new(0);
 
 /// What was refused last.
 pub static REFUSED: Mutex<Option<PatchError>> = Mutex::new(None);
@@ -28,6 +31,7 @@ unsafe impl Patcher for Text {
     }
 
     fn synchronise(&self) {
+        SYNCHRONISED.fetch_add(1, Ordering::Relaxed);
         PROCESS.synchronise();
     }
 

@@ -47,11 +47,12 @@
 //! the translation of the old bytes stays until somebody stores to that page again: a site that does nothing although its
 //! text is right, seldom, and only while other CPUs execute just that page. (Later versions lock it first:
 //! `tb_lock_page0` in `accel/tcg`.) Real machines do not do this. A host that has to be right under it stores the same
-//! bytes once more after each rendezvous.
+//! bytes once more after each rendezvous: once every CPU has taken an interrupt, no translation of the old bytes is in the
+//! making any more, and the second store finds those that are made. `sdt_framework::machine` does so by itself.
 //!
 //! Where the machine that emulates has fewer cores than it is given CPUs, or other work, a [`Rendezvous`](super::Rendezvous)
-//! of all CPUs takes tens of milliseconds, and changing a probe takes up to four: enabling and disabling looks like a
-//! stall. `-accel tcg,thread=single` takes a hundredth of that, and has no such misses, but its CPUs run by turns.
+//! of all CPUs takes tens of milliseconds. Changing a probe takes up to three, as does changing any number of them in a
+//! [`batch`](super::batch), and a consumer that closes one more: enabling and disabling looks like a stall. `-accel tcg,thread=single` takes a hundredth of that, and has no such misses, but its CPUs run by turns.
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 

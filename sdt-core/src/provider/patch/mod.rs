@@ -12,12 +12,13 @@ mod rendezvous;
 pub use rendezvous::Rendezvous;
 
 use core::fmt;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::arch;
 use crate::attach::{self, Attachment};
 use crate::ops::{FUNCTION_NAME_LEN, Name};
 use crate::record::{Probe, Site};
+use crate::route::inspect;
 use crate::sync::{Mutex, MutexGuard, lock};
 use protocol::{Place, State, Text};
 
@@ -36,7 +37,7 @@ pub unsafe trait Patcher: Sync {
     ///
     /// # Safety
     /// The bytes are those of a site in this image's text, and other CPUs may execute what it holds
-    /// then. [`is_writable`](Self::is_writable) has said yes to them just now.
+    /// then. [`is_writable`](Self::is_writable) has said yes to them in this change, or since the [`batch`] began.
     unsafe fn store(&self, address: usize, bytes: &[u8]);
 
     /// Returns when every CPU has fetched anew what it executes: none executes text as it was before
@@ -159,6 +160,62 @@ pub const PATCHES: bool = cfg!(sdt_site = "patched");
 
 /// Held while sites are patched. Never taken in probe context.
 static PATCHING: Mutex<()> = Mutex::new(());
+/// Threads that are in [`batch`].
+static BATCHES: AtomicUsize = AtomicUsize::new(0);
+/// Some probe's sites are not where they are to be yet. Changed while patching.
+static LATE: AtomicBool = AtomicBool::new(false);
+
+/// Runs `change`, by which a framework enables or disables many probes, and then changes the text of all their sites
+/// together: all CPUs are [synchronised](Patcher::synchronise) as often as for one probe, once by breakpoints and
+/// three times by jumps.
+///
+/// Until `batch` returns a site of such a probe may do what it did before: nothing, or trap, and a CPU that does goes on
+/// behind the site. What is enabled by other threads meanwhile, without a batch of theirs, may be as late.
+///
+/// Not in probe context; called as the provider's ops are, whose locks are taken at the end, too.
+pub fn batch<R>(change: impl FnOnce() -> R) -> R {
+    struct Ending;
+
+    impl Drop for Ending {
+        fn drop(&mut self) {
+            BATCHES.fetch_sub(1, Ordering::AcqRel);
+            settle();
+        }
+    }
+
+    BATCHES.fetch_add(1, Ordering::AcqRel);
+    let _ending = Ending;
+    change()
+}
+
+/// Brings all sites where their probes are. When it returns they are there, whoever has done it.
+pub(crate) fn settle() {
+    let _patching = patching();
+    if !LATE.swap(false, Ordering::AcqRel) {
+        return;
+    }
+    let Some(attachment) = attach::current() else { return };
+    let (text, length) = (text(attachment), arch::ENCODING.nop.as_bytes().len());
+    let late = |goal| {
+        let text = &text;
+        let of = inspect::sites().iter().filter(move |site| {
+            // SAFETY: `attach` has checked that the record points at a probe record of this image.
+            let probe = unsafe { &*site.probe() }.primary();
+            state_of(probe, attachment) == goal
+                // SAFETY: as in `bring`.
+                && (unsafe { text.state(place(site)) } == goal
+                    // Sites that could not be written to when their probe was disabled are late, too.
+                    || attachment.patcher.is_writable(site.patchpoint(), length))
+        });
+        of.map(place)
+    };
+    attachment.patcher.exclusively(&mut || {
+        for goal in [State::Nop, State::Trap, State::Jump] {
+            // SAFETY: as in `bring`.
+            unsafe { text.bring(late(goal), goal) };
+        }
+    });
+}
 
 /// Waits for it as the host does.
 fn patching() -> MutexGuard<'static, ()> {
@@ -220,7 +277,8 @@ pub unsafe fn set_mode(probe: &Probe, mode: Mode) -> Result<(), PatchError> {
     let before = probe.mode();
     probe.set_mode(Some(mode));
     if probe.enablings().load(Ordering::Acquire) != 0 {
-        set_sites(probe, true).inspect_err(|_| probe.set_mode(before))?;
+        let attachment = may_change(probe).inspect_err(|_| probe.set_mode(before))?;
+        bring(probe, attachment);
     }
     Ok(())
 }
@@ -228,7 +286,7 @@ pub unsafe fn set_mode(probe: &Probe, mode: Mode) -> Result<(), PatchError> {
 /// One enabling of the logical probe less. The last one restores its sites. Without an enabling
 /// nothing happens.
 ///
-/// As [`enable`]. When it returns no site traps any more, but a CPU may still be on its way from a site to the
+/// As [`enable`]. When it returns, or the [`batch`] ends, no site traps any more, but a CPU may still be on its way from a site to the
 /// framework. After an error sites may go on trapping or jumping: a CPU that does goes on behind the nop, or is turned
 /// back on its way to the framework.
 pub(crate) fn disable(probe: &Probe) -> Result<(), PatchError> {
@@ -254,29 +312,49 @@ pub(crate) fn is_enabled(probe: &Probe) -> bool {
 }
 
 fn set_sites(probe: &Probe, enabled: bool) -> Result<(), PatchError> {
-    let attachment = attach::current().ok_or(PatchError::NotAttached)?;
-    let goal = match probe.mode().unwrap_or(attachment.mode) {
-        _ if !enabled => State::Nop,
-        Mode::Trap => State::Trap,
-        Mode::Jump => State::Jump,
-    };
-    let sites = probe.sites();
-    let patcher = attachment.patcher;
-    let length = arch::ENCODING.nop.as_bytes().len();
-    let refuses = |site: &&Site| !patcher.is_writable(site.patchpoint(), length);
-    if let Some(site) = sites.clone().find(refuses) {
-        let error = PatchError::ReadOnly { patchpoint: site.patchpoint() };
-        patcher.refused(probe, error);
-        return Err(error);
-    }
+    let attachment = may_change(probe)?;
     for record in probe.records() {
         record.set_gate(enabled);
     }
-    patcher.exclusively(&mut || {
-        // SAFETY: the sites were checked when the image was attached, they can be written to, and `PATCHING` is held.
-        unsafe { text(attachment).bring(sites.clone().map(place), goal) };
-    });
+    if BATCHES.load(Ordering::Acquire) == 0 {
+        bring(probe, attachment);
+    } else {
+        LATE.store(true, Ordering::Release);
+    }
     Ok(())
+}
+
+/// Whether all sites of the probe can be stored to; the patcher is told if not.
+fn may_change(probe: &Probe) -> Result<&'static Attachment, PatchError> {
+    let attachment = attach::current().ok_or(PatchError::NotAttached)?;
+    let length = arch::ENCODING.nop.as_bytes().len();
+    let refuses = |site: &&Site| !attachment.patcher.is_writable(site.patchpoint(), length);
+    match probe.sites().find(refuses) {
+        Some(site) => {
+            let error = PatchError::ReadOnly { patchpoint: site.patchpoint() };
+            attachment.patcher.refused(probe, error);
+            Err(error)
+        }
+        None => Ok(attachment),
+    }
+}
+
+/// Brings the sites where the probe is.
+fn bring(probe: &Probe, attachment: &'static Attachment) {
+    let goal = state_of(probe, attachment);
+    attachment.patcher.exclusively(&mut || {
+        // SAFETY: the sites were checked when the image was attached, they can be written to, and `PATCHING` is held.
+        unsafe { text(attachment).bring(probe.sites().map(place), goal) };
+    });
+}
+
+/// Where the sites of a logical probe are to be.
+fn state_of(probe: &Probe, attachment: &Attachment) -> State {
+    match probe.mode().unwrap_or(attachment.mode) {
+        _ if !is_enabled(probe) => State::Nop,
+        Mode::Trap => State::Trap,
+        Mode::Jump => State::Jump,
+    }
 }
 
 fn text(attachment: &'static Attachment) -> Text<'static> {
@@ -291,7 +369,7 @@ const fn place(site: &Site) -> Place {
 pub(crate) fn state(site: &Site) -> Option<State> {
     let attachment = attach::current()?;
     let _patching = patching();
-    // SAFETY: as in `set_sites`.
+    // SAFETY: as in `bring`.
     Some(unsafe { text(attachment).state(place(site)) })
 }
 

@@ -14,7 +14,7 @@
 //! Where there is no tail, every change is one store and one synchronisation. Elsewhere all other changes go through trap, in which the site works already, or still. The synchronisation
 //! behind a breakpoint is what "every CPU sees" rests on; the one behind a tail keeps a CPU from
 //! pairing the new head with an old tail; the last one is for the caller, who may then rely on the change.
-//! One synchronisation serves all sites of a probe.
+//! One synchronisation serves all sites of a probe, or of a batch of them that go the same way.
 
 use crate::encode::{Code, Encoding};
 use crate::patch::Patcher;
@@ -81,16 +81,18 @@ impl Text<'_> {
         unsafe {
             if self.encoding.split(&self.encoding.nop).1.is_empty() {
                 // The whole instruction is one store, whatever it becomes.
-                self.each(sites, |place| self.set_head(place, &self.whole(place, goal)));
+                let all = sites.filter(|&place| self.state(place) != self.goal(place, goal));
+                self.each(all, |place| self.set_head(place, &self.whole(place, goal)));
                 return;
             }
-            // Every change begins or ends in trap, so first whatever is not where it should be goes there.
-            let all = sites.clone().filter(|&place| self.state(place) != self.goal(place, goal));
-            if self.each(all, |place| {
+            // Every change begins or ends in trap, so first whatever is neither there nor where it should be goes there.
+            let astray = sites.clone().filter(|&place| {
+                let state = self.state(place);
+                state != State::Trap && state != self.goal(place, goal)
+            });
+            if self.each(astray, |place| {
                 let from = self.state(place);
-                if from != State::Trap {
-                    self.store(place, 0, self.encoding.breakpoint.as_bytes());
-                }
+                self.store(place, 0, self.encoding.breakpoint.as_bytes());
                 from == State::Jump
             }) {
                 let trapped = sites.clone().filter(|&place| self.state(place) == State::Trap);

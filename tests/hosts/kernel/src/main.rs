@@ -46,7 +46,7 @@ extern "C" fn kernel_main(cpu: usize) -> ! {
     machine::start_others();
     let mut server = tracing::start();
     let [line, console] = [0x3f8, 0x2f8].map(|at| port(at).expect("a PC has two"));
-    let mut line = tracing::Line(line);
+    let mut line = tracing::line(line);
     let tracer = tracing::Tracer::new(tracing::TRACING.dtrace());
     let mut shell = shell::Shell { console, line: Default::default(), tracer };
     loop {

@@ -4,7 +4,7 @@ use core::mem::MaybeUninit;
 
 use sdt_framework::console::Console;
 use sdt_framework::machine::{Machine, Smp, Tracing};
-use sdt_framework::server::{Lost, NoSites, Server, Stream};
+use sdt_framework::server::{NoSites, Polled, Server, Stream};
 use sdt_framework::{Config, Rights};
 use x86_64::instructions::interrupts;
 
@@ -53,7 +53,7 @@ const CONFIG: Config = Config { consumers: 3, buffer: 512 << 10, ..Config::DEFAU
 
 /// Registers the probes; returns what answers consumers. All CPUs are up, with a handler of breakpoints.
 pub fn start() -> Server<'static> {
-    let memory = alloc::vec![MaybeUninit::uninit(); CONFIG.memory::<Smp<Kernel, CPUS>>(CPUS, 3)];
+    let memory = alloc::vec![MaybeUninit::uninit(); Tracing::<Kernel, CPUS>::memory(&CONFIG, 3)];
     // SAFETY: every CPU has `breakpoint` as vector 3, and a kernel is never unloaded.
     let dtrace =
         unsafe { TRACING.start(memory.leak(), &CONFIG) }.expect("the records hold together");
@@ -61,14 +61,10 @@ pub fn start() -> Server<'static> {
 }
 
 /// The line to the consumers.
-pub struct Line(pub Port);
-
-impl Stream for Line {
-    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Lost> {
-        Ok(self.0.inner_mut().receive_bytes(buffer))
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
-        Ok(self.0.inner_mut().send_bytes(bytes))
-    }
+pub fn line(port: Port) -> impl Stream {
+    Polled::new(
+        port,
+        |port, room| port.inner_mut().receive_bytes(room),
+        |port, bytes| port.inner_mut().send_bytes(bytes),
+    )
 }

@@ -1,0 +1,177 @@
+//! A machine that is made up of counters: what is stored to text and when, CPUs that come late, and how much memory it takes.
+
+mod common;
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use common::{Five as _, TestProvider, create, drain, memory, spec};
+use sdt_core::patch::Patcher;
+use sdt_framework::machine::{Machine, Tracing};
+use sdt_framework::{Config, ConsumerError};
+
+/// CPU 0 alone is up at first, and then both.
+struct Late;
+
+static CPU: AtomicUsize = AtomicUsize::new(0);
+static UP: AtomicUsize = AtomicUsize::new(1);
+static LATE: Tracing<Late, 2> = Tracing::new(c"late");
+
+// SAFETY: the test has one thread, and CPU 1 answers before it goes on.
+unsafe impl Machine for Late {
+    fn cpu() -> usize {
+        CPU.load(Ordering::Relaxed)
+    }
+
+    fn cpus() -> usize {
+        UP.load(Ordering::Relaxed)
+    }
+
+    fn possible() -> usize {
+        2
+    }
+
+    fn timestamp() -> u64 {
+        0
+    }
+
+    fn without_interrupts<R>(f: impl FnOnce() -> R) -> R {
+        f()
+    }
+
+    fn interrupt_others() {
+        if Self::cpus() == 2 {
+            CPU.store(1, Ordering::Relaxed);
+            LATE.called();
+            CPU.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn a_cpu_that_comes_late_is_recorded() {
+    const CONFIG: Config =
+        Config { providers: 2, probes: 8, ecbs: 8, consumers: 3, buffer: 64 << 10 };
+    let bytes = Tracing::<Late, 2>::memory(&CONFIG, 2);
+    // SAFETY: this program has no probes.
+    let dtrace = unsafe { LATE.start(memory(bytes), &CONFIG) }.unwrap();
+    let provider = TestProvider::default();
+    // SAFETY: it stays.
+    let id = unsafe { Box::leak(Box::new(provider)).register(dtrace, c"cpus") }.unwrap();
+    let probe = create(dtrace, id, [c"", c"", c"up"], 0);
+
+    // There is room for two consumers with their buffers, as was said, and not for a third.
+    let [consumer, _] = [(), ()].map(|()| {
+        let consumer = dtrace.open().unwrap();
+        assert_eq!(dtrace.enable(consumer, &spec("cpus:::up")).unwrap(), 1);
+        dtrace.go(consumer).unwrap();
+        consumer
+    });
+    let third = dtrace.open().and_then(|id| dtrace.go(id));
+    assert!(matches!(third, Err(ConsumerError::NoMemory { .. })), "{third:?}");
+
+    dtrace.five(probe.get(), [7; 5]);
+    UP.store(2, Ordering::Relaxed);
+    CPU.store(1, Ordering::Relaxed);
+    LATE.called();
+    dtrace.five(probe.get(), [8; 5]);
+    CPU.store(0, Ordering::Relaxed);
+    let [first, second] = [0, 1].map(|cpu| drain(dtrace, consumer, cpu));
+    assert_eq!((first.len(), second.len()), (1, 1));
+    assert_eq!((first[0].args[0], second[0].args[0]), (7, 8));
+    assert_eq!(dtrace.counters().stray, 0);
+    // Both take part now.
+    dtrace.close(consumer).unwrap();
+}
+
+/// What the guide says of a small kernel.
+#[test]
+fn it_takes_little() {
+    let room = Config { probes: 64, ecbs: 64, buffer: 16 << 10, ..Config::DEFAULT };
+    let bytes = Tracing::<Late, 2>::memory(&room, 1);
+    assert!((70_000..80_000).contains(&bytes), "{bytes}");
+}
+
+/// Text that many sites are in, and what is done to it.
+struct Patched;
+
+const SITES: usize = 300;
+
+struct Text(UnsafeCell<[u32; SITES]>);
+
+// SAFETY: the test has one thread.
+unsafe impl Sync for Text {}
+
+static TEXT: Text = Text(UnsafeCell::new([0; SITES]));
+static STORES: AtomicUsize = AtomicUsize::new(0);
+static RENDEZVOUS: AtomicUsize = AtomicUsize::new(0);
+static PATCHED: Tracing<Patched, 1> = Tracing::new(c"patched");
+
+// SAFETY: it has one CPU.
+unsafe impl Machine for Patched {
+    fn cpu() -> usize {
+        0
+    }
+
+    fn cpus() -> usize {
+        1
+    }
+
+    fn timestamp() -> u64 {
+        0
+    }
+
+    fn without_interrupts<R>(f: impl FnOnce() -> R) -> R {
+        f()
+    }
+
+    fn interrupt_others() {
+        RENDEZVOUS.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn writable(address: usize) -> *mut u8 {
+        STORES.fetch_add(1, Ordering::Relaxed);
+        std::ptr::with_exposed_provenance_mut(address)
+    }
+}
+
+/// How many stores and rendezvous there have been since this was last asked.
+fn done() -> (usize, usize) {
+    (STORES.swap(0, Ordering::Relaxed), RENDEZVOUS.swap(0, Ordering::Relaxed))
+}
+
+#[test]
+fn text_is_stored_twice() {
+    let patcher = PATCHED.dtrace().host();
+    let site = |at: usize| TEXT.0.get().expose_provenance() + 4 * at;
+    // SAFETY: nobody has a reference to it.
+    let text = || unsafe { TEXT.0.get().read_volatile() };
+    let store = |at: usize, bytes: &[u8]| {
+        // SAFETY: 4 bytes or less, of which nobody else knows.
+        unsafe { patcher.store(site(at), bytes) };
+    };
+
+    store(0, &[1, 2, 3, 4]);
+    store(1, &[5]);
+    assert_eq!(done(), (2, 0));
+    patcher.synchronise();
+    assert_eq!(done(), (2, 1), "once more");
+    patcher.synchronise();
+    assert_eq!(done(), (0, 1), "and not again");
+    assert_eq!(text()[..2], [u32::from_ne_bytes([1, 2, 3, 4]), u32::from_ne_bytes([5, 0, 0, 0])]);
+
+    // More than are kept: there is a rendezvous in between, and each is stored twice all the same.
+    for at in 0..SITES {
+        store(at, &(at as u32).to_ne_bytes());
+    }
+    let (stores, rendezvous) = done();
+    patcher.synchronise();
+    let (again, last) = done();
+    assert_eq!(
+        (stores + again, last),
+        (2 * SITES + rendezvous, 1),
+        "one more is for whom there was no room"
+    );
+    assert!((1..10).contains(&rendezvous), "{rendezvous}");
+    assert!(text().iter().enumerate().all(|(at, &word)| word == at as u32));
+}
