@@ -19,6 +19,7 @@ use linkme::distributed_slice;
 use static_assertions::const_assert_eq;
 
 use crate::arg::ArgType;
+use crate::atomic;
 use crate::attach;
 use crate::attach::link::Records;
 use crate::ops::{Privileges, ProbeId, ProviderAttr, ProviderId};
@@ -182,7 +183,7 @@ pub struct Probe {
     /// First of the logical probe's sites. On the primary.
     sites: AtomicPtr<Site>,
     /// How many enablings hold the probe. On the primary.
-    enablings: AtomicU32,
+    enablings: atomic::AtomicU32,
     /// Whether sites of this record fire that are not patched. On every record.
     gate: AtomicU32,
     /// A [`Mode`] of the probe's own: its number and 1, or 0 for the attachment's. On the primary.
@@ -229,7 +230,7 @@ impl Probe {
             args: AtomicPtr::new(args),
             primary: AtomicPtr::new(core::ptr::null_mut()),
             sites: AtomicPtr::new(core::ptr::null_mut()),
-            enablings: AtomicU32::new(0),
+            enablings: atomic::AtomicU32::new(0),
             gate: AtomicU32::new(0),
             mode: AtomicU32::new(0),
             enabled_id: AtomicU32::new(0),
@@ -346,7 +347,7 @@ impl Probe {
         self.mode.store(mode.map_or(0, |mode| mode as u32 + 1), Ordering::Relaxed);
     }
 
-    pub(crate) const fn enablings(&self) -> &AtomicU32 {
+    pub(crate) const fn enablings(&self) -> &atomic::AtomicU32 {
         &self.enablings
     }
 
