@@ -24,7 +24,7 @@ on_every_architecture!(
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Where `dtrace` is: cargo tells a package's tests of its own programs only.
-fn dtrace_program() -> &'static Path {
+pub(crate) fn dtrace_program() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let mut cargo = Command::new(env!("CARGO"));
