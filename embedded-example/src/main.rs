@@ -1,22 +1,26 @@
-//! Probes in flash: a program for a Cortex-M microcontroller that has no operating system, hosts
-//! `sdt-framework`, and traces itself.
+//! Probes in flash: a program for a Cortex-M microcontroller that has no operating system, hosts `sdt-framework`, prints
+//! its own hits on the debugger's console, and is traced by `dtrace` on a workstation at the other end of a serial line.
 //!
-//! Text in flash cannot be patched, so the sites test a flag (gate mode). Everything an embedded
-//! user has to write is here: the [`Host`], one call of `attach`, and, in `memory.x`, where the records go.
+//! Text in flash cannot be patched, so the sites test a flag (gate mode). Everything an embedded user has to write is
+//! here: the [`Machine`], the line, one call of `start`, and, in `memory.x`, where the records go.
 #![no_std]
 #![no_main]
 
 use core::arch::global_asm;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use cortex_m::peripheral::syst::SystClkSource;
-use cortex_m_rt::{entry, exception};
-use cortex_m_semihosting::{debug, hio, hprintln};
-use sdt_core::attach::{self, Attachment};
-use sdt_core::patch::{Mode, NoText};
+use arm_pl011_uart::{DataBits, LineConfig, PL011Registers, Parity, StopBits};
+use arm_pl011_uart::{Uart, UniqueMmioPointer};
+use cortex_m::peripheral::{Peripherals, syst::SystClkSource};
+use cortex_m_rt::entry;
+use cortex_m_semihosting::hio;
+use panic_semihosting as _;
 use sdt_core::{sdt_probe, sdt_provider};
-use sdt_framework::console::{Console, ConsoleError};
-use sdt_framework::{Config, Dtrace, Host, LONGEST, Memory, SpinLock};
+use sdt_framework::console::Console;
+use sdt_framework::machine::{Machine, Smp, Tracing};
+use sdt_framework::server::{Lost, MIN_FRAME, NoSites, Server, Stream};
+use sdt_framework::{Config, LONGEST, Memory, Rights};
 
 sdt_provider! {
     /// The board's clock.
@@ -37,83 +41,92 @@ sdt_provider! {
 /// One core without caches. Time is counted in ticks of a millisecond.
 struct Board;
 
+/// Cycles in a second, ticks from one reading to the next, and where the serial line is.
+const HZ: u32 = 12_000_000;
+const PERIOD: u32 = 100;
+const UART0: usize = 0x4000_c000;
+
 static TICKS: AtomicU32 = AtomicU32::new(0);
 
 // SAFETY: there is one CPU, and `without_interrupts` keeps everything else from running on it (no probe is in
 // an NMI handler or a fault handler).
-unsafe impl Host for Board {
-    type Lock = SpinLock<Self>;
-
-    fn cpu(&self) -> usize {
+unsafe impl Machine for Board {
+    fn cpu() -> usize {
         0
     }
 
-    fn cpus(&self) -> usize {
+    fn cpus() -> usize {
         1
     }
 
-    fn timestamp(&self) -> u64 {
+    fn timestamp() -> u64 {
         u64::from(TICKS.load(Ordering::Relaxed)) * 1_000_000
     }
 
-    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+    fn without_interrupts<R>(f: impl FnOnce() -> R) -> R {
         cortex_m::interrupt::free(|_| f())
     }
 
-    // Probe context runs with interrupts off on the only CPU: whoever calls this is not in it.
-    fn sync(&self) {}
+    fn interrupt_others() {}
 }
 
-static DTRACE: Dtrace<Board> = Dtrace::new(Board);
+static TRACING: Tracing<Board, 1> = Tracing::new(c"firmware");
 
-/// Buffers for 32 records.
+/// Timers that programs may have set at a time.
+const TIMERS: usize = 4;
+
+/// Buffers for 16 hits.
 const CONFIG: Config =
-    Config { providers: 4, probes: 8, ecbs: 8, consumers: 1, buffer: 32 * LONGEST };
+    Config { providers: 4, probes: 5 + TIMERS, ecbs: 16, consumers: 2, buffer: 16 * LONGEST };
 
-/// As much as one consumer needs.
-static MEMORY: Memory<{ CONFIG.memory::<Board>(1, 1) }> = Memory::new();
+/// As much as two consumers need, and room for programs.
+static MEMORY: Memory<{ CONFIG.memory::<Smp<Board, 1>>(1, 2) + 32 * 1024 }> = Memory::new();
 
-static ATTACHMENT: Attachment =
-    Attachment { framework: &DTRACE, patcher: &NoText, mode: Mode::Trap, module: c"firmware" };
+/// The serial line to the workstation.
+struct Line(Uart<'static>);
+
+impl Stream for Line {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Lost> {
+        let arrived = core::iter::from_fn(|| self.0.read_word().ok().flatten());
+        Ok(buffer.iter_mut().zip(arrived).map(|(room, byte)| *room = byte).count())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
+        let mut sent = 0;
+        while sent < bytes.len() && !self.0.is_tx_fifo_full() {
+            self.0.write_word(bytes[sent]);
+            sent += 1;
+        }
+        Ok(sent)
+    }
+}
 
 #[entry]
 fn main() -> ! {
     let memory = MEMORY.take().expect("main runs once");
-    DTRACE.init(memory, &CONFIG).expect("it is as much as the configuration says");
     // SAFETY: nothing is patched, so no breakpoint has to be handled; the program is never unloaded.
-    unsafe { attach::attach(&ATTACHMENT) }.expect("the records hold together");
-    start_clock();
-    let traced = trace().inspect_err(|error| hprintln!("{}", error));
-    debug::exit(if traced.is_ok() { debug::EXIT_SUCCESS } else { debug::EXIT_FAILURE });
+    let dtrace = unsafe { TRACING.start(memory, &CONFIG) }.expect("the records hold together");
+    dtrace.register_profile(TIMERS).expect("there is room for the timers");
+    let mut line = start_devices();
+    let mut server: Server<'_, MIN_FRAME, 2> = Server::new(dtrace, &NoSites, Rights::ALL);
+    let mut out = hio::hstderr().expect("a debugger is there");
+    let mut console = Console::<_, LONGEST>::new(dtrace);
+    for command in ["-l", "-n sensor:::"] {
+        console.command(command, &mut out).expect("the debugger prints");
+    }
+    let mut due = 0;
     loop {
-        cortex_m::asm::wfi();
-    }
-}
-
-/// Has the console's command line look, while the program works, and prints what was recorded.
-fn trace() -> Result<(), ConsoleError> {
-    let mut out = hio::hstdout().map_err(|()| core::fmt::Error)?;
-    let mut console = Console::<_, LONGEST>::new(&DTRACE);
-    console.command("-l", &mut out)?;
-    work(4); // Nobody is looking.
-    for probes in ["-n sensor:::", "-n clock:::tick"] {
-        console.command(probes, &mut out)?;
-        work(4);
-        console.command("stop", &mut out)?;
-    }
-    work(4); // Nobody is looking any more.
-    Ok(())
-}
-
-/// Takes readings, each after the next tick of the clock.
-fn work(readings: u16) {
-    for n in 0..readings {
-        let now = TICKS.load(Ordering::Relaxed);
-        while TICKS.load(Ordering::Relaxed) == now {
+        if TICKS.load(Ordering::Relaxed) >= due {
+            let raw = 1000 + 8 * (due / PERIOD % 16) as u16;
+            sdt_probe!(sensor::reading, raw, millidegrees(raw));
+            due += PERIOD;
+        }
+        let printed = console.print(&mut out).expect("the debugger prints");
+        // This line is never gone.
+        let served = server.step(&mut line).unwrap_or(false);
+        if !printed && !served {
             cortex_m::asm::wfi();
         }
-        let raw = 1000 + 8 * n;
-        sdt_probe!(sensor::reading, raw, millidegrees(raw));
     }
 }
 
@@ -122,45 +135,36 @@ fn millidegrees(raw: u16) -> i32 {
     (i32::from(raw) - 1010) * 250
 }
 
-fn start_clock() {
-    let Some(mut core) = cortex_m::Peripherals::take() else { return };
-    core.SYST.set_clock_source(SystClkSource::Core);
-    core.SYST.set_reload(12_000 - 1); // 12 MHz
-    core.SYST.clear_current();
-    core.SYST.enable_counter();
-    core.SYST.enable_interrupt();
+fn start_devices() -> Line {
+    let mut clock = Peripherals::take().expect("main runs once").SYST;
+    clock.set_clock_source(SystClkSource::Core);
+    clock.set_reload(HZ / 1000 - 1);
+    clock.clear_current();
+    clock.enable_counter();
+    clock.enable_interrupt();
+    let uart = NonNull::new(UART0 as *mut PL011Registers).expect("it is not at 0");
+    // SAFETY: nothing else uses UART0.
+    let mut uart = Uart::new(unsafe { UniqueMmioPointer::new(uart) });
+    let (data_bits, parity, stop_bits) = (DataBits::Bits8, Parity::None, StopBits::One);
+    let letters = LineConfig { data_bits, parity, stop_bits };
+    uart.enable(letters, 115_200, HZ).expect("the clock makes this rate");
+    Line(uart)
 }
 
-#[exception]
-fn SysTick() {
+// The timer's interrupt. What it has interrupted is on the stack, as the processor has left it there.
+global_asm!(
+    ".global SysTick",
+    ".type SysTick, %function",
+    ".thumb_func",
+    "SysTick: ldr r0, [sp, #24]",
+    "ldr r1, ={on_tick}",
+    "bx r1",
+    on_tick = sym on_tick,
+);
+
+extern "C" fn on_tick(pc: u32) {
     let ticks = TICKS.load(Ordering::Relaxed) + 1;
     TICKS.store(ticks, Ordering::Relaxed);
     sdt_probe!(clock::tick, ticks);
-}
-
-// Copies the records to RAM before anything runs, as cortex-m-rt does `.data`: `memory.x` bounds them and says
-// where they are in flash.
-global_asm!(
-    ".global __pre_init",
-    ".type __pre_init, %function",
-    ".thumb_func",
-    "__pre_init:",
-    "ldr r0, =__sdt_data_start",
-    "ldr r1, =__sdt_data_end",
-    "ldr r2, =__sdt_data_load",
-    "1: cmp r0, r1",
-    "bhs 2f",
-    "ldr r3, [r2], #4",
-    "str r3, [r0], #4",
-    "b 1b",
-    "2: bx lr",
-);
-
-#[panic_handler]
-fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    hprintln!("{}", info);
-    debug::exit(debug::EXIT_FAILURE);
-    loop {
-        cortex_m::asm::bkpt();
-    }
+    TRACING.dtrace().tick(pc.into(), 0);
 }

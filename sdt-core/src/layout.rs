@@ -23,6 +23,7 @@
 
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::NonNull;
+#[cfg(target_has_atomic = "8")]
 use core::sync::atomic;
 
 use crate::arg::CType;

@@ -86,6 +86,8 @@
 
 mod arch;
 pub mod arg;
+#[cfg(sdt_route = "provider")]
+mod atomic;
 mod capture;
 mod describe;
 #[cfg(any(target_os = "illumos", all(target_os = "freebsd", sdt_route = "provider")))]

@@ -5,9 +5,10 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use linked_list_allocator::Heap;
+
+use crate::sync::{AtomicBool, Ordering};
 
 /// Memory for [`Dtrace::init`](crate::Dtrace::init), where a host has no other: to be put into a `static`. It starts as
 /// zeros, so it takes no room in the kernel's file.

@@ -1,9 +1,16 @@
-//! Atomics and cells.
+//! Atomics and cells. A processor without compare-and-swap has the atomics of `portable-atomic`.
 //!
 //! The tests compile modules of this crate a second time against a `sync` module made of loom's types, so
 //! what loom explores is the code that runs.
 
-pub(crate) use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+/// Where a provider keeps the id of a probe while that is enabled, as [`hit`](sdt_core::ops::Framework::hit) has it.
+pub(crate) use core::sync::atomic::AtomicU32 as AtomicId;
+pub(crate) use core::sync::atomic::Ordering;
+#[cfg(target_has_atomic = "ptr")]
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+
+#[cfg(not(target_has_atomic = "ptr"))]
+pub(crate) use portable_atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
 /// A count of events. Where there are no 64-bit atomics it is as long as a word, and wraps there.
 #[cfg(target_has_atomic = "64")]

@@ -8,7 +8,7 @@ use sync::{AtomicUsize, Ordering};
 /// What `src/sync.rs` is to the framework.
 mod sync {
     pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU32 as AtomicId, AtomicUsize, Ordering};
 
     pub(crate) type Count = u64;
     pub(crate) type AtomicCount = loom::sync::atomic::AtomicU64;

@@ -1,31 +1,129 @@
-//! The embedded example on its board.
+//! The embedded example on its board: what it prints on its console, and what `dtrace` sees at the other end of its serial
+//! line.
 
-/// What it prints: hits while nobody looks leave nothing, all others are there, in order.
-const EXPECTED: &str = "   ID   PROVIDER            MODULE                          FUNCTION NAME
-    1      clock          firmware                              none tick
-    2     sensor          firmware                              none reading
-dtrace: description 'sensor:::' matched 1 probe
-CPU     ID                    FUNCTION:NAME
-  0      2                     none:reading 1000 -2500
-  0      2                     none:reading 1008 -500
-  0      2                     none:reading 1016 1500
-  0      2                     none:reading 1024 3500
-dtrace: description 'clock:::tick' matched 1 probe
-CPU     ID                    FUNCTION:NAME
-";
+use std::process::{Command, Output};
+
+use harness::embedded::{Board, Target};
+
+use crate::machine::dtrace_program;
+
+const LIST: &str = "   ID   PROVIDER            MODULE                          FUNCTION NAME\n";
+const HEADING: &str = "CPU     ID                    FUNCTION:NAME\n";
+const READING: &str = "none:reading ";
+
+/// Its board, and how the console has begun: the list of its probes. Then come readings.
+fn boot(target: Target) -> (Board, Vec<String>) {
+    let mut board = Board::boot(target).unwrap();
+    let mut listed = Vec::new();
+    loop {
+        match &*board.printed().unwrap() {
+            "" => panic!("it has ended: {listed:?}"),
+            HEADING => break,
+            line => listed.push(line.to_owned()),
+        }
+    }
+    assert_eq!(listed.pop().unwrap(), "dtrace: description 'sensor:::' matched 1 probe\n");
+    // QEMU itself says something of the timer, which has no period yet.
+    listed.retain(|line| !line.starts_with("Timer with period zero"));
+    (board, listed)
+}
+
+/// What a reading is, raw and in thousandths of a degree, and those that follow.
+fn readings() -> impl Iterator<Item = (i32, i32)> {
+    (0..).map(|n| 1000 + 8 * (n % 16)).map(|raw| (raw, (raw - 1010) * 250))
+}
+
+fn dtrace(board: &Board, args: &[&str]) -> Output {
+    let mut command = Command::new(dtrace_program());
+    let line = format!("unix:{}", board.line().display());
+    command.args(["--connect", &line]).args(args).output().unwrap()
+}
+
+fn stdout(output: &Output) -> &str {
+    assert!(output.status.success(), "{output:?}");
+    std::str::from_utf8(&output.stdout).unwrap()
+}
 
 #[test]
-fn probes_fire_from_flash() {
-    let output = harness::embedded::output().unwrap();
-    let ticks = output.strip_prefix(EXPECTED).unwrap_or_else(|| panic!("{output}"));
-    // How many there are depends on the emulator's speed; there are some, and they are counted.
-    let ticks: Vec<u32> = ticks
-        .lines()
-        .filter(|line| !line.starts_with("dtrace: "))
-        .map(|line| {
-            let tick = line.strip_prefix("  0      1                        none:tick ");
-            tick.and_then(|tick| tick.parse().ok()).unwrap_or_else(|| panic!("{output}"))
-        })
-        .collect();
-    assert!(ticks.len() >= 4 && ticks.is_sorted_by(|one, next| one + 1 == *next), "{output}");
+fn a_board_prints_its_own_hits() {
+    let (mut board, listed) = boot(Target::Armv7m);
+    assert_eq!(listed[0], LIST);
+    // The linker decides in which order the program's own are.
+    let mut probes: Vec<_> = listed[1..].iter().map(|line| line.split_whitespace()).collect();
+    let mut names: Vec<_> = probes.iter_mut().map(|row| row.skip(1).collect::<Vec<_>>()).collect();
+    names.sort_unstable();
+    let mut expected = vec![
+        vec!["clock", "firmware", "none", "tick"],
+        vec!["sensor", "firmware", "none", "reading"],
+    ];
+    expected.extend(["BEGIN", "END", "ERROR"].map(|name| vec!["dtrace", name]));
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+    for (raw, millidegrees) in readings().take(20) {
+        let printed = board.printed().unwrap();
+        let (_, hit) = printed.split_once(READING).unwrap_or_else(|| panic!("{printed}"));
+        assert_eq!(hit, format!("{raw} {millidegrees}\n"));
+    }
+}
+
+#[test]
+fn a_board_is_traced_from_a_workstation() {
+    is_traced_from_a_workstation(Target::Armv7m);
+}
+
+#[test]
+fn a_processor_without_compare_and_swap_is_traced() {
+    is_traced_from_a_workstation(Target::Armv6m);
+}
+
+fn is_traced_from_a_workstation(target: Target) {
+    let (mut board, listed) = boot(target);
+    let output = dtrace(&board, &["-l"]);
+    assert_eq!(stdout(&output), listed.concat());
+
+    // Arguments, by a predicate; in the order in which they were read.
+    let program = "sensor:::reading /arg0 > 1050/ { printf(\"%d %d\", arg0, (int)arg1); }
+        sensor:::reading /arg0 > 1050 && ++n == 12/ { exit(0); }";
+    let output = dtrace(&board, &["-qn", program]);
+    let text = stdout(&output).replace('\n', "");
+    let mut warm = readings().filter(|(raw, _)| *raw > 1050).take(9);
+    for (raw, millidegrees) in warm.by_ref() {
+        assert!(text.contains(&format!("{raw} {millidegrees}")), "{text}");
+    }
+
+    // Aggregations, timers, BEGIN and END; what the timer interrupts is the program.
+    let program = "BEGIN { printf(\"begins \"); }
+        sensor:::reading { @by[arg0 < 1064 ? \"cold\" : \"warm\"] = count(); n++; }
+        profile-97 { @where[arg0 != 0 && arg1 == 0] = count(); }
+        clock:::tick { @ticks = max(arg0); }
+        tick-10 /n > 31/ { exit(0); }
+        END { printa(\"%s %@d \", @by); printa(\"%d:%@d \", @where); printf(\"ends\"); }";
+    let output = dtrace(&board, &["-qn", program]);
+    let text = stdout(&output);
+    assert!(text.starts_with("begins ") && text.contains("ends"), "{text}");
+    let count = |of: &str| -> u32 {
+        let (_, rest) = text.split_once(of).unwrap_or_else(|| panic!("{of}: {text}"));
+        rest.split_whitespace().next().unwrap().parse().unwrap_or_else(|_| panic!("{text}"))
+    };
+    let (cold, warm) = (count("cold "), count("warm "));
+    assert!(cold + warm >= 32 && cold >= 16 && warm >= 16, "{text}");
+    assert!(count("1:") > 100, "{text}");
+
+    // It goes on printing meanwhile, and forgets who was here.
+    assert!(board.printed().unwrap().contains(READING));
+    assert_eq!(stdout(&dtrace(&board, &["-l", "-P", "dtrace"])).lines().count(), 4);
+}
+
+#[test]
+fn a_board_refuses_what_it_has_no_room_for() {
+    let (mut board, _) = boot(Target::Armv7m);
+    let program = "sensor:::reading { @[arg0] = count(); self->x = arg0; } tick-1 { exit(0); }";
+    let output = dtrace(&board, &["-x", "bufresize=manual", "-qn", program]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(stderr.contains("bytes are needed and of the framework's memory"), "{stderr}");
+    // Nothing of it is left.
+    assert!(board.printed().unwrap().contains(READING));
+    let output = dtrace(&board, &["-qn", "sensor:::reading { trace(arg0); exit(0); }"]);
+    assert!(stdout(&output).trim().parse::<u32>().is_ok_and(|raw| raw >= 1000), "{output:?}");
 }

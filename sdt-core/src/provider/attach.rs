@@ -6,11 +6,12 @@ mod sort;
 
 use core::ffi::CStr;
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 pub use error::{AttachError, DetachError, HandlerFault, Refusal, RefusedProvider};
 
 use crate::arch;
+use crate::atomic::AtomicU8;
 use crate::ops::{FUNCTION_NAME_LEN, Framework, Name};
 use crate::patch::{self, Mode, Patcher};
 use crate::record::{self, PROVIDERS, Probe, Provider};

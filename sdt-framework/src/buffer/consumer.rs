@@ -2,7 +2,6 @@
 
 use core::fmt;
 use core::num::NonZeroU32;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::arena::{Arena, Owned};
 use crate::buffer::ring::{Ring, Word};
@@ -10,7 +9,7 @@ use crate::host::{Host, Mutex};
 use crate::program::tracing::Tracing;
 use crate::providers::Own;
 use crate::rights::Rights;
-use crate::sync::{AtomicCount, UnsafeCell};
+use crate::sync::{AtomicCount, AtomicU32, AtomicUsize, Ordering, UnsafeCell};
 
 /// An open consumer. Numbers start at 1; that of a closed consumer is not given to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

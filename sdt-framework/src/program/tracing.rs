@@ -1,7 +1,7 @@
 //! What a consumer that goes has for its programs: memory, and buffers for each CPU.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 
 use super::options::Options;
 use super::session::{Needs, Programs, Session};
@@ -11,7 +11,7 @@ use crate::arena::{Arena, Bundle};
 use crate::buffer::{ConsumerError, Pair, Policy, Traced, bits};
 use crate::dif::{Dynamic, Memory, PerCpu, Rights, Statics, Word};
 use crate::postmortem::{Map, SessionBytes};
-use crate::sync::AtomicCount;
+use crate::sync::{AtomicCount, AtomicU32};
 
 /// Bytes of scratch space: as many as a clause can use, for strings of the usual size.
 const SCRATCH: usize = 8 * 1024;

@@ -8,7 +8,6 @@ mod profile;
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr::without_provenance_mut;
-use core::sync::atomic::{AtomicUsize, Ordering};
 
 use dtrace_abi::limits::ARGUMENT_TYPE;
 use dtrace_abi::name::Name;
@@ -22,6 +21,7 @@ pub(crate) use profile::Profile;
 
 use crate::dtrace::Dtrace;
 use crate::host::Host;
+use crate::sync::{AtomicUsize, Ordering};
 
 /// What a provider knows of its probes, each of which it tells by a tag of its own.
 ///

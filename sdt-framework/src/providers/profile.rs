@@ -16,7 +16,7 @@ use crate::host::Host;
 const SHORTEST: u64 = 200_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// Probes that are there without being asked for, as in profile.c.
+/// Probes that are there without being asked for, as in profile.c, where they leave room for others.
 const LISTED: [&core::ffi::CStr; 13] = [
     c"profile-97",
     c"profile-199",
@@ -129,7 +129,7 @@ unsafe extern "C" fn provide<H: Host>(arg: *mut c_void, desc: *const ProbeDesc) 
     let (this, desc) = unsafe { (framework::<H>(arg), desc.as_ref()) };
     let Some(profile) = this.profile.get() else { return };
     match desc {
-        None => LISTED.iter().for_each(|name| this.create_timer(profile, name)),
+        None => this.list_timers(profile),
         Some(desc) => this.create_timer(profile, desc.name.as_c_str()),
     }
 }
@@ -148,8 +148,9 @@ unsafe extern "C" fn disable<H: Host>(arg: *mut c_void, _id: u32, parg: *mut c_v
 unsafe extern "C" fn destroy(_arg: *mut c_void, _id: u32, _parg: *mut c_void) {}
 
 impl<H: Host> Dtrace<H> {
-    /// Registers the provider `profile`, with room for so many probes of different rates. Thirteen usual ones are listed
-    /// if there is room; others come to be when they are asked for. The shortest interval has 200 microseconds.
+    /// Registers the provider `profile`, with room for so many probes of different rates, which come to be when they are
+    /// asked for. If there is room for more than thirteen, thirteen usual ones are listed from the beginning. The shortest
+    /// interval has 200 microseconds.
     ///
     /// They fire in [`tick`](Self::tick), which the host calls from then on.
     ///
@@ -186,8 +187,15 @@ impl<H: Host> Dtrace<H> {
         };
         let profile = self.profile.call_once(|| Profile { provider, timers, deadlines, cpus });
         let _registration = self.registration.lock();
-        self.providing(|| LISTED.iter().for_each(|name| self.create_timer(profile, name)));
+        self.providing(|| self.list_timers(profile));
         Ok(())
+    }
+
+    /// Creates those probes that are there without being asked for. As [`create_timer`](Self::create_timer).
+    fn list_timers(&self, profile: &Profile) {
+        if profile.timers.len() > LISTED.len() {
+            LISTED.iter().for_each(|name| self.create_timer(profile, name));
+        }
     }
 
     /// Creates the probe with this name, if it is one, and not there, and there is room. One at a time: with registration

@@ -1,61 +1,126 @@
 //! The embedded example: building it, and running it on a board in QEMU.
 
+use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use cargo_sdt::arch::Arch;
 use cargo_sdt::module::{self, BuildError};
-use cargo_sdt::process::{self, ProcessError};
 use cargo_sdt::setup::{self, SetupError};
+use tempfile::TempDir;
 
 use crate::workspace;
 
-/// Its package, and what it is built for: an ARMv7-M processor.
 const PACKAGE: &str = "embedded-example";
-const TARGET: &str = "thumbv7m-none-eabi";
-/// The program ends by itself in well under a second.
-const LIMIT: Duration = Duration::from_secs(60);
 
-/// Why the example prints nothing.
+/// What it is built for. The board has the first of these processors, which executes what is for the others as well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Target {
+    /// A Cortex-M3.
+    #[default]
+    Armv7m,
+    /// A Cortex-M0, which has no compare-and-swap.
+    Armv6m,
+}
+
+impl Target {
+    /// Its name, as rustc has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Armv7m => "thumbv7m-none-eabi",
+            Self::Armv6m => "thumbv6m-none-eabi",
+        }
+    }
+}
+
+/// Why the board does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddedError {
     /// Something it needs is missing.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// It could not be built.
+    /// The example could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// It failed on the board.
-    #[error(transparent)]
-    Run(#[from] ProcessError),
+    /// QEMU could not be started.
+    #[error("cannot run QEMU: {0}")]
+    Start(#[from] io::Error),
 }
 
-/// What the example prints.
+/// QEMU with the board: the example is built, its console is standard error, and its serial line this socket, which others
+/// can connect to.
 ///
 /// # Errors
-/// It could not be built, or failed on the board.
-pub fn output() -> Result<String, EmbeddedError> {
-    let qemu = setup::program("qemu-system-arm", "qemu-system-arm")?;
-    let program = build()?;
-    let mut command = Command::new(qemu);
+/// Set-up or the build failed.
+pub fn command(target: Target, socket: &Path) -> Result<Command, EmbeddedError> {
+    let mut command = Command::new(setup::program("qemu-system-arm", "qemu-system-arm")?);
     command.args(["-machine", "lm3s6965evb", "-display", "none", "-monitor", "none"]);
-    command.args(["-serial", "none", "-semihosting-config", "enable=on,target=native"]);
-    command.arg("-kernel").arg(program);
-    let written = process::run(&mut command, LIMIT)?;
-    Ok(String::from_utf8_lossy(&written.stdout).into_owned())
+    command.args(["-semihosting-config", "enable=on,target=native", "-serial"]);
+    command.arg(format!("unix:{},server=on,wait=off", socket.display()));
+    command.arg("-kernel").arg(build(target)?);
+    Ok(command)
+}
+
+/// The board, running. When this is dropped, it is gone.
+#[derive(Debug)]
+pub struct Board {
+    qemu: Child,
+    console: BufReader<ChildStderr>,
+    folder: TempDir,
+}
+
+impl Board {
+    /// Builds the example and starts it.
+    ///
+    /// # Errors
+    /// See [`EmbeddedError`].
+    pub fn boot(target: Target) -> Result<Self, EmbeddedError> {
+        let folder = tempfile::tempdir()?;
+        let mut command = command(target, &folder.path().join("line"))?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut qemu = command.spawn()?;
+        let console =
+            qemu.stderr.take().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        Ok(Self { qemu, console: BufReader::new(console), folder })
+    }
+
+    /// The socket of its serial line: there once it has printed something.
+    pub fn line(&self) -> PathBuf {
+        self.folder.path().join("line")
+    }
+
+    /// The next line that it prints on its console; empty when it has ended.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn printed(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        self.console.read_line(&mut line)?;
+        Ok(line)
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        // Nothing can be done about a QEMU that cannot be killed.
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+    }
 }
 
 /// Builds it and returns where it is.
 ///
 /// # Errors
 /// Set-up or cargo failed.
-pub fn build() -> Result<PathBuf, BuildError> {
+pub fn build(target: Target) -> Result<PathBuf, BuildError> {
     let lld = setup::lld()?;
-    let target = Path::new(TARGET);
+    let target = Path::new(target.name());
     let mut command = crate::setup::toolchain(Arch::default())?.cargo("build", "core");
     command.env(module::linker_variable(target), lld.program());
     command.args(["--release", "--package", PACKAGE, "--features", "board"]);
+    // Small, as its flash is.
+    command.args(["--config", "profile.release.opt-level='s'"]);
+    command.args(["--config", "profile.release.lto='fat'"]);
     command.arg("--target").arg(target);
     command.arg("--target-dir").arg(workspace::build_dir().join("cargo-embedded"));
     let artifacts =

@@ -1,19 +1,33 @@
-//! `cargo xtask embedded`: builds the embedded example and runs it on a board in QEMU.
+//! `cargo xtask embedded`: builds the embedded example and runs it on a board in QEMU, to be traced from other shells.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use cargo_sdt::output;
 use harness::embedded;
+use harness::workspace::build_dir;
 
 /// Options of `cargo xtask embedded`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// The socket of the board's serial line [default: build/board.sock].
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
 
-/// Runs the command: prints what the board prints.
+/// Runs the command: the board prints what it prints, until it ends.
 ///
 /// # Errors
-/// The example could not be built, or failed on the board.
-pub fn run(_: &Args) -> anyhow::Result<ExitCode> {
-    output::print(embedded::output()?)?;
-    Ok(ExitCode::SUCCESS)
+/// The example could not be built, or QEMU not be started.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let socket = args.socket.clone().unwrap_or_else(|| build_dir().join("board.sock"));
+    let mut board = embedded::command(embedded::Target::default(), &socket)?;
+    output::print(format_args!(
+        "From other shells:\n\n    dtrace --connect unix:{} -n 'sensor:::reading {{ @ = quantize(arg0); }}'\n\n\
+         Ctrl-C stops the board.\n",
+        socket.display()
+    ))?;
+    let status = board.status().context("cannot run QEMU")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

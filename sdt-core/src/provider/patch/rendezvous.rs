@@ -1,6 +1,8 @@
 //! All CPUs synchronise, and one waits for it.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
+
+use crate::atomic::AtomicUsize;
 
 use super::machine::synchronise_cpu;
 

@@ -56,13 +56,14 @@ mod slot;
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 pub use error::{AddError, CloseError, FireError, InProgress, OpenError, RemoveError};
 pub(crate) use image::{invalidate_all, register_all, unregister_all};
 pub use slot::Slot;
 
 use crate::arg::{ArgType, Argument};
+use crate::atomic::AtomicBool;
 use crate::attach::Change;
 use crate::ops::{
     ARGS, Framework, FrameworkError, Name, PROBE_NAME_LEN, PROVIDER_NAME_LEN, Privileges,

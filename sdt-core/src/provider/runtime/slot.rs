@@ -3,17 +3,18 @@
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::fmt;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::{MAX_ARGS, PROBE_NAME_LEN, Probe, Provider};
 use crate::arg::ArgType;
+use crate::atomic::{self, AtomicPtr};
 use crate::ops::{FUNCTION_NAME_LEN, Name};
 
 /// Memory for a probe that is made at run time.
 pub struct Slot {
     /// A [`State`], and above that how many [`Probe`]s there are of it: both change in one step, so that no slot becomes free
     /// under somebody who has one.
-    word: AtomicU32,
+    word: atomic::AtomicU32,
     /// The framework's id while the probe is enabled, otherwise 0.
     enabled_id: AtomicU32,
     /// The provider whose it is, once one with it was opened.
@@ -101,7 +102,7 @@ impl Slot {
         let names = Names { function: Name::EMPTY, name: Name::EMPTY };
         let contents = Contents { names, args: [super::arg::<u64>(); MAX_ARGS], count: 0 };
         Self {
-            word: AtomicU32::new(State::Free as u32),
+            word: atomic::AtomicU32::new(State::Free as u32),
             enabled_id: AtomicU32::new(0),
             owner: AtomicPtr::new(core::ptr::null_mut()),
             contents: UnsafeCell::new(contents),

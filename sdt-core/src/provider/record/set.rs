@@ -1,0 +1,114 @@
+//! The linker sets.
+
+use linkme::distributed_slice;
+
+use super::{ArgList, Probe, Provider, Site};
+use crate::attach::link::Records;
+
+/// All providers of this image.
+#[distributed_slice]
+pub static SDT_PROVIDERS: [Provider];
+
+/// All probe records of this image. Several may stand for one logical probe.
+#[distributed_slice]
+pub static SDT_PROBES: [Probe];
+
+/// Bounds of the sets that inline assembly fills.
+///
+/// Weak, because an image need not have a site or an argument list, and then there is no section: the
+/// bounds are 0 then, and the set is empty. (FreeBSD's module loader passes over empty sections, so
+/// an empty piece of each would not do.)
+///
+/// Hidden, because a kernel that loads shared objects would take another module's bounds for those of a set
+/// that this one does not have.
+mod bounds {
+    core::arch::global_asm!(
+        ".weak __start_sdt_sites, __stop_sdt_sites",
+        ".weak __start_sdt_arg_lists, __stop_sdt_arg_lists",
+        ".hidden __start_sdt_sites, __stop_sdt_sites",
+        ".hidden __start_sdt_arg_lists, __stop_sdt_arg_lists",
+        ".pushsection .data.__sdt_bounds, \"aw\", %progbits",
+        ".balign 8",
+        ".globl __sdt_bounds",
+        ".hidden __sdt_bounds",
+        "__sdt_bounds:",
+        crate::record::word!(" __start_sdt_sites, __stop_sdt_sites"),
+        crate::record::word!(" __start_sdt_arg_lists, __stop_sdt_arg_lists"),
+        ".popsection",
+    );
+
+    unsafe extern "C" {
+        // Only the linker and the loader write to it.
+        #[link_name = "__sdt_bounds"]
+        pub(super) safe static BOUNDS: [[usize; 2]; 2];
+    }
+}
+
+const SITES: usize = 0;
+const ARG_LISTS: usize = 1;
+
+/// A linker set does not hold a whole number of records: the image was linked wrongly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RaggedSet {
+    /// Name of the section.
+    pub section: &'static str,
+    /// Its size in bytes.
+    pub bytes: usize,
+    /// Size of one record in bytes.
+    pub record: usize,
+}
+
+/// Start and length of a set.
+fn set<T>(section: &'static str, index: usize) -> Result<(*const T, usize), RaggedSet> {
+    // Volatile: for all the compiler knows the table is constant, but it is relocated.
+    // SAFETY: a reference to a static.
+    let [start, stop] = unsafe { core::ptr::from_ref(&bounds::BOUNDS[index]).read_volatile() };
+    let bytes = stop.wrapping_sub(start);
+    if !bytes.is_multiple_of(size_of::<T>()) || !start.is_multiple_of(align_of::<T>()) {
+        return Err(RaggedSet { section, bytes, record: size_of::<T>() });
+    }
+    let start =
+        if bytes == 0 { core::ptr::dangling() } else { core::ptr::with_exposed_provenance(start) };
+    Ok((start, bytes / size_of::<T>()))
+}
+
+/// All sites of this image.
+///
+/// # Safety
+/// Nobody is [linking](crate::attach::link::link) them, nor does while what this returns is in use: linking sorts them in
+/// place.
+///
+/// # Errors
+/// [`RaggedSet`] when the section is not a whole number of records.
+pub unsafe fn sites() -> Result<&'static [Site], RaggedSet> {
+    let (start, len) = set::<Site>("sdt_sites", SITES)?;
+    // SAFETY: the linker's symbols bound the section, which is `len` aligned records long; by contract nobody moves them,
+    // and else they are only changed through atomics.
+    Ok(unsafe { core::slice::from_raw_parts(start, len) })
+}
+
+/// All records of this image.
+///
+/// # Safety
+/// Nobody else looks at the sites while they are held: no probe of this image is enabled, no breakpoint
+/// handler runs for it, and no reference from [`sites`] or [`Probe::sites`] is held.
+///
+/// # Errors
+/// [`RaggedSet`] when a section is not a whole number of records.
+pub(crate) unsafe fn all() -> Result<Records, RaggedSet> {
+    let (start, len) = set::<Site>("sdt_sites", SITES)?;
+    // SAFETY: as in `sites`; the section is writable ("aw") and the caller has it to itself.
+    let sites = unsafe { core::slice::from_raw_parts_mut(start.cast_mut(), len) };
+    Ok(Records { providers: &SDT_PROVIDERS, probes: &SDT_PROBES, sites, arg_lists: arg_lists()? })
+}
+
+/// The argument lists of all sites of open providers in this image.
+///
+/// # Errors
+/// [`RaggedSet`] when the section is not a whole number of records.
+pub fn arg_lists() -> Result<&'static [ArgList], RaggedSet> {
+    let (start, len) = set::<ArgList>("sdt_arg_lists", ARG_LISTS)?;
+    // SAFETY: the linker's symbols bound the section, which is `len` aligned records long and never
+    // written.
+    Ok(unsafe { core::slice::from_raw_parts(start, len) })
+}

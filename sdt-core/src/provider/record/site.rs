@@ -1,0 +1,65 @@
+//! What inline assembly leaves at a site: the site's record, and that of its arguments.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::AtomicPtr;
+
+use static_assertions::const_assert_eq;
+
+use super::{ArgTypes, Probe};
+
+/// A firing site: one patchable nop in the text, and the cold block it jumps to when enabled.
+///
+/// 32 bytes, the layout of FreeBSD 15's `struct sdt_tracepoint` (`sys/sys/sdt.h`) on every target.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Site {
+    probe: *const Probe,
+    patchpoint: usize,
+    target: usize,
+    link: UnsafeCell<*mut Site>,
+}
+
+// SAFETY: `probe`, `patchpoint` and `target` are never written while sites are shared, and `link` is
+// only reached as an atomic.
+unsafe impl Sync for Site {}
+
+// Where there are sites, words have 64 bits.
+const_assert_eq!(size_of::<Site>(), 4 * size_of::<usize>());
+
+impl Site {
+    /// The probe record the site names. Null only in a record nobody should trust.
+    pub const fn probe(&self) -> *const Probe {
+        self.probe
+    }
+
+    /// Address of the nop.
+    pub const fn patchpoint(&self) -> usize {
+        self.patchpoint
+    }
+
+    /// Address of the cold block.
+    pub const fn target(&self) -> usize {
+        self.target
+    }
+
+    pub(super) fn link(&self) -> &AtomicPtr<Site> {
+        // SAFETY: the field is a pointer, aligned, alive as long as `self`, and every access to it
+        // goes through this function.
+        unsafe { AtomicPtr::from_ptr(self.link.get()) }
+    }
+}
+
+/// What the arguments at one site of an open provider's probe are. Two words.
+///
+/// The functions, not the data, are in the record: they are generic over the arguments' types, which
+/// only the compiler's type inference knows.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ArgList {
+    /// The site's probe record.
+    pub probe: extern "C" fn() -> &'static Probe,
+    /// The site's argument types.
+    pub types: extern "C" fn() -> &'static ArgTypes,
+}
+
+const_assert_eq!(size_of::<ArgList>(), 2 * size_of::<usize>());
