@@ -471,3 +471,31 @@ fn redeclarations_say_what_there_was() {
         "[D_DECL_IDRED] line 1: built-in identifier redeclared: pid"
     );
 }
+
+#[test]
+fn types_that_kernels_have_everywhere_are_known() {
+    let load = |text: &str| clause(text).actions[0].difo.as_ref().unwrap().returns.size;
+    assert_eq!(load("BEGIN { trace(uid); }"), 4);
+    assert_eq!(load("BEGIN { trace(sizeof (struct in6_addr) == sizeof (in6_addr_t)); }"), 4);
+    assert_eq!(load("BEGIN { trace(((struct in6_addr *)arg0)->in6_u.u6_addr16[3]); }"), 2);
+    assert_eq!(load("BEGIN { trace(((struct in6_addr *)arg0)->__u6_addr.__u6_addr32[1]); }"), 4);
+    assert_eq!(load("BEGIN { trace((genunix`dev_t)1); }"), 8);
+    assert_eq!(load("BEGIN { trace(mutex_owned((struct mtx *)arg0)); }"), 4);
+    clause("ERROR /arg4 == DTRACEFLT_BADADDR/ { trace(AF_INET6 + ARPHRD_ETHER); }");
+    // Who declares them declares them.
+    assert_eq!(load("typedef unsigned short uid_t; BEGIN { trace((uid_t)1); }"), 2);
+    assert_eq!(
+        load("typedef unsigned uint; typedef long long quad_t; BEGIN { trace((quad_t)1); }"),
+        8
+    );
+    assert_eq!(
+        load("struct in_addr { char c; }; BEGIN { trace(((struct in_addr *)arg0)->c); }"),
+        1
+    );
+    clause("int AF_INET; BEGIN { AF_INET = 3; }");
+    let without = "#pragma D option nolibs\nBEGIN { trace(uid); }";
+    assert_eq!(
+        message(without),
+        "[D_UNKNOWN] line 2: failed to resolve type uid_t for identifier uid: Unknown type name"
+    );
+}

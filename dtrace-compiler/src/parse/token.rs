@@ -203,7 +203,8 @@ impl Parser<'_> {
 
     /// A name, or a type's: a type's unless what follows shows that a variable is meant.
     fn name_or_type(&mut self, word: String) -> Lexeme {
-        if self.typed || !self.is_type(&word) {
+        let weak = || !self.types.contains(&word) && self.context.is_weak_type(&word);
+        if self.typed || !self.is_type(&word) || self.sized && weak() {
             return Lexeme::Ident(word);
         }
         let mut ahead = self.source[self.at..].iter().copied();

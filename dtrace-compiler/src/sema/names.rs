@@ -25,7 +25,11 @@ impl Session<'_> {
         if scope != Scope::Agg && name.contains('`') {
             return self.find_symbol(node, scope, &name);
         }
-        let id = match self.lookup(scope, &name) {
+        let mut found = self.lookup(scope, &name);
+        if found.is_none() && scope == Scope::Global && self.declare_conventional(None, &name) {
+            found = self.lookup(scope, &name);
+        }
+        let id = match found {
             Some(id) => {
                 let found = self.ident(id);
                 if found.kind != kind && scope == Scope::Global {

@@ -192,11 +192,7 @@ impl Types {
     /// qualifiers make no difference, and every `*` is a pointer.
     pub fn lookup(&mut self, name: &str) -> Option<TypeId> {
         let (base, stars) = split_stars(name);
-        let words: Vec<_> = base
-            .split_whitespace()
-            .filter(|word| !matches!(*word, "const" | "volatile" | "restrict"))
-            .collect();
-        let mut id = *self.named.get(&words.join(" "))?;
+        let mut id = *self.named.get(&base)?;
         for _ in 0..stars {
             id = self.pointer(id);
         }
@@ -209,10 +205,12 @@ impl Types {
     }
 }
 
-/// A type's name without its stars, and how many there are.
-fn split_stars(name: &str) -> (&str, usize) {
+/// A type's name without qualifiers and stars, and how many stars there are.
+pub(crate) fn split_stars(name: &str) -> (String, usize) {
     let base = name.find('*').map_or(name, |at| &name[..at]);
-    (base, name.matches('*').count())
+    let words = base.split_whitespace();
+    let words = words.filter(|word| !matches!(*word, "const" | "volatile" | "restrict"));
+    (words.collect::<Vec<_>>().join(" "), name.matches('*').count())
 }
 
 #[cfg(test)]
