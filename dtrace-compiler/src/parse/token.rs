@@ -196,6 +196,12 @@ impl Parser<'_> {
     /// A word of the expressions' vocabulary.
     fn word(&mut self, word: String) -> Lexeme {
         match Keyword::find(&word, Vocabulary::Expr) {
+            // An action, of some; else the word means nothing in D.
+            Some(Keyword::Return)
+                if self.source[self.at..].trim_ascii_start().starts_with(b"(") =>
+            {
+                Lexeme::Ident(word)
+            }
             Some(keyword) => Lexeme::Keyword(keyword),
             None => self.name_or_type(word),
         }

@@ -98,6 +98,26 @@ inline int AF_INET6 = 28;
 inline int ARPHRD_ETHER = 1;
 inline int ARPHRD_INFINIBAND = 32;
 
+/*
+ * Addresses of links as text. Made of what every kernel has, so it is there whatever runs the program. Other hardware is an
+ * illegal operation, as another family of addresses is for inet_ntop().
+ */
+inline string link_ntop_octet[uint8_t octet] = substr(lltostr(0x100 + octet, 16), 3);
+inline string link_ntop_pair[uint8_t *at] =
+	strjoin(strjoin(link_ntop_octet[at[0]], ":"), link_ntop_octet[at[1]]);
+inline string link_ntop_four[uint8_t *at] =
+	strjoin(strjoin(link_ntop_pair[at], ":"), link_ntop_pair[at + 2]);
+inline string link_ntop_ether[uint8_t *at] =
+	strjoin(strjoin(link_ntop_four[at], ":"), link_ntop_pair[at + 4]);
+inline string link_ntop_eight[uint8_t *at] =
+	strjoin(strjoin(link_ntop_four[at], ":"), link_ntop_four[at + 4]);
+inline string link_ntop_infiniband[uint8_t *at] = strjoin(strjoin(strjoin(strjoin(
+	link_ntop_eight[at], ":"), link_ntop_eight[at + 8]), ":"), link_ntop_four[at + 16]);
+inline string link_ntop[int hardware, void *address] =
+	hardware == ARPHRD_ETHER ? link_ntop_ether[(uint8_t *)address] :
+	hardware == ARPHRD_INFINIBAND ? link_ntop_infiniband[(uint8_t *)address] :
+	inet_ntop(-1, address);
+
 /* <sys/dtrace.h>: what arg4 of dtrace:::ERROR says. */
 inline int DTRACEFLT_UNKNOWN = 0;
 inline int DTRACEFLT_BADADDR = 1;

@@ -42,7 +42,7 @@ fn name(declaration: &str) -> &str {
     let declaration = declaration.trim_end_matches(';');
     match declaration.split_once(' ') {
         Some(("struct", _)) => declaration.split('{').next().unwrap_or_default().trim_end(),
-        Some(("inline", _)) => declaration.split_whitespace().nth(2).unwrap_or_default(),
+        Some(("inline", _)) => declaration.split([' ', '[']).nth(2).unwrap_or_default(),
         _ => declaration.rsplit([' ', '*']).next().unwrap_or_default(),
     }
 }

@@ -182,7 +182,10 @@ impl<K: Kernel> Firing<'_, K> {
                 (cursor.start, cursor.length) = (start, most);
                 return self.byte(cursor, address);
             }
-        } else if let Some(length @ 1..) = self.own_length(address) {
+        } else if self.own_length(address) == Some(0) {
+            // Behind a string that fills its variable to the last byte.
+            return Ok(0);
+        } else if let Some(length) = self.own_length(address) {
             let length = length.min(most);
             if let Some(bytes) = cursor.bytes.get_mut(..length as usize) {
                 self.load_own(address, bytes).ok_or(bad_address(address))?;
@@ -235,7 +238,8 @@ impl<K: Kernel> Firing<'_, K> {
         let place = Place::of(address)?.ok()?;
         let memory = self.memory;
         let length = match place.region {
-            Region::Scratch => (self.room.scratch.len() as u64).min(MOST.into()),
+            // What was not allocated in this clause is nobody's.
+            Region::Scratch => self.used as u64,
             Region::Literals => memory.literals.len() as u64 * 8,
             Region::Global => memory.globals.referred(0, place.item)?.2.into(),
             Region::Local => memory.locals.referred(self.cpu, place.item)?.2.into(),

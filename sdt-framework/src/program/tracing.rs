@@ -172,7 +172,8 @@ impl Session {
             },
             dynamic: match needs.chunk {
                 0 => 0,
-                _ => options.dynamic().unwrap_or(usual) / 8,
+                // A few there are always, however little is asked for.
+                chunk => (options.dynamic().unwrap_or(usual) / 8).max((chunk + 2) * 4),
             },
             speculative: options.speculations().1 / 8,
             speculations: if needs.speculates { options.speculations().0 } else { 0 },
