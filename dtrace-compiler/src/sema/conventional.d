@@ -102,7 +102,7 @@ inline int ARPHRD_INFINIBAND = 32;
  * Addresses of links as text. Made of what every kernel has, so it is there whatever runs the program. Other hardware is an
  * illegal operation, as another family of addresses is for inet_ntop().
  */
-inline string link_ntop_octet[uint8_t octet] = substr(lltostr(0x100 + octet, 16), 3);
+inline string link_ntop_octet[uint8_t octet] = stringof(lltostr(0x100 + octet, 16) + 3);
 inline string link_ntop_pair[uint8_t *at] =
 	strjoin(strjoin(link_ntop_octet[at[0]], ":"), link_ntop_octet[at[1]]);
 inline string link_ntop_four[uint8_t *at] =

@@ -183,7 +183,8 @@ impl<K: Kernel> Firing<'_, K> {
                 return self.byte(cursor, address);
             }
         } else if self.own_length(address) == Some(0) {
-            // Behind a string that fills its variable to the last byte.
+            // Behind a string that fills its variable to the last byte it ends.
+            (cursor.bytes, cursor.length) = ([0; Cursor::SIZE], 1);
             return Ok(0);
         } else if let Some(length) = self.own_length(address) {
             let length = length.min(most);

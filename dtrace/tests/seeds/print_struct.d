@@ -1,0 +1,5 @@
+/* A whole struct, by its type. */
+field:::packet
+{
+	print(*args[0]);
+}
