@@ -71,10 +71,30 @@ impl Gen<'_, '_> {
             return self.session.error_at(node.place, ErrTag::CgExpr, message);
         };
         let args = self.checked(node, subr, args)?;
-        self.push_all(id, args)?;
+        match (subr, args, self.session.state.options.scratch) {
+            (Subr::Alloca, [size], Some(most)) if size.int().is_none() => {
+                self.push_limited(size, most)?;
+            }
+            _ => self.push_all(id, args)?,
+        }
         let register = self.alloc()?;
         self.call(node, subr, register)?;
         Ok(register)
+    }
+
+    /// Puts a size onto the tuple stack; one beyond the most there may be becomes one that no kernel has room for.
+    fn push_limited(&mut self, size: &Node, most: u64) -> Result<()> {
+        let register = self.node(size)?;
+        let limit = self.int(most)?;
+        self.emit(Instr::compare(Opcode::Cmp, register, limit));
+        self.registers.free(limit);
+        let fits = self.label();
+        self.emit(Instr::branch(Opcode::Bleu, fits));
+        self.set(register, i64::MAX as u64)?;
+        self.emit_at(fits, Instr::FLUSHTS);
+        self.emit(Instr::push(Opcode::Pushtv, TypeKind::Ctf, 0, register));
+        self.registers.free(register);
+        Ok(())
     }
 
     /// What a subroutine is called with, as far as the kernel is to have it.

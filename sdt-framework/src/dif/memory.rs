@@ -355,13 +355,18 @@ impl<K: Kernel> Firing<'_, K> {
         let mut part = [0; PART as usize];
         // What is not yet read must not be written over.
         let backward = from < to && to < from.saturating_add(length);
+        // A string that is assigned through a pointer is copied as if it had all the bytes that strings have.
+        let literal = matches!(Place::of(from), Some(Ok(Place { region: Region::Literals, .. })));
+        let there = if literal { self.own_length(from).unwrap_or(0) } else { u64::MAX };
         let parts = length.div_ceil(PART);
         for index in 0..parts {
             let index = if backward { parts - 1 - index } else { index };
             let at = index * PART;
             let count = (length - at).min(PART);
             let Some(part) = part.get_mut(..count as usize) else { break };
-            self.read(from.wrapping_add(at), part)?;
+            part.fill(0);
+            let known = count.min(there.saturating_sub(at)) as usize;
+            self.read(from.wrapping_add(at), part.get_mut(..known).unwrap_or_default())?;
             self.write(to.wrapping_add(at), part)?;
         }
         Ok(())
