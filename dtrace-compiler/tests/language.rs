@@ -568,3 +568,22 @@ fn actions_of_others_are_named() {
         "[D_PROTO_ARG] line 1: inet_ntoa6( ) argument #2 must be an integer constant"
     );
 }
+
+#[test]
+fn types_have_sizes_that_numbers_hold() {
+    let big = "[D_DECL_ARRBIG] line 1: array dimension too big";
+    assert_eq!(message("BEGIN { trace(sizeof (int[65536][65536][65536])); }"), big);
+    assert_eq!(message("struct s { int a[4294967295][4294967295]; };"), big);
+    let members = |count| (0..count).map(|at| format!("char m{at}[65536][65536][32768];"));
+    let record = |count| format!("struct s {{ {} }};", members(count).collect::<String>());
+    assert_eq!(message(&record(3)), "[D_DECL_ARRBIG] line 1: struct s is too big");
+    clause(&format!("{} BEGIN {{ trace(sizeof (struct s)); }}", record(2)));
+}
+
+#[test]
+fn a_long_chain_of_typedefs_is_no_long_way() {
+    let mut text = "typedef short t0;".to_owned();
+    (0..20_000).for_each(|at| text.push_str(&format!("typedef t{at} t{};", at + 1)));
+    text.push_str("BEGIN { trace((t20000)1); }");
+    assert_eq!(clause(&text).actions[0].difo.as_ref().unwrap().returns.size, 2);
+}

@@ -90,6 +90,8 @@ pub struct Member {
 #[derive(Clone, Debug)]
 pub struct Types {
     types: Vec<Type>,
+    /// Of each type, what it is behind all typedefs.
+    roots: Vec<TypeId>,
     named: HashMap<String, TypeId>,
     pointers: HashMap<TypeId, TypeId>,
     special: Special,
@@ -133,6 +135,10 @@ impl Types {
     /// A new type. It has no name by itself, see [`name`](Self::set_name).
     pub fn add(&mut self, ty: Type) -> TypeId {
         let id = TypeId(u32::try_from(self.types.len()).unwrap_or(u32::MAX));
+        self.roots.push(match ty {
+            Type::Typedef(_, to) => self.resolve(to),
+            _ => id,
+        });
         self.types.push(ty);
         id
     }
@@ -179,7 +185,7 @@ impl Types {
         }
     }
 
-    /// Changes what a type is: a struct while its members are declared.
+    /// Changes what a type is: a struct while its members are declared. A typedef stays what it is.
     pub(crate) fn get_mut(&mut self, id: TypeId) -> &mut Type {
         &mut self.types[id.0 as usize]
     }

@@ -14,11 +14,8 @@ pub(crate) struct MemberInfo {
 
 impl Types {
     /// What stands behind all typedefs.
-    pub fn resolve(&self, mut id: TypeId) -> TypeId {
-        while let Type::Typedef(_, to) = self.get(id) {
-            id = *to;
-        }
-        id
+    pub fn resolve(&self, id: TypeId) -> TypeId {
+        self.roots[id.0 as usize]
     }
 
     /// Which kind of type it is behind all typedefs, as DIF knows it.
