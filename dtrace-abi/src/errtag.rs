@@ -225,5 +225,7 @@ numbered! {
         Noreg = 218, "D_NOREG";
         PrintmAddr = 219, "D_PRINTM_ADDR";
         PrintmSize = 220, "D_PRINTM_SIZE";
+        // Oracle's.
+        AllocaSize = 221, "D_ALLOCA_SIZE";
     }
 }

@@ -12,7 +12,7 @@ use crate::libraries::{self, Library};
 use crate::options::Options;
 use crate::parse::{self, Context};
 use crate::program::Program;
-use crate::sema::{Function, IdKind, Session, State};
+use crate::sema::{Function, IdKind, Session, State, is_conventional_type};
 use crate::surroundings::Surroundings;
 use crate::types::Types;
 
@@ -80,6 +80,12 @@ impl Context for ParseContext<'_> {
             None => (None, name),
         };
         self.surroundings.has_type(module, name)
+            || !self.state.options.no_libraries && is_conventional_type(module, name)
+    }
+
+    fn is_weak_type(&self, name: &str) -> bool {
+        let known = self.state.types.has(name) || self.surroundings.has_type(None, name);
+        !known && self.is_type(name)
     }
 
     fn is_name(&self, name: &str) -> bool {

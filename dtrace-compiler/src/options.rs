@@ -29,6 +29,10 @@ pub struct Options {
     pub integer_registers: u8,
     /// Tuple registers that it uses (`tregs`).
     pub tuple_registers: u8,
+    /// The most frames of any stack (`maxframes`).
+    pub most_frames: Option<u32>,
+    /// The most that `alloca` is asked for by a constant (`scratchsize`).
+    pub scratch: Option<u64>,
     /// DIFOs are listed (`verbose`, `-S`).
     pub list: bool,
     /// Nothing about the compiler in what it makes (`strip`).
@@ -59,6 +63,8 @@ impl Default for Options {
             no_probes: false,
             integer_registers: dtrace_abi::limits::INTEGER_REGISTERS,
             tuple_registers: dtrace_abi::limits::TUPLE_REGISTERS,
+            most_frames: None,
+            scratch: None,
             list: false,
             strip: false,
             drop_tags: false,
@@ -228,6 +234,14 @@ impl Options {
                     Some("utf8") => Encoding::Utf8,
                     _ => return Err(OptionError::Value),
                 });
+            }
+            "maxframes" => {
+                let frames = plain(value.ok_or(OptionError::Value)?)?;
+                self.most_frames = Some(u32::try_from(frames).map_err(|_| OptionError::Value)?);
+            }
+            "scratchsize" => {
+                let bytes = size(value.ok_or(OptionError::Value)?)?;
+                self.scratch = Some(u64::try_from(bytes).map_err(|_| OptionError::Value)?);
             }
             "iregs" => {
                 let limit = dtrace_abi::limits::INTEGER_REGISTERS;

@@ -472,3 +472,119 @@ fn redeclarations_say_what_there_was() {
         "[D_DECL_IDRED] line 1: built-in identifier redeclared: pid"
     );
 }
+
+#[test]
+fn types_that_kernels_have_everywhere_are_known() {
+    let load = |text: &str| clause(text).actions[0].difo.as_ref().unwrap().returns.size;
+    assert_eq!(load("BEGIN { trace(uid); }"), 4);
+    assert_eq!(load("BEGIN { trace(sizeof (struct in6_addr) == sizeof (in6_addr_t)); }"), 4);
+    assert_eq!(load("BEGIN { trace(((struct in6_addr *)arg0)->in6_u.u6_addr16[3]); }"), 2);
+    assert_eq!(load("BEGIN { trace(((struct in6_addr *)arg0)->__u6_addr.__u6_addr32[1]); }"), 4);
+    assert_eq!(load("BEGIN { trace((genunix`dev_t)1); }"), 8);
+    assert_eq!(load("BEGIN { trace(mutex_owned((struct mtx *)arg0)); }"), 4);
+    clause("ERROR /arg4 == DTRACEFLT_BADADDR/ { trace(AF_INET6 + ARPHRD_ETHER); }");
+    // Who declares them declares them.
+    assert_eq!(load("typedef unsigned short uid_t; BEGIN { trace((uid_t)1); }"), 2);
+    assert_eq!(
+        load("typedef unsigned uint; typedef long long quad_t; BEGIN { trace((quad_t)1); }"),
+        8
+    );
+    assert_eq!(
+        load("struct in_addr { char c; }; BEGIN { trace(((struct in_addr *)arg0)->c); }"),
+        1
+    );
+    clause("int AF_INET; BEGIN { AF_INET = 3; }");
+    let without = "#pragma D option nolibs\nBEGIN { trace(uid); }";
+    assert_eq!(
+        message(without),
+        "[D_UNKNOWN] line 2: failed to resolve type uid_t for identifier uid: Unknown type name"
+    );
+}
+
+#[test]
+fn inlines_with_parameters_are_called_too() {
+    let text = "inline int twice[int x] = x + x; BEGIN { trace(twice(arg0)); trace(twice[arg0]); }";
+    let ecb = clause(text);
+    let code = |at: usize| ecb.actions[at].difo.as_ref().unwrap().code.clone();
+    assert_eq!(code(0), code(1));
+    clause("BEGIN { trace(link_ntop(ARPHRD_ETHER, (void *)arg0)); }");
+    assert_eq!(
+        message("BEGIN { link_ntop(1); }"),
+        "[D_PROTO_LEN] line 1: link_ntop[ ] prototype mismatch: 1 key passed, 2 expected"
+    );
+    assert_eq!(
+        message("BEGIN { none(1); }"),
+        "[D_FUNC_UNDEF] line 1: undefined function name: none"
+    );
+}
+
+#[test]
+fn keys_wait_where_registers_are_few() {
+    clause("BEGIN { a[1, 2, 3] = 1; trace(a[1, a[3, a[3, a[3, a[3, 2, 1], 1], 1], 1], 3]); }");
+    let error = compile("BEGIN { a[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10] = 0; }").unwrap_err();
+    assert_eq!(error.message, "Insufficient tuple registers to generate code");
+    // What has an effect keeps its order.
+    assert_eq!(
+        message("BEGIN { a[x++, x++, x++, x++, x++, x++, x++, x++] = 0; }"),
+        "[D_NOREG] line 1: Insufficient registers to generate code"
+    );
+}
+
+#[test]
+fn dynamic_variables_that_are_structs_can_be_taken_away() {
+    let declare = "struct s { int a; }; struct s a[int]; self struct s t; struct s g;";
+    clause(&format!("{declare} BEGIN {{ a[1] = 0; self->t = 0; }}"));
+    for wrong in ["g = 0", "a[1] = 1", "self->t = arg0"] {
+        let error = message(&format!("{declare} BEGIN {{ {wrong}; }}"));
+        assert!(error.starts_with("[D_OP_INCOMPAT]"), "{error}");
+    }
+}
+
+#[test]
+fn sizes_of_scratch_space_and_frames_have_limits() {
+    let set = "#pragma D option scratchsize=64\n#pragma D option maxframes=5\n";
+    assert_eq!(
+        message(&format!("{set}BEGIN {{ alloca(65); }}")),
+        "[D_ALLOCA_SIZE] line 3: alloca( ) size (65) is larger than scratchsize (64)"
+    );
+    let difo = |text: &str| clause(text).actions[0].difo.clone().unwrap();
+    let limited = difo(&format!("{set}BEGIN {{ alloca(arg0); }}"));
+    assert!(limited.integers.contains(&64), "{limited:?}");
+    assert!(!difo("BEGIN { alloca(arg0); }").integers.contains(&64));
+    let frames = |text: &str| clause(&format!("{set}BEGIN {{ {text}; }}")).actions[0].arg;
+    assert_eq!((frames("stack()"), frames("stack(3)"), frames("stack(50)")), (5, 3, 5));
+    assert_eq!(clause("BEGIN { stack(); }").actions[0].arg, 0);
+}
+
+#[test]
+fn actions_of_others_are_named() {
+    assert_eq!(
+        message("BEGIN { return(1, 2); }"),
+        "[D_PROTO_LEN] line 1: return( ) prototype mismatch: 2 args passed, 1 expected"
+    );
+    assert!(message("BEGIN { return(1); }").starts_with("[D_FUNC_UNDEF] line 1: return( )"));
+    assert_eq!(message("BEGIN { return; }"), "[D_SYNTAX] line 1: syntax error near \"return\"");
+    assert_eq!(
+        message("BEGIN { inet_ntoa6((in6_addr_t *)arg0, arg1); }"),
+        "[D_PROTO_ARG] line 1: inet_ntoa6( ) argument #2 must be an integer constant"
+    );
+}
+
+#[test]
+fn types_have_sizes_that_numbers_hold() {
+    let big = "[D_DECL_ARRBIG] line 1: array dimension too big";
+    assert_eq!(message("BEGIN { trace(sizeof (int[65536][65536][65536])); }"), big);
+    assert_eq!(message("struct s { int a[4294967295][4294967295]; };"), big);
+    let members = |count| (0..count).map(|at| format!("char m{at}[65536][65536][32768];"));
+    let record = |count| format!("struct s {{ {} }};", members(count).collect::<String>());
+    assert_eq!(message(&record(3)), "[D_DECL_ARRBIG] line 1: struct s is too big");
+    clause(&format!("{} BEGIN {{ trace(sizeof (struct s)); }}", record(2)));
+}
+
+#[test]
+fn a_long_chain_of_typedefs_is_no_long_way() {
+    let mut text = "typedef short t0;".to_owned();
+    (0..20_000).for_each(|at| text.push_str(&format!("typedef t{at} t{};", at + 1)));
+    text.push_str("BEGIN { trace((t20000)1); }");
+    assert_eq!(clause(&text).actions[0].difo.as_ref().unwrap().returns.size, 2);
+}

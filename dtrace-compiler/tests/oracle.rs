@@ -45,6 +45,8 @@ fn case(path: &Path) -> Case {
         options: Options::default(),
         scripts: 0,
     };
+    // That machine had neither types of the kernel nor libraries.
+    case.options.no_libraries = true;
     while let Some(word) = words.next() {
         match word {
             "-s" => {

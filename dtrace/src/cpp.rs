@@ -50,7 +50,8 @@ impl Preprocessor {
             reason: reason(&error),
         };
         let mut child = Command::new(&program)
-            .args(["-D__sun", "-D__unix", "-D__SVR4"])
+            // Headers are plain C to others than GNU's compiler.
+            .args(["-D__sun", "-D__unix", "-D__SVR4", "-U__GNUC__"])
             .args(["-D__SUNW_D=1", "-D__SUNW_D_64", "-D__SUNW_D_VERSION=0x0100d000"])
             .args(&self.arguments)
             .arg(INPUT)
@@ -71,7 +72,7 @@ impl Preprocessor {
         if !output.status.success() {
             return Err(PreprocessorError::Failed);
         }
-        Ok(unnamed(&output.stdout))
+        Ok(without_functions(&unnamed(&output.stdout)))
     }
 }
 
@@ -86,6 +87,50 @@ fn unnamed(text: &[u8]) -> Vec<u8> {
         }
     });
     lines.collect::<Vec<_>>().concat()
+}
+
+/// A text without what headers define as functions, of which D knows nothing; its lines are the same.
+fn without_functions(text: &[u8]) -> Vec<u8> {
+    let mut out: Vec<u8> = Vec::with_capacity(text.len());
+    let mut header = false;
+    // Where in `out` the declaration began that is being read, and how deep in braces it is.
+    let (mut begin, mut depth, mut function) = (0, 0u32, false);
+    for line in text.split_inclusive(|&byte| byte == b'\n') {
+        if line.starts_with(b"# ") {
+            header = !line.windows(11).any(|name| name == b"\"/dev/fd/0\"");
+            out.extend_from_slice(line);
+            if depth == 0 {
+                begin = out.len();
+            }
+            continue;
+        }
+        out.extend_from_slice(line);
+        if !header {
+            (begin, depth, function) = (out.len(), 0, false);
+            continue;
+        }
+        let start = out.len() - line.len();
+        for at in start..out.len() {
+            match out[at] {
+                b'{' => {
+                    let before = out[begin.min(at)..at].trim_ascii_end();
+                    function |= depth == 0 && before.ends_with(b")");
+                    depth += 1;
+                }
+                b'}' => {
+                    depth = depth.saturating_sub(1);
+                    if depth == 0 && function {
+                        let gone = out[begin.min(at)..=at].iter_mut();
+                        gone.filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+                        (begin, function) = (at + 1, false);
+                    }
+                }
+                b';' if depth == 0 => begin = at + 1,
+                _ => {}
+            }
+        }
+    }
+    out
 }
 
 /// C's words alone.
@@ -106,6 +151,15 @@ mod tests {
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("\n\nBEGIN { trace(42); }\n"), "{text}");
         assert!(text.contains("\"/dev/fd/0\"") && !text.contains("/dev/stdin"), "{text}");
+    }
+
+    #[test]
+    fn functions_of_headers_go() {
+        let text = b"# 1 \"/usr/include/h.h\" 1 3\ntypedef struct { int a; } s;\nstatic int f (int x)\n{ if (x) { g (); }\nreturn 1; } typedef int t;\n# 1 \"/dev/fd/0\"\nBEGIN /f(1)/ { }\n";
+        let out = String::from_utf8(without_functions(text)).unwrap();
+        let lines: Vec<&str> = out.lines().map(str::trim).collect();
+        assert_eq!(lines[1..5], ["typedef struct { int a; } s;", "", "", "typedef int t;"]);
+        assert_eq!(lines[6], "BEGIN /f(1)/ { }");
     }
 
     #[test]

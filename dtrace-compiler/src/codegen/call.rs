@@ -5,14 +5,25 @@ use dtrace_abi::dif::{Instr, Opcode, Register, Subr, TypeKind};
 
 use super::Gen;
 use crate::error::{Error, Result};
-use crate::sema::{Function, IdentId, Node};
+use crate::sema::{Function, IdentId, Kind, Node};
+use crate::syntax::UnaryOp;
 
 impl Gen<'_, '_> {
     /// Puts arguments or keys onto the tuple stack, as the name's signature wants them.
     pub(super) fn push_all(&mut self, id: IdentId, args: &[Node]) -> Result<()> {
-        let registers = args.iter().map(|arg| self.node(arg)).collect::<Result<Vec<_>>>()?;
+        // What has no effect and needs no tuple stack may wait for its turn.
+        let waits = self.frugal && args.iter().all(|arg| !has_effect(arg));
+        let mut registers = Vec::with_capacity(args.len());
+        for arg in args {
+            let early = !(waits && self.needs_no_stack(arg));
+            registers.push(if early { Some(self.node(arg)?) } else { None });
+        }
         self.emit(Instr::FLUSHTS);
-        for (index, (arg, &register)) in args.iter().zip(&registers).enumerate() {
+        for (index, (arg, register)) in args.iter().zip(registers).enumerate() {
+            let register = match register {
+                Some(register) => register,
+                None => self.node(arg)?,
+            };
             let param = self.session.ident(id).signature.as_ref();
             let param = param.and_then(|s| s.params.get(index)?.as_ref()).map(|p| p.node.clone());
             if let Some(param) = param {
@@ -37,6 +48,18 @@ impl Gen<'_, '_> {
         Ok(())
     }
 
+    /// Whether a node can be generated between others' pushes.
+    fn needs_no_stack(&self, node: &Node) -> bool {
+        match &node.kind {
+            Kind::Int(_) | Kind::Str(_) => true,
+            Kind::Var(id, keys) => keys.is_empty() && !self.session.ident(*id).flags.inline,
+            Kind::Unary(_, operand) => self.needs_no_stack(operand),
+            Kind::Binary(_, left, right) => self.needs_no_stack(left) && self.needs_no_stack(right),
+            Kind::Cast(_, value) => self.needs_no_stack(value),
+            _ => false,
+        }
+    }
+
     pub(super) fn function(&mut self, node: &Node, id: IdentId, args: &[Node]) -> Result<Register> {
         let ident = self.session.ident(id);
         let Some(Function::Subr(subr)) = ident.function else {
@@ -47,10 +70,57 @@ impl Gen<'_, '_> {
             );
             return self.session.error_at(node.place, ErrTag::CgExpr, message);
         };
-        self.push_all(id, args)?;
+        let args = self.checked(node, subr, args)?;
+        match (subr, args, self.session.state.options.scratch) {
+            (Subr::Alloca, [size], Some(most)) if size.int().is_none() => {
+                self.push_limited(size, most)?;
+            }
+            _ => self.push_all(id, args)?,
+        }
         let register = self.alloc()?;
         self.call(node, subr, register)?;
         Ok(register)
+    }
+
+    /// Puts a size onto the tuple stack; one beyond the most there may be becomes one that no kernel has room for.
+    fn push_limited(&mut self, size: &Node, most: u64) -> Result<()> {
+        let register = self.node(size)?;
+        let limit = self.int(most)?;
+        self.emit(Instr::compare(Opcode::Cmp, register, limit));
+        self.registers.free(limit);
+        let fits = self.label();
+        self.emit(Instr::branch(Opcode::Bleu, fits));
+        self.set(register, i64::MAX as u64)?;
+        self.emit_at(fits, Instr::FLUSHTS);
+        self.emit(Instr::push(Opcode::Pushtv, TypeKind::Ctf, 0, register));
+        self.registers.free(register);
+        Ok(())
+    }
+
+    /// What a subroutine is called with, as far as the kernel is to have it.
+    fn checked<'n>(&self, node: &Node, subr: Subr, args: &'n [Node]) -> Result<&'n [Node]> {
+        match (subr, args) {
+            // Whether a single group of zeroes is to stay, which it always does.
+            (Subr::InetNtoa6, [address, strict]) => {
+                if strict.int().is_none() {
+                    let message = "inet_ntoa6( ) argument #2 must be an integer constant";
+                    return self.session.error_at(strict.place, ErrTag::ProtoArg, message);
+                }
+                Ok(std::slice::from_ref(address))
+            }
+            (Subr::Alloca, [size]) => {
+                let most = self.session.state.options.scratch;
+                if let (Some(size), Some(most)) = (size.int(), most)
+                    && size > most
+                {
+                    let message =
+                        format!("alloca( ) size ({size}) is larger than scratchsize ({most})");
+                    return self.session.error_at(node.place, ErrTag::AllocaSize, message);
+                }
+                Ok(args)
+            }
+            _ => Ok(args),
+        }
     }
 
     pub(super) fn call(&mut self, node: &Node, subr: Subr, register: Register) -> Result<()> {
@@ -93,4 +163,22 @@ impl Gen<'_, '_> {
         self.convert(&root, node, register)?;
         Ok(register)
     }
+}
+
+/// Whether a node, or one within it, may change anything.
+fn has_effect(node: &Node) -> bool {
+    match &node.kind {
+        Kind::Assign(..) | Kind::Func(..) | Kind::Xlate(..) => true,
+        Kind::Unary(op, operand) => counts(*op) || has_effect(operand),
+        Kind::Binary(_, left, right) => has_effect(left) || has_effect(right),
+        Kind::Ternary(test, yes, no) => [test, yes, no].iter().any(|node| has_effect(node)),
+        Kind::Cast(_, value) => has_effect(value),
+        Kind::Dot(base, _) | Kind::Arrow(base, _) => has_effect(base),
+        Kind::Var(_, keys) => keys.iter().any(has_effect),
+        _ => false,
+    }
+}
+
+const fn counts(op: UnaryOp) -> bool {
+    matches!(op, UnaryOp::PreInc | UnaryOp::PreDec | UnaryOp::PostInc | UnaryOp::PostDec)
 }

@@ -56,10 +56,25 @@ struct Gen<'s, 'a> {
     /// Arguments of inlines, innermost last.
     frames: Vec<Vec<(IdentId, Node)>>,
     depth: u32,
+    /// Keys and arguments are in registers for no longer than they must.
+    frugal: bool,
 }
 
 /// Makes a DIFO of an expression that has been cooked.
 pub(crate) fn generate(session: &mut Session<'_>, node: &Node) -> Result<Difo> {
+    match attempt(session, node, false) {
+        // Where libdtrace gives up there is another order, of which its listings know nothing.
+        Err(error) if error.tag == Some(ErrTag::Noreg) => {
+            attempt(session, node, true).map_err(|other| match other.tag {
+                Some(_) => error,
+                None => other,
+            })
+        }
+        done => done,
+    }
+}
+
+fn attempt(session: &mut Session<'_>, node: &Node, frugal: bool) -> Result<Difo> {
     if session.translator(node).is_some_and(|(_, pointer)| pointer) {
         let message = "expression cannot evaluate to result of a translated pointer";
         return session.error_at(node.place, ErrTag::CgDyn, message);
@@ -76,6 +91,7 @@ pub(crate) fn generate(session: &mut Session<'_>, node: &Node) -> Result<Difo> {
         params: HashMap::new(),
         frames: Vec::new(),
         depth: 0,
+        frugal,
     };
     let mut result = generator.node(node)?;
     if let Some((xlator, false)) = generator.session.translator(node) {

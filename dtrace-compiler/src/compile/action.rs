@@ -11,6 +11,9 @@ use crate::error::Result;
 use crate::program::{Act, Difo};
 use crate::sema::{Act as Call, Function, IdentId, Kind, Node, Session};
 
+/// Frames that a kernel takes if nobody says how many (`dtrace_stackframes_default`).
+const USUAL_FRAMES: u64 = 20;
+
 /// The actions of a call; gives its format, if it has one.
 pub(super) fn compile(
     session: &mut Session<'_>,
@@ -69,6 +72,11 @@ pub(super) fn compile(
         Call::Ustack | Call::Jstack => actions.push(ustack(session, call, args)?),
         Call::Sym | Call::Mod | Call::Usym | Call::Umod | Call::Uaddr => {
             actions.push(symbol(session, call, first)?);
+        }
+        Call::Return => {
+            let message =
+                "return( ) is not there: what a probe is in goes on as it would without it";
+            return session.error_at(node.place, ErrTag::FuncUndef, message);
         }
         Call::Tracemem => tracemem(session, args, actions)?,
         Call::Printm => printm(session, args, actions)?,
@@ -246,16 +254,23 @@ fn trace(
     Ok(print.then(|| format!("D`{}", session.ty(arg).number()).into_bytes()))
 }
 
-/// An option that says how many frames; 0 leaves it to the kernel.
-fn frames(session: &Session<'_>, option: OptionId) -> u64 {
-    match session.state.options.get(option) {
+/// How many frames: what is said there, else what an option says; 0 leaves it to the kernel. None has more than
+/// `maxframes`.
+fn frames(session: &Session<'_>, said: Option<u64>, option: OptionId) -> u64 {
+    let options = &session.state.options;
+    let frames = said.unwrap_or(match options.get(option) {
         UNSET => 0,
         value => value as u64,
+    });
+    match options.most_frames {
+        Some(most) if frames == 0 => USUAL_FRAMES.min(most.into()),
+        Some(most) => frames.min(most.into()),
+        None => frames,
     }
 }
 
 pub(super) fn stack(session: &Session<'_>, args: &[Node]) -> Result<Act> {
-    let mut arg = frames(session, OptionId::Stackframes);
+    let mut said = None;
     if let Some(size) = args.first() {
         if args.len() > 1 {
             let message = "stack( ) prototype mismatch: too many arguments";
@@ -265,9 +280,9 @@ pub(super) fn stack(session: &Session<'_>, args: &[Node]) -> Result<Act> {
             let message = "stack( ) size must be a non-zero positive integral constant expression";
             return session.error_at(size.place, ErrTag::StackSize, message);
         };
-        arg = size;
+        said = Some(size);
     }
-    Ok(plain(Action::Stack, arg))
+    Ok(plain(Action::Stack, frames(session, said, OptionId::Stackframes)))
 }
 
 pub(super) fn ustack(session: &Session<'_>, call: Call, args: &[Node]) -> Result<Act> {
@@ -275,16 +290,18 @@ pub(super) fn ustack(session: &Session<'_>, call: Call, args: &[Node]) -> Result
         Call::Jstack => (Action::Jstack, OptionId::Jstackframes),
         _ => (Action::Ustack, OptionId::Ustackframes),
     };
-    let mut arg = UstackArg { frames: frames(session, option) as u32, string_size: 0 };
-    if call == Call::Jstack {
-        arg.string_size = frames(session, OptionId::Jstackstrsize) as u32;
-    }
+    let mut said = None;
     if let Some(count) = args.first() {
-        let Some(frames) = count.positive() else {
+        said = count.positive();
+        if said.is_none() {
             let message = "ustack( ) argument #1 must be a non-zero positive integer constant";
             return session.error_at(count.place, ErrTag::UstackFrames, message);
-        };
-        arg.frames = frames as u32;
+        }
+    }
+    let mut arg = UstackArg { frames: frames(session, said, option) as u32, string_size: 0 };
+    let strings = session.state.options.get(OptionId::Jstackstrsize);
+    if call == Call::Jstack && strings != UNSET {
+        arg.string_size = strings as u32;
     }
     if let Some(size) = args.get(1) {
         let Some(value) = size.int().filter(|&v| !size.flags.signed || v as i64 >= 0) else {

@@ -1,11 +1,12 @@
 //! The vocabulary of everything but probe descriptions.
 
-use super::{Cursor, Punct, TokenKind, comment, integer, is_blank};
+use super::{Cursor, Punct, TokenKind, comment, integer, is_blank, line_comment};
 
 pub(super) fn token(cursor: &mut Cursor<'_>) -> TokenKind {
     let Some(first) = cursor.first() else { return TokenKind::End };
     match (first, cursor.second()) {
         (b'/', Some(b'*')) => comment(cursor),
+        (b'/', Some(b'/')) if line_comment(cursor) => TokenKind::Blank,
         (b'/', Some(b'=')) => punct(cursor),
         (b'/', _) => slash(cursor),
         (b'\\', Some(b'\n')) => {

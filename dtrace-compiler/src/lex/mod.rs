@@ -39,6 +39,19 @@ fn control(cursor: &mut Cursor<'_>) -> Option<TokenKind> {
     Some(if interpreter { TokenKind::Blank } else { TokenKind::Control })
 }
 
+/// Eats `//` and what follows it in the line, which libdtrace refuses. `//*` is none: there a predicate ends, and a
+/// comment begins.
+fn line_comment(cursor: &mut Cursor<'_>) -> bool {
+    let mut ahead = *cursor;
+    ahead.bump_by(2);
+    if ahead.first() == Some(b'*') {
+        return false;
+    }
+    ahead.eat_while(|byte| byte != b'\n');
+    *cursor = ahead;
+    true
+}
+
 /// A comment, whose beginning has been seen but not eaten.
 fn comment(cursor: &mut Cursor<'_>) -> TokenKind {
     cursor.bump();

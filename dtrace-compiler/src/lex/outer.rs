@@ -1,11 +1,12 @@
 //! The vocabulary of probe descriptions, which have `-`, `*`, `?` and brackets in their names.
 
-use super::{Cursor, Punct, TokenKind, comment, integer, is_blank};
+use super::{Cursor, Punct, TokenKind, comment, integer, is_blank, line_comment};
 
 pub(super) fn token(cursor: &mut Cursor<'_>) -> TokenKind {
     let Some(first) = cursor.first() else { return TokenKind::End };
     match (first, cursor.second()) {
         (b'/', Some(b'*')) => comment(cursor),
+        (b'/', Some(b'/')) if line_comment(cursor) => TokenKind::Blank,
         (b'/', _) => punct(cursor, Punct::Slash),
         (b',', _) => punct(cursor, Punct::Comma),
         (b'{', _) => punct(cursor, Punct::LeftBrace),

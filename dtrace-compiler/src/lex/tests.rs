@@ -43,7 +43,7 @@ fn a_slash_ends_a_predicate_before_a_brace() {
         |source| -> Vec<_> { all(Vocabulary::Expr, source).into_iter().map(|t| t.0).collect() };
     let divide = TokenKind::Punct(Punct::Slash);
     assert_eq!(kinds("a / b"), [TokenKind::Word, divide, TokenKind::Word]);
-    for end in ["/ {", "/\n\n{", "/;", "/", "//"] {
+    for end in ["/ {", "/\n\n{", "/;", "/", "/ /"] {
         assert_eq!(kinds(end)[0], TokenKind::EndPredicate, "{end:?}");
     }
     // dtrace(1) takes a comment's beginning for the next predicate's.
@@ -88,6 +88,11 @@ fn probe_descriptions() {
 fn comments() {
     assert_eq!(texts("a /* b\n * c */ d /* open"), ["a", "d"]);
     assert_eq!(all(Vocabulary::Expr, "/* /* */")[0].0, TokenKind::NestedComment);
+    // Not dtrace(1)'s.
+    assert_eq!(texts("a // b /* c\nd // e */"), ["a", "d"]);
+    assert_eq!(texts("x//* c */ {"), ["x", "/", "{"]);
+    let outside: Vec<_> = all(Vocabulary::Clause, "// a\nBEGIN").iter().map(|t| t.1).collect();
+    assert_eq!(outside, ["BEGIN"]);
 }
 
 proptest! {

@@ -53,9 +53,10 @@ impl Parser<'_> {
 
     /// Reads a declaration within another one.
     fn scoped<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let outer = std::mem::replace(&mut self.typed, false);
+        let outer = (self.typed, self.sized);
+        (self.typed, self.sized) = (false, false);
         let result = self.nested(read);
-        self.typed = outer;
+        (self.typed, self.sized) = outer;
         result
     }
 
@@ -96,12 +97,14 @@ impl Parser<'_> {
                 Keyword::Restrict => Spec::Qualifier(Qualifier::Restrict),
                 Keyword::Volatile => Spec::Qualifier(Qualifier::Volatile),
                 Keyword::Struct | Keyword::Union => {
+                    self.sized = true;
                     self.next()?;
                     specs.specs.push(self.record(keyword == Keyword::Union)?);
                     self.typed = true;
                     continue;
                 }
                 Keyword::Enum => {
+                    self.sized = true;
                     self.next()?;
                     specs.specs.push(self.enumeration()?);
                     self.typed = true;
@@ -109,8 +112,10 @@ impl Parser<'_> {
                 }
                 _ => break,
             };
-            if matches!(spec, Spec::Base(_) | Spec::Name(_)) {
-                self.typed = true;
+            match spec {
+                Spec::Base(_) | Spec::Name(_) => self.typed = true,
+                Spec::Short | Spec::Long | Spec::Signed | Spec::Unsigned => self.sized = true,
+                _ => {}
             }
             specs.specs.push(spec);
             self.next()?;
@@ -125,6 +130,7 @@ impl Parser<'_> {
     /// Names may be types' again.
     pub(super) fn end_declaration(&mut self) {
         self.typed = false;
+        self.sized = false;
     }
 
     fn tag(&mut self) -> Result<Option<String>> {
@@ -168,8 +174,15 @@ impl Parser<'_> {
         let mut declarators = Vec::new();
         loop {
             let start = self.start()?;
-            let declarator =
-                if self.is(Punct::Colon)? { None } else { Some(self.declarator(true)?) };
+            // As in C since 2011, a struct within another one needs no name; libdtrace wants one.
+            let anonymous = declarators.is_empty()
+                && matches!(specs.specs[..], [.., Spec::Record { fields: Some(_), .. }])
+                && self.is(Punct::Semicolon)?;
+            let declarator = if anonymous || self.is(Punct::Colon)? {
+                None
+            } else {
+                Some(self.declarator(true)?)
+            };
             let bits =
                 if self.eat(Punct::Colon)? { Some(self.scoped(Self::constant)?) } else { None };
             self.peek()?;

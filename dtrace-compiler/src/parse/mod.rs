@@ -32,6 +32,12 @@ pub trait Context {
     /// Whether a name is a type's.
     fn is_type(&self, name: &str) -> bool;
 
+    /// Whether it is a type's only as long as nobody declares it otherwise: behind `unsigned` it is no type.
+    fn is_weak_type(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
+
     /// Whether a name is a variable's, a function's, or otherwise no type's even if a type has it.
     fn is_name(&self, name: &str) -> bool;
 
@@ -89,6 +95,8 @@ struct Parser<'a> {
     depth: u32,
     /// The declaration that is being read has its type already, so no other name can be one.
     typed: bool,
+    /// It has `short`, `long`, `signed`, `unsigned`, or `struct` and the like, which are enough of a type.
+    sized: bool,
     types: HashSet<String>,
     names: HashSet<String>,
     default_arguments: bool,
@@ -113,6 +121,7 @@ impl<'a> Parser<'a> {
             braces: 0,
             depth: 0,
             typed: false,
+            sized: false,
             types: HashSet::new(),
             names: HashSet::new(),
             default_arguments: context.default_arguments(),

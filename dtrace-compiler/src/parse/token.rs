@@ -196,6 +196,12 @@ impl Parser<'_> {
     /// A word of the expressions' vocabulary.
     fn word(&mut self, word: String) -> Lexeme {
         match Keyword::find(&word, Vocabulary::Expr) {
+            // An action, of some; else the word means nothing in D.
+            Some(Keyword::Return)
+                if self.source[self.at..].trim_ascii_start().starts_with(b"(") =>
+            {
+                Lexeme::Ident(word)
+            }
             Some(keyword) => Lexeme::Keyword(keyword),
             None => self.name_or_type(word),
         }
@@ -203,7 +209,8 @@ impl Parser<'_> {
 
     /// A name, or a type's: a type's unless what follows shows that a variable is meant.
     fn name_or_type(&mut self, word: String) -> Lexeme {
-        if self.typed || !self.is_type(&word) {
+        let weak = || !self.types.contains(&word) && self.context.is_weak_type(&word);
+        if self.typed || !self.is_type(&word) || self.sized && weak() {
             return Lexeme::Ident(word);
         }
         let mut ahead = self.source[self.at..].iter().copied();

@@ -104,11 +104,22 @@ impl Session<'_> {
             return self.error(ErrTag::OpArrfun, message);
         }
         let fits = translated.is_some() && self.types().compatible(self.ty(&left), ty)
-            || self.is_assignable(&left, &right);
+            || self.is_assignable(&left, &right)
+            || self.is_removal(&left, &right);
         if !fits {
             return self.incompatible("=", &left, &right);
         }
         self.finish(node, None, left, right)
+    }
+
+    /// Whether it takes a dynamic variable that is a struct away, as 0 does with numbers; libdtrace has no way to say
+    /// so, but the kernel does it.
+    fn is_removal(&self, left: &Node, right: &Node) -> bool {
+        let Kind::Var(id, _) = left.kind else { return false };
+        let ident = self.ident(id);
+        right.int() == Some(0)
+            && (ident.kind == IdKind::Array || ident.flags.thread)
+            && matches!(self.kind(left), CtfKind::Struct | CtfKind::Union)
     }
 
     fn finish(

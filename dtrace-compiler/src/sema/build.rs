@@ -137,11 +137,18 @@ impl Session<'_> {
         let Kind::Ident(name) = &function.kind else {
             return self.error(ErrTag::FuncIdent, "function designator is not of function type");
         };
+        if self.global(name).is_none() {
+            self.declare_conventional(None, name);
+        }
         let Some(id) = self.global(name) else {
             let message = format!("undefined function name: {name}");
             return self.unknown_name(ErrTag::FuncUndef, message, self.close_global(name));
         };
         let kind = self.ident(id).kind;
+        if kind == IdKind::Array && self.ident(id).flags.inline {
+            // An inline with parameters may be called like a function, beside `name[...]`.
+            return Ok(Node::new(place, Kind::Index(Box::new(function.clone()), args)));
+        }
         if !matches!(kind, IdKind::Func | IdKind::AggFunc | IdKind::ActFunc) {
             return self.error(
                 ErrTag::FuncIdkind,

@@ -40,11 +40,10 @@ impl Session<'_> {
                         let message = "positive integral constant expression or tuple signature expected as array declaration subscript";
                         return self.error(ErrTag::DeclArrsub, message);
                     };
-                    match u32::try_from(count) {
-                        Ok(count) => self.state.types.array(ty, count),
-                        Err(_) => {
-                            return self.error(ErrTag::DeclArrbig, "array dimension too big");
-                        }
+                    let array = u32::try_from(count).map(|count| self.state.types.array(ty, count));
+                    match array {
+                        Ok(array) if !self.types().is_too_large(array) => array,
+                        _ => return self.error(ErrTag::DeclArrbig, "array dimension too big"),
                     }
                 }
             };

@@ -11,6 +11,7 @@ mod binary;
 mod build;
 mod builtin;
 mod control;
+mod conventional;
 mod cook;
 mod decl;
 mod fold;
@@ -33,6 +34,7 @@ mod unary;
 mod xlator;
 
 pub(crate) use builtin::Act;
+pub(crate) use conventional::is_type as is_conventional_type;
 pub(crate) use cook::Use;
 pub(crate) use ident::{Function, IdKind, Ident, IdentId, Table};
 pub(crate) use node::{Kind, Node, NodeFlags, TypeRef};

@@ -26,10 +26,13 @@ impl Session<'_> {
         if scope != Scope::Agg && name.contains('`') {
             return self.find_symbol(node, scope, &name);
         }
-        let known = self
+        let mut found = self
             .lookup(scope, &name)
             .or_else(|| self.lookup_in_modules(scope, &name).filter(|_| !create));
-        let id = match known {
+        if found.is_none() && scope == Scope::Global && self.declare_conventional(None, &name) {
+            found = self.lookup(scope, &name);
+        }
+        let id = match found {
             Some(id) => {
                 let found = self.ident(id);
                 if found.kind != kind && scope == Scope::Global {

@@ -8,14 +8,14 @@ use dtrace_abi::{ErrTag, Platform};
 use super::control::Pragma;
 use super::ident::{Cooking, Inline};
 use super::provider::Provider;
-use super::{IdKind, Ident, IdentId, Kind, Node, Table, Xlator, builtin};
+use super::{IdKind, Ident, IdentId, Kind, Node, Table, Xlator, builtin, is_conventional_type};
 use crate::declared::{self, Declarations, DeclaredError};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::program::Difo;
 use crate::surroundings::{Description, ProbeInfo, Surroundings};
 use crate::syntax::Place;
-use crate::types::{TypeId, Types};
+use crate::types::{TypeId, Types, split_stars};
 use crate::version::Version;
 
 /// The first variable of a program's.
@@ -299,7 +299,8 @@ impl<'a> Session<'a> {
         let Some(mark) = name.find('`') else {
             return types
                 .lookup(name)
-                .or_else(|| self.surroundings.type_named(None, name.trim(), types));
+                .or_else(|| self.surroundings.type_named(None, name.trim(), types))
+                .or_else(|| self.conventional_type(None, name));
         };
         // The module is the word before the mark: `struct genunix`foo` is allowed as well.
         let begin =
@@ -310,7 +311,19 @@ impl<'a> Session<'a> {
             "C" | "D" => types.lookup(&rest),
             _ => types
                 .lookup_in(module, &rest)
-                .or_else(|| self.surroundings.type_named(Some(module), rest.trim(), types)),
+                .or_else(|| self.surroundings.type_named(Some(module), rest.trim(), types))
+                .or_else(|| self.conventional_type(Some(module), &rest)),
         }
+    }
+
+    /// A type that kernels have everywhere, or a pointer to one.
+    fn conventional_type(&mut self, module: Option<&str>, name: &str) -> Option<TypeId> {
+        let (base, _) = split_stars(name);
+        let there =
+            module.is_some() && self.types().has(&base) && is_conventional_type(module, &base);
+        if !there && !self.declare_conventional(module, &base) {
+            return None;
+        }
+        self.state.types.lookup(name)
     }
 }

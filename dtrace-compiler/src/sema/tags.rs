@@ -42,6 +42,9 @@ impl Session<'_> {
             for (declarator, bits, place) in &field.declarators {
                 self.place = *place;
                 self.define_member(id, base, declarator.as_ref(), bits.as_ref())?;
+                if self.types().is_too_large(id) {
+                    return self.error(ErrTag::DeclArrbig, format!("{name} is too big"));
+                }
             }
         }
         Ok(id)

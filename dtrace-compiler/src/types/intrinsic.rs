@@ -66,6 +66,7 @@ pub(super) fn types(strsize: u32) -> Types {
     let none = TypeId(0);
     let mut types = Types {
         types: Vec::new(),
+        roots: Vec::new(),
         named: Default::default(),
         pointers: Default::default(),
         rooms: Default::default(),

@@ -2,6 +2,9 @@
 
 use super::{Member, Type, TypeId, Types};
 
+/// The most bytes that a type may have: offsets in bits, and sums of a few, stay far from where numbers end.
+const MOST: u64 = 1 << 48;
+
 impl Types {
     /// Size in bytes; 0 of what has none.
     pub fn size(&self, id: TypeId) -> u64 {
@@ -13,6 +16,11 @@ impl Types {
             Type::Enum { .. } => 4,
             Type::Function | Type::Forward(..) | Type::Typedef(..) => 0,
         }
+    }
+
+    /// Whether a type is larger than anything that there could be.
+    pub(crate) fn is_too_large(&self, id: TypeId) -> bool {
+        self.size(id) > MOST
     }
 
     /// What an address of a type is a multiple of. Of a struct only the first member counts, of a

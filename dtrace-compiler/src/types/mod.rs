@@ -91,6 +91,8 @@ pub struct Member {
 #[derive(Clone, Debug)]
 pub struct Types {
     types: Vec<Type>,
+    /// Of each type, what it is behind all typedefs.
+    roots: Vec<TypeId>,
     named: HashMap<String, TypeId>,
     pointers: HashMap<TypeId, TypeId>,
     special: Special,
@@ -135,6 +137,10 @@ impl Types {
     /// A new type. It has no name by itself, see [`name`](Self::set_name).
     pub fn add(&mut self, ty: Type) -> TypeId {
         let id = TypeId(u32::try_from(self.types.len()).unwrap_or(u32::MAX));
+        self.roots.push(match ty {
+            Type::Typedef(_, to) => self.roots[to.0 as usize],
+            _ => id,
+        });
         self.types.push(ty);
         self.give_owner(id);
         id
@@ -182,7 +188,7 @@ impl Types {
         }
     }
 
-    /// Changes what a type is: a struct while its members are declared.
+    /// Changes what a type is: a struct while its members are declared. A typedef stays what it is.
     pub(crate) fn get_mut(&mut self, id: TypeId) -> &mut Type {
         &mut self.types[id.0 as usize]
     }
@@ -203,11 +209,7 @@ impl Types {
         find: impl Fn(&Self, &str) -> Option<TypeId>,
     ) -> Option<TypeId> {
         let (base, stars) = split_stars(name);
-        let words: Vec<_> = base
-            .split_whitespace()
-            .filter(|word| !matches!(*word, "const" | "volatile" | "restrict"))
-            .collect();
-        let mut id = find(self, &words.join(" "))?;
+        let mut id = find(self, &base)?;
         for _ in 0..stars {
             id = self.pointer(id);
         }
@@ -220,10 +222,12 @@ impl Types {
     }
 }
 
-/// A type's name without its stars, and how many there are.
-fn split_stars(name: &str) -> (&str, usize) {
+/// A type's name without qualifiers and stars, and how many stars there are.
+pub(crate) fn split_stars(name: &str) -> (String, usize) {
     let base = name.find('*').map_or(name, |at| &name[..at]);
-    (base, name.matches('*').count())
+    let words = base.split_whitespace();
+    let words = words.filter(|word| !matches!(*word, "const" | "volatile" | "restrict"));
+    (words.collect::<Vec<_>>().join(" "), name.matches('*').count())
 }
 
 #[cfg(test)]

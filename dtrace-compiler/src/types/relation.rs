@@ -14,10 +14,8 @@ pub(crate) struct MemberInfo {
 
 impl Types {
     /// What stands behind all typedefs.
-    pub fn resolve(&self, mut id: TypeId) -> TypeId {
-        while let Type::Typedef(_, to) = self.get(id) {
-            id = *to;
-        }
+    pub fn resolve(&self, id: TypeId) -> TypeId {
+        let id = self.roots[id.0 as usize];
         match self.get(id) {
             Type::Forward(kind, tag) => self.definition(kind.name(), tag).unwrap_or(id),
             _ => id,

@@ -362,8 +362,14 @@ impl<'a> Dynamic<'a> {
 
     /// A chunk has been unlinked.
     fn retire(&self, cpu: usize, chunk: u32) {
-        if let Some(cpu) = self.cpus.get(cpu) {
-            self.push(&cpu.dirty, chunk);
+        match self.cpus {
+            // Nobody else can be looking at it.
+            [only] => self.push(&only.free, chunk),
+            cpus => {
+                if let Some(cpu) = cpus.get(cpu) {
+                    self.push(&cpu.dirty, chunk);
+                }
+            }
         }
     }
 

@@ -182,7 +182,11 @@ impl<K: Kernel> Firing<'_, K> {
                 (cursor.start, cursor.length) = (start, most);
                 return self.byte(cursor, address);
             }
-        } else if let Some(length @ 1..) = self.own_length(address) {
+        } else if self.own_length(address) == Some(0) {
+            // Behind a string that fills its variable to the last byte it ends.
+            (cursor.bytes, cursor.length) = ([0; Cursor::SIZE], 1);
+            return Ok(0);
+        } else if let Some(length) = self.own_length(address) {
             let length = length.min(most);
             if let Some(bytes) = cursor.bytes.get_mut(..length as usize) {
                 self.load_own(address, bytes).ok_or(bad_address(address))?;
@@ -235,7 +239,8 @@ impl<K: Kernel> Firing<'_, K> {
         let place = Place::of(address)?.ok()?;
         let memory = self.memory;
         let length = match place.region {
-            Region::Scratch => (self.room.scratch.len() as u64).min(MOST.into()),
+            // What was not allocated in this clause is nobody's.
+            Region::Scratch => self.used as u64,
             Region::Literals => memory.literals.len() as u64 * 8,
             Region::Global => memory.globals.referred(0, place.item)?.2.into(),
             Region::Local => memory.locals.referred(self.cpu, place.item)?.2.into(),
@@ -350,13 +355,18 @@ impl<K: Kernel> Firing<'_, K> {
         let mut part = [0; PART as usize];
         // What is not yet read must not be written over.
         let backward = from < to && to < from.saturating_add(length);
+        // A string that is assigned through a pointer is copied as if it had all the bytes that strings have.
+        let literal = matches!(Place::of(from), Some(Ok(Place { region: Region::Literals, .. })));
+        let there = if literal { self.own_length(from).unwrap_or(0) } else { u64::MAX };
         let parts = length.div_ceil(PART);
         for index in 0..parts {
             let index = if backward { parts - 1 - index } else { index };
             let at = index * PART;
             let count = (length - at).min(PART);
             let Some(part) = part.get_mut(..count as usize) else { break };
-            self.read(from.wrapping_add(at), part)?;
+            part.fill(0);
+            let known = count.min(there.saturating_sub(at)) as usize;
+            self.read(from.wrapping_add(at), part.get_mut(..known).unwrap_or_default())?;
             self.write(to.wrapping_add(at), part)?;
         }
         Ok(())

@@ -15,6 +15,8 @@ use crate::sync::{AtomicCount, AtomicU32};
 
 /// Bytes of scratch space: as many as a clause can use, for strings of the usual size.
 const SCRATCH: usize = 8 * 1024;
+/// Dynamic variables that there is room for however little is asked for (`dynvarsize`); in DTrace it is one.
+const VARIABLES: usize = 3;
 
 /// What a consumer that goes has. Read in probe context; never changed but for what is a CPU's own.
 #[derive(Debug)]
@@ -184,7 +186,7 @@ impl Session {
             },
             dynamic: match needs.chunk {
                 0 => 0,
-                _ => options.dynamic().unwrap_or(usual) / 8,
+                chunk => (options.dynamic().unwrap_or(usual) / 8).max((chunk + 2) * VARIABLES),
             },
             speculative: options.speculations().1 / 8,
             speculations: if needs.speculates { options.speculations().0 } else { 0 },

@@ -22,6 +22,8 @@ pub struct Machine {
     pub execargs: String,
     /// `ustackdepth`
     pub ustackdepth: u64,
+    /// There is a provider `syscall`, of what the process writes to its line.
+    pub syscalls: bool,
 }
 
 impl Default for Machine {
@@ -33,6 +35,7 @@ impl Default for Machine {
             ppid: std::os::unix::process::parent_id().into(),
             execargs: "dtrace".into(),
             ustackdepth: 0,
+            syscalls: false,
         }
     }
 }

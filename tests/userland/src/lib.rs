@@ -6,6 +6,7 @@
 
 mod host;
 mod line;
+mod syscall;
 
 use std::mem::MaybeUninit;
 use std::thread;
@@ -15,6 +16,7 @@ use sdt_framework::{Config, Dtrace, Rights};
 
 pub use host::{Machine, Userland};
 pub use line::Line;
+use syscall::Syscalls;
 
 /// Bytes that the framework has: buffers as large as dtrace(1) asks for, and what programs declare.
 const MEMORY: usize = 64 << 20;
@@ -30,6 +32,7 @@ const FRAME: usize = 16 << 10;
 /// # Panics
 /// The framework does not take its memory.
 pub fn serve(machine: Machine, mut line: Line) {
+    let syscalls = machine.syscalls;
     let dtrace: &'static Dtrace<Userland> =
         Box::leak(Box::new(Dtrace::new(Userland::new(machine))));
     let memory: &'static mut [MaybeUninit<u8>] = Box::leak(Box::new_uninit_slice(MEMORY));
@@ -37,6 +40,9 @@ pub fn serve(machine: Machine, mut line: Line) {
     dtrace.init(memory, &config).expect("there is enough memory");
     dtrace.register_own().expect("nobody else has");
     dtrace.register_profile(TIMERS).expect("nobody else has");
+    if syscalls {
+        line.trace(dtrace, Syscalls::register(dtrace).expect("nobody else has"));
+    }
     let mut server: Box<Server<'_, FRAME, 2>> =
         Box::new(Server::new(dtrace, &NoSites, Rights::ALL));
     thread::scope(|scope| {

@@ -5,13 +5,21 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use sdt_framework::server::{Lost, Stream};
+use sdt_framework::{Dtrace, RuntimeProvider};
+
+use crate::Userland;
+use crate::syscall::{ENTRY, RETURN, Syscalls};
 
 /// It.
 #[derive(Debug)]
 pub struct Line {
     input: File,
     output: File,
+    traced: Option<Traced>,
 }
+
+/// Whose probes its writes are.
+type Traced = (&'static Dtrace<Userland>, &'static RuntimeProvider<Userland, Syscalls>);
 
 impl Line {
     /// The line that comes in by one descriptor and goes out by another, which stays blocking: who does not read is waited
@@ -24,7 +32,16 @@ impl Line {
         // SAFETY: the descriptor is open.
         let done = unsafe { libc::fcntl(input.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
         assert_eq!(done, 0, "the line can be made non-blocking");
-        Self { input, output: File::from(output) }
+        Self { input, output: File::from(output), traced: None }
+    }
+
+    /// From now on what it writes is probes'.
+    pub(crate) fn trace(
+        &mut self,
+        framework: &'static Dtrace<Userland>,
+        provider: &'static RuntimeProvider<Userland, Syscalls>,
+    ) {
+        self.traced = Some((framework, provider));
     }
 
     /// Waits a little, or until something has arrived.
@@ -47,7 +64,17 @@ impl Stream for Line {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
-        match self.output.write(bytes) {
+        if let Some((framework, provider)) = self.traced {
+            let fd = self.output.as_raw_fd().unsigned_abs().into();
+            let args = [fd, bytes.as_ptr() as u64, bytes.len() as u64];
+            provider.get().fire(framework, ENTRY, &args);
+        }
+        let written = self.output.write(bytes);
+        if let Some((framework, provider)) = self.traced {
+            let written = written.as_ref().map_or(u64::MAX, |&count| count as u64);
+            provider.get().fire(framework, RETURN, &[written; 2]);
+        }
+        match written {
             Ok(length) => Ok(length),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
             Err(_) => Err(Lost),

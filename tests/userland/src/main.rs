@@ -1,4 +1,5 @@
-//! The host at the other end of its standard input and output: `dtrace --connect exec:userland`.
+//! The host at the other end of its standard input and output: `dtrace --connect exec:userland`. With `--syscalls` what it
+//! writes there is traced, too.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::process::parent_id;
@@ -15,7 +16,11 @@ fn main() {
     let dtrace = parent_id();
     let stat = std::fs::read_to_string(format!("/proc/{dtrace}/stat")).unwrap_or_default();
     let ppid = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
-    let machine =
-        Machine { pid: dtrace.into(), ppid: ppid.unwrap_or_default(), ..Machine::default() };
+    let machine = Machine {
+        pid: dtrace.into(),
+        ppid: ppid.unwrap_or_default(),
+        syscalls: std::env::args().any(|arg| arg == "--syscalls"),
+        ..Machine::default()
+    };
     userland::serve(machine, Line::new(input, output));
 }

@@ -47,7 +47,7 @@ pub fn run(programs: &Programs, case: &Case) -> io::Result<Ended> {
     let stdio = |file: &File| file.try_clone().map(Stdio::from);
     let mut child = Command::new(&programs.dtrace)
         .arg("--connect")
-        .arg(format!("exec:exec {}", programs.host.display()))
+        .arg(format!("exec:exec {} --syscalls", programs.host.display()))
         .args(&case.options)
         .current_dir(&programs.suite)
         .env("_DTRACE_TESTING", "t")

@@ -1,0 +1,5 @@
+/* Where memory is asked for: what --flamegraph draws. */
+field:::malloc
+{
+	@[ustack()] = count();
+}
