@@ -21,9 +21,21 @@ use sdt_framework::dif::{
 };
 
 use crate::fired;
+use crate::peers;
 use crate::subjects::{self, Subject};
 use crate::table::Table;
 use crate::time::Samples;
+
+/// The kernel's memory: a string.
+#[repr(align(64))]
+pub struct Text64(pub [u8; 64]);
+
+/// What `stringof(arg0)` reads.
+pub static PATH: Text64 = Text64({
+    let mut bytes = [0; 64];
+    bytes.split_at_mut(8).0.copy_from_slice(b"postgres");
+    bytes
+});
 
 /// The kernel that programs run in.
 pub struct Surrounding;
@@ -33,8 +45,20 @@ impl Kernel for Surrounding {
         black_box(1_000)
     }
 
-    fn load(&self, _: u64, _: &mut [u8]) -> bool {
-        false
+    fn load(&self, address: u64, into: &mut [u8]) -> bool {
+        let Some(start) = address.checked_sub(PATH.0.as_ptr().expose_provenance() as u64) else {
+            return false;
+        };
+        let from = PATH.0.get(start as usize..).and_then(|from| from.get(..into.len()));
+        from.is_some_and(|from| {
+            into.copy_from_slice(black_box(from));
+            true
+        })
+    }
+
+    fn predicate_cache(&self) -> Option<&AtomicU32> {
+        static CACHE: AtomicU32 = AtomicU32::new(0);
+        Some(black_box(&CACHE))
     }
 
     fn number(&self, which: Number) -> Option<u64> {
@@ -64,6 +88,8 @@ pub fn compiled(text: &str) -> Compiled {
 fn words(count: usize) -> Vec<Word> {
     (0..count).map(|_| Word::new()).collect()
 }
+
+const NAMES: [&[u8]; 4] = [b"p", b"m", b"f", b"n"];
 
 /// Checks the programs of a clause, its predicate first, and lets `f` run them.
 fn with(compiled: &Compiled, f: impl FnOnce(&mut Firing<'_, Surrounding>, &[Program<'_>]) -> u64) -> u64 {
@@ -102,7 +128,7 @@ fn with(compiled: &Compiled, f: impl FnOnce(&mut Firing<'_, Surrounding>, &[Prog
         .collect();
     let (mut scratch, mut key) = (vec![0; 4096], vec![0; 64]);
     let room = Room { scratch: &mut scratch, key: &mut key };
-    let probe = Probe { id: 1, names: [b"p", b"m", b"f", b"n"], args: &[11, 22, 33, 44, 55, 66] };
+    let probe = Probe { id: 1, names: &NAMES, args: &[11, 22, 33, 44, 55, 66] };
     f(&mut Firing::new(&Surrounding, &memory, probe, Rights::ALL, 0, room), &programs)
 }
 
@@ -165,36 +191,22 @@ fn quantize(calls: u64) -> u64 {
     })
 }
 
-/// What a program of rbpf's is given: pid and the arguments, and room for a record.
-fn bpf(text: &str, calls: u64) -> u64 {
-    let program = rbpf::assembler::assemble(text).expect("the benchmark's own program");
-    let vm = rbpf::EbpfVmRaw::new(Some(&program)).expect("the benchmark's own program");
-    let mut memory: Vec<u8> = [1000u64, 11, 22, 33, 44, 55].iter().flat_map(|n| n.to_le_bytes()).collect();
-    memory.resize(96, 0);
-    let mut sum = 0;
-    for _ in 0..calls {
-        sum ^= vm.execute_program(black_box(&mut memory)).expect("nothing faults");
-    }
-    sum
+macro_rules! peers {
+    ($($rbpf:ident $sbpf:ident = $text:ident;)*) => {
+        $(fn $rbpf(calls: u64) -> u64 {
+            peers::rbpf(peers::$text, calls)
+        }
+
+        fn $sbpf(calls: u64) -> u64 {
+            peers::sbpf(peers::$text, calls)
+        })*
+    };
 }
 
-fn bpf_predicate(calls: u64) -> u64 {
-    bpf("ldxdw r2, [r1+0]\nmov64 r0, 0\njne r2, 42, +1\nmov64 r0, 1\nexit", calls)
-}
-
-fn bpf_three_values(calls: u64) -> u64 {
-    let text = "ldxdw r2, [r1+8]\nstxdw [r1+64], r2\nldxdw r2, [r1+16]\nstxdw [r1+72], r2\n\
-                ldxdw r2, [r1+0]\nstxdw [r1+80], r2\nmov64 r0, 0\nexit";
-    bpf(text, calls)
-}
-
-fn bpf_arithmetic(calls: u64) -> u64 {
-    let text = "ldxdw r0, [r1+8]\nldxdw r2, [r1+16]\nadd64 r0, r2\nmul64 r0, 3\n\
-                ldxdw r2, [r1+24]\nldxdw r3, [r1+32]\nxor64 r2, r3\nsub64 r0, r2\n\
-                ldxdw r2, [r1+40]\nlsh64 r2, 2\nadd64 r0, r2\n\
-                ldxdw r2, [r1+8]\ndiv64 r2, 7\nadd64 r0, r2\n\
-                ldxdw r2, [r1+16]\nmod64 r2, 5\nadd64 r0, r2\nexit";
-    bpf(text, calls)
+peers! {
+    rbpf_predicate sbpf_predicate = PREDICATE;
+    rbpf_three_values sbpf_three_values = THREE_VALUES;
+    rbpf_arithmetic sbpf_arithmetic = ARITHMETIC;
 }
 
 /// A program as a subject: only its repetition is measured.
@@ -210,17 +222,24 @@ pub fn table(rounds: u32, calls: u32) -> Result<String> {
     let rows = [
         Subject { name: "indirect call", ..subjects::INDIRECT },
         subject("/pid == 42/, false", predicate),
-        subject("  rbpf's interpreter", bpf_predicate),
+        subject("  rbpf's interpreter", rbpf_predicate),
+        subject("  solana-sbpf's interpreter", sbpf_predicate),
         subject("trace three values", three_values),
-        subject("  rbpf's interpreter", bpf_three_values),
+        subject("  rbpf's interpreter", rbpf_three_values),
+        subject("  solana-sbpf's interpreter", sbpf_three_values),
         subject("an expression of 7 operands", arithmetic),
-        subject("  rbpf's interpreter", bpf_arithmetic),
+        subject("  rbpf's interpreter", rbpf_arithmetic),
+        subject("  solana-sbpf's interpreter", sbpf_arithmetic),
         subject("self->n = self->n + 1", thread_local),
         subject("@[execname] = quantize(arg0)", quantize),
-        subject("probe: /pid == 42/, false", fired::predicate),
+        subject("probe: /pid == 42/, cached", fired::cached),
+        subject("probe: /arg0 == 1000/, false", fired::predicate),
         subject("probe: @ = count()", fired::count),
         subject("probe: trace three values", fired::three_values),
         subject("probe: @[execname] = quantize(arg0)", fired::quantize),
+        subject("probe: @[stringof(arg0)] = quantize(arg1)", fired::quantize_string),
+        subject("probe: an expression of 7 operands", fired::arithmetic),
+        subject("probe: self->n = self->n + 1", fired::thread_local),
     ];
     let mut samples = vec![Samples::default(); rows.len()];
     for _ in 0..rounds {

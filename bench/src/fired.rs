@@ -9,7 +9,7 @@ use sdt_core::ops::{Framework as _, Privileges, ProbeDesc, ProbeId, ProviderAttr
 use sdt_framework::dif::Kernel;
 use sdt_framework::{Config, ConsumerId, Dtrace, Host, SpinLock, Which};
 
-use crate::dif::{Surrounding, compiled};
+use crate::dif::{PATH, Surrounding, compiled};
 
 /// One CPU that nothing interrupts.
 struct One;
@@ -47,6 +47,20 @@ unsafe extern "C" fn enable(_: *mut std::ffi::c_void, _: u32, _: *mut std::ffi::
 }
 unsafe extern "C" fn nothing(_: *mut std::ffi::c_void, _: u32, _: *mut std::ffi::c_void) {}
 
+/// Ops that do nothing.
+pub const OPS: ProviderOps = ProviderOps {
+    provide: Some(provide),
+    provide_module: None,
+    enable: Some(enable),
+    disable: Some(nothing),
+    suspend: None,
+    resume: None,
+    getargdesc: None,
+    getargval: None,
+    usermode: None,
+    destroy: Some(nothing),
+};
+
 /// A framework with one probe, which a program is enabled at.
 struct Enabled {
     dtrace: Dtrace<One>,
@@ -62,22 +76,10 @@ impl Enabled {
         let dtrace = Dtrace::new(One);
         let memory = vec![std::mem::MaybeUninit::uninit(); 32 << 20].leak();
         dtrace.init(memory, &CONFIG).expect("enough memory");
-        let ops = ProviderOps {
-            provide: Some(provide),
-            provide_module: None,
-            enable: Some(enable),
-            disable: Some(nothing),
-            suspend: None,
-            resume: None,
-            getargdesc: None,
-            getargval: None,
-            usermode: None,
-            destroy: Some(nothing),
-        };
         let null = std::ptr::null_mut();
         // SAFETY: the ops do nothing.
         let provider = unsafe {
-            dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &ops, null)
+            dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &OPS, null)
         };
         let provider = provider.expect("a good name");
         // SAFETY: as above.
@@ -90,10 +92,11 @@ impl Enabled {
         Self { dtrace, probe, consumer }
     }
 
-    fn run(&self, calls: u64) -> u64 {
+    #[inline(always)]
+    fn run(&self, calls: u64, first: impl Fn(u64) -> u64) -> u64 {
         let mut args = [11, 22, 33, 44, 55, 66];
         for call in 0..calls {
-            args[0] = call & 0xff;
+            args[0] = first(call);
             self.dtrace.probe(black_box(self.probe), black_box(&args));
             if call % 16_384 == 16_383 {
                 self.switch();
@@ -113,17 +116,24 @@ impl Enabled {
 }
 
 macro_rules! programs {
-    ($($name:ident = $text:literal;)*) => {
+    ($($name:ident($call:ident) = $text:literal, $first:expr;)*) => {
         $(pub fn $name(calls: u64) -> u64 {
             static ENABLED: OnceLock<Enabled> = OnceLock::new();
-            ENABLED.get_or_init(|| Enabled::new($text)).run(calls)
+            ENABLED.get_or_init(|| Enabled::new($text)).run(calls, |$call| $first)
         })*
     };
 }
 
 programs! {
-    predicate = "n /pid == 42/ { }";
-    count = "n { @ = count(); }";
-    three_values = "n { trace(arg0); trace(arg1); trace(pid); }";
-    quantize = "n { @[execname] = quantize(arg0); }";
+    cached(call) = "n /pid == 42/ { }", call & 0xff;
+    predicate(call) = "n /arg0 == 1000/ { }", call & 0xff;
+    count(call) = "n { @ = count(); }", call & 0xff;
+    three_values(call) = "n { trace(arg0); trace(arg1); trace(pid); }", call & 0xff;
+    quantize(call) = "n { @[execname] = quantize(arg0); }", call & 0xff;
+    quantize_string(_call) = "n { @[stringof(arg0)] = quantize(arg1); }",
+        PATH.0.as_ptr().expose_provenance() as u64;
+    arithmetic(call) =
+        "n { trace((arg0 + arg1) * 3 - (arg2 ^ arg3) + (arg4 << 2) + arg0 / 7 + arg1 % 5); }",
+        call & 0xff;
+    thread_local(call) = "self uint64_t n; n { self->n = self->n + 1; }", call & 0xff;
 }

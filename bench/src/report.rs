@@ -9,6 +9,7 @@ use sdt_core::patch::Mode;
 
 use crate::code::{Code, Program};
 use crate::compile;
+use crate::cpus;
 use crate::dif;
 use crate::host::{self, Counter};
 use crate::scale;
@@ -58,6 +59,7 @@ pub fn run() -> Result<()> {
     writeln!(out, "{}", disabled(options.rounds, CALLS_DISABLED / divisor)?)?;
     writeln!(out, "{}", enabled(options.rounds, counter, divisor)?)?;
     writeln!(out, "{}", dif::table(options.rounds, CALLS_ENABLED / divisor)?)?;
+    writeln!(out, "{}", cpus::table(options.rounds, CALLS_ENABLED / divisor)?)?;
     writeln!(out, "{}", compile::table(options.quick)?)?;
     writeln!(out, "{}", scale::table()?)?;
     Ok(())

@@ -167,6 +167,9 @@ impl fmt::Debug for Arena {
     }
 }
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// Values of the arena that are given back together.
 pub(crate) struct Bundle(Option<Owned<Held>>);
 
@@ -188,7 +191,7 @@ impl Bundle {
     /// A value; `None` when there is no room.
     pub(crate) fn alloc<T>(&mut self, arena: &mut Arena, value: T) -> Option<&'static mut T> {
         let mut value = Some(value);
-        let slice = self.slice_of(arena, 1, |_| value.take())?;
+        let slice = self.slice_of(arena, 1, 1, |_| value.take())?;
         slice.first_mut()
     }
 
@@ -199,20 +202,31 @@ impl Bundle {
         count: usize,
         mut value: impl FnMut(usize) -> T,
     ) -> Option<&'static mut [T]> {
-        self.slice_of(arena, count, |at| Some(value(at)))
+        self.slice_of(arena, count, 1, |at| Some(value(at)))
+    }
+
+    /// The same on cache lines of their own, for what a CPU writes to.
+    pub(crate) fn lines<T>(
+        &mut self,
+        arena: &mut Arena,
+        count: usize,
+        mut value: impl FnMut(usize) -> T,
+    ) -> Option<&'static mut [T]> {
+        self.slice_of(arena, count, LINE, |at| Some(value(at)))
     }
 
     fn slice_of<T>(
         &mut self,
         arena: &mut Arena,
         count: usize,
+        align: usize,
         mut value: impl FnMut(usize) -> Option<T>,
     ) -> Option<&'static mut [T]> {
         const { assert!(!core::mem::needs_drop::<T>(), "what is given back is not dropped") };
         if count == 0 || size_of::<T>() == 0 {
             return Some(&mut []);
         }
-        let layout = Layout::array::<T>(count).ok()?;
+        let layout = Layout::array::<T>(count).ok()?.align_to(align).ok()?.pad_to_align();
         let start = arena.0.allocate_first_fit(layout).ok()?;
         let held = Held { place: start, layout, next: None };
         let Some(mut held) = arena.alloc(held) else {

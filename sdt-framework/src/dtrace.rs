@@ -7,14 +7,14 @@ use core::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 use crate::arena::Arena;
 use crate::buffer::{Consumer, ConsumerError, ConsumerId};
 use crate::config::{Config, InitError};
-use crate::ecb::EcbNode;
 use crate::ecb::chain::{Chain, Node};
+use crate::ecb::{EcbNode, Tally};
 use crate::host::{Host, Mutex};
 use crate::postmortem::Head;
 use crate::providers::{OwnProbes, Profile};
 use crate::registry::Origin;
 use crate::registry::tables::Tables;
-use crate::sync::{AtomicCount, AtomicU32, UnsafeCell, widen};
+use crate::sync::{AtomicCount, AtomicU32, Count, UnsafeCell, widen};
 
 /// A tracing framework: providers and their probes, consumers and their enablings, and the buffers
 /// between them.
@@ -131,13 +131,14 @@ impl LiveProbe {
         self.is_live.load(Ordering::Acquire)
     }
 
-    /// The provider's part, if the id is a probe. Probe context.
-    pub(crate) fn origin(&self) -> Option<Origin> {
-        self.is_live().then(|| {
-            // SAFETY: it is live, or was when this CPU entered probe context: nobody writes to
-            // the origin before every CPU has left it.
-            self.origin.with(|origin| unsafe { *origin })
-        })
+    /// The provider's part: of a probe that is live, or was when this CPU entered probe context, its own.
+    ///
+    /// # Safety
+    /// It is used in this probe context only, or the framework is locked.
+    pub(crate) unsafe fn origin(&self) -> &Origin {
+        // SAFETY: nobody writes to it while it is live, nor before every CPU has left the probe context in which it was;
+        // by the contract above nobody uses it longer.
+        self.origin.with(|origin| unsafe { &*origin })
     }
 }
 
@@ -153,6 +154,9 @@ pub(crate) struct PerCpu {
     unknown: AtomicCount,
     reentered: AtomicCount,
 }
+
+/// Hits of a CPU after which it looks at the clock, even if nobody else does.
+const CHECK: Count = 256;
 
 impl PerCpu {
     fn new() -> Self {
@@ -189,29 +193,29 @@ impl PerCpu {
         self.in_probe.store(false, Ordering::Relaxed);
     }
 
-    /// Between `enter` and `leave`: a probe was hit; `records` were made of it, for `drops` there was no room.
-    pub(crate) fn count_hit(&self, records: usize, drops: usize) {
+    /// Between `enter` and `leave`: whether it is time to see if consumers are still there. That is so every now and then.
+    pub(crate) fn is_time_to_check(&self) -> bool {
+        self.hits.load(Ordering::Relaxed).is_multiple_of(CHECK)
+    }
+
+    /// Between `enter` and `leave`: a probe was hit, and this became of it; `None`: it was an id that is no probe.
+    pub(crate) fn count(&self, tally: Option<Tally>) {
+        let Some(Tally { records, drops }) = tally else {
+            return bump(&self.unknown, 1);
+        };
         bump(&self.hits, 1);
-        if records + drops == 0 {
-            bump(&self.unclaimed, 1);
+        if records == 0 && drops == 0 {
+            return bump(&self.unclaimed, 1);
         }
         bump(&self.records, records);
         bump(&self.drops, drops);
-    }
-
-    /// Between `enter` and `leave`: an id was hit that is no probe.
-    pub(crate) fn count_unknown(&self) {
-        bump(&self.unknown, 1);
     }
 }
 
 /// Adds to a count that has one writer.
 #[allow(clippy::unnecessary_cast, reason = "not where a count is a word of 32 bits")]
-fn bump(count: &AtomicCount, by: usize) {
-    count.store(
-        count.load(Ordering::Relaxed).wrapping_add(by as crate::sync::Count),
-        Ordering::Relaxed,
-    );
+fn bump(count: &AtomicCount, by: u32) {
+    count.store(count.load(Ordering::Relaxed).wrapping_add(by as Count), Ordering::Relaxed);
 }
 
 /// What happened since the framework came to be, on all CPUs.

@@ -44,6 +44,11 @@ pub struct Buffer<'a> {
     entries: &'a mut [Entry],
     /// How many there are.
     count: usize,
+    /// The entry that was found last, counted from 1.
+    latest: u32,
+    /// How many tuples a chain can have: many times what a table that spreads well has. Keys can be chosen so that all are
+    /// in one.
+    longest: usize,
 }
 
 const _: () = {
@@ -54,7 +59,11 @@ const _: () = {
 impl<'a> Buffer<'a> {
     /// An empty one. There can be as many records as there are entries.
     pub fn new(words: &'a mut [u64], buckets: &'a mut [u32], entries: &'a mut [Entry]) -> Self {
-        let mut this = Self { drops: 0, used: 0, changing: 0, words, buckets, entries, count: 0 };
+        let longest = entries.len().checked_div(buckets.len()).unwrap_or(0).saturating_mul(16);
+        let longest = LONG.saturating_add(longest);
+        let (drops, used, changing, count, latest) = (0, 0, 0, 0, 0);
+        let mut this =
+            Self { drops, used, changing, words, buckets, entries, count, latest, longest };
         this.clear();
         this
     }
@@ -62,7 +71,7 @@ impl<'a> Buffer<'a> {
     /// Forgets all records.
     pub fn clear(&mut self) {
         self.buckets.fill(0);
-        (self.used, self.count) = (0, 0);
+        (self.used, self.count, self.latest) = (0, 0, 0);
     }
 
     /// All records, one behind the other.
@@ -96,16 +105,25 @@ impl<'a> Buffer<'a> {
     /// context.
     #[inline]
     pub fn add(&mut self, keys: &[u64], function: &Function, value: u64, increment: u64) -> bool {
-        let hash = hash(keys);
-        let found = match self.find(keys, hash) {
-            Ok(Some(entry)) => {
-                (entry.data as usize == function.words()).then_some(entry.at as usize)
-            }
-            Ok(None) => self.insert(keys, hash, function),
-            Err(Crowded) => None,
+        self.add_padded(keys, keys.len(), function, value, increment)
+    }
+
+    /// The same for keys of so many words, of which all behind `keys` are zero: strings end before their room does. Tuples
+    /// that are equal come with as many words.
+    #[inline]
+    pub(crate) fn add_padded(
+        &mut self,
+        keys: &[u64],
+        length: usize,
+        function: &Function,
+        value: u64,
+        increment: u64,
+    ) -> bool {
+        let at = match self.latest(keys, length, function) {
+            Some(at) => Some(at),
+            None => self.look_up(keys, length, function),
         };
-        let place = found.and_then(|at| at.checked_add(keys.len()));
-        let data = place.and_then(|at| self.words.get_mut(at..)?.get_mut(..function.words()));
+        let data = at.and_then(|at| self.words.get_mut(at..)?.get_mut(..function.words()));
         match data {
             // A number is stored in one step.
             Some(data @ [_]) => {
@@ -113,7 +131,7 @@ impl<'a> Buffer<'a> {
                 true
             }
             Some(data) => {
-                self.changing = place.map_or(0, |at| at + 1);
+                self.changing = at.map_or(0, |at| at + 1);
                 compiler_fence(Ordering::SeqCst);
                 function.add(data, value, increment);
                 compiler_fence(Ordering::SeqCst);
@@ -127,27 +145,52 @@ impl<'a> Buffer<'a> {
         }
     }
 
-    fn bucket(&self, hash: u32) -> Option<usize> {
-        (hash as usize).checked_rem(self.buckets.len())
+    /// Where the data of the tuple are that was found last, if it is this one: what has no keys is, and what comes in a
+    /// row.
+    #[inline(always)]
+    fn latest(&self, keys: &[u64], length: usize, function: &Function) -> Option<usize> {
+        let entry = self.entries.get((self.latest as usize).checked_sub(1)?)?;
+        let is_it = entry.data as usize == function.words() && self.is(entry, keys, length);
+        is_it.then_some(entry.at as usize + length)
     }
 
-    /// How many tuples a chain can have: many times what a table that spreads well has. Keys can be chosen so that all are
-    /// in one.
-    fn longest(&self) -> usize {
-        LONG.saturating_add(
-            self.entries.len().checked_div(self.buckets.len()).unwrap_or(0).saturating_mul(16),
-        )
+    #[inline(always)]
+    fn is(&self, entry: &Entry, keys: &[u64], length: usize) -> bool {
+        let its = self.words.get(entry.at as usize..).and_then(|words| words.get(..keys.len()));
+        entry.keys as usize == length
+            && its.is_some_and(|its| its.iter().zip(keys).all(|(its, key)| its == key))
     }
 
-    fn find(&self, keys: &[u64], hash: u32) -> Result<Option<&Entry>, Crowded> {
-        let mut next =
-            self.bucket(hash).and_then(|bucket| self.buckets.get(bucket)).copied().unwrap_or(0);
-        for _ in 0..self.longest() {
+    /// Where its data are, which are made if there are none.
+    #[inline(never)]
+    fn look_up(&mut self, keys: &[u64], length: usize, function: &Function) -> Option<usize> {
+        let hash = hash(keys);
+        let number = match self.find(keys, length, hash) {
+            Ok(0) => self.insert(keys, length, hash, function)?,
+            Ok(number) => number,
+            Err(Crowded) => return None,
+        };
+        let entry = self.entries.get((number as usize).checked_sub(1)?)?;
+        if entry.data as usize != function.words() {
+            return None;
+        }
+        self.latest = number;
+        Some(entry.at as usize + length)
+    }
+
+    /// The upper bits choose: a multiplication in place of a division.
+    fn bucket(&self, hash: u32) -> usize {
+        (u64::from(hash) * self.buckets.len() as u64 >> 32) as usize
+    }
+
+    /// The number of the entry, 0 if there is none.
+    fn find(&self, keys: &[u64], length: usize, hash: u32) -> Result<u32, Crowded> {
+        let mut next = self.buckets.get(self.bucket(hash)).copied().unwrap_or(0);
+        for _ in 0..self.longest {
             let entry = (next as usize).checked_sub(1).and_then(|index| self.entries.get(index));
-            let Some(entry) = entry else { return Ok(None) };
-            let its = self.words.get(entry.at as usize..).and_then(|words| words.get(..keys.len()));
-            if entry.hash == hash && entry.keys as usize == keys.len() && its == Some(keys) {
-                return Ok(Some(entry));
+            let Some(entry) = entry else { return Ok(0) };
+            if entry.hash == hash && self.is(entry, keys, length) {
+                return Ok(next);
             }
             next = entry.next;
         }
@@ -155,29 +198,36 @@ impl<'a> Buffer<'a> {
     }
 
     #[cold]
-    fn insert(&mut self, keys: &[u64], hash: u32, function: &Function) -> Option<usize> {
-        let bucket = self.bucket(hash)?;
+    fn insert(
+        &mut self,
+        keys: &[u64],
+        length: usize,
+        hash: u32,
+        function: &Function,
+    ) -> Option<u32> {
+        let bucket = self.bucket(hash);
         let at = self.used;
-        let end = at.checked_add(keys.len())?.checked_add(function.words())?;
+        let end = at.checked_add(length)?.checked_add(function.words())?;
         let first = self.buckets.get_mut(bucket)?;
         let entry = self.entries.get_mut(self.count)?;
         let record = self.words.get_mut(at..end)?;
-        let (to, data) = record.split_at_mut_checked(keys.len())?;
+        let (to, data) = record.split_at_mut_checked(length)?;
         let number = u32::try_from(self.count + 1).ok()?;
         *entry = Entry {
             hash,
             next: *first,
             at: u32::try_from(at).ok()?,
-            keys: u32::try_from(keys.len()).ok()?,
+            keys: u32::try_from(length).ok()?,
             data: u32::try_from(function.words()).ok()?,
         };
+        to.fill(0);
         to.iter_mut().zip(keys).for_each(|(to, key)| *to = *key);
         function.begin(data);
         *first = number;
         self.count += 1;
         compiler_fence(Ordering::SeqCst);
         self.used = end;
-        Some(at)
+        Some(number)
     }
 }
 
@@ -217,7 +267,8 @@ mod tests {
         let mut list = vec![Entry::default(); 10_000];
         let mut buffer = Buffer::new(&mut words, &mut table, &mut list);
         let count = Function::new(Action::Count, 0).unwrap();
-        let chosen: Vec<u64> = (0..).filter(|key| hash(&[*key]) % 10_000 == 7).take(400).collect();
+        let chosen: Vec<u64> =
+            (0..).filter(|key| u64::from(hash(&[*key])) * 10_000 >> 32 == 7).take(400).collect();
         let taken = chosen.iter().filter(|key| buffer.add(&[**key], &count, 0, 1)).count();
         assert_eq!(taken, LONG + 16);
         assert_eq!(buffer.drops(), (chosen.len() - taken) as u64);

@@ -7,7 +7,10 @@ use dtrace_abi::aggregation::{Llquantize, Lquantize, QUANTIZE_BUCKETS, quantize_
 
 /// An aggregating function, with arguments that make sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Function(Kind);
+pub struct Function {
+    kind: Kind,
+    words: u32,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -57,7 +60,7 @@ impl Function {
     ///
     /// The action does not aggregate, or not with this argument (`dtrace_ecb_aggregation_create`).
     pub fn new(action: Action, argument: u64) -> Result<Self, BadArgument> {
-        Ok(Self(match action {
+        let kind = match action {
             Action::Count => Kind::Count,
             Action::Sum => Kind::Sum,
             Action::Min => Kind::Min,
@@ -74,28 +77,31 @@ impl Function {
                 it => Kind::Llquantize(it),
             },
             _ => return Err(BadArgument::NoAggregation(action)),
-        }))
-    }
-
-    /// How many words it keeps.
-    pub fn words(&self) -> usize {
-        match &self.0 {
+        };
+        let words = match &kind {
             Kind::Count | Kind::Sum | Kind::Min | Kind::Max => 1,
             Kind::Avg => 2,
             Kind::Stddev => 4,
-            Kind::Quantize => QUANTIZE_BUCKETS,
+            Kind::Quantize => QUANTIZE_BUCKETS as u32,
             // The argument, those below, those above.
-            Kind::Lquantize(it) => usize::from(it.levels) + 3,
+            Kind::Lquantize(it) => u32::from(it.levels) + 3,
             // The argument, and the bucket of the greatest value.
-            Kind::Llquantize(it) => bucket(it, i64::MAX) + 2,
-        }
+            Kind::Llquantize(it) => bucket(it, i64::MAX) as u32 + 2,
+        };
+        Ok(Self { kind, words })
+    }
+
+    /// How many words it keeps.
+    #[inline]
+    pub const fn words(&self) -> usize {
+        self.words as usize
     }
 
     /// What the words are before the first value: [`words`](Self::words) of them.
     pub fn begin(&self, data: &mut [u64]) {
         data.fill(0);
         let Some(first) = data.first_mut() else { return };
-        match &self.0 {
+        match &self.kind {
             Kind::Min => *first = i64::MAX as u64,
             Kind::Max => *first = i64::MIN as u64,
             Kind::Lquantize(it) => *first = it.encode(),
@@ -108,7 +114,7 @@ impl Function {
     /// made, and values since. Probe context.
     #[inline]
     pub fn add(&self, data: &mut [u64], value: u64, increment: u64) {
-        match (&self.0, data) {
+        match (&self.kind, data) {
             (Kind::Count, [count, ..]) => *count = count.wrapping_add(1),
             (Kind::Sum, [sum, ..]) => *sum = sum.wrapping_add(value),
             (Kind::Min, [min, ..]) => *min = (*min as i64).min(value as i64) as u64,

@@ -91,23 +91,33 @@ impl Traced {
         self.full
     }
 
-    /// Finds room for so many words, which are zero then; returns where. `None`: there is none, which is counted.
+    /// Finds room for so many words, in which there is anything; returns where. `None`: there is none, which is counted.
     /// The run is at its `end`: `dtrace:::END` fires. Probe context.
     #[inline]
     pub(crate) fn reserve(&mut self, words: usize, end: bool) -> Option<usize> {
+        if self.policy == Policy::Switch
+            && let Some(at) = self.fits(words, 0)
+        {
+            return Some(at);
+        }
+        self.reserve_elsewhere(words, end)
+    }
+
+    /// The same where it is not simply at the end.
+    #[inline(never)]
+    fn reserve_elsewhere(&mut self, words: usize, end: bool) -> Option<usize> {
         let found = match self.policy {
-            Policy::Switch => self.fits(words, 0),
+            Policy::Switch => None,
             Policy::Fill => self.fill(words, end),
             Policy::Ring => self.go_round(words),
         };
         if found.is_none() && !self.full {
             self.drops = self.drops.wrapping_add(1);
         }
-        let at = found?;
-        self.words.get_mut(at..)?.get_mut(..words)?.fill(0);
-        Some(at)
+        found
     }
 
+    #[inline(always)]
     fn fits(&self, words: usize, kept: usize) -> Option<usize> {
         let end = self.head.checked_add(words)?;
         (end <= self.words.len().saturating_sub(kept)).then_some(self.head)
@@ -266,7 +276,7 @@ mod tests {
         let Some(at) = buffer.reserve(words, end) else { return false };
         let room = buffer.room(at, words);
         assert_eq!(room.len(), words);
-        assert!(room.iter().all(|word| *word == 0));
+        room.fill(0);
         room[0] = number << 8 | words as u64;
         buffer.commit(at, words);
         true

@@ -6,16 +6,13 @@ use dtrace_abi::fault::Fault;
 use super::failure::Stop;
 use super::kernel::{Kernel, Number};
 use super::machine::Firing;
-use super::text;
+use super::{simple, text};
 
 impl<K: Kernel> Firing<'_, K> {
     /// An argument of the probe (`arg0` to `arg9`, `args[]`).
+    #[inline]
     pub(crate) fn argument(&self, index: u64) -> Result<u64, Stop> {
-        if !self.rights.args {
-            return Err(Stop::new(Fault::KernelPrivilege));
-        }
-        let brought = usize::try_from(index).ok().and_then(|index| self.probe.args.get(index));
-        Ok(brought.copied().unwrap_or_else(|| self.kernel.argument(index)))
+        simple::argument(self.probe.args, self.kernel, &self.rights, index)
     }
 
     /// A register of the process.

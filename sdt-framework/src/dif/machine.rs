@@ -9,8 +9,9 @@ use super::dynamic::{Endless, Key};
 use super::failure::{Failure, Stop};
 use super::kernel::Kernel;
 use super::memory::{Memory, Probe, Rights, Room};
-use super::op::{Op, Registers, Shape, Slot, Var};
+use super::op::{Compared, Op, Registers, Shape, Slot, Var};
 use super::validate::Program;
+use super::word::Word;
 
 /// Bytes that the programs of one clause may look at, roughly. What goes beyond is an illegal operation: no
 /// program can hold a CPU for long, whatever lengths it has computed.
@@ -39,6 +40,8 @@ pub(crate) struct Tuple {
 }
 
 impl Tuple {
+    const EMPTY: Self = Self { entries: [Entry { value: 0, size: 0 }; TUPLE], depth: 0 };
+
     /// An argument; 0 if it was not pushed.
     pub(crate) fn arg(&self, index: usize) -> u64 {
         self.given(index).unwrap_or(0)
@@ -55,14 +58,6 @@ impl Tuple {
         self.depth += 1;
         Ok(())
     }
-}
-
-/// What comparisons leave for branches.
-#[derive(Clone, Copy, Debug, Default)]
-struct Codes {
-    negative: bool,
-    zero: bool,
-    carry: bool,
 }
 
 /// A probe fires, for one consumer, on one CPU.
@@ -117,12 +112,20 @@ impl<'a, K: Kernel> Firing<'a, K> {
         }
     }
 
+    /// It is another consumer's turn, with what is its own. What clauses of others have left to be gone on with is not
+    /// for it.
+    pub(crate) fn serve(&mut self, memory: &'a Memory<'a>, rights: Rights, room: Room<'a>) {
+        (self.memory, self.rights, self.room) = (memory, rights, room);
+        self.token = 0;
+    }
+
     /// The next clause: scratch space is empty.
     pub fn begin(&mut self, epid: u32) {
         self.epid = epid;
         self.used = 0;
         self.work = WORK;
         self.dropped = false;
+        self.assigned = false;
     }
 
     /// Whether a dynamic variable of this clause had no room: then its record is dropped.
@@ -130,7 +133,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
         self.dropped
     }
 
-    /// Whether a thread-local variable was assigned: then predicates are no longer known to be false for this
+    /// Whether this clause has assigned a thread-local variable: then predicates are no longer known to be false for this
     /// thread.
     pub const fn assigned(&self) -> bool {
         self.assigned
@@ -142,161 +145,123 @@ impl<'a, K: Kernel> Firing<'a, K> {
     /// # Errors
     ///
     /// A fault. What the program did before it stays done.
+    #[inline]
     pub fn run(&mut self, program: &Program<'_>) -> Result<u64, Failure> {
-        let mut registers = Registers::default();
-        let mut codes = Codes::default();
-        let mut tuple = Tuple::default();
+        // Most programs are one instruction, which needs no registers.
+        let result = match program.ops.first() {
+            Some(&Slot(Op::ReturnSet(value))) => Ok(value),
+            Some(&Slot(Op::ReturnArg(index))) => self.argument(index.into()),
+            Some(&Slot(Op::ReturnBuiltin(variable))) => self.builtin(variable),
+            _ => return self.interpret(program),
+        };
+        result.map_err(|stop| stop.failure(0))
+    }
+
+    // Apart, as it has many registers to keep.
+    #[inline(never)]
+    fn interpret(&mut self, program: &Program<'_>) -> Result<u64, Failure> {
+        let mut regs = Registers::default();
+        let mut compared = Compared::NOTHING;
+        let mut tuple = None;
         let mut pc = 0;
-        while let Some(&Slot(op)) = program.ops.get(pc) {
-            let here = pc;
-            pc += 1;
-            let regs = &mut registers;
-            let target = match op {
-                Op::Or(a, b, d) => {
-                    regs.set(d, regs.get(a) | regs.get(b));
-                    continue;
-                }
-                Op::Xor(a, b, d) => {
-                    regs.set(d, regs.get(a) ^ regs.get(b));
-                    continue;
-                }
-                Op::And(a, b, d) => {
-                    regs.set(d, regs.get(a) & regs.get(b));
-                    continue;
-                }
+        // Read where it lies: what an instruction does not have is not loaded.
+        while let Some(Slot(op)) = program.ops.get(pc) {
+            let failed = |stop: Stop| stop.failure(pc);
+            match *op {
+                Op::Or(a, b, d) => regs.set(d, regs.get(a) | regs.get(b)),
+                Op::Xor(a, b, d) => regs.set(d, regs.get(a) ^ regs.get(b)),
+                Op::And(a, b, d) => regs.set(d, regs.get(a) & regs.get(b)),
                 // The count is taken modulo 64.
-                Op::Sll(a, b, d) => {
-                    regs.set(d, regs.get(a).wrapping_shl(regs.get(b) as u32));
-                    continue;
-                }
-                Op::Srl(a, b, d) => {
-                    regs.set(d, regs.get(a).wrapping_shr(regs.get(b) as u32));
-                    continue;
-                }
+                Op::Sll(a, b, d) => regs.set(d, regs.get(a).wrapping_shl(regs.get(b) as u32)),
+                Op::Srl(a, b, d) => regs.set(d, regs.get(a).wrapping_shr(regs.get(b) as u32)),
                 Op::Sra(a, b, d) => {
                     regs.set(d, (regs.get(a) as i64).wrapping_shr(regs.get(b) as u32) as u64);
+                }
+                Op::Sub(a, b, d) => regs.set(d, regs.get(a).wrapping_sub(regs.get(b))),
+                Op::Add(a, b, d) => regs.set(d, regs.get(a).wrapping_add(regs.get(b))),
+                Op::Mul(a, b, d) => regs.set(d, regs.get(a).wrapping_mul(regs.get(b))),
+                Op::Not(a, d) => regs.set(d, !regs.get(a)),
+                Op::Mov(a, d) => regs.set(d, regs.get(a)),
+                Op::Set(d, value) => regs.set(d, value),
+                Op::Nop => {}
+                Op::Cmp(a, b) => compared = Compared::numbers(regs.get(a), regs.get(b)),
+                Op::Tst(a) => compared = Compared::tested(regs.get(a)),
+                Op::Ba(to) => {
+                    pc = to as usize;
                     continue;
                 }
-                Op::Sub(a, b, d) => {
-                    regs.set(d, regs.get(a).wrapping_sub(regs.get(b)));
-                    continue;
-                }
-                Op::Add(a, b, d) => {
-                    regs.set(d, regs.get(a).wrapping_add(regs.get(b)));
-                    continue;
-                }
-                Op::Mul(a, b, d) => {
-                    regs.set(d, regs.get(a).wrapping_mul(regs.get(b)));
-                    continue;
-                }
-                Op::Not(a, d) => {
-                    regs.set(d, !regs.get(a));
-                    continue;
-                }
-                Op::Mov(a, d) => {
-                    regs.set(d, regs.get(a));
-                    continue;
-                }
-                Op::Set(d, value) => {
-                    regs.set(d, value);
-                    continue;
-                }
-                Op::Nop => continue,
-                Op::Cmp(a, b) => {
-                    let (a, b) = (regs.get(a), regs.get(b));
-                    // As in dtrace.c: there is no overflow, the sign of the difference decides.
-                    codes = Codes {
-                        negative: (a.wrapping_sub(b) as i64) < 0,
-                        zero: a == b,
-                        carry: a < b,
-                    };
-                    continue;
-                }
-                Op::Tst(a) => {
-                    codes = Codes { negative: false, zero: regs.get(a) == 0, carry: false };
-                    continue;
-                }
-                Op::Ba(to) => (true, to),
-                Op::Be(to) => (codes.zero, to),
-                Op::Bne(to) => (!codes.zero, to),
-                Op::Bg(to) => (!codes.zero && !codes.negative, to),
-                Op::Bgu(to) => (!codes.zero && !codes.carry, to),
-                Op::Bge(to) => (!codes.negative, to),
-                Op::Bgeu(to) => (!codes.carry, to),
-                Op::Bl(to) => (codes.negative, to),
-                Op::Blu(to) => (codes.carry, to),
-                Op::Ble(to) => (codes.zero || codes.negative, to),
-                Op::Bleu(to) => (codes.zero || codes.carry, to),
-                Op::Ret(value) => return Ok(regs.get(value)),
-                Op::Scmp(a, b) => {
-                    let limit = self.memory.string_size.into();
-                    match self.compare(regs.get(a), regs.get(b), limit) {
-                        Ok(difference) => {
-                            codes = Codes {
-                                negative: difference < 0,
-                                zero: difference == 0,
-                                carry: false,
-                            };
-                            continue;
-                        }
-                        Err(stop) => return Err(stop.failure(here)),
+                Op::Branch(cond, to) => {
+                    if compared.is(cond) {
+                        pc = to as usize;
+                        continue;
                     }
                 }
-                _ => match self.step(op, regs, &mut tuple) {
-                    Ok(()) => continue,
-                    Err(stop) => return Err(stop.failure(here)),
-                },
-            };
-            if let (true, to) = target {
-                pc = to as usize;
+                Op::SetCompareBranch(a, d, cond, to, value) => {
+                    regs.set(d, value);
+                    compared = Compared::numbers(regs.get(a), value);
+                    pc = if compared.is(cond) { to as usize } else { pc + 3 };
+                    continue;
+                }
+                Op::Ret(value) => return Ok(regs.get(value)),
+                Op::ReturnSet(value) => return Ok(value),
+                Op::ReturnArg(index) => return self.argument(index.into()).map_err(failed),
+                Op::ReturnBuiltin(variable) => return self.builtin(variable).map_err(failed),
+                Op::Arg(index, d) => regs.set(d, self.argument(index.into()).map_err(failed)?),
+                Op::Builtin(variable, d) => regs.set(d, self.builtin(variable).map_err(failed)?),
+                Op::Load(width, a, d) => {
+                    regs.set(d, self.load(width, regs.get(a)).map_err(failed)?);
+                }
+                Op::Sdiv(a, b, d) => {
+                    let b = divisor(regs.get(b)).map_err(failed)?;
+                    regs.set(d, (regs.get(a) as i64).wrapping_div(b as i64) as u64);
+                }
+                Op::Srem(a, b, d) => {
+                    let b = divisor(regs.get(b)).map_err(failed)?;
+                    regs.set(d, (regs.get(a) as i64).wrapping_rem(b as i64) as u64);
+                }
+                Op::Udiv(a, b, d) => {
+                    regs.set(d, regs.get(a) / divisor(regs.get(b)).map_err(failed)?);
+                }
+                Op::Urem(a, b, d) => {
+                    regs.set(d, regs.get(a) % divisor(regs.get(b)).map_err(failed)?);
+                }
+                Op::LoadGlobal(at, d) => regs.set(d, self.global(at).map_err(failed)?.get()),
+                Op::LoadLocal(at, d) => regs.set(d, self.local(at).map_err(failed)?.get()),
+                Op::StoreGlobal(at, s) => self.global(at).map_err(failed)?.set(regs.get(s)),
+                Op::StoreLocal(at, s) => self.local(at).map_err(failed)?.set(regs.get(s)),
+                Op::Scmp(a, b) => {
+                    let limit = self.memory.string_size.into();
+                    let difference = self.compare(regs.get(a), regs.get(b), limit);
+                    compared = Compared::strings(difference.map_err(failed)?);
+                }
+                ref op => {
+                    let tuple = tuple.get_or_insert(Tuple::EMPTY);
+                    self.step(op, &mut regs, tuple).map_err(failed)?;
+                }
             }
+            pc += 1;
         }
         // No program ends without `ret`.
         Err(Stop::new(Fault::IllegalOperation).failure(program.ops.len()))
     }
 
-    /// An instruction that can fail.
-    #[inline]
-    fn step(&mut self, op: Op, regs: &mut Registers, tuple: &mut Tuple) -> Result<(), Stop> {
-        let (target, value) = match op {
-            Op::Arg(index, d) => (d, self.argument(index.into())?),
+    /// An instruction that takes its time.
+    #[inline(never)]
+    fn step(&mut self, op: &Op, regs: &mut Registers, tuple: &mut Tuple) -> Result<(), Stop> {
+        let (target, value) = match *op {
             Op::Args(index, d) => (d, self.argument(regs.get(index))?),
             Op::UserRegister(index, d) => (d, self.user_register(regs.get(index))?),
-            Op::Builtin(variable, d) => (d, self.builtin(variable)?),
-            Op::Load(width, a, d) => (d, self.load(width, regs.get(a))?),
             Op::LoadUser(width, a, d) => (d, self.load_user(width, regs.get(a))?),
-            Op::Sdiv(a, b, d) => {
-                let (a, b) = (regs.get(a) as i64, divisor(regs.get(b))? as i64);
-                (d, a.wrapping_div(b) as u64)
-            }
-            Op::Srem(a, b, d) => {
-                let (a, b) = (regs.get(a) as i64, divisor(regs.get(b))? as i64);
-                (d, a.wrapping_rem(b) as u64)
-            }
-            Op::Udiv(a, b, d) => (d, regs.get(a) / divisor(regs.get(b))?),
-            Op::Urem(a, b, d) => (d, regs.get(a) % divisor(regs.get(b))?),
-            Op::LoadGlobal(at, d) => (d, self.global(at)?),
-            Op::LoadLocal(at, d) => (d, self.local(at)?),
             Op::LoadGlobalRef(number, d) => (d, self.load_ref(Region::Global, number)?),
             Op::LoadLocalRef(number, d) => (d, self.load_ref(Region::Local, number)?),
             Op::LoadThread(number, shape, d) => {
                 let var = Var { number, thread: true };
-                (d, self.load_dynamic(var, &Tuple::default(), shape != Shape::Value)?)
+                (d, self.load_dynamic(var, &Tuple::EMPTY, shape != Shape::Value)?)
             }
             Op::LoadElement(var, by_ref, d) => (d, self.load_dynamic(var, tuple, by_ref)?),
             Op::Alloc(size, d) => (d, self.allocate(regs.get(size), true)?),
             Op::Call(subr, d) => (d, self.call(subr, regs.get(d), tuple)?),
             Op::Lock(question, d) => (d, self.ask_lock(question, tuple.arg(0))?),
-            Op::StoreGlobal(at, s) => {
-                let word = self.memory.globals.value(0, at);
-                word.ok_or(Stop::new(Fault::IllegalOperation))?.set(regs.get(s));
-                return Ok(());
-            }
-            Op::StoreLocal(at, s) => {
-                let word = self.memory.locals.value(self.cpu, at);
-                word.ok_or(Stop::new(Fault::IllegalOperation))?.set(regs.get(s));
-                return Ok(());
-            }
             Op::StoreGlobalRef(number, shape, s) => {
                 return self.store_ref(Region::Global, number, shape, regs.get(s));
             }
@@ -306,7 +271,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
             Op::StoreThread(number, shape, s) => {
                 self.assigned = true;
                 let var = Var { number, thread: true };
-                return self.store_dynamic(var, &Tuple::default(), shape, regs.get(s));
+                return self.store_dynamic(var, &Tuple::EMPTY, shape, regs.get(s));
             }
             Op::StoreElement(var, shape, s) => {
                 return self.store_dynamic(var, tuple, shape, regs.get(s));
@@ -343,14 +308,14 @@ impl<'a, K: Kernel> Firing<'a, K> {
         Ok(())
     }
 
-    fn global(&self, at: u32) -> Result<u64, Stop> {
-        let word = self.memory.globals.value(0, at);
-        Ok(word.ok_or(Stop::new(Fault::IllegalOperation))?.get())
+    #[inline(always)]
+    fn global(&self, at: u32) -> Result<&'a Word, Stop> {
+        self.memory.globals.value(0, at).ok_or(Stop::new(Fault::IllegalOperation))
     }
 
-    fn local(&self, at: u32) -> Result<u64, Stop> {
-        let word = self.memory.locals.value(self.cpu, at);
-        Ok(word.ok_or(Stop::new(Fault::IllegalOperation))?.get())
+    #[inline(always)]
+    fn local(&self, at: u32) -> Result<&'a Word, Stop> {
+        self.memory.locals.value(self.cpu, at).ok_or(Stop::new(Fault::IllegalOperation))
     }
 
     /// Puts the words of a tuple together: for each key its size and what it is, for the variable and the

@@ -1,5 +1,7 @@
 //! Memory of programs, and what their addresses lead to.
 
+use core::fmt;
+
 use dtrace_abi::fault::Fault;
 
 use super::address::{MOST, Place, Region};
@@ -37,13 +39,13 @@ pub struct Statics<'a> {
     pub copies: usize,
 }
 
-impl Statics<'_> {
+impl<'a> Statics<'a> {
     fn stride(&self) -> usize {
         self.words.len().checked_div(self.copies).unwrap_or(0)
     }
 
     /// The words of a CPU.
-    fn of(&self, copy: usize) -> &[Word] {
+    fn of(&self, copy: usize) -> &'a [Word] {
         let stride = self.stride();
         let start = copy.checked_mul(stride);
         start.and_then(|start| self.words.get(start..)?.get(..stride)).unwrap_or_default()
@@ -62,7 +64,7 @@ impl Statics<'_> {
 
     /// The word of a number.
     #[inline]
-    pub(crate) fn value(&self, copy: usize, at: u32) -> Option<&Word> {
+    pub(crate) fn value(&self, copy: usize, at: u32) -> Option<&'a Word> {
         if self.copies == 1 {
             return self.words.get(at as usize);
         }
@@ -70,7 +72,7 @@ impl Statics<'_> {
     }
 
     /// What a variable refers to: the word that says whether it is NULL, the others, and the bytes.
-    fn referred(&self, copy: usize, index: u32) -> Option<(&Word, &[Word], u32)> {
+    fn referred(&self, copy: usize, index: u32) -> Option<(&'a Word, &'a [Word], u32)> {
         let extent = self.extents.get(index as usize)?.get();
         let (first, size) = (extent as u32 as usize, (extent >> 32) as u32);
         if size == 0 {
@@ -93,14 +95,35 @@ pub struct Room<'a> {
 }
 
 /// The probe that fires.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Probe<'a> {
     /// Its number.
     pub id: u32,
-    /// Provider, module, function and name, without zero bytes.
-    pub names: [&'a [u8]; 4],
+    /// What it is called, which few programs ask.
+    pub names: &'a dyn Names,
     /// The arguments that came with the hit.
     pub args: &'a [u64],
+}
+
+impl fmt::Debug for Probe<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Probe")
+            .field("id", &self.id)
+            .field("args", &self.args)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The names of a probe.
+pub trait Names {
+    /// Provider, module, function and name, without zero bytes. The same as long as the probe fires. Probe context.
+    fn names(&self) -> [&[u8]; 4];
+}
+
+impl Names for [&[u8]; 4] {
+    fn names(&self) -> [&[u8]; 4] {
+        *self
+    }
 }
 
 /// What a consumer may see.

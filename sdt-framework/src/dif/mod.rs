@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `validate` | checks a DIFO and decodes it: what passes is a [`Program`], the only thing the machine takes |
 //! | `declare` | which variables there are, and where each has its place |
+//! | `fuse` | makes one instruction of several that often follow each other |
+//! | `simple` | programs that are told without the machine |
 //! | `machine` | runs a program |
 //! | `subr` | the subroutines |
 //! | `dynamic` | thread-local variables and associative arrays |
@@ -31,11 +33,13 @@ mod builtin;
 mod declare;
 mod dynamic;
 mod failure;
+mod fuse;
 mod invalid;
 mod kernel;
 mod machine;
 mod memory;
 mod op;
+mod simple;
 mod subr;
 mod text;
 mod validate;
@@ -48,7 +52,8 @@ pub use failure::{Failure, Stop};
 pub use invalid::{Invalid, Place as InvalidPlace, Problem};
 pub use kernel::{Destruction, Kernel, LockQuestion, ModuleText, Number, Symbol, Text, Unknown};
 pub use machine::{Firing, WORK};
-pub use memory::{Memory, Probe, Rights, Room, Statics};
+pub use memory::{Memory, Names, Probe, Rights, Room, Statics};
 pub use op::Slot;
+pub(crate) use simple::{Guard, Simple};
 pub use validate::{Difo, Program, Source};
 pub use word::Word;

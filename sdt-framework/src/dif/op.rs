@@ -5,15 +5,36 @@ use dtrace_abi::dif::{Builtin, Subr};
 
 use super::kernel::LockQuestion;
 
-/// A register: always below 8.
+/// A register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reg(u8);
+#[repr(u8)]
+#[allow(missing_docs, reason = "the names are those of DIF's listings")]
+pub(crate) enum Reg {
+    R0,
+    R1,
+    R2,
+    R3,
+    R4,
+    R5,
+    R6,
+    R7,
+}
 
 impl Reg {
-    pub(crate) const ZERO: Self = Self(0);
+    pub(crate) const ZERO: Self = Self::R0;
 
     pub(crate) const fn new(number: u8) -> Option<Self> {
-        if number < 8 { Some(Self(number)) } else { None }
+        Some(match number {
+            0 => Self::R0,
+            1 => Self::R1,
+            2 => Self::R2,
+            3 => Self::R3,
+            4 => Self::R4,
+            5 => Self::R5,
+            6 => Self::R6,
+            7 => Self::R7,
+            _ => return None,
+        })
     }
 }
 
@@ -23,14 +44,13 @@ pub(crate) struct Registers([u64; 8]);
 
 impl Registers {
     #[inline(always)]
-    pub(crate) fn get(&self, Reg(number): Reg) -> u64 {
-        // The mask changes nothing, and tells the compiler so.
-        self.0[usize::from(number & 7)]
+    pub(crate) fn get(&self, reg: Reg) -> u64 {
+        self.0[reg as usize]
     }
 
     #[inline(always)]
-    pub(crate) fn set(&mut self, Reg(number): Reg, value: u64) {
-        self.0[usize::from(number & 7)] = value;
+    pub(crate) fn set(&mut self, reg: Reg, value: u64) {
+        self.0[reg as usize] = value;
     }
 }
 
@@ -96,6 +116,68 @@ pub(crate) struct Var {
     pub thread: bool,
 }
 
+/// When a branch is taken, by what was compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Cond {
+    Equal,
+    NotEqual,
+    Greater,
+    GreaterUnsigned,
+    GreaterEqual,
+    GreaterEqualUnsigned,
+    Less,
+    LessUnsigned,
+    LessEqual,
+    LessEqualUnsigned,
+}
+
+/// Two numbers that stand for what was compared last: all that branches ask is how the first one is to the second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Compared(u64, u64);
+
+impl Compared {
+    /// Nothing was: no branch is taken but those for what is greater, and for what is not equal.
+    pub(crate) const NOTHING: Self = Self(1, 0);
+
+    pub(crate) const fn numbers(one: u64, other: u64) -> Self {
+        Self(one, other)
+    }
+
+    /// A number with 0, as `tst` does it: it is equal or greater.
+    pub(crate) const fn tested(value: u64) -> Self {
+        Self((value != 0) as u64, 0)
+    }
+
+    /// Strings, of which the difference is known: none is below the other for unsigned branches.
+    pub(crate) const fn strings(difference: i64) -> Self {
+        match difference {
+            ..0 => Self(1 << 63, 0),
+            0 => Self(0, 0),
+            1.. => Self(1, 0),
+        }
+    }
+
+    /// As in dtrace.c: there is no overflow, the sign of the difference decides.
+    #[inline(always)]
+    pub(crate) const fn is(self, cond: Cond) -> bool {
+        let Self(one, other) = self;
+        let is_negative = (one.wrapping_sub(other) as i64) < 0;
+        match cond {
+            Cond::Equal => one == other,
+            Cond::NotEqual => one != other,
+            Cond::Greater => one != other && !is_negative,
+            Cond::GreaterUnsigned => one > other,
+            Cond::GreaterEqual => !is_negative,
+            Cond::GreaterEqualUnsigned => one >= other,
+            Cond::Less => is_negative,
+            Cond::LessUnsigned => one < other,
+            Cond::LessEqual => one == other || is_negative,
+            Cond::LessEqualUnsigned => one <= other,
+        }
+    }
+}
+
 /// An instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
@@ -118,16 +200,8 @@ pub(crate) enum Op {
     Tst(Reg),
     Scmp(Reg, Reg),
     Ba(u32),
-    Be(u32),
-    Bne(u32),
-    Bg(u32),
-    Bgu(u32),
-    Bge(u32),
-    Bgeu(u32),
-    Bl(u32),
-    Blu(u32),
-    Ble(u32),
-    Bleu(u32),
+    /// To an instruction further on, if that is what was compared last.
+    Branch(Cond, u32),
     Load(Width, Reg, Reg),
     LoadUser(Width, Reg, Reg),
     /// From the first to where the second points.
@@ -167,6 +241,12 @@ pub(crate) enum Op {
     Copy(Reg, Reg, Reg),
     Call(Subr, Reg),
     Lock(LockQuestion, Reg),
+    /// Several instructions in one, which [`fuse`](super::fuse) makes: a number set, then compared, then a branch.
+    SetCompareBranch(Reg, Reg, Cond, u32, u64),
+    /// What an instruction gives is returned.
+    ReturnSet(u64),
+    ReturnArg(u8),
+    ReturnBuiltin(Builtin),
 }
 
 /// Room for one instruction of a program: 16 bytes.

@@ -6,6 +6,9 @@ use super::address::{Place, Region};
 use super::kernel::{Kernel, Text};
 use super::machine::Firing;
 
+/// How many names a probe has.
+const NAMES: usize = 4;
+
 /// The kernel's texts come behind the probe's four names.
 const KERNEL: [Text; 4] = [Text::Execname, Text::Zonename, Text::Jailname, Text::Execargs];
 
@@ -28,10 +31,10 @@ impl<K: Kernel> Firing<'_, K> {
     /// The text with a number, if there is one that this consumer may see.
     pub(crate) fn text(&self, item: u32) -> Option<&[u8]> {
         let item = item as usize;
-        if let Some(name) = self.probe.names.get(item) {
-            return Some(name);
-        }
-        let which = KERNEL.get(item.checked_sub(self.probe.names.len())?)?;
+        let Some(kernel) = item.checked_sub(NAMES) else {
+            return self.probe.names.names().get(item).copied();
+        };
+        let which = KERNEL.get(kernel)?;
         if self.rights.process { self.kernel.text(*which) } else { None }
     }
 

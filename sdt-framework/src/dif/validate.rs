@@ -9,10 +9,11 @@ use dtrace_abi::{Platform, dof};
 
 use super::declare::{Declarations, Declared};
 use super::dynamic::{HEADER, key_words};
+use super::fuse::fuse;
 use super::invalid::{Invalid, Place, Problem};
 use super::kernel::LockQuestion;
 use super::machine::{DEFAULT_STRING, KEY_SIZE};
-use super::op::{Op, Reg, Shape, Slot, Var, Width};
+use super::op::{Cond, Op, Reg, Shape, Slot, Var, Width};
 
 const _: () = assert!(INTEGER_REGISTERS == 8, "a register's number has three bits");
 
@@ -157,6 +158,7 @@ impl<'a> Program<'a> {
             if !matches!(room.last(), Some(Slot(Op::Ret(_)))) {
                 return Err(at(Place::Instruction(count - 1))(Problem::NoReturn));
             }
+            fuse(room);
             Ok(Self { ops: room, returns: source.returns(), destructive, cacheable, chunk })
         })
     }
@@ -186,14 +188,6 @@ impl<'a> Program<'a> {
     /// (`dtrace_difo_chunksize`). One that turns out larger is a drop.
     pub const fn chunk_words(&self) -> usize {
         self.chunk
-    }
-
-    /// The number that it gives, if it is nothing but one.
-    pub(crate) fn constant(&self) -> Option<u64> {
-        match *self.ops {
-            [Slot(Op::Set(to, value)), Slot(Op::Ret(from))] if to == from => Some(value),
-            _ => None,
-        }
     }
 
     /// How many instructions it has: so many [`Slot`]s are its memory.
@@ -438,16 +432,16 @@ fn two(opcode: Opcode, r1: Reg, rd: Reg) -> Option<Op> {
 fn branch(opcode: Opcode, label: u32) -> Option<Op> {
     Some(match opcode {
         Opcode::Ba => Op::Ba(label),
-        Opcode::Be => Op::Be(label),
-        Opcode::Bne => Op::Bne(label),
-        Opcode::Bg => Op::Bg(label),
-        Opcode::Bgu => Op::Bgu(label),
-        Opcode::Bge => Op::Bge(label),
-        Opcode::Bgeu => Op::Bgeu(label),
-        Opcode::Bl => Op::Bl(label),
-        Opcode::Blu => Op::Blu(label),
-        Opcode::Ble => Op::Ble(label),
-        Opcode::Bleu => Op::Bleu(label),
+        Opcode::Be => Op::Branch(Cond::Equal, label),
+        Opcode::Bne => Op::Branch(Cond::NotEqual, label),
+        Opcode::Bg => Op::Branch(Cond::Greater, label),
+        Opcode::Bgu => Op::Branch(Cond::GreaterUnsigned, label),
+        Opcode::Bge => Op::Branch(Cond::GreaterEqual, label),
+        Opcode::Bgeu => Op::Branch(Cond::GreaterEqualUnsigned, label),
+        Opcode::Bl => Op::Branch(Cond::Less, label),
+        Opcode::Blu => Op::Branch(Cond::LessUnsigned, label),
+        Opcode::Ble => Op::Branch(Cond::LessEqual, label),
+        Opcode::Bleu => Op::Branch(Cond::LessEqualUnsigned, label),
         _ => return None,
     })
 }

@@ -55,6 +55,27 @@ impl<T: Copy> Node<T> {
     }
 }
 
+/// Who walks a chain.
+#[derive(Debug)]
+pub(crate) struct Walk<'n, T> {
+    nodes: &'n [Node<T>],
+    at: Option<usize>,
+}
+
+impl<T: Copy> Iterator for Walk<'_, T> {
+    type Item = (usize, T);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<(usize, T)> {
+        let index = self.at?;
+        let node = self.nodes.get(index)?;
+        // SAFETY: a node that a link leads to has been filled before, and is not filled again while somebody walks.
+        let body = node.body.with(|body| unsafe { (*body).assume_init() });
+        self.at = node.next.get();
+        Some((index, body))
+    }
+}
+
 /// The start of a chain.
 #[derive(Debug)]
 pub(crate) struct Chain {
@@ -75,14 +96,17 @@ impl Chain {
     /// Calls `f` with the index and the body of every node, first to last. Probe context.
     ///
     /// A node that is appended meanwhile may be left out, one that is unlinked meanwhile may be met.
+    #[inline(always)]
     pub(crate) fn for_each<T: Copy>(&self, nodes: &[Node<T>], mut f: impl FnMut(usize, &T)) {
-        let mut at = self.first.get();
-        while let Some((index, node)) = at.and_then(|index| Some((index, nodes.get(index)?))) {
-            // SAFETY: a node that a link leads to has been filled before, and is not filled again
-            // while we walk.
-            node.body.with(|body| f(index, unsafe { (*body).assume_init_ref() }));
-            at = node.next.get();
+        for (index, body) in self.walk(nodes) {
+            f(index, &body);
         }
+    }
+
+    /// The same, one after the other.
+    #[inline(always)]
+    pub(crate) fn walk<'n, T: Copy>(&self, nodes: &'n [Node<T>]) -> Walk<'n, T> {
+        Walk { nodes, at: self.first.get() }
     }
 
     /// Puts a node that has been filled at the end.

@@ -1,21 +1,19 @@
 //! A probe fires. Everything here is probe context.
 
+use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
-use crate::buffer::{ARGS, Activity, Consumer, Event};
-use crate::dif::{Failure, Probe};
-use crate::dtrace::{Dtrace, LiveProbe, PerCpu, Shared};
+use crate::buffer::{ARGS, Consumer, Event, Recording};
+use crate::dif::{Failure, Probe, Rights};
+use crate::dtrace::{Dtrace, Shared};
 use crate::ecb::{Ecb, What};
 use crate::host::Host;
 use crate::program::clause::Clause;
-use crate::program::run::{self, Hit, Outcome};
+use crate::program::run::{self, Outcome, Run, Turn};
 use crate::program::surroundings::Surroundings;
 use crate::program::tracing::Tracing;
 use crate::providers::Own;
 use crate::registry::{Notify, Origin};
-
-/// Nanoseconds for which a consumer may say nothing (`dtrace_deadman_user`, dtrace.c).
-const PATIENCE: u64 = 30_000_000_000;
 
 /// A hit on its way to the enablings.
 struct Incoming<'a, H: Host> {
@@ -23,15 +21,39 @@ struct Incoming<'a, H: Host> {
     cpu: usize,
     id: u32,
     brought: Brought<'a>,
+    /// Whether it is to be seen if consumers are still there, whatever their clauses say.
+    checks: bool,
     /// The only consumer that it is for, if it is one of `dtrace`'s probes that fires, and which.
     only: Option<(usize, Own)>,
 }
 
 /// What became of a hit.
-#[derive(Default)]
-struct Tally {
-    records: usize,
-    drops: usize,
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Tally {
+    pub(crate) records: u32,
+    pub(crate) drops: u32,
+}
+
+/// What the enablings of a probe share when it fires: made for the first one that wants it.
+struct Shares<'a, H: Host> {
+    origin: &'a Origin,
+    args: &'a [u64],
+    surroundings: &'a Surroundings<'a, H>,
+    run: Option<Run<'a, H>>,
+    event: Option<Event>,
+    /// When it fired, if somebody has looked: all see the same time.
+    time: Option<u64>,
+}
+
+/// What an enabling has made of a hit.
+enum Recorded {
+    Yes,
+    /// There was no room, or a program was given up.
+    No,
+    /// It is nothing to it.
+    Nothing,
+    /// Its predicate is false.
+    False,
 }
 
 /// The arguments that a hit brings along.
@@ -41,15 +63,6 @@ pub(crate) enum Brought<'a> {
     All(&'a [u64; ARGS]),
     /// The first five; the provider may know of more.
     Five(&'a [u64; 5]),
-}
-
-/// Whether a hit was in user mode, as far as the provider says: what who may not see the kernel is told of
-/// (`DTRACE_COND_USERMODE`, with the mode `DTRACE_MODE_NOPRIV_DROP`, which is what providers without the op have).
-fn is_usermode(probe: &LiveProbe, id: u32) -> bool {
-    probe.origin().is_some_and(|origin| {
-        // SAFETY: it was live in this probe context, which unregistering waits for.
-        unsafe { origin.is_usermode(id) }
-    })
 }
 
 impl<H: Host> Dtrace<H> {
@@ -68,14 +81,16 @@ impl<H: Host> Dtrace<H> {
     }
 
     /// Records a hit, or counts why not. With interrupts off.
+    #[inline(never)]
     pub(crate) fn record_hit(&self, id: u32, brought: Brought<'_>) {
         let cpu = self.host.cpu();
         let here = self.shared().ok().and_then(|shared| Some((shared, shared.cpus.get(cpu)?)));
         match here {
             Some((shared, this)) => {
                 if this.enter() {
-                    let hit = Incoming { shared, cpu, id, brought, only: None };
-                    self.record_once(this, &hit);
+                    let checks = this.is_time_to_check();
+                    let hit = Incoming { shared, cpu, id, brought, checks, only: None };
+                    this.count(self.each(&hit));
                     this.leave();
                 }
             }
@@ -95,23 +110,23 @@ impl<H: Host> Dtrace<H> {
                 && this.enter()
             {
                 let only = Some((consumer, own));
-                let hit = Incoming { shared, cpu, id, brought: Brought::All(args), only };
-                self.record_once(this, &hit);
+                let brought = Brought::All(args);
+                let hit = Incoming { shared, cpu, id, brought, checks: true, only };
+                this.count(self.each_apart(&hit));
                 this.leave();
             }
             cpu
         })
     }
 
-    fn record_once(&self, this: &PerCpu, hit: &Incoming<'_, H>) {
-        let Some(Tally { records, drops }) = self.each(hit) else {
-            this.count_unknown();
-            return;
-        };
-        this.count_hit(records, drops);
+    /// As [`each`](Self::each), for hits that are rare.
+    #[cold]
+    fn each_apart(&self, hit: &Incoming<'_, H>) -> Option<Tally> {
+        self.each(hit)
     }
 
     /// Does what all enablings say; `None` if there is no such probe.
+    #[inline(always)]
     fn each(&self, hit: &Incoming<'_, H>) -> Option<Tally> {
         // One by one: what has just been written in words is slow to read in larger pieces.
         let (shared, cpu, id) = (hit.shared, hit.cpu, hit.id);
@@ -127,107 +142,208 @@ impl<H: Host> Dtrace<H> {
             // It was false for this thread, and nothing that it looks at has changed.
             return Some(tally);
         }
-        // Made for the first enabling that wants it; all see the same time and arguments.
-        let mut made: Option<Event> = None;
-        let mut found: Option<(u64, Origin)> = None;
         if only.is_none() && self.own.is(id) {
             // Nobody else makes them fire.
             return Some(tally);
         }
-        probe.chain.for_each(shared.ecbs, |_, ecb| {
-            let Some(consumer) = shared.consumers.get(ecb.consumer) else { return };
-            let is_meant = only.as_ref().is_none_or(|(only, _)| *only == ecb.consumer);
-            if !is_meant || !consumer.takes(only.as_ref().map(|(_, own)| *own)) {
-                return;
-            }
-            if only.is_none() && !consumer.rights().kernel() && !is_usermode(probe, id) {
-                return;
-            }
-            // SAFETY: the ECB is on the chain, or was in this probe context.
-            if let Some(clause) = unsafe { ecb.what.clause() } {
-                let Some(tracing) = consumer.tracing() else { return };
-                let (now, origin) = found.get_or_insert_with(|| {
-                    (self.host.timestamp(), probe.origin().unwrap_or(Origin::NONE))
-                });
-                if self.is_dead(consumer, tracing, *now) {
-                    return;
+        let (args, asks): (&[u64], _) = match hit.brought {
+            Brought::All(args) => (args, false),
+            Brought::Five(args) => (args, true),
+        };
+        // SAFETY: it is live, and what is made of it is not used beyond this function.
+        let origin = unsafe { probe.origin() };
+        let surroundings =
+            Surroundings { host: &self.host, tracing: Cell::new(None), cpu, id, origin, asks };
+        let mut shares = Shares {
+            origin,
+            args,
+            surroundings: &surroundings,
+            run: None,
+            event: None,
+            time: None,
+        };
+        for (_, ecb) in probe.chain.walk(shared.ecbs) {
+            let Some(consumer) = shared.consumers.get(ecb.consumer) else { continue };
+            match only {
+                None => {
+                    if !consumer.takes(None) {
+                        continue;
+                    }
+                    // SAFETY: it was live in this probe context, which unregistering waits for.
+                    if !consumer.rights().kernel() && !unsafe { origin.is_usermode(id) } {
+                        continue;
+                    }
                 }
-                // SAFETY: with interrupts off, no clause is being run on this CPU: the one before is done with.
-                let outcome = unsafe {
-                    self.run_clause(hit, consumer, tracing, *now, origin, ecb.epid, clause)
-                };
-                match outcome {
-                    Outcome::False => {
-                        let cached = clause.cache != 0 && clause.cache == predicate;
-                        if cached
-                            && kernel.interrupts() == 0
-                            && let Some(cache) = kernel.predicate_cache()
-                        {
-                            cache.store(predicate, Ordering::Relaxed);
+                Some((meant, own)) => {
+                    if *meant != ecb.consumer || !consumer.takes(Some(*own)) {
+                        continue;
+                    }
+                }
+            }
+            let recorded = match ecb.what {
+                // SAFETY: with interrupts off, this CPU records nothing else meanwhile.
+                What::Args(recording) => unsafe {
+                    self.record(hit, &mut shares, consumer, ecb.epid, recording)
+                },
+                What::Clause(clause) => {
+                    let Some(tracing) = consumer.tracing() else { continue };
+                    // SAFETY: the ECB is on the chain, or was in this probe context, and so its clause is there.
+                    let clause = unsafe { clause.as_ref() };
+                    let rights = if only.is_some() { &tracing.own_rights } else { &tracing.rights };
+                    let whose = (consumer, tracing, rights);
+                    let told = clause.guard.map(|guard| guard.test(args, kernel, rights));
+                    let is_true = clause.predicate.is_none() || matches!(told, Some(Ok(true)));
+                    // SAFETY: as above, and the clause before is done with.
+                    let recorded = unsafe {
+                        if matches!(told, Some(Ok(false))) && !hit.checks {
+                            Recorded::False
+                        } else if clause.layout.is_plain && is_true && !hit.checks {
+                            self.run_plain(hit, &mut shares, whose, &ecb, clause)
+                        } else {
+                            self.run(hit, &mut shares, whose, &ecb, clause, is_true)
                         }
+                    };
+                    if matches!(recorded, Recorded::False)
+                        && predicate != 0
+                        && clause.cache == predicate
+                        && kernel.interrupts() == 0
+                        && let Some(cache) = kernel.predicate_cache()
+                    {
+                        cache.store(predicate, Ordering::Relaxed);
                     }
-                    Outcome::Done => tally.records += 1,
-                    Outcome::Dropped => tally.drops += 1,
-                    Outcome::Failed { action, failure } => {
-                        tally.drops += 1;
-                        self.fail(hit, ecb, tracing, action, &failure);
-                    }
+                    recorded
                 }
-                return;
-            }
-            let What::Args(recording) = ecb.what else { return };
-            let Some(buffer) = consumer.buffers().and_then(|buffers| buffers.get(cpu)) else {
-                return;
             };
-            let event = made.get_or_insert_with(|| self.event(cpu, probe, id, hit.brought));
-            let (words, len) = event.record(ecb.epid, recording);
-            // SAFETY: only this CPU writes to its buffers, and only here, where it does not
-            // re-enter (`enter`) and is not preempted (`Host`).
-            match unsafe { buffer.ring.push(words.get(..len).unwrap_or_default()) } {
-                true => tally.records += 1,
-                false => tally.drops += 1,
+            match recorded {
+                Recorded::Yes => tally.records += 1,
+                Recorded::No => tally.drops += 1,
+                Recorded::Nothing | Recorded::False => {}
             }
-        });
+        }
         Some(tally)
+    }
+
+    /// Runs a clause for a consumer that needs no machine.
+    ///
+    /// # Safety
+    /// As `run`.
+    #[inline(always)]
+    unsafe fn run_plain<'a>(
+        &self,
+        hit: &Incoming<'_, H>,
+        shares: &mut Shares<'a, H>,
+        (consumer, tracing, rights): (&'a Consumer<H>, &'a Tracing, &'a Rights),
+        ecb: &Ecb,
+        clause: &Clause,
+    ) -> Recorded {
+        let Some(here) = tracing.cpus.get(hit.cpu) else { return Recorded::Nothing };
+        let kernel = shares.surroundings;
+        let turn = Turn { kernel, tracing, here, rights, activity: &consumer.activity };
+        if let Some(run) = &shares.run {
+            shares.time = shares.time.or(run.firing.timestamp);
+        }
+        // SAFETY: by the contract above.
+        match unsafe { turn.act_plainly(shares.args, ecb.epid, clause, &mut shares.time) } {
+            Outcome::Done => Recorded::Yes,
+            other => self.became(hit, shares, ecb, tracing, other),
+        }
     }
 
     /// Runs a clause for a consumer.
     ///
     /// # Safety
-    /// With interrupts off, while no clause is being run on this CPU.
-    #[allow(clippy::too_many_arguments, reason = "all of it was found on the way here")]
-    unsafe fn run_clause(
-        &self,
-        incoming: &Incoming<'_, H>,
-        consumer: &Consumer<H>,
-        tracing: &Tracing,
-        timestamp: u64,
-        origin: &Origin,
-        epid: u32,
+    /// On the CPU of the hit, in its probe context, while no clause is being run on it.
+    #[inline(never)]
+    unsafe fn run<'a>(
+        &'a self,
+        hit: &Incoming<'_, H>,
+        shares: &mut Shares<'a, H>,
+        (consumer, tracing, rights): (&'a Consumer<H>, &'a Tracing, &'a Rights),
+        ecb: &Ecb,
         clause: &Clause,
-    ) -> Outcome {
-        let (cpu, id) = (incoming.cpu, incoming.id);
-        let (args, more): (&[u64], _) = match incoming.brought {
-            Brought::All(args) => (args, None),
-            Brought::Five(args) => (args, Some(origin)),
-        };
-        let now = || self.host.timestamp();
-        let host = self.host.kernel();
-        let kernel = Surroundings { host, now: &now, tracing, cpu, id, origin: more };
-        let rights = if incoming.only.is_some() { &tracing.own_rights } else { &tracing.rights };
-        // SAFETY: the probe is live, or was in this probe context.
-        let names = unsafe { origin.names() };
-        let hit = Hit {
-            kernel: &kernel,
-            tracing,
-            rights,
-            activity: &consumer.activity,
-            cpu,
-            timestamp,
-            aframes: origin.aframes,
-        };
+        is_true: bool,
+    ) -> Recorded {
+        let (cpu, id, kernel) = (hit.cpu, hit.id, shares.surroundings);
+        let Some(here) = tracing.cpus.get(cpu) else { return Recorded::Nothing };
+        let turn = Turn { kernel, tracing, here, rights, activity: &consumer.activity };
         // SAFETY: by the contract above.
-        unsafe { hit.run(Probe { id, names, args }, epid, clause) }
+        let outcome = unsafe {
+            let run = match &mut shares.run {
+                Some(run) => {
+                    run.turn_to(turn);
+                    run.firing.timestamp = run.firing.timestamp.or(shares.time);
+                    run
+                }
+                none @ None => {
+                    let probe = Probe { id, names: kernel, args: shares.args };
+                    none.insert(Run::new(probe, cpu, turn, shares.time))
+                }
+            };
+            if hit.checks && run.is_dead() {
+                return Recorded::Nothing;
+            }
+            run.clause(ecb.epid, clause, is_true)
+        };
+        self.became(hit, shares, ecb, tracing, outcome)
+    }
+
+    /// A clause has been run, and this became of it.
+    #[inline(never)]
+    fn became(
+        &self,
+        hit: &Incoming<'_, H>,
+        shares: &mut Shares<'_, H>,
+        ecb: &Ecb,
+        tracing: &Tracing,
+        outcome: Outcome,
+    ) -> Recorded {
+        match outcome {
+            Outcome::False => Recorded::False,
+            Outcome::Dead => Recorded::Nothing,
+            Outcome::Done => Recorded::Yes,
+            Outcome::Dropped => Recorded::No,
+            Outcome::Failed { action, failure } => {
+                if let Some(run) = shares.run.take() {
+                    // What it works in is ERROR's now.
+                    shares.time = run.firing.timestamp;
+                }
+                self.fail(hit, ecb, tracing, action, &failure);
+                Recorded::No
+            }
+        }
+    }
+
+    /// Records arguments for a consumer.
+    ///
+    /// # Safety
+    /// On the CPU of the hit, in its probe context.
+    #[inline(never)]
+    unsafe fn record(
+        &self,
+        hit: &Incoming<'_, H>,
+        shares: &mut Shares<'_, H>,
+        consumer: &Consumer<H>,
+        epid: u32,
+        recording: Recording,
+    ) -> Recorded {
+        let buffer = consumer.buffers().and_then(|buffers| buffers.get(hit.cpu));
+        let Some(buffer) = buffer else { return Recorded::Nothing };
+        let event = match &shares.event {
+            Some(event) => event,
+            None => {
+                let seen = shares.run.as_mut().map(|run| run.firing.timestamp()).or(shares.time);
+                let timestamp = seen.unwrap_or_else(|| self.host.timestamp());
+                shares.time = Some(timestamp);
+                shares.event.insert(event(hit, shares.origin, timestamp))
+            }
+        };
+        let (words, len) = event.record(epid, recording);
+        // SAFETY: only this CPU writes to its buffers, and only here, where it does not re-enter (`enter`) and is not
+        // preempted (`Host`).
+        match unsafe { buffer.ring.push(words.get(..len).unwrap_or_default()) } {
+            true => Recorded::Yes,
+            false => Recorded::No,
+        }
     }
 
     /// A clause was given up: `dtrace:::ERROR` fires for its consumer, unless that is what has just fired.
@@ -251,38 +367,9 @@ impl<H: Host> Dtrace<H> {
         let [a, b, c, d, e] = run::error_arguments(ecb.epid, action, failure);
         let args = [tracing.number.into(), a, b, c, d, e, 0, 0, 0, 0];
         let only = Some((ecb.consumer, Own::Error));
-        let error =
-            Incoming { shared: hit.shared, cpu: hit.cpu, id, brought: Brought::All(&args), only };
-        self.each(&error);
-    }
-
-    /// Whether the consumer is not there any more, as it has not been heard of for long; then it is given up
-    /// (`dtrace_deadman_timeout`), unless it may destroy anyway.
-    fn is_dead(&self, consumer: &Consumer<H>, tracing: &Tracing, now: u64) -> bool {
-        let is_late = now.saturating_sub(tracing.alive.get()) > PATIENCE;
-        if is_late && !tracing.destructive {
-            consumer.turn(Activity::Killed);
-            return true;
-        }
-        false
-    }
-
-    fn event(&self, cpu: usize, probe: &LiveProbe, id: u32, brought: Brought<'_>) -> Event {
-        let timestamp = self.host.timestamp();
-        let args = match brought {
-            Brought::All(args) => *args,
-            Brought::Five(&[a, b, c, d, e]) => {
-                let origin = probe.origin();
-                let ask = |argno| {
-                    origin.map_or(0, |origin| {
-                        // SAFETY: it was live in this probe context, which unregistering waits for.
-                        unsafe { origin.arg_value(id, argno) }
-                    })
-                };
-                [a, b, c, d, e, ask(5), ask(6), ask(7), ask(8), ask(9)]
-            }
-        };
-        Event { probe: id, cpu: cpu as u32, timestamp, args }
+        let brought = Brought::All(&args);
+        let error = Incoming { shared: hit.shared, cpu: hit.cpu, id, brought, checks: false, only };
+        self.each_apart(&error);
     }
 
     /// Calls the `suspend` op of every enabled probe (`dtrace_suspend`): a debugger is about to stop
@@ -303,8 +390,10 @@ impl<H: Host> Dtrace<H> {
                 if probe.chain.is_empty() {
                     continue;
                 }
-                if let Some(origin) = probe.origin()
-                    && let Some(op) = op(&origin)
+                // SAFETY: it is not used beyond this probe context.
+                let origin = unsafe { probe.origin() };
+                if probe.is_live()
+                    && let Some(op) = op(origin)
                 {
                     // SAFETY: as with `getargval`: the probe was live with interrupts off, so the provider
                     // is registered, and it declared the op sound to call here.
@@ -313,4 +402,19 @@ impl<H: Host> Dtrace<H> {
             }
         });
     }
+}
+
+/// A hit as those see it who record arguments.
+fn event<H: Host>(hit: &Incoming<'_, H>, origin: &Origin, timestamp: u64) -> Event {
+    let args = match hit.brought {
+        Brought::All(args) => *args,
+        Brought::Five(&[a, b, c, d, e]) => {
+            let ask = |argno| {
+                // SAFETY: it was live in this probe context, which unregistering waits for.
+                unsafe { origin.arg_value(hit.id, argno) }
+            };
+            [a, b, c, d, e, ask(5), ask(6), ask(7), ask(8), ask(9)]
+        }
+    };
+    Event { probe: hit.id, cpu: hit.cpu as u32, timestamp, args }
 }

@@ -9,7 +9,7 @@ mod matching;
 mod retained;
 
 pub(crate) use enabling::Wanted;
-pub(crate) use fire::Brought;
+pub(crate) use fire::{Brought, Tally};
 pub(crate) use look::look;
 pub(crate) use matching::BATCH;
 pub(crate) use retained::Retained;

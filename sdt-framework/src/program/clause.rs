@@ -7,7 +7,7 @@ use dtrace_abi::record::{RecordDesc, RecordHeader};
 use super::options::{Frames, Options};
 use super::refused::Malformed;
 use crate::aggregation::Function;
-use crate::dif::Program;
+use crate::dif::{Failure, Firing, Guard, Kernel, Program, Simple};
 
 /// Bytes of the longest record.
 const LONGEST: u32 = 1 << 24;
@@ -16,6 +16,8 @@ const LONGEST: u32 = 1 << 24;
 #[derive(Debug)]
 pub(crate) struct Clause {
     pub(crate) predicate: Option<Program<'static>>,
+    /// The same, if it is so simple.
+    pub(crate) guard: Option<Guard>,
     pub(crate) acts: &'static [Act],
     pub(crate) layout: Layout,
     /// The number of the predicate in predicate caches, or 0.
@@ -27,7 +29,7 @@ pub(crate) struct Clause {
 impl Clause {
     /// What an array of them is filled with.
     pub(crate) const EMPTY: Self =
-        Self { predicate: None, acts: &[], layout: Layout::EMPTY, cache: 0, uarg: 0 };
+        Self { predicate: None, guard: None, acts: &[], layout: Layout::EMPTY, cache: 0, uarg: 0 };
 
     /// What stands in its record, in order.
     pub(crate) fn data(&self) -> impl Iterator<Item = &RecordDesc> {
@@ -52,10 +54,12 @@ pub(crate) struct Layout {
     pub(crate) tuple: usize,
     /// Whether it begins with `speculate()`.
     pub(crate) speculates: bool,
+    /// Whether its actions store simple numbers, and aggregate them by such, and do nothing else.
+    pub(crate) is_plain: bool,
 }
 
 impl Layout {
-    const EMPTY: Self = Self { size: 0, tuple: 0, speculates: false };
+    const EMPTY: Self = Self { size: 0, tuple: 0, speculates: false, is_plain: false };
 
     /// Words that a record takes.
     pub(crate) const fn words(&self) -> usize {
@@ -68,11 +72,82 @@ impl Layout {
 pub(crate) struct Act {
     pub(crate) kind: Action,
     pub(crate) program: Option<Program<'static>>,
-    /// What its program gives, if that is always the same number.
-    pub(crate) constant: Option<u64>,
+    /// What it computes, if that is simply there.
+    pub(crate) simple: Option<Simple>,
     pub(crate) place: Place,
     /// Where what it leaves stands: offsets count from the header of the record, or of the tuple.
     pub(crate) record: RecordDesc,
+    /// The same, if it leaves a number and does nothing else.
+    pub(crate) field: Option<Field>,
+}
+
+impl Act {
+    /// What an array of them is filled with.
+    pub(crate) const EMPTY: Self = Self {
+        kind: Action::None,
+        program: None,
+        simple: None,
+        place: Place::Record,
+        record: RecordDesc::EMPTY,
+        field: None,
+    };
+
+    /// What its program gives; 0 without one.
+    pub(crate) fn compute<K: Kernel>(&self, firing: &mut Firing<'_, K>) -> Result<u64, Failure> {
+        self.program.as_ref().map_or(Ok(0), |program| firing.run(program))
+    }
+
+    /// Whether it leaves a string.
+    pub(crate) fn is_string(&self) -> bool {
+        let returns = self.program.as_ref().map(Program::returns);
+        self.kind == Action::DifExpr && returns.is_some_and(|ty| ty.is_by_ref() && ty.is_string())
+    }
+
+    /// Puts it to an offset.
+    fn put_at(&mut self, offset: u32) {
+        self.record.offset = offset;
+        let returns = self.program.as_ref().map(Program::returns);
+        let is_plain = matches!(
+            self.kind,
+            Action::DifExpr
+                | Action::Printf
+                | Action::Printa
+                | Action::System
+                | Action::Freopen
+                | Action::LibAct
+                | Action::Tracemem
+        );
+        let is_number = is_plain
+            && returns.is_some_and(|ty| !ty.is_by_ref())
+            && matches!(self.record.size, 1 | 2 | 4 | 8);
+        self.field = is_number.then(|| Field::new(offset, self.record.size));
+    }
+}
+
+/// A number's place among words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field {
+    word: u32,
+    shift: u8,
+    /// Ones where its bits are, but for the shift.
+    mask: u64,
+}
+
+impl Field {
+    /// At an offset that is a multiple of its size, 1, 2, 4 or 8 bytes.
+    const fn new(offset: u32, size: u32) -> Self {
+        let mask = u64::MAX >> (64 - 8 * size);
+        Self { word: offset / 8, shift: (offset % 8 * 8) as u8, mask }
+    }
+
+    /// Writes the number. The first one in a word makes the rest of it zero, so fields are written in order.
+    #[inline(always)]
+    pub(crate) fn put(self, words: &mut [u64], value: u64) {
+        if let Some(word) = words.get_mut(self.word as usize) {
+            let before = if self.shift == 0 { 0 } else { *word };
+            *word = before | (value & self.mask) << self.shift;
+        }
+    }
 }
 
 /// Where what an action leaves is put.
@@ -190,8 +265,8 @@ impl<'o> Builder<'o> {
             alignment: alignment(size),
             ..RecordDesc::EMPTY
         };
-        let constant = constant(program.as_ref());
-        Ok(Act { kind, program, constant, place: Place::Record, record })
+        let simple = program.as_ref().and_then(Program::simple);
+        Ok(Act { kind, program, simple, place: Place::Record, record, field: None })
     }
 
     /// What an action leaves, in bytes, and its argument with what it leaves to options.
@@ -292,11 +367,14 @@ impl<'o> Builder<'o> {
         let mut variable = 0;
         for act in tuple {
             if begins.is_some() {
-                variable = act.constant.map_or(0, |value| value as u32);
+                variable = match act.simple {
+                    Some(Simple::Constant(value)) => value as u32,
+                    _ => 0,
+                };
             }
             act.place = Place::Key(begins.take());
             let offset = end.next_multiple_of(act.record.alignment.into());
-            act.record.offset = offset;
+            act.put_at(offset);
             end = offset.checked_add(act.record.size).ok_or(Malformed::Long(offset))?;
             if end > LONGEST {
                 return Err(Malformed::Long(end));
@@ -318,15 +396,15 @@ impl<'o> Builder<'o> {
         };
         let aggregation =
             Aggregation { id, variable, function, keys, first, data: count + 1, increments };
-        let constant = constant(program.as_ref());
-        Ok(Act { kind, program, constant, place: Place::Value(aggregation), record })
+        let simple = program.as_ref().map_or(Some(Simple::Constant(0)), Program::simple);
+        Ok(Act { kind, program, simple, place: Place::Value(aggregation), record, field: None })
     }
 
     /// All actions are there: gives each its place in the record.
     pub(crate) fn finish(mut self, acts: &mut [Act]) -> Result<Layout, Malformed> {
         for act in acts.iter_mut().filter(|act| matches!(act.place, Place::Record)) {
             let offset = self.size.next_multiple_of(act.record.alignment.into());
-            act.record.offset = offset;
+            act.put_at(offset);
             self.size = offset.checked_add(act.record.size).ok_or(Malformed::Long(offset))?;
             if self.size > LONGEST {
                 return Err(Malformed::Long(self.size));
@@ -338,13 +416,12 @@ impl<'o> Builder<'o> {
             HEADER if !acts.is_empty() && !speculates_only => 0,
             size => size.next_multiple_of(4),
         };
-        Ok(Layout { size, tuple: self.tuple, speculates: self.speculates || self.asks })
+        let is_plain = acts.iter().all(|act| {
+            act.simple.is_some() && (act.field.is_some() || matches!(act.place, Place::Value(_)))
+        });
+        let speculates = self.speculates || self.asks;
+        Ok(Layout { size, tuple: self.tuple, speculates, is_plain })
     }
-}
-
-/// What a program gives, if that is a number and always the same one.
-fn constant(program: Option<&Program<'static>>) -> Option<u64> {
-    program.filter(|program| !program.returns().is_by_ref()).and_then(Program::constant)
 }
 
 fn bytes_of(words: u64) -> Result<u32, Malformed> {

@@ -105,9 +105,9 @@ impl<H: Host> Dtrace<H> {
             session.take(arena, cpus, &dof, last)
         })?;
         let (mut enabled, mut first) = (0, None);
+        let mut result = Ok(());
         for (index, ecb) in dof.ecbs().enumerate() {
-            let result = self.enable_clause(id, &dof, ecb, (&taken, index), first);
-            match result {
+            match self.enable_clause(id, &dof, ecb, (&taken, index), first) {
                 Ok((probes, number)) => {
                     enabled += probes;
                     first.get_or_insert(number);
@@ -116,11 +116,24 @@ impl<H: Host> Dtrace<H> {
                     if let Some(first) = first {
                         self.disable_since(id, first);
                     }
-                    return Err(error);
+                    result = Err(error);
+                    break;
                 }
             }
         }
-        Ok(enabled)
+        let settled = self.before_it_goes(id, |(arena, _), session, _| {
+            match result {
+                Ok(()) => session.settle(arena),
+                // SAFETY: it has not gone, and what this program has enabled has been taken back.
+                Err(_) => unsafe { session.undo(arena, &taken) },
+            }
+            Ok(())
+        });
+        match settled {
+            // Somebody else had it go meanwhile: what was taken is its until it closes.
+            Ok(()) | Err(ConsumerError::Going(_)) => result.map(|()| enabled),
+            Err(error) => Err(error),
+        }
     }
 
     fn enable_clause(

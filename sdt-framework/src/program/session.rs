@@ -28,6 +28,10 @@ pub(crate) struct Session {
     /// A program of which not all pieces have come, and how many bytes have.
     pub(crate) incoming: Option<(Owned<[u8]>, usize)>,
     pub(crate) programs: Option<Programs>,
+    /// The number of the program that came last.
+    last_program: u32,
+    /// The program that came last may still be refused: what there was before it.
+    undecided: Option<Owned<Undecided>>,
     /// What was made when it first went, which goes with it.
     pub(crate) running: Bundle,
 }
@@ -48,6 +52,14 @@ pub(crate) struct Programs {
     last_format: u16,
     last_aggregation: u32,
     pub(crate) needs: Needs,
+}
+
+/// Programs as they were before one was taken that is being enabled.
+#[derive(Debug)]
+struct Undecided {
+    /// Which one that is.
+    number: u32,
+    before: Option<Programs>,
 }
 
 /// The clauses of one program.
@@ -84,6 +96,8 @@ pub(crate) struct Needs {
 pub(crate) struct Taken {
     first: NonNull<Clause>,
     pub(crate) count: usize,
+    /// Which program of the consumer's.
+    number: u32,
 }
 
 // SAFETY: it points at what never changes; who looks there keeps to its contract, in whatever thread.
@@ -105,11 +119,14 @@ impl Session {
             last_epid: 0,
             incoming: None,
             programs: None,
+            undecided: None,
+            last_program: 0,
             running: Bundle::new(),
         }
     }
 
     /// Takes a program: checks it, and makes its clauses. If it is refused nothing has changed but options that it sets.
+    /// Until it is [settled](Self::settle) it can be given [back](Self::undo).
     pub(crate) fn take(
         &mut self,
         arena: &mut Arena,
@@ -120,21 +137,24 @@ impl Session {
         let left = arena.left();
         let no_room = ConsumerError::NoMemory { needed: dof.header().load_size as usize, left };
         self.set_options(dof)?;
+        // Who took the one before has been overtaken.
+        self.settle(arena);
+        let number = self.last_program.wrapping_add(1);
+        let undecided = arena.alloc(Undecided { number, before: None });
+        let mut undecided = undecided.ok_or(no_room)?;
         let mut kept = Bundle::new();
         let mut space = Bundle::new();
         let result = self.make(arena, cpus, dof, (&mut kept, &mut space), last_cache);
         match result {
-            Ok((taken, mut programs)) => {
-                if let Some(old) = self.programs.take() {
-                    kept.append(old.kept);
-                    // SAFETY: its declarations have been moved, and no program has run yet.
-                    unsafe { old.space.free(arena) };
-                }
+            Ok((mut taken, mut programs)) => {
                 (programs.kept, programs.space) = (kept, space);
-                self.programs = Some(programs);
+                (self.last_program, taken.number) = (number, number);
+                undecided.before = self.programs.replace(programs);
+                self.undecided = Some(undecided);
                 Ok(taken)
             }
             Err(error) => {
+                arena.free(undecided);
                 // SAFETY: nothing of it has gone anywhere.
                 unsafe {
                     kept.free(arena);
@@ -144,6 +164,38 @@ impl Session {
                     Failed::NoRoom => no_room,
                     Failed::Program(error) => ConsumerError::Program(error),
                 })
+            }
+        }
+    }
+
+    /// The program that was taken last stays.
+    pub(crate) fn settle(&mut self, arena: &mut Arena) {
+        let Some(mut undecided) = self.undecided.take() else { return };
+        let before = undecided.before.take();
+        arena.free(undecided);
+        if let (Some(programs), Some(before)) = (&mut self.programs, before) {
+            programs.kept.append(before.kept);
+            // SAFETY: its declarations have been moved, and no program has run yet.
+            unsafe { before.space.free(arena) };
+        }
+    }
+
+    /// A program that was taken could not be enabled: all is as it was before, unless another one has been taken since.
+    ///
+    /// # Safety
+    /// The consumer has not gone yet, and none of its enablings is by this program.
+    pub(crate) unsafe fn undo(&mut self, arena: &mut Arena, taken: &Taken) {
+        if let Some(mut undecided) =
+            self.undecided.take_if(|undecided| undecided.number == taken.number)
+        {
+            let refused = core::mem::replace(&mut self.programs, undecided.before.take());
+            arena.free(undecided);
+            if let Some(refused) = refused {
+                // SAFETY: by the contract above nobody looks at it.
+                unsafe {
+                    refused.kept.free(arena);
+                    refused.space.free(arena);
+                }
             }
         }
     }
@@ -212,7 +264,8 @@ impl Session {
             *clause = maker.clause(ecb)?;
         }
         let clauses: &'static [Clause] = clauses;
-        let taken = Taken { first: NonNull::from(clauses).cast(), count: clauses.len() };
+        let first = NonNull::from(clauses).cast();
+        let taken = Taken { first, count: clauses.len(), number: 0 };
         let sent = kept.alloc(arena, Sent { clauses, before: programs.clauses });
         programs.clauses = Some(sent.ok_or(Failed::NoRoom)?);
         Ok((taken, programs))
@@ -222,7 +275,8 @@ impl Session {
     ///
     /// # Safety
     /// The consumer has no enablings any more, and since then every CPU has been outside probe context.
-    pub(crate) unsafe fn free(self, arena: &mut Arena) {
+    pub(crate) unsafe fn free(mut self, arena: &mut Arena) {
+        self.settle(arena);
         if let Some((bytes, _)) = self.incoming {
             arena.free(bytes);
         }
@@ -398,6 +452,7 @@ impl Maker<'_, '_> {
                 clause.cache = self.last_cache.checked_add(1).unwrap_or(0);
                 *self.last_cache = self.last_cache.saturating_add(1);
             }
+            clause.guard = program.guard();
             clause.predicate = Some(program);
         }
         let index = self.index;
@@ -410,16 +465,7 @@ impl Maker<'_, '_> {
             if count as u64 > limits::ACTIONS {
                 return Err(malformed(0, Malformed::TooMany(count)).into());
             }
-            acts = self
-                .kept
-                .slice(self.arena, count, |_| Act {
-                    kind: Action::None,
-                    program: None,
-                    constant: None,
-                    place: Place::Record,
-                    record: dtrace_abi::record::RecordDesc::EMPTY,
-                })
-                .ok_or(Failed::NoRoom)?;
+            acts = self.kept.slice(self.arena, count, |_| Act::EMPTY).ok_or(Failed::NoRoom)?;
             for (at, act) in table.enumerate() {
                 let malformed = |problem| ProgramError::Malformed(index, at, problem);
                 let draft = self.draft(&act, at)?;

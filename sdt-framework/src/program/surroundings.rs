@@ -1,112 +1,122 @@
 //! The host, as programs see it while a probe fires.
 
+use core::cell::Cell;
 use core::sync::atomic::AtomicU32;
 
 use super::run::count;
 use super::speculation::{Lack, Speculation};
 use super::tracing::Tracing;
-use crate::dif::{Destruction, Kernel, LockQuestion, Number, Symbol, Text};
+use crate::dif::{Destruction, Kernel, LockQuestion, Names, Number, Symbol, Text};
+use crate::host::Host;
 use crate::registry::Origin;
 
 /// What the probe that fires brings along, and what the host knows. Probe context.
-pub(crate) struct Surroundings<'a> {
-    pub(crate) host: &'a (dyn Kernel + Sync),
-    pub(crate) now: &'a dyn Fn() -> u64,
-    pub(crate) tracing: &'a Tracing,
+pub(crate) struct Surroundings<'a, H> {
+    pub(crate) host: &'a H,
+    /// Of the consumer whose turn it is.
+    pub(crate) tracing: Cell<Option<&'a Tracing>>,
     pub(crate) cpu: usize,
     pub(crate) id: u32,
-    /// The provider, if it knows of more arguments than it has brought along.
-    pub(crate) origin: Option<&'a Origin>,
+    /// The provider's part of the probe, which was live in this probe context.
+    pub(crate) origin: &'a Origin,
+    /// Whether the provider may know of more arguments than it has brought along.
+    pub(crate) asks: bool,
+}
+
+impl<H: Host> Names for Surroundings<'_, H> {
+    fn names(&self) -> [&[u8]; 4] {
+        // SAFETY: the probe was live in this probe context.
+        unsafe { self.origin.names() }
+    }
 }
 
 /// Arguments that a provider is asked for: as many as libdtrace asks about (`DTRACE_MAXARGS`).
 const ARGUMENTS: u64 = 32;
 
-impl Kernel for Surroundings<'_> {
+impl<H: Host> Kernel for Surroundings<'_, H> {
     fn timestamp(&self) -> u64 {
-        (self.now)()
+        self.host.timestamp()
     }
 
     fn load(&self, address: u64, into: &mut [u8]) -> bool {
-        self.host.load(address, into)
+        self.host.kernel().load(address, into)
     }
 
     fn is_toxic(&self, address: u64, length: u64) -> bool {
-        self.host.is_toxic(address, length)
+        self.host.kernel().is_toxic(address, length)
     }
 
     fn aligned(&self) -> bool {
-        self.host.aligned()
+        self.host.kernel().aligned()
     }
 
     fn thread(&self) -> u64 {
-        self.host.thread()
+        self.host.kernel().thread()
     }
 
     fn interrupts(&self) -> u8 {
-        self.host.interrupts()
+        self.host.kernel().interrupts()
     }
 
     fn number(&self, which: Number) -> Option<u64> {
-        self.host.number(which)
+        self.host.kernel().number(which)
     }
 
     fn text(&self, which: Text) -> Option<&[u8]> {
-        self.host.text(which)
+        self.host.kernel().text(which)
     }
 
     fn argument(&self, index: u64) -> u64 {
-        match (self.origin, i32::try_from(index)) {
-            (Some(origin), Ok(number)) if index < ARGUMENTS => {
-                // SAFETY: the probe was live in this probe context, which unregistering waits for, and the hit is one
-                // that the provider has made.
-                unsafe { origin.arg_value(self.id, number) }
-            }
-            _ => 0,
+        if !self.asks || index >= ARGUMENTS {
+            return 0;
         }
+        // SAFETY: the probe was live in this probe context, which unregistering waits for, and the hit is one
+        // that the provider has made.
+        unsafe { self.origin.arg_value(self.id, index as i32) }
     }
 
     fn user_register(&self, index: u64) -> Option<u64> {
-        self.host.user_register(index)
+        self.host.kernel().user_register(index)
     }
 
     fn copyin(&self, address: u64, into: &mut [u8]) -> bool {
-        self.host.copyin(address, into)
+        self.host.kernel().copyin(address, into)
     }
 
     fn copyout(&self, from: &[u8], address: u64) -> bool {
-        self.host.copyout(from, address)
+        self.host.kernel().copyout(from, address)
     }
 
     fn lock(&self, question: LockQuestion, address: u64) -> Option<u64> {
-        self.host.lock(question, address)
+        self.host.kernel().lock(question, address)
     }
 
     fn progenyof(&self, process: u64) -> Option<bool> {
-        self.host.progenyof(process)
+        self.host.kernel().progenyof(process)
     }
 
     fn stack(&self, own: u32, frames: &mut [u64]) -> usize {
-        self.host.stack(own, frames)
+        self.host.kernel().stack(own, frames)
     }
 
     fn ustack(&self, frames: &mut [u64]) -> usize {
-        self.host.ustack(frames)
+        self.host.kernel().ustack(frames)
     }
 
     fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>)) {
-        self.host.symbol(address, show);
+        self.host.kernel().symbol(address, show);
     }
 
     fn destroy(&self, how: Destruction) -> bool {
-        self.host.destroy(how)
+        self.host.kernel().destroy(how)
     }
 
     fn speculation(&self) -> Option<u64> {
-        Some(match Speculation::take(self.tracing.speculations) {
+        let tracing = self.tracing.get()?;
+        Some(match Speculation::take(tracing.speculations) {
             Ok(number) => number as u64,
             Err(lack) => {
-                if let Some(here) = self.tracing.cpus.get(self.cpu) {
+                if let Some(here) = tracing.cpus.get(self.cpu) {
                     let [busy, unavailable] = &here.lacks;
                     count(if lack == Lack::Busy { busy } else { unavailable });
                 }
@@ -116,6 +126,6 @@ impl Kernel for Surroundings<'_> {
     }
 
     fn predicate_cache(&self) -> Option<&AtomicU32> {
-        self.host.predicate_cache()
+        self.host.kernel().predicate_cache()
     }
 }

@@ -176,6 +176,7 @@ impl Session {
         now: u64,
         (map, activity): (&Map, &AtomicU32),
     ) -> Result<Option<Prepared>, ConsumerError> {
+        self.settle(arena);
         let Some(programs) = &self.programs else { return Ok(None) };
         let (options, needs) = (&self.options, programs.needs);
         let all = Sizes {
@@ -186,7 +187,10 @@ impl Session {
             },
             dynamic: match needs.chunk {
                 0 => 0,
-                chunk => (options.dynamic().unwrap_or(usual) / 8).max((chunk + 2) * VARIABLES),
+                // Some find room in any case, as one does in `dtrace_dstate_init`.
+                chunk => {
+                    (options.dynamic().unwrap_or(usual) / 8).max((chunk + CHUNK_LINKS) * VARIABLES)
+                }
             },
             speculative: options.speculations().1 / 8,
             speculations: if needs.speculates { options.speculations().0 } else { 0 },
@@ -245,6 +249,9 @@ impl Session {
         }
     }
 }
+
+/// Words of a chunk's two links and half a bucket, roughly.
+const CHUNK_LINKS: usize = 2;
 
 fn half(words: usize, least: usize) -> usize {
     if words / 2 < least { words } else { words / 2 }
@@ -343,14 +350,14 @@ impl Maker<'_> {
     }
 
     fn cpu(&self, arena: &mut Arena, bundle: &mut Bundle, sizes: Sizes) -> Option<Cpu> {
-        let speculative = bundle.slice(arena, sizes.speculations, |_| {
+        let speculative = bundle.lines(arena, sizes.speculations, |_| {
             let buffer = UnsafeCell::new(Traced::new(&mut [], Policy::Switch, &mut [], 0));
             Speculative { buffer, is_there: AtomicU32::new(0) }
         })?;
         let mut traced = |words: usize, policy: Policy, is_known: bool| -> Option<Traced> {
             let starts = if is_known { bits(words) } else { 0 };
-            let starts = bundle.slice(arena, starts, |_| 0)?;
-            let words = bundle.slice(arena, words, |_| 0)?;
+            let starts = bundle.lines(arena, starts, |_| 0)?;
+            let words = bundle.lines(arena, words, |_| 0)?;
             Some(Traced::new(words, policy, starts, self.needs.end))
         };
         let policy = self.options.policy();
@@ -363,9 +370,9 @@ impl Maker<'_> {
         }
         let mut aggregated = || -> Option<Aggregated> {
             let Division { words, entries, buckets } = divide(sizes.aggregations);
-            let words = bundle.slice(arena, words, |_| 0)?;
-            let buckets = bundle.slice(arena, buckets, |_| 0)?;
-            let entries = bundle.slice(arena, entries, |_| aggregation::Entry::default())?;
+            let words = bundle.lines(arena, words, |_| 0)?;
+            let buckets = bundle.lines(arena, buckets, |_| 0)?;
+            let entries = bundle.lines(arena, entries, |_| aggregation::Entry::default())?;
             Some(Aggregated {
                 buffer: aggregation::Buffer::new(words, buckets, entries),
                 before: 0,
@@ -373,9 +380,9 @@ impl Maker<'_> {
         };
         let aggregated = Pair::new(aggregated()?, aggregated()?);
         let work = Work {
-            scratch: bundle.slice(arena, SCRATCH, |_| 0)?,
-            key: bundle.slice(arena, self.needs.chunk, |_| 0)?,
-            tuple: bundle.slice(arena, self.needs.tuple, |_| 0)?,
+            scratch: bundle.lines(arena, SCRATCH, |_| 0)?,
+            key: bundle.lines(arena, self.needs.chunk, |_| 0)?,
+            tuple: bundle.lines(arena, self.needs.tuple, |_| 0)?,
         };
         Some(Cpu {
             records,
@@ -398,8 +405,7 @@ impl Maker<'_> {
         words: usize,
     ) -> Option<Dynamic<'static>> {
         let chunk = self.needs.chunk;
-        // Each chunk has two links, and half a bucket.
-        let chunks = words.checked_div(chunk + 2).unwrap_or(0);
+        let chunks = words.checked_div(chunk + CHUNK_LINKS).unwrap_or(0);
         let mut links = |count| -> Option<&'static [AtomicU32]> {
             Some(bundle.slice(arena, count, |_| AtomicU32::new(0))?)
         };

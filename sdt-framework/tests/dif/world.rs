@@ -127,6 +127,10 @@ pub fn firing<'a>(
         scratch: Box::leak(vec![0; 8192].into()),
         key: Box::leak(vec![0; memory.dynamic.chunk_words()].into()),
     };
-    let probe = Probe { id, names: [b"dtrace", b"", b"", name], args: &[0; 6] };
+    let probe = Probe {
+        id,
+        names: Box::leak(Box::new([b"dtrace".as_slice(), b"", b"", name])),
+        args: &[0; 6],
+    };
     Firing::new(world, memory, probe, rights, cpu, room)
 }

@@ -1,7 +1,7 @@
 //! What consumers may, how long they live, what timers fire, and what is not looked at twice.
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use dtrace_abi::fault::Fault;
 use dtrace_abi::option::{BufPolicy, OptionId};
@@ -19,6 +19,8 @@ struct Machine {
     threads: Threads,
     now: AtomicU64,
     changes: AtomicUsize,
+    /// How often somebody wanted to know which thread runs.
+    looks: AtomicUsize,
     destroyed: std::sync::Mutex<Vec<Destruction>>,
 }
 
@@ -67,6 +69,15 @@ impl Knows for Machine {
 
     fn number(&self, which: Number) -> Option<u64> {
         (which == Number::Pid).then_some(77)
+    }
+
+    fn thread(&self) -> u64 {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        self.threads.thread()
+    }
+
+    fn predicate_cache(&self) -> Option<&AtomicU32> {
+        self.threads.predicate_cache()
     }
 
     fn stack(&self, own: u32, frames: &mut [u64]) -> usize {
@@ -190,6 +201,20 @@ fn who_is_not_heard_of_is_given_up() {
     assert!(kernel.dtrace.status(x.id).unwrap().killed, "that does not change");
 }
 
+/// Nobody looks at the clock for a hit that comes to nothing; but now and then.
+#[test]
+fn who_is_not_heard_of_is_given_up_even_if_it_records_nothing() {
+    for program in ["proc:::a /arg0 == 1/ { trace(1); }", "proc:::a { @ = count(); }"] {
+        let kernel = machine();
+        let x = kernel.consumer();
+        assert_eq!(x.enable(program), 1);
+        x.go();
+        kernel.dtrace.host().now.store(40_000_000_000, Ordering::Relaxed);
+        (0..256).for_each(|_| kernel.hit(0, 0));
+        assert!(kernel.dtrace.status(x.id).unwrap().killed, "{program}");
+    }
+}
+
 #[test]
 fn timers_fire_when_they_are_due() {
     let kernel: &'static Kernel<Machine> = Box::leak(Box::new(machine()));
@@ -250,15 +275,15 @@ fn a_tick_fires_on_one_cpu() {
 /// A predicate that was false is not looked at again by the thread, until something that it looks at changes.
 #[test]
 fn predicates_are_cached() {
-    let kernel = Kernel::new();
+    let kernel = machine();
     let x = kernel.consumer();
     x.enable("proc:::b { self->on = arg0; } proc:::a /self->on/ { trace(arg0); }");
     x.go();
-    // The clock of `Threads` goes on when it is asked, and it is asked once for a hit that comes to anything.
+    // Whoever looks at the predicate has to know whose variable it is.
     let asks = |arg: u64| {
-        let before = Host::timestamp(kernel.dtrace.host());
+        let before = kernel.dtrace.host().looks.load(Ordering::Relaxed);
         kernel.hit(0, arg);
-        Host::timestamp(kernel.dtrace.host()) - before - 1
+        kernel.dtrace.host().looks.load(Ordering::Relaxed) - before
     };
     assert_eq!([1, 2, 3].map(asks), [1, 0, 0]);
     kernel.hit(1, 1);
@@ -366,4 +391,59 @@ fn a_boot_is_traced() {
     assert!(dtrace.unregister(provider).is_err());
     dtrace.close(id).unwrap();
     dtrace.unregister(provider).unwrap();
+}
+
+/// A program of which the last clause finds no room leaves nothing behind, and those before it go on.
+#[test]
+fn what_is_refused_while_it_is_enabled_keeps_no_memory() {
+    let kernel = machine();
+    let x = kernel.consumer();
+    assert_eq!(x.enable("uint64_t n; proc:::a { n++; trace(n); @[\"before\"] = count(); }"), 1);
+    (0..15).for_each(|_| assert_eq!(x.enable("proc::: { @ = count(); }"), 4));
+    let left = kernel.dtrace.memory_left();
+    let refused = compile(
+        "uint64_t n; string s; proc:::a { s = \"a text\"; n = 7; printf(\"%s\", s); } proc::: { trace(2); }",
+    );
+    for _ in 0..3 {
+        let result = kernel.dtrace.enable_program(x.id, &refused);
+        assert_eq!(result, Err(ConsumerError::TooManyEnablings { needed: 4, left: 2 }));
+        assert_eq!(kernel.dtrace.memory_left(), left);
+    }
+    x.go();
+    kernel.hit(0, 0);
+    kernel.hit(0, 0);
+    assert_eq!(x.numbers(), [[1], [2]]);
+}
+
+/// However little room there is to be for dynamic variables, one has it; and one that is only read takes none.
+#[test]
+fn a_variable_that_is_read_takes_no_room() {
+    let kernel = machine();
+    let x = kernel.consumer();
+    x.set(OptionId::Dynvarsize, 12);
+    x.enable("self int x, y, w; proc:::a { trace(self->x); trace(self->y); self->w = 9; trace(self->w); }");
+    x.go();
+    kernel.hit(0, 0);
+    assert_eq!(x.numbers(), [[0, 0, 9]]);
+    assert_eq!(kernel.dtrace.status(x.id).unwrap().dynamic_drops, 0);
+}
+
+/// `strtok` goes on in the next clauses of the same firing.
+#[test]
+fn a_string_is_taken_apart_by_several_clauses() {
+    let kernel = machine();
+    let x = kernel.consumer();
+    x.enable(
+        "proc:::a { trace(strtok(\"one,two,three\", \",\")); } proc:::a { trace(arg0); } \
+         proc:::a /strtok(NULL, \",\") == \"two\"/ { trace(strtok(NULL, \",\")); }",
+    );
+    x.go();
+    kernel.hit(0, 5);
+    let (records, _) = x.records(0);
+    let text = |at: usize| {
+        let datum: &[u8] = &records[at].data[0];
+        std::ffi::CStr::from_bytes_until_nul(datum).unwrap().to_str().unwrap().to_owned()
+    };
+    assert_eq!((text(0), text(2)), ("one".to_owned(), "three".to_owned()));
+    assert_eq!(records.len(), 3, "{records:?}");
 }

@@ -1,4 +1,5 @@
-//! Nothing that a site does can panic: the linker finds no call of the panic handler.
+//! Nothing that a site does can panic, nor anything that `sdt-framework` does when it fires, whatever programs in D are
+//! enabled: the linker finds no call of the panic handler.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod support;
@@ -23,5 +24,18 @@ fn no_site_can_panic() {
 #[test]
 fn an_argument_that_can_is_found() {
     let error = linked(&["--cfg=without_panics", "--cfg=with_a_panic"]).unwrap_err();
+    assert!(error.contains("a_panic_can_be_reached"), "{error}");
+}
+
+#[test]
+fn no_firing_can_panic() {
+    linked(&["--cfg=without_panics", "--cfg=firing"]).expect("no panic can be reached");
+}
+
+/// The machine is among what is linked: a kernel that panics when a program loads from its memory is found.
+#[test]
+fn a_kernel_that_can_is_found() {
+    let error =
+        linked(&["--cfg=without_panics", "--cfg=firing", "--cfg=with_a_panic"]).unwrap_err();
     assert!(error.contains("a_panic_can_be_reached"), "{error}");
 }

@@ -90,7 +90,7 @@ struct Any;
 impl Surroundings for Any {
     fn probes(&self, _: &Description) -> Matches {
         let attributes = ProviderAttributes::all(Attribute::DEFAULT);
-        Matches::One(ProbeInfo { attributes, arguments: Vec::new() })
+        Matches::One(ProbeInfo { module: String::new(), attributes, arguments: Vec::new() })
     }
 
     fn macro_variable(&self, _: &str) -> Option<i64> {

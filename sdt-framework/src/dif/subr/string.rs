@@ -196,7 +196,7 @@ impl<K: Kernel> Firing<'_, K> {
         }
         let mut cursor = Cursor::default();
         // The last byte stays 0.
-        for at in 0..count.clamp(0, size as i64 - 1) as u64 {
+        for at in 0..count.min(size as i64 - 1).max(0) as u64 {
             let address = text.wrapping_add(index as u64).wrapping_add(at);
             match self.byte(&mut cursor, address)? {
                 0 => break,

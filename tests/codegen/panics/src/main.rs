@@ -1,8 +1,12 @@
-//! A program with sites of every kind. Built with `--cfg without_panics` its panic handler calls what nobody defines: it
-//! links only if no panic can be reached. Otherwise it does nothing.
+//! A program with sites of every kind, or with `--cfg firing` one in which they fire and a framework records it. Built with
+//! `--cfg without_panics` its panic handler calls what nobody defines: it links only if no panic can be reached. Otherwise
+//! it does nothing.
 #![cfg_attr(without_panics, no_std, no_main)]
 
-#[cfg(without_panics)]
+#[cfg(all(without_panics, firing))]
+mod firing;
+
+#[cfg(all(without_panics, not(firing)))]
 mod linked {
     use core::ffi::CStr;
     use core::fmt;

@@ -105,6 +105,9 @@ impl Kernel for World {
     }
 }
 
+/// What the probe is called.
+const NAMES: [&[u8]; 4] = [b"prov", b"mod", b"", b"name"];
+
 /// Everything that a consumer's memory is made of.
 #[derive(Debug)]
 pub struct Room {
@@ -132,7 +135,7 @@ impl Machine {
         rights: Rights,
     ) -> Firing<'a, World> {
         let room = dif::Room { scratch: &mut self.scratch, key: &mut self.key };
-        let probe = Probe { id: 9, names: [b"prov", b"mod", b"", b"name"], args: &ARGS };
+        let probe = Probe { id: 9, names: &NAMES, args: &ARGS };
         Firing::new(world, memory, probe, rights, 0, room)
     }
 

@@ -1,0 +1,74 @@
+//! Makes one instruction of several, as compilers of D put them one behind the other.
+//!
+//! Each stays where it was, so branches still lead where they led, and a fault is still that of the instruction which
+//! raises it: what became part of the one before it is only run by who jumps there.
+
+use super::op::{Op, Slot};
+
+/// Fuses what can be in a program that was checked.
+pub(crate) fn fuse(program: &mut [Slot]) {
+    // Back to front: what follows, and where branches lead to, is done with.
+    for at in (0..program.len()).rev() {
+        let Some((&mut Slot(ref mut op), rest)) =
+            program.get_mut(at..).and_then(<[Slot]>::split_first_mut)
+        else {
+            return;
+        };
+        // Ops are numbered from the beginning, `rest` begins behind this one.
+        let later = |to: u32| (to as usize).checked_sub(at + 1).and_then(|to| rest.get(to));
+        let next = |distance: usize| rest.get(distance).map(|Slot(op)| *op);
+        let fused = match (*op, next(0), next(1)) {
+            (Op::Set(d, value), Some(Op::Ret(from)), _) if d == from => Op::ReturnSet(value),
+            (Op::Arg(index, d), Some(Op::Ret(from)), _) if d == from => Op::ReturnArg(index),
+            (Op::Builtin(variable, d), Some(Op::Ret(from)), _) if d == from => {
+                Op::ReturnBuiltin(variable)
+            }
+            (Op::Mov(from, d), Some(Op::Ret(returned)), _) if d == returned => Op::Ret(from),
+            (Op::Set(d, value), Some(Op::Cmp(one, other)), Some(Op::Branch(cond, to)))
+                if d == other =>
+            {
+                Op::SetCompareBranch(one, d, cond, to, value)
+            }
+            (Op::Ba(to), ..) => match later(to) {
+                Some(Slot(end @ (Op::Ret(_) | Op::ReturnSet(_)))) => *end,
+                _ => continue,
+            },
+            _ => continue,
+        };
+        *op = fused;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::op::{Cond, Reg};
+    use super::*;
+
+    #[test]
+    fn a_predicate_is_three_instructions() {
+        let (r1, r2) = (Reg::R1, Reg::R2);
+        let mut program = [
+            Op::Arg(0, r1),
+            Op::Set(r2, 42),
+            Op::Cmp(r1, r2),
+            Op::Branch(Cond::Equal, 6),
+            Op::Mov(Reg::R0, r1),
+            Op::Ba(7),
+            Op::Set(r1, 1),
+            Op::Ret(r1),
+        ]
+        .map(Slot);
+        fuse(&mut program);
+        let fused = [
+            Op::Arg(0, r1),
+            Op::SetCompareBranch(r1, r2, Cond::Equal, 6, 42),
+            Op::Cmp(r1, r2),
+            Op::Branch(Cond::Equal, 6),
+            Op::Ret(Reg::R0),
+            Op::Ret(r1),
+            Op::ReturnSet(1),
+            Op::Ret(r1),
+        ];
+        assert_eq!(program.map(|Slot(op)| op), fused);
+    }
+}

@@ -1,0 +1,162 @@
+//! Probes fire, with whatever consumers may have enabled: the machine of D, actions, aggregations, speculations. What runs
+//! while nobody holds a lock, in probe context; that probes are enabled is nothing that it does.
+
+use core::ffi::c_void;
+use core::hint::black_box;
+use core::sync::atomic::AtomicU32;
+
+use sdt_core::ops::{Framework, ProbeId};
+use sdt_framework::dif::{Destruction, Kernel, LockQuestion, Number, Text};
+use sdt_framework::{Dtrace, Host, SpinLock};
+
+// For `main`, and for copies of memory.
+#[link(name = "c")]
+unsafe extern "C" {
+    safe fn a_panic_can_be_reached() -> !;
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    a_panic_can_be_reached()
+}
+
+/// Compiled into `core`, which is made for programs that unwind; never called.
+#[unsafe(no_mangle)]
+extern "C" fn rust_eh_personality() {}
+
+/// A kernel that knows everything, so that nothing is left out for want of an answer.
+struct Knowing;
+
+/// Nothing that the compiler knows.
+fn unknown<T>(value: T) -> T {
+    black_box(value)
+}
+
+// SAFETY: nothing ever runs.
+unsafe impl Host for Knowing {
+    type Lock = SpinLock<Self>;
+
+    fn cpu(&self) -> usize {
+        unknown(0)
+    }
+
+    fn cpus(&self) -> usize {
+        unknown(1)
+    }
+
+    fn timestamp(&self) -> u64 {
+        unknown(0)
+    }
+
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        f()
+    }
+
+    fn sync(&self) {}
+
+    fn kernel(&self) -> &(dyn Kernel + Sync) {
+        self
+    }
+}
+
+impl Kernel for Knowing {
+    fn timestamp(&self) -> u64 {
+        unknown(0)
+    }
+
+    fn load(&self, address: u64, into: &mut [u8]) -> bool {
+        into.fill(unknown(address as u8));
+        #[cfg(with_a_panic)]
+        assert!(into.len() < unknown(9));
+        unknown(true)
+    }
+
+    fn is_toxic(&self, _: u64, _: u64) -> bool {
+        unknown(false)
+    }
+
+    fn aligned(&self) -> bool {
+        unknown(false)
+    }
+
+    fn thread(&self) -> u64 {
+        unknown(1)
+    }
+
+    fn interrupts(&self) -> u8 {
+        unknown(0)
+    }
+
+    fn number(&self, which: Number) -> Option<u64> {
+        unknown(Some(which as u64))
+    }
+
+    fn text(&self, _: Text) -> Option<&[u8]> {
+        unknown(Some(b"text"))
+    }
+
+    fn argument(&self, index: u64) -> u64 {
+        unknown(index)
+    }
+
+    fn user_register(&self, index: u64) -> Option<u64> {
+        unknown(Some(index))
+    }
+
+    fn copyin(&self, address: u64, into: &mut [u8]) -> bool {
+        into.fill(unknown(address as u8));
+        unknown(true)
+    }
+
+    fn copyout(&self, from: &[u8], _: u64) -> bool {
+        unknown(from.is_empty())
+    }
+
+    fn lock(&self, _: LockQuestion, address: u64) -> Option<u64> {
+        unknown(Some(address))
+    }
+
+    fn progenyof(&self, _: u64) -> Option<bool> {
+        unknown(Some(true))
+    }
+
+    fn stack(&self, _: u32, frames: &mut [u64]) -> usize {
+        frames.fill(unknown(0));
+        unknown(frames.len())
+    }
+
+    fn ustack(&self, frames: &mut [u64]) -> usize {
+        frames.fill(unknown(0));
+        unknown(frames.len())
+    }
+
+    fn destroy(&self, _: Destruction) -> bool {
+        unknown(true)
+    }
+
+    fn predicate_cache(&self) -> Option<&AtomicU32> {
+        static CACHE: AtomicU32 = AtomicU32::new(0);
+        unknown(Some(&CACHE))
+    }
+}
+
+static DTRACE: Dtrace<Knowing> = Dtrace::new(Knowing);
+
+#[unsafe(no_mangle)]
+extern "C" fn main(count: i32, _: *const *const c_void) -> i32 {
+    // What it has been given, and what is enabled, the compiler does not know.
+    let dtrace = unknown(&DTRACE);
+    let number = unknown(count as u32);
+    if let Some(id) = ProbeId::new(number) {
+        dtrace.probe(id, &[u64::from(number); 10]);
+        dtrace.probe(id, &[u64::from(number); 3]);
+    }
+    // SAFETY: nobody has enabled it.
+    unsafe { dtrace.hit(&AtomicU32::new(number), &[0; 10]) };
+    // SAFETY: it is no provider's that has a `getargval`.
+    unsafe { dtrace.probe5(number, [0; 5]) };
+    dtrace.tick(0, unknown(0));
+    dtrace.suspend();
+    dtrace.resume();
+    dtrace.counters().hits as i32
+}
