@@ -21,6 +21,7 @@ mod machine;
 mod native;
 mod opte;
 mod patch;
+mod programs;
 mod refusals;
 mod runtime;
 mod symbols;

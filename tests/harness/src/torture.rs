@@ -1,0 +1,38 @@
+//! The program in D that goes on while the kernel's own probes are tortured.
+
+use dtrace_abi::Platform;
+use dtrace_abi::stability::Attribute;
+use dtrace_compiler::options::Options;
+use dtrace_compiler::surroundings::{
+    Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
+};
+use dtrace_compiler::{Compiler, Source, dof};
+
+/// Every hit is sound, so the predicate is always true; if it were not, fewer would be counted than there were.
+const TEXT: &str = "
+standin:::masked /arg0 == ~arg1/ { @masked = count(); trace(arg0); }
+standin:::many /arg0 == ~arg1/ { @many = count(); trace(arg0); }
+standin:::tick /arg0 == ~arg1/ { @tick = count(); trace(arg0); }
+standin:::breakpoint /arg0 == ~arg1/ { @breakpoint = count(); trace(arg0); }
+";
+
+/// A kernel that has each probe that is described: the probes are there during the torture only.
+struct Standin;
+
+impl Surroundings for Standin {
+    fn probes(&self, _: &Description) -> Matches {
+        let attributes = ProviderAttributes::all(Attribute::DEFAULT);
+        Matches::One(ProbeInfo { attributes, arguments: Vec::new() })
+    }
+}
+
+/// It, in DOF.
+///
+/// # Panics
+/// When the compiler does not take it.
+pub fn program() -> Vec<u8> {
+    let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
+    let program = compiler.compile(Source::file(TEXT.as_bytes()), &Standin);
+    let program = program.unwrap_or_else(|error| panic!("{}", error.with_tag()));
+    dof::program(&program, compiler.options()).expect("it is short")
+}
