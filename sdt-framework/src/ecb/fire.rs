@@ -213,7 +213,15 @@ impl<H: Host> Dtrace<H> {
         };
         let now = || self.host.timestamp();
         let host = self.host.kernel();
-        let kernel = Surroundings { host, now: &now, tracing, cpu, id, origin: more };
+        let kernel = Surroundings {
+            host,
+            now: &now,
+            tracing,
+            cpu,
+            id,
+            origin: more,
+            aframes: origin.aframes,
+        };
         let rights = if incoming.only.is_some() { &tracing.own_rights } else { &tracing.rights };
         // SAFETY: the probe is live, or was in this probe context.
         let names = unsafe { origin.names() };

@@ -17,7 +17,12 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) id: u32,
     /// The provider, if it knows of more arguments than it has brought along.
     pub(crate) origin: Option<&'a Origin>,
+    /// Frames of the provider's own, on top of the stack.
+    pub(crate) aframes: u32,
 }
+
+/// Frames that are counted for `stackdepth`, at most.
+const DEEPEST: usize = 256;
 
 /// Arguments that a provider is asked for: as many as libdtrace asks about (`DTRACE_MAXARGS`).
 const ARGUMENTS: u64 = 32;
@@ -48,7 +53,18 @@ impl Kernel for Surroundings<'_> {
     }
 
     fn number(&self, which: Number) -> Option<u64> {
-        self.host.number(which)
+        let frames = |frames: &mut [u64]| self.host.stack(self.aframes, frames);
+        self.host.number(which).or_else(|| match which {
+            // What a stack tells: of a host that has one.
+            Number::Caller => {
+                let mut first = [0];
+                (frames(&mut first) != 0).then_some(first[0])
+            }
+            Number::Stackdepth => {
+                Some(frames(&mut [0; DEEPEST]) as u64).filter(|depth| *depth != 0)
+            }
+            _ => None,
+        })
     }
 
     fn text(&self, which: Text) -> Option<&[u8]> {

@@ -131,7 +131,7 @@ pub(crate) extern "C" fn dtrace_probe(
     arg3: usize,
     arg4: usize,
 ) {
-    Origin::called(frame_pointer(), 0).of(|| probe(id, [arg0, arg1, arg2, arg3, arg4]));
+    Origin::called(frame_pointer()).of(|| probe(id, [arg0, arg1, arg2, arg3, arg4]));
 }
 
 /// A hit, of which the [`Origin`] is known. Probe context. FreeBSD's does not look at the id, and one that is 0 takes the kernel

@@ -4,7 +4,7 @@
 //! Between a hit and the walk are frames of the framework, whose number is the compiler's affair. So whatever comes in from
 //! outside, a module's call or an interrupt, leaves where it has come from, for as long as it is in the kernel's hands.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use sdt_core::__private::arch::NEXT_FRAME;
 pub(crate) use sdt_core::__private::arch::frame_pointer;
@@ -19,41 +19,32 @@ pub(crate) struct Origin {
     frame: u64,
     /// The instruction that was interrupted, in the function whose frame it is; 0 if it was a call that made that frame.
     pc: u64,
-    /// Artificial frames that DTrace counts and that are not in the chain.
-    missing: u32,
 }
 
 /// One for each CPU, written by that CPU alone.
 struct Slot {
     frame: AtomicU64,
     pc: AtomicU64,
-    missing: AtomicU32,
 }
 
-static ORIGINS: [Slot; cpu::MAX_CPUS] = [const {
-    Slot { frame: AtomicU64::new(0), pc: AtomicU64::new(0), missing: AtomicU32::new(0) }
-}; cpu::MAX_CPUS];
+static ORIGINS: [Slot; cpu::MAX_CPUS] =
+    [const { Slot { frame: AtomicU64::new(0), pc: AtomicU64::new(0) } }; cpu::MAX_CPUS];
 
 impl Origin {
-    /// A function of this kernel's was called, whose frame this is, through so many functions less than the system that it
-    /// stands in for has there.
-    pub(crate) fn called(frame: *const core::ffi::c_void, missing: u32) -> Self {
-        Self { frame: frame.addr() as u64, pc: 0, missing }
+    /// A function of this kernel's was called, whose frame this is.
+    pub(crate) fn called(frame: *const core::ffi::c_void) -> Self {
+        Self { frame: frame.addr() as u64, pc: 0 }
     }
 
     /// An instruction was interrupted, by a trap or by a device.
     pub(crate) const fn interrupted(pc: u64, frame: u64) -> Self {
-        Self { frame, pc, missing: 0 }
+        Self { frame, pc }
     }
 
     /// The innermost one of this CPU.
     fn current() -> Self {
         let slot = &ORIGINS[cpu::current()];
-        Self {
-            frame: slot.frame.load(Ordering::Relaxed),
-            pc: slot.pc.load(Ordering::Relaxed),
-            missing: slot.missing.load(Ordering::Relaxed),
-        }
+        Self { frame: slot.frame.load(Ordering::Relaxed), pc: slot.pc.load(Ordering::Relaxed) }
     }
 
     /// Makes it this CPU's. An interrupt that comes in between leaves all as it was.
@@ -61,7 +52,6 @@ impl Origin {
         let slot = &ORIGINS[cpu::current()];
         slot.frame.store(self.frame, Ordering::Relaxed);
         slot.pc.store(self.pc, Ordering::Relaxed);
-        slot.missing.store(self.missing, Ordering::Relaxed);
     }
 
     /// Runs `work`, whose stack begins here. Any context; the CPU stays the same.
@@ -78,8 +68,8 @@ impl Origin {
 /// Fills in return addresses, the function that fired first, and says how many there are; the first `own` are the provider's.
 /// Probe context.
 pub(crate) fn walk(own: u32, frames: &mut [u64]) -> usize {
-    let Origin { mut frame, pc, missing } = Origin::current();
-    let mut skip = if pc == 0 { own.saturating_sub(missing) } else { 0 };
+    let Origin { mut frame, pc } = Origin::current();
+    let mut skip = if pc == 0 { own } else { 0 };
     let mut count = 0;
     let mut next = Some(pc).filter(|pc| *pc != 0);
     loop {

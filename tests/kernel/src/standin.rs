@@ -345,7 +345,7 @@ unsafe impl Framework for Counted {
             count(hit, args);
             DTRACE.probe(hit, args);
         };
-        Origin::called(frame_pointer(), 0).of(|| DTRACE.host().without_interrupts(recorded));
+        Origin::called(frame_pointer()).of(|| DTRACE.host().without_interrupts(recorded));
     }
 }
 

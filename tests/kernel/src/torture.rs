@@ -389,6 +389,7 @@ fn tortured(
             arch::wake_others();
         }
     });
+    let framework = framework_hits() - start;
     if let Some(programs) = driver.programs.take() {
         match programs.stop() {
             Ok(wrong) => wrong.into_iter().for_each(|wrong| driver.fail(wrong)),
@@ -396,7 +397,7 @@ fn tortured(
         }
     }
     let mut result = driver.result;
-    result.framework = framework_hits() - start;
+    result.framework = framework;
     result.breakpoints = counters::breakpoints() - breakpoints;
     result.ticks = counters::ticks() - ticks;
     let after = Totals::now();

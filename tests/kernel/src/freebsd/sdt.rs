@@ -95,7 +95,7 @@ extern "C" fn sdt_probe_stub(
 
 /// Probe context.
 extern "C" fn sdt_probe(id: u32, arg0: usize, arg1: usize, arg2: usize, arg3: usize, arg4: usize) {
-    Origin::called(frame_pointer(), MISSING).of(|| hit(id, [arg0, arg1, arg2, arg3, arg4, 0]));
+    Origin::called(frame_pointer()).of(|| hit(id, [arg0, arg1, arg2, arg3, arg4, 0]));
 }
 
 /// Probe context.
@@ -108,12 +108,8 @@ extern "C" fn sdt_probe6(
     arg4: usize,
     arg5: usize,
 ) {
-    Origin::called(frame_pointer(), MISSING).of(|| hit(id, [arg0, arg1, arg2, arg3, arg4, arg5]));
+    Origin::called(frame_pointer()).of(|| hit(id, [arg0, arg1, arg2, arg3, arg4, arg5]));
 }
-
-/// From `sdt_probe` and `sdt_probe6` to the framework is one function less than on FreeBSD, where they are in `dtrace_probe`'s
-/// chain of frames.
-const MISSING: u32 = 1;
 
 /// Hands a hit on to who has it recorded.
 fn hit(id: u32, [arg0, arg1, arg2, arg3, arg4, arg5]: [usize; 6]) {

@@ -24,16 +24,8 @@ use crate::standin::{self, Which};
 const RECORDS: i64 = 64 << 10;
 const AGGREGATIONS: i64 = 16 << 10;
 
-const NONE: RecordDesc = RecordDesc {
-    action: 0,
-    pad: 0,
-    size: 0,
-    offset: 0,
-    alignment: 0,
-    format: 0,
-    arg: 0,
-    uarg: 0,
-};
+const NONE: RecordDesc =
+    RecordDesc { action: 0, pad: 0, size: 0, offset: 0, alignment: 0, format: 0, arg: 0, uarg: 0 };
 
 /// What the programs have left behind so far.
 pub(super) struct Programs {
