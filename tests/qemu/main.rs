@@ -10,6 +10,7 @@ mod cli;
 mod consumers;
 mod embedded;
 mod failures;
+mod flame;
 mod golden;
 mod golden_illumos;
 mod illumos;
