@@ -54,6 +54,14 @@ fn a_process_is_listed_and_traced() {
 
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        /// Whatever fails, the thread ends.
+        struct Ends<'a>(&'a AtomicBool);
+        impl Drop for Ends<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Release);
+            }
+        }
+        let ends = Ends(&done);
         scope.spawn(|| {
             let mut times = 0_u64;
             while !done.load(Ordering::Acquire) {
@@ -83,7 +91,7 @@ fn a_process_is_listed_and_traced() {
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
         lines.for_each(drop);
         let output = child.wait_with_output().unwrap();
-        done.store(true, Ordering::Release);
+        drop(ends);
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(
             said.starts_with("dtrace: description 'itself:::round' matched 1 probe\n"),

@@ -12,6 +12,7 @@ mod embedded;
 mod failures;
 mod flame;
 mod golden;
+mod golden_dof;
 mod golden_illumos;
 mod illumos;
 mod illumos_fallback;

@@ -1,4 +1,4 @@
-//! The program in D that goes on while the kernel's own probes are tortured.
+//! Programs in D for the kernel without a consumer: the one that goes on while its own probes are tortured.
 
 use dtrace_abi::Platform;
 use dtrace_abi::stability::Attribute;
@@ -18,7 +18,7 @@ standin:::breakpoint /arg0 == ~arg1/ { @breakpoint = count(); }
 standin:::masked, standin:::many, standin:::tick, standin:::breakpoint { trace(arg0); }
 ";
 
-/// A kernel that has each probe that is described: the probes are there during the torture only.
+/// A kernel that has each probe that is described: those of the kernel's own are there during the torture only.
 struct Standin;
 
 impl Surroundings for Standin {
@@ -29,12 +29,17 @@ impl Surroundings for Standin {
 }
 
 /// It, in DOF.
+pub fn program() -> Vec<u8> {
+    dof(Platform::Freebsd, TEXT)
+}
+
+/// A program in DOF, whose probes are all there and have no types.
 ///
 /// # Panics
 /// When the compiler does not take it.
-pub fn program() -> Vec<u8> {
-    let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
-    let program = compiler.compile(Source::file(TEXT.as_bytes()), &Standin);
+pub fn dof(platform: Platform, text: &str) -> Vec<u8> {
+    let mut compiler = Compiler::new(platform, Options::default());
+    let program = compiler.compile(Source::file(text.as_bytes()), &Standin);
     let program = program.unwrap_or_else(|error| panic!("{}", error.with_tag()));
     dof::program(&program, compiler.options()).expect("it is short")
 }
