@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use cargo_sdt::arch::Arch;
 use cargo_sdt::module::Module;
-use cargo_sdt::platform::Os;
+use cargo_sdt::platform::{FreeBsd, Os};
 use dtrace::client::{Client, Probe};
 use dtrace_abi::Platform;
 use dtrace_abi::option::OptionId;
@@ -17,6 +17,7 @@ use harness::torture::dof;
 use harness::workspace;
 use sdt_protocol::Exec;
 
+use crate::bench::boot;
 use crate::illumos::boot_illumos;
 
 /// What is executed, in this order.
@@ -131,6 +132,36 @@ fn programs_leave_what_they_leave_on_illumos() {
         steps += 1;
     }
     assert!(steps >= 10, "{steps}");
+}
+
+/// What the real libdtrace made of a program, and what this project's compiler makes of it, leave the same.
+#[test]
+fn programs_of_a_real_libdtrace_leave_what_ours_leave() {
+    let release: FreeBsd = "13".parse().unwrap();
+    let mut session = boot(Arch::X86_64, 1);
+    session.freebsd(release.kernel_version() as i32).unwrap();
+    let example = Module { freebsd: release, ..workspace::example(Arch::X86_64) };
+    session.kldload_file(&example.build(None).expect("it can be built")).unwrap();
+    let files = std::fs::read_dir(folder().join("programs")).unwrap();
+    let files = files.map(|entry| entry.unwrap().path());
+    let mut compared = 0;
+    for file in files.filter(|file| file.extension().is_some_and(|of| of == "dof")) {
+        let name = file.file_stem().unwrap().to_str().unwrap();
+        let theirs = unhex(&std::fs::read_to_string(&file).unwrap());
+        let ours = dof(Platform::Freebsd, &program(name));
+        let (theirs, ours) = (run(&mut session, &theirs), run(&mut session, &ours));
+        assert!(theirs.len() > 1, "{name}: {theirs:?}");
+        let all = |lines: &[String]| sorted(lines.iter().map(String::as_str)).join("\n");
+        assert_eq!(all(&theirs), all(&ours), "{name}");
+        compared += 1;
+    }
+    assert!(compared >= 10, "{compared}");
+}
+
+/// Bytes as two digits each.
+fn unhex(text: &str) -> Vec<u8> {
+    let digits: Vec<u32> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
+    digits.as_chunks().0.iter().map(|[high, low]| (high << 4 | low) as u8).collect()
 }
 
 /// Which element comes first is the hash table's affair.
