@@ -235,6 +235,16 @@ impl Symbols for Kernel {
         let address = *modules.entry(name.clone()).or_insert(address);
         Some(Module { name, address })
     }
+
+    /// A process that hosts its own probes is kernel and process in one; a kernel knows nothing at the addresses of
+    /// processes.
+    fn user_symbol(&self, _: u64, address: u64) -> Option<Symbol> {
+        Symbols::symbol(self, address)
+    }
+
+    fn user_module(&self, _: u64, address: u64) -> Option<Module> {
+        Symbols::module(self, address)
+    }
 }
 
 /// A kernel's descriptions, with what only the compiler knows of them: names of aggregations.

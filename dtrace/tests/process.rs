@@ -23,6 +23,22 @@ fn dtrace(args: &[&str]) -> (String, String, Option<i32>) {
     (text(output.stdout), text(output.stderr), output.status.code())
 }
 
+#[inline(never)]
+fn goes_round(times: u64) {
+    sdt_probe!(itself::round, times);
+}
+
+/// A flame graph of what goes round, by a program of D's; what dtrace says, and how it ends.
+fn flame_graph(action: &str) -> (Option<String>, String, Option<i32>) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rounds.svg");
+    let program =
+        format!("itself:::round {{ {action}; }} itself:::round /n++ == 20/ {{ exit(0); }}");
+    let graph = ["-q", "-n", &program, "--flamegraph", file.to_str().unwrap()];
+    let (_, error, status) = dtrace(&graph);
+    (std::fs::read_to_string(&file).ok(), error, status)
+}
+
 #[test]
 fn a_process_is_listed_and_traced() {
     let none = "it hosts no probes: sdt_process has not been started in it";
@@ -38,14 +54,33 @@ fn a_process_is_listed_and_traced() {
 
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        /// Whatever fails, the thread ends.
+        struct Ends<'a>(&'a AtomicBool);
+        impl Drop for Ends<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Release);
+            }
+        }
+        let ends = Ends(&done);
         scope.spawn(|| {
             let mut times = 0_u64;
             while !done.load(Ordering::Acquire) {
-                sdt_probe!(itself::round, times);
+                goes_round(times);
                 times += 1;
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
         });
+        for action in ["@[ustack()] = count()", "@[stack(), execname] = quantize(arg0)"] {
+            let (picture, error, status) = flame_graph(action);
+            let picture = picture.unwrap_or_else(|| panic!("{error}"));
+            assert!(picture.contains("<svg") && picture.contains("goes_round ("), "{picture}");
+            assert!(!picture.contains("goes_round+"), "offsets are left out");
+            assert_eq!((&*error, status), ("", Some(0)));
+        }
+        let (picture, error, status) = flame_graph("@[execname] = count()");
+        assert!(error.contains("no aggregation has a stack()"), "{error}");
+        assert_eq!((picture, status), (None, Some(1)));
+
         let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));
         command.args(["-p", &id.to_string(), "-n", "itself:::round"]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -56,7 +91,7 @@ fn a_process_is_listed_and_traced() {
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
         lines.for_each(drop);
         let output = child.wait_with_output().unwrap();
-        done.store(true, Ordering::Release);
+        drop(ends);
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(
             said.starts_with("dtrace: description 'itself:::round' matched 1 probe\n"),

@@ -5,10 +5,12 @@ use sdt_protocol::{Reentered, TorturedProbe};
 use xtask::cmd::torture::{failures, random_seed};
 
 use crate::bench::{boot, name, on_every_architecture};
+use harness::torture::program;
 
 on_every_architecture!(
     torture_with_a_fixed_seed,
     torture_with_a_random_seed,
+    torture_with_programs,
     probes_in_probes_while_they_trap,
     probes_in_probes_while_they_jump,
 );
@@ -16,10 +18,10 @@ on_every_architecture!(
 const CPUS: u32 = 4;
 
 /// A short torture; `cargo xtask torture` is the long one.
-fn torture(arch: Arch, seed: u64, transitions: u64) {
+fn torture(arch: Arch, seed: u64, transitions: u64, program: Vec<u8>) {
     println!("seed {seed}");
     let mut session = boot(arch, CPUS);
-    let result = session.torture(seed, transitions, |_| {}).expect("the kernel goes on");
+    let result = session.torture(seed, transitions, program, |_| {}).expect("the kernel goes on");
     assert_eq!(failures(&result, transitions), [""; 0], "seed {seed}: {result:#?}");
     for kind in [result.enabled, result.upgraded, result.downgraded, result.disabled] {
         assert!(kind > transitions / 20, "{result:#?}");
@@ -33,11 +35,16 @@ fn torture(arch: Arch, seed: u64, transitions: u64) {
 }
 
 fn torture_with_a_fixed_seed(arch: Arch) {
-    torture(arch, 1, 4_000);
+    torture(arch, 1, 4_000, Vec::new());
 }
 
 fn torture_with_a_random_seed(arch: Arch) {
-    torture(arch, random_seed(), 4_000);
+    torture(arch, random_seed(), 4_000, Vec::new());
+}
+
+/// What programs in D have counted and recorded is exactly what was hit.
+fn torture_with_programs(arch: Arch) {
+    torture(arch, random_seed(), 4_000, program());
 }
 
 fn probe<'a>(result: &'a Reentered, name: &str) -> &'a TorturedProbe {

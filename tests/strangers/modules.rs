@@ -66,6 +66,16 @@ fn is_listed_and_fires(modules: &[PathBuf], system: &[&str], listed: &str, fire:
     assert_eq!(hits, 1, "{system:?}: {out}");
 }
 
+/// What the README of a module has its user type, with a string in it, prints that string.
+fn prints_what_its_readme_says(place: &Path, modules: &[PathBuf], system: &[&str], who: &str) {
+    let readme = std::fs::read_to_string(place.join("README.md")).unwrap();
+    let line = readme.lines().find_map(|line| line.strip_prefix("    dtrace -q -n '"));
+    let (program, rest) = line.and_then(|line| line.split_once("' -c '")).expect("such a line");
+    let fire = rest.strip_suffix('\'').expect("the end of a command");
+    let (out, err) = dtrace(modules, &[&["-q", "-n", program, "-c", fire], system].concat());
+    assert_eq!((out, &*err), (format!("{who}\n\n"), ""), "{program}");
+}
+
 #[test]
 fn freebsds_are_traced_by_every_route() {
     let (_folder, place) = new("freebsd", "hello");
@@ -84,6 +94,7 @@ fn freebsds_are_traced_by_every_route() {
             "hello:hello:none:greeted",
             "sysctl hello.greet=world",
         );
+        prints_what_its_readme_says(&place, &modules, system, "world");
     }
     assert_outside_of_the_workspace();
 }
@@ -95,6 +106,7 @@ fn illumoss_are_traced_by_every_route() {
     let native = kmod(&place, &[]);
     assert_eq!(native.len(), 1);
     is_listed_and_fires(&native, system, "sdt:hi_there:hi_there.greet:hi_there-greeted", fire);
+    prints_what_its_readme_says(&place, &native, system, "by hand");
 
     let both = kmod(&place, &["--route", "provider"]);
     let file_names: Vec<_> = both.iter().filter_map(|file| file.file_name()?.to_str()).collect();
@@ -102,11 +114,11 @@ fn illumoss_are_traced_by_every_route() {
     is_listed_and_fires(&both, system, "hi_there:hi_there_dtrace:none:greeted", fire);
 
     // One without the other, and either in the wrong kernel.
-    let (_, err) = dtrace(&both[..1], &["--os", "illumos", "-l"]);
+    let (_, err) = dtrace(&both[..1], &["--os", "illumos", "-l", "-P", "hi_there"]);
     assert_eq!(
         err,
         "dtrace: warning: hi_there has no probes: its provider is registered by its companion, hi_there_dtrace, which is \
-         not loaded\ndtrace: failed to match :::: No probe matches description\n"
+         not loaded\ndtrace: failed to match hi_there:::: No probe matches description\n"
     );
     let refused = |module: &Path, os: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));

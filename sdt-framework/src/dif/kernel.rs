@@ -138,7 +138,7 @@ pub trait Kernel {
         0
     }
 
-    /// A number of what runs now.
+    /// A number of what runs now. `Caller` and `Stackdepth` are asked of [`stack`](Self::stack) if this does not know them.
     fn number(&self, _which: Number) -> Option<u64> {
         None
     }

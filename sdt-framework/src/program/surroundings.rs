@@ -30,8 +30,29 @@ impl<H: Host> Names for Surroundings<'_, H> {
     }
 }
 
+/// Frames that are counted for `stackdepth`, at most.
+const DEEPEST: usize = 256;
+
 /// Arguments that a provider is asked for: as many as libdtrace asks about (`DTRACE_MAXARGS`).
 const ARGUMENTS: u64 = 32;
+
+impl<H: Host> Surroundings<'_, H> {
+    /// What a stack tells, of a host that has one.
+    #[cold]
+    fn of_stack(&self, which: Number) -> Option<u64> {
+        let frames = |frames: &mut [u64]| self.host.kernel().stack(self.origin.aframes, frames);
+        match which {
+            Number::Caller => {
+                let mut first = [0];
+                (frames(&mut first) != 0).then_some(first[0])
+            }
+            Number::Stackdepth => {
+                Some(frames(&mut [0; DEEPEST]) as u64).filter(|depth| *depth != 0)
+            }
+            _ => None,
+        }
+    }
+}
 
 impl<H: Host> Kernel for Surroundings<'_, H> {
     fn timestamp(&self) -> u64 {
@@ -59,7 +80,7 @@ impl<H: Host> Kernel for Surroundings<'_, H> {
     }
 
     fn number(&self, which: Number) -> Option<u64> {
-        self.host.kernel().number(which)
+        self.host.kernel().number(which).or_else(|| self.of_stack(which))
     }
 
     fn text(&self, which: Text) -> Option<&[u8]> {

@@ -7,7 +7,7 @@ use cargo_sdt::arch::Arch;
 use cargo_sdt::module::{self, BuildError};
 use cargo_sdt::setup;
 
-use crate::workspace;
+use crate::{symbols, workspace};
 
 /// Its package.
 pub const PACKAGE: &str = "stand-in-kernel";
@@ -26,7 +26,9 @@ pub fn build(arch: Arch) -> Result<PathBuf, BuildError> {
     let built = artifacts.into_iter().rev().find_map(|artifact| artifact.executable);
     let built = built
         .ok_or_else(|| BuildError::NoArtifact { what: "executable", package: PACKAGE.into() })?;
-    Ok(built.into())
+    let built = PathBuf::from(built);
+    symbols::write(&built)?;
+    Ok(built)
 }
 
 /// Has cargo build it. Returns all that it consists of.

@@ -10,6 +10,8 @@ pub mod setup;
 pub mod share;
 pub mod shell;
 pub mod stress;
+mod symbols;
+pub mod torture;
 pub mod wire;
 pub mod workload;
 pub mod workspace;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use cargo_sdt::arch::Arch;
 
-use crate::qemu;
+use crate::{qemu, symbols};
 
 /// So much of what QEMU says is kept for error messages.
 const KEPT: usize = 4096;
@@ -104,6 +104,14 @@ impl Machine {
         command.args(["-accel", "tcg,thread=multi", "-nodefaults", "-no-user-config"]);
         command.args(["-display", "none", "-no-reboot", "-monitor", "none"]);
         command.args(qemu::machine_options(options.arch));
+        // As a boot loader does, which puts them behind the kernel.
+        let symbols = symbols::file(&options.kernel);
+        if symbols.exists() {
+            let address = qemu::symbols_address(options.arch);
+            let loaded =
+                format!("loader,force-raw=on,addr={address:#x},file={}", symbols.display());
+            command.args(["-device", &loaded]);
+        }
         command.args(["-chardev", "socket,id=line,fd=0", "-serial", "chardev:line"]);
         command
     }

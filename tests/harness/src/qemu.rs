@@ -54,6 +54,16 @@ pub const fn machine_options(arch: Arch) -> &'static [&'static str] {
     }
 }
 
+/// Physical address of the kernel's symbols: 240 MiB into RAM, as the kernel's `SYMBOLS` says.
+pub const fn symbols_address(arch: Arch) -> u64 {
+    const OFFSET: u64 = 240 << 20;
+    match arch {
+        Arch::X86_64 => OFFSET,
+        Arch::Aarch64 => (1 << 30) + OFFSET,
+        Arch::Riscv64 => (2 << 30) + OFFSET,
+    }
+}
+
 /// QEMU's exit status when the kernel has powered the machine off in order.
 pub const fn powered_off(arch: Arch) -> i32 {
     match arch {

@@ -487,7 +487,8 @@ impl Session {
         self.failed(WireError::Strange { request, reply: Box::new(reply) })
     }
 
-    /// Tortures the kernel's own probes; `progress` is told how many transitions are done. There is no
+    /// Tortures the kernel's own probes, with a program in D on some of them ([`torture`](crate::torture)) or, if that is
+    /// empty, with none; `progress` is told how many transitions are done. There is no
     /// limit to how long it may take, as long as it goes on.
     ///
     /// # Errors
@@ -496,9 +497,10 @@ impl Session {
         &mut self,
         seed: u64,
         transitions: u64,
+        program: Vec<u8>,
         mut progress: impl FnMut(u64),
     ) -> Result<Tortured, SessionError> {
-        let result = self.wait_for(Request::Torture { seed, transitions }, |event| {
+        let result = self.wait_for(Request::Torture { seed, transitions, program }, |event| {
             if let Event::Progress { done, .. } = event {
                 progress(done);
             }

@@ -2,28 +2,26 @@
 //! bench, which has no programs to run.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::session::{Session, SessionError};
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// `sysctl NAME=VALUE`.
-    Sysctl {
-        /// What is written to.
-        name: String,
-        /// What is written.
-        value: String,
-    },
+    /// `sysctl NAME=VALUE...`: what is written to, and what is written.
+    Sysctl(Vec<(String, String)>),
     /// `kstat -p MODULE:INSTANCE:NAME`.
     Kstat(String),
+    /// `sleep SECONDS`, for those who trace what happens by itself.
+    Sleep(Duration),
 }
 
 /// A command that the stand-in kernel does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "failed to run {0}: the stand-in kernel runs no programs; it knows sysctl NAME=VALUE and kstat -p \
-     MODULE:INSTANCE:NAME"
+    "failed to run {0}: the stand-in kernel runs no programs; it knows sysctl NAME=VALUE, kstat -p \
+     MODULE:INSTANCE:NAME and sleep SECONDS"
 )]
 pub struct UnknownCommand(String);
 
@@ -33,10 +31,20 @@ impl FromStr for Command {
     fn from_str(text: &str) -> Result<Self, UnknownCommand> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let command = match *words {
-            ["sysctl", assignment] => assignment.split_once('=').map(|(name, value)| {
-                Self::Sysctl { name: name.to_owned(), value: value.to_owned() }
-            }),
+            ["sysctl", ref assignments @ ..] if !assignments.is_empty() => assignments
+                .iter()
+                .map(|assignment| {
+                    let (name, value) = assignment.split_once('=')?;
+                    Some((name.to_owned(), value.to_owned()))
+                })
+                .collect::<Option<_>>()
+                .map(Self::Sysctl),
             ["kstat", "-p", name] => Some(Self::Kstat(name.to_owned())),
+            ["sleep", seconds] => seconds
+                .parse()
+                .ok()
+                .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+                .map(Self::Sleep),
             _ => None,
         };
         command.ok_or_else(|| UnknownCommand(text.to_owned()))
@@ -44,14 +52,17 @@ impl FromStr for Command {
 }
 
 impl Command {
-    /// Has the kernel do it.
+    /// Has the kernel do it. Who is to sleep is told, and returns at once.
     ///
     /// # Errors
     /// The kernel has no such thing, or failed.
     pub fn run(&self, session: &mut Session) -> Result<(), SessionError> {
         match self {
-            Self::Sysctl { name, value } => session.sysctl(name, value),
+            Self::Sysctl(assignments) => {
+                assignments.iter().try_for_each(|(name, value)| session.sysctl(name, value))
+            }
             Self::Kstat(name) => session.kstat(name).map(drop),
+            Self::Sleep(_) => Ok(()),
         }
     }
 }
@@ -62,10 +73,20 @@ mod tests {
 
     #[test]
     fn commands_are_read_as_a_shell_reads_them() {
-        let sysctl = Command::Sysctl { name: "hello.greet".into(), value: "a=b".into() };
-        assert_eq!("sysctl  hello.greet=a=b".parse(), Ok(sysctl));
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let sysctl = Command::Sysctl(vec![pair("hello.greet", "a=b"), pair("hello.greet", "")]);
+        assert_eq!("sysctl  hello.greet=a=b hello.greet=".parse(), Ok(sysctl));
+        assert_eq!("sleep 1.5".parse(), Ok(Command::Sleep(Duration::from_millis(1500))));
         assert_eq!("kstat -p hello:0:greet".parse(), Ok(Command::Kstat("hello:0:greet".into())));
-        for text in ["", "ls", "sysctl hello.greet", "kstat hello:0:greet", "sysctl a=b c=d"] {
+        for text in [
+            "",
+            "ls",
+            "sysctl",
+            "sysctl hello.greet",
+            "kstat hello:0:greet",
+            "sysctl a=b c",
+            "sleep -1",
+        ] {
             let error = text.parse::<Command>().unwrap_err().to_string();
             assert!(error.starts_with(&format!("failed to run {text}: ")), "{error}");
         }

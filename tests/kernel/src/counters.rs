@@ -2,7 +2,9 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::standin;
+use crate::dtrace::DTRACE;
+use crate::stack::Origin;
+use crate::{process, standin};
 
 static BREAKPOINTS: AtomicU64 = AtomicU64::new(0);
 static TICKS: AtomicU64 = AtomicU64::new(0);
@@ -12,10 +14,13 @@ pub(crate) fn breakpoint() {
     BREAKPOINTS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Counts a timer interrupt, in which a probe may fire.
-pub(crate) fn tick() {
+/// Counts a timer interrupt, in which probes may fire: at this instruction, in the function with this frame.
+pub(crate) fn tick(pc: u64, frame: u64) {
     TICKS.fetch_add(1, Ordering::Relaxed);
-    standin::on_tick();
+    process::in_interrupt(|| {
+        standin::on_tick();
+        Origin::interrupted(pc, frame).of(|| DTRACE.tick(pc, 0));
+    });
 }
 
 /// Breakpoints claimed so far.

@@ -3,11 +3,11 @@
 use alloc::vec;
 use core::mem::MaybeUninit;
 
-use sdt_framework::dif::{Kernel, ModuleText, Text};
+use sdt_framework::dif::{Destruction, Kernel, ModuleText, Number, Symbol, Text};
 use sdt_framework::{Config, Dtrace, Host, LONGEST, SpinLock};
 
 use crate::arch::{cpu, timer};
-use crate::{arguments, declared, heap, smp, standin};
+use crate::{arguments, declared, load, process, smp, stack, standin, symbols, system};
 
 /// This kernel.
 #[derive(Debug)]
@@ -48,25 +48,77 @@ unsafe impl Host for Machine {
     }
 }
 
-/// Programs see the heap, where all is that probes hand over.
+/// Everything that is mapped can be read.
 impl Kernel for Machine {
     fn timestamp(&self) -> u64 {
-        Host::timestamp(self)
+        timer::now_ns()
     }
 
     fn load(&self, address: u64, into: &mut [u8]) -> bool {
-        heap::load(address, into)
+        load::load(address, into)
     }
 
-    /// There are no processes: what probes hand over as a process's is the kernel's.
+    /// Processes have no memory of their own: what probes hand over as theirs is the kernel's.
     fn copyin(&self, address: u64, into: &mut [u8]) -> bool {
-        heap::load(address, into)
+        load::load(address, into)
+    }
+
+    fn thread(&self) -> u64 {
+        process::thread()
+    }
+
+    fn interrupts(&self) -> u8 {
+        process::interrupts() as u8
+    }
+
+    fn number(&self, which: Number) -> Option<u64> {
+        Some(match which {
+            Number::Pid => process::pid().into(),
+            Number::Tid | Number::Curthread => process::thread(),
+            // Nobody has to wait for a CPU.
+            Number::Vtimestamp => timer::now_ns(),
+            // What runs is root's, in no jail, and has made no system call that failed.
+            Number::Uid | Number::Gid | Number::Jid | Number::Errno => 0,
+            // Whoever executes an image was forked, and nobody knows by whom.
+            Number::Ppid => 1,
+            Number::Ipl => u64::from(process::interrupts() != 0),
+            // No instruction of a process is ever executed.
+            Number::Ustackdepth | Number::Ucaller => 0,
+            Number::Walltimestamp | Number::Stackdepth | Number::Caller => return None,
+        })
     }
 
     fn text(&self, which: Text) -> Option<&[u8]> {
         match which {
+            Text::Execname => Some(process::name()),
+            Text::Zonename => Some(b"global"),
+            Text::Jailname => Some(b"0"),
             Text::Execargs => Some(arguments::current()),
-            _ => None,
+        }
+    }
+
+    fn stack(&self, own: u32, frames: &mut [u64]) -> usize {
+        stack::walk(own, frames)
+    }
+
+    fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>)) {
+        if !system::current().symbol(address, show) {
+            symbols::at(address, show);
+        }
+    }
+
+    fn destroy(&self, how: Destruction) -> bool {
+        match how {
+            Destruction::Chill(nanoseconds) => {
+                let until = timer::now_ns().saturating_add(nanoseconds);
+                while timer::now_ns() < until {
+                    core::hint::spin_loop();
+                }
+                true
+            }
+            Destruction::Panic => panic!("dtrace: panic action"),
+            // There is no debugger, and no process that could be stopped.
+            Destruction::Breakpoint | Destruction::Stop | Destruction::Raise(_) => false,
         }
     }
 
@@ -86,9 +138,15 @@ pub(crate) type Framework = Dtrace<Machine>;
 /// It.
 pub(crate) static DTRACE: Framework = Dtrace::new(Machine);
 
-/// Gives it memory: enough for all the consumers that there can be. The CPUs are online.
+/// Rates at which `profile` fires.
+const TIMERS: usize = 64;
+
+/// Gives it memory: enough for all the consumers that there can be; and registers its own providers, first of all, so that their
+/// probes have the ids that they have in DTrace. The CPUs are online.
 pub(crate) fn init() {
     let bytes = CONFIG.memory::<Machine>(smp::online(), CONFIG.consumers + 16);
     let memory = vec![MaybeUninit::uninit(); bytes].leak();
     DTRACE.init(memory, &CONFIG).expect("it is enough, and this happens once");
+    DTRACE.register_own().expect("there is room for three probes");
+    DTRACE.register_profile(TIMERS).expect("there is room for its timers");
 }

@@ -10,7 +10,7 @@ use sdt_protocol::Exec;
 use spin::Mutex;
 
 use crate::arch::{self, cpu};
-use crate::{arguments, smp, system};
+use crate::{process, smp, system};
 
 /// Images of one request.
 #[derive(Debug)]
@@ -43,7 +43,8 @@ impl Batch {
 
     fn execute(&self, cpu: usize, index: usize) {
         let (pid, path) = &self.images[index];
-        arguments::with(path.to_bytes(), || system::current().execute(*pid, path));
+        let execute = || system::current().execute(*pid, path);
+        process::run(*pid, path.to_bytes(), execute);
         self.counts[cpu].fetch_add(1, Ordering::Relaxed);
     }
 

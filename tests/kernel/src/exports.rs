@@ -9,6 +9,7 @@ use stand_in_base::printf;
 
 use crate::dtrace::DTRACE;
 use crate::invop::{self, Handler};
+use crate::stack::{Origin, frame_pointer};
 use crate::{console, panic, smp};
 
 unsafe extern "C" {
@@ -121,8 +122,7 @@ extern "C" fn dtrace_probe_arg(id: usize, probe: u32) -> *mut c_void {
         .unwrap_or(core::ptr::null_mut())
 }
 
-/// Probe context. FreeBSD's does not look at the id, and one that is 0 takes the kernel down there;
-/// here too, but it says why.
+/// Probe context.
 pub(crate) extern "C" fn dtrace_probe(
     id: u32,
     arg0: usize,
@@ -131,12 +131,18 @@ pub(crate) extern "C" fn dtrace_probe(
     arg3: usize,
     arg4: usize,
 ) {
+    Origin::called(frame_pointer()).of(|| probe(id, [arg0, arg1, arg2, arg3, arg4]));
+}
+
+/// A hit, of which the [`Origin`] is known. Probe context. FreeBSD's does not look at the id, and one that is 0 takes the kernel
+/// down there; here too, but it says why.
+pub(crate) fn probe(id: u32, args: [usize; 5]) {
     if panic::panicked() {
         return;
     }
     assert!(id != 0, "dtrace_probe() called with id 0");
     // SAFETY: whoever calls this has a hit of its probe, as in C.
-    unsafe { DTRACE.probe5(id, [arg0, arg1, arg2, arg3, arg4].map(|arg| arg as u64)) };
+    unsafe { DTRACE.probe5(id, args.map(|arg| arg as u64)) };
 }
 
 /// `dtrace_attached` is about the device, which here is always there.

@@ -12,10 +12,6 @@ use crate::lock::IrqMutex;
 
 struct Heap;
 
-/// Where it is.
-static START: AtomicUsize = AtomicUsize::new(0);
-static END: AtomicUsize = AtomicUsize::new(0);
-
 static HEAP: IrqMutex<Talc<Manual, DefaultBinning>> = IrqMutex::new(Talc::new(Manual));
 
 #[global_allocator]
@@ -85,24 +81,4 @@ pub(crate) unsafe fn init(start: *mut u8, size: usize) {
     // SAFETY: the caller's contract.
     let claimed = unsafe { HEAP.lock().claim(start, size) };
     assert!(claimed.is_some(), "too little memory");
-    START.store(start.expose_provenance(), Ordering::Relaxed);
-    END.store(start.addr() + size, Ordering::Relaxed);
-}
-
-/// Copies memory of the heap, all of `into`; says whether it is there. Probe context: whatever stands there by then.
-pub(crate) fn load(address: u64, into: &mut [u8]) -> bool {
-    let (Ok(address), Some(length)) = (usize::try_from(address), into.len().checked_sub(1)) else {
-        return into.is_empty();
-    };
-    let heap = START.load(Ordering::Relaxed)..END.load(Ordering::Relaxed);
-    let last = address.checked_add(length);
-    if !heap.contains(&address) || !last.is_some_and(|last| heap.contains(&last)) {
-        return false;
-    }
-    let from = core::ptr::with_exposed_provenance::<u8>(address);
-    for (at, byte) in into.iter_mut().enumerate() {
-        // SAFETY: it is mapped for good; volatile, as others may write there meanwhile.
-        *byte = unsafe { from.add(at).read_volatile() };
-    }
-    true
 }

@@ -19,14 +19,18 @@ mod heap;
 #[cfg(target_arch = "x86_64")]
 mod illumos;
 mod invop;
+mod load;
 mod lock;
 mod panic;
+mod process;
 mod reentry;
 mod requests;
 mod sites;
 mod smp;
 mod space;
+mod stack;
 mod standin;
+mod symbols;
 mod system;
 mod text;
 mod torture;
@@ -45,8 +49,9 @@ static FIRMWARE: AtomicU64 = AtomicU64::new(0);
 /// Called by the boot code: on the first CPU, interrupts off, with provisional page tables.
 pub(crate) fn kernel_main(boot: BootInfo) -> ! {
     let ram = boot
-        .ram_from(paging::kernel_image_end(), paging::BOOT_MAP_SIZE)
+        .ram_from(paging::kernel_image_end(), paging::BOOT_MAP_SIZE.min(arch::SYMBOLS))
         .expect("the kernel does not lie in RAM");
+    load::init(text::start() - paging::KERNEL_BASE..ram.end);
     // SAFETY: RAM behind the kernel's image, which the boot protocol leaves to the kernel.
     unsafe {
         heap::init(paging::direct(ram.start) as *mut u8, (ram.end - ram.start) as usize);

@@ -16,7 +16,7 @@ use crate::dtrace::DTRACE;
 use crate::exec::{self, Batch, Worker};
 use crate::sites::Sites;
 use crate::wire::Wire;
-use crate::{counters, declared, reentry, smp, system, torture};
+use crate::{counters, declared, process, reentry, smp, system, torture};
 
 /// Bytes of the longest frame of a consumer's.
 const FRAME: usize = 4096;
@@ -120,9 +120,12 @@ impl Server {
             Request::KldStat => Ok(Reply::Modules(system.modules())),
             Request::Exec { .. } => unreachable!("has been taken care of"),
             Request::Sysctl { name, value } => {
-                system.write_sysctl(&name, &value).map(|()| Reply::Done)
+                let write = || system.write_sysctl(&name, &value);
+                process::command("sysctl", write).map(|()| Reply::Done)
             }
-            Request::Kstat { name } => system.read_kstat(&name).map(Reply::Bytes),
+            Request::Kstat { name } => {
+                process::command("kstat", || system.read_kstat(&name)).map(Reply::Bytes)
+            }
             Request::ReadText { file } => system::read_text(&file).map(Reply::Bytes),
             Request::Counters => {
                 let framework = DTRACE.counters();
@@ -133,13 +136,13 @@ impl Server {
                     ticks: counters::ticks(),
                 }))
             }
-            Request::Torture { seed, transitions } => {
+            Request::Torture { seed, transitions, program } => {
                 let wire = &mut self.wire;
                 let mut progress = |done| {
                     wire.send_console();
                     wire.send(&Event::Progress { done, total: transitions });
                 };
-                torture::run(seed, transitions, &mut progress).map(Reply::Tortured)
+                torture::run(seed, transitions, &program, &mut progress).map(Reply::Tortured)
             }
             Request::Reenter { rounds, jump } => reentry::run(rounds, jump).map(Reply::Reentered),
             Request::PowerOff => {

@@ -18,6 +18,7 @@ use sdt_framework::Host as _;
 
 use crate::arch::cpu;
 use crate::dtrace::DTRACE;
+use crate::stack::{Origin, frame_pointer};
 use crate::text::KernelText;
 
 sdt_provider! {
@@ -339,11 +340,12 @@ unsafe impl Framework for Counted {
 
     unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 10]) {
         // What is counted is what is recorded: with interrupts off the probe does not go in between.
-        DTRACE.host().without_interrupts(|| {
+        let recorded = || {
             let Some(hit) = ProbeId::new(id.load(Ordering::Acquire)) else { return };
             count(hit, args);
             DTRACE.probe(hit, args);
-        });
+        };
+        Origin::called(frame_pointer()).of(|| DTRACE.host().without_interrupts(recorded));
     }
 }
 

@@ -5,6 +5,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_int};
 
+use sdt_framework::dif::Symbol;
 use sdt_protocol::{Module, Refusal};
 use spin::Once;
 use stand_in_base::image::{Protection, Segment};
@@ -66,6 +67,9 @@ pub(crate) trait System: Sync {
     /// The sites of a probe that this kernel can find in loaded modules, in order of address. Called where nobody
     /// patches: by the CPU that does what consumers ask.
     fn sites(&self, probe: u32) -> Vec<FiringSite>;
+
+    /// Shows what stands at an address of a loaded module's, and says whether it is one. Called by threads.
+    fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>)) -> bool;
 
     /// Asks the handlers of DTrace's providers what is to become of a trap, and returns what the one that claims it wants
     /// emulated; 0 if none does. A handler may change the frame. Interrupts off, probe context.

@@ -41,6 +41,16 @@ impl Stored {
     }
 }
 
+/// Where it begins, and with it the kernel's image.
+pub(crate) fn start() -> u64 {
+    &raw const kernel_text_start as u64
+}
+
+/// Whether an address is in it. Probe context.
+pub(crate) fn holds(address: u64) -> bool {
+    (start()..&raw const kernel_text_end as u64).contains(&address)
+}
+
 /// What was stored since all CPUs were synchronised last.
 static PENDING: Mutex<Vec<Stored>> = Mutex::new(Vec::new());
 
@@ -65,8 +75,8 @@ unsafe impl Patcher for KernelText {
     }
 
     fn is_text(&self, address: usize, length: usize) -> bool {
-        let (start, end) = (&raw const kernel_text_start, &raw const kernel_text_end);
-        start.addr() <= address && address.checked_add(length).is_some_and(|to| to <= end.addr())
+        let (start, end) = (start() as usize, &raw const kernel_text_end);
+        start <= address && address.checked_add(length).is_some_and(|to| to <= end.addr())
     }
 }
 
@@ -98,7 +108,7 @@ impl Snapshot {
     /// Address of the first byte that is not as it was.
     pub(crate) fn first_change(&self) -> Option<u64> {
         let at = text().zip(&self.0).position(|(now, &then)| now != then)?;
-        Some(&raw const kernel_text_start as u64 + at as u64)
+        Some(start() + at as u64)
     }
 }
 

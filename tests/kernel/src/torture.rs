@@ -22,6 +22,7 @@
 //! them; the framework's own count is compared with their sum at the end.
 
 mod ledger;
+mod programs;
 mod workload;
 
 use alloc::format;
@@ -43,6 +44,7 @@ use crate::dtrace::DTRACE;
 use crate::standin::{self, Which};
 use crate::{counters, smp, text};
 use ledger::{Ledger, Window};
+use programs::Programs;
 
 /// The probes that are tortured: all but those that only make sense while somebody records.
 const TORTURED: [Which; 7] = [
@@ -58,6 +60,8 @@ const TORTURED: [Which; 7] = [
 const ARMED: [Which; 2] = [Which::Tick, Which::Breakpoint];
 /// Failures that are told.
 const MAX_FAILURES: usize = 16;
+/// How often what programs have left behind is taken: every so many changes.
+const TAKEN: u64 = 256;
 /// How often progress is told.
 const PROGRESS_NS: u64 = 1_000_000_000;
 
@@ -136,6 +140,9 @@ struct Driver<'a> {
     consumer: ConsumerId,
     specs: Vec<Spec>,
     states: [Now; TORTURED.len()],
+    /// Enabled by a program in D all the time, and whether by the driver, too.
+    kept: [Option<bool>; TORTURED.len()],
+    programs: Option<Programs>,
     result: Tortured,
 }
 
@@ -154,6 +161,11 @@ impl Driver<'_> {
     /// Changes one probe, and closes the window.
     fn transition(&mut self) {
         let index = self.rng.usize(0..TORTURED.len());
+        if let Some(as_well) = self.kept[index]
+            && self.rng.bool()
+        {
+            return self.change_kept(index, as_well);
+        }
         let which = TORTURED[index];
         let mode = if self.rng.bool() { Mode::Jump } else { Mode::Trap };
         let was = self.states[index];
@@ -164,7 +176,7 @@ impl Driver<'_> {
                 self.result.enabled += 1;
                 Now::On(mode)
             }
-            Now::On(_) if self.rng.bool() => {
+            Now::On(_) if self.kept[index].is_none() && self.rng.bool() => {
                 self.disable(index);
                 Now::Off
             }
@@ -183,6 +195,26 @@ impl Driver<'_> {
         self.check_text(which, now);
         let turned = (was == Now::Off) != (now == Now::Off);
         self.close_windows(turned.then_some(which));
+    }
+
+    /// Gives a probe that is enabled anyway one more enabling, or takes that. Its sites stay as they are.
+    fn change_kept(&mut self, index: usize, as_well: bool) {
+        if as_well {
+            self.disable(index);
+        } else {
+            self.enable(index);
+            self.result.enabled += 1;
+        }
+        self.kept[index] = Some(!as_well);
+        self.check_text(TORTURED[index], self.states[index]);
+        self.close_windows(None);
+    }
+
+    /// Takes what programs have left behind.
+    fn take(&mut self) {
+        if let Some(Err(error)) = self.programs.as_mut().map(Programs::take) {
+            self.fail(format!("what programs have left behind: {error}"));
+        }
     }
 
     fn enable(&mut self, index: usize) {
@@ -246,6 +278,9 @@ impl Driver<'_> {
         for done in 0..transitions {
             self.transition();
             workload::burst(&mut self.rng);
+            if done % TAKEN == 0 {
+                self.take();
+            }
             if timer::now_ns() >= tell {
                 tell = timer::now_ns() + PROGRESS_NS;
                 progress(done + 1);
@@ -255,7 +290,12 @@ impl Driver<'_> {
             }
         }
         for (index, &probe) in TORTURED.iter().enumerate() {
-            if self.states[index] != Now::Off {
+            if let Some(as_well) = self.kept[index] {
+                if as_well {
+                    self.disable(index);
+                    self.result.disabled -= 1;
+                }
+            } else if self.states[index] != Now::Off {
                 // Not one of the changes that were asked for.
                 self.disable(index);
                 self.result.disabled -= 1;
@@ -267,8 +307,8 @@ impl Driver<'_> {
     }
 }
 
-/// Runs the torture. Called by the first CPU, as a thread. `progress` is told how many transitions are
-/// done.
+/// Runs the torture, with these programs in D, if any. Called by the first CPU, as a thread. `progress` is told how many
+/// transitions are done.
 ///
 /// # Errors
 /// The probes could not be attached or detached, or the framework not be opened. What the torture itself
@@ -276,6 +316,7 @@ impl Driver<'_> {
 pub(crate) fn run(
     seed: u64,
     transitions: u64,
+    dof: &[u8],
     progress: &mut dyn FnMut(u64),
 ) -> Result<Tortured, Refusal> {
     let refuse =
@@ -283,7 +324,11 @@ pub(crate) fn run(
     standin::attach().map_err(|error| refuse(EINVAL, &error))?;
     let before = text::Snapshot::take();
     let consumer = DTRACE.open().map_err(|error| refuse(EBUSY, &error))?;
-    let mut result = tortured(seed, transitions, consumer, progress);
+    let programs = match dof {
+        [] => None,
+        dof => Some(Programs::start(dof).map_err(|error| refuse(EINVAL, &error))?),
+    };
+    let mut result = tortured(seed, transitions, consumer, programs, progress);
     DTRACE.close(consumer).map_err(|error| refuse(EINVAL, &error))?;
     result.text = before.len() as u64;
     if let Some(address) = before.first_change() {
@@ -297,6 +342,7 @@ fn tortured(
     seed: u64,
     transitions: u64,
     consumer: ConsumerId,
+    programs: Option<Programs>,
     progress: &mut dyn FnMut(u64),
 ) -> Tortured {
     let shared = Shared {
@@ -310,12 +356,23 @@ fn tortured(
     };
     let spec = |which: &Which| Spec::parse(&format!("standin:::{}", which.name()), Field::Name);
     let specs = TORTURED.iter().map(spec).collect::<Result<_, _>>();
+    let is_kept = |which| programs.as_ref().is_some_and(|programs| programs.are_on(which));
+    let kept = TORTURED.map(|which| is_kept(which).then_some(false));
+    let states = TORTURED.map(|which| match is_kept(which) {
+        true => {
+            which.set_mode(Mode::Trap);
+            Now::On(Mode::Trap)
+        }
+        false => Now::Off,
+    });
     let mut driver = Driver {
         shared: &shared,
         rng: Rng::with_seed(seed),
         consumer,
         specs: specs.expect("names of probes are descriptions"),
-        states: [Now::Off; TORTURED.len()],
+        states,
+        kept,
+        programs,
         result: Tortured::default(),
     };
     let (start, breakpoints, ticks) =
@@ -332,8 +389,15 @@ fn tortured(
             arch::wake_others();
         }
     });
+    let framework = framework_hits() - start;
+    if let Some(programs) = driver.programs.take() {
+        match programs.stop() {
+            Ok(wrong) => wrong.into_iter().for_each(|wrong| driver.fail(wrong)),
+            Err(error) => driver.fail(format!("programs do not stop: {error}")),
+        }
+    }
     let mut result = driver.result;
-    result.framework = framework_hits() - start;
+    result.framework = framework;
     result.breakpoints = counters::breakpoints() - breakpoints;
     result.ticks = counters::ticks() - ticks;
     let after = Totals::now();

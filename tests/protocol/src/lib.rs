@@ -12,6 +12,7 @@
 extern crate alloc;
 
 pub mod frame;
+pub mod symbols;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,7 +20,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 /// Number of this protocol. Both sides say theirs in the first exchange and refuse another one.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// From the host to the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,6 +93,8 @@ pub enum Request {
         seed: u64,
         /// How often a probe is to be enabled, disabled, or brought to another mode.
         transitions: u64,
+        /// What goes on meanwhile: programs in D, in DOF. None if this is empty.
+        program: Vec<u8>,
     },
     /// Hit the kernel's own probes in probe handlers, in interrupts that interrupt a probe, with
     /// interrupts off and inside the breakpoint exception, on all CPUs. Answer: [`Reply::Reentered`].

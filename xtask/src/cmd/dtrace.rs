@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::ArgAction;
 use dtrace::consume::{self, Meanwhile};
@@ -40,8 +40,8 @@ pub struct Args {
     /// Exec log to play, as strace -f -e trace=execve -o writes it [default: the recorded one].
     #[arg(long, value_name = "LOG", conflicts_with = "list")]
     workload: Option<PathBuf>,
-    /// Run a command instead of playing a log, and end with it: sysctl NAME=VALUE or kstat -p MODULE:INSTANCE:NAME,
-    /// which are all that the stand-in kernel knows.
+    /// Run a command instead of playing a log, and end with it: sysctl NAME=VALUE..., kstat -p MODULE:INSTANCE:NAME or
+    /// sleep SECONDS, which are all that the stand-in kernel knows.
     #[arg(short, value_name = "CMD", conflicts_with_all = ["workload", "list"])]
     command: Option<String>,
     /// Show the kernel's console on standard error.
@@ -101,7 +101,7 @@ pub fn trace(
     let say = |warning: String| _ = output.message(&format!("{warning}\n"));
     let (mut session, loaded) = bench.boot(console, say)?;
     let client = session.connect()?;
-    let mut replay = Replay { session: &mut session, command, left: &execs };
+    let mut replay = Replay { session: &mut session, command, left: &execs, until: None };
     let status = match consume::run(client, job, interrupt, &mut replay, output) {
         Ok(status) => status,
         // The bench knows more of how a kernel failed.
@@ -120,12 +120,23 @@ struct Replay<'a> {
     session: &'a mut Session,
     command: Option<Command>,
     left: &'a [Exec],
+    /// When who sleeps wakes up.
+    until: Option<Instant>,
 }
+
+/// How often it is looked whether who sleeps has woken up.
+const BEAT: Duration = Duration::from_millis(20);
 
 impl Meanwhile for Replay<'_> {
     fn step(&mut self) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
         if let Some(command) = self.command.take() {
             command.run(self.session)?;
+            if let Command::Sleep(time) = command {
+                self.until = Some(Instant::now() + time);
+            }
+        }
+        if let Some(until) = self.until {
+            return Ok(Instant::now() < until);
         }
         let (batch, left) = self.left.split_at(self.left.len().min(BATCH));
         self.left = left;
@@ -137,7 +148,7 @@ impl Meanwhile for Replay<'_> {
     }
 
     fn pause(&self) -> Duration {
-        Duration::ZERO
+        if self.until.is_some() { BEAT } else { Duration::ZERO }
     }
 }
 

@@ -10,6 +10,7 @@ use cargo_sdt::arch::Arch;
 use cargo_sdt::output;
 use cargo_sdt::progress::note;
 use harness::session::Session;
+use harness::torture;
 
 /// Progress is shown this often.
 const BEAT: Duration = Duration::from_secs(5);
@@ -29,6 +30,10 @@ pub struct Args {
     /// How often a probe is enabled, disabled, or brought to another mode.
     #[arg(long, default_value_t = 1_000_000)]
     transitions: u64,
+    /// Keep a program in D on some of the probes, with a predicate, an aggregation and a record; compare its totals at the
+    /// end.
+    #[arg(long)]
+    program: bool,
 }
 
 /// A seed that nobody has chosen.
@@ -47,7 +52,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut session = Session::boot(args.arch, args.cpus, false)?;
     let start = Instant::now();
     let mut told = start;
-    let result = session.torture(seed, args.transitions, |done| {
+    let program = if args.program { torture::program() } else { Vec::new() };
+    let result = session.torture(seed, args.transitions, program, |done| {
         if told.elapsed() >= BEAT {
             told = Instant::now();
             note(format_args!("{done} of {} transitions, {}", args.transitions, rate(done, start)));

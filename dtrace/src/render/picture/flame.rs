@@ -14,7 +14,7 @@ use crate::render::view::View;
 /// A key's frames, from the outermost on; a key that is no stack is one frame.
 fn frames(key: &Argument<'_>, view: &View<'_>) -> Vec<String> {
     match Place::read(key.action, key.argument, key.data) {
-        Some(place) => place.names(view).into_iter().rev().collect(),
+        Some(place) => place.names(view).into_iter().rev().map(function).collect(),
         None => match signed(key.data) {
             Some(number) => vec![number.to_string()],
             None => vec![String::from_utf8_lossy(until_zero(key.data)).into_owned()],
@@ -22,25 +22,46 @@ fn frames(key: &Argument<'_>, view: &View<'_>) -> Vec<String> {
     }
 }
 
+/// A frame without how far in its function it is: frames of one function are one.
+fn function(frame: String) -> String {
+    let is_offset =
+        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match frame.rsplit_once("+0x") {
+        Some((name, offset)) if is_offset(offset) => name.to_owned(),
+        _ => frame,
+    }
+}
+
+/// What becomes of an element.
+enum Folded {
+    /// A line.
+    Line(String),
+    /// Its stacks have no frames.
+    Empty,
+}
+
 /// An element as a line of folded stacks: frames, and how much they are.
-fn folded(entry: &Entry, view: &View<'_>) -> Option<String> {
+fn folded(entry: &Entry, view: &View<'_>) -> Option<Folded> {
     let keys: Vec<Argument<'_>> = entry.keys().collect();
     let is_stack = |key: &Argument<'_>| {
         let place = Place::read(key.action, key.argument, key.data);
         matches!(place, Some(Place::Stack(_) | Place::UserStack { .. }))
     };
-    let stack = keys.iter().any(is_stack);
+    let mut stacks = keys.iter().filter(|key| is_stack(key)).peekable();
     let weight = entry.number().unwrap_or_else(|| {
         let buckets = crate::render::distribution::buckets(entry);
         buckets.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     });
-    if !stack || weight <= 0 {
+    if stacks.peek().is_none() || weight <= 0 {
         return None;
+    }
+    if stacks.all(|key| frames(key, view).is_empty()) {
+        return Some(Folded::Empty);
     }
     // The separators of the format are none in names.
     let name = |frame: String| frame.replace(';', ":").replace(['\n', '\r'], " ");
     let frames: Vec<String> = keys.iter().flat_map(|key| frames(key, view)).map(name).collect();
-    Some(format!("{} {weight}", frames.join(";")))
+    Some(Folded::Line(format!("{} {weight}", frames.join(";"))))
 }
 
 /// Draws elements that have stacks among their keys, as an SVG: kernel or user stacks from the outermost
@@ -48,16 +69,22 @@ fn folded(entry: &Entry, view: &View<'_>) -> Option<String> {
 ///
 /// # Errors
 ///
-/// There are no such elements, or the picture cannot be written.
+/// There are no such elements, none has a frame, or the picture cannot be written.
 pub fn flame_graph<'a>(
     elements: impl Iterator<Item = &'a Entry>,
     view: &View<'_>,
     title: &str,
     to: impl Write,
 ) -> Result<(), PictureError> {
-    let lines: Vec<String> = elements.filter_map(|entry| folded(entry, view)).collect();
+    let (mut lines, mut empty) = (Vec::new(), false);
+    for folded in elements.filter_map(|entry| folded(entry, view)) {
+        match folded {
+            Folded::Line(line) => lines.push(line),
+            Folded::Empty => empty = true,
+        }
+    }
     if lines.is_empty() {
-        return Err(PictureError::NoStacks);
+        return Err(if empty { PictureError::NoFrames } else { PictureError::NoStacks });
     }
     let mut options = Options::default();
     options.title = title.into();

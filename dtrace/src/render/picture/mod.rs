@@ -16,6 +16,12 @@ pub enum PictureError {
     /// No aggregation has stacks among its keys, with something to show.
     #[error("no aggregation has a stack() or ustack() among its keys and a value above zero")]
     NoStacks,
+    /// Stacks were counted, but the host walks none of this kind.
+    #[error(
+        "stacks were counted, but none of them has a frame: what is traced walks no stacks, or none of this kind (stack() \
+         is the kernel's, ustack() the process's)"
+    )]
+    NoFrames,
     /// No aggregation of this variable's is a distribution.
     #[error("no quantize(), lquantize() or llquantize() was aggregated")]
     NoDistribution,

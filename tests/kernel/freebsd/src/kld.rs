@@ -23,8 +23,8 @@ use crate::linker::{Metadata, ModuleData, Range, SysInit};
 use crate::loader::{self, Linked, LoadError, SiteRecord};
 use crate::sdt::Records;
 use crate::{Release, errno};
-pub use file::FileInfo;
 use file::{File, Module};
+pub use file::{FileInfo, FileSymbol};
 pub use kernel::Kernel;
 pub use refusal::Refusal;
 use stand_in_base::image::{Protection, Segment};
@@ -428,6 +428,11 @@ impl<K: Kernel> Linker<K> {
     /// The function of a file at an address, and how far in it that is.
     pub fn function_at(&self, address: u64) -> Option<(String, u64)> {
         self.files.lock().iter().find_map(|file| file.function_at(address))
+    }
+
+    /// What the files have at an address.
+    pub fn symbol_at(&self, address: u64) -> Option<FileSymbol> {
+        self.files.lock().iter().find_map(|file| file.symbol_at(address))
     }
 
     /// The kernel, which every file depends on first of all, then the files, the oldest ones first.

@@ -591,6 +591,10 @@ impl Linked {
     /// The symbol that an address belongs to (`kobj_searchsym`): the largest function around it, or else
     /// the nearest symbol in front of it, whatever that is.
     pub fn symbol_at(&self, address: u64) -> Option<&str> {
+        self.around(address).map(|symbol| symbol.name.as_str())
+    }
+
+    pub(crate) fn around(&self, address: u64) -> Option<&Symbol> {
         if !self.holds(address) {
             return None;
         }
@@ -616,7 +620,7 @@ impl Linked {
             distance = offset;
             best = Some(symbol);
         }
-        best.map(|symbol| symbol.name.as_str())
+        best
     }
 }
 

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt;
 use core::mem::offset_of;
+use core::ops::Range;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use spin::Mutex;
@@ -487,6 +488,17 @@ impl<K: Kernel> Modules<K> {
         let all = self.all.lock();
         let holds = |module: &&Module| module.linked.as_ref().is_some_and(|of| of.holds(address));
         all.iter().find(holds).map(|module| module.class.clone())
+    }
+
+    /// What a loaded module has at an address: the module's name, the symbol's, and where it is.
+    pub fn symbol_at(&self, address: u64) -> Option<(String, String, Range<u64>)> {
+        let all = self.all.lock();
+        let of = |module: &Module| {
+            let found = module.linked.as_ref()?.around(address)?;
+            let (start, size) = (found.value, found.size);
+            Some((module.name(), found.name.clone(), start..start.saturating_add(size)))
+        };
+        all.iter().find_map(of)
     }
 
     fn with<R>(&self, name: &str, work: impl FnOnce(&mut Module) -> R) -> Option<R> {

@@ -12,6 +12,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_int};
 
+use sdt_framework::dif::Symbol;
 use sdt_protocol::{Module, Refusal};
 use stand_in_base::image::Segment;
 use stand_in_freebsd::Release;
@@ -66,6 +67,13 @@ impl System for FreeBsd {
 
     fn sites(&self, probe: u32) -> Vec<FiringSite> {
         sites::of(probe)
+    }
+
+    fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>)) -> bool {
+        let Some(found) = LINKER.symbol_at(address) else { return false };
+        let (module, name) = (found.file.as_bytes(), found.name.as_bytes());
+        show(Symbol { module, name, address: found.address, size: found.size });
+        true
     }
 
     /// FreeBSD's handlers are told of breakpoints only.

@@ -13,7 +13,8 @@ use stand_in_freebsd::{Generation, release};
 
 use crate::arch::{self, cpu};
 use crate::dtrace::{DTRACE, Framework};
-use crate::exports::{dtrace_probe, exports};
+use crate::exports::{self, dtrace_probe, exports};
+use crate::stack::{Origin, frame_pointer};
 use crate::{console, smp};
 
 /// This machine.
@@ -94,7 +95,7 @@ extern "C" fn sdt_probe_stub(
 
 /// Probe context.
 extern "C" fn sdt_probe(id: u32, arg0: usize, arg1: usize, arg2: usize, arg3: usize, arg4: usize) {
-    sdt_probe6(id, arg0, arg1, arg2, arg3, arg4, 0);
+    Origin::called(frame_pointer()).of(|| hit(id, [arg0, arg1, arg2, arg3, arg4, 0]));
 }
 
 /// Probe context.
@@ -107,6 +108,11 @@ extern "C" fn sdt_probe6(
     arg4: usize,
     arg5: usize,
 ) {
+    Origin::called(frame_pointer()).of(|| hit(id, [arg0, arg1, arg2, arg3, arg4, arg5]));
+}
+
+/// Hands a hit on to who has it recorded.
+fn hit(id: u32, [arg0, arg1, arg2, arg3, arg4, arg5]: [usize; 6]) {
     type Function = extern "C" fn(u32, usize, usize, usize, usize, usize, usize);
     let function = sdt_probe_func.load(Ordering::Acquire);
     // SAFETY: only on 15 does a module find this function, and then that is what is stored there.
@@ -128,7 +134,7 @@ extern "C" fn sdt_dtrace_probe(
     arg5: usize,
 ) {
     SIXTH[cpu::current()].store(arg5 as u64, Ordering::Relaxed);
-    dtrace_probe(id, arg0, arg1, arg2, arg3, arg4);
+    exports::probe(id, [arg0, arg1, arg2, arg3, arg4]);
 }
 
 impl Machdep for Machine {

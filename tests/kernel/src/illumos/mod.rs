@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 use core::ffi::{CStr, c_int};
 
 use machine::Machine;
+use sdt_framework::dif::Symbol;
 use sdt_protocol::{Module, Refusal};
 use spin::Once;
 use stand_in_base::image::Segment;
@@ -95,6 +96,13 @@ impl System for Illumos {
     /// None: what a call became is known to `sdt` alone, and what a module patches itself to that module.
     fn sites(&self, _probe: u32) -> Vec<FiringSite> {
         Vec::new()
+    }
+
+    fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>)) -> bool {
+        let Some((module, name, range)) = MODULES.symbol_at(address) else { return false };
+        let (address, size) = (range.start, range.end - range.start);
+        show(Symbol { module: module.as_bytes(), name: name.as_bytes(), address, size });
+        true
     }
 
     unsafe fn trap(&self, trap: Trap<'_>) -> c_int {

@@ -11,6 +11,7 @@ use crate::arch::cpu;
 use crate::arch::traps::{BREAKPOINT, TrapFrame};
 use crate::dtrace::DTRACE;
 use crate::invop;
+use crate::stack::Origin;
 
 /// What `sdt` has the trap do: nothing, and go on behind the byte (`DTRACE_INVOP_NOP`).
 const NOP: c_int = 4;
@@ -88,8 +89,10 @@ pub(super) unsafe extern "C" fn sdt_invop(
     // SAFETY: the caller's contract.
     let regs = unsafe { &mut (*stack.cast::<InvopStack>()).regs };
     let [a, b, c, d, e, _] = regs.arguments;
-    // SAFETY: the site that has trapped is the probe's.
-    unsafe { DTRACE.probe5(id, [a, b, c, d, e]) };
+    Origin::interrupted(regs.rip, regs.savfp).of(|| {
+        // SAFETY: the site that has trapped is the probe's.
+        unsafe { DTRACE.probe5(id, [a, b, c, d, e]) };
+    });
     // One byte is passed over in any case.
     regs.rip += marking().passed() - 1;
     NOP

@@ -65,16 +65,40 @@ impl File {
 
     /// The function at an address, and how far in it that is.
     pub(super) fn function_at(&self, address: u64) -> Option<(String, u64)> {
+        let function = self.function(address)?;
+        Some((function.name.clone(), address - function.address))
+    }
+
+    fn function(&self, address: u64) -> Option<&Function> {
         let at = |function: &&Function| {
             address.checked_sub(function.address).is_some_and(|offset| offset < function.size)
         };
-        let function = self.functions.iter().find(at)?;
-        Some((function.name.clone(), address - function.address))
+        self.functions.iter().find(at)
+    }
+
+    /// The function at an address.
+    pub(super) fn symbol_at(&self, address: u64) -> Option<FileSymbol> {
+        let Function { name, address, size, .. } = self.function(address)?;
+        let (file, name) = (self.name.clone(), name.clone());
+        Some(FileSymbol { file, name, address: *address, size: *size })
     }
 
     pub(super) fn info(&self) -> FileInfo {
         FileInfo { id: self.id, name: self.name.clone(), base: self.base, size: self.size }
     }
+}
+
+/// A function of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSymbol {
+    /// The file's name.
+    pub file: String,
+    /// Its own.
+    pub name: String,
+    /// Where it begins.
+    pub address: u64,
+    /// Bytes of it.
+    pub size: u64,
 }
 
 /// A loaded file, as kldstat(8) shows it.

@@ -6,6 +6,7 @@ use aarch64_cpu::asm::barrier::{ISHST, SY, dsb, isb};
 use arm_gic::gicv3::{GicCpuInterface, GicV3, SgiTarget, SgiTargetGroup};
 use arm_gic::{IntId, InterruptGroup, Trigger, UniqueMmioPointer};
 
+use super::traps::TrapFrame;
 use super::{cpu, paging, timer};
 use crate::lock::IrqMutex;
 
@@ -96,14 +97,14 @@ pub(crate) fn stop_others() {
     send(STOP);
 }
 
-/// Does what the interrupts that are pending ask for. Interrupts are off.
-pub(super) fn handle_interrupts() {
+/// Does what the interrupts that are pending ask for, which have interrupted this. Interrupts are off.
+pub(super) fn handle_interrupts(frame: &TrapFrame) {
     const GROUP: InterruptGroup = InterruptGroup::Group1;
     while let Some(interrupt) = GicCpuInterface::get_and_acknowledge_interrupt(GROUP) {
         match interrupt {
             TIMER => {
                 timer::again();
-                crate::counters::tick();
+                crate::counters::tick(frame.elr, frame.x[29]);
                 GicCpuInterface::end_interrupt(interrupt, GROUP);
             }
             RENDEZVOUS => {

@@ -26,6 +26,9 @@ pub(crate) const NAME: &str = "aarch64";
 /// Where module images go: so near the kernel that a branch instruction reaches it, 128 MiB at most.
 pub(crate) const MODULE_SPACE: core::ops::Range<u64> = 0xffff_0000_4100_0000..0xffff_0000_4800_0000;
 
+/// Where the bench puts the kernel's symbols: 240 MiB into RAM. The heap ends before it.
+pub(crate) const SYMBOLS: u64 = paging::RAM + (240 << 20);
+
 /// Where stacks go, each in the upper half of its slot with nothing mapped in the lower one. So an
 /// address in a stack has bit [`STACK_BIT`], and one below it does not.
 const STACK_SPACE: u64 = 0xffff_0000_8000_0000;

@@ -240,7 +240,7 @@ pub(crate) fn flush_everywhere() {
 }
 
 /// The physical address of what the kernel reads at an address. Any context.
-pub(super) fn physical(address: u64) -> Option<u64> {
+pub(crate) fn physical(address: u64) -> Option<u64> {
     let enabled = cpu::interrupts_off();
     // SAFETY: asks for a translation; the answer is in PAR_EL1 until the next one asks, which cannot be
     // in between with interrupts off.

@@ -136,8 +136,8 @@ pub(super) fn init() {
 /// # Safety
 /// Called by the vector with the frame it built.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn interrupt(_frame: &mut TrapFrame) {
-    gic::handle_interrupts();
+unsafe extern "C" fn interrupt(frame: &mut TrapFrame) {
+    gic::handle_interrupts(frame);
 }
 
 /// # Safety

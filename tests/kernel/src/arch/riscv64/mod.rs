@@ -27,6 +27,9 @@ pub(crate) const NAME: &str = "riscv64";
 /// Where module images go.
 pub(crate) const MODULE_SPACE: core::ops::Range<u64> = 0xffff_ffc1_0000_0000..0xffff_ffc1_4000_0000;
 
+/// Where the bench puts the kernel's symbols: 240 MiB into RAM. The heap ends before it.
+pub(crate) const SYMBOLS: u64 = 0x8000_0000 + (240 << 20);
+
 /// Where stacks go, each with an unmapped page below it: below all else that a stack pointer may point to.
 const STACK_SPACE: u64 = 0xffff_ffc0_0000_0000;
 const STACK_PAGES: usize = 32;

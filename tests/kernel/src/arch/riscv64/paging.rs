@@ -213,10 +213,35 @@ pub(super) fn root() -> u64 {
     ROOT.load(Ordering::Acquire)
 }
 
-/// Physical address of something that [`map`] mapped.
-pub(super) fn physical(address: u64) -> Option<u64> {
-    let offset = address % PAGE as u64;
-    with_tables(|tables| tables.mapped(address).map(|entry| target(*entry) + offset))
+/// The physical address of what the kernel reads at an address. Any context: takes no lock, and finds what the tables have been
+/// or are while somebody changes them.
+pub(crate) fn physical(address: u64) -> Option<u64> {
+    /// Bits of an address that Sv39 translates; those above are all as the highest of them.
+    const BITS: u32 = 39;
+    let unused = 64 - BITS;
+    if (address.cast_signed() << unused >> unused).cast_unsigned() != address {
+        return None;
+    }
+    let mut table = root();
+    for level in (0..LEVELS).rev() {
+        let shift = 12 + 9 * level;
+        let index = address >> shift & 511;
+        let at = direct(table) + index * 8;
+        if table >= BOOT_MAP_SIZE {
+            return None;
+        }
+        // SAFETY: the tables are in the direct map; one that is not used any more is still memory.
+        let entry = unsafe { (at as *const u64).read_volatile() };
+        if entry & VALID == 0 {
+            return None;
+        }
+        if entry & LEAF != 0 {
+            let offset = address & ((1 << shift) - 1);
+            return Some(target(entry) & !((1 << shift) - 1) | offset);
+        }
+        table = target(entry);
+    }
+    None
 }
 
 /// Maps fresh zeroed pages, readable and writable, at an address that has none.

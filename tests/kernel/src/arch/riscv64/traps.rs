@@ -151,7 +151,7 @@ unsafe extern "C" fn trap(frame: &mut TrapFrame) {
         panic!("stack overflow; {frame}");
     }
     match Scause::from_bits(frame.scause as usize).cause().try_into() {
-        Ok(Trap::Interrupt(interrupt)) => interrupted(interrupt),
+        Ok(Trap::Interrupt(interrupt)) => interrupted(interrupt, frame),
         // SAFETY: the frame is a live one.
         Ok(Trap::Exception(Exception::Breakpoint)) => unsafe { breakpoint(frame) },
         Ok(Trap::Exception(exception)) => {
@@ -161,11 +161,11 @@ unsafe extern "C" fn trap(frame: &mut TrapFrame) {
     }
 }
 
-fn interrupted(interrupt: Interrupt) {
+fn interrupted(interrupt: Interrupt, frame: &TrapFrame) {
     match interrupt {
         Interrupt::SupervisorTimer => {
             timer::arm();
-            crate::counters::tick();
+            crate::counters::tick(frame.sepc, frame.s[0]);
         }
         Interrupt::SupervisorSoft => {
             // First, so that what is asked for from here on makes it pending again.

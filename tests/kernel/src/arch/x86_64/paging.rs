@@ -145,6 +145,34 @@ pub(super) fn root() -> u64 {
     ROOT.load(Ordering::Acquire)
 }
 
+/// The physical address of what the kernel reads at an address. Any context: takes no lock, and finds what the tables have been
+/// or are while somebody changes them.
+pub(crate) fn physical(address: u64) -> Option<u64> {
+    const LEVELS: u32 = 4;
+    VirtAddr::try_new(address).ok()?;
+    let mut table = root();
+    for level in (0..LEVELS).rev() {
+        if table >= DIRECT_MAP_SIZE {
+            return None;
+        }
+        let shift = 12 + 9 * level;
+        let entry = direct(table) + (address >> shift & 511) * 8;
+        // SAFETY: the tables are in the direct map; one that is not used any more is still memory.
+        let entry = unsafe { (entry as *const u64).read_volatile() };
+        let flags = PageTableFlags::from_bits_truncate(entry);
+        if !flags.contains(PageTableFlags::PRESENT) {
+            return None;
+        }
+        let target = entry & 0x000f_ffff_ffff_f000;
+        if level == 0 || flags.contains(PageTableFlags::HUGE_PAGE) {
+            let within = (1 << shift) - 1;
+            return Some(target & !within | address & within);
+        }
+        table = target;
+    }
+    None
+}
+
 /// There were not enough page frames.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutOfMemory;

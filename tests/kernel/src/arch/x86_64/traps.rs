@@ -256,7 +256,7 @@ unsafe extern "C" fn trap(frame: &mut TrapFrame) {
             panic!("non-maskable interrupt; {frame}");
         }
         vector if vector == TIMER_VECTOR.into() => {
-            crate::counters::tick();
+            crate::counters::tick(frame.rip, frame.rbp);
             apic::end_of_interrupt();
         }
         vector if vector == RENDEZVOUS_VECTOR.into() => {

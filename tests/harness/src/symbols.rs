@@ -1,0 +1,67 @@
+//! The kernel's symbols, which it is given beside itself.
+
+use std::path::{Path, PathBuf};
+
+use cargo_sdt::module::BuildError;
+use object::{Object as _, ObjectSymbol as _, SymbolKind};
+use sdt_protocol::symbols::{Symbol, table};
+
+/// Where those of a kernel are.
+pub fn file(kernel: &Path) -> PathBuf {
+    kernel.with_extension("symbols")
+}
+
+/// Writes them, unless they are there and no older than the kernel.
+///
+/// # Errors
+/// The kernel cannot be read, or they not be written.
+pub(crate) fn write(kernel: &Path) -> Result<(), BuildError> {
+    let file = file(kernel);
+    let failed = |source| BuildError::File { file: kernel.into(), source };
+    let changed = |file: &Path| std::fs::metadata(file).and_then(|of| of.modified());
+    let built = changed(kernel).map_err(failed)?;
+    if changed(&file).is_ok_and(|written| written >= built) {
+        return Ok(());
+    }
+    let bytes = std::fs::read(kernel).map_err(failed)?;
+    let table = of(&bytes).map_err(|error| failed(std::io::Error::other(error)))?;
+    // Others may be at it, or start their machine with it.
+    let folder = kernel.parent().unwrap_or(Path::new("."));
+    let written = tempfile::NamedTempFile::new_in(folder).and_then(|new| {
+        std::fs::write(new.path(), &table)?;
+        new.persist(&file).map_err(|error| error.error)
+    });
+    written.map(drop).map_err(|source| BuildError::File { file, source })
+}
+
+/// Functions and statics of an ELF file, and what is only a name: assembly's.
+fn of(kernel: &[u8]) -> Result<Vec<u8>, object::Error> {
+    let kernel = object::File::parse(kernel)?;
+    let symbols = kernel.symbols().filter(|symbol| {
+        matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Data) && symbol.size() > 0
+    });
+    let named = symbols.filter_map(|symbol| {
+        let (address, size, name) = (symbol.address(), symbol.size(), symbol.name_bytes().ok()?);
+        Some(Symbol { address, size, name })
+    });
+    Ok(table(named))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sdt_protocol::symbols::Table;
+
+    #[test]
+    fn symbols_of_a_program_are_found_again() {
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let parsed = object::File::parse(&*own).unwrap();
+        let named = |name: &str| parsed.symbols().find(|of| of.name() == Ok(name)).unwrap();
+        let bytes = of(&own).unwrap();
+        let table = Table::new(&bytes).unwrap();
+        let main = named("main");
+        let found = table.at(main.address() + 1).unwrap();
+        assert_eq!((found.name, found.address), (&b"main"[..], main.address()));
+        assert!(bytes.len() < Table::ROOM);
+    }
+}

@@ -1,0 +1,103 @@
+//! The stack of what has fired, for `stack()`: return addresses up the chain of frame pointers, which the kernel keeps and so
+//! do modules.
+//!
+//! Between a hit and the walk are frames of the framework, whose number is the compiler's affair. So whatever comes in from
+//! outside, a module's call or an interrupt, leaves where it has come from, for as long as it is in the kernel's hands.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use sdt_core::__private::arch::NEXT_FRAME;
+pub(crate) use sdt_core::__private::arch::frame_pointer;
+
+use crate::arch::{MODULE_SPACE, cpu};
+use crate::{load, text};
+
+/// Where what goes on on a CPU has come from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    /// A frame pointer.
+    frame: u64,
+    /// The instruction that was interrupted, in the function whose frame it is; 0 if it was a call that made that frame.
+    pc: u64,
+}
+
+/// One for each CPU, written by that CPU alone.
+struct Slot {
+    frame: AtomicU64,
+    pc: AtomicU64,
+}
+
+static ORIGINS: [Slot; cpu::MAX_CPUS] =
+    [const { Slot { frame: AtomicU64::new(0), pc: AtomicU64::new(0) } }; cpu::MAX_CPUS];
+
+impl Origin {
+    /// A function of this kernel's was called, whose frame this is.
+    pub(crate) fn called(frame: *const core::ffi::c_void) -> Self {
+        Self { frame: frame.addr() as u64, pc: 0 }
+    }
+
+    /// An instruction was interrupted, by a trap or by a device.
+    pub(crate) const fn interrupted(pc: u64, frame: u64) -> Self {
+        Self { frame, pc }
+    }
+
+    /// The innermost one of this CPU.
+    fn current() -> Self {
+        let slot = &ORIGINS[cpu::current()];
+        Self { frame: slot.frame.load(Ordering::Relaxed), pc: slot.pc.load(Ordering::Relaxed) }
+    }
+
+    /// Makes it this CPU's. An interrupt that comes in between leaves all as it was.
+    fn set(self) {
+        let slot = &ORIGINS[cpu::current()];
+        slot.frame.store(self.frame, Ordering::Relaxed);
+        slot.pc.store(self.pc, Ordering::Relaxed);
+    }
+
+    /// Runs `work`, whose stack begins here. Any context; the CPU stays the same.
+    #[inline(always)]
+    pub(crate) fn of<R>(self, work: impl FnOnce() -> R) -> R {
+        let outer = Self::current();
+        self.set();
+        let result = work();
+        outer.set();
+        result
+    }
+}
+
+/// Fills in return addresses, the function that fired first, and says how many there are; the first `own` are the provider's.
+/// Probe context.
+pub(crate) fn walk(own: u32, frames: &mut [u64]) -> usize {
+    let Origin { mut frame, pc } = Origin::current();
+    let mut skip = if pc == 0 { own } else { 0 };
+    let mut count = 0;
+    let mut next = Some(pc).filter(|pc| *pc != 0);
+    loop {
+        let at = match next.take() {
+            Some(pc) => pc,
+            None => {
+                let saved = frame.wrapping_add_signed(NEXT_FRAME as i64);
+                let Some(returns) = load::word(saved.wrapping_add(8)) else { break };
+                let Some(above) = load::word(saved) else { break };
+                // The chain goes up, or it is at its end: then this is the last one.
+                frame = if above > frame { above } else { 0 };
+                returns
+            }
+        };
+        if !is_text(at) {
+            break;
+        }
+        if skip > 0 {
+            skip -= 1;
+            continue;
+        }
+        let Some(place) = frames.get_mut(count) else { break };
+        *place = at;
+        count += 1;
+    }
+    count
+}
+
+fn is_text(address: u64) -> bool {
+    text::holds(address) || MODULE_SPACE.contains(&address)
+}

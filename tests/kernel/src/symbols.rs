@@ -1,0 +1,17 @@
+//! The kernel's own symbols, which the bench puts into memory beside the kernel, as a boot loader does.
+
+use sdt_framework::dif::Symbol;
+use sdt_protocol::symbols::Table;
+
+use crate::arch::{SYMBOLS, paging};
+
+/// Shows what stands at an address of the kernel's. Any context.
+pub(crate) fn at(address: u64, show: &mut dyn FnMut(Symbol<'_>)) {
+    let from = paging::direct(SYMBOLS) as *const u8;
+    // SAFETY: RAM in the direct map, which nothing but the table is in: the heap ends before it.
+    let memory = unsafe { core::slice::from_raw_parts(from, Table::ROOM) };
+    if let Some(symbol) = Table::new(memory).and_then(|table| table.at(address)) {
+        let (name, address, size) = (symbol.name, symbol.address, symbol.size);
+        show(Symbol { module: b"kernel", name, address, size });
+    }
+}

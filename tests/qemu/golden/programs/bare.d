@@ -1,0 +1,2 @@
+/* | fire /bin/one /bin/two /usr/bin/three /bin/one */
+proc:proc_example::exec-success { }

@@ -1,0 +1,2 @@
+/* | exec /bin/echo /bin/date /bin/echo */
+sdt_open:sdt_test::untyped { trace(stringof(arg1)); }
