@@ -1,6 +1,9 @@
 //! SystemTap notes of this very program, beside those that the crate `probe` leaves for the same probes.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::process::Command;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
@@ -140,4 +143,72 @@ fn notes_are_as_others_leave_them() {
     semaphore.fetch_sub(1, Ordering::Relaxed);
     fire(3);
     assert_eq!(EVALUATED.load(Ordering::Relaxed), 1);
+}
+
+/// What a program of the system's says of this one; nothing where there is no such program.
+fn said_by(program: &str, args: &[&str]) -> Option<String> {
+    let output = match Command::new(program).args(args).output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return None,
+        output => output.unwrap(),
+    };
+    let [shown, said] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(output.status.success(), "{program}: {said}");
+    Some(shown)
+}
+
+/// readelf(1) reads our notes as those of the crate `probe`: all that differs is the provider, and where the words are.
+#[test]
+fn readelf_says_the_same_of_both() {
+    fire(1);
+    twin(1);
+    let exe = std::env::current_exe().unwrap();
+    let Some(text) = said_by("readelf", &["--wide", "-n", exe.to_str().unwrap()]) else { return };
+    // `stapsdt   0x...   NT_STAPSDT (SystemTap probe descriptors)   Provider: ours`, and three lines more.
+    let lines: Vec<_> = text.lines().map(str::trim).collect();
+    let value = |line: &str, key: &str| {
+        line.strip_prefix(key).unwrap_or_else(|| panic!("{key}: {line}")).trim().to_owned()
+    };
+    let mut counts = BTreeMap::<(String, String), BTreeSet<usize>>::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some((kind, provider)) = line.split_once("Provider: ") else { continue };
+        assert!(kind.contains("NT_STAPSDT"), "{line}");
+        assert!(lines[at + 2].starts_with("Location: 0x"), "{}", lines[at + 2]);
+        let (provider, name) = (provider.to_owned(), value(lines[at + 1], "Name:"));
+        let words = value(lines[at + 3], "Arguments:");
+        assert!(words.split_whitespace().all(|word| word.contains('@')), "{words}");
+        counts.entry((provider, name)).or_default().insert(words.split_whitespace().count());
+    }
+    let of = |provider: &str, name: &str| {
+        let counts = counts.get(&(provider.to_owned(), name.to_owned()));
+        counts.unwrap_or_else(|| panic!("{provider}:{name}: {text}"))
+    };
+    for (name, count) in [("nothing", 0), ("exec_success", 3), ("costly", 1)] {
+        assert_eq!(*of("twin", name), BTreeSet::from([count]), "{name}");
+        // Without optimisation there are more: see above.
+        assert!(of("ours", name).contains(&count), "{name}");
+        assert!(cfg!(debug_assertions) || of("ours", name).len() == 1, "{name}");
+    }
+}
+
+/// bpftrace(8) lists ours beside those of the crate `probe`. It wants root.
+#[test]
+fn bpftrace_lists_both() {
+    fire(1);
+    twin(1);
+    // SAFETY: asks for a number.
+    if unsafe { geteuid() } != 0 {
+        return;
+    }
+    let exe = std::env::current_exe().unwrap();
+    let all = format!("usdt:{}:*", exe.display());
+    let Some(text) = said_by("bpftrace", &["-l", &all]) else { return };
+    for probe in ["ours:nothing", "ours:exec_success", "ours:costly", "open:hit", "twin:costly"] {
+        let line = format!("usdt:{}:{probe}", exe.display());
+        assert!(text.lines().any(|listed| listed == line), "{line}: {text}");
+    }
+}
+
+// SAFETY: POSIX's, and asks for a number.
+unsafe extern "C" {
+    fn geteuid() -> u32;
 }

@@ -6,7 +6,7 @@ use sdt_core::arg::Argument;
 use sdt_core::{sdt_probe, sdt_provider};
 
 #[derive(Clone, Copy, Argument)]
-pub enum Manner {
+enum Manner {
     Plain,
     Warm,
 }

@@ -41,10 +41,10 @@ pub struct Words<const MOST: usize> {
 
 #[derive(CType)]
 #[c_type(opaque)]
-pub struct Opaque(u8, u32);
+pub struct Opaque(pub u8, pub u32);
 
 /// Of nobody's.
-pub struct Foreign(u64);
+pub struct Foreign(pub u64);
 
 #[derive(serde::Serialize)]
 pub struct Header<'a> {
