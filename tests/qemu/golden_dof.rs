@@ -96,9 +96,12 @@ fn elements_of(client: &mut Client, mut rest: &[u8]) -> Vec<String> {
     lines
 }
 
-/// A datum: a number, a text, or its bytes.
+/// A datum: a number, a text, or its bytes; nothing, of an action that leaves nothing.
 fn value(datum: &Datum, record: &[u8]) -> String {
     let (at, size) = (datum.offset as usize, datum.size as usize);
+    if size == 0 {
+        return String::new();
+    }
     let bytes = &record[at..at + size];
     if matches!(size, 1 | 2 | 4 | 8) {
         let number = bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
