@@ -180,7 +180,9 @@ fn on_one_cpu_a_chunk_is_free_at_once() {
     let mut firing = world::firing(&world, memory, Rights::ALL, 1, 0);
     for _ in 0..100 {
         firing.begin(1);
-        programs.all.iter().for_each(|program| drop(firing.run(program).unwrap()));
+        for program in &programs.all {
+            firing.run(program).unwrap();
+        }
         assert!(!firing.dropped());
     }
     assert_eq!(memory.dynamic.drops(), DynamicDrops::default());
