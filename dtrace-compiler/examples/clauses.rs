@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         writeln!(
             text,
             "syscall::call{at}:entry /self->from{at} == 0/ {{ self->from{at} = timestamp; \
-             @[execname, arg{}] = quantize(arg1 * 3 + x{at}); x{at} = strlen(execname) + {at}; \
+             x{at} = strlen(execname) + {at}; @[execname, arg{}] = quantize(arg1 * 3 + x{at}); \
              printf(\"%d %s\\n\", x{at}, execname); }}",
             at % 10
         )?;
