@@ -82,6 +82,11 @@
 //! - A constant that is shifted by 64 bits or more is shifted by what is left of the count modulo 64, as
 //!   the machine does it; in libdtrace that is C's undefined behaviour.
 //! - A pragma on a last line without a newline is obeyed.
+//! - Types that are larger than 2^48 bytes are refused, where libdtrace's sizes wrap.
+//! - Where registers do not suffice, keys and arguments that can wait are put onto the tuple stack one by one.
+//! - Beyond its language: `//` comments, members without a name, inlines with parameters that are called with `( )`, types and
+//!   constants that kernels have everywhere without anybody who declares them (`sema/conventional.d`), 0 for dynamic
+//!   variables that are structs.
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 

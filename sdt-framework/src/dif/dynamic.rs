@@ -9,7 +9,7 @@
 //! dtrace.c it is *dirty* first; [`Dynamic::clean`], called by a thread now and then, has it *rinsing* while
 //! every CPU leaves probe context, and then it is *clean*. A CPU takes chunks from its own list of free
 //! ones, then its clean ones, then the others'. What finds no chunk is a drop, counted by what the chunks
-//! were that could not be had.
+//! were that could not be had. With one CPU nobody else is looking, and a chunk is free again at once.
 
 use super::word::{self, Word};
 use crate::sync::{AtomicCount, AtomicU32, Ordering, const_fn, widen};

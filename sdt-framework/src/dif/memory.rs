@@ -87,8 +87,8 @@ impl<'a> Statics<'a> {
 /// What a firing works with on one CPU.
 #[derive(Debug)]
 pub struct Room<'a> {
-    /// Scratch space; as much of it is used as has addresses, 2^24 - 1 bytes. A program can read all of it,
-    /// what it has allocated and what the one before has left, so consumers do not share it.
+    /// Scratch space; as much of it is used as has addresses, 2^24 - 1 bytes. A subroutine can see what the clause before
+    /// has left there, so consumers do not share it.
     pub scratch: &'a mut [u8],
     /// Where the keys of dynamic variables are put together: as many words as a chunk of theirs has.
     pub key: &'a mut [u64],

@@ -138,7 +138,7 @@ fn fire(firing: &mut Firing<'_, World>, programs: &Programs) -> Option<u64> {
 
 #[test]
 fn drops_say_what_the_chunks_were() {
-    let memory = world::memory(32, 1, 4);
+    let memory = world::memory(32, 2, 4);
     let programs = programs(
         memory,
         "int x; uint64_t a[int]; BEGIN { x = x + 1; a[x] = 1; } END { a[1] = 0; }",
@@ -167,4 +167,23 @@ fn drops_say_what_the_chunks_were() {
     memory.dynamic.clean(|| make(true));
     assert_eq!(memory.dynamic.drops(), DynamicDrops { empty: 1, dirty: 1, rinsing: 1 });
     make(false);
+}
+
+#[test]
+fn on_one_cpu_a_chunk_is_free_at_once() {
+    let memory = world::memory(32, 1, 4);
+    let programs = programs(
+        memory,
+        "int x; uint64_t a[int]; BEGIN { x = x + 1; a[x] = 1; } END { a[x] = 0; }",
+    );
+    let world = World::default();
+    let mut firing = world::firing(&world, memory, Rights::ALL, 1, 0);
+    for _ in 0..100 {
+        firing.begin(1);
+        for program in &programs.all {
+            firing.run(program).unwrap();
+        }
+        assert!(!firing.dropped());
+    }
+    assert_eq!(memory.dynamic.drops(), DynamicDrops::default());
 }

@@ -13,7 +13,7 @@ impl Plain<'_> {
         let zero_ended = |text: &[u8]| Some([text, &[0]].concat());
         let item = place.item as u16;
         match place.region {
-            Region::Scratch => Some(self.scratch.clone()),
+            Region::Scratch => Some(self.scratch[..self.used].to_vec()),
             Region::Literals => {
                 let mut all = self.literals.clone();
                 all.resize(4096, 0);
@@ -72,8 +72,14 @@ impl Plain<'_> {
         }
     }
 
+    /// A byte of a string, which ends where its place does.
     pub(super) fn byte(&self, address: u64) -> Result<u8> {
-        Ok(self.read(address, 1)?[0])
+        let found = Place::of(address).and_then(std::result::Result::ok);
+        let room = found.and_then(|found| Some((self.ours(found)?.len(), found.offset as usize)));
+        match room {
+            Some((length, offset)) if length == offset => Ok(0),
+            _ => Ok(self.read(address, 1)?[0]),
+        }
     }
 
     pub(super) fn number(&self, address: u64, size: u64) -> Result<u64> {
@@ -94,8 +100,8 @@ impl Plain<'_> {
     pub(super) fn writable(&mut self, address: u64, length: u64) -> Result<&mut [u8]> {
         let found = Place::of(address).and_then(std::result::Result::ok);
         let room = found.and_then(|found| {
-            let all: &mut Vec<u8> = match found.region {
-                Region::Scratch => &mut self.scratch,
+            let all: &mut [u8] = match found.region {
+                Region::Scratch => &mut self.scratch[..self.used],
                 Region::Global | Region::Local => {
                     &mut self.references.get_mut(&(region(found.region), found.item as u16))?.1
                 }
@@ -125,7 +131,15 @@ impl Plain<'_> {
             parts.reverse();
         }
         for at in parts {
-            let bytes = self.read(from.wrapping_add(at), (length - at).min(64))?;
+            let count = (length - at).min(64);
+            // A literal goes on with zeroes.
+            let literal = Place::of(from).and_then(std::result::Result::ok);
+            let literal = literal.filter(|place| place.region == Region::Literals);
+            let there = literal.map_or(count, |place| {
+                4096_u64.saturating_sub(u64::from(place.offset).saturating_add(at)).min(count)
+            });
+            let mut bytes = self.read(from.wrapping_add(at), there)?;
+            bytes.resize(count as usize, 0);
             self.writable(to.wrapping_add(at), bytes.len() as u64)?.copy_from_slice(&bytes);
         }
         Ok(())

@@ -67,8 +67,6 @@ pub struct Plain<'a> {
     chunks: BTreeMap<Name, usize>,
     contents: Vec<Vec<u8>>,
     free: Vec<usize>,
-    dirty: Vec<usize>,
-    clean: Vec<usize>,
     dropped: bool,
     epid: u32,
     token: u64,
@@ -105,8 +103,6 @@ impl<'a> Plain<'a> {
             chunks: BTreeMap::new(),
             contents: vec![Vec::new(); CHUNKS],
             free: (0..CHUNKS).rev().collect(),
-            dirty: Vec::new(),
-            clean: Vec::new(),
             dropped: false,
             epid: 0,
             token: 0,
@@ -152,12 +148,6 @@ impl<'a> Plain<'a> {
 
     pub fn scratch(&self) -> &[u8] {
         &self.scratch
-    }
-
-    pub fn clean(&mut self) {
-        if self.clean.is_empty() {
-            self.clean = std::mem::take(&mut self.dirty);
-        }
     }
 
     pub fn run(&mut self, source: &Difo<'_>) -> std::result::Result<u64, Failure> {

@@ -64,7 +64,8 @@ impl Plain<'_> {
     ) -> Result<()> {
         if value == 0 {
             if let Some(chunk) = name.and_then(|name| self.chunks.remove(&name)) {
-                self.dirty.push(chunk);
+                // There is one CPU, so nobody else can be looking at it.
+                self.free.push(chunk);
             }
             return Ok(());
         }
@@ -81,9 +82,6 @@ impl Plain<'_> {
                 if 2 + 4 + keys + size.div_ceil(8) > CHUNK {
                     self.dropped = true;
                     return Ok(());
-                }
-                if self.free.is_empty() {
-                    self.free = std::mem::take(&mut self.clean);
                 }
                 let Some(chunk) = self.free.pop() else {
                     self.dropped = true;

@@ -1,0 +1,42 @@
+//! How long a program of so many clauses takes from source to DOF: `cargo run --release --example clauses [COUNT]`.
+
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use dtrace_abi::Platform;
+use dtrace_abi::stability::Attribute;
+use dtrace_compiler::options::Options;
+use dtrace_compiler::surroundings::{
+    Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
+};
+use dtrace_compiler::{Compiler, Source, dof};
+
+/// Every description matches one probe.
+struct Anything;
+
+impl Surroundings for Anything {
+    fn probes(&self, _: &Description) -> Matches {
+        let attributes = ProviderAttributes::all(Attribute::DEFAULT);
+        Matches::One(ProbeInfo { attributes, arguments: Vec::new() })
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let count: u32 = std::env::args().nth(1).map_or(Ok(1000), |text| text.parse())?;
+    let mut text = String::new();
+    for at in 0..count {
+        writeln!(
+            text,
+            "syscall::call{at}:entry /self->from{at} == 0/ {{ self->from{at} = timestamp; \
+             x{at} = strlen(execname) + {at}; @[execname, arg{}] = quantize(arg1 * 3 + x{at}); \
+             printf(\"%d %s\\n\", x{at}, execname); }}",
+            at % 10
+        )?;
+    }
+    let began = Instant::now();
+    let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
+    let program = compiler.compile(Source::file(text.as_bytes()), &Anything)?;
+    let bytes = dof::program(&program, compiler.options())?;
+    println!("{count} clauses, {} bytes of DOF: {:?}", bytes.len(), began.elapsed());
+    Ok(())
+}
