@@ -180,7 +180,7 @@ impl<'a> Buffer<'a> {
 
     /// The upper bits choose: a multiplication in place of a division.
     fn bucket(&self, hash: u32) -> usize {
-        (u64::from(hash) * self.buckets.len() as u64 >> 32) as usize
+        ((u64::from(hash) * self.buckets.len() as u64) >> 32) as usize
     }
 
     /// The number of the entry, 0 if there is none.
@@ -268,7 +268,7 @@ mod tests {
         let mut buffer = Buffer::new(&mut words, &mut table, &mut list);
         let count = Function::new(Action::Count, 0).unwrap();
         let chosen: Vec<u64> =
-            (0..).filter(|key| u64::from(hash(&[*key])) * 10_000 >> 32 == 7).take(400).collect();
+            (0..).filter(|key| (u64::from(hash(&[*key])) * 10_000) >> 32 == 7).take(400).collect();
         let taken = chosen.iter().filter(|key| buffer.add(&[**key], &count, 0, 1)).count();
         assert_eq!(taken, LONG + 16);
         assert_eq!(buffer.drops(), (chosen.len() - taken) as u64);

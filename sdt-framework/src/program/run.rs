@@ -665,7 +665,7 @@ fn store_string<H: Host>(
         };
         let Some(part) = part.get(..copied) else { break };
         let end = offset + at + copied;
-        if end % 8 != 0
+        if !end.is_multiple_of(8)
             && end / 8 >= (offset + at).div_ceil(8)
             && let Some(last) = to.get_mut(end / 8)
         {
