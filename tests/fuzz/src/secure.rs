@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use arbitrary::{Arbitrary, Unstructured};
 use dtrace_protocol::secure::{HANDSHAKE, Key, MESSAGE, NOISE, PREAMBLE, REFUSAL, TAG, refusal};
 use dtrace_protocol::{Decoder, Header, Reply, Writer};
-use sdt_core::ops::{Framework as _, Privileges, ProviderAttr};
+use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
 use sdt_framework::server::{
     End, Limits, Lost, MIN_FRAME, NoSites, Secure, SecureHost, Server, Stream,
 };
