@@ -8,10 +8,8 @@ mod symbols;
 use object::elf;
 use proptest::prelude::*;
 
-use std::path::Path;
-
-use super::{Kernel, module, module_against};
-use fixture::{CODE, Fixture, PROBE, READ_ONLY, SITE, WRITABLE, relocation, with_header};
+use super::module;
+use fixture::{Fixture, READ_ONLY, WRITABLE, with_header};
 
 /// What is said of a file.
 fn said_of(file: &[u8]) -> Vec<String> {
@@ -186,34 +184,6 @@ fn alignments_and_sizes_that_no_kernel_has() {
     });
     let line = only_of(&file);
     assert!(line.starts_with("takes 1125899906842656 bytes of memory; "), "{line}");
-}
-
-#[test]
-fn what_krtld_does_not_notice() {
-    let said_with = |flags: elf::SectionFlags| {
-        let mut fixture = Fixture::good();
-        enabled_site(&mut fixture, 1, [(0, 0), (8, 0)]);
-        said_of(&with_header(fixture.file(), "sdt_is_enabled", |header| {
-            header[8..16].copy_from_slice(&flags.0.to_le_bytes());
-        }))
-    };
-    for (flags, expected) in [
-        (elf::SectionFlags(0), "sdt_is_enabled: a set that is not to be loaded (SHF_ALLOC): "),
-        (
-            elf::SectionFlags(READ_ONLY.0 | elf::SHF_COMPRESSED.0),
-            "sdt_is_enabled: is to be loaded, and compressed (SHF_COMPRESSED), ",
-        ),
-    ] {
-        let said = said_with(flags);
-        assert!(said.iter().any(|line| line.starts_with(expected)), "{said:#?}");
-    }
-    let line = only(|f| {
-        let symbol = f.symbol("counter", None, elf::STB_GLOBAL);
-        f.builder.symbols.get_mut(symbol).st_shndx = elf::SymbolSection(0xff20);
-    });
-    assert!(line.starts_with("symbol counter: is in section 0xff20, a number that is "), "{line}");
-    let line = only(|f| f.note(".sdt_providers", b"proc\0io\0"));
-    assert!(line.starts_with("warning: provider io has probes, or is declared, and no "), "{line}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use object::elf;
 
-use super::fixture::{CODE, Fixture, PROBE, SITE, relocation, with_header};
+use super::fixture::{CODE, Fixture, PROBE, SITE, with_header};
 use super::{only, only_of, said_of};
 use crate::check::illumos::module;
 
