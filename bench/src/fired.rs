@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use dtrace_compiler::dof;
 use dtrace_compiler::options::Options;
-use sdt_core::ops::{Framework as _, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderOps};
+use sdt_core::ops::{Framework as _, Privileges, ProbeId, ProviderAttr, ProviderOps};
 use sdt_framework::dif::Kernel;
 use sdt_framework::{Config, ConsumerId, Dtrace, Host, SpinLock, Which};
 
@@ -41,26 +41,6 @@ unsafe impl Host for One {
     }
 }
 
-unsafe extern "C" fn provide(_: *mut std::ffi::c_void, _: *const ProbeDesc) {}
-unsafe extern "C" fn enable(_: *mut std::ffi::c_void, _: u32, _: *mut std::ffi::c_void) -> i32 {
-    0
-}
-unsafe extern "C" fn nothing(_: *mut std::ffi::c_void, _: u32, _: *mut std::ffi::c_void) {}
-
-/// Ops that do nothing.
-pub const OPS: ProviderOps = ProviderOps {
-    provide: Some(provide),
-    provide_module: None,
-    enable: Some(enable),
-    disable: Some(nothing),
-    suspend: None,
-    resume: None,
-    getargdesc: None,
-    getargval: None,
-    usermode: None,
-    destroy: Some(nothing),
-};
-
 /// A framework with one probe, which a program is enabled at.
 struct Enabled {
     dtrace: Dtrace<One>,
@@ -79,7 +59,7 @@ impl Enabled {
         let null = std::ptr::null_mut();
         // SAFETY: the ops do nothing.
         let provider = unsafe {
-            dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &OPS, null)
+            dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &ProviderOps::INERT, null)
         };
         let provider = provider.expect("a good name");
         // SAFETY: as above.

@@ -1,6 +1,6 @@
 //! What many probes cost: linking their records, and everything that `sdt-framework` does with them.
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, CString};
 use std::hint::black_box;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use sdt_core::__private::arch::ENCODING;
 use sdt_core::__private::link::{Records, link};
-use sdt_core::ops::{Framework as _, Privileges, ProbeDesc, ProviderAttr, ProviderOps};
+use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
 use sdt_core::patch::NoText;
 use sdt_core::__private::record::{Probe, Provider, Site};
 use sdt_framework::{Config, Dtrace, Field, Spec};
@@ -25,27 +25,6 @@ static DTRACE: Dtrace<Uniprocessor> =
     Dtrace::new(unsafe { Uniprocessor::new() });
 
 const CONFIG: Config = Config { providers: 1, probes: MOST, ecbs: MOST, consumers: 1, buffer: 0 };
-
-unsafe extern "C" fn provide(_: *mut c_void, _: *const ProbeDesc) {}
-
-unsafe extern "C" fn enable(_: *mut c_void, _: u32, _: *mut c_void) -> c_int {
-    0
-}
-
-unsafe extern "C" fn nothing(_: *mut c_void, _: u32, _: *mut c_void) {}
-
-const OPS: ProviderOps = ProviderOps {
-    provide: Some(provide),
-    provide_module: None,
-    enable: Some(enable),
-    disable: Some(nothing),
-    suspend: None,
-    resume: None,
-    getargdesc: None,
-    getargval: None,
-    usermode: None,
-    destroy: Some(nothing),
-};
 
 /// The names of so many probes.
 fn names(count: usize) -> Result<Vec<&'static CStr>> {
@@ -104,7 +83,7 @@ pub fn table() -> Result<String> {
         // SAFETY: the ops do nothing, and stay; they do not look at pointers.
         let provider = unsafe {
             let (attr, privileges) = (&ProviderAttr::SDT, Privileges::USER);
-            let provider = DTRACE.register(c"scale", attr, privileges, &OPS, null_mut())?;
+            let provider = DTRACE.register(c"scale", attr, privileges, &ProviderOps::INERT, null_mut())?;
             for name in &names {
                 DTRACE.probe_create(provider, c"bench", c"none", name, 1, null_mut())?;
             }

@@ -153,4 +153,29 @@ pub struct ProviderOps {
     pub destroy: Option<unsafe extern "C" fn(arg: *mut c_void, id: u32, parg: *mut c_void)>,
 }
 
+impl ProviderOps {
+    /// Ops that do nothing, whatever `arg` is: of a provider that has created its probes, and fires them whether they are
+    /// enabled or not.
+    pub const INERT: Self = Self {
+        provide: Some(provide_nothing),
+        provide_module: None,
+        enable: Some(enable_nothing),
+        disable: Some(nothing),
+        suspend: None,
+        resume: None,
+        getargdesc: None,
+        getargval: None,
+        usermode: None,
+        destroy: Some(nothing),
+    };
+}
+
+extern "C" fn provide_nothing(_arg: *mut c_void, _desc: *const ProbeDesc) {}
+
+extern "C" fn enable_nothing(_arg: *mut c_void, _id: u32, _parg: *mut c_void) -> c_int {
+    0
+}
+
+extern "C" fn nothing(_arg: *mut c_void, _id: u32, _parg: *mut c_void) {}
+
 const_assert_eq!(size_of::<ProviderOps>(), 10 * size_of::<usize>());

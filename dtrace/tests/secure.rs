@@ -1,6 +1,5 @@
 //! A kernel behind a key: the command and the client, with the framework's server on the other side.
 
-use std::ffi::CStr;
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -15,26 +14,20 @@ use std::time::{Duration, Instant};
 use dtrace::transport::{Line, Secure, SecureError};
 use dtrace::{Client, ClientError, TransportError, key};
 use dtrace_protocol::secure::{HANDSHAKE, Key, PREAMBLE, REKEY};
-use sdt_core::ops::{Privileges, ProbeId, ProviderAttr};
+use sdt_core::ops::{Privileges, ProviderAttr};
+use sdt_core::runtime::{Provider, Slot};
 use sdt_framework::server::{
     End, Limits, Lost, NoSites, Secure as Secured, SecureHost, Server, Stream,
 };
-use sdt_framework::{Config, Dtrace, LONGEST, Provider, Rights, RuntimeProvider};
+use sdt_framework::{Config, Dtrace, LONGEST, Rights};
 use sdt_host::cpus::{CPUS, Threads};
 
 const CONFIG: Config =
     Config { providers: 1, probes: 1, ecbs: 8, consumers: 8, buffer: 8 * LONGEST };
 static DTRACE: Dtrace<Threads> = Dtrace::new(Threads::new());
-static PROVIDER: RuntimeProvider<Threads, One> = RuntimeProvider::new(&DTRACE, One);
-
 /// Has one probe, which never fires.
-#[derive(Debug)]
-struct One;
-
-impl Provider<Threads> for One {
-    fn enable(&self, _: ProbeId, _: usize) {}
-    fn disable(&self, _: ProbeId, _: usize) {}
-}
+static PROVIDER: Provider = Provider::new(&SLOTS);
+static SLOTS: [Slot; 1] = [const { Slot::new() }; 1];
 
 /// The kernel that all tests have.
 fn kernel() -> &'static Dtrace<Threads> {
@@ -42,10 +35,10 @@ fn kernel() -> &'static Dtrace<Threads> {
     READY.get_or_init(|| {
         let memory = vec![MaybeUninit::uninit(); CONFIG.memory::<Threads>(CPUS, 8)].leak();
         DTRACE.init(memory, &CONFIG).unwrap();
-        let privileges = Privileges::USER;
-        PROVIDER.register(c"proc", &ProviderAttr::SDT, privileges).unwrap();
-        let names: [&CStr; 3] = [c"m", c"f", c"exec"];
-        PROVIDER.create(names[0], names[1], names[2], 0).unwrap();
+        let (attr, privileges) = (&ProviderAttr::SDT, Privileges::USER);
+        // SAFETY: the tests' program stays.
+        unsafe { PROVIDER.open_with(&DTRACE, c"m", c"proc", attr, privileges) }.unwrap();
+        PROVIDER.add(c"f", c"exec", &[]).unwrap();
     });
     &DTRACE
 }

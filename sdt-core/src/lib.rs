@@ -56,6 +56,11 @@
 //! tracer wants the probe, or the framework. A site costs a load and a test more. It is for x86_64, aarch64 and riscv64; elsewhere,
 //! in kernels and with feature `off` it leaves nothing.
 //!
+//! # Processors without compare-and-swap
+//!
+//! A Cortex-M0, for one: `portable-atomic` makes up for it there, and there alone. The program chooses how, by a feature of that
+//! crate: `critical-section`, or `unsafe-assume-single-core`.
+//!
 //! # Where to read on
 //!
 //! - To put probes into a crate: [`sdt_provider!`], [`sdt_probe!`], [`sdt_enabled!`]; [`arg`] is what they can carry,

@@ -29,16 +29,15 @@
 //! - To host it: [`machine`], or [`Host`] and [`Dtrace`]; the project's `docs/your-kernel-in-an-afternoon.md` does it, and the
 //!   smallest host is `embedded-example/`. Feature `server`: consumers on the other side of a line, with [rights](Rights); feature
 //!   `noise`: lines that leave the machine, for those alone who have the kernel's key; [`console`]: consumers on the machine itself.
-//! - To write a provider: [`Provider`]; to add probes as a program runs: [`sdt_core::runtime`]; in C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
-//! - To change it: `registry/` is who provides what, `providers/` how that is written, and its own ones, `ecb/` what is done when it
+//! - To write a provider whose probes are made as a program runs, or as consumers ask for them: [`sdt_core::runtime`]; in C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
+//! - To change it: `registry/` is who provides what, `providers/` its own ones, `ecb/` what is done when it
 //!   fires, `program/` when that is a program, [`dif`] what computes there and [`aggregation`] what counts, `buffer/` what that leaves
 //!   behind, `server/` who is told; then `docs/architecture.md` of the project.
 //!
 //! # Example
 //!
 //! ```
-//! use core::ffi::{c_int, c_void};
-//! use sdt_core::ops::{Framework, Privileges, ProbeDesc, ProviderAttr, ProviderOps};
+//! use sdt_core::ops::{Framework, Privileges, ProviderAttr, ProviderOps};
 //! use sdt_framework::{Config, Dtrace, Field, Host, Memory, Records, Spec, SpinLock};
 //!
 //! struct Uniprocessor;
@@ -61,22 +60,8 @@
 //! static MEMORY: Memory<{ CONFIG.memory::<Uniprocessor>(1, 2) }> = Memory::new();
 //! DTRACE.init(MEMORY.take().expect("nobody else has taken it"), &CONFIG)?;
 //!
-//! unsafe extern "C" fn provide(_arg: *mut c_void, _desc: *const ProbeDesc) {}
-//! unsafe extern "C" fn enable(_arg: *mut c_void, _id: u32, _parg: *mut c_void) -> c_int { 0 }
-//! unsafe extern "C" fn nothing(_arg: *mut c_void, _id: u32, _parg: *mut c_void) {}
-//!
-//! let ops = ProviderOps {
-//!     provide: Some(provide),
-//!     provide_module: None,
-//!     enable: Some(enable),   // here the firing sites would be patched
-//!     disable: Some(nothing), // and back
-//!     suspend: None,
-//!     resume: None,
-//!     getargdesc: None,
-//!     getargval: None,
-//!     usermode: None,
-//!     destroy: Some(nothing),
-//! };
+//! // Here `enable` would have the firing sites patched, and `disable` back.
+//! let ops = ProviderOps::INERT;
 //! let null = core::ptr::null_mut();
 //! // SAFETY: the functions do nothing, and stay.
 //! let provider =
@@ -151,6 +136,5 @@ pub use dtrace::{Counters, Dtrace};
 pub use dtrace_abi::spec::{Field, Spec, SpecError};
 pub use host::{Host, RawMutex, Relaxing, SpinLock};
 pub use program::{AggregationDesc, Malformed, ProgramError, Snapshot, Status, Which};
-pub use providers::{ArgumentType, Provider, RuntimeProvider};
 pub use registry::{Detail, ProbeInfo, registration};
 pub use rights::Rights;

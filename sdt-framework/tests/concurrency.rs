@@ -222,26 +222,7 @@ unsafe extern "C" fn argval(
     parg.addr() as u64
 }
 
-unsafe extern "C" fn provide(_arg: *mut c_void, _desc: *const sdt_core::ops::ProbeDesc) {}
-
-unsafe extern "C" fn enabled(_arg: *mut c_void, _id: u32, _parg: *mut c_void) -> c_int {
-    0
-}
-
-unsafe extern "C" fn nothing(_arg: *mut c_void, _id: u32, _parg: *mut c_void) {}
-
-const MORTAL: ProviderOps = ProviderOps {
-    provide: Some(provide),
-    provide_module: None,
-    enable: Some(enabled),
-    disable: Some(nothing),
-    suspend: None,
-    resume: None,
-    getargdesc: None,
-    getargval: Some(argval),
-    usermode: None,
-    destroy: Some(nothing),
-};
+const MORTAL: ProviderOps = ProviderOps { getargval: Some(argval), ..ProviderOps::INERT };
 
 /// CPUs go on hitting an id while its probe is created, enabled, disabled and destroyed, consumers open
 /// and close, and the provider comes and goes.

@@ -5,34 +5,27 @@ mod common;
 use std::fmt::{self, Write};
 
 use common::{SMALL, Small, Threads, small};
-use sdt_core::ops::{Name, Privileges, ProbeId, ProviderAttr};
+use sdt_core::ops::{Privileges, ProbeId, ProviderAttr};
+use sdt_core::runtime::{Provider, Slot, arg};
+use sdt_framework::ConsumerError;
 use sdt_framework::console::{Console, ConsoleError};
-use sdt_framework::{ArgumentType, ConsumerError, Provider, RuntimeProvider};
 
-/// Has two probes, with arguments of each kind.
-struct Lamp;
-
-impl Provider<Threads> for Lamp {
-    fn enable(&self, _probe: ProbeId, _tag: usize) {}
-
-    fn disable(&self, _probe: ProbeId, _tag: usize) {}
-
-    fn argument(&self, _probe: ProbeId, tag: usize, index: usize) -> Option<ArgumentType> {
-        let kinds: &[_] =
-            if tag == 0 { &["int", "uint64_t", "char *", "int64_t", "_Bool"] } else { &[] };
-        let native = Name::new(kinds.get(index)?.as_bytes()).unwrap();
-        Some(ArgumentType { native, translated: Name::EMPTY })
-    }
-}
-
-/// A framework, for good, and its probes `lamp:::on` and `lamp:::off`.
+/// A framework, for good, and its probes `lamp:::on`, with arguments of each kind, and `lamp:::off`.
 fn lamp() -> (&'static Small, ProbeId, ProbeId) {
     Threads::bind(0);
     let dtrace: &Small = Box::leak(small());
-    let lamp = Box::leak(Box::new(RuntimeProvider::new(dtrace, Lamp)));
-    lamp.register(c"lamp", &ProviderAttr::SDT, Privileges::USER).unwrap();
-    let create = |function, name, tag| lamp.create(c"house", function, name, tag).unwrap();
-    (dtrace, create(c"switch", c"on", 0), create(c"none", c"off", 1))
+    let slots: &[Slot] = Box::leak(Box::new([const { Slot::new() }; 2]));
+    let lamp: &Provider = Box::leak(Box::new(Provider::new(slots)));
+    let (attr, privileges) = (&ProviderAttr::SDT, Privileges::USER);
+    // SAFETY: the tests' program stays.
+    unsafe { lamp.open_with(dtrace, c"house", c"lamp", attr, privileges) }.unwrap();
+    let kinds = [arg::<i32>(), arg::<u64>(), arg::<&std::ffi::CStr>(), arg::<i64>(), arg::<bool>()];
+    lamp.add(c"switch", c"on", &kinds).unwrap();
+    lamp.add(c"none", c"off", &[]).unwrap();
+    let [mut on, mut off] = [None; 2];
+    dtrace.for_each_probe(&common::spec("lamp:::on"), |probe| on = Some(probe.id()));
+    dtrace.for_each_probe(&common::spec("lamp:::off"), |probe| off = Some(probe.id()));
+    (dtrace, on.unwrap(), off.unwrap())
 }
 
 const LIST: &str = "   ID   PROVIDER            MODULE                          FUNCTION NAME\n";

@@ -8,9 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::{drain, spec};
-use sdt_core::ops::{
-    Framework as _, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderId, ProviderOps,
-};
+use sdt_core::ops::{Framework as _, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps};
 use sdt_framework::{Config, Dtrace, Host};
 
 /// What other threads do before the one that fires has turned interrupts off.
@@ -47,8 +45,6 @@ const CONFIG: Config = Config { providers: 2, probes: 1, ecbs: 8, consumers: 2, 
 /// Where the provider keeps its probe's id while it is enabled.
 static ID: AtomicU32 = AtomicU32::new(0);
 
-unsafe extern "C" fn provide(_: *mut c_void, _: *const ProbeDesc) {}
-unsafe extern "C" fn nothing(_: *mut c_void, _: u32, _: *mut c_void) {}
 unsafe extern "C" fn enable(_: *mut c_void, id: u32, parg: *mut c_void) -> c_int {
     if !parg.is_null() {
         ID.store(id, Ordering::Release);
@@ -61,18 +57,8 @@ unsafe extern "C" fn disable(_: *mut c_void, _: u32, parg: *mut c_void) {
     }
 }
 
-const OPS: ProviderOps = ProviderOps {
-    provide: Some(provide),
-    provide_module: None,
-    enable: Some(enable),
-    disable: Some(disable),
-    suspend: None,
-    resume: None,
-    getargdesc: None,
-    getargval: None,
-    usermode: None,
-    destroy: Some(nothing),
-};
+const OPS: ProviderOps =
+    ProviderOps { enable: Some(enable), disable: Some(disable), ..ProviderOps::INERT };
 
 /// A provider with one probe, which keeps its id in [`ID`] or does not.
 fn register(provider: &CStr, probe: &CStr, keeps_id: bool) -> (ProviderId, ProbeId) {

@@ -1,4 +1,4 @@
-//! A provider in safe code, which makes its probes as they are asked for.
+//! A provider with rules of its own: it makes its probes as they are asked for, and is told which are enabled.
 
 mod common;
 
@@ -6,25 +6,23 @@ use std::ffi::{CStr, CString};
 use std::sync::Mutex;
 
 use common::{SMALL, Small, Threads, memory, spec};
-use sdt_core::ops::{FrameworkError, Name, Privileges, ProbeDesc, ProbeId, ProviderAttr};
-use sdt_framework::{ArgumentType, Dtrace, Provider, RuntimeProvider, Spec};
+use sdt_core::ops::{FrameworkError, Privileges, ProbeDesc, ProviderAttr};
+use sdt_core::runtime::{AddError, CloseError, OpenError, Probe, Provider, Rules, Slot, arg};
+use sdt_framework::{Dtrace, Spec};
 
-/// Has a probe `tick-N` for each N below 10, once it is asked for.
-#[derive(Debug, Default)]
+/// Has a probe `tick-N` for each N below 10, with N arguments, once it is asked for.
+#[derive(Debug)]
 struct Ticks {
-    calls: Mutex<Vec<(&'static str, u32, usize)>>,
+    calls: Mutex<Vec<(&'static str, String)>>,
 }
 
 impl Ticks {
-    const fn new() -> Self {
-        Self { calls: Mutex::new(Vec::new()) }
+    fn note(&self, what: &'static str, probe: &Probe) {
+        let name = probe.names().1.to_str().unwrap().to_owned();
+        self.calls.lock().unwrap().push((what, name));
     }
 
-    fn note(&self, what: &'static str, probe: ProbeId, tag: usize) {
-        self.calls.lock().unwrap().push((what, probe.get(), tag));
-    }
-
-    fn calls(&self) -> Vec<(&'static str, u32, usize)> {
+    fn calls(&self) -> Vec<(&'static str, String)> {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
 }
@@ -33,40 +31,42 @@ fn name(n: usize) -> CString {
     CString::new(format!("tick-{n}")).unwrap()
 }
 
-impl Provider<Threads> for Ticks {
-    fn provide(&self, on: &RuntimeProvider<Threads, Self>, wanted: Option<&ProbeDesc>) {
-        match wanted {
-            None => drop(on.create(c"", c"", &name(1), 1).unwrap()),
-            Some(wanted) => {
-                let wanted = wanted.name.as_c_str();
-                let found = (0..10).find(|n| *name(*n) == *wanted);
-                if let Some(n) = found {
-                    on.create(c"", c"", wanted, n).unwrap();
-                }
+fn add(n: usize) -> Result<Probe, AddError> {
+    TICKS.add(c"", &name(n), &vec![arg::<u64>(); n])
+}
+
+impl Rules for Ticks {
+    fn provide(&self, provider: &'static Provider, wanted: Option<&ProbeDesc>) {
+        assert!(std::ptr::eq(provider, &TICKS));
+        let wanted = wanted.map_or(c"tick-1", |wanted| wanted.name.as_c_str());
+        if let Some(n) = (0..10).find(|n| *name(*n) == *wanted) {
+            match add(n) {
+                Ok(_) | Err(AddError::Twice | AddError::NoSlot) => {}
+                Err(error) => panic!("{error}"),
             }
         }
     }
 
-    fn enable(&self, probe: ProbeId, tag: usize) {
-        self.note("enable", probe, tag);
+    fn enabled(&self, probe: &Probe) {
+        assert!(probe.is_enabled());
+        self.note("enabled", probe);
     }
 
-    fn disable(&self, probe: ProbeId, tag: usize) {
-        self.note("disable", probe, tag);
-    }
-
-    fn destroy(&self, probe: ProbeId, tag: usize) {
-        self.note("destroy", probe, tag);
-    }
-
-    fn argument(&self, _: ProbeId, tag: usize, index: usize) -> Option<ArgumentType> {
-        let native = Name::new(b"uintptr_t")?;
-        (index < tag).then_some(ArgumentType { native, translated: Name::EMPTY })
+    fn disabled(&self, probe: &Probe) {
+        assert!(!probe.is_enabled());
+        self.note("disabled", probe);
     }
 }
 
 static DTRACE: Small = Dtrace::new(Threads::new());
-static TICKS: RuntimeProvider<Threads, Ticks> = RuntimeProvider::new(&DTRACE, Ticks::new());
+static RULES: Ticks = Ticks { calls: Mutex::new(Vec::new()) };
+static SLOTS: [Slot; 5] = [const { Slot::new() }; 5];
+static TICKS: Provider = Provider::ruled(&SLOTS, &RULES);
+
+fn open(name: &CStr) -> Result<(), OpenError> {
+    // SAFETY: the tests' program stays.
+    unsafe { TICKS.open_with(&DTRACE, c"", name, &ProviderAttr::SDT, Privileges::USER) }
+}
 
 fn listed(text: &str) -> Vec<String> {
     let mut names = Vec::new();
@@ -74,45 +74,54 @@ fn listed(text: &str) -> Vec<String> {
     names
 }
 
+fn arguments(text: &str) -> usize {
+    let mut id = None;
+    DTRACE.for_each_probe(&spec(text), |probe| id = Some(probe.id()));
+    DTRACE.arg_descs(id.unwrap()).count()
+}
+
 #[test]
-fn a_provider_in_safe_code() {
-    let register = |name: &CStr| TICKS.register(name, &ProviderAttr::SDT, Privileges::USER);
-    assert_eq!(TICKS.unregister(), Err(FrameworkError::NotFound));
-    assert_eq!(register(c"tick"), Err(FrameworkError::NotReady));
+fn a_provider_with_rules() {
+    assert_eq!(TICKS.close(), Err(CloseError::NotOpen));
+    assert_eq!(open(c"tick"), Err(OpenError::Framework(FrameworkError::NotReady)));
     DTRACE.init(memory(SMALL.memory::<Threads>(sdt_host::cpus::CPUS, 3)), &SMALL).unwrap();
-    assert_eq!(register(c"7"), Err(FrameworkError::Invalid));
-    assert_eq!(TICKS.create(c"", c"", c"tick-1", 1), Err(FrameworkError::NotFound));
-    assert_eq!(register(c"tick"), Ok(()));
-    assert_eq!(register(c"tick"), Err(FrameworkError::Busy));
-    assert_eq!(listed(""), ["tick:::tick-1"]);
+    assert_eq!(open(c"7"), Err(OpenError::Framework(FrameworkError::Invalid)));
+    assert_eq!(add(1).unwrap_err(), AddError::NotOpen);
+    assert_eq!(open(c"tick"), Ok(()));
+    assert_eq!(open(c"tick"), Err(OpenError::Open));
+    assert_eq!(listed(""), ["tick:::tick-1"], "what is there without a description");
     assert_eq!(listed("tick-10"), [""; 0]);
     for _ in 0..2 {
         assert_eq!(listed("tick-3"), ["tick:::tick-3"]);
     }
-    assert_eq!(TICKS.create(c"", c"", c"tick-3", 9).map(ProbeId::get), Ok(2), "it is there");
-    assert_eq!(DTRACE.arg_descs(ProbeId::new(2).unwrap()).count(), 3);
+    assert_eq!(add(3).unwrap_err(), AddError::Twice);
+    assert_eq!(arguments("tick-3"), 3);
 
     let x = DTRACE.open().unwrap();
     // What this asks for is made, and enabled once.
     assert_eq!(DTRACE.enable(x, &spec("tick:::tick-5")), Ok(1));
-    assert_eq!(TICKS.get().calls(), [("enable", 3, 5)]);
+    assert_eq!(RULES.calls(), [("enabled", "tick-5".into())]);
     // An enabling is for what comes later, too, made in whatever way.
     assert_eq!(DTRACE.enable(x, &spec("tick:::tick-[78]")), Ok(0));
     assert_eq!(listed("tick-7"), ["tick:::tick-7"]);
-    assert_eq!(TICKS.get().calls(), [("enable", 4, 7)]);
-    let eighth = TICKS.create(c"", c"", c"tick-8", 8).unwrap();
-    assert_eq!(TICKS.get().calls(), [("enable", 5, 8)]);
+    assert_eq!(RULES.calls(), [("enabled", "tick-7".into())]);
+    let eighth = add(8).unwrap();
+    assert_eq!(RULES.calls(), [("enabled", "tick-8".into())]);
+    assert_eq!(listed("tick-9"), [""; 0], "there is no slot for it");
     Threads::bind(0);
     DTRACE.go(x).unwrap();
-    DTRACE.probe(eighth, &[8; 6]);
-    assert_eq!(common::drain(&DTRACE, x, 0)[0].probe, eighth);
+    eighth.fire(&[8; 8]).unwrap();
+    assert_eq!(common::drain(&DTRACE, x, 0)[0].args[..8], [8; 8]);
     assert_eq!(DTRACE.disable(x, &Spec::ALL), Ok(3));
-    assert_eq!(TICKS.get().calls().len(), 3);
-    assert_eq!(TICKS.unregister(), Err(FrameworkError::Busy));
+    let mut disabled = RULES.calls();
+    disabled.sort();
+    assert_eq!(disabled, ["tick-5", "tick-7", "tick-8"].map(|name| ("disabled", name.into())));
+    assert_eq!(TICKS.close(), Err(CloseError::Framework(FrameworkError::Busy)));
     DTRACE.close(x).unwrap();
-    assert_eq!(TICKS.unregister(), Ok(()));
-    let gone = [(1, 1), (2, 3), (3, 5), (4, 7), (5, 8)].map(|(id, tag)| ("destroy", id, tag));
-    assert_eq!(TICKS.get().calls(), gone);
-    assert_eq!(register(c"tick"), Ok(()));
+    assert_eq!(TICKS.close(), Ok(()));
+    assert_eq!(listed(""), [""; 0]);
+    drop(eighth);
+    assert_eq!(open(c"tick"), Ok(()));
     assert_eq!(listed(""), ["tick:::tick-1"]);
+    assert_eq!(RULES.calls(), []);
 }

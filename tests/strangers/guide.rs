@@ -39,8 +39,8 @@ pub struct Guide {
     text: String,
     /// Prompts of machines that are not there.
     elsewhere: &'static [&'static str],
-    /// The target without a system that `cargo build` and `cargo run` are for.
-    target: Option<&'static str>,
+    /// The targets without a system that `cargo build` and `cargo run` are for.
+    targets: Vec<&'static str>,
 }
 
 /// A fenced block.
@@ -67,12 +67,13 @@ impl Guide {
     pub fn read(file: &str, elsewhere: &'static [&'static str]) -> Self {
         let path = workspace::root().join(file);
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
-        Self { name: file.to_owned(), text, elsewhere, target: None }
+        Self { name: file.to_owned(), text, elsewhere, targets: Vec::new() }
     }
 
-    /// The same, whose programs are for a target without a system.
-    pub fn for_target(self, target: &'static str) -> Self {
-        Self { target: Some(target), ..self }
+    /// The same, whose programs are for a target without a system, among others.
+    pub fn for_target(mut self, target: &'static str) -> Self {
+        self.targets.push(target);
+        self
     }
 
     /// Does what it says, in a new folder, in which this workspace is `sdt`.
@@ -83,7 +84,7 @@ impl Guide {
         let folder = tempfile::tempdir().expect("a folder");
         std::os::unix::fs::symlink(workspace::root(), folder.path().join("sdt")).expect("a link");
         let mut shell = Shell::start(folder.path());
-        shell.build = self.target.map(building_core);
+        shell.build = (!self.targets.is_empty()).then(|| building_core(&self.targets));
         let mut ran = 0;
         for block in blocks(&self.text) {
             let at = |line: usize| format!("{}:{line}", self.name);
@@ -341,23 +342,25 @@ fn assignments<const N: usize>(of: [(&str, String); N]) -> String {
     of.map(|(variable, value)| format!("{variable}='{value}' ")).concat()
 }
 
-/// A cargo that builds `core` for a target, as a shell is told.
-fn building_core(target: &str) -> String {
+/// A cargo that builds `core` for targets, as a shell is told.
+fn building_core(targets: &[&str]) -> String {
     let toolchain =
         setup::toolchain(Arch::default()).expect("a toolchain with the sources of core");
     let lld = cargo_sdt::setup::lld().expect("a linker");
     let cargo = toolchain.cargo("build", "core");
     let rustc = cargo.get_envs().find(|(variable, _)| *variable == "RUSTC");
     let rustc = rustc.and_then(|(_, rustc)| rustc).expect("its rustc is told");
-    let linker = linker_variable(Path::new(target));
+    let linkers = targets.iter().map(|target| {
+        assignments([(&linker_variable(Path::new(target)), lld.program().display().to_string())])
+    });
+    let linkers = linkers.collect::<String>();
     let set = assignments([
         ("RUSTC_BOOTSTRAP", "1".to_owned()),
         ("RUSTC", rustc.display().to_string()),
-        (&linker, lld.program().display().to_string()),
         ("CARGO_UNSTABLE_BUILD_STD", "core,alloc".to_owned()),
         ("CARGO_UNSTABLE_BUILD_STD_FEATURES", "compiler-builtins-mem".to_owned()),
     ]);
-    format!("{set}'{}'", cargo.get_program().display())
+    format!("{linkers}{set}'{}'", cargo.get_program().display())
 }
 
 #[test]
@@ -419,7 +422,8 @@ fn a_shell_stays() {
 fn a_guide_that_is_not_true_fails() {
     let fails = |text: &str| {
         let text = text.to_owned();
-        let guide = Guide { name: "guide".into(), text, elsewhere: &["board#"], target: None };
+        let guide =
+            Guide { name: "guide".into(), text, elsewhere: &["board#"], targets: Vec::new() };
         std::panic::catch_unwind(|| guide.run()).is_err()
     };
     let all = "```console\n$ echo a > b\nboard# x\ny\n```\n\n```text b\na\n```\n\n```text >> b\nc\n```\n\n```console\n$ cat b\na\nc\n```\n";

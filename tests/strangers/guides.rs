@@ -54,5 +54,5 @@ fn breakpoint_handlers() {
 fn your_first_probe_on_a_microcontroller() {
     setup::program("qemu-system-arm", "qemu-system-arm").expect("QEMU");
     let guide = Guide::read("docs/first-probe-microcontroller.md", &[]);
-    guide.for_target("thumbv7m-none-eabi").run();
+    guide.for_target("thumbv7m-none-eabi").for_target("thumbv6m-none-eabi").run();
 }

@@ -1,11 +1,10 @@
 //! The provider `dtrace`: the probes BEGIN, END and ERROR, which fire for one consumer at a time.
 
-use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use sdt_core::ops::{
-    Attribute, Class, Framework as _, FrameworkError, Privileges, ProbeDesc, ProviderAttr,
-    ProviderOps, Stability,
+    Attribute, Class, Framework as _, FrameworkError, Privileges, ProviderAttr, ProviderOps,
+    Stability,
 };
 
 use crate::dtrace::Dtrace;
@@ -42,27 +41,6 @@ impl OwnProbes {
     }
 }
 
-unsafe extern "C" fn provide(_arg: *mut c_void, _desc: *const ProbeDesc) {}
-
-unsafe extern "C" fn enable(_arg: *mut c_void, _id: u32, _parg: *mut c_void) -> c_int {
-    0
-}
-
-unsafe extern "C" fn nothing(_arg: *mut c_void, _id: u32, _parg: *mut c_void) {}
-
-const OPS: ProviderOps = ProviderOps {
-    provide: Some(provide),
-    provide_module: None,
-    enable: Some(enable),
-    disable: Some(nothing),
-    suspend: None,
-    resume: None,
-    getargdesc: None,
-    getargval: None,
-    usermode: None,
-    destroy: Some(nothing),
-};
-
 const STABLE: Attribute = Attribute::new(Stability::Stable, Stability::Stable, Class::Common);
 const PRIVATE: Attribute = Attribute::new(Stability::Private, Stability::Private, Class::Unknown);
 
@@ -89,7 +67,8 @@ impl<H: Host> Dtrace<H> {
         }
         let (none, arg) = (Privileges::empty(), core::ptr::null_mut());
         // SAFETY: the ops do nothing.
-        let provider = unsafe { self.register(c"dtrace", &ATTRIBUTES, none, &OPS, arg) }?;
+        let provider =
+            unsafe { self.register(c"dtrace", &ATTRIBUTES, none, &ProviderOps::INERT, arg) }?;
         let mut first = None;
         for (name, offset) in [(c"BEGIN", 0), (c"END", 1), (c"ERROR", 2)] {
             let created = self.find_or_create(provider, [c"", c"", name], 0, arg);

@@ -105,15 +105,9 @@ const ATTRIBUTES: ProviderAttr = ProviderAttr {
 const fn ops<H: Host>() -> ProviderOps {
     ProviderOps {
         provide: Some(provide::<H>),
-        provide_module: None,
         enable: Some(enable::<H>),
         disable: Some(disable::<H>),
-        suspend: None,
-        resume: None,
-        getargdesc: None,
-        getargval: None,
-        usermode: None,
-        destroy: Some(destroy),
+        ..ProviderOps::INERT
     }
 }
 
@@ -144,8 +138,6 @@ unsafe extern "C" fn disable<H: Host>(arg: *mut c_void, _id: u32, parg: *mut c_v
     // SAFETY: the ops' contract.
     unsafe { framework::<H>(arg) }.turn_timer(parg.addr(), false);
 }
-
-unsafe extern "C" fn destroy(_arg: *mut c_void, _id: u32, _parg: *mut c_void) {}
 
 impl<H: Host> Dtrace<H> {
     /// Registers the provider `profile`, with room for so many probes of different rates, which come to be when they are

@@ -1,13 +1,10 @@
 //! How much is done for how many probes. Comparisons are counted, no time is measured.
 
-use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 use std::ffi::CString;
 
-use sdt_core::ops::{
-    Framework as _, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderId, ProviderOps,
-};
+use sdt_core::ops::{Framework as _, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps};
 
 use crate::{Config, Dtrace, Field, Host, Spec, SpinLock};
 
@@ -44,30 +41,19 @@ fn large() -> Large {
     dtrace
 }
 
-unsafe extern "C" fn provide(_: *mut c_void, _: *const ProbeDesc) {}
-unsafe extern "C" fn enable(_: *mut c_void, _: u32, _: *mut c_void) -> c_int {
-    0
-}
-unsafe extern "C" fn nothing(_: *mut c_void, _: u32, _: *mut c_void) {}
-
-const OPS: ProviderOps = ProviderOps {
-    provide: Some(provide),
-    provide_module: None,
-    enable: Some(enable),
-    disable: Some(nothing),
-    suspend: None,
-    resume: None,
-    getargdesc: None,
-    getargval: None,
-    usermode: None,
-    destroy: Some(nothing),
-};
-
 impl Large {
     fn provider(&self, name: &std::ffi::CStr) -> ProviderId {
         // SAFETY: the ops do nothing, and stay.
-        unsafe { self.register(name, &ProviderAttr::SDT, Privileges::USER, &OPS, null_mut()) }
-            .unwrap()
+        unsafe {
+            self.register(
+                name,
+                &ProviderAttr::SDT,
+                Privileges::USER,
+                &ProviderOps::INERT,
+                null_mut(),
+            )
+        }
+        .unwrap()
     }
 
     fn create(&self, provider: ProviderId, function: &str, name: &str) -> ProbeId {

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use arbitrary::{Arbitrary, Unstructured};
 use dtrace_protocol::secure::{HANDSHAKE, Key, MESSAGE, NOISE, PREAMBLE, REFUSAL, TAG, refusal};
 use dtrace_protocol::{Decoder, Header, Reply, Writer};
-use sdt_core::ops::{Framework as _, Privileges, ProviderAttr};
+use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
 use sdt_framework::server::{
     End, Limits, Lost, MIN_FRAME, NoSites, Secure, SecureHost, Server, Stream,
 };
@@ -18,7 +18,7 @@ use sdt_framework::{Dtrace, Rights};
 use snow::{HandshakeState, TransportState};
 
 use crate::handed::Handed;
-use crate::server::{CONFIG, CPUS, Machine, OPS, Small, What};
+use crate::server::{CONFIG, CPUS, Machine, Small, What};
 
 const KEY: Key = Key::new([42; 32]);
 const LIMITS: Limits = Limits { handshake: 300, silence: 3000 };
@@ -329,7 +329,8 @@ fn piece(of: &[u8], from: u16, length: u8) -> Vec<u8> {
 fn is_closed(dtrace: &Small) -> bool {
     let null = std::ptr::null_mut();
     // SAFETY: the ops do nothing.
-    let provider =
-        unsafe { dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &OPS, null) };
+    let provider = unsafe {
+        dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &ProviderOps::INERT, null)
+    };
     provider.is_ok_and(|provider| dtrace.unregister(provider).is_ok())
 }

@@ -3,14 +3,13 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arbitrary::{Arbitrary, Unstructured};
 use dtrace_protocol::{
     Decoder, Header, Probe, Record, Reply, Request, Site, SiteState, VERSION, Writer,
 };
-use sdt_core::ops::{Framework as _, Privileges, ProbeDesc, ProbeId, ProviderAttr, ProviderOps};
+use sdt_core::ops::{Framework as _, Privileges, ProbeId, ProviderAttr, ProviderOps};
 use sdt_framework::server::{Lost, MIN_FRAME, Server, Sites, Stream};
 use sdt_framework::{Config, Dtrace, Host, LONGEST, Rights, SpinLock};
 
@@ -35,9 +34,10 @@ pub fn run(input: &[u8]) {
     dtrace.init(unsafe { memory.over() }, &CONFIG).expect("it is enough");
     let null = std::ptr::null_mut();
     // SAFETY: the ops do nothing.
-    let provider =
-        unsafe { dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &OPS, null) }
-            .expect("there is room for a provider");
+    let provider = unsafe {
+        dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &ProviderOps::INERT, null)
+    }
+    .expect("there is room for a provider");
     let ids = [c"one", c"two", c"a-name-that-is-rather-long-and-takes-its-room"].map(|name| {
         // SAFETY: the ops do not look at the pointer.
         unsafe { dtrace.probe_create(provider, c"m", c"f", name, 1, null) }
@@ -268,22 +268,3 @@ unsafe impl Host for Machine {
 
     fn sync(&self) {}
 }
-
-unsafe extern "C" fn provide(_arg: *mut c_void, _desc: *const ProbeDesc) {}
-unsafe extern "C" fn enable(_arg: *mut c_void, _id: u32, _parg: *mut c_void) -> c_int {
-    0
-}
-unsafe extern "C" fn nothing(_arg: *mut c_void, _id: u32, _parg: *mut c_void) {}
-
-pub(crate) const OPS: ProviderOps = ProviderOps {
-    provide: Some(provide),
-    provide_module: None,
-    enable: Some(enable),
-    disable: Some(nothing),
-    suspend: None,
-    resume: None,
-    getargdesc: None,
-    getargval: None,
-    usermode: None,
-    destroy: Some(nothing),
-};

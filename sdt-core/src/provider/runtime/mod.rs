@@ -33,6 +33,11 @@
 //! in statics that are handed over, a [`Slot`] for each probe that there can be at a time. Nothing is patched: whether such a
 //! probe is enabled is a load.
 //!
+//! # By rules of its own
+//!
+//! A provider that learns from consumers which probes there are to be, or has something to switch on where one is enabled, says so
+//! in [`Rules`].
+//!
 //! # What it is not
 //!
 //! For probes that are known when the image is compiled: these are `sdt_probe!`'s, which cost a nop. Their arguments are
@@ -50,6 +55,7 @@
 mod error;
 mod image;
 mod ops;
+mod rules;
 mod saved;
 mod slot;
 
@@ -60,6 +66,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 pub use error::{AddError, CloseError, FireError, InProgress, OpenError, RemoveError};
 pub(crate) use image::{invalidate_all, register_all, unregister_all};
+pub use rules::Rules;
 pub use slot::Slot;
 
 use crate::arg::{ArgType, Argument};
@@ -67,7 +74,7 @@ use crate::atomic::AtomicBool;
 use crate::attach::Change;
 use crate::ops::{
     ARGS, Framework, FrameworkError, Name, PROBE_NAME_LEN, PROVIDER_NAME_LEN, Privileges,
-    ProviderAttr, ProviderId,
+    ProbeDesc, ProviderAttr, ProviderId,
 };
 use crate::record::PROVIDERS;
 use saved::Saved;
@@ -85,6 +92,7 @@ pub const fn arg<A: Argument<Words = [u64; 1]>>() -> &'static ArgType {
 /// A provider that is made at run time. A `static`, with slots for its probes.
 pub struct Provider {
     slots: &'static [Slot],
+    rules: Option<&'static dyn Rules>,
     /// Whether a thread is opening, closing, adding or removing.
     changing: AtomicBool,
     /// Whether it is open.
@@ -133,8 +141,18 @@ impl Provider {
     /// A provider that is not open, with room for as many probes as there are slots. They are its alone: of two with the same
     /// slots only the one that is opened first can be.
     pub const fn new(slots: &'static [Slot]) -> Self {
+        Self::made(slots, None)
+    }
+
+    /// The same, with [`Rules`] of its own.
+    pub const fn ruled(slots: &'static [Slot], rules: &'static dyn Rules) -> Self {
+        Self::made(slots, Some(rules))
+    }
+
+    const fn made(slots: &'static [Slot], rules: Option<&'static dyn Rules>) -> Self {
         Self {
             slots,
+            rules,
             changing: AtomicBool::new(false),
             is_open: AtomicBool::new(false),
             is_of_image: AtomicBool::new(false),
@@ -157,7 +175,7 @@ impl Provider {
         attr: &ProviderAttr,
         privileges: Privileges,
     ) -> Result<(), OpenError> {
-        let _changing = self.change().ok_or(OpenError::InProgress)?;
+        let changing = self.change().ok_or(OpenError::InProgress)?;
         let image = Change::begin().ok_or(OpenError::InProgress)?;
         let attachment = image.attached().ok_or(OpenError::NotAttached)?;
         if image::has(name) {
@@ -167,6 +185,8 @@ impl Provider {
         unsafe { self.open_in(attachment.framework, attachment.module, name, attr, privileges) }?;
         image::add(self);
         self.is_of_image.store(true, Ordering::Relaxed);
+        drop((image, changing));
+        self.provide(None);
         Ok(())
     }
 
@@ -188,9 +208,12 @@ impl Provider {
         attr: &ProviderAttr,
         privileges: Privileges,
     ) -> Result<(), OpenError> {
-        let _changing = self.change().ok_or(OpenError::InProgress)?;
+        let changing = self.change().ok_or(OpenError::InProgress)?;
         // SAFETY: by contract.
-        unsafe { self.open_in(framework, module, name, attr, privileges) }
+        unsafe { self.open_in(framework, module, name, attr, privileges) }?;
+        drop(changing);
+        self.provide(None);
+        Ok(())
     }
 
     /// # Safety
@@ -357,6 +380,13 @@ impl Provider {
     fn opened(&self) -> Option<&Opened> {
         // SAFETY: written only while none of these is there, but for who writes.
         unsafe { &*self.opened.get() }.as_ref()
+    }
+
+    /// Adds what its rules have of what is wanted.
+    fn provide(&'static self, wanted: Option<&ProbeDesc>) {
+        if let Some(rules) = self.rules.filter(|_| self.is_open()) {
+            rules.provide(self, wanted);
+        }
     }
 
     /// Has the framework create those probes that it does not know; those it has no room for it is asked for again whenever it

@@ -32,22 +32,39 @@ unsafe fn slot(parg: *mut c_void) -> &'static Slot {
     unsafe { &*parg.cast_const().cast() }
 }
 
-/// Lists what is to be listed and is not: the framework had no room, or has destroyed it, as FreeBSD's does with the probes of a
-/// module before it asks whether that may go.
-unsafe extern "C" fn provide(arg: *mut c_void, _: *const ProbeDesc) {
-    // SAFETY: `arg` is what `register` gave, a static.
-    unsafe { &*arg.cast_const().cast::<Provider>() }.list();
+/// # Safety
+/// `arg` is what `register` gave, as of every op here.
+unsafe fn provider(arg: *mut c_void) -> &'static Provider {
+    // SAFETY: by contract, a static.
+    unsafe { &*arg.cast_const().cast() }
 }
 
-unsafe extern "C" fn enable(_: *mut c_void, id: u32, parg: *mut c_void) -> c_int {
+/// Lists what is to be listed and is not: the framework had no room, or has destroyed it, as FreeBSD's does with the probes of a
+/// module before it asks whether that may go. Then what the provider's rules have of what is wanted.
+unsafe extern "C" fn provide(arg: *mut c_void, wanted: *const ProbeDesc) {
+    // SAFETY: the ops' contract; the framework gives a description or NULL.
+    let (provider, wanted) = unsafe { (provider(arg), wanted.as_ref()) };
+    provider.list();
+    provider.provide(wanted);
+}
+
+unsafe extern "C" fn enable(arg: *mut c_void, id: u32, parg: *mut c_void) -> c_int {
     // SAFETY: the ops' contract.
-    unsafe { slot(parg) }.enabled_id().store(id, Ordering::Release);
+    let (provider, slot) = unsafe { (provider(arg), slot(parg)) };
+    slot.enabled_id().store(id, Ordering::Release);
+    if let Some(rules) = provider.rules {
+        rules.enabled(&slot.handle(provider));
+    }
     0
 }
 
-unsafe extern "C" fn disable(_: *mut c_void, _: u32, parg: *mut c_void) {
+unsafe extern "C" fn disable(arg: *mut c_void, _: u32, parg: *mut c_void) {
     // SAFETY: the ops' contract.
-    unsafe { slot(parg) }.enabled_id().store(0, Ordering::Release);
+    let (provider, slot) = unsafe { (provider(arg), slot(parg)) };
+    slot.enabled_id().store(0, Ordering::Release);
+    if let Some(rules) = provider.rules {
+        rules.disabled(&slot.handle(provider));
+    }
 }
 
 unsafe extern "C" fn destroy(_: *mut c_void, _: u32, parg: *mut c_void) {
