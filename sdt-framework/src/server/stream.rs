@@ -68,7 +68,7 @@ impl<D> Polled<D, (), ()> {
         device: D,
         mut receive: impl FnMut(&mut D) -> Option<u8>,
         mut send: impl FnMut(&mut D, u8) -> bool,
-    ) -> Polled<D, impl FnMut(&mut D, &mut [u8]) -> usize, impl FnMut(&mut D, &[u8]) -> usize> {
+    ) -> impl Stream {
         Polled::new(
             device,
             move |device: &mut D, buffer: &mut [u8]| {
