@@ -2,6 +2,8 @@
 
 #[test]
 fn damaged_dumps_are_survived() {
+    // Without any it is shown whole.
+    sdt_fuzz::dump::run(&[]);
     for seed in 0..400 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut input = vec![0; random.usize(1..400)];
