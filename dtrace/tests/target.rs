@@ -5,6 +5,8 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+use sdt_core::ops::{Privileges, ProviderAttr};
+use sdt_core::runtime::{Provider, Slot, arg};
 use sdt_core::{sdt_probe, sdt_provider};
 
 /// Set where this program is the one that is traced.
@@ -18,6 +20,9 @@ sdt_provider! {
     }
 }
 
+static PROBES: [Slot; 4] = [const { Slot::new() }; 4];
+static SCRIPT: Provider = Provider::new(&PROBES);
+
 /// The subject, if this is it: goes round as often as it is told, and ends as it is told.
 #[test]
 fn subject() {
@@ -25,6 +30,9 @@ fn subject() {
         return;
     }
     let _traced = sdt_process::start().unwrap();
+    // There is room for what is made as it runs, too.
+    SCRIPT.open(c"script", &ProviderAttr::SDT, Privileges::USER).unwrap();
+    let _lookup = SCRIPT.add(c"main", c"lookup", &[arg::<i64>()]).unwrap();
     println!("> started");
     for line in std::io::stdin().lines() {
         match line.unwrap().parse::<u64>() {

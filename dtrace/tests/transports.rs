@@ -8,6 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
+use std::time::Duration;
 
 use dtrace_protocol::{
     Decoder, Detail, Probe, Reply, Request, Run, Side, SnapshotOf, Status, VERSION, Writer,
@@ -281,4 +282,38 @@ fn a_damaged_answer_is_told() {
                 dtrace: over\\u{1b}[31m\n  kernel: last line\n";
     assert_eq!(text(output.stderr), said);
     assert_eq!(output.status.code(), Some(1));
+}
+
+/// Whatever becomes of dtrace, nothing stays of what `exec:` has started, itself or what it has started in turn.
+#[test]
+fn a_command_does_not_outlive_dtrace() {
+    use std::io::{BufRead as _, BufReader};
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ids");
+    // The shell, and a child of its.
+    let script = format!("sleep 600 & echo $$ $! > {0}.new; mv {0}.new {0}; cat", file.display());
+    let mut dtrace = Command::new(env!("CARGO_BIN_EXE_dtrace"))
+        .args(["--connect", &format!("exec:{script}"), "-l"])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    while !file.exists() {
+        assert!(dtrace.try_wait().unwrap().is_none(), "it waits for a kernel");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let ids = std::fs::read_to_string(&file).unwrap();
+    let ids: Vec<String> = ids.split_whitespace().map(|id| format!("/proc/{id}/stat")).collect();
+    let is_alive = |stat: &String| {
+        let stat = std::fs::read_to_string(stat).unwrap_or_default();
+        // Who is dead and has a parent that does not ask is no more, either.
+        stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+    };
+    assert_eq!((ids.len(), ids.iter().all(is_alive)), (2, true));
+    dtrace.kill().unwrap();
+    dtrace.wait().unwrap();
+    while ids.iter().any(is_alive) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let said = BufReader::new(dtrace.stderr.take().unwrap()).lines().count();
+    assert!(said <= 1, "nobody holds what dtrace writes to");
 }

@@ -23,6 +23,10 @@ impl Memory<'_> {
 
     /// So many bytes; `None` if they are not there.
     pub(super) fn bytes(&self, at: u64, count: u64) -> Option<Vec<u8>> {
+        if count == 0 {
+            // What is empty is nowhere.
+            return Some(Vec::new());
+        }
         let end = at.checked_add(count)?;
         if end > self.header.size || count > self.image.size() {
             return None;

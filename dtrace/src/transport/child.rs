@@ -23,7 +23,7 @@ pub(super) struct Child {
 /// Ends all that the command has started once nobody has the other end of the pipe any more: that is this process's alone, so
 /// whatever becomes of it, nothing of the command stays. The command's own descriptors are nothing to who waits for that.
 const WATCH: &str =
-    "{ read -r _ <\"/dev/fd/$1\"; kill -KILL -$$; } </dev/null >/dev/null 2>&1 & eval \"$0\"";
+    "{ exec <\"/dev/fd/$1\" && { read -r _; kill -KILL -$$; }; } >/dev/null 2>&1 & eval \"$0\"";
 
 /// Runs a command by the shell. Returns it, its standard output and its standard input.
 pub(super) fn spawn(command: &str) -> io::Result<(Child, OwnedFd, OwnedFd)> {
