@@ -460,7 +460,7 @@ fn programs_run() {
     impl Surroundings for Any {
         fn probes(&self, _: &Description) -> Matches {
             let attributes = ProviderAttributes::all(dtrace_abi::stability::Attribute::DEFAULT);
-            Matches::One(ProbeInfo { attributes, arguments: Vec::new() })
+            Matches::One(ProbeInfo { module: String::new(), attributes, arguments: Vec::new() })
         }
     }
 

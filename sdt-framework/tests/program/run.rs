@@ -66,7 +66,7 @@ struct Machine;
 impl Surroundings for Machine {
     fn probes(&self, _: &Description) -> Matches {
         let attributes = ProviderAttributes::all(Attribute::DEFAULT);
-        Matches::One(ProbeInfo { attributes, arguments: Vec::new() })
+        Matches::One(ProbeInfo { module: String::new(), attributes, arguments: Vec::new() })
     }
 }
 
