@@ -5,6 +5,9 @@ use cargo_sdt::arch::Arch;
 use cargo_sdt::dlib;
 use cargo_sdt::module::Module;
 use cargo_sdt::platform::{FreeBsd, Os, Route};
+use dtrace::Trace;
+use dtrace::compiler::{Source, options::Options};
+use dtrace::render::{Datum, Firing, RenderError, Sink, View};
 use dtrace_protocol::Record;
 use harness::session::Session;
 use harness::workspace;
@@ -53,6 +56,7 @@ on_every_architecture!(
     types_are_described,
     a_provider_of_its_own_says_its_stability,
     a_module_s_structs_are_described,
+    what_a_module_declares_reaches_d,
     every_site_of_a_probe_fires,
     the_enabled_test_is_a_site_of_its_own,
     all_probes_of_two_modules_at_once,
@@ -161,6 +165,53 @@ fn a_module_s_structs_are_described(arch: Arch) {
         let declared = "\tuint8_t odd;\n\tuint8_t __pad0[3];\n\tuint32_t n;\n\tstruct test_number multiples[3];\n";
         assert!(library.contains(declared), "{library}");
     }
+}
+
+/// Keeps what programs record as plain values.
+#[derive(Default)]
+struct Values(Vec<Vec<u8>>);
+
+impl Sink for Values {
+    fn datum(
+        &mut self,
+        _: &Firing<'_>,
+        datum: &Datum<'_>,
+        _: &View<'_>,
+    ) -> Result<(), RenderError> {
+        if let Datum::Value(value) = datum {
+            self.0.push(value.to_vec());
+        }
+        Ok(())
+    }
+}
+
+/// No library is made of the file: the kernel has kept what it declares.
+fn what_a_module_declares_reaches_d(arch: Arch) {
+    let mut session = boot_with_test_module(arch);
+    let mut trace = Trace::new(session.connect().unwrap(), Options::default(), 0);
+    let text = b"sdt_test:::looked-into {
+        trace(args[0]->n); trace(args[0]->odd); trace(args[0]->multiples[2].number); trace(curpsinfo->pr_psargs);
+    }";
+    let program = trace.compile(Source::file(text)).unwrap();
+    assert_eq!(trace.enable(&program).unwrap(), 1);
+    let mut running = trace.go().unwrap();
+    session.exec(&execs(8)).unwrap();
+    let mut values = Values::default();
+    running.stop().unwrap();
+    while !running.work(&mut values).unwrap() {}
+    let mut numbers = Vec::new();
+    for record in values.0.chunks(4) {
+        let [n, odd, third, path] = record else { panic!("{record:?}") };
+        let n = u32::from_le_bytes(n[..].try_into().unwrap());
+        assert_eq!(odd, &[(n % 2) as u8]);
+        assert_eq!(u64::from_le_bytes(third[..].try_into().unwrap()), u64::from(3 * n));
+        let end = path.iter().position(|&byte| byte == 0).unwrap();
+        assert!(path[..end].starts_with(b"/bin/prog"), "{path:?}");
+        numbers.push(n);
+    }
+    assert_eq!(numbers.len(), 8);
+    running.finish(&mut values).unwrap();
+    session.kldunload(FILE).unwrap();
 }
 
 fn every_site_of_a_probe_fires(arch: Arch) {
