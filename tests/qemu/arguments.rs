@@ -190,7 +190,9 @@ fn what_a_module_declares_reaches_d(arch: Arch) {
     let mut session = boot_with_test_module(arch);
     let mut trace = Trace::new(session.connect().unwrap(), Options::default(), 0);
     let text = b"sdt_test:::looked-into {
-        trace(args[0]->n); trace(args[0]->odd); trace(args[0]->multiples[2].number); trace(curpsinfo->pr_psargs);
+        trace((uint64_t)&args[0]->multiples[1].number - (uint64_t)args[0]);
+        trace(sizeof (struct test_number));
+        trace(curpsinfo->pr_psargs);
     }";
     let program = trace.compile(Source::file(text)).unwrap();
     assert_eq!(trace.enable(&program).unwrap(), 1);
@@ -199,17 +201,15 @@ fn what_a_module_declares_reaches_d(arch: Arch) {
     let mut values = Values::default();
     running.stop().unwrap();
     while !running.work(&mut values).unwrap() {}
-    let mut numbers = Vec::new();
-    for record in values.0.chunks(4) {
-        let [n, odd, third, path] = record else { panic!("{record:?}") };
-        let n = u32::from_le_bytes(n[..].try_into().unwrap());
-        assert_eq!(odd, &[(n % 2) as u8]);
-        assert_eq!(u64::from_le_bytes(third[..].try_into().unwrap()), u64::from(3 * n));
+    assert_eq!(values.0.len(), 3 * 8);
+    for record in values.0.chunks(3) {
+        let [offset, size, path] = record else { panic!("{record:?}") };
+        // `odd` and `n`, then elements of 24 bytes, each with its number behind a byte and a gap.
+        let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+        assert_eq!((number(offset), number(size)), (8 + 24 + 8, 24));
         let end = path.iter().position(|&byte| byte == 0).unwrap();
         assert!(path[..end].starts_with(b"/bin/prog"), "{path:?}");
-        numbers.push(n);
     }
-    assert_eq!(numbers.len(), 8);
     running.finish(&mut values).unwrap();
     session.kldunload(FILE).unwrap();
 }
