@@ -306,7 +306,7 @@ impl Kernel for Machine {
 
     fn declared(&self, index: usize, show: &mut dyn FnMut(ModuleText<'_>)) {
         match index {
-            0 => show(ModuleText { module: b"m", text: &[b"text\t\0\0"; 200].concat() }),
+            0 => show(ModuleText { module: b"m", text: &b"text\t\0\0".repeat(200) }),
             1 => show(ModuleText { module: b"n", text: b"" }),
             _ => {}
         }
