@@ -127,7 +127,10 @@ impl Kernel {
         }
         let symbol = self.known(|client| match client.symbol_named(module, name) {
             // To who may not know them there are no symbols.
-            Err(ClientError::Refused { why: Why::NotPermitted | Why::Other, .. }) => Ok(None),
+            Err(ClientError::Refused {
+                why: Why::NotPermitted | Why::NotUnderstood | Why::Other,
+                ..
+            }) => Ok(None),
             symbol => symbol,
         });
         self.named.borrow_mut().insert(key, symbol.clone());

@@ -198,3 +198,18 @@ fn a_command_needs_a_kernel() {
          start it, and trace it with -p\n"
     );
 }
+
+/// What an enabled probe records is told in parts where it is longer than a frame.
+#[test]
+fn a_record_may_have_any_number_of_data() {
+    const COUNT: usize = 1500;
+    let folder = tempfile::tempdir().unwrap();
+    let _kernel = kernel(&folder.path().join("a"), 1);
+    let program = format!("BEGIN {{ {} exit(0); }}", "trace(7); ".repeat(COUNT));
+    let address = format!("unix:{}", folder.path().join("a").display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));
+    let output = command.args(["--connect", &address, "-q", "-n", &program]).output().unwrap();
+    let (out, err, status) = text(&output);
+    assert_eq!((err, status), ("", Some(0)));
+    assert_eq!(out, "7".repeat(COUNT) + "\n");
+}

@@ -31,6 +31,7 @@ fn answer(mut line: impl Read + Write, version: u32) -> String {
             Request::Hello { .. } => Reply::Hello { version, side: Side::Framework },
             Request::List { .. } => Reply::Probes,
             Request::Describe { .. } => Reply::Gone { reason: "out of order\n  kernel: last line" },
+            Request::Declared { .. } => Reply::Declared(None),
             _ => Reply::Done,
         };
         let mut writer = Writer::new(&mut buffer, frame.header, &reply).unwrap();
@@ -236,6 +237,7 @@ fn records(mut line: UnixStream) {
                 }
             }
             Request::Snapshot { .. } => snapshot(empty),
+            Request::Declared { .. } => Reply::Declared(None),
             _ => Reply::Done,
         };
         let (mut buffer, mut bytes) = ([0; 512], [0; 600]);

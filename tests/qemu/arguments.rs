@@ -5,6 +5,9 @@ use cargo_sdt::arch::Arch;
 use cargo_sdt::dlib;
 use cargo_sdt::module::Module;
 use cargo_sdt::platform::{FreeBsd, Os, Route};
+use dtrace::Trace;
+use dtrace::compiler::{Source, options::Options};
+use dtrace::render::{Datum, Firing, RenderError, Sink, View};
 use dtrace_protocol::Record;
 use harness::session::Session;
 use harness::workspace;
@@ -53,6 +56,7 @@ on_every_architecture!(
     types_are_described,
     a_provider_of_its_own_says_its_stability,
     a_module_s_structs_are_described,
+    what_a_module_declares_reaches_d,
     every_site_of_a_probe_fires,
     the_enabled_test_is_a_site_of_its_own,
     all_probes_of_two_modules_at_once,
@@ -161,6 +165,53 @@ fn a_module_s_structs_are_described(arch: Arch) {
         let declared = "\tuint8_t odd;\n\tuint8_t __pad0[3];\n\tuint32_t n;\n\tstruct test_number multiples[3];\n";
         assert!(library.contains(declared), "{library}");
     }
+}
+
+/// Keeps what programs record as plain values.
+#[derive(Default)]
+struct Values(Vec<Vec<u8>>);
+
+impl Sink for Values {
+    fn datum(
+        &mut self,
+        _: &Firing<'_>,
+        datum: &Datum<'_>,
+        _: &View<'_>,
+    ) -> Result<(), RenderError> {
+        if let Datum::Value(value) = datum {
+            self.0.push(value.to_vec());
+        }
+        Ok(())
+    }
+}
+
+/// No library is made of the file: the kernel has kept what it declares.
+fn what_a_module_declares_reaches_d(arch: Arch) {
+    let mut session = boot_with_test_module(arch);
+    let mut trace = Trace::new(session.connect().unwrap(), Options::default(), 0);
+    let text = b"sdt_test:::looked-into {
+        trace((uint64_t)&args[0]->multiples[1].number - (uint64_t)args[0]);
+        trace(sizeof (struct test_number));
+        trace(curpsinfo->pr_psargs);
+    }";
+    let program = trace.compile(Source::file(text)).unwrap();
+    assert_eq!(trace.enable(&program).unwrap(), 1);
+    let mut running = trace.go().unwrap();
+    session.exec(&execs(8)).unwrap();
+    let mut values = Values::default();
+    running.stop().unwrap();
+    while !running.work(&mut values).unwrap() {}
+    assert_eq!(values.0.len(), 3 * 8);
+    for record in values.0.chunks(3) {
+        let [offset, size, path] = record else { panic!("{record:?}") };
+        // `odd` and `n`, then elements of 24 bytes, each with its number behind a byte and a gap.
+        let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+        assert_eq!((number(offset), number(size)), (8 + 24 + 8, 24));
+        let end = path.iter().position(|&byte| byte == 0).unwrap();
+        assert!(path[..end].starts_with(b"/bin/prog"), "{path:?}");
+    }
+    running.finish(&mut values).unwrap();
+    session.kldunload(FILE).unwrap();
 }
 
 fn every_site_of_a_probe_fires(arch: Arch) {

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arbitrary::{Arbitrary, Unstructured};
 use dtrace_protocol::{
-    Decoder, Header, Probe, Record, Reply, Request, Site, SiteState, VERSION, Writer,
+    DataOf, Datum, Decoder, Header, Probe, Record, Reply, Request, Site, SiteState, VERSION, Writer,
 };
 use sdt_core::ops::{Framework as _, Privileges, ProbeId, ProviderAttr, ProviderOps};
+use sdt_framework::dif::{Kernel, ModuleText, Symbol};
 use sdt_framework::server::{Lost, MIN_FRAME, Server, Sites, Stream};
 use sdt_framework::{Config, Dtrace, Host, LONGEST, Rights, SpinLock};
 
@@ -119,6 +120,9 @@ pub(crate) enum What {
     Stop,
     Read { wait: bool },
     Status,
+    Declared { index: u8, at: u32 },
+    SymbolNamed { module: String, name: String },
+    Data { eprobe: bool, number: u8, skip: u8 },
 }
 
 impl What {
@@ -146,6 +150,13 @@ impl What {
             Self::Stop => Request::Stop,
             Self::Read { wait } => Request::Read { wait: *wait },
             Self::Status => Request::Status,
+            Self::Declared { index, at } => Request::Declared { index: u32::from(*index), at: *at },
+            Self::SymbolNamed { module, name } => Request::SymbolNamed { module, name },
+            Self::Data { eprobe, number, skip } => {
+                let number = u32::from(*number);
+                let of = if *eprobe { DataOf::Eprobe(number) } else { DataOf::Aggregation(number) };
+                Request::Data { of, skip: u32::from(*skip) }
+            }
         }
     }
 }
@@ -214,6 +225,12 @@ impl Line {
                     assert!((cpu as usize) < CPUS);
                     assert!(items.iter::<Record>().all(|item| item.is_ok()));
                 }
+                Reply::Declared(Some(of)) => {
+                    assert!(of.next <= of.end && !of.text.contains(&0) && items.is_empty());
+                }
+                Reply::Data { .. } | Reply::Eprobe { .. } | Reply::Aggregation { .. } => {
+                    assert!(items.iter::<Datum>().all(|item| item.is_ok()));
+                }
                 _ => assert!(items.is_empty()),
             }
         }
@@ -267,4 +284,31 @@ unsafe impl Host for Machine {
     }
 
     fn sync(&self) {}
+
+    fn kernel(&self) -> &(dyn Kernel + Sync) {
+        self
+    }
+}
+
+/// Two modules, which declare much and nothing.
+impl Kernel for Machine {
+    fn timestamp(&self) -> u64 {
+        Host::timestamp(self)
+    }
+
+    fn load(&self, _address: u64, _into: &mut [u8]) -> bool {
+        false
+    }
+
+    fn symbol_named(&self, module: Option<&[u8]>, name: &[u8], show: &mut dyn FnMut(Symbol<'_>)) {
+        show(Symbol { module: module.unwrap_or(b"m"), name, address: 1, size: 8 });
+    }
+
+    fn declared(&self, index: usize, show: &mut dyn FnMut(ModuleText<'_>)) {
+        match index {
+            0 => show(ModuleText { module: b"m", text: &b"text\t\0\0".repeat(200) }),
+            1 => show(ModuleText { module: b"n", text: b"" }),
+            _ => {}
+        }
+    }
 }
