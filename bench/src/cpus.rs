@@ -8,12 +8,11 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use dtrace_compiler::dof;
 use dtrace_compiler::options::Options;
-use sdt_core::ops::{Framework as _, Privileges, ProbeId, ProviderAttr};
+use sdt_core::ops::{Framework as _, Privileges, ProbeId, ProviderAttr, ProviderOps};
 use sdt_framework::dif::Kernel;
 use sdt_framework::{Config, ConsumerId, Dtrace, Host, SpinLock, Which};
 
 use crate::dif::{Surrounding, compiled};
-use crate::fired::OPS;
 use crate::table::Table;
 
 /// ECBs on one probe, in each row.
@@ -75,7 +74,7 @@ impl Machine {
         let null = std::ptr::null_mut();
         // SAFETY: the ops do nothing.
         let provider =
-            unsafe { dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &OPS, null) }?;
+            unsafe { dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &ProviderOps::INERT, null) }?;
         // SAFETY: as above.
         let probe = unsafe { dtrace.probe_create(provider, c"m", c"f", c"n", 1, null) }?;
         let consumer = dtrace.open()?;

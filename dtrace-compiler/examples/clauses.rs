@@ -17,7 +17,7 @@ struct Anything;
 impl Surroundings for Anything {
     fn probes(&self, _: &Description) -> Matches {
         let attributes = ProviderAttributes::all(Attribute::DEFAULT);
-        Matches::One(ProbeInfo { attributes, arguments: Vec::new() })
+        Matches::One(ProbeInfo { module: String::new(), attributes, arguments: Vec::new() })
     }
 }
 

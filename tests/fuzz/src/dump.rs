@@ -17,13 +17,13 @@ use dtrace_compiler::surroundings::{
 };
 use dtrace_compiler::{Compiler, Source, dof};
 use rustix::fs::{MemfdFlags, memfd_create};
-use sdt_core::ops::{Framework as _, Privileges, ProviderAttr};
+use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
 use sdt_framework::{Config, Dtrace};
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 
-use crate::server::{CPU, Machine, OPS, Small};
+use crate::server::{CPU, Machine, Small};
 
 /// Bytes of the memory.
 const BYTES: usize = 64 << 10;
@@ -117,9 +117,10 @@ fn memory() -> &'static [u8] {
         dtrace.init(over, &CONFIG).expect("it is enough");
         let null = std::ptr::null_mut();
         // SAFETY: the ops do nothing.
-        let provider =
-            unsafe { dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &OPS, null) }
-                .expect("there is room for a provider");
+        let provider = unsafe {
+            dtrace.register(c"p", &ProviderAttr::SDT, Privileges::USER, &ProviderOps::INERT, null)
+        }
+        .expect("there is room for a provider");
         let ids = [c"one", c"two"].map(|name| {
             // SAFETY: the ops do not look at the pointer.
             unsafe { dtrace.probe_create(provider, c"m", c"f", name, 1, null) }

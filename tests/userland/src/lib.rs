@@ -30,7 +30,7 @@ const FRAME: usize = 16 << 10;
 /// Answers a consumer at the other end of a line, until it goes.
 ///
 /// # Panics
-/// The framework does not take its memory.
+/// The framework does not take its memory; a process serves system calls twice.
 pub fn serve(machine: Machine, mut line: Line) {
     let syscalls = machine.syscalls;
     let dtrace: &'static Dtrace<Userland> =
@@ -41,7 +41,7 @@ pub fn serve(machine: Machine, mut line: Line) {
     dtrace.register_own().expect("nobody else has");
     dtrace.register_profile(TIMERS).expect("nobody else has");
     if syscalls {
-        line.trace(dtrace, Syscalls::register(dtrace).expect("nobody else has"));
+        line.trace(Syscalls::register(dtrace));
     }
     let mut server: Box<Server<'_, FRAME, 2>> =
         Box::new(Server::new(dtrace, &NoSites, Rights::ALL));

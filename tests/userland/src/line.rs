@@ -5,21 +5,16 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use sdt_framework::server::{Lost, Stream};
-use sdt_framework::{Dtrace, RuntimeProvider};
 
-use crate::Userland;
-use crate::syscall::{ENTRY, RETURN, Syscalls};
+use crate::syscall::Syscalls;
 
 /// It.
 #[derive(Debug)]
 pub struct Line {
     input: File,
     output: File,
-    traced: Option<Traced>,
+    traced: Option<Syscalls>,
 }
-
-/// Whose probes its writes are.
-type Traced = (&'static Dtrace<Userland>, &'static RuntimeProvider<Userland, Syscalls>);
 
 impl Line {
     /// The line that comes in by one descriptor and goes out by another, which stays blocking: who does not read is waited
@@ -36,12 +31,8 @@ impl Line {
     }
 
     /// From now on what it writes is probes'.
-    pub(crate) fn trace(
-        &mut self,
-        framework: &'static Dtrace<Userland>,
-        provider: &'static RuntimeProvider<Userland, Syscalls>,
-    ) {
-        self.traced = Some((framework, provider));
+    pub(crate) fn trace(&mut self, syscalls: Syscalls) {
+        self.traced = Some(syscalls);
     }
 
     /// Waits a little, or until something has arrived.
@@ -64,15 +55,13 @@ impl Stream for Line {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
-        if let Some((framework, provider)) = self.traced {
+        if let Some(syscalls) = &self.traced {
             let fd = self.output.as_raw_fd().unsigned_abs().into();
-            let args = [fd, bytes.as_ptr() as u64, bytes.len() as u64];
-            provider.get().fire(framework, ENTRY, &args);
+            syscalls.entry([fd, bytes.as_ptr() as u64, bytes.len() as u64]);
         }
         let written = self.output.write(bytes);
-        if let Some((framework, provider)) = self.traced {
-            let written = written.as_ref().map_or(u64::MAX, |&count| count as u64);
-            provider.get().fire(framework, RETURN, &[written; 2]);
+        if let Some(syscalls) = &self.traced {
+            syscalls.ret(written.as_ref().map_or(u64::MAX, |&count| count as u64));
         }
         match written {
             Ok(length) => Ok(length),

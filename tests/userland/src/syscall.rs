@@ -1,12 +1,11 @@
 //! The provider `syscall`: what the process itself writes to its line, as systems that trace system calls have it. One
 //! call, both ends of it.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use core::ffi::{c_int, c_void};
 
-use sdt_core::ops::{
-    Attribute, Class, FrameworkError, Name, Privileges, ProbeDesc, ProbeId, ProviderAttr, Stability,
-};
-use sdt_framework::{ArgumentType, Dtrace, Provider, RuntimeProvider};
+use sdt_core::ops::{Attribute, Class, Privileges, ProviderAttr, Stability};
+use sdt_core::runtime::{Probe, Provider, Slot, arg};
+use sdt_framework::Dtrace;
 
 use crate::Userland;
 
@@ -20,56 +19,44 @@ const ATTRIBUTES: ProviderAttr = ProviderAttr {
     args: ATTRIBUTE,
 };
 
-/// The tags of the two probes.
-pub const ENTRY: usize = 0;
-pub const RETURN: usize = 1;
+static SLOTS: [Slot; 2] = [const { Slot::new() }; 2];
+static SYSCALL: Provider = Provider::new(&SLOTS);
 
-/// Numbers of `write`'s probes, 0 while they are not enabled.
-#[derive(Debug, Default)]
-pub struct Syscalls([AtomicU32; 2]);
-
-impl Provider<Userland> for Syscalls {
-    fn provide(&self, registered: &RuntimeProvider<Userland, Self>, _: Option<&ProbeDesc>) {
-        for (tag, name) in [c"entry", c"return"].into_iter().enumerate() {
-            registered.create(c"userland", c"write", name, tag).expect("there is room");
-        }
-    }
-
-    fn enable(&self, probe: ProbeId, tag: usize) {
-        self.0[tag].store(probe.get(), Ordering::Relaxed);
-    }
-
-    fn disable(&self, _: ProbeId, tag: usize) {
-        self.0[tag].store(0, Ordering::Relaxed);
-    }
-
-    fn argument(&self, _: ProbeId, tag: usize, index: usize) -> Option<ArgumentType> {
-        let types: &[&str] =
-            if tag == ENTRY { &["int", "void *", "size_t"] } else { &["ssize_t"; 2] };
-        let native = Name::new(types.get(index)?.as_bytes())?;
-        Some(ArgumentType { native, translated: Name::EMPTY })
-    }
+/// Both ends of `write`.
+#[derive(Debug)]
+pub struct Syscalls {
+    entry: Probe,
+    ret: Probe,
 }
 
 impl Syscalls {
-    /// Registers it.
-    pub fn register(
-        framework: &'static Dtrace<Userland>,
-    ) -> Result<&'static RuntimeProvider<Userland, Self>, FrameworkError> {
-        let provider = Box::leak(Box::new(RuntimeProvider::new(framework, Self::default())));
-        provider.register(c"syscall", &ATTRIBUTES, Privileges::empty())?;
-        Ok(provider)
+    /// Registers them.
+    ///
+    /// # Panics
+    /// They are registered.
+    pub fn register(framework: &'static Dtrace<Userland>) -> Self {
+        // SAFETY: the program stays.
+        let opened = unsafe {
+            SYSCALL.open_with(framework, c"userland", c"syscall", &ATTRIBUTES, Privileges::empty())
+        };
+        opened.expect("nobody else has that provider");
+        let entry = [arg::<c_int>(), arg::<*const c_void>(), arg::<usize>()];
+        let entry = SYSCALL.add(c"write", c"entry", &entry).expect("there is room");
+        let ret = SYSCALL.add(c"write", c"return", &[arg::<isize>(); 2]).expect("there is room");
+        Self { entry, ret }
     }
 
-    /// An end of the call fires, if that is enabled.
-    pub fn fire<const COUNT: usize>(
-        &self,
-        framework: &Dtrace<Userland>,
-        tag: usize,
-        args: &[u64; COUNT],
-    ) {
-        if let Some(probe) = ProbeId::new(self.0[tag].load(Ordering::Relaxed)) {
-            framework.probe(probe, args);
+    /// The call begins.
+    pub fn entry(&self, args: [u64; 3]) {
+        if self.entry.is_enabled() {
+            self.entry.fire(&args).expect("they are as many as its types");
+        }
+    }
+
+    /// The call has ended.
+    pub fn ret(&self, value: u64) {
+        if self.ret.is_enabled() {
+            self.ret.fire(&[value; 2]).expect("they are as many as its types");
         }
     }
 }
