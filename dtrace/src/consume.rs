@@ -234,10 +234,25 @@ pub fn run(
     meanwhile: &mut dyn Meanwhile,
     output: &mut dyn Output,
 ) -> Result<u8, DtraceError> {
+    run_one(client, None, job, interrupt, meanwhile, output)
+}
+
+/// The same for a kernel that is called so.
+fn run_one(
+    client: Client,
+    name: Option<&str>,
+    job: &Job,
+    interrupt: &Interrupt,
+    meanwhile: &mut dyn Meanwhile,
+    output: &mut dyn Output,
+) -> Result<u8, DtraceError> {
     job.check()?;
     let mut options = job.options.clone();
     options.no_probes |= job.mode == Mode::List;
     let mut trace = Trace::new(client, options, job.target);
+    if let Some(name) = name {
+        trace.set_host(name);
+    }
     let programs = compile::all(&mut trace, job, output)?;
     match job.mode {
         Mode::List => list::list(trace, job, &programs, output)?,

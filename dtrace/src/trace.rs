@@ -88,6 +88,8 @@ pub struct Trace {
     declared: bool,
     /// What the kernel is called among several.
     host: Option<String>,
+    /// It is one of several.
+    among_others: bool,
     /// A program has `hostname` in it.
     names_host: bool,
 }
@@ -102,14 +104,21 @@ impl Trace {
             open: false,
             declared: false,
             host: None,
+            among_others: false,
             names_host: false,
         }
     }
 
-    /// Says what the kernel is called, of several that are traced [at once](crate::hosts): D's variable `hostname`, and what its
-    /// records show. Before anything is compiled.
+    /// Says what the kernel is called: D's variable `hostname`. Before anything is compiled.
     pub fn set_host(&mut self, name: &str) {
         self.host = Some(name.to_owned());
+    }
+
+    /// The kernel is one of several that are traced [at once](crate::hosts), and called so: what its records show, too. Before
+    /// anything is compiled.
+    pub fn set_host_of_many(&mut self, name: &str) {
+        self.set_host(name);
+        self.among_others = true;
     }
 
     /// What the kernel is called.
@@ -218,7 +227,7 @@ impl Trace {
         let began = self.kernel.ask(Client::go)?;
         let options = self.compiler.options().clone();
         let mut settings = Settings::new(options.clone());
-        settings.host = self.host;
+        settings.host = self.host.filter(|_| self.among_others);
         let cpus = match options.get(OptionId::Cpu) {
             UNSET => (0..cpus).collect(),
             cpu => u32::try_from(cpu).into_iter().collect(),

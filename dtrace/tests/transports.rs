@@ -292,8 +292,8 @@ fn a_command_does_not_outlive_dtrace() {
     use std::io::{BufRead as _, BufReader};
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ids");
-    // The shell, and a child of its.
-    let script = format!("sleep 600 & echo $$ $! > {0}.new; mv {0}.new {0}; cat", file.display());
+    // The shell, which says nothing, and a child of its.
+    let script = format!("sleep 600 & echo $$ $! > {0}.new; mv {0}.new {0}; wait", file.display());
     let mut dtrace = Command::new(env!("CARGO_BIN_EXE_dtrace"))
         .args(["--connect", &format!("exec:{script}"), "-l"])
         .stderr(std::process::Stdio::piped())

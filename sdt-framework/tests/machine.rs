@@ -88,8 +88,13 @@ fn a_cpu_that_comes_late_is_recorded() {
 #[test]
 fn it_takes_little() {
     let room = Config { probes: 64, ecbs: 64, buffer: 16 << 10, ..Config::DEFAULT };
-    let bytes = Tracing::<Late, 2>::memory(&room, 1);
-    assert!((82_000..83_000).contains(&bytes), "{bytes}");
+    let memory = |room: &Config| Tracing::<Late, 2>::memory(room, 1);
+    let bytes = memory(&room);
+    assert!((83_000..85_000).contains(&bytes), "{bytes}");
+    let each = |more: Config| (memory(&more) - bytes).div_ceil(64);
+    let per_probe = each(Config { probes: 128, ..room });
+    let per_ecb = each(Config { ecbs: 128, ..room });
+    assert_eq!((per_probe, per_ecb), (524, 116));
 }
 
 /// Text that many sites are in, and what is done to it.

@@ -3,7 +3,7 @@
 use dtrace_abi::option::{OptionId, UNSET};
 
 use super::compile::{self, Compiled};
-use super::{DtraceError, Interrupt, Meanwhile, append, enable, list, run, wait};
+use super::{DtraceError, Interrupt, Meanwhile, append, enable, list, run_one, wait};
 use crate::client::Client;
 use crate::format;
 use crate::hosts::Hosts;
@@ -27,7 +27,7 @@ struct Host {
     programs: Vec<Compiled>,
 }
 
-/// As [`run`], with several kernels: see [`hosts`](crate::hosts).
+/// As [`run`](super::run), with several kernels: see [`hosts`](crate::hosts).
 ///
 /// # Errors
 /// As there, with the kernel's name where one of them is what is wrong.
@@ -40,9 +40,9 @@ pub fn run_all(
 ) -> Result<u8, DtraceError> {
     let mut targets = targets;
     if targets.len() == 1
-        && let Some(Target { client, .. }) = targets.pop()
+        && let Some(Target { name, client }) = targets.pop()
     {
-        return run(client, job, interrupt, meanwhile, output);
+        return run_one(client, Some(&name), job, interrupt, meanwhile, output);
     }
     job.check()?;
     let pictures = [&job.flame_graph, &job.heat_map, &job.perfetto];
@@ -54,7 +54,7 @@ pub fn run_all(
     let mut hosts = Vec::with_capacity(targets.len());
     for Target { name, client } in targets {
         let mut trace = Trace::new(client, options.clone(), job.target);
-        trace.set_host(&name);
+        trace.set_host_of_many(&name);
         let programs = compile::all(&mut trace, job, output).map_err(|error| of(&name, error))?;
         hosts.push(Host { name, trace, programs });
     }

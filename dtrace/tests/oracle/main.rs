@@ -23,7 +23,6 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ),
     ("err_uregs", "registers of a thread that is interrupted, which this host does not have"),
     ("opt_h", "-h is for programs in C"),
-    ("strtok_clauses", "strtok(NULL) goes on in the next clause there, and begins anew here"),
     ("opt_usage", "the usage is this dtrace's own"),
 ];
 

@@ -43,7 +43,7 @@ fn flames() {
     assert!(svg.contains("<svg"));
     // The outermost frame holds all four, the innermost three of them.
     assert!(svg.contains("kernel`0x1200 (4 samples, 100.00%)"), "{svg}");
-    assert!(svg.contains("kernel`kernel::exec::path+0x10 (3 samples, 75.00%)"));
+    assert!(svg.contains("kernel`kernel::exec::path (3 samples, 75.00%)"));
     let mut made = Made::default();
     made.aggregate(0, 2, &[], Action::Count, 0, &[5]);
     made.to(&mut sink).unwrap();
