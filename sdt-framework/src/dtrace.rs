@@ -4,6 +4,8 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
+use lock_api::MutexGuard;
+
 use crate::arena::Arena;
 use crate::buffer::{Consumer, ConsumerError, ConsumerId};
 use crate::config::{Config, InitError};
@@ -71,6 +73,19 @@ impl<H: Host> Shared<H> {
             .enumerate()
             .find(|(_, consumer)| consumer.is(id))
             .ok_or(ConsumerError::NotOpen(id))
+    }
+}
+
+/// Keeps out who would change which probes, enablings and consumers there are ([`Dtrace::try_hold`]).
+#[must_use = "others are kept out until this is dropped"]
+pub struct Held<'a, H: Host> {
+    _registration: MutexGuard<'a, H::Lock, ()>,
+    _tables: MutexGuard<'a, H::Lock, Tables>,
+}
+
+impl<H: Host> fmt::Debug for Held<'_, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").finish_non_exhaustive()
     }
 }
 
@@ -297,6 +312,13 @@ impl<H: Host> Dtrace<H> {
     /// What probe context has to do with, once there is memory.
     pub(crate) fn shared(&self) -> Result<&Shared<H>, ConsumerError> {
         self.shared.get().ok_or(ConsumerError::NotReady)
+    }
+
+    /// Locks everything that changes which probes, enablings and consumers there are, if nobody is changing it: for a host that
+    /// is about to be copied, as the child of a `fork` is.
+    pub fn try_hold(&self) -> Option<Held<'_, H>> {
+        let registration = self.registration.try_lock()?;
+        Some(Held { _tables: self.tables.try_lock()?, _registration: registration })
     }
 
     /// The kernel's side.

@@ -132,7 +132,7 @@ pub use buffer::{
     ARGS, ConsumerError, ConsumerId, Firing, HEADER, LONGEST, Record, Recording, Records,
 };
 pub use config::{Config, InitError};
-pub use dtrace::{Counters, Dtrace};
+pub use dtrace::{Counters, Dtrace, Held};
 pub use dtrace_abi::spec::{Field, Spec, SpecError};
 pub use host::{Host, RawMutex, Relaxing, SpinLock};
 pub use program::{AggregationDesc, Malformed, ProgramError, Snapshot, Status, Which};

@@ -3,9 +3,9 @@
 //! Nobody traces it. Before it goes on, its sites are nops again and its copies of the connections are closed; its parent
 //! notices nothing. If the child is to be traced, it calls `start` itself.
 //!
-//! Who forks waits until the thread that answers consumers has nothing locked. A fork in a signal handler that has
-//! interrupted the recording of a hit cannot, as that thread may be waiting for the end of the hit; such a child, and one that was made
-//! without the C library's handlers (`_Fork`, `vfork`, the system call), keeps its sites as they are, and what they record is
+//! Who forks waits until the thread that answers consumers has nothing locked, nor who makes providers at run time. A fork in a
+//! signal handler that has interrupted the recording of a hit cannot, as that thread may be waiting for the end of the hit; such a
+//! child, and one that was made without the C library's handlers (`_Fork`, `vfork`, the system call), keeps its sites as they are, and what they record is
 //! read by nobody.
 
 use std::cell::Cell;
@@ -13,12 +13,17 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, Once, PoisonError};
+use std::time::{Duration, Instant};
 
-use crate::cpus::in_probe_context;
+use sdt_framework::{Dtrace, Held};
+
+use crate::cpus::{Slots, in_probe_context};
 use crate::process::{STATE, State, WANTED};
 use crate::text::Text;
 
-type Guard = ManuallyDrop<MutexGuard<'static, State>>;
+/// What others may have locked, in the order in which it is locked.
+type Guards = (MutexGuard<'static, State>, Option<Held<'static, Slots>>);
+type Guard = ManuallyDrop<Guards>;
 
 thread_local! {
     /// From before a fork until after it, in the thread that forks.
@@ -46,7 +51,21 @@ unsafe extern "C" fn prepare() {
     WANTED.fetch_add(1, Ordering::AcqRel);
     let guard = STATE.lock().unwrap_or_else(PoisonError::into_inner);
     WANTED.fetch_sub(1, Ordering::AcqRel);
-    HELD.set(Some(ManuallyDrop::new(guard)));
+    // Providers that are made at run time come and go without the lock.
+    let held = guard.attached.and_then(|attached| hold(attached.dtrace));
+    HELD.set(Some(ManuallyDrop::new((guard, held))));
+}
+
+/// Waits until nobody changes anything; not for ever, as it may be this very thread, which a signal has interrupted.
+fn hold(dtrace: &'static Dtrace<Slots>) -> Option<Held<'static, Slots>> {
+    let until = Instant::now() + Duration::from_secs(1);
+    loop {
+        let held = dtrace.try_hold();
+        if held.is_some() || Instant::now() >= until {
+            return held;
+        }
+        std::thread::yield_now();
+    }
 }
 
 unsafe extern "C" fn parent() {
@@ -54,7 +73,8 @@ unsafe extern "C" fn parent() {
 }
 
 unsafe extern "C" fn child() {
-    let Some(mut state) = HELD.take().map(ManuallyDrop::into_inner) else { return };
+    let Some((mut state, held)) = HELD.take().map(ManuallyDrop::into_inner) else { return };
+    drop(held);
     // Others were waiting to fork, too.
     WANTED.store(0, Ordering::Release);
     if let Some(attached) = &state.attached {
@@ -65,6 +85,11 @@ unsafe extern "C" fn child() {
         // Registered for the parent's memory only. If it fails, stores abort the child rather than go wrong; there is one
         // thread, and nothing is known that would have it fail.
         Text::prepare().ok();
-        Text::alone(|| serving.close_all());
+        Text::alone(|| {
+            serving.close_all();
+            if let Some(attached) = &state.attached {
+                attached.dtrace.close_anonymous();
+            }
+        });
     }
 }

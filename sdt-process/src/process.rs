@@ -67,6 +67,9 @@ impl State {
             serving.socket().remove();
             serving.close_all();
         }
+        if let Some(attached) = &self.attached {
+            attached.dtrace.close_anonymous();
+        }
         (self.waker, self.until) = (None, None);
         SERVED.notify_all();
     }

@@ -168,6 +168,7 @@ impl Serving {
         let wake = until.is_none().then(|| polled(self.wake.as_raw_fd(), libc::POLLIN));
         let limit = match (is_busy, self.lines.is_empty(), self.is_pausing) {
             (true, ..) => 0,
+            _ if until.is_some() => TICK,
             (_, false, _) => TICK,
             (_, _, true) => PAUSE,
             _ => -1,

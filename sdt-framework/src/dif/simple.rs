@@ -102,7 +102,7 @@ impl Program<'_> {
             Op::Builtin(variable, d) => (Simple::Process(number(variable)?), d),
             _ => return None,
         };
-        let Op::SetCompareBranch(one, _, cond, to, value) = *second else { return None };
+        let Op::SetCompareBranch(one, other, cond, to, value) = *second else { return None };
         // What is returned at an instruction, if that is plain.
         let result = |at: usize| match *self.ops.get(at)? {
             Slot(Op::ReturnSet(value)) => Some(value != 0),
@@ -110,7 +110,7 @@ impl Program<'_> {
             _ => None,
         };
         let results = [result(to as usize)?, result(4)?];
-        (one == from).then_some(Guard { what, cond, value, results })
+        (one == from && other != from).then_some(Guard { what, cond, value, results })
     }
 }
 

@@ -191,7 +191,7 @@ impl<H: Host> Dtrace<H> {
                     let clause = unsafe { clause.as_ref() };
                     let rights = if only.is_some() { &tracing.own_rights } else { &tracing.rights };
                     let whose = (consumer, tracing, rights);
-                    let told = clause.guard.map(|guard| guard.test(args, kernel, rights));
+                    let told = clause.guard.map(|guard| guard.test(args, &surroundings, rights));
                     let is_true = clause.predicate.is_none() || matches!(told, Some(Ok(true)));
                     // SAFETY: as above, and the clause before is done with.
                     let recorded = unsafe {
@@ -305,7 +305,7 @@ impl<H: Host> Dtrace<H> {
             Outcome::Failed { action, failure } => {
                 if let Some(run) = shares.run.take() {
                     // What it works in is ERROR's now.
-                    shares.time = run.firing.timestamp;
+                    shares.time = run.firing.timestamp.or(shares.time);
                 }
                 self.fail(hit, ecb, tracing, action, &failure);
                 Recorded::No

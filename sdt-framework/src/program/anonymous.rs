@@ -35,6 +35,16 @@ impl<H: Host> Dtrace<H> {
         result
     }
 
+    /// Closes the consumer for which something was enabled before it came, if it has not come yet: for a host that is about
+    /// to go.
+    pub fn close_anonymous(&self) {
+        let id = self.tables.lock().anonymous.take();
+        // It is open, as nobody else has its number.
+        if let Some(id) = id {
+            let _ = self.close(id);
+        }
+    }
+
     /// The consumer for which something was [enabled](Self::enable_anonymously) before it came, once. From here on it is as
     /// any other, and may do this much and no more: it is to ask for its [status](Self::status) now and then, and to be closed.
     /// What was recorded for it is the kernel's, so who may not [see that](Rights::kernel) has none.

@@ -247,13 +247,15 @@ impl<H: Host> Dtrace<H> {
         }
     }
 
-    /// How many consumers there are whose programs have gone, and may have left something to take.
+    /// How many consumers there are whose programs have gone, and may have left something to take. Who is
+    /// [not there yet](Self::enable_anonymously) is none.
     pub fn with_programs(&self) -> usize {
-        let _tables = self.tables.lock();
+        let tables = self.tables.lock();
         let consumers = self.shared().map_or(&[][..], |shared| shared.consumers);
         consumers
             .iter()
             .filter(|consumer| consumer.is_open() && consumer.tracing().is_some())
+            .filter(|consumer| tables.anonymous.is_none_or(|id| !consumer.is(id)))
             .count()
     }
 

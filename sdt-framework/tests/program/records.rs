@@ -1,11 +1,14 @@
 //! Records and aggregations.
 
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dtrace_abi::aggregation::quantize_bucket;
 use dtrace_abi::option::OptionId;
+use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
 use sdt_host::cpus::Threads;
 
+use crate::common::{Five as _, create};
 use crate::run::{Kernel, Record, buckets};
 
 #[test]
@@ -194,4 +197,40 @@ fn totals_are_exact_on_all_cpus() {
         }
         assert_eq!(elements, vec![[1]; 200]);
     }
+}
+
+/// 100 for each argument's place.
+unsafe extern "C" fn asked(
+    _: *mut c_void,
+    _: u32,
+    _: *mut c_void,
+    index: c_int,
+    _aframes: c_int,
+) -> u64 {
+    u64::from(index.unsigned_abs()) * 100
+}
+
+/// A predicate on arguments that the hit does not bring along, at every hit as at the first.
+#[test]
+fn predicates_ask_the_provider() {
+    const OPS: ProviderOps = ProviderOps { getargval: Some(asked), ..ProviderOps::INERT };
+    let kernel = Kernel::new();
+    let (privileges, null) = (Privileges::USER, std::ptr::null_mut());
+    // SAFETY: the ops look at nothing.
+    let provider =
+        unsafe { kernel.dtrace.register(c"five", &ProviderAttr::SDT, privileges, &OPS, null) };
+    let probe = create(&*kernel.dtrace, provider.unwrap(), [c"m", c"f", c"n"], 0);
+    let consumer = kernel.consumer();
+    consumer.enable(
+        "five:::n /arg7 == 700/ { @a = count(); } five:::n /arg5 != 500/ { @b = count(); }
+         five:::n /arg6 == 0/ { @c = count(); } five:::n /arg1 == 2/ { @d = count(); }",
+    );
+    consumer.go();
+    for _ in 0..300 {
+        kernel.dtrace.five(probe.get(), [1, 2, 3, 4, 5]);
+    }
+    consumer.stop();
+    let (counted, _) = consumer.aggregations(0);
+    let totals: Vec<_> = counted.values().map(|words| words[0]).collect();
+    assert_eq!(totals, [300, 300], "{counted:?}");
 }

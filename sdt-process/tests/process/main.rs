@@ -289,6 +289,28 @@ fn it_ends_and_begins_again() {
     subject.end();
 }
 
+/// A program that the process enables itself ends with it, and its child has none of it.
+#[test]
+fn what_nobody_has_claimed_ends_with_the_process() {
+    let mut subject = Subject::new("trap");
+    let dof = program::anonymous(&subject, "subject:::work { @ = count(); } tick-10ms { n++; }");
+    for _ in 0..3 {
+        assert_eq!(subject.ask(&format!("enable {dof}")), "Ok(2)");
+        assert!(!is_restored(&mut subject));
+        assert_eq!(subject.ask("fire 1 10"), "10");
+        let answer = subject.ask("fork");
+        let words: Vec<_> = answer.split(' ').collect();
+        let [_, child, rest @ ..] = &words[..] else { panic!("{answer}") };
+        assert_eq!(rest, ["restored=true", "enabled=false", "Ok(\"started\")"], "{answer}");
+        // SAFETY: a signal for the child, which goes on otherwise.
+        unsafe { libc::kill(child.parse().unwrap(), libc::SIGKILL) };
+        assert_eq!(subject.ask("stop"), "stopped");
+        assert!(is_restored(&mut subject));
+        assert_eq!(subject.ask("start"), "started");
+    }
+    subject.end();
+}
+
 /// So many consumers as there is room for; who comes then is told so, and the others notice nothing.
 #[test]
 fn there_is_an_end_to_consumers() {

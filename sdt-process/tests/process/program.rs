@@ -82,6 +82,15 @@ fn run(subject: &mut Subject, text: &str, during: impl FnOnce(&mut Subject)) -> 
     std::mem::take(&mut *shown.0.lock().unwrap())
 }
 
+/// The DOF of `-A`, in hexadecimal digits.
+pub fn anonymous(subject: &Subject, text: &str) -> String {
+    let client = Client::connect(consumer::line(subject.id()).unwrap()).unwrap();
+    let mut trace = Trace::new(client, Options::default(), i64::from(subject.id()));
+    let program = trace.compile(Source::line(text.as_bytes())).unwrap();
+    let dof = dtrace::compiler::dof::anonymous(std::iter::once(&program), trace.options()).unwrap();
+    dof.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Words and numbers, as lines of aggregations have them.
 fn table(text: &str) -> BTreeMap<&str, u64> {
     text.lines()
@@ -95,7 +104,6 @@ fn strings_and_what_is_known_of_the_process() {
     for role in ["jump", "trap"] {
         let mut subject = Subject::new(role);
         let text = r#"
-            typedef unsigned int uid_t;
             BEGIN { printf("begin %d\n", pid); }
             subject:::greeted /arg1 % 2 == 0/ {
                 printf("%s %s %d %d\n", stringof(arg0), copyinstr(arg0), arg1, pid == $target);

@@ -12,9 +12,10 @@ mod rendezvous;
 pub use rendezvous::Rendezvous;
 
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 
 use crate::arch;
+use crate::atomic::{AtomicBool, AtomicUsize};
 use crate::attach::{self, Attachment};
 use crate::ops::{FUNCTION_NAME_LEN, Name};
 use crate::record::{Probe, Site};

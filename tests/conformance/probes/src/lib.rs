@@ -3,7 +3,7 @@
 #![no_std]
 
 #[cfg(feature = "arguments")]
-pub mod arguments;
+mod arguments;
 #[cfg(target_os = "freebsd")]
 mod freebsd;
 #[cfg(not(any(target_os = "freebsd", target_os = "illumos")))]

@@ -27,7 +27,7 @@ pub(crate) const NAME: &str = "x86_64";
 pub(crate) const MODULE_SPACE: core::ops::Range<u64> = 0xffff_ffff_c000_0000..0xffff_ffff_f000_0000;
 
 /// Where the bench puts the kernel's symbols: 240 MiB into RAM. The heap ends before it.
-pub(crate) const SYMBOLS: u64 = 0 + (240 << 20);
+pub(crate) const SYMBOLS: u64 = 240 << 20;
 
 /// Where stacks go, each with an unmapped page below it.
 const STACK_SPACE: u64 = 0xffff_ffff_a000_0000;
