@@ -6,7 +6,7 @@ use super::compile::{self, Compiled};
 use super::{DtraceError, Interrupt, Meanwhile, append, enable, list, run_one, wait};
 use crate::client::Client;
 use crate::format;
-use crate::hosts::Hosts;
+use crate::hosts::{Hosts, answer_limit};
 use crate::job::{Job, Mode};
 use crate::render::{Output, Sink, Structured, Text};
 use crate::trace::Trace;
@@ -104,8 +104,11 @@ fn follow(
     let sink: &mut dyn Sink = &mut sink;
     let mut running = Vec::with_capacity(hosts.len());
     let mut matched: Vec<(&'static str, String, u32)> = Vec::new();
+    let limit = answer_limit(hosts.len());
     for Host { name: host, mut trace, programs } in hosts {
         let host = &*host;
+        // The first ones trace already while others are asked to.
+        trace.kernel().limit_answers(limit);
         let mut said = Vec::new();
         enable(&mut trace, job, &programs, sink, &mut said).map_err(|error| of(host, error))?;
         for (index, Compiled { kind, name, program }) in programs.iter().enumerate() {
