@@ -93,6 +93,42 @@ fn kernels_are_one_trace() {
     assert_eq!((listed.len(), &*listed[0], &*listed[3]), (6, &["a:"][..], &["b:"][..]));
 }
 
+/// Faults and drops are of one kernel each; a script that comes by a pipe is for all.
+#[test]
+fn messages_name_the_kernel() {
+    let folder = tempfile::tempdir().unwrap();
+    let _kernels = ["a", "b"].map(|name| kernel(&folder.path().join(name), 1));
+    let run = |args: &[&str], script: &str| {
+        let mut command = dtrace(folder.path());
+        command.args(["-s", "/dev/stdin"]).args(args).stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let output = run(&["-q"], "BEGIN { trace(*(int *)0); } BEGIN { exit(0); }");
+    let (_, err, status) = text(&output);
+    for name in ["a", "b"] {
+        let begin = format!("dtrace: {name}: error on enabled probe ID 1 (ID 1: dtrace:::BEGIN): ");
+        assert!(err.lines().any(|line| line.starts_with(&begin)), "{err}");
+    }
+    assert_eq!((err.lines().count(), status), (2, Some(0)), "{err}");
+
+    let dropped = "#pragma D option bufsize=64\n\
+        BEGIN { trace(1); } BEGIN { trace(1); } BEGIN { trace(1); } BEGIN { trace(1); } BEGIN { trace(1); }\n\
+        BEGIN { trace(1); } BEGIN { trace(1); } BEGIN { trace(1); } tick-50ms { exit(0); }\n";
+    let output = run(&["-q"], dropped);
+    let (_, err, _) = text(&output);
+    for name in ["a", "b"] {
+        assert!(err.contains(&format!("dtrace: {name}: ")) && err.contains(" drop"), "{err}");
+    }
+    let output = run(&["-x", "oformat=json"], dropped);
+    let out = text(&output).0;
+    for name in ["a", "b"] {
+        let begin = format!("{{\"hostname\": \"{name}\", \"cpu\": 0, \"id\": -1");
+        assert!(out.contains(&begin), "{out}");
+    }
+}
+
 #[test]
 fn what_is_wrong_names_the_kernel() {
     let folder = tempfile::tempdir().unwrap();

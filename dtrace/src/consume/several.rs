@@ -2,7 +2,7 @@
 
 use dtrace_abi::option::{OptionId, UNSET};
 
-use super::compile::{self, Compiled};
+use super::compile::{self, Compiled, Scripts};
 use super::{DtraceError, Interrupt, Meanwhile, append, enable, list, run_one, wait};
 use crate::client::Client;
 use crate::format;
@@ -51,11 +51,13 @@ pub fn run_all(
     }
     let mut options = job.options.clone();
     options.no_probes |= job.mode == Mode::List;
+    let mut scripts = Scripts::new();
     let mut hosts = Vec::with_capacity(targets.len());
     for Target { name, client } in targets {
         let mut trace = Trace::new(client, options.clone(), job.target);
         trace.set_host_of_many(&name);
-        let programs = compile::all(&mut trace, job, output).map_err(|error| of(&name, error))?;
+        let programs = compile::all(&mut trace, job, &mut scripts, output);
+        let programs = programs.map_err(|error| of(&name, error))?;
         hosts.push(Host { name, trace, programs });
     }
     match job.mode {
