@@ -179,6 +179,55 @@ fn processes_have_their_info() {
     );
 }
 
+/// What a module says of addresses of IPv6 is there where processes are declared, under all of its names.
+#[test]
+fn addresses_are_known_beside_processes() {
+    for (member, size) in
+        [("s6_addr[15]", 1), ("__u6_addr.__u6_addr16[3]", 2), ("in6_u.u6_addr32[1]", 4)]
+    {
+        let difo = difo(&format!("BEGIN {{ trace(((struct in6_addr *)arg0)->{member}); }}"));
+        assert_eq!(difo.returns.size, size, "{member}");
+    }
+    let mut options = Options::default();
+    options.no_libraries = true;
+    let mut compiler = Compiler::new(Platform::Freebsd, options);
+    compiler.module("kernel", &processes(), &Shops);
+    compiler.compile(Source::line(b"shop:kernel::sale { trace(1); }"), &Shops).unwrap();
+}
+
+/// What a module declares first is what is wrong with it, once a probe of it is named.
+fn fault(declared: &str) -> String {
+    let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
+    compiler.module("shop1", declared.as_bytes(), &Shops);
+    let program = Source::line(b"shop:shop1::sale { trace(1); }");
+    compiler.compile(program, &Shops).unwrap_err().to_string()
+}
+
+#[test]
+fn a_struct_that_contains_itself_is_refused_by_all_of_its_names() {
+    let own = |name: &str, inner: &str| {
+        fault(&format!("struct\t{name}\t8\t8\nfield\tself\t0\t8\t0 0 0\t{inner}\n"))
+    };
+    for (name, inner) in
+        [("a_t", "a_t"), ("a_t", "struct a_t"), ("a_t", "struct  a_t"), ("struct a", "struct a")]
+    {
+        let error = own(name, inner);
+        assert!(error.contains("contains itself"), "{name}, {inner}: {error}");
+    }
+    let error = fault(
+        "struct\ta_t\t8\t8\nfield\tb\t0\t8\t0 0 0\tstruct b_t\n\
+         struct\tb_t\t8\t8\nfield\ta\t0\t8\t0 0 0\tstruct a_t\n",
+    );
+    assert!(error.contains("contains itself"), "{error}");
+}
+
+#[test]
+fn arrays_have_three_dimensions_at_most() {
+    let line = "field\tx\t0\t1\t1 1 1 1\tuint8_t";
+    let error = fault(&format!("struct\tstruct a\t1\t1\n{line}\n"));
+    assert!(error.contains("line 2"), "{error}");
+}
+
 #[test]
 fn processes_are_declared_without_a_fault() {
     compile("shop:kernel::sale { trace(1); }").unwrap();

@@ -25,7 +25,7 @@ use crate::output::OutputError;
 use crate::render::{Output, RenderError, Sink, Streams, Structured, Text};
 use crate::trace::{Trace, TraceError};
 
-use compile::Compiled;
+use compile::{Compiled, Scripts};
 use picture::Heat;
 
 /// How often an interrupt is looked for while nothing happens.
@@ -253,7 +253,7 @@ fn run_one(
     if let Some(name) = name {
         trace.set_host(name);
     }
-    let programs = compile::all(&mut trace, job, output)?;
+    let programs = compile::all(&mut trace, job, &mut Scripts::new(), output)?;
     match job.mode {
         Mode::List => list::list(trace, job, &programs, output)?,
         Mode::Compile => {

@@ -89,7 +89,15 @@ fn unnamed(text: &[u8]) -> Vec<u8> {
     lines.collect::<Vec<_>>().concat()
 }
 
-/// A text without what headers define as functions, of which D knows nothing; its lines are the same.
+/// Whether a line says that what follows is of a header of C's own: the preprocessor's flag 3, behind the file's name.
+fn is_system(marker: &[u8]) -> bool {
+    let flags =
+        marker.iter().rposition(|&byte| byte == b'"').map_or(&[][..], |end| &marker[end + 1..]);
+    flags.split(u8::is_ascii_whitespace).any(|flag| flag == b"3")
+}
+
+/// A text without what C's own headers define as functions, of which D knows nothing; its lines are the same. Headers of D's are
+/// left as they are.
 fn without_functions(text: &[u8]) -> Vec<u8> {
     let mut out: Vec<u8> = Vec::with_capacity(text.len());
     let mut header = false;
@@ -97,7 +105,7 @@ fn without_functions(text: &[u8]) -> Vec<u8> {
     let (mut begin, mut depth, mut function) = (0, 0u32, false);
     for line in text.split_inclusive(|&byte| byte == b'\n') {
         if line.starts_with(b"# ") {
-            header = !line.windows(11).any(|name| name == b"\"/dev/fd/0\"");
+            header = is_system(line);
             out.extend_from_slice(line);
             if depth == 0 {
                 begin = out.len();
@@ -109,9 +117,10 @@ fn without_functions(text: &[u8]) -> Vec<u8> {
             (begin, depth, function) = (out.len(), 0, false);
             continue;
         }
-        let start = out.len() - line.len();
-        for at in start..out.len() {
+        let mut at = out.len() - line.len();
+        while at < out.len() {
             match out[at] {
+                quote @ (b'"' | b'\'') => at = literal_end(&out, at, quote),
                 b'{' => {
                     let before = out[begin.min(at)..at].trim_ascii_end();
                     function |= depth == 0 && before.ends_with(b")");
@@ -128,9 +137,19 @@ fn without_functions(text: &[u8]) -> Vec<u8> {
                 b';' if depth == 0 => begin = at + 1,
                 _ => {}
             }
+            at += 1;
         }
     }
     out
+}
+
+/// Where the string or character ends that begins there: with its quote, or with the line.
+fn literal_end(text: &[u8], begin: usize, quote: u8) -> usize {
+    let mut at = begin + 1;
+    while at < text.len() && text[at] != quote && text[at] != b'\n' {
+        at += if text[at] == b'\\' { 2 } else { 1 };
+    }
+    at
 }
 
 /// C's words alone.
@@ -160,6 +179,22 @@ mod tests {
         let lines: Vec<&str> = out.lines().map(str::trim).collect();
         assert_eq!(lines[1..5], ["typedef struct { int a; } s;", "", "", "typedef int t;"]);
         assert_eq!(lines[6], "BEGIN /f(1)/ { }");
+    }
+
+    #[test]
+    fn headers_of_d_stay() {
+        let own = b"# 1 \"/home/me/mine.h\" 1\ninline int f[int x] = 1;\nsyscall::read(2):entry\n/f(1)/ { }\nBEGIN /(1)/\n{ }\nEND /pid == (3)\n/{ trace(1); } translator t < u *U > (x) { a = 1; };\n";
+        assert_eq!(without_functions(own), own);
+    }
+
+    #[test]
+    fn braces_in_literals_are_none() {
+        let text = b"# 1 \"/usr/include/h 3 .h\" 1 3 4\nint f(void) { g(\"}\\\"}\", '}', '\\''); return 1; } int x;\nint y;\n";
+        let out = String::from_utf8(without_functions(text)).unwrap();
+        let lines: Vec<&str> = out.lines().map(str::trim).collect();
+        assert_eq!(lines[1..], ["int x;", "int y;"]);
+        let text = b"# 1 \"/usr/include/h 3 .h\" 1\nint f(void) { }\n";
+        assert_eq!(without_functions(text), text);
     }
 
     #[test]

@@ -29,13 +29,25 @@
 //! Kernels are to such a trace what CPUs are to one of a single kernel. Each record says of which it is. Aggregations are one
 //! at the end, with the host as first key, or, if a program has D's variable `hostname` in it, by the keys that the program
 //! says. What a program prints itself (`printa`) is of the kernel that it runs in. An `exit` in one ends all. Where a line breaks,
-//! that kernel is left out from there on, which is said, and the others go on.
+//! or a kernel does not answer in time or has given its consumer up, that kernel is left out from there on, which is said, and
+//! the others go on.
 
 use std::time::Duration;
 
 use crate::kernel::Kernel;
-use crate::render::{Aggregations, Module, Sink, Symbol, Symbols, View};
+use crate::render::{Aggregations, Module, RenderError, Sink, Symbol, Symbols, View};
 use crate::trace::{Running, TraceError};
+
+/// Kernels give up who is silent for 30 s; while one of them owes an answer, the others are not asked.
+const SILENCE: Duration = Duration::from_secs(20);
+/// A line that is slow takes so long for an answer.
+const SHORTEST: Duration = Duration::from_secs(2);
+
+/// How long each of so many kernels may take for an answer: that others hear of their consumer meanwhile.
+pub(crate) fn answer_limit(kernels: usize) -> Duration {
+    let part = SILENCE / u32::try_from(kernels).unwrap_or(u32::MAX).max(1);
+    part.max(SHORTEST)
+}
 
 /// Traces that go on, of one kernel each.
 #[derive(Debug)]
@@ -53,8 +65,13 @@ struct Host {
 }
 
 impl Hosts {
-    /// All of these, which are at least one.
+    /// All of these, which are at least one. Where there are several, each answer of a kernel's has a part of the 30 s after
+    /// which the others would give their consumer up.
     pub fn new(all: Vec<Running>) -> Self {
+        if all.len() > 1 {
+            let limit = answer_limit(all.len());
+            all.iter().for_each(|running| running.kernel().limit_answers(limit));
+        }
         let host = |running| Host { running, over: false, gone: false };
         Self { all: all.into_iter().map(host).collect() }
     }
@@ -125,7 +142,9 @@ impl Hosts {
     ) -> Result<Option<T>, TraceError> {
         match result {
             Ok(done) => Ok(Some(done)),
-            Err(TraceError::Client(error)) if self.live().count() > 1 => {
+            Err(error @ (TraceError::Client(_) | TraceError::Render(RenderError::Killed)))
+                if self.live().count() > 1 =>
+            {
                 let host = &mut self.all[index];
                 host.gone = true;
                 let name = host.running.host().unwrap_or_default().to_owned();
@@ -151,10 +170,22 @@ impl Hosts {
         all
     }
 
-    /// How things are shown: as for the first kernel, but that all have to agree on symbols.
+    /// How things are shown: as for the first kernel, but that all have to agree on symbols. Where one has gone that something
+    /// is shown of, nobody knows what it would say.
     fn first_view<R>(&self, show: impl FnOnce(&View<'_>) -> R) -> R {
-        let live = self.all.iter().filter(|host| !host.gone);
-        let agreed = Agreed(live.map(|host| host.running.kernel()).collect());
+        let is_missed = |host: &Host| {
+            let mut own = Aggregations::default();
+            host.running.add_all(&mut own);
+            host.gone && own.entries().next().is_some()
+        };
+        let kernels = match self.all.iter().any(is_missed) {
+            true => Vec::new(),
+            false => {
+                let live = self.all.iter().filter(|host| !host.gone);
+                live.map(|host| host.running.kernel()).collect()
+            }
+        };
+        let agreed = Agreed(kernels);
         self.all[0].running.view(|_, view| show(&View { symbols: &agreed, host: None, ..*view }))
     }
 
@@ -201,5 +232,20 @@ impl Symbols for Agreed<'_> {
 
     fn module(&self, address: u64) -> Option<Module> {
         self.agreed(|kernel| kernel.module(address))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_owes_an_answer_does_not_have_the_others_wait_too_long() {
+        for kernels in 2_usize..=10 {
+            let limit = answer_limit(kernels);
+            assert!(limit >= SHORTEST, "{kernels}");
+            assert!(limit * (kernels as u32 - 1) < Duration::from_secs(30), "{kernels}");
+        }
+        assert_eq!(answer_limit(1000), SHORTEST);
     }
 }

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use dtrace_abi::record::RecordDesc;
 use dtrace_abi::stability::{Attribute, Class, Stability};
@@ -70,6 +71,11 @@ impl Kernel {
     /// Probes may have come or gone: they are asked for again.
     pub fn forget_probes(&self) {
         self.matches.borrow_mut().clear();
+    }
+
+    /// From here on each answer has so long.
+    pub fn limit_answers(&self, limit: Duration) {
+        self.client.borrow_mut().set_limit(limit);
     }
 
     /// The client, to be given back.

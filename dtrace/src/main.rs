@@ -9,7 +9,8 @@ use dtrace::job::Mode;
 use dtrace::process::Process;
 use dtrace::render::{Output as _, Streams};
 use dtrace::{
-    Address, Client, ClientError, Interrupt, Job, Protection, cli, key, output, postmortem,
+    Address, Client, ClientError, DtraceError, Interrupt, Job, Protection, cli, key, output,
+    postmortem,
 };
 use dtrace_abi::option::{OptionId, UNSET};
 
@@ -172,7 +173,9 @@ fn dumped(file: &Path, mut job: Job) -> anyhow::Result<ExitCode> {
         _ => anyhow::bail!("--core: a dump is read, and not traced: what was enabled is in it"),
     }
     let mut output = Streams::standard("dtrace")?;
-    for traced in postmortem::read(file)? {
+    let mut status = ExitCode::SUCCESS;
+    let dump = postmortem::read(file)?;
+    for traced in dump.consumers {
         if job.mode == Mode::Trace && !is_quiet {
             let policy = traced.policy.map_or("unknown", |policy| policy.name());
             let (consumer, cpus) = (traced.consumer, traced.cpus.len());
@@ -180,10 +183,22 @@ fn dumped(file: &Path, mut job: Job) -> anyhow::Result<ExitCode> {
                 .message(&format!("consumer {consumer}: {cpus} CPUs, buffer policy {policy}\n"))?;
         }
         let client = Client::connect(postmortem::Line::new(traced.clone()))?;
-        consume::run(client, &job, &INTERRUPT, &mut Past, &mut output)?;
+        match consume::run(client, &job, &INTERRUPT, &mut Past, &mut output) {
+            // Nobody reads any more.
+            Err(error @ DtraceError::Write(_)) => return Err(error.into()),
+            // What others had is whole.
+            Err(error) => {
+                output.flush()?;
+                status = cli::failure(&error.into());
+            }
+            Ok(_) => {}
+        }
         for complaint in &traced.complaints {
             output.message(&format!("{complaint}\n"))?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    for complaint in &dump.complaints {
+        output.message(&format!("{complaint}\n"))?;
+    }
+    Ok(status)
 }

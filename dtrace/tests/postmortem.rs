@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use dtrace_abi::postmortem::SESSION;
 use object::elf;
 use object::write::elf::{FileHeader, ProgramHeader, Writer};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
@@ -315,6 +316,48 @@ fn what_was_not_taken_yet_is_there() {
             assert_eq!(last - first, (times.len() - 1 - begin) as u64, "without a gap");
         }
     }
+}
+
+/// What one consumer had is damaged: what another had is there.
+#[test]
+fn a_damaged_consumer_does_not_hide_another() {
+    let options = ["-x", "bufpolicy=ring", "-b", "16k"];
+    let traced = Traced::new(512, &options, TEXT);
+    let mut other = Command::new(env!("CARGO_BIN_EXE_dtrace"))
+        .args(["-p", &traced.subject.id().to_string(), "-x", "bufpolicy=ring", "-n", TEXT])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(other.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert!(line.contains("matched 1 probe"), "{line}");
+    let core = traced.core();
+    let _ = other.kill();
+    let _ = other.wait();
+    let (_, said, status) = read(&core, &[]);
+    assert_eq!((said.matches("buffer policy ring").count(), status), (2, Some(0)), "{said}");
+    // A session begins with its tag and its consumer's number.
+    let damage = |number: u32| {
+        let mut bytes = fs::read(&core).unwrap();
+        let begin = [SESSION.to_le_bytes(), number.to_le_bytes()].concat();
+        let places: Vec<_> = (0..bytes.len() - 16)
+            .step_by(8)
+            .filter(|at| bytes[*at..].starts_with(&begin))
+            .collect();
+        assert_ne!(places, []);
+        places.into_iter().for_each(|at| bytes[at + 8] ^= 1);
+        fs::write(&core, bytes).unwrap();
+    };
+    damage(2);
+    let (shown, said, status) = read(&core, &["-q"]);
+    assert_eq!(said, "dtrace: what consumer 2 has is not where it is said to be\n");
+    assert_eq!((rounds(&shown).is_empty(), status), (false, Some(0)));
+    damage(1);
+    let (shown, said, status) = read(&core, &["-q"]);
+    assert!(said.contains("cannot be read: what consumer 1 has is not where it is said"), "{said}");
+    assert_eq!((&*shown, status), ("", Some(1)));
 }
 
 #[test]

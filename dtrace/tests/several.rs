@@ -1,15 +1,17 @@
 //! The command with several kernels at once, and with one that does not answer.
 #![cfg(target_os = "linux")]
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use dtrace_protocol::{Decoder, Reply, Request, Run, Side, Symbol, VERSION, Writer};
 use userland::{Line, Machine};
 
 /// A kernel at a socket, for one connection after the other, with this many processes before its own. Each connection is
@@ -91,6 +93,42 @@ fn kernels_are_one_trace() {
     assert_eq!((listed.len(), &*listed[0], &*listed[3]), (6, &["a:"][..], &["b:"][..]));
 }
 
+/// Faults and drops are of one kernel each; a script that comes by a pipe is for all.
+#[test]
+fn messages_name_the_kernel() {
+    let folder = tempfile::tempdir().unwrap();
+    let _kernels = ["a", "b"].map(|name| kernel(&folder.path().join(name), 1));
+    let run = |args: &[&str], script: &str| {
+        let mut command = dtrace(folder.path());
+        command.args(["-s", "/dev/stdin"]).args(args).stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let output = run(&["-q"], "BEGIN { trace(*(int *)0); } BEGIN { exit(0); }");
+    let (_, err, status) = text(&output);
+    for name in ["a", "b"] {
+        let begin = format!("dtrace: {name}: error on enabled probe ID 1 (ID 1: dtrace:::BEGIN): ");
+        assert!(err.lines().any(|line| line.starts_with(&begin)), "{err}");
+    }
+    assert_eq!((err.lines().count(), status), (2, Some(0)), "{err}");
+
+    let dropped = "#pragma D option bufsize=64\n\
+        BEGIN { trace(1); } BEGIN { trace(1); } BEGIN { trace(1); } BEGIN { trace(1); } BEGIN { trace(1); }\n\
+        BEGIN { trace(1); } BEGIN { trace(1); } BEGIN { trace(1); } tick-50ms { exit(0); }\n";
+    let output = run(&["-q"], dropped);
+    let (_, err, _) = text(&output);
+    for name in ["a", "b"] {
+        assert!(err.contains(&format!("dtrace: {name}: ")) && err.contains(" drop"), "{err}");
+    }
+    let output = run(&["-x", "oformat=json"], dropped);
+    let out = text(&output).0;
+    for name in ["a", "b"] {
+        let begin = format!("{{\"hostname\": \"{name}\", \"cpu\": 0, \"id\": -1");
+        assert!(out.contains(&begin), "{out}");
+    }
+}
+
 #[test]
 fn what_is_wrong_names_the_kernel() {
     let folder = tempfile::tempdir().unwrap();
@@ -143,10 +181,79 @@ fn where_a_line_breaks_the_others_go_on() {
     assert_eq!(left, "");
 }
 
+/// Stands between dtrace, at a socket, and a kernel at another, and says something else in place of some of its answers.
+fn between(
+    socket: &Path,
+    kernel: &Path,
+    instead: impl Fn(&Reply<'_>) -> Option<Reply<'static>> + Send + 'static,
+) {
+    let listener = UnixListener::bind(socket).unwrap();
+    let mut inner = UnixStream::connect(kernel).unwrap();
+    thread::spawn(move || {
+        let (mut outer, _) = listener.accept().unwrap();
+        let [mut from, mut to] = [outer.try_clone().unwrap(), inner.try_clone().unwrap()];
+        // Ends with the line, whichever.
+        thread::spawn(move || _ = std::io::copy(&mut from, &mut to));
+        let mut decoder = Decoder::new(vec![0; 64 << 10]);
+        let (mut whole, mut byte) = (Vec::new(), [0]);
+        while matches!(inner.read(&mut byte), Ok(1)) {
+            whole.push(byte[0]);
+            let Some(frame) = decoder.push(byte[0]) else { continue };
+            let (mut draft, mut bytes) = ([0; 512], [0; 600]);
+            if let Ok(frame) = frame
+                && let Ok((reply, _)) = frame.message::<Reply<'_>>()
+                && let Some(other) = instead(&reply)
+            {
+                let other = Writer::new(&mut draft, frame.header, &other).unwrap();
+                let length = other.seal(&mut bytes).unwrap();
+                whole = bytes[..length].to_vec();
+            }
+            if outer.write_all(&std::mem::take(&mut whole)).is_err() {
+                break;
+            }
+        }
+    });
+}
+
+/// A kernel that has given its consumer up is left out; what it had said by then is not named by the symbols of others.
+#[test]
+fn where_a_kernel_gives_its_consumer_up_the_others_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b, real_a, real_b] = ["a", "b", "ra", "rb"].map(|name| folder.path().join(name));
+    let _kernels = [&real_a, &real_b].map(|socket| kernel(socket, 1));
+    static KILLED: AtomicBool = AtomicBool::new(false);
+    between(&a, &real_a, |reply| {
+        let (module, name) = (&b"kernel"[..], &b"of_a_alone"[..]);
+        let symbol = Symbol { module, name, address: 0x1000, size: 16 };
+        matches!(reply, Reply::Symbol(_)).then_some(Reply::Symbol(Some(symbol)))
+    });
+    between(&b, &real_b, |reply| match reply {
+        Reply::Run(run) if KILLED.load(Ordering::Relaxed) => {
+            Some(Reply::Run(Run { killed: true, ..*run }))
+        }
+        _ => None,
+    });
+    let mut command = dtrace(folder.path());
+    command.args(["-x", "switchrate=50ms", "-x", "aggrate=50ms"]);
+    command.args(["-n", "tick-20ms { @n[sym(0x1000)] = count(); trace(1); }"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.by_ref().filter(|line| line.starts_with("b ")).take(10).count(), 10);
+    KILLED.store(true, Ordering::Relaxed);
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let gone = said.find(|line| line.ends_with("go on")).unwrap();
+    assert_eq!(gone, "dtrace: b: Abort due to systemic unresponsiveness; the others go on");
+    assert_eq!(lines.by_ref().filter(|line| line.starts_with("a ")).take(5).count(), 5);
+    interrupt(&child);
+    let rest = lines.collect::<Vec<_>>().join("\n");
+    let rows: Vec<_> = words(&rest).into_iter().filter(|words| words.len() == 3).collect();
+    let keys: Vec<_> = rows.iter().map(|words| (words[0], words[1])).collect();
+    assert!(keys.contains(&("a", "0x1000")) && keys.contains(&("b", "0x1000")), "{rest}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
 /// A kernel that takes everything and says nothing more than its greeting. It tells the test that it has been asked.
 fn mute(socket: &Path) -> (thread::JoinHandle<()>, mpsc::Receiver<()>) {
-    use dtrace_protocol::{Decoder, Reply, Request, Side, VERSION, Writer};
-    use std::io::Write as _;
     let listener = UnixListener::bind(socket).unwrap();
     let (asked, wait) = mpsc::channel();
     let thread = thread::spawn(move || {

@@ -1,5 +1,7 @@
 //! What a module's file says of its structs and enums.
 
+use std::collections::BTreeSet;
+
 use dtrace_compiler::declared::Declarations;
 use object::{Object as _, ObjectSection as _};
 
@@ -47,14 +49,55 @@ pub fn of_all(modules: Vec<Declarations>) -> Result<Declarations, DlibError> {
         Ok([only]) => return Ok(only),
         Err(modules) => {
             let mut all = Declarations::default();
+            let mut known = BTreeSet::new();
             for module in modules {
                 all.structs.extend(module.structs);
                 all.enums.extend(module.enums);
-                all.text.push_str(&module.text);
+                // Modules may have taken it from a crate that they share.
+                let blocks = blocks(&module.text)
+                    .into_iter()
+                    .filter(|block| known.insert(block.trim().to_owned()));
+                all.text.extend(blocks);
             }
             all
         }
     };
     all.settle()?;
     Ok(all)
+}
+
+/// Parts of a text in D that stand by themselves, with the comments before them: declarations, each to the end of the line that
+/// it ends on, and lines for the preprocessor.
+fn blocks(text: &str) -> Vec<String> {
+    let (mut all, mut block) = (Vec::new(), String::new());
+    let (mut depth, mut comment) = (0_i32, false);
+    for line in text.split_inclusive('\n') {
+        let is_directive = !comment && depth == 0 && line.starts_with('#');
+        let (mut last, mut quote) = (None, None);
+        let mut chars = line.chars().peekable();
+        while let Some(c) = chars.next() {
+            match (c, quote) {
+                ('*', _) if comment && chars.next_if_eq(&'/').is_some() => comment = false,
+                _ if comment => {}
+                ('\\', Some(_)) => drop(chars.next()),
+                (c, Some(end)) if c == end => quote = None,
+                (_, Some(_)) => {}
+                ('"' | '\'', None) => (last, quote) = (Some(c), Some(c)),
+                ('/', None) if chars.next_if_eq(&'*').is_some() => comment = true,
+                (c, None) => {
+                    depth += i32::from(c == '{') - i32::from(c == '}');
+                    if !c.is_whitespace() {
+                        last = Some(c);
+                    }
+                }
+            }
+        }
+        block.push_str(line);
+        if is_directive || !comment && depth <= 0 && last == Some(';') {
+            all.push(std::mem::take(&mut block));
+            depth = 0;
+        }
+    }
+    all.push(block);
+    all
 }

@@ -271,6 +271,21 @@ fn of_several_modules_each_struct_is_declared_once() {
 }
 
 #[test]
+fn of_several_modules_each_text_is_there_once() {
+    let shared = "text\ttypedef struct t {\ntext\t\tint b; /* }; \\\n\
+        text\t\t; */\ntext\t} t_t;\n\
+        text\t#pragma D attributes Stable/Stable/Common T\n\
+        text\tinline string T = \"/* ; {\";\n";
+    let module = |own: &str| parse(&format!("{shared}text\tinline int {own} = 1;\n")).unwrap();
+    let both = of_all(vec![module("A"), module("B")]).unwrap();
+    let expected = format!("{}inline int B = 1;\n", module("A").text);
+    assert_eq!(both.text, expected);
+    let other = parse("text\ttypedef struct t {\ntext\t\tint c;\ntext\t} t_t;\n").unwrap();
+    let all = of_all(vec![module("A"), other.clone()]).unwrap();
+    assert_eq!(all.text, module("A").text + &other.text);
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
     let refused = |text: &str| {
         let rendered = parse(text).and_then(|all| render(&all, "x.ko", Os::FreeBsd));

@@ -37,7 +37,7 @@ pub(crate) fn define(
         let id = types.add(record);
         types.set_name(&format!("{} {tag}", of.kind.word()), id);
         let named = if of.is_typedef() { types.typedef(tag, id) } else { id };
-        structs.insert(&*of.name, (of, id, named));
+        structs.insert(tag, (of, id, named));
     }
     let mut definer = Definer { types, structs, done: BTreeSet::new() };
     for of in &declared.structs {
@@ -55,7 +55,7 @@ fn enumeration(types: &mut Types, of: &Enum) -> TypeId {
 
 struct Definer<'a, 't> {
     types: &'t mut Types,
-    /// By name: the struct, its type, and the type that its name stands for.
+    /// By tag, of which there is one room: the struct, its type, and the type that its name stands for.
     structs: BTreeMap<&'a str, (&'a Struct, TypeId, TypeId)>,
     done: BTreeSet<&'a str>,
 }
@@ -63,13 +63,14 @@ struct Definer<'a, 't> {
 impl<'a> Definer<'a, '_> {
     /// Gives a struct its members, after those that it contains.
     fn define(&mut self, of: &'a Struct, path: &mut Vec<&'a str>) -> Result<(), DeclaredError> {
-        if path.contains(&&*of.name) || path.len() == DEEPEST {
+        let tag = of.tag();
+        if path.contains(&tag) || path.len() == DEEPEST {
             return Err(DeclaredError::Endless(of.name.clone()));
         }
-        if !self.done.insert(&of.name) {
+        if !self.done.insert(tag) {
             return Ok(());
         }
-        path.push(&of.name);
+        path.push(tag);
         let (mut members, mut end) = (Vec::new(), 0);
         for field in of.fields.iter().filter(|field| field.size > 0) {
             let behind = field.offset.checked_add(field.size).filter(|&behind| behind <= of.size);
@@ -86,7 +87,7 @@ impl<'a> Definer<'a, '_> {
             members.push(Member { name: Some(field.name.clone()), ty, offset });
         }
         path.pop();
-        let id = self.structs[&*of.name].1;
+        let id = self.structs[tag].1;
         if let Type::Record { members: all, .. } = self.types.get_mut(id) {
             *all = members;
         }
@@ -138,11 +139,26 @@ impl<'a> Definer<'a, '_> {
             let ty = (0..=stars).fold(target, |ty, _| self.types.pointer(ty));
             return Ok(Some((ty, POINTER)));
         }
-        if let Some(&(inner, _, named)) = self.structs.get(name) {
+        if let Some((inner, ty)) = self.declared(name) {
             self.define(inner, path)?;
-            return Ok(Some((named, inner.align)));
+            return Ok(Some((ty, inner.align)));
         }
         Ok(self.named(name).map(|ty| (ty, self.types.size(ty))))
+    }
+
+    /// A struct that is declared here, by a name that C has for it: what is a typedef is known by kind and tag, too.
+    fn declared(&self, name: &str) -> Option<(&'a Struct, TypeId)> {
+        let tagged = |kind: Kind| Some((kind, name.strip_prefix(kind.word())?.strip_prefix(' ')?));
+        match tagged(Kind::Struct).or_else(|| tagged(Kind::Union)) {
+            Some((kind, tag)) => {
+                let &(of, id, _) = self.structs.get(tag.trim()).filter(|all| all.0.kind == kind)?;
+                Some((of, id))
+            }
+            None => {
+                let &(of, _, named) = self.structs.get(name).filter(|all| all.0.is_typedef())?;
+                Some((of, named))
+            }
+        }
     }
 
     fn named(&mut self, name: &str) -> Option<TypeId> {

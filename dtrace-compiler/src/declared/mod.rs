@@ -48,6 +48,9 @@ pub enum DeclaredError {
     Endless(String),
 }
 
+/// Most dimensions of an array: so many are written of each field.
+const DIMENSIONS: usize = 3;
+
 /// What every kernel declares that knows which process runs: `psinfo_t`, `lwpsinfo_t`, `curpsinfo` and `curlwpsinfo`, from D's own
 /// variables.
 pub fn processes() -> Vec<u8> {
@@ -218,6 +221,7 @@ impl Declarations {
             {
                 let dimensions = dimensions.split(' ').map(str::parse);
                 let dimensions = dimensions.collect::<Result<Vec<u64>, _>>().ok()?;
+                (dimensions.len() <= DIMENSIONS).then_some(())?;
                 self.structs.last_mut()?.fields.push(Field {
                     name: name.to_owned(),
                     offset: offset.parse().ok()?,

@@ -1,14 +1,3 @@
-typedef uint_t uid_t;
-typedef uint_t gid_t;
-typedef uint32_t in_addr_t;
-struct in6_addr {
-	uint8_t s6_addr[16];
-};
-struct thread;
-struct mtx;
-struct rwlock;
-struct sx;
-
 struct running;
 
 typedef struct psinfo {

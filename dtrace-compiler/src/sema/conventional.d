@@ -74,6 +74,7 @@ struct in_addr {
 };
 struct in6_addr {
 	union {
+		uint8_t s6_addr[16];
 		union {
 			uint8_t __u6_addr8[16];
 			uint16_t __u6_addr16[8];

@@ -6,6 +6,9 @@ use dtrace_protocol::{VERSION, Why};
 
 use crate::transport::TransportError;
 
+/// Most CPUs of a machine.
+pub(super) const CPUS: u32 = 1 << 16;
+
 /// What can go wrong with a kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -45,6 +48,9 @@ pub enum ClientError {
          this dtrace knows; turn the line's echo off, or look who is on the other side"
     )]
     Echo,
+    /// It has more CPUs than any machine.
+    #[error("the kernel says that it has {0} CPUs, of which dtrace takes {CPUS} at most")]
+    Cpus(u32),
     /// The kernel answered something else.
     #[error("the kernel answered {0} with something else")]
     Strange(&'static str),

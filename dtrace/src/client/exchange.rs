@@ -14,6 +14,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Bytes of the longest request: a description is much shorter.
 const REQUEST: usize = 1 << 10;
 
+/// Answers to requests that were given up, each of which is answered once.
+const EARLY: usize = 1 << 10;
+
 /// How long an answer has once who waits for it wants to go.
 const HURRY: Duration = Duration::from_secs(5);
 /// How often it is looked whether he does.
@@ -90,7 +93,7 @@ impl Client {
         take: impl FnOnce(Reply<'_>, Items<'_>) -> Option<R>,
     ) -> Result<Option<Option<R>>, ClientError> {
         let mut deadline = deadline;
-        let mut hurried = false;
+        let (mut hurried, mut late) = (false, false);
         loop {
             if !hurried && self.is_hurried() {
                 hurried = true;
@@ -130,10 +133,18 @@ impl Client {
                     Ok((reply, items)) => {
                         let records = records(reply, items).filter(|records| !records.is_empty());
                         self.early.extend(records);
+                        if self.early.len() > EARLY {
+                            return Err(ClientError::Strange("read"));
+                        }
                     }
                     Err(_) => {}
                 }
             }
+            // Whoever goes on sending something else does not put it off.
+            if late {
+                return Ok(None);
+            }
+            late = deadline <= Instant::now();
             let grace = self.suspect.map(|since| since + GRACE);
             let until = grace.map_or(deadline, |grace| grace.min(deadline));
             let left = until.saturating_duration_since(Instant::now());

@@ -70,7 +70,11 @@ impl Client {
                 more => more?,
             };
             let Some((more, next, end)) = more else { return Ok(all) };
-            let strange = next < at || next == at && next != end || end as usize > LONGEST;
+            // A piece may have gaps, but not more in it than it says.
+            let strange = next < at
+                || next == at && next != end
+                || more.text.len() > (next - at) as usize
+                || end as usize > LONGEST;
             if strange || index == MODULES || again > AGAIN {
                 return Err(ClientError::Strange("declared"));
             }

@@ -149,6 +149,11 @@ impl Client {
         if client.greeted { Ok(client) } else { Err(ClientError::Version(version)) }
     }
 
+    /// From here on each answer has so long.
+    pub const fn set_limit(&mut self, limit: Duration) {
+        self.limit = limit;
+    }
+
     fn hello(&mut self) -> Result<u32, ClientError> {
         // Ends whatever is on the line already.
         self.transport.write(&[0], self.limit)?;
@@ -185,9 +190,10 @@ impl Client {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn status(&mut self) -> Result<Status, ClientError> {
-        self.call("status", Request::Status, |reply, _| match reply {
+        let status = self.call("status", Request::Status, |reply, _| match reply {
             Reply::Status(status) => Some(status),
             _ => None,
-        })
+        })?;
+        if status.cpus > error::CPUS { Err(ClientError::Cpus(status.cpus)) } else { Ok(status) }
     }
 }

@@ -10,6 +10,8 @@ use super::{Aggregation, Client, ClientError, Eprobe};
 
 /// Bytes of a program that are sent at a time: they fit the shortest frame that a framework takes.
 const PIECE: usize = 384;
+/// Bytes of the longest format: no program in DOF is longer.
+const FORMAT: usize = 4 << 20;
 
 impl Client {
     /// Sets an option of the run, by its number, before the channel goes.
@@ -132,6 +134,9 @@ impl Client {
             });
             match there(more)? {
                 Some(more) if more.is_empty() => return Ok(Some(all)),
+                Some(more) if all.len() + more.len() > FORMAT => {
+                    return Err(ClientError::Strange("format"));
+                }
                 Some(more) => all.extend(more),
                 None => return Ok(None),
             }

@@ -1,5 +1,7 @@
 //! All programs of a run, compiled.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::path::Path;
 
@@ -56,18 +58,25 @@ impl std::fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
+/// Scripts that have been read, by their place among the programs: a pipe can be read once, for however many kernels.
+pub(super) type Scripts = BTreeMap<usize, Vec<u8>>;
+
 /// Compiles them in their order, after the libraries.
 pub(super) fn all(
     trace: &mut Trace,
     job: &Job,
+    scripts: &mut Scripts,
     output: &mut dyn Output,
 ) -> Result<Vec<Compiled>, DtraceError> {
     if !job.options.no_libraries {
         libraries(trace, job)?;
     }
     let mut all = Vec::with_capacity(job.programs.len());
-    for text in &job.programs {
-        let compiled = one(trace, job, text)?;
+    for (index, text) in job.programs.iter().enumerate() {
+        if let (Text::Script(file), Entry::Vacant(script)) = (text, scripts.entry(index)) {
+            script.insert(read(file)?);
+        }
+        let compiled = one(trace, job, text, scripts.get(&index).map_or(&[], Vec::as_slice))?;
         for (number, difo) in compiled.program.listed.iter().enumerate() {
             let name = format!("{:#x}", number + 1);
             let listing = Listing { difo, platform: Platform::Freebsd, name: &name };
@@ -78,7 +87,8 @@ pub(super) fn all(
     Ok(all)
 }
 
-fn one(trace: &mut Trace, job: &Job, text: &Text) -> Result<Compiled, DtraceError> {
+/// One of them; if it is a script, that is in its file.
+fn one(trace: &mut Trace, job: &Job, text: &Text, script: &[u8]) -> Result<Compiled, DtraceError> {
     let arguments = |name: &str| -> Vec<String> {
         std::iter::once(name.to_owned()).chain(job.arguments.iter().cloned()).collect()
     };
@@ -99,16 +109,15 @@ fn one(trace: &mut Trace, job: &Job, text: &Text) -> Result<Compiled, DtraceErro
         }
         Text::Script(file) => {
             let name = file.display().to_string();
-            let source = read(file)?;
             let arguments = arguments(&name);
             let processed = if trace.options().preprocess {
-                Some(job.preprocessor.run(&source).map_err(|error| {
+                Some(job.preprocessor.run(script).map_err(|error| {
                     DtraceError::Read(format!("failed to compile script {name}: {error}"))
                 })?)
             } else {
                 None
             };
-            let text = processed.as_ref().unwrap_or(&source);
+            let text = processed.as_deref().unwrap_or(script);
             let program = trace.compile(Source { arguments: &arguments, ..Source::file(text) });
             let what = || format!("failed to compile script {name}");
             let program = program.map_err(|error| failed(trace, error, what, text))?;

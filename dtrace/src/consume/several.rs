@@ -2,11 +2,11 @@
 
 use dtrace_abi::option::{OptionId, UNSET};
 
-use super::compile::{self, Compiled};
+use super::compile::{self, Compiled, Scripts};
 use super::{DtraceError, Interrupt, Meanwhile, append, enable, list, run_one, wait};
 use crate::client::Client;
 use crate::format;
-use crate::hosts::Hosts;
+use crate::hosts::{Hosts, answer_limit};
 use crate::job::{Job, Mode};
 use crate::render::{Output, Sink, Structured, Text};
 use crate::trace::Trace;
@@ -51,11 +51,13 @@ pub fn run_all(
     }
     let mut options = job.options.clone();
     options.no_probes |= job.mode == Mode::List;
+    let mut scripts = Scripts::new();
     let mut hosts = Vec::with_capacity(targets.len());
     for Target { name, client } in targets {
         let mut trace = Trace::new(client, options.clone(), job.target);
         trace.set_host_of_many(&name);
-        let programs = compile::all(&mut trace, job, output).map_err(|error| of(&name, error))?;
+        let programs = compile::all(&mut trace, job, &mut scripts, output);
+        let programs = programs.map_err(|error| of(&name, error))?;
         hosts.push(Host { name, trace, programs });
     }
     match job.mode {
@@ -104,8 +106,11 @@ fn follow(
     let sink: &mut dyn Sink = &mut sink;
     let mut running = Vec::with_capacity(hosts.len());
     let mut matched: Vec<(&'static str, String, u32)> = Vec::new();
+    let limit = answer_limit(hosts.len());
     for Host { name: host, mut trace, programs } in hosts {
         let host = &*host;
+        // The first ones trace already while others are asked to.
+        trace.kernel().limit_answers(limit);
         let mut said = Vec::new();
         enable(&mut trace, job, &programs, sink, &mut said).map_err(|error| of(host, error))?;
         for (index, Compiled { kind, name, program }) in programs.iter().enumerate() {

@@ -21,6 +21,17 @@ impl Memory<'_> {
         self.image.is_cut
     }
 
+    /// Takes so many bytes, once more; `None` if that is more than there can be: what is in the dump leads to the same bytes
+    /// again and again.
+    pub(super) fn spend(&self, bytes: u64) -> Option<()> {
+        self.image.spend(bytes)
+    }
+
+    /// Whether more was to be taken than there can be.
+    pub(super) fn is_spent(&self) -> bool {
+        self.image.is_spent()
+    }
+
     /// So many bytes; `None` if they are not there.
     pub(super) fn bytes(&self, at: u64, count: u64) -> Option<Vec<u8>> {
         if count == 0 {
@@ -31,6 +42,7 @@ impl Memory<'_> {
         if end > self.header.size || count > self.image.size() {
             return None;
         }
+        self.spend(count)?;
         let mut bytes = vec![0; usize::try_from(count).ok()?];
         self.image.read(self.space, self.at.checked_add(at)?, &mut bytes)?;
         Some(bytes)

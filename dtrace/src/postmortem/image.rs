@@ -1,5 +1,6 @@
 //! The file: what of a memory is where in it.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -11,6 +12,8 @@ use object::{Endianness, elf};
 
 /// Most bytes that are read at a time.
 const CHUNK: usize = 1 << 20;
+/// So often what is in a dump may be taken from it, all in all: what is sound is in one place each, and what is read twice is short.
+const TIMES: u64 = 4;
 
 /// Why a file is no dump.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +73,10 @@ pub(super) struct Image {
     pub(super) segments: Vec<Segment>,
     /// It is shorter than it says.
     pub(super) is_cut: bool,
+    /// Bytes that may still be taken from it.
+    left: Cell<u64>,
+    /// More was to be taken.
+    is_spent: Cell<bool>,
 }
 
 impl Image {
@@ -79,7 +86,13 @@ impl Image {
         let mut magic = [0; 8];
         let begin = (length as usize).min(magic.len());
         file.read_exact_at(&mut magic[..begin], 0)?;
-        let mut image = Self { file, segments: Vec::new(), is_cut: false };
+        let mut image = Self {
+            file,
+            segments: Vec::new(),
+            is_cut: false,
+            left: Cell::new(length.saturating_mul(TIMES)),
+            is_spent: Cell::new(false),
+        };
         match &magic {
             b"KDUMP   " | b"makedump" => return Err(ImageError::Compressed),
             [0x7f, b'E', b'L', b'F', 2, ..] => {
@@ -161,8 +174,39 @@ impl Image {
         Some(())
     }
 
+    /// Takes so many bytes, once more; `None` if that is more than there can be.
+    pub(super) fn spend(&self, bytes: u64) -> Option<()> {
+        let left = self.left.get().checked_sub(bytes);
+        self.is_spent.set(self.is_spent.get() || left.is_none());
+        self.left.set(left?);
+        Some(())
+    }
+
+    /// Whether more was to be taken than there can be.
+    pub(super) fn is_spent(&self) -> bool {
+        self.is_spent.get()
+    }
+
     /// Bytes of all memory in it: nothing in it is larger.
     pub(super) fn size(&self) -> u64 {
         self.segments.iter().fold(0, |sum, segment| segment.size.saturating_add(sum))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_it_is_taken_a_few_times() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("dump");
+        std::fs::write(&file, [0; 100]).unwrap();
+        let image = Image::open(&file).unwrap();
+        assert_eq!(
+            (image.spend(300), image.spend(100), image.is_spent()),
+            (Some(()), Some(()), false)
+        );
+        assert_eq!((image.spend(1), image.is_spent()), (None, true));
     }
 }

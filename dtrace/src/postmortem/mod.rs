@@ -65,18 +65,31 @@ pub enum DumpErrorKind {
     NoConsumer,
 }
 
-/// What there is in a dump: of each consumer that had gone.
+/// What there is in a dump.
+#[derive(Clone, Debug, Default)]
+pub struct Dump {
+    /// Of each consumer that had gone: those of which there is anything, at least one.
+    pub consumers: Vec<Arc<Traced>>,
+    /// What else should be there, and is not: a line each.
+    pub complaints: Vec<String>,
+}
+
+/// Reads a dump.
 ///
 /// # Errors
 /// See [`DumpErrorKind`].
-pub fn read(file: &Path) -> Result<Vec<Arc<Traced>>, DumpError> {
-    let all = image::Image::open(file).map_err(DumpErrorKind::from).and_then(|image| {
-        let mut all = Vec::new();
+pub fn read(file: &Path) -> Result<Dump, DumpError> {
+    let dump = image::Image::open(file).map_err(DumpErrorKind::from).and_then(|image| {
+        let mut dump = Dump::default();
         for memory in find::all(&image)? {
-            all.extend(traced::all(&memory)?);
+            let all = traced::all(&memory, &mut dump.complaints);
+            dump.consumers.extend(all.into_iter().map(Arc::new));
         }
-        if all.is_empty() { Err(DumpErrorKind::NoConsumer) } else { Ok(all) }
+        if !dump.consumers.is_empty() {
+            return Ok(dump);
+        }
+        let first = dump.complaints.into_iter().next();
+        Err(first.map_or(DumpErrorKind::NoConsumer, DumpErrorKind::Broken))
     });
-    let all = all.map_err(|kind| DumpError { file: file.into(), kind })?;
-    Ok(all.into_iter().map(Arc::new).collect())
+    dump.map_err(|kind| DumpError { file: file.into(), kind })
 }

@@ -10,7 +10,6 @@ use dtrace_abi::postmortem::{
 use dtrace_abi::record::{RecordDesc, RecordHeader};
 use dtrace_protocol::Datum;
 
-use super::DumpErrorKind;
 use super::find::Memory;
 use crate::client::{Aggregation, Eprobe, Probe};
 
@@ -54,32 +53,62 @@ pub struct Cpu {
     pub tuple_drops: u64,
 }
 
-/// Those of all consumers that had gone.
-pub(super) fn all(memory: &Memory<'_>) -> Result<Vec<Traced>, DumpErrorKind> {
-    let header = &memory.header;
-    let cut = if memory.is_cut() { " (the file ends before it should)" } else { "" };
-    let broken = |what: &str| DumpErrorKind::Broken(format!("{what}{cut}"));
-    let enabled = memory.list::<Enabled>(header.ecbs_at, header.ecbs.into());
-    let enabled = enabled.ok_or_else(|| broken("its enabled probes are not in the dump"))?;
+/// Most consumers of a framework that are said to be missing.
+const MISSING: usize = 64;
+
+/// Those of all consumers that had gone, as far as they are there; and what is not there is said.
+pub(super) fn all(memory: &Memory<'_>, complaints: &mut Vec<String>) -> Vec<Traced> {
     let mut all = Vec::new();
+    let cut = if memory.is_cut() { " (the file ends before it should)" } else { "" };
+    let said = complaints.len();
+    let mut missing = |what: &str| {
+        complaints.push(format!("{what}{cut}"));
+        complaints.len() - said < MISSING
+    };
+    let header = &memory.header;
+    let Some(enabled) = memory.list::<Enabled>(header.ecbs_at, header.ecbs.into()) else {
+        missing("its enabled probes are not in the dump");
+        return all;
+    };
+    let enabled = by(enabled, |of| of.consumer);
     for index in 0..header.consumers {
         let place = 2 * u64::from(index) * memory.word() as u64;
         let at = header.consumers_at.saturating_add(place);
         let words =
             memory.get_word(at).zip(memory.get_word(at.saturating_add(memory.word() as u64)));
-        let (number, session) = words.ok_or_else(|| broken("its consumers are not in the dump"))?;
+        let Some((number, session)) = words else {
+            missing("its consumers are not in the dump");
+            break;
+        };
         if number == 0 {
             continue;
         }
-        let session = session_at(memory, session).filter(|of| u64::from(of.0.number) == number);
-        let session = session.ok_or_else(|| {
-            broken(&format!("what consumer {number} has is not where it is said to be"))
-        })?;
-        let own = enabled.iter().filter(|of| of.consumer == index + 1);
-        all.push(one(memory, session, own));
+        match session_at(memory, session).filter(|of| u64::from(of.0.number) == number) {
+            Some(session) => {
+                let own = index.checked_add(1).and_then(|consumer| enabled.get(&consumer));
+                all.push(one(memory, session, own.map_or(&[], Vec::as_slice)));
+            }
+            None => {
+                if !missing(&format!("what consumer {number} has is not where it is said to be")) {
+                    break;
+                }
+            }
+        }
     }
-    Ok(all)
+    all
 }
+
+/// Enablings by one of their numbers.
+fn by(all: Vec<Enabled>, number: impl Fn(&Enabled) -> u32) -> BTreeMap<u32, Vec<Enabled>> {
+    let mut by: BTreeMap<u32, Vec<Enabled>> = BTreeMap::new();
+    for of in all {
+        by.entry(number(&of)).or_default().push(of);
+    }
+    by
+}
+
+/// A consumer's enablings, by their clauses.
+type Clauses = BTreeMap<u32, Vec<Enabled>>;
 
 /// What leads on, as it was made when the consumer went.
 type Described = (Session, Vec<Note>, Vec<CpuNote>);
@@ -101,22 +130,18 @@ fn session_at(memory: &Memory<'_>, at: u64) -> Option<Described> {
     Some((session, notes, memory.list(session.cpus_at, memory.header.cpus.into())?))
 }
 
-fn one<'e>(
-    memory: &Memory<'_>,
-    (session, notes, cpus): Described,
-    enabled: impl Iterator<Item = &'e Enabled>,
-) -> Traced {
+fn one(memory: &Memory<'_>, (session, notes, cpus): Described, enabled: &[Enabled]) -> Traced {
     let mut traced = Traced {
         consumer: session.number,
         policy: BufPolicy::from_number(session.policy),
         activity: memory.get(session.activity_at).unwrap_or(0),
         ..Traced::default()
     };
-    let enabled: Vec<_> = enabled.copied().collect();
+    let clauses = by(enabled.to_vec(), |of| of.clause);
     for note in &notes {
         let read = match NoteKind::from_number(note.kind) {
-            Some(NoteKind::Clause) => traced.clause(memory, note, &enabled),
-            Some(NoteKind::Aggregation) => traced.aggregation(memory, note, &enabled),
+            Some(NoteKind::Clause) => traced.clause(memory, note, &clauses),
+            Some(NoteKind::Aggregation) => traced.aggregation(memory, note, &clauses),
             Some(NoteKind::Format) => {
                 let text = memory.bytes(note.at, note.count.into());
                 text.map(|text| drop(traced.formats.insert(note.id, text)))
@@ -130,8 +155,14 @@ fn one<'e>(
                 session.number
             ));
         }
+        if memory.is_spent() {
+            break;
+        }
     }
-    for enabled in &enabled {
+    for enabled in enabled {
+        if traced.probes.contains_key(&enabled.probe) {
+            continue;
+        }
         if let Some(probe) = probe(memory, enabled) {
             traced.probes.insert(enabled.probe, probe);
         }
@@ -143,6 +174,12 @@ fn one<'e>(
         let read = traced.tuples(memory, cpu, &mut found);
         traced.complain(number, "aggregations", read);
         traced.cpus.push(found);
+    }
+    if memory.is_spent() {
+        traced.complaints.push(
+            "what is in the dump leads to the same memory again and again: the rest is not shown"
+                .to_owned(),
+        );
     }
     traced
 }
@@ -193,17 +230,18 @@ impl Traced {
         }
     }
 
-    fn clause(&mut self, memory: &Memory<'_>, note: &Note, enabled: &[Enabled]) -> Option<()> {
+    fn clause(&mut self, memory: &Memory<'_>, note: &Note, clauses: &Clauses) -> Option<()> {
         let data = data(memory, note)?;
-        for of in enabled.iter().filter(|of| of.clause == note.id) {
+        for of in clauses.get(&note.id).into_iter().flatten() {
+            memory.spend((Enabled::SIZE + data.len() * RecordDesc::SIZE) as u64)?;
             let eprobe = Eprobe { probe: of.probe, size: note.size, data: data.clone() };
             self.eprobes.insert(of.epid, eprobe);
         }
         Some(())
     }
 
-    fn aggregation(&mut self, memory: &Memory<'_>, note: &Note, enabled: &[Enabled]) -> Option<()> {
-        let epid = enabled.iter().find(|of| of.clause == note.clause).map_or(0, |of| of.epid);
+    fn aggregation(&mut self, memory: &Memory<'_>, note: &Note, clauses: &Clauses) -> Option<()> {
+        let epid = clauses.get(&note.clause).and_then(|all| all.first()).map_or(0, |of| of.epid);
         let data = data(memory, note)?;
         let aggregation = Aggregation { variable: note.variable, epid, size: note.size, data };
         self.aggregations.insert(note.id, aggregation);

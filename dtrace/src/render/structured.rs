@@ -129,11 +129,11 @@ impl<O: Output> Sink for Structured<O> {
         self.probe(&Node::Object(fields))
     }
 
-    fn error(&mut self, error: &ProbeError<'_>, _: &View<'_>) -> Result {
-        Ok(self.output.message(&error.to_string())?)
+    fn error(&mut self, error: &ProbeError<'_>, view: &View<'_>) -> Result {
+        Ok(self.output.message(&format!("{}{error}", view.whose()))?)
     }
 
-    fn drops(&mut self, drops: &Drops, _: &View<'_>) -> Result {
+    fn drops(&mut self, drops: &Drops, view: &View<'_>) -> Result {
         let cpu = match drops.kind {
             DropKind::Principal(cpu) | DropKind::Aggregation(cpu) => i128::from(cpu),
             _ => -1,
@@ -141,7 +141,7 @@ impl<O: Output> Sink for Structured<O> {
         let now = Timestamp::now();
         let now = format!("{}.{:06}", now.as_second(), now.subsec_microsecond());
         let internal = || Node::text("INTERNAL");
-        let node = Node::Object(vec![
+        let mut fields = vec![
             ("cpu", Node::Number(cpu)),
             ("id", Node::Number(-1)),
             ("provider", Node::text("dtrace")),
@@ -153,8 +153,11 @@ impl<O: Output> Sink for Structured<O> {
             ("total", Node::Number(drops.total.into())),
             ("kind", Node::Number(drops.number().into())),
             ("msg", Node::text(drops.to_string())),
-        ]);
-        self.probe(&node)
+        ];
+        if let Some(host) = view.host {
+            fields.insert(0, ("hostname", Node::text(host)));
+        }
+        self.probe(&Node::Object(fields))
     }
 
     fn message(&mut self, text: &str) -> Result {

@@ -131,14 +131,14 @@ impl<O: Output> Sink for Text<O> {
         Ok(())
     }
 
-    fn error(&mut self, error: &ProbeError<'_>, _: &View<'_>) -> Result {
-        Ok(self.output.message(&error.to_string())?)
+    fn error(&mut self, error: &ProbeError<'_>, view: &View<'_>) -> Result {
+        Ok(self.output.message(&format!("{}{error}", view.whose()))?)
     }
 
     fn drops(&mut self, drops: &Drops, view: &View<'_>) -> Result {
         let tag =
             if view.options.drop_tags { format!("[{}] ", drops.tag()) } else { String::new() };
-        Ok(self.output.message(&format!("{tag}{drops}"))?)
+        Ok(self.output.message(&format!("{}{tag}{drops}", view.whose()))?)
     }
 
     fn print(&mut self, text: &str) -> Result {

@@ -37,6 +37,11 @@ impl<'a> View<'a> {
         Names { symbols: self.symbols, raw: self.raw_names }
     }
 
+    /// What a message begins with: the kernel that it is of, where there are several.
+    pub(super) fn whose(&self) -> String {
+        self.host.map_or_else(String::new, |host| format!("{host}: "))
+    }
+
     /// Whether an option was set.
     pub(super) const fn is_set(&self, option: OptionId) -> bool {
         self.options.get(option) != UNSET

@@ -172,15 +172,16 @@ pub fn run(input: &[u8]) {
     let file = File::from(memfd_create("dump", MemfdFlags::CLOEXEC).expect("memory"));
     file.write_all_at(&bytes, 0).expect("memory");
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let all = match postmortem::read(path.as_ref()) {
-        Ok(all) => all,
+    let dump = match postmortem::read(path.as_ref()) {
+        Ok(dump) => dump,
         Err(error) => {
             assert!(!is_sound, "{error}");
             return;
         }
     };
     let mut output = Counted(0);
-    for traced in all {
+    assert!(!is_sound || dump.complaints.is_empty(), "{:?}", dump.complaints);
+    for traced in dump.consumers {
         let client = Client::connect(postmortem::Line::new(traced.clone())).expect("it answers");
         let job = Job { claim: true, ..Job::default() };
         let shown = consume::run(client, &job, &Interrupt::new(), &mut Past, &mut output);
