@@ -161,7 +161,7 @@ impl Map {
         &self,
         arena: &mut Arena,
         bundle: &mut Bundle,
-        activity: &AtomicU32,
+        activity: &crate::sync::AtomicU32,
         programs: &Programs,
         tracing: &Tracing,
     ) -> Option<&'static SessionBytes> {

@@ -73,9 +73,11 @@ pub(crate) fn boot_illumos(cpus: u32) -> Session {
 /// The lines of `dtrace -l`, without ids.
 pub(crate) fn listed(session: &mut Session, spec: &str) -> Vec<String> {
     let probes = session.list(name(spec)).unwrap();
+    // The framework's own are always there, and of no module.
+    let probes = probes.iter().filter(|of| !of.module.is_empty());
     let line =
         |of: &dtrace::client::Probe| [&*of.provider, &of.module, &of.function, &of.name].join(":");
-    probes.iter().map(line).collect()
+    probes.map(line).collect()
 }
 
 /// What the kernel's error is: its number and its words.

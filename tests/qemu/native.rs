@@ -35,7 +35,7 @@ const NOEXEC: i32 = 8;
 
 const LISTED: &str = "   \
    ID   PROVIDER            MODULE                          FUNCTION NAME
-    1       proc      proc_example                              none exec-success
+   17       proc      proc_example                              none exec-success
 
 \tProbe Description Attributes
 \t\tIdentifier Names: Private
@@ -52,7 +52,7 @@ const LISTED: &str = "   \
 
 ";
 const HEADING: &str = "CPU     ID                    FUNCTION:NAME\n";
-const HIT: &str = "  0      1                none:exec-success \n";
+const HIT: &str = "  0     17                none:exec-success \n";
 
 fn release(text: &str) -> FreeBsd {
     text.parse().expect("a release")
@@ -112,15 +112,15 @@ fn boot_release(arch: Arch, cpus: u32, freebsd: &str) -> Session {
 
 /// Traces all executions of the log; no breakpoint is taken.
 fn trace(session: &mut Session, cpus: u32, consumer: u32) {
-    let before = session.counters().unwrap();
     session.go(consumer).unwrap();
+    let before = session.counters().unwrap();
     let mut executed = vec![0; cpus as usize];
     for batch in log().chunks(100) {
         let per_cpu = session.exec(batch).unwrap();
         executed.iter_mut().zip(per_cpu).for_each(|(sum, more)| *sum += more);
     }
-    session.stop(consumer).unwrap();
     let after = session.counters().unwrap();
+    session.stop(consumer).unwrap();
     let tally = tally(session, consumer);
     assert_eq!((tally.drops, tally.per_cpu(cpus)), (0, executed));
     assert!(tally.records.values().flatten().all(|record| record.args[0] != 0));
