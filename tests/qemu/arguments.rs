@@ -239,7 +239,7 @@ fn the_enabled_test_is_a_site_of_its_own(arch: Arch) {
 }
 
 /// Of whichever module, and not those of the framework itself.
-const EVERY: &str = "*[ct]:::";
+const EVERY: &str = "*[ctn]:::";
 
 fn all_probes_of_two_modules_at_once(arch: Arch) {
     let mut session = boot_with_test_module(arch);
