@@ -182,27 +182,11 @@ fn listed() -> Vec<String> {
 /// The framework has room for two providers, and nobody has taken any.
 fn nothing_is_registered() {
     assert_eq!(listed(), [""; 0]);
-    unsafe extern "C" fn provide(_: *mut c_void, _: *const sdt_core::ops::ProbeDesc) {}
-    unsafe extern "C" fn enable(_: *mut c_void, _: u32, _: *mut c_void) -> i32 {
-        0
-    }
-    unsafe extern "C" fn nothing(_: *mut c_void, _: u32, _: *mut c_void) {}
-    let ops = ProviderOps {
-        provide: Some(provide),
-        provide_module: None,
-        enable: Some(enable),
-        disable: Some(nothing),
-        suspend: None,
-        resume: None,
-        getargdesc: None,
-        getargval: None,
-        usermode: None,
-        destroy: Some(nothing),
-    };
     let (attr, privileges, null) = (&ProviderAttr::SDT, Privileges::USER, std::ptr::null_mut());
     let others = [c"other", c"another"].map(|name| {
         // SAFETY: the ops do nothing, and stay.
-        unsafe { DTRACE.register(name, attr, privileges, &ops, null) }.expect("there is room")
+        unsafe { DTRACE.register(name, attr, privileges, &ProviderOps::INERT, null) }
+            .expect("there is room")
     });
     for other in others {
         DTRACE.invalidate(other);

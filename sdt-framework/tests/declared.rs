@@ -2,11 +2,10 @@
 #![cfg(feature = "server")]
 
 use std::collections::VecDeque;
-use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
 use dtrace_protocol::{Decoder, Header, Reply, Request, VERSION, Why, Writer};
-use sdt_core::ops::{Framework as _, Privileges, ProbeDesc, ProviderAttr, ProviderOps};
+use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
 use sdt_framework::dif::{Kernel, ModuleText, Symbol};
 use sdt_framework::server::{Lost, MIN_FRAME, NoSites, Server, Stream};
 use sdt_framework::{Config, Dtrace, Host, Rights, SpinLock};
@@ -71,25 +70,6 @@ impl Kernel for Machine {
     }
 }
 
-unsafe extern "C" fn provide(_: *mut c_void, _: *const ProbeDesc) {}
-unsafe extern "C" fn enable(_: *mut c_void, _: u32, _: *mut c_void) -> c_int {
-    0
-}
-unsafe extern "C" fn nothing(_: *mut c_void, _: u32, _: *mut c_void) {}
-
-const OPS: ProviderOps = ProviderOps {
-    provide: Some(provide),
-    provide_module: None,
-    enable: Some(enable),
-    disable: Some(nothing),
-    suspend: None,
-    resume: None,
-    getargdesc: None,
-    getargval: None,
-    usermode: None,
-    destroy: Some(nothing),
-};
-
 /// A framework with a probe in each of two modules, one of which is for everybody who traces processes.
 fn dtrace() -> &'static Dtrace<Machine> {
     let dtrace = Box::leak(Box::new(Dtrace::new(Machine)));
@@ -102,8 +82,10 @@ fn dtrace() -> &'static Dtrace<Machine> {
     {
         let null = std::ptr::null_mut();
         // SAFETY: the ops take any pointer, and stay.
-        let provider =
-            unsafe { dtrace.register(name, &ProviderAttr::SDT, privileges, &OPS, null) }.unwrap();
+        let provider = unsafe {
+            dtrace.register(name, &ProviderAttr::SDT, privileges, &ProviderOps::INERT, null)
+        }
+        .unwrap();
         // SAFETY: as above.
         unsafe { dtrace.probe_create(provider, module, c"f", c"n", 0, null) }.unwrap();
     }
