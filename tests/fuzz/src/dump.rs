@@ -1,13 +1,11 @@
 //! A dump of a framework's memory with whatever has happened to it: what is read of it ends, is bounded, and is shown without a
 //! complaint of who shows it.
 
-use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
 use arbitrary::{Arbitrary, Unstructured};
 use dtrace::consume::{self, Past};
-use dtrace::render::Output;
 use dtrace::{Client, Interrupt, Job, postmortem};
 use dtrace_abi::Platform;
 use dtrace_abi::stability::Attribute;
@@ -23,6 +21,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 
+use crate::counted::Counted;
 use crate::server::{CPU, Machine, Small};
 
 /// Bytes of the memory.
@@ -46,42 +45,6 @@ enum Value {
     /// What stands in another one.
     Of(u16),
     Flipped(u8),
-}
-
-/// Counts what it is given.
-struct Counted(usize);
-
-impl Output for Counted {
-    fn line(&mut self, text: &[u8]) -> io::Result<()> {
-        self.write(text)
-    }
-
-    fn write(&mut self, text: &[u8]) -> io::Result<()> {
-        self.0 += text.len();
-        // A byte may be shown as a whole line, and what is normalised or quantised as many.
-        assert!(self.0 < 4096 * BYTES, "{} bytes", self.0);
-        Ok(())
-    }
-
-    fn message(&mut self, text: &str) -> io::Result<()> {
-        self.write(text.as_bytes())
-    }
-
-    fn listing(&mut self, text: &str) -> io::Result<()> {
-        self.message(text)
-    }
-
-    fn system(&mut self, _: &[u8]) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn redirect(&mut self, _: Option<&[u8]>) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn truncate(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Probes of any name that a program has, without arguments.
@@ -179,7 +142,8 @@ pub fn run(input: &[u8]) {
             return;
         }
     };
-    let mut output = Counted(0);
+    // A byte may be shown as a whole line, and what is normalised or quantised as many.
+    let mut output = Counted::up_to(4096 * BYTES);
     assert!(!is_sound || dump.complaints.is_empty(), "{:?}", dump.complaints);
     for traced in dump.consumers {
         let client = Client::connect(postmortem::Line::new(traced.clone())).expect("it answers");
@@ -187,7 +151,11 @@ pub fn run(input: &[u8]) {
         let shown = consume::run(client, &job, &Interrupt::new(), &mut Past, &mut output);
         if is_sound {
             shown.expect("what is sound is shown");
-            assert!(traced.complaints.is_empty() && output.0 > 1000, "{:?}", traced.complaints);
+            assert!(
+                traced.complaints.is_empty() && output.bytes() > 1000,
+                "{:?}",
+                traced.complaints
+            );
         }
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod check;
 pub mod compiler;
+mod counted;
 pub mod dif;
 pub mod dump;
 mod edit;

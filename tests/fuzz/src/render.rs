@@ -1,10 +1,8 @@
 //! What is shown of a kernel's records: any descriptions, any buffers.
 
-use std::io;
-
 use arbitrary::{Arbitrary, Unstructured};
 use dtrace::render::{
-    AggDescription, Buffer, Consumer, Eprobe, Markup, NoSymbols, Output, Schedule, Settings, Sink,
+    AggDescription, Buffer, Consumer, Eprobe, Markup, NoSymbols, Schedule, Settings, Sink,
     Structured, Tables, Text, World,
 };
 use dtrace_abi::action::Action;
@@ -12,6 +10,8 @@ use dtrace_abi::record::RecordDesc;
 use dtrace_compiler::options::Options;
 use dtrace_compiler::surroundings::Description;
 use dtrace_compiler::types::Types;
+
+use crate::counted::Counted;
 
 /// More than this is never shown of one input.
 const BOUND: usize = 256 << 20;
@@ -34,42 +34,6 @@ struct Input<'a> {
     aggregations: Vec<(u8, u16, Vec<Datum>)>,
     records: &'a [u8],
     elements: &'a [u8],
-}
-
-/// Counts what it is given.
-#[derive(Default)]
-struct Counted(usize);
-
-impl Output for Counted {
-    fn line(&mut self, text: &[u8]) -> io::Result<()> {
-        self.write(text)
-    }
-
-    fn write(&mut self, text: &[u8]) -> io::Result<()> {
-        self.0 += text.len();
-        assert!(self.0 < BOUND, "{} bytes", self.0);
-        Ok(())
-    }
-
-    fn message(&mut self, text: &str) -> io::Result<()> {
-        self.write(text.as_bytes())
-    }
-
-    fn listing(&mut self, text: &str) -> io::Result<()> {
-        self.message(text)
-    }
-
-    fn system(&mut self, _: &[u8]) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn redirect(&mut self, _: Option<&[u8]>) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn truncate(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 fn describe(data: &[Datum]) -> Vec<RecordDesc> {
@@ -130,7 +94,7 @@ pub fn run(input: &[u8]) {
         tables.aggregations.insert(id, aggregation);
     }
     let mut texts =
-        (Text::new(Counted::default()), Structured::new(Counted::default(), Markup::Json));
+        (Text::new(Counted::up_to(BOUND)), Structured::new(Counted::up_to(BOUND), Markup::Json));
     let _ = show(&input, options, &mut tables, &mut texts);
 }
 

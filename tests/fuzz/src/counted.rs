@@ -1,0 +1,53 @@
+//! An output that counts.
+
+use std::io;
+
+use dtrace::render::Output;
+
+/// Counts the bytes that it is given, of which there is a most.
+pub(crate) struct Counted {
+    bytes: usize,
+    most: usize,
+}
+
+impl Counted {
+    pub(crate) const fn up_to(most: usize) -> Self {
+        Self { bytes: 0, most }
+    }
+
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Output for Counted {
+    fn line(&mut self, text: &[u8]) -> io::Result<()> {
+        self.write(text)
+    }
+
+    fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        self.bytes += text.len();
+        assert!(self.bytes < self.most, "{} bytes", self.bytes);
+        Ok(())
+    }
+
+    fn message(&mut self, text: &str) -> io::Result<()> {
+        self.write(text.as_bytes())
+    }
+
+    fn listing(&mut self, text: &str) -> io::Result<()> {
+        self.message(text)
+    }
+
+    fn system(&mut self, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn redirect(&mut self, _: Option<&[u8]>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn truncate(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
