@@ -5,16 +5,16 @@
 //! | integers of up to 64 bits, `bool`, `char` | one: `int`, `uint64_t`, ... | `NonZero` as what it holds |
 //! | `u128`, `i128` | two: low word, high word | D has no integer of that size |
 //! | pointers, references, `NonNull` to what has a [C name](CType) | one: `struct proc *` | `&[T; N]` is a `T *` |
-//! | `&CStr` | one: `char *`, a string for D | |
+//! | `&CStr` | one: `char *` | `stringof(args[0])` is the text |
 //! | `&str`, `&[u8]` | two: address and length | a [`string`](#text), `size_t`; on FreeBSD and illumos `char *`, `size_t` |
 //! | `&[T]` | two: address and length, in elements | `T *`, `size_t` |
 //! | `Option` of a reference, a pointer or text | as without | 0 is none |
 //! | `Option` of a number, of `bool`, of `char` | two: the value, and whether there is one | `int`, `_Bool` |
 //! | newtypes, enums without data | one, by `#[derive(Argument)]` | `enum link_state`, with the names of its constants |
-//! | [`Shown`] | one: `char *`, a string for D | what `Display` or `Debug` says, formatted if the probe is enabled |
+//! | [`Shown`] | one: `char *` | what `Display` or `Debug` says, formatted if the probe is enabled; `stringof(args[0])` is the text |
 #![cfg_attr(
     feature = "serde",
-    doc = "| [`Json`] | one: `char *`, a string for D | a value as JSON, serialised if the probe is enabled |"
+    doc = "| [`Json`] | one: `char *` | a value as JSON, serialised if the probe is enabled; `stringof(args[0])` is the text |"
 )]
 //!
 //! What takes two of D's arguments counts as two. A probe has at most ten where this project's framework or illumos's
@@ -30,6 +30,9 @@
 //! fs:::write /args[0] == "/etc/passwd"/ { printf("%d bytes\n", strlen(args[0])); }
 //! fs:::write { @[args[0]] = count(); }
 //! ```
+//!
+//! What is a `char *` (`&CStr`, [`Shown`]) is an address in D, as in C: `stringof(args[0])` is its text, and `args[0]` by itself,
+//! as a key or in `trace`, is a number.
 //!
 //! No byte is read that is not the text's. A string of D's ends at its first NUL, so each NUL inside the text is a `?` in it,
 //! as many bytes as before; and what is longer than option `strsize` says, or than 4,095 bytes, is cut: `args[1]` tells.
