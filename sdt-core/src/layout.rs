@@ -223,14 +223,14 @@ macro_rules! __sdt_describe_provider {
 #[macro_export]
 macro_rules! __sdt_describe_enum {
     ($c_name:literal, [$($value:tt $name:literal),* $(,)?]) => {
-        $(const _: () = $crate::layout::check_constant($value as i128);)*
+        $(const _: () = $crate::layout::check_constant($value as ::core::primitive::i128);)*
 
         ::core::arch::global_asm!(
             $crate::__sdt_push_declared!(),
             ::core::concat!(".ascii \"enum\\t", $c_name, "\\n\""),
             $(::core::concat!(".ascii \"constant\\t", $name, "\\t{}\\n\""),)*
             ".popsection",
-            $(const $value as i64,)*
+            $(const $value as ::core::primitive::i64,)*
         );
     };
 }
@@ -241,7 +241,7 @@ macro_rules! __sdt_describe_enum {
 #[macro_export]
 macro_rules! __sdt_describe_enum {
     ($c_name:literal, [$($value:tt $name:literal),* $(,)?]) => {
-        $(const _: () = $crate::layout::check_constant($value as i128);)*
+        $(const _: () = $crate::layout::check_constant($value as ::core::primitive::i128);)*
     };
 }
 

@@ -78,7 +78,9 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
 
     let ident = &input.ident;
     let (implementing, arguments, clause) = input.generics.split_for_impl();
-    let numbers = parameters.iter().map(|parameter| quote!(.with_number(#parameter as u64)));
+    let numbers = parameters
+        .iter()
+        .map(|parameter| quote!(.with_number(#parameter as ::core::primitive::u64)));
     let types = fields.iter().map(|field| &field.ty);
     let count = fields.len();
     let descriptions = wanted.instances(&parameters).map(|values| {
@@ -174,7 +176,7 @@ fn integer(input: &DeriveInput, sdt: &Path) -> Result<TokenStream> {
     };
     let ident = &input.ident;
     Ok(quote! {
-        const _: () = assert!(
+        const _: () = ::core::assert!(
             ::core::mem::size_of::<#ident>() == ::core::mem::size_of::<#integer>(),
             "an enum is as large as its integer"
         );

@@ -74,7 +74,7 @@ pub(crate) fn expand(
     Ok(quote! {
         impl #implementing #sdt::arg::CType for #ident #arguments #clause {
             const NAME: #sdt::name::TypeName =
-                #sdt::name::TypeName::new(#name) #(.with_number(#numbers as u64))*;
+                #sdt::name::TypeName::new(#name) #(.with_number(#numbers as ::core::primitive::u64))*;
         }
 
         #read
@@ -316,9 +316,9 @@ fn description(
     quote! {
         #[doc(hidden)]
         #[allow(non_upper_case_globals)]
-        const #start: usize = #shift;
+        const #start: ::core::primitive::usize = #shift;
 
-        const _: () = assert!(
+        const _: () = ::core::assert!(
             ::core::mem::size_of::<#whole>()
                 == (#size).next_multiple_of(::core::mem::align_of::<#whole>()),
             "an enum is not laid out as its `#[repr]` says"

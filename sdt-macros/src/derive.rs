@@ -100,11 +100,13 @@ fn enumeration(input: &DeriveInput, data: &DataEnum, sdt: &Path) -> Result<Token
     let lines = constants.iter().map(|(variant, name)| quote!((#ident::#variant) #name));
     Ok(quote! {
         impl #sdt::arg::Value for #ident {
-            type Words = [u64; 1];
+            type Words = [::core::primitive::u64; 1];
 
             #[inline(always)]
-            fn words(&self) -> [u64; 1] {
-                [match self { #(Self::#variants => Self::#variants as i64 as u64,)* }]
+            fn words(&self) -> [::core::primitive::u64; 1] {
+                [match self {
+                    #(Self::#variants => Self::#variants as ::core::primitive::i64 as ::core::primitive::u64,)*
+                }]
             }
         }
 

@@ -97,7 +97,11 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
         }
         (Members::All(at), Some(declared)) => {
             let found = declared.into_iter();
-            found.map(|(ident, name)| (name, Ident::new(&ident.to_string(), at))).collect()
+            let named = |(mut ident, name): (Ident, String)| {
+                ident.set_span(at);
+                (name, ident)
+            };
+            found.map(named).collect()
         }
         (Members::These(these), None) => {
             let named = these.into_iter().map(|ident| Ok((names::probe(&ident)?, ident)));
@@ -118,7 +122,9 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     let group: String = probes.iter().map(|(name, _)| format!("{name},")).collect();
     let listed = names::literal(&group, at);
     let each = probes.iter().map(|(_, probe)| quote!(#path::__sdt::sdt_enabled!(#path::#probe)));
-    Ok(quote_spanned! { at=>
+    // `unsafe` of the macro's own, for who forbids it.
+    let ours = Span::mixed_site().located_at(at);
+    Ok(quote_spanned! { ours=>
         #path::__sdt::__sdt_enabled_group!(
             // SAFETY: a record of a group of its own.
             unsafe { #path::__sdt::__private::Sound::promised() },

@@ -146,6 +146,8 @@ fn module(provider: Unconfigured) -> Result<TokenStream> {
     let SiteMacro { export, visibility, ident: site_macro, rules } = &sites;
     Ok(quote! {
         #(#attrs)*
+        // What names of traits are in scope is the declaring module's affair.
+        #[allow(unused_qualifications)]
         #vis mod #ident {
             #[allow(unused_imports)]
             use super::*;

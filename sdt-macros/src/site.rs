@@ -268,9 +268,9 @@ impl Invocation {
             })
         });
         hygienic! { at =>
-            #(let #starts: usize = #begin;)*
-            let count: usize = #(#end)*;
-            #(let #words: u64 = #values;)*
+            #(let #starts: ::core::primitive::usize = #begin;)*
+            let count: ::core::primitive::usize = #(#end)*;
+            #(let #words: ::core::primitive::u64 = #values;)*
         }
     }
 

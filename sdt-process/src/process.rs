@@ -190,7 +190,9 @@ impl Options {
         let refused = |probe: &Probe, why: &Refused| {
             let [provider, name] = [probe.provider().name(), probe.name()];
             let [provider, name] = [provider, name].map(|of| of.to_string_lossy());
-            eprintln!("sdt-process: {provider}:::{name} stays as it is: {why}");
+            // Not `eprintln!`, which panics when nobody reads it any more.
+            let line = format!("sdt-process: {provider}:::{name} stays as it is: {why}\n");
+            io::stderr().write_all(line.as_bytes()).ok();
         };
         let (mode, slots, module) = (Mode::Jump, None, None);
         Self { mode, config, slots, module, functions: true, refused }
@@ -305,7 +307,11 @@ impl Options {
         // the parent is not in the child.
         unsafe { attach::attach(attachment) }.map_err(StartError::Attach)?;
         // Behind the program's own, whose numbers do not depend on how many timers there are.
-        dtrace.register_profile(TIMERS).map_err(StartError::Own)?;
+        if let Err(error) = dtrace.register_profile(TIMERS) {
+            // Or nobody could start it with another configuration. Nothing is enabled that would stay.
+            attach::detach().map_err(StartError::Detach)?;
+            return Err(StartError::Own(error));
+        }
         let attached = Attached { process: std::process::id(), dtrace, consumers };
         state.attached = Some(attached);
         Ok(attached)

@@ -9,7 +9,7 @@
 //! The pages that have been written to are this process's own from then on.
 
 use std::ffi::c_void;
-use std::io;
+use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -150,8 +150,7 @@ unsafe impl Patcher for Text {
         // SAFETY: the caller's contract.
         if let Err(error) = unsafe { write(address, bytes) } {
             // `is_writable` has just written here. Half of a change would be executed.
-            eprintln!("sdt-process: text at {address:#x} can no longer be written to: {error}");
-            std::process::abort();
+            end(&format!("text at {address:#x} can no longer be written to: {error}"));
         }
     }
 
@@ -159,8 +158,7 @@ unsafe impl Patcher for Text {
         machine::synchronise_cpu();
         if let Err(error) = membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE) {
             // Whoever goes on executes any mixture.
-            eprintln!("sdt-process: threads can no longer be synchronised: {error}");
-            std::process::abort();
+            end(&format!("threads can no longer be synchronised: {error}"));
         }
     }
 
@@ -205,6 +203,12 @@ unsafe impl Patcher for Text {
         };
         (self.refused)(probe, &refused);
     }
+}
+
+/// Ends the program, and says why, if anybody reads that.
+fn end(why: &str) -> ! {
+    io::stderr().write_all(format!("sdt-process: {why}\n").as_bytes()).ok();
+    std::process::abort();
 }
 
 /// Stores bytes of a site.

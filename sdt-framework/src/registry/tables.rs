@@ -250,8 +250,8 @@ pub(crate) const fn footprint(config: &Config) -> usize {
         Arena::footprint::<Place<ProviderName>>(providers),
         Arena::footprint::<Place<Names>>(probes),
         // Of each provider's list, and of the two indexes.
-        3 * Arena::footprint::<Link>(probes),
-        2 * Arena::footprint::<List>(probes),
+        Arena::footprint::<Link>(probes).saturating_mul(3),
+        Arena::footprint::<List>(probes).saturating_mul(2),
         Arena::footprint::<EcbEntry>(ecbs),
         Arena::footprint::<Link>(ecbs),
         Arena::footprint::<List>(consumers),

@@ -198,6 +198,8 @@ fn what_cannot_take_a_breakpoint_is_not_patched() {
     for obstacle in ["block", "handle"] {
         let mut subject = Subject::new("jump");
         subject.ask(obstacle);
+        // Nor does it end the process that nobody hears why.
+        subject.ask("deaf");
         let mut consumer = Consumer::of(subject.id());
         consumer.0.open().unwrap();
         // The framework enables for what an op refuses, too: nothing is recorded.

@@ -3,6 +3,7 @@
 
 use std::ffi::CStr;
 use std::io::{BufRead as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -302,6 +303,12 @@ fn obey(mut process: Option<Process>) {
             "handle" => {
                 handle(libc::SIGTRAP, on_trap);
                 answer(format_args!("handled"));
+            }
+            "deaf" => {
+                let (_, unread) = std::io::pipe().unwrap();
+                // SAFETY: what is said on standard error goes to nobody from here on.
+                assert_eq!(unsafe { libc::dup2(unread.as_raw_fd(), 2) }, 2);
+                answer(format_args!("deaf"));
             }
             "block" => {
                 thread::spawn(|| {

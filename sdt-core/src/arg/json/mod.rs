@@ -89,9 +89,11 @@ fn write<T: Serialize + ?Sized>(bytes: &mut [u8], value: &T) -> usize {
     for is_cut in [false, true] {
         let mut text = Text::begin(bytes, is_cut);
         let result = value.serialize(&mut text);
-        match result {
-            Err(Error::Failed(why)) => return Text::fail(bytes, why.as_str()),
-            Err(Error::NoRoom) | Ok(()) if text.is_cut() && !is_cut => {}
+        match (result, text.failed.take()) {
+            (Err(Error::Failed(why)), _) | (_, Some(why)) => {
+                return Text::fail(bytes, why.as_str());
+            }
+            _ if text.is_cut() && !is_cut => {}
             _ => return text.end(),
         }
     }

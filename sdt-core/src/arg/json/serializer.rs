@@ -119,7 +119,7 @@ impl<'t, 'b> Compound<'t, 'b> {
     fn key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result {
         self.comma()?;
         self.text.is_key = true;
-        let result = key.serialize(&mut *self.text);
+        let result = self.part(key);
         self.text.is_key = false;
         result?;
         self.text.part(b":")
@@ -127,12 +127,21 @@ impl<'t, 'b> Compound<'t, 'b> {
 
     fn element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result {
         self.comma()?;
-        value.serialize(&mut *self.text)
+        self.part(value)
     }
 
     fn member<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result {
         self.key(key)?;
-        value.serialize(&mut *self.text)
+        self.part(value)
+    }
+
+    /// What has failed half-way is noted, for who serialises the whole may go on all the same.
+    fn part<T: Serialize + ?Sized>(&mut self, value: &T) -> Result {
+        value.serialize(&mut *self.text).inspect_err(|error| {
+            if let Error::Failed(why) = error {
+                self.text.failed.get_or_insert_with(|| why.clone());
+            }
+        })
     }
 
     fn close(self) -> Result {
@@ -370,7 +379,7 @@ impl SerializeMap for Compound<'_, '_> {
             return Err(Error::new("a value without a key"));
         }
         self.is_keyed = false;
-        value.serialize(&mut *self.text)
+        self.part(value)
     }
 
     fn end(self) -> Result {

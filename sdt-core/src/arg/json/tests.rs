@@ -240,3 +240,37 @@ fn odd_values_are_errors() {
     }
     assert_eq!(parsed(json(&Half).as_str()), expected!({ "err": "its Display fails" }));
 }
+
+/// Whose `Serialize` goes on when a part has failed.
+#[test]
+fn what_has_failed_half_way_is_an_error_whoever_swallows_it() {
+    struct Fails;
+    impl Serialize for Fails {
+        fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("it is locked"))
+        }
+    }
+    struct Goes(u8);
+    impl Serialize for Goes {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            if self.0 == 1 {
+                let mut map = serializer.serialize_map(None)?;
+                _ = map.serialize_entry(&Fails, &1);
+                _ = map.serialize_entry("a", &Fails);
+                _ = map.serialize_entry("b", &1);
+                return map.end();
+            }
+            let mut list = serializer.serialize_seq(None)?;
+            match self.0 {
+                0 => _ = list.serialize_element(&(1, Fails)),
+                _ => _ = list.serialize_element(&Goes(self.0 - 1)),
+            }
+            _ = list.serialize_element(&"x".repeat(500));
+            list.end()
+        }
+    }
+    for odd in 0..4 {
+        let text = json(&Goes(odd));
+        assert_eq!(parsed(text.as_str()), expected!({ "err": "it is locked" }));
+    }
+}

@@ -4,6 +4,7 @@
 //! something does not fit, the text is taken back to that point, and the brackets are closed.
 
 use super::serializer::Error;
+use crate::arg::Shown;
 
 /// In front of a value.
 const OK: &[u8] = b"{\"ok\":";
@@ -31,6 +32,8 @@ pub(super) struct Text<'a> {
     is_cut: bool,
     /// Whether what comes is a key.
     pub(super) is_key: bool,
+    /// Why a part of it has failed, whether or not what it is a part of cares.
+    pub(super) failed: Option<Shown<64>>,
 }
 
 impl<'a> Text<'a> {
@@ -46,6 +49,7 @@ impl<'a> Text<'a> {
             tail,
             is_cut: false,
             is_key: false,
+            failed: None,
         };
         text.put(OK);
         text.whole = text.len;

@@ -187,9 +187,10 @@ impl Slot {
 
     /// One [`Probe`] more. For who has one, or has the right to change the provider and has seen that it is not free.
     pub(super) fn handle(&'static self, provider: &'static Provider) -> Probe {
-        let before = self.word.fetch_add(HANDLE, Ordering::Relaxed) / HANDLE;
-        // Somebody forgets them; long before the count is 0 again.
-        assert!(before < MOST, "more than {MOST} `Probe`s of one probe");
+        // Somebody forgets them. Not counted then, as who catches the panic may come again until the count is 0.
+        let more = |word: u32| (word / HANDLE < MOST).then(|| word + HANDLE);
+        let counted = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
+        assert!(counted, "more than {MOST} `Probe`s of one probe");
         Probe { provider, slot: self }
     }
 
@@ -227,4 +228,25 @@ impl Slot {
 /// What a removed probe is.
 fn gone(handles: u32) -> State {
     if handles == 0 { State::Free } else { State::Gone }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_one_handle_too_many_is_not_counted() {
+        static SLOTS: [Slot; 1] = [const { Slot::new() }; 1];
+        static PROVIDER: Provider = Provider::new(&SLOTS);
+        let slot = &SLOTS[0];
+        slot.word.store((MOST * HANDLE) | State::Gone as u32, Ordering::Relaxed);
+        for _ in 0..2 {
+            let one_more = std::panic::AssertUnwindSafe(|| slot.handle(&PROVIDER));
+            std::panic::catch_unwind(one_more).unwrap_err();
+            assert_eq!(slot.word.load(Ordering::Relaxed) / HANDLE, MOST);
+        }
+        slot.release();
+        drop(slot.handle(&PROVIDER));
+        assert_eq!(slot.word.load(Ordering::Relaxed) / HANDLE, MOST - 1);
+    }
 }
