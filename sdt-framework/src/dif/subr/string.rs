@@ -194,9 +194,10 @@ impl<K: Kernel> Firing<'_, K> {
         } else if count < 0 {
             count = count.wrapping_add(length - index);
         }
+        // What is behind the longest string there can be is none of it, and the last byte stays 0.
+        let count = count.min(length.saturating_sub(index)).min(size as i64 - 1);
         let mut cursor = Cursor::default();
-        // The last byte stays 0.
-        for at in 0..count.min(size as i64 - 1).max(0) as u64 {
+        for at in 0..count.max(0) as u64 {
             let address = text.wrapping_add(index as u64).wrapping_add(at);
             match self.byte(&mut cursor, address)? {
                 0 => break,
