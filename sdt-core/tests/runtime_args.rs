@@ -5,11 +5,12 @@ use std::ffi::{CStr, c_int, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use sdt_core::arg::Value as _;
 use sdt_core::ops::{
     ARGS, Framework, FrameworkError, GetArgVal, Privileges, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
 };
-use sdt_core::runtime::{AddError, MAX_ARGS, Probe, Provider, Slot, arg};
+use sdt_core::runtime::{AddError, MAX_ARGS, Probe, Provider, Slot, arg, pair};
 
 /// Its one provider, and what was recorded.
 #[derive(Debug, Default)]
@@ -119,7 +120,7 @@ unsafe impl Framework for Five {
     }
 }
 
-static SLOTS: [Slot; 2] = [const { Slot::new() }; 2];
+static SLOTS: [Slot; 3] = [const { Slot::new() }; 3];
 static PROVIDER: Provider = Provider::new(&SLOTS);
 
 #[test]
@@ -146,6 +147,17 @@ fn all_ten_arrive() {
     outer.fire(&words(300)).unwrap();
     let hits = std::mem::take(&mut *FIVE.hits.lock().unwrap());
     assert_eq!(hits, [(1, words(100)), (2, words(200)), (1, words(300))]);
+    // What is two words is two arguments.
+    let [text, length] = pair::<&str>();
+    let said = PROVIDER.add(c"main", c"said", &[arg::<u32>(), text, length]).unwrap();
+    let types: Vec<_> = said.args().map(|of| of.native.as_str()).collect();
+    assert_eq!(types, ["uint32_t", "char *", "size_t"]);
+    FIVE.enable(3);
+    let [at, length] = "with no NUL".words();
+    said.fire(&[7, at, length]).unwrap();
+    let (id, args) = FIVE.hits.lock().unwrap().pop().unwrap();
+    assert_eq!((id, &args[..3]), (3, &[7, "with no NUL".as_ptr().addr() as u64, 11][..]));
+
     // And threads do not see each other's.
     std::thread::scope(|scope| {
         for thread in 1..=4 {

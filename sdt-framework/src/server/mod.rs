@@ -23,6 +23,11 @@
 //! What arrives is trusted with nothing: frames that are damaged or too long are counted and dropped, requests
 //! that make no sense are refused, and there are never more channels, consumers and bytes than there is room for.
 //!
+//! Not every line says that its other end has gone: a socket does, a serial line does not. What a consumer has enabled that
+//! was killed there stays enabled, at the cost of hits that nobody reads, until the next one greets on its channel, which each
+//! `dtrace` does when it connects, or the host calls [`Server::reset`], as when a modem's carrier is gone. If the consumer's
+//! programs are not destructive, nothing is recorded for it any more 30 s after it was last heard of (DTrace's deadman).
+//!
 //! Who may: the host says for each line, by the [`Rights`] that it gives the server. What these do not
 //! allow is refused, or is not there. Whoever has the line has its rights. A line that leaves the machine is
 //! wrapped in a `Secure` (feature `noise`): only who has the kernel's key is heard.

@@ -2,8 +2,9 @@
 //! which probes there are.
 //!
 //! ```
+//! use sdt_core::arg::Value;
 //! use sdt_core::ops::{Privileges, ProviderAttr};
-//! use sdt_core::runtime::{OpenError, Provider, Slot, arg};
+//! use sdt_core::runtime::{OpenError, Provider, Slot, arg, pair};
 //!
 //! static PROBES: [Slot; 8] = [const { Slot::new() }; 8];
 //! static SCRIPT: Provider = Provider::new(&PROBES);
@@ -13,11 +14,13 @@
 //! assert_eq!(opened, Err(OpenError::NotAttached));
 //! # fn load() -> Result<(), Box<dyn core::error::Error>> {
 //! // As the script is loaded: `script::main:lookup`, with types for `args[]`.
-//! let lookup = SCRIPT.add(c"main", c"lookup", &[arg::<i64>(), arg::<&core::ffi::CStr>()])?;
+//! let [text, length] = pair::<&str>();
+//! let lookup = SCRIPT.add(c"main", c"lookup", &[arg::<i64>(), text, length])?;
 //!
 //! // As it runs.
 //! if lookup.is_enabled() {
-//!     lookup.fire(&[42, c"key".as_ptr().addr() as u64])?;
+//!     let [key, length] = "key".words();
+//!     lookup.fire(&[42, key, length])?;
 //! }
 //!
 //! // As it is unloaded.
@@ -87,6 +90,12 @@ pub const MAX_ARGS: usize = ARGS;
 /// The type of an argument, of one word: `arg::<u32>()`.
 pub const fn arg<A: Argument<Words = [u64; 1]>>() -> &'static ArgType {
     &A::TYPES[0]
+}
+
+/// The types of an argument of two words, `&str` or a slice, each of which counts: `let [text, length] = pair::<&str>()`. What is
+/// fired are the value's [`words`](crate::arg::Value::words).
+pub const fn pair<A: Argument<Words = [u64; 2]>>() -> [&'static ArgType; 2] {
+    [&A::TYPES[0], &A::TYPES[1]]
 }
 
 /// A provider that is made at run time. A `static`, with slots for its probes.
@@ -301,7 +310,7 @@ impl Provider {
         Ok(())
     }
 
-    /// Adds a probe, `name` of `function`, with arguments of these types: [`arg`]. The function may be of the interpreter's
+    /// Adds a probe, `name` of `function`, with arguments of these types: [`arg`], [`pair`]. The function may be of the interpreter's
     /// own, or empty; DTrace takes any text. May sleep; not in probe context.
     ///
     /// # Errors

@@ -9,11 +9,18 @@ use sdt_core::arg::CType;
 use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
 
 #[cfg(target_os = "freebsd")]
+#[path = "../../on_exec/freebsd.rs"]
 mod freebsd;
 #[cfg(target_os = "illumos")]
+#[path = "../../on_exec/illumos.rs"]
 mod illumos;
 #[cfg(feature = "script")]
 mod script;
+
+#[cfg(target_os = "freebsd")]
+sdt_core::freebsd_module!(sdt_test, freebsd::TEST);
+#[cfg(target_os = "illumos")]
+sdt_core::illumos_module!(sdt_test, illumos::TEST);
 
 sdt_provider! {
     /// Probes of every kind.

@@ -1,19 +1,16 @@
-//! The module as illumos loads it: calls [`on_exec`](crate::on_exec) on every exec.
+//! A test's module as illumos loads it: calls `on_exec` of the crate on every exec.
 
-#[path = "../../../../kmod-example/src/illumos/exec.rs"]
+#[path = "../../../kmod-example/src/illumos/exec.rs"]
 mod exec;
 
 use core::ffi::CStr;
 
 use sdt_core::illumos::{Errno, Module, console};
-use sdt_core::illumos_module;
 
-illumos_module!(sdt_test, TEST);
-
-static TEST: Test = Test;
+pub(crate) static TEST: Test = Test;
 
 /// The module.
-struct Test;
+pub(crate) struct Test;
 
 impl Module for Test {
     fn load(&self) -> Result<(), Errno> {

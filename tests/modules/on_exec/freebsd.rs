@@ -1,22 +1,19 @@
-//! The module as FreeBSD loads it: calls [`on_exec`](crate::on_exec) on every exec.
+//! A test's module as FreeBSD loads it: calls `on_exec` of the crate on every exec.
 
-#[path = "../../../../kmod-example/src/freebsd/eventhandler.rs"]
+#[path = "../../../kmod-example/src/freebsd/eventhandler.rs"]
 mod eventhandler;
-#[path = "../../../../kmod-example/src/freebsd/exec.rs"]
+#[path = "../../../kmod-example/src/freebsd/exec.rs"]
 mod exec;
 
 use eventhandler::EventHandler;
 use exec::Exec;
 use sdt_core::freebsd::{Errno, Module, console};
-use sdt_core::freebsd_module;
 use sdt_core::sync::Mutex;
 
-freebsd_module!(sdt_test, TEST);
-
-static TEST: Test = Test { hook: Mutex::new(None) };
+pub(crate) static TEST: Test = Test { hook: Mutex::new(None) };
 
 /// The module.
-struct Test {
+pub(crate) struct Test {
     /// The event handler, while the module is loaded.
     hook: Mutex<Option<EventHandler>>,
 }
