@@ -105,9 +105,9 @@ fn all_arrive(session: &mut Session, specs: &[&str], take: usize) {
     }
 }
 
-on_every_route!(all_are_listed_and_arriving_and_arrive);
+on_every_route!(all_are_listed_with_their_types_and_arrive);
 
-fn all_are_listed_and_arriving_and_arrive(arch: Arch, route: Route) {
+fn all_are_listed_with_their_types_and_arrive(arch: Arch, route: Route) {
     let most = if route == Route::Native { 6 } else { 10 };
     listed_and_arriving(&mut boot(arch, 2), &build_module("opte", arch, route), most);
 }
