@@ -320,7 +320,8 @@ pub fn derive_c_type(input: TokenStream) -> TokenStream {
 /// A struct with one field is carried, and listed, as that field; `#[c_name = "port_t"]` gives it another C type. An enum
 /// is carried as its number and listed as `enum link_state`, or by its `#[c_name = "..."]`; the names of its constants,
 /// `LINK_STATE_UP` for `LinkState::Up` or by their `#[c_name = "..."]`, are left in the module, of which `cargo sdt dlib`
-/// makes a D library. There they are numbers that a C `int` holds, and each name is one of all libraries.
+/// makes a D library. There they are numbers that a C `int` holds, and each name is one of all libraries. D takes an enum's value as
+/// unsigned, so a negative one equals its constant as `(int)arg0` only.
 ///
 /// ```
 /// use sdt_core::arg::Argument;

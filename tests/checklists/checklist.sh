@@ -77,8 +77,12 @@ freebsd() {
 		kldload -n dtraceall 2>/dev/null || kldload -n sdt 2>/dev/null
 		dtrace -l -n 'dtrace:::BEGIN'
 	}
+	# A name without a folder is looked for in the kernel's own.
 	load() {
-		kldload "$file"
+		case $file in
+		*/*) kldload "$file" ;;
+		*) kldload "./$file" ;;
+		esac
 	}
 	unload() {
 		kldunload "$module"

@@ -20,8 +20,13 @@ id)
 isainfo) echo amd64 ;;
 cp)
 	case $2 in /kernel/*) ;; *) exec /bin/cp "$@" ;; esac ;;
-kldload | modload)
-	[ "$1" = -n ] || : >"$here/loaded" ;;
+kldload)
+	case $1 in
+	-n) ;;
+	*/*) : >"$here/loaded" ;;
+	*) echo "kldload: $1 is not in the module path" >&2; exit 1 ;;
+	esac ;;
+modload) : >"$here/loaded" ;;
 kldunload | modunload)
 	if [ -e "$here/enabled" ] && [ -z "$CARELESS" ]; then echo 'Device busy' >&2; exit 1; fi
 	rm -f "$here/loaded" ;;

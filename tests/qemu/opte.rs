@@ -2,10 +2,13 @@
 //! arrives of each is what it was given. Each exec fires them all, with a number of its own.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use cargo_sdt::arch::Arch;
-use cargo_sdt::platform::Route;
+use cargo_sdt::module::Module;
+use cargo_sdt::platform::{FreeBsd, Route};
 use harness::session::Session;
+use harness::workspace;
 
 use crate::bench::{boot, build_module, name, on_every_route, tally};
 
@@ -105,9 +108,23 @@ fn all_arrive(session: &mut Session, specs: &[&str], take: usize) {
 on_every_route!(all_are_listed_with_their_types_and_arrive);
 
 fn all_are_listed_with_their_types_and_arrive(arch: Arch, route: Route) {
-    let mut session = boot(arch, 2);
-    session.kldload_file(&build_module("opte", arch, route)).unwrap();
     let most = if route == Route::Native { 6 } else { 10 };
+    listed_and_arriving(&mut boot(arch, 2), &build_module("opte", arch, route), most);
+}
+
+/// Before 15, whose sites test a flag.
+#[test]
+fn all_arrive_where_five_arguments_are_all() {
+    let freebsd = FreeBsd::major_release(13).unwrap();
+    let module = Module { package: "opte".into(), freebsd, ..workspace::example(Arch::X86_64) };
+    let mut session = boot(Arch::X86_64, 2);
+    session.freebsd(freebsd.kernel_version() as i32).unwrap();
+    listed_and_arriving(&mut session, &module.build(None).expect("it can be built"), 5);
+}
+
+/// Loads the module; `most` is how many arguments the route carries.
+fn listed_and_arriving(session: &mut Session, file: &Path, most: usize) {
+    session.kldload_file(file).unwrap();
     for Probe { provider, name, arguments } in probes() {
         let listed = session.list(format!("{provider}:xde_probes::{name}")).unwrap();
         assert_eq!(listed.len(), 1, "{provider}:::{name}");
@@ -124,14 +141,12 @@ fn all_are_listed_with_their_types_and_arrive(arch: Arch, route: Route) {
         let expected: Vec<_> = arguments.iter().take(most).map(|of| of.c_type).collect();
         assert_eq!(types, expected, "{provider}:::{name}");
     }
-    all_arrive(&mut session, &["opte:::", "xde:::"], most);
+    all_arrive(session, &["opte:::", "xde:::"], most);
 }
 
 #[cfg(target_arch = "x86_64")]
 mod illumos {
-    use cargo_sdt::module::Module;
     use cargo_sdt::platform::Os;
-    use harness::workspace;
 
     use super::*;
     use crate::illumos::boot_illumos;

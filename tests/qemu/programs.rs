@@ -1,4 +1,4 @@
-//! D programs on the probes of the example and the test module, against what the real dtrace(1) of FreeBSD 13 printed: see
+//! D programs on the probes of the example, the test module and OPTE's, against what the real dtrace(1) of FreeBSD 13 printed: see
 //! `golden/programs/README.md`.
 
 use std::path::{Path, PathBuf};
@@ -58,11 +58,13 @@ fn print_what_they_print_on_freebsd_15() {
 
 fn all(release: &str) {
     let version: FreeBsd = release.parse().unwrap();
-    let modules = ["kmod-example", "kmod-test"].map(|package| {
+    let built = |package: &str| {
         let of = workspace::example(Arch::X86_64);
         let module = Module { package: package.into(), freebsd: version, ..of };
         module.build(None).unwrap_or_else(|error| panic!("{package}: {error}"))
-    });
+    };
+    let modules = [built("kmod-example"), built("kmod-test")];
+    let opte = [built("opte")];
     let names = names();
     assert!(names.len() >= 50, "{names:?}");
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -70,7 +72,9 @@ fn all(release: &str) {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let (said, expected) = (run(name, release, &modules), golden(name, release));
+                    let modules: &[PathBuf] =
+                        if name.starts_with("opte-") { &opte } else { &modules };
+                    let (said, expected) = (run(name, release, modules), golden(name, release));
                     if said != expected {
                         let difference = format!("{name}:\n{said}\n--- expected\n{expected}");
                         wrong.lock().unwrap().push(difference);

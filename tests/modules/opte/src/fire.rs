@@ -117,7 +117,10 @@ fires! {
     opte::gen_desc_fail(p.port, p.layer, Direction::Out, &p.before, Shown::new(&error(p)));
     opte::gen_ht_fail(p.port, p.layer, Direction::In, &p.after, Shown::debug(&error(p)));
     opte::layer_process_entry(Direction::Out, p.port, p.layer, &p.before);
+    #[cfg(not(sdt_args = "5"))]
     opte::layer_process_return(Direction::In, p.port, p.layer, &p.before, &p.after, &Labels::new(&[c"ok"]));
+    #[cfg(sdt_args = "5")]
+    opte::layer_process_return(Direction::In, p.port, p.layer, &p.before, &p.after);
     opte::rule_match(p.name, p.layer_name);
     opte::rule_no_match(p.layer_name, p.name);
     opte::rule_deny(p.port, p.layer, Direction::Out, &p.after);
@@ -128,8 +131,10 @@ fires! {
         Direction::In, p.port, &p.before, &p.after, p.n, &p.mblk, &p.hp, &Labels::new(&[c"a", c"b", c"c"]),
         if p.n & 1 == 0 { crate::types::Path::Slow } else { crate::types::Path::Fast },
     );
-    #[cfg(not(sdt_args = "10"))]
+    #[cfg(sdt_args = "6")]
     opte::port_process_return(Direction::In, p.port, &p.before, &p.after, p.n, &p.mblk);
+    #[cfg(sdt_args = "5")]
+    opte::port_process_return(Direction::In, p.port, &p.before, &p.after, p.n);
     opte::uft_hit(Direction::In, p.port, &p.before, p.n, p.n + 2);
     opte::uft_invalidate(Direction::Out, p.port, &p.before, p.n);
     opte::uft_tcp_closed(Direction::In, p.port, &p.after);
@@ -149,20 +154,35 @@ fires! {
     xde::routecache_delete(&p.cache, &p.src, Some(p.n as u16));
     xde::mcast_tx(Family::V4, &p.group, Vni(77));
     xde::mcast_rx(Family::V6, &p.dst.octets, Vni(78));
+    #[cfg(not(sdt_args = "5"))]
     xde::mcast_local_delivery(Family::V4, &p.group, Vni(77), p.name);
+    #[cfg(sdt_args = "5")]
+    xde::mcast_local_delivery(Family::V4, &p.group, Vni(77), p.port);
     xde::mcast_underlay_fwd(Family::V4, &p.group, Vni(77), &p.underlay);
     xde::mcast_external_fwd(Family::V4, &p.group, Vni(77), &p.underlay);
     xde::mcast_map_set(Family::V4, &p.group, &p.underlay, Vni(77));
     xde::mcast_map_clear(Family::V4, &p.group, &p.underlay, Vni(77));
     xde::mcast_fwd_set(&p.underlay, p.n as usize, Vni(77));
     xde::mcast_fwd_clear(&p.underlay, Vni(77));
+    #[cfg(not(sdt_args = "5"))]
     xde::mcast_subscribe(p.name, Family::V4, &p.group, Vni(77));
+    #[cfg(sdt_args = "5")]
+    xde::mcast_subscribe(p.name, Family::V4, &p.group);
+    #[cfg(not(sdt_args = "5"))]
     xde::mcast_unsubscribe(p.name, Family::V4, &p.group, Vni(77));
+    #[cfg(sdt_args = "5")]
+    xde::mcast_unsubscribe(p.name, Family::V4, &p.group);
     xde::mcast_unsubscribe_all(Family::V4, &p.group, Vni(77));
     xde::mcast_tx_pullup_fail(p.mblk.len);
     xde::mcast_rx_pullup_fail(p.hp.len);
     xde::mcast_tx_no_inner_ip(&p.mblk);
     xde::mcast_no_fwd_entry(&p.underlay, Vni(77));
+    #[cfg(not(sdt_args = "5"))]
     xde::mcast_source_filtered(Family::V6, &p.src, &p.dst, Vni(77), p.port, FilterMode::Include);
+    #[cfg(sdt_args = "5")]
+    xde::mcast_source_filtered(Family::V6, &p.src, &p.dst, Vni(77), p.port);
+    #[cfg(not(sdt_args = "5"))]
     xde::mcast_fwd_source_filtered(Family::V6, &p.src, &p.dst, Vni(77), &p.underlay, FilterMode::Exclude);
+    #[cfg(sdt_args = "5")]
+    xde::mcast_fwd_source_filtered(Family::V6, &p.src, &p.dst, Vni(77), &p.underlay);
 }

@@ -23,6 +23,7 @@ sdt_provider! {
         fn gen_desc_fail(port: &CStr, layer: &CStr, dir: Direction, flow: &FlowId, err: Shown);
         fn gen_ht_fail(port: &CStr, layer: &CStr, dir: Direction, flow: &FlowId, err: Shown);
         fn layer_process_entry(dir: Direction, port: &CStr, layer: &CStr, flow: &FlowId);
+        #[cfg(not(sdt_args = "5"))]
         fn layer_process_return(
             dir: Direction,
             port: &CStr,
@@ -31,6 +32,9 @@ sdt_provider! {
             after: &FlowId,
             res: &Labels<2>,
         );
+        /// Where there are five arguments only, the first five, here and below.
+        #[cfg(sdt_args = "5")]
+        fn layer_process_return(dir: Direction, port: &CStr, layer: &CStr, before: &FlowId, after: &FlowId);
         fn rule_match(port: &str, layer: &str);
         fn rule_no_match(port: &str, layer: &str);
         fn rule_deny(port: &CStr, layer: &CStr, dir: Direction, flow: &FlowId);
@@ -51,7 +55,7 @@ sdt_provider! {
             path: crate::types::Path,
         );
         /// Where there are six arguments only, the first six.
-        #[cfg(not(sdt_args = "10"))]
+        #[cfg(sdt_args = "6")]
         fn port_process_return(
             dir: Direction,
             port: &CStr,
@@ -60,6 +64,8 @@ sdt_provider! {
             epoch: u64,
             pkt: *const Mblk as "mblk_t *",
         );
+        #[cfg(sdt_args = "5")]
+        fn port_process_return(dir: Direction, port: &CStr, before: &FlowId, after: &FlowId, epoch: u64);
         fn uft_hit(dir: Direction, port: &CStr, flow: &FlowId, epoch: u64, last_hit: u64);
         fn uft_invalidate(dir: Direction, port: &CStr, flow: &FlowId, epoch: u64);
         fn uft_tcp_closed(dir: Direction, port: &CStr, flow: &FlowId);
@@ -94,21 +100,36 @@ sdt_provider! {
         // Multicast.
         fn mcast_tx(af: Family, dst: &[u8], vni: Vni);
         fn mcast_rx(af: Family, dst: &[u8], vni: Vni);
+        #[cfg(not(sdt_args = "5"))]
         fn mcast_local_delivery(af: Family, dst: &[u8], vni: Vni, port: &str);
+        #[cfg(sdt_args = "5")]
+        fn mcast_local_delivery(af: Family, dst: &[u8], vni: Vni, port: &CStr);
         fn mcast_underlay_fwd(af: Family, dst: &[u8], vni: Vni, next_hop: &Ip6);
         fn mcast_external_fwd(af: Family, dst: &[u8], vni: Vni, next_hop: &Ip6);
         fn mcast_map_set(af: Family, group: &[u8], underlay: &Ip6, vni: Vni);
         fn mcast_map_clear(af: Family, group: &[u8], underlay: &Ip6, vni: Vni);
         fn mcast_fwd_set(underlay: &Ip6, count: usize, vni: Vni);
         fn mcast_fwd_clear(underlay: &Ip6, vni: Vni);
+        #[cfg(not(sdt_args = "5"))]
         fn mcast_subscribe(port: &str, af: Family, group: &[u8], vni: Vni);
+        #[cfg(sdt_args = "5")]
+        fn mcast_subscribe(port: &str, af: Family, group: &[u8]);
+        #[cfg(not(sdt_args = "5"))]
         fn mcast_unsubscribe(port: &str, af: Family, group: &[u8], vni: Vni);
+        #[cfg(sdt_args = "5")]
+        fn mcast_unsubscribe(port: &str, af: Family, group: &[u8]);
         fn mcast_unsubscribe_all(af: Family, group: &[u8], vni: Vni);
         fn mcast_tx_pullup_fail(len: usize);
         fn mcast_rx_pullup_fail(len: usize);
         fn mcast_tx_no_inner_ip(mblk: *const Mblk as "mblk_t *");
         fn mcast_no_fwd_entry(underlay: &Ip6, vni: Vni);
+        #[cfg(not(sdt_args = "5"))]
         fn mcast_source_filtered(af: Family, src: &Ip6, dst: &Ip6, vni: Vni, port: &CStr, mode: FilterMode);
+        #[cfg(sdt_args = "5")]
+        fn mcast_source_filtered(af: Family, src: &Ip6, dst: &Ip6, vni: Vni, port: &CStr);
+        #[cfg(not(sdt_args = "5"))]
         fn mcast_fwd_source_filtered(af: Family, src: &Ip6, dst: &Ip6, vni: Vni, next_hop: &Ip6, mode: FilterMode);
+        #[cfg(sdt_args = "5")]
+        fn mcast_fwd_source_filtered(af: Family, src: &Ip6, dst: &Ip6, vni: Vni, next_hop: &Ip6);
     }
 }
