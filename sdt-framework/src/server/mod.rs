@@ -29,6 +29,7 @@
 
 mod answer;
 mod known;
+mod refusal;
 mod run;
 #[cfg(feature = "noise")]
 mod secure;
