@@ -177,7 +177,7 @@ impl<'a> Buffer<'a> {
         let count = self.buckets.len();
         let chosen = ((u64::from(hash) * count as u64) >> 32) as usize;
         let id = keys.first().map_or(0, |first| *first as u32 as usize);
-        let bucket = chosen + id;
+        let bucket = chosen.wrapping_add(id);
         if bucket < count { bucket } else { bucket.checked_rem(count).unwrap_or(0) }
     }
 
