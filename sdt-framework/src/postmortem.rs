@@ -6,8 +6,8 @@
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use dtrace_abi::postmortem::{
-    ALIGNMENT, BufferNote, CLAUSE_UNIT, CpuNote, Enabled, Header, MAGIC, Note, NoteKind, SESSION,
-    Session, VERSION, check,
+    ALIGNMENT, BufferNote, CLAUSE_UNIT, CpuNote, Enabled, Header, MAGIC, Note, NoteKind,
+    RecordsState, SESSION, Session, TuplesState, VERSION, check,
 };
 use dtrace_abi::record::RecordDesc;
 
@@ -16,7 +16,7 @@ use crate::buffer::{Pair, Traced};
 use crate::config::Config;
 use crate::ecb::What;
 use crate::program::clause::Clause;
-use crate::program::session::Programs;
+use crate::program::programs::Programs;
 use crate::program::tracing::{Aggregated, Tracing};
 use crate::registry::names::{Names, Place, ProviderName};
 
@@ -163,19 +163,29 @@ impl Map {
         bundle: &mut Bundle,
         activity: &crate::sync::AtomicU32,
         programs: &Programs,
-        tracing: &Tracing,
+        (tracing, cpus): (&Tracing, usize),
     ) -> Option<&'static SessionBytes> {
         let notes = bundle.slice(arena, programs.notes().count(), |_| [0; Note::SIZE])?;
         for (place, about) in notes.iter_mut().zip(programs.notes()) {
             *place = self.note(arena, bundle, about)?.to_bytes();
         }
-        let mut cpus = tracing.cpus.iter();
-        let cpus = bundle.slice(arena, tracing.cpus.len(), |_| {
-            let cpu = cpus.next();
-            cpu.map_or([0; CpuNote::SIZE], |cpu| {
-                let records = cpu.records.places();
-                self.cpu(records, &cpu.aggregated).to_bytes()
-            })
+        let nothing = self.offset(core::ptr::from_ref(bundle.alloc(arena, NOTHING)?));
+        let cpus = bundle.slice(arena, cpus, |cpu| {
+            let note = match tracing.here(cpu) {
+                Some(cpu) => self.cpu(cpu.records.places(), &cpu.aggregated),
+                None => {
+                    let empty = BufferNote { at: nothing, count: 0, state_at: nothing };
+                    CpuNote {
+                        records: empty,
+                        records_other: empty,
+                        records_turn_at: nothing,
+                        tuples: empty,
+                        tuples_other: empty,
+                        tuples_turn_at: nothing,
+                    }
+                }
+            };
+            note.to_bytes()
         })?;
         let place: &'static mut SessionBytes = bundle.alloc(arena, [0; Session::SIZE])?;
         let session = Session {
@@ -247,6 +257,10 @@ impl Map {
         }
     }
 }
+
+/// How far the buffers are filled of a CPU that has none, as it is not traced.
+const NOTHING: [u64; 8] = [0; 8];
+const _: () = assert!(RecordsState::size(8) <= 64 && TuplesState::size(8) <= 64);
 
 /// The bytes of a [`Session`].
 pub(crate) type SessionBytes = [u8; Session::SIZE];

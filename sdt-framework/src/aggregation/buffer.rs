@@ -44,8 +44,8 @@ pub struct Buffer<'a> {
     entries: &'a mut [Entry],
     /// How many there are.
     count: usize,
-    /// The entry that was found last, counted from 1.
-    latest: u32,
+    /// The entry that was found last; none has no data.
+    latest: Entry,
     /// How many tuples a chain can have: many times what a table that spreads well has. Keys can be chosen so that all are
     /// in one.
     longest: usize,
@@ -61,7 +61,7 @@ impl<'a> Buffer<'a> {
     pub fn new(words: &'a mut [u64], buckets: &'a mut [u32], entries: &'a mut [Entry]) -> Self {
         let longest = entries.len().checked_div(buckets.len()).unwrap_or(0).saturating_mul(16);
         let longest = LONG.saturating_add(longest);
-        let (drops, used, changing, count, latest) = (0, 0, 0, 0, 0);
+        let (drops, used, changing, count, latest) = (0, 0, 0, 0, Entry::default());
         let mut this =
             Self { drops, used, changing, words, buckets, entries, count, latest, longest };
         this.clear();
@@ -71,7 +71,7 @@ impl<'a> Buffer<'a> {
     /// Forgets all records.
     pub fn clear(&mut self) {
         self.buckets.fill(0);
-        (self.used, self.count, self.latest) = (0, 0, 0);
+        (self.used, self.count, self.latest) = (0, 0, Entry::default());
     }
 
     /// All records, one behind the other.
@@ -119,10 +119,11 @@ impl<'a> Buffer<'a> {
         value: u64,
         increment: u64,
     ) -> bool {
-        let at = match self.latest(keys, length, function) {
-            Some(at) => Some(at),
-            None => self.look_up(keys, length, function),
-        };
+        let Entry { at, keys: its, data, .. } = self.latest;
+        let at = at as usize;
+        let is_it =
+            its as usize == length && data as usize == function.words() && self.begins(at, keys);
+        let at = if is_it { Some(at + length) } else { self.look_up(keys, length, function) };
         let data = at.and_then(|at| self.words.get_mut(at..)?.get_mut(..function.words()));
         match data {
             // A number is stored in one step.
@@ -145,20 +146,11 @@ impl<'a> Buffer<'a> {
         }
     }
 
-    /// Where the data of the tuple are that was found last, if it is this one: what has no keys is, and what comes in a
-    /// row.
+    /// Whether a record begins with these words.
     #[inline(always)]
-    fn latest(&self, keys: &[u64], length: usize, function: &Function) -> Option<usize> {
-        let entry = self.entries.get((self.latest as usize).checked_sub(1)?)?;
-        let is_it = entry.data as usize == function.words() && self.is(entry, keys, length);
-        is_it.then_some(entry.at as usize + length)
-    }
-
-    #[inline(always)]
-    fn is(&self, entry: &Entry, keys: &[u64], length: usize) -> bool {
-        let its = self.words.get(entry.at as usize..).and_then(|words| words.get(..keys.len()));
-        entry.keys as usize == length
-            && its.is_some_and(|its| its.iter().zip(keys).all(|(its, key)| its == key))
+    fn begins(&self, at: usize, keys: &[u64]) -> bool {
+        let its = self.words.get(at..).and_then(|words| words.get(..keys.len()));
+        its.is_some_and(|its| its.iter().zip(keys).all(|(its, key)| its == key))
     }
 
     /// Where its data are, which are made if there are none.
@@ -174,22 +166,31 @@ impl<'a> Buffer<'a> {
         if entry.data as usize != function.words() {
             return None;
         }
-        self.latest = number;
+        self.latest = *entry;
         Some(entry.at as usize + length)
     }
 
-    /// The upper bits choose: a multiplication in place of a division.
-    fn bucket(&self, hash: u32) -> usize {
-        ((u64::from(hash) * self.buckets.len() as u64) >> 32) as usize
+    /// The upper bits choose, a multiplication in place of a division, and from there the number of the aggregation, with
+    /// which keys begin: tuples of many aggregations that have the same keys are neighbours, here as they are among the
+    /// entries and records.
+    fn bucket(&self, keys: &[u64], hash: u32) -> usize {
+        let count = self.buckets.len();
+        let chosen = ((u64::from(hash) * count as u64) >> 32) as usize;
+        let id = keys.first().map_or(0, |first| *first as u32 as usize);
+        let bucket = chosen.wrapping_add(id);
+        if bucket < count { bucket } else { bucket.checked_rem(count).unwrap_or(0) }
     }
 
     /// The number of the entry, 0 if there is none.
     fn find(&self, keys: &[u64], length: usize, hash: u32) -> Result<u32, Crowded> {
-        let mut next = self.buckets.get(self.bucket(hash)).copied().unwrap_or(0);
+        let mut next = self.buckets.get(self.bucket(keys, hash)).copied().unwrap_or(0);
         for _ in 0..self.longest {
             let entry = (next as usize).checked_sub(1).and_then(|index| self.entries.get(index));
             let Some(entry) = entry else { return Ok(0) };
-            if entry.hash == hash && self.is(entry, keys, length) {
+            if entry.hash == hash
+                && entry.keys as usize == length
+                && self.begins(entry.at as usize, keys)
+            {
                 return Ok(next);
             }
             next = entry.next;
@@ -205,7 +206,7 @@ impl<'a> Buffer<'a> {
         hash: u32,
         function: &Function,
     ) -> Option<u32> {
-        let bucket = self.bucket(hash);
+        let bucket = self.bucket(keys, hash);
         let at = self.used;
         let end = at.checked_add(length)?.checked_add(function.words())?;
         let first = self.buckets.get_mut(bucket)?;
@@ -231,10 +232,13 @@ impl<'a> Buffer<'a> {
     }
 }
 
+/// Of all but the number of the aggregation, which is the lower half of the first word.
 fn hash(keys: &[u64]) -> u32 {
-    let hash = keys.iter().fold(0x9e37_79b9_7f4a_7c15_u64, |hash, key| {
-        (hash ^ key).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29)
-    });
+    let (first, rest) = keys.split_first().unwrap_or((&0, &[]));
+    let first = 0x9e37_79b9_7f4a_7c15 ^ first >> 32;
+    let hash = rest
+        .iter()
+        .fold(first, |hash, key| (hash ^ key).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29));
     (hash ^ hash >> 32) as u32
 }
 
@@ -267,12 +271,26 @@ mod tests {
         let mut list = vec![Entry::default(); 10_000];
         let mut buffer = Buffer::new(&mut words, &mut table, &mut list);
         let count = Function::new(Action::Count, 0).unwrap();
-        let chosen: Vec<u64> =
-            (0..).filter(|key| (u64::from(hash(&[*key])) * 10_000) >> 32 == 7).take(400).collect();
-        let taken = chosen.iter().filter(|key| buffer.add(&[**key], &count, 0, 1)).count();
+        let is_chosen = |keys: &[u64; 2]| buffer.bucket(keys, hash(keys)) == 7;
+        let chosen: Vec<_> = (0..).map(|key| [1, key]).filter(is_chosen).take(400).collect();
+        let taken = chosen.iter().filter(|keys| buffer.add(*keys, &count, 0, 1)).count();
         assert_eq!(taken, LONG + 16);
         assert_eq!(buffer.drops(), (chosen.len() - taken) as u64);
-        assert!(buffer.add(&chosen[..1], &count, 0, 1), "what is there is found");
+        assert!(buffer.add(&chosen[0], &count, 0, 1), "what is there is found");
+    }
+
+    /// A probe with many of them finds each beside the one before.
+    #[test]
+    fn aggregations_without_keys_are_neighbours() {
+        let (mut words, mut table, mut list) = ([0; 40], [0; 16], [Entry::default(); 16]);
+        let buffer = Buffer::new(&mut words, &mut table, &mut list);
+        let bucket = |id| {
+            let keys = [id, 7];
+            buffer.bucket(&keys, hash(&keys))
+        };
+        for id in 1..40 {
+            assert_eq!(bucket(id + 1), (bucket(id) + 1) % 16);
+        }
     }
 
     proptest! {

@@ -93,14 +93,17 @@ impl Traced {
 
     /// Finds room for so many words, in which there is anything; returns where. `None`: there is none, which is counted.
     /// The run is at its `end`: `dtrace:::END` fires. Probe context.
-    #[inline]
-    pub(crate) fn reserve(&mut self, words: usize, end: bool) -> Option<usize> {
+    #[inline(always)]
+    pub(crate) fn reserve(&mut self, words: usize, end: impl FnOnce() -> bool) -> Option<usize> {
+        if words == 0 && !self.full {
+            return Some(0);
+        }
         if self.policy == Policy::Switch
             && let Some(at) = self.fits(words, 0)
         {
             return Some(at);
         }
-        self.reserve_elsewhere(words, end)
+        self.reserve_elsewhere(words, end())
     }
 
     /// The same where it is not simply at the end.
@@ -211,7 +214,7 @@ impl Traced {
     /// If there is no room, that is one drop.
     pub(crate) fn take_over(&mut self, other: &mut Self, now: u64, end: bool) {
         if !other.is_empty()
-            && let Some(at) = self.reserve(other.head, end)
+            && let Some(at) = self.reserve(other.head, || end)
         {
             let words = other.head;
             let from = other.words.get(..words).unwrap_or_default();
@@ -273,7 +276,7 @@ mod tests {
 
     /// A record: its first word says its length, which no other word does.
     fn push(buffer: &mut Traced, words: usize, number: u64, end: bool) -> bool {
-        let Some(at) = buffer.reserve(words, end) else { return false };
+        let Some(at) = buffer.reserve(words, || end) else { return false };
         let room = buffer.room(at, words);
         assert_eq!(room.len(), words);
         room.fill(0);

@@ -379,8 +379,13 @@ impl<K: Kernel> Firing<'_, K> {
         // What is not yet read must not be written over.
         let backward = from < to && to < from.saturating_add(length);
         // A string that is assigned through a pointer is copied as if it had all the bytes that strings have.
-        let literal = matches!(Place::of(from), Some(Ok(Place { region: Region::Literals, .. })));
-        let there = if literal { self.own_length(from).unwrap_or(0) } else { u64::MAX };
+        let there = match Place::of(from) {
+            Some(Ok(Place { region: Region::Literals, .. })) => self.own_length(from).unwrap_or(0),
+            Some(Ok(Place { region: Region::Text, .. })) => {
+                self.own_length(from).unwrap_or(u64::MAX)
+            }
+            _ => u64::MAX,
+        };
         let parts = length.div_ceil(PART);
         for index in 0..parts {
             let index = if backward { parts - 1 - index } else { index };

@@ -24,8 +24,8 @@
 //! - A variable is read and written only within its own bounds.
 //! - Scratch space is read and written only as far as it has been allocated in this clause. A subroutine that is given what
 //!   is behind that sees there what it writes itself, or nothing.
-//! - A string that fills its place to the last byte ends there; a literal that is copied as if it were longer goes on with
-//!   zeroes.
+//! - A string that fills its place to the last byte ends there; a literal that is copied as if it were longer, or a
+//!   name of the probe's or the process's, goes on with zeroes.
 //! - With one CPU the chunk of a variable that is removed can be had at once.
 //! - A variable that is larger than any chunk drops the record, as one does that finds no chunk.
 //! - A fault in the middle of an instruction leaves the register that it would have written as it was.

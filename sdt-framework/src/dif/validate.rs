@@ -100,7 +100,7 @@ pub struct Program<'a> {
     returns: DifType,
     destructive: bool,
     cacheable: bool,
-    chunk: usize,
+    chunk: u32,
 }
 
 impl<'a> Program<'a> {
@@ -153,7 +153,8 @@ impl<'a> Program<'a> {
                 // The source said that there are more than it gives.
                 return Err(at(Place::Instruction(decoded))(Problem::NoReturn));
             }
-            let (destructive, chunk) = (decoder.destructive, decoder.sizes.largest);
+            let destructive = decoder.destructive;
+            let chunk = u32::try_from(decoder.sizes.largest).unwrap_or(u32::MAX);
             let cacheable = decoder.cacheable && globals_are_the_threads(source);
             if !matches!(room.last(), Some(Slot(Op::Ret(_)))) {
                 return Err(at(Place::Instruction(count - 1))(Problem::NoReturn));
@@ -187,7 +188,7 @@ impl<'a> Program<'a> {
     /// Words of the largest dynamic variable that it stores, as far as its code tells; 0 if it stores none
     /// (`dtrace_difo_chunksize`). One that turns out larger is a drop.
     pub const fn chunk_words(&self) -> usize {
-        self.chunk
+        self.chunk as usize
     }
 
     /// How many instructions it has: so many [`Slot`]s are its memory.

@@ -4,23 +4,30 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use crate::buffer::{ARGS, Consumer, Event, Recording};
-use crate::dif::{Failure, Probe, Rights};
+use crate::dif::{Failure, Kernel as _, Probe, Rights};
 use crate::dtrace::{Dtrace, Shared};
 use crate::ecb::{Ecb, What};
 use crate::host::Host;
-use crate::program::clause::Clause;
-use crate::program::run::{self, Outcome, Run, Turn};
+use crate::program::clause::{Clause, Test};
+use crate::program::run::{self, Outcome, Run};
 use crate::program::surroundings::Surroundings;
 use crate::program::tracing::Tracing;
+use crate::program::turn::Turn;
 use crate::providers::Own;
 use crate::registry::{Notify, Origin};
 
 /// A hit on its way to the enablings.
-struct Incoming<'a, H: Host> {
+struct Hit<'a, H: Host> {
     shared: &'a Shared<H>,
-    cpu: usize,
-    id: u32,
-    brought: Brought<'a>,
+    surroundings: &'a Surroundings<'a, H>,
+    /// The arguments that it brings along.
+    args: &'a [u64],
+    rules: Rules,
+}
+
+/// For whom a hit is.
+#[derive(Clone, Copy)]
+struct Rules {
     /// Whether it is to be seen if consumers are still there, whatever their clauses say.
     checks: bool,
     /// The only consumer that it is for, if it is one of `dtrace`'s probes that fires, and which.
@@ -36,9 +43,6 @@ pub(crate) struct Tally {
 
 /// What the enablings of a probe share when it fires: made for the first one that wants it.
 struct Shares<'a, H: Host> {
-    origin: &'a Origin,
-    args: &'a [u64],
-    surroundings: &'a Surroundings<'a, H>,
     run: Option<Run<'a, H>>,
     event: Option<Event>,
     /// When it fired, if somebody has looked: all see the same time.
@@ -88,9 +92,8 @@ impl<H: Host> Dtrace<H> {
         match here {
             Some((shared, this)) => {
                 if this.enter() {
-                    let checks = this.is_time_to_check();
-                    let hit = Incoming { shared, cpu, id, brought, checks, only: None };
-                    this.count(self.each(&hit));
+                    let rules = Rules { checks: this.is_time_to_check(), only: None };
+                    this.count(self.each(shared, cpu, id, brought, rules));
                     this.leave();
                 }
             }
@@ -109,10 +112,8 @@ impl<H: Host> Dtrace<H> {
             if let Some(id) = self.own.id(own)
                 && this.enter()
             {
-                let only = Some((consumer, own));
-                let brought = Brought::All(args);
-                let hit = Incoming { shared, cpu, id, brought, checks: true, only };
-                this.count(self.each_apart(&hit));
+                let rules = Rules { checks: true, only: Some((consumer, own)) };
+                this.count(self.each_apart(shared, cpu, id, args, rules));
                 this.leave();
             }
             cpu
@@ -121,16 +122,27 @@ impl<H: Host> Dtrace<H> {
 
     /// As [`each`](Self::each), for hits that are rare.
     #[cold]
-    fn each_apart(&self, hit: &Incoming<'_, H>) -> Option<Tally> {
-        self.each(hit)
+    fn each_apart(
+        &self,
+        shared: &Shared<H>,
+        cpu: usize,
+        id: u32,
+        args: &[u64; ARGS],
+        rules: Rules,
+    ) -> Option<Tally> {
+        self.each(shared, cpu, id, Brought::All(args), rules)
     }
 
     /// Does what all enablings say; `None` if there is no such probe.
     #[inline(always)]
-    fn each(&self, hit: &Incoming<'_, H>) -> Option<Tally> {
-        // One by one: what has just been written in words is slow to read in larger pieces.
-        let (shared, cpu, id) = (hit.shared, hit.cpu, hit.id);
-        let only = &hit.only;
+    fn each(
+        &self,
+        shared: &Shared<H>,
+        cpu: usize,
+        id: u32,
+        brought: Brought<'_>,
+        rules: Rules,
+    ) -> Option<Tally> {
         let index = id.checked_sub(1)? as usize;
         let probe = shared.probes.get(index).filter(|probe| probe.is_live())?;
         let mut tally = Tally::default();
@@ -142,29 +154,23 @@ impl<H: Host> Dtrace<H> {
             // It was false for this thread, and nothing that it looks at has changed.
             return Some(tally);
         }
-        if only.is_none() && self.own.is(id) {
+        if rules.only.is_none() && self.own.is(id) {
             // Nobody else makes them fire.
             return Some(tally);
         }
-        let (args, asks): (&[u64], _) = match hit.brought {
+        let (args, asks): (&[u64], _) = match brought {
             Brought::All(args) => (args, false),
             Brought::Five(args) => (args, true),
         };
         // SAFETY: it is live, and what is made of it is not used beyond this function.
         let origin = unsafe { probe.origin() };
         let surroundings =
-            Surroundings { host: &self.host, tracing: Cell::new(None), cpu, id, origin, asks };
-        let mut shares = Shares {
-            origin,
-            args,
-            surroundings: &surroundings,
-            run: None,
-            event: None,
-            time: None,
-        };
+            &Surroundings { host: &self.host, tracing: Cell::new(None), cpu, id, origin, asks };
+        let hit = &Hit { shared, surroundings, args, rules };
+        let shares = &mut Shares { run: None, event: None, time: None };
         for (_, ecb) in probe.chain.walk(shared.ecbs) {
             let Some(consumer) = shared.consumers.get(ecb.consumer) else { continue };
-            match only {
+            match rules.only {
                 None => {
                     if !consumer.takes(None) {
                         continue;
@@ -175,7 +181,7 @@ impl<H: Host> Dtrace<H> {
                     }
                 }
                 Some((meant, own)) => {
-                    if *meant != ecb.consumer || !consumer.takes(Some(*own)) {
+                    if meant != ecb.consumer || !consumer.takes(Some(own)) {
                         continue;
                     }
                 }
@@ -183,24 +189,31 @@ impl<H: Host> Dtrace<H> {
             let recorded = match ecb.what {
                 // SAFETY: with interrupts off, this CPU records nothing else meanwhile.
                 What::Args(recording) => unsafe {
-                    self.record(hit, &mut shares, consumer, ecb.epid, recording)
+                    self.record(hit, shares, consumer, ecb.epid, recording)
                 },
                 What::Clause(clause) => {
                     let Some(tracing) = consumer.tracing() else { continue };
                     // SAFETY: the ECB is on the chain, or was in this probe context, and so its clause is there.
                     let clause = unsafe { clause.as_ref() };
-                    let rights = if only.is_some() { &tracing.own_rights } else { &tracing.rights };
-                    let whose = (consumer, tracing, rights);
-                    let told = clause.guard.map(|guard| guard.test(args, &surroundings, rights));
-                    let is_true = clause.predicate.is_none() || matches!(told, Some(Ok(true)));
+                    let rights =
+                        if rules.only.is_some() { &tracing.own_rights } else { &tracing.rights };
+                    let turn = (consumer, tracing, rights);
+                    let told = match &clause.test {
+                        Test::Always => Some(Ok(true)),
+                        Test::Guard(guard) => Some(guard.test(args, surroundings, rights)),
+                        Test::Program => None,
+                    };
+                    let is_true = matches!(told, Some(Ok(true)));
                     // SAFETY: as above, and the clause before is done with.
                     let recorded = unsafe {
-                        if matches!(told, Some(Ok(false))) && !hit.checks {
-                            Recorded::False
-                        } else if clause.layout.is_plain && is_true && !hit.checks {
-                            self.run_plain(hit, &mut shares, whose, &ecb, clause)
-                        } else {
-                            self.run(hit, &mut shares, whose, &ecb, clause, is_true)
+                        match clause.plain {
+                            _ if matches!(told, Some(Ok(false))) && !rules.checks => {
+                                Recorded::False
+                            }
+                            Some(_) if is_true && !rules.checks => {
+                                self.run_plain(hit, &mut shares.time, turn, &ecb, clause)
+                            }
+                            _ => self.run(hit, shares, turn, &ecb, clause, is_true),
                         }
                     };
                     if matches!(recorded, Recorded::False)
@@ -227,25 +240,22 @@ impl<H: Host> Dtrace<H> {
     ///
     /// # Safety
     /// As `run`.
-    #[inline(always)]
+    #[inline(never)]
     unsafe fn run_plain<'a>(
         &self,
-        hit: &Incoming<'_, H>,
-        shares: &mut Shares<'a, H>,
+        hit: &Hit<'a, H>,
+        time: &mut Option<u64>,
         (consumer, tracing, rights): (&'a Consumer<H>, &'a Tracing, &'a Rights),
         ecb: &Ecb,
         clause: &Clause,
     ) -> Recorded {
-        let Some(here) = tracing.cpus.get(hit.cpu) else { return Recorded::Nothing };
-        let kernel = shares.surroundings;
+        let kernel = hit.surroundings;
+        let Some(here) = tracing.here(kernel.cpu) else { return Recorded::Nothing };
         let turn = Turn { kernel, tracing, here, rights, activity: &consumer.activity };
-        if let Some(run) = &shares.run {
-            shares.time = shares.time.or(run.firing.timestamp);
-        }
         // SAFETY: by the contract above.
-        match unsafe { turn.act_plainly(shares.args, ecb.epid, clause, &mut shares.time) } {
+        match unsafe { turn.step(hit.args, ecb.epid, clause, time) } {
             Outcome::Done => Recorded::Yes,
-            other => self.became(hit, shares, ecb, tracing, other),
+            other => self.became(hit, ecb, tracing, other),
         }
     }
 
@@ -255,58 +265,54 @@ impl<H: Host> Dtrace<H> {
     /// On the CPU of the hit, in its probe context, while no clause is being run on it.
     #[inline(never)]
     unsafe fn run<'a>(
-        &'a self,
-        hit: &Incoming<'_, H>,
+        &self,
+        hit: &Hit<'a, H>,
         shares: &mut Shares<'a, H>,
         (consumer, tracing, rights): (&'a Consumer<H>, &'a Tracing, &'a Rights),
         ecb: &Ecb,
         clause: &Clause,
         is_true: bool,
     ) -> Recorded {
-        let (cpu, id, kernel) = (hit.cpu, hit.id, shares.surroundings);
-        let Some(here) = tracing.cpus.get(cpu) else { return Recorded::Nothing };
+        let kernel = hit.surroundings;
+        let Some(here) = tracing.here(kernel.cpu) else { return Recorded::Nothing };
         let turn = Turn { kernel, tracing, here, rights, activity: &consumer.activity };
         // SAFETY: by the contract above.
         let outcome = unsafe {
             let run = match &mut shares.run {
                 Some(run) => {
                     run.turn_to(turn);
-                    run.firing.timestamp = run.firing.timestamp.or(shares.time);
+                    run.firing.timestamp = shares.time;
                     run
                 }
                 none @ None => {
-                    let probe = Probe { id, names: kernel, args: shares.args };
-                    none.insert(Run::new(probe, cpu, turn, shares.time))
+                    let probe = Probe { id: kernel.id, names: kernel, args: hit.args };
+                    none.insert(Run::new(probe, kernel.cpu, turn, shares.time))
                 }
             };
-            if hit.checks && run.is_dead() {
-                return Recorded::Nothing;
-            }
-            run.clause(ecb.epid, clause, is_true)
+            let outcome = if hit.rules.checks && run.is_dead() {
+                Outcome::Dead
+            } else {
+                run.clause(ecb.epid, clause, is_true)
+            };
+            shares.time = run.firing.timestamp;
+            outcome
         };
-        self.became(hit, shares, ecb, tracing, outcome)
+        if matches!(outcome, Outcome::Failed { .. }) {
+            // What it works in is ERROR's now.
+            shares.run = None;
+        }
+        self.became(hit, ecb, tracing, outcome)
     }
 
     /// A clause has been run, and this became of it.
     #[inline(never)]
-    fn became(
-        &self,
-        hit: &Incoming<'_, H>,
-        shares: &mut Shares<'_, H>,
-        ecb: &Ecb,
-        tracing: &Tracing,
-        outcome: Outcome,
-    ) -> Recorded {
+    fn became(&self, hit: &Hit<'_, H>, ecb: &Ecb, tracing: &Tracing, outcome: Outcome) -> Recorded {
         match outcome {
             Outcome::False => Recorded::False,
             Outcome::Dead => Recorded::Nothing,
             Outcome::Done => Recorded::Yes,
             Outcome::Dropped => Recorded::No,
             Outcome::Failed { action, failure } => {
-                if let Some(run) = shares.run.take() {
-                    // What it works in is ERROR's now.
-                    shares.time = run.firing.timestamp.or(shares.time);
-                }
                 self.fail(hit, ecb, tracing, action, &failure);
                 Recorded::No
             }
@@ -320,21 +326,19 @@ impl<H: Host> Dtrace<H> {
     #[inline(never)]
     unsafe fn record(
         &self,
-        hit: &Incoming<'_, H>,
+        hit: &Hit<'_, H>,
         shares: &mut Shares<'_, H>,
         consumer: &Consumer<H>,
         epid: u32,
         recording: Recording,
     ) -> Recorded {
-        let buffer = consumer.buffers().and_then(|buffers| buffers.get(hit.cpu));
+        let buffer = consumer.buffers().and_then(|buffers| buffers.get(hit.surroundings.cpu));
         let Some(buffer) = buffer else { return Recorded::Nothing };
         let event = match &shares.event {
             Some(event) => event,
             None => {
-                let seen = shares.run.as_mut().map(|run| run.firing.timestamp()).or(shares.time);
-                let timestamp = seen.unwrap_or_else(|| self.host.timestamp());
-                shares.time = Some(timestamp);
-                shares.event.insert(event(hit, shares.origin, timestamp))
+                let timestamp = *shares.time.get_or_insert_with(|| self.host.timestamp());
+                shares.event.insert(event(hit, timestamp))
             }
         };
         let (words, len) = event.record(epid, recording);
@@ -350,15 +354,16 @@ impl<H: Host> Dtrace<H> {
     #[cold]
     fn fail(
         &self,
-        hit: &Incoming<'_, H>,
+        hit: &Hit<'_, H>,
         ecb: &Ecb,
         tracing: &Tracing,
         action: usize,
         failure: &Failure,
     ) {
-        let Some(here) = tracing.cpus.get(hit.cpu) else { return };
+        let cpu = hit.surroundings.cpu;
+        let Some(here) = tracing.here(cpu) else { return };
         // What ERROR cannot tell, as it has failed itself or is not there, is counted apart: consumers say how many there were.
-        let is_error = matches!(hit.only, Some((_, Own::Error)));
+        let is_error = matches!(hit.rules.only, Some((_, Own::Error)));
         let teller = self.own.id(Own::Error).filter(|_| !is_error);
         run::count(if teller.is_none() { &here.double_errors } else { &here.errors });
         // SAFETY: this CPU, in probe context, and no clause is being run.
@@ -366,10 +371,8 @@ impl<H: Host> Dtrace<H> {
         let Some(id) = teller else { return };
         let [a, b, c, d, e] = run::error_arguments(ecb.epid, action, failure);
         let args = [tracing.number.into(), a, b, c, d, e, 0, 0, 0, 0];
-        let only = Some((ecb.consumer, Own::Error));
-        let brought = Brought::All(&args);
-        let error = Incoming { shared: hit.shared, cpu: hit.cpu, id, brought, checks: false, only };
-        self.each_apart(&error);
+        let rules = Rules { checks: false, only: Some((ecb.consumer, Own::Error)) };
+        self.each_apart(hit.shared, cpu, id, &args, rules);
     }
 
     /// Calls the `suspend` op of every enabled probe (`dtrace_suspend`): a debugger is about to stop
@@ -404,17 +407,10 @@ impl<H: Host> Dtrace<H> {
     }
 }
 
-/// A hit as those see it who record arguments.
-fn event<H: Host>(hit: &Incoming<'_, H>, origin: &Origin, timestamp: u64) -> Event {
-    let args = match hit.brought {
-        Brought::All(args) => *args,
-        Brought::Five(&[a, b, c, d, e]) => {
-            let ask = |argno| {
-                // SAFETY: it was live in this probe context, which unregistering waits for.
-                unsafe { origin.arg_value(hit.id, argno) }
-            };
-            [a, b, c, d, e, ask(5), ask(6), ask(7), ask(8), ask(9)]
-        }
-    };
-    Event { probe: hit.id, cpu: hit.cpu as u32, timestamp, args }
+/// A hit as those see it who record arguments: the provider is asked for those that it has not brought along.
+fn event<H: Host>(hit: &Hit<'_, H>, timestamp: u64) -> Event {
+    let Surroundings { cpu, id, .. } = *hit.surroundings;
+    let brought = |index| hit.args.get(index).copied();
+    let arg = |index| brought(index).unwrap_or_else(|| hit.surroundings.argument(index as u64));
+    Event { probe: id, cpu: cpu as u32, timestamp, args: core::array::from_fn(arg) }
 }

@@ -209,7 +209,7 @@ impl<H: Host> Dtrace<H> {
         if cpu >= shared.cpus.len() {
             return Err(ConsumerError::NoCpu(cpu));
         }
-        let found = consumer.tracing().and_then(|of| Some((of, of.cpus.get(cpu)?)));
+        let found = consumer.tracing().and_then(|of| Some((of, of.here(cpu)?)));
         let Some((tracing, here)) = found else { return Ok(Snapshot::default()) };
         let now = || self.host.timestamp();
         // Over a slow line a large buffer takes longer than a consumer may be silent.
@@ -323,7 +323,7 @@ impl<H: Host> Dtrace<H> {
         }
         let drops = tracing.memory.dynamic.drops();
         let sum = |count: fn(&Cpu) -> &AtomicCount| {
-            let counts = tracing.cpus.iter().map(|cpu| widen(count(cpu).load(Ordering::Relaxed)));
+            let counts = tracing.parts().map(|(_, cpu)| widen(count(cpu).load(Ordering::Relaxed)));
             counts.fold(0, u64::wrapping_add)
         };
         status.dynamic_drops = drops.empty;

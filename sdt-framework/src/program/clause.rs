@@ -5,6 +5,7 @@ use dtrace_abi::dif::{DifType, TypeKind};
 use dtrace_abi::record::{RecordDesc, RecordHeader};
 
 use super::options::{Frames, Options};
+use super::plain::Step;
 use super::refused::Malformed;
 use crate::aggregation::Function;
 use crate::dif::{Failure, Firing, Guard, Kernel, Program, Simple};
@@ -12,14 +13,17 @@ use crate::dif::{Failure, Firing, Guard, Kernel, Program, Simple};
 /// Bytes of the longest record.
 const LONGEST: u32 = 1 << 24;
 
-/// What an enabling by a program does. Never changed once it is enabled.
+/// What an enabling by a program does. Never changed once it is enabled. What every hit looks at comes first, on one cache
+/// line.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Clause {
-    pub(crate) predicate: Option<Program<'static>>,
-    /// The same, if it is so simple.
-    pub(crate) guard: Option<Guard>,
-    pub(crate) acts: &'static [Act],
+    pub(crate) test: Test,
+    /// What its actions do, if they are [plain](super::plain).
+    pub(crate) plain: Option<&'static [Step]>,
     pub(crate) layout: Layout,
+    pub(crate) predicate: Option<Program<'static>>,
+    pub(crate) acts: &'static [Act],
     /// The number of the predicate in predicate caches, or 0.
     pub(crate) cache: u32,
     /// What the program's writer put there.
@@ -28,8 +32,15 @@ pub(crate) struct Clause {
 
 impl Clause {
     /// What an array of them is filled with.
-    pub(crate) const EMPTY: Self =
-        Self { predicate: None, guard: None, acts: &[], layout: Layout::EMPTY, cache: 0, uarg: 0 };
+    pub(crate) const EMPTY: Self = Self {
+        test: Test::Always,
+        plain: None,
+        layout: Layout::EMPTY,
+        predicate: None,
+        acts: &[],
+        cache: 0,
+        uarg: 0,
+    };
 
     /// What stands in its record, in order.
     pub(crate) fn data(&self) -> impl Iterator<Item = &RecordDesc> {
@@ -45,6 +56,19 @@ impl Clause {
     }
 }
 
+const _: () = assert!(core::mem::offset_of!(Clause, predicate) <= 64);
+
+/// How to know whether a clause is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Test {
+    /// It has no predicate.
+    Always,
+    /// By the predicate, which is so simple.
+    Guard(Guard),
+    /// By the predicate's program.
+    Program,
+}
+
 /// How long its records are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
@@ -54,12 +78,10 @@ pub(crate) struct Layout {
     pub(crate) tuple: usize,
     /// Whether it begins with `speculate()`.
     pub(crate) speculates: bool,
-    /// Whether its actions store simple numbers, and aggregate them by such, and do nothing else.
-    pub(crate) is_plain: bool,
 }
 
 impl Layout {
-    const EMPTY: Self = Self { size: 0, tuple: 0, speculates: false, is_plain: false };
+    const EMPTY: Self = Self { size: 0, tuple: 0, speculates: false };
 
     /// Words that a record takes.
     pub(crate) const fn words(&self) -> usize {
@@ -125,7 +147,7 @@ impl Act {
 }
 
 /// A number's place among words.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     word: u32,
     shift: u8,
@@ -134,6 +156,11 @@ pub(crate) struct Field {
 }
 
 impl Field {
+    /// The second word.
+    pub(crate) const SECOND: Self = Self::new(8, 8);
+    /// No place.
+    pub(crate) const NOWHERE: Self = Self { word: u32::MAX, shift: 0, mask: 0 };
+
     /// At an offset that is a multiple of its size, 1, 2, 4 or 8 bytes.
     const fn new(offset: u32, size: u32) -> Self {
         let mask = u64::MAX >> (64 - 8 * size);
@@ -416,11 +443,8 @@ impl<'o> Builder<'o> {
             HEADER if !acts.is_empty() && !speculates_only => 0,
             size => size.next_multiple_of(4),
         };
-        let is_plain = acts.iter().all(|act| {
-            act.simple.is_some() && (act.field.is_some() || matches!(act.place, Place::Value(_)))
-        });
         let speculates = self.speculates || self.asks;
-        Ok(Layout { size, tuple: self.tuple, speculates, is_plain })
+        Ok(Layout { size, tuple: self.tuple, speculates })
     }
 }
 

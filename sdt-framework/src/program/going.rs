@@ -5,8 +5,9 @@ use core::sync::atomic::Ordering;
 use dtrace_abi::dof::{Dof, EcbDesc, SectionKind};
 use dtrace_abi::limits::DOF_SIZE;
 
+use super::making::which;
 use super::refused::ProgramError;
-use super::session::{Session, Taken, which};
+use super::session::{Session, Taken};
 use crate::arena::Arena;
 use crate::buffer::{self, Activity, Buffer, Consumer, ConsumerError, ConsumerId, LONGEST};
 use crate::dtrace::{Dtrace, Shared};
@@ -23,7 +24,7 @@ impl<H: Host> Dtrace<H> {
     /// [`ConsumerError::NotOpen`], [`ConsumerError::Going`], [`ConsumerError::BadOption`]; [`ConsumerError::NotPermitted`] for
     /// `destructive`.
     pub fn set_option(&self, id: ConsumerId, option: u32, value: i64) -> Result<(), ConsumerError> {
-        self.before_it_goes(id, |_, session, _| session.set_option(option, value))
+        self.before_it_goes(id, |_, session, cpus| session.set_option(option, value, cpus))
     }
 
     /// Calls `f` with what a consumer has sent that has not gone yet.

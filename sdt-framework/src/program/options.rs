@@ -22,8 +22,8 @@ impl Options {
         Self([UNSET; COUNT])
     }
 
-    /// Chooses a value. Those that are the consumer's own are kept and not looked at.
-    pub(crate) fn set(&mut self, option: u32, value: i64) -> Result<(), Refused> {
+    /// Chooses a value, where there are so many CPUs. Those that are the consumer's own are kept and not looked at.
+    pub(crate) fn set(&mut self, option: u32, value: i64, cpus: usize) -> Result<(), Refused> {
         let id = OptionId::from_number(option).ok_or(Refused)?;
         let is_right = match id {
             OptionId::Bufpolicy => {
@@ -42,6 +42,7 @@ impl Options {
                 (0..=1024).contains(&value)
             }
             OptionId::Jstackstrsize => (0..=STRING).contains(&value),
+            OptionId::Cpu => usize::try_from(value).is_ok_and(|cpu| cpu < cpus),
             _ => true,
         };
         let place = self.0.get_mut(option as usize).filter(|_| is_right).ok_or(Refused)?;
@@ -56,6 +57,11 @@ impl Options {
     /// A value that is chosen and not negative.
     fn size(&self, id: OptionId) -> Option<usize> {
         usize::try_from(self.get(id)?).ok()
+    }
+
+    /// The only CPU that is traced, if there is one.
+    pub(crate) fn cpu(&self) -> Option<usize> {
+        self.size(OptionId::Cpu)
     }
 
     /// Bytes of a string.

@@ -137,7 +137,7 @@ impl<H: Host> Kernel for Surroundings<'_, H> {
         Some(match Speculation::take(tracing.speculations) {
             Ok(number) => number as u64,
             Err(lack) => {
-                if let Some(here) = tracing.cpus.get(self.cpu) {
+                if let Some(here) = tracing.here(self.cpu) {
                     let [busy, unavailable] = &here.lacks;
                     count(if lack == Lack::Busy { busy } else { unavailable });
                 }

@@ -1,10 +1,12 @@
 //! What a consumer that goes has for its programs: memory, and buffers for each CPU.
 
 use core::cell::UnsafeCell;
+use core::ops::Range;
 use core::sync::atomic::Ordering;
 
 use super::options::Options;
-use super::session::{Needs, Programs, Session};
+use super::programs::{Needs, Programs};
+use super::session::Session;
 use super::speculation::{Cleaning, Speculation};
 use crate::aggregation;
 use crate::arena::{Arena, Bundle};
@@ -13,8 +15,11 @@ use crate::dif::{Dynamic, Memory, PerCpu, Rights, Statics, Word};
 use crate::postmortem::{Map, SessionBytes};
 use crate::sync::{AtomicCount, AtomicU32};
 
-/// Bytes of scratch space: as many as a clause can use, for strings of the usual size.
+/// Scratch space has room for so many strings, and for so many bytes at least; where memory is short it is made smaller, and a
+/// few strings are left. (In dtrace.c it is the buffer of records that is not in use.)
+const STRINGS: usize = 32;
 const SCRATCH: usize = 8 * 1024;
+const FEW: usize = 4;
 /// Dynamic variables that there is room for however little is asked for (`dynvarsize`); in DTrace it is one.
 const VARIABLES: usize = 3;
 
@@ -29,7 +34,9 @@ pub(crate) struct Tracing {
     pub(crate) own_rights: Rights,
     pub(crate) destructive: bool,
     pub(crate) policy: Policy,
-    pub(crate) cpus: &'static [Cpu],
+    /// Those that are traced, and the number of the first of them.
+    cpus: &'static [Cpu],
+    first: usize,
     pub(crate) speculations: &'static [Speculation],
     /// When the consumer was heard of last.
     pub(crate) alive: Word,
@@ -69,6 +76,17 @@ pub(crate) struct Work {
 }
 
 impl Tracing {
+    /// A CPU's part; `None` for one that is not traced. Probe context.
+    #[inline(always)]
+    pub(crate) fn here(&self, cpu: usize) -> Option<&Cpu> {
+        self.cpus.get(cpu.wrapping_sub(self.first))
+    }
+
+    /// All parts that there are, with the numbers of their CPUs.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (usize, &Cpu)> {
+        (self.first..).zip(self.cpus)
+    }
+
     /// Whether there are speculations to clean. The one thread that cleans then waits until every CPU has been outside
     /// probe context.
     pub(crate) fn begin_cleaning(&self) -> bool {
@@ -156,6 +174,7 @@ struct Sizes {
     /// Of one speculation's buffer, and how many there are.
     speculative: usize,
     speculations: usize,
+    scratch: usize,
 }
 
 /// What was made for a consumer that goes, and what describes it to who finds it in a dump.
@@ -179,6 +198,7 @@ impl Session {
         self.settle(arena);
         let Some(programs) = &self.programs else { return Ok(None) };
         let (options, needs) = (&self.options, programs.needs);
+        let strings = options.string() as usize;
         let all = Sizes {
             records: options.records().unwrap_or(usual) / 8,
             aggregations: match needs.tuple {
@@ -194,7 +214,10 @@ impl Session {
             },
             speculative: options.speculations().1 / 8,
             speculations: if needs.speculates { options.speculations().0 } else { 0 },
+            scratch: (strings * STRINGS).max(SCRATCH) / 8,
         };
+        let all_cpus = 0..cpus;
+        let traced = options.cpu().map_or(all_cpus, |one| one..one.saturating_add(1));
         let least = needs.record.max(1);
         if all.records < least {
             return Err(ConsumerError::SmallBuffer { bytes: all.records * 8, least: least * 8 });
@@ -204,12 +227,21 @@ impl Session {
         loop {
             let left = arena.left();
             let mut bundle = Bundle::new();
-            let maker = Maker { programs, options, needs, cpus, number, rights: self.rights };
+            let maker = Maker {
+                programs,
+                options,
+                needs,
+                cpus,
+                traced: traced.clone(),
+                number,
+                rights: self.rights,
+            };
             // One kind of buffer does not take what the others need.
             let needed = maker.bytes(sizes);
             let made = (needed <= left.min(share)).then(|| -> Option<Prepared> {
                 let tracing = maker.tracing(arena, &mut bundle, sizes, now)?;
-                let shown = map.describe(arena, &mut bundle, activity, programs, tracing)?;
+                let shown =
+                    map.describe(arena, &mut bundle, activity, programs, (tracing, cpus))?;
                 Some(Prepared { tracing, shown })
             });
             if let Some(Some(prepared)) = made {
@@ -225,6 +257,7 @@ impl Session {
                 aggregations: half(sizes.aggregations, needs.element * 4),
                 dynamic: half(sizes.dynamic, needs.chunk * 4),
                 speculative: half(sizes.speculative, least),
+                scratch: half(sizes.scratch, strings * FEW / 8),
                 ..sizes
             };
             let one = [
@@ -232,6 +265,7 @@ impl Session {
                 Sizes { aggregations: all.aggregations, ..sizes },
                 Sizes { dynamic: all.dynamic, ..sizes },
                 Sizes { speculative: all.speculative, ..sizes },
+                Sizes { scratch: all.scratch, ..sizes },
             ];
             let smallest = one.into_iter().min_by_key(|sizes| maker.bytes(*sizes));
             // Of more than can be counted, one is no difference.
@@ -262,6 +296,8 @@ struct Maker<'a> {
     options: &'a Options,
     needs: Needs,
     cpus: usize,
+    /// Those that are traced.
+    traced: Range<usize>,
     number: u32,
     rights: Rights,
 }
@@ -289,11 +325,11 @@ impl Maker<'_> {
     fn bytes(&self, sizes: Sizes) -> usize {
         let speculative = sizes.speculations.saturating_mul(sizes.speculative);
         let records = sizes.records.saturating_mul(self.halves());
-        let work = SCRATCH / 8 + self.needs.chunk + self.needs.tuple;
+        let work = sizes.scratch + self.needs.chunk + self.needs.tuple;
         let each = [records, sizes.aggregations.saturating_mul(2), speculative, work];
         let each = each.into_iter().fold(0, usize::saturating_add);
         let each = each.saturating_mul(8).saturating_add(size_of::<Cpu>());
-        each.saturating_mul(self.cpus).saturating_add(sizes.dynamic.saturating_mul(8))
+        each.saturating_mul(self.traced.len()).saturating_add(sizes.dynamic.saturating_mul(8))
     }
 
     fn tracing(
@@ -318,7 +354,8 @@ impl Maker<'_> {
             string_size: of.string_size,
         };
         let mut parts = Some(());
-        let cpus = bundle.slice::<core::mem::MaybeUninit<Cpu>>(arena, self.cpus, |_| {
+        let count = self.traced.len();
+        let cpus = bundle.slice::<core::mem::MaybeUninit<Cpu>>(arena, count, |_| {
             core::mem::MaybeUninit::uninit()
         })?;
         for place in &mut *cpus {
@@ -343,6 +380,7 @@ impl Maker<'_> {
             destructive: self.options.destructive(),
             policy: self.options.policy(),
             cpus,
+            first: self.traced.start,
             speculations,
             alive,
         };
@@ -380,7 +418,7 @@ impl Maker<'_> {
         };
         let aggregated = Pair::new(aggregated()?, aggregated()?);
         let work = Work {
-            scratch: bundle.lines(arena, SCRATCH, |_| 0)?,
+            scratch: bundle.lines(arena, sizes.scratch * 8, |_| 0)?,
             key: bundle.lines(arena, self.needs.chunk, |_| 0)?,
             tuple: bundle.lines(arena, self.needs.tuple, |_| 0)?,
         };

@@ -1,15 +1,15 @@
 //! What is answered to what.
 
-use core::fmt::{self, Write as _};
+use core::fmt;
 
 use dtrace_protocol::{
-    Argument, Frame, Header, OTHERS, Probe, Record, Reply, Request, Side, Site, Status, TooLong,
-    VERSION, Why, Writer,
+    Argument, Frame, Header, OTHERS, Probe, Record, Reply, Request, Side, Site, Status, VERSION,
+    Why, Writer,
 };
-use heapless::String;
 use heapless::Vec;
 use sdt_core::ops::{Attribute, ProbeId};
 
+use super::refusal::Refusal;
 use super::tracer::Tracer;
 use super::{known, run};
 use crate::{
@@ -41,53 +41,6 @@ struct Channel {
     next_cpu: usize,
 }
 
-/// Why a request is refused.
-pub(super) struct Refusal {
-    why: Why,
-    message: String<104>,
-}
-
-impl Refusal {
-    pub(super) fn new(why: Why, message: impl fmt::Display) -> Self {
-        let mut text = Cut(String::new());
-        if write!(text, "{message}").is_err() {
-            // Who reads it sees that something is left out.
-            for _ in 0..3 {
-                text.0.pop();
-            }
-            let _ = text.0.push_str("...");
-        }
-        Self { why, message: text.0 }
-    }
-}
-
-impl From<ConsumerError> for Refusal {
-    fn from(error: ConsumerError) -> Self {
-        let why = match error {
-            ConsumerError::NotOpen(_) => Why::NotOpen,
-            ConsumerError::TooManyConsumers { .. } => Why::TooMany,
-            ConsumerError::TooManyEnablings { .. }
-            | ConsumerError::NoMemory { .. }
-            | ConsumerError::SmallBuffer { .. } => Why::NoRoom,
-            ConsumerError::NoCpu(_) => Why::NoSuch,
-            ConsumerError::BadOption { .. } => Why::Option,
-            ConsumerError::Program(_) => Why::Program,
-            ConsumerError::NotPermitted => Why::NotPermitted,
-            _ => Why::Other,
-        };
-        Self::new(why, error)
-    }
-}
-
-/// Text up to what fits.
-struct Cut<const N: usize>(String<N>);
-
-impl<const N: usize> fmt::Write for Cut<N> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        text.chars().try_for_each(|c| self.0.push(c).map_err(|_| fmt::Error))
-    }
-}
-
 /// All consumers of a line.
 pub(super) struct Desk<'d, const CHANNELS: usize> {
     tracer: &'d dyn Tracer,
@@ -115,6 +68,11 @@ pub(super) struct Answer<'b> {
 }
 
 impl Answer<'_> {
+    /// The answer that there is none.
+    fn refused(&mut self, refusal: &Refusal) -> Option<usize> {
+        self.plain(&Reply::Refused { why: refusal.why(), message: &refusal.text() }).ok()
+    }
+
     /// The answer without items. Its length on the line.
     pub(super) fn plain(&mut self, reply: &Reply<'_>) -> Result<usize, Refusal> {
         self.with_items(reply, |_| Ok(()))
@@ -129,12 +87,6 @@ impl Answer<'_> {
         let mut writer = Writer::new(self.draft, self.header, reply)?;
         fill(&mut writer)?;
         Ok(writer.seal(self.line)?)
-    }
-}
-
-impl From<TooLong> for Refusal {
-    fn from(error: TooLong) -> Self {
-        Self::new(Why::Other, error)
     }
 }
 
@@ -196,11 +148,11 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
         let mut answer = Answer { header: frame.header, draft, line };
         let done = match frame.message() {
             Ok((request, items)) if items.is_empty() => self.obey(request, &mut answer),
-            _ => Err(Refusal::new(Why::NotUnderstood, "this is no request of this version")),
+            _ => Err(Refusal::Plain(Why::NotUnderstood, "this is no request of this version")),
         };
-        done.unwrap_or_else(|Refusal { why, message }| {
+        done.unwrap_or_else(|refusal| {
             self.status.refused += 1;
-            answer.plain(&Reply::Refused { why, message: &message }).ok()
+            answer.refused(&refusal)
         })
     }
 
@@ -214,11 +166,7 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
             let mut answer = Answer { header, draft, line };
             let Some(done) = read(self.tracer, channel, &mut answer).transpose() else { continue };
             channel.waiting = None;
-            return done
-                .or_else(|Refusal { why, message }| {
-                    answer.plain(&Reply::Refused { why, message: &message })
-                })
-                .ok();
+            return done.map_or_else(|refusal| answer.refused(&refusal), Some);
         }
         None
     }
@@ -236,12 +184,7 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
             }
             if version == VERSION {
                 let channel = Channel { number, consumer: None, waiting: None, next_cpu: 0 };
-                self.channels.push(channel).map_err(|_| {
-                    Refusal::new(
-                        Why::TooMany,
-                        format_args!("{CHANNELS} consumers are there and no more are possible"),
-                    )
-                })?;
+                self.channels.push(channel).map_err(|_| Refusal::TooMany(CHANNELS))?;
             }
             let hello = Reply::Hello { version: VERSION, side: Side::Framework };
             return answer.plain(&hello).map(Some);
@@ -253,13 +196,13 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
         let greeted = self.channels.len();
         let channel = self.at(number);
         let Some(channel) = channel else {
-            return Err(Refusal::new(Why::NotGreeted, "the first request has to be a hello"));
+            return Err(Refusal::Plain(Why::NotGreeted, "the first request has to be a hello"));
         };
         let open = channel.consumer.ok_or_else(not_open);
         match request {
             Request::Hello { .. } => {}
             Request::Open if open.is_ok() => {
-                return Err(Refusal::new(Why::Open, "the channel is open already"));
+                return Err(Refusal::Plain(Why::Open, "the channel is open already"));
             }
             Request::Open => channel.consumer = Some(tracer.open(rights)?),
             Request::Close => {
@@ -282,18 +225,18 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
                 return answer.plain(&reply).map(Some);
             }
             Request::Claim if !rights.kernel() => {
-                return Err(not_permitted("for what was enabled at boot"));
+                return Err(Refusal::NotPermitted("for what was enabled at boot"));
             }
             Request::Claim => {
                 let own = open?;
                 let claimed = tracer.claim(rights);
-                let claimed = claimed
-                    .ok_or_else(|| Refusal::new(Why::NoSuch, "nothing was enabled before"))?;
+                let claimed =
+                    claimed.ok_or(Refusal::Plain(Why::NoSuch, "nothing was enabled before"))?;
                 channel.consumer = Some(claimed);
                 tracer.close(own)?;
             }
             Request::Symbol { .. } | Request::SymbolNamed { .. } if !rights.kernel() => {
-                return Err(not_permitted("for symbols"));
+                return Err(Refusal::NotPermitted("for symbols"));
             }
             Request::SymbolNamed { module, name } => {
                 return known::named(tracer, module, name, answer).map(Some);
@@ -343,7 +286,7 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
             }
             Request::Sites { probe, skip } => {
                 if !rights.kernel() {
-                    return Err(not_permitted("to see where the kernel's text is"));
+                    return Err(Refusal::NotPermitted("to see where the kernel's text is"));
                 }
                 return sites(self.sites, probe, skip, answer).map(Some);
             }
@@ -361,26 +304,18 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
                 };
                 return answer.plain(&Reply::Status(status)).map(Some);
             }
-            _ => return Err(Refusal::new(Why::NotUnderstood, "this is not there")),
+            _ => return Err(Refusal::Plain(Why::NotUnderstood, "this is not there")),
         }
         answer.plain(&Reply::Done).map(Some)
     }
 }
 
-/// The line's rights do not suffice for this.
-fn not_permitted(what: &str) -> Refusal {
-    Refusal::new(
-        Why::NotPermitted,
-        format_args!("this line needs the privilege KERNEL {what}; its host gives it"),
-    )
-}
-
 fn not_open() -> Refusal {
-    Refusal::new(Why::NotOpen, "the channel is not open")
+    Refusal::Plain(Why::NotOpen, "the channel is not open")
 }
 
 fn parse(spec: &str) -> Result<Spec, Refusal> {
-    Spec::parse(spec, Field::Name).map_err(|error| Refusal::new(Why::Spec, error))
+    Ok(Spec::parse(spec, Field::Name)?)
 }
 
 fn probe_id(probe: u32) -> Result<ProbeId, Refusal> {
@@ -388,7 +323,7 @@ fn probe_id(probe: u32) -> Result<ProbeId, Refusal> {
 }
 
 fn no_probe(probe: u32) -> Refusal {
-    Refusal::new(Why::NoProbe, format_args!("there is no probe {probe}"))
+    Refusal::NoSuch(Why::NoProbe, "probe", probe)
 }
 
 /// Takes the oldest record of one CPU. What the server enables records all arguments, so that is as long as any.

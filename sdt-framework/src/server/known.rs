@@ -3,7 +3,8 @@
 use dtrace_protocol::{Declared, Reply, Symbol};
 use heapless::Vec;
 
-use super::answer::{Answer, Refusal};
+use super::answer::Answer;
+use super::refusal::Refusal;
 use super::tracer::Tracer;
 use crate::{Field, Rights, Spec, dif};
 

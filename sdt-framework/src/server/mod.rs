@@ -34,6 +34,7 @@
 
 mod answer;
 mod known;
+mod refusal;
 mod run;
 #[cfg(feature = "noise")]
 mod secure;

@@ -3,8 +3,9 @@
 use dtrace_abi::record::RecordDesc;
 use dtrace_protocol::{DataOf, Datum, Reply, Request, Run, SnapshotOf, Why, Writer};
 
-use super::answer::{Answer, Refusal};
+use super::answer::Answer;
 use super::known;
+use super::refusal::Refusal;
 use super::tracer::Tracer;
 use crate::{ConsumerError, ConsumerId, Status, Which};
 
@@ -79,12 +80,12 @@ pub(super) fn answer(
         }
         Request::Run => answer.plain(&Reply::Run(status(&tracer.status(open)?))),
         Request::Symbol { address } => known::at(tracer, address, answer),
-        _ => Err(Refusal::new(Why::NotUnderstood, "this is not there")),
+        _ => Err(Refusal::Plain(Why::NotUnderstood, "this is not there")),
     }
 }
 
-fn no_such(what: &str, number: u32) -> Refusal {
-    Refusal::new(Why::NoSuch, format_args!("there is no {what} {number}"))
+fn no_such(what: &'static str, number: u32) -> Refusal {
+    Refusal::NoSuch(Why::NoSuch, what, number)
 }
 
 /// Answers with so many descriptions, all of them or none.
@@ -95,8 +96,7 @@ fn all_data(
     ask: impl Fn(usize, &mut [RecordDesc]) -> Result<(), ConsumerError>,
 ) -> Result<usize, Refusal> {
     let (length, fits) = data(answer, reply, 0, count, ask)?;
-    let too_long = format_args!("{count} descriptions are too many for a frame of this line");
-    if fits { Ok(length) } else { Err(Refusal::new(Why::TooLong, too_long)) }
+    if fits { Ok(length) } else { Err(Refusal::TooManyData(count)) }
 }
 
 /// Answers with the descriptions behind the first `skip`, as many as fit, and says whether these are all.

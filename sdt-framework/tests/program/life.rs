@@ -15,7 +15,7 @@ use crate::run::{Kernel, compile};
 
 /// Threads, with a clock that the test sets, a process, a stack, and nothing to lose.
 #[derive(Default)]
-struct Machine {
+pub struct Machine {
     threads: Threads,
     now: AtomicU64,
     changes: AtomicUsize,
@@ -99,7 +99,7 @@ impl Knows for Machine {
     }
 }
 
-fn machine() -> Kernel<Machine> {
+pub fn machine() -> Kernel<Machine> {
     Kernel::with(Machine::default(), 4 << 20)
 }
 

@@ -59,6 +59,30 @@ fn predicates_arguments_and_variables() {
     assert_eq!(strings.len(), 2);
 }
 
+/// Arrays that are not associative take strings (as FreeBSD's dtrace(1) compiles and prints them), which are values and keys like others.
+#[test]
+fn strings_stand_in_arrays() {
+    let kernel = Kernel::new();
+    let x = kernel.consumer();
+    x.enable(
+        "string x[5]; long seen[string];
+         proc:::a { x[arg0] = probename; x[arg0 + 1] = \"other\"; trace(strlen(x[arg0 + 1])); trace(x[arg0] == \"a\"); }
+         proc:::a { seen[x[arg0 + 1]] += 2; trace(seen[\"other\"]); trace(seen[\"a\"]); @[x[arg0]] = count(); }
+         proc:::b { trace(strlen(x[arg0])); trace(strlen(x[0])); }
+         proc:::c { x[arg0] = \"beyond\"; trace(1); }
+         ERROR { trace(arg4); }",
+    );
+    x.go();
+    kernel.hit(0, 3);
+    kernel.hit(1, 4);
+    kernel.hit(2, 5);
+    let bad = i64::from(dtrace_abi::fault::Fault::BadAddress.number());
+    assert_eq!(x.numbers(), [vec![5, 1], vec![2, 0], vec![5, 0], vec![bad]]);
+    let (all, _) = x.aggregations(0);
+    let ((_, keys), count) = all.iter().next().unwrap();
+    assert!(keys[0].starts_with(b"a\0") && count == &[1]);
+}
+
 #[test]
 fn formats_are_kept_once() {
     let kernel = Kernel::new();

@@ -8,7 +8,7 @@ use dtrace_abi::dif::{
 use sdt_framework::dif::Rights;
 use sdt_framework::dif::address::{Place, Region};
 
-use super::world::{KERNEL, STRING, USER, World};
+use super::world::{KERNEL, STRING, USER};
 
 /// What is decoded from the input.
 #[derive(Debug, Arbitrary)]
@@ -172,7 +172,7 @@ fn place(region: Region, item: u32, offset: u32) -> u64 {
     Place { region, item, offset }.address()
 }
 
-const THREE: [Opcode; 14] = [
+pub const THREE: [Opcode; 14] = [
     Opcode::Or,
     Opcode::Xor,
     Opcode::And,
@@ -188,7 +188,7 @@ const THREE: [Opcode; 14] = [
     Opcode::Urem,
     Opcode::Copys,
 ];
-const TWO: [Opcode; 3] = [Opcode::Not, Opcode::Mov, Opcode::Allocs];
+pub const TWO: [Opcode; 3] = [Opcode::Not, Opcode::Mov, Opcode::Allocs];
 const BRANCHES: [Opcode; 11] = [
     Opcode::Ba,
     Opcode::Be,
@@ -202,7 +202,7 @@ const BRANCHES: [Opcode; 11] = [
     Opcode::Ble,
     Opcode::Bleu,
 ];
-const LOADS: [Opcode; 14] = [
+pub const LOADS: [Opcode; 14] = [
     Opcode::Ldsb,
     Opcode::Ldsh,
     Opcode::Ldsw,
@@ -218,7 +218,7 @@ const LOADS: [Opcode; 14] = [
     Opcode::Ulduw,
     Opcode::Uldx,
 ];
-const STORES: [Opcode; 4] = [Opcode::Stb, Opcode::Sth, Opcode::Stw, Opcode::Stx];
+pub const STORES: [Opcode; 4] = [Opcode::Stb, Opcode::Sth, Opcode::Stw, Opcode::Stx];
 const PLAIN: [Opcode; 3] = [Opcode::Nop, Opcode::Popts, Opcode::Flushts];
 
 const STRINGS: &[u8] =
@@ -273,10 +273,6 @@ fn subroutine(which: u8, destructive: bool) -> Subr {
 }
 
 impl Case {
-    pub fn world(&self) -> World {
-        World::default()
-    }
-
     pub fn rights(&self) -> Rights {
         // Mostly all of them.
         let has = |bit: u8| self.rights >> bit & 1 == 0;

@@ -3,6 +3,7 @@
 
 mod generate;
 mod plain;
+mod single;
 mod world;
 
 use arbitrary::{Arbitrary, Unstructured};
@@ -10,23 +11,59 @@ use dtrace_abi::Platform;
 use dtrace_abi::dif::{Opcode, Subr};
 use dtrace_abi::dof::Dof;
 use dtrace_abi::limits::DIFO_INSTRUCTIONS;
-use sdt_framework::dif::{Difo, Program, Slot, Source};
+use sdt_framework::dif::{Difo, Program, Rights, Slot, Source};
 
 use generate::Case;
+pub use plain::Done;
 use plain::Plain;
 use world::Room;
 
 /// Programs made of the input: several, one after the other, on the same memory.
 ///
 /// # Panics
-/// When the two interpreters differ, or a fault is not within the program.
+/// As [`done`].
 pub fn run(input: &[u8]) {
-    let Ok(case) = Case::arbitrary_take_rest(Unstructured::new(input)) else { return };
+    done(input);
+}
+
+/// The same; returns what they have done.
+///
+/// # Panics
+/// When the two interpreters differ, or a fault is not within the program.
+pub fn done(input: &[u8]) -> Done {
+    let unstructured = Unstructured::new(input);
+    let Ok(case) = Case::arbitrary_take_rest(unstructured) else { return Done::default() };
+    let rules = Rules { rights: case.rights(), destructive: case.destructive() };
+    both(case.programs(), &rules, case.is_valid(), |number| case.cleans(number))
+}
+
+/// Every instruction that computes, loads, stores or calls, with all combinations of some values, and every variable.
+///
+/// # Panics
+/// As [`done`].
+pub fn singles() -> impl Iterator<Item = Done> {
+    let rules = Rules { rights: Rights::ALL, destructive: true };
+    single::programs().map(move |program| both(vec![program], &rules, false, |_| false))
+}
+
+/// What programs may.
+struct Rules {
+    rights: Rights,
+    destructive: bool,
+}
+
+/// Runs programs on both interpreters, one after the other on the same memory; those that are `valid` have to pass.
+fn both(
+    programs: Vec<generate::Source>,
+    rules: &Rules,
+    valid: bool,
+    cleans: impl Fn(u32) -> bool,
+) -> Done {
     let mut room = Room::default();
-    let world = case.world();
+    let world = world::World::default();
     room.with(|memory, declarations, machine| {
-        let mut plain = Plain::new(&world, case.rights());
-        for (number, source) in (1..).zip(case.programs()) {
+        let mut plain = Plain::new(&world, rules.rights);
+        for (number, source) in (1..).zip(programs) {
             let source = Difo {
                 code: &source.code,
                 integers: &source.integers,
@@ -35,30 +72,31 @@ pub fn run(input: &[u8]) {
                 returns: source.returns,
             };
             let mut slots = vec![Slot::EMPTY; source.code.len()];
-            let program = match Program::new(&source, declarations, case.destructive(), &mut slots)
-            {
+            let program = Program::new(&source, declarations, rules.destructive, &mut slots);
+            let program = match program {
                 Ok(program) => program,
                 Err(error) => {
-                    assert!(!case.is_valid(), "{error}: {}", listing(&source));
+                    assert!(!valid, "{error}: {}", listing(&source));
                     continue;
                 }
             };
             plain.begin(number, &source);
             let expected = plain.run(&source);
-            let mut firing = machine.firing(&world, memory, case.rights());
+            let mut firing = machine.firing(&world, memory, rules.rights);
             firing.begin(number);
             let ours = firing.run(&program);
             if plain.is_undefined() {
-                return;
+                break;
             }
             assert_eq!(ours, expected, "{}", listing(&source));
             assert_eq!(firing.dropped(), plain.dropped(), "{}", listing(&source));
             assert_eq!(machine.scratch(), plain.scratch(), "{}", listing(&source));
-            if case.cleans(number) {
+            if cleans(number) {
                 memory.dynamic.clean(|| ());
             }
         }
-    });
+        plain.done()
+    })
 }
 
 /// Any bytes as a DOF: every DIFO in it that passes runs.

@@ -164,7 +164,10 @@ impl Default for Room {
 }
 
 impl Room {
-    pub fn with(&mut self, f: impl FnOnce(&Memory<'_>, &mut Declarations<'_>, &mut Machine)) {
+    pub fn with<R>(
+        &mut self,
+        f: impl FnOnce(&Memory<'_>, &mut Declarations<'_>, &mut Machine) -> R,
+    ) -> R {
         let Self { literals, statics, links, chunks, cpus, tables, machine } = self;
         let [globals, locals] = &*statics;
         let [buckets, chain, list] = &*links;
@@ -177,6 +180,6 @@ impl Room {
         };
         let [one, two, three] = tables;
         let mut declarations = Declarations::new(Platform::Freebsd, &memory, one, two, three);
-        f(&memory, &mut declarations, machine);
+        f(&memory, &mut declarations, machine)
     }
 }

@@ -132,11 +132,18 @@ impl Plain<'_> {
         }
         for at in parts {
             let count = (length - at).min(64);
-            // A literal goes on with zeroes.
-            let literal = Place::of(from).and_then(std::result::Result::ok);
-            let literal = literal.filter(|place| place.region == Region::Literals);
-            let there = literal.map_or(count, |place| {
-                4096_u64.saturating_sub(u64::from(place.offset).saturating_add(at)).min(count)
+            // A literal goes on with zeroes, and so does a name, in which it begins.
+            let place = Place::of(from).and_then(std::result::Result::ok);
+            let length = place.and_then(|place| match place.region {
+                Region::Literals => Some(4096),
+                Region::Text => {
+                    let length = self.ours(place)?.len() as u64;
+                    Some(length).filter(|length| u64::from(place.offset) <= *length)
+                }
+                _ => None,
+            });
+            let there = length.zip(place).map_or(count, |(length, place)| {
+                length.saturating_sub(u64::from(place.offset).saturating_add(at)).min(count)
             });
             let mut bytes = self.read(from.wrapping_add(at), there)?;
             bytes.resize(count as usize, 0);

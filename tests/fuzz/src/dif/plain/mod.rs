@@ -6,7 +6,7 @@ mod text;
 mod variables;
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dtrace_abi::Platform;
 use dtrace_abi::dif::{Builtin, Instr, Opcode, Subr, TypeKind, Variable};
@@ -75,6 +75,20 @@ pub struct Plain<'a> {
     /// While a subroutine runs, where the scratch space begins that it may write.
     output: Option<usize>,
     undefined: Cell<bool>,
+    done: Done,
+}
+
+/// What programs have done without a fault, and with which faults they ended.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// Instructions.
+    pub opcodes: BTreeSet<Opcode>,
+    /// Subroutines, by name.
+    pub subrs: BTreeSet<&'static str>,
+    /// The kernel's variables, by number.
+    pub variables: BTreeSet<u16>,
+    /// Faults, by number.
+    pub faults: BTreeSet<u16>,
 }
 
 /// Global or clause-local.
@@ -110,7 +124,12 @@ impl<'a> Plain<'a> {
             tuple: Vec::new(),
             output: None,
             undefined: Cell::new(false),
+            done: Done::default(),
         }
+    }
+
+    pub fn done(self) -> Done {
+        self.done
     }
 
     /// Whether a subroutine has read scratch space that nobody has allocated before, where it writes itself:
@@ -159,15 +178,19 @@ impl<'a> Plain<'a> {
             let instr = source.code[pc];
             let opcode = instr.opcode().expect("validated");
             if opcode == Opcode::Ret {
+                self.done.opcodes.insert(opcode);
                 return Ok(regs[usize::from(instr.rd())]);
             }
             if self.branches(opcode) {
+                self.done.opcodes.insert(opcode);
                 pc = instr.label() as usize;
                 continue;
             }
             if let Err((fault, address)) = self.step(source, instr, opcode, &mut regs) {
+                self.done.faults.insert(fault.number());
                 return Err(Failure { fault, offset: 4 * pc as u32, address });
             }
+            self.done.opcodes.insert(opcode);
             pc += 1;
         }
     }
@@ -261,7 +284,9 @@ impl<'a> Plain<'a> {
                 _ => return stop(Fault::IllegalOperation),
             },
             Opcode::Ldgs if number < 0x500 => {
-                self.builtin(Builtin::from_number(number).unwrap())?
+                let value = self.builtin(Builtin::from_number(number).unwrap())?;
+                self.done.variables.insert(number);
+                value
             }
             Opcode::Ldgs | Opcode::Ldls => {
                 let which = if opcode == Opcode::Ldgs { Region::Global } else { Region::Local };
@@ -312,7 +337,9 @@ impl<'a> Plain<'a> {
                 self.output = Some(self.used);
                 let result = self.call(subr, stored);
                 self.output = None;
-                result?
+                let result = result?;
+                self.done.subrs.insert(subr.name());
+                result
             }
             Opcode::Pushtv | Opcode::Pushtr => {
                 if self.tuple.len() == 8 {

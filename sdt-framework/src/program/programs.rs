@@ -1,0 +1,93 @@
+//! The programs of a consumer: their clauses, and what these need when they run.
+
+use super::clause::{Aggregation, Clause, Place};
+use crate::arena::Bundle;
+use crate::dif::{Declarations, Memory};
+use crate::postmortem::About;
+
+/// Programs that were taken.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    /// Clauses and all that belongs to them.
+    pub(super) kept: Bundle,
+    /// The memory of variables and strings, and the tables of their declarations.
+    pub(super) space: Bundle,
+    pub(crate) memory: &'static Memory<'static>,
+    pub(super) declarations: Declarations<'static>,
+    /// All clauses of a program, and those of the programs before it.
+    pub(super) clauses: Option<&'static Sent>,
+    pub(super) formats: Option<&'static Format>,
+    /// The numbers that were last given to a format and an aggregation.
+    pub(super) last_format: u16,
+    pub(super) last_aggregation: u32,
+    pub(crate) needs: Needs,
+}
+
+/// The clauses of one program.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) clauses: &'static [Clause],
+    pub(super) before: Option<&'static Self>,
+}
+
+#[derive(Debug)]
+pub(super) struct Format {
+    pub(super) number: u16,
+    pub(super) text: &'static [u8],
+    pub(super) before: Option<&'static Self>,
+}
+
+/// What programs need when they run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Needs {
+    /// Words of the longest record.
+    pub(crate) record: usize,
+    /// Words of the longest records of `dtrace:::END`, all together.
+    pub(crate) end: usize,
+    /// Words of the longest keys, 0 without aggregations; and of a whole tuple.
+    pub(crate) tuple: usize,
+    pub(crate) element: usize,
+    /// Words of the largest dynamic variable, 0 without any.
+    pub(crate) chunk: usize,
+    pub(crate) speculates: bool,
+}
+
+impl Programs {
+    /// The text of a format.
+    pub(crate) fn format(&self, number: u16) -> Option<&'static [u8]> {
+        let mut formats = core::iter::successors(self.formats, |format| format.before);
+        formats.find(|format| format.number == number).map(|format| format.text)
+    }
+
+    /// All clauses.
+    fn clauses(&self) -> impl Iterator<Item = &'static Clause> + use<> {
+        let sent = core::iter::successors(self.clauses, |sent| sent.before);
+        sent.flat_map(|sent| sent.clauses)
+    }
+
+    /// All aggregations, with the clauses that they are in.
+    fn aggregations(
+        &self,
+    ) -> impl Iterator<Item = (&'static Clause, &'static Aggregation)> + use<> {
+        self.clauses().flat_map(|clause| {
+            clause.acts.iter().filter_map(move |act| match &act.place {
+                Place::Value(found) => Some((clause, found)),
+                _ => None,
+            })
+        })
+    }
+
+    /// The aggregation with a number, and the clause that it is in.
+    pub(crate) fn aggregation(&self, id: u32) -> Option<(&'static Clause, &'static Aggregation)> {
+        self.aggregations().find(|(_, found)| found.id == id)
+    }
+
+    /// All that has to be known to read what they leave behind.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = About> + use<> {
+        let clauses = self.clauses().map(About::Clause);
+        let aggregations = self.aggregations().map(|(clause, of)| About::Aggregation(clause, of));
+        let formats = core::iter::successors(self.formats, |format| format.before);
+        let formats = formats.map(|format| About::Format(format.number, format.text));
+        clauses.chain(aggregations).chain(formats)
+    }
+}

@@ -1,0 +1,191 @@
+//! Whose clauses are run, and what actions do besides storing what programs compute: probe context.
+
+use core::sync::atomic::Ordering;
+
+use dtrace_abi::action::{Action, UstackArg};
+use dtrace_abi::fault::Fault;
+
+use super::clause::Act;
+use super::speculation::Speculation;
+use super::surroundings::Surroundings;
+use super::tracing::{Cpu, Speculative, Tracing};
+use crate::buffer::{Activity, Traced, put_number};
+use crate::dif::{Destruction, Kernel, Number, Rights, Stop};
+use crate::host::Host;
+use crate::sync::AtomicU32;
+
+/// Nanoseconds for which a consumer may say nothing (`dtrace_deadman_user`, dtrace.c).
+const PATIENCE: u64 = 30_000_000_000;
+
+/// Whose clauses are run.
+pub(crate) struct Turn<'a, H> {
+    pub(crate) kernel: &'a Surroundings<'a, H>,
+    pub(crate) tracing: &'a Tracing,
+    /// This CPU's part of it.
+    pub(crate) here: &'a Cpu,
+    /// What it may, of this probe.
+    pub(crate) rights: &'a Rights,
+    /// What the consumer does.
+    pub(crate) activity: &'a AtomicU32,
+}
+
+impl<H> Clone for Turn<'_, H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H> Copy for Turn<'_, H> {}
+
+impl<'a, H: Host> Turn<'a, H> {
+    /// Where keys are put together.
+    ///
+    /// # Safety
+    /// As [`Run::new`](super::run::Run::new), and nobody else has it.
+    #[inline(always)]
+    pub(crate) unsafe fn tuple(self) -> &'a mut [u64] {
+        // SAFETY: it is this CPU's, by the contract above.
+        unsafe { &mut *(*self.here.work.get()).tuple }
+    }
+
+    /// Whether the consumer is not there any more, as it has not been heard of for long; then it is given up
+    /// (`dtrace_deadman_timeout`), unless it may destroy anyway.
+    #[inline]
+    pub(crate) fn is_dead(self, now: u64) -> bool {
+        let is_late = now.saturating_sub(self.tracing.alive.get()) > PATIENCE;
+        if is_late && !self.tracing.destructive {
+            self.activity.store(Activity::Killed as u32, Ordering::Release);
+            return true;
+        }
+        false
+    }
+
+    /// Finds room for a record; `None` if there is none.
+    #[inline(always)]
+    pub(crate) fn reserve(self, words: usize, records: &mut Traced) -> Option<usize> {
+        let found = records.reserve(words, || self.is_end());
+        if found.is_none() && records.is_full() {
+            self.here.filled.store(1, Ordering::Relaxed);
+        }
+        found
+    }
+
+    /// Whether `dtrace:::END` fires.
+    fn is_end(self) -> bool {
+        self.activity.load(Ordering::Relaxed) == Activity::Cooldown as u32
+    }
+
+    /// A speculation, and this CPU's part of it. 0 is none; a number that was never given is a fault.
+    fn speculation(self, number: u64) -> Result<Option<(&'a Speculation, &'a Speculative)>, Stop> {
+        let Some(index) = number.checked_sub(1) else { return Ok(None) };
+        let found = usize::try_from(index).ok().and_then(|index| {
+            Some((self.tracing.speculations.get(index)?, self.here.speculative.get(index)?))
+        });
+        found.ok_or(Stop { fault: Fault::IllegalOperation, address: 0 }).map(Some)
+    }
+
+    /// Where to record speculatively; `None` if that speculation is none or is over.
+    ///
+    /// # Safety
+    /// This CPU, in probe context; what was returned before is not used any more.
+    pub(crate) unsafe fn speculate(self, number: u64) -> Option<(&'a Speculative, &'a mut Traced)> {
+        let (speculation, part) = self.speculation(number).ok()??;
+        // SAFETY: the speculation is active: nobody cleans it before this CPU has left probe context.
+        speculation.record(|| part.is_there()).then(|| (part, unsafe { &mut *part.buffer.get() }))
+    }
+
+    /// # Safety
+    /// As `speculate`.
+    pub(crate) unsafe fn commit(
+        self,
+        number: u64,
+        records: &mut Traced,
+        now: u64,
+    ) -> Result<(), Stop> {
+        let Some((speculation, part)) = self.speculation(number)? else { return Ok(()) };
+        if speculation.commit(|| part.is_there()) {
+            // SAFETY: it was active, and nobody cleans it before this CPU has left probe context.
+            records.take_over(unsafe { &mut *part.buffer.get() }, now, self.is_end());
+            part.is_there.store(0, Ordering::Relaxed);
+            speculation.committed();
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As `speculate`.
+    pub(crate) unsafe fn discard(self, number: u64) -> Result<(), Stop> {
+        let Some((speculation, part)) = self.speculation(number)? else { return Ok(()) };
+        speculation.discard(
+            || part.is_there(),
+            || {
+                // SAFETY: as above.
+                unsafe { &mut *part.buffer.get() }.empty();
+                part.is_there.store(0, Ordering::Relaxed);
+            },
+        );
+        Ok(())
+    }
+
+    /// An action that has nothing to compute.
+    pub(crate) fn without_program(self, act: &Act, to: &mut [u64]) {
+        let offset = act.record.offset as usize;
+        match act.kind {
+            Action::Stack if self.rights.kernel => {
+                let frames = act.record.size as usize / 8;
+                let own = self.kernel.origin.aframes;
+                self.frames(to, offset, frames, |frames| self.kernel.stack(own, frames));
+            }
+            Action::Ustack | Action::Jstack if self.rights.process => {
+                let frames = UstackArg::decode(act.record.arg).frames as usize;
+                put_number(to, offset, self.process(), 8);
+                self.frames(to, offset + 8, frames, |frames| self.kernel.ustack(frames));
+            }
+            Action::Stop => self.destroy(Destruction::Stop),
+            Action::Breakpoint => self.destroy(Destruction::Breakpoint),
+            Action::Panic => self.destroy(Destruction::Panic),
+            _ => {}
+        }
+    }
+
+    /// Writes frames; those that there are not are 0.
+    fn frames(
+        self,
+        to: &mut [u64],
+        offset: usize,
+        count: usize,
+        walk: impl FnOnce(&mut [u64]) -> usize,
+    ) {
+        // Their place is a multiple of 8.
+        let to = to.get_mut(offset / 8..).and_then(|to| to.get_mut(..count)).unwrap_or_default();
+        let found = walk(to);
+        to.iter_mut().skip(found).for_each(|frame| *frame = 0);
+    }
+
+    pub(crate) fn process(self) -> u64 {
+        self.kernel.number(Number::Pid).unwrap_or(0)
+    }
+
+    pub(crate) fn destroy(self, how: Destruction) {
+        let rights = self.rights;
+        let permitted = match how {
+            Destruction::Stop | Destruction::Raise(_) => rights.control,
+            Destruction::Breakpoint | Destruction::Panic | Destruction::Chill(_) => {
+                rights.kernel && rights.control
+            }
+        };
+        if permitted && self.tracing.destructive {
+            self.kernel.destroy(how);
+        }
+    }
+
+    /// Ends the run, unless it has been ended; says whether this is the end that counts.
+    pub(crate) fn exit(self) -> bool {
+        let next = |now| match Activity::from_number(now) {
+            Activity::Warmup | Activity::Active => Some(Activity::Draining as u32),
+            Activity::Cooldown => Some(now),
+            _ => None,
+        };
+        self.activity.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).is_ok()
+    }
+}

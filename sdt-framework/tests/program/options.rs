@@ -1,0 +1,77 @@
+//! What options change in the kernel.
+
+use dtrace_abi::option::OptionId;
+use sdt_framework::{ConsumerError, Host as _, Which};
+use sdt_host::cpus::Threads;
+
+use crate::run::Kernel;
+
+/// With `cpu` one CPU is traced: the others record nothing, lose nothing, and take no memory.
+#[test]
+fn one_cpu_is_traced() {
+    let kernel = Kernel::new();
+    let x = kernel.consumer();
+    let (cpu, cpus) = (OptionId::Cpu.number(), kernel.dtrace.host().cpus());
+    for value in [-1, cpus as i64] {
+        let bad = ConsumerError::BadOption { option: cpu, value };
+        assert_eq!(kernel.dtrace.set_option(x.id, cpu, value), Err(bad));
+    }
+    x.set(OptionId::Cpu, 1);
+    x.enable(
+        "proc:::a { trace(arg0); trace(cpu); } proc:::a { @ = sum(arg0); }
+         proc:::a /arg0 == 7/ { printf(\"%s\", probename); } proc:::a { trace(1 / (arg0 - 6)); }
+         proc:::a { this->s = speculation(); speculate(this->s); trace(arg0); }",
+    );
+    let all = kernel.dtrace.memory_left();
+    x.go();
+    let one = all - kernel.dtrace.memory_left();
+    for number in 0..3 {
+        Threads::bind(number);
+        kernel.hit(0, 6 + number as u64);
+    }
+    Threads::bind(0);
+    x.stop();
+    let (records, drops) = x.records(1);
+    assert_eq!((records[0].numbers(), drops), (vec![7, 1], 0));
+    assert_eq!(records.len(), 3, "and the name, and the quotient");
+    assert_eq!(x.aggregations(1).0.values().next(), Some(&vec![7]));
+    for other in [0, 2] {
+        assert_eq!(x.records(other), (vec![], 0));
+        assert!(x.aggregations(other).0.is_empty());
+    }
+    let status = kernel.dtrace.status(x.id).unwrap();
+    assert_eq!((status.errors, status.double_errors, status.speculations_unavailable), (0, 0, 0));
+    assert!(matches!(
+        x.try_snapshot(cpus, Which::Records),
+        Err(ConsumerError::NoCpu(number)) if number == cpus
+    ));
+
+    let y = kernel.consumer();
+    y.enable("proc:::a { trace(arg0); trace(cpu); } proc:::a { @ = sum(arg0); }");
+    let all = kernel.dtrace.memory_left();
+    y.go();
+    assert!(all - kernel.dtrace.memory_left() > one, "all CPUs take more than one");
+}
+
+/// A clause has room for as many strings as it has with the usual size of them.
+#[test]
+fn scratch_space_grows_with_strings() {
+    let program = "BEGIN { this->a = strjoin(\"a\", \"b\"); this->a = strjoin(this->a, \"c\");
+                            this->a = strjoin(this->a, \"d\"); this->a = strjoin(this->a, \"e\");
+                            trace(strlen(strjoin(this->a, \"f\"))); }";
+    for size in [8, 256, 4096, 16 * 1024] {
+        let kernel = Kernel::with(Threads::new(), 32 << 20);
+        let x = kernel.consumer();
+        x.set(OptionId::Strsize, size);
+        x.enable(program);
+        x.go();
+        assert_eq!(x.numbers(), [[6]], "strings of {size} bytes");
+    }
+    // Where memory is short there is less.
+    let kernel = Kernel::with(Threads::new(), 256 << 10);
+    let x = kernel.consumer();
+    x.set(OptionId::Strsize, 2048);
+    x.enable(program);
+    x.go();
+    assert_eq!(x.numbers(), [[6]]);
+}
