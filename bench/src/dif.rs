@@ -71,7 +71,7 @@ impl Kernel for Surrounding {
 }
 
 /// The probe that programs are compiled for.
-struct OneProbe;
+pub struct OneProbe;
 
 impl Surroundings for OneProbe {
     fn probes(&self, _: &Description) -> Matches {

@@ -92,6 +92,8 @@ pub struct Trace {
     among_others: bool,
     /// A program has `hostname` in it.
     names_host: bool,
+    /// What is traced was enabled before.
+    claimed: bool,
 }
 
 impl Trace {
@@ -106,6 +108,7 @@ impl Trace {
             host: None,
             among_others: false,
             names_host: false,
+            claimed: false,
         }
     }
 
@@ -211,7 +214,22 @@ impl Trace {
     /// There is no such thing, or the kernel failed.
     pub fn claim(&mut self) -> Result<(), TraceError> {
         self.open()?;
-        Ok(self.kernel.ask(Client::claim)?)
+        self.kernel.ask(Client::claim)?;
+        self.claimed = true;
+        Ok(())
+    }
+
+    /// The DOF of programs for a kernel that enables them by itself, with the options as they are.
+    ///
+    /// # Errors
+    /// They are too large, or the kernel failed.
+    pub fn anonymous<'p>(
+        &mut self,
+        programs: impl Iterator<Item = &'p Program>,
+    ) -> Result<Vec<u8>, TraceError> {
+        let errors = self.errors()?;
+        let last = errors.as_ref().map(|program| (program, OWN));
+        Ok(dof::anonymous(programs, last, self.options())?)
     }
 
     /// Begins. `dtrace:::BEGIN` has fired when this returns.
@@ -220,14 +238,19 @@ impl Trace {
     /// The kernel refuses, or failed.
     pub fn go(mut self) -> Result<Running, TraceError> {
         self.open()?;
-        self.watch_errors()?;
+        match self.claimed {
+            true => self.declare()?,
+            false => self.watch_errors()?,
+        }
         let cpus = self.kernel.ask(Client::status)?.cpus;
         let aggregations = self.compiler.aggregations().into_iter();
         let names = aggregations.map(|(id, aggregation)| (id, aggregation.name)).collect();
-        let began = self.kernel.ask(Client::go)?;
+        // What was enabled before has begun.
+        let began = (!self.claimed).then(|| self.kernel.ask(Client::go)).transpose()?;
         let options = self.compiler.options().clone();
         let mut settings = Settings::new(options.clone());
         settings.host = self.host.filter(|_| self.among_others);
+        settings.names_host = self.names_host;
         let cpus = match options.get(OptionId::Cpu) {
             UNSET => (0..cpus).collect(),
             cpu => u32::try_from(cpu).into_iter().collect(),
@@ -237,10 +260,9 @@ impl Trace {
             names,
             types: self.compiler.types().clone(),
             consumer: Consumer::new(settings),
-            names_host: self.names_host,
             schedule: Schedule::new(),
             cpus,
-            began: Some(began),
+            began,
             ended: None,
             status: Due::default(),
             aggregate: Due::default(),
@@ -252,14 +274,19 @@ impl Trace {
 
     /// Enables the library's own clause for faults, last of all.
     fn watch_errors(&mut self) -> Result<(), TraceError> {
-        let program = match self.compile(Source::line(ON_ERROR)) {
-            // A kernel without that probe has no faults to tell of.
-            Err(TraceError::Program(_)) => return Ok(()),
-            program => program?,
-        };
-        let dof = dof::numbered(&program, self.options(), OWN)?;
-        self.kernel.ask(|client| client.program(&dof))?;
+        if let Some(program) = self.errors()? {
+            let dof = dof::numbered(&program, self.options(), OWN)?;
+            self.kernel.ask(|client| client.program(&dof))?;
+        }
         Ok(())
+    }
+
+    /// The library's own clause for faults. A kernel without that probe has no faults to tell of.
+    fn errors(&mut self) -> Result<Option<Program>, TraceError> {
+        match self.compile(Source::line(ON_ERROR)) {
+            Err(TraceError::Program(_)) => Ok(None),
+            program => program.map(Some),
+        }
     }
 }
 
@@ -301,8 +328,6 @@ pub struct Running {
     switch: Due,
     /// How often aggregations have been taken.
     taken: u64,
-    /// A program has `hostname` in it: aggregations have the kernel's name among their keys as far as it says so.
-    names_host: bool,
     /// The kernel has gone, and has not been let go.
     forsaken: bool,
 }
@@ -369,12 +394,12 @@ impl Running {
 
     /// Adds what has been aggregated to that of others.
     pub(crate) fn add_all(&self, all: &mut Aggregations) {
-        self.consumer.add_to(all, false, self.host().filter(|_| !self.names_host));
+        self.consumer.add_to(all, false);
     }
 
     /// Adds what nobody has printed to that of others.
     pub(crate) fn add_unprinted(&self, all: &mut Aggregations) {
-        self.consumer.add_to(all, true, self.host().filter(|_| !self.names_host));
+        self.consumer.add_to(all, true);
     }
 
     /// Lets the kernel go.
