@@ -463,13 +463,18 @@ impl Running {
             return Ok(false);
         }
         let (aggrate, switchrate) = (self.rate(OptionId::Aggrate), self.rate(OptionId::Switchrate));
-        if self.aggregate.now(aggrate, over || at_once) {
-            self.take_aggregations(sink)?;
-            self.taken += 1;
-        }
-        if self.switch.now(switchrate, over || at_once) {
-            self.take_records(sink)?;
-        }
+        // What a record prints was aggregated before it was made, however long the line takes for the rest.
+        let records = match self.switch.now(switchrate, over || at_once) {
+            true => Some(self.take_records(sink)?),
+            false => None,
+        };
+        let aggregated = match self.aggregate.now(aggrate, over || at_once) {
+            true => self.take_aggregations(sink),
+            false => Ok(()),
+        };
+        // If the line broke meanwhile, these are here.
+        let shown = records.map_or(Ok(()), |records| self.show_records(records, sink));
+        aggregated.and(shown)?;
         sink.flush()?;
         // What failed while it was shown.
         self.kernel.check()?;
@@ -524,16 +529,25 @@ impl Running {
             kernel.check()?;
             shown?;
         }
+        self.taken += 1;
         Ok(())
     }
 
-    fn take_records(&mut self, sink: &mut dyn Sink) -> Result<(), TraceError> {
+    fn take_records(&self, sink: &mut dyn Sink) -> Result<Vec<Buffer>, TraceError> {
         let mut buffers = Vec::with_capacity(self.cpus.len());
         for &cpu in &self.cpus {
             let Snapshot { data, drops, taken, .. } =
                 self.snapshot(cpu, SnapshotOf::Records, sink)?;
             buffers.push(Buffer { cpu, data, drops, taken });
         }
+        Ok(buffers)
+    }
+
+    fn show_records(
+        &mut self,
+        buffers: Vec<Buffer>,
+        sink: &mut dyn Sink,
+    ) -> Result<(), TraceError> {
         let ends = Ends { began: self.began.take(), ended: self.ended };
         let Self { kernel, names, types, consumer, schedule, .. } = self;
         let mut told = Told { kernel, names };

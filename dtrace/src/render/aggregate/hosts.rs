@@ -133,7 +133,9 @@ mod tests {
     fn first_are_those_of_the_sum() {
         let host = |counts: [(u32, i64); 2]| {
             let mut host = Aggregations::default();
-            counts.map(|(key, count)| host.absorb(None, &aggregations(key, count), |_| true));
+            for (key, count) in counts {
+                host.absorb(None, &aggregations(key, count), |_| true);
+            }
             host.trunc_sum(1, 1);
             host
         };
