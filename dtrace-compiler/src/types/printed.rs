@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::{Type, TypeId, Types};
 
 impl Types {
-    /// What stands beside data of a type: the module `D`, the type's number, its [`shape`](Self::shape), and its name.
+    /// What stands beside data of a type: the module `D`, the type's number, a number of its shape, and its name.
     pub fn printed(&self, id: TypeId) -> String {
         format!("D`{}`{:x}`{}", id.0, self.shape(id), self.name(id))
     }
