@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use sdt_core::patch::Mode;
 
+use crate::clauses;
 use crate::code::{Code, Program};
 use crate::compile;
 use crate::cpus;
@@ -60,6 +61,7 @@ pub fn run() -> Result<()> {
     writeln!(out, "{}", enabled(options.rounds, counter, divisor)?)?;
     writeln!(out, "{}", dif::table(options.rounds, CALLS_ENABLED / divisor)?)?;
     writeln!(out, "{}", cpus::table(options.rounds, CALLS_ENABLED / divisor)?)?;
+    writeln!(out, "{}", clauses::table()?)?;
     writeln!(out, "{}", compile::table(options.quick)?)?;
     writeln!(out, "{}", scale::table()?)?;
     Ok(())

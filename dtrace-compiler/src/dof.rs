@@ -237,18 +237,24 @@ pub fn numbered(program: &Program, options: &Options, before: u64) -> Result<Vec
     writer.finish()
 }
 
-/// The one DOF of several programs and of the options that were set, for a kernel that enables them by itself.
+/// The one DOF of several programs and of the options that were set, for a kernel that enables them by itself. The last one, if
+/// there is such, is [`numbered`] by itself.
 ///
 /// # Errors
 ///
 /// It is larger than any kernel takes.
 pub fn anonymous<'p>(
     programs: impl Iterator<Item = &'p Program>,
+    last: Option<(&Program, u64)>,
     options: &Options,
 ) -> Result<Vec<u8>, WriteError> {
     let mut writer = Writer::new();
     for ecb in programs.flat_map(|program| &program.ecbs) {
         writer.ecb(ecb);
+    }
+    if let Some((program, before)) = last {
+        writer.statements = before;
+        program.ecbs.iter().for_each(|ecb| writer.ecb(ecb));
     }
     writer.section(SectionKind::OptDesc, 8, OptDesc::SIZE, &descs(options));
     writer.finish()

@@ -164,6 +164,13 @@ fn processes_have_their_info() {
         assert_eq!(difo.returns.size, size, "{member}");
     }
     difo("BEGIN { trace(curlwpsinfo->pr_lwpid); }");
+    for name in ["chip", "lgrp", "pset", "curcpu->cpu_id"] {
+        assert_eq!(difo(&format!("BEGIN {{ trace({name}); }}")).returns.size, 4, "{name}");
+    }
+    assert_eq!(difo("BEGIN { trace(cwd); }").returns.size, 256);
+    // As any name of a library's, a program may take it for its own.
+    compile("BEGIN { root = 1; self->chip = root; this->cwd = execname; trace(this->cwd); }")
+        .unwrap();
     // A program may have its own, as FreeBSD's psinfo.d does.
     compile(
         "typedef struct psinfo { int pr_own; } psinfo_t; struct proc { int x; };

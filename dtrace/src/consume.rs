@@ -264,7 +264,7 @@ fn run_one(
                 list::describe(&trace, &program.program, output)?;
             }
         }
-        Mode::Anonymous => anonymous(&trace, job, &programs, output)?,
+        Mode::Anonymous => anonymous(&mut trace, job, &programs, output)?,
         Mode::Trace => return follow(trace, job, &programs, interrupt, meanwhile, output),
     }
     output.flush()?;
@@ -276,15 +276,14 @@ const ANONYMOUS: &str = "dtrace.dof";
 
 /// `-A`: programs for a kernel that has no consumer yet, in one DOF with their options.
 fn anonymous(
-    trace: &Trace,
+    trace: &mut Trace,
     job: &Job,
     programs: &[Compiled],
     output: &mut dyn Output,
 ) -> Result<(), DtraceError> {
     let file = job.output.clone().unwrap_or_else(|| ANONYMOUS.into());
     let all = programs.iter().map(|compiled| &compiled.program);
-    let image = dtrace_compiler::dof::anonymous(all, trace.options())
-        .map_err(|error| DtraceError::Go(error.into()))?;
+    let image = trace.anonymous(all).map_err(DtraceError::Go)?;
     std::fs::write(&file, image)
         .map_err(|error| DtraceError::File { file: file.clone(), error })?;
     Ok(output.message(&format!("saved anonymous enabling in {}\n", file.display()))?)

@@ -28,7 +28,9 @@
 //!
 //! Kernels are to such a trace what CPUs are to one of a single kernel. Each record says of which it is. Aggregations are one
 //! at the end, with the host as first key, or, if a program has D's variable `hostname` in it, by the keys that the program
-//! says. What a program prints itself (`printa`) is of the kernel that it runs in. An `exit` in one ends all. Where a line breaks,
+//! says. What a program prints itself (`printa`) is of the kernel that it runs in, whose name is the first key there, too, unless
+//! there is a format. Where kernels are added up `trunc` leaves the first of the sum: which they are nobody knows while one kernel's
+//! are looked at, so those behind are not shown, and count on. An `exit` in one ends all. Where a line breaks,
 //! or a kernel does not answer in time or has given its consumer up, that kernel is left out from there on, which is said, and
 //! the others go on.
 

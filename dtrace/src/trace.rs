@@ -92,6 +92,8 @@ pub struct Trace {
     among_others: bool,
     /// A program has `hostname` in it.
     names_host: bool,
+    /// What is traced was enabled before.
+    claimed: bool,
 }
 
 impl Trace {
@@ -106,6 +108,7 @@ impl Trace {
             host: None,
             among_others: false,
             names_host: false,
+            claimed: false,
         }
     }
 
@@ -211,7 +214,22 @@ impl Trace {
     /// There is no such thing, or the kernel failed.
     pub fn claim(&mut self) -> Result<(), TraceError> {
         self.open()?;
-        Ok(self.kernel.ask(Client::claim)?)
+        self.kernel.ask(Client::claim)?;
+        self.claimed = true;
+        Ok(())
+    }
+
+    /// The DOF of programs for a kernel that enables them by itself, with the options as they are.
+    ///
+    /// # Errors
+    /// They are too large, or the kernel failed.
+    pub fn anonymous<'p>(
+        &mut self,
+        programs: impl Iterator<Item = &'p Program>,
+    ) -> Result<Vec<u8>, TraceError> {
+        let errors = self.errors()?;
+        let last = errors.as_ref().map(|program| (program, OWN));
+        Ok(dof::anonymous(programs, last, self.options())?)
     }
 
     /// Begins. `dtrace:::BEGIN` has fired when this returns.
@@ -220,14 +238,19 @@ impl Trace {
     /// The kernel refuses, or failed.
     pub fn go(mut self) -> Result<Running, TraceError> {
         self.open()?;
-        self.watch_errors()?;
+        match self.claimed {
+            true => self.declare()?,
+            false => self.watch_errors()?,
+        }
         let cpus = self.kernel.ask(Client::status)?.cpus;
         let aggregations = self.compiler.aggregations().into_iter();
         let names = aggregations.map(|(id, aggregation)| (id, aggregation.name)).collect();
-        let began = self.kernel.ask(Client::go)?;
+        // What was enabled before has begun.
+        let began = (!self.claimed).then(|| self.kernel.ask(Client::go)).transpose()?;
         let options = self.compiler.options().clone();
         let mut settings = Settings::new(options.clone());
         settings.host = self.host.filter(|_| self.among_others);
+        settings.names_host = self.names_host;
         let cpus = match options.get(OptionId::Cpu) {
             UNSET => (0..cpus).collect(),
             cpu => u32::try_from(cpu).into_iter().collect(),
@@ -237,10 +260,9 @@ impl Trace {
             names,
             types: self.compiler.types().clone(),
             consumer: Consumer::new(settings),
-            names_host: self.names_host,
             schedule: Schedule::new(),
             cpus,
-            began: Some(began),
+            began,
             ended: None,
             status: Due::default(),
             aggregate: Due::default(),
@@ -252,14 +274,19 @@ impl Trace {
 
     /// Enables the library's own clause for faults, last of all.
     fn watch_errors(&mut self) -> Result<(), TraceError> {
-        let program = match self.compile(Source::line(ON_ERROR)) {
-            // A kernel without that probe has no faults to tell of.
-            Err(TraceError::Program(_)) => return Ok(()),
-            program => program?,
-        };
-        let dof = dof::numbered(&program, self.options(), OWN)?;
-        self.kernel.ask(|client| client.program(&dof))?;
+        if let Some(program) = self.errors()? {
+            let dof = dof::numbered(&program, self.options(), OWN)?;
+            self.kernel.ask(|client| client.program(&dof))?;
+        }
         Ok(())
+    }
+
+    /// The library's own clause for faults. A kernel without that probe has no faults to tell of.
+    fn errors(&mut self) -> Result<Option<Program>, TraceError> {
+        match self.compile(Source::line(ON_ERROR)) {
+            Err(TraceError::Program(_)) => Ok(None),
+            program => program.map(Some),
+        }
     }
 }
 
@@ -301,8 +328,6 @@ pub struct Running {
     switch: Due,
     /// How often aggregations have been taken.
     taken: u64,
-    /// A program has `hostname` in it: aggregations have the kernel's name among their keys as far as it says so.
-    names_host: bool,
     /// The kernel has gone, and has not been let go.
     forsaken: bool,
 }
@@ -369,12 +394,12 @@ impl Running {
 
     /// Adds what has been aggregated to that of others.
     pub(crate) fn add_all(&self, all: &mut Aggregations) {
-        self.consumer.add_to(all, false, self.host().filter(|_| !self.names_host));
+        self.consumer.add_to(all, false);
     }
 
     /// Adds what nobody has printed to that of others.
     pub(crate) fn add_unprinted(&self, all: &mut Aggregations) {
-        self.consumer.add_to(all, true, self.host().filter(|_| !self.names_host));
+        self.consumer.add_to(all, true);
     }
 
     /// Lets the kernel go.
@@ -438,13 +463,18 @@ impl Running {
             return Ok(false);
         }
         let (aggrate, switchrate) = (self.rate(OptionId::Aggrate), self.rate(OptionId::Switchrate));
-        if self.aggregate.now(aggrate, over || at_once) {
-            self.take_aggregations(sink)?;
-            self.taken += 1;
-        }
-        if self.switch.now(switchrate, over || at_once) {
-            self.take_records(sink)?;
-        }
+        // What a record prints was aggregated before it was made, however long the line takes for the rest.
+        let records = match self.switch.now(switchrate, over || at_once) {
+            true => Some(self.take_records(sink)?),
+            false => None,
+        };
+        let aggregated = match self.aggregate.now(aggrate, over || at_once) {
+            true => self.take_aggregations(sink),
+            false => Ok(()),
+        };
+        // If the line broke meanwhile, these are here.
+        let shown = records.map_or(Ok(()), |records| self.show_records(records, sink));
+        aggregated.and(shown)?;
         sink.flush()?;
         // What failed while it was shown.
         self.kernel.check()?;
@@ -499,16 +529,25 @@ impl Running {
             kernel.check()?;
             shown?;
         }
+        self.taken += 1;
         Ok(())
     }
 
-    fn take_records(&mut self, sink: &mut dyn Sink) -> Result<(), TraceError> {
+    fn take_records(&self, sink: &mut dyn Sink) -> Result<Vec<Buffer>, TraceError> {
         let mut buffers = Vec::with_capacity(self.cpus.len());
         for &cpu in &self.cpus {
             let Snapshot { data, drops, taken, .. } =
                 self.snapshot(cpu, SnapshotOf::Records, sink)?;
             buffers.push(Buffer { cpu, data, drops, taken });
         }
+        Ok(buffers)
+    }
+
+    fn show_records(
+        &mut self,
+        buffers: Vec<Buffer>,
+        sink: &mut dyn Sink,
+    ) -> Result<(), TraceError> {
         let ends = Ends { began: self.began.take(), ended: self.ended };
         let Self { kernel, names, types, consumer, schedule, .. } = self;
         let mut told = Told { kernel, names };

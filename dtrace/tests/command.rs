@@ -99,6 +99,38 @@ fn output_goes_where_it_is_to() {
     assert!(fs::read(folder.path().join("dtrace.dof")).unwrap().starts_with(b"\x7fDOF"));
 }
 
+/// What libraries of illumos and Oracle have beside D's own, and translations as a whole.
+#[test]
+fn what_comes_from_libraries_elsewhere_is_here() {
+    let folder = tempfile::tempdir().unwrap();
+    host(folder.path());
+    let printed = |text: &str| {
+        let program = format!("BEGIN {{ {text} exit(0); }} ERROR {{ exit(9); }}");
+        let (out, error, status) = ran(folder.path(), &["-q", "-n", &program]);
+        assert_eq!((&*error, status), ("", 0), "{text}: {out}");
+        out
+    };
+    let address = "this->a = (uint8_t *)alloca(20); this->a[0] = 0xde; this->a[5] = 7;";
+    let shown = printed(&format!("{address} trace(link_ntop(ARPHRD_ETHER, this->a));"));
+    assert_eq!(shown, "de:00:00:00:00:07\n");
+    let shown = printed(&format!("{address} trace(link_ntop(ARPHRD_INFINIBAND, this->a));"));
+    assert_eq!(shown, format!("de:00:00:00:00:07{}\n", ":00".repeat(14)));
+    let shown = printed("printf(\"%d %d %d %s %s\", chip == cpu, pset, lgrp, cwd, root);");
+    assert_eq!(shown, "1 0 0 <unknown> <unknown>\n");
+    let shown = printed("print(*curcpu);");
+    assert!(shown.starts_with("cpuinfo_t {\n    processorid_t cpu_id = 0\n"), "{shown}");
+    // Names that end before a string does, in a place of their own.
+    let shown = printed("print(*curpsinfo);");
+    assert!(
+        shown.contains("string pr_fname = [ \"") && shown.contains("pr_arglen = 0x"),
+        "{shown}"
+    );
+    let shown = printed(
+        "this->p = (string *)alloca(512); *this->p = strjoin(\"a\", \"b\"); trace(*this->p);",
+    );
+    assert_eq!(shown, "ab\n");
+}
+
 #[test]
 fn colours_and_pictures() {
     let folder = tempfile::tempdir().unwrap();

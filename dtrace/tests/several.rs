@@ -82,15 +82,49 @@ fn kernels_are_one_trace() {
     let output = run(&["-q", "-n", "BEGIN { @[hostname] = count(); @t = sum(pid); exit(0); }"]);
     assert_eq!(words(text(&output).0), [vec!["a", "1"], vec!["b", "1"], vec!["42"]]);
 
-    // What a program prints is of the kernel that it runs in.
+    // What a program prints is of the kernel that it runs in; which that is is said, unless there is a format.
     let output = run(&["-q", "-n", "BEGIN { @ = sum(pid); printa(\"%@d\\n\", @); exit(0); }"]);
     assert_eq!(words(text(&output).0), [["7"], ["35"]]);
+    let output = run(&["-q", "-n", "BEGIN { @[1] = sum(pid); printa(@); exit(0); }"]);
+    assert_eq!(words(text(&output).0), [["a", "1", "7"], ["b", "1", "35"]]);
+    let output =
+        run(&["-q", "-n", "BEGIN { @[1] = sum(pid); @b[2] = count(); printa(@, @b); exit(0); }"]);
+    let rows = words(text(&output).0);
+    assert_eq!(rows[..2], [["a", "2", "0", "1"], ["a", "1", "7", "0"]]);
+    assert_eq!(rows[2..], [["b", "2", "0", "1"], ["b", "1", "35", "0"]]);
+    let output = run(&["-q", "-n", "BEGIN { @[hostname] = sum(pid); printa(@); exit(0); }"]);
+    assert_eq!(words(text(&output).0), [["a", "7"], ["b", "35"]]);
 
     let output = run(&["-x", "oformat=json", "-n", "BEGIN { trace(1); exit(0); }"]);
     assert_eq!(text(&output).0.matches("\"hostname\": \"b\"").count(), 1, "{}", text(&output).0);
     let output = run(&["-l", "-n", "dtrace:::BEGIN"]);
     let listed = words(text(&output).0);
     assert_eq!((listed.len(), &*listed[0], &*listed[3]), (6, &["a:"][..], &["b:"][..]));
+}
+
+/// Each kernel's first is another one; the first of the sum is the second in both.
+#[test]
+fn what_is_added_up_is_truncated_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let _kernels = [("a", 7), ("b", 35)].map(|(name, pid)| kernel(&folder.path().join(name), pid));
+    let count = "BEGIN { @[pid] = sum(10); @[0] = sum(9); exit(0); }";
+    let run = |end: &str| {
+        let output = dtrace(folder.path()).args(["-q", "-n", count, "-n", end]).output().unwrap();
+        let (out, err, status) = text(&output);
+        assert_eq!((err, status), ("", Some(0)));
+        out.to_owned()
+    };
+    // Each kernel's own, by its name.
+    assert_eq!(words(&run("END { trunc(@, 1); }")), [["a", "7", "10"], ["b", "35", "10"]]);
+    // As on the CPUs of one.
+    let added = run("END /hostname != \"\"/ { trunc(@, 1); }");
+    assert_eq!(words(&added), [["0", "18"]]);
+    let added = run("END /hostname != \"\"/ { trunc(@, -1); }");
+    assert_eq!(words(&added), [["7", "10"]]);
+    assert_eq!(words(&run("END /hostname == \"a\"/ { trunc(@); }")), [["0", "9"], ["35", "10"]]);
+    // What is printed in between is of one kernel, and truncated.
+    let printed = run("END /hostname != \"\"/ { trunc(@, 1); printa(@); }");
+    assert_eq!(words(&printed), [["7", "10"], ["35", "10"]]);
 }
 
 /// Faults and drops are of one kernel each; a script that comes by a pipe is for all.

@@ -251,7 +251,7 @@ fn trace(
     }
     value(session, arg, Action::DifExpr, actions)?;
     // Which type it was is for the consumer, who has the same table of them.
-    Ok(print.then(|| format!("D`{}", session.ty(arg).number()).into_bytes()))
+    Ok(print.then(|| session.types().printed(session.ty(arg)).into_bytes()))
 }
 
 /// How many frames: what is said there, else what an option says; 0 leaves it to the kernel. None has more than

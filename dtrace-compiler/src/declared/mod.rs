@@ -51,8 +51,8 @@ pub enum DeclaredError {
 /// Most dimensions of an array: so many are written of each field.
 const DIMENSIONS: usize = 3;
 
-/// What every kernel declares that knows which process runs: `psinfo_t`, `lwpsinfo_t`, `curpsinfo` and `curlwpsinfo`, from D's own
-/// variables.
+/// What every kernel declares that knows which process runs, and on which CPU: `psinfo_t`, `lwpsinfo_t`, `cpuinfo_t`, `curpsinfo`,
+/// `curlwpsinfo`, `curcpu` and what illumos has beside them, from D's own variables.
 pub fn processes() -> Vec<u8> {
     let lines = include_str!("process.d").lines();
     lines.flat_map(|line| [b"text\t", line.as_bytes(), b"\n"].concat()).collect()

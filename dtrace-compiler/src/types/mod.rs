@@ -3,6 +3,7 @@
 mod intrinsic;
 mod layout;
 mod name;
+mod printed;
 mod relation;
 mod rooms;
 
@@ -17,7 +18,7 @@ pub(crate) use relation::MemberInfo;
 pub struct TypeId(u32);
 
 impl TypeId {
-    /// The number that `print` records beside its data.
+    /// Its number in this run.
     pub const fn number(self) -> u32 {
         self.0
     }
@@ -122,11 +123,6 @@ impl Types {
     /// The types that D brings with it; strings have room for `strsize` bytes.
     pub fn new(strsize: u32) -> Self {
         intrinsic::types(strsize)
-    }
-
-    /// The type of a [`number`](TypeId::number).
-    pub fn by_number(&self, number: u32) -> Option<TypeId> {
-        ((number as usize) < self.types.len()).then_some(TypeId(number))
     }
 
     /// What a type is.

@@ -8,12 +8,6 @@ use super::bits::{signed, u64_of, unsigned};
 use super::cprintf::{FloatStyle, Spec};
 use super::view::View;
 
-/// The type that a `print` names: `D` and a number of the compiler's.
-pub(super) fn type_of(text: &[u8], view: &View<'_>) -> Option<TypeId> {
-    let number = std::str::from_utf8(text).ok()?.strip_prefix("D`")?.parse().ok()?;
-    view.types.by_number(number)
-}
-
 /// Data of a type.
 pub(super) fn show(out: &mut Vec<u8>, view: &View<'_>, ty: TypeId, data: &[u8]) {
     let mut printer = Printer { out, view, data, depth: 0, nest: 0 };

@@ -17,10 +17,6 @@ use host::{Run, run};
 const LEFT_OUT: &[(&str, &str)] = &[
     ("drops_agg", "how many elements a buffer has room for: here one more"),
     ("drops_buf", "a buffer that holds no record is refused here; there nothing is ever recorded"),
-    (
-        "err_string_array",
-        "strings in an array that is not associative overlap there, and fault here",
-    ),
     ("err_uregs", "registers of a thread that is interrupted, which this host does not have"),
     ("opt_h", "-h is for programs in C"),
     ("opt_usage", "the usage is this dtrace's own"),

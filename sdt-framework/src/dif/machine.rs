@@ -278,7 +278,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
             }
             Op::Store(width, s, to) => return self.store(width, regs.get(s), regs.get(to)),
             Op::Copy(from, size, to) => {
-                return self.copy(regs.get(from), regs.get(to), regs.get(size));
+                return self.copy_padded(regs.get(from), regs.get(to), regs.get(size));
             }
             Op::PushValue(s) => return tuple.push(regs.get(s), 0),
             Op::PushBytes(size, s) => return tuple.push(regs.get(s), regs.get(size)),

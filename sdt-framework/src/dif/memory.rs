@@ -400,6 +400,23 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(())
     }
 
+    /// As [`copy`](Self::copy), of what is stored in a place of its own type (`copys`): a string that ends before that many bytes
+    /// goes on with zeroes.
+    pub(crate) fn copy_padded(&mut self, from: u64, to: u64, length: u64) -> Result<(), Stop> {
+        self.check_store(to, length)?;
+        let there = self.own_length(from).map_or(length, |there| there.min(length));
+        self.copy(from, to, there)?;
+        let zeros = [0; 64];
+        self.charge((length - there) / 8)?;
+        let mut at = there;
+        while at < length {
+            let count = (length - at).min(zeros.len() as u64);
+            self.write(to.wrapping_add(at), zeros.get(..count as usize).unwrap_or_default())?;
+            at += count;
+        }
+        Ok(())
+    }
+
     /// Copies a string of at most `most` bytes, its zero included if there is room for it. Returns how many
     /// bytes were copied, the zero not counted.
     pub(crate) fn copy_string(&mut self, from: u64, to: u64, most: u64) -> Result<u64, Stop> {

@@ -234,7 +234,7 @@ pub(crate) struct Builder<'o> {
     size: u32,
     tuple: usize,
     speculates: bool,
-    /// A program of it asks for a speculation.
+    /// It asks for a speculation, or ends one.
     asks: bool,
 }
 
@@ -262,7 +262,8 @@ impl<'o> Builder<'o> {
         aggregations: &mut u32,
     ) -> Result<Act, Malformed> {
         let Draft { kind, program, arg, uarg, format, .. } = draft;
-        self.asks |= program.as_ref().is_some_and(Program::asks_for_speculation);
+        self.asks |= program.as_ref().is_some_and(Program::asks_for_speculation)
+            || matches!(kind, Action::Commit | Action::Discard);
         if kind.is_destructive() && !self.options.destructive() {
             return Err(Malformed::Destructive(kind));
         }

@@ -297,7 +297,8 @@ fn what_nobody_has_claimed_ends_with_the_process() {
     let mut subject = Subject::new("trap");
     let dof = program::anonymous(&subject, "subject:::work { @ = count(); } tick-10ms { n++; }");
     for _ in 0..3 {
-        assert_eq!(subject.ask(&format!("enable {dof}")), "Ok(2)");
+        // The third is the clause for faults.
+        assert_eq!(subject.ask(&format!("enable {dof}")), "Ok(3)");
         assert!(!is_restored(&mut subject));
         assert_eq!(subject.ask("fire 1 10"), "10");
         let answer = subject.ask("fork");

@@ -87,7 +87,7 @@ pub fn anonymous(subject: &Subject, text: &str) -> String {
     let client = Client::connect(consumer::line(subject.id()).unwrap()).unwrap();
     let mut trace = Trace::new(client, Options::default(), i64::from(subject.id()));
     let program = trace.compile(Source::line(text.as_bytes())).unwrap();
-    let dof = dtrace::compiler::dof::anonymous(std::iter::once(&program), trace.options()).unwrap();
+    let dof = trace.anonymous(std::iter::once(&program)).unwrap();
     dof.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

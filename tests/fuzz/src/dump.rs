@@ -76,8 +76,8 @@ fn memory() -> &'static [u8] {
         }
         let mut compiler = Compiler::new(Platform::Freebsd, options);
         let program = compiler.compile(Source::file(TEXT), &EveryProbe).expect("it is right");
-        let dof =
-            dof::anonymous(std::iter::once(&program), compiler.options()).expect("it is short");
+        let dof = dof::anonymous(std::iter::once(&program), None, compiler.options())
+            .expect("it is short");
         dtrace.enable_anonymously(&dof).expect("there is room");
         for times in 0..100 {
             CPU.set(times % crate::server::CPUS);

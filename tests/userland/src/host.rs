@@ -24,6 +24,8 @@ pub struct Machine {
     pub ustackdepth: u64,
     /// There is a provider `syscall`, of what the process writes to its line.
     pub syscalls: bool,
+    /// DOF that is enabled before anybody comes: what `-A` has written.
+    pub anonymous: Vec<u8>,
 }
 
 impl Default for Machine {
@@ -35,6 +37,7 @@ impl Default for Machine {
             ppid: std::os::unix::process::parent_id().into(),
             execargs: "dtrace".into(),
             ustackdepth: 0,
+            anonymous: Vec::new(),
             syscalls: false,
         }
     }

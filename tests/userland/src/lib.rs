@@ -32,7 +32,7 @@ const FRAME: usize = 16 << 10;
 /// # Panics
 /// The framework does not take its memory; a process serves system calls twice.
 pub fn serve(machine: Machine, mut line: Line) {
-    let syscalls = machine.syscalls;
+    let (syscalls, anonymous) = (machine.syscalls, machine.anonymous.clone());
     let dtrace: &'static Dtrace<Userland> =
         Box::leak(Box::new(Dtrace::new(Userland::new(machine))));
     let memory: &'static mut [MaybeUninit<u8>] = Box::leak(Box::new_uninit_slice(MEMORY));
@@ -42,6 +42,9 @@ pub fn serve(machine: Machine, mut line: Line) {
     dtrace.register_profile(TIMERS).expect("nobody else has");
     if syscalls {
         line.trace(Syscalls::register(dtrace));
+    }
+    if !anonymous.is_empty() {
+        dtrace.enable_anonymously(&anonymous).expect("a program that can be enabled");
     }
     let mut server: Box<Server<'_, FRAME, 2>> =
         Box::new(Server::new(dtrace, &NoSites, Rights::ALL));

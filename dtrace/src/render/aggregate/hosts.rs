@@ -12,13 +12,15 @@ use super::{AggDescription, Aggregations, Entry, merge};
 const NAME: usize = 64;
 
 impl Aggregations {
-    /// Adds elements of another kernel's; its name, if one is given, becomes their first key.
-    pub(crate) fn absorb<'a>(
+    /// Adds elements of another kernel's that are wanted; its name, if one is given, becomes their first key.
+    pub(crate) fn absorb(
         &mut self,
         host: Option<&str>,
-        entries: impl Iterator<Item = (&'a Vec<u8>, &'a Entry)>,
+        other: &Self,
+        wanted: impl Fn(&Entry) -> bool,
     ) {
-        for (name, entry) in entries {
+        self.kept.extend(&other.kept);
+        for (name, entry) in other.entries.iter().filter(|(_, entry)| wanted(entry)) {
             let (name, entry) = match host {
                 Some(host) => (named(name, host), keyed(entry, host)),
                 None => (name.clone(), entry.clone()),
@@ -30,12 +32,15 @@ impl Aggregations {
         }
     }
 
-    /// The elements that are wanted, with the names under which they are kept.
-    pub(crate) fn named(
-        &self,
-        wanted: impl Fn(&Entry) -> bool,
-    ) -> impl Iterator<Item = (&Vec<u8>, &Entry)> {
-        self.entries.iter().filter(move |(_, entry)| wanted(entry))
+    /// `trunc` in one of several kernels whose elements are added up: which are the first is known only then. Those behind are not
+    /// shown, and stay, since elsewhere they may have come to more.
+    pub(crate) fn trunc_sum(&mut self, variable: u32, count: i64) {
+        if count == 0 {
+            self.kept.remove(&variable);
+            self.trunc(variable, 0);
+        } else {
+            self.kept.insert(variable, count);
+        }
     }
 }
 
@@ -68,6 +73,8 @@ fn keyed(entry: &Entry, host: &str) -> Entry {
 
 #[cfg(test)]
 mod tests {
+    use dtrace_compiler::options::Options;
+
     use super::*;
 
     fn aggregations(key: u32, count: i64) -> Aggregations {
@@ -103,7 +110,7 @@ mod tests {
     fn names_are_keys() {
         let mut all = Aggregations::default();
         for (host, count) in [("a", 3), ("b", 4), ("b", 5)] {
-            all.absorb(Some(host), aggregations(7, count).named(|_| true));
+            all.absorb(Some(host), &aggregations(7, count), |_| true);
         }
         let shown: Vec<_> = all.entries().map(|of| (keys(of), of.words[0])).collect();
         assert_eq!(shown.len(), 2);
@@ -115,9 +122,39 @@ mod tests {
     fn without_names_kernels_are_as_cpus() {
         let mut all = Aggregations::default();
         for (key, count) in [(7, 3), (7, 4), (8, 5)] {
-            all.absorb(None, aggregations(key, count).named(|_| true));
+            all.absorb(None, &aggregations(key, count), |_| true);
         }
         let counts: Vec<_> = all.entries().map(|entry| entry.words[0]).collect();
         assert_eq!(counts, [7, 5]);
+    }
+
+    /// 7 is the second of each and the first of both: what `trunc` in each would throw away is in the sum.
+    #[test]
+    fn first_are_those_of_the_sum() {
+        let host = |counts: [(u32, i64); 2]| {
+            let mut host = Aggregations::default();
+            for (key, count) in counts {
+                host.absorb(None, &aggregations(key, count), |_| true);
+            }
+            host.trunc_sum(1, 1);
+            host
+        };
+        let shown = |of: &Aggregations| -> Vec<_> {
+            of.entries().map(|entry| (keys(entry)[0][0], entry.words[0])).collect()
+        };
+        let mut hosts = [host([(5, 10), (7, 9)]), host([(6, 10), (7, 8)])];
+        assert_eq!(hosts.each_ref().map(shown), [[(5, 10)], [(6, 10)]]);
+        let sum = |hosts: &[Aggregations]| {
+            let mut all = Aggregations::default();
+            hosts.iter().for_each(|host| all.absorb(None, host, |_| true));
+            all
+        };
+        assert_eq!(shown(&sum(&hosts)), [(7, 17)]);
+        assert_eq!(sum(&hosts).table(&Options::default(), |_| true).rows.len(), 1);
+        // All of one kernel's.
+        hosts[0].trunc_sum(1, 0);
+        assert_eq!(shown(&sum(&hosts)), [(6, 10)]);
+        hosts[1].trunc_sum(1, 0);
+        assert!(shown(&sum(&hosts)).is_empty());
     }
 }

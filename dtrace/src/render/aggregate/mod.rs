@@ -5,7 +5,7 @@ mod merge;
 mod order;
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
 use dtrace_abi::action::Action;
@@ -84,6 +84,8 @@ impl Entry {
 pub struct Aggregations {
     /// By variable, size of the value, and keys.
     entries: BTreeMap<Vec<u8>, Entry>,
+    /// By variable, how many elements are to be left once those of all kernels have been added up.
+    kept: BTreeMap<u32, i64>,
 }
 
 impl Aggregations {
@@ -173,24 +175,36 @@ impl Aggregations {
 
     /// `trunc`: the first so many stay, of the largest, or if negative of the smallest.
     pub(super) fn trunc(&mut self, variable: u32, count: i64) {
-        let mut names: Vec<Vec<u8>> = {
-            let of = self.entries.iter().filter(|(_, entry)| entry.variable == variable);
-            let mut sorted: Vec<_> = of.collect();
-            sorted.sort_by(|left, right| Order::default().value_then_key(left.1, right.1));
-            sorted.into_iter().map(|(name, _)| name.clone()).collect()
-        };
+        let names: Vec<Vec<u8>> = self.behind(variable, count).cloned().collect();
+        for name in names {
+            self.entries.remove(&name);
+        }
+    }
+
+    /// The names of those that are not among the first so many of a variable.
+    fn behind(&self, variable: u32, count: i64) -> impl Iterator<Item = &Vec<u8>> {
+        let of = self.entries.iter().filter(|(_, entry)| entry.variable == variable);
+        let mut sorted: Vec<_> = of.collect();
+        sorted.sort_by(|left, right| Order::default().value_then_key(left.1, right.1));
         if count >= 0 {
-            names.reverse();
+            sorted.reverse();
         }
         let kept = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
-        for name in names.iter().skip(kept) {
-            self.entries.remove(name);
-        }
+        sorted.into_iter().skip(kept).map(|(name, _)| name)
+    }
+
+    /// Numbers of the aggregations of some variables that there are elements of, shown or not.
+    pub(super) fn ids(&self, variables: &[u32]) -> impl Iterator<Item = u32> {
+        let of = self.entries.values().filter(|entry| variables.contains(&entry.variable));
+        of.map(|entry| entry.description.id)
     }
 
     /// All elements, in no order that means anything.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.values()
+        let hidden = self.kept.iter().flat_map(|(&variable, &count)| self.behind(variable, count));
+        let hidden: HashSet<&Vec<u8>> = hidden.collect();
+        let shown = self.entries.iter().filter(move |(name, _)| !hidden.contains(name));
+        shown.map(|(_, entry)| entry)
     }
 }
 

@@ -74,8 +74,7 @@ impl Table<'_> {
 impl Aggregations {
     /// Elements that are wanted, each on a row of its own.
     pub(crate) fn table(&self, options: &Options, wanted: impl Fn(&Entry) -> bool) -> Table<'_> {
-        let mut entries: Vec<&Entry> =
-            self.entries.values().filter(|entry| wanted(entry)).collect();
+        let mut entries: Vec<&Entry> = self.entries().filter(|entry| wanted(entry)).collect();
         let order = Order::of(options);
         entries.sort_by(|left, right| order.single(left, right));
         let row = |key| Row { key, values: vec![Cow::Borrowed(key)] };
@@ -94,7 +93,7 @@ impl Aggregations {
         if order.position >= variables.len() {
             order.position = 0;
         }
-        let of = self.entries.values().filter(|entry| variables.contains(&entry.variable));
+        let of = self.entries().filter(|entry| variables.contains(&entry.variable));
         let mut entries: Vec<&Entry> = of.collect();
         let Some(first) = entries.first().copied() else { return Table::default() };
         let plain = Order { keys_first: false, reversed: false, ..order };
@@ -134,7 +133,7 @@ impl Aggregations {
     fn scales(&self, options: &Options) -> HashMap<u32, Scale> {
         let is_set = |option| options.get(option) != UNSET;
         let mut scales = HashMap::new();
-        for entry in self.entries.values() {
+        for entry in self.entries() {
             let scale = match entry.action {
                 Action::Sum | Action::Count | Action::Avg | Action::Stddev
                     if is_set(OptionId::Agghist) =>

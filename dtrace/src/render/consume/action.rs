@@ -4,16 +4,16 @@ use std::rc::Rc;
 
 use dtrace_abi::action::{Action, LibAction};
 use dtrace_abi::record::RecordDesc;
+use dtrace_compiler::types::TypeId;
 
 use super::{Consumer, Here, World};
-use crate::render::aggregate::Table;
+use crate::render::aggregate::{Aggregations, Entry, Table};
 use crate::render::bits::{signed, u64_of, unsigned, until_zero};
 use crate::render::error::{RenderError, Result};
 use crate::render::format::Format;
 use crate::render::place::Place;
 use crate::render::setopt;
-use crate::render::sink::{Datum, Sink};
-use crate::render::typed;
+use crate::render::sink::{Datum, Firing, Sink};
 
 /// The text that `freopen("")` has become (`DT_FREOPEN_RESTORE`, dt_impl.h).
 const RESTORE: &[u8] = b".";
@@ -68,12 +68,10 @@ impl Consumer {
                 sink.datum(firing, &Datum::Value(data), &self.settings.view(world))?;
             }
             Some(Action::DifExpr) if desc.format != 0 => {
-                let text = self.catalog.text(world.descriptions, desc.format);
-                let view = self.settings.view(world);
-                let ty = text.and_then(|text| typed::type_of(&text, &view));
+                let ty = self.printed_type(desc.format, firing, world, sink)?;
                 let ty = ty.filter(|_| !data.is_empty());
                 let datum = ty.map_or(Datum::Value(data), |ty| Datum::Typed(ty, data));
-                sink.datum(firing, &datum, &view)?;
+                sink.datum(firing, &datum, &self.settings.view(world))?;
             }
             _ if data.is_empty() => {}
             _ => put(self, Datum::Value(data))?,
@@ -111,6 +109,30 @@ impl Consumer {
         Ok(takes)
     }
 
+    /// The type of what `print` shows. Where another run of dtrace has enabled it this one may have no such type: that is said, once.
+    fn printed_type(
+        &mut self,
+        format: u16,
+        firing: &Firing<'_>,
+        world: &mut World<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<TypeId>> {
+        if let Some(known) = self.types.get(&format) {
+            return Ok(*known);
+        }
+        let text = self.catalog.text(world.descriptions, format).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let ty = world.types.of_printed(&text);
+        self.types.insert(format, ty.ok());
+        if let Err(name) = ty {
+            let what = format!(
+                "print( ) of {name}: here is no such type, so its bytes are shown; -L takes libraries that declare it"
+            );
+            self.complain(firing, what, world, sink)?;
+        }
+        Ok(ty.ok())
+    }
+
     fn printa(
         &mut self,
         here: Here<'_>,
@@ -126,6 +148,16 @@ impl Consumer {
         let variables: Vec<u32> = variables.iter().map(|id| u64_of(id.data) as u32).collect();
         let format = self.catalog.format(world.descriptions, rest[0].format)?;
         let Self { settings, catalog, aggregations, printed, .. } = self;
+        // Which of several kernels it is stands where nobody says what is to stand there.
+        let mut named = Aggregations::default();
+        let aggregations = match settings.host_key().filter(|_| format.is_none()) {
+            Some(host) => {
+                let wanted = |entry: &Entry| variables.contains(&entry.variable);
+                named.absorb(Some(host), aggregations, wanted);
+                &named
+            }
+            None => aggregations,
+        };
         let table: Table<'_> = match variables[..] {
             [variable] => aggregations.table(&settings.options, |entry| entry.variable == variable),
             _ => aggregations.joined(&settings.options, &variables, |variable| {
@@ -135,6 +167,8 @@ impl Consumer {
         let view = settings.view(world);
         sink.datum(firing, &Datum::Printa(format.as_deref(), &table), &view)?;
         printed.extend(table.descriptions().map(|description| description.id));
+        // What is behind those that are shown is not there, either.
+        printed.extend(aggregations.ids(&variables));
         Ok(variables.len())
     }
 
@@ -161,7 +195,10 @@ impl Consumer {
             }
             Some(LibAction::Trunc) => {
                 let count = signed(second()?).ok_or(RenderError::Mismatch)?;
-                self.aggregations.trunc(variable, count);
+                match self.settings.is_added_up() {
+                    true => self.aggregations.trunc_sum(variable, count),
+                    false => self.aggregations.trunc(variable, count),
+                }
                 return Ok(2);
             }
             Some(LibAction::Ftruncate) => {

@@ -3,12 +3,12 @@
 
 mod action;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use dtrace_abi::action::Action;
 use dtrace_abi::record::{RecordDesc, RecordHeader, Status};
 use dtrace_compiler::options::Options;
-use dtrace_compiler::types::Types;
+use dtrace_compiler::types::{TypeId, Types};
 use jiff::tz::TimeZone;
 
 use crate::render::aggregate::{Aggregations, Entry};
@@ -51,12 +51,31 @@ pub struct Settings {
     pub color: bool,
     /// The kernel's name, where there are several.
     pub host: Option<String>,
+    /// Programs say themselves where that is a key of what they aggregate.
+    pub names_host: bool,
 }
 
 impl Settings {
     /// With the time zone of the machine.
     pub fn new(options: Options) -> Self {
-        Self { options, zone: TimeZone::system(), raw_names: false, color: false, host: None }
+        Self {
+            options,
+            zone: TimeZone::system(),
+            raw_names: false,
+            color: false,
+            host: None,
+            names_host: false,
+        }
+    }
+
+    /// What the first key of aggregations is, beside those that programs say.
+    fn host_key(&self) -> Option<&str> {
+        self.host.as_deref().filter(|_| !self.names_host)
+    }
+
+    /// Whether what this kernel aggregates is added to that of others.
+    const fn is_added_up(&self) -> bool {
+        self.host.is_some() && self.names_host
     }
 
     fn view<'a>(&'a self, world: &'a World<'_>) -> View<'a> {
@@ -78,6 +97,8 @@ pub struct Consumer {
     settings: Settings,
     catalog: Catalog,
     aggregations: Aggregations,
+    /// By format, the type of what `print` shows, if it is known.
+    types: HashMap<u16, Option<TypeId>>,
     /// Aggregations that were printed and need not be at the end.
     printed: HashSet<u32>,
     depth: Depth,
@@ -126,6 +147,7 @@ impl Consumer {
             settings,
             catalog: Catalog::default(),
             aggregations: Aggregations::default(),
+            types: HashMap::new(),
             printed: HashSet::new(),
             depth: Depth::default(),
             last_epid: 0,
@@ -234,9 +256,9 @@ impl Consumer {
     }
 
     /// Adds all elements, or those that nobody printed, to aggregations of several kernels.
-    pub(crate) fn add_to(&self, all: &mut Aggregations, unprinted: bool, host: Option<&str>) {
+    pub(crate) fn add_to(&self, all: &mut Aggregations, unprinted: bool) {
         let wanted = |entry: &Entry| !unprinted || !self.printed.contains(&entry.description.id);
-        all.absorb(host, self.aggregations.named(wanted));
+        all.absorb(self.settings.host_key(), &self.aggregations, wanted);
     }
 
     /// Each buffer's records begin at no depth of their own, unless all are in one order.

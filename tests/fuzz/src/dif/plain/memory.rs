@@ -152,6 +152,18 @@ impl Plain<'_> {
         Ok(())
     }
 
+    /// What ends before so many bytes goes on with zeroes.
+    pub(super) fn copy_padded(&mut self, from: u64, to: u64, length: u64) -> Result<()> {
+        self.writable(to, length)?;
+        let found = Place::of(from).and_then(std::result::Result::ok);
+        let room =
+            found.and_then(|found| self.ours(found)?.len().checked_sub(found.offset as usize));
+        let there = room.map_or(length, |room| length.min(room as u64));
+        self.copy(from, to, there)?;
+        self.writable(to.wrapping_add(there), length - there)?.fill(0);
+        Ok(())
+    }
+
     /// A string without its end, of at most so many bytes.
     pub(super) fn string(&self, address: u64, limit: u64) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();

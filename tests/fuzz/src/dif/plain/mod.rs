@@ -365,7 +365,7 @@ impl<'a> Plain<'a> {
                 return Ok(());
             }
             Opcode::Allocs => self.allocate(a, true)?,
-            Opcode::Copys => return self.copy(a, stored, b),
+            Opcode::Copys => return self.copy_padded(a, stored, b),
             Opcode::Nop => return Ok(()),
             // A branch that was not taken.
             _ => return Ok(()),

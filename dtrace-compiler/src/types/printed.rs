@@ -1,0 +1,109 @@
+//! How `print` says of what type its data are, so that another run of dtrace, with other types, takes them for no other: of
+//! programs that were enabled when the kernel began, it is another run that shows what they record.
+
+use std::fmt::Write as _;
+
+use super::{Type, TypeId, Types};
+
+impl Types {
+    /// What stands beside data of a type: the module `D`, the type's number, a number of its shape, and its name.
+    pub fn printed(&self, id: TypeId) -> String {
+        format!("D`{}`{:x}`{}", id.0, self.shape(id), self.name(id))
+    }
+
+    /// The type of what [`printed`](Self::printed) has given, in this run or another one; the type's name if there is none like it.
+    ///
+    /// # Errors
+    /// No type has that name and those members here.
+    pub fn of_printed<'a>(&self, text: &'a str) -> Result<TypeId, &'a str> {
+        let mut parts = text.splitn(4, '`').skip(1);
+        let (number, shape) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+        let name = parts.next().unwrap_or(text);
+        let number: u32 = number.parse().map_err(|_| name)?;
+        let shape = u64::from_str_radix(shape, 16).map_err(|_| name)?;
+        let is_it = |&id: &TypeId| self.name(id) == name && self.shape(id) == shape;
+        // In the same run it has the same place.
+        let same = Some(TypeId(number)).filter(|id| (id.0 as usize) < self.types.len());
+        let all = (0..self.types.len() as u32).map(TypeId);
+        same.into_iter().chain(all).find(is_it).ok_or(name)
+    }
+
+    /// A number that two types share only if `print` shows data of both alike: names, sizes, places and values of all that is in
+    /// them. What pointers point to counts by its name alone.
+    fn shape(&self, id: TypeId) -> u64 {
+        let mut text = String::new();
+        self.describe(id, &mut text);
+        // FNV-1a, of 64 bits.
+        let begin = 0xcbf2_9ce4_8422_2325_u64;
+        text.bytes()
+            .fold(begin, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    }
+
+    fn describe(&self, id: TypeId, to: &mut String) {
+        to.push_str(&self.name(id));
+        if id == self.special.string {
+            // How much room it has is seen by what is recorded.
+            return;
+        }
+        // Writing to a string does not fail.
+        let _ = match self.get(id) {
+            Type::Int { bits, signed, char, .. } => write!(to, ":{bits}{signed}{char}"),
+            Type::Float { bits, .. } => write!(to, ":{bits}"),
+            Type::Typedef(_, of) | Type::Array(of, _) => {
+                to.push('=');
+                return self.describe(*of, to);
+            }
+            Type::Record { members, size, .. } => {
+                let _ = write!(to, "{size}{{");
+                for member in members {
+                    let _ =
+                        write!(to, "{}@{} ", member.name.as_deref().unwrap_or(""), member.offset);
+                    self.describe(member.ty, to);
+                }
+                write!(to, "}}")
+            }
+            Type::Enum { values, .. } => write!(to, "{values:?}"),
+            Type::Pointer(_) | Type::Function | Type::Forward(..) => Ok(()),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Member;
+
+    /// A struct of two members, where so many others were declared before.
+    fn pair(types: &mut Types, before: u32, second: &str) -> TypeId {
+        let int = types.special().int;
+        (0..before).for_each(|count| _ = types.array(int, count + 1));
+        let member = |name: &str, offset| Member { name: Some(name.into()), ty: int, offset };
+        let members = vec![member("x", 0), member(second, 32)];
+        let tag = Some("pair".into());
+        types.add(Type::Record { union: false, tag, members, size: 8 })
+    }
+
+    #[test]
+    fn a_type_is_found_by_what_it_is_wherever_it_stands() {
+        let (mut then, mut now) = (Types::new(256), Types::new(16));
+        let written = pair(&mut then, 3, "y");
+        let text = then.printed(written);
+        assert_eq!(then.of_printed(&text), Ok(written));
+        assert_eq!(now.of_printed(&text), Err("struct pair"));
+        pair(&mut now, 0, "z");
+        assert_eq!(now.of_printed(&text), Err("struct pair"));
+        let here = pair(&mut now, 9, "y");
+        assert_ne!(here, written);
+        assert_eq!(now.of_printed(&text), Ok(here));
+        let string = then.printed(then.special().string);
+        assert_eq!(now.of_printed(&string), Ok(now.special().string));
+    }
+
+    #[test]
+    fn what_is_no_type_is_none() {
+        let types = Types::new(256);
+        for text in ["", "D`", "D`x`y`z", "D`4`0`int", "D`4294967295`0`int", "%d\n"] {
+            assert!(types.of_printed(text).is_err(), "{text}");
+        }
+    }
+}
