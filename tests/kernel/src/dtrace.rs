@@ -7,7 +7,7 @@ use sdt_framework::dif::{Destruction, Kernel, ModuleText, Number, Symbol, Text};
 use sdt_framework::{Config, Dtrace, Host, LONGEST, SpinLock};
 
 use crate::arch::{cpu, timer};
-use crate::{arguments, declared, load, process, smp, stack, standin, symbols, system};
+use crate::{arguments, clock, declared, load, process, smp, stack, standin, symbols, system};
 
 /// This kernel.
 #[derive(Debug)]
@@ -84,7 +84,8 @@ impl Kernel for Machine {
             Number::Ipl => u64::from(process::interrupts() != 0),
             // No instruction of a process is ever executed.
             Number::Ustackdepth | Number::Ucaller => 0,
-            Number::Walltimestamp | Number::Stackdepth | Number::Caller => return None,
+            Number::Walltimestamp => return clock::now_ns(),
+            Number::Stackdepth | Number::Caller => return None,
         })
     }
 

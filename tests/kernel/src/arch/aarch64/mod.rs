@@ -8,6 +8,7 @@ mod gic;
 mod other_cpus;
 pub(crate) mod paging;
 pub(crate) mod power;
+pub(crate) mod rtc;
 pub(crate) mod text;
 pub(crate) mod timer;
 mod traps;

@@ -9,6 +9,7 @@ mod machine;
 pub(crate) mod paging;
 mod plic;
 pub(crate) mod power;
+pub(crate) mod rtc;
 pub(crate) mod text;
 pub(crate) mod timer;
 mod traps;

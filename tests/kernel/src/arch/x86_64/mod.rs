@@ -7,6 +7,7 @@ pub(crate) mod cpu;
 pub(crate) mod exports;
 pub(crate) mod paging;
 pub(crate) mod power;
+pub(crate) mod rtc;
 pub(crate) mod text;
 pub(crate) mod timer;
 pub(crate) mod traps;
