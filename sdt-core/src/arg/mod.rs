@@ -31,6 +31,9 @@
 //! fs:::write { @[args[0]] = count(); }
 //! ```
 //!
+//! A `&CStr` is an address in D, as in C: `stringof(args[0])` is its text, and `args[0]` by itself, as a key or in `trace`, a
+//! number.
+//!
 //! No byte is read that is not the text's. A string of D's ends at its first NUL, so each NUL inside the text is a `?` in it,
 //! as many bytes as before; and what is longer than option `strsize` says, or than 4,095 bytes, is cut: `args[1]` tells.
 //! `tracemem(arg2, 64, arg3)` shows bytes as they are. `arg0` and `arg1` are address and length, as ever.
