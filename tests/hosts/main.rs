@@ -68,7 +68,8 @@ fn is_traced(mode: &str) {
 
     // One after the other enables, sees hits of both CPUs, and disables, while both work as fast as they can.
     for round in 0..8 {
-        let probes = [("letters:::", 2), ("letters:::sent", 1), (":::", 6), ("clock:::tick", 1)];
+        // Of all the timers those two are there that have been asked for.
+        let probes = [("letters:::", 2), ("letters:::sent", 1), (":::", 8), ("clock:::tick", 1)];
         let (probes, matched) = probes[round % probes.len()];
         let mut dtrace = Dtrace::start(&machine, probes, matched);
         dtrace.lines(40);
