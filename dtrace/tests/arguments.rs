@@ -217,7 +217,7 @@ fn what_is_shown_is_a_string() {
         r#"fs:::failed /args[0] == "invalid digit found in string" && strlen(args[0]) == 29/ { trace(args[0]); exit(0); }"#,
         r#"fs:::failed { printf("%s", stringof((char *)arg0)); exit(0); }"#,
     ] {
-        let (shown, said) = dtrace(program, &fire, &[]);
+        let (shown, said) = dtrace(program, fire, &[]);
         assert_eq!((shown.trim(), &*said), ("invalid digit found in string", ""), "{program}");
     }
 }
