@@ -19,7 +19,7 @@ pub enum ProcessError {
         source: std::io::Error,
     },
     /// It ended with an error.
-    #[error("{command}: {}\n{output}", ending(.status))]
+    #[error("{}", failure(.command, .status, .output))]
     Failed {
         /// The command line.
         command: String,
@@ -36,6 +36,16 @@ pub enum ProcessError {
         /// Its time.
         limit: Duration,
     },
+}
+
+/// What it said, and then how it was called, which may be long.
+fn failure(command: &str, status: &ExitStatus, output: &str) -> String {
+    let ending = ending(status);
+    if output.is_empty() {
+        return format!("{command}: {ending}");
+    }
+    let program = command.split(' ').next().unwrap_or_default();
+    format!("{program}: {ending}\n{output}\nThat was: {command}")
 }
 
 fn ending(status: &ExitStatus) -> String {
@@ -226,7 +236,9 @@ mod tests {
     fn a_failure_says_status_and_words() {
         let error = run(Command::new("sh").args(["-c", "echo why >&2; exit 3"]), LONG).unwrap_err();
         let text = error.to_string();
-        assert!(text.contains("exit status 3") && text.contains("why"), "{text}");
+        assert_eq!(text, "sh: exit status 3\nwhy\nThat was: sh -c echo why >&2; exit 3");
+        let error = run(&mut Command::new("false"), LONG).unwrap_err();
+        assert_eq!(error.to_string(), "false: exit status 1");
     }
 
     #[test]

@@ -18,7 +18,7 @@ const USAGE_STATUS: u8 = 2;
 /// What a user who presses Ctrl-C again gets.
 const INTERRUPTED_STATUS: i32 = 130;
 /// What `-V` says (`dtrace_vers_tag`, dt_open.c): the D that is spoken here.
-const VERSION: &str = "Sun D 1.13";
+const LANGUAGE: &str = "Sun D 1.13";
 
 /// Options that are dtrace's own. How they are told is the same wherever dtrace runs: a part of its usage.
 pub const USAGE: &str = "\
@@ -98,7 +98,10 @@ pub struct DtraceArgs {
     #[arg(short)]
     verbose: bool,
     /// Print the version of D.
-    #[arg(short = 'V', long)]
+    #[arg(short = 'V')]
+    language: bool,
+    /// Print the version of D, and of this program.
+    #[arg(long)]
     version: bool,
     /// Permit programs to change something.
     #[arg(short = 'w')]
@@ -207,7 +210,12 @@ impl DtraceArgs {
     /// It is wrong; to be said as `dtrace: ERROR`, exit status 1.
     pub fn job(&self) -> anyhow::Result<Option<Job>> {
         if self.version {
-            output::print(format_args!("dtrace: {VERSION}\n"))?;
+            let own = env!("CARGO_PKG_VERSION");
+            output::print(format_args!("dtrace: {LANGUAGE}, sdt {own}\n"))?;
+            return Ok(None);
+        }
+        if self.language {
+            output::print(format_args!("dtrace: {LANGUAGE}\n"))?;
             return Ok(None);
         }
         let for_c = "is for programs in C; in Rust, probes are declared by sdt_provider!, and sdt-process makes them known";
@@ -338,7 +346,7 @@ fn message(error: &anyhow::Error) -> String {
     text
 }
 
-/// Says what is wrong with a command line as dtrace does, with its usage.
+/// Says what is wrong with a command line as dtrace does, with its usage unless it is one option too many.
 pub fn usage_error(error: &clap::Error, usage: &str) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match output::print(error) {
@@ -347,6 +355,7 @@ pub fn usage_error(error: &clap::Error, usage: &str) -> ExitCode {
             Err(OutputError::Failed(_)) => ExitCode::FAILURE,
         };
     }
+    let usage = if error.kind() == ErrorKind::ArgumentConflict { "" } else { usage };
     output::say(format_args!("dtrace: {}\n{usage}", complaint(error)));
     ExitCode::from(USAGE_STATUS)
 }

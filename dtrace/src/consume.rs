@@ -1,5 +1,6 @@
 //! A run of dtrace(1): from what it is to do to the last line (cmd/dtrace/dtrace.c).
 
+mod absent;
 mod compile;
 mod list;
 mod picture;

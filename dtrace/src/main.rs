@@ -35,7 +35,7 @@ struct Dtrace {
     /// Where the kernel is: unix:PATH, tcp:HOST:PORT, serial:DEVICE[,BAUD], or exec:COMMAND, whose standard input
     /// and output are the line.
     /// Several are traced as one, each called by its address, or NAME=ADDRESS: D's variable hostname.
-    #[arg(long, value_name = "ADDRESS", required_unless_present_any = ["version", "pid", "make_key", "command", "core"])]
+    #[arg(long, value_name = "ADDRESS")]
     connect: Vec<String>,
     /// The kernel's key, 64 hexadecimal digits in a file that is yours alone (0600): authenticates and encrypts the
     /// line. For tcp: the environment's DTRACE_KEY_FILE if nothing is said.
@@ -126,6 +126,12 @@ fn addresses(dtrace: &Dtrace) -> anyhow::Result<Vec<(String, Address)>> {
         && dtrace.connect.is_empty()
     {
         return Ok(vec![(format!("process:{id}"), Address::Process(id))]);
+    }
+    if dtrace.connect.is_empty() && dtrace.command.is_none() {
+        anyhow::bail!(
+            "no target: -p PID, a process that has probes of its own; --connect ADDRESS, a kernel; or --core FILE, a dump of one \
+             of them"
+        );
     }
     if dtrace.connect.is_empty() {
         anyhow::bail!(

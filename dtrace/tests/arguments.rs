@@ -209,8 +209,17 @@ fn a_string_that_was_said_to_be_one_ends_with_its_nul() {
 fn what_is_shown_is_a_string() {
     let error = "x".parse::<u8>().unwrap_err();
     let fire = || sdt_probe!(fs::failed, show(&error));
-    let program = r#"fs:::failed { printf("%s", stringof(args[0])); exit(0); }"#;
-    assert_eq!(dtrace(program, fire, &[]), ("invalid digit found in string".into(), String::new()));
+    for program in [
+        r#"fs:::failed { printf("%s", args[0]); exit(0); }"#,
+        r#"fs:::failed { printf("%s", stringof(args[0])); exit(0); }"#,
+        r#"fs:::failed { trace(args[0]); exit(0); }"#,
+        r#"fs:::failed { @[args[0]] = count(); exit(0); } END { printa("%s", @); }"#,
+        r#"fs:::failed /args[0] == "invalid digit found in string" && strlen(args[0]) == 29/ { trace(args[0]); exit(0); }"#,
+        r#"fs:::failed { printf("%s", stringof((char *)arg0)); exit(0); }"#,
+    ] {
+        let (shown, said) = dtrace(program, fire, &[]);
+        assert_eq!((shown.trim(), &*said), ("invalid digit found in string", ""), "{program}");
+    }
 }
 
 /// The programs of a block of text in the documentation of arguments.

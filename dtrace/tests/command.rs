@@ -79,6 +79,47 @@ fn a_command_ends_the_run() {
     assert_eq!(printed, (String::new(), error.into(), 1));
 }
 
+/// What is wrong with a command line, which does not come as far as a host: the message, and the exit status.
+fn refused(args: &[&str]) -> (String, i32) {
+    let Output { stdout, stderr, status } =
+        Command::new(env!("CARGO_BIN_EXE_dtrace")).args(args).output().unwrap();
+    assert!(stdout.is_empty());
+    (String::from_utf8(stderr).unwrap(), status.code().unwrap())
+}
+
+#[test]
+fn who_names_no_target_is_told_which_there_are() {
+    for args in [&["-l"][..], &["-n", "BEGIN"], &["-q", "-n", "tick-1s"]] {
+        let (said, status) = refused(args);
+        assert_eq!((said.lines().count(), status), (1, 1), "{said}");
+        for option in ["no target: -p PID", "--connect ADDRESS", "--core FILE"] {
+            assert!(said.contains(option), "{said}");
+        }
+    }
+    let (said, _) = refused(&["-c", "true", "-n", "BEGIN"]);
+    assert!(said.contains("trace it with -p"), "{said}");
+    // One line says what is wrong, and the usage would not.
+    let (said, status) = refused(&["-p", "1", "-c", "true", "-n", "BEGIN"]);
+    assert_eq!((said.lines().count(), status), (1, 2), "{said}");
+    assert!(said.contains("cannot be used with"), "{said}");
+    let (said, status) = refused(&["-y"]);
+    assert!(said.starts_with("dtrace: illegal option -- y\nUsage: ") && status == 2, "{said}");
+}
+
+#[test]
+fn versions() {
+    let version = |option| {
+        let output = Command::new(env!("CARGO_BIN_EXE_dtrace")).arg(option).output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(version("-V"), "dtrace: Sun D 1.13\n");
+    assert_eq!(
+        version("--version"),
+        format!("dtrace: Sun D 1.13, sdt {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
 #[test]
 fn output_goes_where_it_is_to() {
     let folder = tempfile::tempdir().unwrap();

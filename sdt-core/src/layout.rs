@@ -37,7 +37,7 @@ const DIMENSIONS: usize = 3;
     message = "`{Self}` has no C type, so D cannot look into a struct with it",
     label = "no type of C's",
     note = "fields are integers, `bool`, atomics, thin pointers and references, arrays of up to three dimensions, and \
-            what implements `CType`; where D need not look, take an array of bytes"
+            what derives `CType`, of enums those with `#[repr(u32)]` or the like; where D need not look, take an array of bytes"
 )]
 pub trait CField {
     /// The type in front of the field's name.

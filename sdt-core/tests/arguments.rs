@@ -248,7 +248,7 @@ fn what_is_said_is_a_string_while_it_is_recorded() {
     let (_, listed) = traced_by(Some(read), "fs", "said", || {
         sdt_probe!(fs::said, Shown::new(&err), Json::new(&header));
     });
-    assert_eq!(listed, ["char *", "char *"]);
+    assert_eq!(listed, ["char * > string", "char * > string"]);
     traced_by(Some(read), "open", "said", || {
         sdt_probe!(open::said, show(&err), json(&header));
     });

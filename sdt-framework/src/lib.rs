@@ -119,6 +119,7 @@ pub mod machine;
 mod postmortem;
 mod program;
 mod providers;
+mod readable;
 mod registry;
 mod rights;
 #[cfg(feature = "server")]
@@ -136,5 +137,6 @@ pub use dtrace::{Counters, Dtrace, Held};
 pub use dtrace_abi::spec::{Field, Spec, SpecError};
 pub use host::{Host, RawMutex, Relaxing, SpinLock};
 pub use program::{AggregationDesc, Malformed, ProgramError, Snapshot, Status, Which};
+pub use readable::Readable;
 pub use registry::{Detail, ProbeInfo, registration};
 pub use rights::Rights;

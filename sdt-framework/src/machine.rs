@@ -100,7 +100,8 @@ pub unsafe trait Machine: Sized + 'static {
         true
     }
 
-    /// What programs in D may ask of this kernel: see [`Host::kernel`].
+    /// What programs in D may ask of this kernel: see [`Host::kernel`]. A [`Readable`](crate::Readable) lets them read memory, and
+    /// with that print a `&str`; without one they know numbers only.
     fn kernel() -> &'static (dyn Kernel + Sync) {
         &Unknown
     }

@@ -162,6 +162,15 @@ impl Machine {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).expect("text")
     }
+
+    /// What a program that ends by itself prints, and what `dtrace` says of it.
+    pub fn run(&self, program: &str) -> (String, String) {
+        let output = self.dtrace().args(["-q", "-n", program]).output().expect("dtrace runs");
+        let [shown, said] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text"));
+        assert!(output.status.success(), "{program}: {said}");
+        (shown, said)
+    }
 }
 
 impl Drop for Machine {

@@ -13,8 +13,8 @@ use crate::template::{Name, SdtCore, Template};
 /// Options of `cargo sdt new`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Operating system of the kernel.
-    #[arg(long, value_enum)]
+    /// Operating system of the kernel: freebsd or illumos.
+    #[arg(long, value_parser = os)]
     os: Os,
     /// Where the crate's sdt-core comes from: the folder of its sources or of its workspace, the URL of a git repository,
     /// or a version of the registry's. Must be said as long as the registry has none.
@@ -31,6 +31,17 @@ pub struct Args {
     path: Option<PathBuf>,
     /// The module's name: of the package, the file, and the provider of its probe.
     name: String,
+}
+
+/// The system with this name. Who wants to trace a program is told that it takes no module.
+fn os(name: &str) -> Result<Os, String> {
+    <Os as clap::ValueEnum>::from_str(name, false).map_err(|_| {
+        let known = "modules are for freebsd or illumos".to_owned();
+        match name {
+            "linux" => known + "; a program on Linux needs none, but the crate sdt-process",
+            _ => known,
+        }
+    })
 }
 
 /// Runs the command. Prints where the crate is.

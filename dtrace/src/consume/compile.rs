@@ -11,7 +11,7 @@ use dtrace_compiler::libraries::Library;
 use dtrace_compiler::program::Program;
 use dtrace_compiler::{Error, Source, Specifies};
 
-use super::DtraceError;
+use super::{DtraceError, absent};
 use crate::cpp::reason;
 use crate::job::{Job, Text};
 use crate::render::Output;
@@ -135,21 +135,10 @@ fn failed(
     let TraceError::Program(error) = error else { return error.into() };
     let meant = error.hint.as_ref().map(|name| format!("did you mean {name}?"));
     let lines: Vec<String> =
-        error.frame(text).into_iter().chain(meant).chain(pid_provider(&error)).collect();
+        error.frame(text).into_iter().chain(meant).chain(absent::hint(&error.message)).collect();
     let frame = (!lines.is_empty()).then(|| lines.join("\n"));
     let tagged = trace.options().error_tags;
     Box::new(CompileError { what: what(), error, tagged, frame }).into()
-}
-
-/// What to do where somebody asks for the provider that instruments any function of a process's.
-fn pid_provider(error: &Error) -> Option<String> {
-    let text = error.message.strip_prefix("probe description pid")?;
-    let number = text.split(':').next()?;
-    (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then(|| {
-        "there is no provider pid here: what a process can be asked for are the probes that it declares; \
-         trace it with -p"
-            .to_owned()
-    })
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, DtraceError> {

@@ -5,16 +5,16 @@
 //! | integers of up to 64 bits, `bool`, `char` | one: `int`, `uint64_t`, ... | `NonZero` as what it holds |
 //! | `u128`, `i128` | two: low word, high word | D has no integer of that size |
 //! | pointers, references, `NonNull` to what has a [C name](CType) | one: `struct proc *` | `&[T; N]` is a `T *` |
-//! | `&CStr` | one: `char *` | `stringof(args[0])` is the text |
+//! | `&CStr` | one: `char *` | a string by `stringof(args[0])` |
 //! | `&str`, `&[u8]` | two: address and length | a [`string`](#text), `size_t`; on FreeBSD and illumos `char *`, `size_t` |
 //! | `&[T]` | two: address and length, in elements | `T *`, `size_t` |
 //! | `Option` of a reference, a pointer or text | as without | 0 is none |
 //! | `Option` of a number, of `bool`, of `char` | two: the value, and whether there is one | `int`, `_Bool` |
 //! | newtypes, enums without data | one, by `#[derive(Argument)]` | `enum link_state`, with the names of its constants |
-//! | [`Shown`] | one: `char *` | what `Display` or `Debug` says, formatted if the probe is enabled; `stringof(args[0])` is the text |
+//! | [`Shown`] | one: a `string`; on FreeBSD and illumos `char *` | what `Display` or `Debug` says, formatted if the probe is enabled |
 #![cfg_attr(
     feature = "serde",
-    doc = "| [`Json`] | one: `char *` | a value as JSON, serialised if the probe is enabled; `stringof(args[0])` is the text |"
+    doc = "| [`Json`] | one, as `Shown` | a value as JSON, serialised if the probe is enabled |"
 )]
 //!
 //! What takes two of D's arguments counts as two. A probe has at most ten where this project's framework or illumos's
@@ -31,8 +31,8 @@
 //! fs:::write { @[args[0]] = count(); }
 //! ```
 //!
-//! What is a `char *` (`&CStr`, [`Shown`]) is an address in D, as in C: `stringof(args[0])` is its text, and `args[0]` by itself,
-//! as a key or in `trace`, is a number.
+//! A `&CStr` is an address in D, as in C: `stringof(args[0])` is its text, and `args[0]` by itself, as a key or in `trace`, a
+//! number.
 //!
 //! No byte is read that is not the text's. A string of D's ends at its first NUL, so each NUL inside the text is a `?` in it,
 //! as many bytes as before; and what is longer than option `strsize` says, or than 4,095 bytes, is cut: `args[1]` tells.

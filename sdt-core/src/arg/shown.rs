@@ -2,8 +2,8 @@
 
 use core::fmt::{self, Write as _};
 
+use super::text::MADE;
 use super::{ArgType, Argument, Value};
-use crate::name::TypeName;
 
 /// What a text that was cut ends with.
 const CUT: &[u8] = b"...";
@@ -152,7 +152,7 @@ impl<const SIZE: usize> Value for Shown<SIZE> {
 }
 
 impl<const SIZE: usize> Argument for Shown<SIZE> {
-    const TYPES: &'static [ArgType] = &[ArgType::native(TypeName::new("char *"))];
+    const TYPES: &'static [ArgType] = &[MADE];
 }
 
 #[cfg(test)]

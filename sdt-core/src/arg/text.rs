@@ -3,6 +3,8 @@
 //! Text, and bytes, are one value in this project's own D: `args[n]` of the address is a `string` of just that length. That is
 //! said by what D is to see of both: a `string`, and behind it a `size_t` that is given as one. On FreeBSD and illumos it is not
 //! said: their D would want a string that ends with a NUL.
+//!
+//! A C string stays the `char *` that C's providers have: it may be NULL, and programs in D look at its characters.
 
 use core::ffi::CStr;
 use core::ptr::null;
@@ -13,6 +15,9 @@ use crate::name::TypeName;
 
 const CHARS: ArgType = ArgType::native(TypeName::new("char *"));
 const LENGTH: ArgType = ArgType::native(TypeName::new("size_t"));
+
+/// The address of text that was made for D, and ends with a NUL.
+pub(super) const MADE: ArgType = as_string(CHARS);
 
 /// Address and length of text.
 const TEXT: &[ArgType] = &as_text(CHARS);
@@ -27,10 +32,16 @@ const fn slice<T: CType>() -> &'static [ArgType] {
 
 /// An address and its length, which are one value for D where it knows of such.
 const fn as_text(address: ArgType) -> [ArgType; 2] {
+    let string = as_string(address);
+    [string, if string.translated.is_some() { LENGTH.translated_to(LENGTH.native) } else { LENGTH }]
+}
+
+/// An address that is a string for this project's own D.
+const fn as_string(address: ArgType) -> ArgType {
     if cfg!(any(target_os = "freebsd", target_os = "illumos")) {
-        return [address, LENGTH];
+        return address;
     }
-    [address.translated_to(TypeName::new("string")), LENGTH.translated_to(LENGTH.native)]
+    address.translated_to(TypeName::new("string"))
 }
 
 macro_rules! arguments {

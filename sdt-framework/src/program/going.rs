@@ -180,6 +180,7 @@ impl<H: Host> Dtrace<H> {
         }
         consumer.turn(Activity::Warmup);
         let cpu = self.fire_own(Own::Begin, index, &[id.get().into(), 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        self.start_timers();
         consumer.turn_from(Activity::Warmup, Activity::Active);
         Ok(cpu)
     }

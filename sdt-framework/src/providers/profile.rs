@@ -47,6 +47,8 @@ struct Timer {
     /// The probe; 0 until there is one.
     id: AtomicU32,
     is_enabled: AtomicBool,
+    /// Enabled, and nobody has gone since.
+    is_new: AtomicBool,
     interval: Word,
     /// Whether it fires on every CPU: `profile-N`.
     everywhere: AtomicBool,
@@ -212,12 +214,30 @@ impl<H: Host> Dtrace<H> {
         let Some(profile) = self.profile.get() else { return };
         let Some(timer) = profile.timers.get(index) else { return };
         if on {
-            let first = self.host.timestamp().saturating_add(timer.interval.get());
-            profile.of(index).iter().for_each(|deadline| deadline.set(first));
+            self.wind(profile, index, timer);
         }
+        timer.is_new.store(on, Ordering::Relaxed);
         // Release: who finds it enabled finds when it fires.
         timer.is_enabled.store(on, Ordering::Release);
         self.host.timers_changed();
+    }
+
+    /// Has a timer fire for the first time an interval from now.
+    fn wind(&self, profile: &Profile, index: usize, timer: &Timer) {
+        let first = self.host.timestamp().saturating_add(timer.interval.get());
+        profile.of(index).iter().for_each(|deadline| deadline.set(first));
+    }
+
+    /// A consumer goes: what has been enabled since the last one did begins to count. Much may be done between enabling and
+    /// going, over a slow line above all, and `tick-1s` is to come a second after BEGIN. With the tables locked.
+    pub(crate) fn start_timers(&self) {
+        let Some(profile) = self.profile.get() else { return };
+        for (index, timer) in profile.timers.iter().enumerate() {
+            if timer.is_new.load(Ordering::Relaxed) {
+                timer.is_new.store(false, Ordering::Relaxed);
+                self.wind(profile, index, timer);
+            }
+        }
     }
 
     /// Fires what is due of `profile` on this CPU, with what the CPU was doing when the timer's interrupt came: the program
@@ -261,6 +281,7 @@ impl Timer {
         Self {
             id: AtomicU32::new(0),
             is_enabled: AtomicBool::new(false),
+            is_new: AtomicBool::new(false),
             interval: Word::new(),
             everywhere: AtomicBool::new(false),
         }

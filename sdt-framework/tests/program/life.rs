@@ -250,6 +250,39 @@ fn timers_fire_when_they_are_due() {
     assert_eq!(dtrace.tick(0, 0), None);
 }
 
+/// The time between enabling and going is nobody's, and who goes later does not stop the clock of others.
+#[test]
+fn timers_count_from_when_somebody_goes() {
+    const MS: u64 = 1_000_000;
+    let kernel: &'static Kernel<Machine> = Box::leak(Box::new(machine()));
+    let dtrace: &'static sdt_framework::Dtrace<Machine> = &kernel.dtrace;
+    dtrace.register_profile(4).unwrap();
+    let now = |ms: u64| dtrace.host().now.store(ms * MS, Ordering::Relaxed);
+    let x = kernel.consumer();
+    assert_eq!(x.enable("tick-10ms { trace(arg2 / 1000000); }"), 1);
+    now(8);
+    x.go();
+    assert_eq!(dtrace.tick(0, 0), Some(18 * MS));
+    now(15);
+    let y = kernel.consumer();
+    assert_eq!(y.enable("tick-10ms { trace(1); } tick-20ms { trace(2); }"), 2);
+    now(17);
+    y.go();
+    assert_eq!(dtrace.tick(0, 0), Some(18 * MS), "that one ticks already");
+    now(18);
+    assert_eq!(dtrace.tick(0, 0), Some(28 * MS));
+    now(37);
+    dtrace.tick(0, 0);
+    // Who stops and goes on has nothing begin anew.
+    x.stop();
+    x.go();
+    assert_eq!(dtrace.tick(0, 0), Some(38 * MS));
+    assert_eq!(
+        (x.numbers(), y.numbers()),
+        (vec![vec![0], vec![9]], vec![vec![1], vec![1], vec![2]])
+    );
+}
+
 #[test]
 fn a_tick_fires_on_one_cpu() {
     let kernel: &'static Kernel<Machine> = Box::leak(Box::new(machine()));

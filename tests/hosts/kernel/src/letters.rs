@@ -14,8 +14,8 @@ sdt_provider! {
     pub letters {
         /// A CPU has sent one: to whom, and how many bytes it has.
         fn sent(to: usize, bytes: usize);
-        /// A CPU has received one: how many bytes, and how many letters are left in its box.
-        fn received(bytes: usize, left: usize);
+        /// A CPU has received one: what it says, and how many letters are left in its box.
+        fn received(text: &str, left: usize);
     }
 }
 
@@ -44,7 +44,7 @@ pub fn work(cpu: usize) {
     let mut inbox = inbox.lock();
     if let Some(letter) = inbox.pop_front() {
         received.fetch_add(1, Ordering::Relaxed);
-        sdt_probe!(letters::received, letter.len(), inbox.len());
+        sdt_probe!(letters::received, &letter, inbox.len());
     }
 }
 

@@ -92,16 +92,16 @@ fn handlers() -> InterruptDescriptorTable {
 extern "C" fn on_interrupt<const VECTOR: u8>() {
     core::arch::naked_asm!(
         "push rax; push rcx; push rdx; push rsi; push rdi; push r8; push r9; push r10; push r11",
-        "cld; mov edi, {vector}; call {interrupted}",
+        "cld; mov edi, {vector}; mov rsi, [rsp + 9 * 8]; call {interrupted}",
         "pop r11; pop r10; pop r9; pop r8; pop rdi; pop rsi; pop rdx; pop rcx; pop rax; iretq",
         vector = const VECTOR,
         interrupted = sym interrupted,
     )
 }
 
-extern "C" fn interrupted(vector: u8) {
+extern "C" fn interrupted(vector: u8, pc: u64) {
     match vector {
-        TIMER => crate::on_tick(),
+        TIMER => crate::on_tick(pc),
         _ => tracing::TRACING.called(),
     }
     // SAFETY: one is being handled.

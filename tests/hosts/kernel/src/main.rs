@@ -27,9 +27,10 @@ sdt_provider! {
 #[global_allocator]
 static HEAP: LockedHeap = LockedHeap::empty();
 
-/// The clock's interrupt.
-fn on_tick() {
+/// The clock's interrupt, and where the CPU was.
+fn on_tick(pc: u64) {
     sdt_probe!(clock::tick, machine::cpu());
+    tracing::TRACING.dtrace().tick(pc, 0);
 }
 
 /// Called by the start code on each CPU, with a stack.

@@ -3,9 +3,10 @@
 use core::mem::MaybeUninit;
 
 use sdt_framework::console::Console;
+use sdt_framework::dif;
 use sdt_framework::machine::{Machine, Smp, Tracing};
 use sdt_framework::server::{NoSites, Polled, Server, Stream};
-use sdt_framework::{Config, Rights};
+use sdt_framework::{Config, Readable, Rights};
 use x86_64::instructions::interrupts;
 
 use crate::Port;
@@ -35,7 +36,15 @@ unsafe impl Machine for Kernel {
     fn interrupt_others() {
         call_others();
     }
+
+    fn kernel() -> &'static (dyn dif::Kernel + Sync) {
+        &READABLE
+    }
 }
+
+/// What D may read: the image, and all up to the end of the heap.
+// SAFETY: it is RAM, which boot.rs maps for good.
+static READABLE: Readable = unsafe { Readable::new(&[0x20_0000..128 << 20]) };
 
 /// DTrace, as far as this kernel has it.
 pub static TRACING: Tracing<Kernel, CPUS> = Tracing::new(c"kernel");
@@ -57,6 +66,7 @@ pub fn start() -> Server<'static> {
     // SAFETY: every CPU has `breakpoint` as vector 3, and a kernel is never unloaded.
     let dtrace =
         unsafe { TRACING.start(memory.leak(), &CONFIG) }.expect("the records hold together");
+    dtrace.register_profile(8).expect("there is room for eight timers");
     Server::new(dtrace, &NoSites, Rights::ALL)
 }
 

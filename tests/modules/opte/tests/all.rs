@@ -48,7 +48,7 @@ fn said(what: &str) -> Expected {
     let what = what.to_owned();
     // SAFETY: called while the probe fires, which carries a C string.
     let holds = move |words: &[u64]| assert_eq!(unsafe { text(words[0]) }, what);
-    Expected { types: &["char *"], holds: Box::new(holds) }
+    Expected { types: &["char * > string"], holds: Box::new(holds) }
 }
 
 fn labels<const MOST: usize>(

@@ -1,0 +1,108 @@
+//! A kernel of which programs in D may read memory.
+
+use core::ops::Range;
+
+use crate::dif::Kernel;
+
+/// A [`Kernel`] of which programs may read memory that is always there, and of which nothing else is known. For
+/// [`Host::kernel`](crate::Host::kernel) and [`Machine::kernel`](crate::machine::Machine::kernel); a kernel that has more to say
+/// asks this one in its own [`load`](Kernel::load).
+///
+/// Without any, an argument that is an address is a number for D, and what it leads to an invalid address.
+///
+/// ```
+/// use sdt_framework::Readable;
+/// use sdt_framework::dif::Kernel as _;
+///
+/// static TEXT: [u8; 5] = *b"hello";
+///
+/// let start = TEXT.as_ptr().expose_provenance();
+/// let ranges = Box::leak(Box::new([start..start + TEXT.len()]));
+/// // SAFETY: a static is always there.
+/// let readable = unsafe { Readable::new(ranges) };
+/// let mut into = [0; 4];
+/// assert!(readable.load(start as u64 + 1, &mut into) && into == *b"ello");
+/// assert!(!readable.load(start as u64 + 2, &mut into), "one byte more than there is");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Readable {
+    ranges: &'static [Range<usize>],
+}
+
+impl Readable {
+    /// One of the memory at these addresses. What is read is in one of them: two that touch are better given as one.
+    ///
+    /// # Safety
+    /// From the first use on all of it is mapped at these addresses, can be read on every CPU, in any context, for as long as
+    /// the program runs, and reading changes nothing: it is RAM, or ROM, and no device's. What stands there may change at any time.
+    pub const unsafe fn new(ranges: &'static [Range<usize>]) -> Self {
+        Self { ranges }
+    }
+
+    /// Whether all of these bytes are among them.
+    fn contains(&self, start: usize, length: usize) -> bool {
+        start.checked_add(length).is_some_and(|end| {
+            self.ranges.iter().any(|range| range.start <= start && end <= range.end)
+        })
+    }
+}
+
+impl Kernel for Readable {
+    /// None: hosts have a clock of their own, which is asked instead.
+    fn timestamp(&self) -> u64 {
+        0
+    }
+
+    fn load(&self, address: u64, into: &mut [u8]) -> bool {
+        let start = usize::try_from(address).ok();
+        let Some(start) = start.filter(|start| self.contains(*start, into.len())) else {
+            return false;
+        };
+        for (address, byte) in (start..).zip(into) {
+            let from = core::ptr::with_exposed_provenance::<u8>(address);
+            // SAFETY: by the contract of `new`; volatile, as others may write there meanwhile.
+            *byte = unsafe { from.read_volatile() };
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_read_that_is_not_in_a_range() {
+        let text: &'static [u8; 16] = Box::leak(Box::new(*b"0123456789abcdef"));
+        let start = text.as_ptr().expose_provenance();
+        let ranges = Box::leak(Box::new([start + 2..start + 6, start + 6..start + 8, 0..0]));
+        // SAFETY: it is leaked.
+        let readable = unsafe { Readable::new(ranges) };
+        for from in 0..16 {
+            for length in 0..16 - from {
+                let mut into = [b'x'; 16];
+                let into = &mut into[..length];
+                let is_in =
+                    |range: &Range<usize>| range.contains(&from) && from + length <= range.end;
+                let expected = is_in(&(2..6)) || is_in(&(6..8));
+                // Nothing is read at an end, which is no harm.
+                let read = readable.load((start + from) as u64, into);
+                assert!(read == expected || length == 0, "{length} bytes at {from}");
+                let expected =
+                    if read { &text[from..from + length] } else { &[b'x'; 16][..length] };
+                assert_eq!(into, expected);
+            }
+        }
+        for nowhere in [0, 1, u64::MAX - 3, u64::MAX, 1 << 63] {
+            assert!(!readable.load(nowhere, &mut [0; 4]), "{nowhere:#x}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_all_addresses_is_no_wrap() {
+        // SAFETY: nothing of it is read.
+        let all = unsafe { Readable::new(&[1..usize::MAX]) };
+        assert!(!all.contains(usize::MAX - 2, 4) && !all.contains(usize::MAX, 1));
+        assert!(all.contains(1, usize::MAX - 1));
+    }
+}
