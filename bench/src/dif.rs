@@ -7,12 +7,9 @@ use std::sync::atomic::AtomicU32;
 use anyhow::{Context as _, Result};
 use dtrace_abi::Platform;
 use dtrace_abi::action::Action;
-use dtrace_abi::stability::Attribute;
 use dtrace_compiler::options::Options;
 use dtrace_compiler::program::Program as Compiled;
-use dtrace_compiler::surroundings::{
-    Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
-};
+use dtrace_compiler::surroundings::EveryProbe;
 use dtrace_compiler::{Compiler, Source};
 use sdt_framework::aggregation::{Buffer, Entry, Function};
 use sdt_framework::dif::{
@@ -70,19 +67,9 @@ impl Kernel for Surrounding {
     }
 }
 
-/// The probe that programs are compiled for.
-struct OneProbe;
-
-impl Surroundings for OneProbe {
-    fn probes(&self, _: &Description) -> Matches {
-        let attributes = ProviderAttributes::all(Attribute::DEFAULT);
-        Matches::One(ProbeInfo { module: String::new(), attributes, arguments: Vec::new() })
-    }
-}
-
 pub fn compiled(text: &str) -> Compiled {
     let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
-    compiler.compile(Source::file(text.as_bytes()), &OneProbe).expect("the benchmark's own program")
+    compiler.compile(Source::file(text.as_bytes()), &EveryProbe).expect("the benchmark's own program")
 }
 
 fn words(count: usize) -> Vec<Word> {

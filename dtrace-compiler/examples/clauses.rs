@@ -4,22 +4,9 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 use dtrace_abi::Platform;
-use dtrace_abi::stability::Attribute;
 use dtrace_compiler::options::Options;
-use dtrace_compiler::surroundings::{
-    Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
-};
+use dtrace_compiler::surroundings::EveryProbe;
 use dtrace_compiler::{Compiler, Source, dof};
-
-/// Every description matches one probe.
-struct Anything;
-
-impl Surroundings for Anything {
-    fn probes(&self, _: &Description) -> Matches {
-        let attributes = ProviderAttributes::all(Attribute::DEFAULT);
-        Matches::One(ProbeInfo { module: String::new(), attributes, arguments: Vec::new() })
-    }
-}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let count: u32 = std::env::args().nth(1).map_or(Ok(1000), |text| text.parse())?;
@@ -35,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let began = Instant::now();
     let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
-    let program = compiler.compile(Source::file(text.as_bytes()), &Anything)?;
+    let program = compiler.compile(Source::file(text.as_bytes()), &EveryProbe)?;
     let bytes = dof::program(&program, compiler.options())?;
     println!("{count} clauses, {} bytes of DOF: {:?}", bytes.len(), began.elapsed());
     Ok(())

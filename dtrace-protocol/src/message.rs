@@ -279,7 +279,8 @@ pub enum Reply<'a> {
         /// Bytes of one record or tuple, its header included.
         size: u32,
     },
-    /// To [`Request::Declared`]: none where there is no such module, or none that this line may see.
+    /// To [`Request::Declared`]: none where there is no such module. One that this line may see no probe of has neither name nor
+    /// text.
     Declared(#[serde(borrow)] Option<Declared<'a>>),
 }
 

@@ -118,6 +118,24 @@ pub const fn largest(of: &[usize]) -> usize {
     largest
 }
 
+/// The integer that C's compiler makes of an enum of this size in bytes, some of whose constants are negative, or none: `int`,
+/// unless the target's enums are short or a constant does not fit.
+///
+/// # Panics
+/// There is no such integer.
+#[doc(hidden)]
+pub const fn c_enum(size: usize, is_negative: bool) -> TypeName {
+    match (size, is_negative) {
+        (1, true) => i8::VALUE,
+        (1, false) => u8::VALUE,
+        (2, true) => i16::VALUE,
+        (2, false) => u16::VALUE,
+        (4, _) => i32::VALUE,
+        (8, _) => i64::VALUE,
+        _ => panic!("no integer of C's is as large as this enum"),
+    }
+}
+
 /// What is laid out as another type.
 macro_rules! same_as {
     ($([$($generics:tt)*] $rust:ty: $as:ty;)*) => {$(

@@ -4,9 +4,9 @@
 use std::sync::atomic::Ordering;
 
 use sdt_core::__private::{inspect, protocol::State};
-use sdt_core::patch::{Mode, batch, set_mode};
+use sdt_core::patch::{Mode, PatchError, batch, set_mode};
 use sdt_core::{sdt_probe, sdt_provider};
-use sdt_host::{Recorder, SYNCHRONISED, WRITABLE};
+use sdt_host::{REFUSED, Recorder, SYNCHRONISED, WRITABLE, turning_read_only};
 
 sdt_provider! {
     many {
@@ -99,6 +99,37 @@ fn threads_are_synchronised_for_all_of_them() {
     batch(|| recorder.enable(all[2]));
     assert_eq!(states(), [Nop, Nop, Trap, Trap, Nop]);
     assert_eq!(synchronised(|| batch(|| ())), 0, "nothing is late");
+
+    // What becomes read-only before the end is left as it was, said to be, and brought where it is to be as soon as it can be.
+    batch(|| {
+        recorder.enable(all[0]);
+        WRITABLE.store(false, Ordering::Relaxed);
+    });
+    assert_eq!(states(), [Nop, Nop, Trap, Trap, Nop]);
+    let patchpoint = many::one.sites().next().unwrap().patchpoint();
+    let refused = REFUSED.lock().unwrap().take();
+    assert_eq!(refused, Some(PatchError::ReadOnly { patchpoint }));
+    WRITABLE.store(true, Ordering::Relaxed);
+    batch(|| ());
+    assert_eq!(states(), [Trap, Nop, Trap, Trap, Nop]);
+
+    // What is said to be read-only in the midst of the change is asked about no more, so none is left half-way.
+    recorder.disable(all[0]);
+    turning_read_only(|| {
+        batch(|| {
+            recorder.enable(all[0]);
+            recorder.enable(all[3]);
+        });
+    });
+    assert_eq!(states(), [Trap, Nop, Trap, Trap, Jump]);
+    turning_read_only(|| {
+        batch(|| {
+            recorder.disable(all[0]);
+            recorder.disable(all[3]);
+        });
+    });
+    assert_eq!(states(), [Nop, Nop, Trap, Trap, Nop]);
+    assert_eq!(*REFUSED.lock().unwrap(), None);
 
     // A batch that panics has an end, too.
     let panicked = std::panic::catch_unwind(|| {

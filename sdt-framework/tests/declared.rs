@@ -1,50 +1,44 @@
 //! What modules declare, and symbols by name, over a line: in pieces, and to whom it is there.
 #![cfg(feature = "server")]
 
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 use dtrace_protocol::{Decoder, Header, Reply, Request, VERSION, Why, Writer};
-use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
+use sdt_core::ops::{Framework as _, Privileges, ProbeDesc, ProviderAttr, ProviderOps};
 use sdt_framework::dif::{Kernel, ModuleText, Symbol};
 use sdt_framework::server::{Lost, MIN_FRAME, NoSites, Server, Stream};
-use sdt_framework::{Config, Dtrace, Host, Rights, SpinLock};
+use sdt_framework::{Config, Dtrace, Rights};
+use sdt_host::cpus::Uniprocessor;
 
-/// One CPU, one thread.
-struct Machine;
+/// A kernel with modules.
+struct Modules;
 
-// SAFETY: each test has a framework of its own, which one thread calls.
-unsafe impl Host for Machine {
-    type Lock = SpinLock<Self>;
+type Small = Dtrace<Uniprocessor<Modules>>;
 
-    fn cpu(&self) -> usize {
-        0
-    }
-
-    fn cpus(&self) -> usize {
-        1
-    }
-
-    fn timestamp(&self) -> u64 {
-        0
-    }
-
-    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
-        f()
-    }
-
-    fn sync(&self) {}
-
-    fn kernel(&self) -> &(dyn Kernel + Sync) {
-        self
-    }
+thread_local! {
+    /// A module is shown, which a host may do with its table of modules locked.
+    static SHOWING: Cell<bool> = const { Cell::new(false) };
+    /// A provider was asked for probes meanwhile: one that asks for modules would wait for ever.
+    static DISTURBED: Cell<bool> = const { Cell::new(false) };
+    /// How often one was asked.
+    static ASKED: Cell<u32> = const { Cell::new(0) };
 }
+
+unsafe extern "C" fn provide(_: *mut c_void, _: *const ProbeDesc) {
+    ASKED.set(ASKED.get() + 1);
+    DISTURBED.set(DISTURBED.get() || SHOWING.get());
+}
+
+const OPS: ProviderOps = ProviderOps { provide: Some(provide), ..ProviderOps::INERT };
 
 /// A line of a module's text, with what an assembler puts behind names.
 const LINE: &str = "struct\tstruct s\t8\t8\0\0\0\0\n";
 const LINES: usize = 200;
 
-impl Kernel for Machine {
+impl Kernel for Modules {
     fn timestamp(&self) -> u64 {
         0
     }
@@ -61,31 +55,35 @@ impl Kernel for Machine {
 
     fn declared(&self, index: usize, show: &mut dyn FnMut(ModuleText<'_>)) {
         let text = LINE.repeat(LINES);
+        SHOWING.set(true);
         match index {
             0 => show(ModuleText { module: b"open", text: text.as_bytes() }),
             1 => show(ModuleText { module: b"closed", text: text.as_bytes() }),
             2 => show(ModuleText { module: b"empty", text: b"" }),
+            // Every module, if it were taken for a pattern.
+            3 => show(ModuleText { module: b"*", text: text.as_bytes() }),
             _ => {}
         }
+        SHOWING.set(false);
     }
 }
 
 /// A framework with a probe in each of two modules, one of which is for everybody who traces processes.
-fn dtrace() -> &'static Dtrace<Machine> {
-    let dtrace = Box::leak(Box::new(Dtrace::new(Machine)));
+fn dtrace() -> &'static Small {
+    // SAFETY: each test has a framework of its own, which one thread calls.
+    let cpu = unsafe { Uniprocessor::with(Modules) };
+    let dtrace = Box::leak(Box::new(Dtrace::new(cpu)));
     let config = Config { providers: 4, probes: 8, ecbs: 8, ..Config::DEFAULT };
     let memory: &'static mut [MaybeUninit<u8>] =
-        Box::leak(Box::new_uninit_slice(config.memory::<Machine>(1, 2)));
+        Box::leak(Box::new_uninit_slice(config.memory::<Uniprocessor<Modules>>(1, 2)));
     dtrace.init(memory, &config).unwrap();
     for (name, module, privileges) in
         [(c"user", c"open", Privileges::USER), (c"kernel", c"closed", Privileges::KERNEL)]
     {
         let null = std::ptr::null_mut();
         // SAFETY: the ops take any pointer, and stay.
-        let provider = unsafe {
-            dtrace.register(name, &ProviderAttr::SDT, privileges, &ProviderOps::INERT, null)
-        }
-        .unwrap();
+        let provider =
+            unsafe { dtrace.register(name, &ProviderAttr::SDT, privileges, &OPS, null) }.unwrap();
         // SAFETY: as above.
         unsafe { dtrace.probe_create(provider, module, c"f", c"n", 0, null) }.unwrap();
     }
@@ -176,7 +174,7 @@ fn texts_come_in_pieces_without_nuls() {
         assert!(pieces > 5, "{pieces}");
     }
     assert_eq!(asking.declared(2), Some(("empty".into(), Vec::new(), 1)));
-    assert_eq!(asking.declared(3), None);
+    assert_eq!(asking.declared(4), None);
     // Behind the end there is nothing.
     asking.ask(Request::Declared { index: 0, at: u32::MAX }, |reply| match reply {
         Reply::Declared(Some(found)) => assert!(found.text.is_empty() && found.next == found.end),
@@ -188,7 +186,16 @@ fn texts_come_in_pieces_without_nuls() {
 fn a_module_is_there_for_who_may_use_a_probe_of_it() {
     let mut asking = Asking::with(Rights::new(Privileges::USER));
     assert!(!asking.declared(0).unwrap().1.is_empty());
-    assert_eq!(asking.declared(1), Some(("closed".into(), Vec::new(), 1)));
+    // Neither what the others are called nor how long their texts are, wherever one asks.
+    for index in [1, 2, 3] {
+        assert_eq!(asking.declared(index), Some((String::new(), Vec::new(), 1)));
+        asking.ask(Request::Declared { index, at: 7 }, |reply| match reply {
+            Reply::Declared(Some(found)) => assert_eq!((found.next, found.end), (7, 7)),
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!(asking.declared(4), None);
+    assert!(ASKED.get() > 0 && !DISTURBED.get(), "{}", ASKED.get());
     asking.ask(Request::SymbolNamed { module: "", name: "hz" }, |reply| match reply {
         Reply::Refused { why, .. } => assert_eq!(why, Why::NotPermitted),
         other => panic!("{other:?}"),

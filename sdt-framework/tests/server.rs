@@ -453,18 +453,7 @@ proptest! {
 #[test]
 fn programs_run() {
     use dtrace_compiler::options::Options;
-    use dtrace_compiler::surroundings::{
-        Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
-    };
-
-    struct Any;
-
-    impl Surroundings for Any {
-        fn probes(&self, _: &Description) -> Matches {
-            let attributes = ProviderAttributes::all(dtrace_abi::stability::Attribute::DEFAULT);
-            Matches::One(ProbeInfo { module: String::new(), attributes, arguments: Vec::new() })
-        }
-    }
+    use dtrace_compiler::surroundings::EveryProbe;
 
     Threads::bind(1);
     let (provider, dtrace) = (TestProvider::default(), Box::new(Small::new(Threads::new())));
@@ -490,7 +479,7 @@ fn programs_run() {
     let mut compiler =
         dtrace_compiler::Compiler::new(dtrace_abi::Platform::Freebsd, Options::default());
     let source = dtrace_compiler::Source::file(text.as_bytes());
-    let program = compiler.compile(source, &Any).unwrap();
+    let program = compiler.compile(source, &EveryProbe).unwrap();
     let dof = dtrace_compiler::dof::program(&program, compiler.options()).unwrap();
     let size = dof.len() as u32;
     let mut answer = String::new();

@@ -9,8 +9,8 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
 use syn::{
-    Data, DeriveInput, Error, Field, Fields, GenericParam, Generics, Lifetime, LitInt, LitStr,
-    Path, Result, Token, parenthesized, token,
+    Data, DataEnum, DeriveInput, Error, Field, Fields, GenericParam, Generics, Lifetime, LitInt,
+    LitStr, Path, Result, Token, parenthesized, token,
 };
 
 use crate::c_names::{self, check_identifier, given};
@@ -61,7 +61,7 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     let sdt = krate::in_attributes(&input.attrs, |meta| wanted.take(meta))?;
     if let (Data::Enum(data), false) = (&input.data, wanted.opaque) {
         if data.variants.iter().all(|variant| variant.fields.is_empty()) {
-            return integer(&input, &sdt);
+            return integer(&input, data, &sdt);
         }
         parameters(&input, &wanted)?;
         return data_enum::expand(&input, data, &wanted.describe, &sdt);
@@ -160,13 +160,12 @@ impl Description<'_> {
     }
 }
 
-/// An enum without data is laid out as the integer that it says.
-fn integer(input: &DeriveInput, sdt: &Path) -> Result<TokenStream> {
+/// An enum without data is laid out as the integer that it says, or as C's compiler would.
+fn integer(input: &DeriveInput, data: &DataEnum, sdt: &Path) -> Result<TokenStream> {
     let mut integer = None;
     for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("repr")) {
         for word in attr.parse_args_with(Punctuated::<Ident, Token![,]>::parse_terminated)? {
-            integer =
-                Some(if word == "C" { format_ident!("i32", span = word.span()) } else { word });
+            integer = Some(word);
         }
     }
     let Some(integer) = integer else {
@@ -175,6 +174,17 @@ fn integer(input: &DeriveInput, sdt: &Path) -> Result<TokenStream> {
         return Err(Error::new(input.ident.span(), message));
     };
     let ident = &input.ident;
+    if integer == "C" {
+        let variants = data.variants.iter().map(|variant| &variant.ident);
+        return Ok(quote! {
+            impl #sdt::arg::CType for #ident {
+                const NAME: #sdt::name::TypeName = #sdt::layout::c_enum(
+                    ::core::mem::size_of::<Self>(),
+                    false #(|| (Self::#variants {} as i64) < 0)*
+                );
+            }
+        });
+    }
     Ok(quote! {
         const _: () = ::core::assert!(
             ::core::mem::size_of::<#ident>() == ::core::mem::size_of::<#integer>(),

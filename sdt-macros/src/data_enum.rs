@@ -2,6 +2,9 @@
 //! type layout): for D a union, of its tag and of a struct for each variant that has data. Each struct begins with the
 //! tag, too, as it does in memory.
 //!
+//! The tag of `#[repr(C)]` alone, whose constants count from 0, is what C's compiler makes of an enum with these: an `int` as a
+//! rule, and a byte where enums are short (bare ARM). It is asked of an enum that has the same variants without data.
+//!
 //! The fields of variants cannot be asked for their offsets. So structs with the same fields are laid out beside the enum, and it
 //! is an error if what follows from them has another size.
 
@@ -21,6 +24,8 @@ use crate::ctype::{self, AllStatic, Described};
 struct Layout {
     /// The tag's type.
     tag: Ident,
+    /// That is an enum of the same variants.
+    is_twin: bool,
     /// The tag is in front of a union, and not in each of a union's structs.
     is_c: bool,
 }
@@ -62,6 +67,7 @@ pub(crate) fn expand(
     let ident = &input.ident;
     let numbers: Vec<_> = input.generics.const_params().map(|of| &of.ident).collect();
     let values = tags(ident, &layout, &constants);
+    let twin = layout.is_twin.then(|| twin(ident, &layout, &constants, sdt));
     let value = constants.iter().map(|(_, variant)| tag_of(ident, variant));
     let names = constants.iter().map(|(name, _)| name);
     let enum_name = LitStr::new(&format!("enum {tag}_tag"), name.span());
@@ -79,6 +85,7 @@ pub(crate) fn expand(
 
         #read
         #values
+        #twin
         #(#mirrors)*
         #sdt::__sdt_describe_enum!(#enum_name, [#(#value #names),*]);
         #(#descriptions)*
@@ -108,8 +115,9 @@ fn layout(input: &DeriveInput) -> Result<Layout> {
                        like; with `#[c_type(opaque)]` D knows its size only";
         return Err(Error::new(input.ident.span(), message));
     }
-    let tag = tag.unwrap_or_else(|| format_ident!("i32", span = input.ident.span()));
-    Ok(Layout { tag, is_c })
+    let is_twin = tag.is_none();
+    let tag = tag.unwrap_or_else(|| format_ident!("__SdtTagOf{}", input.ident));
+    Ok(Layout { tag, is_twin, is_c })
 }
 
 /// A variant's name as a member.
@@ -131,11 +139,8 @@ fn tag_of(ident: &Ident, variant: &Variant) -> Ident {
 
 /// A constant for each variant: its tag, one more than that in front of it if it says nothing.
 fn tags(ident: &Ident, layout: &Layout, variants: &[(LitStr, &Variant)]) -> TokenStream {
-    let tag = match layout.is_c && layout.tag == "i32" {
-        // Of `#[repr(C)]` alone a value is an `isize`; where it is no `int` the enum has another size.
-        true => format_ident!("isize"),
-        false => layout.tag.clone(),
-    };
+    // Of `#[repr(C)]` alone a value is an `isize`.
+    let tag = if layout.is_twin { format_ident!("isize") } else { layout.tag.clone() };
     let mut before: Option<Ident> = None;
     let mut all = TokenStream::new();
     for (_, variant) in variants {
@@ -153,6 +158,29 @@ fn tags(ident: &Ident, layout: &Layout, variants: &[(LitStr, &Variant)]) -> Toke
         before = Some(name);
     }
     all
+}
+
+/// The enum without data, whose layout is that of the tag.
+fn twin(
+    ident: &Ident,
+    layout: &Layout,
+    variants: &[(LitStr, &Variant)],
+    sdt: &Path,
+) -> TokenStream {
+    let tag = &layout.tag;
+    let values = variants.iter().map(|(_, variant)| tag_of(ident, variant));
+    let variants = variants.iter().map(|(_, variant)| &variant.ident);
+    quote! {
+        #[doc(hidden)]
+        #[allow(dead_code, non_camel_case_types, missing_debug_implementations)]
+        #[repr(C)]
+        enum #tag { #(#variants = #values),* }
+
+        impl #sdt::arg::CType for #tag {
+            const NAME: #sdt::name::TypeName =
+                #sdt::layout::c_enum(::core::mem::size_of::<#tag>(), false);
+        }
+    }
 }
 
 impl WithData {

@@ -3,7 +3,7 @@
 
 use std::process::{Command, Output};
 
-use harness::embedded::{Board, Target};
+use harness::embedded::{self, Board, Target};
 
 use crate::machine::dtrace_program;
 
@@ -112,6 +112,74 @@ fn is_traced_from_a_workstation(target: Target) {
     // It goes on printing meanwhile, and forgets who was here.
     assert!(board.printed().unwrap().contains(READING));
     assert_eq!(stdout(&dtrace(&board, &["-l", "-P", "dtrace"])).lines().count(), 4);
+}
+
+/// Of a type, for D: `size`, and each field's name, offset, size and type.
+fn described(text: &str, kind: &str, name: &str) -> (usize, Vec<(String, usize, usize, String)>) {
+    let head = format!("{kind}\t{name}\t");
+    let (_, rest) = text.split_once(&head).unwrap_or_else(|| panic!("{name} is not described"));
+    let mut lines = rest.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let size = lines.next().unwrap()[0];
+    let number = |word: &str| word.parse().unwrap();
+    let fields = lines.map_while(|line| match line[..] {
+        ["field", name, offset, size, _, of] => {
+            Some((name.to_owned(), number(offset), number(size), of.to_owned()))
+        }
+        _ => None,
+    });
+    (number(size), fields.collect())
+}
+
+/// An enum of C's is as short as its constants allow on these processors, and so is the tag of one with data.
+#[test]
+fn short_enums_are_described_as_they_are() {
+    let library = embedded::build_example(Target::Armv7m, "short_enums").unwrap();
+    // The section of its object: text with NULs, which mean nothing.
+    let bytes: Vec<_> =
+        std::fs::read(library).unwrap().into_iter().filter(|&byte| byte != 0).collect();
+    let text = String::from_utf8_lossy(&bytes);
+    let fields = |of: &[(&str, usize, usize, &str)]| {
+        let owned =
+            |&(name, at, size, ty): &(&str, _, _, &str)| (name.to_owned(), at, size, ty.to_owned());
+        of.iter().map(owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        described(&text, "union", "union reading"),
+        (4, fields(&[("tag", 0, 1, "uint8_t"), ("raw", 0, 4, "struct reading_raw")]))
+    );
+    assert_eq!(
+        described(&text, "struct", "struct reading_raw"),
+        (
+            4,
+            fields(&[
+                ("tag", 0, 1, "uint8_t"),
+                ("bytes", 1, 2, "char"),
+                ("phase", 3, 1, "uint8_t")
+            ])
+        )
+    );
+    assert_eq!(
+        described(&text, "union", "union event"),
+        (
+            12,
+            fields(&[
+                ("tag", 0, 1, "uint8_t"),
+                ("timer", 0, 12, "struct event_timer"),
+                ("failed", 0, 6, "struct event_failed"),
+            ])
+        )
+    );
+    assert_eq!(
+        described(&text, "struct", "struct event_timer"),
+        (
+            12,
+            fields(&[
+                ("tag", 0, 1, "uint8_t"),
+                ("ticks", 4, 4, "uint32_t"),
+                ("level", 8, 2, "int16_t")
+            ])
+        )
+    );
 }
 
 #[test]

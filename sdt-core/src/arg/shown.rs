@@ -64,18 +64,23 @@ pub fn show_debug<T: fmt::Debug + ?Sized>(value: &T) -> Shown {
 }
 
 impl<const SIZE: usize> Shown<SIZE> {
+    /// Looked at by the functions that are called, so that the error is where they are.
+    const HAS_ROOM: () =
+        assert!(SIZE > CUT.len(), "there is no room for the mark of a text that was cut");
+
     /// What `Display` says of a value.
     pub fn new<T: fmt::Display + ?Sized>(value: &T) -> Self {
+        const { Self::HAS_ROOM };
         Self::of(format_args!("{value}"))
     }
 
     /// What `Debug` says of a value.
     pub fn debug<T: fmt::Debug + ?Sized>(value: &T) -> Self {
+        const { Self::HAS_ROOM };
         Self::of(format_args!("{value:?}"))
     }
 
     fn of(text: fmt::Arguments<'_>) -> Self {
-        const { assert!(SIZE > CUT.len(), "there is no room for the mark of a text that was cut") };
         let mut shown = Self { bytes: [0; SIZE], len: 0 };
         let mut writer = Writer { shown: &mut shown, is_full: false };
         let is_whole = writer.write_fmt(text).is_ok() && !writer.is_full;

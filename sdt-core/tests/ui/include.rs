@@ -4,6 +4,8 @@ sdt_provider!(include "d/broken.d");
 sdt_provider!(include "d/type.d");
 sdt_provider!(include "d/name.d");
 sdt_provider!(include "d/missing.d");
+sdt_provider!(exclude "d/name.d");
+sdt_provider!(include "d/name.d" as proc);
 
 // One mistake in a file is one error.
 fn main() {

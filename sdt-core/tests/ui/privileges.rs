@@ -17,6 +17,10 @@ sdt_provider! {
     twice {}
 }
 sdt_provider! {
+    #[privileges()]
+    no_privilege {}
+}
+sdt_provider! {
     #[privileges]
     none
 }

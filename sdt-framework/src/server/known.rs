@@ -45,7 +45,8 @@ fn symbol(
     done.unwrap_or_else(|| answer.plain(&Reply::Symbol(None)))
 }
 
-/// Some of what a module declares: to who may use one of its probes, as without that it is not there.
+/// Some of what a module declares: to who may use one of its probes. Others learn that there is another one, but neither
+/// what it is called nor how much it declares.
 pub(super) fn declared(
     tracer: &dyn Tracer,
     rights: Rights,
@@ -54,27 +55,50 @@ pub(super) fn declared(
     answer: &mut Answer<'_>,
 ) -> Result<usize, Refusal> {
     let room = answer.draft.len().saturating_sub(OVERHEAD).min(PART);
-    let mut done = None;
-    tracer.declared(index as usize, &mut |dif::ModuleText { module, text }| {
-        let end = text.len();
-        // NULs mean nothing, and need not go over the line.
-        let mut part: Vec<u8, PART> = Vec::new();
-        let mut next = at as usize;
-        while part.len() < room
-            && let Some(&byte) = text.get(next)
+    let mut found = None;
+    // The host may hold a lock meanwhile: what it shows is kept, and the framework asked afterwards.
+    tracer.declared(index as usize, &mut |of| found = Some(Piece::of(&of, at as usize, room)));
+    let Some(piece) = found else { return answer.plain(&Reply::Declared(None)) };
+    let shown = if may_see(tracer, rights, &piece.module) {
+        let (next, end) = (piece.next as u32, piece.end as u32);
+        Declared { module: &piece.module, text: &piece.text, next, end }
+    } else {
+        Declared { module: b"", text: b"", next: at, end: at }
+    };
+    answer.plain(&Reply::Declared(Some(shown)))
+}
+
+/// Some of what a module declares.
+struct Piece {
+    module: Vec<u8, { sdt_core::ops::MODULE_NAME_LEN }>,
+    text: Vec<u8, PART>,
+    /// Where the next one begins.
+    next: usize,
+    /// Where the last one ends.
+    end: usize,
+}
+
+impl Piece {
+    /// What begins at `at`, as much as there is room for.
+    fn of(&dif::ModuleText { module, text }: &dif::ModuleText<'_>, at: usize, room: usize) -> Self {
+        let mut piece = Self { module: Vec::new(), text: Vec::new(), next: at, end: text.len() };
+        // As much of the name as a probe can have.
+        piece.module.extend(module.iter().copied().take(sdt_core::ops::MODULE_NAME_LEN));
+        while piece.text.len() < room
+            && let Some(&byte) = text.get(piece.next)
         {
-            next += 1;
+            piece.next += 1;
+            // NULs mean nothing, and need not go over the line.
             if byte != 0 {
                 // There is room.
-                let _ = part.push(byte);
+                let _ = piece.text.push(byte);
             }
         }
-        let text = if may_see(tracer, rights, module) { &part[..] } else { &[] };
-        let next = if text.is_empty() { end } else { next };
-        let found = Declared { module, text, next: next as u32, end: end as u32 };
-        done = Some(answer.plain(&Reply::Declared(Some(found))));
-    });
-    done.unwrap_or_else(|| answer.plain(&Reply::Declared(None)))
+        if piece.text.is_empty() {
+            piece.next = piece.end;
+        }
+        piece
+    }
 }
 
 /// Whether a line with these rights may use any probe of a module.
@@ -87,5 +111,7 @@ fn may_see(tracer: &dyn Tracer, rights: Rights, module: &[u8]) -> bool {
     let fits =
         text.push(':').is_ok() && text.push_str(module).is_ok() && text.push_str("::").is_ok();
     let spec = Spec::parse(&text, Field::Name).ok().filter(|_| fits && !module.is_empty());
-    spec.is_some_and(|spec| tracer.next_probe(&spec, 0, rights).is_some())
+    let probe = spec.and_then(|spec| tracer.next_probe(&spec, 0, rights));
+    // A name that reads as a pattern may have found another's.
+    probe.is_some_and(|probe| probe.module().to_bytes() == module.as_bytes())
 }

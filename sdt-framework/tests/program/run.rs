@@ -6,11 +6,8 @@ use dtrace_abi::Platform;
 use dtrace_abi::aggregation::QUANTIZE_BUCKETS;
 use dtrace_abi::option::OptionId;
 use dtrace_abi::record::RecordDesc;
-use dtrace_abi::stability::Attribute;
 use dtrace_compiler::options::Options;
-use dtrace_compiler::surroundings::{
-    Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
-};
+use dtrace_compiler::surroundings::EveryProbe;
 use dtrace_compiler::{Compiler, Source, dof};
 use sdt_core::ops::ProbeId;
 use sdt_framework::{Config, ConsumerError, ConsumerId, Dtrace, Host, Rights, Which};
@@ -60,20 +57,10 @@ impl<H: Host> Kernel<H> {
     }
 }
 
-/// All probes that are asked for are there, with arguments of which no type is known.
-struct Machine;
-
-impl Surroundings for Machine {
-    fn probes(&self, _: &Description) -> Matches {
-        let attributes = ProviderAttributes::all(Attribute::DEFAULT);
-        Matches::One(ProbeInfo { module: String::new(), attributes, arguments: Vec::new() })
-    }
-}
-
 /// The DOF of a program.
 pub fn compile(text: &str) -> Vec<u8> {
     let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
-    let program = compiler.compile(Source::file(text.as_bytes()), &Machine);
+    let program = compiler.compile(Source::file(text.as_bytes()), &EveryProbe);
     dof::program(
         &program.unwrap_or_else(|error| panic!("{}", error.with_tag())),
         compiler.options(),

@@ -8,11 +8,8 @@ use arbitrary::{Arbitrary, Unstructured};
 use dtrace::consume::{self, Past};
 use dtrace::{Client, Interrupt, Job, postmortem};
 use dtrace_abi::Platform;
-use dtrace_abi::stability::Attribute;
 use dtrace_compiler::options::Options;
-use dtrace_compiler::surroundings::{
-    Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
-};
+use dtrace_compiler::surroundings::EveryProbe;
 use dtrace_compiler::{Compiler, Source, dof};
 use rustix::fs::{MemfdFlags, memfd_create};
 use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
@@ -47,24 +44,6 @@ enum Value {
     Flipped(u8),
 }
 
-/// Probes of any name that a program has, without arguments.
-struct Any;
-
-impl Surroundings for Any {
-    fn probes(&self, _: &Description) -> Matches {
-        let attributes = ProviderAttributes::all(Attribute::DEFAULT);
-        Matches::One(ProbeInfo { module: String::new(), attributes, arguments: Vec::new() })
-    }
-
-    fn macro_variable(&self, _: &str) -> Option<i64> {
-        None
-    }
-
-    fn has(&self, _: &str, _: &str) -> bool {
-        true
-    }
-}
-
 const TEXT: &[u8] = b"p:::one { printf(\"%d %s\\n\", arg0, probename); @a[arg0 % 3] = count(); @b = quantize(arg0); }
     p:::two { trace(arg0); @c[probename] = avg(arg0); }";
 
@@ -96,7 +75,7 @@ fn memory() -> &'static [u8] {
             options.set(name, Some(value)).expect("options are as they are");
         }
         let mut compiler = Compiler::new(Platform::Freebsd, options);
-        let program = compiler.compile(Source::file(TEXT), &Any).expect("it is right");
+        let program = compiler.compile(Source::file(TEXT), &EveryProbe).expect("it is right");
         let dof =
             dof::anonymous(std::iter::once(&program), compiler.options()).expect("it is short");
         dtrace.enable_anonymously(&dof).expect("there is room");

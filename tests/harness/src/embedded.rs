@@ -108,6 +108,25 @@ impl Drop for Board {
     }
 }
 
+/// Builds the library of that name in its `examples` and returns where it is.
+///
+/// # Errors
+/// Set-up or cargo failed.
+pub fn build_example(target: Target, name: &str) -> Result<PathBuf, BuildError> {
+    let target = Path::new(target.name());
+    let mut command = crate::setup::toolchain(Arch::default())?.cargo("build", "core");
+    command.args(["--package", PACKAGE, "--example", name]);
+    command.arg("--target").arg(target);
+    command.arg("--target-dir").arg(workspace::build_dir().join("cargo-embedded"));
+    let artifacts =
+        module::run_cargo(&mut command, "building the embedded example", PACKAGE, target)?;
+    let built = artifacts.into_iter().filter(|artifact| artifact.target.name == name);
+    let built = built.flat_map(|artifact| artifact.filenames).next();
+    built
+        .map(PathBuf::from)
+        .ok_or_else(|| BuildError::NoArtifact { what: "library", package: PACKAGE.into() })
+}
+
 /// Builds it and returns where it is.
 ///
 /// # Errors

@@ -1,11 +1,8 @@
 //! Programs in D for the kernel without a consumer: the one that goes on while its own probes are tortured.
 
 use dtrace_abi::Platform;
-use dtrace_abi::stability::Attribute;
 use dtrace_compiler::options::Options;
-use dtrace_compiler::surroundings::{
-    Description, Matches, ProbeInfo, ProviderAttributes, Surroundings,
-};
+use dtrace_compiler::surroundings::EveryProbe;
 use dtrace_compiler::{Compiler, Source, dof};
 
 /// Every hit is sound, so the predicate is always true; if it were not, fewer would be counted than there were. What is recorded
@@ -18,16 +15,6 @@ standin:::breakpoint /arg0 == ~arg1/ { @breakpoint = count(); }
 standin:::masked, standin:::many, standin:::tick, standin:::breakpoint { trace(arg0); }
 ";
 
-/// A kernel that has each probe that is described: those of the kernel's own are there during the torture only.
-struct Standin;
-
-impl Surroundings for Standin {
-    fn probes(&self, _: &Description) -> Matches {
-        let attributes = ProviderAttributes::all(Attribute::DEFAULT);
-        Matches::One(ProbeInfo { module: String::new(), attributes, arguments: Vec::new() })
-    }
-}
-
 /// It, in DOF.
 pub fn program() -> Vec<u8> {
     dof(Platform::Freebsd, TEXT)
@@ -39,7 +26,7 @@ pub fn program() -> Vec<u8> {
 /// When the compiler does not take it.
 pub fn dof(platform: Platform, text: &str) -> Vec<u8> {
     let mut compiler = Compiler::new(platform, Options::default());
-    let program = compiler.compile(Source::file(text.as_bytes()), &Standin);
+    let program = compiler.compile(Source::file(text.as_bytes()), &EveryProbe);
     let program = program.unwrap_or_else(|error| panic!("{}", error.with_tag()));
     dof::program(&program, compiler.options()).expect("it is short")
 }

@@ -3,15 +3,15 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use sdt_framework::dif::Kernel;
+use sdt_framework::dif::{Kernel, Unknown};
 use sdt_framework::{Host, SpinLock};
 
 /// How many CPUs [`Threads`] can be.
 pub const CPUS: usize = 4;
 
-/// One CPU, which whoever uses the framework takes turns on. Time stands still.
+/// One CPU, which whoever uses the framework takes turns on. Time stands still. Programs may ask the kernel `K`.
 #[derive(Clone, Copy, Debug)]
-pub struct Uniprocessor(());
+pub struct Uniprocessor<K = Unknown>(K);
 
 impl Uniprocessor {
     /// The CPU.
@@ -19,12 +19,22 @@ impl Uniprocessor {
     /// # Safety
     /// One thread at a time uses a framework with this CPU.
     pub const unsafe fn new() -> Self {
-        Self(())
+        Self(Unknown)
+    }
+}
+
+impl<K> Uniprocessor<K> {
+    /// The CPU of this kernel.
+    ///
+    /// # Safety
+    /// As [`new`](Uniprocessor::new).
+    pub const unsafe fn with(kernel: K) -> Self {
+        Self(kernel)
     }
 }
 
 // SAFETY: the contract of `new`.
-unsafe impl Host for Uniprocessor {
+unsafe impl<K: Kernel + Sync + 'static> Host for Uniprocessor<K> {
     type Lock = SpinLock<Self>;
 
     fn cpu(&self) -> usize {
@@ -44,6 +54,10 @@ unsafe impl Host for Uniprocessor {
     }
 
     fn sync(&self) {}
+
+    fn kernel(&self) -> &(dyn Kernel + Sync) {
+        &self.0
+    }
 }
 
 /// The number of the next thread.

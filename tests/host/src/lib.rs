@@ -14,4 +14,4 @@ pub use recorder::{Entry, Hook, Recorder};
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub use sdt_process::breakpoint::taken as breakpoints;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-pub use text::{REFUSED, SYNCHRONISED, Text, WRITABLE};
+pub use text::{REFUSED, SYNCHRONISED, Text, WRITABLE, turning_read_only};

@@ -9,6 +9,21 @@ use sdt_core::patch::{PatchError, Patcher};
 /// Whether text can be written to.
 pub static WRITABLE: AtomicBool = AtomicBool::new(true);
 
+/// Text is said to be read-only once something has been stored.
+static TURNS_READ_ONLY: AtomicBool = AtomicBool::new(false);
+
+/// Something has been stored since.
+static STORED: AtomicBool = AtomicBool::new(false);
+
+/// Runs `change`, while text is said to be read-only from the first store on. It is not.
+pub fn turning_read_only<R>(change: impl FnOnce() -> R) -> R {
+    STORED.store(false, Ordering::Relaxed);
+    TURNS_READ_ONLY.store(true, Ordering::Relaxed);
+    let result = change();
+    TURNS_READ_ONLY.store(false, Ordering::Relaxed);
+    result
+}
+
 /// How often all threads have been synchronised.
 pub static SYNCHRONISED: AtomicU64 = AtomicU64::new(0);
 
@@ -24,6 +39,7 @@ pub struct Text;
 // SAFETY: as `sdt-process` does it, or not at all.
 unsafe impl Patcher for Text {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
+        STORED.store(true, Ordering::Relaxed);
         if WRITABLE.load(Ordering::Relaxed) {
             // SAFETY: the contract of this function.
             unsafe { PROCESS.store(address, bytes) };
@@ -44,7 +60,8 @@ unsafe impl Patcher for Text {
     }
 
     fn is_writable(&self, address: usize, length: usize) -> bool {
-        WRITABLE.load(Ordering::Relaxed) && PROCESS.is_writable(address, length)
+        let turned = TURNS_READ_ONLY.load(Ordering::Relaxed) && STORED.load(Ordering::Relaxed);
+        WRITABLE.load(Ordering::Relaxed) && !turned && PROCESS.is_writable(address, length)
     }
 
     fn relax(&self) {

@@ -73,7 +73,8 @@ pub unsafe trait Patcher: Sync {
     }
 
     /// Whether [`store`](Self::store) can store to these bytes of a site. All sites of a probe are asked about before the
-    /// first of them changes, so a change is made as a whole or not at all. Called as `store`.
+    /// first of them changes, and not again until they all have, so a change is made as a whole or not at all. Called as
+    /// `store`.
     fn is_writable(&self, _address: usize, _length: usize) -> bool {
         true
     }
@@ -196,17 +197,12 @@ pub(crate) fn settle() {
         return;
     }
     let Some(attachment) = attach::current() else { return };
-    let (text, length) = (text(attachment), arch::ENCODING.nop.as_bytes().len());
+    let text = text(attachment);
+    leave_read_only(attachment, &text);
     let late = |goal| {
-        let text = &text;
         let of = inspect::sites().iter().filter(move |site| {
-            // SAFETY: `attach` has checked that the record points at a probe record of this image.
-            let probe = unsafe { &*site.probe() }.primary();
-            state_of(probe, attachment) == goal
-                // SAFETY: as in `bring`.
-                && (unsafe { text.state(place(site)) } == goal
-                    // Sites that could not be written to when their probe was disabled are late, too.
-                    || attachment.patcher.is_writable(site.patchpoint(), length))
+            let probe = logical(site);
+            !probe.is_left() && state_of(probe, attachment) == goal
         });
         of.map(place)
     };
@@ -216,6 +212,38 @@ pub(crate) fn settle() {
             unsafe { text.bring(late(goal), goal) };
         }
     });
+}
+
+/// Marks the probes that are left as they are, as the host cannot write to one of the sites that had to change: those whose
+/// text has become read-only since they were enabled, and those that could not be disabled because of it. They are late again.
+///
+/// Asked once, in front of the first store: an answer that changed from one pass to the next would leave a site between two
+/// instructions.
+fn leave_read_only(attachment: &Attachment, text: &Text<'_>) {
+    let length = arch::ENCODING.nop.as_bytes().len();
+    for site in inspect::sites() {
+        logical(site).set_left(false);
+    }
+    for site in inspect::sites() {
+        let (probe, patchpoint) = (logical(site), site.patchpoint());
+        // SAFETY: as in `bring`.
+        let has_to_change =
+            || unsafe { text.has_to_change(place(site), state_of(probe, attachment)) };
+        if !probe.is_left()
+            && has_to_change()
+            && !attachment.patcher.is_writable(patchpoint, length)
+        {
+            probe.set_left(true);
+            LATE.store(true, Ordering::Release);
+            attachment.patcher.refused(probe, PatchError::ReadOnly { patchpoint });
+        }
+    }
+}
+
+/// The logical probe of a site.
+fn logical(site: &Site) -> &Probe {
+    // SAFETY: `attach` has checked that the record points at a probe record of this image.
+    unsafe { &*site.probe() }.primary()
 }
 
 /// Waits for it as the host does.

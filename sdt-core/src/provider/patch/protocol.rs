@@ -71,6 +71,15 @@ impl Text<'_> {
         }
     }
 
+    /// Whether the site is not yet at `goal`, or as near as it can come to it.
+    ///
+    /// # Safety
+    /// As [`state`](Self::state).
+    pub(super) unsafe fn has_to_change(&self, place: Place, goal: State) -> bool {
+        // SAFETY: by contract.
+        unsafe { self.state(place) != self.goal(place, goal) }
+    }
+
     /// Brings all `sites` to `goal`; a site whose cold block is out of a jump's reach to
     /// [`State::Trap`] instead of [`State::Jump`].
     ///
@@ -81,14 +90,13 @@ impl Text<'_> {
         unsafe {
             if self.encoding.split(&self.encoding.nop).1.is_empty() {
                 // The whole instruction is one store, whatever it becomes.
-                let all = sites.filter(|&place| self.state(place) != self.goal(place, goal));
+                let all = sites.filter(|&place| self.has_to_change(place, goal));
                 self.each(all, |place| self.set_head(place, &self.whole(place, goal)));
                 return;
             }
             // Every change begins or ends in trap, so first whatever is neither there nor where it should be goes there.
             let astray = sites.clone().filter(|&place| {
-                let state = self.state(place);
-                state != State::Trap && state != self.goal(place, goal)
+                self.state(place) != State::Trap && self.has_to_change(place, goal)
             });
             if self.each(astray, |place| {
                 let from = self.state(place);

@@ -1,7 +1,7 @@
 //! A probe's record.
 
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
 use super::{ArgTypes, Provider, Site};
 use crate::arg::ArgType;
@@ -33,7 +33,9 @@ pub struct Probe {
     /// Whether sites of this record fire that are not patched. On every record.
     gate: AtomicU32,
     /// A [`Mode`] of the probe's own: its number and 1, or 0 for the attachment's. On the primary.
-    mode: AtomicU32,
+    mode: AtomicU8,
+    /// Its sites stay as they are in the change that is being made. On the primary.
+    left: AtomicBool,
     /// The framework's id while the probe is enabled, otherwise 0 (`id` of FreeBSD's `struct sdt_probe`). On
     /// the primary.
     enabled_id: AtomicU32,
@@ -76,7 +78,8 @@ impl Probe {
             sites: AtomicPtr::new(core::ptr::null_mut()),
             enablings: atomic::AtomicU32::new(0),
             gate: AtomicU32::new(0),
-            mode: AtomicU32::new(0),
+            mode: AtomicU8::new(0),
+            left: AtomicBool::new(false),
             enabled_id: AtomicU32::new(0),
             next: AtomicPtr::new(core::ptr::null_mut()),
             others: AtomicPtr::new(core::ptr::null_mut()),
@@ -180,7 +183,7 @@ impl Probe {
     pub(crate) fn mode(&self) -> Option<Mode> {
         match self.mode.load(Ordering::Relaxed) {
             0 => None,
-            mode if mode == Mode::Jump as u32 + 1 => Some(Mode::Jump),
+            mode if mode == Mode::Jump as u8 + 1 => Some(Mode::Jump),
             _ => Some(Mode::Trap),
         }
     }
@@ -188,7 +191,17 @@ impl Probe {
     #[cfg(not(target_os = "illumos"))]
     pub(crate) fn set_mode(&self, mode: Option<Mode>) {
         // Relaxed: both are called under the lock of `patch`.
-        self.mode.store(mode.map_or(0, |mode| mode as u32 + 1), Ordering::Relaxed);
+        self.mode.store(mode.map_or(0, |mode| mode as u8 + 1), Ordering::Relaxed);
+    }
+
+    /// Whether this change leaves the probe out. On the primary.
+    pub(crate) fn is_left(&self) -> bool {
+        // Relaxed: both are called under the lock of `patch`.
+        self.left.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_left(&self, left: bool) {
+        self.left.store(left, Ordering::Relaxed);
     }
 
     pub(crate) const fn enablings(&self) -> &atomic::AtomicU32 {

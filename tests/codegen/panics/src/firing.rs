@@ -9,21 +9,6 @@ use sdt_core::ops::{Framework, ProbeId};
 use sdt_framework::dif::{Destruction, Kernel, LockQuestion, Number, Text};
 use sdt_framework::{Dtrace, Host, SpinLock};
 
-// For `main`, and for copies of memory.
-#[link(name = "c")]
-unsafe extern "C" {
-    safe fn a_panic_can_be_reached() -> !;
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    a_panic_can_be_reached()
-}
-
-/// Compiled into `core`, which is made for programs that unwind; never called.
-#[unsafe(no_mangle)]
-extern "C" fn rust_eh_personality() {}
-
 /// A kernel that knows everything, so that nothing is left out for want of an answer.
 struct Knowing;
 
