@@ -77,6 +77,7 @@ use crate::ops::{
     ProbeDesc, ProviderAttr, ProviderId,
 };
 use crate::record::PROVIDERS;
+use crate::route::changes::{self, Begun};
 use saved::Saved;
 use slot::{Names, State};
 
@@ -129,11 +130,14 @@ impl fmt::Debug for Provider {
 }
 
 /// The right to change a provider, which one thread has at a time.
-struct Changing<'p>(&'p Provider);
+struct Changing<'p> {
+    provider: &'p Provider,
+    _begun: Begun<'static>,
+}
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
-        self.0.changing.store(false, Ordering::Release);
+        self.provider.changing.store(false, Ordering::Release);
     }
 }
 
@@ -369,7 +373,9 @@ impl Provider {
     }
 
     fn change(&self) -> Option<Changing<'_>> {
-        (!self.changing.swap(true, Ordering::Acquire)).then(|| Changing(self))
+        let begun = changes::begin();
+        let is_ours = !self.changing.swap(true, Ordering::Acquire);
+        is_ours.then(|| Changing { provider: self, _begun: begun })
     }
 
     fn id(&self) -> Option<ProviderId> {
