@@ -306,7 +306,7 @@ impl Provider {
     }
 
     /// Adds a probe, `name` of `function`, with arguments of these types: [`arg`]. The function may be of the interpreter's
-    /// own, or empty; DTrace takes any text. May sleep; not in probe context.
+    /// own, or empty; DTrace takes any text, here without control characters. May sleep; not in probe context.
     ///
     /// # Errors
     /// See [`AddError`]; nothing has changed.
@@ -325,6 +325,9 @@ impl Provider {
         }
         if name.is_empty() {
             return Err(AddError::NoName);
+        }
+        if [function, name].iter().any(|of| of.to_bytes().iter().any(u8::is_ascii_control)) {
+            return Err(AddError::BadName);
         }
         let names = Names::new(function, name).ok_or(AddError::LongName)?;
         if self.slots.iter().any(|slot| slot.is(&names)) {
