@@ -46,7 +46,8 @@
 //! # Who comes when
 //!
 //! One thread at a time opens or closes a provider, or adds or removes a probe of it. Who comes second does not wait, but is
-//! told (`InProgress`); but for a process that is forking all of them wait ([`Standstill`](crate::attach::Standstill)). Probes fire whatever else happens. A [`Probe`] keeps its slot: while there is one, what it stands for
+//! told (`InProgress`); for a process that is forking all of them wait ([`Standstill`](crate::attach::Standstill)). Probes
+//! fire whatever else happens. A [`Probe`] keeps its slot: while there is one, what it stands for
 //! may have been removed, but is no other probe. So a hit is of that probe or is an error.
 //!
 //! While a consumer is tracing, FreeBSD and illumos enable what it asked for in probes that are there; those that are added later
