@@ -360,6 +360,7 @@ fn follow(
     running.look(job.raw_names, job.color);
     let mut over = false;
     let mut interrupted = false;
+    let mut failure = None;
     while !over {
         let goes_on = meanwhile.step().map_err(DtraceError::Meanwhile)?;
         let pause = running.pause().min(meanwhile.pause());
@@ -387,6 +388,12 @@ fn follow(
                 target_ended(&words, quiet, sink)?;
                 true
             }
+            // What has been taken by then is shown before that is said.
+            (Err(TraceError::Client(error)), _) => {
+                failure = Some(error);
+                running.forsake();
+                true
+            }
             (worked, _) => worked?,
         };
         heat.sample(&running);
@@ -394,6 +401,9 @@ fn follow(
     // What was traced is shown, whether it can be drawn or not.
     let drawn = picture::draw(job, &running, &heat);
     let status = running.finish(sink)?;
+    if let Some(error) = failure {
+        return Err(error.into());
+    }
     drawn?;
     // As wait(2) has it.
     Ok(status.unwrap_or(0) as u8)

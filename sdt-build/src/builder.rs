@@ -74,10 +74,10 @@ impl Builder {
     /// The file cannot be read, or is none.
     pub fn generate(&self) -> Result<String, Error> {
         let file = || self.file.clone();
-        let text = fs::read_to_string(&self.file)
-            .map_err(|source| Error::Read { file: file(), source })?;
-        let providers =
-            Providers::parse(&text).map_err(|source| Error::Parse { file: file(), source })?;
+        let bytes = fs::read(&self.file).map_err(|source| Error::Read { file: file(), source })?;
+        let providers = Providers::text(&bytes)
+            .and_then(Providers::parse)
+            .map_err(|source| Error::Parse { file: file(), source })?;
         Ok(providers.to_rust(if self.public { "pub" } else { "" }))
     }
 

@@ -65,6 +65,9 @@ pub struct Argument {
 /// Most bytes of a name (`DTRACE_NAMELEN` less the NUL).
 const MAX_NAME: usize = 63;
 
+/// Most arguments of a probe.
+const MAX_ARGS: usize = 10;
+
 /// What pragmas can be about.
 const PARTS: [&str; 5] = ["provider", "module", "function", "name", "args"];
 
@@ -109,6 +112,23 @@ impl Providers {
 }
 
 impl Providers {
+    /// The text of a file with these bytes.
+    ///
+    /// # Errors
+    /// The first byte that is none of UTF-8's.
+    pub fn text(bytes: &[u8]) -> Result<&str, ParseError> {
+        str::from_utf8(bytes).map_err(|error| {
+            let (good, bad) = bytes.split_at(error.valid_up_to());
+            let good = String::from_utf8_lossy(good);
+            let start = good.rfind('\n').map_or(0, |end| end + 1);
+            ParseError {
+                line: good.matches('\n').count() + 1,
+                column: good[start..].chars().count() + 1,
+                message: format!("the byte {:#04x} is no UTF-8", bad[0]),
+            }
+        })
+    }
+
     /// Names that follow the word `provider`, of a file that cannot be read.
     pub fn names(text: &str) -> impl Iterator<Item = &str> {
         let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -259,6 +279,9 @@ impl<'p, 't> Parser<'p, 't> {
             ));
         }
         let mut arguments = self.arguments()?;
+        if arguments.len() > MAX_ARGS {
+            return Err(at.error(format!("a probe has at most {MAX_ARGS} arguments")));
+        }
         if self.peek(":") {
             let colon = self.next();
             let translated = self.arguments()?;
@@ -438,6 +461,18 @@ mod tests {
     }
 
     #[test]
+    fn bytes_that_are_no_text_have_a_place() {
+        let text = "provider é {\n é probe";
+        assert_eq!(Providers::text(text.as_bytes()), Ok(text));
+        for (cut, expected) in [
+            (&b"\xff"[..], "1:1: the byte 0xff is no UTF-8"),
+            (b"/* \xc3\xa9\n \xe9", "2:2: the byte 0xe9 is no UTF-8"),
+        ] {
+            assert_eq!(Providers::text(cut).unwrap_err().to_string(), expected);
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_said_with_its_place() {
         let long = format!("provider p {{ probe {}(); }};", "x".repeat(64));
         for (text, expected) in [
@@ -488,6 +523,10 @@ mod tests {
             (
                 "provider p { };\n#pragma D attributes A/B/C provider p all",
                 "2:39: expected `provider`, `module`, `function`, `name` or `args`",
+            ),
+            (
+                "provider p {\n probe a(int, int, int, int, int, int, int, int, int, int, int); };",
+                "2:8: a probe has at most 10 arguments",
             ),
             ("typedef x;", "1:1: expected a type and a name for it"),
             (

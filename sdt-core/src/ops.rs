@@ -210,7 +210,7 @@ pub unsafe trait Framework: Sync {
     ) -> Result<ProbeId, FrameworkError>;
 
     /// A probe was hit (`dtrace_probe`). `id` is where its provider keeps the probe's id while it is
-    /// enabled; at other times it is 0, and the hit is none.
+    /// enabled; at other times it is 0, and the hit is nobody's.
     ///
     /// The id is loaded once, with interrupts off, and they stay off until the hit is recorded. A probe
     /// is destroyed only after it was disabled and every CPU has since had interrupts on, so the id that

@@ -65,8 +65,11 @@ impl Config {
         self.tables::<H>(cpus).saturating_add(each.saturating_mul(consumers))
     }
 
-    /// What is wrong with it.
-    pub(crate) fn check(&self) -> Result<(), InitError> {
+    /// Whether each number is one that there can be.
+    ///
+    /// # Errors
+    /// [`InitError::BadCount`].
+    pub fn check(&self) -> Result<(), InitError> {
         let counts = [
             ("providers", self.providers),
             ("probes", self.probes),

@@ -235,7 +235,7 @@ fn bump(count: &AtomicCount, by: u32) {
 
 /// What happened since the framework came to be, on all CPUs.
 ///
-/// Every call of `probe` or `probe5` is counted in exactly one of `hits`, `reentered`, `unknown` and `stray`. A hit that
+/// Every call of `probe`, `probe5` or `hit` is counted in exactly one of `hits`, `reentered`, `unknown` and `stray`. A hit that
 /// `n` enablings record makes `n` records or drops. So if no probe is enabled more than once,
 /// `hits = records + drops + unclaimed`, to the last one.
 ///
@@ -245,8 +245,8 @@ pub struct Counters {
     /// A probe fired, enabled for anyone or not.
     pub hits: u64,
     /// Hits that nobody recorded: no consumer that has the probe enabled was going, or their programs' predicates were
-    /// false. That happens after the last
-    /// enabling of a probe has gone and before its sites are restored, too.
+    /// false. That happens after the last enabling of a probe has gone and before its sites are restored, too, and to
+    /// hits that are on their way then.
     pub unclaimed: u64,
     /// Records that were written.
     pub records: u64,
@@ -324,6 +324,20 @@ impl<H: Host> Dtrace<H> {
     /// The kernel's side.
     pub const fn host(&self) -> &H {
         &self.host
+    }
+
+    /// A hit whose probe was disabled while it was on its way. Probe context.
+    #[cold]
+    pub(crate) fn hit_is_overtaken(&self) {
+        let cpu = self.host.cpu();
+        let Some(this) = self.shared.get().and_then(|shared| shared.cpus.get(cpu)) else {
+            self.stray.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        if this.enter() {
+            this.count(Some(Tally::default()));
+            this.leave();
+        }
     }
 
     /// Bytes of the memory that are left for buffers and retained enablings. They need not be in one piece.

@@ -272,7 +272,7 @@ fn use_an_id_again(hit: fn(&Cpu, &AtomicU32, &mut dyn FnMut(u32))) {
 
 #[test]
 fn a_hit_is_never_recorded_as_another_provider_s() {
-    use_an_id_again(|cpu, id, record| look::look(cpu, id, record));
+    use_an_id_again(|cpu, id, record| look::look(cpu, id, record, || {}));
 }
 
 /// The model can tell: who looks and then turns interrupts off is too late.

@@ -103,6 +103,7 @@ fn what_cannot_be_opened() {
     let invalid = Err(OpenError::Framework(FrameworkError::Invalid));
     assert_eq!(open(script, small, c"7up"), invalid);
     assert_eq!(open(script, small, c""), invalid);
+    assert_eq!(open(script, small, c"a\nb"), invalid);
     assert!(!script.is_open());
     assert_eq!(script.close(), Err(CloseError::NotOpen));
     assert_eq!(script.add(c"", c"x", &[]).unwrap_err(), AddError::NotOpen);
@@ -143,6 +144,9 @@ fn what_cannot_be_added() {
     let long = |bytes: usize| CString::new("x".repeat(bytes)).unwrap();
     assert_eq!(refused(c"", &long(64), 0), AddError::LongName);
     assert_eq!(refused(&long(512), c"x", 0), AddError::LongName);
+    for bad in [c"a\nb", c"\x1b[2J", c"x\x7f"] {
+        assert_eq!([refused(c"", bad, 0), refused(bad, c"x", 0)], [AddError::BadName; 2]);
+    }
     assert_eq!(refused(c"", c"x", 11), AddError::Arguments { given: 11, most: 10 });
     let ten = script.add(c"f", &long(63), &[arg::<u64>(); 10]).unwrap();
     assert_eq!(refused(c"f", &long(63), 1), AddError::Twice);

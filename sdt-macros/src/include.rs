@@ -41,14 +41,14 @@ impl Include {
         let wrong = |message: String| Error::new(at, message);
         let path = self.path();
         let shown = self.file.value();
-        let text = fs::read_to_string(&path).map_err(|error| wrong(format!("{shown}: {error}")))?;
+        let bytes = fs::read(&path).map_err(|error| wrong(format!("{shown}: {error}")))?;
         let (sdt, visibility) = (&self.sdt, self.vis.to_token_stream().to_string());
         let mut items = TokenStream::new();
-        let providers = match Providers::parse(&text) {
+        let providers = match Providers::text(&bytes).and_then(Providers::parse) {
             Ok(providers) => providers,
             Err(error) => {
                 items.extend(wrong(format!("{shown}:{error}")).into_compile_error());
-                self.stand_in(&text, &mut items);
+                self.stand_in(&String::from_utf8_lossy(&bytes), &mut items);
                 return Ok(items);
             }
         };
@@ -58,10 +58,11 @@ impl Include {
                 wrong(format!("{shown}: what was made of it is no Rust: {declaration}"))
             })?;
             let tokens = at_call_site(tokens, Span::call_site());
-            items.extend(
-                provider::expand(quote!(crate = #sdt; #tokens))
-                    .map_err(|error| wrong(format!("{shown}: {error}")))?,
-            );
+            let in_file = |error| wrong(format!("{shown}: {error}"));
+            let expanded =
+                provider::expand_parsed(quote!(crate = #sdt; #tokens)).map_err(in_file)?;
+            items.extend(expanded.module);
+            items.extend(expanded.wrong.map(|error| in_file(error).into_compile_error()));
         }
         let tracked = path.to_string_lossy();
         items.extend(quote_spanned!(at=> const _: &[u8] = ::core::include_bytes!(#tracked);));
@@ -77,9 +78,10 @@ impl Include {
                 ident.set_span(Span::call_site());
                 ident
             });
+            // What is wrong with its name, too, has been said.
             let expanded =
-                ident.and_then(|name| provider::expand(quote!(crate = #sdt; #vis #name)));
-            items.extend(expanded.unwrap_or_default());
+                ident.and_then(|name| provider::expand_parsed(quote!(crate = #sdt; #vis #name)));
+            items.extend(expanded.map(|expanded| expanded.module).unwrap_or_default());
         }
     }
 

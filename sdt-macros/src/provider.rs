@@ -1,6 +1,5 @@
 //! `sdt_provider!`: the provider's module.
 
-use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use proc_macro2::{Literal, Span, TokenStream};
@@ -31,6 +30,24 @@ struct Provider {
     ident: Ident,
     /// `None`: open.
     probes: Option<Vec<Probe>>,
+    /// What is wrong with probes that are not among these.
+    wrong: Option<Error>,
+}
+
+/// What is made of a provider.
+pub(crate) struct Expanded {
+    /// Its module, with what is good of it: so where it fires nothing follows from what is wrong.
+    pub(crate) module: TokenStream,
+    /// What is wrong with it.
+    pub(crate) wrong: Option<Error>,
+}
+
+impl Expanded {
+    fn whole(self) -> TokenStream {
+        let Self { mut module, wrong } = self;
+        module.extend(wrong.map(Error::into_compile_error));
+        module
+    }
 }
 
 /// One `fn name(args);` of a declared provider.
@@ -49,9 +66,18 @@ impl Provider {
     fn new(unconfigured: Unconfigured) -> Result<Self> {
         let Unconfigured { sdt, mut attrs, vis, ident, probes } = unconfigured;
         let own = attributes::take(&mut attrs)?;
-        let probe = |(attrs, declared)| Probe::new(attrs, declared);
-        let probes = probes.map(|probes| probes.into_iter().map(probe).collect());
-        Ok(Self { sdt, attrs, own, vis, ident, probes: probes.transpose()? })
+        let mut wrong = None;
+        let probes = probes.map(|declared| {
+            let mut probes = Vec::new();
+            for (attrs, declared) in declared {
+                match Probe::new(attrs, declared).and_then(|probe| among(&probes, probe)) {
+                    Ok(probe) => probes.push(probe),
+                    Err(error) => add(&mut wrong, error),
+                }
+            }
+            probes
+        });
+        Ok(Self { sdt, attrs, own, vis, ident, probes, wrong })
     }
 }
 
@@ -121,30 +147,52 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     if provider.has_conditions() {
         return Ok(configured::ask(&provider));
     }
-    module(provider)
+    Ok(expanded(provider).whole())
+}
+
+/// A provider without conditions.
+pub(crate) fn expand_parsed(input: TokenStream) -> Result<Expanded> {
+    Ok(expanded(syn::parse2(input)?))
 }
 
 /// The second step where a provider has conditions: the compiler has decided them.
 pub(crate) fn expand_configured(input: TokenStream) -> Result<TokenStream> {
-    module(configured::answer(input)?)
+    Ok(expanded(configured::answer(input)?).whole())
 }
 
-fn module(provider: Unconfigured) -> Result<TokenStream> {
-    let provider = Provider::new(provider)?;
-    let name = names::provider(&provider.ident)?;
-    if let Some(probes) = &provider.probes {
-        check_unique(probes)?;
+fn expanded(provider: Unconfigured) -> Expanded {
+    let (vis, ident) = (provider.vis.clone(), provider.ident.clone());
+    let named = Provider::new(provider).and_then(|provider| {
+        let name = names::provider(&provider.ident)?;
+        Ok((provider, name))
+    });
+    match named {
+        Ok((mut provider, name)) => {
+            let wrong = provider.wrong.take();
+            Expanded { module: module(&provider, &name, wrong.is_some()), wrong }
+        }
+        Err(error) => Expanded { module: stand_in(&vis, &ident), wrong: Some(error) },
     }
-    let sites = SiteMacro::new(&provider, &name);
-    let Provider { sdt, attrs, own, vis, ident, probes } = &provider;
+}
+
+/// The module of a provider of which nothing can be said.
+fn stand_in(vis: &Visibility, ident: &Ident) -> TokenStream {
+    let sites = SiteMacro::of(vis, ident, "wrong", silent_rules());
+    let sites = sites.items();
+    quote!(#vis mod #ident { #sites })
+}
+
+fn module(provider: &Provider, name: &str, is_wrong: bool) -> TokenStream {
+    let sites = SiteMacro::new(provider, name, is_wrong).items();
+    let Provider { sdt, attrs, own, vis, ident, probes, .. } = provider;
     let sdt = krate::from_below(sdt);
-    let record_name = names::literal(&name, ident.span());
+    let visibility = seen_from_within(vis);
+    let record_name = names::literal(name, ident.span());
     let free = quote_spanned! { ident.span() =>
         const _: () = __sdt::__private::check_provider::<{ __sdt::__private::is_of_another(#name) }>();
     };
-    let items = probes.iter().flatten().map(|probe| declared_probe(&name, probe));
-    let SiteMacro { export, visibility, ident: site_macro, rules } = &sites;
-    Ok(quote! {
+    let items = probes.iter().flatten().map(|probe| declared_probe(name, probe));
+    quote! {
         #(#attrs)*
         // What names of traits are in scope is the declaring module's affair.
         #[allow(unused_qualifications)]
@@ -161,14 +209,21 @@ fn module(provider: Unconfigured) -> Result<TokenStream> {
 
             #(#items)*
 
-            #[doc(hidden)]
-            #export
-            macro_rules! #site_macro { #rules }
-            #[doc(hidden)]
-            #[allow(unused_imports)]
-            #visibility use #site_macro as __sdt_probe;
+            #sites
         }
-    })
+    }
+}
+
+/// As far as a provider can be seen, from within its module.
+fn seen_from_within(vis: &Visibility) -> TokenStream {
+    match vis {
+        Visibility::Public(_) => quote!(pub),
+        Visibility::Restricted(to) => {
+            let to = krate::from_below(&to.path);
+            quote!(pub(in #to))
+        }
+        Visibility::Inherited => quote!(pub(super)),
+    }
 }
 
 /// The macro to which sites go. It has a rule for each probe, which tells what a site has to know of that probe, so
@@ -184,7 +239,8 @@ struct SiteMacro {
 }
 
 impl SiteMacro {
-    fn new(provider: &Provider, name: &str) -> Self {
+    /// If probes are left out, as they are `wrong`, nothing is made of sites of what is not declared.
+    fn new(provider: &Provider, name: &str, is_wrong: bool) -> Self {
         let all = provider.probes.as_ref().map(|probes| {
             let all = probes.iter().map(|Probe { ident, name, .. }| quote!(#ident #name));
             quote!({ #(#all)* })
@@ -199,20 +255,29 @@ impl SiteMacro {
                 });
                 let all = probes.iter().map(|probe| &probe.ident);
                 let unknown = rule(&quote!($any:ident), &quote!(#name { #(#all)* }));
+                let unknown = if is_wrong { silent_rules() } else { unknown };
                 quote!(#(#declared)* #unknown)
             }
         };
-        let rules = quote!(#rules #group);
-        let (export, visibility) = match &provider.vis {
-            Visibility::Public(_) => (Some(quote!(#[macro_export])), quote!(pub)),
-            Visibility::Restricted(to) => {
-                let to = krate::from_below(&to.path);
-                (None, quote!(pub(in #to)))
-            }
-            Visibility::Inherited => (None, quote!(pub(super))),
-        };
-        let ident = format_ident!("__sdt_{name}_{}", place(provider.ident.span()));
-        Self { export, visibility, ident, rules }
+        Self::of(&provider.vis, &provider.ident, name, quote!(#rules #group))
+    }
+
+    fn of(vis: &Visibility, provider: &Ident, name: &str, rules: TokenStream) -> Self {
+        let export = matches!(vis, Visibility::Public(_)).then(|| quote!(#[macro_export]));
+        let ident = format_ident!("__sdt_{name}_{}", place(provider.span()));
+        Self { export, visibility: seen_from_within(vis), ident, rules }
+    }
+
+    fn items(&self) -> TokenStream {
+        let Self { export, visibility, ident, rules } = self;
+        quote! {
+            #[doc(hidden)]
+            #export
+            macro_rules! #ident { #rules }
+            #[doc(hidden)]
+            #[allow(unused_imports)]
+            #visibility use #ident as __sdt_probe;
+        }
     }
 }
 
@@ -235,6 +300,15 @@ fn group_rule(known: &TokenStream) -> TokenStream {
     }
 }
 
+/// Sites of what has not been declared, as it is wrong, which has been said.
+fn silent_rules() -> TokenStream {
+    quote! {
+        ($any:ident $probe:ident [$($path:tt)*] fire $($args:tt)*) => { {} };
+        ($any:ident $probe:ident [$($path:tt)*] enabled) => { false };
+        ($members:tt [$($path:tt)*]) => { false };
+    }
+}
+
 /// Letters and digits that no other provider of this crate has: where it is written and, for those that one macro
 /// makes, which expansion of that this is. The compiler tells the latter in what it prints of a span only.
 fn place(named: Span) -> String {
@@ -246,15 +320,21 @@ fn place(named: Span) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-fn check_unique(probes: &[Probe]) -> Result<()> {
-    let mut names = HashSet::new();
-    for probe in probes {
-        if !names.insert(&probe.name) {
-            let message = format!("another probe is named `{}` already", probe.name);
-            return Err(Error::new(probe.ident.span(), message));
-        }
+/// The probe, if none of those before it has its name.
+fn among(probes: &[Probe], probe: Probe) -> Result<Probe> {
+    if probes.iter().any(|other| other.name == probe.name) {
+        let message = format!("another probe is named `{}` already", probe.name);
+        return Err(Error::new(probe.ident.span(), message));
     }
-    Ok(())
+    Ok(probe)
+}
+
+/// One error more.
+fn add(errors: &mut Option<Error>, error: Error) {
+    match errors {
+        Some(errors) => errors.combine(error),
+        None => *errors = Some(error),
+    }
 }
 
 fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {

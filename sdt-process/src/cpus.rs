@@ -8,19 +8,22 @@
 //! A signal handler that hits a probe while its thread is recording claims a slot of its own, so nothing that fires in a
 //! signal handler is lost. If none is free the hit is counted as re-entered: the handler cannot wait, its own thread
 //! may have what it would wait for. Elsewhere a thread waits for a slot, but not for ever: whoever has them all may be
-//! stopped in a signal handler (collectors of garbage stop threads so). Then the hit is counted as stray.
+//! stopped in a signal handler (collectors of garbage stop threads so). Then the hit is counted as stray. So is one in a
+//! signal handler whose alternate stack has [too little room](crate::stack::has_room) for what would record it.
 //!
 //! Timers fire on the first slot, and nowhere else: a process has no CPUs that could be looked at.
 //!
 //! `errno` is after a hit what it was before, and that is what programs in D see.
 
 use std::cell::Cell;
+use std::collections::TryReserveError;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use sdt_framework::dif::Kernel;
 use sdt_framework::{Host, SpinLock};
 
 use crate::kernel::Program;
+use crate::stack;
 
 /// How often a thread lets others run before it begins to sleep in between.
 const YIELDS: usize = 100;
@@ -107,20 +110,30 @@ pub(crate) fn in_probe_context() -> bool {
 }
 
 impl Slots {
+    /// Bytes that each takes.
+    pub(crate) const EACH: usize = size_of::<Slot>();
+
     /// So many; at least one.
-    pub fn new(count: usize) -> Self {
-        Self {
-            slots: (0..count.max(1)).map(|_| Slot::default()).collect(),
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub fn new(count: usize) -> Result<Self, TryReserveError> {
+        let count = count.max(1);
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(count)?;
+        slots.resize_with(count, Slot::default);
+        Ok(Self {
+            slots: slots.into(),
             program: Program::this(),
             caches: (0..CACHES).map(|_| AtomicU32::new(0)).collect(),
-        }
+        })
     }
 
     /// As many as two threads for each CPU take, and a few for programs on a small machine.
-    pub fn for_this_machine() -> Self {
+    pub fn for_this_machine() -> usize {
         // SAFETY: asks for a number.
         let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-        Self::new(2 * usize::try_from(cpus).unwrap_or(1) + 6)
+        2 * usize::try_from(cpus).unwrap_or(1) + 6
     }
 
     /// Takes back what threads had that are no more.
@@ -149,6 +162,9 @@ impl Slots {
 
     /// A free slot, or the one that the thread has in what it has interrupted. `None` if there is none for long.
     fn claim(&self, outer: Option<Held>) -> Option<(usize, Option<Claim<'_>>)> {
+        if !stack::has_room() {
+            return None;
+        }
         let ticks = TICKS.get();
         if let Some(outer) = outer.filter(|outer| ticks && std::ptr::eq(outer.of, self)) {
             // A timer that fires, and no signal handler: the thread that ticks takes no signals.
@@ -315,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_one_threads() {
-        let slots = Slots::new(3);
+        let slots = Slots::new(3).unwrap();
         let owners = [const { AtomicUsize::new(0) }; 3];
         let hits = AtomicUsize::new(0);
         std::thread::scope(|scope| {
@@ -341,7 +357,7 @@ mod tests {
 
     #[test]
     fn what_interrupts_takes_another_slot_while_there_is_one() {
-        let slots = Slots::new(2);
+        let slots = Slots::new(2).unwrap();
         slots.without_interrupts(|| {
             let outer = slots.cpu();
             slots.without_interrupts(|| {
@@ -358,7 +374,7 @@ mod tests {
 
     #[test]
     fn who_waits_in_vain_is_on_no_cpu() {
-        let slots = Slots::new(1);
+        let slots = Slots::new(1).unwrap();
         slots.without_interrupts(|| {
             let cpu = std::thread::scope(|scope| {
                 scope.spawn(|| slots.without_interrupts(|| slots.cpu())).join().unwrap()
@@ -370,7 +386,7 @@ mod tests {
 
     #[test]
     fn sync_waits_for_who_is_inside() {
-        let slots = Slots::new(2);
+        let slots = Slots::new(2).unwrap();
         let (inside, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -390,7 +406,7 @@ mod tests {
 
     #[test]
     fn slots_of_the_dead_are_taken_back() {
-        let slots = Slots::new(2);
+        let slots = Slots::new(2).unwrap();
         std::mem::forget(slots.slots[0].try_claim().unwrap());
         // SAFETY: nobody uses them.
         unsafe { slots.take_back() };

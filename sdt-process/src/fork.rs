@@ -3,7 +3,8 @@
 //! Nobody traces it. Before it goes on, its sites are nops again and its copies of the connections are closed; its parent
 //! notices nothing. If the child is to be traced, it calls `start` itself.
 //!
-//! Who forks waits until the thread that answers consumers has nothing locked, nor who makes providers at run time. A fork in a
+//! Who forks waits until the thread that answers consumers has nothing locked, and nobody is changing a provider that is made at run
+//! time; the latter for a second, as it may be the thread itself, which a signal has interrupted. A fork in a
 //! signal handler that has interrupted the recording of a hit cannot, as that thread may be waiting for the end of the hit; such a
 //! child, and one that was made without the C library's handlers (`_Fork`, `vfork`, the system call), keeps its sites as they are, and what they record is
 //! read by nobody.
@@ -15,14 +16,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
-use sdt_framework::{Dtrace, Held};
+use sdt_core::attach::Standstill;
+use sdt_framework::Held;
 
 use crate::cpus::{Slots, in_probe_context};
 use crate::process::{STATE, State, WANTED};
 use crate::text::Text;
 
 /// What others may have locked, in the order in which it is locked.
-type Guards = (MutexGuard<'static, State>, Option<Held<'static, Slots>>);
+type Guards = (MutexGuard<'static, State>, Option<Standstill>, Option<Held<'static, Slots>>);
 type Guard = ManuallyDrop<Guards>;
 
 thread_local! {
@@ -51,18 +53,20 @@ unsafe extern "C" fn prepare() {
     WANTED.fetch_add(1, Ordering::AcqRel);
     let guard = STATE.lock().unwrap_or_else(PoisonError::into_inner);
     WANTED.fetch_sub(1, Ordering::AcqRel);
+    let until = Instant::now() + Duration::from_secs(1);
     // Providers that are made at run time come and go without the lock.
-    let held = guard.attached.and_then(|attached| hold(attached.dtrace));
-    HELD.set(Some(ManuallyDrop::new((guard, held))));
+    let standstill = Standstill::ask();
+    within(until, || standstill.as_ref().filter(|asked| asked.is_reached()).map(drop));
+    let held = guard.attached.and_then(|of| within(until, || of.dtrace.try_hold()));
+    HELD.set(Some(ManuallyDrop::new((guard, standstill, held))));
 }
 
-/// Waits until nobody changes anything; not for ever, as it may be this very thread, which a signal has interrupted.
-fn hold(dtrace: &'static Dtrace<Slots>) -> Option<Held<'static, Slots>> {
-    let until = Instant::now() + Duration::from_secs(1);
+/// Waits for something, but not for ever: who is in its way may be this very thread, which a signal has interrupted.
+fn within<T>(until: Instant, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
     loop {
-        let held = dtrace.try_hold();
-        if held.is_some() || Instant::now() >= until {
-            return held;
+        let done = attempt();
+        if done.is_some() || Instant::now() >= until {
+            return done;
         }
         std::thread::yield_now();
     }
@@ -73,8 +77,10 @@ unsafe extern "C" fn parent() {
 }
 
 unsafe extern "C" fn child() {
-    let Some((mut state, held)) = HELD.take().map(ManuallyDrop::into_inner) else { return };
-    drop(held);
+    let Some((mut state, standstill, held)) = HELD.take().map(ManuallyDrop::into_inner) else {
+        return;
+    };
+    drop((held, standstill));
     // Others were waiting to fork, too.
     WANTED.store(0, Ordering::Release);
     if let Some(attached) = &state.attached {

@@ -1,5 +1,6 @@
 //! This process, from `start` to the end.
 
+use std::collections::TryReserveError;
 use std::ffi::CString;
 use std::io::{self, PipeWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -130,6 +131,17 @@ pub enum StartError {
     /// The configuration is no good.
     #[error("no framework with this configuration: {0}")]
     Config(InitError),
+    /// What the configuration and the number of slots take is more than there is.
+    #[error(
+        "no memory for {bytes} bytes of tables and buffers ({source}); ask for less by Options::config and \
+         Options::slots"
+    )]
+    Memory {
+        /// How many bytes it takes.
+        bytes: usize,
+        /// What the allocator says.
+        source: TryReserveError,
+    },
     /// There is no room for what DTrace itself has: BEGIN and its like, and timers.
     #[error("no probes of dtrace's own: {0}")]
     Own(FrameworkError),
@@ -280,7 +292,11 @@ impl Options {
             Text::prepare().map_err(StartError::Text)?;
         }
         stack::prepare();
-        let slots = self.slots.map_or_else(Slots::for_this_machine, Slots::new);
+        let slots = self.slots.unwrap_or_else(Slots::for_this_machine);
+        let slots = Slots::new(slots).map_err(|source| {
+            let bytes = slots.saturating_mul(Slots::EACH);
+            StartError::Memory { bytes, source }
+        })?;
         let [providers, probes] = OWN;
         let config = Config {
             providers: self.config.providers.saturating_add(providers),
@@ -288,11 +304,15 @@ impl Options {
             ecbs: self.config.ecbs.saturating_add(CLAUSES),
             ..self.config
         };
+        config.check().map_err(StartError::Config)?;
         let consumers = config.consumers;
         let bytes = config.memory::<Slots>(sdt_framework::Host::cpus(&slots), consumers);
-        let dtrace: &'static Dtrace<Slots> = Box::leak(Box::new(Dtrace::new(slots)));
+        let bytes = bytes.saturating_add(PROGRAMS);
         // Large, so the system's zero pages until they are written to.
-        let memory = Box::leak(Box::new_uninit_slice(bytes.saturating_add(PROGRAMS)));
+        let mut memory = Vec::<u8>::new();
+        memory.try_reserve_exact(bytes).map_err(|source| StartError::Memory { bytes, source })?;
+        let memory = Box::leak(Box::new(memory)).spare_capacity_mut();
+        let dtrace: &'static Dtrace<Slots> = Box::leak(Box::new(Dtrace::new(slots)));
         dtrace.init(memory, &config).map_err(StartError::Config)?;
         dtrace.share_memory(PROGRAMS / consumers.max(1));
         dtrace.register_own().map_err(StartError::Own)?;

@@ -1,4 +1,4 @@
-//! The stack of the function that fired.
+//! The stack of the function that fired, and how much room is left on it.
 //!
 //! Programs seldom keep frame pointers, and this crate need not have been compiled with them, so the chain cannot be followed from
 //! here. But the thunk that a site calls has a frame with a mark in it while the hit is recorded. It is looked for up this
@@ -8,6 +8,7 @@
 //!
 //! The stack is read like any memory: a chain that leads astray ends.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -75,17 +76,52 @@ fn thunk(here: usize, end: usize) -> Option<usize> {
 /// C libraries put there for all threads but the first; the end of the alternate stack, if a signal handler runs on it; and what
 /// the kernel has put above the first thread's.
 fn end(here: usize) -> usize {
-    // SAFETY: all zeros is a stack.
-    let mut alternate: libc::stack_t = unsafe { std::mem::zeroed() };
-    // SAFETY: asks, and changes nothing; safe in signal handlers (POSIX).
-    let is_on_it = unsafe { libc::sigaltstack(std::ptr::null(), &mut alternate) } == 0
-        && alternate.ss_flags & libc::SS_ONSTACK != 0;
-    let alternate = alternate.ss_sp.addr().saturating_add(alternate.ss_size);
     // SAFETY: looks a number up that stays what it is.
     let first = unsafe { libc::getauxval(libc::AT_RANDOM) } as usize;
-    let ends = [Some(cpus::thread_local_address()), Some(first), is_on_it.then_some(alternate)];
+    let alternate = alternate().map(|stack| stack.end);
+    let ends = [Some(cpus::thread_local_address()), Some(first), alternate];
     ends.into_iter().flatten().filter(|end| *end > here).min().unwrap_or(usize::MAX)
 }
+
+/// The alternate stack, if a signal handler of this thread runs on it.
+fn alternate() -> Option<Range<usize>> {
+    // SAFETY: all zeros is a stack.
+    let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
+    // SAFETY: asks, and changes nothing; safe in signal handlers (POSIX).
+    let is_known = unsafe { libc::sigaltstack(std::ptr::null(), &mut stack) } == 0;
+    let start = stack.ss_sp.addr();
+    (is_known && stack.ss_flags & libc::SS_ONSTACK != 0)
+        .then(|| start..start.saturating_add(stack.ss_size))
+}
+
+/// Bytes of stack that recording a hit is given, whatever program in D records it: twice what has been seen of one that does all
+/// that takes much (5 kB, and 20 kB without optimisation).
+pub(crate) const NEEDED: usize = if cfg!(debug_assertions) { 40 << 10 } else { 10 << 10 };
+
+/// Whether there is room to record a hit here. Alternate stacks are small (8 kB are usual), and what overflows one ends the
+/// program; of other stacks nobody knows where they end. Probe context.
+pub(crate) fn has_room() -> bool {
+    thread_local! {
+        // A page that is no alternate stack's: asking takes a system call, and most hits of a thread are on one page.
+        static KNOWN: Cell<usize> = const { Cell::new(0) };
+    }
+    let here = 0_usize;
+    let here = (&raw const here).addr();
+    let page = here / PAGE;
+    if KNOWN.get() == page {
+        return true;
+    }
+    match alternate() {
+        Some(stack) => here.saturating_sub(stack.start) >= NEEDED,
+        None => {
+            KNOWN.set(page);
+            true
+        }
+    }
+}
+
+/// Bytes of the smallest page.
+const PAGE: usize = 4096;
 
 /// Executable segments of what was loaded when tracing began.
 static TEXT: OnceLock<Box<[Range<usize>]>> = OnceLock::new();

@@ -1,6 +1,6 @@
 //! The kernel of a command: which one, with which modules.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cargo_sdt::arch::Arch;
 use cargo_sdt::check::Kin;
@@ -44,6 +44,14 @@ pub enum LoadError {
     /// A module could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
+    /// A file cannot be one of the kernel's modules.
+    #[error("failed to load {}: {why}", .module.display())]
+    File {
+        /// The file.
+        module: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// The kernel refused a module.
     #[error(
         "failed to load {}: {error}{}",
@@ -71,6 +79,17 @@ impl Bench {
     pub fn check(&self) -> anyhow::Result<FreeBsd> {
         self.os.runs_on(self.arch)?;
         Ok(self.os.release(self.freebsd)?)
+    }
+
+    /// Whether a file can be read, and is for the kernel's architecture and system.
+    fn check_file(&self, module: &Path) -> Result<(), LoadError> {
+        let refused = |why| LoadError::File { module: module.into(), why };
+        let file = std::fs::read(module).map_err(|error| refused(error.to_string()))?;
+        let of = Kin::of(&file);
+        match of.is_of_another(self.arch).or_else(|| of.is_of_another_system(self.os)) {
+            Some(why) => Err(refused(why)),
+            None => Ok(()),
+        }
     }
 
     /// Boots the kernel, and has it load nothing.
@@ -106,6 +125,8 @@ impl Bench {
             let both = std::iter::once(example).chain(companion);
             both.map(|module| module.build(None)).collect::<Result<_, _>>()?
         } else {
+            // Before minutes go into a kernel.
+            self.module.iter().try_for_each(|module| self.check_file(module))?;
             self.module.clone()
         };
         let mut session = self.boot_bare(console)?;
@@ -116,7 +137,7 @@ impl Bench {
             match session.kldload_file(&module) {
                 Ok(name) => loaded.push(name),
                 Err(error) => {
-                    let advice = of.refused(self.os, &loaded);
+                    let advice = of.refused(&loaded);
                     return Err(LoadError::Load { module, error: Box::new(error), advice });
                 }
             }

@@ -108,8 +108,9 @@ pub struct Snapshot {
     pub taken: u64,
 }
 
+/// A name: one line of text.
 pub(super) fn text(name: &[u8]) -> String {
-    shown(&String::from_utf8_lossy(name))
+    shown(&String::from_utf8_lossy(name)).replace('\n', "\\n")
 }
 
 /// What a kernel says goes to terminals, which take some characters for commands: these are shown. Lines stay lines.
@@ -151,4 +152,16 @@ fn site(of: dtrace_protocol::Site<'_>) -> Site {
     let dtrace_protocol::Site { address, function, state, target, in_reach, reach } = of;
     let function = function.map(|(symbol, offset)| (symbol.to_owned(), offset));
     Site { address, function, state, target, in_reach, reach }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{shown, text};
+
+    #[test]
+    fn a_name_is_one_line_whatever_is_in_it() {
+        assert_eq!(text(b"m\x1b[2J"), "m\\u{1b}[2J");
+        assert_eq!(text(b"f\n 7 x\r\n"), "f\\n 7 x\\r\\n");
+        assert_eq!(shown("a\nb\x07"), "a\nb\\u{7}");
+    }
 }

@@ -15,9 +15,11 @@ use crate::atomic::AtomicU8;
 use crate::ops::{FUNCTION_NAME_LEN, Framework, Name};
 use crate::patch::{self, Mode, Patcher};
 use crate::record::{self, PROVIDERS, Probe, Provider};
+use crate::route::changes::{self, Begun};
 use crate::route::{runtime, table as provider};
 
 pub use crate::record::RaggedSet;
+pub use crate::route::changes::Standstill;
 
 /// What an image's probes are attached to.
 pub struct Attachment {
@@ -74,17 +76,19 @@ static STATE: AtomicU8 = AtomicU8::new(State::Detached as u8);
 
 /// The right to attach and detach, which one thread has at a time.
 ///
-/// No lock: who has it calls the framework, which sleeps. And nobody waits for it, as the kernels' linkers load
+/// No lock: who has it calls the framework, which sleeps. And nobody waits for it (but for a [`Standstill`] to end), as the kernels' linkers load
 /// and unload a module once at a time; so who comes second is told.
 pub(crate) struct Change {
     from: State,
     /// What it leaves behind when it is dropped.
     to: State,
+    _begun: Begun<'static>,
 }
 
 impl Change {
     /// `None` while another thread has it.
     pub(crate) fn begin() -> Option<Self> {
+        let begun = changes::begin();
         // Acquire and, in `drop`, Release: what one thread wrote is there for the next.
         let from = match STATE.swap(State::Changing as u8, Ordering::Acquire) {
             0 => State::Detached,
@@ -92,7 +96,7 @@ impl Change {
             3 => State::Leaving,
             _ => return None,
         };
-        Some(Self { from, to: from })
+        Some(Self { from, to: from, _begun: begun })
     }
 
     /// The attachment, if the image is attached.

@@ -17,7 +17,7 @@ pub const AFRAMES: u32 = 2;
 /// apart. `frame` is the frame of the thunk that the site called.
 ///
 /// Probe context: may run anywhere, with interrupts off and any lock held. Takes no lock, allocates
-/// nothing, calls nothing but the framework. A hit on a probe that is not enabled (any more) is none: this
+/// nothing, calls nothing but the framework. A hit on a probe that is not enabled (any more) is nobody's: this
 /// can only be a thread that was on its way here while the probe was disabled.
 ///
 /// # Safety

@@ -2,6 +2,7 @@
 //! a framework, and its sites are patched here, by the means of the host.
 
 pub mod attach;
+mod changes;
 pub(crate) mod declared;
 pub(crate) mod fire;
 pub(crate) mod frames;

@@ -4,17 +4,24 @@ use crate::host::Host;
 use crate::sync::{AtomicId, Ordering};
 
 /// Calls `hit` with the id of a probe, if it is enabled: if `id`, where its provider keeps the id while it is,
-/// is not 0. Probe context.
+/// is not 0. Otherwise it was disabled while the hit was on its way, and `overtaken` is called. Probe context.
 ///
 /// Interrupts are off from the look to the end of `hit`. Who takes the id away waits after that until every
 /// CPU has had them on ([`Host::sync`]), and only then it can become another probe's. A thread that had
 /// looked and was preempted would be recorded as a hit of that one.
-pub(crate) fn look(host: &impl Host, id: &AtomicId, hit: impl FnOnce(u32)) {
+pub(crate) fn look(
+    host: &impl Host,
+    id: &AtomicId,
+    hit: impl FnOnce(u32),
+    overtaken: impl FnOnce(),
+) {
     host.without_interrupts(|| {
         // Acquire, with the Release of who has set it: the probe is there.
         let id = id.load(Ordering::Acquire);
         if id != 0 {
             hit(id);
+        } else {
+            overtaken();
         }
     });
 }

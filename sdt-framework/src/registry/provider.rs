@@ -116,7 +116,8 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
     }
 
     unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]) {
-        look(&self.host, id, |id| self.record_hit(id, Brought::All(args)));
+        let recorded = |id| self.record_hit(id, Brought::All(args));
+        look(&self.host, id, recorded, || self.hit_is_overtaken());
     }
 }
 

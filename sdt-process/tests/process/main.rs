@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use consumer::{Consumer, Read, Subject};
+use sdt_process::{Config, Options, StartError};
 
 /// Each thread's records are all there, once.
 fn assert_complete(read: &Read, threads: u64, times: u64) {
@@ -256,6 +257,14 @@ fn children_of_a_process_that_ends_are_not_traced() {
     subject.end();
 }
 
+/// Whatever another thread is about to make at run time, it is either done or not begun in the child.
+#[test]
+fn children_can_start_while_others_make_probes() {
+    let mut subject = Subject::new("jump");
+    assert_eq!(subject.ask("makers 20"), "20");
+    subject.end();
+}
+
 #[test]
 fn a_new_program_takes_the_socket_over() {
     let mut subject = Subject::new("jump");
@@ -335,4 +344,29 @@ fn there_is_an_end_to_consumers() {
         std::thread::yield_now();
     }
     subject.end();
+}
+
+/// Of what there is no memory for, `start` says so.
+#[test]
+fn too_much_is_an_error() {
+    let good = sdt_process::Config::DEFAULT;
+    let options = [
+        Options::new().slots(usize::MAX),
+        Options::new().slots(1 << 50),
+        Options::new().config(Config { buffer: usize::MAX, ..good }),
+        Options::new().config(Config { buffer: 1 << 50, ..good }),
+    ];
+    for options in options {
+        let error = options.start().unwrap_err();
+        assert!(matches!(error, StartError::Memory { .. }), "{error}");
+    }
+    let many = [
+        Config { consumers: usize::MAX, ..good },
+        Config { ecbs: usize::MAX / 2, ..good },
+        Config { probes: usize::MAX, ..good },
+    ];
+    for config in many {
+        let error = Options::new().config(config).start().unwrap_err();
+        assert!(matches!(error, StartError::Config(_)), "{error}");
+    }
 }

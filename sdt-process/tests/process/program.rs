@@ -2,12 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use dtrace::client::CHANNEL;
 use dtrace::compiler::Source;
+use dtrace::compiler::Specifies;
 use dtrace::compiler::options::Options;
+use dtrace::consume::{self, Meanwhile};
+use dtrace::job::{self, Job};
 use dtrace::render::{Output, Text};
-use dtrace::{Client, Trace};
+use dtrace::{Client, ClientError, DtraceError, Interrupt, Trace};
 
 use crate::consumer::{self, Subject};
 
@@ -253,4 +259,76 @@ fn signal_handlers_count() {
     let counts = [table.get("work"), table.get("signals")].map(|count| count.unwrap_or(&0));
     assert_eq!(format!("{} {}", counts[0], counts[1]), answer, "{shown}{said}");
     subject.end();
+}
+
+/// Whatever a program in D does, it does not overflow an alternate stack: on one that is too small hits are counted, and not
+/// recorded.
+#[test]
+fn small_alternate_stacks_are_not_overflown() {
+    let text = r#"subject:::signalled {
+        @q[probename, stringof(execname)] = quantize(arg0); @s[stack()] = count();
+        printf("%s %s %d\n", probename, execname, arg0);
+        self->x = arg0; trace(strjoin(probename, execname)); trace(ustackdepth); @c = count(); }"#;
+    for role in ["jump", "trap"] {
+        let mut subject = Subject::new(role);
+        let mut counters = [String::new(), String::new()];
+        let [shown, said] = run(&mut subject, text, |subject| {
+            // What Rust's standard library gives every thread.
+            assert_eq!(subject.ask("alternate 8192 10"), "done");
+            counters[0] = subject.ask("counters");
+            assert_eq!(subject.ask("alternate 131072 7"), "done");
+            counters[1] = subject.ask("counters");
+        });
+        // And BEGIN.
+        assert_eq!(counters, ["1 0 0 10", "8 0 0 10"], "{role}");
+        assert_eq!(shown.matches("signalled process-").count(), 7, "{shown}{said}");
+        subject.end();
+    }
+}
+
+/// The process works, what has been recorded is taken, and then it answers no more while the user interrupts dtrace.
+struct UntilMute<'a> {
+    subject: &'a mut Subject,
+    interrupt: &'a Interrupt,
+    is_lost: Arc<AtomicBool>,
+    has_worked: bool,
+}
+
+impl Meanwhile for UntilMute<'_> {
+    fn step(&mut self) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+        if std::mem::replace(&mut self.has_worked, true) {
+            self.is_lost.store(true, Ordering::Relaxed);
+            self.interrupt.raise();
+        } else {
+            assert_eq!(self.subject.ask("fire 1 123"), "123");
+        }
+        Ok(true)
+    }
+
+    fn pause(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn target_ended(&self) -> Option<String> {
+        Some("has exited".into())
+    }
+}
+
+#[test]
+fn what_is_there_is_printed_when_a_process_answers_no_more() {
+    let mut subject = Subject::new("jump");
+    let is_lost = Arc::new(AtomicBool::new(false));
+    let line = consumer::line(subject.id()).unwrap();
+    let line = consumer::Losing { line, is_lost: Arc::clone(&is_lost) };
+    let client = Client::greet(line, CHANNEL, Duration::from_secs(30)).unwrap();
+    let text = "subject:::work { @ = count(); }".to_owned();
+    let programs = vec![job::Text::Line(text, Specifies::Name)];
+    let (job, interrupt) = (Job { programs, ..Job::default() }, Interrupt::new());
+    let (subject, has_worked) = (&mut subject, false);
+    let mut until = UntilMute { subject, interrupt: &interrupt, is_lost, has_worked };
+    let mut shown = Shown::default();
+    let error = consume::run(client, &job, &interrupt, &mut until, &mut shown).unwrap_err();
+    assert!(matches!(error, DtraceError::Client(ClientError::NoAnswer { .. })), "{error}");
+    let [printed, said] = std::mem::take(&mut *shown.0.lock().unwrap());
+    assert_eq!(printed.trim(), "123", "{said}");
 }

@@ -9,7 +9,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use sdt_core::ops::{Privileges, ProviderAttr};
 use sdt_core::patch::Mode;
+use sdt_core::runtime::{CloseError, Provider, Slot};
 use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
 use sdt_framework::{Config, LONGEST};
 use sdt_process::{Options, Process};
@@ -161,6 +163,36 @@ fn signals(times: u64) -> u64 {
     })
 }
 
+/// A thread is signalled so often, and handles it on an alternate stack of so many bytes, below which there is nothing.
+fn on_alternate_stack(bytes: usize, times: u64) {
+    const PAGE: usize = 4096;
+    thread::spawn(move || {
+        // SAFETY: memory of its own, which stays the thread's alternate stack until the thread ends; the handler counts.
+        unsafe {
+            let (none, how) = (std::ptr::null_mut(), libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            let memory = libc::mmap(none, bytes + PAGE, libc::PROT_NONE, how, -1, 0);
+            assert_ne!(memory, libc::MAP_FAILED);
+            let start = memory.add(PAGE);
+            assert_eq!(libc::mprotect(start, bytes, libc::PROT_READ | libc::PROT_WRITE), 0);
+            let stack = libc::stack_t { ss_sp: start, ss_flags: 0, ss_size: bytes };
+            let mut before: libc::stack_t = std::mem::zeroed();
+            assert_eq!(libc::sigaltstack(&stack, &mut before), 0);
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as usize;
+            action.sa_flags = libc::SA_ONSTACK;
+            assert_eq!(libc::sigaction(libc::SIGUSR2, &action, none.cast()), 0);
+            for _ in 0..times {
+                libc::raise(libc::SIGUSR2);
+            }
+            // Rust's own, which is freed when the thread ends.
+            assert_eq!(libc::sigaltstack(&before, none.cast()), 0);
+            assert_eq!(libc::munmap(memory, bytes + PAGE), 0);
+        }
+    })
+    .join()
+    .unwrap();
+}
+
 /// What all sites hold.
 fn text() -> String {
     let site = |site: &sdt_core::__private::record::Site| {
@@ -202,6 +234,52 @@ fn fork() -> i32 {
         unsafe { libc::_exit(0) };
     }
     child
+}
+
+/// Has one thread make a provider and a probe and remove them, again and again, while this one forks so many children. Says how many of
+/// them could let themselves be traced, and make one of their own and remove it and what was left of that one.
+fn forks_of_makers(children: u64) -> u64 {
+    static SLOTS: [[Slot; 1]; 2] = [const { [const { Slot::new() }; 1] }; 2];
+    static MADE: Provider = Provider::new(&SLOTS[0]);
+    static OWN: Provider = Provider::new(&SLOTS[1]);
+    let make = |provider: &'static Provider, name| -> Result<(), Box<dyn std::error::Error>> {
+        provider.open(name, &ProviderAttr::SDT, Privileges::USER)?;
+        provider.add(c"here", c"probe", &[])?.remove()?;
+        Ok(provider.close()?)
+    };
+    let (made, done) = (&AtomicU64::new(0), &AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while !done.load(Ordering::Acquire) {
+                make(&MADE, c"made").unwrap();
+                made.fetch_add(1, Ordering::Release);
+            }
+        });
+        let good = (0..children).filter(|_| {
+            let before = made.load(Ordering::Acquire);
+            while made.load(Ordering::Acquire) == before {
+                thread::yield_now();
+            }
+            // SAFETY: as above.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let process = start();
+                let is_good = process.is_ok()
+                    && matches!(MADE.close(), Ok(()) | Err(CloseError::NotOpen))
+                    && make(&OWN, c"own").is_ok();
+                std::mem::forget(process);
+                // SAFETY: as above.
+                unsafe { libc::_exit((!is_good).into()) };
+            }
+            let mut status = 0;
+            // SAFETY: a child of ours.
+            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            status == 0
+        });
+        let good = good.count() as u64;
+        done.store(true, Ordering::Release);
+        good
+    })
 }
 
 /// Has one thread fork, again and again, until `during` is over; says how many children there were, and how many of them had
@@ -269,6 +347,10 @@ fn obey(mut process: Option<Process>) {
                 let worked = signals(number(words.get(1)));
                 answer(format_args!("{worked} {}", SIGNALLED.load(Ordering::Relaxed)));
             }
+            "alternate" => {
+                on_alternate_stack(number(words.get(1)) as usize, number(words.get(2)));
+                answer(format_args!("done"));
+            }
             "busy" => {
                 busy.store(true, Ordering::Release);
                 workers.extend((0..number(words.get(1))).map(|thread| {
@@ -329,6 +411,7 @@ fn obey(mut process: Option<Process>) {
                 let (children, bad) = forks(|| drop(process.take()));
                 answer(format_args!("{} {bad}", children > 0));
             }
+            "makers" => answer(format_args!("{}", forks_of_makers(number(words.get(1))))),
             "exec" => {
                 let error = Command::new(std::env::current_exe().unwrap())
                     .args(std::env::args_os().skip(1))

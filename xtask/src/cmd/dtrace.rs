@@ -209,6 +209,26 @@ mod tests {
         Ok(cli.args.bench)
     }
 
+    /// There is no kernel yet, which would take minutes.
+    #[test]
+    fn files_are_looked_at_before_a_kernel_is_built() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.ko");
+        let refused = |arch: &str| {
+            let bench = bench(&format!("-l --arch {arch} --module {}", file.display())).unwrap();
+            bench.boot(false, |_| {}).unwrap_err().to_string()
+        };
+        let of = |why: &str| format!("failed to load {}: {why}", file.display());
+        assert_eq!(refused("aarch64"), of("No such file or directory (os error 2)"));
+        // The header's magic number and its machine, x86_64.
+        let mut header = [0; 64];
+        header[..4].copy_from_slice(b"\x7fELF");
+        header[18] = 62;
+        std::fs::write(&file, header).unwrap();
+        let why = "it is a module for x86_64, and the kernel is for riscv64: take --arch x86_64";
+        assert_eq!(refused("riscv64"), of(why));
+    }
+
     #[test]
     fn the_kernel_and_its_example_module_can_be_chosen() {
         let plain = bench("-l").unwrap();

@@ -59,6 +59,8 @@ pub enum AddError {
     NoName,
     /// The name has more than 63 bytes, or the function more than DTrace keeps.
     LongName,
+    /// The name or the function has a control character, as a newline is: in lists it would be taken for something else.
+    BadName,
     /// There is a probe with these names.
     Twice,
     /// More arguments than the framework carries.
@@ -140,6 +142,9 @@ impl fmt::Display for AddError {
             Self::NotOpen => "the provider is not open",
             Self::NoName => "the probe's name is empty",
             Self::LongName => "the probe's name or function has more bytes than DTrace keeps",
+            Self::BadName => {
+                "the probe's name or function has a control character in it: leave it out"
+            }
             Self::Twice => "the provider has a probe of this name in this function already",
             Self::Arguments { given, most } => {
                 return write!(f, "{given} arguments, and the framework carries {most}");

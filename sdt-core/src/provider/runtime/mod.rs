@@ -49,7 +49,8 @@
 //! # Who comes when
 //!
 //! One thread at a time opens or closes a provider, or adds or removes a probe of it. Who comes second does not wait, but is
-//! told (`InProgress`). Probes fire whatever else happens. A [`Probe`] keeps its slot: while there is one, what it stands for
+//! told (`InProgress`); for a process that is forking all of them wait ([`Standstill`](crate::attach::Standstill)). Probes
+//! fire whatever else happens. A [`Probe`] keeps its slot: while there is one, what it stands for
 //! may have been removed, but is no other probe. So a hit is of that probe or is an error.
 //!
 //! While a consumer is tracing, FreeBSD and illumos enable what it asked for in probes that are there; those that are added later
@@ -80,6 +81,7 @@ use crate::ops::{
     ProbeDesc, ProviderAttr, ProviderId,
 };
 use crate::record::PROVIDERS;
+use crate::route::changes::{self, Begun};
 use saved::Saved;
 use slot::{Names, State};
 
@@ -138,11 +140,14 @@ impl fmt::Debug for Provider {
 }
 
 /// The right to change a provider, which one thread has at a time.
-struct Changing<'p>(&'p Provider);
+struct Changing<'p> {
+    provider: &'p Provider,
+    _begun: Begun<'static>,
+}
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
-        self.0.changing.store(false, Ordering::Release);
+        self.provider.changing.store(false, Ordering::Release);
     }
 }
 
@@ -310,8 +315,8 @@ impl Provider {
         Ok(())
     }
 
-    /// Adds a probe, `name` of `function`, with arguments of these types: [`arg`], [`pair`]. The function may be of the interpreter's
-    /// own, or empty; DTrace takes any text. May sleep; not in probe context.
+    /// Adds a probe, `name` of `function`, with arguments of these types: [`arg`], [`pair`]. The function may be of the
+    /// interpreter's own, or empty; DTrace takes any text, here without control characters. May sleep; not in probe context.
     ///
     /// # Errors
     /// See [`AddError`]; nothing has changed.
@@ -330,6 +335,9 @@ impl Provider {
         }
         if name.is_empty() {
             return Err(AddError::NoName);
+        }
+        if [function, name].iter().any(|of| of.to_bytes().iter().any(u8::is_ascii_control)) {
+            return Err(AddError::BadName);
         }
         let names = Names::new(function, name).ok_or(AddError::LongName)?;
         if self.slots.iter().any(|slot| slot.is(&names)) {
@@ -378,7 +386,9 @@ impl Provider {
     }
 
     fn change(&self) -> Option<Changing<'_>> {
-        (!self.changing.swap(true, Ordering::Acquire)).then(|| Changing(self))
+        let begun = changes::begin();
+        let is_ours = !self.changing.swap(true, Ordering::Acquire);
+        is_ours.then(|| Changing { provider: self, _begun: begun })
     }
 
     fn id(&self) -> Option<ProviderId> {

@@ -1,0 +1,3 @@
+provider latin {
+    /* café */ probe start(int);
+};

@@ -1,0 +1,3 @@
+provider many {
+    probe start(int, int, int, int, int, int, int, int, int, int, int);
+};
