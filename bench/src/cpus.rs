@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use dtrace_compiler::dof;
 use dtrace_compiler::options::Options;
 use sdt_core::ops::{Framework as _, Privileges, ProbeId, ProviderAttr, ProviderOps};
-use sdt_framework::dif::Kernel;
+use sdt_framework::kernel::Kernel;
 use sdt_framework::{Config, ConsumerId, Dtrace, Host, SpinLock, Which};
 
 use crate::dif::{Surrounding, compiled};

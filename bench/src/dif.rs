@@ -12,10 +12,8 @@ use dtrace_compiler::program::Program as Compiled;
 use dtrace_compiler::surroundings::EveryProbe;
 use dtrace_compiler::{Compiler, Source};
 use sdt_framework::aggregation::{Buffer, Entry, Function};
-use sdt_framework::dif::{
-    Declarations, Declared, Difo, Dynamic, Firing, Kernel, Memory, Number, PerCpu, Probe, Program,
-    Rights, Room, Slot, Statics, Text, Word,
-};
+use sdt_framework::dif::{Declarations, Declared, Difo, Dynamic, Firing, Memory, PerCpu, Probe, Program, Rights, Room, Slot, Statics, Word};
+use sdt_framework::kernel::{Kernel, Number, Text};
 
 use crate::fired;
 use crate::peers;

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use dtrace_compiler::dof;
 use dtrace_compiler::options::Options;
 use sdt_core::ops::{Framework as _, Privileges, ProbeId, ProviderAttr, ProviderOps};
-use sdt_framework::dif::Kernel;
+use sdt_framework::kernel::Kernel;
 use sdt_framework::{Config, ConsumerId, Dtrace, Host, SpinLock, Which};
 
 use crate::dif::{PATH, Surrounding, compiled};

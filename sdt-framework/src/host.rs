@@ -2,7 +2,7 @@
 
 pub use lock_api::RawMutex;
 
-use crate::dif::{Kernel, Unknown};
+use crate::kernel::{Kernel, Unknown};
 
 /// A lock of the host's around a value.
 pub(crate) type Mutex<H, T> = lock_api::Mutex<<H as Host>::Lock, T>;
@@ -72,7 +72,7 @@ pub unsafe trait Host: Sync + Sized + 'static {
 
     /// What programs in D may ask of this kernel. Its functions are called in probe context, unless they say otherwise.
     /// Of a kernel that says nothing here, programs know what the probe brings along and the
-    /// [time](Self::timestamp), and no more; a [`Readable`](crate::Readable) lets them read memory. [`timestamp`](Kernel::timestamp) of what is returned is not asked.
+    /// [time](Self::timestamp), and no more; a [`Readable`](crate::kernel::Readable) lets them read memory. [`timestamp`](Kernel::timestamp) of what is returned is not asked.
     fn kernel(&self) -> &(dyn Kernel + Sync) {
         &Unknown
     }

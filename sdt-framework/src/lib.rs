@@ -26,7 +26,7 @@
 //!
 //! # Where to read on
 //!
-//! - To host it: [`machine`], or [`Host`] and [`Dtrace`]; the project's `docs/your-kernel-in-an-afternoon.md` does it, and the
+//! - To host it: [`machine`], or [`Host`] and [`Dtrace`]; [`kernel`] is what it tells programs of itself; the project's `docs/your-kernel-in-an-afternoon.md` does it, and the
 //!   smallest host is `embedded-example/`. Feature `server`: consumers on the other side of a line, with [rights](Rights); feature
 //!   `noise`: lines that leave the machine, for those alone who have the kernel's key; [`console`]: consumers on the machine itself.
 //! - To write a provider whose probes are made as a program runs, or as consumers ask for them: [`sdt_core::runtime`]; in C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
@@ -113,13 +113,13 @@ pub mod dif;
 mod dtrace;
 mod ecb;
 mod host;
+pub mod kernel;
 // FreeBSD and illumos have a framework of their own.
 #[cfg(not(any(target_os = "freebsd", target_os = "illumos")))]
 pub mod machine;
 mod postmortem;
 mod program;
 mod providers;
-mod readable;
 mod registry;
 mod rights;
 #[cfg(feature = "server")]
@@ -137,6 +137,5 @@ pub use dtrace::{Counters, Dtrace, Held};
 pub use dtrace_abi::spec::{Field, Spec, SpecError};
 pub use host::{Host, RawMutex, Relaxing, SpinLock};
 pub use program::{AggregationDesc, Malformed, ProgramError, Snapshot, Status, Which};
-pub use readable::Readable;
 pub use registry::{Detail, ProbeInfo, registration};
 pub use rights::Rights;

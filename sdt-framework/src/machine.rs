@@ -52,9 +52,9 @@ use sdt_core::ops::FrameworkError;
 use sdt_core::patch::{Mode, Patcher, Rendezvous, machine};
 
 use crate::config::{Config, InitError};
-use crate::dif::{Kernel, Unknown};
 use crate::dtrace::Dtrace;
 use crate::host::{Host, Relaxing, SpinLock};
+use crate::kernel::{Kernel, Unknown};
 
 /// What only the kernel knows of its machine.
 ///
@@ -100,7 +100,7 @@ pub unsafe trait Machine: Sized + 'static {
         true
     }
 
-    /// What programs in D may ask of this kernel: see [`Host::kernel`]. A [`Readable`](crate::Readable) lets them read memory, and
+    /// What programs in D may ask of this kernel: see [`Host::kernel`]. A [`Readable`](crate::kernel::Readable) lets them read memory, and
     /// with that print a `&str`; without one they know numbers only.
     fn kernel() -> &'static (dyn Kernel + Sync) {
         &Unknown

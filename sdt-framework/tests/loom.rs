@@ -17,8 +17,8 @@ mod sync {
 #[path = "../src/ecb/chain.rs"]
 #[allow(dead_code, reason = "the models use a part")]
 mod chain;
-mod dif {
-    pub(crate) use sdt_framework::dif::{Kernel, Unknown};
+mod kernel {
+    pub(crate) use sdt_framework::kernel::{Kernel, Unknown};
 }
 #[path = "../src/host.rs"]
 #[allow(dead_code, reason = "the models use a part")]

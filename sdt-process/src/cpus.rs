@@ -19,7 +19,7 @@ use std::cell::Cell;
 use std::collections::TryReserveError;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use sdt_framework::dif::Kernel;
+use sdt_framework::kernel::Kernel;
 use sdt_framework::{Host, SpinLock};
 
 use crate::kernel::Program;

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::atomic::AtomicU32;
 
-use sdt_framework::dif::{Destruction, Kernel, Number, Symbol, Text};
+use sdt_framework::kernel::{Destruction, Kernel, Number, Symbol, Text};
 
 use crate::cpus::{self, Slots};
 use crate::{memory, stack, symbols};

@@ -4,9 +4,9 @@ use dtrace_abi::dif::Builtin;
 use dtrace_abi::fault::Fault;
 
 use super::failure::Stop;
-use super::kernel::{Kernel, Number};
 use super::machine::Firing;
 use super::{simple, text};
+use crate::kernel::{Kernel, Number};
 
 impl<K: Kernel> Firing<'_, K> {
     /// An argument of the probe (`arg0` to `arg9`, `args[]`).

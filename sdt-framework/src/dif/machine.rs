@@ -7,11 +7,11 @@ use dtrace_abi::fault::Fault;
 use super::address::{Place, Region};
 use super::dynamic::{Endless, Key};
 use super::failure::{Failure, Stop};
-use super::kernel::Kernel;
 use super::memory::{Memory, Probe, Rights, Room};
 use super::op::{Compared, Op, Registers, Shape, Slot, Var};
 use super::validate::Program;
 use super::word::Word;
+use crate::kernel::Kernel;
 
 /// Bytes that the programs of one clause may look at, roughly. What goes beyond is an illegal operation: no
 /// program can hold a CPU for long, whatever lengths it has computed.

@@ -7,10 +7,10 @@ use dtrace_abi::fault::Fault;
 use super::address::{MOST, Place, Region};
 use super::dynamic::Dynamic;
 use super::failure::Stop;
-use super::kernel::Kernel;
 use super::machine::Firing;
 use super::op::{Shape, Width};
 use super::word::{self, Word};
+use crate::kernel::Kernel;
 
 /// What one consumer's programs keep from one firing to the next. All CPUs share it.
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! DIF: programs are checked once, when they are enabled, and then run each time that a probe fires.
 //!
+//! For who runs them without a [`Dtrace`](crate::Dtrace). A host needs nothing of it: its part is [`kernel`](crate::kernel).
+//!
 //! | file | what it is |
 //! |---|---|
 //! | `validate` | checks a DIFO and decodes it: what passes is a [`Program`], the only thing the machine takes |
@@ -10,11 +12,10 @@
 //! | `subr` | the subroutines |
 //! | `dynamic` | thread-local variables and associative arrays |
 //! | `address`, `memory` | what an address of a program leads to |
-//! | `kernel` | what the kernel has to say |
 //!
 //! A program ends: it branches forward only, every length is bounded, and bytes that are looked at are
 //! counted ([`WORK`]). It touches nothing outside: what is its own is reached through slices, and what is
-//! the kernel's through [`Kernel::load`]. There is no `unsafe` in all of this.
+//! the kernel's through [`Kernel::load`](crate::kernel::Kernel::load). There is no `unsafe` in all of this.
 //!
 //! # Differences from dtrace.c
 //! Where a program can tell, which programs by libdtrace do not do:
@@ -38,7 +39,6 @@ mod dynamic;
 mod failure;
 mod fuse;
 mod invalid;
-mod kernel;
 mod machine;
 mod memory;
 mod op;
@@ -53,7 +53,6 @@ pub use declare::{Declarations, Declared};
 pub use dynamic::{Dynamic, DynamicDrops, PerCpu};
 pub use failure::{Failure, Stop};
 pub use invalid::{Invalid, Place as InvalidPlace, Problem};
-pub use kernel::{Destruction, Kernel, LockQuestion, ModuleText, Number, Symbol, Text, Unknown};
 pub use machine::{Firing, WORK};
 pub use memory::{Memory, Names, Probe, Rights, Room, Statics};
 pub use op::Slot;

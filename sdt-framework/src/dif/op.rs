@@ -3,7 +3,7 @@
 
 use dtrace_abi::dif::{Builtin, Subr};
 
-use super::kernel::LockQuestion;
+use crate::kernel::LockQuestion;
 
 /// A register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use dtrace_abi::dif::Builtin;
 use dtrace_abi::fault::Fault;
 
 use super::failure::Stop;
-use super::kernel::{Kernel, Number};
 use super::memory::Rights;
 use super::op::{Compared, Cond, Op, Reg, Slot};
 use super::validate::Program;
+use crate::kernel::{Kernel, Number};
 
 /// A number that is simply there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

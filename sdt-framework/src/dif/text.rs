@@ -3,8 +3,8 @@
 use dtrace_abi::dif::Builtin;
 
 use super::address::{Place, Region};
-use super::kernel::{Kernel, Text};
 use super::machine::Firing;
+use crate::kernel::{Kernel, Text};
 
 /// How many names a probe has.
 const NAMES: usize = 4;

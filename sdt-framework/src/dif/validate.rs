@@ -11,9 +11,9 @@ use super::declare::{Declarations, Declared};
 use super::dynamic::{HEADER, key_words};
 use super::fuse::fuse;
 use super::invalid::{Invalid, Place, Problem};
-use super::kernel::LockQuestion;
 use super::machine::{DEFAULT_STRING, KEY_SIZE};
 use super::op::{Cond, Op, Reg, Shape, Slot, Var, Width};
+use crate::kernel::LockQuestion;
 
 const _: () = assert!(INTEGER_REGISTERS == 8, "a register's number has three bits");
 

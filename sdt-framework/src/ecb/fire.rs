@@ -4,10 +4,11 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use crate::buffer::{ARGS, Consumer, Event, Recording};
-use crate::dif::{Failure, Kernel as _, Probe, Rights};
+use crate::dif::{Failure, Probe, Rights};
 use crate::dtrace::{Dtrace, Shared};
 use crate::ecb::{Ecb, What};
 use crate::host::Host;
+use crate::kernel::Kernel as _;
 use crate::program::clause::{Clause, Test};
 use crate::program::run::{self, Outcome, Run};
 use crate::program::surroundings::Surroundings;

@@ -6,10 +6,10 @@ use dtrace_abi::record::{EprobeDesc, RecordDesc};
 
 use super::tracing::{Cpu, Tracing};
 use crate::buffer::{Activity, Consumer, ConsumerError, ConsumerId, Policy, get_bytes};
-use crate::dif::{ModuleText, Symbol};
 use crate::dtrace::Dtrace;
 use crate::ecb::What;
 use crate::host::Host;
+use crate::kernel::{ModuleText, Symbol};
 use crate::registry::provider::number;
 use crate::registry::tables::EcbUse;
 use crate::sync::{AtomicCount, widen};

@@ -8,7 +8,8 @@ use super::options::{Frames, Options};
 use super::plain::Step;
 use super::refused::Malformed;
 use crate::aggregation::Function;
-use crate::dif::{Failure, Firing, Guard, Kernel, Program, Simple};
+use crate::dif::{Failure, Firing, Guard, Program, Simple};
+use crate::kernel::Kernel;
 
 /// Bytes of the longest record.
 const LONGEST: u32 = 1 << 24;

@@ -7,8 +7,9 @@ use super::store::header;
 use super::turn::Turn;
 use crate::aggregation::Function;
 use crate::buffer::Traced;
-use crate::dif::{Kernel, Simple};
+use crate::dif::Simple;
 use crate::host::Host;
+use crate::kernel::Kernel;
 
 /// What is done with a number.
 #[derive(Clone, Copy, Debug)]

@@ -12,8 +12,9 @@ use super::surroundings::Surroundings;
 use super::tracing::{Aggregated, Speculative, Work};
 use super::turn::Turn;
 use crate::buffer::{Traced, put_number};
-use crate::dif::{Destruction, Failure, Firing, Kernel, Probe, Room, Stop};
+use crate::dif::{Failure, Firing, Probe, Room, Stop};
 use crate::host::Host;
+use crate::kernel::{Destruction, Kernel};
 use crate::sync::AtomicCount;
 
 /// What became of a clause.

@@ -6,8 +6,9 @@ use core::sync::atomic::AtomicU32;
 use super::run::count;
 use super::speculation::{Lack, Speculation};
 use super::tracing::Tracing;
-use crate::dif::{Destruction, Kernel, LockQuestion, Names, Number, Symbol, Text};
+use crate::dif::Names;
 use crate::host::Host;
+use crate::kernel::{Destruction, Kernel, LockQuestion, Number, Symbol, Text};
 use crate::registry::Origin;
 
 /// What the probe that fires brings along, and what the host knows. Probe context.

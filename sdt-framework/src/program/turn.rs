@@ -10,8 +10,9 @@ use super::speculation::Speculation;
 use super::surroundings::Surroundings;
 use super::tracing::{Cpu, Speculative, Tracing};
 use crate::buffer::{Activity, Traced, put_number};
-use crate::dif::{Destruction, Kernel, Number, Rights, Stop};
+use crate::dif::{Rights, Stop};
 use crate::host::Host;
+use crate::kernel::{Destruction, Kernel, Number};
 use crate::sync::AtomicU32;
 
 /// Nanoseconds for which a consumer may say nothing (`dtrace_deadman_user`, dtrace.c).

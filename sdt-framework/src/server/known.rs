@@ -6,7 +6,7 @@ use heapless::Vec;
 use super::answer::Answer;
 use super::refusal::Refusal;
 use super::tracer::Tracer;
-use crate::{Field, Rights, Spec, dif};
+use crate::{Field, Rights, Spec, kernel};
 
 /// Bytes of an answer besides those of a text that it carries: the numbers, and the longest name of a module.
 const OVERHEAD: usize = 32 + sdt_core::ops::MODULE_NAME_LEN;
@@ -35,11 +35,11 @@ pub(super) fn named(
 
 fn symbol(
     answer: &mut Answer<'_>,
-    ask: impl FnOnce(&mut dyn FnMut(dif::Symbol<'_>)),
+    ask: impl FnOnce(&mut dyn FnMut(kernel::Symbol<'_>)),
 ) -> Result<usize, Refusal> {
     let mut done = None;
     ask(&mut |symbol| {
-        let dif::Symbol { module, name, address, size } = symbol;
+        let kernel::Symbol { module, name, address, size } = symbol;
         let symbol = Symbol { module, name, address, size };
         done = Some(answer.plain(&Reply::Symbol(Some(symbol))));
     });
@@ -81,7 +81,11 @@ struct Piece {
 
 impl Piece {
     /// What begins at `at`, as much as there is room for.
-    fn of(&dif::ModuleText { module, text }: &dif::ModuleText<'_>, at: usize, room: usize) -> Self {
+    fn of(
+        &kernel::ModuleText { module, text }: &kernel::ModuleText<'_>,
+        at: usize,
+        room: usize,
+    ) -> Self {
         let mut piece = Self { module: Vec::new(), text: Vec::new(), next: at, end: text.len() };
         // As much of the name as a probe can have.
         piece.module.extend(module.iter().copied().take(sdt_core::ops::MODULE_NAME_LEN));

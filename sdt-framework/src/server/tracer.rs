@@ -3,8 +3,8 @@
 use dtrace_abi::record::{EprobeDesc, RecordDesc};
 use sdt_core::ops::{ArgDesc, ProbeId};
 
-use crate::dif::{ModuleText, Symbol};
 use crate::ecb::BATCH;
+use crate::kernel::{ModuleText, Symbol};
 use crate::{
     AggregationDesc, ConsumerError, ConsumerId, Counters, Detail, Dtrace, Host, ProbeInfo, Rights,
     Snapshot, Spec, Status, Which,

@@ -4,9 +4,9 @@ use std::cell::Cell;
 
 use dtrace_abi::Platform;
 use sdt_framework::dif::{
-    Declarations, Declared, Dynamic, Firing, Kernel, Memory, Number, PerCpu, Probe, Rights, Room,
-    Statics, Text, Word,
+    Declarations, Declared, Dynamic, Firing, Memory, PerCpu, Probe, Rights, Room, Statics, Word,
 };
+use sdt_framework::kernel::{Kernel, Number, Text};
 use std::sync::atomic::AtomicU32;
 
 /// The kernel.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use dtrace_abi::fault::Fault;
 use dtrace_abi::option::{BufPolicy, OptionId};
 use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
-use sdt_framework::dif::{Destruction, Kernel as Knows, Number};
+use sdt_framework::kernel::{Destruction, Kernel as Knows, Number};
 use sdt_framework::{ConsumerError, Host, Rights, SpinLock, Which};
 use sdt_host::cpus::Threads;
 

@@ -10,7 +10,7 @@ use dtrace_protocol::{
     DataOf, Datum, Decoder, Header, Probe, Record, Reply, Request, Site, SiteState, VERSION, Writer,
 };
 use sdt_core::ops::{Framework as _, Privileges, ProbeId, ProviderAttr, ProviderOps};
-use sdt_framework::dif::{Kernel, ModuleText, Symbol};
+use sdt_framework::kernel::{Kernel, ModuleText, Symbol};
 use sdt_framework::server::{Lost, MIN_FRAME, Server, Sites, Stream};
 use sdt_framework::{Config, Dtrace, Host, LONGEST, Rights, SpinLock};
 

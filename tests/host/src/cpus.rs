@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use sdt_framework::dif::{Kernel, Unknown};
+use sdt_framework::kernel::{Kernel, Unknown};
 use sdt_framework::{Host, SpinLock};
 
 /// How many CPUs [`Threads`] can be.

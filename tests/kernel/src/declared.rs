@@ -3,7 +3,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use sdt_framework::dif::ModuleText;
+use sdt_framework::kernel::ModuleText;
 use spin::Mutex;
 use stand_in_freebsd::loader;
 

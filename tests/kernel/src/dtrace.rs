@@ -3,7 +3,7 @@
 use alloc::vec;
 use core::mem::MaybeUninit;
 
-use sdt_framework::dif::{Destruction, Kernel, ModuleText, Number, Symbol, Text};
+use sdt_framework::kernel::{Destruction, Kernel, ModuleText, Number, Symbol, Text};
 use sdt_framework::{Config, Dtrace, Host, LONGEST, SpinLock};
 
 use crate::arch::{cpu, timer};

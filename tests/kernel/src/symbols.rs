@@ -1,6 +1,6 @@
 //! The kernel's own symbols, which the bench puts into memory beside the kernel, as a boot loader does.
 
-use sdt_framework::dif::Symbol;
+use sdt_framework::kernel::Symbol;
 use sdt_protocol::symbols::Table;
 
 use crate::arch::{SYMBOLS, paging};

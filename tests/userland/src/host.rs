@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sdt_framework::dif::{Kernel, Number, Text};
+use sdt_framework::kernel::{Kernel, Number, Text};
 use sdt_framework::{Host, SpinLock};
 
 /// What programs see of the machine, which is what somebody says.

@@ -4,9 +4,9 @@ use dtrace_abi::fault::Fault;
 
 use crate::dif::address::{Place, Region};
 use crate::dif::failure::Stop;
-use crate::dif::kernel::Kernel;
 use crate::dif::machine::Firing;
 use crate::dif::memory::Cursor;
+use crate::kernel::Kernel;
 
 /// Most bytes of `memstr` (`dtrace_memstr_max`, FreeBSD's dtrace.c).
 const MEMSTR: u64 = 4096;

@@ -4,9 +4,9 @@
 //! seen. Elements are found by the names and indices that lead to them, separated by `.` and `[`.
 
 use crate::dif::failure::Stop;
-use crate::dif::kernel::Kernel;
 use crate::dif::machine::Firing;
 use crate::dif::memory::Cursor;
+use crate::kernel::Kernel;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {

@@ -11,8 +11,8 @@ use dtrace_abi::dif::Subr;
 use dtrace_abi::fault::Fault;
 
 use super::failure::Stop;
-use super::kernel::{Kernel, LockQuestion};
 use super::machine::{Firing, Tuple};
+use crate::kernel::{Kernel, LockQuestion};
 
 /// Bytes of characters that a subroutine is building, behind each other in scratch space.
 struct Output {

@@ -1,9 +1,9 @@
 //! Addresses of the Internet as text.
 
 use crate::dif::failure::Stop;
-use crate::dif::kernel::Kernel;
 use crate::dif::machine::Firing;
 use crate::dif::op::Width;
+use crate::kernel::Kernel;
 
 /// Which kind of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Numbers as text.
 
 use crate::dif::failure::Stop;
-use crate::dif::kernel::Kernel;
 use crate::dif::machine::Firing;
 use crate::dif::memory::Cursor;
+use crate::kernel::Kernel;
 
 /// Room for the longest: 64 binary digits and a zero.
 const SIZE: u64 = 65;

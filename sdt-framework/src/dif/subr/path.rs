@@ -2,9 +2,9 @@
 
 use super::Output;
 use crate::dif::failure::Stop;
-use crate::dif::kernel::Kernel;
 use crate::dif::machine::Firing;
 use crate::dif::memory::Cursor;
+use crate::kernel::Kernel;
 
 /// Where the parts of a path are: ends are behind the last byte.
 struct Parts {

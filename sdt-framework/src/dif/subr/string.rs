@@ -3,9 +3,9 @@
 use dtrace_abi::fault::Fault;
 
 use crate::dif::failure::Stop;
-use crate::dif::kernel::Kernel;
 use crate::dif::machine::Firing;
 use crate::dif::memory::Cursor;
+use crate::kernel::Kernel;
 
 /// Which bytes are among those of a string.
 struct Set([u64; 4]);

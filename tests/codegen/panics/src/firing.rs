@@ -6,7 +6,7 @@ use core::hint::black_box;
 use core::sync::atomic::AtomicU32;
 
 use sdt_core::ops::{Framework, ProbeId};
-use sdt_framework::dif::{Destruction, Kernel, LockQuestion, Number, Text};
+use sdt_framework::kernel::{Destruction, Kernel, LockQuestion, Number, Text};
 use sdt_framework::{Dtrace, Host, SpinLock};
 
 /// A kernel that knows everything, so that nothing is left out for want of an answer.

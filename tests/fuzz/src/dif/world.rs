@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicU32;
 
 use dtrace_abi::Platform;
 use sdt_framework::dif::{
-    self, Declarations, Declared, Dynamic, Firing, Kernel, LockQuestion, Memory, Number, PerCpu,
-    Probe, Rights, Statics, Text, Word,
+    self, Declarations, Declared, Dynamic, Firing, Memory, PerCpu, Probe, Rights, Statics, Word,
 };
+use sdt_framework::kernel::{Kernel, LockQuestion, Number, Text};
 
 /// Where the kernel's memory begins; it is followed by nothing.
 pub const KERNEL: u64 = 0xffff_8000_0000_1000;

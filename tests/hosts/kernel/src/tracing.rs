@@ -3,10 +3,10 @@
 use core::mem::MaybeUninit;
 
 use sdt_framework::console::Console;
-use sdt_framework::dif;
+use sdt_framework::kernel::{self, Readable};
 use sdt_framework::machine::{Machine, Smp, Tracing};
 use sdt_framework::server::{NoSites, Polled, Server, Stream};
-use sdt_framework::{Config, Readable, Rights};
+use sdt_framework::{Config, Rights};
 use x86_64::instructions::interrupts;
 
 use crate::Port;
@@ -37,7 +37,7 @@ unsafe impl Machine for Kernel {
         call_others();
     }
 
-    fn kernel() -> &'static (dyn dif::Kernel + Sync) {
+    fn kernel() -> &'static (dyn kernel::Kernel + Sync) {
         &READABLE
     }
 }

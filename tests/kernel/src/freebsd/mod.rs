@@ -12,7 +12,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_int};
 
-use sdt_framework::dif::Symbol;
+use sdt_framework::kernel::Symbol;
 use sdt_protocol::{Module, Refusal};
 use stand_in_base::image::Segment;
 use stand_in_freebsd::Release;

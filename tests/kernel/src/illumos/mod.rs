@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::ffi::{CStr, c_int};
 
 use machine::Machine;
-use sdt_framework::dif::Symbol;
+use sdt_framework::kernel::Symbol;
 use sdt_protocol::{Module, Refusal};
 use spin::Once;
 use stand_in_base::image::Segment;

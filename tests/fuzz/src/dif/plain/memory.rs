@@ -2,7 +2,7 @@
 
 use dtrace_abi::fault::Fault;
 use sdt_framework::dif::address::{Place, Region};
-use sdt_framework::dif::{Kernel, Text};
+use sdt_framework::kernel::{Kernel, Text};
 
 use super::super::world::{SCRATCH, STRING};
 use super::{Plain, Result, bad, place, region, stop};

@@ -12,7 +12,8 @@ use dtrace_abi::Platform;
 use dtrace_abi::dif::{Builtin, Instr, Opcode, Subr, TypeKind, Variable};
 use dtrace_abi::fault::Fault;
 use sdt_framework::dif::address::{Place, Region};
-use sdt_framework::dif::{Difo, Failure, Kernel, Number, Rights};
+use sdt_framework::dif::{Difo, Failure, Rights};
+use sdt_framework::kernel::{Kernel, Number};
 
 use super::world::{ARGS, CHUNKS, SCRATCH, World};
 

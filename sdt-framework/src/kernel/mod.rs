@@ -1,6 +1,10 @@
-//! What programs ask of the kernel they run in.
+//! What programs in D ask of the kernel they run in, and who answers.
+
+mod readable;
 
 use core::sync::atomic::AtomicU32;
+
+pub use readable::Readable;
 
 /// A number that the kernel knows of what runs now: variables of D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

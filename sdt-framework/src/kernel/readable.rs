@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::dif::Kernel;
+use crate::kernel::Kernel;
 
 /// A [`Kernel`] of which programs may read memory that is always there, and of which nothing else is known. For
 /// [`Host::kernel`](crate::Host::kernel) and [`Machine::kernel`](crate::machine::Machine::kernel); a kernel that has more to say
@@ -11,8 +11,7 @@ use crate::dif::Kernel;
 /// Without any, an argument that is an address is a number for D, and what it leads to an invalid address.
 ///
 /// ```
-/// use sdt_framework::Readable;
-/// use sdt_framework::dif::Kernel as _;
+/// use sdt_framework::kernel::{Kernel as _, Readable};
 ///
 /// static TEXT: [u8; 5] = *b"hello";
 ///
@@ -100,8 +99,9 @@ mod tests {
 
     #[test]
     fn the_end_of_all_addresses_is_no_wrap() {
+        const ALL: Range<usize> = 1..usize::MAX;
         // SAFETY: nothing of it is read.
-        let all = unsafe { Readable::new(&[1..usize::MAX]) };
+        let all = unsafe { Readable::new(core::slice::from_ref(&ALL)) };
         assert!(!all.contains(usize::MAX - 2, 4) && !all.contains(usize::MAX, 1));
         assert!(all.contains(1, usize::MAX - 1));
     }
