@@ -22,7 +22,8 @@
 //! # Where to read on
 //!
 //! [`trace`] has an example, and so has `examples/`; [`consume::run`] is the whole of a command; [`transport`] is how
-//! another kind of line is added; [`render`] begins with a table of its stages. For how the parts fit, `docs/architecture.md` of the project.
+//! another kind of line is added; [`render`] begins with a table of its stages. For how the parts fit,
+//! `docs/architecture.md` of the project.
 #![forbid(unsafe_code)]
 // `output` prints: these panic when the reader has gone.
 #![warn(clippy::print_stdout, clippy::print_stderr)]

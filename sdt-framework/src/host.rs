@@ -72,7 +72,8 @@ pub unsafe trait Host: Sync + Sized + 'static {
 
     /// What programs in D may ask of this kernel. Its functions are called in probe context, unless they say otherwise.
     /// Of a kernel that says nothing here, programs know what the probe brings along and the
-    /// [time](Self::timestamp), and no more; a [`Readable`](crate::kernel::Readable) lets them read memory. [`timestamp`](Kernel::timestamp) of what is returned is not asked.
+    /// [time](Self::timestamp), and no more; a [`Readable`](crate::kernel::Readable) lets them read memory.
+    /// [`timestamp`](Kernel::timestamp) of what is returned is not asked.
     fn kernel(&self) -> &(dyn Kernel + Sync) {
         &Unknown
     }

@@ -13,7 +13,8 @@
 //! # What it is not
 //!
 //! It patches no text and knows no firing site: that is the provider's part, `sdt_core`'s for probes declared with its
-//! macros. It prints nothing but for [`console`], and compiles nothing: programs in D come in DOF. FreeBSD and illumos have a framework of their own, and
+//! macros. It prints nothing but for [`console`], and compiles nothing: programs in D come in DOF. FreeBSD and illumos have
+//! a framework of their own, and
 //! modules for them do not need this one.
 //!
 //! # Two ways to enable
@@ -21,15 +22,18 @@
 //!   consumers in the kernel, which need no compiler.
 //! - [`Dtrace::enable_program`]: what a program in D says is done. The consumer sends it before it [goes](Dtrace::go),
 //!   with [options](Dtrace::set_option); what it leaves behind comes in [snapshots](Dtrace::snapshot), and
-//!   [`eprobe`](Dtrace::eprobe), [`aggregation`](Dtrace::aggregation) and [`format`](Dtrace::format) say what that is. What programs may ask of the kernel says
+//!   [`eprobe`](Dtrace::eprobe), [`aggregation`](Dtrace::aggregation) and [`format`](Dtrace::format) say what that is. What
+//!   programs may ask of the kernel says
 //!   [`Host::kernel`]; [`Dtrace::register_own`] and [`Dtrace::register_profile`] are the framework's own providers.
 //!
 //! # Where to read on
 //!
-//! - To host it: [`machine`], or [`Host`] and [`Dtrace`]; [`kernel`] is what it tells programs of itself; the project's `docs/your-kernel-in-an-afternoon.md` does it, and the
+//! - To host it: [`machine`], or [`Host`] and [`Dtrace`]; [`kernel`] is what it tells programs of itself; the project's
+//!   `docs/your-kernel-in-an-afternoon.md` does it, and the
 //!   smallest host is `embedded-example/`. Feature `server`: consumers on the other side of a line, with [rights](Rights); feature
 //!   `noise`: lines that leave the machine, for those alone who have the kernel's key; [`console`]: consumers on the machine itself.
-//! - To write a provider whose probes are made as a program runs, or as consumers ask for them: [`sdt_core::runtime`]; in C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
+//! - To write a provider whose probes are made as a program runs, or as consumers ask for them: [`sdt_core::runtime`]; in
+//!   C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
 //! - To change it: `registry/` is who provides what, `providers/` its own ones, `ecb/` what is done when it
 //!   fires, `program/` when that is a program, [`dif`] what computes there and [`aggregation`] what counts, `buffer/` what that leaves
 //!   behind, `server/` who is told; then `docs/architecture.md` of the project.

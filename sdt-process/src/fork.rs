@@ -6,7 +6,8 @@
 //! Who forks waits until the thread that answers consumers has nothing locked, and nobody is changing a provider that is made at run
 //! time; the latter for a second, as it may be the thread itself, which a signal has interrupted. A fork in a
 //! signal handler that has interrupted the recording of a hit cannot, as that thread may be waiting for the end of the hit; such a
-//! child, and one that was made without the C library's handlers (`_Fork`, `vfork`, the system call), keeps its sites as they are, and what they record is
+//! child, and one that was made without the C library's handlers (`_Fork`, `vfork`, the system call), keeps its sites as
+//! they are, and what they record is
 //! read by nobody.
 
 use std::cell::Cell;

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use cargo_sdt::arch::Arch;
 use cargo_sdt::output::CLOSED_STATUS;
@@ -58,6 +58,7 @@ on_every_architecture!(
     a_module_that_is_refused,
     an_interrupt_ends_it_in_order,
     a_reader_that_leaves_ends_it,
+    the_time_of_day_is_the_machines,
 );
 
 fn listing_reads_as_dtraces(arch: Arch) {
@@ -82,6 +83,15 @@ fn listing_reads_as_dtraces(arch: Arch) {
     assert_eq!(stdout(&output), header);
     let error = "dtrace: failed to match proc:rk::exec-success: No probe matches description\n";
     assert_eq!((&*stderr(&output), output.status.code()), (error, Some(0)));
+}
+
+fn the_time_of_day_is_the_machines(arch: Arch) {
+    let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let before = now();
+    let output = run(arch, &["-qn", "BEGIN { trace(walltimestamp / 1000000000); exit(0); }"]);
+    let then: u64 = stdout(&output).trim().parse().unwrap_or_else(|_| panic!("{output:?}"));
+    // The machine's clock has seconds, and an emulator's own may be behind by one.
+    assert!((before - 2..=now() + 2).contains(&then), "{before} {then}");
 }
 
 fn hits_read_as_dtraces(arch: Arch) {

@@ -13,7 +13,8 @@ use crate::arch::Arch;
 
 type Header = elf::FileHeader64<Endianness>;
 
-/// What the name of the variable starts and ends with by which FreeBSD's `MODULE_VERSION(X, ...)` says that a file is X (`sys/sys/module.h`).
+/// What the name of the variable starts and ends with by which FreeBSD's `MODULE_VERSION(X, ...)` says that a file is X
+/// (`sys/sys/module.h`).
 const VERSION: (&str, &str) = ("_mod_metadata_", "_version");
 
 /// The variable that holds a FreeBSD kernel's `__FreeBSD_version` (`sys/conf/newvers.sh`).

@@ -44,7 +44,8 @@ impl Client {
         self.call("symbol", Request::SymbolNamed { module, name }, symbol)
     }
 
-    /// What all modules declare for programs in D, those without a name that this line may not see among them. Where modules come and go meanwhile, what is there at the end.
+    /// What all modules declare for programs in D, those without a name that this line may not see among them. Where modules
+    /// come and go meanwhile, what is there at the end.
     ///
     /// # Errors
     /// As [`open`](Self::open).

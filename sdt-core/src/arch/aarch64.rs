@@ -275,7 +275,8 @@ pub unsafe extern "C" fn thunk<const N: usize>() {
 }
 
 /// Runs the evaluator of `F` over `C`. On the stack, from the return address up: `N` pairs of words, those of
-/// the captures and, if it has a size, the closure. They are taken off. Preserves every general register but x16, x17, x18 and x30, not the flags.
+/// the captures and, if it has a size, the closure. They are taken off. Preserves every general register but x16, x17, x18
+/// and x30, not the flags.
 ///
 /// # Safety
 /// Only for the assembly of `__sdt_evaluate!`: it is no C function.

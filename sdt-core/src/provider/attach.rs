@@ -76,7 +76,8 @@ static STATE: AtomicU8 = AtomicU8::new(State::Detached as u8);
 
 /// The right to attach and detach, which one thread has at a time.
 ///
-/// No lock: who has it calls the framework, which sleeps. And nobody waits for it (but for a [`Standstill`] to end), as the kernels' linkers load
+/// No lock: who has it calls the framework, which sleeps. And nobody waits for it (but for a [`Standstill`] to end), as the
+/// kernels' linkers load
 /// and unload a module once at a time; so who comes second is told.
 pub(crate) struct Change {
     from: State,

@@ -14,7 +14,8 @@
 //!   the top of that stack, over whatever is on it. If interrupt handlers run on the same entry and one of them fires, the
 //!   exception overwrites the handler's own frame, and the machine dies at the first enabled probe. Take no IST entry for
 //!   vector 3, or one that nothing else has, and no site in what runs on that. aarch64: an exception of EL1 that is taken
-//!   with SP_EL1 continues on the same stack; one that is taken with SP_EL0 goes over to SP_EL1, where nothing runs then. riscv64: a handler that swaps the stack pointer with `sscratch` does so only
+//!   with SP_EL1 continues on the same stack; one that is taken with SP_EL0 goes over to SP_EL1, where nothing runs then.
+//!   riscv64: a handler that swaps the stack pointer with `sscratch` does so only
 //!   for traps that come from user mode.
 //! - **No red zone** in code that can hold a site: on x86_64 the exception pushes to where the red zone is. Kernels compile
 //!   without one (`disable-redzone` in the target); so must whatever is linked to them.
@@ -28,7 +29,8 @@
 //! On x86_64 `breakpoint_entry!` of this crate is a complete one. Those of aarch64 and riscv64, where breakpoints
 //! share their vector with other exceptions, are in the project's `docs/breakpoint-handlers.md`, as its tests run them.
 //!
-//! What can be told from here `attach` checks: records, sites and their text; and on x86_64, where the target's `os` is `none`, the gate of vector 3 and its
+//! What can be told from here `attach` checks: records, sites and their text; and on x86_64, where the target's `os` is
+//! `none`, the gate of vector 3 and its
 //! stack ([`AttachError::Handler`](crate::attach::AttachError::Handler)).
 
 #[cfg(target_arch = "x86_64")]

@@ -54,7 +54,8 @@ pub(crate) const fn bits(words: usize) -> usize {
 }
 
 impl Traced {
-    /// An empty buffer. A ring, and what is taken over from, has [`bits`] as well. Of one that is filled, so many words are kept for the end.
+    /// An empty buffer. A ring, and what is taken over from, has [`bits`] as well. Of one that is filled, so many words are
+    /// kept for the end.
     pub(crate) fn new(
         words: &'static mut [u64],
         policy: Policy,

@@ -54,7 +54,8 @@ impl Speculation {
         Self { state: AtomicU32::new(INACTIVE), cleaning: AtomicU32::new(INACTIVE) }
     }
 
-    /// Goes from a state, which has been loaded with Acquire when `next` looks at what belongs to it, to that which `next` says, if it says one; returns the one before. Probe context.
+    /// Goes from a state, which has been loaded with Acquire when `next` looks at what belongs to it, to that which `next`
+    /// says, if it says one; returns the one before. Probe context.
     fn turn(&self, next: impl Fn(u32) -> Option<u32>) -> Result<u32, u32> {
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next)
     }

@@ -180,7 +180,8 @@ fn list_count<P: OpenProbe, A: Tuple<COUNT>, const COUNT: usize>() {
     }
 }
 
-/// The record of one word of an argument, if it has that many, behind those `BEFORE` (see [`ArgTypeRecord`](super::record::ArgTypeRecord)), its entry in the set, and
+/// The record of one word of an argument, if it has that many, behind those `BEFORE` (see
+/// [`ArgTypeRecord`](super::record::ArgTypeRecord)), its entry in the set, and
 /// the names of its types.
 #[expect(named_asm_labels, reason = "global, and defined once in a file")]
 #[inline(always)]

@@ -5,7 +5,8 @@
 //! DTrace, and has nothing to call.
 //!
 //! A provider that illumos knows (`proc`, `io`, `ip` and so on) is that one; probes of all others are listed under
-//! `sdt`, with the provider's name in front of their own: those of two providers are never one. Their module is the file's name, their function the one that fires. Arguments have no types: D programs cast
+//! `sdt`, with the provider's name in front of their own: those of two providers are never one. Their module is the file's
+//! name, their function the one that fires. Arguments have no types: D programs cast
 //! `arg0` to `arg9`.
 
 mod enabled;

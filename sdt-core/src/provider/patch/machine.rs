@@ -52,7 +52,8 @@
 //!
 //! Where the machine that emulates has fewer cores than it is given CPUs, or other work, a [`Rendezvous`](super::Rendezvous)
 //! of all CPUs takes tens of milliseconds. Changing a probe takes up to three, as does changing any number of them in a
-//! [`batch`](super::batch), and a consumer that closes one more: enabling and disabling looks like a stall. `-accel tcg,thread=single` takes a hundredth of that, and has no such misses, but its CPUs run by turns.
+//! [`batch`](super::batch), and a consumer that closes one more: enabling and disabling looks like a stall.
+//! `-accel tcg,thread=single` takes a hundredth of that, and has no such misses, but its CPUs run by turns.
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 

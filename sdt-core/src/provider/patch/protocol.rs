@@ -11,7 +11,8 @@
 //! | jump | trap | head: breakpoint / tail of the nop / |
 //! | trap | nop | head of the nop / |
 //!
-//! Where there is no tail, every change is one store and one synchronisation. Elsewhere all other changes go through trap, in which the site works already, or still. The synchronisation
+//! Where there is no tail, every change is one store and one synchronisation. Elsewhere all other changes go through trap,
+//! in which the site works already, or still. The synchronisation
 //! behind a breakpoint is what "every CPU sees" rests on; the one behind a tail keeps a CPU from
 //! pairing the new head with an old tail; the last one is for the caller, who may then rely on the change.
 //! One synchronisation serves all sites of a probe, or of a batch of them that go the same way.
