@@ -277,7 +277,7 @@ fn a_damaged_answer_is_told() {
     let address = listening(folder.path(), records);
     let output = dtrace(&address, &["-x", "switchrate=10ms", "-n", "proc:::exec"]);
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    let hit = "CPU     ID                    FUNCTION:NAME\n  0      7                           f:exec \n";
+    let hit = "CPU     ID                    FUNCTION:NAME\n  0      7                           f:exec \n\n";
     assert_eq!(text(output.stdout), hit);
     let said = "dtrace: description 'proc:::exec' matched 1 probe\n\
                 dtrace: 1 answer damaged on the line: records may be missing\n\

@@ -176,7 +176,11 @@ fn expected(p: &Packet) -> Vec<(&'static str, &'static str, Vec<Expected>)> {
                 underlay(),
                 place(ETHER, &p.ether[0]),
                 place(ETHER, &p.ether[1]),
-                if p.n & 1 == 0 { said("no route") } else { word(CHARS, 0) },
+                if p.n & 1 == 0 {
+                    Expected { types: CHARS, ..said("no route") }
+                } else {
+                    word(CHARS, 0)
+                },
             ],
         ),
         ("xde", "routecache-full", vec![cache(), place(IP6, &p.dst), entropy(None)]),
