@@ -9,7 +9,7 @@
 //! signal handler is lost. If none is free the hit is counted as re-entered: the handler cannot wait, its own thread
 //! may have what it would wait for. Elsewhere a thread waits for a slot, but not for ever: whoever has them all may be
 //! stopped in a signal handler (collectors of garbage stop threads so). Then the hit is counted as stray. So is one in a
-//! signal handler whose alternate stack has [too little room](crate::stack::has_room) for what would record it.
+//! signal handler whose alternate stack has too little room for what would record it.
 //!
 //! Timers fire on the first slot, and nowhere else: a process has no CPUs that could be looked at.
 //!
