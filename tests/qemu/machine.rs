@@ -198,7 +198,10 @@ fn several_trace_it_while_modules_come_and_go(arch: Arch) {
     third.hits(40);
 
     machine.asked(&["stop"]);
-    assert_eq!(third.end(), (Some(1), "".into(), "dtrace: the machine has been stopped\n".into()));
+    assert_eq!(
+        third.end(),
+        (Some(1), "\n".into(), "dtrace: the machine has been stopped\n".into())
+    );
     let socket = machine.socket();
     let (status, errors) = machine.ended();
     assert_eq!(status, Some(0), "{errors}");

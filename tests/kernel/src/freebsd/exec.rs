@@ -9,7 +9,8 @@ use super::exports;
 /// A `process_exec` handler: `execlist_fn` of `sys/sys/eventhandler.h`.
 type ProcessExec = unsafe extern "C" fn(*mut c_void, *mut Proc, *mut ImageParams);
 
-/// Has a process execute an image, as `do_execve` tells modules of it.
+/// Has a process execute an image, as `do_execve` tells modules of it. Stacks show it, so it has a frame.
+#[inline(never)]
 pub(super) fn execute(pid: u32, path: &CStr) {
     let Some(list) = exports::event_handlers("process_exec") else { return };
     let mut process = Proc::new(pid as i32, &path.to_string_lossy());
