@@ -2,6 +2,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use sdt_protocol::Counters;
+
 use crate::dtrace::DTRACE;
 use crate::stack::Origin;
 use crate::{process, standin};
@@ -21,6 +23,18 @@ pub(crate) fn tick(pc: u64, frame: u64) {
         standin::on_tick();
         Origin::interrupted(pc, frame).of(|| DTRACE.tick(pc, 0));
     });
+}
+
+/// All of them.
+pub(crate) fn now() -> Counters {
+    let framework = DTRACE.counters();
+    Counters {
+        breakpoints: breakpoints(),
+        hits: framework.hits,
+        unclaimed: framework.unclaimed,
+        reentered: framework.reentered,
+        ticks: ticks(),
+    }
 }
 
 /// Breakpoints claimed so far.

@@ -45,17 +45,18 @@ fn reentered(rounds: u32, consumer: ConsumerId) -> Result<Reentered, sdt_framewo
     // Records are made, so that the framework calls what has the site; that they fill their buffer is
     // of no concern.
     DTRACE.go(consumer)?;
-    let (before, counted) = (Totals::now(), now());
+    let (before, counted) = (Totals::now(), counters::now());
     arm(&ARMED);
     smp::with_others(&|_| passes(rounds), || passes(rounds));
     arm(&[]);
-    let (after, counters) = (Totals::now(), now());
+    let (after, counters) = (Totals::now(), counters::now());
     DTRACE.stop(consumer)?;
     DTRACE.disable(consumer, &all)?;
     let mut result = Reentered {
         counters: Counters {
             breakpoints: counters.breakpoints - counted.breakpoints,
             hits: counters.hits - counted.hits,
+            unclaimed: counters.unclaimed - counted.unclaimed,
             reentered: counters.reentered - counted.reentered,
             ticks: counters.ticks - counted.ticks,
         },
@@ -89,16 +90,6 @@ fn arm(probes: &[Which]) {
         }
         smp::barrier(&armed, cpus);
     });
-}
-
-fn now() -> Counters {
-    let framework = DTRACE.counters();
-    Counters {
-        breakpoints: counters::breakpoints(),
-        hits: framework.hits,
-        reentered: framework.reentered,
-        ticks: counters::ticks(),
-    }
 }
 
 fn passes(rounds: u32) {

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use sdt_framework::{Rights, server};
 use sdt_protocol::frame::FrameError;
-use sdt_protocol::{Counters, Event, Message, Refusal, Reply, Request, Sites as SitesOf};
+use sdt_protocol::{Event, Message, Refusal, Reply, Request, Sites as SitesOf};
 use stand_in_freebsd::errno::EINVAL;
 use stand_in_illumos::marking::Marking;
 
@@ -127,15 +127,7 @@ impl Server {
                 process::command("kstat", || system.read_kstat(&name)).map(Reply::Bytes)
             }
             Request::ReadText { file } => system::read_text(&file).map(Reply::Bytes),
-            Request::Counters => {
-                let framework = DTRACE.counters();
-                Ok(Reply::Counters(Counters {
-                    breakpoints: counters::breakpoints(),
-                    hits: framework.hits,
-                    reentered: framework.reentered,
-                    ticks: counters::ticks(),
-                }))
-            }
+            Request::Counters => Ok(Reply::Counters(counters::now())),
             Request::Torture { seed, transitions, program } => {
                 let wire = &mut self.wire;
                 let mut progress = |done| {

@@ -221,6 +221,8 @@ pub struct Counters {
     pub breakpoints: u64,
     /// Probe hits that reached the framework.
     pub hits: u64,
+    /// Hits of those that nobody wanted, as their probe had been disabled while they were on their way.
+    pub unclaimed: u64,
     /// Hits inside probe context that were counted and not recorded.
     pub reentered: u64,
     /// Timer interrupts, all CPUs.
