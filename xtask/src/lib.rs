@@ -6,3 +6,4 @@ pub mod bench;
 pub mod cmd;
 pub mod dsuite;
 pub mod lint;
+pub mod watched;

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-use crate::lint;
+use crate::{lint, watched};
 use cargo_sdt::arch::Arch;
 use cargo_sdt::module::Module;
 use cargo_sdt::platform::{Os, Route};
-use cargo_sdt::process::{self, find, run_visibly};
+use cargo_sdt::process::{self, find};
 use cargo_sdt::progress::{note, step};
 use harness::zig::{Zig, ZigError};
 use harness::{kernel, qemu, setup, workspace};
@@ -115,7 +115,7 @@ impl Steps<'_> {
             Ok(()) => "done",
             Err(error) => {
                 note(format_args!("{what} failed: {error:#}"));
-                self.failed.push(what.to_owned());
+                self.failed.push(format!("{what}: {error:#}"));
                 "failed"
             }
         };
@@ -130,7 +130,9 @@ impl Steps<'_> {
         let set: String =
             variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
         self.step(&format!("{set}cargo {}", args.join(" ")), || {
-            Ok(run_visibly(cargo().envs(variables.iter().copied()).args(args), LIMIT)?)
+            let mut cargo = cargo();
+            cargo.envs(variables.iter().copied()).args(args);
+            Ok(watched::run(&mut cargo, LIMIT, &mut std::io::stdout())?)
         });
     }
 }

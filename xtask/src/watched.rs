@@ -1,0 +1,197 @@
+//! A run of tests that is watched: what it says is passed on, and which tests failed, and which never ended, is known
+//! at its end.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often is looked whether the run has ended without the end of its output.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Why tests did not all pass.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// They could not be run.
+    #[error("cannot run {program}: {source}")]
+    Start {
+        /// The program.
+        program: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Some failed, or were not even built.
+    #[error("{status}{verdicts}")]
+    Failed {
+        /// How the run ended.
+        status: ExitStatus,
+        /// Which did.
+        verdicts: Verdicts,
+    },
+    /// They did not end.
+    #[error("no end after {} s; killed{verdicts}", .limit.as_secs())]
+    TimedOut {
+        /// Their time.
+        limit: Duration,
+        /// Which had failed until then, and which ran.
+        verdicts: Verdicts,
+    },
+}
+
+/// What the lines of libtest have said.
+#[derive(Debug, Default)]
+pub struct Verdicts {
+    failed: BTreeSet<String>,
+    /// Those that had been running for a minute, and have not ended.
+    running: BTreeSet<String>,
+}
+
+impl Verdicts {
+    fn read(&mut self, line: &str) {
+        let Some(line) = line.strip_prefix("test ") else { return };
+        if let Some((test, _)) = line.split_once(" has been running for over ") {
+            self.running.insert(test.to_owned());
+        } else if let Some((test, verdict)) = line.rsplit_once(" ... ") {
+            self.running.remove(test);
+            if verdict.starts_with("FAILED") {
+                self.failed.insert(test.to_owned());
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Verdicts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (what, tests) in [("failed", &self.failed), ("still running", &self.running)] {
+            for test in tests {
+                write!(f, "\n    {what}: {test}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs tests to their end, with our standard error and what they say on standard output passed on to `out`; they get
+/// no input. What has not ended by `limit` is killed, with all that it has started.
+///
+/// # Errors
+/// As [`Failure`] says.
+pub fn run(command: &mut Command, limit: Duration, out: &mut impl Write) -> Result<(), Failure> {
+    let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let start_error = |source| {
+        let program = command.get_program().to_string_lossy().into_owned();
+        Failure::Start { program, source }
+    };
+    let mut child = started.map_err(start_error)?;
+    let end = Instant::now() + limit;
+    let lines = lines(child.stdout.take());
+    let mut verdicts = Verdicts::default();
+    loop {
+        match lines.recv_timeout(LOOK) {
+            Ok(line) => {
+                // Who reads us may have gone; the tests run on.
+                let _ = out.write_all(&line);
+                verdicts.read(&String::from_utf8_lossy(&line));
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            // Something that a test left behind may hold the pipe.
+            Err(RecvTimeoutError::Timeout) if matches!(child.try_wait(), Ok(Some(_))) => break,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if Instant::now() >= end {
+            kill(child.id());
+            // What was killed is gone, or was never to be had.
+            let _ = child.wait();
+            return Err(Failure::TimedOut { limit, verdicts });
+        }
+    }
+    let status = child.wait().map_err(start_error)?;
+    if status.success() { Ok(()) } else { Err(Failure::Failed { status, verdicts }) }
+}
+
+/// The lines that come out of a pipe, with their ends.
+fn lines(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        let mut pipe = BufReader::new(pipe?);
+        loop {
+            let mut line = Vec::new();
+            let length = pipe.read_until(b'\n', &mut line).ok()?;
+            if length == 0 || sender.send(line).is_err() {
+                return Some(());
+            }
+        }
+    });
+    receiver
+}
+
+/// Kills a process and its descendants; it is stopped first, so that it starts no more of them.
+fn kill(process: u32) {
+    // It may have ended by itself.
+    let signal = |name: &str| {
+        let _ = Command::new("kill").args([name, &process.to_string()]).status();
+    };
+    signal("-STOP");
+    let children = children(process);
+    signal("-KILL");
+    children.into_iter().for_each(kill);
+}
+
+/// The children of a process, where the system tells (Linux's /proc).
+fn children(process: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    tasks
+        .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok())
+        .flat_map(|of| of.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, limit: Duration) -> Failure {
+        run(Command::new("sh").args(["-c", script]), limit, &mut Vec::new()).unwrap_err()
+    }
+
+    #[test]
+    fn what_failed_is_named() {
+        let script = "echo 'test a::b ... FAILED'; echo 'test c ... ok'; echo 'test d.rs - d (line 1) ... FAILED'
+            echo 'test c has been running for over 60 seconds'; echo 'test c ... ok'; exit 3";
+        let said = shell(script, Duration::from_secs(600)).to_string();
+        assert_eq!(said, "exit status: 3\n    failed: a::b\n    failed: d.rs - d (line 1)");
+    }
+
+    #[test]
+    fn what_hangs_is_killed_with_its_children_and_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("child");
+        let script = format!(
+            "echo 'test a ... ok'; echo 'test h has been running for over 60 seconds'
+            (sleep 1000; true) & echo $! > {}; wait",
+            file.display()
+        );
+        let said = shell(&script, Duration::from_secs(2)).to_string();
+        assert_eq!(said, "no end after 2 s; killed\n    still running: h");
+        let child = std::fs::read_to_string(file).unwrap();
+        // Dead, and perhaps not yet waited for by whoever has inherited it.
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.trim()));
+        assert!(status.is_err() || status.unwrap().contains("State:\tZ"), "{child}");
+    }
+
+    #[test]
+    fn what_passes_is_fine_and_passed_on() {
+        let mut out = Vec::new();
+        // What stays in the background is not waited for.
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "sleep 5 & printf 'test a ... ok\\nno newline'"]);
+        run(&mut shell, Duration::from_secs(600), &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "test a ... ok\n");
+        let mut out = Vec::new();
+        run(Command::new("sh").args(["-c", "printf a"]), Duration::from_secs(600), &mut out)
+            .unwrap();
+        assert_eq!(out, b"a");
+    }
+}
