@@ -8,6 +8,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cargo_sdt::progress::note;
+
 /// How often is looked whether the run has ended without the end of its output.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -22,20 +24,12 @@ pub enum Failure {
         /// Why.
         source: std::io::Error,
     },
-    /// Some failed, or were not even built.
+    /// Some failed, did not end, or were not even built.
     #[error("{status}{verdicts}")]
     Failed {
         /// How the run ended.
         status: ExitStatus,
         /// Which did.
-        verdicts: Verdicts,
-    },
-    /// They did not end.
-    #[error("no end after {} s; killed{verdicts}", .limit.as_secs())]
-    TimedOut {
-        /// Their time.
-        limit: Duration,
-        /// Which had failed until then, and which ran.
         verdicts: Verdicts,
     },
 }
@@ -64,7 +58,7 @@ impl Verdicts {
 
 impl std::fmt::Display for Verdicts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (what, tests) in [("failed", &self.failed), ("still running", &self.running)] {
+        for (what, tests) in [("failed", &self.failed), ("did not end", &self.running)] {
             for test in tests {
                 write!(f, "\n    {what}: {test}")?;
             }
@@ -73,24 +67,26 @@ impl std::fmt::Display for Verdicts {
     }
 }
 
-/// Runs tests to their end, with our standard error and what they say on standard output passed on to `out`; they get
-/// no input. What has not ended by `limit` is killed, with all that it has started.
+/// Runs `cargo test` to its end, with our standard error and what is said on standard output passed on to `out`; it gets no
+/// input. When nothing has been said for as long as `silence`, what cargo runs is killed, with all that it has started, and
+/// cargo goes on with what is next; or cargo itself if it runs nothing.
 ///
 /// # Errors
 /// As [`Failure`] says.
-pub fn run(command: &mut Command, limit: Duration, out: &mut impl Write) -> Result<(), Failure> {
-    let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+pub fn run(cargo: &mut Command, silence: Duration, out: &mut impl Write) -> Result<(), Failure> {
+    let started = cargo.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
     let start_error = |source| {
-        let program = command.get_program().to_string_lossy().into_owned();
+        let program = cargo.get_program().to_string_lossy().into_owned();
         Failure::Start { program, source }
     };
     let mut child = started.map_err(start_error)?;
-    let end = Instant::now() + limit;
     let lines = lines(child.stdout.take());
     let mut verdicts = Verdicts::default();
+    let mut heard = Instant::now();
     loop {
         match lines.recv_timeout(LOOK) {
             Ok(line) => {
+                heard = Instant::now();
                 // Who reads us may have gone; the tests run on.
                 let _ = out.write_all(&line);
                 verdicts.read(&String::from_utf8_lossy(&line));
@@ -98,13 +94,15 @@ pub fn run(command: &mut Command, limit: Duration, out: &mut impl Write) -> Resu
             Err(RecvTimeoutError::Disconnected) => break,
             // Something that a test left behind may hold the pipe.
             Err(RecvTimeoutError::Timeout) if matches!(child.try_wait(), Ok(Some(_))) => break,
+            Err(RecvTimeoutError::Timeout) if heard.elapsed() >= silence => {
+                heard = Instant::now();
+                note(format_args!("no test has ended for {} s: killed", silence.as_secs()));
+                match children(child.id()) {
+                    hung if hung.is_empty() => kill(child.id()),
+                    hung => hung.into_iter().for_each(kill),
+                }
+            }
             Err(RecvTimeoutError::Timeout) => {}
-        }
-        if Instant::now() >= end {
-            kill(child.id());
-            // What was killed is gone, or was never to be had.
-            let _ = child.wait();
-            return Err(Failure::TimedOut { limit, verdicts });
         }
     }
     let status = child.wait().map_err(start_error)?;
@@ -165,20 +163,28 @@ mod tests {
     }
 
     #[test]
-    fn what_hangs_is_killed_with_its_children_and_named() {
+    fn what_hangs_is_killed_with_its_children_and_what_is_next_runs() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("child");
+        // As cargo goes on after a program of tests that ended badly.
         let script = format!(
-            "echo 'test a ... ok'; echo 'test h has been running for over 60 seconds'
-            (sleep 1000; true) & echo $! > {}; wait",
+            "sh -c \"echo 'test a ... ok'; echo 'test h has been running for over 60 seconds'
+                sh -c 'sleep 1000; true' & echo \\$! > {}; wait\"
+            echo 'test b ... FAILED'; exit 101",
             file.display()
         );
         let said = shell(&script, Duration::from_secs(2)).to_string();
-        assert_eq!(said, "no end after 2 s; killed\n    still running: h");
+        assert_eq!(said, "exit status: 101\n    failed: b\n    did not end: h");
         let child = std::fs::read_to_string(file).unwrap();
         // Dead, and perhaps not yet waited for by whoever has inherited it.
         let status = std::fs::read_to_string(format!("/proc/{}/status", child.trim()));
         assert!(status.is_err() || status.unwrap().contains("State:\tZ"), "{child}");
+    }
+
+    #[test]
+    fn who_runs_nothing_and_says_nothing_is_killed() {
+        let said = shell("exec sleep 1000", Duration::from_secs(1)).to_string();
+        assert_eq!(said, "signal: 9 (SIGKILL)");
     }
 
     #[test]
