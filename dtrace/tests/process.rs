@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sdt_core::{sdt_probe, sdt_provider};
+use sdt_host::Done;
 
 sdt_provider! {
     /// What this program does.
@@ -54,14 +55,7 @@ fn a_process_is_listed_and_traced() {
 
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        /// Whatever fails, the thread ends.
-        struct Ends<'a>(&'a AtomicBool);
-        impl Drop for Ends<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Ordering::Release);
-            }
-        }
-        let ends = Ends(&done);
+        let ends = Done(&done);
         scope.spawn(|| {
             let mut times = 0_u64;
             while !done.load(Ordering::Acquire) {

@@ -10,6 +10,7 @@ use std::thread;
 use common::{Five as _, TestProvider, Threads, create, drain, spec, try_drain};
 use sdt_core::ops::{Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderOps};
 use sdt_framework::{Config, Dtrace};
+use sdt_host::Done;
 use sdt_host::cpus::CPUS;
 
 type Busy = Dtrace<Threads>;
@@ -23,15 +24,6 @@ fn busy() -> Box<Busy> {
 
 /// How many times each CPU fires.
 const HITS: u64 = 200_000;
-
-/// Sets the flag when dropped, so that the other threads end even if this one panics.
-struct Done<'a>(&'a AtomicBool);
-
-impl Drop for Done<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
 
 /// All CPUs hit two probes in turn. One consumer records the first probe throughout, slowly drained;
 /// another one has the second one enabled and disabled all the time, so that ECBs go from chain to

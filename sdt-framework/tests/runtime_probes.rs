@@ -13,6 +13,7 @@ use sdt_core::runtime::{
     AddError, CloseError, FireError, InProgress, OpenError, Probe, Provider, RemoveError, Slot, arg,
 };
 use sdt_framework::{Config, Dtrace, Spec};
+use sdt_host::Done;
 
 /// A framework with memory, for good.
 fn dtrace(config: &Config) -> &'static Small {
@@ -243,7 +244,7 @@ fn threads_come_between_each_other() {
     let changes = move || {
         let mut n = 0;
         let mut held = Vec::new();
-        while n < ROUNDS {
+        while n < ROUNDS && !STOP.load(Ordering::Acquire) {
             let name = CString::new(format!("p{n}")).unwrap();
             match script.add(c"", &name, &[arg::<u64>(), arg::<u64>()]) {
                 Ok(probe) => {
@@ -254,8 +255,9 @@ fn threads_come_between_each_other() {
                 Err(AddError::NoSlot | AddError::InProgress) => {}
                 Err(error) => panic!("{error}"),
             }
+            // Nobody else removes them.
             held.retain(|probe| match probe.remove() {
-                Ok(()) | Err(RemoveError::Removed) => false,
+                Ok(()) => false,
                 Err(RemoveError::Enabled | RemoveError::InProgress) => true,
                 Err(error) => panic!("{error}"),
             });
@@ -281,6 +283,8 @@ fn threads_come_between_each_other() {
         }
     };
     let traces = move || {
+        // Nobody else disables what it has enabled.
+        let _stop = Done(&STOP);
         let consumer = dtrace.open().unwrap();
         dtrace.go(consumer).unwrap();
         while !STOP.load(Ordering::Acquire) {
@@ -294,12 +298,13 @@ fn threads_come_between_each_other() {
         dtrace.close(consumer).unwrap();
     };
     thread::scope(|scope| {
+        let stop = Done(&STOP);
         let changes = scope.spawn(changes);
         let fires = scope.spawn(fires);
         let traces = scope.spawn(traces);
         let held = changes.join().unwrap();
         fires.join().unwrap();
-        STOP.store(true, Ordering::Release);
+        drop(stop);
         traces.join().unwrap();
         drop(held);
     });

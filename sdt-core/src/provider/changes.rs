@@ -133,6 +133,7 @@ mod tests {
                     }
                 });
             }
+            let _done = sdt_host::Done(&done);
             while begun.load(Ordering::Relaxed) == 0 {
                 thread::yield_now();
             }
@@ -146,7 +147,6 @@ mod tests {
                 assert_eq!(at_it.load(Ordering::Relaxed), 0);
                 assert_eq!(begun.load(Ordering::Relaxed), before);
             }
-            done.store(true, Ordering::Release);
         });
     }
 }

@@ -13,7 +13,7 @@ use sdt_core::patch::Mode;
 use sdt_core::{attach, sdt_enabled, sdt_probe, sdt_provider};
 
 use crate::MODE;
-use sdt_host::{Recorder, site_bytes};
+use sdt_host::{Done, Recorder, site_bytes};
 
 sdt_provider!(open);
 
@@ -340,6 +340,7 @@ fn threads_fire_while_others_enable_and_disable() {
     let id = recorder.find("declared", "busy").unwrap();
     let before = (recorder.hits(id), site_bytes(&declared::busy));
     std::thread::scope(|scope| {
+        let _stop = Done(&STOP);
         for thread in 0..3u64 {
             scope.spawn(move || {
                 let mut n = thread;
@@ -365,7 +366,6 @@ fn threads_fire_while_others_enable_and_disable() {
         togglers.into_iter().for_each(|toggler| toggler.join().unwrap());
         // All enablings are gone: from here on nobody traps.
         assert_eq!(site_bytes(&declared::busy), before.1);
-        STOP.store(true, Ordering::Relaxed);
     });
     let fired = recorder.hits(id) - before.0;
     assert!(fired > 0 && fired <= LOOPS.load(Ordering::Relaxed), "{fired}");
@@ -450,6 +450,7 @@ fn no_hit_is_lost_while_the_mode_changes() {
     let before = site_bytes(&declared::changing);
     recorder.enable(id);
     std::thread::scope(|scope| {
+        let _stop = Done(&STOP);
         for _ in 0..3 {
             scope.spawn(|| {
                 while !STOP.load(Ordering::Relaxed) {
@@ -466,7 +467,6 @@ fn no_hit_is_lost_while_the_mode_changes() {
             let mode = if round % 2 == 0 { Mode::Jump } else { Mode::Trap };
             sdt_host::set_mode(&declared::changing, mode);
         }
-        STOP.store(true, Ordering::Relaxed);
     });
     recorder.disable(id);
     // It was enabled all the time, whatever its mode.

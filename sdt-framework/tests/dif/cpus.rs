@@ -5,6 +5,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use sdt_framework::dif::{DynamicDrops, Firing, Memory, Program, Rights};
+use sdt_host::Done;
 
 use crate::programs::{compile, validate};
 use crate::world::{self, World};
@@ -89,10 +90,11 @@ fn dynamic_variables() {
                 std::thread::yield_now();
             }
         });
+        let done = Done(&done);
         for cpu in cpus {
             cpu.join().unwrap();
         }
-        done.store(true, Ordering::Relaxed);
+        drop(done);
         cleaner.join().unwrap();
     });
     // The four variables that are left, and all other chunks are to be had again.

@@ -2,12 +2,14 @@
 //! framework that keeps what it is told, CPUs that a test chooses, and text that can be made read-only.
 
 pub mod cpus;
+mod done;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod process;
 mod recorder;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod text;
 
+pub use done::Done;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub use process::{attach, host, set_mode, site_bytes, try_attach};
 pub use recorder::{Entry, Hook, Recorder};

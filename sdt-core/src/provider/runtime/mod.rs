@@ -351,11 +351,9 @@ impl Provider {
             return Ok(probe);
         }
         match self.create(slot) {
-            Ok(()) => Ok(probe),
-            Err(error) => {
-                slot.remove();
-                Err(AddError::Framework(error))
-            }
+            // If another thread lists it after all, it is there.
+            Err(error) if slot.turn(State::Wanted, State::Gone) => Err(AddError::Framework(error)),
+            _ => Ok(probe),
         }
     }
 
@@ -418,19 +416,25 @@ impl Provider {
 
     /// Has the framework create a probe, if it is to be there and is not, and nobody else is about to.
     fn create(&'static self, slot: &'static Slot) -> Result<(), FrameworkError> {
-        let (Some(id), Some(opened)) = (self.id(), self.opened()) else { return Ok(()) };
-        if !slot.turn(State::Wanted, State::Creating) {
-            return Ok(());
+        // Again if another thread, which removes a probe, has had the framework destroy it meanwhile.
+        while let (Some(id), Some(opened)) = (self.id(), self.opened())
+            && slot.turn(State::Wanted, State::Creating)
+        {
+            let names = slot.names();
+            let (function, name) = (names.function.as_c_str(), names.name.as_c_str());
+            let parg = core::ptr::from_ref(slot).cast_mut().cast();
+            // SAFETY: registered; the ops take a slot as `parg`.
+            let created = unsafe {
+                opened.framework.probe_create(id, opened.module, function, name, AFRAMES, parg)
+            };
+            if let Err(error) = created {
+                slot.turn(State::Creating, State::Wanted);
+                return Err(error);
+            }
+            slot.turn(State::Creating, State::Listed);
+            slot.turn(State::Lost, State::Wanted);
         }
-        let names = slot.names();
-        let (function, name) = (names.function.as_c_str(), names.name.as_c_str());
-        let parg = core::ptr::from_ref(slot).cast_mut().cast();
-        // SAFETY: registered; the ops take a slot as `parg`.
-        let created = unsafe {
-            opened.framework.probe_create(id, opened.module, function, name, AFRAMES, parg)
-        };
-        slot.turn(State::Creating, if created.is_ok() { State::Listed } else { State::Wanted });
-        created.map(|_| ())
+        Ok(())
     }
 
     /// Removes a probe from the framework: it can only destroy all of a provider's that are not enabled, so the others
@@ -440,24 +444,29 @@ impl Provider {
         if slot.is_enabled() {
             return Err(RemoveError::Enabled);
         }
-        // In that state `destroy` makes it gone, and nobody lists it again.
-        if slot.turn(State::Listed, State::Leaving) {
-            if let (Some(id), Some(opened)) = (self.id(), self.opened()) {
-                // SAFETY: registered, as it has an id.
-                unsafe { opened.framework.condense(id) };
-                self.list();
+        // Another thread may be listing it: whatever state is seen, it is another one if it cannot be turned.
+        loop {
+            match slot.state() {
+                State::Wanted if slot.turn(State::Wanted, State::Gone) => return Ok(()),
+                // In that state `destroy` makes it gone, and nobody lists it again.
+                State::Listed if slot.turn(State::Listed, State::Leaving) => break,
+                State::Wanted | State::Listed => {}
+                State::Creating | State::Lost | State::Leaving => {
+                    return Err(RemoveError::InProgress);
+                }
+                State::Free | State::Gone => return Err(RemoveError::Removed),
             }
-            if slot.turn(State::Leaving, State::Listed) {
-                // Somebody has enabled it meanwhile.
-                return Err(RemoveError::Enabled);
-            }
-            return Ok(());
         }
-        match slot.state() {
-            State::Creating => Err(RemoveError::InProgress),
-            _ if slot.turn(State::Wanted, State::Gone) => Ok(()),
-            _ => Err(RemoveError::Removed),
+        if let (Some(id), Some(opened)) = (self.id(), self.opened()) {
+            // SAFETY: registered, as it has an id.
+            unsafe { opened.framework.condense(id) };
+            self.list();
         }
+        if slot.turn(State::Leaving, State::Listed) {
+            // Somebody has enabled it meanwhile.
+            return Err(RemoveError::Enabled);
+        }
+        Ok(())
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) enum State {
     Wanted,
     /// A thread tells the framework of it.
     Creating,
+    /// That thread has told it, and the framework knows it no more. The thread will tell it again.
+    Lost,
     /// The framework knows it.
     Listed,
     /// It is being removed, and the framework still knows it.
@@ -53,8 +55,9 @@ impl State {
             0 => Self::Free,
             1 => Self::Wanted,
             2 => Self::Creating,
-            3 => Self::Listed,
-            4 => Self::Leaving,
+            3 => Self::Lost,
+            4 => Self::Listed,
+            5 => Self::Leaving,
             _ => Self::Gone,
         }
     }
@@ -175,6 +178,7 @@ impl Slot {
     pub(super) fn destroyed(&self) {
         self.change(|state, handles| match state {
             State::Listed => Some(State::Wanted),
+            State::Creating => Some(State::Lost),
             State::Leaving => Some(gone(handles)),
             _ => None,
         });

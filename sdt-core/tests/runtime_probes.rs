@@ -1,5 +1,5 @@
-//! What arrives of the arguments of probes that are made at run time, at a framework that carries five and asks for the others, as
-//! FreeBSD's and illumos's `dtrace_probe` do.
+//! Probes that are made at run time, at a framework that carries five arguments and asks for the others, as FreeBSD's and
+//! illumos's `dtrace_probe` do: what arrives of the arguments, and what becomes of a probe that it destroys at once.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use sdt_core::ops::{
     ARGS, Framework, FrameworkError, GetArgVal, Privileges, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
 };
-use sdt_core::runtime::{AddError, MAX_ARGS, Probe, Provider, Slot, arg, pair};
+use sdt_core::runtime::{AddError, MAX_ARGS, Probe, Provider, RemoveError, Slot, arg, pair};
 
 /// Its one provider, and what was recorded.
 #[derive(Debug, Default)]
@@ -18,16 +18,24 @@ struct Five {
     registered: Mutex<Option<(ProviderOps, usize)>>,
     created: Mutex<Vec<usize>>,
     hits: Mutex<Vec<(u32, [u64; ARGS])>>,
+    /// Destroys as many of the probes that it creates before it says that it has created them: for another thread, that
+    /// is.
+    destroys: AtomicU32,
     /// Fires once more while a hit is recorded, as an interrupt may.
     nested: Mutex<Option<(Probe, [u64; ARGS])>>,
 }
 
-static FIVE: Five = Five {
-    registered: Mutex::new(None),
-    created: Mutex::new(Vec::new()),
-    hits: Mutex::new(Vec::new()),
-    nested: Mutex::new(None),
-};
+impl Five {
+    const fn new(destroys: u32) -> Self {
+        Self {
+            registered: Mutex::new(None),
+            created: Mutex::new(Vec::new()),
+            hits: Mutex::new(Vec::new()),
+            destroys: AtomicU32::new(destroys),
+            nested: Mutex::new(None),
+        }
+    }
+}
 
 /// Stands for the bindings' own, which looks for sites.
 unsafe extern "C" fn of_sites(_: *mut c_void, _: u32, _: *mut c_void, _: c_int, _: c_int) -> u64 {
@@ -80,7 +88,14 @@ unsafe impl Framework for Five {
 
     unsafe fn invalidate(&self, _: ProviderId) {}
 
-    unsafe fn condense(&self, _: ProviderId) {}
+    /// Everything.
+    unsafe fn condense(&self, _: ProviderId) {
+        let (ops, arg) = self.registered.lock().unwrap().expect("registered");
+        for (id, parg) in (1..).zip(self.created.lock().unwrap().drain(..)) {
+            // SAFETY: as created.
+            unsafe { ops.destroy.unwrap()(arg as _, id, parg as _) };
+        }
+    }
 
     unsafe fn probe_lookup(&self, _: ProviderId, _: &CStr, _: &CStr, _: &CStr) -> Option<ProbeId> {
         None
@@ -97,6 +112,12 @@ unsafe impl Framework for Five {
     ) -> Result<ProbeId, FrameworkError> {
         let mut created = self.created.lock().unwrap();
         created.push(parg as usize);
+        let less = |destroys: u32| destroys.checked_sub(1);
+        if self.destroys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
+            let (ops, arg) = self.registered.lock().unwrap().expect("registered");
+            // SAFETY: as created.
+            unsafe { ops.destroy.unwrap()(arg as _, created.len() as u32, parg) };
+        }
         Ok(ProbeId::new(created.len() as u32).expect("not 0"))
     }
 
@@ -120,11 +141,11 @@ unsafe impl Framework for Five {
     }
 }
 
-static SLOTS: [Slot; 3] = [const { Slot::new() }; 3];
-static PROVIDER: Provider = Provider::new(&SLOTS);
-
 #[test]
 fn all_ten_arrive() {
+    static FIVE: Five = Five::new(0);
+    static SLOTS: [Slot; 3] = [const { Slot::new() }; 3];
+    static PROVIDER: Provider = Provider::new(&SLOTS);
     let privileges = Privileges::USER;
     // SAFETY: this program stays.
     unsafe { PROVIDER.open_with(&FIVE, c"test", c"script", &ProviderAttr::SDT, privileges) }
@@ -170,4 +191,22 @@ fn all_ten_arrive() {
     let hits = FIVE.hits.lock().unwrap();
     assert_eq!(hits.len(), 800);
     assert!(hits.iter().all(|(_, args)| *args == words(args[0])));
+}
+
+/// A thread has the framework create a probe, and before it has noted that, another one has it destroy all that are not
+/// enabled.
+#[test]
+fn what_is_destroyed_as_it_is_created_is_created_again() {
+    static FIVE: Five = Five::new(2);
+    static SLOTS: [Slot; 1] = [const { Slot::new() }; 1];
+    static PROVIDER: Provider = Provider::new(&SLOTS);
+    let privileges = Privileges::USER;
+    // SAFETY: this program stays.
+    unsafe { PROVIDER.open_with(&FIVE, c"test", c"lost", &ProviderAttr::SDT, privileges) }.unwrap();
+    let probe = PROVIDER.add(c"main", c"probe", &[]).unwrap();
+    assert_eq!(FIVE.created.lock().unwrap().len(), 3, "twice destroyed, and then there");
+    assert_eq!(probe.remove(), Ok(()));
+    assert_eq!(probe.remove(), Err(RemoveError::Removed));
+    drop(probe);
+    assert_eq!(PROVIDER.room(), 1);
 }
