@@ -118,7 +118,8 @@ mod tests {
         let changes = Changes(super::AtomicUsize::new(0));
         let (at_it, begun, done) =
             (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
-        thread::scope(|scope| {
+        // Of 100 standstills: who was at it, and how many had begun before and after a while.
+        let seen = thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
                     while !done.load(Ordering::Acquire) {
@@ -133,20 +134,27 @@ mod tests {
                     }
                 });
             }
-            let _done = sdt_host::Done(&done);
             while begun.load(Ordering::Relaxed) == 0 {
                 thread::yield_now();
             }
-            for _ in 0..100 {
-                let asked = changes.ask().unwrap();
-                while !asked.is_reached() {
+            let seen: Vec<_> = (0..100)
+                .map_while(|_| {
+                    let asked = changes.ask()?;
+                    while !asked.is_reached() {
+                        thread::yield_now();
+                    }
+                    let before = begun.load(Ordering::Relaxed);
                     thread::yield_now();
-                }
-                let before = begun.load(Ordering::Relaxed);
-                thread::yield_now();
-                assert_eq!(at_it.load(Ordering::Relaxed), 0);
-                assert_eq!(begun.load(Ordering::Relaxed), before);
-            }
+                    Some((at_it.load(Ordering::Relaxed), before, begun.load(Ordering::Relaxed)))
+                })
+                .collect();
+            done.store(true, Ordering::Release);
+            seen
         });
+        assert_eq!(seen.len(), 100);
+        assert!(
+            seen.iter().all(|(at_it, before, after)| *at_it == 0 && before == after),
+            "{seen:?}"
+        );
     }
 }
