@@ -240,6 +240,12 @@ impl Dtrace {
         }
     }
 
+    /// It is killed, and says goodbye to nobody.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it is ours");
+        self.child.wait().expect("it is ours");
+    }
+
     /// Ctrl-C. Returns all hits that it has seen.
     pub fn end(mut self) -> Vec<String> {
         let pid = i32::try_from(self.child.id()).expect("process ids are positive i32s");

@@ -78,6 +78,11 @@ fn is_traced(mode: &str) {
         }
         dtrace.end();
     }
+    // A serial line has no hang-up. What was enabled stays so, until the next one greets.
+    Dtrace::start(&machine, "letters:::", 2).kill();
+    assert_ne!(machine.changed_text(&kernel), 0, "nobody has said that it is gone");
+    machine.list();
+    assert_eq!(machine.changed_text(&kernel), 0, "the dead one's sites are nops");
     machine.send(0);
     machine.idle();
 

@@ -114,6 +114,14 @@ pub fn arguments(arch: Arch, build: Build) -> anyhow::Result<Rust> {
     compile(PROBES, "conformance_probes", &["--features", "arguments"], arch, build)
 }
 
+/// The same, with what must not be built.
+///
+/// # Errors
+/// What is wrong with it; anything else is a mistake.
+pub fn refused(arch: Arch, build: Build) -> anyhow::Result<Rust> {
+    compile(PROBES, "conformance_probes", &["--features", "refused"], arch, build)
+}
+
 /// Compiles another package, whose library is called `library`, in the same way.
 ///
 /// # Errors

@@ -121,6 +121,7 @@ carried! {
     letter: char, |value: char| value;
     nonzero: NonZero<u32>, |value: NonZero<u32>| value;
     maybe_nonzero: Option<NonZero<i16>>, |value: Option<NonZero<i16>>| value;
+    maybe_letter: Option<char>, |value: Option<char>| value;
     maybe_number: Option<u32>, |value: Option<u32>| value;
     maybe_truth: Option<bool>, |value: Option<bool>| value;
     pointer: *const u32, |value: *const u32| value;
@@ -130,13 +131,20 @@ carried! {
     reference: &u64, |value: &u64| value;
     exclusive: &mut u64, |value: &mut u64| value;
     maybe_reference: Option<&u64>, |value: Option<&u64>| value;
+    maybe_exclusive: Option<&mut u64>, |value: Option<&mut u64>| value;
     array: &[u16; 4], |value: &[u16; 4]| value;
+    array_mut: &mut [u16; 4], |value: &mut [u16; 4]| value;
+    maybe_array: Option<&[u16; 4]>, |value: Option<&[u16; 4]>| value;
+    pointer_to_array: *const [u16; 4], |value: *const [u16; 4]| value;
+    pointer_to_array_mut: *mut [u16; 4], |value: *mut [u16; 4]| value;
     c_text: &CStr, |value: &CStr| value;
     maybe_c_text: Option<&CStr>, |value: Option<&CStr>| value;
     text: &str, |value: &str| value;
+    text_mut: &mut str, |value: &mut str| value;
     maybe_text: Option<&str>, |value: Option<&str>| value;
     bytes: &[u8], |value: &[u8]| value;
     slice: &[u32], |value: &[u32]| value;
+    slice_mut: &mut [u32], |value: &mut [u32]| value;
     maybe_slice: Option<&[u32]>, |value: Option<&[u32]>| value;
     newtype: Port, |value: Port| value;
     enumeration: Side, |value: Side| value;

@@ -9,6 +9,8 @@ mod freebsd;
 #[cfg(not(any(target_os = "freebsd", target_os = "illumos")))]
 mod host;
 pub mod records;
+#[cfg(feature = "refused")]
+mod refused;
 
 use sdt_core::sdt_provider;
 

@@ -8,6 +8,7 @@ mod layouts;
 mod modules;
 mod opte;
 mod records;
+mod refused;
 mod sites;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,28 @@
+//! What one route carries and another does not is refused where it is declared, by an error that names the route. (What all
+//! refuse is in the tests of `sdt-core`, names that are too long on illumos in those of `illumos-stress`.)
+
+use cargo_sdt::arch::Arch;
+use conformance::sources::{self, Build};
+
+/// How often each is said: too many arguments for FreeBSD before 15, for its own sdt, for anybody; the kernel's name.
+fn said(build: Build) -> [usize; 4] {
+    let error = sources::refused(Arch::X86_64, build).expect_err("it is to be refused");
+    let error = format!("{error:#}");
+    let said = [
+        "a probe has at most 5 arguments on FreeBSD before 15",
+        "a probe has at most 6 arguments on FreeBSD's own sdt",
+        "a probe has at most 10 arguments",
+        "the kernel has a provider of this name: choose another one",
+    ]
+    .map(|message| error.matches(message).count());
+    assert!(said.iter().sum::<usize>() > 0, "{error}");
+    said
+}
+
+#[test]
+fn more_than_a_route_carries() {
+    assert_eq!(said(Build::Native(14)), [2, 0, 0, 1]);
+    assert_eq!(said(Build::Native(15)), [0, 1, 0, 1]);
+    assert_eq!(said(Build::Provider), [0, 0, 0, 1]);
+    assert_eq!(said(Build::Illumos), [0, 0, 0, 1]);
+}
