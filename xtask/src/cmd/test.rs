@@ -15,7 +15,7 @@ use harness::zig::{Zig, ZigError};
 use harness::{kernel, qemu, setup, workspace};
 
 /// Tests of which none ends for so long hang, and so do programs of which only a word is wanted.
-const LIMIT: Duration = Duration::from_secs(900);
+const LIMIT: Duration = Duration::from_secs(1200);
 /// Packages of modules, and of their companions, which are modules of illumos's native route.
 const MODULES: [&str; 2] = [workspace::EXAMPLE, "kmod-test"];
 const COMPANIONS: [&str; 2] = ["kmod-example-dtrace", "kmod-test-dtrace"];

@@ -1,4 +1,4 @@
-//! Examples of the README that are whole compile as they stand there.
+//! Examples in `docs/modules.md` that are whole compile as they stand there.
 
 use std::fs;
 use std::path::Path;
@@ -13,10 +13,10 @@ fn example<'t>(text: &'t str, piece: &str) -> &'t str {
 #[test]
 fn the_described_struct_compiles() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
-    let readme = fs::read_to_string(root.join("README.md")).expect("there is one");
+    let text = fs::read_to_string(root.join("docs/modules.md")).expect("there is one");
     let program =
-        format!("#![allow(dead_code)]\n{}\nfn main() {{}}\n", example(&readme, "#[derive(CType)]"));
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme_struct.rs");
+        format!("#![allow(dead_code)]\n{}\nfn main() {{}}\n", example(&text, "#[derive(CType)]"));
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documented_struct.rs");
     fs::write(&file, program).expect("the folder is cargo's");
     trybuild::TestCases::new().pass(file);
 }
