@@ -6,10 +6,11 @@ use sdt_core::patch::batch;
 
 use crate::buffer::{ConsumerError, ConsumerId, Recording};
 use crate::dtrace::{Dtrace, Shared};
+use crate::ecb::pool::EcbUse;
 use crate::ecb::{Ecb, Retained, What};
 use crate::host::Host;
 use crate::registry::provider::number;
-use crate::registry::tables::{EcbUse, Tables};
+use crate::registry::tables::Tables;
 
 /// What is to be enabled.
 #[derive(Clone, Copy)]

@@ -6,6 +6,7 @@ mod enabling;
 mod fire;
 mod look;
 mod matching;
+pub(crate) mod pool;
 mod retained;
 
 pub(crate) use enabling::Wanted;

@@ -8,10 +8,10 @@ use super::tracing::{Cpu, Tracing};
 use crate::buffer::{Activity, Consumer, ConsumerError, ConsumerId, Policy, get_bytes};
 use crate::dtrace::Dtrace;
 use crate::ecb::What;
+use crate::ecb::pool::EcbUse;
 use crate::host::Host;
 use crate::kernel::{ModuleText, Symbol};
 use crate::registry::provider::number;
-use crate::registry::tables::EcbUse;
 use crate::sync::{AtomicCount, widen};
 
 /// Which of a CPU's buffers.
