@@ -10,7 +10,6 @@ use crate::dtrace::Dtrace;
 use crate::ecb::What;
 use crate::ecb::pool::EcbUse;
 use crate::host::Host;
-use crate::kernel::{ModuleText, Symbol};
 use crate::registry::provider::number;
 use crate::sync::{AtomicCount, widen};
 
@@ -336,25 +335,5 @@ impl<H: Host> Dtrace<H> {
         status.speculations_busy = sum(|cpu| &cpu.lacks[0]);
         status.speculations_unavailable = sum(|cpu| &cpu.lacks[1]);
         Ok(status)
-    }
-
-    /// A variable or function of the kernel's, as far as the host knows: calls `show` if it does.
-    pub fn symbol_named(
-        &self,
-        module: Option<&[u8]>,
-        name: &[u8],
-        show: &mut dyn FnMut(Symbol<'_>),
-    ) {
-        self.host.kernel().symbol_named(module, name, show);
-    }
-
-    /// What a module declares for programs, as the host counts them: calls `show` if there is such a module.
-    pub fn declared(&self, index: usize, show: &mut dyn FnMut(ModuleText<'_>)) {
-        self.host.kernel().declared(index, show);
-    }
-
-    /// What stands at an address of the kernel's, as far as the host knows: calls `show` if it does.
-    pub fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>)) {
-        self.host.kernel().symbol(address, show);
     }
 }

@@ -167,7 +167,7 @@ impl<H: Host> Dtrace<H> {
     ///
     /// # Errors
     /// As there.
-    pub fn begin(&self, id: ConsumerId) -> Result<usize, ConsumerError> {
+    pub(crate) fn begin(&self, id: ConsumerId) -> Result<usize, ConsumerError> {
         let shared = self.shared()?;
         let mut tables = self.tables.lock();
         let (index, consumer) = shared.consumer(id)?;
@@ -274,7 +274,7 @@ impl<H: Host> Dtrace<H> {
     ///
     /// # Errors
     /// As there.
-    pub fn end(&self, id: ConsumerId) -> Result<usize, ConsumerError> {
+    pub(crate) fn end(&self, id: ConsumerId) -> Result<usize, ConsumerError> {
         let shared = self.shared()?;
         let _tables = self.tables.lock();
         let (index, consumer) = shared.consumer(id)?;

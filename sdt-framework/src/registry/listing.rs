@@ -144,7 +144,7 @@ impl<H: Host> Dtrace<H> {
 
     /// The type of one argument of a probe, from 0, as its provider's `getargdesc` tells it; `None` past
     /// the last, and when the provider has no such op.
-    pub fn arg_desc(&self, id: ProbeId, ndx: i32) -> Option<ArgDesc> {
+    pub(crate) fn arg_desc(&self, id: ProbeId, ndx: i32) -> Option<ArgDesc> {
         let tables = self.tables.lock();
         let (probe, provider) = tables.probe(index(id))?;
         let getargdesc = provider.ops.getargdesc?;
