@@ -113,9 +113,11 @@ mod arena;
 mod buffer;
 mod config;
 pub mod console;
+mod counters;
 pub mod dif;
 mod dtrace;
 mod ecb;
+mod halting;
 mod host;
 pub mod kernel;
 // FreeBSD and illumos have a framework of their own.
@@ -137,8 +139,10 @@ pub use buffer::{
     ARGS, ConsumerError, ConsumerId, Firing, HEADER, LONGEST, Record, Recording, Records,
 };
 pub use config::{Config, InitError};
-pub use dtrace::{Counters, Dtrace, Held};
+pub use counters::Counters;
+pub use dtrace::Dtrace;
 pub use dtrace_abi::spec::{Field, Spec, SpecError};
+pub use halting::Held;
 pub use host::{Host, RawMutex, Relaxing, SpinLock};
 pub use program::{AggregationDesc, Malformed, ProgramError, Snapshot, Status, Which};
 pub use registry::{Detail, ProbeInfo, registration};

@@ -4,6 +4,7 @@ pub(crate) mod chain;
 mod consuming;
 mod enabling;
 mod fire;
+pub(crate) mod live;
 mod look;
 mod matching;
 pub(crate) mod pool;
