@@ -4,6 +4,9 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering;
 
+#[cfg(doc)]
+use sdt_core::ops::Framework;
+
 use crate::arena::Arena;
 use crate::buffer::{Consumer, ConsumerError, ConsumerId};
 use crate::config::{Config, InitError};
@@ -23,9 +26,27 @@ use crate::sync::{AtomicCount, widen};
 /// Meant to be a `static`. All memory that it uses is handed over at boot, with [`init`](Self::init). Before that
 /// nothing can be registered and nobody can open it.
 ///
-/// All functions but [`probe`](Self::probe), [`probe5`](Self::probe5), [`counters`](Self::counters),
-/// [`suspend`](Self::suspend) and [`resume`](Self::resume) take locks, of the kind that the [host](Host::Lock) has, so
+/// All functions but [`probe`](Self::probe), [`probe5`](Self::probe5), [`tick`](Self::tick), [`counters`](Self::counters),
+/// [`host`](Self::host), [`suspend`](Self::suspend) and [`resume`](Self::resume) take locks, of the kind that the [host](Host::Lock) has, so
 /// they are called by threads with interrupts on, never in an interrupt handler or in probe context.
+///
+/// | what for | file | functions |
+/// |---|---|---|
+/// | boot, and how it is doing | `dtrace` | [`new`](Self::new), [`init`](Self::init), [`share_memory`](Self::share_memory); [`host`](Self::host), [`memory_left`](Self::memory_left), [`counters`](Self::counters) |
+/// | its own providers | `providers/` | [`register_own`](Self::register_own): `dtrace`; [`register_profile`](Self::register_profile), [`tick`](Self::tick): `profile` |
+/// | providers and their probes | `registry/provider` | [`register`](Framework::register), [`probe_create`](Framework::probe_create), [`providing`](Self::providing), [`probe_lookup`](Self::probe_lookup), [`probe_arg`](Self::probe_arg), [`condense`](Self::condense), [`invalidate`](Self::invalidate), [`unregister`](Self::unregister) |
+/// | … modules come and go | `registry/provider` | [`module_loaded`](Self::module_loaded), [`destroy_module`](Self::destroy_module) |
+/// | which probes there are | `registry/listing` | [`for_each_probe`](Self::for_each_probe), [`describe`](Self::describe), [`arg_descs`](Self::arg_descs) |
+/// | a probe fires | `ecb/fire` | [`probe`](Self::probe), [`probe5`](Self::probe5), [`hit`](Framework::hit) |
+/// | a consumer comes and goes | `ecb/consuming` | [`open`](Self::open), [`open_with`](Self::open_with), [`set_buffer`](Self::set_buffer), [`close`](Self::close) |
+/// | … enables probes | `ecb/enabling` | [`enable`](Self::enable), [`enable_recording`](Self::enable_recording), [`disable`](Self::disable) |
+/// | … sends programs | `program/sending` | [`set_option`](Self::set_option), [`enable_program`](Self::enable_program), [`program_piece`](Self::program_piece) |
+/// | … goes and stops | `program/going` | [`go`](Self::go), [`stop`](Self::stop) |
+/// | … reads arguments | `buffer/reading` | [`read`](Self::read), [`drops`](Self::drops) |
+/// | … asks what its programs have left | `program/asking` | [`status`](Self::status), [`snapshot`](Self::snapshot), [`eprobe`](Self::eprobe), [`aggregation`](Self::aggregation), [`format`](Self::format) |
+/// | tracing before there is a consumer | `program/anonymous` | [`enable_anonymously`](Self::enable_anonymously), [`claim`](Self::claim), [`close_anonymous`](Self::close_anonymous) |
+/// | a debugger stops the machine | `halting` | [`suspend`](Self::suspend), [`resume`](Self::resume) |
+/// | the host is copied, or goes | `halting` | [`try_hold`](Self::try_hold), [`wind_up`](Self::wind_up), [`with_programs`](Self::with_programs) |
 pub struct Dtrace<H: Host> {
     pub(crate) host: H,
     /// Held over registration, unregistration and the `provide` ops (DTrace's `dtrace_provider_lock`).
@@ -75,6 +96,9 @@ impl<H: Host> Shared<H> {
     }
 }
 
+/// # Boot
+///
+/// The framework gets its memory, and says how it is doing.
 impl<H: Host> Dtrace<H> {
     /// A framework that has no memory yet.
     pub const fn new(host: H) -> Self {

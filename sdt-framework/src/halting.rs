@@ -23,6 +23,9 @@ impl<H: Host> fmt::Debug for Held<'_, H> {
     }
 }
 
+/// # The machine stands still, the host is copied or goes
+///
+/// For kernels with a debugger, and for hosts that are processes.
 impl<H: Host> Dtrace<H> {
     /// Calls the `suspend` op of every enabled probe (`dtrace_suspend`): a debugger is about to stop
     /// the machine. Takes no lock; other CPUs may be in any state.

@@ -36,7 +36,7 @@
 //!   C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
 //! - To change it: `registry/` is who provides what, `providers/` its own ones, `ecb/` what is done when it
 //!   fires, `program/` when that is a program, [`dif`] what computes there and [`aggregation`] what counts, `buffer/` what that leaves
-//!   behind, `server/` who is told; then `docs/architecture.md` of the project.
+//!   behind, `server/` who is told; [`Dtrace`] lists its functions in groups, each with its file; then `docs/architecture.md` of the project.
 //!
 //! # Example
 //!

@@ -25,6 +25,9 @@ pub(crate) struct Wanted<'a> {
     pub(crate) program: Option<Option<usize>>,
 }
 
+/// # A consumer enables probes
+///
+/// Whose arguments are then recorded, to be [read](Self::read).
 impl<H: Host> Dtrace<H> {
     /// Enables all probes that the description means, with all their arguments recorded:
     /// [`enable_recording`](Self::enable_recording) with [`Recording::DEFAULT`].

@@ -71,6 +71,10 @@ pub(crate) enum Brought<'a> {
     Five(&'a [u64; 5]),
 }
 
+/// # A probe fires
+///
+/// For providers; [`hit`](sdt_core::ops::Framework::hit) of the [`Framework`](sdt_core::ops::Framework) is what sites call. All
+/// of it is probe context.
 impl<H: Host> Dtrace<H> {
     /// A probe was hit, with all the arguments it has: ten at most.
     ///

@@ -96,6 +96,9 @@ fn list<'a>(
     count
 }
 
+/// # A consumer asks what its programs have left
+///
+/// What [`enable_program`](Self::enable_program) has had recorded, and how to read that.
 impl<H: Host> Dtrace<H> {
     /// What an enabled probe of a consumer's is, and what stands in its records (`DTRACEIOC_EPROBE`): of the
     /// descriptions those behind the first `skip`, as many as fit. `None` when there is none with this number.

@@ -9,6 +9,9 @@ use crate::host::Host;
 use crate::providers::Own;
 use crate::registry::tables::Tables;
 
+/// # A consumer goes and stops
+///
+/// In between is recorded what it has enabled.
 impl<H: Host> Dtrace<H> {
     /// From here on is recorded for the consumer. The first time its buffers are made: those that its programs need, and,
     /// unless it has sent programs and nothing else, those of arguments that are recorded. `dtrace:::BEGIN` has fired for

@@ -13,6 +13,9 @@ use crate::ecb::{Wanted, What};
 use crate::host::Host;
 use crate::registry::tables::Tables;
 
+/// # A consumer sends programs
+///
+/// And options for its run, both before it [goes](Self::go).
 impl<H: Host> Dtrace<H> {
     /// Sets an option of a consumer's run, as `DTRACEOPT_*` numbers them, before it goes. Those that are the consumer's
     /// own affair are taken and not looked at.

@@ -102,6 +102,9 @@ fn info(tables: &Tables, at: usize) -> Option<ProbeInfo> {
     })
 }
 
+/// # Which probes there are
+///
+/// Of all providers, for whoever lists them.
 impl<H: Host> Dtrace<H> {
     /// Calls `f` for every probe that the description matches, in order of number, and returns how many
     /// there were. Providers are asked to provide what they have for the description first. No lock is

@@ -120,6 +120,9 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
     }
 }
 
+/// # Providers and their probes
+///
+/// Beside [`register`](Framework::register) and [`probe_create`](Framework::probe_create), which are the [`Framework`]'s.
 impl<H: Host> Dtrace<H> {
     /// Calls `f`, which creates probes, and enables afterwards what has come to be, for all that mean it. So whoever
     /// creates them need not be prepared for an `enable` before it is done. `provide` ops are called in this way.
