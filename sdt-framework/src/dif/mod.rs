@@ -4,7 +4,10 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `validate` | checks a DIFO and decodes it: what passes is a [`Program`], the only thing the machine takes |
+//! | `source` | programs as they come, which nobody has checked |
+//! | `validate` | checks a DIFO: what passes is a [`Program`], the only thing the machine takes |
+//! | `decode` | checks an instruction, and makes one of the machine's of it |
+//! | `sizes` | how large the dynamic variables of a program are |
 //! | `declare` | which variables there are, and where each has its place |
 //! | `fuse` | makes one instruction of several that often follow each other |
 //! | `simple` | programs that are told without the machine |
@@ -35,6 +38,7 @@
 pub mod address;
 mod builtin;
 mod declare;
+mod decode;
 mod dynamic;
 mod failure;
 mod fuse;
@@ -43,6 +47,8 @@ mod machine;
 mod memory;
 mod op;
 mod simple;
+mod sizes;
+mod source;
 mod subr;
 mod text;
 mod validate;
@@ -57,5 +63,6 @@ pub use machine::{Firing, WORK};
 pub use memory::{Memory, Names, Probe, Rights, Room, Statics};
 pub use op::Slot;
 pub(crate) use simple::{Guard, Simple};
-pub use validate::{Difo, Program, Source};
+pub use source::{Difo, Source};
+pub use validate::Program;
 pub use word::Word;
