@@ -23,19 +23,9 @@ pub(super) struct Decoder<'s, 'd, 'm, S> {
     /// Address of the table of strings.
     strings: u64,
     permitted: bool,
-    destructive: bool,
-    cacheable: bool,
-    sizes: Sizes,
-}
-
-/// What is known of a program whose instructions have all been decoded.
-pub(super) struct Told {
-    /// It changes more than its own memory.
-    pub(super) destructive: bool,
-    /// It does nothing of which something else could come each time.
+    /// It does nothing yet of which something else could come each time.
     pub(super) cacheable: bool,
-    /// Words of the largest dynamic variable that it stores.
-    pub(super) largest: usize,
+    pub(super) sizes: Sizes,
 }
 
 impl<'s, 'd, 'm, S: Source> Decoder<'s, 'd, 'm, S> {
@@ -54,16 +44,9 @@ impl<'s, 'd, 'm, S: Source> Decoder<'s, 'd, 'm, S> {
             count,
             strings,
             permitted,
-            destructive: false,
             cacheable: true,
             sizes: Sizes::default(),
         }
-    }
-
-    /// What the instructions so far tell.
-    pub(super) const fn told(&self) -> Told {
-        let Self { destructive, cacheable, .. } = *self;
-        Told { destructive, cacheable, largest: self.sizes.largest }
     }
 
     /// The next one, which is the `pc`th.
@@ -205,11 +188,8 @@ impl<'s, 'd, 'm, S: Source> Decoder<'s, 'd, 'm, S> {
             Subr::Msgdsize | Subr::Msgsize | Subr::DdiPathname | Subr::Getf => {
                 return Err(Problem::Unsupported(subr));
             }
-            Subr::Copyout | Subr::Copyoutstr => {
-                if !self.permitted {
-                    return Err(Problem::Destructive(subr));
-                }
-                self.destructive = true;
+            Subr::Copyout | Subr::Copyoutstr if !self.permitted => {
+                return Err(Problem::Destructive(subr));
             }
             _ => {}
         }

@@ -17,7 +17,7 @@
 //! | `address`, `memory` | what an address of a program leads to |
 //!
 //! A program ends: it branches forward only, every length is bounded, and bytes that are looked at are
-//! counted ([`WORK`]). It touches nothing outside: what is its own is reached through slices, and what is
+//! counted (`WORK` in `machine`). It touches nothing outside: what is its own is reached through slices, and what is
 //! the kernel's through [`Kernel::load`](crate::kernel::Kernel::load). There is no `unsafe` in all of this.
 //!
 //! # Differences from dtrace.c
@@ -35,6 +35,8 @@
 //! - A fault in the middle of an instruction leaves the register that it would have written as it was.
 #![forbid(unsafe_code)]
 
+// Public for who holds the machine against another one, and has to know what its addresses mean.
+#[doc(hidden)]
 pub mod address;
 mod builtin;
 mod declare;
@@ -59,7 +61,7 @@ pub use declare::{Declarations, Declared};
 pub use dynamic::{Dynamic, DynamicDrops, PerCpu};
 pub use failure::{Failure, Stop};
 pub use invalid::{Invalid, Place as InvalidPlace, Problem};
-pub use machine::{Firing, WORK};
+pub use machine::Firing;
 pub use memory::{Memory, Names, Probe, Rights, Room, Statics};
 pub use op::Slot;
 pub(crate) use simple::{Guard, Simple};

@@ -3,7 +3,7 @@
 use dtrace_abi::dif::{Builtin, DifType, Subr, TypeKind, VarScope};
 
 use super::declare::Declarations;
-use super::decode::{Decoder, Told};
+use super::decode::Decoder;
 use super::fuse::fuse;
 use super::invalid::{Invalid, Place, Problem};
 use super::op::{Op, Slot};
@@ -17,7 +17,6 @@ use super::source::Source;
 pub struct Program<'a> {
     pub(crate) ops: &'a [Slot],
     returns: DifType,
-    destructive: bool,
     cacheable: bool,
     chunk: u32,
 }
@@ -63,25 +62,19 @@ impl<'a> Program<'a> {
                 // The source said that there are more than it gives.
                 return Err(at(Place::Instruction(decoded))(Problem::NoReturn));
             }
-            let Told { destructive, cacheable, largest } = decoder.told();
-            let chunk = u32::try_from(largest).unwrap_or(u32::MAX);
-            let cacheable = cacheable && globals_are_the_threads(source);
+            let chunk = u32::try_from(decoder.sizes.largest).unwrap_or(u32::MAX);
+            let cacheable = decoder.cacheable && globals_are_the_threads(source);
             if !matches!(room.last(), Some(Slot(Op::Ret(_)))) {
                 return Err(at(Place::Instruction(count - 1))(Problem::NoReturn));
             }
             fuse(room);
-            Ok(Self { ops: room, returns: source.returns(), destructive, cacheable, chunk })
+            Ok(Self { ops: room, returns: source.returns(), cacheable, chunk })
         })
     }
 
     /// What it returns.
     pub const fn returns(&self) -> DifType {
         self.returns
-    }
-
-    /// Whether it calls what changes more than its own memory.
-    pub const fn is_destructive(&self) -> bool {
-        self.destructive
     }
 
     /// Whether it calls `speculation()`.
@@ -91,7 +84,7 @@ impl<'a> Program<'a> {
 
     /// Whether, as a predicate, it says the same as long as a thread assigns none of its variables
     /// (`dtrace_difo_cacheable`).
-    pub const fn is_cacheable(&self) -> bool {
+    pub(crate) const fn is_cacheable(&self) -> bool {
         self.cacheable
     }
 
@@ -99,11 +92,6 @@ impl<'a> Program<'a> {
     /// (`dtrace_difo_chunksize`). One that turns out larger is a drop.
     pub const fn chunk_words(&self) -> usize {
         self.chunk as usize
-    }
-
-    /// How many instructions it has: so many [`Slot`]s are its memory.
-    pub const fn instructions(&self) -> usize {
-        self.ops.len()
     }
 }
 
