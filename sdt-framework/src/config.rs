@@ -4,7 +4,8 @@ use core::fmt;
 
 use crate::arena::Arena;
 use crate::buffer::{Buffer, Consumer};
-use crate::dtrace::{LiveProbe, PerCpu};
+use crate::counters::PerCpu;
+use crate::ecb::live::LiveProbe;
 use crate::ecb::{EcbNode, Retained};
 use crate::host::Host;
 use crate::program::session::Session;

@@ -36,7 +36,7 @@
 //!   C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
 //! - To change it: `registry/` is who provides what, `providers/` its own ones, `ecb/` what is done when it
 //!   fires, `program/` when that is a program, [`dif`] what computes there and [`aggregation`] what counts, `buffer/` what that leaves
-//!   behind, `server/` who is told; then `docs/architecture.md` of the project.
+//!   behind, `server/` who is told; [`Dtrace`] lists its functions in groups, each with its file; then `docs/architecture.md` of the project.
 //!
 //! # Example
 //!
@@ -113,9 +113,11 @@ mod arena;
 mod buffer;
 mod config;
 pub mod console;
+mod counters;
 pub mod dif;
 mod dtrace;
 mod ecb;
+mod halting;
 mod host;
 pub mod kernel;
 // FreeBSD and illumos have a framework of their own.
@@ -137,8 +139,10 @@ pub use buffer::{
     ARGS, ConsumerError, ConsumerId, Firing, HEADER, LONGEST, Record, Recording, Records,
 };
 pub use config::{Config, InitError};
-pub use dtrace::{Counters, Dtrace, Held};
+pub use counters::Counters;
+pub use dtrace::Dtrace;
 pub use dtrace_abi::spec::{Field, Spec, SpecError};
+pub use halting::Held;
 pub use host::{Host, RawMutex, Relaxing, SpinLock};
 pub use program::{AggregationDesc, Malformed, ProgramError, Snapshot, Status, Which};
 pub use registry::{Detail, ProbeInfo, registration};

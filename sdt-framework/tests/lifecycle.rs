@@ -274,17 +274,18 @@ fn records_are_read_whole_as_far_as_there_is_room() {
     assert_eq!(dtrace.read(x, 0, &mut bytes), Ok(three));
     let record = Records::new(&bytes[..three]).next().unwrap();
     // Its number says what it is.
-    let (desc, recording) = dtrace.enabled_probe(x, record.epid).unwrap().unwrap();
+    let eprobe = |consumer| dtrace.eprobe(consumer, record.epid, 0, &mut []);
+    let desc = eprobe(x).unwrap().unwrap();
     assert_eq!((desc.epid, desc.probe, desc.size), (record.epid, b.get(), three as u32));
-    assert_eq!(desc.records as usize, recording.descriptions().len());
+    assert_eq!(desc.records as usize, Recording::Args(3).descriptions().len());
     let firing = record.firing().unwrap();
     assert_eq!((firing.probe, firing.args), (b, and_zeros([9, 9, 9])));
     let y = dtrace.open().unwrap();
-    assert_eq!(dtrace.enabled_probe(y, record.epid), Ok(None), "it is another one's");
+    assert_eq!(eprobe(y), Ok(None), "it is another one's");
     dtrace.disable(x, &spec("b")).unwrap();
-    assert_eq!(dtrace.enabled_probe(x, record.epid), Ok(None));
+    assert_eq!(eprobe(x), Ok(None));
     dtrace.enable(x, &spec("b")).unwrap();
-    assert_eq!(dtrace.enabled_probe(x, record.epid), Ok(None), "a number comes back late");
+    assert_eq!(eprobe(x), Ok(None), "a number comes back late");
 }
 
 #[test]

@@ -8,6 +8,9 @@ use crate::dtrace::Dtrace;
 use crate::host::Host;
 use crate::sync::widen;
 
+/// # A consumer reads arguments
+///
+/// What [`enable`](Self::enable) has had recorded.
 impl<H: Host> Dtrace<H> {
     /// Moves records of one CPU out of the consumer's buffer, oldest first and as many whole ones as fit, and
     /// returns how many bytes they have; [`Records`](crate::Records) finds them there. They are in the order in

@@ -64,7 +64,7 @@ impl Recording {
 /// One record, as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Number of the enabled probe: [`Dtrace::enabled_probe`](crate::Dtrace::enabled_probe) says what it is.
+    /// Number of the enabled probe: [`Dtrace::eprobe`](crate::Dtrace::eprobe) says what it is.
     pub epid: u32,
     /// When, in nanoseconds since boot.
     pub timestamp: u64,

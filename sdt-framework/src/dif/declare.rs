@@ -11,7 +11,7 @@ use super::address::{MOST, Place as At, Region};
 use super::invalid::Problem;
 use super::memory::{Memory, Statics};
 use super::op::Shape;
-use super::validate::Source;
+use super::source::Source;
 use super::word;
 
 /// Most bytes of a variable that is held by reference (`dtrace_statvar_maxsize`, dtrace.c).

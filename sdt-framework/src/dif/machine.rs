@@ -15,7 +15,7 @@ use crate::kernel::Kernel;
 
 /// Bytes that the programs of one clause may look at, roughly. What goes beyond is an illegal operation: no
 /// program can hold a CPU for long, whatever lengths it has computed.
-pub const WORK: u32 = 1 << 22;
+pub(crate) const WORK: u32 = 1 << 22;
 
 /// Bytes of a string that is pushed without a size (`dtrace_strsize_default`, dtrace.c).
 pub(crate) const DEFAULT_STRING: u64 = 256;
@@ -135,7 +135,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
 
     /// Whether this clause has assigned a thread-local variable: then predicates are no longer known to be false for this
     /// thread.
-    pub const fn assigned(&self) -> bool {
+    pub(crate) const fn assigned(&self) -> bool {
         self.assigned
     }
 
@@ -453,7 +453,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
     /// # Errors
     ///
     /// It cannot be read.
-    pub fn fetch_user(&self, address: u64, into: &mut [u8]) -> Result<(), Stop> {
+    pub(crate) fn fetch_user(&self, address: u64, into: &mut [u8]) -> Result<(), Stop> {
         if self.kernel.copyin(address, into) {
             Ok(())
         } else {

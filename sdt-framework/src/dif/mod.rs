@@ -4,7 +4,10 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `validate` | checks a DIFO and decodes it: what passes is a [`Program`], the only thing the machine takes |
+//! | `source` | programs as they come, which nobody has checked |
+//! | `validate` | checks a DIFO: what passes is a [`Program`], the only thing the machine takes |
+//! | `decode` | checks an instruction, and makes one of the machine's of it |
+//! | `sizes` | how large the dynamic variables of a program are |
 //! | `declare` | which variables there are, and where each has its place |
 //! | `fuse` | makes one instruction of several that often follow each other |
 //! | `simple` | programs that are told without the machine |
@@ -14,7 +17,7 @@
 //! | `address`, `memory` | what an address of a program leads to |
 //!
 //! A program ends: it branches forward only, every length is bounded, and bytes that are looked at are
-//! counted ([`WORK`]). It touches nothing outside: what is its own is reached through slices, and what is
+//! counted (`WORK` in `machine`). It touches nothing outside: what is its own is reached through slices, and what is
 //! the kernel's through [`Kernel::load`](crate::kernel::Kernel::load). There is no `unsafe` in all of this.
 //!
 //! # Differences from dtrace.c
@@ -32,9 +35,12 @@
 //! - A fault in the middle of an instruction leaves the register that it would have written as it was.
 #![forbid(unsafe_code)]
 
+// Public for who holds the machine against another one, and has to know what its addresses mean.
+#[doc(hidden)]
 pub mod address;
 mod builtin;
 mod declare;
+mod decode;
 mod dynamic;
 mod failure;
 mod fuse;
@@ -43,6 +49,8 @@ mod machine;
 mod memory;
 mod op;
 mod simple;
+mod sizes;
+mod source;
 mod subr;
 mod text;
 mod validate;
@@ -53,9 +61,10 @@ pub use declare::{Declarations, Declared};
 pub use dynamic::{Dynamic, DynamicDrops, PerCpu};
 pub use failure::{Failure, Stop};
 pub use invalid::{Invalid, Place as InvalidPlace, Problem};
-pub use machine::{Firing, WORK};
+pub use machine::Firing;
 pub use memory::{Memory, Names, Probe, Rights, Room, Statics};
 pub use op::Slot;
 pub(crate) use simple::{Guard, Simple};
-pub use validate::{Difo, Program, Source};
+pub use source::{Difo, Source};
+pub use validate::Program;
 pub use word::Word;

@@ -8,6 +8,9 @@ use crate::host::Host;
 use crate::program::session::Session;
 use crate::rights::Rights;
 
+/// # Consumers come and go
+///
+/// Whoever traces is a consumer, from [`open`](Self::open) to [`close`](Self::close).
 impl<H: Host> Dtrace<H> {
     /// Opens the framework for one more consumer, which may do everything: [`open_with`](Self::open_with).
     ///

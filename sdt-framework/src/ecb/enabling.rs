@@ -1,15 +1,15 @@
 //! Consumers enable probes, and disable them.
 
-use dtrace_abi::record::EprobeDesc;
 use dtrace_abi::spec::Spec;
 use sdt_core::patch::batch;
 
 use crate::buffer::{ConsumerError, ConsumerId, Recording};
 use crate::dtrace::{Dtrace, Shared};
+use crate::ecb::pool::EcbUse;
 use crate::ecb::{Ecb, Retained, What};
 use crate::host::Host;
 use crate::registry::provider::number;
-use crate::registry::tables::{EcbUse, Tables};
+use crate::registry::tables::Tables;
 
 /// What is to be enabled.
 #[derive(Clone, Copy)]
@@ -25,6 +25,9 @@ pub(crate) struct Wanted<'a> {
     pub(crate) program: Option<Option<usize>>,
 }
 
+/// # A consumer enables probes
+///
+/// Whose arguments are then recorded, to be [read](Self::read).
 impl<H: Host> Dtrace<H> {
     /// Enables all probes that the description means, with all their arguments recorded:
     /// [`enable_recording`](Self::enable_recording) with [`Recording::DEFAULT`].
@@ -179,33 +182,6 @@ impl<H: Host> Dtrace<H> {
         let is_all = *spec == Spec::ALL;
         tables.forget(|kept| kept.consumer == consumer && (is_all || kept.spec == *spec));
         Ok(self.remove(&mut tables, consumer, |tables, what| tables.matches(what.probe, spec)))
-    }
-
-    /// What an enabled probe of the consumer is, by its number (`DTRACEIOC_EPROBE`), and which arguments it records.
-    /// `None` when it is not enabled any more, or by a program, of which [`eprobe`](Self::eprobe) tells more.
-    ///
-    /// # Errors
-    /// [`ConsumerError::NotOpen`].
-    pub fn enabled_probe(
-        &self,
-        id: ConsumerId,
-        epid: u32,
-    ) -> Result<Option<(EprobeDesc, Recording)>, ConsumerError> {
-        let shared = self.shared()?;
-        let tables = self.tables.lock();
-        let (consumer, _) = shared.consumer(id)?;
-        let found = tables.ecbs.find(consumer, epid);
-        Ok(found.and_then(|EcbUse { probe, what, .. }| {
-            let What::Args(recording) = what else { return None };
-            let desc = EprobeDesc {
-                epid,
-                probe: number(probe),
-                uarg: 0,
-                size: recording.size() as u32,
-                records: recording.descriptions().len() as u32,
-            };
-            Some((desc, recording))
-        }))
     }
 
     /// Removes those of a consumer's enablings, by index, that `which` means; returns on how many probes there

@@ -3,6 +3,8 @@
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
+use sdt_core::ops::ProbeId;
+
 use crate::buffer::{ARGS, Consumer, Event, Recording};
 use crate::dif::{Failure, Probe, Rights};
 use crate::dtrace::{Dtrace, Shared};
@@ -15,7 +17,6 @@ use crate::program::surroundings::Surroundings;
 use crate::program::tracing::Tracing;
 use crate::program::turn::Turn;
 use crate::providers::Own;
-use crate::registry::{Notify, Origin};
 
 /// A hit on its way to the enablings.
 struct Hit<'a, H: Host> {
@@ -70,7 +71,22 @@ pub(crate) enum Brought<'a> {
     Five(&'a [u64; 5]),
 }
 
+/// # A probe fires
+///
+/// For providers; [`hit`](sdt_core::ops::Framework::hit) of the [`Framework`](sdt_core::ops::Framework) is what sites call. All
+/// of it is probe context.
 impl<H: Host> Dtrace<H> {
+    /// A probe was hit, with all the arguments it has: ten at most.
+    ///
+    /// Probe context: callable anywhere, with interrupts off and any lock held. Any `id` will do: one that is
+    /// no probe, or not any more, is counted.
+    pub fn probe<const COUNT: usize>(&self, id: ProbeId, args: &[u64; COUNT]) {
+        const { assert!(COUNT <= ARGS, "a probe has at most 10 arguments") };
+        let mut all = [0; ARGS];
+        all.iter_mut().zip(args).for_each(|(place, arg)| *place = *arg);
+        self.host.without_interrupts(|| self.record_hit(id.get(), Brought::All(&all)));
+    }
+
     /// A probe was hit, with the five arguments that the kernels' `dtrace_probe` takes. The sixth to
     /// the tenth are asked of the provider's `getargval`, if it has one and somebody records the hit;
     /// otherwise they are 0. It is asked for all of them, for nobody says how many a probe has, and is
@@ -101,6 +117,20 @@ impl<H: Host> Dtrace<H> {
             None => {
                 self.stray.fetch_add(1, Ordering::Relaxed);
             }
+        }
+    }
+
+    /// A hit whose probe was disabled while it was on its way. Probe context.
+    #[cold]
+    pub(crate) fn hit_is_overtaken(&self) {
+        let cpu = self.host.cpu();
+        let Some(this) = self.shared().ok().and_then(|shared| shared.cpus.get(cpu)) else {
+            self.stray.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        if this.enter() {
+            this.count(Some(Tally::default()));
+            this.leave();
         }
     }
 
@@ -374,37 +404,6 @@ impl<H: Host> Dtrace<H> {
         let args = [tracing.number.into(), a, b, c, d, e, 0, 0, 0, 0];
         let rules = Rules { checks: false, only: Some((ecb.consumer, Own::Error)) };
         self.each_apart(hit.shared, cpu, id, &args, rules);
-    }
-
-    /// Calls the `suspend` op of every enabled probe (`dtrace_suspend`): a debugger is about to stop
-    /// the machine. Takes no lock; other CPUs may be in any state.
-    pub fn suspend(&self) {
-        self.for_each_enabled(|origin| origin.suspend);
-    }
-
-    /// Calls the `resume` op of every enabled probe (`dtrace_resume`), after [`suspend`](Self::suspend).
-    /// Takes no lock.
-    pub fn resume(&self) {
-        self.for_each_enabled(|origin| origin.resume);
-    }
-
-    fn for_each_enabled(&self, op: impl Fn(&Origin) -> Option<Notify>) {
-        self.host.without_interrupts(|| {
-            for (id, probe) in (1..).zip(self.shared().map_or(&[][..], |shared| shared.probes)) {
-                if probe.chain.is_empty() {
-                    continue;
-                }
-                // SAFETY: it is not used beyond this probe context.
-                let origin = unsafe { probe.origin() };
-                if probe.is_live()
-                    && let Some(op) = op(origin)
-                {
-                    // SAFETY: as with `getargval`: the probe was live with interrupts off, so the provider
-                    // is registered, and it declared the op sound to call here.
-                    unsafe { op(origin.arg, id, origin.parg) };
-                }
-            }
-        });
     }
 }
 

@@ -4,8 +4,10 @@ pub(crate) mod chain;
 mod consuming;
 mod enabling;
 mod fire;
+pub(crate) mod live;
 mod look;
 mod matching;
+pub(crate) mod pool;
 mod retained;
 
 pub(crate) use enabling::Wanted;

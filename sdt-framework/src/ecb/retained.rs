@@ -7,7 +7,7 @@ use dtrace_abi::spec::Spec;
 use crate::arena::Owned;
 use crate::buffer::Consumer;
 use crate::dtrace::Dtrace;
-use crate::ecb::{BATCH, What};
+use crate::ecb::What;
 use crate::host::Host;
 use crate::registry::tables::Tables;
 use crate::rights::Rights;
@@ -78,30 +78,6 @@ impl Tables {
 }
 
 impl<H: Host> Dtrace<H> {
-    /// Calls `f`, which creates probes, and enables afterwards what has come to be, for all that mean it. So whoever
-    /// creates them need not be prepared for an `enable` before it is done. `provide` ops are called in this way.
-    pub fn providing<R>(&self, f: impl FnOnce() -> R) -> R {
-        self.tables.lock().providing += 1;
-        let result = f();
-        self.tables.lock().providing -= 1;
-        loop {
-            let mut tables = self.tables.lock();
-            if tables.providing > 0 {
-                // Somebody else is, and will see to it.
-                return result;
-            }
-            let Some(from) = tables.fresh.take() else { return result };
-            let used = tables.probes_used();
-            let to = used.min(from + BATCH);
-            for at in from..to {
-                self.match_created(&mut tables, at);
-            }
-            if to < used {
-                tables.fresh = Some(to);
-            }
-        }
-    }
-
     /// Enables a probe that was just created for all that mean it, the latest first. As long as somebody is
     /// [providing](Self::providing) that has time.
     pub(crate) fn match_created(&self, tables: &mut Tables, at: usize) {

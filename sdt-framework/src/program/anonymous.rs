@@ -5,6 +5,9 @@ use crate::dtrace::Dtrace;
 use crate::host::Host;
 use crate::rights::Rights;
 
+/// # Tracing before there is a consumer
+///
+/// From boot on, for one that comes later (`dtrace -A`, `dtrace -a`).
 impl<H: Host> Dtrace<H> {
     /// Enables a program in DOF and goes, for a consumer that will come: called at boot, after
     /// [`register_own`](Self::register_own) and before providers register, so that the first hit of their probes is traced.

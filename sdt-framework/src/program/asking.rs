@@ -8,10 +8,9 @@ use super::tracing::{Cpu, Tracing};
 use crate::buffer::{Activity, Consumer, ConsumerError, ConsumerId, Policy, get_bytes};
 use crate::dtrace::Dtrace;
 use crate::ecb::What;
+use crate::ecb::pool::EcbUse;
 use crate::host::Host;
-use crate::kernel::{ModuleText, Symbol};
 use crate::registry::provider::number;
-use crate::registry::tables::EcbUse;
 use crate::sync::{AtomicCount, widen};
 
 /// Which of a CPU's buffers.
@@ -97,6 +96,9 @@ fn list<'a>(
     count
 }
 
+/// # A consumer asks what its programs have left
+///
+/// What [`enable_program`](Self::enable_program) has had recorded, and how to read that.
 impl<H: Host> Dtrace<H> {
     /// What an enabled probe of a consumer's is, and what stands in its records (`DTRACEIOC_EPROBE`): of the
     /// descriptions those behind the first `skip`, as many as fit. `None` when there is none with this number.
@@ -336,25 +338,5 @@ impl<H: Host> Dtrace<H> {
         status.speculations_busy = sum(|cpu| &cpu.lacks[0]);
         status.speculations_unavailable = sum(|cpu| &cpu.lacks[1]);
         Ok(status)
-    }
-
-    /// A variable or function of the kernel's, as far as the host knows: calls `show` if it does.
-    pub fn symbol_named(
-        &self,
-        module: Option<&[u8]>,
-        name: &[u8],
-        show: &mut dyn FnMut(Symbol<'_>),
-    ) {
-        self.host.kernel().symbol_named(module, name, show);
-    }
-
-    /// What a module declares for programs, as the host counts them: calls `show` if there is such a module.
-    pub fn declared(&self, index: usize, show: &mut dyn FnMut(ModuleText<'_>)) {
-        self.host.kernel().declared(index, show);
-    }
-
-    /// What stands at an address of the kernel's, as far as the host knows: calls `show` if it does.
-    pub fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>)) {
-        self.host.kernel().symbol(address, show);
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `options` | what a consumer has chosen for its run |
 //! | `session` | what a consumer has sent |
+//! | `sending` | a consumer sends options and programs |
 //! | `making` | programs are checked, and become clauses |
 //! | `programs` | all programs of a consumer, and what they need |
 //! | `clause` | a clause: its predicate, its actions, where each leaves what in the record |
@@ -29,6 +30,7 @@ pub(crate) mod plain;
 pub(crate) mod programs;
 mod refused;
 pub(crate) mod run;
+mod sending;
 pub(crate) mod session;
 mod speculation;
 mod store;

@@ -53,6 +53,9 @@ const ATTRIBUTES: ProviderAttr = ProviderAttr {
     args: STABLE,
 };
 
+/// # The provider `dtrace`
+///
+/// `BEGIN`, `END` and `ERROR`, for kernels whose consumers send programs.
 impl<H: Host> Dtrace<H> {
     /// Registers the provider `dtrace`: `BEGIN` fires when a consumer goes, `END` when it stops, `ERROR` when a program of
     /// its is given up. Called right after [`init`](Self::init) their numbers are 1, 2 and 3, as in DTrace. A kernel

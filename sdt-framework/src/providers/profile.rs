@@ -141,6 +141,9 @@ unsafe extern "C" fn disable<H: Host>(arg: *mut c_void, _id: u32, parg: *mut c_v
     unsafe { framework::<H>(arg) }.turn_timer(parg.addr(), false);
 }
 
+/// # The provider `profile`
+///
+/// Probes that fire by the clock, for hosts that have a timer.
 impl<H: Host> Dtrace<H> {
     /// Registers the provider `profile`, with room for so many probes of different rates, which come to be when they are
     /// asked for. If there is room for more than thirteen, thirteen usual ones are listed from the beginning. The shortest

@@ -102,6 +102,9 @@ fn info(tables: &Tables, at: usize) -> Option<ProbeInfo> {
     })
 }
 
+/// # Which probes there are
+///
+/// Of all providers, for whoever lists them.
 impl<H: Host> Dtrace<H> {
     /// Calls `f` for every probe that the description matches, in order of number, and returns how many
     /// there were. Providers are asked to provide what they have for the description first. No lock is
@@ -144,7 +147,7 @@ impl<H: Host> Dtrace<H> {
 
     /// The type of one argument of a probe, from 0, as its provider's `getargdesc` tells it; `None` past
     /// the last, and when the provider has no such op.
-    pub fn arg_desc(&self, id: ProbeId, ndx: i32) -> Option<ArgDesc> {
+    pub(crate) fn arg_desc(&self, id: ProbeId, ndx: i32) -> Option<ArgDesc> {
         let tables = self.tables.lock();
         let (probe, provider) = tables.probe(index(id))?;
         let getargdesc = provider.ops.getargdesc?;

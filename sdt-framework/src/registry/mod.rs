@@ -1,11 +1,12 @@
 //! Who provides which probes: registration, the tables that probes are found in, listing.
 
-mod links;
+pub(crate) mod links;
 mod listing;
 pub(crate) mod names;
 mod origin;
 pub(crate) mod provider;
 pub mod registration;
+mod search;
 pub(crate) mod tables;
 
 pub use listing::{Detail, ProbeInfo};

@@ -11,8 +11,7 @@ use sdt_core::ops::{
 
 use crate::buffer::Consumer;
 use crate::dtrace::Dtrace;
-use crate::ecb::Brought;
-use crate::ecb::look;
+use crate::ecb::{BATCH, Brought, look};
 use crate::host::Host;
 use crate::registry::Origin;
 use crate::registry::links::List;
@@ -121,7 +120,34 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
     }
 }
 
+/// # Providers and their probes
+///
+/// Beside [`register`](Framework::register) and [`probe_create`](Framework::probe_create), which are the [`Framework`]'s.
 impl<H: Host> Dtrace<H> {
+    /// Calls `f`, which creates probes, and enables afterwards what has come to be, for all that mean it. So whoever
+    /// creates them need not be prepared for an `enable` before it is done. `provide` ops are called in this way.
+    pub fn providing<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.tables.lock().providing += 1;
+        let result = f();
+        self.tables.lock().providing -= 1;
+        loop {
+            let mut tables = self.tables.lock();
+            if tables.providing > 0 {
+                // Somebody else is, and will see to it.
+                return result;
+            }
+            let Some(from) = tables.fresh.take() else { return result };
+            let used = tables.probes_used();
+            let to = used.min(from + BATCH);
+            for at in from..to {
+                self.match_created(&mut tables, at);
+            }
+            if to < used {
+                tables.fresh = Some(to);
+            }
+        }
+    }
+
     /// Unregisters the provider: its probes are gone, no CPU is in probe context for any of them, and
     /// `destroy` has been called for each.
     ///
@@ -162,17 +188,6 @@ impl<H: Host> Dtrace<H> {
         ProbeId::new(number(
             tables.find_probe(index, [module, function, name].map(CStr::to_bytes))?,
         ))
-    }
-
-    /// A probe was hit, with all the arguments it has: ten at most.
-    ///
-    /// Probe context: callable anywhere, with interrupts off and any lock held. Any `id` will do: one that is
-    /// no probe, or not any more, is counted.
-    pub fn probe<const COUNT: usize>(&self, id: ProbeId, args: &[u64; COUNT]) {
-        const { assert!(COUNT <= ARGS, "a probe has at most 10 arguments") };
-        let mut all = [0; ARGS];
-        all.iter_mut().zip(args).for_each(|(place, arg)| *place = *arg);
-        self.host.without_interrupts(|| self.record_hit(id.get(), Brought::All(&all)));
     }
 
     /// The provider's probe with these names, which is created if there is none. `parg` is handed to the provider's ops,

@@ -1,23 +1,23 @@
 //! What the framework knows of providers and probes, apart from what probe context reads. All of it is
 //! behind the framework's lock.
 //!
-//! No step here takes longer the more probes there are, but for a walk over those that a description may
-//! mean. Those are few where it names a function or a probe: they are in one bucket of an index, as in
-//! DTrace (`dtrace_hash_t`).
+//! No step here takes longer the more probes there are, but for a [walk](super::search) over those that a description may
+//! mean.
 
 use core::ffi::c_void;
 
-use dtrace_abi::spec::Spec;
 use sdt_core::ops::{Privileges, ProviderAttr, ProviderId, ProviderOps};
 
 use crate::arena::{Arena, Owned};
 use crate::buffer::ConsumerId;
 use crate::config::Config;
+use crate::ecb::pool::{EcbEntry, EcbPool, EcbUse};
 use crate::ecb::{Retained, What};
 use crate::postmortem;
 use crate::program::session::Session;
 use crate::registry::links::{Link, Links, List};
 use crate::registry::names::{Names, Place, ProviderName};
+use crate::registry::search::Index;
 use crate::rights::Rights;
 
 /// A pointer of the provider's, which the framework hands back and never follows.
@@ -45,10 +45,10 @@ pub(crate) struct Provider {
 
 /// An entry of the table of providers.
 #[derive(Debug)]
-struct ProviderEntry {
+pub(super) struct ProviderEntry {
     /// How many providers it has held: part of the id, so that no id is used twice.
     generation: usize,
-    provider: Option<Provider>,
+    pub(super) provider: Option<Provider>,
 }
 
 #[derive(Debug)]
@@ -63,182 +63,6 @@ pub(crate) struct Probe {
     pub(crate) is_matched: bool,
     pub(crate) names: &'static Names,
     pub(crate) parg: Opaque,
-}
-
-/// Probes by one of their names: each is in the bucket of that name, with those of some other names.
-#[derive(Debug)]
-struct Index {
-    buckets: &'static mut [List],
-    links: Links,
-}
-
-impl Index {
-    const fn none() -> Self {
-        Self { buckets: &mut [], links: Links::none() }
-    }
-
-    /// `None` when there is no room.
-    fn new(arena: &mut Arena, probes: usize) -> Option<Self> {
-        let buckets = arena.slice(probes, |_| List::EMPTY)?.leak();
-        Some(Self { buckets, links: Links::new(arena, probes)? })
-    }
-
-    fn bucket(&self, name: &[u8]) -> usize {
-        let hash = |hash: u32, byte: &u8| hash.wrapping_mul(31).wrapping_add((*byte).into());
-        name.iter().fold(0, hash) as usize % self.buckets.len().max(1)
-    }
-
-    fn insert(&mut self, name: &[u8], at: usize) {
-        let bucket = self.bucket(name);
-        self.links.push(&mut self.buckets[bucket], at);
-    }
-
-    fn remove(&mut self, name: &[u8], at: usize) {
-        let bucket = self.bucket(name);
-        self.links.remove(&mut self.buckets[bucket], at);
-    }
-
-    fn find(&self, name: &[u8]) -> Candidates<'_> {
-        let list = self.buckets.get(self.bucket(name)).copied().unwrap_or(List::EMPTY);
-        Candidates { list, links: &self.links }
-    }
-}
-
-/// A list that all probes are in which a description can mean.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Candidates<'a> {
-    list: List,
-    links: &'a Links,
-}
-
-impl<'a> Candidates<'a> {
-    pub(crate) fn len(&self) -> usize {
-        self.list.len()
-    }
-
-    pub(crate) fn iter(self) -> impl Iterator<Item = usize> + 'a {
-        core::iter::successors(self.list.first(), move |at| self.links.next(*at))
-    }
-}
-
-/// Which ECBs are free, whose the others are, and which are unlinked but perhaps still being looked at.
-#[derive(Debug)]
-pub(crate) struct EcbPool {
-    links: Links,
-    free: List,
-    retired: List,
-    /// Each consumer's.
-    of: &'static mut [List],
-    /// As far as they were ever used.
-    entries: &'static mut [EcbEntry],
-    used: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct EcbEntry {
-    /// What it is used for, and whose it is.
-    used: Option<(usize, EcbUse)>,
-}
-
-/// What an ECB is used for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EcbUse {
-    /// Number of the enabled probe: each consumer's count up from 1, and none comes back.
-    pub(crate) epid: u32,
-    /// Index of its probe.
-    pub(crate) probe: usize,
-    /// Which call of `enable` it is of.
-    pub(crate) enabling: usize,
-    /// What it does.
-    pub(crate) what: What,
-}
-
-impl EcbPool {
-    const fn none() -> Self {
-        Self {
-            links: Links::none(),
-            free: List::EMPTY,
-            retired: List::EMPTY,
-            of: &mut [],
-            entries: &mut [],
-            used: 0,
-        }
-    }
-
-    /// `None` when there is no room.
-    fn new(arena: &mut Arena, config: &Config) -> Option<Self> {
-        let entry = EcbEntry { used: None };
-        Some(Self {
-            links: Links::new(arena, config.ecbs)?,
-            of: arena.slice(config.consumers, |_| List::EMPTY)?.leak(),
-            entries: arena.slice(config.ecbs, |_| entry)?.leak(),
-            ..Self::none()
-        })
-    }
-
-    pub(crate) fn available(&self) -> usize {
-        self.free.len() + (self.entries.len() - self.used)
-    }
-
-    /// The index of an ECB that nobody looks at, for a consumer's enabled probe.
-    pub(crate) fn take(&mut self, consumer: usize, what: EcbUse) -> Option<usize> {
-        let at = match self.links.pop(&mut self.free) {
-            Some(at) => at,
-            None if self.used == self.entries.len() => return None,
-            None => {
-                self.used += 1;
-                self.used - 1
-            }
-        };
-        self.entries[at].used = Some((consumer, what));
-        self.links.push(&mut self.of[consumer], at);
-        Some(at)
-    }
-
-    /// What a consumer's enabled probe with this number is.
-    pub(crate) fn find(&self, consumer: usize, epid: u32) -> Option<EcbUse> {
-        let is = |at: usize| {
-            let (of, what) = self.entries.get(at)?.used?;
-            (of == consumer && what.epid == epid).then_some(what)
-        };
-        // Most often they lie one behind the other.
-        let first = self.first_of(consumer)?;
-        let guess = first.checked_add(epid.checked_sub(self.used_for(first)?.epid)? as usize)?;
-        is(guess).or_else(|| core::iter::successors(Some(first), |at| self.next(*at)).find_map(is))
-    }
-
-    /// A consumer's ECBs, oldest first, from one on.
-    pub(crate) fn first_of(&self, consumer: usize) -> Option<usize> {
-        self.of[consumer].first()
-    }
-
-    /// The one behind it.
-    pub(crate) fn next(&self, at: usize) -> Option<usize> {
-        self.links.next(at)
-    }
-
-    /// What a consumer's ECB is used for.
-    pub(crate) fn used_for(&self, at: usize) -> Option<EcbUse> {
-        self.entries[at].used.map(|(_, what)| what)
-    }
-
-    /// A consumer's ECB has been unlinked.
-    pub(crate) fn retire(&mut self, consumer: usize, at: usize) {
-        self.entries[at].used = None;
-        self.links.remove(&mut self.of[consumer], at);
-        self.links.push(&mut self.retired, at);
-    }
-
-    pub(crate) fn has_retired(&self) -> bool {
-        self.retired.len() != 0
-    }
-
-    /// Since the last `retire` every CPU has been outside probe context.
-    pub(crate) fn reclaim(&mut self) {
-        while let Some(at) = self.links.pop(&mut self.retired) {
-            self.links.push(&mut self.free, at);
-        }
-    }
 }
 
 /// Bytes that the tables take at most.
@@ -268,7 +92,7 @@ pub(crate) const fn footprint(config: &Config) -> usize {
 
 #[derive(Debug)]
 pub(crate) struct Tables {
-    providers: &'static mut [ProviderEntry],
+    pub(super) providers: &'static mut [ProviderEntry],
     probes: &'static mut [Option<Probe>],
     /// Of each entry of the two.
     provider_names: &'static [Place<ProviderName>],
@@ -279,9 +103,9 @@ pub(crate) struct Tables {
     /// probe that was destroyed is told apart from its successor.
     free: List,
     /// Of each provider's list of probes, and of `free`.
-    links: Links,
-    by_function: Index,
-    by_name: Index,
+    pub(super) links: Links,
+    pub(super) by_function: Index,
+    pub(super) by_name: Index,
     pub(crate) ecbs: EcbPool,
     /// The enablings that count, the latest first.
     pub(crate) retained: Option<Owned<Retained>>,
@@ -526,67 +350,8 @@ impl Tables {
         self.links.next(at)
     }
 
-    /// The index of the first probe of the provider with exactly these names.
-    pub(crate) fn find_probe(
-        &self,
-        provider: usize,
-        [module, function, name]: [&[u8]; 3],
-    ) -> Option<usize> {
-        let candidates = [self.by_name.find(name), self.by_function.find(function)];
-        let shortest = candidates.into_iter().min_by_key(Candidates::len)?;
-        shortest.iter().find(|&at| {
-            self.count_comparison();
-            self.probe(at).is_some_and(|(probe, _)| {
-                probe.provider == provider
-                    && probe.names.name == *name
-                    && probe.names.function == *function
-                    && probe.names.module == *module
-            })
-        })
-    }
-
-    /// The shortest list that all probes are in which a description means, if there is one.
-    pub(crate) fn candidates(&self, spec: &Spec) -> Option<Candidates<'_>> {
-        let [provider, function, name] = spec.exact();
-        let by_function = function.map(|function| self.by_function.find(function));
-        let by_name = name.map(|name| self.by_name.find(name));
-        let of_provider = provider.and_then(|name| {
-            // Several may have one name.
-            let mut named = self.providers.iter().filter_map(|entry| {
-                entry.provider.as_ref().filter(|provider| *provider.name == *name)
-            });
-            match (named.next(), named.next()) {
-                (first, None) => Some(Candidates {
-                    list: first.map_or(List::EMPTY, |first| first.probes),
-                    links: &self.links,
-                }),
-                _ => None,
-            }
-        });
-        [by_name, by_function, of_provider].into_iter().flatten().min_by_key(Candidates::len)
-    }
-
-    /// Whether a description means this probe. Those of an invalidated provider are never meant.
-    pub(crate) fn matches(&self, at: usize, spec: &Spec) -> bool {
-        self.count_comparison();
-        self.probe(at).is_some_and(|(probe, provider)| {
-            !provider.defunct
-                && spec.matches([
-                    provider.name.to_bytes(),
-                    probe.names.module.to_bytes(),
-                    probe.names.function.to_bytes(),
-                    probe.names.name.to_bytes(),
-                ])
-        })
-    }
-
     /// Whether the probe at an index is there for who has these rights.
     pub(crate) fn permits(&self, at: usize, rights: Rights) -> bool {
         self.probe(at).is_some_and(|(_, provider)| rights.may_use(provider.privileges))
-    }
-
-    fn count_comparison(&self) {
-        #[cfg(test)]
-        self.compared.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
     }
 }

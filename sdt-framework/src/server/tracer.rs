@@ -68,13 +68,13 @@ pub trait Tracer: Sync {
         piece: &[u8],
     ) -> Result<Option<u32>, ConsumerError>;
 
-    /// As [`Dtrace::begin`].
+    /// As [`Dtrace::go`]; returns the CPU on which `dtrace:::BEGIN` has fired.
     ///
     /// # Errors
     /// As there.
     fn begin(&self, consumer: ConsumerId) -> Result<usize, ConsumerError>;
 
-    /// As [`Dtrace::end`].
+    /// As [`Dtrace::stop`]; returns the CPU on which `dtrace:::END` has fired.
     ///
     /// # Errors
     /// As there.
@@ -135,13 +135,13 @@ pub trait Tracer: Sync {
     /// As there.
     fn status(&self, consumer: ConsumerId) -> Result<Status, ConsumerError>;
 
-    /// As [`Dtrace::symbol`].
+    /// As [`Kernel::symbol`](crate::kernel::Kernel::symbol) of the framework's host.
     fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>));
 
-    /// As [`Dtrace::symbol_named`].
+    /// As [`Kernel::symbol_named`](crate::kernel::Kernel::symbol_named) of the framework's host.
     fn symbol_named(&self, module: Option<&[u8]>, name: &[u8], show: &mut dyn FnMut(Symbol<'_>));
 
-    /// As [`Dtrace::declared`].
+    /// As [`Kernel::declared`](crate::kernel::Kernel::declared) of the framework's host.
     fn declared(&self, index: usize, show: &mut dyn FnMut(ModuleText<'_>));
 
     /// The probe with the least id above `after` that the description matches and who has these rights may use
@@ -151,7 +151,8 @@ pub trait Tracer: Sync {
     /// As [`Dtrace::describe`].
     fn describe(&self, probe: ProbeId) -> Option<Detail>;
 
-    /// As [`Dtrace::arg_desc`].
+    /// The type of one argument of a probe, from 0, as its provider's `getargdesc` tells it; `None` past the last, and when
+    /// the provider has no such op.
     fn arg_desc(&self, probe: ProbeId, index: i32) -> Option<ArgDesc>;
 
     /// As [`Dtrace::read`].
@@ -274,15 +275,15 @@ impl<H: Host> Tracer for Dtrace<H> {
     }
 
     fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>)) {
-        self.symbol(address, show);
+        self.host.kernel().symbol(address, show);
     }
 
     fn symbol_named(&self, module: Option<&[u8]>, name: &[u8], show: &mut dyn FnMut(Symbol<'_>)) {
-        self.symbol_named(module, name, show);
+        self.host.kernel().symbol_named(module, name, show);
     }
 
     fn declared(&self, index: usize, show: &mut dyn FnMut(ModuleText<'_>)) {
-        self.declared(index, show);
+        self.host.kernel().declared(index, show);
     }
 
     fn next_probe(&self, spec: &Spec, after: u32, rights: Rights) -> Option<ProbeInfo> {
