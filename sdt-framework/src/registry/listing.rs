@@ -91,7 +91,8 @@ fn stability(attr: &ProviderAttr, info: &ProbeInfo) -> Attribute {
         .fold(attr.provider, |all, (_, part)| all.min(part))
 }
 
-fn info(tables: &Tables, at: usize) -> Option<ProbeInfo> {
+/// A probe's number and names.
+pub(crate) fn info(tables: &Tables, at: usize) -> Option<ProbeInfo> {
     let (probe, provider) = tables.probe(at)?;
     Some(ProbeInfo {
         id: ProbeId::new(number(at))?,

@@ -5,6 +5,7 @@ use sdt_core::ops::{ArgDesc, ProbeId};
 
 use crate::ecb::BATCH;
 use crate::kernel::{ModuleText, Symbol};
+use crate::registry::listing::info;
 use crate::{
     AggregationDesc, ConsumerError, ConsumerId, Counters, Detail, Dtrace, Host, ProbeInfo, Rights,
     Snapshot, Spec, Status, Which,
@@ -300,14 +301,14 @@ impl<H: Host> Tracer for Dtrace<H> {
                 }
                 let to = used.min(from + BATCH);
                 let meant = |&at: &usize| tables.matches(at, spec) && tables.permits(at, rights);
-                ((from..to).find(meant), to)
+                let found = (from..to).find(meant);
+                // At once: a moment later another probe may be there.
+                (found.and_then(|at| info(&tables, at)), to)
             };
-            from = found.map_or(to, |at| at + 1);
-            let Some(id) = found.and_then(|at| ProbeId::new(at as u32 + 1)) else { continue };
-            // It may have gone in between.
-            if let Some(detail) = self.describe(id) {
-                return Some(detail.info);
+            if found.is_some() {
+                return found;
             }
+            from = to;
         }
     }
 

@@ -215,6 +215,27 @@ fn who_is_not_heard_of_is_given_up_even_if_it_records_nothing() {
     }
 }
 
+/// Nothing of a buffer that is not switched is read before the CPUs have been waited for that were filling it when its consumer
+/// was given up, from whatever byte on.
+#[test]
+fn what_was_given_up_is_waited_for() {
+    for at in [0, 16] {
+        let kernel = machine();
+        let x = kernel.consumer();
+        x.set(OptionId::Bufpolicy, BufPolicy::Ring.number().into());
+        x.enable("proc:::a { trace(arg0); }");
+        x.go();
+        kernel.hit(0, 0);
+        let host = kernel.dtrace.host();
+        host.now.store(40_000_000_000, Ordering::Relaxed);
+        kernel.hit(0, 0);
+        let syncs = host.threads.syncs.load(Ordering::Relaxed);
+        let read = kernel.dtrace.snapshot(x.id, 0, Which::Records, at, &mut [0; 64]).unwrap();
+        assert_eq!((read.size, read.read), (24, 24 - at));
+        assert_eq!(host.threads.syncs.load(Ordering::Relaxed), syncs + 1, "{at}");
+    }
+}
+
 #[test]
 fn timers_fire_when_they_are_due() {
     let kernel: &'static Kernel<Machine> = Box::leak(Box::new(machine()));
