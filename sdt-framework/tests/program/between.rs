@@ -2,6 +2,7 @@
 //! such place in turn.
 
 use std::cell::{Cell, RefCell};
+use std::ffi::CStr;
 
 use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
 use sdt_framework::kernel::Kernel as Knows;
@@ -285,5 +286,101 @@ fn nothing_is_left_whatever_two_threads_do() {
             assert_nobody_is_there(world, &config);
         });
         assert!(places > 20, "{places}");
+    }
+}
+
+/// Providers that are made at run time: what one thread has added and not removed is there, and what it has removed is not,
+/// whatever another one does, who may be asked to come again.
+#[test]
+fn what_is_added_is_there_and_what_is_removed_is_not() {
+    use sdt_core::runtime::{AddError, OpenError, Probe, Provider, RemoveError, Slot};
+
+    type Act = fn(World, &'static Provider);
+    fn open(world: World, script: &'static Provider) -> Result<(), OpenError> {
+        let privileges = Privileges::USER;
+        // SAFETY: a process stays.
+        unsafe { script.open_with(&*world.dtrace, c"m", c"script", &ProviderAttr::SDT, privileges) }
+    }
+    fn again<T, E>(mut what: impl FnMut() -> Result<T, E>, is_busy: impl Fn(&E) -> bool) -> T
+    where
+        E: std::fmt::Debug,
+    {
+        // It is one thread: whoever was in the way is done the second time.
+        match what() {
+            Err(error) if is_busy(&error) => what().unwrap(),
+            done => done.unwrap(),
+        }
+    }
+    fn add(script: &'static Provider, name: &CStr) -> Probe {
+        again(|| script.add(c"", name, &[]), |error| *error == AddError::InProgress)
+    }
+    fn remove(probe: &Probe) {
+        again(
+            || probe.remove(),
+            |error| matches!(error, RemoveError::InProgress | RemoveError::Enabled),
+        );
+    }
+    fn script() -> &'static Provider {
+        let slots: &[Slot] = Box::leak(Box::new([const { Slot::new() }; 3]));
+        Box::leak(Box::new(Provider::new(slots)))
+    }
+    fn one(world: World, script: &'static Provider) -> &'static [&'static CStr] {
+        open(world, script).unwrap();
+        let a = add(script, c"a");
+        let b = add(script, c"b");
+        remove(&a);
+        drop(a);
+        let a = add(script, c"a");
+        remove(&b);
+        match script.close() {
+            Ok(()) => {
+                drop((a, b));
+                open(world, script).unwrap();
+                add(script, c"c");
+                &[c"c"]
+            }
+            // A consumer is there.
+            Err(_) => &[c"a"],
+        }
+    }
+    let others: &[Act] = &[
+        |world, _| {
+            world.dtrace.for_each_probe(&spec("script:::"), |_| ());
+        },
+        |world, _| {
+            let y = world.dtrace.open().unwrap();
+            ignore(world.dtrace.enable(y, &spec("script:::")));
+            ignore(world.dtrace.go(y));
+            world.dtrace.close(y).unwrap();
+        },
+        |world, _| {
+            let y = world.dtrace.open().unwrap();
+            ignore(world.dtrace.enable(y, &spec("script:::late")));
+        },
+        |world, _| ignore(world.dtrace.destroy_module(c"m")),
+        |_, script| {
+            // It has come and gone.
+            if let Ok(late) = script.add(c"", c"late", &[]) {
+                while late.remove() == Err(RemoveError::InProgress) {}
+            }
+        },
+        |_, script| ignore(script.find(c"", c"a")),
+    ];
+    for other in others {
+        let other = *other;
+        for place in 0.. {
+            let config = Config { probes: 16, ecbs: 16, ..CONFIG };
+            let (world, script) = (world(&config), script());
+            OTHER.set(Some((place, Box::new(move || other(world, script)))));
+            let there = one(world, script);
+            if OTHER.take().is_some() {
+                assert!(place > 8, "{place}");
+                break;
+            }
+            let mut names = Vec::new();
+            world.dtrace.for_each_probe(&spec("script:::"), |of| names.push(of.name().to_owned()));
+            names.sort();
+            assert_eq!(names, there.iter().map(|of| (*of).to_owned()).collect::<Vec<_>>());
+        }
     }
 }
