@@ -6,12 +6,13 @@ use std::io::{BufRead as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use sdt_core::ops::{Privileges, ProviderAttr};
 use sdt_core::patch::Mode;
-use sdt_core::runtime::{CloseError, Provider, Slot};
+use sdt_core::runtime::{CloseError, Probe, Provider, Rules, Slot};
 use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
 use sdt_framework::{Config, LONGEST};
 use sdt_process::{Options, Process};
@@ -282,6 +283,50 @@ fn forks_of_makers(children: u64) -> u64 {
     })
 }
 
+/// A provider whose rules fork, where a probe is enabled.
+struct Forks;
+
+/// The children that are to be looked after.
+static CHILDREN: Mutex<Vec<libc::pid_t>> = Mutex::new(Vec::new());
+
+impl Rules for Forks {
+    fn enabled(&self, _: &Probe) {
+        // SAFETY: the child does nothing.
+        match unsafe { libc::fork() } {
+            // SAFETY: as above.
+            0 => unsafe { libc::_exit(0) },
+            child => CHILDREN.lock().unwrap().push(child),
+        }
+    }
+}
+
+static FORKING: Provider = {
+    static SLOTS: [Slot; 2] = [const { Slot::new() }; 2];
+    Provider::ruled(&SLOTS, &Forks)
+};
+
+/// How many children there are that were made where a probe was enabled, and all have ended well. What hangs is killed.
+fn children() -> Result<usize, String> {
+    let children = std::mem::take(&mut *CHILDREN.lock().unwrap());
+    for child in &children {
+        let mut status = 0;
+        for _ in 0..6000 {
+            // SAFETY: a child of ours.
+            match unsafe { libc::waitpid(*child, &mut status, libc::WNOHANG) } {
+                0 => thread::sleep(std::time::Duration::from_millis(10)),
+                _ => break,
+            }
+            status = -1;
+        }
+        if status != 0 {
+            // SAFETY: as above.
+            unsafe { libc::kill(*child, libc::SIGKILL) };
+            return Err(format!("{status}"));
+        }
+    }
+    Ok(children.len())
+}
+
 /// Has one thread fork, again and again, until `during` is over; says how many children there were, and how many of them had
 /// enabled sites.
 fn forks(during: impl FnOnce()) -> (u64, u64) {
@@ -407,6 +452,19 @@ fn obey(mut process: Option<Process>) {
                 });
             }
             "fork" => drop(fork()),
+            "forking" => {
+                // Should it hang, it ends.
+                // SAFETY: nobody handles it.
+                unsafe { libc::alarm(300) };
+                FORKING.open(c"forking", &ProviderAttr::SDT, Privileges::USER).unwrap();
+                FORKING.add(c"", c"first", &[]).unwrap();
+                answer(format_args!("forking"));
+            }
+            "second" => {
+                FORKING.add(c"", c"second", &[]).unwrap();
+                answer(format_args!("second"));
+            }
+            "children" => answer(format_args!("{:?}", children())),
             "forks" => {
                 let (children, bad) = forks(|| drop(process.take()));
                 answer(format_args!("{} {bad}", children > 0));
