@@ -15,6 +15,7 @@ use sdt_core::patch::Mode;
 use sdt_core::runtime::{CloseError, Probe, Provider, Rules, Slot};
 use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
 use sdt_framework::{Config, LONGEST};
+use sdt_host::Done;
 use sdt_process::{Options, Process};
 
 /// Set where this program is the subject. The mode of its sites, and how many slots there are.
@@ -150,16 +151,18 @@ fn signals(times: u64) -> u64 {
             }
             n
         });
+        let end = Done(done);
         let thread = receiver.recv().unwrap();
         for sent in 0..times {
             // SAFETY: it is there until it is told that this is done.
             unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
             // The kernel keeps one of a kind.
             while SIGNALLED.load(Ordering::Relaxed) - before <= sent {
+                assert!(!worker.is_finished(), "nobody is signalled");
                 std::hint::spin_loop();
             }
         }
-        done.store(true, Ordering::Release);
+        drop(end);
         worker.join().unwrap()
     })
 }
@@ -250,7 +253,8 @@ fn forks_of_makers(children: u64) -> u64 {
     };
     let (made, done) = (&AtomicU64::new(0), &AtomicBool::new(false));
     thread::scope(|scope| {
-        scope.spawn(move || {
+        let _done = Done(done);
+        let maker = scope.spawn(move || {
             while !done.load(Ordering::Acquire) {
                 make(&MADE, c"made").unwrap();
                 made.fetch_add(1, Ordering::Release);
@@ -259,6 +263,7 @@ fn forks_of_makers(children: u64) -> u64 {
         let good = (0..children).filter(|_| {
             let before = made.load(Ordering::Acquire);
             while made.load(Ordering::Acquire) == before {
+                assert!(!maker.is_finished(), "nobody makes any");
                 thread::yield_now();
             }
             // SAFETY: as above.
@@ -272,14 +277,9 @@ fn forks_of_makers(children: u64) -> u64 {
                 // SAFETY: as above.
                 unsafe { libc::_exit((!is_good).into()) };
             }
-            let mut status = 0;
-            // SAFETY: a child of ours.
-            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-            status == 0
+            status(child) == 0
         });
-        let good = good.count() as u64;
-        done.store(true, Ordering::Release);
-        good
+        good.count() as u64
     })
 }
 
@@ -305,26 +305,31 @@ static FORKING: Provider = {
     Provider::ruled(&SLOTS, &Forks)
 };
 
-/// How many children there are that were made where a probe was enabled, and all have ended well. What hangs is killed.
-fn children() -> Result<usize, String> {
-    let children = std::mem::take(&mut *CHILDREN.lock().unwrap());
-    for child in &children {
-        let mut status = 0;
-        for _ in 0..6000 {
-            // SAFETY: a child of ours.
-            match unsafe { libc::waitpid(*child, &mut status, libc::WNOHANG) } {
-                0 => thread::sleep(std::time::Duration::from_millis(10)),
-                _ => break,
+/// The statuses of the children that were made where a probe was enabled.
+fn statuses() -> Vec<libc::c_int> {
+    std::mem::take(&mut *CHILDREN.lock().unwrap()).into_iter().map(status).collect()
+}
+
+/// What a child ends with. One that does not end in some minutes is killed.
+fn status(child: libc::pid_t) -> libc::c_int {
+    let mut status = 0;
+    for round in 0..30_000 {
+        // SAFETY: a child of ours.
+        match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
+            0 if round < 1000 => thread::yield_now(),
+            0 => thread::sleep(std::time::Duration::from_millis(10)),
+            ended => {
+                assert_eq!(ended, child);
+                return status;
             }
-            status = -1;
-        }
-        if status != 0 {
-            // SAFETY: as above.
-            unsafe { libc::kill(*child, libc::SIGKILL) };
-            return Err(format!("{status}"));
         }
     }
-    Ok(children.len())
+    // SAFETY: as above.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, &mut status, 0);
+    }
+    status
 }
 
 /// Has one thread fork, again and again, until `during` is over; says how many children there were, and how many of them had
@@ -342,17 +347,15 @@ fn forks(during: impl FnOnce()) -> (u64, u64) {
                     // SAFETY: as above.
                     unsafe { libc::_exit((!is_text_restored()).into()) };
                 }
-                let mut status = 0;
-                // SAFETY: a child of ours.
-                assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-                (children, bad) = (children + 1, bad + u64::from(status != 0));
+                (children, bad) = (children + 1, bad + u64::from(status(child) != 0));
                 let _ = sender.send(());
             }
             (children, bad)
         });
+        let end = Done(done);
         first.recv().unwrap();
         during();
-        done.store(true, Ordering::Release);
+        drop(end);
         forker.join().unwrap()
     })
 }
@@ -464,7 +467,7 @@ fn obey(mut process: Option<Process>) {
                 FORKING.add(c"", c"second", &[]).unwrap();
                 answer(format_args!("second"));
             }
-            "children" => answer(format_args!("{:?}", children())),
+            "children" => answer(format_args!("{:?}", statuses())),
             "forks" => {
                 let (children, bad) = forks(|| drop(process.take()));
                 answer(format_args!("{} {bad}", children > 0));
