@@ -16,6 +16,7 @@ use crate::ecb::BATCH;
 use crate::host::Host;
 use crate::registry::provider::{index, number};
 use crate::registry::tables::Tables;
+use crate::rights::Rights;
 
 /// How many arguments a provider is asked for at most (libdtrace's `_dtrace_argmax`).
 const MAX_ARGS: i32 = 32;
@@ -146,7 +147,15 @@ impl<H: Host> Dtrace<H> {
     /// The type of one argument of a probe, from 0, as its provider's `getargdesc` tells it; `None` past
     /// the last, and when the provider has no such op.
     pub fn arg_desc(&self, id: ProbeId, ndx: i32) -> Option<ArgDesc> {
+        self.arg_desc_for(id, ndx, Rights::ALL)
+    }
+
+    /// The same for who has these rights; `None` as well if the probe is not there for it.
+    pub(crate) fn arg_desc_for(&self, id: ProbeId, ndx: i32, rights: Rights) -> Option<ArgDesc> {
         let tables = self.tables.lock();
+        if !tables.permits(index(id), rights) {
+            return None;
+        }
         let (probe, provider) = tables.probe(index(id))?;
         let getargdesc = provider.ops.getargdesc?;
         let mut desc = ArgDesc::request(id, ndx);

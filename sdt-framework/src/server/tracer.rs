@@ -152,8 +152,8 @@ pub trait Tracer: Sync {
     /// As [`Dtrace::describe`].
     fn describe(&self, probe: ProbeId) -> Option<Detail>;
 
-    /// As [`Dtrace::arg_desc`].
-    fn arg_desc(&self, probe: ProbeId, index: i32) -> Option<ArgDesc>;
+    /// As [`Dtrace::arg_desc`], of a probe that who has these rights may use.
+    fn arg_desc(&self, probe: ProbeId, index: i32, rights: Rights) -> Option<ArgDesc>;
 
     /// As [`Dtrace::read`].
     ///
@@ -316,8 +316,8 @@ impl<H: Host> Tracer for Dtrace<H> {
         self.describe(probe)
     }
 
-    fn arg_desc(&self, probe: ProbeId, index: i32) -> Option<ArgDesc> {
-        self.arg_desc(probe, index)
+    fn arg_desc(&self, probe: ProbeId, index: i32, rights: Rights) -> Option<ArgDesc> {
+        self.arg_desc_for(probe, index, rights)
     }
 
     fn read(
