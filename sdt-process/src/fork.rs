@@ -15,8 +15,8 @@
 use std::cell::Cell;
 use std::io;
 use std::mem::ManuallyDrop;
+use std::sync::Once;
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use sdt_core::attach::Standstill;
@@ -24,16 +24,25 @@ use sdt_framework::Held;
 
 use crate::cpus::{Slots, in_probe_context};
 use crate::lock;
-use crate::process::{STATE, State, WANTED};
+use crate::process::{self, Locked, WANTED};
 use crate::text::Text;
 
 /// What others may have locked, in the order in which it is let go of: who has got the last of it finds the others free.
-type Guards = (Option<Held<'static, Slots>>, Option<Standstill>, MutexGuard<'static, State>);
+type Guards = (Option<Held<'static, Slots>>, Option<Standstill>, Locked);
 type Guard = ManuallyDrop<Guards>;
 
 thread_local! {
     /// From before a fork until after it, in the thread that forks.
     static HELD: Cell<Option<Guard>> = const { Cell::new(None) };
+    /// Forks that this thread is at and has locked nothing for.
+    static WITHOUT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Whether nothing was locked for the fork that is over.
+fn was_without() -> bool {
+    let forks = WITHOUT.get();
+    WITHOUT.set(forks.saturating_sub(1));
+    forks != 0
 }
 
 /// Has the C library call the functions below, once.
@@ -52,10 +61,11 @@ pub(crate) fn heed() -> io::Result<()> {
 
 unsafe extern "C" fn prepare() {
     if in_probe_context() || lock::is_mine() {
+        WITHOUT.set(WITHOUT.get() + 1);
         return;
     }
     WANTED.fetch_add(1, Ordering::AcqRel);
-    let guard = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let guard = process::lock();
     WANTED.fetch_sub(1, Ordering::AcqRel);
     // Providers that are made at run time come and go without the lock.
     let standstill = Standstill::ask();
@@ -77,10 +87,16 @@ fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
 }
 
 unsafe extern "C" fn parent() {
+    if was_without() {
+        return;
+    }
     drop(HELD.take().map(ManuallyDrop::into_inner));
 }
 
 unsafe extern "C" fn child() {
+    if was_without() {
+        return;
+    }
     let Some((held, standstill, mut state)) = HELD.take().map(ManuallyDrop::into_inner) else {
         return;
     };
@@ -110,15 +126,36 @@ unsafe extern "C" fn child() {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::TryLockError;
     use std::sync::atomic::AtomicBool;
+    use std::sync::{Mutex, PoisonError, TryLockError};
     use std::thread;
 
     use super::*;
+    use crate::process::STATE;
+
+    /// One test at a time: they are one process.
+    static TURN: Mutex<()> = Mutex::new(());
+
+    /// A signal handler forks, which has interrupted a fork.
+    #[test]
+    fn a_fork_within_a_fork_lets_nothing_go() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_held = || matches!(STATE.try_lock(), Err(TryLockError::WouldBlock));
+        // SAFETY: as around forks, after which this is the parent.
+        unsafe {
+            prepare();
+            prepare();
+            parent();
+            assert!(is_held());
+            parent();
+        }
+        assert!(!is_held());
+    }
 
     /// One thread has forked, and another one is about to: it need not wait for what the first has not let go of yet.
     #[test]
     fn who_forks_next_finds_everything_let_go_of() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         for round in 0..500 {
             let is_there = AtomicBool::new(false);
             // SAFETY: as before a fork, after which this is the parent.
