@@ -258,7 +258,7 @@ fn children_of_a_process_that_ends_are_not_traced() {
 }
 
 /// Where a probe is enabled something is locked, by the thread that answers consumers or by one of the program's: it may fork all
-/// the same.
+/// the same, and so may another thread, however long that takes.
 #[test]
 fn children_are_made_where_a_probe_is_enabled() {
     let mut subject = Subject::new("jump");
@@ -266,6 +266,7 @@ fn children_are_made_where_a_probe_is_enabled() {
     let mut consumer = Consumer::enabling(subject.id(), "forking:::");
     assert_eq!(subject.ask("second"), "second");
     assert_eq!(subject.ask("children"), "[0, 0]");
+    assert_eq!(subject.ask("beside"), "0");
     consumer.0.close().unwrap();
     assert!(is_restored(&mut subject));
     subject.end();

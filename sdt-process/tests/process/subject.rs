@@ -283,14 +283,24 @@ fn forks_of_makers(children: u64) -> u64 {
     })
 }
 
-/// A provider whose rules fork, where a probe is enabled.
+/// A provider whose rules fork, where a probe is enabled, or wait until they are told to go on.
 struct Forks;
+
+static WAITS: AtomicBool = AtomicBool::new(false);
+static IS_WAITING: AtomicBool = AtomicBool::new(false);
 
 /// The children that are to be looked after.
 static CHILDREN: Mutex<Vec<libc::pid_t>> = Mutex::new(Vec::new());
 
 impl Rules for Forks {
     fn enabled(&self, _: &Probe) {
+        if WAITS.load(Ordering::Acquire) {
+            IS_WAITING.store(true, Ordering::Release);
+            while WAITS.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            return;
+        }
         // SAFETY: the child does nothing.
         match unsafe { libc::fork() } {
             // SAFETY: as above.
@@ -301,9 +311,28 @@ impl Rules for Forks {
 }
 
 static FORKING: Provider = {
-    static SLOTS: [Slot; 2] = [const { Slot::new() }; 2];
+    static SLOTS: [Slot; 3] = [const { Slot::new() }; 3];
     Provider::ruled(&SLOTS, &Forks)
 };
+
+/// Forks while another thread has the framework locked, and does not let go. The status of the child.
+fn fork_beside_who_waits() -> libc::c_int {
+    WAITS.store(true, Ordering::Release);
+    let adding = thread::spawn(|| FORKING.add(c"", c"third", &[]).map(drop));
+    while !IS_WAITING.load(Ordering::Acquire) && !adding.is_finished() {
+        thread::yield_now();
+    }
+    // SAFETY: the child does nothing.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: as above.
+        unsafe { libc::_exit(0) };
+    }
+    let status = status(child);
+    WAITS.store(false, Ordering::Release);
+    adding.join().unwrap().unwrap();
+    status
+}
 
 /// The statuses of the children that were made where a probe was enabled.
 fn statuses() -> Vec<libc::c_int> {
@@ -467,6 +496,7 @@ fn obey(mut process: Option<Process>) {
                 FORKING.add(c"", c"second", &[]).unwrap();
                 answer(format_args!("second"));
             }
+            "beside" => answer(format_args!("{}", fork_beside_who_waits())),
             "children" => answer(format_args!("{:?}", statuses())),
             "forks" => {
                 let (children, bad) = forks(|| drop(process.take()));
