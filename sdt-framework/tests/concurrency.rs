@@ -246,6 +246,7 @@ fn a_provider_that_is_gone_is_never_called() {
         let done = Done(&done);
         let mut recorded = 0;
         for round in 0.. {
+            assert!(!firing.iter().any(|thread| thread.is_finished()), "a CPU has failed");
             let mortal = Mortal { alive: AtomicBool::new(true) };
             let arg = std::ptr::from_ref(&mortal).cast_mut().cast();
             // SAFETY: it stays until it has been unregistered.
@@ -296,6 +297,8 @@ fn consumers_come_and_go_at_once() {
     let dtrace = &*dtrace;
     thread::scope(|scope| {
         scope.spawn(|| {
+            // If it fails, nobody waits for its hits.
+            let _done = Done(&done);
             Threads::bind(0);
             let mut n = 0;
             while !done.load(Ordering::Acquire) {
@@ -317,6 +320,7 @@ fn consumers_come_and_go_at_once() {
                                 assert!(record.args[0] > last, "a record of an earlier consumer");
                                 last = record.args[0];
                             }
+                            assert!(!done.load(Ordering::Acquire), "nobody fires any more");
                             thread::yield_now();
                         }
                         dtrace.close(id).unwrap();

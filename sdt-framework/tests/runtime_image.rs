@@ -30,6 +30,15 @@ static MEMORY: Memory<{ CONFIG.memory::<Uniprocessor>(1, 1) }> = Memory::new();
 static ATTACHMENT: Attachment =
     Attachment { framework: &DTRACE, patcher: &sdt_host::Text, mode: Mode::Trap, module: c"image" };
 
+/// Another one, as the child of a `fork` has.
+static SECOND: Dtrace<Uniprocessor> =
+    // SAFETY: as above.
+    Dtrace::new(unsafe { Uniprocessor::new() });
+
+static MEMORY_OF_SECOND: Memory<{ CONFIG.memory::<Uniprocessor>(1, 1) }> = Memory::new();
+
+static TO_SECOND: Attachment = Attachment { framework: &SECOND, module: c"second", ..ATTACHMENT };
+
 static SLOTS: [Slot; 2] = [const { Slot::new() }; 2];
 static SCRIPT: Provider = Provider::new(&SLOTS);
 static OTHER_SLOTS: [Slot; 1] = [const { Slot::new() }; 1];
@@ -40,8 +49,12 @@ fn open(provider: &'static Provider, name: &CStr) -> Result<(), OpenError> {
 }
 
 fn listed() -> Vec<String> {
+    listed_in(&DTRACE)
+}
+
+fn listed_in(dtrace: &Dtrace<Uniprocessor>) -> Vec<String> {
     let mut names = Vec::new();
-    DTRACE.for_each_probe(&Spec::ALL, |probe| names.push(probe.to_string()));
+    dtrace.for_each_probe(&Spec::ALL, |probe| names.push(probe.to_string()));
     names.sort();
     names
 }
@@ -95,6 +108,23 @@ fn they_come_and_go_with_the_image() {
     attach();
     let all = ["compiled:image:none:hit", "script:image:main:hit", "script:image:main:new"];
     assert_eq!(listed(), all);
+
+    // To another framework they go with it.
+    assert_eq!(attach::detach(), Ok(()));
+    SECOND.init(MEMORY_OF_SECOND.take().unwrap(), &CONFIG).unwrap();
+    // SAFETY: as above, and nobody fires.
+    unsafe { attach::attach(&TO_SECOND) }.unwrap();
+    assert_eq!(listed(), [""; 0]);
+    let all = ["compiled:second:none:hit", "script:second:main:hit", "script:second:main:new"];
+    assert_eq!(listed_in(&SECOND), all);
+    let consumer = SECOND.open().unwrap();
+    assert_eq!(SECOND.enable(consumer, &both), Ok(2));
+    SECOND.go(consumer).unwrap();
+    hit.fire(&[4]).unwrap();
+    assert_eq!(SECOND.read(consumer, 0, &mut bytes), Ok(LONGEST));
+    SECOND.close(consumer).unwrap();
+    assert_eq!(attach::detach(), Ok(()));
+    attach();
 
     assert_eq!(SCRIPT.close(), Ok(()));
     assert_eq!(new.fire(&[]), Err(FireError::Removed));

@@ -19,10 +19,11 @@ use std::cell::Cell;
 use std::collections::TryReserveError;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use sdt_framework::Host;
 use sdt_framework::kernel::Kernel;
-use sdt_framework::{Host, SpinLock};
 
 use crate::kernel::Program;
+use crate::lock::Lock;
 use crate::stack;
 
 /// How often a thread lets others run before it begins to sleep in between.
@@ -271,7 +272,7 @@ impl Drop for Within<'_> {
 // touches nothing else. `sync` and the threads order themselves by read-modify-writes of `crossings`: if that of `sync`
 // comes after a claim, it waits for the end and acquires it; if before, the claim acquires what `sync` released.
 unsafe impl Host for Slots {
-    type Lock = SpinLock<Self>;
+    type Lock = Lock;
 
     fn cpu(&self) -> usize {
         HELD.get()

@@ -5,7 +5,9 @@
 //!
 //! Who forks waits until the thread that answers consumers has nothing locked, and nobody is changing a provider that is made at run
 //! time; the latter for a second, as it may be the thread itself, which a signal has interrupted. A fork in a
-//! signal handler that has interrupted the recording of a hit cannot, as that thread may be waiting for the end of the hit; such a
+//! signal handler that has interrupted the recording of a hit cannot, as that thread may be waiting for the end of the hit; nor can one
+//! of a thread that has something of ours locked itself, in [`Rules`](sdt_core::runtime::Rules) of the program's or a signal handler.
+//! Such a
 //! child, and one that was made without the C library's handlers (`_Fork`, `vfork`, the system call), keeps its sites as
 //! they are, and what they record is
 //! read by nobody.
@@ -13,24 +15,34 @@
 use std::cell::Cell;
 use std::io;
 use std::mem::ManuallyDrop;
+use std::sync::Once;
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use sdt_core::attach::Standstill;
 use sdt_framework::Held;
 
 use crate::cpus::{Slots, in_probe_context};
-use crate::process::{STATE, State, WANTED};
+use crate::lock;
+use crate::process::{self, Locked, WANTED};
 use crate::text::Text;
 
-/// What others may have locked, in the order in which it is locked.
-type Guards = (MutexGuard<'static, State>, Option<Standstill>, Option<Held<'static, Slots>>);
+/// What others may have locked, in the order in which it is let go of: who has got the last of it finds the others free.
+type Guards = (Option<Held<'static, Slots>>, Option<Standstill>, Locked);
 type Guard = ManuallyDrop<Guards>;
 
 thread_local! {
     /// From before a fork until after it, in the thread that forks.
     static HELD: Cell<Option<Guard>> = const { Cell::new(None) };
+    /// Forks that this thread is at and has locked nothing for.
+    static WITHOUT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Whether nothing was locked for the fork that is over.
+fn was_without() -> bool {
+    let forks = WITHOUT.get();
+    WITHOUT.set(forks.saturating_sub(1));
+    forks != 0
 }
 
 /// Has the C library call the functions below, once.
@@ -48,22 +60,23 @@ pub(crate) fn heed() -> io::Result<()> {
 }
 
 unsafe extern "C" fn prepare() {
-    if in_probe_context() {
+    if in_probe_context() || lock::is_mine() {
+        WITHOUT.set(WITHOUT.get() + 1);
         return;
     }
     WANTED.fetch_add(1, Ordering::AcqRel);
-    let guard = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let guard = process::lock();
     WANTED.fetch_sub(1, Ordering::AcqRel);
-    let until = Instant::now() + Duration::from_secs(1);
     // Providers that are made at run time come and go without the lock.
     let standstill = Standstill::ask();
-    within(until, || standstill.as_ref().filter(|asked| asked.is_reached()).map(drop));
-    let held = guard.attached.and_then(|of| within(until, || of.dtrace.try_hold()));
-    HELD.set(Some(ManuallyDrop::new((guard, standstill, held))));
+    patiently(|| standstill.as_ref().filter(|asked| asked.is_reached()).map(drop));
+    let held = guard.attached.and_then(|of| patiently(|| of.dtrace.try_hold()));
+    HELD.set(Some(ManuallyDrop::new((held, standstill, guard))));
 }
 
-/// Waits for something, but not for ever: who is in its way may be this very thread, which a signal has interrupted.
-fn within<T>(until: Instant, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+/// Waits for something, a second: who is in its way may be this very thread, which a signal has interrupted, or wait for it.
+fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    let until = Instant::now() + Duration::from_secs(1);
     loop {
         let done = attempt();
         if done.is_some() || Instant::now() >= until {
@@ -74,13 +87,23 @@ fn within<T>(until: Instant, mut attempt: impl FnMut() -> Option<T>) -> Option<T
 }
 
 unsafe extern "C" fn parent() {
+    if was_without() {
+        return;
+    }
     drop(HELD.take().map(ManuallyDrop::into_inner));
 }
 
 unsafe extern "C" fn child() {
-    let Some((mut state, standstill, held)) = HELD.take().map(ManuallyDrop::into_inner) else {
+    if was_without() {
+        return;
+    }
+    let Some((held, standstill, mut state)) = HELD.take().map(ManuallyDrop::into_inner) else {
         return;
     };
+    if held.is_none() {
+        // If there is a framework, a thread has it locked that is not here.
+        state.attached = None;
+    }
     drop((held, standstill));
     // Others were waiting to fork, too.
     WANTED.store(0, Ordering::Release);
@@ -88,15 +111,75 @@ unsafe extern "C" fn child() {
         // SAFETY: the child's only thread, which was outside probe context.
         unsafe { attached.dtrace.host().take_back() };
     }
-    if let Some(mut serving) = state.disown() {
+    if let Some(mut serving) = state.disown()
+        && let Some(attached) = &state.attached
+    {
         // Registered for the parent's memory only. If it fails, stores abort the child rather than go wrong; there is one
         // thread, and nothing is known that would have it fail.
         Text::prepare().ok();
         Text::alone(|| {
             serving.close_all();
-            if let Some(attached) = &state.attached {
-                attached.dtrace.close_anonymous();
-            }
+            attached.dtrace.close_anonymous();
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::sync::{Mutex, PoisonError, TryLockError};
+    use std::thread;
+
+    use super::*;
+    use crate::process::STATE;
+
+    /// One test at a time: they are one process.
+    static TURN: Mutex<()> = Mutex::new(());
+
+    /// A signal handler forks, which has interrupted a fork.
+    #[test]
+    fn a_fork_within_a_fork_lets_nothing_go() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_held = || matches!(STATE.try_lock(), Err(TryLockError::WouldBlock));
+        // SAFETY: as around forks, after which this is the parent.
+        unsafe {
+            prepare();
+            prepare();
+            parent();
+            assert!(is_held());
+            parent();
+        }
+        assert!(!is_held());
+    }
+
+    /// One thread has forked, and another one is about to: it need not wait for what the first has not let go of yet.
+    #[test]
+    fn who_forks_next_finds_everything_let_go_of() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        for round in 0..500 {
+            let is_there = AtomicBool::new(false);
+            // SAFETY: as before a fork, after which this is the parent.
+            unsafe { prepare() };
+            let found = thread::scope(|scope| {
+                let next = scope.spawn(|| {
+                    is_there.store(true, Ordering::Release);
+                    let _state = loop {
+                        match STATE.try_lock() {
+                            Ok(state) => break state,
+                            Err(TryLockError::Poisoned(state)) => break state.into_inner(),
+                            Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+                        }
+                    };
+                    Standstill::ask().is_some()
+                });
+                while !is_there.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
+                // SAFETY: as above.
+                unsafe { parent() };
+                next.join().unwrap()
+            });
+            assert!(found, "{round}");
+        }
     }
 }

@@ -8,6 +8,7 @@ mod fork;
 mod functions;
 mod image;
 mod kernel;
+mod lock;
 mod memory;
 mod process;
 mod serve;

@@ -3,6 +3,7 @@
 use std::collections::TryReserveError;
 use std::ffi::CString;
 use std::io::{self, PipeWriter, Write as _};
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError, TryLockError};
@@ -18,6 +19,7 @@ use sdt_framework::{Config, ConsumerError, Counters, Dtrace, InitError};
 
 use crate::cpus::Slots;
 use crate::fork;
+use crate::lock::Mine;
 use crate::serve::{self, Serving};
 use crate::socket::{Socket, SocketError};
 use crate::stack;
@@ -351,8 +353,30 @@ fn heed_exit() -> io::Result<()> {
     result
 }
 
-pub(crate) fn lock() -> MutexGuard<'static, State> {
-    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+/// [`STATE`], and that this thread has it.
+#[derive(Debug)]
+pub(crate) struct Locked {
+    state: MutexGuard<'static, State>,
+    _mine: Mine,
+}
+
+impl Deref for Locked {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+pub(crate) fn lock() -> Locked {
+    let state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    Locked { state, _mine: Mine::new() }
 }
 
 /// The program's name, as much of it as there is room for.

@@ -16,7 +16,7 @@ use sdt_framework::{Dtrace, Host as _, Rights};
 
 use crate::breakpoint::RAISED;
 use crate::cpus::Slots;
-use crate::process::{Attached, STATE, WANTED};
+use crate::process::{self, Attached, WANTED};
 use crate::sites::Sites;
 use crate::socket::Socket;
 
@@ -269,7 +269,7 @@ fn run() {
             thread::yield_now();
         }
         let wait = {
-            let mut state = STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut state = process::lock();
             let state = &mut *state;
             let (Some(attached), Some(serving)) = (&state.attached, &mut state.serving) else {
                 return;

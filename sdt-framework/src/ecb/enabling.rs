@@ -119,20 +119,21 @@ impl<H: Host> Dtrace<H> {
             Ok(()) => Ok((enabled, enabling)),
             Err(error) => {
                 // Others were faster.
-                self.disable_since(id, enabling);
+                self.take_back(id, |number, _| number == enabling);
                 Err(error)
             }
         }
     }
 
-    /// Takes back a consumer's enablings, from one on.
-    pub(crate) fn disable_since(&self, id: ConsumerId, first: usize) {
+    /// Takes back those of a consumer's enablings that `which` means, by their number and what they do, and no others: another
+    /// thread may have enabled something for the consumer meanwhile.
+    pub(crate) fn take_back(&self, id: ConsumerId, which: impl Fn(usize, What) -> bool) {
         let mut tables = self.tables.lock();
         if let Ok(shared) = self.shared()
             && let Ok((consumer, _)) = shared.consumer(id)
         {
-            tables.forget(|kept| kept.consumer == consumer && kept.number >= first);
-            self.remove(&mut tables, consumer, |_, what| what.enabling >= first);
+            tables.forget(|kept| kept.consumer == consumer && which(kept.number, kept.what));
+            self.remove(&mut tables, consumer, |_, of| which(of.enabling, of.what));
         }
     }
 

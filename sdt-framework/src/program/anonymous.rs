@@ -30,6 +30,12 @@ impl<H: Host> Dtrace<H> {
             return result;
         }
         let mut tables = self.tables.lock();
+        if let Some(other) = tables.anonymous {
+            // Another thread was faster.
+            drop(tables);
+            self.close(id)?;
+            return Err(ConsumerError::Going(other));
+        }
         let tracing = self.shared()?.consumer(id)?.1.tracing();
         if let Some(tracing) = tracing {
             tracing.alive.set(u64::MAX);

@@ -233,7 +233,8 @@ impl<H: Host> Dtrace<H> {
     ) -> Result<Snapshot, ConsumerError> {
         let [switched, _] = &here.switched;
         let switches = tracing.policy == Policy::Switch;
-        let has_ended = matches!(consumer.activity(), Activity::Stopped | Activity::Killed);
+        let activity = consumer.activity();
+        let has_ended = matches!(activity, Activity::Stopped | Activity::Killed);
         if !switches && !has_ended {
             return Err(ConsumerError::Going(id));
         }
@@ -246,6 +247,9 @@ impl<H: Host> Dtrace<H> {
             } else {
                 self.host.sync();
             }
+        } else if !switches && activity == Activity::Killed {
+            // Who was given up just now may have been recording on other CPUs.
+            self.host.sync();
         }
         let timestamp = switched.get();
         let clean = |of: &mut crate::buffer::Traced| {
@@ -266,7 +270,7 @@ impl<H: Host> Dtrace<H> {
             let read = of.read(at, into);
             Snapshot { size, oldest, drops: of.drops, errors: of.errors, timestamp, read }
         };
-        // SAFETY: as above; and what does not switch has stopped, and every CPU left probe context since.
+        // SAFETY: as above; and what does not switch has ended, and every CPU left probe context since.
         Ok(unsafe {
             match switches {
                 true => here.records.read(read),

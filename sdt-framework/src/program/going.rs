@@ -61,21 +61,37 @@ impl<H: Host> Dtrace<H> {
         let session = sessions.get_mut(index).and_then(Option::as_deref_mut);
         let session = session.ok_or(ConsumerError::NotOpen(id))?;
         let cpus = shared.cpus.len();
-        if session.programs.is_some() {
-            if consumer.tracing().is_none() {
-                let now = self.host.timestamp();
-                let seen = (&*map, &consumer.activity);
-                let made = session.prepare(arena, cpus, id.get(), sizes, now, seen)?;
-                // SAFETY: it has not gone since it was opened, and before that nothing of it was left.
-                unsafe { consumer.give_tracing(made.as_ref().map(|made| made.tracing)) };
-                if let Some(made) = made {
-                    map.publish(index, id.get(), made.shown);
-                }
+        let made = if session.programs.is_some() && consumer.tracing().is_none() {
+            let now = self.host.timestamp();
+            let seen = (&*map, &consumer.activity);
+            session.prepare(arena, cpus, id.get(), sizes, now, seen)?
+        } else {
+            None
+        };
+        if (session.programs.is_none() || records_arguments)
+            && let Err(error) = Self::make_buffers(arena, cpus, consumer)
+        {
+            // It may send another program yet, and what it has then is made for all of them.
+            if made.is_some() {
+                // SAFETY: nothing of it has gone anywhere.
+                unsafe { session.unprepare(arena) };
             }
-            if !records_arguments {
-                return Ok(());
-            }
+            return Err(error);
         }
+        if let Some(made) = made {
+            // SAFETY: it has not gone since it was opened, and before that nothing of it was left.
+            unsafe { consumer.give_tracing(Some(made.tracing)) };
+            map.publish(index, id.get(), made.shown);
+        }
+        Ok(())
+    }
+
+    /// Makes the buffers of arguments, if it has none.
+    fn make_buffers(
+        arena: &mut Arena,
+        cpus: usize,
+        consumer: &Consumer<H>,
+    ) -> Result<(), ConsumerError> {
         if !consumer.has_buffers() {
             let bytes = consumer.size.load(Ordering::Relaxed);
             if bytes < LONGEST {
@@ -87,8 +103,8 @@ impl<H: Host> Dtrace<H> {
                 needed: cpus.saturating_mul(bytes).saturating_add(Arena::footprint::<Buffer>(cpus)),
                 left,
             })?;
-            // SAFETY: it has none, so it has not gone since it was opened; and before that its buffers were
-            // taken away.
+            // SAFETY: it is not going. It has none, so it has gone with programs alone since it was opened, or not at all, and
+            // when it stopped every CPU left probe context.
             unsafe { consumer.give(buffers) };
         }
         Ok(())

@@ -114,9 +114,7 @@ impl<H: Host> Dtrace<H> {
                     first.get_or_insert(number);
                 }
                 Err(error) => {
-                    if let Some(first) = first {
-                        self.disable_since(id, first);
-                    }
+                    self.take_back(id, |_, what| taken.has(what));
                     result = Err(error);
                     break;
                 }

@@ -12,6 +12,7 @@ use super::refused::ProgramError;
 use crate::arena::{Arena, Bundle, Owned};
 use crate::buffer::ConsumerError;
 use crate::dif::Rights;
+use crate::ecb::What;
 
 /// What a consumer has sent.
 #[derive(Debug)]
@@ -56,6 +57,13 @@ impl Taken {
     pub(crate) fn at(&self, index: usize) -> Option<NonNull<Clause>> {
         // SAFETY: it is one of them.
         (index < self.count).then(|| unsafe { self.first.add(index) })
+    }
+
+    /// Whether what an enabling does is one of them.
+    pub(crate) fn has(&self, what: What) -> bool {
+        let What::Clause(clause) = what else { return false };
+        let first = self.first.addr().get();
+        (first..first + self.count * size_of::<Clause>()).contains(&clause.addr().get())
     }
 }
 

@@ -185,6 +185,16 @@ pub(crate) struct Prepared {
 }
 
 impl Session {
+    /// Gives back what [`prepare`](Self::prepare) has made.
+    ///
+    /// # Safety
+    /// Nobody has it.
+    pub(crate) unsafe fn unprepare(&mut self, arena: &mut Arena) {
+        let made = core::mem::replace(&mut self.running, Bundle::new());
+        // SAFETY: by the contract above.
+        unsafe { made.free(arena) };
+    }
+
     /// Makes what the programs need to run.
     pub(crate) fn prepare(
         &mut self,

@@ -16,6 +16,7 @@ use crate::ecb::BATCH;
 use crate::host::Host;
 use crate::registry::provider::{index, number};
 use crate::registry::tables::Tables;
+use crate::rights::Rights;
 
 /// How many arguments a provider is asked for at most (libdtrace's `_dtrace_argmax`).
 const MAX_ARGS: i32 = 32;
@@ -91,7 +92,8 @@ fn stability(attr: &ProviderAttr, info: &ProbeInfo) -> Attribute {
         .fold(attr.provider, |all, (_, part)| all.min(part))
 }
 
-fn info(tables: &Tables, at: usize) -> Option<ProbeInfo> {
+/// A probe's number and names.
+pub(crate) fn info(tables: &Tables, at: usize) -> Option<ProbeInfo> {
     let (probe, provider) = tables.probe(at)?;
     Some(ProbeInfo {
         id: ProbeId::new(number(at))?,
@@ -145,10 +147,13 @@ impl<H: Host> Dtrace<H> {
         })
     }
 
-    /// The type of one argument of a probe, from 0, as its provider's `getargdesc` tells it; `None` past
-    /// the last, and when the provider has no such op.
-    pub(crate) fn arg_desc(&self, id: ProbeId, ndx: i32) -> Option<ArgDesc> {
+    /// The type of one argument of a probe, from 0, as its provider's `getargdesc` tells it; `None` past the last, when the
+    /// provider has no such op, and if the probe is not there for who has these rights.
+    pub(crate) fn arg_desc_for(&self, id: ProbeId, ndx: i32, rights: Rights) -> Option<ArgDesc> {
         let tables = self.tables.lock();
+        if !tables.permits(index(id), rights) {
+            return None;
+        }
         let (probe, provider) = tables.probe(index(id))?;
         let getargdesc = provider.ops.getargdesc?;
         let mut desc = ArgDesc::request(id, ndx);
@@ -159,6 +164,6 @@ impl<H: Host> Dtrace<H> {
 
     /// The types of all arguments of a probe, in order; as libdtrace does, it asks for at most 32.
     pub fn arg_descs(&self, id: ProbeId) -> impl Iterator<Item = ArgDesc> {
-        (0..MAX_ARGS).map_while(move |ndx| self.arg_desc(id, ndx))
+        (0..MAX_ARGS).map_while(move |ndx| self.arg_desc_for(id, ndx, Rights::ALL))
     }
 }

@@ -1,7 +1,7 @@
 //! Who provides which probes: registration, the tables that probes are found in, listing.
 
 pub(crate) mod links;
-mod listing;
+pub(crate) mod listing;
 pub(crate) mod names;
 mod origin;
 pub(crate) mod provider;

@@ -282,7 +282,7 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
             Request::Argument { probe, index } => {
                 let id = probe_id(probe)?;
                 detail(tracer, rights, id)?;
-                return argument(tracer, id, index, answer).map(Some);
+                return argument(tracer, rights, id, index, answer).map(Some);
             }
             Request::Sites { probe, skip } => {
                 if !rights.kernel() {
@@ -421,11 +421,12 @@ fn describe(detail: &Detail, answer: &mut Answer<'_>) -> Result<usize, Refusal> 
 
 fn argument(
     tracer: &dyn Tracer,
+    rights: Rights,
     id: ProbeId,
     index: u8,
     answer: &mut Answer<'_>,
 ) -> Result<usize, Refusal> {
-    let desc = tracer.arg_desc(id, index.into());
+    let desc = tracer.arg_desc(id, index.into(), rights);
     let argument = desc
         .as_ref()
         .map(|desc| Argument { native: desc.native.to_bytes(), translated: desc.xlate.to_bytes() });

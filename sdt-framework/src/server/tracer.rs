@@ -5,6 +5,7 @@ use sdt_core::ops::{ArgDesc, ProbeId};
 
 use crate::ecb::BATCH;
 use crate::kernel::{ModuleText, Symbol};
+use crate::registry::listing::info;
 use crate::{
     AggregationDesc, ConsumerError, ConsumerId, Counters, Detail, Dtrace, Host, ProbeInfo, Rights,
     Snapshot, Spec, Status, Which,
@@ -151,9 +152,9 @@ pub trait Tracer: Sync {
     /// As [`Dtrace::describe`].
     fn describe(&self, probe: ProbeId) -> Option<Detail>;
 
-    /// The type of one argument of a probe, from 0, as its provider's `getargdesc` tells it; `None` past the last, and when
-    /// the provider has no such op.
-    fn arg_desc(&self, probe: ProbeId, index: i32) -> Option<ArgDesc>;
+    /// The type of one argument of a probe, from 0, as its provider's `getargdesc` tells it; `None` past the last, when the
+    /// provider has no such op, and if who has these rights may not use the probe.
+    fn arg_desc(&self, probe: ProbeId, index: i32, rights: Rights) -> Option<ArgDesc>;
 
     /// As [`Dtrace::read`].
     ///
@@ -301,14 +302,14 @@ impl<H: Host> Tracer for Dtrace<H> {
                 }
                 let to = used.min(from + BATCH);
                 let meant = |&at: &usize| tables.matches(at, spec) && tables.permits(at, rights);
-                ((from..to).find(meant), to)
+                let found = (from..to).find(meant);
+                // At once: a moment later another probe may be there.
+                (found.and_then(|at| info(&tables, at)), to)
             };
-            from = found.map_or(to, |at| at + 1);
-            let Some(id) = found.and_then(|at| ProbeId::new(at as u32 + 1)) else { continue };
-            // It may have gone in between.
-            if let Some(detail) = self.describe(id) {
-                return Some(detail.info);
+            if found.is_some() {
+                return found;
             }
+            from = to;
         }
     }
 
@@ -316,8 +317,8 @@ impl<H: Host> Tracer for Dtrace<H> {
         self.describe(probe)
     }
 
-    fn arg_desc(&self, probe: ProbeId, index: i32) -> Option<ArgDesc> {
-        self.arg_desc(probe, index)
+    fn arg_desc(&self, probe: ProbeId, index: i32, rights: Rights) -> Option<ArgDesc> {
+        self.arg_desc_for(probe, index, rights)
     }
 
     fn read(

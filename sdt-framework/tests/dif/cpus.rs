@@ -20,10 +20,18 @@ struct Outside {
 
 impl Outside {
     fn firing<R>(&self, cpu: usize, f: impl FnOnce() -> R) -> R {
+        /// Whatever fails, nobody waits for it for ever.
+        struct Turn<'t>(&'t AtomicUsize);
+
+        impl Drop for Turn<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+
         self.turns[cpu].fetch_add(1, Ordering::SeqCst);
-        let result = f();
-        self.turns[cpu].fetch_add(1, Ordering::SeqCst);
-        result
+        let _turn = Turn(&self.turns[cpu]);
+        f()
     }
 
     fn sync(&self) {

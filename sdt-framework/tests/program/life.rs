@@ -7,11 +7,11 @@ use dtrace_abi::fault::Fault;
 use dtrace_abi::option::{BufPolicy, OptionId};
 use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
 use sdt_framework::kernel::{Destruction, Kernel as Knows, Number};
-use sdt_framework::{ConsumerError, Host, Rights, SpinLock, Which};
+use sdt_framework::{Config, ConsumerError, Host, LONGEST, Rights, SpinLock, Which};
 use sdt_host::cpus::Threads;
 
 use crate::common::{OPS, TestProvider, create, spec};
-use crate::run::{Kernel, compile};
+use crate::run::{CONFIG, Kernel, compile};
 
 /// Threads, with a clock that the test sets, a process, a stack, and nothing to lose.
 #[derive(Default)]
@@ -212,6 +212,27 @@ fn who_is_not_heard_of_is_given_up_even_if_it_records_nothing() {
         kernel.dtrace.host().now.store(40_000_000_000, Ordering::Relaxed);
         (0..256).for_each(|_| kernel.hit(0, 0));
         assert!(kernel.dtrace.status(x.id).unwrap().killed, "{program}");
+    }
+}
+
+/// Nothing of a buffer that is not switched is read before the CPUs have been waited for that were filling it when its consumer
+/// was given up, from whatever byte on.
+#[test]
+fn what_was_given_up_is_waited_for() {
+    for at in [0, 16] {
+        let kernel = machine();
+        let x = kernel.consumer();
+        x.set(OptionId::Bufpolicy, BufPolicy::Ring.number().into());
+        x.enable("proc:::a { trace(arg0); }");
+        x.go();
+        kernel.hit(0, 0);
+        let host = kernel.dtrace.host();
+        host.now.store(40_000_000_000, Ordering::Relaxed);
+        kernel.hit(0, 0);
+        let syncs = host.threads.syncs.load(Ordering::Relaxed);
+        let read = kernel.dtrace.snapshot(x.id, 0, Which::Records, at, &mut [0; 64]).unwrap();
+        assert_eq!((read.size, read.read), (24, 24 - at));
+        assert_eq!(host.threads.syncs.load(Ordering::Relaxed), syncs + 1, "{at}");
     }
 }
 
@@ -449,6 +470,32 @@ fn what_is_refused_while_it_is_enabled_keeps_no_memory() {
 }
 
 /// However little room there is to be for dynamic variables, one has it; and one that is only read takes none.
+/// Who could not go, as there is no room for one of the buffers, goes later with all that has been sent by then.
+#[test]
+fn who_could_not_go_may_send_more() {
+    let kernel = Kernel::configured(Machine::default(), 1 << 20, &Config { buffer: 8, ..CONFIG });
+    let x = kernel.consumer();
+    let left = kernel.dtrace.memory_left();
+    x.set(OptionId::Bufsize, 4096);
+    assert_eq!(x.enable("string a; proc:::a { a = \"first\"; trace(a); }"), 1);
+    assert_eq!(kernel.dtrace.enable(x.id, &spec("proc:::b")), Ok(1));
+    let small = ConsumerError::SmallBuffer { bytes: 8, least: LONGEST };
+    assert_eq!(kernel.dtrace.go(x.id), Err(small));
+    assert_eq!(x.enable("string a, b; proc:::a { b = \"second\"; trace(b); trace(a); }"), 1);
+    kernel.dtrace.set_buffer(x.id, LONGEST).unwrap();
+    x.go();
+    kernel.hit(0, 0);
+    let (records, _) = x.records(0);
+    let texts = |datum: &Vec<u8>| {
+        String::from_utf8(datum.iter().copied().take_while(|byte| *byte != 0).collect()).unwrap()
+    };
+    let texts: Vec<Vec<_>> =
+        records.iter().map(|record| record.data.iter().map(texts).collect()).collect();
+    assert_eq!(texts, [vec!["first"], vec!["second", "first"]]);
+    kernel.dtrace.close(x.id).unwrap();
+    assert_eq!(kernel.dtrace.open().map(|_| kernel.dtrace.memory_left()), Ok(left));
+}
+
 #[test]
 fn a_variable_that_is_read_takes_no_room() {
     let kernel = machine();

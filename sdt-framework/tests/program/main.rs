@@ -1,6 +1,7 @@
 //! Programs in D, compiled, enabled and run where probes fire: what they leave behind, byte for byte.
 
 mod actions;
+mod between;
 #[path = "../common/mod.rs"]
 mod common;
 mod damaged;

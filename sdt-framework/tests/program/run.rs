@@ -9,7 +9,7 @@ use dtrace_abi::record::RecordDesc;
 use dtrace_compiler::options::Options;
 use dtrace_compiler::surroundings::EveryProbe;
 use dtrace_compiler::{Compiler, Source, dof};
-use sdt_core::ops::ProbeId;
+use sdt_core::ops::{ProbeId, ProviderId};
 use sdt_framework::{Config, ConsumerError, ConsumerId, Dtrace, Host, Rights, Which};
 
 use crate::common::{self, TestProvider, Threads, create};
@@ -20,6 +20,7 @@ pub const CONFIG: Config =
 /// A framework with the probes of `dtrace`, and `proc:m:f:a` to `d`.
 pub struct Kernel<H: Host = Threads> {
     pub dtrace: Box<Dtrace<H>>,
+    pub provider: ProviderId,
     pub probes: [ProbeId; 4],
 }
 
@@ -31,8 +32,12 @@ impl Kernel {
 
 impl<H: Host> Kernel<H> {
     pub fn with(host: H, bytes: usize) -> Self {
+        Self::configured(host, bytes, &CONFIG)
+    }
+
+    pub fn configured(host: H, bytes: usize, config: &Config) -> Self {
         let dtrace = Box::new(Dtrace::new(host));
-        dtrace.init(common::memory(bytes), &CONFIG).unwrap();
+        dtrace.init(common::memory(bytes), config).unwrap();
         dtrace.register_own().unwrap();
         Threads::bind(0);
         let provider: &'static TestProvider = Box::leak(Box::default());
@@ -40,7 +45,7 @@ impl<H: Host> Kernel<H> {
         let provider = unsafe { provider.register(&*dtrace, c"proc") }.unwrap();
         let probes =
             [c"a", c"b", c"c", c"d"].map(|name| create(&*dtrace, provider, [c"m", c"f", name], 0));
-        Self { dtrace, probes }
+        Self { dtrace, provider, probes }
     }
 
     pub fn consumer(&self) -> Consumer<'_, H> {

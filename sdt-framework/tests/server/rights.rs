@@ -49,6 +49,9 @@ fn who_may_trace_processes_sees_nothing_of_the_kernel() {
     ] {
         assert_eq!(refused(&mut server, &mut line, request), Why::NoProbe);
     }
+    // Not even if another probe had the number when it was last looked at.
+    let types = |probe| Tracer::arg_desc(&*dtrace, probe, 0, Rights::new(Privileges::USER));
+    assert!(types(kernel).is_none() && types(user).is_some());
     let sites = Request::Sites { probe: user.get(), skip: 0 };
     assert_eq!(refused(&mut server, &mut line, sites), Why::NotPermitted);
     ask(&mut server, &mut line, Request::Open);

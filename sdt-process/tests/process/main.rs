@@ -257,6 +257,21 @@ fn children_of_a_process_that_ends_are_not_traced() {
     subject.end();
 }
 
+/// Where a probe is enabled something is locked, by the thread that answers consumers or by one of the program's: it may fork all
+/// the same, and so may another thread, however long that takes.
+#[test]
+fn children_are_made_where_a_probe_is_enabled() {
+    let mut subject = Subject::new("jump");
+    assert_eq!(subject.ask("forking"), "forking");
+    let mut consumer = Consumer::enabling(subject.id(), "forking:::");
+    assert_eq!(subject.ask("second"), "second");
+    assert_eq!(subject.ask("children"), "[0, 0]");
+    assert_eq!(subject.ask("beside"), "0");
+    consumer.0.close().unwrap();
+    assert!(is_restored(&mut subject));
+    subject.end();
+}
+
 /// Whatever another thread is about to make at run time, it is either done or not begun in the child.
 #[test]
 fn children_can_start_while_others_make_probes() {

@@ -6,14 +6,16 @@ use std::io::{BufRead as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use sdt_core::ops::{Privileges, ProviderAttr};
 use sdt_core::patch::Mode;
-use sdt_core::runtime::{CloseError, Provider, Slot};
+use sdt_core::runtime::{CloseError, Probe, Provider, Rules, Slot};
 use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
 use sdt_framework::{Config, LONGEST};
+use sdt_host::Done;
 use sdt_process::{Options, Process};
 
 /// Set where this program is the subject. The mode of its sites, and how many slots there are.
@@ -149,16 +151,18 @@ fn signals(times: u64) -> u64 {
             }
             n
         });
+        let end = Done(done);
         let thread = receiver.recv().unwrap();
         for sent in 0..times {
             // SAFETY: it is there until it is told that this is done.
             unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
             // The kernel keeps one of a kind.
             while SIGNALLED.load(Ordering::Relaxed) - before <= sent {
+                assert!(!worker.is_finished(), "nobody is signalled");
                 std::hint::spin_loop();
             }
         }
-        done.store(true, Ordering::Release);
+        drop(end);
         worker.join().unwrap()
     })
 }
@@ -249,7 +253,8 @@ fn forks_of_makers(children: u64) -> u64 {
     };
     let (made, done) = (&AtomicU64::new(0), &AtomicBool::new(false));
     thread::scope(|scope| {
-        scope.spawn(move || {
+        let _done = Done(done);
+        let maker = scope.spawn(move || {
             while !done.load(Ordering::Acquire) {
                 make(&MADE, c"made").unwrap();
                 made.fetch_add(1, Ordering::Release);
@@ -258,6 +263,7 @@ fn forks_of_makers(children: u64) -> u64 {
         let good = (0..children).filter(|_| {
             let before = made.load(Ordering::Acquire);
             while made.load(Ordering::Acquire) == before {
+                assert!(!maker.is_finished(), "nobody makes any");
                 thread::yield_now();
             }
             // SAFETY: as above.
@@ -271,15 +277,88 @@ fn forks_of_makers(children: u64) -> u64 {
                 // SAFETY: as above.
                 unsafe { libc::_exit((!is_good).into()) };
             }
-            let mut status = 0;
-            // SAFETY: a child of ours.
-            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-            status == 0
+            status(child) == 0
         });
-        let good = good.count() as u64;
-        done.store(true, Ordering::Release);
-        good
+        good.count() as u64
     })
+}
+
+/// A provider whose rules fork, where a probe is enabled, or wait until they are told to go on.
+struct Forks;
+
+static WAITS: AtomicBool = AtomicBool::new(false);
+static IS_WAITING: AtomicBool = AtomicBool::new(false);
+
+/// The children that are to be looked after.
+static CHILDREN: Mutex<Vec<libc::pid_t>> = Mutex::new(Vec::new());
+
+impl Rules for Forks {
+    fn enabled(&self, _: &Probe) {
+        if WAITS.load(Ordering::Acquire) {
+            IS_WAITING.store(true, Ordering::Release);
+            while WAITS.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            return;
+        }
+        // SAFETY: the child does nothing.
+        match unsafe { libc::fork() } {
+            // SAFETY: as above.
+            0 => unsafe { libc::_exit(0) },
+            child => CHILDREN.lock().unwrap().push(child),
+        }
+    }
+}
+
+static FORKING: Provider = {
+    static SLOTS: [Slot; 3] = [const { Slot::new() }; 3];
+    Provider::ruled(&SLOTS, &Forks)
+};
+
+/// Forks while another thread has the framework locked, and does not let go. The status of the child.
+fn fork_beside_who_waits() -> libc::c_int {
+    WAITS.store(true, Ordering::Release);
+    let adding = thread::spawn(|| FORKING.add(c"", c"third", &[]).map(drop));
+    while !IS_WAITING.load(Ordering::Acquire) && !adding.is_finished() {
+        thread::yield_now();
+    }
+    // SAFETY: the child does nothing.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: as above.
+        unsafe { libc::_exit(0) };
+    }
+    let status = status(child);
+    WAITS.store(false, Ordering::Release);
+    adding.join().unwrap().unwrap();
+    status
+}
+
+/// The statuses of the children that were made where a probe was enabled.
+fn statuses() -> Vec<libc::c_int> {
+    std::mem::take(&mut *CHILDREN.lock().unwrap()).into_iter().map(status).collect()
+}
+
+/// What a child ends with. One that does not end in some minutes is killed.
+fn status(child: libc::pid_t) -> libc::c_int {
+    let mut status = 0;
+    for round in 0..30_000 {
+        // SAFETY: a child of ours.
+        match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
+            0 if round < 1000 => thread::yield_now(),
+            0 => thread::sleep(std::time::Duration::from_millis(10)),
+            ended => {
+                assert_eq!(ended, child);
+                return status;
+            }
+        }
+    }
+    // SAFETY: as above.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, &mut status, 0);
+    }
+    status
 }
 
 /// Has one thread fork, again and again, until `during` is over; says how many children there were, and how many of them had
@@ -297,17 +376,15 @@ fn forks(during: impl FnOnce()) -> (u64, u64) {
                     // SAFETY: as above.
                     unsafe { libc::_exit((!is_text_restored()).into()) };
                 }
-                let mut status = 0;
-                // SAFETY: a child of ours.
-                assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-                (children, bad) = (children + 1, bad + u64::from(status != 0));
+                (children, bad) = (children + 1, bad + u64::from(status(child) != 0));
                 let _ = sender.send(());
             }
             (children, bad)
         });
+        let end = Done(done);
         first.recv().unwrap();
         during();
-        done.store(true, Ordering::Release);
+        drop(end);
         forker.join().unwrap()
     })
 }
@@ -407,6 +484,20 @@ fn obey(mut process: Option<Process>) {
                 });
             }
             "fork" => drop(fork()),
+            "forking" => {
+                // Should it hang, it ends.
+                // SAFETY: nobody handles it.
+                unsafe { libc::alarm(300) };
+                FORKING.open(c"forking", &ProviderAttr::SDT, Privileges::USER).unwrap();
+                FORKING.add(c"", c"first", &[]).unwrap();
+                answer(format_args!("forking"));
+            }
+            "second" => {
+                FORKING.add(c"", c"second", &[]).unwrap();
+                answer(format_args!("second"));
+            }
+            "beside" => answer(format_args!("{}", fork_beside_who_waits())),
+            "children" => answer(format_args!("{:?}", statuses())),
             "forks" => {
                 let (children, bad) = forks(|| drop(process.take()));
                 answer(format_args!("{} {bad}", children > 0));

@@ -131,11 +131,19 @@ unsafe impl Host for Threads {
         if OFF.replace(true) {
             return f();
         }
+        /// Outside again, whatever has failed inside: who waits for this CPU does not wait for ever.
+        struct Inside<'t>(&'t Threads);
+
+        impl Drop for Inside<'_> {
+            fn drop(&mut self) {
+                self.0.cross();
+                OFF.set(false);
+            }
+        }
+
         self.cross();
-        let result = f();
-        self.cross();
-        OFF.set(false);
-        result
+        let _inside = Inside(self);
+        f()
     }
 
     fn kernel(&self) -> &(dyn Kernel + Sync) {

@@ -53,9 +53,9 @@ pub(crate) unsafe fn register_all() -> Result<(), Refusal> {
 /// Invalidates those that are registered.
 pub(crate) fn invalidate_all() {
     for provider in all() {
-        if let (Some(id), Some(opened)) = (provider.id(), provider.opened()) {
+        if let (Some(id), Some(within)) = (provider.id(), provider.within()) {
             // SAFETY: registered, as it has an id.
-            unsafe { opened.framework.invalidate(id) };
+            unsafe { within.framework.invalidate(id) };
         }
     }
 }

@@ -66,7 +66,7 @@ mod slot;
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::fmt;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 
 pub use error::{AddError, CloseError, FireError, InProgress, OpenError, RemoveError};
 pub(crate) use image::{invalidate_all, register_all, unregister_all};
@@ -75,7 +75,7 @@ pub use slot::Slot;
 
 use crate::arg::{ArgType, Argument};
 use crate::atomic::AtomicBool;
-use crate::attach::Change;
+use crate::attach::{self, Attachment, Change};
 use crate::ops::{
     ARGS, Framework, FrameworkError, Name, PROBE_NAME_LEN, PROVIDER_NAME_LEN, Privileges,
     ProbeDesc, ProviderAttr, ProviderId,
@@ -108,7 +108,8 @@ pub struct Provider {
     changing: AtomicBool,
     /// Whether it is open.
     is_open: AtomicBool,
-    /// Whether it is the image's: `open` was called, not `open_with`. For who has the right to change it.
+    /// Whether it is the image's: `open` was called, not `open_with`. Changed by who has the right to change it, while the image
+    /// is attached to what it was opened in, or it is not registered.
     is_of_image: AtomicBool,
     /// The framework's id, 0 while it is not registered.
     id: AtomicUsize,
@@ -123,8 +124,20 @@ struct Opened {
     name: Name<PROVIDER_NAME_LEN>,
     attr: ProviderAttr,
     privileges: Privileges,
+    within: Within,
+}
+
+/// Where a provider is registered: with which framework, and the module part of its probes' descriptions.
+#[derive(Clone, Copy)]
+struct Within {
     framework: &'static dyn Framework,
     module: &'static CStr,
+}
+
+impl Within {
+    fn of(attachment: &'static Attachment) -> Self {
+        Self { framework: attachment.framework, module: attachment.module }
+    }
 }
 
 // SAFETY: what is in the cell is written only by the thread that has `changing`, while nobody else reads: see `opened`.
@@ -195,8 +208,9 @@ impl Provider {
         if image::has(name) {
             return Err(OpenError::Twice);
         }
+        let within = Within::of(attachment);
         // SAFETY: `detach` of the image unregisters it before the image goes.
-        unsafe { self.open_in(attachment.framework, attachment.module, name, attr, privileges) }?;
+        unsafe { self.open_in(within, name, attr, privileges) }?;
         image::add(self);
         self.is_of_image.store(true, Ordering::Relaxed);
         drop((image, changing));
@@ -224,7 +238,7 @@ impl Provider {
     ) -> Result<(), OpenError> {
         let changing = self.change().ok_or(OpenError::InProgress)?;
         // SAFETY: by contract.
-        unsafe { self.open_in(framework, module, name, attr, privileges) }?;
+        unsafe { self.open_in(Within { framework, module }, name, attr, privileges) }?;
         drop(changing);
         self.provide(None);
         Ok(())
@@ -234,8 +248,7 @@ impl Provider {
     /// As [`open_with`](Self::open_with); the caller has the right to change it.
     unsafe fn open_in(
         &'static self,
-        framework: &'static dyn Framework,
-        module: &'static CStr,
+        within: Within,
         name: &CStr,
         attr: &ProviderAttr,
         privileges: Privileges,
@@ -253,7 +266,7 @@ impl Provider {
         if name.as_c_str().to_str().is_ok_and(crate::__private::is_of_another) {
             return Err(OpenError::Taken);
         }
-        let opened = Opened { name, attr: *attr, privileges, framework, module };
+        let opened = Opened { name, attr: *attr, privileges, within };
         // SAFETY: the provider is not open and nobody has a probe of it, so nobody reads; no other thread writes, as this one
         // has the right to change it.
         unsafe { *self.opened.get() = Some(opened) };
@@ -268,22 +281,26 @@ impl Provider {
     /// # Safety
     /// As [`open_with`](Self::open_with); and it is not registered.
     unsafe fn register(&'static self) -> Result<(), FrameworkError> {
-        let Some(opened) = self.opened() else { return Err(FrameworkError::NotFound) };
-        let ops = ops::table(opened.framework);
+        let (Some(opened), Some(Within { framework, .. })) = (self.opened(), self.within()) else {
+            return Err(FrameworkError::NotFound);
+        };
+        let ops = ops::table(framework);
         let arg = core::ptr::from_ref(self).cast_mut().cast();
         let (name, attr) = (opened.name.as_c_str(), &opened.attr);
         // SAFETY: the ops are those for a pointer to a static `Provider`, and stay by contract.
-        let id = unsafe { opened.framework.register(name, attr, opened.privileges, &ops, arg) }?;
+        let id = unsafe { framework.register(name, attr, opened.privileges, &ops, arg) }?;
         self.id.store(id.get(), Ordering::Release);
+        // With that of `add`: either it finds the id, or its probe is found here.
+        fence(Ordering::SeqCst);
         self.list();
         Ok(())
     }
 
     /// Unregisters it, if it is registered. Its probes stay what they are; the framework does not know them any more.
     fn unregister(&self) -> Result<(), FrameworkError> {
-        let (Some(id), Some(opened)) = (self.id(), self.opened()) else { return Ok(()) };
+        let (Some(id), Some(within)) = (self.id(), self.within()) else { return Ok(()) };
         // SAFETY: registered, as it has an id.
-        unsafe { opened.framework.unregister(id) }?;
+        unsafe { within.framework.unregister(id) }?;
         self.id.store(0, Ordering::Release);
         // The framework may not have told of each.
         self.slots.iter().for_each(Slot::destroyed);
@@ -346,6 +363,8 @@ impl Provider {
         let slot = self.slots.iter().find(|slot| slot.is_free()).ok_or(AddError::NoSlot)?;
         // SAFETY: it is free, and no other thread takes one, as this one has the right to change the provider.
         let probe = unsafe { slot.take(self, names, args) };
+        // With that of `register`, which a thread that attaches the image is in.
+        fence(Ordering::SeqCst);
         if self.id().is_none() {
             // Detached: the framework is told when the image is attached again.
             return Ok(probe);
@@ -399,6 +418,16 @@ impl Provider {
         unsafe { &*self.opened.get() }.as_ref()
     }
 
+    /// Where it is registered, or is to be: what belongs to the image goes with it, to whatever it is attached. As
+    /// [`opened`](Self::opened).
+    fn within(&self) -> Option<Within> {
+        if self.is_of_image.load(Ordering::Relaxed) {
+            attach::current().map(Within::of)
+        } else {
+            self.opened().map(|opened| opened.within)
+        }
+    }
+
     /// Adds what its rules have of what is wanted.
     fn provide(&'static self, wanted: Option<&ProbeDesc>) {
         if let Some(rules) = self.rules.filter(|_| self.is_open()) {
@@ -417,21 +446,23 @@ impl Provider {
     /// Has the framework create a probe, if it is to be there and is not, and nobody else is about to.
     fn create(&'static self, slot: &'static Slot) -> Result<(), FrameworkError> {
         // Again if another thread, which removes a probe, has had the framework destroy it meanwhile.
-        while let (Some(id), Some(opened)) = (self.id(), self.opened())
+        while let (Some(id), Some(Within { framework, module })) = (self.id(), self.within())
             && slot.turn(State::Wanted, State::Creating)
         {
             let names = slot.names();
             let (function, name) = (names.function.as_c_str(), names.name.as_c_str());
             let parg = core::ptr::from_ref(slot).cast_mut().cast();
             // SAFETY: registered; the ops take a slot as `parg`.
-            let created = unsafe {
-                opened.framework.probe_create(id, opened.module, function, name, AFRAMES, parg)
-            };
+            let created =
+                unsafe { framework.probe_create(id, module, function, name, AFRAMES, parg) };
             if let Err(error) = created {
                 slot.turn(State::Creating, State::Wanted);
                 return Err(error);
             }
-            slot.turn(State::Creating, State::Listed);
+            if slot.turn(State::Creating, State::Listed) {
+                // It is not this thread's any more: whatever becomes of it, another one may be telling of it.
+                return Ok(());
+            }
             slot.turn(State::Lost, State::Wanted);
         }
         Ok(())
@@ -457,9 +488,9 @@ impl Provider {
                 State::Free | State::Gone => return Err(RemoveError::Removed),
             }
         }
-        if let (Some(id), Some(opened)) = (self.id(), self.opened()) {
+        if let (Some(id), Some(within)) = (self.id(), self.within()) {
             // SAFETY: registered, as it has an id.
-            unsafe { opened.framework.condense(id) };
+            unsafe { within.framework.condense(id) };
             self.list();
         }
         if slot.turn(State::Leaving, State::Listed) {
@@ -506,7 +537,7 @@ impl Probe {
             return Err(FireError::Arguments { takes, given: args.len() });
         }
         if self.slot.is_enabled()
-            && let Some(opened) = self.provider.opened()
+            && let Some(within) = self.provider.within()
         {
             let mut saved = Saved::new();
             for (word, arg) in saved.words().iter_mut().zip(args) {
@@ -515,7 +546,7 @@ impl Probe {
                 *word = unsafe { core::ptr::from_ref(arg).read_volatile() };
             }
             // SAFETY: `enable` and `disable` of the ops table, and nobody else, set the id.
-            unsafe { opened.framework.hit(self.slot.enabled_id(), saved.mark()) };
+            unsafe { within.framework.hit(self.slot.enabled_id(), saved.mark()) };
         }
         Ok(())
     }

@@ -13,7 +13,8 @@ pub trait Rules: Sync {
     /// What is not added, as another thread is changing the provider just now, is asked for again.
     fn provide(&self, _provider: &'static Provider, _wanted: Option<&ProbeDesc>) {}
 
-    /// The probe got its first enabling. The framework is locked: nothing is added or removed here, nor opened or closed.
+    /// The probe got its first enabling. The framework is locked: nothing is added or removed here, nor opened or closed, nor waited
+    /// for.
     fn enabled(&self, _probe: &Probe) {}
 
     /// The probe lost its last enabling. As [`enabled`](Self::enabled). It may still be firing for a moment.
