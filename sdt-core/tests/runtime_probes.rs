@@ -13,7 +13,7 @@ use sdt_core::ops::{
 use sdt_core::runtime::{AddError, MAX_ARGS, Probe, Provider, RemoveError, Slot, arg, pair};
 
 /// Its one provider, and what was recorded.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Five {
     registered: Mutex<Option<(ProviderOps, usize)>>,
     created: Mutex<Vec<usize>>,
@@ -141,15 +141,18 @@ unsafe impl Framework for Five {
     }
 }
 
+fn open(provider: &'static Provider, framework: &'static Five) {
+    let (attr, privileges) = (&ProviderAttr::SDT, Privileges::USER);
+    // SAFETY: this program stays.
+    unsafe { provider.open_with(framework, c"test", c"script", attr, privileges) }.unwrap();
+}
+
 #[test]
 fn all_ten_arrive() {
     static FIVE: Five = Five::new(0);
     static SLOTS: [Slot; 3] = [const { Slot::new() }; 3];
     static PROVIDER: Provider = Provider::new(&SLOTS);
-    let privileges = Privileges::USER;
-    // SAFETY: this program stays.
-    unsafe { PROVIDER.open_with(&FIVE, c"test", c"script", &ProviderAttr::SDT, privileges) }
-        .unwrap();
+    open(&PROVIDER, &FIVE);
     let types = [arg::<u64>(); MAX_ARGS];
     let (outer, inner) = (
         PROVIDER.add(c"main", c"outer", &types).unwrap(),
@@ -200,9 +203,7 @@ fn what_is_destroyed_as_it_is_created_is_created_again() {
     static FIVE: Five = Five::new(2);
     static SLOTS: [Slot; 1] = [const { Slot::new() }; 1];
     static PROVIDER: Provider = Provider::new(&SLOTS);
-    let privileges = Privileges::USER;
-    // SAFETY: this program stays.
-    unsafe { PROVIDER.open_with(&FIVE, c"test", c"lost", &ProviderAttr::SDT, privileges) }.unwrap();
+    open(&PROVIDER, &FIVE);
     let probe = PROVIDER.add(c"main", c"probe", &[]).unwrap();
     assert_eq!(FIVE.created.lock().unwrap().len(), 3, "twice destroyed, and then there");
     assert_eq!(probe.remove(), Ok(()));

@@ -375,8 +375,9 @@ impl DerefMut for Locked {
 }
 
 pub(crate) fn lock() -> Locked {
+    let mine = Mine::new();
     let state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
-    Locked { state, _mine: Mine::new() }
+    Locked { state, _mine: mine }
 }
 
 /// The program's name, as much of it as there is room for.

@@ -96,7 +96,7 @@ pub fn run(cargo: &mut Command, silence: Duration, out: &mut impl Write) -> Resu
             Err(RecvTimeoutError::Timeout) if matches!(child.try_wait(), Ok(Some(_))) => break,
             Err(RecvTimeoutError::Timeout) if heard.elapsed() >= silence => {
                 heard = Instant::now();
-                note(format_args!("no test has ended for {} s: killed", silence.as_secs()));
+                note(format_args!("nothing has been said for {} s: killed", silence.as_secs()));
                 match children(child.id()) {
                     hung if hung.is_empty() => kill(child.id()),
                     hung => hung.into_iter().for_each(kill),

@@ -14,12 +14,12 @@ use cargo_sdt::progress::{note, step};
 use harness::zig::{Zig, ZigError};
 use harness::{kernel, qemu, setup, workspace};
 
-/// Tests of which none ends for so long hang, and so do programs of which only a word is wanted.
-const LIMIT: Duration = Duration::from_secs(1200);
+/// A step that says nothing for so long hangs.
+const SILENCE: Duration = Duration::from_secs(1200);
 /// Packages of modules, and of their companions, which are modules of illumos's native route.
 const MODULES: [&str; 2] = [workspace::EXAMPLE, "kmod-test"];
 const COMPANIONS: [&str; 2] = ["kmod-example-dtrace", "kmod-test-dtrace"];
-/// rustup gets this long to add a component.
+/// rustup gets this long to add a component, or to say that it is there.
 const RUSTUP: Duration = Duration::from_secs(180);
 
 /// Options of `cargo xtask test`.
@@ -132,7 +132,7 @@ impl Steps<'_> {
         self.step(&format!("{set}cargo {}", args.join(" ")), || {
             let mut cargo = cargo();
             cargo.envs(variables.iter().copied()).args(args);
-            Ok(watched::run(&mut cargo, LIMIT, &mut std::io::stdout())?)
+            Ok(watched::run(&mut cargo, SILENCE, &mut std::io::stdout())?)
         });
     }
 }
@@ -147,7 +147,7 @@ fn set_up(args: &Args) -> anyhow::Result<()> {
         }
     }
     for (component, subcommand) in [("rustfmt", "fmt"), ("clippy", "clippy")] {
-        if process::run(cargo().args([subcommand, "--version"]), LIMIT).is_ok() {
+        if process::run(cargo().args([subcommand, "--version"]), RUSTUP).is_ok() {
             continue;
         }
         let rustup = find("rustup").with_context(|| {
