@@ -10,7 +10,7 @@
 //! | `kmod` | [`project`] and [`settings`], what is to be built; [`environment`], what decides it; [`setup`] and [`toolchain`], what builds it; [`mod@module`], the build; [`mod@link`] |
 //! | `check` | [`mod@check`]: for any kernel, FreeBSD's, illumos's |
 //! | `dlib` | [`dlib`] |
-//! | all | [`cmd`], the command lines; [`arch`], [`platform`], [`targets`]: what there is to build for |
+//! | all | [`cmd`], the command lines; [`arch`], [`platform`], [`targets`]: what there is to build for; [`whole`], how files are written |
 //!
 //! # What it is not
 //!
@@ -40,3 +40,4 @@ pub mod setup;
 pub mod targets;
 pub mod template;
 pub mod toolchain;
+pub mod whole;

@@ -18,6 +18,7 @@ use crate::project::{Project, companion_of};
 use crate::setup::{self, SetupError};
 use crate::targets::Target;
 use crate::toolchain::Toolchain;
+use crate::whole;
 
 /// Building `core` and a crate from nothing takes well under a minute.
 const LIMIT: Duration = Duration::from_secs(1200);
@@ -419,7 +420,7 @@ fn lock(file: &Path) -> Result<File, BuildError> {
 }
 
 fn write(file: &Path, bytes: &[u8]) -> Result<(), BuildError> {
-    std::fs::write(file, bytes).map_err(|source| BuildError::File { file: file.into(), source })
+    whole::write(file, bytes).map_err(|source| BuildError::File { file: file.into(), source })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::arch::Arch;
 use crate::platform::Os;
+use crate::whole;
 
 /// Options of rustc by which code for another target has the shape that it has in a module: each function has its frame, at
 /// its entry, and cold blocks lie out of line. The target files say the same.
@@ -50,7 +51,7 @@ impl Target {
             return Ok(file);
         }
         std::fs::create_dir_all(folder)?;
-        std::fs::write(&file, self.text)?;
+        whole::write(&file, self.text.as_bytes())?;
         Ok(file)
     }
 }

@@ -1,8 +1,10 @@
 //! The example module in Rust and the same in C (`tests/conformance/c`): nobody who traces can tell which of them
 //! is loaded.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::thread;
 
 use cargo_sdt::arch::Arch;
 use cargo_sdt::module::Module;
@@ -20,6 +22,22 @@ fn in_c(arch: Arch) -> Option<PathBuf> {
     let source = workspace::root().join("tests/conformance/c/proc_example.c");
     let zig = Zig::for_tests(15).unwrap_or_else(|error| panic!("{error}"))?;
     Some(zig.module(arch, &source).unwrap_or_else(|error| panic!("{arch}: {error}")))
+}
+
+/// As the tests here do, which run side by side.
+#[test]
+fn many_build_it_at_once() {
+    let Some(first) = in_c(Arch::X86_64) else { return };
+    let first = fs::read(first).unwrap();
+    let build = || {
+        for _ in 0..5 {
+            let built = fs::read(in_c(Arch::X86_64).unwrap()).unwrap();
+            assert!(built == first, "{} bytes, not {}", built.len(), first.len());
+        }
+    };
+    thread::scope(|scope| {
+        [build; 4].map(|build| scope.spawn(build)).into_iter().for_each(|it| it.join().unwrap());
+    });
 }
 
 /// The module in Rust.

@@ -9,6 +9,7 @@ use crate::dlib::{of_all, read, render};
 use crate::input;
 use crate::output;
 use crate::platform::Os;
+use crate::whole;
 
 /// Options of `cargo sdt dlib`.
 #[derive(Debug, clap::Args)]
@@ -45,7 +46,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .with_context(|| names.clone())?;
     match &args.output {
         Some(output) => {
-            std::fs::write(output, text).with_context(|| output.display().to_string())?;
+            whole::write(output, text.as_bytes()).with_context(|| output.display().to_string())?;
         }
         None => output::print(text)?,
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cargo_sdt::module::BuildError;
+use cargo_sdt::whole;
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
 use sdt_protocol::symbols::{Symbol, table};
 
@@ -26,12 +27,7 @@ pub(crate) fn write(kernel: &Path) -> Result<(), BuildError> {
     let bytes = std::fs::read(kernel).map_err(failed)?;
     let table = of(&bytes).map_err(|error| failed(std::io::Error::other(error)))?;
     // Others may be at it, or start their machine with it.
-    let folder = kernel.parent().unwrap_or(Path::new("."));
-    let written = tempfile::NamedTempFile::new_in(folder).and_then(|new| {
-        std::fs::write(new.path(), &table)?;
-        new.persist(&file).map_err(|error| error.error)
-    });
-    written.map(drop).map_err(|source| BuildError::File { file, source })
+    whole::write(&file, &table).map_err(|source| BuildError::File { file, source })
 }
 
 /// Functions and statics of an ELF file, and what is only a name: assembly's.

@@ -4,7 +4,7 @@
 //! sites that are patched). Both go to the build folder, and nowhere else.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Once;
@@ -20,6 +20,7 @@ use cargo_sdt::platform::FreeBsd;
 use cargo_sdt::process::{self, ProcessError};
 use cargo_sdt::progress::step;
 use cargo_sdt::setup::SetupError;
+use cargo_sdt::whole;
 
 const COMPILE: Duration = Duration::from_secs(120);
 
@@ -82,7 +83,7 @@ pub enum ZigError {
         /// The file.
         file: PathBuf,
         /// Why.
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
@@ -123,8 +124,7 @@ impl Zig {
         let folder = folder();
         fs::create_dir_all(&folder).map_err(|source| file_error(&folder, source))?;
         let lock = folder.join("lock");
-        let locked = File::create(&lock).and_then(|file| file.lock().map(|()| file));
-        let _installing = locked.map_err(|source| file_error(&lock, source))?;
+        let _installing = locked(&lock).map_err(|source| file_error(&lock, source))?;
         let home = folder.join(wheel.version);
         let program = home.join("ziglang/zig");
         if !program.is_file() {
@@ -191,6 +191,9 @@ impl Zig {
         let folder = workspace::build_dir().join("kmod").join(arch.name());
         let folder = folder.join(format!("c-{}", self.freebsd));
         fs::create_dir_all(&folder).map_err(|source| module_file_error(&folder, source))?;
+        // What comes before the module is in one place as well: one at a time.
+        let lock = folder.join("lock");
+        let _building = locked(&lock).map_err(|source| module_file_error(&lock, source))?;
         let stem = folder.join(source.file_stem().unwrap_or_default());
         let (object, library) = (stem.with_extension("o"), stem.with_extension("a"));
         let mut cc = self.cc(arch);
@@ -209,7 +212,7 @@ impl Zig {
         let image = link::freebsd::module(&lld, arch, freebsd, &library, &folder)
             .map_err(|source: LinkError| BuildError::Link { file: file.clone(), source })?;
         check::module(&image).map_err(|findings| BuildError::Check { file, findings })?;
-        fs::write(&output, image).map_err(|source| module_file_error(&output, source))?;
+        whole::write(&output, &image).map_err(|source| module_file_error(&output, source))?;
         Ok(output)
     }
 
@@ -222,6 +225,13 @@ impl Zig {
     }
 }
 
+/// Waits until nobody else holds the file, and holds it until the result is dropped.
+fn locked(file: &Path) -> io::Result<File> {
+    let held = File::create(file)?;
+    held.lock()?;
+    Ok(held)
+}
+
 fn folder() -> PathBuf {
     workspace::build_dir().join("zig")
 }
@@ -231,14 +241,14 @@ fn skipped(error: &ZigError) {
     let line = "=".repeat(72);
     let text = format!("\n{line}\nSKIPPED: nothing is compared with C. {error}\n{line}\n");
     // Where nobody can be told there is nobody to be told.
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
-fn module_file_error(file: &Path, source: std::io::Error) -> ModuleError {
+fn module_file_error(file: &Path, source: io::Error) -> ModuleError {
     BuildError::File { file: file.into(), source }.into()
 }
 
-fn file_error(file: &Path, source: std::io::Error) -> ZigError {
+fn file_error(file: &Path, source: io::Error) -> ZigError {
     ZigError::File { file: file.into(), source }
 }
 
