@@ -16,7 +16,7 @@ use crate::ecb::chain::Node;
 use crate::ecb::live::LiveProbe;
 use crate::host::{Host, Mutex};
 use crate::postmortem::Head;
-use crate::providers::{OwnProbes, Profile};
+use crate::providers::{OwnProbes, Profiles};
 use crate::registry::tables::Tables;
 use crate::sync::{AtomicCount, widen};
 
@@ -60,7 +60,7 @@ pub struct Dtrace<H: Host> {
     /// The probes of the provider `dtrace`.
     pub(crate) own: OwnProbes,
     /// The provider `profile`.
-    pub(crate) profile: spin::Once<Profile>,
+    pub(crate) profile: Profiles,
 }
 
 /// What probe context has to do with.
@@ -110,7 +110,7 @@ impl<H: Host> Dtrace<H> {
             stray: AtomicCount::new(0),
             missed: AtomicCount::new(0),
             own: OwnProbes::new(),
-            profile: spin::Once::new(),
+            profile: Profiles::new(),
         }
     }
 

@@ -4,4 +4,4 @@ mod own;
 mod profile;
 
 pub(crate) use own::{Own, OwnProbes};
-pub(crate) use profile::Profile;
+pub(crate) use profile::Profiles;

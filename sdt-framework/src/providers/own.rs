@@ -23,6 +23,8 @@ pub(crate) struct OwnProbes(AtomicU32);
 
 /// Nobody has registered them: no number of a probe's is one of three from here.
 const NONE: u32 = u32::MAX - 3;
+/// Somebody is registering them; as [`NONE`] otherwise.
+const REGISTERING: u32 = NONE - 3;
 
 impl OwnProbes {
     pub(crate) const fn new() -> Self {
@@ -31,7 +33,7 @@ impl OwnProbes {
 
     /// The number of one, if it is there. Probe context.
     pub(crate) fn id(&self, own: Own) -> Option<u32> {
-        let first = Some(self.0.load(Ordering::Relaxed)).filter(|first| *first != NONE)?;
+        let first = Some(self.0.load(Ordering::Relaxed)).filter(|first| *first < REGISTERING)?;
         Some(first + own as u32)
     }
 
@@ -62,28 +64,32 @@ impl<H: Host> Dtrace<H> {
     /// whose consumers send programs calls it; that of others has no use for them.
     ///
     /// # Errors
-    /// [`FrameworkError::Busy`] if they are there; [`FrameworkError::Full`] if there is no room for them, or not for three
-    /// with numbers that follow each other; [`FrameworkError::NotReady`].
+    /// [`FrameworkError::Busy`] if they are there, or another thread is registering them; [`FrameworkError::Full`] if there is
+    /// no room for them, or not for three with numbers that follow each other; [`FrameworkError::NotReady`].
     pub fn register_own(&self) -> Result<(), FrameworkError> {
-        if self.own.0.load(Ordering::Relaxed) != NONE {
-            return Err(FrameworkError::Busy);
-        }
+        let own = &self.own.0;
+        own.compare_exchange(NONE, REGISTERING, Ordering::Relaxed, Ordering::Relaxed)
+            .map_err(|_| FrameworkError::Busy)?;
+        let first = self.create_own();
+        own.store(*first.as_ref().unwrap_or(&NONE), Ordering::Relaxed);
+        first.map(drop)
+    }
+
+    /// Returns the number of the first.
+    fn create_own(&self) -> Result<u32, FrameworkError> {
         let (none, arg) = (Privileges::empty(), core::ptr::null_mut());
         // SAFETY: the ops do nothing.
         let provider =
             unsafe { self.register(c"dtrace", &ATTRIBUTES, none, &ProviderOps::INERT, arg) }?;
-        let mut first = None;
-        for (name, offset) in [(c"BEGIN", 0), (c"END", 1), (c"ERROR", 2)] {
-            let created = self.find_or_create(provider, [c"", c"", name], 0, arg);
-            let id = created.map(|id| id.get());
-            let first = *first.get_or_insert(id.unwrap_or(0));
-            if id != Ok(first + offset) {
+        let create = |name| Ok(self.find_or_create(provider, [c"", c"", name], 0, arg)?.get());
+        let created = [c"BEGIN", c"END", c"ERROR"].map(create);
+        match created {
+            [Ok(begin), Ok(end), Ok(error)] if [end, error] == [begin + 1, begin + 2] => Ok(begin),
+            _ => {
                 self.invalidate(provider);
                 self.unregister(provider)?;
-                return Err(id.err().unwrap_or(FrameworkError::Full));
+                Err(created.into_iter().find_map(Result::err).unwrap_or(FrameworkError::Full))
             }
         }
-        self.own.0.store(first.unwrap_or(NONE), Ordering::Relaxed);
-        Ok(())
     }
 }

@@ -33,8 +33,26 @@ const LISTED: [&core::ffi::CStr; 13] = [
     c"tick-5000",
 ];
 
+/// The provider, of which there is one.
+pub(crate) struct Profiles {
+    /// By a thread that registers it, or has.
+    is_claimed: AtomicBool,
+    profile: spin::Once<Profile>,
+}
+
+impl Profiles {
+    pub(crate) const fn new() -> Self {
+        Self { is_claimed: AtomicBool::new(false), profile: spin::Once::new() }
+    }
+
+    /// The provider, if it is registered. Probe context.
+    fn get(&self) -> Option<&Profile> {
+        self.profile.get()
+    }
+}
+
 /// The provider's timers.
-pub(crate) struct Profile {
+struct Profile {
     provider: ProviderId,
     timers: &'static [Timer],
     /// When each fires next on each CPU: those of the first timer first.
@@ -152,40 +170,46 @@ impl<H: Host> Dtrace<H> {
     /// They fire in [`tick`](Self::tick), which the host calls from then on.
     ///
     /// # Errors
-    /// [`FrameworkError::Busy`] if it is there; [`FrameworkError::Full`] and [`FrameworkError::NotReady`].
+    /// [`FrameworkError::Busy`] if it is there, or another thread is registering it; [`FrameworkError::Full`] and
+    /// [`FrameworkError::NotReady`].
     pub fn register_profile(&'static self, timers: usize) -> Result<(), FrameworkError> {
-        if self.profile.is_completed() {
+        if self.profile.is_claimed.swap(true, Ordering::Relaxed) {
             return Err(FrameworkError::Busy);
         }
+        let profile = self.create_profile(timers).inspect_err(|_| {
+            self.profile.is_claimed.store(false, Ordering::Relaxed);
+        })?;
+        let profile = self.profile.profile.call_once(|| profile);
+        let _registration = self.registration.lock();
+        self.providing(|| self.list_timers(profile));
+        Ok(())
+    }
+
+    fn create_profile(&'static self, timers: usize) -> Result<Profile, FrameworkError> {
         let cpus = self.shared().map_err(|_| FrameworkError::NotReady)?.cpus.len();
         let arg = core::ptr::from_ref(self).cast_mut().cast();
         // SAFETY: the ops are those for a pointer to a static framework.
         let provider =
             unsafe { self.register(c"profile", &ATTRIBUTES, Privileges::USER, &ops::<H>(), arg) }?;
-        let made = {
-            let mut tables = self.tables.lock();
-            let arena = &mut tables.arena;
-            let deadlines = timers.checked_mul(cpus).and_then(|count| {
-                let made = arena.slice(timers, |_| Timer::new())?;
-                match arena.slice(count, |_| Word::new()) {
-                    Some(deadlines) => Some((made, deadlines)),
-                    None => {
-                        arena.free(made);
-                        None
-                    }
-                }
-            });
-            deadlines.map(|(made, deadlines)| (&*made.leak(), &*deadlines.leak()))
-        };
-        let Some((timers, deadlines)) = made else {
+        let Some((timers, deadlines)) = self.timers(timers, cpus) else {
             self.invalidate(provider);
             self.unregister(provider)?;
             return Err(FrameworkError::Full);
         };
-        let profile = self.profile.call_once(|| Profile { provider, timers, deadlines, cpus });
-        let _registration = self.registration.lock();
-        self.providing(|| self.list_timers(profile));
-        Ok(())
+        Ok(Profile { provider, timers, deadlines, cpus })
+    }
+
+    /// Memory for so many, and for when each fires next on each CPU.
+    fn timers(&self, timers: usize, cpus: usize) -> Option<(&'static [Timer], &'static [Word])> {
+        let mut tables = self.tables.lock();
+        let arena = &mut tables.arena;
+        let count = timers.checked_mul(cpus)?;
+        let made = arena.slice(timers, |_| Timer::new())?;
+        let Some(deadlines) = arena.slice(count, |_| Word::new()) else {
+            arena.free(made);
+            return None;
+        };
+        Some((made.leak(), deadlines.leak()))
     }
 
     /// Creates those probes that are there without being asked for. As [`create_timer`](Self::create_timer).

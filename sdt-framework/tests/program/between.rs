@@ -4,12 +4,14 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
 
-use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
+use sdt_core::ops::{Framework as _, FrameworkError, Privileges, ProviderAttr, ProviderOps};
 use sdt_framework::kernel::Kernel as Knows;
-use sdt_framework::{Config, ConsumerError, ConsumerId, Host, RawMutex, Rights, SpinLock, Which};
+use sdt_framework::{
+    Config, ConsumerError, ConsumerId, Dtrace, Host, RawMutex, Rights, SpinLock, Which,
+};
 use sdt_host::cpus::Threads;
 
-use crate::common::{create, spec};
+use crate::common::{create, memory, spec};
 use crate::run::{Kernel, compile};
 
 /// What comes between, and how many times a lock is taken before that.
@@ -212,6 +214,45 @@ fn one_is_enabled_for_who_comes() {
         assert_nobody_is_there(world, &CONFIG);
     });
     assert!(places > 5, "{places}");
+}
+
+/// Of two threads that each register the framework's own providers, one does.
+#[test]
+fn one_registers_the_frameworks_own() {
+    let config = Config { providers: 4, probes: 8, ..CONFIG };
+    let register = |world: World, _: ConsumerId| world.dtrace.register_profile(1);
+    let mut places = at_each_place(&config, register, register, |world, x, one, other| {
+        assert_one_is_refused([one, other]);
+        assert_eq!(world.dtrace.enable(x, &spec("profile:::tick-1s")), Ok(1));
+        world.dtrace.close(x).unwrap();
+        let fresh = self::world(&config);
+        fresh.dtrace.register_profile(1).unwrap();
+        assert_eq!(world.dtrace.memory_left(), fresh.dtrace.memory_left());
+    });
+    assert!(places > 2, "{places}");
+
+    for place in 0.. {
+        let dtrace: &'static Dtrace<Machine> = Box::leak(Box::new(Dtrace::new(Machine::default())));
+        dtrace.init(memory(1 << 20), &config).unwrap();
+        let other: &'static RefCell<_> = Box::leak(Box::default());
+        let come = || {
+            other.replace(Some(dtrace.register_own()));
+        };
+        OTHER.set(Some((place, Box::new(come))));
+        let one = dtrace.register_own();
+        if OTHER.take().is_some() {
+            places = place;
+            break;
+        }
+        assert_one_is_refused([one, other.take().expect("it has come")]);
+        assert_eq!(dtrace.for_each_probe(&spec(":::"), |_| ()), 3);
+    }
+    assert!(places > 2, "{places}");
+}
+
+fn assert_one_is_refused(mut results: [Result<(), FrameworkError>; 2]) {
+    results.sort_by_key(Result::is_err);
+    assert_eq!(results, [Ok(()), Err(FrameworkError::Busy)]);
 }
 
 /// All memory is there, and nothing enabled.
