@@ -156,10 +156,33 @@ const KEYWORDS: [&str; 51] = [
 /// Crates that every module sees.
 const CRATES: [&str; 6] = ["alloc", "core", "proc_macro", "sdt_core", "std", "test"];
 
+/// What `templates/` has beside the provider.
+const MODULES: [&str; 3] = ["by_hand", "module", "tests"];
+
 /// DTrace's own modules and providers, of both systems (`sdt-macros` refuses the providers), and the kernels'.
 const TAKEN: [&str; 14] = [
     "dtmalloc", "dtrace", "fasttrap", "fbt", "genunix", "kernel", "kinst", "profile", "sdt",
     "syscall", "systrace", "tick", "unix", "zfs",
+];
+
+/// Nodes at the top of FreeBSD's tree of sysctls (`SYSCTL_ROOT_NODE` of `sys/kern/kern_mib.c`, `sys/kern/subr_bus.c`,
+/// `sys/cddl/compat/opensolaris/kern/opensolaris_kstat.c`; 10 to 15), which gets one by the module's name.
+const SYSCTLS: [&str; 15] = [
+    "compat",
+    "debug",
+    "dev",
+    "hw",
+    "kern",
+    "kstat",
+    "machdep",
+    "net",
+    "p1003_1b",
+    "regression",
+    "security",
+    "sysctl",
+    "user",
+    "vfs",
+    "vm",
 ];
 
 /// Most bytes of a module's name that both kernels show whole. FreeBSD: `MAXMODNAME` of `sys/sys/module.h` less the NUL.
@@ -194,6 +217,12 @@ impl Name {
         }
         if CRATES.contains(&&*identifier) {
             return bad("there is a crate of that name in every module".into());
+        }
+        if MODULES.contains(&&*identifier) {
+            return bad("the new crate has a module of that name".into());
+        }
+        if os == Os::FreeBsd && SYSCTLS.contains(&&*identifier) {
+            return bad("FreeBSD has sysctls below a node of that name".into());
         }
         if TAKEN.contains(&&*identifier) {
             return bad("the kernel or DTrace has something of that name".into());
@@ -327,6 +356,9 @@ mod tests {
             ("grün", "it has letters from a to z, digits, `-` and `_`, not 'ü'"),
             ("match", "it is a word of Rust's"),
             ("sdt-core", "there is a crate of that name in every module"),
+            ("tests", "the new crate has a module of that name"),
+            ("by-hand", "the new crate has a module of that name"),
+            ("debug", "FreeBSD has sysctls below a node of that name"),
             ("fbt", "the kernel or DTrace has something of that name"),
             ("dtrace-x", "fbt passes over what begins with `dtrace_`"),
         ] {

@@ -387,7 +387,7 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
 
         #[doc(hidden)]
         #(#lints)*
-        #[allow(private_interfaces, unused_variables)]
+        #[allow(non_snake_case, private_interfaces, unused_variables)]
         #[inline(always)]
         pub fn #words<'sdt>(arguments: &(#(#named,)*)) -> [__sdt::arg::Carried; #count] {
             [#(#carried),*]
@@ -397,7 +397,7 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
 
         #[doc(hidden)]
         #(#lints)*
-        #[allow(private_interfaces, clippy::too_many_arguments, clippy::unused_unit)]
+        #[allow(non_snake_case, private_interfaces, clippy::too_many_arguments, clippy::unused_unit)]
         #[inline(always)]
         pub fn #check<'sdt>(#(#arg_names: #taken),*) -> (#(#named,)*) {
             (#(#given,)*)

@@ -19,6 +19,8 @@ sdt_provider! {
         /// No arguments.
         fn nothing();
         fn borrowed(text: &CStr, number: Option<&u32>,);
+        /// As those write it who know USDT.
+        fn order__start(number: u32);
     }
 }
 sdt_provider! { pub empty {} }
@@ -36,6 +38,7 @@ impl Thing {
     fn touch(&mut self) {
         self.seen += 1;
         sdt_probe!(declared::borrowed, self.name(), Some(&self.seen));
+        sdt_probe!(declared::order__start, self.seen);
         sdt_probe!(plain::touch, self.seen, self.name());
     }
 }

@@ -68,8 +68,12 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// The node with the sysctl, while it is there.
-pub(crate) struct ByHand(NonNull<Oid>);
+/// The sysctl, while it is there.
+pub(crate) struct ByHand {
+    /// Somebody else's as well, if they have one of the same name: the kernel counts who has it.
+    node: NonNull<Oid>,
+    leaf: NonNull<Oid>,
+}
 
 // SAFETY: the kernel's functions may be called with it on any CPU.
 unsafe impl Send for ByHand {}
@@ -89,39 +93,52 @@ impl ByHand {
                 None,
                 NODE_DESCRIPTION,
             )
-        };
-        let node = Self(node?);
+        }?;
         // SAFETY: the node's list; the handler lives as long as the module, and takes no argument.
         let leaf = unsafe {
             add_oid(
-                node.children(),
+                children(node),
                 LEAF,
                 TYPE_STRING,
                 Some(handle),
                 DESCRIPTION,
             )
         };
-        if leaf.is_none() {
-            node.remove();
+        let Some(leaf) = leaf else {
+            // SAFETY: it has just been added.
+            unsafe { remove_oid(node) };
             return None;
-        }
-        Some(node)
-    }
-
-    /// The list of the node's children (`SYSCTL_CHILDREN`).
-    fn children(&self) -> *mut c_void {
-        if VERSION >= 1_100_000 {
-            return self.0.as_ptr().cast();
-        }
-        // SAFETY: a node that has been added.
-        unsafe { self.0.as_ref() }.words[3]
+        };
+        Some(Self { node, leaf })
     }
 
     /// Takes it away; nobody is in its handler any more. May sleep.
     pub(crate) fn remove(self) {
-        // SAFETY: it has been added, and is removed once, with what is below.
-        unsafe { sysctl_remove_oid(self.0.as_ptr(), 1, 1) };
+        // The leaf is no matter of the node's, which stays, with all that is below, where it is somebody else's as well.
+        // SAFETY: both have been added, and are removed once.
+        unsafe {
+            remove_oid(self.leaf);
+            remove_oid(self.node);
+        }
     }
+}
+
+/// The list of a node's children (`SYSCTL_CHILDREN`).
+fn children(node: NonNull<Oid>) -> *mut c_void {
+    if VERSION >= 1_100_000 {
+        return node.as_ptr().cast();
+    }
+    // SAFETY: a node that has been added.
+    unsafe { node.as_ref() }.words[3]
+}
+
+/// Takes one away. May sleep.
+///
+/// # Safety
+/// It has been added, and nothing of ours is below.
+unsafe fn remove_oid(oid: NonNull<Oid>) {
+    // SAFETY: by contract. It fails for nodes only that the kernel was built with.
+    unsafe { sysctl_remove_oid(oid.as_ptr(), 1, 0) };
 }
 
 /// Adds a sysctl to a list.

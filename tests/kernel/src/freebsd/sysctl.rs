@@ -90,9 +90,12 @@ static sysctl__children: Children = Children(UnsafeCell::new(ptr::null_mut()));
 /// All there are.
 static OIDS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 
-/// One of them, and whether it is being written to: so it must not go.
+/// One of them.
 struct Entry {
     oid: *mut Oid,
+    /// Of a node: how many have added it (`oid_refcnt`).
+    holders: u32,
+    /// It is being written to: so it must not go.
     runs: bool,
 }
 
@@ -130,7 +133,11 @@ unsafe extern "C" fn sysctl_add_oid(
     };
     assert_eq!(kind & TYPE, expected, "sysctl_add_oid: nodes are at the top, strings below");
     assert_eq!(handler.is_some(), expected == STRING, "sysctl_add_oid: strings have a handler");
-    if find(&oids, &name).is_some() {
+    if let Some(index) = find(&oids, &name) {
+        if expected == NODE {
+            oids[index].holders += 1;
+            return oids[index].oid;
+        }
         console::print(&format!("can't re-use a leaf ({})!\n", name.to_string_lossy()));
         return ptr::null_mut();
     }
@@ -139,7 +146,7 @@ unsafe extern "C" fn sysctl_add_oid(
     let oid = Box::into_raw(Box::new(oid));
     // SAFETY: it is ours alone so far.
     unsafe { (*oid).children = oid.cast() };
-    oids.push(Entry { oid, runs: false });
+    oids.push(Entry { oid, holders: 1, runs: false });
     oid
 }
 
@@ -148,7 +155,7 @@ fn find(oids: &[Entry], name: &CStr) -> Option<usize> {
     oids.iter().position(|entry| unsafe { (*entry.oid).name.as_c_str() == name })
 }
 
-/// Removes a node and what is below. Returns when nobody is in a handler of them any more.
+/// Removes a leaf, or a node that nobody else has, and what is below. Returns when nobody is in a handler of them any more.
 ///
 /// # Safety
 /// Nobody uses it afterwards.
@@ -158,6 +165,10 @@ unsafe extern "C" fn sysctl_remove_oid(oid: *mut Oid, free: c_int, recurse: c_in
         let Some(index) = oids.iter().position(|entry| ptr::eq(entry.oid, oid)) else {
             return EINVAL;
         };
+        if oids[index].holders > 1 {
+            oids[index].holders -= 1;
+            return 0;
+        }
         // SAFETY: it is there while it is in the list.
         let name = unsafe { (*oids[index].oid).name.clone() };
         let below = [name.as_bytes(), b"."].concat();
