@@ -76,6 +76,7 @@ impl<'s, 'd, 'm, S: Source> Decoder<'s, 'd, 'm, S> {
             }
             Form::Store => {
                 zero(instr.r2())?;
+                self.cacheable = false;
                 store(opcode, source(instr.r1())?, target(instr)?)
             }
             Form::Return => {
@@ -101,6 +102,7 @@ impl<'s, 'd, 'm, S: Source> Decoder<'s, 'd, 'm, S> {
             Form::LoadArray => Some(self.array(opcode, instr)?),
             Form::LoadVar => Some(self.load_variable(opcode, instr.operand(), target(instr)?)?),
             Form::StoreVar => {
+                self.cacheable = false;
                 Some(self.store_variable(opcode, instr.operand(), source(instr.rd())?)?)
             }
             Form::Call => Some(self.call(instr.operand(), target(instr)?)?),

@@ -1,5 +1,7 @@
 //! The machine that runs programs. Everything here is probe context.
 
+use core::sync::atomic::Ordering;
+
 #[cfg(doc)]
 use dtrace_abi::dif::DifType;
 use dtrace_abi::fault::Fault;
@@ -80,7 +82,6 @@ pub struct Firing<'a, K> {
     pub(crate) timestamp: Option<u64>,
     pub(crate) walltimestamp: Option<u64>,
     dropped: bool,
-    assigned: bool,
 }
 
 impl<'a, K: Kernel> Firing<'a, K> {
@@ -108,7 +109,6 @@ impl<'a, K: Kernel> Firing<'a, K> {
             timestamp: None,
             walltimestamp: None,
             dropped: false,
-            assigned: false,
         }
     }
 
@@ -125,7 +125,6 @@ impl<'a, K: Kernel> Firing<'a, K> {
         self.used = 0;
         self.work = WORK;
         self.dropped = false;
-        self.assigned = false;
     }
 
     /// Whether a dynamic variable of this clause had no room: then its record is dropped.
@@ -133,10 +132,11 @@ impl<'a, K: Kernel> Firing<'a, K> {
         self.dropped
     }
 
-    /// Whether this clause has assigned a thread-local variable: then predicates are no longer known to be false for this
-    /// thread.
-    pub(crate) const fn assigned(&self) -> bool {
-        self.assigned
+    /// A variable of the thread's changes: what was false for it need not be any more (`t_predcache`).
+    pub(crate) fn forget_predicate(&self) {
+        if let Some(cache) = self.kernel.predicate_cache() {
+            cache.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Runs a program; returns its value, which for a type by reference is an address for
@@ -269,7 +269,6 @@ impl<'a, K: Kernel> Firing<'a, K> {
                 return self.store_ref(Region::Local, number, shape, regs.get(s));
             }
             Op::StoreThread(number, shape, s) => {
-                self.assigned = true;
                 let var = Var { number, thread: true };
                 return self.store_dynamic(var, &Tuple::EMPTY, shape, regs.get(s));
             }
@@ -390,6 +389,9 @@ impl<'a, K: Kernel> Firing<'a, K> {
     ) -> Result<(), Stop> {
         let memory = self.memory;
         let dynamic = &memory.dynamic;
+        if var.thread {
+            self.forget_predicate();
+        }
         let length = self.key(var, tuple)?;
         let key = length.and_then(|length| self.room.key.get(..length)).map(Key::new);
         if value == 0 {

@@ -14,7 +14,7 @@ use super::turn::Turn;
 use crate::buffer::{Traced, put_number};
 use crate::dif::{Failure, Firing, Probe, Room, Stop};
 use crate::host::Host;
-use crate::kernel::{Destruction, Kernel};
+use crate::kernel::Destruction;
 use crate::sync::AtomicCount;
 
 /// What became of a clause.
@@ -100,18 +100,11 @@ impl<'a, H: Host> Run<'a, H> {
         }
         let here = self.turn.here;
         // SAFETY: as above, and nothing that is called here comes back.
-        let outcome = unsafe {
+        unsafe {
             here.records.write(|records| {
                 here.aggregated.write(|aggregated| self.act(clause, records, aggregated))
             })
-        };
-        if self.firing.assigned()
-            && let Some(cache) = self.turn.kernel.predicate_cache()
-        {
-            // What was false for this thread need not be any more.
-            cache.store(0, Ordering::Relaxed);
         }
-        outcome
     }
 
     /// As that of its turn, now.
@@ -153,7 +146,7 @@ impl<'a, H: Host> Run<'a, H> {
             let to: &mut [u64] = match &act.place {
                 Place::Record => match &mut place {
                     Kept::Records => records.room(at, words),
-                    Kept::Speculative(_, buffer) => buffer.room(at, words),
+                    Kept::Speculative(_, _, buffer) => buffer.room(at, words),
                     Kept::Nowhere => &mut [],
                 },
                 Place::Value(aggregation) => {
@@ -235,7 +228,7 @@ impl<'a, H: Host> Run<'a, H> {
                         // The time is that at which it is committed.
                         header(buffer.room(found, words), firing.epid, u64::MAX);
                     }
-                    (place, at) = (Kept::Speculative(part, buffer), found);
+                    (place, at) = (Kept::Speculative(value, part, buffer), found);
                     continue;
                 }
                 Action::Commit => {
@@ -248,7 +241,7 @@ impl<'a, H: Host> Run<'a, H> {
                     continue;
                 }
                 Action::Discard => {
-                    if matches!(place, Kept::Speculative(..)) {
+                    if matches!(place, Kept::Speculative(number, ..) if number == value) {
                         place = Kept::Nowhere;
                     }
                     // SAFETY: as above.
@@ -326,8 +319,8 @@ impl<'a, H: Host> Run<'a, H> {
 /// Where a record is kept.
 enum Kept<'a> {
     Records,
-    /// In a speculation's buffer.
-    Speculative(&'a Speculative, &'a mut Traced),
+    /// In the buffer of the speculation with this number.
+    Speculative(u64, &'a Speculative, &'a mut Traced),
     /// Nowhere, or it has been already.
     Nowhere,
 }
@@ -337,7 +330,7 @@ impl Kept<'_> {
     fn keep(&mut self, records: &mut Traced, at: usize, words: usize) {
         match self {
             Self::Records => records.commit(at, words),
-            Self::Speculative(part, buffer) => {
+            Self::Speculative(_, part, buffer) => {
                 buffer.commit(at, words);
                 part.is_there.store((!buffer.is_empty()).into(), Ordering::Relaxed);
             }

@@ -361,6 +361,34 @@ fn predicates_are_cached() {
     assert_eq!(x.numbers(), [[4], [5]]);
 }
 
+/// Whatever assigns a variable of the thread's makes its predicates be looked at again; and a predicate that assigns one is
+/// looked at each time.
+#[test]
+fn cached_predicates_are_forgotten() {
+    for (assigns, asks) in [
+        ("proc:::b { self->on = 1; }", "self->on"),
+        ("proc:::b /(self->on = 1) == 0/ { trace(-1); }", "self->on"),
+        ("proc:::b /(self->on = 1) == *(int *)8/ { trace(-1); }", "self->on"),
+        ("proc:::b { self->on[1] = 1; }", "self->on[1]"),
+        ("proc:::b /(self->on[1] = 1) == 0/ { }", "self->on[1]"),
+    ] {
+        let kernel = machine();
+        let x = kernel.consumer();
+        x.enable(&format!("{assigns} proc:::a /{asks}/ {{ trace(arg0); }}"));
+        x.go();
+        (1..4).for_each(|n| kernel.hit(0, n));
+        kernel.hit(1, 0);
+        (4..6).for_each(|n| kernel.hit(0, n));
+        assert_eq!(x.numbers(), [[4], [5]], "{assigns}");
+    }
+    let kernel = machine();
+    let x = kernel.consumer();
+    x.enable("proc:::a /self->n++ == 3/ { trace(arg0); }");
+    x.go();
+    (0..6).for_each(|n| kernel.hit(0, n));
+    assert_eq!(x.numbers(), [[3]]);
+}
+
 #[test]
 fn buffers_that_are_not_switched() {
     for (policy, expected) in [(BufPolicy::Fill, 0..9), (BufPolicy::Ring, 91..100)] {

@@ -45,6 +45,28 @@ fn what_is_committed_is_recorded_and_what_is_discarded_is_not() {
     assert_eq!((status.speculations_unavailable, status.speculation_drops), (0, 0));
 }
 
+/// A clause that discards another speculation, or none, keeps what it records in its own.
+#[test]
+fn another_one_is_discarded() {
+    for (discarded, expected) in [("other", vec![7, 8]), ("0", vec![7, 8]), ("own", vec![])] {
+        let kernel = Kernel::new();
+        let x = kernel.consumer();
+        x.enable(&format!(
+            "BEGIN {{ own = speculation(); other = speculation(); }}
+             proc:::a {{ speculate(own); trace(arg0); discard({discarded}); }}
+             proc:::b {{ speculate(own); trace(arg0); }}
+             proc:::c {{ commit(own); }}"
+        ));
+        x.go();
+        kernel.hit(0, 7);
+        kernel.hit(1, 8);
+        kernel.hit(2, 0);
+        x.stop();
+        let numbers: Vec<_> = x.numbers().concat();
+        assert_eq!(numbers, expected, "{discarded}");
+    }
+}
+
 #[test]
 fn there_are_so_many_speculations_and_so_much_room() {
     let kernel = Kernel::new();
