@@ -166,6 +166,7 @@ fn what_comes_from_libraries_elsewhere_is_here() {
         shown.contains("string pr_fname = [ \"") && shown.contains("pr_arglen = 0x"),
         "{shown}"
     );
+    assert_eq!(printed("print(\"cüneyt\");"), "string \"cüneyt\"\n\n");
     let shown = printed(
         "this->p = (string *)alloca(512); *this->p = strjoin(\"a\", \"b\"); trace(*this->p);",
     );

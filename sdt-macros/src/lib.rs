@@ -270,7 +270,8 @@ pub fn __sdt_provider(input: TokenStream) -> TokenStream {
 ///
 /// # Enums
 ///
-/// An enum without data that has `#[repr(u8)]` or the like is that integer where it is in memory. One with data that has
+/// An enum without data that has `#[repr(u8)]` or the like is that integer where it is in memory; D knows its constants by name if it
+/// derives [`Argument`](derive@Argument) as well. One with data that has
 /// `#[repr(C)]`, `#[repr(u8)]` or both is a union: of its `tag`, and of a struct for each variant with data, by the variant's name
 /// in snake case or its `#[c_name = "..."]`. Fields without names are `_0`, `_1`. The tag's values have names, too.
 ///

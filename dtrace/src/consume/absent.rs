@@ -19,6 +19,10 @@ pub(super) fn hint(message: &str) -> Option<String> {
             "there is no provider {provider} here: a host has the probes that it declares, which -l lists"
         ));
     }
+    if name.contains('_') {
+        let listed = name.replace("__", "-").replace('_', "-");
+        return Some(format!("what a declaration in Rust calls {name} is {listed} for DTrace"));
+    }
     let is_timer = name.starts_with("tick-") || name.starts_with("profile-");
     (is_timer && ["", "profile"].contains(&provider)).then(|| {
         "either the name is no rate (tick-1s, profile-97), or this host has no room for another timer, or none at all: it \
@@ -43,6 +47,8 @@ mod tests {
         says("fbt:kernel::", "no provider fbt");
         says(":::tick-1s", "register_profile");
         says("profile:::profile-97", "register_profile");
+        says("shop:::order_start", "order_start is order-start");
+        says(":::order__start_*", "order__start_* is order-start-*");
         for other in
             ["pid::main:entry", "pidx:::", "hello:::tick-1s", "syscalls:::", ":::ticks", ":::"]
         {

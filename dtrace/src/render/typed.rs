@@ -221,7 +221,8 @@ impl Printer<'_> {
         let all = self.bytes(offset, size.saturating_mul(count.into()));
         if let Type::Int { bits: 8, signed: true, char: true, .. } = types.get(types.resolve(of)) {
             let text = super::bits::until_zero(all);
-            if text.len() < all.len() && text.iter().all(|byte| (b' '..=b'~').contains(byte)) {
+            let is_shown = |text: &str| !text.chars().any(char::is_control);
+            if text.len() < all.len() && std::str::from_utf8(text).is_ok_and(is_shown) {
                 // Of a string alone the brackets are left out.
                 let (open, close) = if self.depth == 0 { ("\"", "\"") } else { ("[ \"", "\" ]") };
                 let text = text.to_vec();

@@ -2,7 +2,8 @@
 //!
 //! | a Rust type | D's arguments | |
 //! |---|---|---|
-//! | integers of up to 64 bits, `bool`, `char` | one: `int`, `uint64_t`, ... | `NonZero` as what it holds |
+//! | integers of up to 64 bits, `bool` | one: `int`, `uint64_t`, ... | `NonZero` as what it holds |
+//! | `char` | one: `uint32_t` | `printf("%wc", (int)args[0])` shows it |
 //! | `u128`, `i128` | two: low word, high word | D has no integer of that size |
 //! | pointers, references, `NonNull` to what has a [C name](CType) | one: `struct proc *` | `&[T; N]` is a `T *` |
 //! | `&CStr` | one: `char *` | a string by `stringof(args[0])` |
