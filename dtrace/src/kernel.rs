@@ -19,6 +19,9 @@ use crate::render::{AggDescription, Descriptions, Eprobe, Module, Symbol, Symbol
 /// Records of the library's own `dtrace:::ERROR` clause are of statements behind this number.
 pub(crate) const OWN: u64 = 1 << 32;
 
+/// How often a probe may go between being listed and being asked about.
+const AGAIN: u32 = 64;
+
 /// It.
 #[derive(Debug)]
 pub struct Kernel {
@@ -114,16 +117,21 @@ impl Kernel {
         description: &Description,
     ) -> Result<Option<Matches>, ClientError> {
         let text = description.to_string();
-        let some = match description.id {
-            0 => client.list_after(&text, 0)?,
-            id => client.probe(id)?.into_iter().collect(),
-        };
-        let Some(first) = some.first() else { return Ok(Some(Matches::None)) };
-        // A frame may have had room for one alone.
-        let several = some.len() > 1
-            || description.id == 0 && !client.list_after(&text, first.id)?.is_empty();
-        let info = info(client.describe(first.id)?, &first.module);
-        Ok(Some(if several { Matches::Several(info) } else { Matches::One(info) }))
+        for _ in 0..AGAIN {
+            let some = match description.id {
+                0 => client.list_after(&text, 0)?,
+                id => client.probe(id)?.into_iter().collect(),
+            };
+            let Some(first) = some.first() else { break };
+            // Otherwise it has gone meanwhile, and others may have come.
+            let Some(detail) = client.describe(first)? else { continue };
+            // A frame may have had room for one alone.
+            let several = some.len() > 1
+                || description.id == 0 && !client.list_after(&text, first.id)?.is_empty();
+            let info = info(detail, &first.module);
+            return Ok(Some(if several { Matches::Several(info) } else { Matches::One(info) }));
+        }
+        Ok(Some(Matches::None))
     }
 
     fn symbol_named(&self, module: Option<&str>, name: &str) -> Option<crate::client::Symbol> {

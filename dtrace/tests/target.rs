@@ -1,12 +1,13 @@
 //! The process that is traced: how it ends, and how many trace it.
 #![cfg(target_os = "linux")]
 
+use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use sdt_core::ops::{Privileges, ProviderAttr};
-use sdt_core::runtime::{Provider, Slot, arg};
+use sdt_core::runtime::{Probe, Provider, Slot, arg};
 use sdt_core::{sdt_probe, sdt_provider};
 
 /// Set where this program is the one that is traced.
@@ -35,10 +36,25 @@ fn subject() {
     let _lookup = SCRIPT.add(c"main", c"lookup", &[arg::<i64>()]).unwrap();
     println!("> started");
     for line in std::io::stdin().lines() {
-        match line.unwrap().parse::<u64>() {
+        let line = line.unwrap();
+        match line.parse::<u64>() {
             Ok(times) => (0..times).for_each(|times| sdt_probe!(itself::round, times)),
+            Err(_) if line == "churn" => drop(std::thread::spawn(churn)),
             Err(_) => std::process::exit(3),
         }
+    }
+}
+
+/// Probes come and go, and with each that goes the others get other ids.
+fn churn() {
+    let mut there = VecDeque::new();
+    for name in [c"one", c"two", c"three"].into_iter().cycle() {
+        if there.len() == 2 {
+            let first: Probe = there.pop_front().unwrap();
+            // While it is enabled it stays, and nothing changes while somebody lists.
+            while first.remove().is_err() {}
+        }
+        there.extend(SCRIPT.add(c"main", name, &[arg::<i64>()]));
     }
 }
 
@@ -168,6 +184,34 @@ fn a_process_that_is_killed_is_no_failure() {
     kill_process(Pid::from_child(&subject.child), Signal::KILL).unwrap();
     let (_, said, status) = tracer.end();
     assert_eq!((&*said, status), ("", Some(0)));
+}
+
+/// A probe may go between being listed and being asked about.
+#[test]
+fn probes_that_come_and_go_are_no_failure() {
+    let mut subject = Subject::new();
+    subject.say("churn");
+    let dtrace = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));
+        let output = command.args(["-p", &subject.child.id().to_string()]).args(args).output();
+        let output = output.unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        // In between none of them is there.
+        let said =
+            said.replace("dtrace: failed to match script:::: No probe matches description\n", "");
+        assert_eq!((&*said, output.status.code()), ("", Some(0)), "{args:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for _ in 0..20 {
+        let listed = dtrace(&["-l", "-v", "-P", "script"]);
+        let described = listed.matches("args[0]: int64_t").count();
+        assert_eq!(
+            described,
+            listed.lines().filter(|line| line.contains(" script ")).count(),
+            "{listed}"
+        );
+        dtrace(&["-q", "-n", "BEGIN { exit(0); } script::: { trace(arg0); }", "-Z"]);
+    }
 }
 
 /// As many as are promised, with what dtrace asks for if nothing is said; the next one is told why not.

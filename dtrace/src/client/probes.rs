@@ -40,31 +40,43 @@ impl Client {
         })
     }
 
-    /// Stability and argument types of a probe.
+    /// Stability and argument types of a probe, if it is still there: it may have gone, and another one have its id.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn describe(&mut self, id: u32) -> Result<Detail, ClientError> {
-        let mut detail = self.call("describe", Request::Describe { probe: id }, |reply, _| {
-            let Reply::Detail(of) = reply else { return None };
-            let (probe, args, provider) = (of.stability, of.args, of.provider);
-            Some(Detail { probe, args, provider, privileges: of.privileges, types: Vec::new() })
-        })?;
+    pub fn describe(&mut self, probe: &Probe) -> Result<Option<Detail>, ClientError> {
+        let Some(mut detail) = self.detail(probe)? else { return Ok(None) };
         for index in 0..=u8::MAX {
-            let request = Request::Argument { probe: id, index };
+            let request = Request::Argument { probe: probe.id, index };
             let argument = self.call("argument", request, |reply, _| {
                 let Reply::Argument(argument) = reply else { return None };
                 Some(argument.map(|of| ArgType {
                     native: text(of.native),
                     translated: (!of.translated.is_empty()).then(|| text(of.translated)),
                 }))
-            })?;
-            match argument {
-                Some(argument) => detail.types.push(argument),
-                None => break,
+            });
+            match there(argument)? {
+                Some(Some(argument)) => detail.types.push(argument),
+                Some(None) => break,
+                None => return Ok(None),
             }
         }
-        Ok(detail)
+        // The types are its own if it was there all the time.
+        let is_there = detail.types.is_empty() || self.detail(probe)?.is_some();
+        Ok(is_there.then_some(detail))
+    }
+
+    /// What is known of it besides the types of its arguments.
+    fn detail(&mut self, wanted: &Probe) -> Result<Option<Detail>, ClientError> {
+        let request = Request::Describe { probe: wanted.id };
+        let found = self.call("describe", request, |reply, _| {
+            let Reply::Detail(of) = reply else { return None };
+            let (probe, args, provider) = (of.stability, of.args, of.provider);
+            let types = Vec::new();
+            let detail = Detail { probe, args, provider, privileges: of.privileges, types };
+            Some((self::probe(of.probe) == *wanted).then_some(detail))
+        });
+        Ok(there(found)?.flatten())
     }
 
     /// A probe by its id, if there is one.
@@ -80,7 +92,7 @@ impl Client {
         there(found)
     }
 
-    /// Where a probe fires, in order of address.
+    /// Where a probe fires, in order of address; nowhere, if it has gone.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -90,7 +102,8 @@ impl Client {
             let skip = all.len() as u32;
             let more = self.call("sites", Request::Sites { probe, skip }, |reply, items| {
                 if reply == Reply::Sites { sites(items) } else { None }
-            })?;
+            });
+            let more = there(more)?.unwrap_or_default();
             if more.is_empty() {
                 return Ok(all);
             }

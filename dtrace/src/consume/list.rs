@@ -32,9 +32,16 @@ pub(super) fn list(
             ))?;
         }
         for probe in &probes {
-            output.line(format::listed(probe).as_bytes())?;
+            let mut detail = None;
             if job.verbose {
-                let detail = kernel.ask(|client| client.describe(probe.id))?;
+                detail = kernel.ask(|client| client.describe(probe))?;
+                if detail.is_none() {
+                    // It has gone meanwhile.
+                    continue;
+                }
+            }
+            output.line(format::listed(probe).as_bytes())?;
+            if let Some(detail) = detail {
                 output.line(format::detail(&detail).as_bytes())?;
             }
             if job.sites {
@@ -61,8 +68,10 @@ pub(super) fn describe(
 ) -> Result<(), DtraceError> {
     for ecb in &program.ecbs {
         output.line(format!("\n{}\n", ecb.probe).as_bytes())?;
-        if let Some(probe) = trace.kernel().list(&ecb.probe)?.first() {
-            let detail = trace.kernel().ask(|client| client.describe(probe.id))?;
+        let probes = trace.kernel().list(&ecb.probe)?;
+        let detail =
+            probes.first().map(|probe| trace.kernel().ask(|client| client.describe(probe)));
+        if let Some(detail) = detail.transpose()?.flatten() {
             output.line(format::detail(&detail).as_bytes())?;
         }
     }

@@ -54,7 +54,8 @@ fn probes_are_listed() {
     let timers = consumer.0.list("profile:::").unwrap();
     assert_eq!((timers.len(), timers[0].id), (13, 8));
     let probe = consumer.probe("work");
-    let types = consumer.0.describe(probe).unwrap().types;
+    let listed = consumer.0.probe(probe).unwrap().unwrap();
+    let types = consumer.0.describe(&listed).unwrap().unwrap().types;
     assert_eq!(types.iter().map(|of| &*of.native).collect::<Vec<_>>(), ["uint64_t", "uint64_t"]);
     let sites = consumer.0.sites(probe).unwrap();
     for function in ["work", "fork", "obey"] {

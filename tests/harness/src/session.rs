@@ -374,7 +374,12 @@ impl Session {
     /// # Errors
     /// There is no such probe, or the kernel failed.
     pub fn describe(&mut self, probe: u32) -> Result<Detail, SessionError> {
-        self.look(|client| client.describe(probe))
+        let found = self.look(|client| {
+            let listed = client.probe(probe)?;
+            listed.map_or(Ok(None), |listed| client.describe(&listed))
+        })?;
+        let message = || format!("there is no probe {probe}");
+        found.ok_or_else(|| SessionError::Refused(Refusal { errno: 0, message: message() }))
     }
 
     /// Where a probe fires, and what is there now.
