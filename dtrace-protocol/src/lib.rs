@@ -40,6 +40,6 @@ pub mod secure;
 
 pub use frame::{Decoder, Frame, FrameError, Header, Items, OTHERS, TooLong, Writer};
 pub use message::{
-    Argument, DataOf, Datum, Declared, Detail, Probe, Record, Reply, Request, Run, Side, Site,
-    SiteState, SnapshotOf, Status, Symbol, VERSION, Why,
+    Argument, DataOf, Datum, Declared, Detail, Probe, Record, Reply, Request, Run, RunOption, Side,
+    Site, SiteState, SnapshotOf, Status, Symbol, VERSION, Why,
 };

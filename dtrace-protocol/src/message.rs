@@ -156,6 +156,13 @@ pub enum Request<'a> {
         /// Its name, as it is in the file or as it is demangled.
         name: &'a str,
     },
+    /// The options of this channel's run that have been set, by the consumer or by programs, in order of their numbers, as many as
+    /// fit a frame. Who has [claimed](Self::Claim) what was enabled before learns so how it is to be read. Answer:
+    /// [`Reply::Options`]; asked again with the number behind that of the last one, until there are none.
+    Options {
+        /// Those with this number or a greater one.
+        from: u32,
+    },
 }
 
 /// What holds data.
@@ -282,6 +289,8 @@ pub enum Reply<'a> {
     /// To [`Request::Declared`]: none where there is no such module. One that this line may see no probe of has neither name nor
     /// text.
     Declared(#[serde(borrow)] Option<Declared<'a>>),
+    /// To [`Request::Options`]. Items: [`RunOption`].
+    Options,
 }
 
 /// Who answers a [`Request::Hello`].
@@ -427,6 +436,15 @@ pub struct Datum {
     pub arg: u64,
     /// What the program's writer put there: the number of the statement.
     pub uarg: u64,
+}
+
+/// An option of a run, as [`Request::Option`] sets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunOption {
+    /// Its number.
+    pub option: u32,
+    /// Its value, in the option's unit.
+    pub value: i64,
 }
 
 /// How a channel's programs are (`dtrace_status_t`).

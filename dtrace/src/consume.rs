@@ -328,8 +328,6 @@ fn follow(
     meanwhile: &mut dyn Meanwhile,
     output: &mut dyn Output,
 ) -> Result<u8, DtraceError> {
-    let is_set = |option| trace.options().get(option) != UNSET;
-    let (quiet, destructive) = (is_set(OptionId::Quiet), is_set(OptionId::Destructive));
     let mut timeline = picture::timeline(job)?;
     let mut heat = Heat::new();
     let mut file = job.output.as_deref().map(append).transpose()?;
@@ -346,6 +344,8 @@ fn follow(
     if job.claim {
         trace.claim().map_err(DtraceError::Go)?;
     }
+    let is_set = |option| trace.options().get(option) != UNSET;
+    let (quiet, destructive) = (is_set(OptionId::Quiet), is_set(OptionId::Destructive));
     let mut said = Vec::new();
     let enabled = enable(&mut trace, job, programs, sink, &mut said);
     let running = enabled.and_then(|()| trace.go().map_err(DtraceError::Go));

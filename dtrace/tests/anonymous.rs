@@ -82,3 +82,20 @@ fn faults_and_what_is_aggregated_come() {
     let fault = "dtrace: error on enabled probe ID 2 (ID 1: dtrace:::BEGIN): invalid address (0x0) in action #1";
     assert!(err.starts_with(fault) && err.lines().count() == 1, "{err}");
 }
+
+/// Who claims a program has the options with which it was enabled, and need not know them.
+#[test]
+fn a_ring_is_read_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = |name: &str| folder.path().join(name);
+    let dof = folder.path().join("dof").display().to_string();
+    kernel(&socket("compile"), Vec::new());
+    let program = "BEGIN { trace(\"first\"); } tick-10ms { printf(\"%d\\n\", ++n); } tick-10ms /n == 100/ { exit(0); }";
+    let args = ["-q", "-x", "bufpolicy=ring", "-b", "512", "-A", "-o", &dof, "-n", program];
+    dtrace(&socket("compile"), &args);
+    kernel(&socket("claim"), std::fs::read(&dof).unwrap());
+    let (out, err) = dtrace(&socket("claim"), &["-a"]);
+    let numbers: Vec<u32> = out.trim().lines().map(|line| line.parse().unwrap()).collect();
+    assert!(numbers.len() > 5 && numbers.is_sorted_by(|one, next| one + 1 == *next), "{out}");
+    assert_eq!((numbers.last(), &*err), (Some(&100), ""), "{out}");
+}

@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use common::{Small, TestProvider, Threads, create, small};
 use dtrace_abi::option::OptionId;
 use dtrace_protocol::{
-    Datum, Decoder, Header, Items, OTHERS, Probe, Record, Reply, Request, Site, SiteState,
-    SnapshotOf, Status, VERSION, Why, Writer,
+    Datum, Decoder, Header, Items, OTHERS, Probe, Record, Reply, Request, RunOption, Site,
+    SiteState, SnapshotOf, Status, VERSION, Why, Writer,
 };
 use proptest::prelude::*;
 use sdt_core::ops::{ProbeId, ProviderId};
@@ -472,6 +472,21 @@ fn programs_run() {
         let request = Request::Option { option: option.number(), value };
         assert_eq!(ask(&mut server, &mut line, request), "Done");
     }
+    let mut set = options.map(|(option, value)| (option.number(), value));
+    set.sort();
+    let mut set_from = |from| {
+        line.ask(1, 1, &Request::Options { from });
+        run(&mut server, &mut line);
+        let told = line.answers(|_, reply, items| {
+            assert_eq!(reply, Reply::Options);
+            let all = items.iter().map(|of| of.map(|of: RunOption| (of.option, of.value)));
+            all.collect::<Result<Vec<_>, _>>().unwrap()
+        });
+        told.concat()
+    };
+    assert_eq!(set_from(0), set);
+    assert_eq!(set_from(set[1].0), set[1..]);
+    assert_eq!((set_from(set[3].0 + 1), set_from(u32::MAX)), (vec![], vec![]));
     let text = "BEGIN { printf(\"%s is %d\\n\", \"x\", 5); }
                 p::: /arg0 > 1/ { @[arg0] = count(); self->n++; trace(self->n); }
                 p::: /arg0 == 3/ { exit(4); }

@@ -1,6 +1,6 @@
 //! What a kernel answers, as it is kept.
 
-use dtrace_protocol::{Datum, Items, SiteState};
+use dtrace_protocol::{Datum, Items, RunOption, SiteState};
 
 /// One probe. Names that are not UTF-8 are shown as well as can be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,6 +128,11 @@ pub(super) fn shown(text: &str) -> String {
 
 pub(super) fn data(items: Items<'_>) -> Option<Vec<Datum>> {
     items.iter().collect::<Result<_, _>>().ok()
+}
+
+pub(super) fn options(items: Items<'_>) -> Option<Vec<(u32, i64)>> {
+    let pair = |RunOption { option, value }| (option, value);
+    items.iter().map(|item| item.ok().map(pair)).collect()
 }
 
 pub(super) fn probes(items: Items<'_>) -> Option<Vec<Probe>> {

@@ -4,12 +4,14 @@ use std::cmp::Ordering;
 
 use dtrace_protocol::{DataOf, Datum, Reply, Request, Run, Why};
 
-use super::answer::data;
+use super::answer::{data, options};
 use super::error::there;
 use super::{Aggregation, Client, ClientError, Eprobe};
 
 /// Bytes of a program that are sent at a time: they fit the shortest frame that a framework takes.
 const PIECE: usize = 384;
+/// More than there are options.
+const OPTIONS: u32 = 256;
 /// Bytes of the longest format: no program in DOF is longer.
 const FORMAT: usize = 4 << 20;
 
@@ -51,6 +53,35 @@ impl Client {
     /// As [`open`](Self::open).
     pub fn claim(&mut self) -> Result<(), ClientError> {
         self.done("claim", Request::Claim)
+    }
+
+    /// The options of the run that are set, by number, with their values; none where the kernel does not tell.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn options(&mut self) -> Result<Vec<(u32, i64)>, ClientError> {
+        let mut all: Vec<(u32, i64)> = Vec::new();
+        loop {
+            let from = all.last().map_or(0, |(last, _)| last + 1);
+            let more = self.call("options", Request::Options { from }, |reply, items| {
+                if reply == Reply::Options { options(items) } else { None }
+            });
+            let more = match more {
+                Err(ClientError::Refused {
+                    why: Why::NotUnderstood | Why::NotPermitted, ..
+                }) => Vec::new(),
+                more => more?,
+            };
+            // As `list`; and there are not so many.
+            let strange = more.first().is_some_and(|(first, _)| *first < from)
+                || !more.is_sorted_by(|(one, _), (next, _)| one < next)
+                || more.last().is_some_and(|(last, _)| *last >= OPTIONS);
+            match more.is_empty() {
+                true => return Ok(all),
+                false if strange => return Err(ClientError::Strange("options")),
+                false => all.extend(more),
+            }
+        }
     }
 
     /// What an enabled probe of this channel's records, if there is one of this number.

@@ -198,7 +198,7 @@ impl Trace {
         Ok(self.kernel.ask(|client| client.program(&dof))?)
     }
 
-    /// Takes over what was enabled in the kernel before there was any consumer.
+    /// Takes over what was enabled in the kernel before there was any consumer, and its options.
     ///
     /// # Errors
     /// There is no such thing, or the kernel failed.
@@ -206,6 +206,12 @@ impl Trace {
         self.open()?;
         self.kernel.ask(Client::claim)?;
         self.claimed = true;
+        // As libdtrace does when it goes (`dt_options_load`).
+        for (option, value) in self.kernel.ask(Client::options)? {
+            if let Some(id) = OptionId::from_number(option) {
+                self.compiler.options_mut().put(id, value);
+            }
+        }
         Ok(())
     }
 

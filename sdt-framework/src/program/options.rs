@@ -50,6 +50,11 @@ impl Options {
         Ok(())
     }
 
+    /// The first that is chosen of those with this number or a greater one.
+    pub(crate) fn next(&self, from: u32) -> Option<(u32, i64)> {
+        (0..).zip(self.0).skip(from as usize).find(|(_, value)| *value != UNSET)
+    }
+
     fn get(&self, id: OptionId) -> Option<i64> {
         self.0.get(id.number() as usize).copied().filter(|value| *value != UNSET)
     }

@@ -27,6 +27,23 @@ impl<H: Host> Dtrace<H> {
         self.before_it_goes(id, |_, session, cpus| session.set_option(option, value, cpus))
     }
 
+    /// An option of a consumer's run that is set, by itself or by a program, and its value: the first one with this number or a
+    /// greater one. Also of a consumer that was [enabled](Self::enable_anonymously) before it came, or has gone.
+    ///
+    /// # Errors
+    /// [`ConsumerError::NotOpen`].
+    pub fn next_option(
+        &self,
+        id: ConsumerId,
+        from: u32,
+    ) -> Result<Option<(u32, i64)>, ConsumerError> {
+        let shared = self.shared()?;
+        let tables = self.tables.lock();
+        let (index, _) = shared.consumer(id)?;
+        let session = tables.sessions.get(index).and_then(Option::as_deref);
+        Ok(session.ok_or(ConsumerError::NotOpen(id))?.options.next(from))
+    }
+
     /// Calls `f` with what a consumer has sent that has not gone yet.
     fn before_it_goes<R>(
         &self,

@@ -250,6 +250,7 @@ impl<'d, const CHANNELS: usize> Desk<'d, CHANNELS> {
             | Request::Format { .. }
             | Request::Snapshot { .. }
             | Request::Run
+            | Request::Options { .. }
             | Request::Symbol { .. } => {
                 return run::answer(tracer, open?, request, answer).map(Some);
             }

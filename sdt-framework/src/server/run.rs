@@ -1,7 +1,7 @@
 //! What is answered about programs: what they leave behind, and how they are.
 
 use dtrace_abi::record::RecordDesc;
-use dtrace_protocol::{DataOf, Datum, Reply, Request, Run, SnapshotOf, Why, Writer};
+use dtrace_protocol::{DataOf, Datum, Reply, Request, Run, RunOption, SnapshotOf, Why, Writer};
 
 use super::answer::Answer;
 use super::known;
@@ -78,6 +78,15 @@ pub(super) fn answer(
                 bytes: part.get(..found.read).unwrap_or_default(),
             })
         }
+        Request::Options { from } => answer.with_items(&Reply::Options, |writer| {
+            let mut from = from;
+            while let Some((option, value)) = tracer.next_option(open, from)?
+                && writer.push(&RunOption { option, value }).is_ok()
+            {
+                from = option + 1;
+            }
+            Ok(())
+        }),
         Request::Run => answer.plain(&Reply::Run(status(&tracer.status(open)?))),
         Request::Symbol { address } => known::at(tracer, address, answer),
         _ => Err(Refusal::Plain(Why::NotUnderstood, "this is not there")),

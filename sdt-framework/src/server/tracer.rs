@@ -57,6 +57,16 @@ pub trait Tracer: Sync {
         value: i64,
     ) -> Result<(), ConsumerError>;
 
+    /// As [`Dtrace::next_option`].
+    ///
+    /// # Errors
+    /// As there.
+    fn next_option(
+        &self,
+        consumer: ConsumerId,
+        from: u32,
+    ) -> Result<Option<(u32, i64)>, ConsumerError>;
+
     /// As [`Dtrace::program_piece`].
     ///
     /// # Errors
@@ -210,6 +220,14 @@ impl<H: Host> Tracer for Dtrace<H> {
         value: i64,
     ) -> Result<(), ConsumerError> {
         self.set_option(consumer, option, value)
+    }
+
+    fn next_option(
+        &self,
+        consumer: ConsumerId,
+        from: u32,
+    ) -> Result<Option<(u32, i64)>, ConsumerError> {
+        self.next_option(consumer, from)
     }
 
     fn program_piece(

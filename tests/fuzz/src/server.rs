@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arbitrary::{Arbitrary, Unstructured};
 use dtrace_protocol::{
-    DataOf, Datum, Decoder, Header, Probe, Record, Reply, Request, Site, SiteState, VERSION, Writer,
+    DataOf, Datum, Decoder, Header, Probe, Record, Reply, Request, RunOption, Site, SiteState,
+    VERSION, Writer,
 };
 use sdt_core::ops::{Framework as _, Privileges, ProbeId, ProviderAttr, ProviderOps};
 use sdt_framework::kernel::{Kernel, ModuleText, Symbol};
@@ -123,6 +124,7 @@ pub(crate) enum What {
     Declared { index: u8, at: u32 },
     SymbolNamed { module: String, name: String },
     Data { eprobe: bool, number: u8, skip: u8 },
+    Options { from: u32 },
 }
 
 impl What {
@@ -157,6 +159,7 @@ impl What {
                 let of = if *eprobe { DataOf::Eprobe(number) } else { DataOf::Aggregation(number) };
                 Request::Data { of, skip: u32::from(*skip) }
             }
+            Self::Options { from } => Request::Options { from: *from },
         }
     }
 }
@@ -231,6 +234,7 @@ impl Line {
                 Reply::Data { .. } | Reply::Eprobe { .. } | Reply::Aggregation { .. } => {
                     assert!(items.iter::<Datum>().all(|item| item.is_ok()));
                 }
+                Reply::Options => assert!(items.iter::<RunOption>().all(|item| item.is_ok())),
                 _ => assert!(items.is_empty()),
             }
         }
