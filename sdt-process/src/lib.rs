@@ -10,6 +10,7 @@ mod image;
 mod kernel;
 mod lock;
 mod memory;
+mod ours;
 mod process;
 mod serve;
 mod sites;

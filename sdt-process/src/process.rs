@@ -20,6 +20,7 @@ use sdt_framework::{Config, ConsumerError, Counters, Dtrace, InitError};
 use crate::cpus::Slots;
 use crate::fork;
 use crate::lock::Mine;
+use crate::ours::Ours;
 use crate::serve::{self, Serving};
 use crate::socket::{Socket, SocketError};
 use crate::stack;
@@ -40,7 +41,7 @@ pub(crate) struct State {
     pub(crate) attached: Option<Attached>,
     pub(crate) serving: Option<Serving>,
     /// Wakes the thread that serves.
-    waker: Option<PipeWriter>,
+    waker: Option<Ours<PipeWriter>>,
     /// Serving ends, as soon as consumers have what was recorded for them, and then at the latest.
     pub(crate) until: Option<Instant>,
 }
@@ -58,9 +59,9 @@ impl State {
         if let Some(attached) = &self.attached {
             attached.dtrace.wind_up();
         }
-        if let Some(waker) = &mut self.waker {
+        if let Some(waker) = &self.waker {
             // There is room for a byte.
-            waker.write_all(&[0]).ok();
+            waker.get().and_then(|mut waker| waker.write_all(&[0])).ok();
         }
     }
 

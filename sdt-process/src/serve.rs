@@ -16,6 +16,7 @@ use sdt_framework::{Dtrace, Host as _, Rights};
 
 use crate::breakpoint::RAISED;
 use crate::cpus::Slots;
+use crate::ours::Ours;
 use crate::process::{self, Attached, WANTED};
 use crate::sites::Sites;
 use crate::socket::Socket;
@@ -41,9 +42,9 @@ pub(crate) struct Serving {
     /// Most of them.
     room: usize,
     /// Those who were one too many, until they have read so and gone.
-    turned_away: VecDeque<UnixStream>,
+    turned_away: VecDeque<Ours<UnixStream>>,
     /// Written to when there is nothing more to do.
-    wake: PipeReader,
+    wake: Ours<PipeReader>,
     /// Nobody can be let in at the moment.
     is_pausing: bool,
 }
@@ -57,21 +58,21 @@ struct Line {
 
 #[derive(Debug)]
 struct Ends {
-    stream: UnixStream,
+    stream: Ours<UnixStream>,
     /// It takes nothing at the moment.
     is_full: bool,
 }
 
 impl Stream for Ends {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Lost> {
-        match self.stream.read(buffer) {
+        match self.stream.get().map_err(|_| Lost)?.read(buffer) {
             Ok(0) => Err(Lost),
             done => later(done),
         }
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
-        let done = later(self.stream.write(bytes))?;
+        let done = later(self.stream.get().map_err(|_| Lost)?.write(bytes))?;
         self.is_full = done == 0;
         Ok(done)
     }
@@ -129,8 +130,9 @@ impl Wait {
 
 impl Serving {
     /// Nobody is connected. A byte into the pipe wakes the thread.
-    pub(crate) fn new(socket: Socket, room: usize) -> io::Result<(Self, PipeWriter)> {
+    pub(crate) fn new(socket: Socket, room: usize) -> io::Result<(Self, Ours<PipeWriter>)> {
         let (wake, waker) = io::pipe()?;
+        let (wake, waker) = (Ours::new(wake)?, Ours::new(waker)?);
         let (lines, turned_away) = (Vec::new(), VecDeque::new());
         Ok((Self { socket, lines, room, turned_away, wake, is_pausing: false }, waker))
     }
@@ -158,14 +160,16 @@ impl Serving {
             }
             None => self.let_in(attached),
         }
+        // Nobody can connect, or end this, if the program has closed them.
+        let (listener, wake) = (self.socket.listener.get().ok()?, self.wake.get().ok()?);
         let polled = |fd: RawFd, events| libc::pollfd { fd, events, revents: 0 };
-        let lines = self.lines.iter().map(|Line { ends, .. }| {
+        let lines = self.lines.iter().filter_map(|Line { ends, .. }| {
             let events = if ends.is_full { libc::POLLOUT } else { libc::POLLIN };
-            polled(ends.stream.as_raw_fd(), events)
+            Some(polled(ends.stream.get().ok()?.as_raw_fd(), events))
         });
-        let listener = polled(self.socket.listener.as_raw_fd(), libc::POLLIN);
+        let listener = polled(listener.as_raw_fd(), libc::POLLIN);
         let listener = (!self.is_pausing && until.is_none()).then_some(listener);
-        let wake = until.is_none().then(|| polled(self.wake.as_raw_fd(), libc::POLLIN));
+        let wake = until.is_none().then(|| polled(wake.as_raw_fd(), libc::POLLIN));
         let limit = match (is_busy, self.lines.is_empty(), self.is_pausing) {
             (true, ..) => 0,
             _ if until.is_some() => TICK,
@@ -181,9 +185,11 @@ impl Serving {
     fn answer(&mut self) -> bool {
         let mut is_busy = false;
         // Until they close their end.
-        self.turned_away.retain_mut(|stream| match stream.read(&mut [0; 64]) {
-            Ok(length) => length != 0,
-            Err(error) => later(Err(error)).is_ok(),
+        self.turned_away.retain(|stream| {
+            match stream.get().and_then(|mut it| it.read(&mut [0; 64])) {
+                Ok(length) => length != 0,
+                Err(error) => later(Err(error)).is_ok(),
+            }
         });
         self.lines.retain_mut(|Line { ends, server }| {
             for _ in 0..STEPS {
@@ -200,7 +206,7 @@ impl Serving {
     }
 
     /// Tells who is one too many why. They are about to greet us: a connection that is closed already would tell them that only.
-    fn turn_away(&mut self, mut stream: UnixStream) {
+    fn turn_away(&mut self, stream: Ours<UnixStream>) {
         let room = self.room;
         let reason =
             format!("{room} consumers trace this process, and no more can; end one of them");
@@ -209,7 +215,8 @@ impl Serving {
         let frame = Writer::new(&mut draft, header, &Reply::Gone { reason: &reason });
         if let Ok(length) = frame.and_then(|frame| frame.seal(&mut line)) {
             // Behind a zero, as whatever comes first on a line.
-            stream.write_all(&[0]).and_then(|()| stream.write_all(&line[..length])).ok();
+            let bytes = [&[0], &line[..length]].concat();
+            stream.get().and_then(|mut stream| stream.write_all(&bytes)).ok();
         }
         self.turned_away.push_back(stream);
         if self.turned_away.len() > self.room {

@@ -13,6 +13,8 @@ use std::os::unix::fs::{
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use crate::ours::Ours;
+
 /// Why there is no socket.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
@@ -44,7 +46,7 @@ pub enum SocketError {
 /// A listening socket, and its place.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    pub(crate) listener: UnixListener,
+    pub(crate) listener: Ours<UnixListener>,
     pub(crate) path: PathBuf,
 }
 
@@ -70,16 +72,18 @@ impl Socket {
         let listener = UnixListener::bind(&path).map_err(failed)?;
         fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
+        let listener = Ours::new(listener).map_err(failed)?;
         Ok(Self { listener, path })
     }
 
     /// Takes the next connection. `None` if its other end is neither this user's nor root's: it is closed, and learns
     /// nothing.
-    pub(crate) fn accept(&self) -> io::Result<Option<UnixStream>> {
-        let (stream, _) = self.listener.accept()?;
+    pub(crate) fn accept(&self) -> io::Result<Option<Ours<UnixStream>>> {
+        let (stream, _) = self.listener.get()?.accept()?;
         let peer = rustix::net::sockopt::socket_peercred(&stream)?;
         stream.set_nonblocking(true)?;
-        Ok([0, effective_user()].contains(&peer.uid.as_raw()).then_some(stream))
+        let may = [0, effective_user()].contains(&peer.uid.as_raw());
+        may.then(|| Ours::new(stream)).transpose()
     }
 
     /// Removes it from the file system.

@@ -1,0 +1,45 @@
+//! A program that closes all file descriptors that it does not know.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use sdt_core::{sdt_probe, sdt_provider};
+
+sdt_provider! {
+    closer {
+        fn done();
+    }
+}
+
+/// What it opens next has the numbers of ours: that is left alone, and tracing can be started anew.
+#[test]
+fn its_own_are_left_alone() {
+    sdt_probe!(closer::done);
+    for _ in 0..3 {
+        let traced = sdt_process::start().unwrap();
+        let path = traced.socket().to_owned();
+        let consumer = UnixStream::connect(&path).unwrap();
+        std::mem::forget(consumer);
+        // SAFETY: of the numbers closed, only this crate's are used again, which is what is tried.
+        assert_eq!(unsafe { libc::close_range(3, libc::c_uint::MAX, 0) }, 0);
+        let folder = tempfile::tempdir().unwrap();
+        let listening = (0..8).map(|number| {
+            let path = folder.path().join(number.to_string());
+            let listener = UnixListener::bind(&path).unwrap();
+            listener.set_nonblocking(true).unwrap();
+            (listener, path)
+        });
+        for (listener, path) in listening.collect::<Vec<_>>() {
+            for _ in 0..20 {
+                let mut caller = UnixStream::connect(&path).unwrap();
+                let (mut called, _) = listener.accept().unwrap();
+                caller.write_all(b"x").unwrap();
+                let mut byte = [0];
+                called.read_exact(&mut byte).unwrap();
+                assert_eq!(&byte, b"x");
+            }
+        }
+        drop(traced);
+        assert!(!path.exists());
+    }
+}
