@@ -297,7 +297,7 @@ fn set(job: &mut Job, name: &str, value: Option<&str>, written: &str) -> anyhow:
     job.set(name, value).map_err(|error| anyhow::anyhow!("failed to set {written}: {error}"))
 }
 
-/// Has a first Ctrl-C or SIGTERM end a run in order, and a second one at once.
+/// Has a first Ctrl-C or SIGTERM end a run in order, and a second one at once, or one while programs are compiled.
 ///
 /// # Errors
 /// Signals cannot be handled.

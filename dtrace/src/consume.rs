@@ -126,22 +126,35 @@ impl From<TraceError> for DtraceError {
 
 /// Set from a signal handler: the run is to end in order.
 #[derive(Debug, Default)]
-pub struct Interrupt(AtomicBool);
+pub struct Interrupt {
+    raised: AtomicBool,
+    /// Programs are being read and compiled.
+    compiling: AtomicBool,
+}
 
 impl Interrupt {
     /// Nothing has happened yet.
     pub const fn new() -> Self {
-        Self(AtomicBool::new(false))
+        Self { raised: AtomicBool::new(false), compiling: AtomicBool::new(false) }
     }
 
-    /// Ends the run. Callable from a signal handler. Says whether it had been called before.
+    /// Ends the run. Callable from a signal handler. Says whether it has to be ended at once: this had been called before, or
+    /// nothing has been begun that could be ended in order, and nobody looks.
     pub fn raise(&self) -> bool {
-        self.0.swap(true, Ordering::Relaxed)
+        self.raised.swap(true, Ordering::Relaxed) || self.compiling.load(Ordering::Relaxed)
     }
 
     /// Whether the run is to end.
     pub fn raised(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.raised.load(Ordering::Relaxed)
+    }
+
+    /// Does what nobody interrupts in order.
+    fn while_compiling<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.compiling.store(true, Ordering::Relaxed);
+        let done = f();
+        self.compiling.store(false, Ordering::Relaxed);
+        done
     }
 }
 
@@ -254,7 +267,8 @@ fn run_one(
     if let Some(name) = name {
         trace.set_host(name);
     }
-    let programs = compile::all(&mut trace, job, &mut Scripts::new(), output)?;
+    let programs =
+        interrupt.while_compiling(|| compile::all(&mut trace, job, &mut Scripts::new(), output))?;
     match job.mode {
         Mode::List => list::list(trace, job, &programs, output)?,
         Mode::Compile => {

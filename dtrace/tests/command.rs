@@ -4,9 +4,12 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::thread;
 
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
 use userland::{Line, Machine};
 
 /// A host for one consumer after the other.
@@ -190,4 +193,37 @@ fn colours_and_pictures() {
     let json = ran(folder.path(), &["-q", "-x", "oformat=json", "-n", clause]).0;
     let document: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(document["dtrace"]["probes"][0]["output"][0]["message"], "hit");
+}
+
+#[test]
+fn what_has_no_end_is_no_script() {
+    let folder = tempfile::tempdir().unwrap();
+    host(folder.path());
+    let refused = ran(folder.path(), &["-s", "/dev/zero"]);
+    let why = "dtrace: failed to open /dev/zero: it has more than 16777216 bytes, as no program in D has\n";
+    assert_eq!(refused, (String::new(), why.to_owned(), 1));
+}
+
+/// While programs are read and compiled there is nothing to end in order.
+#[test]
+fn an_interrupt_ends_compiling_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("script.d");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut dtrace = Command::new(env!("CARGO_BIN_EXE_dtrace"))
+        .args(["--connect", &host(folder.path()), "-s"])
+        .arg(&pipe)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // It can be opened without waiting once somebody reads.
+    let _written = loop {
+        match rustix::fs::open(&pipe, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()) {
+            Ok(file) => break file,
+            Err(error) => assert_eq!(error, Errno::NXIO),
+        }
+        assert_eq!(dtrace.try_wait().unwrap(), None);
+    };
+    kill_process(Pid::from_child(&dtrace), Signal::INT).unwrap();
+    assert_eq!(dtrace.wait().unwrap().code(), Some(130));
 }

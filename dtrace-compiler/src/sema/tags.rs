@@ -1,5 +1,7 @@
 //! Structs, unions and enums that are defined (`dt_decl_sou`, `dt_decl_member`, `dt_decl_enum`; dt_decl.c).
 
+use std::collections::{HashMap, HashSet};
+
 use dtrace_abi::ErrTag;
 use dtrace_abi::dif::CtfKind;
 
@@ -37,11 +39,22 @@ impl Session<'_> {
                 id
             }
         };
+        let mut names = HashSet::new();
         for field in fields {
             let (base, _) = self.base_type(&field.specs)?;
             for (declarator, bits, place) in &field.declarators {
                 self.place = *place;
-                self.define_member(id, base, declarator.as_ref(), bits.as_ref())?;
+                let (ty, member) = self.member(base, declarator.as_ref(), bits.as_ref())?;
+                let Some(ty) = ty else { continue };
+                if let Some(member) = member
+                    && !names.insert(member)
+                {
+                    let message = format!(
+                        "failed to define member '{member}': Duplicate member name definition"
+                    );
+                    return self.error(ErrTag::Unknown, message);
+                }
+                self.state.types.add_member(id, member.map(String::from), ty);
                 if self.types().is_too_large(id) {
                     return self.error(ErrTag::DeclArrbig, format!("{name} is too big"));
                 }
@@ -50,15 +63,15 @@ impl Session<'_> {
         Ok(id)
     }
 
-    fn define_member(
+    /// A member's type, unless it is none, and its name.
+    fn member<'d>(
         &mut self,
-        record: TypeId,
         base: TypeId,
-        declarator: Option<&Declarator>,
+        declarator: Option<&'d Declarator>,
         bits: Option<&Expr>,
-    ) -> Result<()> {
-        let name = declarator.and_then(|declarator| declarator.name.clone());
-        let shown = name.as_deref().unwrap_or("(anon)");
+    ) -> Result<(Option<TypeId>, Option<&'d str>)> {
+        let name = declarator.and_then(|declarator| declarator.name.as_deref());
+        let shown = name.unwrap_or("(anon)");
         let mut ty = match declarator {
             Some(declarator) => self.apply_parts(base, &declarator.parts)?,
             None => base,
@@ -85,7 +98,7 @@ impl Session<'_> {
         if let Some(bits) = bits {
             let value = self.constant_expr(bits)?;
             if name.is_none() && value.int() == Some(0) {
-                return Ok(());
+                return Ok((None, None));
             }
             let Some(bits) = value.positive() else {
                 let message = "positive integral constant expression expected as bit-field size";
@@ -104,12 +117,7 @@ impl Session<'_> {
             let bits = bits as u32;
             ty = self.state.types.add(Type::Int { name: type_name, bits, signed, char });
         }
-        if !self.state.types.add_member(record, name.clone(), ty) {
-            let message =
-                format!("failed to define member '{shown}': Duplicate member name definition");
-            return self.error(ErrTag::Unknown, message);
-        }
-        Ok(())
+        Ok((Some(ty), name))
     }
 
     /// An enum; its enumerators are inlines.
@@ -132,23 +140,37 @@ impl Session<'_> {
             }
         };
         let mut next = 0i32;
+        let mut defined = HashMap::new();
         for enumerator in enumerators {
             self.place = enumerator.place;
+            let name = &*enumerator.name;
             let value = match &enumerator.value {
-                Some(value) => self.enumerator_value(id, &enumerator.name, value)?,
+                Some(value) => self.enumerator_value(&defined, name, value)?,
                 None => next,
             };
-            self.define_enumerator(id, &enumerator.name, value)?;
+            if defined.insert(name, value).is_some() {
+                let message = format!(
+                    "failed to define enumerator '{name}': Duplicate member name definition"
+                );
+                return self.error(ErrTag::Unknown, message);
+            }
+            self.define_enumerator(id, name, value)?;
             next = value.wrapping_add(1);
         }
         Ok(id)
     }
 
-    fn enumerator_value(&mut self, id: TypeId, name: &str, value: &Expr) -> Result<i32> {
+    /// What an enumerator is said to be, by those before it or other constants.
+    fn enumerator_value(
+        &mut self,
+        defined: &HashMap<&str, i32>,
+        name: &str,
+        value: &Expr,
+    ) -> Result<i32> {
         if let ExprKind::Ident(other) = &value.kind
-            && let Some(value) = self.types().enumerator(id, other)
+            && let Some(value) = defined.get(&**other)
         {
-            return Ok(value);
+            return Ok(*value);
         }
         let node = self.constant_expr(value)?;
         let Some(value) = node.int() else {
@@ -167,11 +189,6 @@ impl Session<'_> {
 
     fn define_enumerator(&mut self, id: TypeId, name: &str, value: i32) -> Result<()> {
         let Type::Enum { values, .. } = self.state.types.get_mut(id) else { return Ok(()) };
-        if values.iter().any(|(other, _)| other == name) {
-            let message =
-                format!("failed to define enumerator '{name}': Duplicate member name definition");
-            return self.error(ErrTag::Unknown, message);
-        }
         values.push((name.into(), value));
         if self.global(name).is_some() {
             return self.error(ErrTag::DeclIdred, format!("identifier redeclared: {name}"));

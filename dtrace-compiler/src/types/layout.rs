@@ -40,8 +40,7 @@ impl Types {
 
     /// Adds a member to a struct or union: behind the byte where the last one ends, as its own type's
     /// alignment wants it. A struct ends where its last member does (libctf's `ctf_add_member`).
-    /// `false` if there is a member of this name.
-    pub(crate) fn add_member(&mut self, record: TypeId, name: Option<String>, ty: TypeId) -> bool {
+    pub(crate) fn add_member(&mut self, record: TypeId, name: Option<String>, ty: TypeId) {
         let (size, align) = (self.size(ty), self.align(ty).max(1));
         let last_end = match self.get(record) {
             Type::Record { union: false, members, .. } => {
@@ -49,14 +48,10 @@ impl Types {
             }
             _ => 0,
         };
-        let Type::Record { members, size: whole, .. } = self.get_mut(record) else { return false };
-        if name.is_some() && members.iter().any(|member| member.name == name) {
-            return false;
-        }
+        let Type::Record { members, size: whole, .. } = self.get_mut(record) else { return };
         let offset = last_end.div_ceil(8).checked_next_multiple_of(align).unwrap_or(u64::MAX);
         members.push(Member { name, ty, offset: offset.saturating_mul(8) });
         *whole = (*whole).max(offset.saturating_add(size));
-        true
     }
 
     /// Bits that a value takes: those of a bit-field, or all of its bytes'.

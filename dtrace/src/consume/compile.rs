@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::path::Path;
 
 use dtrace_abi::Platform;
@@ -16,6 +17,9 @@ use crate::cpp::reason;
 use crate::job::{Job, Text};
 use crate::render::Output;
 use crate::trace::{Trace, TraceError};
+
+/// Most bytes of a script or a library.
+const LONGEST: u64 = 16 << 20;
 
 /// What dtrace calls itself where a program has no name of its own.
 const NAME: &str = "dtrace";
@@ -142,9 +146,15 @@ fn failed(
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, DtraceError> {
-    fs::read(file).map_err(|error| {
-        DtraceError::Read(format!("failed to open {}: {}", file.display(), reason(&error)))
-    })
+    let failed = |why: &str| DtraceError::Read(format!("failed to open {}: {why}", file.display()));
+    let mut text = Vec::new();
+    File::open(file)
+        .and_then(|file| file.take(LONGEST + 1).read_to_end(&mut text))
+        .map_err(|error| failed(&reason(&error)))?;
+    match text.len() as u64 > LONGEST {
+        true => Err(failed(&format!("it has more than {LONGEST} bytes, as no program in D has"))),
+        false => Ok(text),
+    }
 }
 
 /// Reads all `.d` files of the folders, each in the order of names.

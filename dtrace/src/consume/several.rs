@@ -56,7 +56,8 @@ pub fn run_all(
     for Target { name, client } in targets {
         let mut trace = Trace::new(client, options.clone(), job.target);
         trace.set_host_of_many(&name);
-        let programs = compile::all(&mut trace, job, &mut scripts, output);
+        let programs =
+            interrupt.while_compiling(|| compile::all(&mut trace, job, &mut scripts, output));
         let programs = programs.map_err(|error| of(&name, error))?;
         hosts.push(Host { name, trace, programs });
     }
