@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use dtrace_protocol::{Decoder, Reply, Request, Run, Side, Symbol, VERSION, Writer};
+use dtrace_protocol::{Decoder, Detail, Probe, Reply, Request, Run, Side, Symbol, VERSION, Writer};
 use userland::{Line, Machine};
 
 /// A kernel at a socket, for one connection after the other, with this many processes before its own. Each connection is
@@ -286,7 +286,7 @@ fn where_a_kernel_gives_its_consumer_up_the_others_go_on() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// A kernel that takes everything and says nothing more than its greeting. It tells the test that it has been asked.
+/// A kernel that has BEGIN, and says nothing any more when it is to enable something. It tells the test that it has been asked.
 fn mute(socket: &Path) -> (thread::JoinHandle<()>, mpsc::Receiver<()>) {
     let listener = UnixListener::bind(socket).unwrap();
     let (asked, wait) = mpsc::channel();
@@ -295,16 +295,36 @@ fn mute(socket: &Path) -> (thread::JoinHandle<()>, mpsc::Receiver<()>) {
         let (mut decoder, mut byte) = (Decoder::new([0; 512]), [0]);
         while matches!(line.read(&mut byte), Ok(1)) {
             let Some(Ok(frame)) = decoder.push(byte[0]) else { continue };
-            if let Ok((Request::Hello { .. }, _)) = frame.message() {
-                let (mut draft, mut bytes) = ([0; 64], [0; 128]);
-                let hello = Reply::Hello { version: VERSION, side: Side::Framework };
-                let frame = Writer::new(&mut draft, frame.header, &hello).unwrap();
-                let length = frame.seal(&mut bytes).unwrap();
-                line.write_all(&bytes[..length]).unwrap();
-            } else {
-                // Once is enough.
-                let _ = asked.send(());
+            let (request, _) = frame.message::<Request<'_>>().unwrap();
+            let [provider, name, none] = [&b"dtrace"[..], b"BEGIN", b""];
+            let probe = Probe { id: 1, provider, module: none, function: none, name };
+            let reply = match request {
+                Request::Hello { .. } => Reply::Hello { version: VERSION, side: Side::Framework },
+                Request::Declared { .. } => Reply::Declared(None),
+                Request::List { .. } => Reply::Probes,
+                Request::Describe { .. } => Reply::Detail(Detail {
+                    probe,
+                    stability: [0; 3],
+                    args: [0; 3],
+                    provider: [[0; 3]; 5],
+                    privileges: 0,
+                }),
+                Request::Argument { .. } => Reply::Argument(None),
+                Request::Open | Request::Option { .. } => Reply::Done,
+                Request::Program { .. } | Request::Close => {
+                    // Once is enough.
+                    let _ = asked.send(());
+                    continue;
+                }
+                other => panic!("{other:?}"),
+            };
+            let (mut draft, mut bytes) = ([0; 256], [0; 512]);
+            let mut frame = Writer::new(&mut draft, frame.header, &reply).unwrap();
+            if let Request::List { after: 0, .. } = request {
+                frame.push(&probe).unwrap();
             }
+            let length = frame.seal(&mut bytes).unwrap();
+            line.write_all(&bytes[..length]).unwrap();
         }
     });
     (thread, wait)
@@ -322,7 +342,7 @@ fn an_interrupt_ends_it_where_the_kernel_owes_an_answer() {
     interrupt(&child);
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert!(said.ends_with("the kernel did not answer declared within 5 s\n"), "{said}");
+    assert!(said.ends_with("the kernel did not answer program within 5 s\n"), "{said}");
     assert_eq!(child.wait().unwrap().code(), Some(1));
     kernel.join().unwrap();
 }

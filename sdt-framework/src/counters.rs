@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
 use crate::ecb::Tally;
+use crate::program::chill::Chill;
 use crate::sync::{AtomicCount, Count, widen};
 
 /// What one CPU counts. On cache lines of its own.
@@ -16,6 +17,7 @@ pub(crate) struct PerCpu {
     drops: AtomicCount,
     unknown: AtomicCount,
     reentered: AtomicCount,
+    pub(crate) chill: Chill,
 }
 
 /// Hits of a CPU after which it looks at the clock, even if nobody else does.
@@ -32,6 +34,7 @@ impl PerCpu {
             drops: zero(),
             unknown: zero(),
             reentered: zero(),
+            chill: Chill::new(),
         }
     }
 

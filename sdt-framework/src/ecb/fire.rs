@@ -11,6 +11,7 @@ use crate::dtrace::{Dtrace, Shared};
 use crate::ecb::{Ecb, What};
 use crate::host::Host;
 use crate::kernel::Kernel as _;
+use crate::program::chill::Chill;
 use crate::program::clause::{Clause, Test};
 use crate::program::run::{self, Outcome, Run};
 use crate::program::surroundings::Surroundings;
@@ -110,7 +111,7 @@ impl<H: Host> Dtrace<H> {
             Some((shared, this)) => {
                 if this.enter() {
                     let rules = Rules { checks: this.is_time_to_check(), only: None };
-                    this.count(self.each(shared, cpu, id, brought, rules));
+                    this.count(self.each(shared, (cpu, &this.chill), id, brought, rules));
                     this.leave();
                 }
             }
@@ -144,7 +145,7 @@ impl<H: Host> Dtrace<H> {
                 && this.enter()
             {
                 let rules = Rules { checks: true, only: Some((consumer, own)) };
-                this.count(self.each_apart(shared, cpu, id, args, rules));
+                this.count(self.each_apart(shared, (cpu, &this.chill), id, args, rules));
                 this.leave();
             }
             cpu
@@ -156,12 +157,12 @@ impl<H: Host> Dtrace<H> {
     fn each_apart(
         &self,
         shared: &Shared<H>,
-        cpu: usize,
+        here: (usize, &Chill),
         id: u32,
         args: &[u64; ARGS],
         rules: Rules,
     ) -> Option<Tally> {
-        self.each(shared, cpu, id, Brought::All(args), rules)
+        self.each(shared, here, id, Brought::All(args), rules)
     }
 
     /// Does what all enablings say; `None` if there is no such probe.
@@ -169,7 +170,7 @@ impl<H: Host> Dtrace<H> {
     fn each(
         &self,
         shared: &Shared<H>,
-        cpu: usize,
+        (cpu, chill): (usize, &Chill),
         id: u32,
         brought: Brought<'_>,
         rules: Rules,
@@ -195,8 +196,8 @@ impl<H: Host> Dtrace<H> {
         };
         // SAFETY: it is live, and what is made of it is not used beyond this function.
         let origin = unsafe { probe.origin() };
-        let surroundings =
-            &Surroundings { host: &self.host, tracing: Cell::new(None), cpu, id, origin, asks };
+        let (host, tracing) = (&self.host, Cell::new(None));
+        let surroundings = &Surroundings { host, tracing, cpu, chill, id, origin, asks };
         let hit = &Hit { shared, surroundings, args, rules };
         let shares = &mut Shares { run: None, event: None, time: None };
         for (_, ecb) in probe.chain.walk(shared.ecbs) {
@@ -391,7 +392,7 @@ impl<H: Host> Dtrace<H> {
         action: usize,
         failure: &Failure,
     ) {
-        let cpu = hit.surroundings.cpu;
+        let Surroundings { cpu, chill, .. } = *hit.surroundings;
         let Some(here) = tracing.here(cpu) else { return };
         // What ERROR cannot tell, as it has failed itself or is not there, is counted apart: consumers say how many there were.
         let is_error = matches!(hit.rules.only, Some((_, Own::Error)));
@@ -403,7 +404,7 @@ impl<H: Host> Dtrace<H> {
         let [a, b, c, d, e] = run::error_arguments(ecb.epid, action, failure);
         let args = [tracing.number.into(), a, b, c, d, e, 0, 0, 0, 0];
         let rules = Rules { checks: false, only: Some((ecb.consumer, Own::Error)) };
-        self.each_apart(hit.shared, cpu, id, &args, rules);
+        self.each_apart(hit.shared, (cpu, chill), id, &args, rules);
     }
 }
 

@@ -16,12 +16,14 @@
 //! | `plain` | the same without the machine, if its actions are so simple |
 //! | `turn` | whose clauses are run; what actions do besides storing |
 //! | `store` | what programs compute is copied into records |
+//! | `chill` | how long programs may hold a CPU |
 //! | `surroundings` | the host, as programs see it |
 //! | `anonymous` | what is enabled before any consumer is there |
 //! | `asking` | what consumers ask: descriptions, snapshots, how the run is |
 
 mod anonymous;
 mod asking;
+pub(crate) mod chill;
 pub(crate) mod clause;
 mod going;
 mod making;

@@ -251,7 +251,11 @@ impl<'a, H: Host> Run<'a, H> {
                     continue;
                 }
                 Action::Chill => {
-                    turn.destroy(Destruction::Chill(value));
+                    if let Err(stop) = turn.chill(value) {
+                        return outside(stop);
+                    }
+                    // It has passed.
+                    firing.timestamp = None;
                     continue;
                 }
                 Action::Raise => {

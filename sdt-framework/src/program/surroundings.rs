@@ -3,6 +3,7 @@
 use core::cell::Cell;
 use core::sync::atomic::AtomicU32;
 
+use super::chill::Chill;
 use super::run::count;
 use super::speculation::{Lack, Speculation};
 use super::tracing::Tracing;
@@ -17,6 +18,8 @@ pub(crate) struct Surroundings<'a, H> {
     /// Of the consumer whose turn it is.
     pub(crate) tracing: Cell<Option<&'a Tracing>>,
     pub(crate) cpu: usize,
+    /// How long programs have held that CPU.
+    pub(crate) chill: &'a Chill,
     pub(crate) id: u32,
     /// The provider's part of the probe, which was live in this probe context.
     pub(crate) origin: &'a Origin,

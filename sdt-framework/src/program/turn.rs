@@ -168,6 +168,12 @@ impl<'a, H: Host> Turn<'a, H> {
     }
 
     pub(crate) fn destroy(self, how: Destruction) {
+        if self.may(how) {
+            self.kernel.destroy(how);
+        }
+    }
+
+    fn may(self, how: Destruction) -> bool {
         let rights = self.rights;
         let permitted = match how {
             Destruction::Stop | Destruction::Raise(_) => rights.control,
@@ -175,9 +181,21 @@ impl<'a, H: Host> Turn<'a, H> {
                 rights.kernel && rights.control
             }
         };
-        if permitted && self.tracing.destructive {
-            self.kernel.destroy(how);
+        permitted && self.tracing.destructive
+    }
+
+    /// Holds this CPU for so many nanoseconds, which is a fault if it has been held for long already (`dtrace_action_chill`,
+    /// dtrace.c).
+    pub(crate) fn chill(self, nanoseconds: u64) -> Result<(), Stop> {
+        let how = Destruction::Chill(nanoseconds);
+        if !self.may(how) {
+            return Ok(());
         }
+        if !self.kernel.chill.may(self.kernel.timestamp(), nanoseconds) {
+            return Err(Stop { fault: Fault::IllegalOperation, address: 0 });
+        }
+        self.kernel.destroy(how);
+        Ok(())
     }
 
     /// Ends the run, unless it has been ended; says whether this is the end that counts.

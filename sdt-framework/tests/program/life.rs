@@ -159,6 +159,41 @@ fn who_may_trace_processes_sees_nothing_of_the_kernel() {
     assert_eq!(y.enable("secret:::z { trace(1); }"), 1);
 }
 
+/// Half of each second, by all programs together: what would be more is a fault.
+#[test]
+fn a_cpu_is_not_held_for_long() {
+    let kernel = machine();
+    let [x, y] = [(); 2].map(|()| {
+        let x = kernel.consumer();
+        x.set(OptionId::Destructive, 1);
+        x.enable("proc:::a { chill(arg0); trace(arg0); }");
+        x.go();
+        x
+    });
+    let machine = kernel.dtrace.host();
+    let hit = |now: u64, nanoseconds: u64| {
+        machine.now.store(now, Ordering::Relaxed);
+        kernel.hit(0, nanoseconds);
+        let errors = [&x, &y].map(|of| kernel.dtrace.status(of.id).unwrap().errors);
+        (std::mem::take(&mut *machine.destroyed.lock().unwrap()).len(), errors)
+    };
+    const SECOND: u64 = 1_000_000_000;
+    assert_eq!(hit(2 * SECOND, 200_000_000), (2, [0, 0]));
+    assert_eq!(hit(2 * SECOND, 100_000_001), (0, [1, 1]));
+    assert_eq!(hit(3 * SECOND, 100_000_000), (1, [1, 2]));
+    assert_eq!(hit(3 * SECOND + 1, u64::MAX - 2), (0, [2, 3]));
+    assert_eq!(hit(3 * SECOND + 2, 500_000_000), (1, [2, 4]));
+    // Another CPU.
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            Threads::bind(1);
+            assert_eq!(hit(3 * SECOND + 3, 250_000_000), (2, [2, 4]));
+        });
+    });
+    // On the first CPU.
+    assert_eq!(x.numbers().len() + y.numbers().len(), 4);
+}
+
 #[test]
 fn destruction_has_to_be_allowed() {
     let kernel = machine();
