@@ -1,9 +1,9 @@
 //! What is counted: of every hit, what became of it.
 
-use core::sync::atomic::{AtomicBool, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
 
+use crate::dif::Word;
 use crate::ecb::Tally;
-use crate::program::chill::Chill;
 use crate::sync::{AtomicCount, Count, widen};
 
 /// What one CPU counts. On cache lines of its own.
@@ -17,7 +17,10 @@ pub(crate) struct PerCpu {
     drops: AtomicCount,
     unknown: AtomicCount,
     reentered: AtomicCount,
-    pub(crate) chill: Chill,
+    /// Since when it is counted for how long programs have held the CPU (`cpu_dtrace_chillmark`), ...
+    pub(crate) chill_mark: Word,
+    /// ... and for how long they have, in nanoseconds (`cpu_dtrace_chilled`).
+    pub(crate) chilled: AtomicU32,
 }
 
 /// Hits of a CPU after which it looks at the clock, even if nobody else does.
@@ -34,7 +37,8 @@ impl PerCpu {
             drops: zero(),
             unknown: zero(),
             reentered: zero(),
-            chill: Chill::new(),
+            chill_mark: Word::new(),
+            chilled: AtomicU32::new(0),
         }
     }
 

@@ -8,6 +8,9 @@ use super::machine::Firing;
 use super::{simple, text};
 use crate::kernel::{Kernel, Number};
 
+/// Bytes of a stack that is walked, of frames and what is between them.
+const STACK: u64 = 4096;
+
 impl<K: Kernel> Firing<'_, K> {
     /// An argument of the probe (`arg0` to `arg9`, `args[]`).
     #[inline]
@@ -64,6 +67,12 @@ impl<K: Kernel> Firing<'_, K> {
             Number::Vtimestamp | Number::Walltimestamp => {}
             Number::Ipl | Number::Stackdepth | Number::Caller => self.need_kernel()?,
             _ => self.need_process()?,
+        }
+        if matches!(
+            number,
+            Number::Stackdepth | Number::Caller | Number::Ustackdepth | Number::Ucaller
+        ) {
+            self.charge(STACK)?;
         }
         self.kernel.number(number).ok_or(Stop::new(Fault::IllegalOperation))
     }

@@ -15,9 +15,11 @@ use super::validate::Program;
 use super::word::Word;
 use crate::kernel::Kernel;
 
-/// Bytes that the programs of one clause may look at, roughly. What goes beyond is an illegal operation: no
-/// program can hold a CPU for long, whatever lengths it has computed.
+/// Bytes that the programs of all clauses of a hit may look at, roughly. What goes beyond is an illegal operation: no
+/// programs can hold a CPU for long, however many they are and whatever lengths they have computed.
 pub(crate) const WORK: u32 = 1 << 22;
+/// What is left of that for a clause at least, whatever those before it have done; and a clause of ERROR has no more.
+pub(crate) const LEAST_WORK: u32 = 1 << 14;
 
 /// Bytes of a string that is pushed without a size (`dtrace_strsize_default`, dtrace.c).
 pub(crate) const DEFAULT_STRING: u64 = 256;
@@ -123,7 +125,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
     pub fn begin(&mut self, epid: u32) {
         self.epid = epid;
         self.used = 0;
-        self.work = WORK;
+        self.work = self.work.max(LEAST_WORK);
         self.dropped = false;
     }
 

@@ -16,7 +16,7 @@
 //! | `dynamic` | thread-local variables and associative arrays |
 //! | `address`, `memory` | what an address of a program leads to |
 //!
-//! A program ends: it branches forward only, every length is bounded, and bytes that are looked at are
+//! A program ends: it branches forward only, every length is bounded, and bytes that all programs of a hit look at are
 //! counted (`WORK` in `machine`). It touches nothing outside: what is its own is reached through slices, and what is
 //! the kernel's through [`Kernel::load`](crate::kernel::Kernel::load). There is no `unsafe` in all of this.
 //!
@@ -62,6 +62,7 @@ pub use dynamic::{Dynamic, DynamicDrops, PerCpu};
 pub use failure::{Failure, Stop};
 pub use invalid::{Invalid, Place as InvalidPlace, Problem};
 pub use machine::Firing;
+pub(crate) use machine::{LEAST_WORK, WORK};
 pub use memory::{Memory, Names, Probe, Rights, Room, Statics};
 pub use op::Slot;
 pub(crate) use simple::{Guard, Simple};

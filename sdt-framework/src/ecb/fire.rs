@@ -6,12 +6,12 @@ use core::sync::atomic::Ordering;
 use sdt_core::ops::ProbeId;
 
 use crate::buffer::{ARGS, Consumer, Event, Recording};
-use crate::dif::{Failure, Probe, Rights};
+use crate::counters::PerCpu;
+use crate::dif::{Failure, LEAST_WORK, Probe, Rights, WORK};
 use crate::dtrace::{Dtrace, Shared};
 use crate::ecb::{Ecb, What};
 use crate::host::Host;
 use crate::kernel::Kernel as _;
-use crate::program::chill::Chill;
 use crate::program::clause::{Clause, Test};
 use crate::program::run::{self, Outcome, Run};
 use crate::program::surroundings::Surroundings;
@@ -50,6 +50,8 @@ struct Shares<'a, H: Host> {
     event: Option<Event>,
     /// When it fired, if somebody has looked: all see the same time.
     time: Option<u64>,
+    /// What programs may still do.
+    work: u32,
 }
 
 /// What an enabling has made of a hit.
@@ -111,7 +113,7 @@ impl<H: Host> Dtrace<H> {
             Some((shared, this)) => {
                 if this.enter() {
                     let rules = Rules { checks: this.is_time_to_check(), only: None };
-                    this.count(self.each(shared, (cpu, &this.chill), id, brought, rules));
+                    this.count(self.each(shared, (cpu, this), id, brought, rules));
                     this.leave();
                 }
             }
@@ -145,7 +147,7 @@ impl<H: Host> Dtrace<H> {
                 && this.enter()
             {
                 let rules = Rules { checks: true, only: Some((consumer, own)) };
-                this.count(self.each_apart(shared, (cpu, &this.chill), id, args, rules));
+                this.count(self.each_apart(shared, (cpu, this), id, args, rules));
                 this.leave();
             }
             cpu
@@ -157,7 +159,7 @@ impl<H: Host> Dtrace<H> {
     fn each_apart(
         &self,
         shared: &Shared<H>,
-        here: (usize, &Chill),
+        here: (usize, &PerCpu),
         id: u32,
         args: &[u64; ARGS],
         rules: Rules,
@@ -170,7 +172,7 @@ impl<H: Host> Dtrace<H> {
     fn each(
         &self,
         shared: &Shared<H>,
-        (cpu, chill): (usize, &Chill),
+        (cpu, this): (usize, &PerCpu),
         id: u32,
         brought: Brought<'_>,
         rules: Rules,
@@ -197,9 +199,10 @@ impl<H: Host> Dtrace<H> {
         // SAFETY: it is live, and what is made of it is not used beyond this function.
         let origin = unsafe { probe.origin() };
         let (host, tracing) = (&self.host, Cell::new(None));
-        let surroundings = &Surroundings { host, tracing, cpu, chill, id, origin, asks };
+        let surroundings = &Surroundings { host, tracing, cpu, this, id, origin, asks };
         let hit = &Hit { shared, surroundings, args, rules };
-        let shares = &mut Shares { run: None, event: None, time: None };
+        let work = if matches!(rules.only, Some((_, Own::Error))) { LEAST_WORK } else { WORK };
+        let shares = &mut Shares { run: None, event: None, time: None, work };
         for (_, ecb) in probe.chain.walk(shared.ecbs) {
             let Some(consumer) = shared.consumers.get(ecb.consumer) else { continue };
             match rules.only {
@@ -318,7 +321,7 @@ impl<H: Host> Dtrace<H> {
                 }
                 none @ None => {
                     let probe = Probe { id: kernel.id, names: kernel, args: hit.args };
-                    none.insert(Run::new(probe, kernel.cpu, turn, shares.time))
+                    none.insert(Run::new(probe, kernel.cpu, turn, shares.time, shares.work))
                 }
             };
             let outcome = if hit.rules.checks && run.is_dead() {
@@ -326,7 +329,7 @@ impl<H: Host> Dtrace<H> {
             } else {
                 run.clause(ecb.epid, clause, is_true)
             };
-            shares.time = run.firing.timestamp;
+            (shares.time, shares.work) = (run.firing.timestamp, run.firing.work);
             outcome
         };
         if matches!(outcome, Outcome::Failed { .. }) {
@@ -392,7 +395,7 @@ impl<H: Host> Dtrace<H> {
         action: usize,
         failure: &Failure,
     ) {
-        let Surroundings { cpu, chill, .. } = *hit.surroundings;
+        let Surroundings { cpu, this, .. } = *hit.surroundings;
         let Some(here) = tracing.here(cpu) else { return };
         // What ERROR cannot tell, as it has failed itself or is not there, is counted apart: consumers say how many there were.
         let is_error = matches!(hit.rules.only, Some((_, Own::Error)));
@@ -404,7 +407,7 @@ impl<H: Host> Dtrace<H> {
         let [a, b, c, d, e] = run::error_arguments(ecb.epid, action, failure);
         let args = [tracing.number.into(), a, b, c, d, e, 0, 0, 0, 0];
         let rules = Rules { checks: false, only: Some((ecb.consumer, Own::Error)) };
-        self.each_apart(hit.shared, (cpu, chill), id, &args, rules);
+        self.each_apart(hit.shared, (cpu, this), id, &args, rules);
     }
 }
 

@@ -1,35 +1,27 @@
-//! How long programs may hold a CPU.
+//! How long programs may hold a CPU (`chill`).
 
-use crate::dif::Word;
+use core::sync::atomic::Ordering;
+
+use crate::counters::PerCpu;
 
 /// Nanoseconds (`dtrace_chill_interval`, dtrace.c) ...
 const INTERVAL: u64 = 1_000_000_000;
 /// ... and for how many of them a CPU may be held (`dtrace_chill_max`).
-const MOST: u64 = 500_000_000;
+const MOST: u32 = 500_000_000;
 
-/// How long a CPU has been held, by programs of all consumers (`cpu_dtrace_chilled`). It is that CPU's alone.
-#[derive(Debug)]
-pub(crate) struct Chill {
-    /// When it began to be counted (`cpu_dtrace_chillmark`).
-    mark: Word,
-    spent: Word,
-}
-
-impl Chill {
-    pub(crate) const fn new() -> Self {
-        Self { mark: Word::new(), spent: Word::new() }
-    }
-
-    /// Whether it may be held for so many nanoseconds from now on; then that is counted. Probe context, on this CPU.
-    pub(crate) fn may(&self, now: u64, nanoseconds: u64) -> bool {
-        if now.saturating_sub(self.mark.get()) > INTERVAL {
-            self.mark.set(now);
-            self.spent.set(0);
+impl PerCpu {
+    /// Whether programs, of all consumers together, may hold this CPU for so many nanoseconds from now on; then that is counted.
+    /// Probe context, on this CPU.
+    pub(crate) fn may_chill(&self, now: u64, nanoseconds: u64) -> bool {
+        if now.saturating_sub(self.chill_mark.get()) > INTERVAL {
+            self.chill_mark.set(now);
+            self.chilled.store(0, Ordering::Relaxed);
         }
-        let spent = self.spent.get().saturating_add(nanoseconds);
-        let may = spent <= MOST;
+        let nanoseconds = u32::try_from(nanoseconds).unwrap_or(u32::MAX);
+        let chilled = self.chilled.load(Ordering::Relaxed).saturating_add(nanoseconds);
+        let may = chilled <= MOST;
         if may {
-            self.spent.set(spent);
+            self.chilled.store(chilled, Ordering::Relaxed);
         }
         may
     }

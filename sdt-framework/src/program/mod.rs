@@ -23,7 +23,7 @@
 
 mod anonymous;
 mod asking;
-pub(crate) mod chill;
+mod chill;
 pub(crate) mod clause;
 mod going;
 mod making;

@@ -43,7 +43,7 @@ pub(crate) struct Run<'a, H> {
 }
 
 impl<'a, H: Host> Run<'a, H> {
-    /// Begins, with the first consumer's turn; at a time, if somebody has looked already.
+    /// Begins, with the first consumer's turn; at a time, if somebody has looked already, and with so much work to do yet.
     ///
     /// # Safety
     /// This is the CPU, in probe context, and no clause is being run on it. It is over before the CPU leaves that.
@@ -53,6 +53,7 @@ impl<'a, H: Host> Run<'a, H> {
         cpu: usize,
         turn: Turn<'a, H>,
         time: Option<u64>,
+        work: u32,
     ) -> Self {
         let Turn { kernel, tracing, rights, .. } = turn;
         // SAFETY: it is this CPU's, by the contract above.
@@ -60,7 +61,7 @@ impl<'a, H: Host> Run<'a, H> {
         let room = Room { scratch, key };
         kernel.tracing.set(Some(tracing));
         let mut firing = Firing::new(kernel, &tracing.memory, probe, *rights, cpu, room);
-        firing.timestamp = time;
+        (firing.timestamp, firing.work) = (time, work);
         Self { firing, turn }
     }
 

@@ -3,10 +3,10 @@
 use core::cell::Cell;
 use core::sync::atomic::AtomicU32;
 
-use super::chill::Chill;
 use super::run::count;
 use super::speculation::{Lack, Speculation};
 use super::tracing::Tracing;
+use crate::counters::PerCpu;
 use crate::dif::Names;
 use crate::host::Host;
 use crate::kernel::{Destruction, Kernel, LockQuestion, Number, Symbol, Text};
@@ -18,8 +18,8 @@ pub(crate) struct Surroundings<'a, H> {
     /// Of the consumer whose turn it is.
     pub(crate) tracing: Cell<Option<&'a Tracing>>,
     pub(crate) cpu: usize,
-    /// How long programs have held that CPU.
-    pub(crate) chill: &'a Chill,
+    /// What is counted of that CPU.
+    pub(crate) this: &'a PerCpu,
     pub(crate) id: u32,
     /// The provider's part of the probe, which was live in this probe context.
     pub(crate) origin: &'a Origin,

@@ -191,7 +191,7 @@ impl<'a, H: Host> Turn<'a, H> {
         if !self.may(how) {
             return Ok(());
         }
-        if !self.kernel.chill.may(self.kernel.timestamp(), nanoseconds) {
+        if !self.kernel.this.may_chill(self.kernel.timestamp(), nanoseconds) {
             return Err(Stop { fault: Fault::IllegalOperation, address: 0 });
         }
         self.kernel.destroy(how);

@@ -159,6 +159,32 @@ fn who_may_trace_processes_sees_nothing_of_the_kernel() {
     assert_eq!(y.enable("secret:::z { trace(1); }"), 1);
 }
 
+/// All clauses of a hit share what they may do, whether they fail or not; and each can do a little.
+#[test]
+fn however_many_clauses_there_are_a_hit_ends() {
+    let kernel = Kernel::with(Threads::new(), 4 << 20);
+    let x = kernel.consumer();
+    let much = "x += index(s, t); ".repeat(20);
+    let heavy = format!("proc:::a {{ {much} fine++; }}\n").repeat(12);
+    x.enable(&format!(
+        "string s, t; int fine, light, x;
+         BEGIN {{ s = \"{}\"; t = \"{}b\"; }}
+         {heavy}
+         proc:::a {{ light = strlen(s); }}
+         proc:::a,proc:::b {{ trace(fine); trace(light); fine = 0; light = 0; }}",
+        "a".repeat(250),
+        "a".repeat(100),
+    ));
+    x.go();
+    (0..2).for_each(|_| kernel.hit(0, 0));
+    let numbers = x.numbers();
+    let errors = kernel.dtrace.status(x.id).unwrap().errors;
+    for hit in &numbers {
+        assert!((1..12).contains(&hit[0]) && hit[1] == 250, "{numbers:?}");
+    }
+    assert_eq!((numbers.len(), numbers[0][0] + numbers[1][0]), (2, 24 - errors as i64));
+}
+
 /// Half of each second, by all programs together: what would be more is a fault.
 #[test]
 fn a_cpu_is_not_held_for_long() {

@@ -43,6 +43,8 @@ impl<K: Kernel> Firing<'_, K> {
     /// At most `most` characters, if that is given.
     pub(super) fn copyinstr(&mut self, from: u64, most: Option<u64>) -> Result<u64, Stop> {
         const LINE: u64 = 32;
+        // What a process has is not had as fast as what is here.
+        const PRICE: u64 = 4 * LINE;
         let limit = self.limit();
         let size = match most {
             Some(most) if most < limit => most + 1,
@@ -58,6 +60,7 @@ impl<K: Kernel> Firing<'_, K> {
         // The last byte stays 0.
         while at < size - 1 {
             let address = from.wrapping_add(at);
+            self.charge(PRICE)?;
             // To the end of a line at once: all of it is there, or nothing.
             let count = (LINE - address % LINE).min(size - 1 - at);
             let part = line.get_mut(..count as usize).unwrap_or_default();
