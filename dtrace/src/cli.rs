@@ -393,7 +393,13 @@ pub fn complaint(error: &clap::Error) -> String {
         _ => {
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default();
-            first.strip_prefix("error: ").unwrap_or(first).to_owned()
+            let first = first.strip_prefix("error: ").unwrap_or(first);
+            match error.get(ContextKind::ValidValue) {
+                Some(ContextValue::Strings(values)) if !values.is_empty() => {
+                    format!("{first}: it is one of {}", values.join(", "))
+                }
+                _ => first.to_owned(),
+            }
         }
     }
 }

@@ -43,24 +43,28 @@ impl Heat {
     }
 }
 
-/// Draws what was asked for of aggregations.
+/// Draws what was asked for of aggregations. One picture that cannot be drawn is no reason to leave out the other.
 pub(super) fn draw(job: &Job, running: &Running, heat: &Heat) -> Result<(), DtraceError> {
-    let title = |file: &Path| file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let failed = |file: &Path, error: Box<dyn std::error::Error + Send + Sync>| {
-        DtraceError::Picture { file: file.into(), error }
-    };
-    if let Some(file) = &job.flame_graph {
+    let flame = picture(job.flame_graph.as_deref(), |title| {
         let mut picture = Vec::new();
-        running
-            .view(|aggregations: &Aggregations, view| {
-                flame_graph(aggregations.entries(), view, &title(file), &mut picture)
-            })
-            .map_err(|error| failed(file, error.into()))?;
-        std::fs::write(file, picture).map_err(|error| failed(file, error.into()))?;
-    }
-    if let Some(file) = &job.heat_map {
-        let picture = heat.map.svg(&title(file)).map_err(|error| failed(file, error.into()))?;
-        std::fs::write(file, picture).map_err(|error| failed(file, error.into()))?;
-    }
-    Ok(())
+        running.view(|aggregations: &Aggregations, view| {
+            flame_graph(aggregations.entries(), view, title, &mut picture)
+        })?;
+        Ok(picture)
+    });
+    let heat = picture(job.heat_map.as_deref(), |title| Ok(heat.map.svg(title)?.into()));
+    flame.and(heat)
+}
+
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Draws one of them, with a title, if there is a file for it.
+fn picture(
+    file: Option<&Path>,
+    draw: impl FnOnce(&str) -> Result<Vec<u8>, AnyError>,
+) -> Result<(), DtraceError> {
+    let Some(file) = file else { return Ok(()) };
+    let title = file.file_stem().unwrap_or_default().to_string_lossy();
+    let drawn = draw(&title).and_then(|picture| Ok(std::fs::write(file, picture)?));
+    drawn.map_err(|error| DtraceError::Picture { file: file.into(), error })
 }

@@ -31,7 +31,9 @@ pub enum SecureError {
     #[error("what is on the other side does not have the key")]
     Impostor,
     /// Nothing came.
-    #[error("nothing answers the handshake within {} s", .0.as_secs())]
+    #[error(
+        "nothing answers the handshake within {} s: is it a line with a key on the other side, too?", .0.as_secs()
+    )]
     NoAnswer(Duration),
     /// The system has no random bytes, or the like.
     #[error("the handshake cannot begin: {0}")]

@@ -33,7 +33,7 @@ pub struct Args {
 /// The benchmark could not be built, or one of its functions did not do what it should.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut cargo = Command::new("cargo");
-    clean_cargo_env(&mut cargo).args(["run", "--quiet"]).current_dir(workspace::root());
+    clean_cargo_env(&mut cargo).arg("run").current_dir(workspace::root());
     if args.beside_c {
         cargo.args(["--package", "conformance"]);
     } else {
