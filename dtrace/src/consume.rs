@@ -55,6 +55,9 @@ pub enum DtraceError {
     /// The kernel does not begin.
     #[error("could not enable tracing: {0}")]
     Go(#[source] TraceError),
+    /// What was to be traced has ended before.
+    #[error("{0}")]
+    Ended(String),
     /// A program would change something, and was not allowed to.
     #[error("could not enable tracing: Destructive actions not allowed")]
     Destructive,
@@ -97,6 +100,12 @@ pub enum DtraceError {
     /// Standard output is closed, or cannot be written to.
     #[error("{0}")]
     Write(#[source] OutputError),
+}
+
+impl DtraceError {
+    fn is_end_of_line(&self) -> bool {
+        matches!(self, Self::Enable { error, .. } | Self::Go(error) if error.is_end_of_line())
+    }
 }
 
 impl From<io::Error> for DtraceError {
@@ -367,7 +376,10 @@ fn follow(
     for line in said.iter().filter(|_| !quiet) {
         sink.message(line)?;
     }
-    let mut running = running?;
+    let mut running = running.map_err(|error| match meanwhile.target_ended() {
+        Some(words) if error.is_end_of_line() => DtraceError::Ended(words),
+        _ => error,
+    })?;
     if destructive && !quiet {
         sink.message("allowing destructive actions\n")?;
     }

@@ -39,10 +39,18 @@ fn subject() {
         let line = line.unwrap();
         match line.parse::<u64>() {
             Ok(times) => (0..times).for_each(|times| sdt_probe!(itself::round, times)),
+            // As soon as somebody traces it.
+            Err(_) if line == "abort" => loop {
+                sdt_probe!(itself::round, abort());
+            },
             Err(_) if line == "churn" => drop(std::thread::spawn(churn)),
             Err(_) => std::process::exit(3),
         }
     }
+}
+
+fn abort() -> u64 {
+    std::process::abort()
 }
 
 /// Probes come and go, and with each that goes the others get other ids.
@@ -184,6 +192,20 @@ fn a_process_that_is_killed_is_no_failure() {
     kill_process(Pid::from_child(&subject.child), Signal::KILL).unwrap();
     let (_, said, status) = tracer.end();
     assert_eq!((&*said, status), ("", Some(0)));
+}
+
+/// It may end while it is being enabled, or as soon as it is.
+#[test]
+fn who_ends_at_once_has_ended() {
+    for _ in 0..5 {
+        let mut subject = Subject::new();
+        subject.say("abort");
+        let tracer = subject.trace(&["-q"], "itself:::round");
+        let (_, said, _) = tracer.end();
+        // Of what it has traced nothing more is said, and that is not quiet where there was nothing.
+        let id = subject.child.id();
+        assert!(["", &format!("dtrace: pid {id} has exited\n")].contains(&&*said), "{said}");
+    }
 }
 
 /// A probe may go between being listed and being asked about.
