@@ -59,6 +59,11 @@ impl State {
         if let Some(attached) = &self.attached {
             attached.dtrace.wind_up();
         }
+        self.wake();
+    }
+
+    /// The thread that serves looks at what there is to do.
+    fn wake(&self) {
         if let Some(waker) = &self.waker {
             // There is room for a byte.
             waker.get().and_then(|mut waker| waker.write_all(&[0])).ok();
@@ -417,8 +422,11 @@ impl Process {
     /// # Errors
     /// [`ConsumerError::Going`] if there is such a program already; what is wrong with this one, or what there is no room for.
     pub fn enable_anonymously(&self, dof: &[u8]) -> Result<u32, ConsumerError> {
-        let _state = lock();
-        self.dtrace.enable_anonymously(dof)
+        let state = lock();
+        let enabled = self.dtrace.enable_anonymously(dof)?;
+        // It cleans for that from now on.
+        state.wake();
+        Ok(enabled)
     }
 
     /// What became of all hits since the process was first started: those of BEGIN, END, ERROR and timers, too.

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::ptr;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dtrace_protocol::frame::encoded_len;
 use dtrace_protocol::{Header, Reply, Writer};
@@ -27,6 +27,8 @@ const FRAME: usize = 16 << 10;
 const TICK: libc::c_int = 10;
 /// In nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
+/// How often it is cleaned for those who have not come yet: a tick's time or more.
+const CLEANING: Duration = Duration::from_millis(TICK as u64);
 /// How long nobody is let in when nobody can be, in milliseconds: the process has no file descriptor left.
 const PAUSE: libc::c_int = 200;
 /// The channel of a consumer that has a line for itself.
@@ -47,6 +49,9 @@ pub(crate) struct Serving {
     wake: Ours<PipeReader>,
     /// Nobody can be let in at the moment.
     is_pausing: bool,
+    /// Programs were enabled for somebody who has not come yet, and when it was last cleaned for them.
+    is_anonymous: bool,
+    cleaned: Instant,
 }
 
 /// A connection.
@@ -132,9 +137,13 @@ impl Serving {
     /// Nobody is connected. A byte into the pipe wakes the thread.
     pub(crate) fn new(socket: Socket, room: usize) -> io::Result<(Self, Ours<PipeWriter>)> {
         let (wake, waker) = io::pipe()?;
+        rustix::io::ioctl_fionbio(&wake, true)?;
         let (wake, waker) = (Ours::new(wake)?, Ours::new(waker)?);
         let (lines, turned_away) = (Vec::new(), VecDeque::new());
-        Ok((Self { socket, lines, room, turned_away, wake, is_pausing: false }, waker))
+        let (is_pausing, is_anonymous, cleaned) = (false, false, Instant::now());
+        let this =
+            Self { socket, lines, room, turned_away, wake, is_pausing, is_anonymous, cleaned };
+        Ok((this, waker))
     }
 
     pub(crate) const fn socket(&self) -> &Socket {
@@ -162,6 +171,12 @@ impl Serving {
         }
         // Nobody can connect, or end this, if the program has closed them.
         let (listener, wake) = (self.socket.listener.get().ok()?, self.wake.get().ok()?);
+        let mut wakes = wake;
+        let waked = until.is_none() && wakes.read(&mut [0; 64]).is_ok_and(|count| count != 0);
+        if waked || self.cleaned.elapsed() >= CLEANING {
+            self.is_anonymous = attached.dtrace.clean_anonymous();
+            self.cleaned = Instant::now();
+        }
         let polled = |fd: RawFd, events| libc::pollfd { fd, events, revents: 0 };
         let lines = self.lines.iter().filter_map(|Line { ends, .. }| {
             let events = if ends.is_full { libc::POLLOUT } else { libc::POLLIN };
@@ -174,6 +189,7 @@ impl Serving {
             (true, ..) => 0,
             _ if until.is_some() => TICK,
             (_, false, _) => TICK,
+            _ if self.is_anonymous => TICK,
             (_, _, true) => PAUSE,
             _ => -1,
         };

@@ -25,6 +25,7 @@
 //! - `clear` leaves an `llquantize` its arguments, without which libdtrace cannot show it any more.
 //! - A distribution whose only value is in the last bucket of all shows it.
 //! - `%P` shows a port, where FreeBSD's dtrace(1) crashes.
+//! - `%T` shows the calendar's year, where libdtrace shows that of the week, which is another one around New Year.
 //! - Widths and precisions end at [`COLUMNS`] columns.
 
 mod aggregate;

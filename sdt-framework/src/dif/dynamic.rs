@@ -406,9 +406,6 @@ impl<'a> Dynamic<'a> {
     pub fn clean(&self, sync: impl FnOnce()) {
         let mut any = false;
         for cpu in self.cpus {
-            if cpu.clean.load(Ordering::Relaxed) != 0 {
-                continue;
-            }
             let dirty = cpu.dirty.swap(0, Ordering::AcqRel);
             cpu.rinsing.store(dirty, Ordering::Relaxed);
             any |= dirty != 0;
@@ -420,9 +417,27 @@ impl<'a> Dynamic<'a> {
         for cpu in self.cpus {
             let rinsed = cpu.rinsing.load(Ordering::Relaxed);
             if rinsed != 0 {
-                // Whoever takes chunks only ever empties this list, so it still is empty.
-                cpu.clean.store(rinsed, Ordering::Release);
+                self.join(rinsed, &cpu.clean);
                 cpu.rinsing.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Puts all chunks of a list in front of a list of clean ones. Whoever takes chunks only ever empties that one, so that its
+    /// first chunk stays the first as long as it is there.
+    fn join(&self, first: u32, clean: &AtomicU32) {
+        let next = |link| self.list.get(chunk(link)? as usize);
+        let mut last = next(first);
+        while let Some(behind) = last.and_then(|last| next(last.load(Ordering::Relaxed))) {
+            last = Some(behind);
+        }
+        let Some(last) = last else { return };
+        let mut there = clean.load(Ordering::Relaxed);
+        loop {
+            last.store(there, Ordering::Relaxed);
+            match clean.compare_exchange(there, first, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => there = now,
             }
         }
     }

@@ -24,6 +24,7 @@
 //! Where a program can tell, which programs by libdtrace do not do:
 //! - All registers begin as 0, and so do entries of the tuple that nobody pushed.
 //! - A shift takes the count modulo 64; the least integer divided by -1 is itself, with the remainder 0.
+//! - `timestamp` and `walltimestamp` are those of the hit: the same in all of its clauses (but behind `chill`).
 //! - `alloca` gives zeroes, as other allocations of scratch space do.
 //! - A variable is read and written only within its own bounds.
 //! - Scratch space is read and written only as far as it has been allocated in this clause. A subroutine that is given what

@@ -52,6 +52,8 @@ struct Shares<'a, H: Host> {
     time: Option<u64>,
     /// What programs may still do.
     work: u32,
+    /// Where `strtok` of a consumer's goes on behind a clause of its that has failed.
+    token: Option<(&'a Tracing, u64)>,
 }
 
 /// What an enabling has made of a hit.
@@ -184,6 +186,8 @@ impl<H: Host> Dtrace<H> {
         let kernel = self.host.kernel();
         if predicate != 0
             && kernel.predicate_cache().is_some_and(|of| of.load(Ordering::Relaxed) == predicate)
+            // What interrupts the thread has variables of its own.
+            && kernel.interrupts() == 0
         {
             // It was false for this thread, and nothing that it looks at has changed.
             return Some(tally);
@@ -202,7 +206,7 @@ impl<H: Host> Dtrace<H> {
         let surroundings = &Surroundings { host, tracing, cpu, this, id, origin, asks };
         let hit = &Hit { shared, surroundings, args, rules };
         let work = if matches!(rules.only, Some((_, Own::Error))) { LEAST_WORK } else { WORK };
-        let shares = &mut Shares { run: None, event: None, time: None, work };
+        let shares = &mut Shares { run: None, event: None, time: None, work, token: None };
         for (_, ecb) in probe.chain.walk(shared.ecbs) {
             let Some(consumer) = shared.consumers.get(ecb.consumer) else { continue };
             match rules.only {
@@ -321,7 +325,14 @@ impl<H: Host> Dtrace<H> {
                 }
                 none @ None => {
                     let probe = Probe { id: kernel.id, names: kernel, args: hit.args };
-                    none.insert(Run::new(probe, kernel.cpu, turn, shares.time, shares.work))
+                    let run = Run::new(probe, kernel.cpu, turn, shares.time, shares.work);
+                    let run = none.insert(run);
+                    if let Some((of, token)) = shares.token
+                        && core::ptr::eq(of, tracing)
+                    {
+                        run.firing.token = token;
+                    }
+                    run
                 }
             };
             let outcome = if hit.rules.checks && run.is_dead() {
@@ -334,7 +345,7 @@ impl<H: Host> Dtrace<H> {
         };
         if matches!(outcome, Outcome::Failed { .. }) {
             // What it works in is ERROR's now.
-            shares.run = None;
+            shares.token = shares.run.take().map(|run| (tracing, run.firing.token));
         }
         self.became(hit, ecb, tracing, outcome)
     }

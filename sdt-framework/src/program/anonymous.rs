@@ -14,7 +14,8 @@ impl<H: Host> Dtrace<H> {
     /// Options, as there are no others, are those in the DOF; with `bufpolicy` `ring` the latest is kept, otherwise the first. It is not
     /// given up for being silent. Returns how many enabled probes (ECBs) there are already.
     ///
-    /// As with any open consumer, no provider can be unregistered until it was [claimed](Self::claim) and closed.
+    /// As with any open consumer, no provider can be unregistered until it was [claimed](Self::claim) and closed. Until then the host
+    /// [cleans](Self::clean_anonymous) for it now and then.
     ///
     /// # Errors
     /// [`ConsumerError::Going`] if there is one that was not claimed; as [`open`](Self::open),
@@ -42,6 +43,21 @@ impl<H: Host> Dtrace<H> {
         }
         tables.anonymous = Some(id);
         result
+    }
+
+    /// Makes what programs of the consumer that has not come yet are done with usable again, their thread-local variables and elements
+    /// of arrays above all, without which there is no room for others before long; says whether there is such a consumer. For a
+    /// thread of the host that calls it now and then until somebody comes, who does it himself by asking for the
+    /// [status](Self::status). (In DTrace the kernel does, `cleanrate` times a second.)
+    pub fn clean_anonymous(&self) -> bool {
+        let tables = self.tables.lock();
+        let Some(id) = tables.anonymous else { return false };
+        let found = self.shared().and_then(|shared| Ok(shared.consumer(id)?.1.tracing()));
+        if let Ok(Some(tracing)) = found {
+            // SAFETY: the framework is locked.
+            unsafe { self.clean(tracing) };
+        }
+        true
     }
 
     /// Closes the consumer for which something was enabled before it came, if it has not come yet: for a host that is about

@@ -321,12 +321,8 @@ impl<H: Host> Dtrace<H> {
         };
         let Some(tracing) = consumer.tracing() else { return Ok(status) };
         tracing.alive.set(self.host.timestamp());
-        tracing.memory.dynamic.clean(|| self.host.sync());
-        if tracing.begin_cleaning() {
-            self.host.sync();
-            // SAFETY: with the framework locked, and every CPU has left probe context.
-            unsafe { tracing.clean(None) };
-        }
+        // SAFETY: the framework is locked.
+        unsafe { self.clean(tracing) };
         let drops = tracing.memory.dynamic.drops();
         let sum = |count: fn(&Cpu) -> &AtomicCount| {
             let counts = tracing.parts().map(|(_, cpu)| widen(count(cpu).load(Ordering::Relaxed)));
@@ -342,5 +338,18 @@ impl<H: Host> Dtrace<H> {
         status.speculations_busy = sum(|cpu| &cpu.lacks[0]);
         status.speculations_unavailable = sum(|cpu| &cpu.lacks[1]);
         Ok(status)
+    }
+
+    /// Makes variables that were removed, and speculations that were discarded, usable again (`dtrace_state_clean`, dtrace.c).
+    ///
+    /// # Safety
+    /// The framework is locked.
+    pub(super) unsafe fn clean(&self, tracing: &Tracing) {
+        tracing.memory.dynamic.clean(|| self.host.sync());
+        if tracing.begin_cleaning() {
+            self.host.sync();
+            // SAFETY: one at a time, as the framework is locked, and every CPU has left probe context.
+            unsafe { tracing.clean(None) };
+        }
     }
 }

@@ -90,7 +90,10 @@ impl<'a, H: Host> Run<'a, H> {
     pub(crate) unsafe fn clause(&mut self, epid: u32, clause: &Clause, is_true: bool) -> Outcome {
         self.firing.begin(epid);
         if !is_true && let Some(predicate) = &clause.predicate {
-            match self.firing.run(predicate) {
+            let said = self.firing.run(predicate);
+            match said {
+                // What it was to assign had no room: nothing is done, whatever it says.
+                _ if self.firing.dropped() => return Outcome::Dropped,
                 Ok(0) => return Outcome::False,
                 Ok(_) => {}
                 Err(failure) => return Outcome::Failed { action: 0, failure },
@@ -101,10 +104,15 @@ impl<'a, H: Host> Run<'a, H> {
         }
         let here = self.turn.here;
         // SAFETY: as above, and nothing that is called here comes back.
-        unsafe {
+        let outcome = unsafe {
             here.records.write(|records| {
                 here.aggregated.write(|aggregated| self.act(clause, records, aggregated))
             })
+        };
+        match outcome {
+            // As there: a drop comes before a fault.
+            Outcome::Failed { .. } if self.firing.dropped() => Outcome::Dropped,
+            outcome => outcome,
         }
     }
 

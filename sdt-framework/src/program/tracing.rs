@@ -232,6 +232,10 @@ impl Session {
         if all.records < least {
             return Err(ConsumerError::SmallBuffer { bytes: all.records * 8, least: least * 8 });
         }
+        let aggregates = needs.element != 0 && all.aggregations == 0;
+        if aggregates || all.speculations != 0 && all.speculative == 0 {
+            return Err(ConsumerError::SmallBuffer { bytes: 0, least: 8 });
+        }
         let mut sizes = all;
         let mut share = if options.halves() { share } else { usize::MAX };
         loop {

@@ -2,6 +2,7 @@
 
 use dtrace_abi::option::OptionId;
 use sdt_framework::Which;
+use sdt_host::cpus::Threads;
 
 use crate::run::Kernel;
 
@@ -72,4 +73,91 @@ fn nothing_behind_the_end() {
     x.stop();
     assert_eq!((x.numbers().len(), x.records(0).1), (4, 0));
     assert_eq!(x.aggregations(0).0.values().map(|words| words[0]).sum::<i64>(), 4);
+}
+
+/// What a predicate was to assign had no room: nothing of its clause is done.
+#[test]
+fn a_predicate_that_drops_is_not_true() {
+    for does in ["", "hits++;", "stack(1);", "trace(arg0);", "@ = count();"] {
+        let kernel = Kernel::with(Threads::new(), 4 << 20);
+        let x = kernel.consumer();
+        x.set(OptionId::Dynvarsize, 1024);
+        x.enable(&format!(
+            "int hits; proc:::a /(seen[arg0] = 1)/ {{ {does} }} proc:::b {{ trace(hits); }}"
+        ));
+        x.go();
+        (1..=100).for_each(|n| kernel.hit(0, n));
+        let dropped = kernel.dtrace.status(x.id).unwrap().dynamic_drops as usize;
+        assert!((1..100).contains(&dropped), "{dropped}");
+        let records = x.records(0).0.len();
+        kernel.hit(1, 0);
+        let hits = x.numbers()[0][0] as usize;
+        let counted = x.aggregations(0).0.values().map(|values| values[0] as usize).sum();
+        let done = [records, hits, counted].into_iter().max();
+        assert_eq!(done, Some(100 - dropped), "{does}: {records} {hits} {counted}");
+    }
+}
+
+/// It is a drop, and no error besides.
+#[test]
+fn what_drops_and_fails_is_a_drop() {
+    let kernel = Kernel::with(Threads::new(), 4 << 20);
+    let x = kernel.consumer();
+    x.set(OptionId::Dynvarsize, 1024);
+    x.enable("proc:::a { trace((seen[arg0] = 1) + *(int *)8); } ERROR { @ = count(); }");
+    x.go();
+    (1..=100).for_each(|n| kernel.hit(0, n));
+    let status = kernel.dtrace.status(x.id).unwrap();
+    assert!(status.dynamic_drops > 0);
+    assert_eq!(status.errors + status.dynamic_drops, 100);
+    let told: Vec<_> = x.aggregations(0).0.values().map(|values| values[0] as u64).collect();
+    assert_eq!(told, [status.errors]);
+}
+
+/// Variables that are removed are cleaned however many clean ones there are already.
+#[test]
+fn a_few_clean_ones_hold_up_nobody() {
+    let kernel = Kernel::with(Threads::new(), 4 << 20);
+    let x = kernel.consumer();
+    x.set(OptionId::Dynvarsize, 8192);
+    x.enable("proc:::a { a[arg0] = 1; } proc:::b { a[arg0] = 0; }");
+    x.go();
+    let elsewhere = |from: u64, to: u64| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                Threads::bind(1);
+                (from..to).for_each(|n| kernel.hit(1, n));
+            });
+        });
+    };
+    let drops = || {
+        let status = kernel.dtrace.status(x.id).unwrap();
+        [status.dynamic_drops, status.dynamic_drops_dirty, status.dynamic_drops_rinsing]
+    };
+    (1..=60).for_each(|n| kernel.hit(0, n));
+    elsewhere(1, 2);
+    assert_eq!(drops(), [0; 3]);
+    elsewhere(2, 61);
+    drops();
+    (101..160).for_each(|n| kernel.hit(0, n));
+    assert_eq!(drops(), [0; 3]);
+}
+
+/// For who has not come yet the host cleans.
+#[test]
+fn a_boot_does_not_run_out_of_variables() {
+    let program = "#pragma D option dynvarsize=4096
+        proc:::a { self->t = arg0; } proc:::b /self->t/ { @ = count(); self->t = 0; }";
+    let kernel = Kernel::with(Threads::new(), 4 << 20);
+    let dtrace = &kernel.dtrace;
+    assert!(!dtrace.clean_anonymous());
+    dtrace.enable_anonymously(&crate::run::compile(program)).unwrap();
+    for n in 1..=1000 {
+        kernel.hit(0, n);
+        kernel.hit(1, n);
+        assert!(n % 4 != 0 || dtrace.clean_anonymous());
+    }
+    let x = crate::run::Consumer { dtrace, id: dtrace.claim(sdt_framework::Rights::ALL).unwrap() };
+    assert!(!dtrace.clean_anonymous());
+    assert_eq!(x.aggregations(0).0.values().collect::<Vec<_>>(), [&[1000]]);
 }

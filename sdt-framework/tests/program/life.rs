@@ -21,6 +21,8 @@ pub struct Machine {
     changes: AtomicUsize,
     /// How often somebody wanted to know which thread runs.
     looks: AtomicUsize,
+    /// How many interrupts there are in each other.
+    interrupts: AtomicU32,
     destroyed: std::sync::Mutex<Vec<Destruction>>,
 }
 
@@ -78,6 +80,10 @@ impl Knows for Machine {
 
     fn predicate_cache(&self) -> Option<&AtomicU32> {
         self.threads.predicate_cache()
+    }
+
+    fn interrupts(&self) -> u8 {
+        self.interrupts.load(Ordering::Relaxed) as u8
     }
 
     fn stack(&self, own: u32, frames: &mut [u64]) -> usize {
@@ -420,6 +426,24 @@ fn predicates_are_cached() {
     kernel.dtrace.close(y.id).unwrap();
     assert_eq!([11, 12].map(asks), [0, 0]);
     assert_eq!(x.numbers(), [[4], [5]]);
+}
+
+/// What was false for a thread need not be for an interrupt, which has variables of its own.
+#[test]
+fn interrupts_are_no_threads() {
+    let kernel = machine();
+    let x = kernel.consumer();
+    x.enable("proc:::b { self->on = arg0; } proc:::a /self->on/ { trace(arg0); }");
+    x.go();
+    let interrupts = |count| kernel.dtrace.host().interrupts.store(count, Ordering::Relaxed);
+    interrupts(1);
+    kernel.hit(1, 1);
+    kernel.hit(0, 1);
+    interrupts(0);
+    (2..4).for_each(|n| kernel.hit(0, n));
+    interrupts(1);
+    kernel.hit(0, 4);
+    assert_eq!(x.numbers(), [[1], [4]]);
 }
 
 /// Whatever assigns a variable of the thread's makes its predicates be looked at again; and a predicate that assigns one is

@@ -75,3 +75,19 @@ fn scratch_space_grows_with_strings() {
     x.go();
     assert_eq!(x.numbers(), [[6]]);
 }
+
+/// What is needed and has no room at all is refused, as a buffer that holds no record is.
+#[test]
+fn buffers_of_nothing_are_refused() {
+    for (option, does) in [
+        (OptionId::Aggsize, "@ = count();"),
+        (OptionId::Specsize, "speculate(speculation()); trace(1);"),
+    ] {
+        let kernel = Kernel::new();
+        let x = kernel.consumer();
+        x.set(option, 0);
+        x.enable(&format!("proc:::a {{ {does} }}"));
+        let refused = kernel.dtrace.go(x.id);
+        assert_eq!(refused, Err(ConsumerError::SmallBuffer { bytes: 0, least: 8 }), "{does}");
+    }
+}

@@ -258,3 +258,19 @@ fn predicates_ask_the_provider() {
     let totals: Vec<_> = counted.values().map(|words| words[0]).collect();
     assert_eq!(totals, [300, 300], "{counted:?}");
 }
+
+/// What `strtok` goes on with is not lost over a clause that fails.
+#[test]
+fn a_fault_between_takes_nothing_with_it() {
+    let kernel = Kernel::new();
+    let x = kernel.consumer();
+    x.enable(
+        "proc:::a { trace(strtok(\"one,two\", \",\")); } proc:::a { trace(*(int *)arg0); }
+         proc:::a { trace(strtok(NULL, \",\")); }",
+    );
+    x.go();
+    kernel.hit(0, 8);
+    let (records, _) = x.records(0);
+    assert!(records[0].data[0].starts_with(b"one\0") && records[1].data[0].starts_with(b"two\0"));
+    assert_eq!(kernel.dtrace.status(x.id).unwrap().errors, 1);
+}

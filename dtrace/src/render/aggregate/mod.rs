@@ -166,11 +166,10 @@ impl Aggregations {
         }
     }
 
-    /// `normalize`; nothing is divided by zero.
+    /// `normalize`; by 0 it is taken back, as nothing is divided by that.
     pub(super) fn normalize(&mut self, variable: u32, normal: i64) {
-        if normal != 0 {
-            self.of(variable).for_each(|entry| entry.normal = normal);
-        }
+        let normal = if normal == 0 { 1 } else { normal };
+        self.of(variable).for_each(|entry| entry.normal = normal);
     }
 
     /// `trunc`: the first so many stay, of the largest, or if negative of the smallest.
