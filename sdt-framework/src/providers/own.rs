@@ -1,6 +1,6 @@
 //! The provider `dtrace`: the probes BEGIN, END and ERROR, which fire for one consumer at a time.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 
 use sdt_core::ops::{
     Attribute, Class, Framework as _, FrameworkError, Privileges, ProviderAttr, ProviderOps,
@@ -9,6 +9,7 @@ use sdt_core::ops::{
 
 use crate::dtrace::Dtrace;
 use crate::host::Host;
+use crate::sync::AtomicU32;
 
 /// One of the probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The provider `profile`: `profile-N` and `tick-N`, as often as their names say.
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 
 use sdt_core::ops::{
     Attribute, Class, Framework as _, FrameworkError, Privileges, ProbeDesc, ProbeId, ProviderAttr,
@@ -11,6 +11,7 @@ use sdt_core::ops::{
 use crate::dif::Word;
 use crate::dtrace::Dtrace;
 use crate::host::Host;
+use crate::sync::{AtomicBool, AtomicU32};
 
 /// Nanoseconds that the shortest interval has (`profile_interval_min`, profile.c).
 const SHORTEST: u64 = 200_000;
