@@ -45,7 +45,7 @@ pub(crate) struct Serving {
     room: usize,
     /// Those who were one too many, until they have read so and gone.
     turned_away: VecDeque<Ours<UnixStream>>,
-    /// Written to when there is nothing more to do.
+    /// Written to when the thread is to look at what there is to do, or that there is nothing more.
     wake: Ours<PipeReader>,
     /// Nobody can be let in at the moment.
     is_pausing: bool,
