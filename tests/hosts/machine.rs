@@ -4,8 +4,10 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
-use std::sync::OnceLock;
-use std::time::Duration;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cargo_sdt::arch::Arch;
 use cargo_sdt::module::{linker_variable, run_cargo};
@@ -15,6 +17,8 @@ use tempfile::TempDir;
 
 /// Long enough for a machine under load.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// No test takes so long: what still runs then hangs, and is killed, which ends every wait for it.
+const LIFE: Duration = Duration::from_secs(900);
 const TARGET: &str = "x86_64-unknown-none";
 
 /// Builds the kernel, as a reader of the guide does but that `core` comes from its sources; returns where it is.
@@ -44,7 +48,9 @@ pub struct Counts {
 
 /// The kernel, running. When this is dropped, it is gone.
 pub struct Machine {
-    qemu: Child,
+    qemu: Arc<Mutex<Child>>,
+    /// What the thread that waits for the end of its life is told by: that it is dropped.
+    _lives: Sender<()>,
     folder: TempDir,
     shell: BufReader<UnixStream>,
     monitor: BufReader<UnixStream>,
@@ -67,10 +73,11 @@ impl Machine {
                 break BufReader::new(stream);
             }
             assert_eq!(qemu.try_wait().expect("it is ours"), None, "QEMU has ended");
-            std::thread::sleep(Duration::from_millis(20));
+            thread::sleep(Duration::from_millis(20));
         };
         let (shell, monitor) = (connect("shell"), connect("monitor"));
-        let mut machine = Self { qemu, folder, shell, monitor };
+        let qemu = Arc::new(Mutex::new(qemu));
+        let mut machine = Self { _lives: mortal(Arc::clone(&qemu)), qemu, folder, shell, monitor };
         machine.prompt();
         machine
     }
@@ -83,7 +90,7 @@ impl Machine {
     /// The next line that the kernel prints there.
     pub fn printed(&mut self) -> String {
         let mut line = String::new();
-        self.shell.read_line(&mut line).expect("the kernel answers");
+        assert_ne!(self.shell.read_line(&mut line).expect("the kernel answers"), 0, "QEMU is gone");
         line.trim_end().to_owned()
     }
 
@@ -114,12 +121,14 @@ impl Machine {
 
     /// What the CPUs have counted when all letters have been sent and received.
     pub fn idle(&mut self) -> [Counts; 2] {
+        let patience = Instant::now() + PATIENCE;
         loop {
             let counts = self.counts();
             let sum = |of: fn(&Counts) -> u64| counts.iter().map(of).sum::<u64>();
             if sum(|cpu| cpu.to_send) == 0 && sum(|cpu| cpu.sent) == sum(|cpu| cpu.received) {
                 return counts;
             }
+            assert!(Instant::now() < patience, "{counts:?}");
         }
     }
 
@@ -175,10 +184,27 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // Nothing can be done about a QEMU that cannot be killed.
-        self.qemu.kill().ok();
-        self.qemu.wait().ok();
+        end(&self.qemu);
     }
+}
+
+fn end(qemu: &Mutex<Child>) {
+    let mut qemu = qemu.lock().expect("nobody panics with it");
+    // Nothing can be done about a QEMU that cannot be killed.
+    qemu.kill().ok();
+    qemu.wait().ok();
+}
+
+/// Ends QEMU after `LIFE`, unless what is returned is dropped before.
+fn mortal(qemu: Arc<Mutex<Child>>) -> Sender<()> {
+    let (lives, dropped) = channel();
+    thread::spawn(move || {
+        if dropped.recv_timeout(LIFE) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("QEMU has run for {} s: killed", LIFE.as_secs());
+            end(&qemu);
+        }
+    });
+    lives
 }
 
 /// Where `dtrace` is: cargo tells a package's tests of its own programs only.
@@ -201,9 +227,10 @@ pub struct Dtrace {
 }
 
 impl Dtrace {
-    /// Starts it, and waits until it records: BEGIN has fired then.
-    pub fn start(machine: &Machine, probes: &str, matched: usize) -> Self {
+    /// Starts it with a buffer of this size, and waits until it records: BEGIN has fired then.
+    pub fn start(machine: &Machine, buffer: &str, probes: &str, matched: usize) -> Self {
         let mut dtrace = machine.dtrace();
+        dtrace.args(["-x", &format!("bufsize={buffer}")]);
         let mut child = dtrace.args(["-n", "BEGIN", "-n", probes]).spawn().expect("dtrace runs");
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
         let mut err = BufReader::new(child.stderr.take().expect("piped"));

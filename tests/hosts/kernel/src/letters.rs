@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sdt_core::{sdt_probe, sdt_provider};
 use spin::Mutex;
@@ -36,19 +36,17 @@ pub static DESKS: [Desk; CPUS] = [const {
 pub fn work(cpu: usize) {
     let Desk { to_send, sent, received, inbox } = &DESKS[cpu];
     let to = (cpu + 1) % CPUS;
-    if to_send.load(Ordering::Relaxed) > 0 && DESKS[to].inbox.lock().len() < 64 {
-        to_send.fetch_sub(1, Ordering::Relaxed);
-        sent.fetch_add(1, Ordering::Relaxed);
-        send(to, alloc::format!("from CPU {cpu}: {sent:?}"));
+    // The shell may say another number meanwhile.
+    let less = |to_send: u64| to_send.checked_sub(1);
+    if DESKS[to].inbox.lock().len() < 64 && to_send.fetch_update(Relaxed, Relaxed, less).is_ok() {
+        sent.fetch_add(1, Relaxed);
+        let letter = alloc::format!("from CPU {cpu}: {sent:?}");
+        sdt_probe!(letters::sent, to, letter.len());
+        DESKS[to].inbox.lock().push_back(letter);
     }
     let mut inbox = inbox.lock();
     if let Some(letter) = inbox.pop_front() {
-        received.fetch_add(1, Ordering::Relaxed);
+        received.fetch_add(1, Relaxed);
         sdt_probe!(letters::received, &letter, inbox.len());
     }
-}
-
-fn send(to: usize, letter: String) {
-    sdt_probe!(letters::sent, to, letter.len());
-    DESKS[to].inbox.lock().push_back(letter);
 }
