@@ -196,6 +196,28 @@ fn colours_and_pictures() {
 }
 
 #[test]
+fn one_picture_that_cannot_be_drawn_leaves_the_other() {
+    let folder = tempfile::tempdir().unwrap();
+    host(folder.path());
+    let pictures = ["--flamegraph", "f.svg", "--heatmap", "h.svg"];
+    let clause = "BEGIN { @ = quantize(7); exit(0); }";
+    let (_, error, status) = ran(folder.path(), &[&["-q", "-n", clause], &pictures[..]].concat());
+    assert!(error.contains("f.svg") && status == 1, "{error}");
+    assert!(!folder.path().join("f.svg").exists());
+    assert!(fs::read_to_string(folder.path().join("h.svg")).unwrap().starts_with("<svg"));
+}
+
+/// As libdtrace's `dt_aggwalk_rval`.
+#[test]
+fn nothing_is_divided_by_zero() {
+    let folder = tempfile::tempdir().unwrap();
+    host(folder.path());
+    let clause = "BEGIN { @a = sum(10); @b = sum(10); normalize(@a, 5); normalize(@b, 5); \
+        normalize(@b, 0); printa(\"%@d \", @a); printa(\"%@d\", @b); exit(0); }";
+    assert_eq!(ran(folder.path(), &["-q", "-n", clause]).0, "2 10\n");
+}
+
+#[test]
 fn what_has_no_end_is_no_script() {
     let folder = tempfile::tempdir().unwrap();
     host(folder.path());

@@ -6,7 +6,7 @@ use dtrace_abi::action::Action;
 use dtrace_abi::option::OptionId;
 use dtrace_abi::record::RecordDesc;
 
-use crate::life::machine;
+use crate::machine::machine;
 
 /// A number as a record has it.
 fn number(value: i64, size: usize) -> Vec<u8> {

@@ -2,12 +2,16 @@
 
 mod actions;
 mod between;
+mod bounds;
+mod cached;
 #[path = "../common/mod.rs"]
 mod common;
 mod damaged;
 mod drops;
 mod life;
+mod machine;
 mod options;
 mod records;
 mod run;
 mod speculation;
+mod timers;

@@ -1,0 +1,92 @@
+//! A hit ends soon, whatever programs want.
+
+use std::sync::atomic::Ordering;
+
+use dtrace_abi::option::OptionId;
+use sdt_framework::Config;
+
+use crate::common::Threads;
+use crate::machine::{Machine, machine};
+use crate::run::{CONFIG, Kernel};
+
+/// All clauses of a hit share what they may do, whether they fail or not; and each can do a little.
+#[test]
+fn however_many_clauses_there_are_a_hit_ends() {
+    let kernel = Kernel::with(Threads::new(), 4 << 20);
+    let x = kernel.consumer();
+    let much = "x += index(s, t); ".repeat(20);
+    let heavy = format!("proc:::a {{ {much} fine++; }}\n").repeat(12);
+    x.enable(&format!(
+        "string s, t; int fine, light, x;
+         BEGIN {{ s = \"{}\"; t = \"{}b\"; }}
+         {heavy}
+         proc:::a {{ light = strlen(s); }}
+         proc:::a,proc:::b {{ trace(fine); trace(light); fine = 0; light = 0; }}",
+        "a".repeat(250),
+        "a".repeat(100),
+    ));
+    x.go();
+    (0..2).for_each(|_| kernel.hit(0, 0));
+    let numbers = x.numbers();
+    let errors = kernel.dtrace.status(x.id).unwrap().errors;
+    for hit in &numbers {
+        assert!((1..12).contains(&hit[0]) && hit[1] == 250, "{numbers:?}");
+    }
+    assert_eq!((numbers.len(), numbers[0][0] + numbers[1][0]), (2, 24 - errors as i64));
+}
+
+/// Half of each second, by all programs together: what would be more is a fault.
+#[test]
+fn a_cpu_is_not_held_for_long() {
+    let kernel = machine();
+    let [x, y] = [(); 2].map(|()| {
+        let x = kernel.consumer();
+        x.set(OptionId::Destructive, 1);
+        x.enable("proc:::a { chill(arg0); trace(arg0); }");
+        x.go();
+        x
+    });
+    let machine = kernel.dtrace.host();
+    let hit = |now: u64, nanoseconds: u64| {
+        machine.now.store(now, Ordering::Relaxed);
+        kernel.hit(0, nanoseconds);
+        let errors = [&x, &y].map(|of| kernel.dtrace.status(of.id).unwrap().errors);
+        (std::mem::take(&mut *machine.destroyed.lock().unwrap()).len(), errors)
+    };
+    const SECOND: u64 = 1_000_000_000;
+    assert_eq!(hit(2 * SECOND, 200_000_000), (2, [0, 0]));
+    assert_eq!(hit(2 * SECOND, 100_000_001), (0, [1, 1]));
+    assert_eq!(hit(3 * SECOND, 100_000_000), (1, [1, 2]));
+    assert_eq!(hit(3 * SECOND + 1, u64::MAX - 2), (0, [2, 3]));
+    assert_eq!(hit(3 * SECOND + 2, 500_000_000), (1, [2, 4]));
+    // Another CPU.
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            Threads::bind(1);
+            assert_eq!(hit(3 * SECOND + 3, 250_000_000), (2, [2, 4]));
+        });
+    });
+    // On the first CPU.
+    assert_eq!(x.numbers().len() + y.numbers().len(), 4);
+}
+
+/// Each of these asks much of a host for little in the program.
+#[test]
+fn stacks_and_processes_are_not_for_nothing() {
+    const CLAUSES: u64 = 400;
+    for dear in ["stackdepth", "strlen(copyinstr(8))"] {
+        let config = Config { ecbs: CLAUSES as usize + 8, ..CONFIG };
+        let kernel = Kernel::configured(Machine::default(), 16 << 20, &config);
+        let x = kernel.consumer();
+        let heavy = format!("x += {dear}; ").repeat(14);
+        let heavy = format!("proc:::a {{ {heavy} fine++; }}\n").repeat(CLAUSES as usize);
+        let light = format!("proc:::a {{ trace(fine); x = {dear}; trace(x); }}");
+        x.enable(&format!("int fine, x; {heavy} {light}"));
+        x.go();
+        kernel.hit(0, 0);
+        let errors = kernel.dtrace.status(x.id).unwrap().errors;
+        let [done] = &x.numbers()[..] else { panic!("{dear}: the last clause can do a little") };
+        assert!(done[0] > 10 && errors > 10 && done[1] > 0, "{dear}: {done:?}, {errors}");
+        assert_eq!(done[0] as u64 + errors, CLAUSES, "{dear}");
+    }
+}

@@ -1,0 +1,87 @@
+//! Predicates that are not looked at twice.
+
+use std::sync::atomic::Ordering;
+
+use crate::common::Threads;
+use crate::machine::machine;
+
+/// A predicate that was false is not looked at again by the thread, until something that it looks at changes.
+#[test]
+fn predicates_are_cached() {
+    let kernel = machine();
+    let x = kernel.consumer();
+    x.enable("proc:::b { self->on = arg0; } proc:::a /self->on/ { trace(arg0); }");
+    x.go();
+    // Whoever looks at the predicate has to know whose variable it is.
+    let asks = |arg: u64| {
+        let before = kernel.dtrace.host().looks.load(Ordering::Relaxed);
+        kernel.hit(0, arg);
+        kernel.dtrace.host().looks.load(Ordering::Relaxed) - before
+    };
+    assert_eq!([1, 2, 3].map(asks), [1, 0, 0]);
+    kernel.hit(1, 1);
+    assert_eq!([4, 5].map(asks), [1, 1]);
+    kernel.hit(1, 0);
+    assert_eq!([6, 7].map(asks), [1, 0]);
+    // Another thread has not looked yet.
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            Threads::bind(1);
+            assert_eq!([8, 9].map(asks), [1, 0]);
+        });
+    });
+    // Somebody else has it enabled as well.
+    let y = kernel.consumer();
+    y.enable("proc:::a { trace(arg0); }");
+    y.go();
+    assert_eq!(asks(10), 1);
+    kernel.dtrace.close(y.id).unwrap();
+    assert_eq!([11, 12].map(asks), [0, 0]);
+    assert_eq!(x.numbers(), [[4], [5]]);
+}
+
+/// What was false for a thread need not be for an interrupt, which has variables of its own.
+#[test]
+fn interrupts_are_no_threads() {
+    let kernel = machine();
+    let x = kernel.consumer();
+    x.enable("proc:::b { self->on = arg0; } proc:::a /self->on/ { trace(arg0); }");
+    x.go();
+    let interrupts = |count| kernel.dtrace.host().interrupts.store(count, Ordering::Relaxed);
+    interrupts(1);
+    kernel.hit(1, 1);
+    kernel.hit(0, 1);
+    interrupts(0);
+    (2..4).for_each(|n| kernel.hit(0, n));
+    interrupts(1);
+    kernel.hit(0, 4);
+    assert_eq!(x.numbers(), [[1], [4]]);
+}
+
+/// Whatever assigns a variable of the thread's makes its predicates be looked at again; and a predicate that assigns one is
+/// looked at each time.
+#[test]
+fn cached_predicates_are_forgotten() {
+    for (assigns, asks) in [
+        ("proc:::b { self->on = 1; }", "self->on"),
+        ("proc:::b /(self->on = 1) == 0/ { trace(-1); }", "self->on"),
+        ("proc:::b /(self->on = 1) == *(int *)8/ { trace(-1); }", "self->on"),
+        ("proc:::b { self->on[1] = 1; }", "self->on[1]"),
+        ("proc:::b /(self->on[1] = 1) == 0/ { }", "self->on[1]"),
+    ] {
+        let kernel = machine();
+        let x = kernel.consumer();
+        x.enable(&format!("{assigns} proc:::a /{asks}/ {{ trace(arg0); }}"));
+        x.go();
+        (1..4).for_each(|n| kernel.hit(0, n));
+        kernel.hit(1, 0);
+        (4..6).for_each(|n| kernel.hit(0, n));
+        assert_eq!(x.numbers(), [[4], [5]], "{assigns}");
+    }
+    let kernel = machine();
+    let x = kernel.consumer();
+    x.enable("proc:::a /self->n++ == 3/ { trace(arg0); }");
+    x.go();
+    (0..6).for_each(|n| kernel.hit(0, n));
+    assert_eq!(x.numbers(), [[3]]);
+}

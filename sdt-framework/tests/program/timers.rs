@@ -1,0 +1,97 @@
+//! What timers fire.
+
+use std::sync::atomic::Ordering;
+
+use crate::common::{Threads, spec};
+use crate::machine::{Machine, machine};
+use crate::run::Kernel;
+
+#[test]
+fn timers_fire_when_they_are_due() {
+    let kernel: &'static Kernel<Machine> = Box::leak(Box::new(machine()));
+    let dtrace: &'static sdt_framework::Dtrace<Machine> = &kernel.dtrace;
+    assert_eq!(dtrace.tick(0, 0), None);
+    dtrace.register_profile(2).unwrap();
+    assert!(dtrace.register_profile(2).is_err());
+    let listed = dtrace.for_each_probe(&spec("profile:::"), |_| {});
+    assert_eq!(listed, 0, "the usual ones would leave no room for others");
+    assert_eq!(dtrace.tick(0, 0), None);
+    let now = |ms: u64| dtrace.host().now.store(ms * 1_000_000, Ordering::Relaxed);
+    let x = kernel.consumer();
+    assert_eq!(x.enable("profile-97 { trace(arg0); trace(arg1); trace(arg2 / 1000000); }"), 1);
+    assert_eq!(x.enable("profile:::profile-199 { trace(arg0); }"), 1);
+    assert_eq!(x.enable("profile:::tick-7s { trace(1); }"), 0, "there is no room for it");
+    assert!(dtrace.host().changes.load(Ordering::Relaxed) > 0);
+    x.go();
+    assert_eq!(dtrace.tick(1, 2), Some(1_000_000_000 / 199));
+    now(6);
+    assert_eq!(dtrace.tick(1, 2), Some(2 * (1_000_000_000 / 199)));
+    now(40);
+    dtrace.tick(3, 4);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            Threads::bind(2);
+            dtrace.tick(5, 6);
+        });
+    });
+    let numbers = x.numbers();
+    assert_eq!(numbers, [vec![1], vec![3, 4, 29], vec![3]]);
+    assert_eq!(x.records(2).0.len(), 2);
+    dtrace.close(x.id).unwrap();
+    assert_eq!(dtrace.tick(0, 0), None);
+}
+
+/// The time between enabling and going is nobody's, and who goes later does not stop the clock of others.
+#[test]
+fn timers_count_from_when_somebody_goes() {
+    const MS: u64 = 1_000_000;
+    let kernel: &'static Kernel<Machine> = Box::leak(Box::new(machine()));
+    let dtrace: &'static sdt_framework::Dtrace<Machine> = &kernel.dtrace;
+    dtrace.register_profile(4).unwrap();
+    let now = |ms: u64| dtrace.host().now.store(ms * MS, Ordering::Relaxed);
+    let x = kernel.consumer();
+    assert_eq!(x.enable("tick-10ms { trace(arg2 / 1000000); }"), 1);
+    now(8);
+    x.go();
+    assert_eq!(dtrace.tick(0, 0), Some(18 * MS));
+    now(15);
+    let y = kernel.consumer();
+    assert_eq!(y.enable("tick-10ms { trace(1); } tick-20ms { trace(2); }"), 2);
+    now(17);
+    y.go();
+    assert_eq!(dtrace.tick(0, 0), Some(18 * MS), "that one ticks already");
+    now(18);
+    assert_eq!(dtrace.tick(0, 0), Some(28 * MS));
+    now(37);
+    dtrace.tick(0, 0);
+    // Who stops and goes on has nothing begin anew.
+    x.stop();
+    x.go();
+    assert_eq!(dtrace.tick(0, 0), Some(38 * MS));
+    assert_eq!(
+        (x.numbers(), y.numbers()),
+        (vec![vec![0], vec![9]], vec![vec![1], vec![1], vec![2]])
+    );
+}
+
+#[test]
+fn a_tick_fires_on_one_cpu() {
+    let kernel: &'static Kernel<Machine> = Box::leak(Box::new(machine()));
+    let dtrace: &'static sdt_framework::Dtrace<Machine> = &kernel.dtrace;
+    dtrace.register_profile(14).unwrap();
+    let x = kernel.consumer();
+    assert_eq!(x.enable("tick-10ms { trace(1); }"), 1, "beside 13 that are listed");
+    assert_eq!(x.enable("profile:::tick-100 { trace(2); }"), 1);
+    x.go();
+    dtrace.host().now.store(25_000_000, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            Threads::bind(1);
+            assert_eq!(dtrace.tick(0, 0), None);
+        });
+    });
+    dtrace.tick(0, 0);
+    let mut numbers = x.numbers();
+    numbers.sort();
+    assert_eq!((numbers, x.records(1).0.len()), (vec![vec![1], vec![2]], 0));
+}
