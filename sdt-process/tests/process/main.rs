@@ -339,6 +339,24 @@ fn what_nobody_has_claimed_ends_with_the_process() {
     subject.end();
 }
 
+/// What a program is done with is used again while nobody has claimed it: there is room for some dozens at a time.
+#[test]
+fn what_nobody_has_claimed_has_room_for_its_variables() {
+    let mut subject = Subject::new("jump");
+    let text = "#pragma D option quiet\n#pragma D option dynvarsize=4096\n
+        subject:::work { a[arg1] = 1; } subject:::work /a[arg1]/ { @ = count(); a[arg1] = 0; }";
+    let dof = program::anonymous(&subject, text);
+    assert_eq!(subject.ask(&format!("enable {dof}")), "Ok(3)");
+    for _ in 0..200 {
+        assert_eq!(subject.ask("fire 1 8"), "8");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let [shown, said] = program::claimed(&subject);
+    let counted: u64 = shown.trim().parse().unwrap_or_else(|_| panic!("{shown}{said}"));
+    assert!(counted > 200, "{shown}{said}");
+    subject.end();
+}
+
 /// So many consumers as there is room for; who comes then is told so, and the others notice nothing.
 #[test]
 fn there_is_an_end_to_consumers() {

@@ -13,6 +13,7 @@ use dtrace::compiler::options::Options;
 use dtrace::consume::{self, Meanwhile};
 use dtrace::job::{self, Job};
 use dtrace::render::{Output, Text};
+use dtrace::trace::Running;
 use dtrace::{Client, ClientError, DtraceError, Interrupt, Trace};
 
 use crate::consumer::{self, Subject};
@@ -76,11 +77,16 @@ fn run(subject: &mut Subject, text: &str, during: impl FnOnce(&mut Subject)) -> 
     assert_ne!(trace.enable(&program).unwrap(), 0);
     let mut running = trace.go().unwrap();
     during(subject);
-    let shown = Shown::default();
-    let mut sink = Text::new(shown.clone());
     if !text.contains("exit(") {
         running.stop().unwrap();
     }
+    all(running)
+}
+
+/// What is shown until it is over, and what is said.
+fn all(mut running: Running) -> [String; 2] {
+    let shown = Shown::default();
+    let mut sink = Text::new(shown.clone());
     while !running.work(&mut sink).unwrap() {
         std::thread::sleep(running.pause());
     }
@@ -95,6 +101,16 @@ pub fn anonymous(subject: &Subject, text: &str) -> String {
     let program = trace.compile(Source::line(text.as_bytes())).unwrap();
     let dof = trace.anonymous(std::iter::once(&program)).unwrap();
     dof.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What is shown of a program that the process has enabled itself, as of now, and what is said.
+pub fn claimed(subject: &Subject) -> [String; 2] {
+    let client = Client::connect(consumer::line(subject.id()).unwrap()).unwrap();
+    let mut trace = Trace::new(client, Options::default(), i64::from(subject.id()));
+    trace.claim().unwrap();
+    let mut running = trace.go().unwrap();
+    running.stop().unwrap();
+    all(running)
 }
 
 /// Words and numbers, as lines of aggregations have them.
