@@ -2,6 +2,7 @@
 
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
@@ -28,6 +29,9 @@ pub(crate) fn forward(input: TokenStream, kind: Kind) -> Result<TokenStream> {
     }
     let parse = |input: ParseStream<'_>| {
         let path: Path = input.parse()?;
+        if input.peek(Token![-]) {
+            return Err(as_listed(&path, input)?);
+        }
         if !input.is_empty() {
             input.parse::<Token![,]>()?;
         }
@@ -49,6 +53,17 @@ pub(crate) fn forward(input: TokenStream, kind: Kind) -> Result<TokenStream> {
         Kind::Enabled => quote!(enabled),
     };
     Ok(quote_spanned!(whole.span()=> #path::__sdt_probe! { #probe #probe [#path] #kind #args }))
+}
+
+/// That a probe has been given the name by which DTrace lists it, of which the path is the beginning.
+fn as_listed(path: &Path, input: ParseStream<'_>) -> Result<Error> {
+    let mut name = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+    while input.parse::<Option<Token![-]>>()?.is_some() {
+        name = format!("{name}-{}", Ident::parse_any(input)?);
+    }
+    let message =
+        format!("`{name}` is how DTrace lists it; here it is `{}`", name.replace('-', "_"));
+    Ok(Error::new_spanned(path, message))
 }
 
 /// What the provider's macro tells of the probe.

@@ -6,9 +6,11 @@ use sdt_core::arg::Shown;
 use sdt_core::sdt_probe;
 
 use crate::probes::{opte, xde};
+#[cfg(not(sdt_args = "5"))]
+use crate::types::FilterMode;
 use crate::types::{
-    AddrPair, Direction, Family, FilterMode, FlowId, Ip6, Labels, Mblk, ParseError, Port,
-    RouteCache, TcpState, Vni,
+    AddrPair, Direction, Family, FlowId, Ip6, Labels, Mblk, ParseError, Port, RouteCache, TcpState,
+    Vni,
 };
 
 /// What all of them carry something of.

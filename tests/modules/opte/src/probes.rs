@@ -8,9 +8,9 @@ use core::ffi::CStr;
 use sdt_core::arg::Shown;
 use sdt_core::sdt_provider;
 
-use crate::types::{
-    Direction, Family, FilterMode, FlowId, Ip6, Labels, Mblk, Port, RouteCache, TcpState, Vni,
-};
+#[cfg(not(sdt_args = "5"))]
+use crate::types::FilterMode;
+use crate::types::{Direction, Family, FlowId, Ip6, Labels, Mblk, Port, RouteCache, TcpState, Vni};
 
 sdt_provider! {
     /// The packet filter.
