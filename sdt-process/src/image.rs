@@ -150,7 +150,7 @@ mod tests {
         let image = Image::here();
         let here = a_function_with_a_name();
         assert!(image.is_text(here, 5));
-        assert!(!image.is_text(&raw const *"data" as *const u8 as usize, 1));
+        assert!(!image.is_text((&raw const image).addr(), 1));
         assert!(!image.is_text(0, 1) && !image.is_text(usize::MAX, 2));
         let end = image.text.iter().map(|text| text.end).max().unwrap();
         assert!(image.is_text(end - 1, 1) && !image.is_text(end - 1, 2));

@@ -1,5 +1,5 @@
 //! A process that is traced by another, as `dtrace -p` does it.
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![cfg(target_os = "linux")]
 
 mod consumer;
 mod program;

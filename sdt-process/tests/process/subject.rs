@@ -80,22 +80,46 @@ fn spans(times: u64) {
     });
 }
 
-extern "C" fn on_signal(_: libc::c_int) {
+extern "C" fn on_signal(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let times = SIGNALLED.fetch_add(1, Ordering::Relaxed);
     sdt_probe!(subject::signalled, times);
 }
 
-/// The handler of SIGTRAP that was there first. Goes on behind the breakpoint, as the CPU would.
-extern "C" fn on_trap(_: libc::c_int) {
+type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// The handler of SIGTRAP that was there first. Goes on behind the breakpoint: x86_64's CPU is there already.
+extern "C" fn on_trap(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     TRAPPED.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: what the kernel hands over.
+    let (info, _context) =
+        unsafe { (&*info, &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext) };
+    if info.si_code == libc::TRAP_BRKPT {
+        #[cfg(target_arch = "aarch64")]
+        (_context.pc += 4);
+        #[cfg(target_arch = "riscv64")]
+        (_context.__gregs[libc::REG_PC] += 4);
+    }
 }
 
-fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+/// One that is nobody's probe.
+fn breakpoint() {
+    // SAFETY: the handler goes on behind it.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        std::arch::asm!("int3");
+        #[cfg(target_arch = "aarch64")]
+        std::arch::asm!("brk #1");
+        #[cfg(target_arch = "riscv64")]
+        std::arch::asm!(".option push", ".option norvc", "ebreak", ".option pop");
+    }
+}
+
+fn handle(signal: libc::c_int, handler: Handler) {
     // SAFETY: the handlers count, and do what handlers may.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as usize;
-        action.sa_flags = libc::SA_RESTART;
+        action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
         assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
     }
 }
@@ -182,8 +206,8 @@ fn on_alternate_stack(bytes: usize, times: u64) {
             let mut before: libc::stack_t = std::mem::zeroed();
             assert_eq!(libc::sigaltstack(&stack, &mut before), 0);
             let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as usize;
-            action.sa_flags = libc::SA_ONSTACK;
+            action.sa_sigaction = on_signal as Handler as usize;
+            action.sa_flags = libc::SA_ONSTACK | libc::SA_SIGINFO;
             assert_eq!(libc::sigaction(libc::SIGUSR2, &action, none.cast()), 0);
             for _ in 0..times {
                 libc::raise(libc::SIGUSR2);
@@ -453,8 +477,7 @@ fn obey(mut process: Option<Process>) {
                 answer(format_args!("{worked}"));
             }
             "breakpoint" => {
-                // SAFETY: the handler goes on behind it.
-                unsafe { std::arch::asm!("int3") };
+                breakpoint();
                 // SAFETY: a signal that is handled.
                 unsafe { libc::raise(libc::SIGTRAP) };
                 answer(format_args!("{}", TRAPPED.load(Ordering::Relaxed)));
