@@ -4,19 +4,20 @@
 //! notices nothing. If the child is to be traced, it calls `start` itself.
 //!
 //! Who forks waits until the thread that answers consumers has nothing locked, and nobody is changing a provider that is made at run
-//! time; the latter for a second, as it may be the thread itself, which a signal has interrupted. A fork in a
-//! signal handler that has interrupted the recording of a hit cannot, as that thread may be waiting for the end of the hit; nor can one
-//! of a thread that has something of ours locked itself, in [`Rules`](sdt_core::runtime::Rules) of the program's or a signal handler.
-//! Such a
-//! child, and one that was made without the C library's handlers (`_Fork`, `vfork`, the system call), keeps its sites as
-//! they are, and what they record is
-//! read by nobody.
+//! time; the latter for a second, as it may be the thread itself, which a signal has interrupted. So long it waits for the former, too,
+//! while that is stuck: somebody has the framework locked who may in turn wait for this thread.
+//!
+//! A fork in a signal handler that has interrupted the recording of a hit cannot wait, as that thread may be waiting for the end of the
+//! hit; nor can one of a thread that has something of ours locked itself, in [`Rules`](sdt_core::runtime::Rules) of the program's or a
+//! signal handler. The child of a fork that did not wait, or not for long enough, and one that was made without the C library's
+//! handlers (`_Fork`, the system call), is not the owner of what there is: it keeps its sites as they are, what they record is
+//! read by nobody, and it cannot be started.
 
 use std::cell::Cell;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::sync::Once;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use sdt_core::attach::Standstill;
@@ -36,6 +37,19 @@ thread_local! {
     static HELD: Cell<Option<Guard>> = const { Cell::new(None) };
     /// Forks that this thread is at and has locked nothing for.
     static WITHOUT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The process whose state this is, from the first `start` on. A child that does not become it has locks that somebody has who is not
+/// there.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+/// Whether it is this process's, which it is from now on if it has been nobody's.
+pub(crate) fn is_ours() -> bool {
+    let process = std::process::id();
+    match OWNER.compare_exchange(0, process, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => true,
+        Err(owner) => owner == process,
+    }
 }
 
 /// Whether nothing was locked for the fork that is over.
@@ -60,13 +74,11 @@ pub(crate) fn heed() -> io::Result<()> {
 }
 
 unsafe extern "C" fn prepare() {
-    if in_probe_context() || lock::is_mine() {
+    let guard = if in_probe_context() || lock::is_mine() || !is_ours() { None } else { state() };
+    let Some(guard) = guard else {
         WITHOUT.set(WITHOUT.get() + 1);
         return;
-    }
-    WANTED.fetch_add(1, Ordering::AcqRel);
-    let guard = process::lock();
-    WANTED.fetch_sub(1, Ordering::AcqRel);
+    };
     // Providers that are made at run time come and go without the lock.
     let standstill = Standstill::ask();
     patiently(|| standstill.as_ref().filter(|asked| asked.is_reached()).map(drop));
@@ -74,9 +86,32 @@ unsafe extern "C" fn prepare() {
     HELD.set(Some(ManuallyDrop::new((held, standstill, guard))));
 }
 
-/// Waits for something, a second: who is in its way may be this very thread, which a signal has interrupted, or wait for it.
+/// How long is waited for who may wait for this thread, or be this thread.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Waits for the state, unless who has it locked is stuck.
+fn state() -> Option<Locked> {
+    WANTED.fetch_add(1, Ordering::AcqRel);
+    let mut stuck_since = None;
+    let state = loop {
+        let state = process::try_lock();
+        if state.is_some() {
+            break state;
+        }
+        if !lock::is_any_stuck() {
+            stuck_since = None;
+        } else if stuck_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
+            break None;
+        }
+        std::thread::yield_now();
+    };
+    WANTED.fetch_sub(1, Ordering::AcqRel);
+    state
+}
+
+/// Waits for something: who is in its way may be this very thread, which a signal has interrupted, or wait for it.
 fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
-    let until = Instant::now() + Duration::from_secs(1);
+    let until = Instant::now() + PATIENCE;
     loop {
         let done = attempt();
         if done.is_some() || Instant::now() >= until {
@@ -100,13 +135,16 @@ unsafe extern "C" fn child() {
     let Some((held, standstill, mut state)) = HELD.take().map(ManuallyDrop::into_inner) else {
         return;
     };
-    if held.is_none() {
-        // If there is a framework, a thread has it locked that is not here.
+    if state.attached.is_none() || held.is_some() {
+        OWNER.store(std::process::id(), Ordering::Release);
+    } else {
+        // A thread has the framework locked that is not here.
         state.attached = None;
     }
     drop((held, standstill));
-    // Others were waiting to fork, too.
+    // Others were waiting to fork, too, or for the framework.
     WANTED.store(0, Ordering::Release);
+    lock::nobody_is_stuck();
     if let Some(attached) = &state.attached {
         // SAFETY: the child's only thread, which was outside probe context.
         unsafe { attached.dtrace.host().take_back() };

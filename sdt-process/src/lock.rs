@@ -4,7 +4,7 @@
 //! A lock is counted from before it is taken until after it is let go of, so that a signal handler finds none that is not.
 
 use std::cell::Cell;
-use std::sync::atomic::{Ordering, compiler_fence};
+use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 use sdt_framework::{RawMutex, SpinLock};
 
@@ -18,6 +18,19 @@ thread_local! {
 /// Whether this thread has one, or is about to.
 pub(crate) fn is_mine() -> bool {
     MINE.get() != 0
+}
+
+/// How many threads have one of ours already, and wait for the framework's: whoever has that may wait for somebody who forks.
+static STUCK: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether there are any at the moment.
+pub(crate) fn is_any_stuck() -> bool {
+    STUCK.load(Ordering::Acquire) != 0
+}
+
+/// The only thread there is is not.
+pub(crate) fn nobody_is_stuck() {
+    STUCK.store(0, Ordering::Release);
 }
 
 /// One more of this thread's, until it is dropped. Made before the lock is taken.
@@ -51,8 +64,18 @@ unsafe impl RawMutex for Lock {
     type GuardMarker = <SpinLock<Slots> as RawMutex>::GuardMarker;
 
     fn lock(&self) {
+        let has_another = is_mine();
         std::mem::forget(Mine::new());
+        if RawMutex::try_lock(&self.0) {
+            return;
+        }
+        if has_another {
+            STUCK.fetch_add(1, Ordering::AcqRel);
+        }
         RawMutex::lock(&self.0);
+        if has_another {
+            STUCK.fetch_sub(1, Ordering::AcqRel);
+        }
     }
 
     fn try_lock(&self) -> bool {

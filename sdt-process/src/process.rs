@@ -92,17 +92,20 @@ impl State {
 
 /// The program ends otherwise than by dropping its [`Process`].
 extern "C" fn at_exit() {
+    // A child's, that does not let itself be traced.
+    if !fork::is_ours() {
+        return;
+    }
     // It may be ended by somebody who has been interrupted with this locked.
     let deadline = Instant::now() + GOODBYE;
-    let mut state = loop {
-        match STATE.try_lock() {
-            Ok(state) => break state,
-            Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return,
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+    let Locked { mut state, _mine } = loop {
+        match try_lock() {
+            Some(state) => break state,
+            None if Instant::now() >= deadline => return,
+            None => std::thread::sleep(Duration::from_millis(1)),
         }
     };
-    // A child's, that does not let itself be traced.
+    // Another child's.
     if state.attached.is_none_or(|attached| attached.process != std::process::id()) {
         return;
     }
@@ -128,6 +131,12 @@ pub enum StartError {
     /// It can be already.
     #[error("sdt_process has been started already")]
     Started,
+    /// This is the child of a `fork` that could not wait for the other threads of its parent, or of `_Fork`.
+    #[error(
+        "this process was forked while its parent's probes were being seen to, and cannot be traced; have it execute a \
+         program, or fork elsewhere than in a signal handler, in Rules, or while they wait"
+    )]
+    Forked,
     /// The records of the probes do not hold together, or do not fit.
     #[error("the probes of this program cannot be attached: {0}")]
     Attach(AttachError),
@@ -262,6 +271,10 @@ impl Options {
     /// # Errors
     /// See [`StartError`]. Nothing is traced, and nothing listens.
     pub fn start(&self) -> Result<Process, StartError> {
+        if !fork::is_ours() {
+            return Err(StartError::Forked);
+        }
+        fork::heed().map_err(StartError::Thread)?;
         let mut state = lock();
         if state.serving.is_some() {
             return Err(StartError::Started);
@@ -271,7 +284,6 @@ impl Options {
         let path = socket.path.clone();
         let serve = |socket| {
             let (serving, waker) = Serving::new(socket, attached.consumers)?;
-            fork::heed()?;
             heed_exit()?;
             Ok((serving, waker, serve::spawn()?))
         };
@@ -380,6 +392,17 @@ impl DerefMut for Locked {
     }
 }
 
+/// [`lock`] without waiting.
+pub(crate) fn try_lock() -> Option<Locked> {
+    let mine = Mine::new();
+    let state = match STATE.try_lock() {
+        Ok(state) => state,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => return None,
+    };
+    Some(Locked { state, _mine: mine })
+}
+
 pub(crate) fn lock() -> Locked {
     let mine = Mine::new();
     let state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -421,7 +444,11 @@ impl Process {
     ///
     /// # Errors
     /// [`ConsumerError::Going`] if there is such a program already; what is wrong with this one, or what there is no room for.
+    /// [`ConsumerError::NotPermitted`] in the child of a `fork`.
     pub fn enable_anonymously(&self, dof: &[u8]) -> Result<u32, ConsumerError> {
+        if self.process != std::process::id() {
+            return Err(ConsumerError::NotPermitted);
+        }
         let state = lock();
         let enabled = self.dtrace.enable_anonymously(dof)?;
         // It cleans for that from now on.

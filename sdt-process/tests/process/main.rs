@@ -267,7 +267,9 @@ fn children_are_made_where_a_probe_is_enabled() {
     let mut consumer = Consumer::enabling(subject.id(), "forking:::");
     assert_eq!(subject.ask("second"), "second");
     assert_eq!(subject.ask("children"), "[0, 0]");
-    assert_eq!(subject.ask("beside"), "0");
+    for command in ["beside", "beside 300", "barely"] {
+        assert_eq!(subject.ask(command), "0", "{command}");
+    }
     consumer.0.close().unwrap();
     assert!(is_restored(&mut subject));
     subject.end();

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use sdt_core::ops::{Privileges, ProviderAttr};
 use sdt_core::patch::Mode;
@@ -16,7 +17,7 @@ use sdt_core::runtime::{CloseError, Probe, Provider, Rules, Slot};
 use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
 use sdt_framework::{Config, LONGEST};
 use sdt_host::Done;
-use sdt_process::{Options, Process};
+use sdt_process::{Options, Process, StartError};
 
 /// Set where this program is the subject. The mode of its sites, and how many slots there are.
 pub const ROLE: &str = "SDT_PROCESS_SUBJECT";
@@ -147,7 +148,7 @@ fn fire(threads: u64, times: u64) -> u64 {
                     fired.fetch_add(1, Ordering::Relaxed);
                     // A reader that keeps up.
                     if n % 64 == 63 {
-                        thread::sleep(std::time::Duration::from_millis(1));
+                        thread::sleep(Duration::from_millis(1));
                     }
                 }
             });
@@ -170,7 +171,7 @@ fn signals(times: u64) -> u64 {
                 work(0, n);
                 n += 1;
                 if n % 64 == 63 {
-                    thread::sleep(std::time::Duration::from_millis(1));
+                    thread::sleep(Duration::from_millis(1));
                 }
             }
             n
@@ -335,27 +336,46 @@ impl Rules for Forks {
 }
 
 static FORKING: Provider = {
-    static SLOTS: [Slot; 3] = [const { Slot::new() }; 3];
+    static SLOTS: [Slot; 4] = [const { Slot::new() }; 4];
     Provider::ruled(&SLOTS, &Forks)
 };
 
-/// Forks while another thread has the framework locked, and does not let go. The status of the child.
-fn fork_beside_who_waits() -> libc::c_int {
+/// Ends the child that this is: well, if it cannot be started.
+fn exit_unless_started() -> ! {
+    let is_good = matches!(Options::new().start(), Err(StartError::Forked));
+    // SAFETY: ends the process without the parent's cleaning.
+    unsafe { libc::_exit((!is_good).into()) };
+}
+
+/// Forks while another thread has the framework locked, and does not let go; after `pause` the thread that answers consumers waits
+/// for it as well. The status of the child.
+fn fork_beside_who_waits(probe: &'static CStr, pause: Duration) -> libc::c_int {
     WAITS.store(true, Ordering::Release);
-    let adding = thread::spawn(|| FORKING.add(c"", c"third", &[]).map(drop));
+    let adding = thread::spawn(|| FORKING.add(c"", probe, &[]).map(drop));
     while !IS_WAITING.load(Ordering::Acquire) && !adding.is_finished() {
         thread::yield_now();
     }
-    // SAFETY: the child does nothing.
+    thread::sleep(pause);
+    // SAFETY: the child does what one may that was made by the C library.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: as above.
-        unsafe { libc::_exit(0) };
+        exit_unless_started();
     }
     let status = status(child);
     WAITS.store(false, Ordering::Release);
+    IS_WAITING.store(false, Ordering::Release);
     adding.join().unwrap().unwrap();
     status
+}
+
+/// Forks behind the back of the C library. The status of the child.
+fn fork_barely() -> libc::c_int {
+    // SAFETY: as above; nothing of the C library's is locked by others for long.
+    let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+    if child == 0 {
+        exit_unless_started();
+    }
+    status(child as libc::pid_t)
 }
 
 /// The statuses of the children that were made where a probe was enabled.
@@ -370,7 +390,7 @@ fn status(child: libc::pid_t) -> libc::c_int {
         // SAFETY: a child of ours.
         match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
             0 if round < 1000 => thread::yield_now(),
-            0 => thread::sleep(std::time::Duration::from_millis(10)),
+            0 => thread::sleep(Duration::from_millis(10)),
             ended => {
                 assert_eq!(ended, child);
                 return status;
@@ -463,7 +483,7 @@ fn obey(mut process: Option<Process>) {
                             n += 1;
                             // Others get a CPU, too.
                             if n % 256 == 0 {
-                                thread::sleep(std::time::Duration::from_micros(50));
+                                thread::sleep(Duration::from_micros(50));
                             }
                         }
                         n
@@ -519,7 +539,14 @@ fn obey(mut process: Option<Process>) {
                 FORKING.add(c"", c"second", &[]).unwrap();
                 answer(format_args!("second"));
             }
-            "beside" => answer(format_args!("{}", fork_beside_who_waits())),
+            "beside" => {
+                let (probe, pause) = match words.get(1) {
+                    Some(_) => (c"fourth", Duration::from_millis(number(words.get(1)))),
+                    None => (c"third", Duration::ZERO),
+                };
+                answer(format_args!("{}", fork_beside_who_waits(probe, pause)));
+            }
+            "barely" => answer(format_args!("{}", fork_barely())),
             "children" => answer(format_args!("{:?}", statuses())),
             "forks" => {
                 let (children, bad) = forks(|| drop(process.take()));
