@@ -311,7 +311,7 @@ fn what_was_not_taken_yet_is_there() {
         assert_eq!((&*said, rounds.len() as u64, status), ("", THREADS, Some(0)));
         for times in rounds.values() {
             // Of the switched ones dtrace took what there was when it began, one after the other.
-            let begin = if options == fill { 0 } else { times.len() - 500 };
+            let begin = if options == fill { 0 } else { times.len().saturating_sub(500) };
             let (first, last) = (times[begin], times[times.len() - 1]);
             assert_eq!(last - first, (times.len() - 1 - begin) as u64, "without a gap");
         }

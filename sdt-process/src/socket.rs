@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_folder_of_others_is_not_taken() {
-        let test = Folder::new("others");
+        let test = Folder::new("shared");
         let folder = test.0.join("sdt");
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, Permissions::from_mode(0o770)).unwrap();

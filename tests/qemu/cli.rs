@@ -199,7 +199,7 @@ fn an_interrupt_ends_it_in_order(arch: Arch) {
         lines.read_to_string(&mut rest).unwrap();
         let status = child.wait().unwrap();
         assert_eq!(status.code(), Some(0), "signal {signal}");
-        assert!(interrupted.elapsed() < Duration::from_secs(20));
+        assert!(interrupted.elapsed() < Duration::from_secs(120));
         assert!(rest.ends_with("\n\n"), "the end is an empty line");
         let mut errors = String::new();
         child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();

@@ -13,6 +13,8 @@ const READING: &str = "none:reading ";
 
 /// Its board, and how the console has begun: the list of its probes. Then come readings.
 fn boot(target: Target) -> (Board, Vec<String>) {
+    // Built before there is somebody who waits for it.
+    dtrace_program();
     let mut board = Board::boot(target).unwrap();
     let mut listed = Vec::new();
     loop {

@@ -186,7 +186,7 @@ fn split_prompt(line: &str) -> Option<(&str, &str)> {
     sign.then(|| line.split_at(letters + 2))
 }
 
-/// Whether a line says how far a long step is: which there are depends on the machine's speed.
+/// Whether a line says how far a long step is, or that something takes long: which there are depends on the machine's speed.
 fn is_progress(line: &str) -> bool {
     const CARGOS: [&str; 12] = [
         "Blocking",
@@ -203,7 +203,8 @@ fn is_progress(line: &str) -> bool {
         "Adding",
     ];
     let first = line.split_whitespace().next().unwrap_or_default();
-    let ours = line.starts_with("xtask: ") || line.starts_with("cargo-sdt: building ");
+    let ours = ["xtask: ", "cargo-sdt: building ", "dtrace: waiting for "];
+    let ours = ours.iter().any(|begin| line.starts_with(begin));
     ours || line.starts_with(' ') && CARGOS.contains(&first)
 }
 

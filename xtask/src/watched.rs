@@ -2,9 +2,9 @@
 //! at its end.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader, Read, Write};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -67,33 +67,45 @@ impl std::fmt::Display for Verdicts {
     }
 }
 
-/// Runs `cargo test` to its end, with our standard error and what is said on standard output passed on to `out`; it gets no
-/// input. When nothing has been said for as long as `silence`, what cargo runs is killed, with all that it has started, and
+/// Runs `cargo test` to its end, with what is said on standard output passed on to `out`, and on standard error to ours; it gets no
+/// input. When nothing has been said on either for as long as `silence`, what cargo runs is killed, with all that it has started, and
 /// cargo goes on with what is next; or cargo itself if it runs nothing.
 ///
 /// # Errors
 /// As [`Failure`] says.
 pub fn run(cargo: &mut Command, silence: Duration, out: &mut impl Write) -> Result<(), Failure> {
-    let started = cargo.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    cargo.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let started = cargo.spawn();
     let start_error = |source| {
         let program = cargo.get_program().to_string_lossy().into_owned();
         Failure::Start { program, source }
     };
     let mut child = started.map_err(start_error)?;
-    let lines = lines(child.stdout.take());
+    let (sender, lines) = channel();
+    pass_on(child.stdout.take(), Said::Out, sender.clone());
+    pass_on(child.stderr.take(), Said::Error, sender);
     let mut verdicts = Verdicts::default();
     let mut heard = Instant::now();
+    let mut has_ended = false;
     loop {
         match lines.recv_timeout(LOOK) {
-            Ok(line) => {
+            Ok(said) => {
                 heard = Instant::now();
                 // Who reads us may have gone; the tests run on.
-                let _ = out.write_all(&line);
-                verdicts.read(&String::from_utf8_lossy(&line));
+                let _ = match &said {
+                    Said::Out(line) => out.write_all(line),
+                    Said::Error(line) => io::stderr().write_all(line),
+                };
+                if let Said::Out(line) = said {
+                    verdicts.read(&String::from_utf8_lossy(&line));
+                }
             }
             Err(RecvTimeoutError::Disconnected) => break,
-            // Something that a test left behind may hold the pipe.
-            Err(RecvTimeoutError::Timeout) if matches!(child.try_wait(), Ok(Some(_))) => break,
+            // Something that a test left behind may hold the pipes. What was said before the end has come by the second time.
+            Err(RecvTimeoutError::Timeout) if has_ended => break,
+            Err(RecvTimeoutError::Timeout) if matches!(child.try_wait(), Ok(Some(_))) => {
+                has_ended = true;
+            }
             Err(RecvTimeoutError::Timeout) if heard.elapsed() >= silence => {
                 heard = Instant::now();
                 note(format_args!("nothing has been said for {} s: killed", silence.as_secs()));
@@ -109,20 +121,24 @@ pub fn run(cargo: &mut Command, silence: Duration, out: &mut impl Write) -> Resu
     if status.success() { Ok(()) } else { Err(Failure::Failed { status, verdicts }) }
 }
 
-/// The lines that come out of a pipe, with their ends.
-fn lines(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
-    let (sender, receiver) = channel();
+/// A line, with its end, and where it was said.
+enum Said {
+    Out(Vec<u8>),
+    Error(Vec<u8>),
+}
+
+/// Sends the lines that come out of a pipe.
+fn pass_on(pipe: Option<impl Read + Send + 'static>, said: fn(Vec<u8>) -> Said, to: Sender<Said>) {
     thread::spawn(move || {
         let mut pipe = BufReader::new(pipe?);
         loop {
             let mut line = Vec::new();
             let length = pipe.read_until(b'\n', &mut line).ok()?;
-            if length == 0 || sender.send(line).is_err() {
+            if length == 0 || to.send(said(line)).is_err() {
                 return Some(());
             }
         }
     });
-    receiver
 }
 
 /// Kills a process and its descendants; it is stopped first, so that it starts no more of them.
@@ -173,12 +189,27 @@ mod tests {
             echo 'test b ... FAILED'; exit 101",
             file.display()
         );
-        let said = shell(&script, Duration::from_secs(2)).to_string();
+        let said = shell(&script, Duration::from_secs(10)).to_string();
         assert_eq!(said, "exit status: 101\n    failed: b\n    did not end: h");
         let child = std::fs::read_to_string(file).unwrap();
         // Dead, and perhaps not yet waited for by whoever has inherited it.
-        let status = std::fs::read_to_string(format!("/proc/{}/status", child.trim()));
-        assert!(status.is_err() || status.unwrap().contains("State:\tZ"), "{child}");
+        let is_dead = || {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", child.trim()));
+            status.is_err() || status.unwrap().contains("State:\tZ")
+        };
+        let until = Instant::now() + Duration::from_secs(60);
+        while !is_dead() {
+            assert!(Instant::now() < until, "{child}");
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// As who compiles does, for longer than a test may.
+    #[test]
+    fn what_is_said_on_standard_error_is_a_sign_of_life() {
+        let script = "for i in 1 2 3 4 5 6; do sleep 1; echo .; done >&2; exit 4";
+        let said = shell(script, Duration::from_secs(5)).to_string();
+        assert_eq!(said, "exit status: 4");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Transport, TransportError};
 
 /// So long it is waited before it is said.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A stream that says once that nothing has come on it, if nothing has for some seconds.
 pub(super) struct Patient<T, F> {

@@ -260,14 +260,14 @@ fn all_copies_of_a_site_belong_to_one_probe() {
 
 mod elsewhere {
     pub(super) fn fire() {
-        sdt_core::sdt_probe!(super::open::exec_success, 8u32, c"elsewhere");
+        sdt_core::sdt_probe!(super::open::exec_failure, 8u32);
     }
 }
 
 #[test]
 fn sites_in_two_places_of_an_open_provider_are_one_probe() {
-    let (fired, args) = hits("open", "exec-success", || {
-        fire_open(1, c"x");
+    let (fired, args) = hits("open", "exec-failure", || {
+        sdt_probe!(open::exec_failure, 1u32);
         elsewhere::fire();
     });
     assert_eq!((fired, args[0]), (2, 8));

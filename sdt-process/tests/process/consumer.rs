@@ -173,7 +173,7 @@ impl Consumer {
     pub fn until(&mut self, count: u64) -> Read {
         let mut read = Read::default();
         while read.len() < count {
-            self.take(&mut read, Duration::from_secs(60));
+            assert!(self.take(&mut read, Duration::from_secs(60)), "{} of {count}", read.len());
         }
         read
     }

@@ -289,10 +289,11 @@ fn small_alternate_stacks_are_not_overflown() {
         let mut subject = Subject::new(role);
         let mut counters = [String::new(), String::new()];
         let [shown, said] = run(&mut subject, text, |subject| {
-            // What Rust's standard library gives every thread; more where the CPU's registers fill that.
+            // What Rust's standard library gives every thread.
             // SAFETY: asks for a number.
-            let least = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) }.max(8192);
-            assert_eq!(subject.ask(&format!("alternate {least} 10")), "done");
+            let least = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
+            let usual = least.max(libc::SIGSTKSZ);
+            assert_eq!(subject.ask(&format!("alternate {usual} 10")), "done");
             counters[0] = subject.ask("counters");
             assert_eq!(subject.ask("alternate 131072 7"), "done");
             counters[1] = subject.ask("counters");

@@ -26,8 +26,8 @@ use cargo_sdt::setup::SetupError;
 const BOOT: Duration = Duration::from_secs(60);
 /// Every request is answered at once, but for executions, which are many.
 const ANSWER: Duration = Duration::from_secs(60);
-/// A machine that is told to power off does so at once.
-const POWER_OFF: Duration = Duration::from_secs(5);
+/// A machine that is told to power off does so at once, if it is not under load.
+const POWER_OFF: Duration = Duration::from_secs(60);
 /// So many images are executed at a time, and then what they have left behind is taken: few enough that no buffer of
 /// the kernel's is full by then, on one CPU and with a dozen records an image.
 const BATCH: usize = 64;

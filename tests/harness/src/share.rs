@@ -29,7 +29,7 @@ const BEAT: Duration = Duration::from_millis(100);
 /// So much may wait to be sent before no more is taken.
 const PENDING: usize = 64 << 10;
 /// A machine that is told to power off does so at once; and so does one whose line is closed.
-const END: Duration = Duration::from_secs(5);
+const END: Duration = Duration::from_secs(60);
 /// How long who is still there is given to take the last words.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// The last words of a machine that has ended in order.

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: the set-up, then every test there is.
 
+use std::io::IsTerminal as _;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use harness::zig::{Zig, ZigError};
 use harness::{kernel, qemu, setup, workspace};
 
 /// A step that says nothing for so long hangs.
-const SILENCE: Duration = Duration::from_secs(1200);
+const SILENCE: Duration = Duration::from_secs(1800);
 /// Packages of modules, and of their companions, which are modules of illumos's native route.
 const MODULES: [&str; 2] = [workspace::EXAMPLE, "kmod-test"];
 const COMPANIONS: [&str; 2] = ["kmod-example-dtrace", "kmod-test-dtrace"];
@@ -131,7 +132,9 @@ impl Steps<'_> {
             variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
         self.step(&format!("{set}cargo {}", args.join(" ")), || {
             let mut cargo = cargo();
-            cargo.envs(variables.iter().copied()).args(args);
+            // It speaks to us, who pass it on.
+            let color = std::io::stderr().is_terminal().then_some("--color=always");
+            cargo.envs(variables.iter().copied()).args(color).args(args);
             Ok(watched::run(&mut cargo, SILENCE, &mut std::io::stdout())?)
         });
     }
