@@ -42,6 +42,8 @@ thread_local! {
 /// The process whose state this is, from the first `start` on. A child that does not become it has locks that somebody has who is not
 /// there.
 static OWNER: AtomicU32 = AtomicU32::new(0);
+/// No process.
+const NOBODY: u32 = u32::MAX;
 
 /// Whether it is this process's, which it is from now on if it has been nobody's.
 pub(crate) fn is_ours() -> bool {
@@ -129,16 +131,20 @@ unsafe extern "C" fn parent() {
 }
 
 unsafe extern "C" fn child() {
+    // Said, as the child's number may be its parent's in a namespace of its own.
+    OWNER.store(NOBODY, Ordering::Release);
     if was_without() {
         return;
     }
     let Some((held, standstill, mut state)) = HELD.take().map(ManuallyDrop::into_inner) else {
         return;
     };
-    if state.attached.is_none() || held.is_some() {
+    let is_still = standstill.as_ref().is_some_and(Standstill::is_reached);
+    if is_still && (state.attached.is_none() || held.is_some()) {
         OWNER.store(std::process::id(), Ordering::Release);
-    } else {
-        // A thread has the framework locked that is not here.
+    }
+    if held.is_none() {
+        // If there is a framework, a thread has it locked that is not here.
         state.attached = None;
     }
     drop((held, standstill));

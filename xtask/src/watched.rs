@@ -92,13 +92,13 @@ pub fn run(cargo: &mut Command, silence: Duration, out: &mut impl Write) -> Resu
             Ok(said) => {
                 heard = Instant::now();
                 // Who reads us may have gone; the tests run on.
-                let _ = match &said {
-                    Said::Out(line) => out.write_all(line),
-                    Said::Error(line) => io::stderr().write_all(line),
+                let _ = match said {
+                    Said::Out(line) => {
+                        verdicts.read(&String::from_utf8_lossy(&line));
+                        out.write_all(&line)
+                    }
+                    Said::Error(line) => io::stderr().write_all(&line),
                 };
-                if let Said::Out(line) = said {
-                    verdicts.read(&String::from_utf8_lossy(&line));
-                }
             }
             Err(RecvTimeoutError::Disconnected) => break,
             // Something that a test left behind may hold the pipes. What was said before the end has come by the second time.

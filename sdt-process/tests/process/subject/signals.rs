@@ -1,0 +1,127 @@
+//! Signals that come to the subject.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use sdt_core::sdt_probe;
+use sdt_host::Done;
+
+use super::work;
+
+/// As many times as each has fired, enabled or not.
+pub(super) static SIGNALLED: AtomicU64 = AtomicU64::new(0);
+pub(super) static TRAPPED: AtomicU64 = AtomicU64::new(0);
+
+pub(super) extern "C" fn on_signal(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    let times = SIGNALLED.fetch_add(1, Ordering::Relaxed);
+    sdt_probe!(super::subject::signalled, times);
+}
+
+pub(super) type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// The handler of SIGTRAP that was there first. Goes on behind the breakpoint: x86_64's CPU is there already.
+pub(super) extern "C" fn on_trap(
+    _: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    TRAPPED.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: what the kernel hands over.
+    let (info, _context) =
+        unsafe { (&*info, &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext) };
+    if info.si_code == libc::TRAP_BRKPT {
+        #[cfg(target_arch = "aarch64")]
+        (_context.pc += 4);
+        #[cfg(target_arch = "riscv64")]
+        (_context.__gregs[libc::REG_PC] += 4);
+    }
+}
+
+/// One that is nobody's probe.
+pub(super) fn breakpoint() {
+    // SAFETY: the handler goes on behind it.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        std::arch::asm!("int3");
+        #[cfg(target_arch = "aarch64")]
+        std::arch::asm!("brk #1");
+        #[cfg(target_arch = "riscv64")]
+        std::arch::asm!(".option push", ".option norvc", "ebreak", ".option pop");
+    }
+}
+
+/// Installs a handler.
+pub(super) fn handle(signal: libc::c_int, handler: Handler) {
+    // SAFETY: the handlers count, and do what handlers may.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
+        assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
+    }
+}
+/// A thread works until it has been signalled so often, at whatever it was about. Returns how often it has worked.
+pub(super) fn count(times: u64) -> u64 {
+    let before = SIGNALLED.load(Ordering::Relaxed);
+    let done = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let worker = scope.spawn(move || {
+            // SAFETY: who this thread is.
+            sender.send(unsafe { libc::pthread_self() }).unwrap();
+            let mut n = 0;
+            while !done.load(Ordering::Acquire) {
+                work(0, n);
+                n += 1;
+                if n % 64 == 63 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            n
+        });
+        let end = Done(done);
+        let thread = receiver.recv().unwrap();
+        for sent in 0..times {
+            // SAFETY: it is there until it is told that this is done.
+            unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
+            // The kernel keeps one of a kind.
+            while SIGNALLED.load(Ordering::Relaxed) - before <= sent {
+                assert!(!worker.is_finished(), "nobody is signalled");
+                std::hint::spin_loop();
+            }
+        }
+        drop(end);
+        worker.join().unwrap()
+    })
+}
+
+/// A thread is signalled so often, and handles it on an alternate stack of so many bytes, below which there is nothing.
+pub(super) fn on_alternate_stack(bytes: usize, times: u64) {
+    const PAGE: usize = 4096;
+    thread::spawn(move || {
+        // SAFETY: memory of its own, which stays the thread's alternate stack until the thread ends; the handler counts.
+        unsafe {
+            let (none, how) = (std::ptr::null_mut(), libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            let memory = libc::mmap(none, bytes + PAGE, libc::PROT_NONE, how, -1, 0);
+            assert_ne!(memory, libc::MAP_FAILED);
+            let start = memory.add(PAGE);
+            assert_eq!(libc::mprotect(start, bytes, libc::PROT_READ | libc::PROT_WRITE), 0);
+            let stack = libc::stack_t { ss_sp: start, ss_flags: 0, ss_size: bytes };
+            let mut before: libc::stack_t = std::mem::zeroed();
+            assert_eq!(libc::sigaltstack(&stack, &mut before), 0);
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_signal as Handler as usize;
+            action.sa_flags = libc::SA_ONSTACK | libc::SA_SIGINFO;
+            assert_eq!(libc::sigaction(libc::SIGUSR2, &action, none.cast()), 0);
+            for _ in 0..times {
+                libc::raise(libc::SIGUSR2);
+            }
+            // Rust's own, which is freed when the thread ends.
+            assert_eq!(libc::sigaltstack(&before, none.cast()), 0);
+            assert_eq!(libc::munmap(memory, bytes + PAGE), 0);
+        }
+    })
+    .join()
+    .unwrap();
+}
