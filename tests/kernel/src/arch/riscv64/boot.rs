@@ -4,6 +4,8 @@
 //! hart's id, a1 the physical address of the device tree, satp is 0; the other harts are stopped (SBI
 //! HSM). The table built here maps RAM's first GiB at the kernel's address and the first 4 GiB at the
 //! direct map, and serves until [`super::paging`] has built the real ones.
+//!
+//! Only the first hart that arrives at `start` boots; what another one does there is in [`super::harts`].
 
 use core::arch::global_asm;
 
@@ -40,11 +42,21 @@ boot_root:
     .skip 65536
 boot_stack_top:
 
+    .section .data.boot, "aw"
+    .balign 4
+booted:
+    .word 0
+
     .section .text.boot, "ax"
     .global start
 start:
     csrw sie, zero
-    lla sp, boot_stack_top
+    lla t0, booted
+    li t1, 1
+    amoswap.w t1, t1, (t0)
+    beqz t1, 1f
+    j hart_misled
+1:  lla sp, boot_stack_top
     lla a2, boot_root
     call enable_paging
     li s0, 0

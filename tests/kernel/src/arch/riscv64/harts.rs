@@ -1,13 +1,17 @@
 //! Starting the other CPUs: SBI's hart state management.
+//!
+//! OpenSBI before 1.3 may start a hart at the kernel's `start` instead: it marks the hart as started before it writes down
+//! where (`sbi_hsm_hart_start` in lib/sbi/sbi_hsm.c of 1.1 and 1.2), and a hart that looks between the two, since the host
+//! was busy until then, finds the address that the first hart got. `start` sends it to `hart_misled`.
 
 use core::arch::global_asm;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::{Stack, cpu, machine, paging, timer, traps};
 
 /// How long a CPU may take to come up.
-const START_TIMEOUT_NS: u64 = 5_000_000_000;
+const START_TIMEOUT_NS: u64 = 60_000_000_000;
 
 /// What a CPU that is being started finds at the physical address in a1.
 #[repr(C)]
@@ -21,6 +25,16 @@ struct Variables {
 
 global_asm!(
     r#"
+    // Entered at `start`, after the first hart.
+    .section .text.hart_misled, "ax"
+    .balign 4
+    .global hart_misled
+hart_misled:
+    fence
+    lla a1, {starting}
+    ld a1, 0(a1)
+    j hart_start
+
     // Entered with satp 0, a0 the hart's id.
     .section .text.hart_start, "ax"
     .balign 4
@@ -39,6 +53,7 @@ hart_start:
     call hart_main
     unimp
     "#,
+    starting = sym STARTING,
     root = const offset_of!(Variables, root),
     stack_top = const offset_of!(Variables, stack_top),
     stack_bottom = const offset_of!(Variables, stack_bottom),
@@ -48,6 +63,9 @@ hart_start:
 unsafe extern "C" {
     static hart_start: u8;
 }
+
+/// Physical address of the variables of the CPU that is being started.
+static STARTING: AtomicU64 = AtomicU64::new(0);
 
 /// The CPU that is being started says here that it has taken the variables.
 static UP: AtomicBool = AtomicBool::new(false);
@@ -74,6 +92,7 @@ pub(super) fn start_others() -> usize {
         unsafe { (at as *mut Variables).write(variables) };
         let physical = paging::physical(at).expect("the stack is mapped");
         UP.store(false, Ordering::Release);
+        STARTING.store(physical, Ordering::SeqCst);
         let started = sbi_rt::hart_start(hart, entry as usize, physical as usize);
         assert!(started.is_ok(), "SBI does not start hart {hart}: {:?}", started.err());
         let deadline = timer::now_ns() + START_TIMEOUT_NS;
