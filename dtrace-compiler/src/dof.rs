@@ -153,7 +153,7 @@ impl Writer {
             let at = load_size.next_multiple_of(8);
             (at, at + self.unloaded.len())
         };
-        if file_size as u64 > dtrace_abi::limits::DOF_SIZE {
+        if file_size as u64 >= dtrace_abi::limits::DOF_SIZE {
             return Err(WriteError::TooLarge);
         }
         for (index, section) in self.sections.iter_mut().enumerate() {

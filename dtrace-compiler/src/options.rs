@@ -312,7 +312,11 @@ fn plain(text: &str) -> Result<i64, OptionError> {
     }
 }
 
-fn size(text: &str) -> Result<i64, OptionError> {
+/// Reads a number of bytes, with `k`, `m`, `g` or `t` behind it.
+///
+/// # Errors
+/// It is none, or too large.
+pub fn size(text: &str) -> Result<i64, OptionError> {
     let (value, unit) = number(text).ok_or(OptionError::Value)?;
     let shift = match unit {
         "" => 0,

@@ -74,6 +74,13 @@ pub struct Difo {
 }
 
 impl Difo {
+    /// The number that it returns, if it does nothing else: that of the aggregation that `clear` or `printa` names, and of
+    /// the variable of an aggregating statement.
+    pub fn constant(&self) -> Option<u64> {
+        let [value] = self.integers[..] else { return None };
+        (self.code == [Instr::setx(0, 1), Instr::ret(1)]).then_some(value)
+    }
+
     /// The string at an offset of the table, without its end.
     pub fn string(&self, offset: u32) -> Option<&[u8]> {
         let rest = self.strings.get(usize::try_from(offset).ok()?..)?;

@@ -113,10 +113,11 @@ pub trait Surroundings {
     /// The probes that a description matches.
     fn probes(&self, description: &Description) -> Matches;
 
-    /// Whether there is a probe with a number.
-    fn has_probe(&self, id: u32) -> bool {
-        let description = Description { id, ..Description::default() };
-        self.probes(&description) != Matches::None
+    /// The number and the names of the probe with a number, as `-l` lists them. A program enables it by its names: kernels
+    /// ignore the number.
+    fn probe(&self, id: u32) -> Option<Description> {
+        let _ = id;
+        None
     }
 
     /// A type of a module's, or, without one, of any. What it is made of is added to `types`.

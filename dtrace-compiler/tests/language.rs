@@ -45,6 +45,15 @@ impl Surroundings for Kernel {
         if description.name.contains('*') { Matches::Several(info) } else { Matches::One(info) }
     }
 
+    fn probe(&self, id: u32) -> Option<Description> {
+        if id != 17 {
+            return Machine.probe(id);
+        }
+        let [provider, module, function, name] =
+            ["proc", "m", "<[u8] as Bytes<*const T>>::serve", "serve"].map(String::from);
+        Some(Description { id, provider, module, function, name })
+    }
+
     fn symbol(&self, module: Option<&str>, name: &str, types: &mut Types) -> Option<Symbol> {
         let module = module.unwrap_or("kernel");
         (module == "kernel" && name == "hz").then(|| Symbol {
@@ -331,6 +340,52 @@ fn parts_of_descriptions() {
         describe("17{}", Specifies::Provider).unwrap_err(),
         "probe identifier 17 not permitted when specifying providers"
     );
+}
+
+/// Kernels ignore the number: a program means a probe by its names, and by nothing that a name looks like.
+#[test]
+fn a_probe_by_its_number_has_its_names() {
+    let probe = |text| compile(text).unwrap().ecbs[0].probe.clone();
+    let begin = probe("1 { }");
+    assert_eq!((begin.id, begin.provider.as_str(), begin.name.as_str()), (1, "dtrace", "BEGIN"));
+    let serve = probe("17 { }");
+    assert_eq!(serve.function, r"<\[u8] as Bytes<\*const T>>::serve");
+    assert_eq!(
+        message("18 { }"),
+        "[D_PDESC_INVAL] line 1: invalid probe identifier 18: Unknown probe identifier"
+    );
+}
+
+/// The texts that the kernel keeps for a clause.
+fn texts(clause: &str) -> Vec<String> {
+    let program = compile(&format!("BEGIN {{ {clause} }}")).unwrap();
+    let texts = program.ecbs[0].statements.iter().filter_map(|statement| statement.text.as_ref());
+    texts.map(|text| String::from_utf8(text.clone()).unwrap()).collect()
+}
+
+/// As libdtrace has it (`dt_printf_validate`): counts have no sign, other aggregations have one.
+#[test]
+fn conversions_of_aggregations() {
+    let conversions = "printa(\"%@d %@i %@u %@x %d\", @a);";
+    let counts = texts(&format!("@a[1] = count(); {conversions}"));
+    assert_eq!(counts, ["%@llu %@lli %@llu %@llx %i"]);
+    for function in ["sum(1)", "min(1)", "max(1)", "avg(1)"] {
+        let others = texts(&format!("@a[1] = {function}; {conversions}"));
+        assert_eq!(others, ["%@lli %@lli %@llu %@llx %i"], "{function}");
+    }
+    let several = texts("@a[1] = count(); @b[1] = sum(-1); printa(\"%@d %@d\", @a, @b);");
+    assert_eq!(several, ["%@lli %@lli"]);
+}
+
+/// The numbers of libdtrace's intrinsic types (`_dtrace_intrinsics_64`, dt_open.c), which begin with `void` as 1.
+#[test]
+fn print_says_which_type_it_is() {
+    let types = [("char", 4), ("short", 5), ("int", 6), ("long", 7), ("unsigned int", 16)];
+    for (name, number) in types {
+        let [text] = &texts(&format!("print(*({name} *)0x1000);"))[..] else { panic!("{name}") };
+        assert!(text.starts_with(&format!("D`{number}`")), "{text}");
+        assert!(text.ends_with(&format!("`{name}")), "{text}");
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! dtrace(1)'s command line, as far as it does not say where the kernel is.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -240,6 +241,10 @@ impl DtraceArgs {
             target: self.pid.map_or(0, i64::from),
             output: self.output.clone(),
             color: self.output.is_none() && self.color.now(),
+            terminal: match &self.output {
+                Some(path) => is_device(path),
+                None => std::io::stdout().is_terminal(),
+            },
             flame_graph: self.flamegraph.clone(),
             heat_map: self.heatmap.clone(),
             perfetto: self.perfetto.clone(),
@@ -290,6 +295,11 @@ impl DtraceArgs {
         }
         Ok(Some(job))
     }
+}
+
+/// Whether a path is that of a device, such as a terminal.
+fn is_device(path: impl AsRef<Path>) -> bool {
+    std::fs::metadata(path).is_ok_and(|of| of.file_type().is_char_device())
 }
 
 /// Sets an option, which the user has written in this way.

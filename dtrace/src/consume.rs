@@ -272,6 +272,7 @@ fn run_one(
     job.check()?;
     let mut options = job.options.clone();
     options.no_probes |= job.mode == Mode::List;
+    client.budget().set_limit(job.memory);
     let mut trace = Trace::new(client, options, job.target);
     if let Some(name) = name {
         trace.set_host(name);
@@ -383,7 +384,7 @@ fn follow(
     if destructive && !quiet {
         sink.message("allowing destructive actions\n")?;
     }
-    running.look(job.raw_names, job.color);
+    running.look(job.look());
     let mut over = false;
     let mut interrupted = false;
     let mut failure = None;

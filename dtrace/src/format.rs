@@ -5,6 +5,7 @@ use dtrace_compiler::program::Program;
 use dtrace_protocol::SiteState;
 
 use crate::client::{ArgType, Detail, Probe, Site};
+use crate::escape;
 
 /// Before a list.
 pub(crate) fn list_header() -> String {
@@ -48,7 +49,11 @@ pub(crate) fn sites(sites: &[Site]) -> String {
     for site in sites {
         let function = site.function.as_ref().map_or_else(
             || "?".to_owned(),
-            |(symbol, offset)| format!("{:#}+{offset:#x}", rustc_demangle::demangle(symbol)),
+            |(symbol, offset)| {
+                // A name may hold any character once it is demangled.
+                let name = format!("{:#}", rustc_demangle::demangle(symbol));
+                format!("{}+{offset:#x}", escape::line(&name))
+            },
         );
         let state = match site.state {
             SiteState::Nop => "nop",

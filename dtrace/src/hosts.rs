@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use crate::kernel::Kernel;
 use crate::render::{Aggregations, Module, RenderError, Sink, Symbol, Symbols, View};
-use crate::trace::{Running, TraceError};
+use crate::trace::{Look, Running, TraceError};
 
 /// Kernels give up who is silent for 30 s; while one of them owes an answer, the others are not asked.
 const SILENCE: Duration = Duration::from_secs(20);
@@ -82,9 +82,9 @@ impl Hosts {
         self.all.iter_mut().filter(|host| !host.gone)
     }
 
-    /// Has Rust's names shown as they are in the file, and bars in colour.
-    pub fn look(&mut self, raw_names: bool, color: bool) {
-        self.all.iter_mut().for_each(|host| host.running.look(raw_names, color));
+    /// As [`Running::look`], of all.
+    pub fn look(&mut self, look: Look) {
+        self.all.iter_mut().for_each(|host| host.running.look(look));
     }
 
     /// How often aggregations have been taken so far.

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use dtrace_abi::option::OptionId;
 use dtrace_compiler::Specifies;
-use dtrace_compiler::options::{OptionError, Options};
+use dtrace_compiler::options::{OptionError, Options, size};
 
+use crate::budget;
 use crate::cpp::Preprocessor;
 use crate::render::Markup;
+use crate::trace::Look;
 
 /// All of it.
 #[derive(Clone, Debug)]
@@ -32,6 +34,10 @@ pub struct Job {
     pub raw_names: bool,
     /// Bars of distributions have a colour: for terminals.
     pub color: bool,
+    /// What is printed goes to a terminal, which is not to obey recorded data.
+    pub terminal: bool,
+    /// Bytes of memory that one kernel may have dtrace use (`-x memory`).
+    pub memory: u64,
     /// Folders of D libraries (`-L`).
     pub libraries: Vec<PathBuf>,
     /// How scripts are preprocessed, if they are.
@@ -89,6 +95,8 @@ impl Default for Job {
             options,
             raw_names: false,
             color: false,
+            terminal: false,
+            memory: budget::DEFAULT,
             libraries: Vec::new(),
             preprocessor: Preprocessor::default(),
             output: None,
@@ -108,6 +116,12 @@ const NO_DIFFERENCE: [&str; 7] =
     ["core", "ctypes", "dtypes", "ldpath", "objcopypath", "setenv", "syslibdir"];
 
 impl Job {
+    /// For whom it is shown.
+    pub(crate) const fn look(&self) -> Look {
+        let Self { raw_names, color, terminal, .. } = *self;
+        Look { raw_names, color, terminal }
+    }
+
     /// Sets an option, as `-x name=value` does.
     ///
     /// # Errors
@@ -126,6 +140,9 @@ impl Job {
             }
             "rawnames" if value.is_none() => self.raw_names = true,
             "rawnames" => return Err(OptionError::Value),
+            "memory" => {
+                self.memory = size(needed()?)?.try_into().map_err(|_| OptionError::Value)?;
+            }
             "cpppath" => self.preprocessor.program = Some(needed()?.into()),
             "cpphdrs" if value.is_none() => arguments.push("-H".into()),
             "cpphdrs" => return Err(OptionError::Value),
@@ -161,18 +178,22 @@ mod tests {
             ("pgmax", Some("8")),
             ("bufsize", Some("64k")),
             ("cpp", None),
+            ("memory", Some("2m")),
         ] {
             job.set(name, value).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
         assert_eq!(job.markup, Some(Markup::Json));
         assert_eq!(job.preprocessor.arguments, ["-DA=1", "-I/x", "-H"]);
         assert_eq!(job.options.get(OptionId::Bufsize), 65536);
+        assert_eq!(job.memory, 2 << 20);
         assert!(job.options.preprocess && job.libraries.len() == 1);
         for (name, value) in [
             ("oformat", Some("yaml")),
             ("define", None),
             ("stdc", Some("x")),
             ("cpphdrs", Some("1")),
+            ("memory", Some("much")),
+            ("memory", None),
         ] {
             assert_eq!(job.set(name, value), Err(OptionError::Value), "{name}");
         }

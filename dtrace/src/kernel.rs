@@ -13,6 +13,7 @@ use dtrace_compiler::surroundings::{
 use dtrace_compiler::types::Types;
 use dtrace_protocol::{Datum, Why};
 
+use crate::budget::{Budget, SYMBOLS, Share, Use};
 use crate::client::{Client, ClientError, Detail, Probe};
 use crate::render::{AggDescription, Descriptions, Eprobe, Module, Symbol, Symbols};
 
@@ -21,6 +22,13 @@ pub(crate) const OWN: u64 = 1 << 32;
 
 /// How often a probe may go between being listed and being asked about.
 const AGAIN: u32 = 64;
+
+/// Bytes of an entry of the cache of symbols, besides the symbol.
+const ENTRY: u64 = 64;
+/// Bytes that the description of a datum takes once it is read.
+const DATUM: usize = 256;
+/// Bytes that a byte of a format takes once it is read.
+const FORMAT: usize = 64;
 
 /// It.
 #[derive(Debug)]
@@ -34,12 +42,18 @@ pub struct Kernel {
     symbols: RefCell<HashMap<u64, Option<crate::client::Symbol>>>,
     /// Of each module the first address that was asked for, which stands for it.
     modules: RefCell<HashMap<String, u64>>,
+    /// What symbols by address, and modules, take.
+    cached: RefCell<Share>,
+    /// What descriptions take.
+    described: RefCell<Share>,
     target: i64,
 }
 
 impl Kernel {
     /// A kernel on the other side of a line; `$target` is this number.
     pub fn new(client: Client, target: i64) -> Self {
+        let budget = client.budget();
+        let (cached, described) = (budget.share(Use::Symbols), budget.share(Use::Descriptions));
         Self {
             client: RefCell::new(client),
             failed: RefCell::default(),
@@ -47,6 +61,8 @@ impl Kernel {
             matches: RefCell::default(),
             symbols: RefCell::default(),
             modules: RefCell::default(),
+            cached: cached.into(),
+            described: described.into(),
             target,
         }
     }
@@ -79,6 +95,16 @@ impl Kernel {
     /// From here on each answer has so long.
     pub fn limit_answers(&self, limit: Duration) {
         self.client.borrow_mut().set_limit(limit);
+    }
+
+    /// The memory that the kernel may have dtrace use.
+    pub fn budget(&self) -> Budget {
+        self.client.borrow().budget().clone()
+    }
+
+    /// Charges what is kept of the kernel's descriptions.
+    fn describe(&self, bytes: usize) -> Result<(), ClientError> {
+        Ok(self.described.borrow_mut().add(bytes as u64)?)
     }
 
     /// The client, to be given back.
@@ -156,6 +182,16 @@ impl Kernel {
             return symbol.clone();
         }
         let symbol = self.known(|client| client.symbol(address));
+        // The symbol, and its module once more.
+        let bytes = symbol.as_ref().map_or(0, |symbol| 2 * symbol.bytes()) + ENTRY;
+        let mut cached = self.cached.borrow_mut();
+        if cached.bytes() + bytes > SYMBOLS || cached.add(bytes).is_err() {
+            cached.release(u64::MAX);
+            self.symbols.borrow_mut().clear();
+            self.modules.borrow_mut().clear();
+            // An answer is short.
+            let _ = cached.add(bytes);
+        }
         self.symbols.borrow_mut().insert(address, symbol.clone());
         symbol
     }
@@ -197,6 +233,10 @@ impl Surroundings for Kernel {
         let found = self.known(|client| Self::find(client, description)).unwrap_or(Matches::None);
         self.matches.borrow_mut().insert(description.clone(), found.clone());
         found
+    }
+
+    fn probe(&self, id: u32) -> Option<Description> {
+        self.known(|client| client.probe(id)).map(|probe| description(&probe))
     }
 
     fn symbol(
@@ -274,6 +314,7 @@ impl Descriptions for Told<'_> {
     fn eprobe(&mut self, epid: u32) -> Option<Eprobe> {
         self.kernel.known(|client| {
             let Some(found) = client.eprobe(epid)? else { return Ok(None) };
+            self.kernel.describe(size_of::<Eprobe>() + DATUM * found.data.len())?;
             let probe = client.probe(found.probe)?.map(|probe| description(&probe));
             // A probe may go while its records are still there.
             let gone = Description { id: found.probe, ..Description::default() };
@@ -291,6 +332,8 @@ impl Descriptions for Told<'_> {
     fn aggregation(&mut self, id: u32) -> Option<AggDescription> {
         self.kernel.known(|client| {
             let found = client.aggregation(id)?;
+            let size = found.as_ref().map_or(0, |of| DATUM * of.data.len());
+            self.kernel.describe(size_of::<AggDescription>() + size)?;
             Ok(found.map(|of| AggDescription {
                 id,
                 variable: of.variable,
@@ -303,7 +346,12 @@ impl Descriptions for Told<'_> {
     }
 
     fn format(&mut self, number: u16) -> Option<Vec<u8>> {
-        self.kernel.known(|client| client.format(number))
+        self.kernel.known(|client| {
+            let text = client.format(number)?;
+            // It is kept as it is, and in its pieces.
+            self.kernel.describe(FORMAT * text.as_ref().map_or(0, Vec::len))?;
+            Ok(text)
+        })
     }
 }
 

@@ -28,6 +28,7 @@
 // `output` prints: these panic when the reader has gone.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod budget;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod client;
@@ -35,6 +36,7 @@ pub mod client;
 pub mod consume;
 #[cfg(feature = "cli")]
 mod cpp;
+pub mod escape;
 #[cfg(feature = "cli")]
 mod format;
 #[cfg(feature = "render")]

@@ -318,6 +318,50 @@ fn what_was_not_taken_yet_is_there() {
     }
 }
 
+/// The program was traced with `-w`; `dtrace --core` shows its effects and performs none.
+#[test]
+fn effects_in_a_dump_are_shown_and_not_performed() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = folder.path().join("made");
+    let path = made.display();
+    let text = format!(
+        "itself:::round /arg1 % 64 == 0/ {{
+            system(\"touch %s\", \"{path}\"); freopen(\"{path}\"); ftruncate(); setopt(\"quiet\", \"1\");
+            @a[arg0] = count(); clear(@a); trunc(@a); normalize(@a, 3); denormalize(@a); printa(@a);
+        }}"
+    );
+    let options = ["-w", "-x", "bufpolicy=ring", "-b", "64k"];
+    let traced = Traced::new(512, &options, &text);
+    let core = traced.core();
+    let output = folder.path().join("out");
+    fs::write(&output, "before\n").unwrap();
+    // dtrace reads rings at the end of a trace, and this one has not ended.
+    assert!(!made.exists());
+    for quiet in [&[][..], &["-q"]] {
+        let to = ["-w", "-o", output.to_str().unwrap()];
+        let (_, said, status) = read(&core, &[&to[..], quiet].concat());
+        assert_eq!(status, Some(0), "{said}");
+        for name in ["system", "freopen", "ftruncate", "setopt"] {
+            let not_done =
+                format!("dtrace: {name}( ) not performed: another run compiled the program");
+            assert_eq!(said.matches(&not_done).count(), 1, "{said}");
+        }
+        let shown = fs::read_to_string(&output).unwrap();
+        assert!(shown.starts_with("before\n"), "{shown}");
+        for call in [
+            format!("system(\"touch {path}\")"),
+            format!("freopen(\"{path}\")"),
+            "ftruncate()".into(),
+        ] {
+            assert!(shown.contains(&format!("{call} (not performed)\n")), "{call}: {shown}");
+        }
+        // Its setopt did not make this run quiet.
+        assert!(shown.contains("FUNCTION:NAME"), "{shown}");
+    }
+    assert!(!made.exists());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
 /// What one consumer had is damaged: what another had is there.
 #[test]
 fn a_damaged_consumer_does_not_hide_another() {

@@ -112,7 +112,10 @@ pub(super) fn printa(
                     let values = keys(session, agg);
                     let function = session.ident(agg).agg_function;
                     let function = function.and_then(|id| session.ident(id).function);
+                    // One format shows all of several aggregations, and FreeBSD 13 shows a negative sum beside a count()
+                    // as one: that all have signs does no harm.
                     let aggregation = match function {
+                        _ if aggs.len() > 1 => Some(Action::Sum),
                         Some(Function::Agg(action)) => Some(action),
                         _ => Some(Action::Count),
                     };
@@ -229,9 +232,7 @@ fn validate(session: &mut Session<'_>, text: &[u8], with: &Values<'_>) -> Result
             );
             return session.error(ErrTag::PrintfArgType, message);
         }
-        // Which of several aggregations it will show is not known; that all have signs does no harm.
-        let signed = conversion.aggregation || value.flags.signed;
-        letters.push(conversion.letters(session.size(value), signed));
+        letters.push(conversion.letters(session.size(value), value.flags.signed));
     }
     Ok((used, format.write(&letters)))
 }

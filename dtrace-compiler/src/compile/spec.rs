@@ -62,16 +62,32 @@ fn by_id(session: &Session<'_>, id: u64, specifies: Specifies) -> Result<Descrip
         Specifies::Provider => "providers",
         Specifies::Module => "modules",
         Specifies::Function => "functions",
-        Specifies::Name if session.surroundings.has_probe(number) => {
-            return Ok(Description { id: number, ..Description::default() });
-        }
         Specifies::Name => {
+            if let Some(Description { provider, module, function, name, .. }) =
+                session.surroundings.probe(number)
+            {
+                let [provider, module, function, name] =
+                    [provider, module, function, name].map(|part| literally(&part));
+                return Ok(Description { id: number, provider, module, function, name });
+            }
             let message = format!("invalid probe identifier {id}: Unknown probe identifier");
             return session.error(ErrTag::PdescInval, message);
         }
     };
     let message = format!("probe identifier {id} not permitted when specifying {what}");
     session.error(ErrTag::PdescInval, message)
+}
+
+/// The pattern that matches a name and nothing else: names of functions in Rust have brackets and stars.
+fn literally(name: &str) -> String {
+    let mut pattern = String::new();
+    for character in name.chars() {
+        if matches!(character, '*' | '?' | '[' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern
 }
 
 fn by_name(

@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use super::{Type, TypeId, Types};
 
 impl Types {
-    /// What stands beside data of a type: the module `D`, the type's number, a number of its shape, and its name.
+    /// What stands beside data of a type: the module `D`, the type's number, a number of its shape, and its name. CTF counts
+    /// types from 1, so the number of an integer type is the one that libdtrace writes.
     pub fn printed(&self, id: TypeId) -> String {
-        format!("D`{}`{:x}`{}", id.0, self.shape(id), self.name(id))
+        format!("D`{}`{:x}`{}", u64::from(id.0) + 1, self.shape(id), self.name(id))
     }
 
     /// The type of what [`printed`](Self::printed) has given, in this run or another one; the type's name if there is none like it.
@@ -20,6 +21,7 @@ impl Types {
         let (number, shape) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
         let name = parts.next().unwrap_or(text);
         let number: u32 = number.parse().map_err(|_| name)?;
+        let number = number.checked_sub(1).ok_or(name)?;
         let shape = u64::from_str_radix(shape, 16).map_err(|_| name)?;
         let is_it = |&id: &TypeId| self.name(id) == name && self.shape(id) == shape;
         // In the same run it has the same place.
@@ -102,7 +104,7 @@ mod tests {
     #[test]
     fn what_is_no_type_is_none() {
         let types = Types::new(256);
-        for text in ["", "D`", "D`x`y`z", "D`4`0`int", "D`4294967295`0`int", "%d\n"] {
+        for text in ["", "D`", "D`x`y`z", "D`4`0`int", "D`0`0`int", "D`4294967295`0`int", "%d\n"] {
             assert!(types.of_printed(text).is_err(), "{text}");
         }
     }

@@ -68,6 +68,16 @@ impl Surroundings for Machine {
         }
     }
 
+    fn probe(&self, id: u32) -> Option<Description> {
+        let name = ["BEGIN", "END", "ERROR"].get(id.checked_sub(1)? as usize)?;
+        Some(Description {
+            id,
+            provider: "dtrace".into(),
+            name: (*name).into(),
+            ..Description::default()
+        })
+    }
+
     fn has_type(&self, _: Option<&str>, _: &str) -> bool {
         false
     }

@@ -2,7 +2,9 @@
 
 use dtrace_protocol::{Datum, Items, RunOption, SiteState};
 
-/// One probe. Names that are not UTF-8 are shown as well as can be.
+use crate::escape::{line, name};
+
+/// One probe. Its names are escaped ([`escape`](crate::escape)), and those that are not UTF-8 shown as well as can be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// Its id.
@@ -108,24 +110,6 @@ pub struct Snapshot {
     pub taken: u64,
 }
 
-/// A name: one line of text.
-pub(super) fn text(name: &[u8]) -> String {
-    shown(&String::from_utf8_lossy(name)).replace('\n', "\\n")
-}
-
-/// What a kernel says goes to terminals, which take some characters for commands: these are shown. Lines stay lines.
-pub(super) fn shown(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() && c != '\n' {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
-}
-
 pub(super) fn data(items: Items<'_>) -> Option<Vec<Datum>> {
     items.iter().collect::<Result<_, _>>().ok()
 }
@@ -146,27 +130,48 @@ pub(super) fn sites(items: Items<'_>) -> Option<Vec<Site>> {
 pub(super) fn probe(of: dtrace_protocol::Probe<'_>) -> Probe {
     Probe {
         id: of.id,
-        provider: text(of.provider),
-        module: text(of.module),
-        function: text(of.function),
-        name: text(of.name),
+        provider: name(of.provider),
+        module: name(of.module),
+        function: name(of.function),
+        name: name(of.name),
+    }
+}
+
+impl Probe {
+    /// Bytes that it takes.
+    pub(super) const fn bytes(&self) -> u64 {
+        let Self { provider, module, function, name, .. } = self;
+        let names = provider.len() + module.len() + function.len() + name.len();
+        (size_of::<Self>() + names) as u64
+    }
+}
+
+impl Site {
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        let name = self.function.as_ref().map_or(0, |(name, _)| name.len());
+        (size_of::<Self>() + name) as u64
+    }
+}
+
+impl ArgType {
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        let translated = self.translated.as_ref().map_or(0, String::len);
+        (size_of::<Self>() + self.native.len() + translated) as u64
+    }
+}
+
+#[cfg(feature = "render")]
+impl Symbol {
+    /// Bytes that it takes.
+    pub(crate) const fn bytes(&self) -> u64 {
+        (size_of::<Self>() + self.module.len() + self.name.len()) as u64
     }
 }
 
 fn site(of: dtrace_protocol::Site<'_>) -> Site {
     let dtrace_protocol::Site { address, function, state, target, in_reach, reach } = of;
-    let function = function.map(|(symbol, offset)| (symbol.to_owned(), offset));
+    let function = function.map(|(symbol, offset)| (line(symbol).into_owned(), offset));
     Site { address, function, state, target, in_reach, reach }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{shown, text};
-
-    #[test]
-    fn a_name_is_one_line_whatever_is_in_it() {
-        assert_eq!(text(b"m\x1b[2J"), "m\\u{1b}[2J");
-        assert_eq!(text(b"f\n 7 x\r\n"), "f\\n 7 x\\r\\n");
-        assert_eq!(shown("a\nb\x07"), "a\nb\\u{7}");
-    }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dtrace_protocol::{VERSION, Why};
 
+use crate::budget::OverBudget;
 use crate::transport::TransportError;
 
 /// Most CPUs of a machine.
@@ -48,6 +49,9 @@ pub enum ClientError {
          this dtrace knows; turn the line's echo off, or look who is on the other side"
     )]
     Echo,
+    /// The kernel would have dtrace keep more than it keeps of one.
+    #[error(transparent)]
+    Memory(#[from] OverBudget),
     /// It has more CPUs than any machine.
     #[error("the kernel says that it has {0} CPUs, of which dtrace takes {CPUS} at most")]
     Cpus(u32),

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use dtrace_protocol::frame::encoded_len;
 use dtrace_protocol::{FrameError, Header, Items, Reply, Request, Why, Writer};
 
-use super::answer::shown;
 use super::records::records;
 use super::{Client, ClientError, GOODBYE};
+use crate::escape::lines;
 
 /// Something damaged has come: so long is waited for an answer after that.
 const GRACE: Duration = Duration::from_secs(2);
@@ -118,10 +118,10 @@ impl Client {
                 let message: Result<(Reply<'_>, Items<'_>), FrameError> = frame.message();
                 match message {
                     Ok((Reply::Gone { reason }, _)) => {
-                        return Err(ClientError::Gone(shown(reason)));
+                        return Err(ClientError::Gone(lines(reason).into_owned()));
                     }
                     Ok((Reply::Refused { why, message }, _)) if frame.header.seq == asked => {
-                        let message = shown(message);
+                        let message = lines(message).into_owned();
                         return Err(ClientError::Refused { why, message });
                     }
                     Ok((reply, items)) if frame.header.seq == asked => {
@@ -132,7 +132,10 @@ impl Client {
                     // An answer to a request whose place has been taken, or that was given up.
                     Ok((reply, items)) => {
                         let records = records(reply, items).filter(|records| !records.is_empty());
-                        self.early.extend(records);
+                        if let Some(records) = records {
+                            self.early_share.add(records.bytes())?;
+                            self.early.push_back(records);
+                        }
                         if self.early.len() > EARLY {
                             return Err(ClientError::Strange("read"));
                         }

@@ -2,8 +2,9 @@
 
 use dtrace_protocol::{Reply, Request, Why};
 
-use super::answer::text;
 use super::{Client, ClientError, Symbol};
+use crate::budget::{DECLARED, Use};
+use crate::escape::name;
 
 /// Most modules that may declare something.
 const MODULES: u32 = 4096;
@@ -53,12 +54,14 @@ impl Client {
         let mut all: Vec<Declared> = Vec::new();
         let (mut at, mut part) = (0, None::<(Declared, u32)>);
         let mut again = 0;
+        let mut share = self.budget.share(Use::Declarations);
+        self.declared.set(0)?;
         loop {
             let index = all.len() as u32;
             let request = Request::Declared { index, at };
             let more = self.call("declared", request, |reply, _| match reply {
                 Reply::Declared(found) => Some(found.map(|of| {
-                    let declared = Declared { module: text(of.module), text: of.text.to_vec() };
+                    let declared = Declared { module: name(of.module), text: of.text.to_vec() };
                     (declared, of.next, of.end)
                 })),
                 _ => None,
@@ -70,7 +73,12 @@ impl Client {
                 }) => None,
                 more => more?,
             };
-            let Some((more, next, end)) = more else { return Ok(all) };
+            let Some((more, next, end)) = more else {
+                self.declared = share;
+                return Ok(all);
+            };
+            share.add((size_of::<Declared>() + more.module.len()) as u64)?;
+            share.add(DECLARED * more.text.len() as u64)?;
             // A piece may have gaps, but not more in it than it says.
             let strange = next < at
                 || next == at && next != end
@@ -104,8 +112,8 @@ impl Client {
 fn symbol(reply: Reply<'_>, _: dtrace_protocol::Items<'_>) -> Option<Option<Symbol>> {
     let Reply::Symbol(symbol) = reply else { return None };
     Some(symbol.map(|of| Symbol {
-        module: text(of.module),
-        name: text(of.name),
+        module: name(of.module),
+        name: name(of.name),
         address: of.address,
         size: of.size,
     }))

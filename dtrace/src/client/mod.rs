@@ -19,6 +19,7 @@ pub use error::ClientError;
 pub use known::Declared;
 pub use records::Records;
 
+use crate::budget::{Budget, Share, Use};
 use crate::transport::Transport;
 
 /// The channel of a consumer that has a line for itself.
@@ -45,6 +46,12 @@ pub struct Client {
     reading: Option<u32>,
     /// Records that came while something else was waited for.
     early: VecDeque<Records>,
+    /// What these take.
+    early_share: Share,
+    /// What the other side may have us keep.
+    budget: Budget,
+    /// What of that declarations take: the compiler keeps their types.
+    declared: Share,
     /// When the line last gave a sign of life.
     heard: Instant,
     limit: Duration,
@@ -111,6 +118,7 @@ impl Client {
         limit: Duration,
         hurried: Option<fn() -> bool>,
     ) -> Result<Self, ClientError> {
+        let budget = Budget::default();
         let mut client = Self {
             transport: Box::new(transport),
             channel,
@@ -120,6 +128,9 @@ impl Client {
             seq: RandomState::new().build_hasher().finish() as u32,
             reading: None,
             early: VecDeque::new(),
+            early_share: budget.share(Use::Buffers),
+            declared: budget.share(Use::Declarations),
+            budget,
             heard: Instant::now(),
             limit,
             suspect: None,
@@ -145,8 +156,14 @@ impl Client {
         };
         client.limit = limit;
         client.early.clear();
+        client.early_share.set(0)?;
         client.greeted = version == VERSION;
         if client.greeted { Ok(client) } else { Err(ClientError::Version(version)) }
+    }
+
+    /// The memory that the kernel may have dtrace use.
+    pub const fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// From here on each answer has so long.

@@ -2,9 +2,11 @@
 
 use dtrace_protocol::{Reply, Request};
 
-use super::answer::{probe, probes, sites, text};
+use super::answer::{probe, probes, sites};
 use super::error::there;
 use super::{ArgType, Client, ClientError, Detail, Probe, Site};
+use crate::budget::Use;
+use crate::escape::name;
 
 impl Client {
     /// The probes that a description matches, in order of id.
@@ -13,6 +15,7 @@ impl Client {
     /// As [`open`](Self::open).
     pub fn list(&mut self, spec: &str) -> Result<Vec<Probe>, ClientError> {
         let mut all: Vec<Probe> = Vec::new();
+        let mut share = self.budget.share(Use::Probes);
         loop {
             let after = all.last().map_or(0, |probe| probe.id);
             let more = self.list_after(spec, after)?;
@@ -25,6 +28,7 @@ impl Client {
             {
                 return Err(ClientError::Strange("list"));
             }
+            share.add(more.iter().map(Probe::bytes).sum())?;
             all.extend(more);
         }
     }
@@ -46,17 +50,21 @@ impl Client {
     /// As [`open`](Self::open).
     pub fn describe(&mut self, probe: &Probe) -> Result<Option<Detail>, ClientError> {
         let Some(mut detail) = self.detail(probe)? else { return Ok(None) };
+        let mut share = self.budget.share(Use::Probes);
         for index in 0..=u8::MAX {
             let request = Request::Argument { probe: probe.id, index };
             let argument = self.call("argument", request, |reply, _| {
                 let Reply::Argument(argument) = reply else { return None };
                 Some(argument.map(|of| ArgType {
-                    native: text(of.native),
-                    translated: (!of.translated.is_empty()).then(|| text(of.translated)),
+                    native: name(of.native),
+                    translated: (!of.translated.is_empty()).then(|| name(of.translated)),
                 }))
             });
             match there(argument)? {
-                Some(Some(argument)) => detail.types.push(argument),
+                Some(Some(argument)) => {
+                    share.add(argument.bytes())?;
+                    detail.types.push(argument);
+                }
                 Some(None) => break,
                 None => return Ok(None),
             }
@@ -98,6 +106,7 @@ impl Client {
     /// As [`open`](Self::open).
     pub fn sites(&mut self, probe: u32) -> Result<Vec<Site>, ClientError> {
         let mut all = Vec::new();
+        let mut share = self.budget.share(Use::Probes);
         loop {
             let skip = all.len() as u32;
             let more = self.call("sites", Request::Sites { probe, skip }, |reply, items| {
@@ -114,6 +123,7 @@ impl Client {
             {
                 return Err(ClientError::Strange("sites"));
             }
+            share.add(more.iter().map(Site::bytes).sum())?;
             all.extend(more);
         }
     }

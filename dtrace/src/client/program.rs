@@ -7,6 +7,7 @@ use dtrace_protocol::{DataOf, Datum, Reply, Request, Run, Why};
 use super::answer::{data, options};
 use super::error::there;
 use super::{Aggregation, Client, ClientError, Eprobe};
+use crate::budget::Use;
 
 /// Bytes of a program that are sent at a time: they fit the shortest frame that a framework takes.
 const PIECE: usize = 384;
@@ -128,6 +129,7 @@ impl Client {
     /// Descriptions of data that are more than a frame holds.
     fn parts(&mut self, name: &'static str, of: DataOf) -> Result<Option<Parts>, ClientError> {
         let mut all: Option<Parts> = None;
+        let mut share = self.budget.share(Use::Descriptions);
         loop {
             let skip = all.as_ref().map_or(0, |all| all.data.len() as u32);
             let more = self.call(name, Request::Data { of, skip }, |reply, items| {
@@ -136,6 +138,7 @@ impl Client {
             });
             let Some((count, more)) = there(more)? else { return Ok(None) };
             let nothing = more.data.is_empty();
+            share.add(size_of_val(&more.data[..]) as u64)?;
             let all = match &mut all {
                 Some(all) => {
                     all.data.extend(more.data);
@@ -157,6 +160,7 @@ impl Client {
     /// As [`open`](Self::open).
     pub fn format(&mut self, number: u16) -> Result<Option<Vec<u8>>, ClientError> {
         let mut all = Vec::new();
+        let mut share = self.budget.share(Use::Descriptions);
         loop {
             let request = Request::Format { number, at: all.len() as u32 };
             let more = self.call("format", request, |reply, _| match reply {
@@ -168,7 +172,10 @@ impl Client {
                 Some(more) if all.len() + more.len() > FORMAT => {
                     return Err(ClientError::Strange("format"));
                 }
-                Some(more) => all.extend(more),
+                Some(more) => {
+                    share.add(more.len() as u64)?;
+                    all.extend(more);
+                }
                 None => return Ok(None),
             }
         }

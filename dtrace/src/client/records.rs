@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use dtrace_protocol::{Items, Record, Reply, Request, SnapshotOf};
 
 use super::{Client, ClientError, Snapshot};
+use crate::budget::{OverBudget, Use};
 
 /// So often a piece of an answer is asked for again that was damaged on the line.
 const TRIES: usize = 4;
@@ -25,6 +26,11 @@ pub struct Records {
 }
 
 impl Records {
+    /// Bytes that they take.
+    pub(super) const fn bytes(&self) -> u64 {
+        (size_of::<Self>() + self.records.len() * size_of::<Record>()) as u64
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.drops == 0 && self.damaged == 0 && self.records.is_empty()
     }
@@ -37,6 +43,12 @@ impl Client {
     /// As [`open`](Self::open); [`ClientError::Damaged`] if what was in it is lost.
     pub fn snapshot(&mut self, cpu: u32, buffer: SnapshotOf) -> Result<Snapshot, ClientError> {
         let (size, oldest, mut snapshot) = self.piece(cpu, buffer, 0)?;
+        // Before any more of it is taken.
+        let mut share = self.budget.share(Use::Buffers);
+        share.add(size as u64)?;
+        let left = size.saturating_sub(snapshot.data.len());
+        let over = OverBudget { what: Use::Buffers, limit: self.budget.limit() };
+        snapshot.data.try_reserve_exact(left).map_err(|_| over)?;
         while snapshot.data.len() < size {
             let at = snapshot.data.len() as u32;
             // The buffer has been switched: what comes of it can be asked for again.
@@ -93,16 +105,22 @@ impl Client {
     }
 
     fn read_undamaged(&mut self, wait: Duration) -> Result<Option<Records>, ClientError> {
-        if let Some(early) = self.early.pop_front() {
+        if let Some(early) = self.take_early() {
             return Ok(Some(early));
         }
         if wait.is_zero() {
             let records = self.call("read", Request::Read { wait: false }, records)?;
             // What was on its way already comes first.
-            self.early.push_back(records);
-            let first = self.early.pop_front().filter(|records| !records.is_empty());
-            self.early.retain(|records| !records.is_empty());
-            return Ok(first);
+            return Ok(match self.take_early() {
+                Some(first) => {
+                    if !records.is_empty() {
+                        self.early_share.add(records.bytes())?;
+                        self.early.push_back(records);
+                    }
+                    Some(first)
+                }
+                None => Some(records).filter(|records| !records.is_empty()),
+            });
         }
         let asked = match self.reading {
             Some(seq) => seq,
@@ -120,7 +138,14 @@ impl Client {
         if self.heard.elapsed() > SILENCE {
             self.status()?;
         }
-        Ok(self.early.pop_front())
+        Ok(self.take_early())
+    }
+
+    /// The first of the records that came while something else was waited for.
+    fn take_early(&mut self) -> Option<Records> {
+        let first = self.early.pop_front()?;
+        self.early_share.release(first.bytes());
+        Some(first)
     }
 }
 

@@ -54,6 +54,7 @@ pub fn run_all(
     let mut scripts = Scripts::new();
     let mut hosts = Vec::with_capacity(targets.len());
     for Target { name, client } in targets {
+        client.budget().set_limit(job.memory);
         let mut trace = Trace::new(client, options.clone(), job.target);
         trace.set_host_of_many(&name);
         let programs =
@@ -130,7 +131,7 @@ fn follow(
         sink.message("allowing destructive actions\n")?;
     }
     let mut hosts = Hosts::new(running);
-    hosts.look(job.raw_names, job.color);
+    hosts.look(job.look());
     let (mut over, mut interrupted) = (false, false);
     while !over {
         let goes_on = meanwhile.step().map_err(DtraceError::Meanwhile)?;

@@ -12,6 +12,7 @@ use dtrace_protocol::Datum;
 
 use super::find::Memory;
 use crate::client::{Aggregation, Eprobe, Probe};
+use crate::escape;
 
 /// What a consumer had when the framework ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -198,7 +199,7 @@ fn probe(memory: &Memory<'_>, enabled: &Enabled) -> Option<Probe> {
     let provider = entry(provider_names_at, provider_name_size, enabled.provider.into())?;
     let text = |bytes: Option<&[u8]>| {
         let name = bytes?.split(|byte| *byte == 0).next()?;
-        Some(String::from_utf8_lossy(name).escape_debug().to_string())
+        Some(escape::name(name))
     };
     let part = |at: u32| text(names.get(at as usize..));
     Some(Probe {

@@ -25,15 +25,16 @@ pub(super) fn show(out: &mut Vec<u8>, view: &View<'_>, data: &[u8], look: Look) 
     }
     let text = text(data, view.strsize()).filter(|_| !view.is_set(OptionId::Rawbytes));
     let Some(text) = text else { return dump(out, data) };
+    let is_filled = text.len() == data.len();
+    let text = &*view.data(text);
     // A text that fills its room is set apart under `quiet`, too.
     let width = match look {
-        Look::Bare if text.len() < data.len() => return out.extend_from_slice(text),
+        Look::Bare if !is_filled => return out.extend_from_slice(text),
         Look::Bare => -33,
-        Look::Columns(width) if text.len() < data.len() => width,
+        Look::Columns(width) if !is_filled => width,
         Look::Columns(width) => -width.abs(),
     };
-    let filled = text.len() == data.len();
-    out.extend_from_slice(if width < 0 || filled { b"  " } else { b" " });
+    out.extend_from_slice(if width < 0 || is_filled { b"  " } else { b" " });
     Spec::wide(width).text(out, text);
 }
 

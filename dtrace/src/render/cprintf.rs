@@ -1,7 +1,7 @@
 //! printf(3) as FreeBSD's libc does it, one value at a time.
 
 /// Most columns that a width or precision asks for and gets: formats and widths are data of others.
-pub const COLUMNS: usize = 1 << 16;
+pub const COLUMNS: usize = u16::MAX as usize;
 
 /// Flags, width and precision of a conversion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -167,7 +167,7 @@ fn general(magnitude: f64, precision: usize, keep: bool) -> String {
         let (digits, power) = text.split_once('e').unwrap_or((&text, "+00"));
         return format!("{}e{power}", trim(digits));
     }
-    let behind = (precision as i32 - 1 - power).max(0) as usize;
+    let behind = ((precision as i32 - 1 - power).max(0) as usize).min(COLUMNS);
     trim(&format!("{magnitude:.behind$}"))
 }
 

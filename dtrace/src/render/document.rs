@@ -75,7 +75,7 @@ pub(super) fn json_text(text: &str, out: &mut String) {
             '\n' => write!(out, "\\n"),
             '\t' => write!(out, "\\t"),
             '\r' => write!(out, "\\r"),
-            '\0'..' ' | '\x7f' => write!(out, "\\u{:04x}", u32::from(c)),
+            '\0'..' ' | '\x7f'..='\u{9f}' => write!(out, "\\u{:04x}", u32::from(c)),
             _ => write!(out, "{c}"),
         };
     }
@@ -89,8 +89,11 @@ fn xml_text(text: &str, out: &mut String) {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            '\t' | '\n' | '\r' => out.push(c),
-            '\0'..' ' | '\u{fffe}' | '\u{ffff}' => out.push(char::REPLACEMENT_CHARACTER),
+            '\t' | '\n' => out.push(c),
+            '\r' => out.push_str("&#13;"),
+            '\0'..' ' | '\x7f'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => {
+                out.push(char::REPLACEMENT_CHARACTER)
+            }
             _ => out.push(c),
         }
     }
@@ -102,11 +105,12 @@ mod tests {
 
     #[test]
     fn texts() {
-        let node = Node::Object(vec![("a", Node::text("<\"\n\u{1}>")), ("b", Node::List(vec![]))]);
+        let node =
+            Node::Object(vec![("a", Node::text("<\"\n\u{1}\u{9b}>")), ("b", Node::List(vec![]))]);
         let (mut json, mut xml) = (String::new(), String::new());
         node.json(&mut json);
         node.xml("x", &mut xml);
-        assert_eq!(json, "{\"a\": \"<\\\"\\n\\u0001>\", \"b\": []}");
-        assert_eq!(xml, "<x><a>&lt;\"\n\u{fffd}&gt;</a></x>");
+        assert_eq!(json, "{\"a\": \"<\\\"\\n\\u0001\\u009b>\", \"b\": []}");
+        assert_eq!(xml, "<x><a>&lt;\"\n\u{fffd}\u{fffd}&gt;</a></x>");
     }
 }

@@ -2,6 +2,11 @@
 
 use std::io;
 
+use crate::budget::OverBudget;
+
+/// The longest text of one datum, in bytes.
+pub const LONGEST: usize = 64 << 20;
+
 /// What is wrong with a record, or with the place it is shown in. The texts are libdtrace's where it has
 /// one (dt_error.c).
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +26,17 @@ pub enum RenderError {
     /// A format that is none.
     #[error("Undefined printf conversion: {0}")]
     Format(#[from] super::format::FormatError),
+    /// The kernel's description differs from the program that this run compiled.
+    #[error(
+        "the kernel contradicts the program: {0}; dtrace shows none of its records and performs nothing"
+    )]
+    Contradiction(#[from] super::compiled::Contradiction),
+    /// The kernel exceeds its memory.
+    #[error(transparent)]
+    Memory(#[from] OverBudget),
+    /// The text of one datum is too long.
+    #[error("the text of one datum exceeds {LONGEST} bytes")]
+    Long,
     /// The kernel stopped tracing for this consumer: it did not answer for too long.
     #[error("Abort due to systemic unresponsiveness")]
     Killed,

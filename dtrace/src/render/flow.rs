@@ -71,6 +71,15 @@ impl Depth {
 mod tests {
     use super::*;
 
+    /// Formats take no width above `u16::MAX`, and panic.
+    #[test]
+    fn entries_without_a_return_can_be_shown() {
+        let mut depth = Depth::default();
+        (0..40_000).for_each(|_| depth.after(Flow::Entry));
+        let indent = depth.indent;
+        assert_eq!(format!("{:indent$}", "").len(), indent);
+    }
+
     #[test]
     fn names() {
         let of = |name: &str| Flow::of(&Description { name: name.into(), ..Default::default() });

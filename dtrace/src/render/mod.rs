@@ -7,11 +7,15 @@
 //! | [`Sink`] | those | whatever it is: [`Text`] is dtrace(1)'s form | dtrace.c, dt_printf.c, dt_print.c |
 //! | | | [`Structured`]: JSON or XML in FreeBSD's schema | dt_oformat.h |
 //! | | | [`picture::Perfetto`]: a timeline for the Perfetto UI | |
-//! | [`Output`] | text | files; `system`, `freopen` done | dt_printf.c |
+//! | [`Output`] | text, [`Order`]s | files; `system`, `freopen` done | dt_printf.c |
 //!
 //! What is asked on the way: a kernel for [`Descriptions`] of its records, [`Symbols`] for what stands at
 //! addresses, the compiler's types for `print`. Everything that comes from a kernel is taken as bytes of
 //! others: what does not fit is an error, and what is shown is bounded.
+//!
+//! What a record means is decided by the programs that this run compiled ([`Compiled`]): a kernel that describes it
+//! otherwise is an error, and only a statement of these programs has something done on this machine ([`Order`]). What
+//! others enabled (`-a`, a dump) is shown by its descriptions, and nothing of it is done.
 //!
 //! What has been aggregated can be had as Rust's own values ([`Aggregations`]), and as a picture
 //! ([`picture::flame_graph`], [`picture::HeatMap`]).
@@ -31,11 +35,13 @@
 mod aggregate;
 mod bits;
 mod bytes;
+mod compiled;
 mod consume;
 mod cprintf;
 mod description;
 mod distribution;
 mod document;
+mod effect;
 mod error;
 mod flow;
 mod format;
@@ -56,10 +62,12 @@ mod value;
 mod view;
 
 pub use aggregate::{Aggregations, Entry, Row, Scale, Table};
+pub use compiled::{Compiled, Contradiction};
 pub use consume::{Consumer, Settings, World};
 pub use cprintf::{COLUMNS, FloatStyle, Spec};
 pub use description::{AggDescription, Descriptions, Eprobe, Tables};
-pub use error::RenderError;
+pub use effect::{Order, Request};
+pub use error::{LONGEST, RenderError};
 pub use flow::Flow;
 pub use format::{Conversion, Format, FormatError, Kind, Piece};
 pub use message::{DropKind, Drops, ErrorKind, ProbeError};

@@ -1,12 +1,16 @@
 //! Where text goes.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
-/// Takes text, and does what programs ask of it.
+use super::effect::{Order, Request};
+use crate::escape;
+
+/// Takes text, and does what programs of this run ask for.
 pub trait Output {
     /// What frames the data: headings, the beginning and end of a line. `freopen` does not move it.
     ///
@@ -36,26 +40,14 @@ pub trait Output {
     /// It cannot be written.
     fn listing(&mut self, text: &str) -> io::Result<()>;
 
-    /// Runs a command of the shell's, after everything before it was written.
+    /// Does what a program of this run asks for, after everything before it was written: runs a command of the shell's
+    /// (`system`), has data go to the end of another file, or again where they first went (`freopen`), or empties the file
+    /// that data first went to (`ftruncate`).
     ///
     /// # Errors
     ///
-    /// It cannot be run.
-    fn system(&mut self, command: &[u8]) -> io::Result<()>;
-
-    /// Data go to the end of this file from now on, or again where they first went.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be opened; nothing has changed then.
-    fn redirect(&mut self, file: Option<&[u8]>) -> io::Result<()>;
-
-    /// Empties the file that data first went to.
-    ///
-    /// # Errors
-    ///
-    /// What came before cannot be written.
-    fn truncate(&mut self) -> io::Result<()>;
+    /// It cannot be done; nothing has changed then.
+    fn perform(&mut self, order: &Order<'_>) -> io::Result<()>;
 
     /// What was written is to be seen by now.
     ///
@@ -84,16 +76,8 @@ impl<O: Output + ?Sized> Output for &mut O {
         (**self).listing(text)
     }
 
-    fn system(&mut self, command: &[u8]) -> io::Result<()> {
-        (**self).system(command)
-    }
-
-    fn redirect(&mut self, file: Option<&[u8]>) -> io::Result<()> {
-        (**self).redirect(file)
-    }
-
-    fn truncate(&mut self) -> io::Result<()> {
-        (**self).truncate()
+    fn perform(&mut self, order: &Order<'_>) -> io::Result<()> {
+        (**self).perform(order)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -131,16 +115,12 @@ impl Output for Kept {
         Ok(())
     }
 
-    fn system(&mut self, _: &[u8]) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn redirect(&mut self, file: Option<&[u8]>) -> io::Result<()> {
-        if file.is_some() { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }
-    }
-
-    fn truncate(&mut self) -> io::Result<()> {
-        self.out.clear();
+    fn perform(&mut self, order: &Order<'_>) -> io::Result<()> {
+        match order.request() {
+            Request::Ftruncate => self.out.clear(),
+            Request::Freopen(None) => {}
+            _ => return Err(io::ErrorKind::Unsupported.into()),
+        }
         Ok(())
     }
 }
@@ -186,7 +166,7 @@ impl Output for Streams {
     /// Standard error that nobody reads is no reason to stop.
     fn message(&mut self, text: &str) -> io::Result<()> {
         self.flush()?;
-        let _ = write!(io::stderr(), "{}: {text}", self.program);
+        let _ = write!(io::stderr(), "{}: {}", self.program, escape::lines(text));
         Ok(())
     }
 
@@ -196,33 +176,30 @@ impl Output for Streams {
         Ok(())
     }
 
-    fn system(&mut self, command: &[u8]) -> io::Result<()> {
+    fn perform(&mut self, order: &Order<'_>) -> io::Result<()> {
         self.flush()?;
-        let command = std::ffi::OsStr::from_bytes(command);
-        // How it ended is its own affair, as with system(3).
-        let mut shell = Command::new("/bin/sh");
-        shell.arg("-c").arg(command);
-        shell.status().map(drop)
-    }
-
-    fn redirect(&mut self, file: Option<&[u8]>) -> io::Result<()> {
-        self.flush()?;
-        let open = |file| {
-            let file = std::ffi::OsStr::from_bytes(file);
-            OpenOptions::new().append(true).create(true).open(file)
-        };
-        self.now = file.map(open).transpose()?.map(|file| BufWriter::with_capacity(BUFFER, file));
-        Ok(())
-    }
-
-    fn truncate(&mut self) -> io::Result<()> {
-        self.flush()?;
-        let file = self.first.get_mut();
-        // A terminal or a pipe has nothing to empty.
-        if file.set_len(0).is_ok() {
-            file.rewind()?;
+        match order.request() {
+            // How it ended is its own affair, as with system(3).
+            Request::System(command) => {
+                Command::new("/bin/sh").arg("-c").arg(OsStr::from_bytes(command)).status().map(drop)
+            }
+            Request::Freopen(file) => {
+                let open = |file| {
+                    OpenOptions::new().append(true).create(true).open(OsStr::from_bytes(file))
+                };
+                let file = file.map(open).transpose()?;
+                self.now = file.map(|file| BufWriter::with_capacity(BUFFER, file));
+                Ok(())
+            }
+            Request::Ftruncate => {
+                let file = self.first.get_mut();
+                // A terminal or a pipe has nothing to empty.
+                if file.set_len(0).is_ok() {
+                    file.rewind()?;
+                }
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {

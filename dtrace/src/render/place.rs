@@ -7,6 +7,7 @@ use super::bits::{u64_of, until_zero, words};
 use super::cprintf::Spec;
 use super::symbol::Names;
 use super::view::View;
+use crate::escape;
 
 /// Columns before each frame, if `stackindent` does not say so (`_dtrace_stkindent`, dt_open.c).
 const INDENT: usize = 14;
@@ -120,7 +121,7 @@ impl Place {
             line(name.as_bytes());
             // A helper's annotation stands below its frame.
             if let Some([b'@', note @ ..]) = notes.get(index).map(Vec::as_slice) {
-                line(&[b"  [ ", note, b" ]"].concat());
+                line(format!("  [ {} ]", escape::name(note)).as_bytes());
             }
         }
     }
@@ -149,7 +150,7 @@ fn user_frame(names: Names<'_>, pid: u64, frame: u64, given: Option<&Vec<u8>>) -
     if names.symbols.user_symbol(pid, frame).is_none()
         && let Some(given) = given.filter(|given| !matches!(given[..], [] | [b'@', ..]))
     {
-        return String::from_utf8_lossy(given).into_owned();
+        return escape::name(given);
     }
     names.user_address(pid, frame)
 }

@@ -1,8 +1,9 @@
 //! Buffers of several CPUs: in the order of time, or each in turn (`dtrace_consume`, dt_consume.c).
 
+use dtrace_compiler::surroundings::Description;
+
 use super::bits::u64_of;
 use super::consume::{Consumer, World, filler};
-use super::description::Eprobe;
 use super::error::Result;
 use super::message::DropKind;
 use super::sink::Sink;
@@ -58,6 +59,11 @@ impl Schedule {
         Self::default()
     }
 
+    /// Bytes that wait.
+    pub fn waiting(&self) -> u64 {
+        self.rests.iter().map(|rest| rest.buffer.data.capacity() as u64).sum()
+    }
+
     /// Consumes buffers that were taken one after the other; after the end of a run nothing waits.
     ///
     /// # Errors
@@ -106,11 +112,10 @@ impl Schedule {
         world: &mut World<'_>,
         sink: &mut dyn Sink,
     ) -> Result {
-        let is_begin =
-            |eprobe: &Eprobe| eprobe.probe.provider == "dtrace" && eprobe.probe.name == "BEGIN";
+        let is_begin = |probe: &Description| probe.provider == "dtrace" && probe.name == "BEGIN";
         let apart = ends.began.is_some() && ends.began == ends.ended;
         let on = |cpu: Option<u32>| buffers.iter().filter(move |buffer| Some(buffer.cpu) == cpu);
-        let mut all = |buffer: &Buffer, which: &dyn Fn(&Eprobe) -> bool| -> Result {
+        let mut all = |buffer: &Buffer, which: &dyn Fn(&Description) -> bool| -> Result {
             consumer.restart_flow();
             let mut rest = &buffer.data[..];
             while let Some(consumed) = consumer.one(buffer.cpu, rest, which, world, sink)? {
@@ -127,7 +132,7 @@ impl Schedule {
             }
         }
         for buffer in on(ends.ended) {
-            let rest = |eprobe: &Eprobe| !is_begin(eprobe);
+            let rest = |probe: &Description| !is_begin(probe);
             all(buffer, if apart { &rest } else { &|_| true })?;
         }
         for buffer in buffers {

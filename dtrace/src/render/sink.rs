@@ -5,6 +5,7 @@ use dtrace_compiler::surroundings::Description;
 use dtrace_compiler::types::TypeId;
 
 use super::aggregate::Table;
+use super::effect::{Order, Request};
 use super::error::Result;
 use super::flow::Flow;
 use super::format::Format;
@@ -45,12 +46,10 @@ pub enum Datum<'a> {
     Printf(&'a Format, &'a [Argument<'a>]),
     /// `printa`, with its format if it has one.
     Printa(Option<&'a Format>, &'a Table<'a>),
-    /// `system`: the command.
-    System(&'a [u8]),
-    /// `freopen`: the file that is written from now on, or the first one again.
-    Freopen(Option<&'a [u8]>),
-    /// `ftruncate`
-    Truncate,
+    /// `system`, `freopen` or `ftruncate` of a program that this run compiled: to perform.
+    Order(Order<'a>),
+    /// The same of a program that another run compiled: to show, never to perform.
+    Request(Request<'a>),
     /// `exit`
     Exit(u32),
 }

@@ -11,6 +11,7 @@ use super::aggregate::{Entry, Table};
 use super::bits::{signed, until_zero};
 use super::distribution;
 use super::document::Node;
+use super::effect::Request;
 use super::error::Result;
 use super::message::{DropKind, Drops, ProbeError};
 use super::output::Output;
@@ -100,9 +101,16 @@ impl<O: Output> Sink for Structured<O> {
                 }
             }
             Datum::Printa(_, table) => self.left.extend(aggregations(view, table)),
-            Datum::System(command) => self.output.system(command)?,
-            // The document is one file.
-            Datum::Freopen(_) | Datum::Truncate | Datum::Exit(_) => {}
+            Datum::Order(order) => match order.request() {
+                Request::System(_) => self.output.perform(order)?,
+                // The document is one file.
+                Request::Freopen(_) | Request::Ftruncate => {}
+            },
+            Datum::Request(request) => {
+                let call = Node::Text(request.to_string());
+                self.left.push(Node::one("not-performed", call));
+            }
+            Datum::Exit(_) => {}
         }
         Ok(())
     }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::escape;
+
 /// A symbol, and where it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
@@ -78,7 +80,10 @@ pub(super) struct Names<'a> {
 impl Names<'_> {
     fn name(&self, symbol: &Symbol) -> String {
         match rustc_demangle::try_demangle(&symbol.name) {
-            Ok(name) if !self.raw => format!("{}`{name:#}", symbol.module),
+            // A name may hold any character once it is demangled.
+            Ok(name) if !self.raw => {
+                format!("{}`{}", symbol.module, escape::line(&format!("{name:#}")))
+            }
             _ => format!("{}`{}", symbol.module, symbol.name),
         }
     }

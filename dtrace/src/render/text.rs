@@ -8,6 +8,7 @@ use super::bits::{signed, unsigned};
 use super::bytes::{self, Look};
 use super::cprintf::Spec;
 use super::distribution::{self, Bars};
+use super::effect::Request;
 use super::error::{RenderError, Result};
 use super::flow::Flow;
 use super::message::{Drops, ProbeError};
@@ -17,6 +18,7 @@ use super::sink::{Datum, Firing, Sink};
 use super::typed;
 use super::value::Argument;
 use super::view::View;
+use crate::escape;
 
 /// Columns of a kernel's name, where there are several.
 const HOST: usize = 15;
@@ -104,20 +106,23 @@ impl<O: Output> Sink for Text<O> {
                     let keys: Vec<Argument<'_>> = row.key.keys().collect();
                     let values: Vec<&Entry> = row.values.iter().map(|value| &**value).collect();
                     format.show(&mut out, view, &keys, &values)?;
+                    self.output.write(&out)?;
+                    out.clear();
                 }
             }
             Datum::Printa(None, table) => {
                 out.push(b'\n');
                 show_table(&mut out, view, table)?;
             }
-            Datum::System(command) => self.output.system(command)?,
-            Datum::Freopen(file) => {
-                self.output.redirect(*file).map_err(|why| RenderError::Reopen {
-                    file: String::from_utf8_lossy(file.unwrap_or_default()).into_owned(),
-                    why,
+            Datum::Order(order) => {
+                self.output.perform(order).map_err(|why| match order.request() {
+                    Request::Freopen(file) => {
+                        RenderError::Reopen { file: escape::name(file.unwrap_or_default()), why }
+                    }
+                    _ => why.into(),
                 })?;
             }
-            Datum::Truncate => self.output.truncate()?,
+            Datum::Request(request) => out.extend(format!("{request} (not performed)\n").bytes()),
             Datum::Exit(_) => {}
         }
         self.output.write(&out)?;

@@ -6,6 +6,7 @@ use dtrace_compiler::types::{Type, TypeId};
 
 use super::bits::{signed, u64_of, unsigned};
 use super::cprintf::{FloatStyle, Spec};
+use super::error::LONGEST;
 use super::view::View;
 
 /// Data of a type.
@@ -41,6 +42,9 @@ fn gather(
     (ty, offset): (TypeId, u64),
     to: &mut Vec<Member>,
 ) {
+    if to.len() > MEMBERS {
+        return;
+    }
     let types = view.types;
     let resolved = types.get(types.resolve(ty));
     let value = (!matches!(resolved, Type::Record { .. })).then(|| {
@@ -67,6 +71,9 @@ struct Printer<'a> {
     /// The same of the arrays around.
     nest: usize,
 }
+
+/// Most members that are shown of one value.
+const MEMBERS: usize = 1 << 16;
 
 /// Indentation of one level.
 const LEVEL: usize = 4;
@@ -97,6 +104,10 @@ impl Printer<'_> {
 
     /// A value, and the members that it has.
     fn visit(&mut self, name: &str, ty: TypeId, offset: u64, depth: usize) {
+        // A kernel declares types: members of members may be more than anybody reads.
+        if self.out.len() > LONGEST {
+            return;
+        }
         self.member(name, ty, offset, depth);
         let types = self.view.types;
         if let Type::Record { members, .. } = types.get(types.resolve(ty)) {
@@ -227,7 +238,7 @@ impl Printer<'_> {
                 let (open, close) = if self.depth == 0 { ("\"", "\"") } else { ("[ \"", "\" ]") };
                 let text = text.to_vec();
                 self.put(open);
-                self.out.extend_from_slice(&text);
+                self.out.extend_from_slice(&self.view.data(&text));
                 return self.put(close);
             }
         }

@@ -6,7 +6,7 @@ use super::aggregate::Entry;
 use super::bits::{self, signed, u64_of, unsigned, until_zero};
 use super::bytes::escaped;
 use super::cprintf::Spec;
-use super::error::{RenderError, Result};
+use super::error::{LONGEST, RenderError, Result};
 use super::format::{Conversion, Format, Kind, Piece};
 use super::place::Place;
 use super::view::View;
@@ -62,7 +62,11 @@ impl Format {
         let mut next = || arguments.next().ok_or(RenderError::Mismatch);
         let mut values = values.iter().peekable();
         let mut value = None;
+        let begin = out.len();
         for piece in &self.pieces {
+            if out.len() - begin > LONGEST {
+                return Err(RenderError::Long);
+            }
             let conversion = match piece {
                 Piece::Text(text) => {
                     out.extend_from_slice(text);
@@ -159,20 +163,21 @@ fn convert(
         Kind::Unsigned => spec.unsigned(out, number()?),
         Kind::Octal => spec.octal(out, number()?),
         Kind::Hex(upper) => spec.hex(out, number()?, upper),
+        Kind::Char if view.terminal => spec.string(out, &view.data(&[number()? as u8])),
         Kind::Char => spec.char(out, number()? as u8),
         Kind::WideChar => {
             let char = char::from_u32(number()? as u32).ok_or(RenderError::Mismatch)?;
-            string(out, char.encode_utf8(&mut [0; 4]));
+            spec.string(out, &view.data(char.encode_utf8(&mut [0; 4]).as_bytes()));
         }
         Kind::EscapedChar => spec.string(out, &escaped(&[number()? as u8])),
-        Kind::Str => spec.string(out, until_zero(data)),
+        Kind::Str => spec.string(out, &view.data(until_zero(data))),
         Kind::EscapedStr => spec.string(out, &escaped(data)),
         Kind::WideStr => {
             let chars = data.chunks_exact(4).map(|char| u32::from_le_bytes(bits::array(char)));
             let chars = chars.take_while(|&char| char != 0);
             let chars =
                 chars.map(|char| char::from_u32(char).unwrap_or(char::REPLACEMENT_CHARACTER));
-            string(out, &chars.collect::<String>());
+            spec.string(out, &view.data(chars.collect::<String>().as_bytes()));
         }
         Kind::Float(style, upper) => {
             let value = float(data).ok_or(RenderError::Mismatch)?;
@@ -202,7 +207,7 @@ fn convert(
             let address = String::from_utf8_lossy(until_zero(data));
             match view.symbols.host(&address) {
                 Some(host) => string(out, &host),
-                None => string(out, &address),
+                None => spec.string(out, &view.data(address.as_bytes())),
             }
         }
         Kind::Time => string(out, &time::plain(number()?, view.zone)),

@@ -1,11 +1,14 @@
 //! What is needed to show anything.
 
+use std::borrow::Cow;
+
 use dtrace_abi::option::{OptionId, UNSET};
 use dtrace_compiler::options::{Encoding, Options};
 use dtrace_compiler::types::Types;
 use jiff::tz::TimeZone;
 
 use super::symbol::{Names, Symbols};
+use crate::escape;
 
 /// The surroundings of everything that is shown: options, names, types, the time zone.
 #[derive(Clone, Copy)]
@@ -22,6 +25,8 @@ pub struct View<'a> {
     pub raw_names: bool,
     /// Bars have a colour: escapes of a terminal's.
     pub color: bool,
+    /// Data go to a terminal: it is shown the characters that it would obey.
+    pub terminal: bool,
     /// The kernel that is shown, where there are several.
     pub host: Option<&'a str>,
 }
@@ -40,6 +45,11 @@ impl<'a> View<'a> {
     /// What a message begins with: the kernel that it is of, where there are several.
     pub(super) fn whose(&self) -> String {
         self.host.map_or_else(String::new, |host| format!("{host}: "))
+    }
+
+    /// Recorded text as it is written: as it is, unless a terminal would obey it.
+    pub(super) fn data<'d>(&self, text: &'d [u8]) -> Cow<'d, [u8]> {
+        if self.terminal { escape::data(text) } else { Cow::Borrowed(text) }
     }
 
     /// Whether an option was set.

@@ -25,7 +25,9 @@
 
 mod running;
 
-pub use running::Running;
+pub use running::{Look, Running};
+
+use std::collections::BTreeMap;
 
 use dtrace_abi::Platform;
 use dtrace_abi::option::{OptionId, UNSET};
@@ -37,7 +39,7 @@ use dtrace_compiler::{Compiler, Error, Source, dof};
 
 use crate::client::{Client, ClientError, Declared};
 use crate::kernel::{Kernel, OWN};
-use crate::render::{RenderError, Settings};
+use crate::render::{Compiled, Consumer, RenderError, Settings};
 use crate::transport::TransportError;
 
 /// What is recorded of faults (`dtrace_handle_err`, dt_handle.c).
@@ -73,7 +75,8 @@ impl TraceError {
 pub struct Trace {
     kernel: Kernel,
     compiler: Compiler,
-    open: bool,
+    /// The options that the kernel was told, once it was.
+    opened: Option<Options>,
     /// What the kernel's modules declare is known.
     declared: bool,
     /// What the kernel is called among several.
@@ -84,6 +87,8 @@ pub struct Trace {
     names_host: bool,
     /// What is traced was enabled before.
     claimed: bool,
+    /// What was enabled by this run.
+    compiled: Compiled,
 }
 
 impl Trace {
@@ -93,12 +98,13 @@ impl Trace {
         Self {
             kernel,
             compiler: Compiler::new(Platform::Freebsd, options),
-            open: false,
+            opened: None,
             declared: false,
             host: None,
             among_others: false,
             names_host: false,
             claimed: false,
+            compiled: Compiled::default(),
         }
     }
 
@@ -168,20 +174,12 @@ impl Trace {
         Ok(compiled?)
     }
 
-    /// The DOF of a program.
-    ///
-    /// # Errors
-    /// It is too large.
-    pub fn dof(&self, program: &Program) -> Result<Vec<u8>, TraceError> {
-        Ok(dof::program(program, self.options())?)
-    }
-
     /// Opens the framework and tells it the options, once.
     fn open(&mut self) -> Result<(), ClientError> {
-        if std::mem::replace(&mut self.open, true) {
+        if self.opened.is_some() {
             return Ok(());
         }
-        let options = self.compiler.options();
+        let options = &*self.opened.insert(self.compiler.options().clone());
         self.kernel.ask(|client| {
             client.open()?;
             options.values().try_for_each(|(id, value)| client.option(id.number(), value))
@@ -193,9 +191,20 @@ impl Trace {
     /// # Errors
     /// The kernel refuses it, or failed.
     pub fn enable(&mut self, program: &Program) -> Result<u32, TraceError> {
-        let dof = self.dof(program)?;
+        let dof = dof::numbered(program, self.options(), self.compiled.last())?;
         self.open()?;
-        Ok(self.kernel.ask(|client| client.program(&dof))?)
+        let matched = self.kernel.ask(|client| client.program(&dof))?;
+        let names = self.aggregations();
+        let name = |variable| names.get(&variable).map(String::as_str);
+        let options = self.opened.as_ref().unwrap_or(self.compiler.options());
+        self.compiled.add(program, options, &name);
+        Ok(matched)
+    }
+
+    /// The names of aggregations, by their variables.
+    fn aggregations(&self) -> BTreeMap<u32, String> {
+        let all = self.compiler.aggregations().into_iter();
+        all.map(|(id, aggregation)| (id, aggregation.name)).collect()
     }
 
     /// Takes over what was enabled in the kernel before there was any consumer, and its options.
@@ -208,8 +217,10 @@ impl Trace {
         self.claimed = true;
         // As libdtrace does when it goes (`dt_options_load`).
         for (option, value) in self.kernel.ask(Client::options)? {
-            if let Some(id) = OptionId::from_number(option) {
-                self.compiler.options_mut().put(id, value);
+            // Whether this run may change something is not for the kernel to say.
+            match OptionId::from_number(option) {
+                Some(OptionId::Destructive) | None => {}
+                Some(id) => self.compiler.options_mut().put(id, value),
             }
         }
         Ok(())
@@ -239,19 +250,24 @@ impl Trace {
             false => self.watch_errors()?,
         }
         let cpus = self.kernel.ask(Client::status)?.cpus;
-        let aggregations = self.compiler.aggregations().into_iter();
-        let names = aggregations.map(|(id, aggregation)| (id, aggregation.name)).collect();
+        let names = self.aggregations();
         // What was enabled before has begun.
         let began = (!self.claimed).then(|| self.kernel.ask(Client::go)).transpose()?;
         let options = self.compiler.options().clone();
         let mut settings = Settings::new(options.clone());
         settings.host = self.host.filter(|_| self.among_others);
         settings.names_host = self.names_host;
+        settings.budget = self.kernel.budget();
         let cpus = match options.get(OptionId::Cpu) {
             UNSET => (0..cpus).collect(),
             cpu => u32::try_from(cpu).into_iter().collect(),
         };
-        Ok(Running::new(self.kernel, names, self.compiler.types().clone(), settings, cpus, began))
+        // What was enabled before was not compiled in this run, even if something else was.
+        let consumer = match self.claimed {
+            true => Consumer::new(settings),
+            false => Consumer::of(self.compiled, settings),
+        };
+        Ok(Running::new(self.kernel, names, self.compiler.types().clone(), consumer, cpus, began))
     }
 
     /// Enables the library's own clause for faults, last of all.
@@ -259,6 +275,8 @@ impl Trace {
         if let Some(program) = self.errors()? {
             let dof = dof::numbered(&program, self.options(), OWN)?;
             self.kernel.ask(|client| client.program(&dof))?;
+            let options = self.opened.as_ref().unwrap_or(self.compiler.options());
+            self.compiled.add_faults(&program, options, OWN);
         }
         Ok(())
     }

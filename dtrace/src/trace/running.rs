@@ -10,9 +10,10 @@ use dtrace_compiler::types::Types;
 use dtrace_protocol::{Run, SnapshotOf};
 
 use super::TraceError;
+use crate::budget::{Share, Use};
 use crate::client::{Client, ClientError, Snapshot};
 use crate::kernel::{Kernel, Told};
-use crate::render::{Aggregations, Buffer, Consumer, Ends, Schedule, Settings, Sink, View, World};
+use crate::render::{Aggregations, Buffer, Consumer, Ends, Schedule, Sink, View, World};
 
 /// How often things are done, if options do not say so.
 const RATE: Duration = Duration::from_secs(1);
@@ -40,6 +41,17 @@ impl Due {
     }
 }
 
+/// For whom it is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Rust's names are shown as they are in the file.
+    pub raw_names: bool,
+    /// Bars have a colour.
+    pub color: bool,
+    /// Data go to a terminal.
+    pub terminal: bool,
+}
+
 /// A trace that goes on.
 #[derive(Debug)]
 pub struct Running {
@@ -48,6 +60,8 @@ pub struct Running {
     types: Types,
     consumer: Consumer,
     schedule: Schedule,
+    /// What buffers of records take that have not been shown.
+    buffers: Share,
     cpus: Vec<u32>,
     /// Where BEGIN fired, until the first buffers have been taken.
     began: Option<u32>,
@@ -68,16 +82,18 @@ impl Running {
         kernel: Kernel,
         names: BTreeMap<u32, String>,
         types: Types,
-        settings: Settings,
+        consumer: Consumer,
         cpus: Vec<u32>,
         began: Option<u32>,
     ) -> Self {
+        let buffers = kernel.budget().share(Use::Buffers);
         Self {
             kernel,
             names,
             types,
-            consumer: Consumer::new(settings),
+            consumer,
             schedule: Schedule::new(),
+            buffers,
             cpus,
             began,
             ended: None,
@@ -89,10 +105,10 @@ impl Running {
         }
     }
 
-    /// Has Rust's names shown as they are in the file, and bars in colour.
-    pub fn look(&mut self, raw_names: bool, color: bool) {
+    /// Has Rust's names shown as they are in the file, bars in colour, and data so that a terminal does not obey them.
+    pub fn look(&mut self, Look { raw_names, color, terminal }: Look) {
         let settings = self.consumer.settings_mut();
-        (settings.raw_names, settings.color) = (raw_names, color);
+        (settings.raw_names, settings.color, settings.terminal) = (raw_names, color, terminal);
     }
 
     /// How often aggregations have been taken so far.
@@ -289,11 +305,13 @@ impl Running {
         Ok(())
     }
 
-    fn take_records(&self, sink: &mut dyn Sink) -> Result<Vec<Buffer>, TraceError> {
+    fn take_records(&mut self, sink: &mut dyn Sink) -> Result<Vec<Buffer>, TraceError> {
         let mut buffers = Vec::with_capacity(self.cpus.len());
-        for &cpu in &self.cpus {
+        for index in 0..self.cpus.len() {
+            let cpu = self.cpus[index];
             let Snapshot { data, drops, taken, .. } =
                 self.snapshot(cpu, SnapshotOf::Records, sink)?;
+            self.buffers.add(data.capacity() as u64).map_err(ClientError::from)?;
             buffers.push(Buffer { cpu, data, drops, taken });
         }
         Ok(buffers)
@@ -312,7 +330,8 @@ impl Running {
             UNSET => Schedule::in_turn(consumer, &buffers, ends, &mut world, sink),
             _ => schedule.in_time(consumer, buffers, ends.ended.is_some(), &mut world, sink),
         };
-        kernel.check()?;
+        self.buffers.set(self.schedule.waiting()).map_err(ClientError::from)?;
+        self.kernel.check()?;
         Ok(shown?)
     }
 

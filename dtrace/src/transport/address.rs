@@ -12,7 +12,7 @@ use dtrace_protocol::secure::Key;
 
 use super::line::Line;
 use super::patient::Patient;
-use super::{Secure, SecureError, Transport, child, process, serial};
+use super::{ProcessError, Secure, SecureError, Transport, child, process, serial};
 
 /// Bits a second of a serial line, if nothing is said.
 const BAUD: u32 = 115_200;
@@ -76,6 +76,14 @@ pub enum AddressError {
         /// Why.
         error: SecureError,
     },
+    /// It is not certain that a process is at the other end of its socket, or it has none.
+    #[error("failed to connect to process:{id}: {error}")]
+    Process {
+        /// The process.
+        id: u32,
+        /// Why.
+        error: ProcessError,
+    },
     /// The stream could not be opened.
     #[error("failed to connect to {address}: {}", reason(.error))]
     Connect {
@@ -87,7 +95,7 @@ pub enum AddressError {
 }
 
 /// C's words alone.
-fn reason(error: &io::Error) -> String {
+pub(super) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error ").next().unwrap_or_default().to_owned()
 }
@@ -176,7 +184,9 @@ impl Address {
                 Ok(line)
             }),
             Self::Process(id) => {
-                process::connect(*id).and_then(|line| Line::new(line.into(), None))
+                let line = process::connect(*id);
+                let failed = |error| AddressError::Process { id: *id, error };
+                Line::new(line.map_err(failed)?.into(), None)
             }
         };
         connected.map_err(|error| AddressError::Connect { address: self.clone(), error })

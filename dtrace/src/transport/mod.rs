@@ -4,6 +4,12 @@ mod address;
 mod child;
 mod line;
 mod patient;
+#[cfg(target_os = "linux")]
+mod peer;
+#[cfg(target_os = "linux")]
+mod process;
+#[cfg(not(target_os = "linux"))]
+#[path = "process_none.rs"]
 mod process;
 mod secure;
 mod serial;
@@ -13,6 +19,7 @@ use std::time::Duration;
 
 pub use address::{Address, AddressError, Protection};
 pub use line::Line;
+pub use process::ProcessError;
 pub use secure::{Secure, SecureError};
 
 /// A byte stream to a kernel, or to who passes on what is meant for it.

@@ -3,35 +3,119 @@
 //! The system is asked at which socket the process listens, by `/proc`. So neither the environment of the process nor
 //! what others have left in folders has a say, and a process in a container is found as well. That takes what tracing
 //! takes: to be the process's user, or root.
+//!
+//! dtrace does not trust the process: it follows no link at the path, and verifies that the process itself answers
+//! ([`peer`]). Otherwise a process could make root trace another one, with the effects that `-w` allows.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, ErrorKind};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+
+use super::peer;
 
 /// `__SO_ACCEPTCON`, by which `/proc/net/unix` tells who listens (Linux, `include/uapi/linux/net.h`).
 const LISTENS: u32 = 1 << 16;
 
-/// Connects to the socket of a process's probes.
-pub(super) fn connect(id: u32) -> io::Result<UnixStream> {
+/// Why there is no line to a process.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// There is none of this number.
+    #[error("No such process")]
+    None,
+    /// It has not started `sdt_process`.
+    #[error("it hosts no probes: sdt_process has not been started in it")]
+    NoProbes,
+    /// Its socket is not where it says.
+    #[error(
+        "the path of its socket, {}, has a symbolic link or `..` in it, which dtrace does not follow: set XDG_RUNTIME_DIR of the \
+         process to a path without", .0.display()
+    )]
+    Link(PathBuf),
+    /// Something else is where its socket should be.
+    #[error("{} is no socket", .0.display())]
+    NoSocket(PathBuf),
+    /// Another process listens there.
+    #[error("process {found} answers at its socket; dtrace traces only the process that -p names")]
+    Other {
+        /// The number of that process.
+        found: u32,
+    },
+    /// The listener has no number in this pid namespace.
+    #[error(
+        "the process at its socket has no number in this pid namespace: run dtrace in a namespace where it has one"
+    )]
+    Elsewhere,
+    /// The listener has ended.
+    #[error("the process that made its socket has ended")]
+    Ended,
+    /// Another user listens there.
+    #[error(
+        "a process of user {found} answers at its socket, and the named process has other users"
+    )]
+    User {
+        /// The number of that user.
+        found: u32,
+    },
+    /// The system refuses.
+    #[error("{}", super::address::reason(.0))]
+    Io(#[from] io::Error),
+}
+
+/// Connects to the socket of a process's probes, and verifies that the process itself answers.
+pub(super) fn connect(id: u32) -> Result<UnixStream, ProcessError> {
     let process = PathBuf::from(format!("/proc/{id}"));
     let own = sockets(&process).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => io::Error::new(ErrorKind::NotFound, "No such process"),
-        _ => error,
+        ErrorKind::NotFound => ProcessError::None,
+        _ => error.into(),
     })?;
     let table = BufReader::new(fs::File::open(process.join("net/unix"))?);
     for line in table.split(b'\n') {
         let line = line?;
         let Some((socket, path)) = listening(&line) else { continue };
         if own.contains(&socket) && is_of_probes(path) {
-            let inside = path.strip_prefix("/").unwrap_or(path);
-            return UnixStream::connect(process.join("root").join(inside));
+            let socket = find(&process.join("root"), path)?;
+            // By the open file: its path may lead elsewhere by now.
+            let line = UnixStream::connect(format!("/proc/self/fd/{}", socket.as_raw_fd()))?;
+            peer::verify(&line, id)?;
+            return Ok(line);
         }
     }
-    let none = "it hosts no probes: sdt_process has not been started in it";
-    Err(io::Error::new(ErrorKind::NotFound, none))
+    Err(ProcessError::NoProbes)
+}
+
+/// Opens the socket at a path below a root without following links.
+fn find(root: &Path, path: &Path) -> Result<OwnedFd, ProcessError> {
+    let open = |at: BorrowedFd<'_>, name: &OsStr| -> io::Result<(OwnedFd, FileType)> {
+        let file =
+            openat(at, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        let kind = FileType::from_raw_mode(fstat(&file)?.st_mode);
+        Ok((file, kind))
+    };
+    let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut found = (
+        openat(CWD, root, directory, Mode::empty()).map_err(io::Error::from)?,
+        FileType::Directory,
+    );
+    for component in path.components() {
+        match component {
+            Component::RootDir => {}
+            Component::Normal(name) => found = open(found.0.as_fd(), name)?,
+            _ => return Err(ProcessError::Link(path.into())),
+        }
+        if found.1 == FileType::Symlink {
+            return Err(ProcessError::Link(path.into()));
+        }
+    }
+    match found {
+        (socket, FileType::Socket) => Ok(socket),
+        _ => Err(ProcessError::NoSocket(path.into())),
+    }
 }
 
 /// The numbers of the sockets that a process has open.
@@ -71,6 +155,9 @@ fn is_of_probes(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
     use super::*;
 
     #[test]
@@ -106,9 +193,43 @@ mod tests {
     }
 
     #[test]
-    fn who_has_none_is_told_so() {
+    fn a_process_without_probes_is_an_error() {
         let error = |id| connect(id).unwrap_err().to_string();
         assert!(error(std::process::id()).starts_with("it hosts no probes"));
         assert_eq!(error(u32::MAX), "No such process");
+    }
+
+    /// A path to a socket of the test's own, and one with a link instead of each of its parts.
+    #[test]
+    fn no_link_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir(root.join("sdt")).unwrap();
+        let _listens = UnixListener::bind(root.join("sdt/1")).unwrap();
+        symlink("1", root.join("sdt/2")).unwrap();
+        symlink("sdt", root.join("sdt-7")).unwrap();
+        fs::write(root.join("sdt/3"), "").unwrap();
+        find(&root, "/sdt/1".as_ref()).unwrap();
+        for path in ["/sdt/2", "/sdt-7/1", "/sdt/../sdt/1"] {
+            let error = find(&root, path.as_ref()).unwrap_err();
+            assert!(matches!(error, ProcessError::Link(_)), "{path}: {error}");
+        }
+        let error = find(&root, "/sdt/3".as_ref()).unwrap_err();
+        assert!(matches!(error, ProcessError::NoSocket(_)), "{error}");
+    }
+
+    /// This process listens, and the test asks for others.
+    #[test]
+    fn only_the_process_that_was_named_is_traced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let _listens = UnixListener::bind(&path).unwrap();
+        let line = UnixStream::connect(&path).unwrap();
+        let own = std::process::id();
+        peer::verify(&line, own).unwrap();
+        for other in [1, std::os::unix::process::parent_id()] {
+            let error = peer::verify(&line, other).unwrap_err();
+            assert!(matches!(error, ProcessError::Other { found } if found == own), "{error}");
+        }
     }
 }

@@ -391,8 +391,9 @@ fn flow_is_indented() {
     );
 }
 
+/// Records alone have nothing done: what they ask for is shown, and it is said once that it is not done.
 #[test]
-fn files_commands_and_options() {
+fn what_is_asked_for_without_a_program_is_shown() {
     let printf = |format, statement| Item { statement, ..printf(format, &[])[0].clone() };
     let action = |action, format, statement| Item { action, ..printf(format, statement) };
     let mut made = Made::default();
@@ -411,10 +412,36 @@ fn files_commands_and_options() {
     );
     made.options.set("quiet", None).unwrap();
     let printed = made.printed();
-    assert_eq!(String::from_utf8(printed.out).unwrap(), "one\nthree\nfour\n\n");
-    assert_eq!(printed.files, [(b"out.txt".to_vec(), b"two\n".to_vec())]);
+    let expected = "one\nfreopen(\"out.txt\") (not performed)\ntwo\nfreopen(\"\") (not performed)\n\
+        system(\"echo three\") (not performed)\nfour\n\n";
+    assert_eq!(String::from_utf8(printed.out).unwrap(), expected);
+    assert_eq!(printed.files, []);
+    let said = |name| {
+        format!(
+            "dtrace: {name}( ) not performed: another run compiled the program that recorded it\n"
+        )
+    };
+    assert_eq!(printed.err, said("freopen") + &said("system"));
     let mut made = Made::default();
     made.fired(1, "", "BEGIN", &[item(Action::Exit, 0, &3_u32.to_le_bytes())]);
     let out = String::from_utf8(made.printed().out).unwrap();
     assert_eq!(out.lines().nth(1), Some("  0      1                           :BEGIN "));
+}
+
+/// As dtrace(1) writes them, unless a terminal would obey them: then escaped, but for newlines.
+#[test]
+fn data_on_a_terminal_are_escaped() {
+    let hidden = b"a\x1b[2J\x07\nb\0";
+    let bell = b"bell\x07\0";
+    let made = |terminal| {
+        let mut made = Made::default();
+        made.terminal = terminal;
+        let mut items = printf("\x1b[1m%s|%c|", &[hidden, &[7]]);
+        items.push(Item { statement: 2, ..item(Action::DifExpr, 0, bell) });
+        made.fired(1, "f", "probe", &items);
+        made.quietly()
+    };
+    // A format of others is escaped either way.
+    assert_eq!(made(false), "\\u{1b}[1ma\x1b[2J\x07\nb|\x07|bell\x07\n");
+    assert_eq!(made(true), "\\u{1b}[1ma\\u{1b}[2J\\u{7}\nb|\\u{7}|bell\\u{7}\n");
 }

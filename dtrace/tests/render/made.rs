@@ -66,6 +66,8 @@ impl Symbols for Known {
 pub struct Made {
     pub tables: Tables,
     pub options: Options,
+    /// Data go to a terminal.
+    pub terminal: bool,
     records: Vec<u8>,
     /// Of each CPU.
     aggregations: Vec<Vec<u8>>,
@@ -157,7 +159,11 @@ impl Made {
 
     /// What a sink makes of it.
     pub fn to(&mut self, sink: &mut dyn Sink) -> Result<(), RenderError> {
-        let settings = Settings { zone: TimeZone::UTC, ..Settings::new(self.options.clone()) };
+        let settings = Settings {
+            zone: TimeZone::UTC,
+            terminal: self.terminal,
+            ..Settings::new(self.options.clone())
+        };
         let mut consumer = Consumer::new(settings);
         let types = Types::new(256);
         let mut world = World { descriptions: &mut self.tables, symbols: &Known, types: &types };

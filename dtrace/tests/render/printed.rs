@@ -2,7 +2,7 @@
 
 use std::io;
 
-use dtrace::render::Output;
+use dtrace::render::{Order, Output, Request};
 
 /// What a run has printed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -40,21 +40,19 @@ impl Output for Printed {
     }
 
     /// Of the shell no more than `echo`.
-    fn system(&mut self, command: &[u8]) -> io::Result<()> {
-        let text = command.strip_prefix(b"echo ").ok_or(io::ErrorKind::NotFound)?;
-        self.out.extend_from_slice(text);
-        self.out.push(b'\n');
-        Ok(())
-    }
-
-    fn redirect(&mut self, file: Option<&[u8]>) -> io::Result<()> {
-        self.redirected = file.is_some();
-        self.files.extend(file.map(|file| (file.to_vec(), Vec::new())));
-        Ok(())
-    }
-
-    fn truncate(&mut self) -> io::Result<()> {
-        self.out.clear();
+    fn perform(&mut self, order: &Order<'_>) -> io::Result<()> {
+        match order.request() {
+            Request::System(command) => {
+                let text = command.strip_prefix(b"echo ").ok_or(io::ErrorKind::NotFound)?;
+                self.out.extend_from_slice(text);
+                self.out.push(b'\n');
+            }
+            Request::Freopen(file) => {
+                self.redirected = file.is_some();
+                self.files.extend(file.map(|file| (file.to_vec(), Vec::new())));
+            }
+            Request::Ftruncate => self.out.clear(),
+        }
         Ok(())
     }
 }

@@ -16,6 +16,7 @@ use super::error::{RenderError, Result};
 use super::place::Place;
 use super::symbol::Symbols;
 use super::value::Argument;
+use crate::budget::{Budget, Share, Use};
 
 pub(super) use order::Order;
 pub use table::{Row, Scale, Table};
@@ -86,9 +87,16 @@ pub struct Aggregations {
     entries: BTreeMap<Vec<u8>, Entry>,
     /// By variable, how many elements are to be left once those of all kernels have been added up.
     kept: BTreeMap<u32, i64>,
+    /// What they take of a kernel's memory, where they are a kernel's.
+    share: Option<Share>,
 }
 
 impl Aggregations {
+    /// None yet, of a kernel that has so much memory.
+    pub(super) fn within(budget: &Budget) -> Self {
+        Self { share: Some(budget.share(Use::Aggregations)), ..Self::default() }
+    }
+
     /// Adds what a CPU has aggregated since the last snapshot.
     pub(super) fn snapshot(
         &mut self,
@@ -147,6 +155,9 @@ impl Aggregations {
             Some(entry) => merge::merge(action, &mut entry.words, &words),
             None => {
                 let entry = Entry { description, variable, action, data, words, normal: 1 };
+                if let Some(share) = &mut self.share {
+                    share.add(bytes(&name, &entry))?;
+                }
                 self.entries.insert(name, entry);
             }
         }
@@ -176,7 +187,9 @@ impl Aggregations {
     pub(super) fn trunc(&mut self, variable: u32, count: i64) {
         let names: Vec<Vec<u8>> = self.behind(variable, count).cloned().collect();
         for name in names {
-            self.entries.remove(&name);
+            if let (Some(entry), Some(share)) = (self.entries.remove(&name), &mut self.share) {
+                share.release(bytes(&name, &entry));
+            }
         }
     }
 
@@ -205,6 +218,12 @@ impl Aggregations {
         let shown = self.entries.iter().filter(move |(name, _)| !hidden.contains(name));
         shown.map(|(_, entry)| entry)
     }
+}
+
+/// Bytes that an element takes.
+fn bytes(name: &[u8], entry: &Entry) -> u64 {
+    let variable = name.len() + entry.data.len() + size_of_val(&entry.words[..]);
+    (variable + size_of::<(Vec<u8>, Entry)>()) as u64
 }
 
 /// Addresses of one symbol or module are one key: the first of them.

@@ -1,14 +1,15 @@
 //! What each action has left in a record, and what the consumer does itself.
 
-use std::rc::Rc;
-
 use dtrace_abi::action::{Action, LibAction};
-use dtrace_abi::record::RecordDesc;
 use dtrace_compiler::types::TypeId;
 
-use super::{Consumer, Here, World};
+use super::{Consumer, Here, Record, World};
+use crate::escape;
 use crate::render::aggregate::{Aggregations, Entry, Table};
 use crate::render::bits::{signed, u64_of, unsigned, until_zero};
+use crate::render::compiled::Contradiction;
+use crate::render::description;
+use crate::render::effect::{Permit, Request};
 use crate::render::error::{RenderError, Result};
 use crate::render::format::Format;
 use crate::render::place::Place;
@@ -28,7 +29,7 @@ impl Consumer {
         sink: &mut dyn Sink,
     ) -> Result<usize> {
         let Here { record, firing, rest } = here;
-        let desc = &rest[0];
+        let description::Datum { desc, format, printed, permit, .. } = &rest[0];
         let data = record.data(desc)?;
         let action = Action::from_number(desc.action);
         let mut put = |consumer: &Self, datum: Datum<'_>| {
@@ -44,7 +45,10 @@ impl Consumer {
             }
             Some(Action::Exit) => {
                 let status = u64_of(data) as u32;
-                self.exit = Some(status);
+                // Others do not say how this run ends.
+                if permit.is_some_and(Permit::is_exit) {
+                    self.exit = Some(status);
+                }
                 put(self, Datum::Exit(status))?;
             }
             Some(Action::TracememDynsize) => *memory = unsigned(data),
@@ -61,14 +65,14 @@ impl Consumer {
             }
             Some(Action::Printa) => return self.printa(here, world, sink),
             Some(action @ (Action::Printf | Action::System | Action::Freopen)) => {
-                let format = self.catalog.format(world.descriptions, desc.format)?;
                 if let Some(format) = format {
-                    return self.printf(action, &format, here, world, sink);
+                    return self.printf(action, format, here, world, sink);
                 }
-                sink.datum(firing, &Datum::Value(data), &self.settings.view(world))?;
+                put(self, Datum::Value(data))?;
             }
-            Some(Action::DifExpr) if desc.format != 0 => {
-                let ty = self.printed_type(desc.format, firing, world, sink)?;
+            Some(Action::DifExpr) if printed.is_some() => {
+                let name = printed.as_deref().unwrap_or_default();
+                let ty = self.printed_type(name, firing, world, sink)?;
                 let ty = ty.filter(|_| !data.is_empty());
                 let datum = ty.map_or(Datum::Value(data), |ty| Datum::Typed(ty, data));
                 sink.datum(firing, &datum, &self.settings.view(world))?;
@@ -82,7 +86,7 @@ impl Consumer {
     fn printf(
         &mut self,
         action: Action,
-        format: &Rc<Format>,
+        format: &Format,
         here: Here<'_>,
         world: &World<'_>,
         sink: &mut dyn Sink,
@@ -101,29 +105,60 @@ impl Consumer {
         format.show(&mut text, &view, &arguments, &[])?;
         text.truncate(view.strsize().saturating_sub(1));
         let text = until_zero(&text);
-        let datum = match action {
-            Action::System => Datum::System(text),
-            _ => Datum::Freopen(Some(text).filter(|&text| text != RESTORE)),
+        let request = match action {
+            Action::System => Request::System(text),
+            _ => Request::Freopen(Some(text).filter(|&text| text != RESTORE)),
         };
-        sink.datum(firing, &datum, &view)?;
+        self.request(request, here, world, sink)?;
         Ok(takes)
+    }
+
+    /// Has the sink perform the request of a statement of this run, or show the request of another program.
+    fn request(
+        &mut self,
+        request: Request<'_>,
+        here: Here<'_>,
+        world: &World<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result {
+        let order = here.rest[0].permit.and_then(|permit| permit.order(request));
+        let view = self.settings.view(world);
+        match order {
+            Some(order) => sink.datum(here.firing, &Datum::Order(order), &view),
+            None if self.catalog.is_own() => {
+                let (epid, name) = (here.record.epid, request.name());
+                Err(Contradiction::NotAllowed { epid, name }.into())
+            }
+            None => {
+                sink.datum(here.firing, &Datum::Request(request), &view)?;
+                self.not_done(request.name(), sink)
+            }
+        }
+    }
+
+    /// Reports once that a function of another run's program is not performed.
+    fn not_done(&mut self, name: &'static str, sink: &mut dyn Sink) -> Result {
+        if !self.said.insert(name) {
+            return Ok(());
+        }
+        sink.message(&format!(
+            "{name}( ) not performed: another run compiled the program that recorded it\n"
+        ))
     }
 
     /// The type of what `print` shows. Where another run of dtrace has enabled it this one may have no such type: that is said, once.
     fn printed_type(
         &mut self,
-        format: u16,
+        name: &str,
         firing: &Firing<'_>,
         world: &mut World<'_>,
         sink: &mut dyn Sink,
     ) -> Result<Option<TypeId>> {
-        if let Some(known) = self.types.get(&format) {
+        if let Some(known) = self.types.get(name) {
             return Ok(*known);
         }
-        let text = self.catalog.text(world.descriptions, format).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let ty = world.types.of_printed(&text);
-        self.types.insert(format, ty.ok());
+        let ty = world.types.of_printed(name);
+        self.types.insert(name.into(), ty.ok());
         if let Err(name) = ty {
             let what = format!(
                 "print( ) of {name}: here is no such type, so its bytes are shown; -L takes libraries that declare it"
@@ -133,6 +168,15 @@ impl Consumer {
         Ok(ty.ok())
     }
 
+    /// The number of the aggregation that an action is about: the one that the compiler gave it.
+    fn variable(record: &Record<'_>, datum: &description::Datum) -> Result<u32> {
+        let told = u64_of(record.data(&datum.desc)?) as u32;
+        match datum.variable {
+            Some(own) if own != told => Err(Contradiction::Variable { epid: record.epid }.into()),
+            _ => Ok(told),
+        }
+    }
+
     fn printa(
         &mut self,
         here: Here<'_>,
@@ -140,13 +184,14 @@ impl Consumer {
         sink: &mut dyn Sink,
     ) -> Result<usize> {
         let Here { record, firing, rest } = here;
-        let descs = &rest[..self.statement(rest)];
-        if descs.iter().any(|desc| desc.action != rest[0].action) {
+        let own = &rest[..self.statement(rest)];
+        if own.iter().any(|datum| datum.desc.action != rest[0].desc.action) {
             return Err(RenderError::Aggregation(0));
         }
-        let variables = record.arguments(descs)?;
-        let variables: Vec<u32> = variables.iter().map(|id| u64_of(id.data) as u32).collect();
-        let format = self.catalog.format(world.descriptions, rest[0].format)?;
+        let variables: Result<Vec<u32>> =
+            own.iter().map(|datum| Self::variable(record, datum)).collect();
+        let variables = variables?;
+        let format = rest[0].format.as_deref();
         let Self { settings, catalog, aggregations, printed, .. } = self;
         // Which of several kernels it is stands where nobody says what is to stand there.
         let mut named = Aggregations::default();
@@ -165,7 +210,7 @@ impl Consumer {
             }),
         };
         let view = settings.view(world);
-        sink.datum(firing, &Datum::Printa(format.as_deref(), &table), &view)?;
+        sink.datum(firing, &Datum::Printa(format, &table), &view)?;
         printed.extend(table.descriptions().map(|description| description.id));
         // What is behind those that are shown is not there, either.
         printed.extend(aggregations.ids(&variables));
@@ -175,15 +220,17 @@ impl Consumer {
     /// What the consumer does itself: nothing of it is shown.
     fn library(&mut self, here: Here<'_>, world: &World<'_>, sink: &mut dyn Sink) -> Result<usize> {
         let Here { record, firing, rest } = here;
-        let desc = &rest[0];
+        let datum = &rest[0];
+        let desc = &datum.desc;
         let data = record.data(desc)?;
-        let variable = u64_of(data) as u32;
+        let variable = Self::variable(record, datum)?;
         let action = u16::try_from(desc.arg).ok().and_then(LibAction::from_number);
         // The second datum of those that have one.
         let second = || -> Result<&[u8]> {
-            let same =
-                |second: &&RecordDesc| (second.action, second.arg) == (desc.action, desc.arg);
-            record.data(rest.get(1).filter(same).ok_or(RenderError::Mismatch)?)
+            let same = |second: &&description::Datum| {
+                (second.desc.action, second.desc.arg) == (desc.action, desc.arg)
+            };
+            record.data(&rest.get(1).filter(same).ok_or(RenderError::Mismatch)?.desc)
         };
         match action {
             Some(LibAction::Clear) => self.aggregations.clear(variable),
@@ -201,16 +248,19 @@ impl Consumer {
                 }
                 return Ok(2);
             }
-            Some(LibAction::Ftruncate) => {
-                sink.datum(firing, &Datum::Truncate, &self.settings.view(world))?;
-            }
+            Some(LibAction::Ftruncate) => self.request(Request::Ftruncate, here, world, sink)?,
             Some(LibAction::Setopt) => {
                 let value = second()?;
+                if !datum.permit.is_some_and(Permit::is_setopt) {
+                    self.not_done("setopt", sink)?;
+                    return Ok(2);
+                }
                 // Without a value it is a number that says nothing.
                 let value = if value.len() > 8 { until_zero(value) } else { b"1" };
                 let name = String::from_utf8_lossy(until_zero(data)).into_owned();
                 let value = String::from_utf8_lossy(value).into_owned();
                 if let Err(why) = setopt::set(&mut self.settings.options, &name, &value) {
+                    let (name, value) = (escape::line(&name), escape::line(&value));
                     let text = format!("couldn't set option \"{name}\" to \"{value}\": {why}\n");
                     self.complain(firing, text, world, sink)?;
                 }

@@ -4,16 +4,20 @@
 mod action;
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use dtrace_abi::action::Action;
 use dtrace_abi::record::{RecordDesc, RecordHeader, Status};
 use dtrace_compiler::options::Options;
+use dtrace_compiler::surroundings::Description;
 use dtrace_compiler::types::{TypeId, Types};
 use jiff::tz::TimeZone;
 
+use crate::budget::Budget;
 use crate::render::aggregate::{Aggregations, Entry};
 use crate::render::bits::u64_of;
-use crate::render::description::{Catalog, Descriptions, Eprobe};
+use crate::render::compiled::Compiled;
+use crate::render::description::{Catalog, Datum, Descriptions, Known};
 use crate::render::error::{RenderError, Result};
 use crate::render::flow::{Depth, Flow};
 use crate::render::message::{DropKind, Drops, ErrorKind, ProbeError};
@@ -53,6 +57,10 @@ pub struct Settings {
     pub host: Option<String>,
     /// Programs say themselves where that is a key of what they aggregate.
     pub names_host: bool,
+    /// Data go to a terminal, which is not to obey them.
+    pub terminal: bool,
+    /// The memory that what is shown may take.
+    pub budget: Budget,
 }
 
 impl Settings {
@@ -65,6 +73,8 @@ impl Settings {
             color: false,
             host: None,
             names_host: false,
+            terminal: false,
+            budget: Budget::default(),
         }
     }
 
@@ -86,6 +96,7 @@ impl Settings {
             zone: &self.zone,
             raw_names: self.raw_names,
             color: self.color,
+            terminal: self.terminal,
             host: self.host.as_deref(),
         }
     }
@@ -97,8 +108,10 @@ pub struct Consumer {
     settings: Settings,
     catalog: Catalog,
     aggregations: Aggregations,
-    /// By format, the type of what `print` shows, if it is known.
-    types: HashMap<u16, Option<TypeId>>,
+    /// By name, the type of what `print` shows, if it is known.
+    types: HashMap<Rc<str>, Option<TypeId>>,
+    /// What programs of others asked for, and of which it was said that it is not done.
+    said: HashSet<&'static str>,
     /// Aggregations that were printed and need not be at the end.
     printed: HashSet<u32>,
     depth: Depth,
@@ -111,7 +124,7 @@ pub struct Consumer {
 struct Record<'a> {
     cpu: u32,
     epid: u32,
-    eprobe: &'a Eprobe,
+    eprobe: &'a Known,
     bytes: &'a [u8],
 }
 
@@ -122,12 +135,12 @@ impl<'a> Record<'a> {
         self.bytes.get(begin..end).ok_or(RenderError::Offset)
     }
 
-    fn arguments(&self, descs: &[RecordDesc]) -> Result<Vec<Argument<'a>>> {
-        let argument = |desc: &RecordDesc| {
+    fn arguments(&self, data: &[Datum]) -> Result<Vec<Argument<'a>>> {
+        let argument = |Datum { desc, .. }: &Datum| {
             let action = Action::from_number(desc.action).unwrap_or(Action::DifExpr);
             Ok(Argument { action, argument: desc.arg, data: self.data(desc)? })
         };
-        descs.iter().map(argument).collect()
+        data.iter().map(argument).collect()
     }
 }
 
@@ -136,18 +149,30 @@ impl<'a> Record<'a> {
 struct Here<'a> {
     record: &'a Record<'a>,
     firing: &'a Firing<'a>,
-    /// Descriptions of the data that are left.
-    rest: &'a [RecordDesc],
+    /// The data that are left.
+    rest: &'a [Datum],
 }
 
 impl Consumer {
-    /// A consumer of a run that begins.
+    /// A consumer of what others have enabled: it is shown by the kernel's descriptions, and nothing is done that it asks
+    /// for.
     pub fn new(settings: Settings) -> Self {
+        Self::with(settings, None)
+    }
+
+    /// A consumer of what these programs record, which were compiled in this run and decide what it means.
+    pub fn of(compiled: Compiled, settings: Settings) -> Self {
+        Self::with(settings, Some(compiled))
+    }
+
+    fn with(settings: Settings, compiled: Option<Compiled>) -> Self {
+        let aggregations = Aggregations::within(&settings.budget);
         Self {
             settings,
-            catalog: Catalog::default(),
-            aggregations: Aggregations::default(),
+            catalog: Catalog::new(compiled),
+            aggregations,
             types: HashMap::new(),
+            said: HashSet::new(),
             printed: HashSet::new(),
             depth: Depth::default(),
             last_epid: 0,
@@ -272,7 +297,7 @@ impl Consumer {
         &mut self,
         cpu: u32,
         buffer: &[u8],
-        wanted: impl Fn(&Eprobe) -> bool,
+        wanted: impl Fn(&Description) -> bool,
         world: &mut World<'_>,
         sink: &mut dyn Sink,
     ) -> Result<Option<usize>> {
@@ -284,7 +309,7 @@ impl Consumer {
             return Err(RenderError::Offset);
         }
         let (bytes, behind) = buffer.split_at(eprobe.size);
-        if wanted(&eprobe) {
+        if wanted(&eprobe.probe) {
             let record = Record { cpu, epid, eprobe: &eprobe, bytes };
             if eprobe.error {
                 self.fault(&record, world, sink)?;
@@ -299,7 +324,7 @@ impl Consumer {
     /// A record of the library's own ERROR clause (`dt_handle_err`, dt_handle.c): number of the enabled
     /// probe, action, offset, fault, address.
     fn fault(&mut self, record: &Record<'_>, world: &mut World<'_>, sink: &mut dyn Sink) -> Result {
-        let numbers = record.arguments(&record.eprobe.records)?;
+        let numbers = record.arguments(&record.eprobe.data)?;
         let numbers: Vec<u64> = numbers.iter().map(|number| u64_of(number.data)).collect();
         let [epid, action, offset, fault, address] = numbers[..] else {
             return Err(RenderError::Mismatch);
@@ -329,7 +354,7 @@ impl Consumer {
         let firing = Firing { cpu: record.cpu, epid: record.epid, probe, time, flow, indent };
         sink.begin(&firing, &self.settings.view(world))?;
         self.depth.after(flow);
-        let mut rest = &record.eprobe.records[..];
+        let mut rest = &record.eprobe.data[..];
         let mut memory = None;
         while !rest.is_empty() {
             let here = Here { record, firing: &firing, rest };
@@ -347,8 +372,8 @@ impl Consumer {
     }
 
     /// How many records the first one's statement has.
-    fn statement(&self, rest: &[RecordDesc]) -> usize {
-        rest.iter().take_while(|desc| desc.uarg == rest[0].uarg).count()
+    fn statement(&self, rest: &[Datum]) -> usize {
+        rest.iter().take_while(|datum| datum.desc.uarg == rest[0].desc.uarg).count()
     }
 
     fn complain(

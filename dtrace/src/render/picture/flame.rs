@@ -5,6 +5,7 @@ use std::io::Write;
 use inferno::flamegraph::{self, Options};
 
 use super::PictureError;
+use crate::escape;
 use crate::render::aggregate::Entry;
 use crate::render::bits::{signed, until_zero};
 use crate::render::place::Place;
@@ -17,7 +18,7 @@ fn frames(key: &Argument<'_>, view: &View<'_>) -> Vec<String> {
         Some(place) => place.names(view).into_iter().rev().map(function).collect(),
         None => match signed(key.data) {
             Some(number) => vec![number.to_string()],
-            None => vec![String::from_utf8_lossy(until_zero(key.data)).into_owned()],
+            None => vec![escape::name(until_zero(key.data))],
         },
     }
 }

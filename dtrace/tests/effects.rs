@@ -1,0 +1,77 @@
+//! Effects of programs that this run compiled, with a real framework as kernel and the command `dtrace`.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::process::Command;
+use std::thread;
+
+use userland::{Line, Machine};
+
+/// What dtrace prints of a kernel, says, and ends with.
+fn dtrace(args: &[&str]) -> (String, String, Option<i32>) {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("kernel");
+    let listener = UnixListener::bind(&socket).unwrap();
+    thread::spawn(move || {
+        let (line, _) = listener.accept().unwrap();
+        let [input, output]: [OwnedFd; 2] = [line.try_clone().unwrap().into(), line.into()];
+        userland::serve(Machine::default(), Line::new(input, output));
+    });
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));
+    command.args(["--connect", &format!("unix:{}", socket.display())]).args(args);
+    let output = command.output().unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    (out, err, output.status.code())
+}
+
+#[test]
+fn effects_of_an_own_program_are_performed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (made, other) = (path("made"), path("other"));
+    let text = format!(
+        "BEGIN {{ printf(\"one\\n\"); freopen(\"{other}\"); printf(\"two %d\\n\", 2); freopen(\"\");
+            system(\"echo %s > {made}\", probename); printf(\"three\\n\"); exit(3); }}"
+    );
+    let (out, err, status) = dtrace(&["-w", "-q", "-n", &text]);
+    assert_eq!((&*out, &*err, status), ("one\nthree\n\n", "", Some(3)));
+    assert_eq!(fs::read_to_string(&other).unwrap(), "two 2\n");
+    assert_eq!(fs::read_to_string(&made).unwrap(), "BEGIN\n");
+}
+
+#[test]
+fn setopt_and_ftruncate_of_an_own_program_apply() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out");
+    let args = ["-o", file.to_str().unwrap(), "-n"];
+    let text = "BEGIN { printf(\"gone\"); ftruncate(); setopt(\"quiet\", \"1\"); printf(\"left\"); exit(0); }";
+    let (_, err, status) = dtrace(&[&args[..], &[text]].concat());
+    assert_eq!(status, Some(0), "{err}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "left\n");
+}
+
+#[test]
+fn destructive_actions_need_w() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = folder.path().join("made");
+    for action in ["system(\"touch %s\", \"FILE\")", "freopen(\"%s\", \"FILE\")"] {
+        let text =
+            format!("BEGIN {{ {action}; exit(0); }}").replace("FILE", made.to_str().unwrap());
+        let (_, err, status) = dtrace(&["-n", &text]);
+        assert!(err.contains("Destructive actions not allowed") && status == Some(1), "{err}");
+        assert!(!made.exists());
+    }
+}
+
+/// Each program has a first statement.
+#[test]
+fn programs_of_one_run_have_distinct_statements() {
+    let first =
+        "BEGIN { @a[\"first\"] = count(); printf(\"%d and \", 1); printa(\"%s %@d, \", @a); }";
+    let second = "BEGIN { @b[\"second\"] = sum(5); printf(\"%s\\n\", \"two\"); printa(\"%s %@u\\n\", @b); exit(0); }";
+    let (out, err, status) = dtrace(&["-q", "-n", first, "-n", second]);
+    assert_eq!((&*err, status), ("", Some(0)), "{out}");
+    assert!(out.starts_with("1 and first 1, two\nsecond 5\n"), "{out}");
+}
