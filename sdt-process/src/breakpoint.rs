@@ -63,6 +63,19 @@ pub(crate) fn is_installed() -> bool {
     action(None).is_ok_and(|now| now.sa_sigaction == on_trap as Handler as usize)
 }
 
+/// Returns a signal whose handler runs with SIGTRAP blocked: at a breakpoint in it the kernel would end the process.
+pub(crate) fn blocking_handler() -> Option<libc::c_int> {
+    (1..=libc::SIGRTMAX()).find(|&signal| {
+        // SAFETY: all zeros is an action.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: asks, and changes nothing. The signals that the C library keeps for itself are an error.
+        let is_known = unsafe { libc::sigaction(signal, ptr::null(), &mut action) } == 0;
+        let is_handled = ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction);
+        // SAFETY: a set that the kernel has filled in.
+        is_known && is_handled && unsafe { libc::sigismember(&action.sa_mask, libc::SIGTRAP) } == 1
+    })
+}
+
 /// Sets the action of SIGTRAP, if there is one to set. Returns the one before.
 fn action(new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
     // SAFETY: all zeros is an action.

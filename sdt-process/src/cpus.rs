@@ -24,7 +24,7 @@ use sdt_framework::kernel::Kernel;
 
 use crate::kernel::Program;
 use crate::lock::Lock;
-use crate::stack;
+use crate::{memory, stack};
 
 /// How often a thread lets others run before it begins to sleep in between.
 const YIELDS: usize = 100;
@@ -163,10 +163,11 @@ impl Slots {
 
     /// A free slot, or the one that the thread has in what it has interrupted. `None` if there is none for long.
     fn claim(&self, outer: Option<Held>) -> Option<(usize, Option<Claim<'_>>)> {
-        if !stack::has_room() {
+        let ticks = TICKS.get();
+        // The thread that ticks runs no handlers of the program's.
+        if !ticks && !stack::has_room() {
             return None;
         }
-        let ticks = TICKS.get();
         if let Some(outer) = outer.filter(|outer| ticks && std::ptr::eq(outer.of, self)) {
             // A timer that fires, and no signal handler: the thread that ticks takes no signals.
             return Some((outer.slot, None));
@@ -199,10 +200,14 @@ impl Slots {
     }
 }
 
-/// Lets others run that this thread may have to wait long for. A signal may end it early.
+/// Sleeps for [`SLEEP`], so that threads run that hold a slot. A signal may end it early.
+///
+/// The bare system call: the C library's `nanosleep` is a cancellation point (pthreads(7)), and a thread that is cancelled in
+/// the middle of a hit cannot be unwound.
 fn sleep() {
-    // SAFETY: safe in signal handlers (POSIX).
-    unsafe { libc::nanosleep(&SLEEP, std::ptr::null_mut()) };
+    let rest = std::ptr::null_mut::<libc::timespec>();
+    // SAFETY: the kernel reads `SLEEP`, and writes nothing.
+    unsafe { libc::syscall(libc::SYS_nanosleep, &SLEEP, rest) };
 }
 
 /// This thread's `errno`.
@@ -295,6 +300,7 @@ unsafe impl Host for Slots {
         let place = Errno::here();
         let errno = place.get();
         let outer = HELD.get();
+        memory::forget();
         let claimed = self.claim(outer);
         let slot = claimed.as_ref().map_or(self.slots.len(), |(slot, _)| *slot);
         let claim = claimed.and_then(|(_, claim)| claim);

@@ -5,7 +5,8 @@
 //!
 //! Who forks waits until the thread that answers consumers has nothing locked, and nobody is changing a provider that is made at run
 //! time; the latter for a second, as it may be the thread itself, which a signal has interrupted. So long it waits for the former, too,
-//! while that is stuck: somebody has the framework locked who may in turn wait for this thread.
+//! while that is stuck: somebody has the framework locked who may in turn wait for this thread. For ten seconds at most: the thread
+//! may itself wait for a hit that does not end, or for a file.
 //!
 //! A fork in a signal handler that has interrupted the recording of a hit cannot wait, as that thread may be waiting for the end of the
 //! hit; nor can one of a thread that has something of ours locked itself, in [`Rules`](sdt_core::runtime::Rules) of the program's or a
@@ -24,9 +25,9 @@ use sdt_core::attach::Standstill;
 use sdt_framework::Held;
 
 use crate::cpus::{Slots, in_probe_context};
-use crate::lock;
 use crate::process::{self, Locked, WANTED};
 use crate::text::Text;
+use crate::{kept, lock};
 
 /// What others may have locked, in the order in which it is let go of: who has got the last of it finds the others free.
 type Guards = (Option<Held<'static, Slots>>, Option<Standstill>, Locked);
@@ -91,14 +92,20 @@ unsafe extern "C" fn prepare() {
 /// How long is waited for who may wait for this thread, or be this thread.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Waits for the state, unless who has it locked is stuck.
+/// How long is waited for the thread that answers, at most: a request takes milliseconds, on a busy machine more.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Waits for the state, unless the thread that has it locked is stuck.
 fn state() -> Option<Locked> {
     WANTED.fetch_add(1, Ordering::AcqRel);
-    let mut stuck_since = None;
+    let (mut stuck_since, start) = (None, Instant::now());
     let state = loop {
         let state = process::try_lock();
         if state.is_some() {
             break state;
+        }
+        if start.elapsed() >= LONGEST {
+            break None;
         }
         if !lock::is_any_stuck() {
             stuck_since = None;
@@ -133,6 +140,12 @@ unsafe extern "C" fn parent() {
 unsafe extern "C" fn child() {
     // Said, as the child's number may be its parent's in a namespace of its own.
     OWNER.store(NOBODY, Ordering::Release);
+    disown();
+    kept::close_all();
+}
+
+/// Makes the child nobody's: its sites are nops, and its copies of what its parent has open are closed.
+fn disown() {
     if was_without() {
         return;
     }
@@ -158,13 +171,14 @@ unsafe extern "C" fn child() {
     if let Some(mut serving) = state.disown()
         && let Some(attached) = &state.attached
     {
-        // Registered for the parent's memory only. If it fails, stores abort the child rather than go wrong; there is one
-        // thread, and nothing is known that would have it fail.
-        Text::prepare().ok();
-        Text::alone(|| {
+        let is_restored = Text::alone(|| {
             serving.close_all();
-            attached.dtrace.close_anonymous();
+            let _ = attached.dtrace.close_anonymous();
         });
+        if !is_restored {
+            // Its sites do what they did in its parent.
+            OWNER.store(NOBODY, Ordering::Release);
+        }
     }
 }
 

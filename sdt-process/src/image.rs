@@ -1,14 +1,17 @@
 //! This program's file in memory: where its text is, and what its functions are called.
 
-use std::ffi::{CStr, OsStr, c_void};
+use std::ffi::{CStr, CString, OsStr, c_void};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use object::read::ReadCache;
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
+
+/// The file of the program itself.
+const PROGRAM: &str = "/proc/self/exe";
 
 /// The program, or the shared object that this crate is in.
 #[derive(Debug)]
@@ -17,6 +20,8 @@ pub(crate) struct Image {
     bias: usize,
     /// Executable segments.
     text: Vec<Range<usize>>,
+    /// What is in the file of the other segments.
+    data: Vec<Range<usize>>,
     file: PathBuf,
 }
 
@@ -39,8 +44,38 @@ impl Image {
             let mut found: Option<Image> = None;
             // SAFETY: `each` gets the option, and calls nothing that would list objects itself.
             unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut found).cast()) };
-            found.unwrap_or(Image { bias: 0, text: Vec::new(), file: PathBuf::new() })
+            found.unwrap_or(Image {
+                bias: 0,
+                text: Vec::new(),
+                data: Vec::new(),
+                file: PathBuf::new(),
+            })
         })
+    }
+
+    /// Has the dynamic linker keep it until the process ends, if it is a shared object, which `dlclose` would unload otherwise: a
+    /// thread runs in it, and handlers of the system's and the C library's are in it.
+    ///
+    /// # Errors
+    /// What the dynamic linker says.
+    pub(crate) fn keep(&self) -> Result<(), String> {
+        if self.file == Path::new(PROGRAM) {
+            return Ok(());
+        }
+        let how = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+        let Ok(file) = CString::new(self.file.as_os_str().as_bytes()) else { return Ok(()) };
+        // SAFETY: loaded already, so nothing of it is executed.
+        if !unsafe { libc::dlopen(file.as_ptr(), how) }.is_null() {
+            return Ok(());
+        }
+        // SAFETY: null, or a string that stays until this thread calls the linker again.
+        let error = unsafe { libc::dlerror().as_ref().map(|error| CStr::from_ptr(error)) };
+        Err(error.map_or_else(String::new, |error| error.to_string_lossy().into_owned()))
+    }
+
+    /// Where its constants and variables are, except those that begin as zeros.
+    pub(crate) fn data(&self) -> &[Range<usize>] {
+        &self.data
     }
 
     /// Whether all of these bytes are text of it.
@@ -93,20 +128,40 @@ impl Image {
 /// # Safety
 /// `dl_iterate_phdr` has given it.
 pub(crate) unsafe fn text(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
+    // SAFETY: by contract.
+    let segments = unsafe { segments(info) };
+    let executable = segments.iter().filter(|of| of.p_flags & libc::PF_X != 0);
+    executable.map(|of| at(info, of.p_vaddr, of.p_memsz)).collect()
+}
+
+/// What is in the file of the segments of a loaded object that are not executable.
+///
+/// # Safety
+/// As [`text`].
+unsafe fn data(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
+    // SAFETY: by contract.
+    let segments = unsafe { segments(info) };
+    let data = segments.iter().filter(|of| of.p_flags & libc::PF_X == 0);
+    data.map(|of| at(info, of.p_vaddr, of.p_filesz)).collect()
+}
+
+fn at(info: &libc::dl_phdr_info, address: u64, length: u64) -> Range<usize> {
+    let start = (info.dlpi_addr as usize).wrapping_add(address as usize);
+    start..start + length as usize
+}
+
+/// The segments of a loaded object.
+///
+/// # Safety
+/// As [`text`].
+unsafe fn segments(info: &libc::dl_phdr_info) -> Vec<libc::Elf64_Phdr> {
     if info.dlpi_phdr.is_null() {
         return Vec::new();
     }
-    let bias = info.dlpi_addr as usize;
     // SAFETY: by contract so many headers are there.
     let headers =
         unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-    let executable =
-        headers.iter().filter(|of| of.p_type == libc::PT_LOAD && of.p_flags & libc::PF_X != 0);
-    let range = |of: &libc::Elf64_Phdr| {
-        let start = bias.wrapping_add(of.p_vaddr as usize);
-        start..start + of.p_memsz as usize
-    };
-    executable.map(range).collect()
+    headers.iter().filter(|of| of.p_type == libc::PT_LOAD).copied().collect()
 }
 
 /// Keeps an object, if this function is in it; then there is no need to look further.
@@ -119,7 +174,7 @@ unsafe extern "C" fn each(
     let (info, found) = unsafe { (&*info, &mut *found.cast::<Option<Image>>()) };
     let bias = info.dlpi_addr as usize;
     // SAFETY: as above.
-    let text = unsafe { text(info) };
+    let (text, data) = unsafe { (text(info), data(info)) };
     let here = each as *const () as usize;
     if !text.iter().any(|text| text.contains(&here)) {
         return 0;
@@ -131,8 +186,8 @@ unsafe extern "C" fn each(
     };
     // The program itself has no name, or not one that can be opened from everywhere.
     let is_object = info.dlpi_name.is_null() || !name.to_bytes().starts_with(b"/");
-    let file = if is_object { b"/proc/self/exe" } else { name.to_bytes() };
-    *found = Some(Image { bias, text, file: OsStr::from_bytes(file).into() });
+    let file = if is_object { PROGRAM.as_bytes() } else { name.to_bytes() };
+    *found = Some(Image { bias, text, data, file: OsStr::from_bytes(file).into() });
     1
 }
 
@@ -167,7 +222,7 @@ mod tests {
             assert!(name.contains("a_function_with_a_name"), "{name}");
             assert_eq!(*at, offset as u64);
         }
-        let gone = Image { file: "/nowhere".into(), bias: 0, text: Vec::new() };
+        let gone = Image { file: "/nowhere".into(), bias: 0, text: Vec::new(), data: Vec::new() };
         assert_eq!(gone.functions(&[here]), [None]);
     }
 }

@@ -7,11 +7,13 @@ pub mod cpus;
 mod fork;
 mod functions;
 mod image;
+mod kept;
 mod kernel;
 mod lock;
 mod memory;
 mod ours;
 mod process;
+mod sandbox;
 mod serve;
 mod sites;
 mod socket;
@@ -24,7 +26,7 @@ pub use sdt_framework::{Config, ConsumerError};
 
 pub use process::{Options, Process, StartError};
 pub use socket::SocketError;
-pub use text::{Refused, Text};
+pub use text::{Refused, Text, TextError};
 
 /// Lets this process be traced, by its user and by root: `dtrace -p PID`. It can be until what this returns is dropped.
 ///

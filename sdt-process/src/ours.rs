@@ -15,9 +15,9 @@ pub(crate) struct Ours<T: AsFd> {
 }
 
 /// Device and inode.
-type Identity = (u64, u64);
+pub(crate) type Identity = (u64, u64);
 
-fn identity(of: &impl AsFd) -> io::Result<Identity> {
+pub(crate) fn identity(of: &impl AsFd) -> io::Result<Identity> {
     let of = rustix::fs::fstat(of)?;
     // Of types that differ by architecture.
     #[allow(clippy::unnecessary_cast)]

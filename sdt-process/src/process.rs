@@ -19,12 +19,13 @@ use sdt_framework::{Config, ConsumerError, Counters, Dtrace, InitError};
 
 use crate::cpus::Slots;
 use crate::fork;
+use crate::image::Image;
 use crate::lock::Mine;
 use crate::ours::Ours;
 use crate::serve::{self, Serving};
 use crate::socket::{Socket, SocketError};
-use crate::stack;
-use crate::text::{Refused, Text};
+use crate::text::{Refused, Text, TextError};
+use crate::{memory, stack};
 
 /// All there is, locked by whoever calls the framework outside of a hit: so nothing of it is locked when a child is made.
 pub(crate) static STATE: Mutex<State> =
@@ -57,7 +58,8 @@ impl State {
         }
         self.until = Some(Instant::now() + GOODBYE);
         if let Some(attached) = &self.attached {
-            attached.dtrace.wind_up();
+            // Refused in probe context only, where no thread takes the lock of the state.
+            let _ = attached.dtrace.wind_up();
         }
         self.wake();
     }
@@ -77,7 +79,7 @@ impl State {
             serving.close_all();
         }
         if let Some(attached) = &self.attached {
-            attached.dtrace.close_anonymous();
+            let _ = attached.dtrace.close_anonymous();
         }
         (self.waker, self.until) = (None, None);
         SERVED.notify_all();
@@ -137,6 +139,11 @@ pub enum StartError {
          program, or fork elsewhere than in a signal handler, in Rules, or while they wait"
     )]
     Forked,
+    /// This crate is in a shared object that cannot be kept from being unloaded.
+    #[error(
+        "the shared object that sdt_process is in cannot be kept loaded: {0}; link it with -z nodelete"
+    )]
+    Library(String),
     /// The records of the probes do not hold together, or do not fit.
     #[error("the probes of this program cannot be attached: {0}")]
     Attach(AttachError),
@@ -163,11 +170,13 @@ pub enum StartError {
     #[error("no probes of dtrace's own: {0}")]
     Own(FrameworkError),
     /// The system does not let text be patched.
+    #[error("this process cannot change its own text: {0}; build the program with SDT_PATCH=gate")]
+    Text(#[source] TextError),
+    /// The map of pages cannot be opened, by which programs in D read memory without waiting for it.
     #[error(
-        "the system does not let a process change its own text, which takes membarrier(2) and a handler of SIGTRAP \
-         ({0}); build the program with SDT_PATCH=gate"
+        "/proc/self/pagemap cannot be read: {0}; give the process /proc, and start before it cannot be dumped"
     )]
-    Text(#[source] io::Error),
+    Pages(#[source] io::Error),
     /// There is no socket.
     #[error("no socket for dtrace: {0}")]
     Socket(#[from] SocketError),
@@ -198,6 +207,7 @@ pub struct Options {
     module: Option<CString>,
     functions: bool,
     refused: fn(&Probe, &Refused),
+    trusts_sandbox: bool,
 }
 
 impl Default for Options {
@@ -224,7 +234,8 @@ impl Options {
             io::stderr().write_all(line.as_bytes()).ok();
         };
         let (mode, slots, module) = (Mode::Jump, None, None);
-        Self { mode, config, slots, module, functions: true, refused }
+        let trusts_sandbox = false;
+        Self { mode, config, slots, module, functions: true, refused, trusts_sandbox }
     }
 
     /// What enabled sites do. A jump costs no signal. A program that is built in gate mode does neither.
@@ -266,6 +277,15 @@ impl Options {
         self
     }
 
+    /// Whether a seccomp filter that the program installs after the start allows the system calls that tracing makes: those of
+    /// the table "The system calls that a sandbox must allow" in this crate's documentation. Unless this is `true`, no probe is
+    /// enabled or disabled once there is such a filter, since a call that it forbids may end the process. A filter that is
+    /// there before the start needs no word: `start` makes all calls that matter, and fails if they do.
+    pub const fn allowed_by_sandbox(mut self, allowed: bool) -> Self {
+        self.trusts_sandbox = allowed;
+        self
+    }
+
     /// Lets this process be traced. See [`start`](crate::start).
     ///
     /// # Errors
@@ -274,11 +294,17 @@ impl Options {
         if !fork::is_ours() {
             return Err(StartError::Forked);
         }
+        Image::here().keep().map_err(StartError::Library)?;
         fork::heed().map_err(StartError::Thread)?;
         let mut state = lock();
         if state.serving.is_some() {
             return Err(StartError::Started);
         }
+        // Each time, as the program may have closed what was open.
+        if sdt_core::patch::PATCHES {
+            Text::prepare().map_err(StartError::Text)?;
+        }
+        memory::prepare().map_err(StartError::Pages)?;
         let attached = self.attached(&mut state)?;
         let socket = Socket::bind()?;
         let path = socket.path.clone();
@@ -308,9 +334,6 @@ impl Options {
             }
             None => {}
         }
-        if sdt_core::patch::PATCHES {
-            Text::prepare().map_err(StartError::Text)?;
-        }
         stack::prepare();
         let slots = self.slots.unwrap_or_else(Slots::for_this_machine);
         let slots = Slots::new(slots).map_err(|source| {
@@ -334,9 +357,12 @@ impl Options {
         let memory = Box::leak(Box::new(memory)).spare_capacity_mut();
         let dtrace: &'static Dtrace<Slots> = Box::leak(Box::new(Dtrace::new(slots)));
         dtrace.init(memory, &config).map_err(StartError::Config)?;
-        dtrace.share_memory(PROGRAMS / consumers.max(1));
+        // Refused in probe context, where nothing is registered either.
+        let _ = dtrace.share_memory(PROGRAMS / consumers.max(1));
         dtrace.register_own().map_err(StartError::Own)?;
-        let text = Text::new(self.refused).with_functions(self.functions);
+        let text = Text::new(self.refused)
+            .with_functions(self.functions)
+            .allowed_by_sandbox(self.trusts_sandbox);
         let attachment = Box::leak(Box::new(Attachment {
             framework: dtrace,
             patcher: Box::leak(Box::new(text)),

@@ -20,6 +20,7 @@ use crate::ours::Ours;
 use crate::process::{self, Attached, WANTED};
 use crate::sites::Sites;
 use crate::socket::Socket;
+use crate::text;
 
 /// Bytes of the longest frame: a few hundred records.
 const FRAME: usize = 16 << 10;
@@ -33,6 +34,9 @@ const CLEANING: Duration = Duration::from_millis(TICK as u64);
 const PAUSE: libc::c_int = 200;
 /// The channel of a consumer that has a line for itself.
 const CHANNEL: u8 = 1;
+/// Bytes of the longest reason for which a consumer is not served, and of what is around it in its frame, at most.
+const REASON: usize = 1024;
+const ROOM: usize = 32;
 /// What a connection may have done before it is the next one's turn.
 const STEPS: usize = 64;
 
@@ -43,7 +47,7 @@ pub(crate) struct Serving {
     lines: Vec<Line>,
     /// Most of them.
     room: usize,
-    /// Those who were one too many, until they have read so and gone.
+    /// Consumers that were told why they are not served, until they close their ends.
     turned_away: VecDeque<Ours<UnixStream>>,
     /// Written to when the thread is to look at what there is to do, or that there is nothing more.
     wake: Ours<PipeReader>,
@@ -66,6 +70,38 @@ struct Ends {
     stream: Ours<UnixStream>,
     /// It takes nothing at the moment.
     is_full: bool,
+}
+
+/// What has become of a connection's turn.
+enum Answered {
+    /// There is nothing more to do.
+    All,
+    /// There is more to do, in the next turn.
+    Some,
+    /// The other end is closed.
+    Lost,
+    /// Text could not be changed for it, for this reason. All that it had is closed.
+    Refused(String),
+}
+
+impl Line {
+    /// Answers what has arrived, as much as one turn is for.
+    fn answer(&mut self) -> Answered {
+        text::take_refusal();
+        for _ in 0..STEPS {
+            let step = self.server.step(&mut self.ends);
+            if let Some(reason) = text::take_refusal() {
+                self.server.reset();
+                return Answered::Refused(reason);
+            }
+            match step {
+                Ok(true) => {}
+                Ok(false) => return Answered::All,
+                Err(Lost) => return Answered::Lost,
+            }
+        }
+        Answered::Some
+    }
 }
 
 impl Stream for Ends {
@@ -163,7 +199,7 @@ impl Serving {
         let is_busy = self.answer();
         match until {
             Some(until) => {
-                if attached.dtrace.with_programs() == 0 || Instant::now() >= until {
+                if attached.dtrace.with_programs() == Ok(0) || Instant::now() >= until {
                     return None;
                 }
             }
@@ -174,7 +210,7 @@ impl Serving {
         let mut wakes = wake;
         let waked = until.is_none() && wakes.read(&mut [0; 64]).is_ok_and(|count| count != 0);
         if waked || self.cleaned.elapsed() >= CLEANING {
-            self.is_anonymous = attached.dtrace.clean_anonymous();
+            self.is_anonymous = attached.dtrace.clean_anonymous().unwrap_or(true);
             self.cleaned = Instant::now();
         }
         let polled = |fd: RawFd, events| libc::pollfd { fd, events, revents: 0 };
@@ -207,28 +243,35 @@ impl Serving {
                 Err(error) => later(Err(error)).is_ok(),
             }
         });
-        self.lines.retain_mut(|Line { ends, server }| {
-            for _ in 0..STEPS {
-                match server.step(ends) {
-                    Ok(true) => {}
-                    Ok(false) => return true,
-                    Err(Lost) => return false,
+        let mut at = 0;
+        while let Some(line) = self.lines.get_mut(at) {
+            match line.answer() {
+                Answered::All => at += 1,
+                Answered::Some => {
+                    is_busy = true;
+                    at += 1;
+                }
+                Answered::Lost => drop(self.lines.remove(at)),
+                Answered::Refused(reason) => {
+                    let Line { ends, .. } = self.lines.remove(at);
+                    self.part(ends.stream, &reason);
                 }
             }
-            is_busy = true;
-            true
-        });
+        }
         is_busy
     }
 
-    /// Tells who is one too many why. They are about to greet us: a connection that is closed already would tell them that only.
-    fn turn_away(&mut self, stream: Ours<UnixStream>) {
-        let room = self.room;
-        let reason =
-            format!("{room} consumers trace this process, and no more can; end one of them");
-        let (mut draft, mut line) = ([0; 256], [0; encoded_len(256)]);
+    /// Tells a consumer why it is not served, or not any longer, and forgets it once it has closed its end: of a connection
+    /// that is closed at once it would learn that only.
+    fn part(&mut self, stream: Ours<UnixStream>, reason: &str) {
+        let mut draft = [0; REASON];
+        let mut line = [0; encoded_len(REASON)];
         let header = Header { channel: CHANNEL, seq: 0 };
-        let frame = Writer::new(&mut draft, header, &Reply::Gone { reason: &reason });
+        // What is too long ends with dots.
+        let length = reason.floor_char_boundary(REASON - ROOM);
+        let (reason, rest) = reason.split_at(length);
+        let reason = &[reason, if rest.is_empty() { "" } else { "..." }].concat();
+        let frame = Writer::new(&mut draft, header, &Reply::Gone { reason });
         if let Ok(length) = frame.and_then(|frame| frame.seal(&mut line)) {
             // Behind a zero, as whatever comes first on a line.
             let bytes = [&[0], &line[..length]].concat();
@@ -242,7 +285,8 @@ impl Serving {
 
     fn let_in(&mut self, attached: &Attached) {
         self.is_pausing = false;
-        loop {
+        // No more at a time: peers that connect again and again must not keep this thread from its other work.
+        for _ in 0..=self.room {
             match self.socket.accept() {
                 Ok(None) => {}
                 Ok(Some(stream)) => {
@@ -251,7 +295,11 @@ impl Serving {
                         self.answer();
                     }
                     if self.lines.len() >= self.room {
-                        self.turn_away(stream);
+                        let reason = format!(
+                            "{} consumers trace this process, and no more can; end one of them",
+                            self.room
+                        );
+                        self.part(stream, &reason);
                     } else {
                         let server = Box::new(Server::new(attached.dtrace, &Sites, Rights::ALL));
                         self.lines.push(Line { ends: Ends { stream, is_full: false }, server });

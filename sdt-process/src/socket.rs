@@ -1,11 +1,13 @@
 //! The socket that a process listens at: `sdt/PID` in `$XDG_RUNTIME_DIR`, or `sdt-UID/PID` in `/tmp`.
 //!
-//! Its folder is the owner's alone, before there is anything in it, and so is the socket. Who connects has to be the owner or
-//! root, besides. What `dtrace -p` does not find by its name: it asks the system where the process listens.
+//! The folder belongs to the owner alone before anything is in it, and so does the socket. A peer has to be the owner or
+//! root as well. `dtrace -p` does not guess the path: it asks the system where the process listens, and follows no symbolic
+//! link on the way there, so the path has none.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{
     DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _,
@@ -31,7 +33,9 @@ pub enum SocketError {
         mode: u32,
     },
     /// Something listens there that is not us.
-    #[error("{0} is somebody's who is alive: is this process started twice, or in two namespaces?")]
+    #[error(
+        "{0} is in use by another process; is this one started twice, or in two pid namespaces?"
+    )]
     Taken(PathBuf),
     /// The system refuses.
     #[error("{path}: {error}")]
@@ -80,9 +84,8 @@ impl Socket {
     /// nothing.
     pub(crate) fn accept(&self) -> io::Result<Option<Ours<UnixStream>>> {
         let (stream, _) = self.listener.get()?.accept()?;
-        let peer = rustix::net::sockopt::socket_peercred(&stream)?;
         stream.set_nonblocking(true)?;
-        let may = [0, effective_user()].contains(&peer.uid.as_raw());
+        let may = [0, effective_user()].contains(&user_of_peer(&stream)?);
         may.then(|| Ours::new(stream)).transpose()
     }
 
@@ -91,6 +94,20 @@ impl Socket {
         // Whoever has removed it before has done what is to be done.
         fs::remove_file(&self.path).ok();
     }
+}
+
+/// The effective user of the process that has connected (`SO_PEERCRED`, unix(7)). Its pid is not read: it is 0 for a process
+/// outside of this pid namespace, and rustix takes that for impossible.
+fn user_of_peer(stream: &UnixStream) -> io::Result<u32> {
+    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut length = size_of_val(&peer) as libc::socklen_t;
+    // SAFETY: the kernel writes no more than `length` bytes to `peer`, any bytes of which are a `ucred`.
+    let result = unsafe {
+        let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+        let to = (&raw mut peer).cast();
+        libc::getsockopt(stream.as_raw_fd(), level, option, to, &raw mut length)
+    };
+    if result == 0 { Ok(peer.uid) } else { Err(io::Error::last_os_error()) }
 }
 
 fn effective_user() -> u32 {
@@ -104,9 +121,10 @@ fn folder() -> PathBuf {
     let is_privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
     // The environment of a set-uid program is not its owner's.
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !is_privileged);
-    let runtime = runtime.map(PathBuf::from).filter(|dir| {
+    let runtime = runtime.map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let runtime = runtime.and_then(|dir| dir.canonicalize().ok()).filter(|dir| {
         let here = fs::metadata(dir);
-        dir.is_absolute() && here.is_ok_and(|of| of.is_dir() && of.uid() == effective_user())
+        here.is_ok_and(|of| of.is_dir() && of.uid() == effective_user())
     });
     match runtime {
         Some(runtime) => runtime.join("sdt"),

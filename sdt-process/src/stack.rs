@@ -78,20 +78,67 @@ fn thunk(here: usize, end: usize) -> Option<usize> {
 fn end(here: usize) -> usize {
     // SAFETY: looks a number up that stays what it is.
     let first = unsafe { libc::getauxval(libc::AT_RANDOM) } as usize;
-    let alternate = alternate().map(|stack| stack.end);
+    let alternate = match alternate(here) {
+        Alternate::In(stack) => Some(stack.end),
+        Alternate::Out | Alternate::Unknown => None,
+    };
     let ends = [Some(cpus::thread_local_address()), Some(first), alternate];
     ends.into_iter().flatten().filter(|end| *end > here).min().unwrap_or(usize::MAX)
 }
 
-/// The alternate stack, if a signal handler of this thread runs on it.
-fn alternate() -> Option<Range<usize>> {
+/// What is known of the alternate stack of this thread.
+enum Alternate {
+    /// A signal handler runs on it.
+    In(Range<usize>),
+    /// This thread does not run on one.
+    Out,
+    /// The system does not tell.
+    Unknown,
+}
+
+thread_local! {
+    // The alternate stack that the kernel forgets while a handler runs on it (SS_AUTODISARM), as last seen by this thread.
+    // Neither allocated nor dropped, so signal handlers can use it.
+    static DISARMED: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+}
+
+/// `SS_AUTODISARM` (Linux, `include/uapi/linux/signal.h`).
+const AUTODISARM: libc::c_int = 1 << 31;
+
+/// Whether this thread, whose stack pointer is near `here`, runs on an alternate stack. Asked for each hit, as the program may
+/// make any memory one, or none any more.
+fn alternate(here: usize) -> Alternate {
     // SAFETY: all zeros is a stack.
     let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
     // SAFETY: asks, and changes nothing; safe in signal handlers (POSIX).
-    let is_known = unsafe { libc::sigaltstack(std::ptr::null(), &mut stack) } == 0;
+    if unsafe { libc::sigaltstack(std::ptr::null(), &mut stack) } != 0 {
+        return Alternate::Unknown;
+    }
     let start = stack.ss_sp.addr();
-    (is_known && stack.ss_flags & libc::SS_ONSTACK != 0)
-        .then(|| start..start.saturating_add(stack.ss_size))
+    let range = start..start.saturating_add(stack.ss_size);
+    if stack.ss_flags & libc::SS_ONSTACK != 0 {
+        return Alternate::In(range);
+    }
+    let range = if stack.ss_flags & libc::SS_DISABLE == 0 {
+        let disarms = stack.ss_flags & AUTODISARM != 0;
+        DISARMED.set(if disarms { (range.start, range.end) } else { (0, 0) });
+        range
+    } else {
+        let (start, end) = DISARMED.get();
+        start..end
+    };
+    if range.contains(&here) || has_left(&range, here) {
+        Alternate::In(range)
+    } else {
+        Alternate::Out
+    }
+}
+
+/// Whether a thread at `here` has probably overflown this stack: it is just below. To the kernel it is on another one then. So
+/// is a thread at the top of its own stack, which happens to be there; what is the thread's own is in between then.
+fn has_left(stack: &Range<usize>, here: usize) -> bool {
+    let own = cpus::thread_local_address();
+    here < stack.start && stack.start - here < NEEDED && !(here..stack.start).contains(&own)
 }
 
 /// Bytes of stack that recording a hit is given, whatever program in D records it: twice what has been seen of one that does all
@@ -99,29 +146,17 @@ fn alternate() -> Option<Range<usize>> {
 pub(crate) const NEEDED: usize = if cfg!(debug_assertions) { 40 << 10 } else { 10 << 10 };
 
 /// Whether there is room to record a hit here. Alternate stacks are small (8 kB are usual), and what overflows one ends the
-/// program; of other stacks nobody knows where they end. Probe context.
+/// program, or overwrites what is below it; of other stacks nobody knows where they end. Where the system does not tell whether
+/// this is one, there is no room. Probe context.
 pub(crate) fn has_room() -> bool {
-    thread_local! {
-        // A page that is no alternate stack's: asking takes a system call, and most hits of a thread are on one page.
-        static KNOWN: Cell<usize> = const { Cell::new(0) };
-    }
     let here = 0_usize;
     let here = (&raw const here).addr();
-    let page = here / PAGE;
-    if KNOWN.get() == page {
-        return true;
-    }
-    match alternate() {
-        Some(stack) => here.saturating_sub(stack.start) >= NEEDED,
-        None => {
-            KNOWN.set(page);
-            true
-        }
+    match alternate(here) {
+        Alternate::In(stack) => here.saturating_sub(stack.start) >= NEEDED,
+        Alternate::Out => true,
+        Alternate::Unknown => false,
     }
 }
-
-/// Bytes of the smallest page.
-const PAGE: usize = 4096;
 
 /// Executable segments of what was loaded when tracing began.
 static TEXT: OnceLock<Box<[Range<usize>]>> = OnceLock::new();

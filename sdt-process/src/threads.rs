@@ -1,32 +1,73 @@
-//! Which threads cannot take a breakpoint.
+//! The threads of this process, looked at before text changes.
 
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 
-/// A thread that the kernel would end the process for, should it come to a breakpoint: it has SIGTRAP blocked.
-pub(crate) fn any_blocks_breakpoints() -> io::Result<bool> {
-    for task in fs::read_dir("/proc/self/task")? {
-        // A thread that has ended in between has no status.
-        if let Ok(status) = fs::read_to_string(task?.path().join("status"))
-            && blocks(&status)
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+use crate::sandbox;
+
+/// What a thread is that text must not change under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// It has SIGTRAP blocked. Should it come to a breakpoint, the kernel ends the process.
+    Blocks(u32),
+    /// It has a seccomp filter that was not there when tracing started.
+    IsSandboxed,
 }
 
-/// Whether a status (proc_pid_status(5)) is that of such a thread.
+/// Returns the first thread that text must not change under.
+///
+/// # Errors
+/// `/proc` cannot be read: nothing is known of the threads then.
+pub(crate) fn obstacle() -> io::Result<Option<Obstacle>> {
+    for task in fs::read_dir("/proc/self/task")? {
+        let task = task?;
+        let status = match fs::read(task.path().join("status")) {
+            Ok(status) => status,
+            // The thread has ended since it was listed.
+            Err(error)
+                if error.kind() == ErrorKind::NotFound
+                    || error.raw_os_error() == Some(libc::ESRCH) =>
+            {
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        // Names of threads are any bytes.
+        let status = String::from_utf8_lossy(&status);
+        let number = task.file_name().to_str().and_then(|name| name.parse().ok()).unwrap_or(0);
+        if blocks(&status)
+            && !fs::read(task.path().join("stat"))
+                .is_ok_and(|stat| is_worker(&String::from_utf8_lossy(&stat)))
+        {
+            return Ok(Some(Obstacle::Blocks(number)));
+        }
+        if sandbox::is_tighter(&status) {
+            return Ok(Some(Obstacle::IsSandboxed));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a status (proc_pid_status(5)) is that of a thread that has SIGTRAP blocked.
 fn blocks(status: &str) -> bool {
     let field = |name: &str| {
         status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
     };
     let has_ended = field("State").is_some_and(|state| state.starts_with(['Z', 'X']));
-    // Workers of io_uring are the kernel's, execute nothing of the program, and block everything.
-    let is_the_kernels = field("Name").is_some_and(|name| name.starts_with("iou-"));
     let blocked = field("SigBlk").and_then(|mask| u64::from_str_radix(mask, 16).ok());
     let blocks = blocked.is_some_and(|mask| mask & (1 << (libc::SIGTRAP - 1)) != 0);
-    blocks && !has_ended && !is_the_kernels
+    blocks && !has_ended
+}
+
+/// Whether a line of `stat` (proc_pid_stat(5)) is that of a worker of io_uring: the kernel's own, which executes nothing of
+/// the program and blocks everything.
+fn is_worker(stat: &str) -> bool {
+    /// `PF_IO_WORKER` (Linux, `include/linux/sched.h`).
+    const IO_WORKER: u32 = 0x10;
+    // The name before the parenthesis is any text. Behind it: state, ppid, pgrp, session, tty_nr, tpgid, flags.
+    let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(6));
+    let flags = flags.and_then(|flags| flags.parse::<u32>().ok());
+    flags.is_some_and(|flags| flags & IO_WORKER != 0)
 }
 
 #[cfg(test)]
@@ -41,7 +82,14 @@ mod tests {
         assert!(blocks(&status("main", "R (running)", "fffffffffffffeff")));
         assert!(!blocks(&status("main", "R (running)", "ffffffffffffffef")));
         assert!(!blocks(&status("main", "Z (zombie)", "fffffffffffffeff")));
-        assert!(!blocks(&status("iou-wrk-77", "S (sleeping)", "fffffffffffbfeff")));
         assert!(!blocks(""));
+    }
+
+    /// By the kernel's flag: any thread can have the name.
+    #[test]
+    fn workers_of_io_uring_are_known() {
+        assert!(is_worker("7 (iou-wrk-6) S 1 6 6 0 -1 4194384 0 0"));
+        assert!(!is_worker("7 (iou-wrk-6) S 1 6 6 0 -1 4194368 0 0"));
+        assert!(!is_worker("7 (a) b) R 16 16 16 16 16 0 16 16") && !is_worker(""));
     }
 }

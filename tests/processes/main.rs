@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cargo_sdt::process::{self, clean_cargo_env};
-use dtrace::{Address, Client, Protection};
+use dtrace::{Address, Client, Protection, Transport};
 use harness::{setup, workspace};
 use object::{Object as _, ObjectKind, ObjectSection as _};
 
@@ -21,6 +21,8 @@ const MUSL: &str = "x86_64-unknown-linux-musl";
 #[derive(Clone, Copy, Debug)]
 struct Build {
     name: &'static str,
+    /// Which of the package, as cargo is told.
+    what: &'static [&'static str],
     target: &'static str,
     /// For the last step of the build.
     flags: &'static [&'static str],
@@ -32,6 +34,7 @@ struct Build {
 
 const PIE: Build = Build {
     name: "pie",
+    what: &["--bin", "greeter"],
     target: GNU,
     flags: &[],
     patch: "",
@@ -50,14 +53,20 @@ impl Build {
         if let Some(toolchain) = std::env::var_os("RUSTUP_TOOLCHAIN") {
             cargo.env("RUSTUP_TOOLCHAIN", toolchain);
         }
-        cargo.args(["rustc", "--quiet", "--package", "process-subject", "--bin", "greeter"]);
-        cargo.args(["--target", self.target]).arg("--target-dir").arg(folder.join(self.patch));
+        cargo.args(["rustc", "--quiet", "--package", "process-subject"]).args(self.what);
+        cargo.args(["--target", self.target]).arg("--target-dir").arg(&folder);
         if !self.patch.is_empty() {
+            // Cargo keeps crates that are compiled with other settings beside each other: the rest is not compiled again.
             cargo.env("SDT_PATCH", self.patch);
+            cargo.args(["--config", "profile.dev.package.sdt-core.debug=1"]);
         }
         cargo.arg("--").args(self.flags);
         process::run(&mut cargo, LIMIT).unwrap_or_else(|error| panic!("{}: {error}", self.name));
-        let built = folder.join(self.patch).join(self.target).join("debug/greeter");
+        let file = match self.what {
+            [_, program] => *program,
+            _ => "libplugin.so",
+        };
+        let built = folder.join(self.target).join("debug").join(file);
         let programs = folder.join("programs");
         std::fs::create_dir_all(&programs).unwrap();
         let own = programs.join(self.name);
@@ -88,21 +97,25 @@ impl Drop for Running {
     }
 }
 
-/// Lists and traces a program: no hit is missed.
-fn trace(build: Build, program: &PathBuf) {
-    let name = build.name;
-    let child = Command::new(program).stdin(Stdio::null()).spawn().unwrap();
-    let mut program = Running(child);
-    let line = loop {
-        // It starts.
+/// The line to a program that is starting.
+fn reached(name: &str, program: &mut Running) -> Box<dyn Transport> {
+    loop {
         match Address::Process(program.0.id()).open(&Protection::Machine, || {}) {
-            Ok(line) => break line,
+            Ok(line) => return line,
             Err(error) => {
                 assert!(program.0.try_wait().unwrap().is_none(), "{name}: {error}");
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
-    };
+    }
+}
+
+/// Lists and traces a program: no hit is missed.
+fn trace(build: Build, program: &PathBuf) {
+    let name = build.name;
+    let child = Command::new(program).stdin(Stdio::null()).spawn().unwrap();
+    let mut program = Running(child);
+    let line = reached(name, &mut program);
     let mut client = Client::connect(line).unwrap();
     let probes = client.list("hello:::greeted").unwrap();
     let [probe] = &probes[..] else { panic!("{name}: {probes:?}") };
@@ -181,4 +194,25 @@ fn programs_of_every_kind() {
     });
     runs(Build { name: "optimised", flags: &["-Copt-level=3"], ..PIE });
     runs(Build { name: "gate", patch: "gate", ..PIE });
+}
+
+/// A library that is traced stays when the program unloads it: its probe, and the thread that answers, are in it.
+#[test]
+fn a_library_that_is_traced_is_not_unloaded() {
+    let library = Build { name: "libplugin.so", what: &["--lib"], ..PIE }.run();
+    let loader = Build { name: "loader", what: &["--bin", "loader"], ..PIE }.run();
+    let child = Command::new(loader).arg(library).stdin(Stdio::null()).spawn().unwrap();
+    let mut program = Running(child);
+    let mut client = Client::connect(reached("loader", &mut program)).unwrap();
+    client.open().unwrap();
+    assert_eq!(client.enable("plugin:::called").unwrap(), 1);
+    client.go().unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < 5 {
+        let Some(records) = client.read(Duration::from_secs(60)).unwrap() else { continue };
+        seen.extend(records.records.iter().map(|record| record.args[0]));
+    }
+    assert!(seen.is_sorted_by(|a, b| a + 1 == *b), "{seen:?}");
+    client.close().unwrap();
+    assert!(program.0.try_wait().unwrap().is_none(), "it goes on");
 }

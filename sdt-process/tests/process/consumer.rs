@@ -1,6 +1,7 @@
 //! Who starts a subject, and who traces one.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +17,8 @@ use crate::subject::ROLE;
 #[derive(Debug)]
 pub struct Subject {
     child: Child,
+    /// The number of its process, which is a child of `child` in a pid namespace.
+    id: u32,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     /// Its `XDG_RUNTIME_DIR`.
@@ -25,30 +28,67 @@ pub struct Subject {
 impl Subject {
     /// Starts one.
     pub fn new(role: &str) -> Self {
+        Self::start(&mut Command::new(std::env::current_exe().unwrap()), role, None).unwrap()
+    }
+
+    /// Starts one that is the first process of a pid namespace, as in a container.
+    pub fn in_pid_namespace(role: &str) -> Option<Self> {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
+        if !unshare.arg("--").arg("true").status().is_ok_and(|status| status.success()) {
+            return None;
+        }
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
+        Self::start(unshare.arg(std::env::current_exe().unwrap()), role, Some(1))
+    }
+
+    /// Starts one in a user namespace of its own, where the user that starts it is root.
+    pub fn in_user_namespace(role: &str) -> Option<Self> {
+        // SAFETY: asks for a number.
+        let map = format!("0 {} 1", unsafe { libc::geteuid() });
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let enter = move || {
+            // SAFETY: this is the child, which has one thread.
+            match unsafe { libc::unshare(libc::CLONE_NEWUSER) } {
+                0 => std::fs::write("/proc/self/uid_map", &map),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        };
+        // SAFETY: system calls alone.
+        unsafe { command.pre_exec(enter) };
+        Self::start(&mut command, role, None)
+    }
+
+    /// Starts one, if the system lets the command be run. `inside` is its number in its own pid namespace, if it has one.
+    fn start(command: &mut Command, role: &str, inside: Option<u32>) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        let mut child = command
             .args(["subject::main", "--exact", "--nocapture", "--test-threads=1"])
             .env(ROLE, role)
             .env("XDG_RUNTIME_DIR", folder.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .unwrap();
+            .ok()?;
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());
-        let mut subject = Self { child, input, output, folder };
+        let id = child.id();
+        let mut subject = Self { child, id, input, output, folder };
         let first = subject.answer();
-        let socket = subject.folder.path().join(format!("sdt/{}", subject.id()));
-        assert_eq!(
-            first,
-            format!("{} Ok({socket:?})", subject.id(), socket = socket.display().to_string())
-        );
-        subject
+        let own = inside.unwrap_or(id);
+        let socket = subject.folder.path().join(format!("sdt/{own}")).display().to_string();
+        assert_eq!(first, format!("{own} Ok({socket:?})"));
+        if inside.is_some() {
+            let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+            subject.id = children.unwrap().trim().parse().unwrap();
+        }
+        Some(subject)
     }
 
     /// The number of the process.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.id
     }
 
     /// Tells it something.

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod consumer;
+mod harm;
 mod program;
 mod subject;
 
@@ -42,6 +43,7 @@ fn probes_are_listed() {
         "subject:subject:none:work",
         "subject:subject:process::subject::greet:greeted",
         "subject:subject:process::subject::more:more",
+        "subject:subject:process::subject::pages::fire:filled",
         "subject:subject:process::subject::signals::on_signal:signalled",
     ];
     assert_eq!(listed, BTreeSet::from(names.map(str::to_owned)));
@@ -52,7 +54,7 @@ fn probes_are_listed() {
     let own: Vec<_> = own.iter().map(|of| (of.id, &*of.name)).collect();
     assert_eq!(own, [(1, "BEGIN"), (2, "END"), (3, "ERROR")]);
     let timers = consumer.0.list("profile:::").unwrap();
-    assert_eq!((timers.len(), timers[0].id), (13, 8));
+    assert_eq!((timers.len(), timers[0].id), (13, 9));
     let probe = consumer.probe("work");
     let listed = consumer.0.probe(probe).unwrap().unwrap();
     let types = consumer.0.describe(&listed).unwrap().unwrap().types;
@@ -200,26 +202,6 @@ fn other_breakpoints_are_passed_on() {
     subject.end();
 }
 
-/// Where a breakpoint would end the process, sites stay as they are.
-#[test]
-fn what_cannot_take_a_breakpoint_is_not_patched() {
-    for obstacle in ["block", "handle"] {
-        let mut subject = Subject::new("jump");
-        subject.ask(obstacle);
-        // Nor does it end the process that nobody hears why.
-        subject.ask("deaf");
-        let mut consumer = Consumer::of(subject.id());
-        consumer.0.open().unwrap();
-        // The framework enables for what an op refuses, too: nothing is recorded.
-        consumer.0.enable("subject:::work").ok();
-        consumer.0.go().unwrap();
-        assert!(is_restored(&mut subject), "{obstacle}");
-        assert_eq!(subject.ask("fire 2 100"), "200");
-        assert_eq!(consumer.rest().len(), 0);
-        subject.end();
-    }
-}
-
 #[test]
 fn a_child_is_not_traced_until_it_starts() {
     for busy in ["busy 4", "enabled"] {
@@ -233,15 +215,15 @@ fn a_child_is_not_traced_until_it_starts() {
         assert_eq!(rest, ["restored=true", "enabled=false", "Ok(\"started\")"], "{answer}");
         // It has a socket of its own, and reads its commands from the pipe that both have.
         let child = child.parse().unwrap();
-        assert_eq!(Consumer::of(child).list().len(), 4);
+        assert_eq!(Consumer::of(child).list().len(), 5);
         let mut in_child = Consumer::enabling(child, "subject:::more");
         assert_eq!(in_child.rest().len(), 0);
         in_child.0.close().unwrap();
         // The parent is traced as before.
         assert!(subject.folder.path().join(format!("sdt/{}", subject.id())).exists());
-        assert_eq!(consumer.list().len(), 4);
+        assert_eq!(consumer.list().len(), 5);
         let mut second = Consumer::of(subject.id());
-        assert_eq!(second.list().len(), 4);
+        assert_eq!(second.list().len(), 5);
         if busy != "enabled" {
             let some = consumer.until(1000);
             assert!(some.records.iter().all(|(_, args)| args[0] != 77), "a hit of the child's");

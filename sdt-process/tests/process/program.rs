@@ -12,7 +12,7 @@ use dtrace::compiler::Specifies;
 use dtrace::compiler::options::Options;
 use dtrace::consume::{self, Meanwhile};
 use dtrace::job::{self, Job};
-use dtrace::render::{Output, Text};
+use dtrace::render::{Order, Output, Text};
 use dtrace::trace::Running;
 use dtrace::{Client, ClientError, DtraceError, Interrupt, Trace};
 
@@ -46,15 +46,7 @@ impl Output for Shown {
         self.add(1, text.as_bytes())
     }
 
-    fn system(&mut self, _: &[u8]) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn redirect(&mut self, _: Option<&[u8]>) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn truncate(&mut self) -> io::Result<()> {
+    fn perform(&mut self, _: &Order<'_>) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -65,7 +57,7 @@ impl Output for Shown {
 
 /// Runs a program while the subject does something; then it is stopped, unless it ends by itself. What it shows, and
 /// what is said.
-fn run(subject: &mut Subject, text: &str, during: impl FnOnce(&mut Subject)) -> [String; 2] {
+pub fn run(subject: &mut Subject, text: &str, during: impl FnOnce(&mut Subject)) -> [String; 2] {
     let client = Client::connect(consumer::line(subject.id()).unwrap()).unwrap();
     let mut options = Options::default();
     options.set("quiet", None).unwrap();

@@ -2,6 +2,8 @@
 //! command a line, and answers each with a line that begins with `> `.
 
 mod forks;
+mod pages;
+mod sandbox;
 mod signals;
 
 use std::ffi::CStr;
@@ -22,7 +24,8 @@ use sdt_process::{Options, Process};
 use forks::FORKING;
 use signals::{SIGNALLED, TRAPPED};
 
-/// Set where this program is the subject. The mode of its sites, and how many slots there are.
+/// Set where this program is the subject. The mode of its sites, `-allowed` if it says that its sandbox allows tracing, and how
+/// many slots there are.
 pub const ROLE: &str = "SDT_PROCESS_SUBJECT";
 
 sdt_provider! {
@@ -34,6 +37,8 @@ sdt_provider! {
         fn more(times: u64);
         /// A signal has come.
         fn signalled(times: u64);
+        /// A page is about to be filled: its address.
+        fn filled(address: u64);
         /// Somebody is greeted: who, and for the how manyth time.
         fn greeted(name: &CStr, times: u64);
     }
@@ -85,6 +90,7 @@ fn start() -> Result<Process, String> {
     let mode = if role.contains("trap") { Mode::Trap } else { Mode::Jump };
     let config = Config { buffer: 20_000 * LONGEST, consumers: 3, ..Config::DEFAULT };
     let mut options = Options::new().mode(mode).config(config).module(c"subject".to_owned());
+    options = options.allowed_by_sandbox(role.contains("allowed"));
     if let Some((_, slots)) = role.split_once(' ') {
         options = options.slots(slots.parse().unwrap());
     }
@@ -172,6 +178,33 @@ fn obey(mut process: Option<Process>) {
                 signals::on_alternate_stack(number(words.get(1)) as usize, number(words.get(2)));
                 answer(format_args!("done"));
             }
+            "reused" => {
+                let bytes = signals::below_a_reused_stack(number(words.get(1)) as usize);
+                answer(format_args!("{bytes}"));
+            }
+            "disarmed" => {
+                let bytes = signals::below_a_disarmed_stack(number(words.get(1)) as usize);
+                answer(format_args!("{bytes}"));
+            }
+            "mask" => {
+                signals::handle_with_all_blocked();
+                answer(format_args!("masked"));
+            }
+            "masked" => {
+                for _ in 0..number(words.get(1)) {
+                    // SAFETY: a signal that is handled.
+                    unsafe { libc::raise(libc::SIGUSR2) };
+                }
+                answer(format_args!("{}", SIGNALLED.load(Ordering::Relaxed)));
+            }
+            "filled" => {
+                answer(format_args!("{}", pages::fill_by_hand(number(words.get(1)) as usize)))
+            }
+            "sandbox" => answer(format_args!("{}", sandbox::allow_what_is_documented())),
+            "deny" => answer(format_args!("{}", sandbox::deny(words[1], words[2]))),
+            "mdwe" => answer(format_args!("{}", sandbox::refuse_executable_gain())),
+            "full" => answer(format_args!("{}", sandbox::take_all_descriptors())),
+            "undump" => answer(format_args!("{}", sandbox::cannot_be_dumped())),
             "busy" => {
                 busy.store(true, Ordering::Release);
                 workers.extend((0..number(words.get(1))).map(|thread| {

@@ -51,6 +51,79 @@ pub(super) fn breakpoint() {
     }
 }
 
+/// Installs a handler of SIGUSR2 that runs with all signals blocked, as is usual, and comes to a site.
+pub(super) fn handle_with_all_blocked() {
+    // SAFETY: the handler counts, and does what handlers may.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_signal as Handler as usize;
+        action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
+        libc::sigfillset(&mut action.sa_mask);
+        assert_eq!(libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()), 0);
+    }
+}
+
+/// Makes part of this thread's stack the alternate one, `flags` says how, handles a signal there, and returns how many bytes
+/// below it are not what they were. Before, a function has hit a probe on those pages as on any stack.
+fn below_a_stack(bytes: usize, flags: libc::c_int) -> usize {
+    const DEPTH: usize = 512 << 10;
+    const BELOW: usize = 128 << 10;
+    const PATTERN: u8 = 0x5a;
+
+    /// Hits a probe at about this address.
+    #[inline(never)]
+    fn hit_at(address: usize) {
+        let room = std::hint::black_box([0_u8; 256]);
+        if (&raw const room).addr() > address {
+            hit_at(address);
+        } else {
+            work(0, 0);
+        }
+        std::hint::black_box(&room);
+    }
+
+    thread::spawn(move || {
+        let here = 0_u8;
+        let bottom = ((&raw const here).addr() - DEPTH) & !4095;
+        let stack = std::ptr::with_exposed_provenance_mut::<u8>(bottom);
+        let mut changed = 0;
+        // Wherever in the alternate stack the handler comes to its site, a function has been there just before.
+        for at in (bottom..bottom + bytes).step_by(1024) {
+            hit_at(at);
+            // SAFETY: nothing of this thread's is that far below. The handler counts.
+            unsafe {
+                let mut before: libc::stack_t = std::mem::zeroed();
+                let own = libc::stack_t { ss_sp: stack.cast(), ss_flags: flags, ss_size: bytes };
+                assert_eq!(libc::sigaltstack(&own, &mut before), 0);
+                hit_at(bottom + bytes + 4096);
+                std::ptr::write_bytes(stack.sub(BELOW), PATTERN, BELOW);
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = on_signal as Handler as usize;
+                action.sa_flags = libc::SA_ONSTACK | libc::SA_SIGINFO;
+                assert_eq!(libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()), 0);
+                libc::raise(libc::SIGUSR2);
+                let below = std::slice::from_raw_parts(stack.sub(BELOW), BELOW);
+                changed += below.iter().filter(|byte| **byte != PATTERN).count();
+                assert_eq!(libc::sigaltstack(&before, std::ptr::null_mut()), 0);
+            }
+        }
+        changed
+    })
+    .join()
+    .unwrap()
+}
+
+/// A stack like any other becomes the alternate one.
+pub(super) fn below_a_reused_stack(bytes: usize) -> usize {
+    below_a_stack(bytes, 0)
+}
+
+/// The kernel forgets the alternate stack while a handler runs on it.
+pub(super) fn below_a_disarmed_stack(bytes: usize) -> usize {
+    const AUTODISARM: libc::c_int = 1 << 31;
+    below_a_stack(bytes, AUTODISARM)
+}
+
 /// Installs a handler.
 pub(super) fn handle(signal: libc::c_int, handler: Handler) {
     // SAFETY: the handlers count, and do what handlers may.

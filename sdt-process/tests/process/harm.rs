@@ -1,0 +1,309 @@
+//! What would end the process, hang it, or let others in: it is refused, and the consumer reads why.
+
+use std::fs;
+
+use dtrace::ClientError;
+
+use crate::consumer::{Consumer, Subject};
+use crate::is_restored;
+use crate::program::run;
+
+/// Enables a probe in a process that refuses, and returns why. The process goes on, and nothing has changed.
+fn refusal(subject: &mut Subject) -> String {
+    let mut consumer = Consumer::of(subject.id());
+    consumer.0.open().unwrap();
+    let reason = refused(&mut consumer);
+    assert!(is_restored(subject), "{reason}");
+    assert_eq!(subject.ask("fire 2 100"), "200");
+    reason
+}
+
+/// Why a consumer is refused to enable a probe.
+fn refused(consumer: &mut Consumer) -> String {
+    match consumer.0.enable("subject:::work").unwrap_err() {
+        ClientError::Gone(reason) => {
+            assert!(reason.starts_with("subject:::work stays as it is: "), "{reason}");
+            reason
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// Whether a process can be traced, and all of it is as before when it no longer is.
+fn is_traced(subject: &mut Subject) -> bool {
+    let mut consumer = Consumer::enabling(subject.id(), "subject:::work");
+    assert_eq!(subject.ask("fire 2 100"), "200");
+    let seen = consumer.until(200).records.len();
+    consumer.0.close().unwrap();
+    seen == 200 && is_restored(subject)
+}
+
+/// What a child says of itself, which then is ended.
+fn forked(subject: &mut Subject) -> String {
+    let answer = subject.ask("fork");
+    let child: i32 = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    // SAFETY: a signal for the child, which goes on otherwise.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    answer
+}
+
+fn assert_no_page_is_writable_and_executable(subject: &Subject) {
+    let maps = fs::read_to_string(format!("/proc/{}/maps", subject.id())).unwrap();
+    assert!(!maps.is_empty() && !maps.contains(" rwx"), "{maps}");
+}
+
+/// Where a breakpoint would end the process, sites stay as they are.
+#[test]
+fn threads_and_handlers_that_cannot_take_a_breakpoint_are_respected() {
+    for role in ["jump", "trap"] {
+        for (obstacle, why) in [
+            ("block", "blocks SIGTRAP, and a breakpoint in it would end the process"),
+            ("handle", "another handler of SIGTRAP has been installed"),
+            ("mask", "the handler of signal 12 blocks SIGTRAP"),
+        ] {
+            let mut subject = Subject::new(role);
+            assert!(is_traced(&mut subject));
+            subject.ask(obstacle);
+            // Nor does it end the process that nobody hears why.
+            subject.ask("deaf");
+            let reason = refusal(&mut subject);
+            assert!(reason.contains(why), "{reason}");
+            if obstacle == "mask" {
+                assert_eq!(subject.ask("masked 100"), "100");
+            }
+            subject.end();
+        }
+    }
+}
+
+/// Of a filter that has come after the start nobody knows what it allows. Each of these calls would end the process.
+#[test]
+fn an_unknown_filter_ends_nothing() {
+    for call in
+        ["membarrier", "process_vm_readv", "sigaltstack", "rt_sigaction", "openat", "pwrite64"]
+    {
+        let mut subject = Subject::new("jump");
+        assert_eq!(subject.ask(&format!("deny {call} kill")), "denied");
+        let mut consumer = Consumer::of(subject.id());
+        consumer.0.open().unwrap();
+        let reason = refused(&mut consumer);
+        assert!(reason.contains("a seccomp filter has been installed"), "{call}: {reason}");
+        if call == "sigaltstack" {
+            // Threads of Rust's begin with this call.
+            continue;
+        }
+        assert_eq!(subject.ask("fire 2 100"), "200", "{call}");
+    }
+}
+
+/// A child under an unknown filter keeps its sites as they are, rather than that a call of ours ends it.
+#[test]
+fn a_child_in_a_sandbox_is_left_alone() {
+    let mut subject = Subject::new("jump");
+    let _consumer = Consumer::enabling(subject.id(), "subject:::work");
+    assert_eq!(subject.ask("deny pwrite64 kill"), "denied");
+    let answer = forked(&mut subject);
+    assert!(
+        answer.contains("restored=false enabled=true Err(\"this process was forked"),
+        "{answer}"
+    );
+}
+
+/// The process says that its filter allows tracing, and is mistaken: calls that fail are no reason to end it.
+#[test]
+fn calls_that_fail_are_reported() {
+    for (call, why) in [
+        ("membarrier", "membarrier(2) fails: Operation not permitted"),
+        ("openat", "/proc/self cannot be read, so whether a thread blocks SIGTRAP is unknown"),
+        ("pwrite64", "text cannot be written: Operation not permitted"),
+    ] {
+        for mode in ["jump", "trap"] {
+            let mut subject = Subject::new(&format!("{mode}-allowed"));
+            assert!(is_traced(&mut subject));
+            let traced = Consumer::enabling(subject.id(), "subject:::more");
+            assert_eq!(subject.ask(&format!("deny {call} errno")), "denied");
+            let mut consumer = Consumer::of(subject.id());
+            consumer.0.open().unwrap();
+            let reason = refused(&mut consumer);
+            assert!(reason.contains(why), "{reason}");
+            // Nor can the other probe be disabled: it goes on, for nobody.
+            drop(traced);
+            assert_eq!(subject.ask("fire 2 100"), "200");
+            assert_eq!(subject.ask("spans 10"), "done");
+        }
+    }
+    // What programs in D read is a bad address, and a hit whose stack is unknown is counted.
+    let mut subject = Subject::new("jump-allowed");
+    assert_eq!(subject.ask("deny process_vm_readv errno"), "denied");
+    let [shown, said] =
+        run(&mut subject, "subject:::greeted { trace(stringof(arg0)); }", |subject| {
+            subject.ask("greet 3");
+        });
+    assert_eq!((shown.trim(), said.matches("invalid address").count()), ("", 3), "{said}");
+    assert_eq!(subject.ask("deny sigaltstack errno"), "denied");
+    let mut consumer = Consumer::enabling(subject.id(), "subject:::greeted");
+    let before = subject.ask("counters");
+    subject.ask("greet 3");
+    let after = subject.ask("counters");
+    let stray = |counters: &str| counters.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+    assert_eq!(stray(&after) - stray(&before), 3, "{before}, {after}");
+    assert_eq!(consumer.rest().len(), 0);
+}
+
+/// With what the documentation says a sandbox must allow, and the standard library needs, all of tracing works: any other system
+/// call would end the process.
+#[test]
+fn the_documented_calls_suffice() {
+    for mode in ["jump", "trap"] {
+        let mut subject = Subject::new(&format!("{mode}-allowed"));
+        assert_eq!(subject.ask("sandbox"), "sandboxed");
+        assert!(is_traced(&mut subject));
+        let text = r#"
+            BEGIN { n = 0; }
+            subject:::greeted {
+                printf("%s %d %d\n", stringof(arg0), tid != 0, ppid != 0);
+                @[probefunc, uid, gid, execname] = count(); @s[stack()] = count(); self->t = vtimestamp;
+                @w = max(walltimestamp); trace(ustackdepth); sym(caller);
+            }
+            subject:::greeted { trace(*(int *)8); }
+            subject:::signalled { @signals = count(); }
+            tick-10ms { n++; }"#;
+        let [shown, said] = run(&mut subject, text, |subject| {
+            subject.ask("greet 4");
+            subject.ask("signals 20");
+            subject.ask("fire 4 50");
+        });
+        assert_eq!(shown.matches("world 1 1").count(), 4, "{shown}{said}");
+        let mut listing = Consumer::of(subject.id());
+        assert_eq!(listing.list().len(), 5);
+        let probe = listing.probe("work");
+        assert_ne!(listing.0.sites(probe).unwrap().len(), 0);
+        drop(listing);
+        assert_eq!(subject.ask("forks"), "true 0");
+        subject.end();
+    }
+}
+
+/// Without a descriptor for it, text is not changed, and no page is made writable instead.
+#[test]
+fn a_process_without_descriptors_is_left_alone() {
+    let mut subject = Subject::new("jump");
+    let mut consumer = Consumer::of(subject.id());
+    consumer.0.open().unwrap();
+    let mut traced = Consumer::enabling(subject.id(), "subject:::more");
+    assert_eq!(subject.ask("full"), "full");
+    let reason = refused(&mut consumer);
+    assert!(reason.contains("Too many open files"), "{reason}");
+    assert_no_page_is_writable_and_executable(&subject);
+    // What was enabled before goes on.
+    assert_eq!(subject.ask("spans 10"), "done");
+    assert_eq!(traced.until(20).records.len(), 20);
+    // It cannot be disabled either, and is hit for nobody.
+    assert!(matches!(traced.0.close(), Err(ClientError::Gone(_))));
+    assert_eq!(subject.ask("spans 10"), "done");
+    assert_no_page_is_writable_and_executable(&subject);
+}
+
+/// Where no memory may become executable, text is written through a file, or not at all.
+#[test]
+fn memory_that_may_not_become_executable_does_not() {
+    let mut subject = Subject::new("jump");
+    if subject.ask("mdwe") != "true" {
+        eprintln!("this kernel has no PR_SET_MDWE: not tried");
+        return;
+    }
+    if cfg!(target_arch = "x86_64") {
+        assert!(is_traced(&mut subject));
+    } else {
+        assert!(refusal(&mut subject).contains("text cannot be written"));
+    }
+    assert_no_page_is_writable_and_executable(&subject);
+    subject.end();
+}
+
+/// A process that its user cannot debug does not let its memory be opened: neither by itself.
+#[test]
+fn a_process_that_cannot_be_dumped_is_left_alone() {
+    let mut subject = Subject::new("jump");
+    assert!(is_traced(&mut subject));
+    assert_eq!(subject.ask("undump"), "undumpable");
+    let mut consumer = Consumer::of(subject.id());
+    consumer.0.open().unwrap();
+    if cfg!(target_arch = "x86_64") {
+        let reason = refused(&mut consumer);
+        assert!(reason.contains("text cannot be written: Permission denied"), "{reason}");
+    }
+    assert_no_page_is_writable_and_executable(&subject);
+    assert_eq!(subject.ask("fire 2 100"), "200");
+}
+
+/// The thread that fills a page is not made to wait for it, by a program that reads it.
+#[test]
+fn a_read_does_not_wait_for_a_page() {
+    let mut subject = Subject::new("jump");
+    let mut answer = String::new();
+    let text =
+        "subject:::filled { trace(*(int *)arg0); } subject:::filled { @[\"filled\"] = count(); }
+        subject:::greeted { printf(\"%s\", stringof(arg0)); }";
+    let [shown, said] = run(&mut subject, text, |subject| {
+        answer = subject.ask("filled 20");
+        subject.ask("greet 1");
+    });
+    if answer.starts_with("not possible") {
+        eprintln!("userfaultfd: {answer}: not tried");
+        return;
+    }
+    assert_eq!(answer, "20");
+    assert_eq!(said.matches("invalid address").count(), 20, "{said}");
+    assert!(shown.contains("world") && shown.contains(" 20"), "{shown}{said}");
+    // Nor does who forks.
+    assert!(forked(&mut subject).contains("restored=true"));
+}
+
+/// Memory that was a stack like any other, and is an alternate one now, is not overflown.
+#[test]
+fn stacks_that_become_alternate_ones_are_not_overflown() {
+    // What a thread comes to on the stack before is recorded.
+    let text = "subject:::work { n++; } subject:::signalled { @q[probename] = quantize(arg0); @s[stack()] = count();
+        printf(\"%s %d\", strjoin(probename, execname), arg0); }";
+    // SAFETY: asks for a number.
+    let least = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
+    for kind in ["reused", "disarmed"] {
+        // On the smallest the program's own frames have overflown it before anything is recorded.
+        for (more, is_enough_to_count) in [(0, false), (1024, false), (6144, true)] {
+            let mut subject = Subject::new("jump");
+            let mut below = 0;
+            let [shown, said] = run(&mut subject, text, |subject| {
+                below = subject.count(&format!("{kind} {}", least.max(2048) + more));
+            });
+            assert_eq!(shown.trim(), "", "{kind}, {more}: {said}");
+            assert!(below == 0 || !is_enough_to_count, "{kind}, {more}: {below}");
+            assert_ne!(subject.ask("counters").rsplit(' ').next(), Some("0"), "{kind}, {more}");
+            subject.end();
+        }
+    }
+}
+
+/// A process that has its own numbers of users: whoever has started it is root there.
+#[test]
+fn a_process_in_a_user_namespace_is_traced() {
+    let Some(mut subject) = Subject::in_user_namespace("jump") else {
+        eprintln!("user namespaces are not possible here: not tried");
+        return;
+    };
+    assert!(is_traced(&mut subject));
+    let [shown, said] = run(&mut subject, "BEGIN { printf(\"%d\", uid); exit(0); }", |_| {});
+    assert_eq!(shown.trim(), "0", "{said}");
+    subject.end();
+}
+
+/// A consumer outside of the namespace has the number 0 in it.
+#[test]
+fn a_process_in_a_pid_namespace_is_traced() {
+    let Some(mut subject) = Subject::in_pid_namespace("jump") else {
+        eprintln!("pid namespaces are not possible here: not tried");
+        return;
+    };
+    assert!(is_traced(&mut subject));
+    subject.end();
+}

@@ -1,0 +1,75 @@
+//! Memory that the subject provides itself.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use sdt_core::sdt_probe;
+
+/// Bytes of a page, or several.
+const PAGE: usize = 64 << 10;
+
+#[inline(never)]
+fn fire(address: u64) {
+    sdt_probe!(super::subject::filled, address);
+}
+
+/// Registers a userfaultfd for pages, and has one thread fill each when another touches it; the probe `filled` fires in between,
+/// with the address of the page that is still missing. Returns how many pages were filled, or why the system forbids it.
+pub(super) fn fill_by_hand(pages: usize) -> String {
+    const API: libc::Ioctl = 0xc018_aa3f_u32 as libc::Ioctl;
+    const REGISTER: libc::Ioctl = 0xc020_aa00_u32 as libc::Ioctl;
+    const ZERO: libc::Ioctl = 0xc020_aa04_u32 as libc::Ioctl;
+    let length = pages * PAGE;
+    // Should a read wait for the thread that it is made in, it ends.
+    // SAFETY: nobody handles it.
+    unsafe { libc::alarm(120) };
+    // SAFETY: makes a descriptor, and memory that is its own.
+    let (faults, area) = unsafe {
+        let faults = libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) as libc::c_int;
+        if faults < 0 {
+            return format!("not possible: {}", std::io::Error::last_os_error());
+        }
+        let mut api = [0xaa_u64, 0, 0];
+        assert_eq!(libc::ioctl(faults, API, &mut api), 0);
+        let (all, how) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let area = libc::mmap(std::ptr::null_mut(), length, all, how, -1, 0);
+        assert_ne!(area, libc::MAP_FAILED);
+        let mut range = [area.addr() as u64, length as u64, 1, 0];
+        assert_eq!(libc::ioctl(faults, REGISTER, &mut range), 0);
+        (faults, area.cast::<u8>())
+    };
+    let (start, done) = (area.addr(), &AtomicBool::new(false));
+    let filled = thread::scope(|scope| {
+        let filler = scope.spawn(move || {
+            let mut filled = 0;
+            while filled < pages {
+                let mut message = [0_u64; 4];
+                // SAFETY: there is room for a message.
+                let read = unsafe { libc::read(faults, message.as_mut_ptr().cast(), 32) };
+                assert_eq!(read, 32);
+                let page = start + (message[2] as usize - start) / PAGE * PAGE;
+                fire(page as u64);
+                let mut range = [page as u64, PAGE as u64, 0, 0];
+                // SAFETY: pages of the area, that are missing.
+                assert_eq!(unsafe { libc::ioctl(faults, ZERO, &mut range) }, 0);
+                filled += 1;
+            }
+            done.store(true, Ordering::Release);
+            filled
+        });
+        for page in 0..pages {
+            // SAFETY: in the area.
+            unsafe { area.add(page * PAGE).write_volatile(1) };
+        }
+        filler.join().unwrap()
+    });
+    assert!(done.load(Ordering::Acquire));
+    // SAFETY: used by nobody any more.
+    unsafe {
+        libc::munmap(area.cast(), length);
+        libc::close(faults);
+        libc::alarm(0);
+    }
+    filled.to_string()
+}

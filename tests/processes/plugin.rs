@@ -1,0 +1,24 @@
+//! A library with a probe, which lets itself be traced when it is loaded.
+
+use std::sync::OnceLock;
+
+use sdt_core::{sdt_probe, sdt_provider};
+
+sdt_provider! {
+    /// What the library does.
+    pub plugin {
+        /// It has been called: how often.
+        fn called(times: u64);
+    }
+}
+
+static TRACED: OnceLock<sdt_process::Process> = OnceLock::new();
+
+/// Comes to the probe. Starts tracing if it has not been started, and returns whether that is so.
+#[unsafe(no_mangle)]
+pub extern "C" fn plugin_call(times: u64) -> bool {
+    let is_traced = TRACED.get().is_some()
+        || sdt_process::start().is_ok_and(|process| TRACED.set(process).is_ok());
+    sdt_probe!(plugin::called, times);
+    is_traced
+}
