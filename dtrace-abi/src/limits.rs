@@ -22,11 +22,13 @@ pub const STRING_OFFSET: u32 = 0xffff;
 /// Highest number of a branch's target.
 pub const LABEL: u32 = 0x00ff_ffff;
 
-/// Bytes of a DOF that a kernel takes, illumos's and FreeBSD's default (`dtrace_dof_maxsize`, dtrace.c).
+/// A DOF that a kernel takes has fewer bytes, by illumos's and FreeBSD's default (`dtrace_dof_maxsize`, dtrace.c).
 pub const DOF_SIZE: u64 = 8 * 1024 * 1024;
 /// Sections of a DOF that are looked at.
 pub const DOF_SECTIONS: u32 = 65_536;
-/// Instructions of one DIFO (`dtrace_difo_maxsize` is 256 kB, dtrace.c).
+/// Bytes of the sections of one DIFO (`dtrace_difo_maxsize`, dtrace.c).
+pub const DIFO_SIZE: u64 = 256 * 1024;
+/// Instructions of one DIFO.
 pub const DIFO_INSTRUCTIONS: u64 = 64 * 1024;
 /// Actions of one enabling control block (`dtrace_actions_max`, dtrace.c).
 pub const ACTIONS: u64 = 16 * 1024;

@@ -9,10 +9,14 @@ fn dof(sections: &[(SectionKind, u32, Vec<u8>)]) -> Vec<u8> {
     let mut offset = (Header::SIZE + sections.len() * Section::SIZE) as u64;
     let (mut headers, mut data) = (Vec::new(), Vec::new());
     for (kind, entry_size, bytes) in sections {
+        let align = kind.alignment().unwrap_or(1);
+        let padding = offset.next_multiple_of(align.into()) - offset;
+        data.extend(vec![0; padding as usize]);
+        offset += padding;
         let section = Section {
             kind: kind.number(),
-            align: 1,
-            flags: LOAD,
+            align,
+            flags: if kind.is_loadable() { LOAD } else { 0 },
             entry_size: *entry_size,
             offset,
             size: bytes.len() as u64,
@@ -109,6 +113,120 @@ fn a_difo_has_each_part_once() {
     let bytes = dof(&sections);
     let error = Dof::parse(&bytes).unwrap().difo(0).unwrap_err();
     assert_eq!(error.problem, Problem::Missing(SectionKind::Dif));
+}
+
+/// What illumos's dtrace_dof_slurp and dtrace_dof_difo refuse in a DOF that is otherwise whole.
+#[test]
+fn what_illumos_refuses_is_refused() {
+    let sections = [
+        difo(),
+        vec![
+            (SectionKind::ActDesc, 32, vec![0; 32]),
+            (SectionKind::EcbDesc, 0, vec![0; 24]),
+            (SectionKind::ProbeDesc, 0, vec![0; 24]),
+            (SectionKind::OptDesc, 16, vec![0; 16]),
+            (SectionKind::Comments, 0, vec![0; 4]),
+        ],
+    ]
+    .concat();
+    let whole = dof(&sections);
+    let at = |index: usize| (Header::SIZE + index * Section::SIZE) as u64;
+    // A section's header holds kind, align, flags, entry size, offset, size.
+    let edited = |index: usize, field: usize, value: u32| {
+        let mut bytes = whole.clone();
+        bytes[at(index) as usize + 4 * field..][..4].copy_from_slice(&value.to_le_bytes());
+        bytes
+    };
+    let (align, flags, entry_size) = (1, 2, 3);
+    assert_eq!(Dof::parse_program(&whole).err(), None);
+    let refused = |bytes: &[u8]| Dof::parse_program(bytes).unwrap_err().problem;
+
+    for (index, &(kind, ..)) in sections.iter().enumerate().take(8) {
+        assert_eq!(refused(&edited(index, flags, 0)), Problem::NotLoaded(kind));
+    }
+    let comments = Problem::UnknownSection(SectionKind::Comments.number());
+    assert_eq!(refused(&edited(8, flags, LOAD)), comments);
+    let mut unterminated = whole.clone();
+    let strings = Dof::parse(&whole).unwrap().section(3).unwrap();
+    unterminated[(strings.offset + strings.size) as usize - 1] = b'x';
+    assert_eq!(refused(&unterminated), Problem::Unterminated);
+    for version in [1, 3] {
+        let mut bytes = whole.clone();
+        bytes[7] = version;
+        assert_eq!(refused(&bytes), Problem::DifVersion(version));
+    }
+    for kind in [
+        SectionKind::Provider,
+        SectionKind::Probes,
+        SectionKind::Prargs,
+        SectionKind::Proffs,
+        SectionKind::Prenoffs,
+        SectionKind::Urelhdr,
+    ] {
+        let bytes = edited(7, 0, kind.number());
+        assert_eq!(refused(&bytes), Problem::NotForPrograms(kind));
+        assert!(Dof::parse(&bytes).is_ok(), "a process may bring it along");
+    }
+
+    // Each section that is read has one alignment.
+    type Read = fn(&Dof<'_>) -> Option<DofError>;
+    let reads: [(usize, u32, Read); 8] = [
+        (0, 4, |dof| dof.difo(0).err()),
+        (1, 4, |dof| dof.difo(0).err()),
+        (2, 8, |dof| dof.difo(0).err()),
+        (3, 1, |dof| dof.difo(0).err()),
+        (4, 8, |dof| dof.actions(4).err()),
+        (5, 8, |dof| dof.record::<EcbDesc>(5, SectionKind::EcbDesc).err()),
+        (6, 4, |dof| dof.record::<ProbeDesc>(6, SectionKind::ProbeDesc).err()),
+        (7, 8, |dof| dof.table::<OptDesc>(7, SectionKind::OptDesc).err()),
+    ];
+    for (index, right, read) in reads {
+        assert_eq!(read(&Dof::parse(&whole).unwrap()), None);
+        let other = if right == 1 { 2 } else { right / 2 };
+        let mut bytes = edited(index, align, other);
+        if right == 1 {
+            // One byte more before the table is one byte less in it.
+            let field = at(index) as usize + 16;
+            let offset = strings.offset.next_multiple_of(2);
+            bytes[field..field + 8].copy_from_slice(&offset.to_le_bytes());
+            let size = strings.size - (offset - strings.offset);
+            bytes[field + 8..field + 16].copy_from_slice(&size.to_le_bytes());
+        }
+        let error = read(&Dof::parse(&bytes).unwrap()).unwrap();
+        assert_eq!((error.at, error.problem), (at(index), Problem::Alignment(right)));
+    }
+    // Entries have their size, and a table of strings has none.
+    for (index, size) in [(1, 8), (2, 4), (3, 1), (4, 24), (7, 8)] {
+        let bytes = edited(index, entry_size, size);
+        let (_, _, read) = reads[index];
+        let error = read(&Dof::parse(&bytes).unwrap()).unwrap();
+        assert_eq!((error.at, error.problem), (at(index), Problem::EntrySize(size)));
+    }
+    // An empty table of actions.
+    let mut bytes = whole.clone();
+    bytes[at(4) as usize + 24..at(4) as usize + 32].fill(0);
+    assert_eq!(Dof::parse(&bytes).unwrap().actions(4).unwrap_err().problem, Problem::Size(0));
+}
+
+/// A DIFO links only sections that are parts of one, and all together have no more than 256 KiB.
+#[test]
+fn a_difo_is_bounded() {
+    let mut sections = difo();
+    sections.push((SectionKind::Comments, 0, vec![0; 4]));
+    sections[0].2.extend(4u32.to_le_bytes());
+    let bytes = dof(&sections);
+    let error = Dof::parse(&bytes).unwrap().difo(0).unwrap_err();
+    assert_eq!(error.problem, Problem::UnknownSection(SectionKind::Comments.number()));
+
+    let mut sections = difo();
+    let others: usize = sections[1..3].iter().map(|(.., data)| data.len()).sum();
+    for (length, fits) in [(256 * 1024 - others, true), (256 * 1024 - others + 1, false)] {
+        sections[3].2 = vec![0; length];
+        let bytes = dof(&sections);
+        let difo = Dof::parse(&bytes).unwrap().difo(0).map(drop).map_err(|error| error.problem);
+        let long = Problem::Size(256 * 1024 + 1);
+        assert_eq!(difo, if fits { Ok(()) } else { Err(long) });
+    }
 }
 
 /// Asks for everything that there is to ask for.

@@ -167,15 +167,17 @@ fn trace() -> Result<Vec<Hit>, Box<dyn Error>> {
     let count = DTRACE.read(consumer, 0, &mut bytes)?;
     let mut hits = Vec::new();
     for firing in Records::new(&bytes[..count]).filter_map(|record| record.firing()) {
-        DTRACE.for_each_probe(&Spec::ALL, |probe| {
-            if probe.id() == firing.probe {
-                hits.push((probe.to_string(), [firing.args[0], firing.args[1]]));
-            }
-        });
+        DTRACE
+            .for_each_probe(&Spec::ALL, |probe| {
+                if probe.id() == firing.probe {
+                    hits.push((probe.to_string(), [firing.args[0], firing.args[1]]));
+                }
+            })
+            .unwrap();
     }
     DTRACE.close(consumer)?;
     program.unload().map_err(|(_, error)| error)?;
-    assert_eq!(DTRACE.for_each_probe(&Spec::ALL, |_| ()), 0);
+    assert_eq!(DTRACE.for_each_probe(&Spec::ALL, |_| ()), Ok(0));
     Ok(hits)
 }
 

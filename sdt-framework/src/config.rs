@@ -5,6 +5,7 @@ use core::fmt;
 use crate::arena::Arena;
 use crate::buffer::{Buffer, Consumer};
 use crate::counters::PerCpu;
+use crate::dif::Word;
 use crate::ecb::live::LiveProbe;
 use crate::ecb::{EcbNode, Retained};
 use crate::host::Host;
@@ -14,7 +15,7 @@ use crate::registry::tables;
 /// How much a framework has room for. What [these](Self::tables) take of its memory is taken for good; the rest is for
 /// buffers and retained enablings, and used again and again.
 ///
-/// On a 64-bit machine a probe takes 524 bytes, an ECB 116, a provider 208, a consumer 100 and its lock, and a CPU 64; a
+/// On a 64-bit machine a probe takes 524 bytes, an ECB 116, a provider 208, a consumer 100 and its lock, and a CPU 64 and 8 for each consumer; a
 /// consumer that is open up to 800 more, an enabling that is retained up to 512. A buffer takes 256 bytes beside those asked
 /// for. (The tests see to it.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,7 @@ impl Config {
             Arena::footprint::<EcbNode>(ecbs),
             Arena::footprint::<Consumer<H>>(consumers),
             Arena::footprint::<PerCpu>(cpus),
+            Arena::footprint::<Word>(cpus.saturating_mul(consumers)),
         ];
         // The memory need not begin where a table can.
         let mut sum = tables::footprint(self).saturating_add(2 * align_of::<u64>());

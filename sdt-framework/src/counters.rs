@@ -23,6 +23,20 @@ pub(crate) struct PerCpu {
     pub(crate) chilled: AtomicU32,
 }
 
+/// The CPU is in probe context until this is dropped, also by a panic of a function of the host's.
+pub(crate) struct InProbe<'c> {
+    cpu: &'c PerCpu,
+    before: bool,
+}
+
+impl Drop for InProbe<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        self.cpu.in_probe.store(self.before, Ordering::Relaxed);
+    }
+}
+
 /// Hits of a CPU after which it looks at the clock, even if nobody else does.
 const CHECK: Count = 256;
 
@@ -42,33 +56,50 @@ impl PerCpu {
         }
     }
 
-    /// Notes that this CPU is recording; `false`, and counted, when it was already. Probe context, on
-    /// this CPU.
-    pub(crate) fn enter(&self) -> bool {
-        if self.in_probe.load(Ordering::Relaxed) {
+    /// Notes that this CPU is recording, until the result is dropped; `None`, and counted, when it was already. Probe
+    /// context, on this CPU.
+    #[inline(always)]
+    pub(crate) fn enter(&self) -> Option<InProbe<'_>> {
+        if self.is_in_probe() {
             // Re-entry can interrupt re-entry, so this has to be one step.
             self.reentered.fetch_add(1, Ordering::Relaxed);
-            return false;
+            return None;
         }
+        Some(self.mark(false))
+    }
+
+    /// Notes that functions of others run in probe context on this CPU, until the result is dropped.
+    #[inline(always)]
+    pub(crate) fn occupy(&self) -> InProbe<'_> {
+        self.mark(self.is_in_probe())
+    }
+
+    #[inline(always)]
+    fn mark(&self, before: bool) -> InProbe<'_> {
         self.in_probe.store(true, Ordering::Relaxed);
         // Whatever interrupts this CPU from here on has to see the flag. It is the same CPU, so
         // keeping the compiler from moving the store is enough.
         compiler_fence(Ordering::SeqCst);
-        true
+        InProbe { cpu: self, before }
     }
 
-    /// Ends what `enter` began.
-    pub(crate) fn leave(&self) {
-        compiler_fence(Ordering::SeqCst);
-        self.in_probe.store(false, Ordering::Relaxed);
+    /// Whether this CPU is recording: exact on the CPU itself, a guess elsewhere.
+    #[inline(always)]
+    pub(crate) fn is_in_probe(&self) -> bool {
+        self.in_probe.load(Ordering::Relaxed)
     }
 
-    /// Between `enter` and `leave`: whether it is time to see if consumers are still there. That is so every now and then.
+    /// While it is [in probe context](Self::enter): whether it is time to see if consumers are still there. That is so every now and then.
     pub(crate) fn is_time_to_check(&self) -> bool {
         self.hits.load(Ordering::Relaxed).is_multiple_of(CHECK)
     }
 
-    /// Between `enter` and `leave`: a probe was hit, and this became of it; `None`: it was an id that is no probe.
+    /// While it is in probe context: a number that the next hits of this CPU do not have.
+    pub(crate) fn hit(&self) -> u32 {
+        (self.hits.load(Ordering::Relaxed) as u32).wrapping_add(1)
+    }
+
+    /// While it is [in probe context](Self::enter): a probe was hit, and this became of it; `None`: it was an id that is no probe.
     pub(crate) fn count(&self, tally: Option<Tally>) {
         let Some(Tally { records, drops }) = tally else {
             return bump(&self.unknown, 1);

@@ -10,7 +10,9 @@ use sdt_core::ops::Framework;
 use crate::arena::Arena;
 use crate::buffer::{Consumer, ConsumerError, ConsumerId};
 use crate::config::{Config, InitError};
+use crate::context::{Contexts, ProbeContext};
 use crate::counters::{Counters, PerCpu};
+use crate::dif::Word;
 use crate::ecb::EcbNode;
 use crate::ecb::chain::Node;
 use crate::ecb::live::LiveProbe;
@@ -27,8 +29,9 @@ use crate::sync::{AtomicCount, widen};
 /// nothing can be registered and nobody can open it.
 ///
 /// All functions but [`probe`](Self::probe), [`probe5`](Self::probe5), [`tick`](Self::tick), [`counters`](Self::counters),
-/// [`host`](Self::host), [`suspend`](Self::suspend) and [`resume`](Self::resume) take locks, of the kind that the [host](Host::Lock) has, so
-/// they are called by threads with interrupts on, never in an interrupt handler or in probe context.
+/// [`host`](Self::host), [`suspend`](Self::suspend) and [`resume`](Self::resume) take locks, of the kind that the [host](Host::Lock) has.
+/// Threads with interrupts on call them. In probe context they refuse with [`ProbeContext`], or return `None` if they return an
+/// `Option`; in an interrupt handler the host must not call them. `docs/kernels.md` of the project lists every function.
 ///
 /// | what for | file | functions |
 /// |---|---|---|
@@ -71,6 +74,8 @@ pub(crate) struct Shared<H: Host> {
     pub(crate) consumers: &'static [Consumer<H>],
     /// Written by it, with the consumers' buffers.
     pub(crate) cpus: &'static [PerCpu],
+    /// What consumers have left of a [budget](crate::ecb): those of the first CPU first.
+    shares: &'static [Word],
 }
 
 impl<H: Host> Shared<H> {
@@ -81,7 +86,15 @@ impl<H: Host> Shared<H> {
             ecbs: arena.slice(config.ecbs, |_| Node::new())?.leak(),
             consumers: arena.slice(config.consumers, |_| Consumer::closed())?.leak(),
             cpus: arena.slice(cpus, |_| PerCpu::new())?.leak(),
+            shares: arena.slice(cpus.checked_mul(config.consumers)?, |_| Word::new())?.leak(),
         })
+    }
+
+    /// What consumers have left of a budget on a CPU.
+    pub(crate) fn shares_of(&self, cpu: usize) -> &'static [Word] {
+        let count = self.consumers.len();
+        let rest = self.shares.get(cpu.wrapping_mul(count)..).unwrap_or_default();
+        rest.get(..count).unwrap_or_default()
     }
 
     pub(crate) fn consumer(
@@ -127,6 +140,10 @@ impl<H: Host> Dtrace<H> {
         config: &Config,
     ) -> Result<(), InitError> {
         config.check()?;
+        // Probe context is refused, too: there is none before there is memory.
+        if self.shared.is_completed() {
+            return Err(InitError::Ready);
+        }
         let mut tables = self.tables.lock();
         if self.shared.is_completed() {
             return Err(InitError::Ready);
@@ -142,6 +159,8 @@ impl<H: Host> Dtrace<H> {
         let shared = Shared::new(&mut arena, config, cpus).ok_or(too_small)?;
         *tables = Tables::new(arena, config).ok_or(too_small)?;
         tables.show(head, end, cpus);
+        // SAFETY: they are this framework's.
+        unsafe { self.host.contexts(Contexts::new(shared.cpus)) };
         self.shared.call_once(|| shared);
         Ok(())
     }
@@ -157,15 +176,24 @@ impl<H: Host> Dtrace<H> {
     }
 
     /// Bytes of the memory that are left for buffers and retained enablings. They need not be in one piece.
-    pub fn memory_left(&self) -> usize {
-        self.tables.lock().arena.left()
+    ///
+    /// # Errors
+    /// [`ProbeContext`].
+    pub fn memory_left(&self) -> Result<usize, ProbeContext> {
+        self.need_thread()?;
+        Ok(self.tables.lock().arena.left())
     }
 
     /// Has the programs of each consumer take so many bytes at most for all their buffers together, so that others find
     /// room. It is for buffers that may be smaller than they were asked for (`bufresize=auto`, which is usual); who says
     /// `manual` gets what there is.
-    pub fn share_memory(&self, bytes: usize) {
+    ///
+    /// # Errors
+    /// [`ProbeContext`].
+    pub fn share_memory(&self, bytes: usize) -> Result<(), ProbeContext> {
+        self.need_thread()?;
         self.tables.lock().share = bytes;
+        Ok(())
     }
 
     /// What happened so far. Callable anywhere; the counts are taken one after the other while CPUs go

@@ -5,6 +5,8 @@ use core::fmt;
 use lock_api::MutexGuard;
 
 use crate::buffer::Activity;
+use crate::context::ProbeContext;
+use crate::counters::PerCpu;
 use crate::dtrace::Dtrace;
 use crate::host::Host;
 use crate::registry::tables::Tables;
@@ -41,6 +43,8 @@ impl<H: Host> Dtrace<H> {
 
     fn for_each_enabled(&self, op: impl Fn(&Origin) -> Option<Notify>) {
         self.host.without_interrupts(|| {
+            let here = self.shared().ok().and_then(|shared| shared.cpus.get(self.host.cpu()));
+            let _in_probe = here.map(PerCpu::occupy);
             for (id, probe) in (1..).zip(self.shared().map_or(&[][..], |shared| shared.probes)) {
                 if probe.chain.is_empty() {
                     continue;
@@ -59,30 +63,40 @@ impl<H: Host> Dtrace<H> {
     }
 
     /// Locks everything that changes which probes, enablings and consumers there are, if nobody is changing it: for a host that
-    /// is about to be copied, as the child of a `fork` is.
+    /// is about to be copied, as the child of a `fork` is. `None` also in probe context.
     pub fn try_hold(&self) -> Option<Held<'_, H>> {
+        self.need_thread().ok()?;
         let registration = self.registration.try_lock()?;
         Some(Held { _tables: self.tables.try_lock()?, _registration: registration })
     }
 
     /// Ends the runs of all consumers that have programs, as if these had asked for it (`exit`): for a host that is about to go.
     /// Nothing more is recorded for them. They see it by their [status](Self::status), and take what there is.
-    pub fn wind_up(&self) {
+    ///
+    /// # Errors
+    /// [`ProbeContext`].
+    pub fn wind_up(&self) -> Result<(), ProbeContext> {
+        self.need_thread()?;
         let _tables = self.tables.lock();
         for consumer in self.shared().map_or(&[][..], |shared| shared.consumers) {
             consumer.turn_from(Activity::Active, Activity::Draining);
         }
+        Ok(())
     }
 
     /// How many consumers there are whose programs have gone, and may have left something to take. Who is
     /// [not there yet](Self::enable_anonymously) is none.
-    pub fn with_programs(&self) -> usize {
+    ///
+    /// # Errors
+    /// [`ProbeContext`].
+    pub fn with_programs(&self) -> Result<usize, ProbeContext> {
+        self.need_thread()?;
         let tables = self.tables.lock();
         let consumers = self.shared().map_or(&[][..], |shared| shared.consumers);
-        consumers
+        Ok(consumers
             .iter()
             .filter(|consumer| consumer.is_open() && consumer.tracing().is_some())
             .filter(|consumer| tables.anonymous.is_none_or(|id| !consumer.is(id)))
-            .count()
+            .count())
     }
 }

@@ -2,6 +2,7 @@
 
 pub use lock_api::RawMutex;
 
+use crate::context::Contexts;
 use crate::kernel::{Kernel, Unknown};
 
 /// A lock of the host's around a value.
@@ -69,6 +70,14 @@ pub unsafe trait Host: Sync + Sized + 'static {
     /// Called by threads with interrupts on, with the framework's lock held: another CPU may be
     /// waiting for that lock, but never with interrupts off.
     fn sync(&self);
+
+    /// The framework has its memory, and from here on tells which CPUs are in probe context. A host that counts answers of
+    /// CPUs for [`sync`](Self::sync) does not count one from a CPU in probe context, whoever calls its functions there. Called
+    /// once, before the first probe fires, with the framework's lock held.
+    ///
+    /// # Safety
+    /// They are those of the framework that this is the host of.
+    unsafe fn contexts(&self, _contexts: Contexts) {}
 
     /// What programs in D may ask of this kernel. Its functions are called in probe context, unless they say otherwise.
     /// Of a kernel that says nothing here, programs know what the probe brings along and the

@@ -113,6 +113,7 @@ mod arena;
 mod buffer;
 mod config;
 pub mod console;
+mod context;
 mod counters;
 pub mod dif;
 mod dtrace;
@@ -139,6 +140,7 @@ pub use buffer::{
     ARGS, ConsumerError, ConsumerId, Firing, HEADER, LONGEST, Record, Recording, Records,
 };
 pub use config::{Config, InitError};
+pub use context::{Contexts, ProbeContext};
 pub use counters::Counters;
 pub use dtrace::Dtrace;
 pub use dtrace_abi::spec::{Field, Spec, SpecError};

@@ -38,7 +38,7 @@
 //! // SAFETY: vector 3 asks `resume_address`, and a kernel is never unloaded.
 //! let dtrace = unsafe { TRACING.start(memory, &CONFIG) }?;
 //! // BEGIN, END and ERROR: this program has no probes of its own.
-//! assert_eq!(dtrace.for_each_probe(&sdt_framework::Spec::ALL, |_| {}), 3);
+//! assert_eq!(dtrace.for_each_probe(&sdt_framework::Spec::ALL, |_| {}), Ok(3));
 //! # Ok::<(), sdt_framework::machine::StartError>(())
 //! ```
 
@@ -52,6 +52,7 @@ use sdt_core::ops::FrameworkError;
 use sdt_core::patch::{Mode, Patcher, Rendezvous, machine};
 
 use crate::config::{Config, InitError};
+use crate::context::Contexts;
 use crate::dtrace::Dtrace;
 use crate::host::{Host, Relaxing, SpinLock};
 use crate::kernel::{Kernel, Unknown};
@@ -167,9 +168,10 @@ impl<M: Machine, const CPUS: usize> Tracing<M, CPUS> {
     }
 
     /// This CPU's part when another one wants all to have been outside probe context, and to execute text as it is now.
-    /// For the handler of [`Machine::interrupt_others`], interrupts off. Costs two loads when nothing is wanted.
+    /// For the handler of [`Machine::interrupt_others`], interrupts off. Costs three loads when nothing is wanted. Does nothing
+    /// in probe context: the CPU answers when it has left that.
     pub fn called(&self) {
-        self.dtrace.host().rendezvous.acknowledge(M::cpu());
+        self.dtrace.host().called();
     }
 }
 
@@ -189,6 +191,8 @@ const STORES: usize = 128;
 #[derive(Debug)]
 pub struct Smp<M: Machine, const CPUS: usize> {
     rendezvous: Rendezvous<CPUS>,
+    /// Which CPUs are in probe context, once the framework has its memory.
+    contexts: spin::Once<Contexts>,
     /// Addresses and numbers of bytes that were stored since the last rendezvous.
     stored: spin::mutex::SpinMutex<heapless::Vec<(usize, usize), STORES>, Relaxing<Self>>,
     machine: PhantomData<fn() -> M>,
@@ -197,16 +201,33 @@ pub struct Smp<M: Machine, const CPUS: usize> {
 impl<M: Machine, const CPUS: usize> Smp<M, CPUS> {
     const fn new() -> Self {
         let stored = spin::mutex::SpinMutex::new(heapless::Vec::new());
-        Self { rendezvous: Rendezvous::new(), stored, machine: PhantomData }
+        let contexts = spin::Once::new();
+        Self { rendezvous: Rendezvous::new(), contexts, stored, machine: PhantomData }
     }
 
-    /// Returns when all CPUs have taken part. The caller stays on its CPU meanwhile, as its interrupts are off; it
-    /// answers others while it waits.
-    fn all_cpus(&self) {
+    /// Whether this CPU is in probe context. Interrupts are off.
+    fn is_in_probe(&self) -> bool {
+        self.contexts.get().is_some_and(|contexts| contexts.is_in_probe(M::cpu()))
+    }
+
+    /// Takes part in a rendezvous, unless this CPU is in probe context: who waits for it to leave that would go on.
+    fn called(&self) {
+        if !self.is_in_probe() {
+            self.rendezvous.acknowledge(M::cpu());
+        }
+    }
+
+    /// Returns `true` when all CPUs have taken part. The caller stays on its CPU meanwhile, as its interrupts are off; it
+    /// answers others while it waits. In probe context it may not answer, so nothing is done.
+    fn all_cpus(&self) -> bool {
         M::without_interrupts(|| {
-            let wait = core::hint::spin_loop;
-            self.rendezvous.request(M::cpu(), M::cpus(), M::interrupt_others, wait);
-        });
+            let refuses = self.is_in_probe();
+            if !refuses {
+                let wait = core::hint::spin_loop;
+                self.rendezvous.request(M::cpu(), M::cpus(), M::interrupt_others, wait);
+            }
+            !refuses
+        })
     }
 
     /// # Safety
@@ -241,8 +262,8 @@ impl<M: Machine, const CPUS: usize> Smp<M, CPUS> {
     }
 }
 
-// SAFETY: by the contract of `Machine`. A CPU that acknowledges takes an interrupt, which it does not in probe context; the
-// rendezvous orders memory both ways.
+// SAFETY: by the contract of `Machine`. A CPU acknowledges in `called` and while it waits in `all_cpus`; both look at the flag of
+// the CPU first, and do not acknowledge in probe context. The rendezvous orders memory both ways.
 unsafe impl<M: Machine, const CPUS: usize> Host for Smp<M, CPUS> {
     type Lock = SpinLock<Self>;
 
@@ -264,6 +285,10 @@ unsafe impl<M: Machine, const CPUS: usize> Host for Smp<M, CPUS> {
 
     fn sync(&self) {
         self.all_cpus();
+    }
+
+    unsafe fn contexts(&self, contexts: Contexts) {
+        self.contexts.call_once(|| contexts);
     }
 
     fn kernel(&self) -> &(dyn Kernel + Sync) {
@@ -293,7 +318,10 @@ unsafe impl<M: Machine, const CPUS: usize> Patcher for Smp<M, CPUS> {
     }
 
     fn synchronise(&self) {
-        self.all_cpus();
+        // What was stored in vain is synchronised with what is stored next.
+        if !self.all_cpus() {
+            return;
+        }
         let mut stored = self.stored.lock();
         for &(address, length) in &*stored {
             // SAFETY: `store` has stored there, and stores nothing meanwhile.

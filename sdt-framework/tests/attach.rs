@@ -114,7 +114,7 @@ unsafe impl Framework for Faulty {
     unsafe fn invalidate(&self, provider: ProviderId) {
         // It cannot fail.
         self.call(false).ok();
-        DTRACE.invalidate(provider);
+        let _ = DTRACE.invalidate(provider);
     }
 
     unsafe fn condense(&self, provider: ProviderId) {
@@ -174,7 +174,7 @@ fn detach(fail: &[u32]) -> Result<(), DetachError> {
 /// The names of all probes that are listed.
 fn listed() -> Vec<String> {
     let mut names = Vec::new();
-    DTRACE.for_each_probe(&Spec::ALL, |probe| names.push(probe.to_string()));
+    DTRACE.for_each_probe(&Spec::ALL, |probe| names.push(probe.to_string())).unwrap();
     names.sort();
     names
 }
@@ -189,7 +189,7 @@ fn nothing_is_registered() {
             .expect("there is room")
     });
     for other in others {
-        DTRACE.invalidate(other);
+        DTRACE.invalidate(other).unwrap();
         DTRACE.unregister(other).unwrap();
     }
 }

@@ -23,8 +23,8 @@ fn lamp() -> (&'static Small, ProbeId, ProbeId) {
     lamp.add(c"switch", c"on", &kinds).unwrap();
     lamp.add(c"none", c"off", &[]).unwrap();
     let [mut on, mut off] = [None; 2];
-    dtrace.for_each_probe(&common::spec("lamp:::on"), |probe| on = Some(probe.id()));
-    dtrace.for_each_probe(&common::spec("lamp:::off"), |probe| off = Some(probe.id()));
+    dtrace.for_each_probe(&common::spec("lamp:::on"), |probe| on = Some(probe.id())).unwrap();
+    dtrace.for_each_probe(&common::spec("lamp:::off"), |probe| off = Some(probe.id())).unwrap();
     (dtrace, on.unwrap(), off.unwrap())
 }
 

@@ -29,7 +29,7 @@ fn populated(provider: &TestProvider) -> Box<Small> {
 fn ids(dtrace: &Small, text: &str, last: Field) -> Vec<u32> {
     let spec = Spec::parse(text, last).unwrap();
     let mut ids = Vec::new();
-    let count = dtrace.for_each_probe(&spec, |info| ids.push(info.id().get()));
+    let count = dtrace.for_each_probe(&spec, |info| ids.push(info.id().get())).unwrap();
     assert_eq!(count as usize, ids.len());
     ids
 }
@@ -111,12 +111,14 @@ fn listing_tells_names_in_order() {
     let provider = TestProvider::default();
     let dtrace = populated(&provider);
     let mut rows = Vec::new();
-    dtrace.for_each_probe(&Spec::ALL, |info| {
-        // Called without a lock: asking back is possible.
-        assert!(dtrace.describe(info.id()).is_some());
-        let names = [info.provider(), info.module(), info.function(), info.name()];
-        rows.push(names.map(|name| name.to_str().unwrap().to_owned()).join(":"));
-    });
+    dtrace
+        .for_each_probe(&Spec::ALL, |info| {
+            // Called without a lock: asking back is possible.
+            assert!(dtrace.describe(info.id()).is_some());
+            let names = [info.provider(), info.module(), info.function(), info.name()];
+            rows.push(names.map(|name| name.to_str().unwrap().to_owned()).join(":"));
+        })
+        .unwrap();
     assert_eq!(
         rows,
         [

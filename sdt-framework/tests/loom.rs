@@ -17,6 +17,9 @@ mod sync {
 #[path = "../src/ecb/chain.rs"]
 #[allow(dead_code, reason = "the models use a part")]
 mod chain;
+mod context {
+    pub(crate) use sdt_framework::Contexts;
+}
 mod kernel {
     pub(crate) use sdt_framework::kernel::{Kernel, Unknown};
 }

@@ -290,7 +290,7 @@ unsafe impl Framework for Registering {
     }
 
     unsafe fn invalidate(&self, provider: ProviderId) {
-        self.dtrace.invalidate(provider);
+        let _ = self.dtrace.invalidate(provider);
     }
 
     unsafe fn condense(&self, provider: ProviderId) {
@@ -342,7 +342,10 @@ fn attach_and_enable(provide: fn(&ProviderOps) -> Provide) {
         unsafe { table::register(&attachment, provider) }.unwrap();
         seen.lock().unwrap().insert(enabling.join().unwrap());
         let mut names = Vec::new();
-        registering.dtrace.for_each_probe(&Spec::ALL, |probe| names.push(probe.to_string()));
+        registering
+            .dtrace
+            .for_each_probe(&Spec::ALL, |probe| names.push(probe.to_string()))
+            .unwrap();
         assert_eq!(names, ["io:m:none:start", "io:m:none:done"], "created once each");
         // Enabled, too, whether it came before or after.
         assert_eq!(registering.dtrace.disable(consumer, &Spec::ALL), Ok(2));

@@ -33,6 +33,9 @@ mod dif {
     #[path = "../../src/dif/word.rs"]
     #[allow(dead_code, reason = "the models use a part")]
     pub(crate) mod word;
+    #[path = "../../src/dif/work.rs"]
+    #[allow(dead_code, reason = "the models use a part")]
+    pub(crate) mod work;
 }
 
 use dif::dynamic::{Dynamic, Key, PerCpu};

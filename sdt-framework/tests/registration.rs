@@ -219,7 +219,8 @@ fn provide_may_look_up_and_create() {
     for _ in 0..2 {
         let mut names = Vec::new();
         lazy.dtrace
-            .for_each_probe(&common::spec("lazy"), |info| names.push(info.name().to_owned()));
+            .for_each_probe(&common::spec("lazy"), |info| names.push(info.name().to_owned()))
+            .unwrap();
         assert_eq!(names, [c"lazy".to_owned()]);
     }
 }
@@ -231,13 +232,13 @@ fn providers_are_asked_with_what_is_looked_for() {
     // SAFETY: the provider outlives the framework.
     unsafe { provider.register(&*dtrace, c"p") }.unwrap();
     assert_eq!(provider.calls(), [Call::Provide(None)]);
-    assert_eq!(dtrace.for_each_probe(&common::spec("p:m*::[ab]"), |_| {}), 0);
+    assert_eq!(dtrace.for_each_probe(&common::spec("p:m*::[ab]"), |_| {}), Ok(0));
     let desc = ["p", "m*", "", "[ab]"].map(String::from);
     assert_eq!(provider.calls(), [Call::Provide(Some(desc.clone()))]);
     let consumer = dtrace.open().unwrap();
     assert_eq!(dtrace.enable(consumer, &common::spec("p:m*::[ab]")), Ok(0));
     assert_eq!(provider.calls(), [Call::Provide(Some(desc))]);
     // SAFETY: the provider takes any number for a module.
-    unsafe { dtrace.module_loaded(std::ptr::without_provenance_mut(5)) };
+    unsafe { dtrace.module_loaded(std::ptr::without_provenance_mut(5)) }.unwrap();
     assert_eq!(provider.calls(), [Call::ProvideModule(5)]);
 }

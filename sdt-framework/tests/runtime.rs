@@ -70,13 +70,13 @@ fn open(name: &CStr) -> Result<(), OpenError> {
 
 fn listed(text: &str) -> Vec<String> {
     let mut names = Vec::new();
-    DTRACE.for_each_probe(&spec(text), |probe| names.push(probe.to_string()));
+    DTRACE.for_each_probe(&spec(text), |probe| names.push(probe.to_string())).unwrap();
     names
 }
 
 fn arguments(text: &str) -> usize {
     let mut id = None;
-    DTRACE.for_each_probe(&spec(text), |probe| id = Some(probe.id()));
+    DTRACE.for_each_probe(&spec(text), |probe| id = Some(probe.id())).unwrap();
     DTRACE.arg_descs(id.unwrap()).count()
 }
 

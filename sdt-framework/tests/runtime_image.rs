@@ -54,7 +54,7 @@ fn listed() -> Vec<String> {
 
 fn listed_in(dtrace: &Dtrace<Uniprocessor>) -> Vec<String> {
     let mut names = Vec::new();
-    dtrace.for_each_probe(&Spec::ALL, |probe| names.push(probe.to_string()));
+    dtrace.for_each_probe(&Spec::ALL, |probe| names.push(probe.to_string())).unwrap();
     names.sort();
     names
 }

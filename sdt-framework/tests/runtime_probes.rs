@@ -34,7 +34,7 @@ fn open(provider: &'static Provider, dtrace: &'static Small, name: &CStr) -> Res
 
 fn listed(dtrace: &Small, text: &str) -> Vec<String> {
     let mut names = Vec::new();
-    dtrace.for_each_probe(&spec(text), |probe| names.push(probe.to_string()));
+    dtrace.for_each_probe(&spec(text), |probe| names.push(probe.to_string())).unwrap();
     names.sort();
     names
 }
@@ -83,7 +83,7 @@ fn types_are_told() {
     let args = [arg::<i64>(), arg::<&CStr>(), arg::<bool>()];
     let _probe = script.add(c"", c"typed", &args).unwrap();
     let mut id = None;
-    dtrace.for_each_probe(&spec("script:::typed"), |probe| id = Some(probe.id()));
+    dtrace.for_each_probe(&spec("script:::typed"), |probe| id = Some(probe.id())).unwrap();
     let types: Vec<_> = dtrace.arg_descs(id.unwrap()).map(|desc| desc.native.to_string()).collect();
     assert_eq!(types, ["int64_t", "char *", "_Bool"]);
 }
@@ -289,7 +289,7 @@ fn threads_come_between_each_other() {
         dtrace.go(consumer).unwrap();
         while !STOP.load(Ordering::Acquire) {
             dtrace.enable(consumer, &spec("script:::")).ok();
-            dtrace.for_each_probe(&spec("script:::"), |_| ());
+            dtrace.for_each_probe(&spec("script:::"), |_| ()).unwrap();
             for hit in drain(dtrace, consumer, 1) {
                 assert!(hit.args[0] < ROUNDS && hit.args[1] < 20, "{hit:?}");
             }

@@ -50,8 +50,14 @@ pub enum Problem {
     NoSection(u32),
     /// The section with this index is not of this kind, or is not loaded.
     WrongSection(u32, SectionKind),
+    /// A section that kernels read, without the flag that loads it.
+    NotLoaded(SectionKind),
+    /// A section that no program has.
+    NotForPrograms(SectionKind),
     /// A table whose size is not a multiple of its entries', or whose entries have the wrong size.
     EntrySize(u32),
+    /// A table of strings that does not end with a zero.
+    Unterminated,
     /// No string begins at this offset of the table, or it does not end.
     String(u64),
     /// A DIFO with two sections of this kind.
@@ -98,6 +104,13 @@ impl fmt::Display for Problem {
             Self::WrongSection(index, kind) => {
                 write!(f, "section {index} is not a loaded section of kind {}", kind.name())
             }
+            Self::NotLoaded(kind) => {
+                write!(f, "a section of kind {} without the flag that loads it", kind.name())
+            }
+            Self::NotForPrograms(kind) => {
+                write!(f, "a program cannot have a section of kind {}", kind.name())
+            }
+            Self::Unterminated => f.write_str("a table of strings does not end with a zero"),
             Self::EntrySize(size) => write!(f, "entries of {size} bytes do not fit this table"),
             Self::String(offset) => write!(f, "no string at offset {offset} of the table"),
             Self::Duplicate(kind) => {

@@ -27,7 +27,7 @@ layout! {
         encoding: u8,
         /// [`VERSION`] or lower.
         version: u8,
-        /// [`dif::VERSION`] or lower.
+        /// [`dif::VERSION`].
         dif_version: u8,
         /// Integer registers that the compiler used.
         integer_registers: u8,
@@ -69,7 +69,7 @@ impl Header {
         is(header.model == MODEL_LP64, 4, Problem::Model(header.model))?;
         is(header.encoding == ENCODING_LSB, 5, Problem::Encoding(header.encoding))?;
         is((1..=VERSION).contains(&header.version), 6, Problem::Version(header.version))?;
-        is(header.dif_version <= dif::VERSION, 7, Problem::DifVersion(header.dif_version))?;
+        is(header.dif_version == dif::VERSION, 7, Problem::DifVersion(header.dif_version))?;
         is(
             header.integer_registers <= limits::INTEGER_REGISTERS,
             8,
@@ -94,7 +94,7 @@ impl Header {
         )?;
         is(header.section_offset % 8 == 0, 32, Problem::Alignment(8))?;
         is(
-            (Self::SIZE as u64..=limits::DOF_SIZE).contains(&header.load_size)
+            (Self::SIZE as u64..limits::DOF_SIZE).contains(&header.load_size)
                 && header.load_size <= bytes.len() as u64,
             40,
             Problem::Size(header.load_size),

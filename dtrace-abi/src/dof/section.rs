@@ -45,6 +45,29 @@ impl SectionKind {
     pub const fn is_loadable(self) -> bool {
         !matches!(self, Self::None | Self::Comments | Self::Source | Self::Utsname)
     }
+
+    /// The alignment that a kernel requires of a section before it reads it; `None` if any will do.
+    pub const fn alignment(self) -> Option<u32> {
+        match self {
+            Self::EcbDesc | Self::ActDesc | Self::OptDesc | Self::Inttab => Some(8),
+            Self::ProbeDesc | Self::DifoHdr | Self::Dif | Self::Vartab => Some(4),
+            _ => None,
+        }
+    }
+
+    /// Whether a section may be part of a program. Providers, their probes, and relocations by the address of an object are for
+    /// the DOF that processes bring along.
+    pub const fn is_for_programs(self) -> bool {
+        !matches!(
+            self,
+            Self::Provider
+                | Self::Probes
+                | Self::Prargs
+                | Self::Proffs
+                | Self::Prenoffs
+                | Self::Urelhdr
+        )
+    }
 }
 
 layout! {

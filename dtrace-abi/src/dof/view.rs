@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use super::{DofError, Header, Problem, Section, SectionKind};
+use super::{ActDesc, DofError, Header, Problem, Section, SectionKind};
 use crate::dif::{DifType, Instr, Variable};
 use crate::limits;
 use crate::reader::{Field, Reader};
@@ -29,6 +29,23 @@ impl<'a> Dof<'a> {
         let dof = Self { file, header, sections };
         for index in 0..header.section_count {
             dof.check(index)?;
+        }
+        Ok(dof)
+    }
+
+    /// As [`parse`](Self::parse), of a program: providers of processes and relocations are not part of one.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Self::parse), or such a section.
+    pub fn parse_program(bytes: &'a [u8]) -> Result<Self, DofError> {
+        let dof = Self::parse(bytes)?;
+        for index in 0..dof.section_count() {
+            let kind = SectionKind::from_number(dof.section(index)?.kind);
+            if let Some(kind) = kind.filter(|kind| !kind.is_for_programs()) {
+                let at = dof.header_of(index)?.at();
+                return Err(DofError { at, problem: Problem::NotForPrograms(kind) });
+            }
         }
         Ok(dof)
     }
@@ -69,12 +86,16 @@ impl<'a> Dof<'a> {
     ///
     /// # Errors
     ///
-    /// It is not, or there is none.
+    /// It is not, it is not [aligned](SectionKind::alignment) as kernels require it, or there is none.
     pub fn data(&self, index: u32, kind: SectionKind) -> Result<Reader<'a>, DofError> {
         let section = self.section(index)?;
         if section.kind != kind.number() || !section.is_loaded() {
             let at = self.header_of(index)?.at();
             return Err(DofError { at, problem: Problem::WrongSection(index, kind) });
+        }
+        if let Some(align) = kind.alignment().filter(|&align| align != section.align) {
+            let at = self.header_of(index)?.at();
+            return Err(DofError { at, problem: Problem::Alignment(align) });
         }
         Ok(self.file.cut(section.offset, section.size)?)
     }
@@ -104,6 +125,20 @@ impl<'a> Dof<'a> {
         Ok(Items { data, of: PhantomData })
     }
 
+    /// The actions of a section: at least one.
+    ///
+    /// # Errors
+    ///
+    /// As [`table`](Self::table), or it is empty.
+    pub fn actions(&self, index: u32) -> Result<Items<'a, ActDesc>, DofError> {
+        let actions = self.table(index, SectionKind::ActDesc)?;
+        if actions.is_empty() {
+            let at = self.header_of(index)?.at();
+            return Err(DofError { at, problem: Problem::Size(0) });
+        }
+        Ok(actions)
+    }
+
     /// The string at an offset of a section of strings, without its terminating zero.
     ///
     /// # Errors
@@ -122,6 +157,18 @@ impl<'a> Dof<'a> {
         Difo::parse(self, index)
     }
 
+    /// The table of strings of a DIFO, whose bytes are its entries.
+    fn strings(&self, index: u32) -> Result<Reader<'a>, DofError> {
+        let data = self.data(index, SectionKind::Strtab)?;
+        let Section { align, entry_size, .. } = self.section(index)?;
+        let at = self.header_of(index)?.at();
+        match (align, entry_size) {
+            (1, 0) => Ok(data),
+            (1, size) => Err(DofError { at, problem: Problem::EntrySize(size) }),
+            _ => Err(DofError { at, problem: Problem::Alignment(1) }),
+        }
+    }
+
     fn header_of(&self, index: u32) -> Result<Reader<'a>, DofError> {
         if index >= self.header.section_count {
             let at = self.sections.at();
@@ -134,19 +181,24 @@ impl<'a> Dof<'a> {
     fn check(&self, index: u32) -> Result<(), DofError> {
         let at = self.header_of(index)?.at();
         let section = self.section(index)?;
-        if !section.is_loaded() {
-            return Ok(());
-        }
         let wrong = |problem| Err(DofError { at, problem });
-        if !SectionKind::from_number(section.kind).is_some_and(SectionKind::is_loadable) {
-            return wrong(Problem::UnknownSection(section.kind));
-        }
+        let kind = SectionKind::from_number(section.kind).filter(|kind| kind.is_loadable());
+        let kind = match kind {
+            Some(kind) if section.is_loaded() => kind,
+            Some(kind) => return wrong(Problem::NotLoaded(kind)),
+            None if section.is_loaded() => return wrong(Problem::UnknownSection(section.kind)),
+            None => return Ok(()),
+        };
         if !section.align.is_power_of_two() || section.offset % u64::from(section.align) != 0 {
             return wrong(Problem::Alignment(section.align));
         }
-        self.file.cut(section.offset, section.size)?;
-        if section.kind == SectionKind::Strtab.number() && section.size == 0 {
-            return wrong(Problem::Size(0));
+        let data = self.file.cut(section.offset, section.size)?;
+        if kind == SectionKind::Strtab {
+            match data.rest().last() {
+                Some(0) => {}
+                Some(_) => return wrong(Problem::Unterminated),
+                None => return wrong(Problem::Size(0)),
+            }
         }
         Ok(())
     }
@@ -222,20 +274,22 @@ impl<'a> Difo<'a> {
         let at = header.at();
         let returns = DifType::read(&mut header)?;
         let (mut dif, mut ints, mut strings, mut vars) = (None, None, None, None);
+        let mut size = 0_u64;
         while !header.is_empty() {
             let at = header.at();
             let link = u32::read(&mut header)?;
             let section = dof.section(link)?;
+            size = size.saturating_add(section.size);
+            if size > limits::DIFO_SIZE {
+                return Err(DofError { at, problem: Problem::Size(size) });
+            }
             let kind = SectionKind::from_number(section.kind);
             let (slot, kind) = match kind {
                 Some(Dif) => (&mut dif, Dif),
                 Some(Inttab) => (&mut ints, Inttab),
                 Some(Strtab) => (&mut strings, Strtab),
                 Some(Vartab) => (&mut vars, Vartab),
-                _ if section.is_loaded() => {
-                    return Err(DofError { at, problem: Problem::UnknownSection(section.kind) });
-                }
-                _ => continue,
+                _ => return Err(DofError { at, problem: Problem::UnknownSection(section.kind) }),
             };
             if slot.replace(link).is_some() {
                 return Err(DofError { at, problem: Problem::Duplicate(kind) });
@@ -255,7 +309,7 @@ impl<'a> Difo<'a> {
                 None => Items::none(),
             },
             strings: match strings {
-                Some(section) => dof.data(section, Strtab)?,
+                Some(section) => dof.strings(section)?,
                 None => Reader::new(&[]),
             },
             variables: match vars {

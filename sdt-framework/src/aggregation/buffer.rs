@@ -21,8 +21,18 @@ pub struct Entry {
     data: u32,
 }
 
-/// A chain is as long as it may be.
+/// A chain is as long as it may be, or there is no budget to follow it further.
 struct Crowded;
+
+/// Units of work that a tuple counts for that is passed on the way.
+const LINK: usize = 32;
+
+/// Takes so many units of work.
+fn take(work: &mut u32, units: usize) -> Result<(), Crowded> {
+    let left = u32::try_from(units).ok().and_then(|units| work.checked_sub(units));
+    *work = left.unwrap_or(0);
+    left.map(drop).ok_or(Crowded)
+}
 
 /// Tuples that any chain can have.
 const LONG: usize = 256;
@@ -105,11 +115,12 @@ impl<'a> Buffer<'a> {
     /// context.
     #[inline]
     pub fn add(&mut self, keys: &[u64], function: &Function, value: u64, increment: u64) -> bool {
-        self.add_padded(keys, keys.len(), function, value, increment)
+        self.add_padded(keys, keys.len(), function, value, increment, &mut u32::MAX.clone())
     }
 
     /// The same for keys of so many words, of which all behind `keys` are zero: strings end before their room does. Tuples
-    /// that are equal come with as many words.
+    /// that are equal come with as many words. Tuples that are passed on the way, and a new one, are work; when there is not so
+    /// much left, there is no room either.
     #[inline]
     pub(crate) fn add_padded(
         &mut self,
@@ -118,12 +129,13 @@ impl<'a> Buffer<'a> {
         function: &Function,
         value: u64,
         increment: u64,
+        work: &mut u32,
     ) -> bool {
         let Entry { at, keys: its, data, .. } = self.latest;
         let at = at as usize;
         let is_it =
             its as usize == length && data as usize == function.words() && self.begins(at, keys);
-        let at = if is_it { Some(at + length) } else { self.look_up(keys, length, function) };
+        let at = if is_it { Some(at + length) } else { self.look_up(keys, length, function, work) };
         let data = at.and_then(|at| self.words.get_mut(at..)?.get_mut(..function.words()));
         match data {
             // A number is stored in one step.
@@ -155,10 +167,19 @@ impl<'a> Buffer<'a> {
 
     /// Where its data are, which are made if there are none.
     #[inline(never)]
-    fn look_up(&mut self, keys: &[u64], length: usize, function: &Function) -> Option<usize> {
+    fn look_up(
+        &mut self,
+        keys: &[u64],
+        length: usize,
+        function: &Function,
+        work: &mut u32,
+    ) -> Option<usize> {
         let hash = hash(keys);
-        let number = match self.find(keys, length, hash) {
-            Ok(0) => self.insert(keys, length, hash, function)?,
+        let number = match self.find(keys, length, hash, work) {
+            Ok(0) => {
+                take(work, length.saturating_add(function.words())).ok()?;
+                self.insert(keys, length, hash, function)?
+            }
             Ok(number) => number,
             Err(Crowded) => return None,
         };
@@ -182,16 +203,17 @@ impl<'a> Buffer<'a> {
     }
 
     /// The number of the entry, 0 if there is none.
-    fn find(&self, keys: &[u64], length: usize, hash: u32) -> Result<u32, Crowded> {
+    fn find(&self, keys: &[u64], length: usize, hash: u32, work: &mut u32) -> Result<u32, Crowded> {
         let mut next = self.buckets.get(self.bucket(keys, hash)).copied().unwrap_or(0);
         for _ in 0..self.longest {
             let entry = (next as usize).checked_sub(1).and_then(|index| self.entries.get(index));
             let Some(entry) = entry else { return Ok(0) };
-            if entry.hash == hash
-                && entry.keys as usize == length
-                && self.begins(entry.at as usize, keys)
-            {
-                return Ok(next);
+            take(work, LINK)?;
+            if entry.hash == hash && entry.keys as usize == length {
+                take(work, keys.len())?;
+                if self.begins(entry.at as usize, keys) {
+                    return Ok(next);
+                }
             }
             next = entry.next;
         }

@@ -11,6 +11,8 @@ use crate::program::ProgramError;
 pub enum ConsumerError {
     /// The framework has no memory yet.
     NotReady,
+    /// The caller runs in [probe context](crate::ProbeContext).
+    ProbeContext,
     /// The consumer is not open, or not any more.
     NotOpen(ConsumerId),
     /// All consumers there is room for are open.
@@ -71,6 +73,7 @@ impl fmt::Display for ConsumerError {
             Self::NotReady => {
                 f.write_str("the framework has no memory yet; the kernel has to call init")
             }
+            Self::ProbeContext => write!(f, "{}", crate::ProbeContext),
             Self::NotOpen(id) => write!(f, "consumer {} is not open", id.get()),
             Self::TooManyConsumers { max } => {
                 write!(f, "{max} consumers are open and no more are possible; close one")

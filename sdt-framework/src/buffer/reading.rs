@@ -59,6 +59,7 @@ impl<H: Host> Dtrace<H> {
         cpu: usize,
         f: impl FnOnce(Option<&Buffer>) -> R,
     ) -> Result<R, ConsumerError> {
+        self.need_thread()?;
         let shared = self.shared()?;
         let (_, consumer) = shared.consumer(id)?;
         if cpu >= shared.cpus.len() {

@@ -104,14 +104,13 @@ impl Ring {
     /// There is one writer: calls of `push` on this ring do not overlap, and what one call did is
     /// visible to the next.
     pub(crate) unsafe fn push(&self, record: &[u64]) -> bool {
-        let Writer { head, dropped } = &self.writer.0;
+        let Writer { head, .. } = &self.writer.0;
         // Relaxed: only the writer stores to it.
         let mut at = head.load(Ordering::Relaxed);
         // Acquire, with the reader's Release: its reads of the words are over before we write there.
         let tail = self.tail.0.load(Ordering::Acquire);
         if record.len() > self.words.len() - self.between(tail, at) {
-            // No read-modify-write: the reader never stores to the count.
-            dropped.store(dropped.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+            self.refuse();
             return false;
         }
         for value in record {
@@ -170,6 +169,13 @@ impl Ring {
         let number = words % (2 * self.words.len());
         self.writer.0.head.store(number, Ordering::Relaxed);
         self.tail.0.store(number, Ordering::Relaxed);
+    }
+
+    /// Counts a record that is not written. Probe context, by the writer.
+    pub(crate) fn refuse(&self) {
+        let dropped = &self.writer.0.dropped;
+        // No read-modify-write: the reader never stores to the count.
+        dropped.store(dropped.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
     /// How many records have been dropped since the ring was made, modulo the count's range.

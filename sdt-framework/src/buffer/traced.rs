@@ -236,6 +236,11 @@ impl Traced {
         other.empty();
     }
 
+    /// Units of work that it is to [take it over](Self::take_over), or to empty it.
+    pub(crate) const fn work_of_taking(&self) -> u64 {
+        2 * self.head as u64 + self.starts.len() as u64
+    }
+
     /// Forgets all records, and not what was counted.
     pub(crate) fn empty(&mut self) {
         self.starts.fill(0);

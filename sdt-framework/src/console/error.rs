@@ -5,6 +5,7 @@ use core::fmt;
 use dtrace_abi::spec::SpecError;
 
 use crate::buffer::ConsumerError;
+use crate::context::ProbeContext;
 
 /// Why a [`Console`](super::Console) did not do what it was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,12 @@ pub enum ConsoleError {
 impl From<ConsumerError> for ConsoleError {
     fn from(error: ConsumerError) -> Self {
         Self::Refused(error)
+    }
+}
+
+impl From<ProbeContext> for ConsoleError {
+    fn from(error: ProbeContext) -> Self {
+        Self::Refused(error.into())
     }
 }
 

@@ -19,7 +19,7 @@
 //! its end even if every line that it prints fires a probe that is enabled; those hits are there for the next call. What does
 //! not fit the buffers is dropped, counted and told, as ever.
 //!
-//! Nothing here is for probe context, an interrupt handler, or a panic: it takes the framework's locks.
+//! Nothing here is for probe context, where it refuses, nor for an interrupt handler or a panic: it takes the framework's locks.
 
 mod error;
 mod row;
@@ -142,7 +142,7 @@ impl<'d, H: Host, const BUFFER: usize> Console<'d, H, BUFFER> {
         };
         for (index, spec) in specs(line).enumerate() {
             let (_, spec) = spec?;
-            if self.dtrace.for_each_probe(&spec, |_| {}) == 0 {
+            if self.dtrace.for_each_probe(&spec, |_| {})? == 0 {
                 return Err(ConsoleError::NoMatch { description: index + 1 });
             }
         }
@@ -153,7 +153,7 @@ impl<'d, H: Host, const BUFFER: usize> Console<'d, H, BUFFER> {
         let mut written = Ok(());
         self.dtrace.for_each_probe(spec, |probe| {
             written = written.and_then(|()| row::listed(probe, out));
-        });
+        })?;
         Ok(written?)
     }
 

@@ -5,22 +5,27 @@ use dtrace_abi::fault::Fault;
 
 use super::failure::Stop;
 use super::machine::Firing;
+use super::work::NUMBER;
 use super::{simple, text};
 use crate::kernel::{Kernel, Number};
 
-/// Bytes of a stack that is walked, of frames and what is between them.
-const STACK: u64 = 4096;
+/// Most frames that are counted for a depth.
+pub(crate) const DEEPEST: usize = 256;
 
 impl<K: Kernel> Firing<'_, K> {
     /// An argument of the probe (`arg0` to `arg9`, `args[]`).
     #[inline]
     pub(crate) fn argument(&self, index: u64) -> Result<u64, Stop> {
+        if index >= self.probe.args.len() as u64 {
+            self.charge(NUMBER)?;
+        }
         simple::argument(self.probe.args, self.kernel, &self.rights, index)
     }
 
     /// A register of the process.
     pub(crate) fn user_register(&self, index: u64) -> Result<u64, Stop> {
         self.need_process()?;
+        self.charge(NUMBER)?;
         self.kernel.user_register(index).ok_or(Stop::at(Fault::BadAddress, 0))
     }
 
@@ -68,13 +73,24 @@ impl<K: Kernel> Firing<'_, K> {
             Number::Ipl | Number::Stackdepth | Number::Caller => self.need_kernel()?,
             _ => self.need_process()?,
         }
-        if matches!(
-            number,
-            Number::Stackdepth | Number::Caller | Number::Ustackdepth | Number::Ucaller
-        ) {
-            self.charge(STACK)?;
+        let frames = match number {
+            Number::Stackdepth | Number::Ustackdepth => DEEPEST as u64,
+            Number::Caller | Number::Ucaller => 2,
+            _ => {
+                self.charge(NUMBER)?;
+                return self.kernel.number(number).ok_or(Stop::new(Fault::IllegalOperation));
+            }
+        };
+        // As if there were as many frames as are counted; those that there are not are given back.
+        let costs = self.kernel.costs();
+        let each = u64::from(costs.frame);
+        self.charge(u64::from(costs.stack) + frames * each)?;
+        let found = self.kernel.number(number).ok_or(Stop::new(Fault::IllegalOperation))?;
+        if matches!(number, Number::Stackdepth | Number::Ustackdepth) {
+            let left = u64::from(self.work.get()) + frames.saturating_sub(found) * each;
+            self.work.set(u32::try_from(left).unwrap_or(u32::MAX));
         }
-        self.kernel.number(number).ok_or(Stop::new(Fault::IllegalOperation))
+        Ok(found)
     }
 
     fn named(&self, variable: Builtin) -> Result<u64, Stop> {
@@ -93,6 +109,7 @@ impl<K: Kernel> Firing<'_, K> {
         if let Some(time) = self.walltimestamp {
             return Ok(time);
         }
+        self.charge(NUMBER)?;
         let time = self.kernel.number(Number::Walltimestamp);
         self.walltimestamp = time;
         time.ok_or(Stop::new(Fault::IllegalOperation))

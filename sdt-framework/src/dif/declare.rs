@@ -26,6 +26,10 @@ pub struct Declared {
     pub(crate) shape: Shape,
     /// Its word, or the one before what it refers to.
     pub(crate) at: u32,
+    /// Flags of its type, and its size.
+    ty: (u8, u32),
+    /// The check whose program declared it last.
+    check: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +42,8 @@ enum State {
 
 impl Declared {
     /// What an array of them is filled with.
-    pub const NONE: Self = Self { state: State::Free, keyed: false, shape: Shape::Value, at: 0 };
+    pub const NONE: Self =
+        Self { state: State::Free, keyed: false, shape: Shape::Value, at: 0, ty: (0, 0), check: 0 };
 }
 
 /// The variables of one consumer.
@@ -54,6 +59,8 @@ pub struct Declarations<'a> {
     threads: &'a mut [Declared],
     locals: &'a mut [Declared],
     used: Used,
+    /// The number of the check that runs, or that ran last.
+    check: u32,
 }
 
 /// How much of the room is taken, in words.
@@ -137,7 +144,7 @@ impl<'a> Declarations<'a> {
         // Whatever another consumer has left there is not for this one.
         let extents = memory.globals.extents.iter().chain(memory.locals.extents);
         extents.chain(memory.literals).for_each(|word| word.set(0));
-        Self { platform, memory, globals, threads, locals, used: Used::default() }
+        Self { platform, memory, globals, threads, locals, used: Used::default(), check: 0 }
     }
 
     /// The same declarations with more room, in memory that nobody has used: tables that are at least as long, and
@@ -168,7 +175,7 @@ impl<'a> Declarations<'a> {
         for (to, from) in words {
             to.iter().zip(from).for_each(|(to, from)| to.set(from.get()));
         }
-        moved.used = self.used;
+        (moved.used, moved.check) = (self.used, self.check);
         moved
     }
 
@@ -179,7 +186,8 @@ impl<'a> Declarations<'a> {
         Extent { literals, globals, locals, variables }
     }
 
-    /// What was declared for a variable of a program's, with or without keys.
+    /// What the program that is being checked declares for a variable, with or without keys. The declarations of other
+    /// programs are not its own.
     pub(crate) fn find(
         &self,
         scope: VarScope,
@@ -193,7 +201,8 @@ impl<'a> Declarations<'a> {
         };
         let index = number.checked_sub(VAR_OTHER_USER).ok_or(Problem::ReadOnly(number))?;
         match table.get(usize::from(index)) {
-            Some(declared) if declared.state == State::Free => Err(Problem::Undeclared(number)),
+            Some(Declared { state: State::Free, .. }) => Err(Problem::Undeclared(number)),
+            Some(declared) if declared.check != self.check => Err(Problem::Undeclared(number)),
             Some(declared) if declared.keyed != keyed => Err(Problem::Keys(number)),
             Some(declared) => Ok(*declared),
             None => Err(Problem::Undeclared(number)),
@@ -206,6 +215,7 @@ impl<'a> Declarations<'a> {
         check: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, E> {
         let used = self.used;
+        self.check = self.check.wrapping_add(1);
         let result = check(self);
         let (globals, locals) = (self.memory.globals.extents, self.memory.locals.extents);
         let tables =
@@ -253,14 +263,16 @@ impl<'a> Declarations<'a> {
             VarScope::Thread => (&mut self.threads, None, globals),
         };
         let declared = table.get_mut(usize::from(index)).ok_or(Problem::TooManyVariables)?;
+        let ty = (variable.ty.flags, variable.ty.size);
         if declared.state != State::Free {
-            return agree(declared, keyed, shape);
+            declared.check = self.check;
+            return agree(declared, keyed, shape, ty);
         }
         let at = match statics {
             Some(statics) if !keyed => place(statics, used, index, shape)?,
             _ => 0,
         };
-        *declared = Declared { state: State::New, keyed, shape, at };
+        *declared = Declared { state: State::New, keyed, shape, at, ty, check: self.check };
         Ok(())
     }
 
@@ -299,21 +311,22 @@ fn shape(ty: &DifType) -> Result<Shape, Problem> {
     }
 }
 
-fn agree(declared: &Declared, keyed: bool, shape: Shape) -> Result<(), Problem> {
+/// Whether a variable is declared as it was before. A size of 0 says nothing, as in DTrace.
+fn agree(declared: &Declared, keyed: bool, shape: Shape, ty: (u8, u32)) -> Result<(), Problem> {
     if declared.keyed != keyed {
         return Err(Problem::ChangedKind);
     }
-    match (declared.shape, shape) {
-        (Shape::Value, Shape::Value) => Ok(()),
-        (Shape::Bytes(before), Shape::Bytes(now)) | (Shape::String(before), Shape::String(now)) => {
-            if before == now {
-                Ok(())
-            } else {
-                Err(Problem::ChangedSize)
-            }
-        }
-        _ => Err(Problem::ChangedType),
+    let is_same = matches!(
+        (declared.shape, shape),
+        (Shape::Value, Shape::Value)
+            | (Shape::Bytes(_), Shape::Bytes(_))
+            | (Shape::String(_), Shape::String(_))
+    );
+    let ((flags_before, size_before), (flags, size)) = (declared.ty, ty);
+    if !is_same || flags_before != flags {
+        return Err(Problem::ChangedType);
     }
+    if size != 0 && size_before != size { Err(Problem::ChangedSize) } else { Ok(()) }
 }
 
 /// Takes words for a variable and empties them: one for a number; for what is held by reference one that

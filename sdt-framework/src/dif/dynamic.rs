@@ -12,6 +12,7 @@
 //! were that could not be had. With one CPU nobody else is looking, and a chunk is free again at once.
 
 use super::word::{self, Word};
+use super::work::{LINK, MAKE};
 use crate::sync::{AtomicCount, AtomicU32, Ordering, const_fn, widen};
 
 /// Words of a chunk that are not keys or value: the hash, and how many words the keys and bytes the value has.
@@ -99,9 +100,6 @@ const fn chunk(link: u32) -> Option<u32> {
 /// A search passed more than a clause may look at.
 #[derive(Debug)]
 pub(crate) struct Endless;
-
-/// What a variable that is passed on the way counts for, in bytes: it is most likely not in the cache.
-const STEP: u32 = 64;
 
 /// Where a search ended.
 enum Found<'a> {
@@ -213,6 +211,9 @@ impl<'a> Dynamic<'a> {
             let chunk = match made {
                 Some(chunk) => chunk,
                 None => {
+                    // The free ones of each CPU may have to be looked through.
+                    let lists = 4 * self.cpus.len() as u32;
+                    take(work, MAKE.saturating_add(lists).saturating_add(self.chunk as u32))?;
                     let Some(chunk) = self.make(cpu, key, size) else { return Ok(None) };
                     made = Some(chunk);
                     chunk
@@ -270,7 +271,7 @@ impl<'a> Dynamic<'a> {
             let mut first = bucket.load(Ordering::Acquire);
             let (mut before, mut now) = (bucket, first);
             while let Some(chunk) = chunk(now) {
-                *work = work.checked_sub(STEP).ok_or(Endless)?;
+                take(work, LINK)?;
                 let Some(place) = self.chain.get(chunk as usize) else { return Ok(None) };
                 let next = place.load(Ordering::Acquire);
                 if next & MARK != 0 {
@@ -287,13 +288,20 @@ impl<'a> Dynamic<'a> {
                     now = next;
                     continue;
                 }
-                if self.is(chunk, key) {
-                    return Ok(Some(Found::Chunk(chunk)));
+                if self.is_hashed(chunk, key) {
+                    take(work, key.words.len() as u32)?;
+                    if self.is(chunk, key) {
+                        return Ok(Some(Found::Chunk(chunk)));
+                    }
                 }
                 (before, now) = (place, next);
             }
             return Ok(Some(Found::None(first, bucket)));
         }
+    }
+
+    fn is_hashed(&self, chunk: u32, key: Key<'_>) -> bool {
+        self.words(chunk).first().is_some_and(|hash| hash.get() == key.hash)
     }
 
     fn is(&self, chunk: u32, key: Key<'_>) -> bool {
@@ -471,6 +479,13 @@ impl<'a> Dynamic<'a> {
         }
         u64::from_le_bytes(bytes)
     }
+}
+
+/// Takes so many units of work.
+fn take(work: &mut u32, units: u32) -> Result<(), Endless> {
+    let left = work.checked_sub(units);
+    *work = left.unwrap_or(0);
+    left.map(drop).ok_or(Endless)
 }
 
 /// No read-modify-write: only the CPU itself counts.

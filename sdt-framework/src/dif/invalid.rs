@@ -60,7 +60,7 @@ pub enum Problem {
     Builtin(u16),
     /// A variable of the kernel's, which cannot be written, or is not of that scope.
     ReadOnly(u16),
-    /// A variable that no table of variables declares for that scope.
+    /// A variable that the program's table of variables does not declare for that scope.
     Undeclared(u16),
     /// A variable with keys used without, or the other way round.
     Keys(u16),

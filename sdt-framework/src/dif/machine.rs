@@ -1,9 +1,11 @@
 //! The machine that runs programs. Everything here is probe context.
 
+use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 #[cfg(doc)]
 use dtrace_abi::dif::DifType;
+use dtrace_abi::dif::Subr;
 use dtrace_abi::fault::Fault;
 
 use super::address::{Place, Region};
@@ -11,15 +13,11 @@ use super::dynamic::{Endless, Key};
 use super::failure::{Failure, Stop};
 use super::memory::{Memory, Probe, Rights, Room};
 use super::op::{Compared, Op, Registers, Shape, Slot, Var};
+use super::subr::Token;
 use super::validate::Program;
 use super::word::Word;
+use super::work::{CALL, INSTRUCTION, LOOK, NUMBER, STEP, WORK};
 use crate::kernel::Kernel;
-
-/// Bytes that the programs of all clauses of a hit may look at, roughly. What goes beyond is an illegal operation: no
-/// programs can hold a CPU for long, however many they are and whatever lengths they have computed.
-pub(crate) const WORK: u32 = 1 << 22;
-/// What is left of that for a clause at least, whatever those before it have done; and a clause of ERROR has no more.
-pub(crate) const LEAST_WORK: u32 = 1 << 14;
 
 /// Bytes of a string that is pushed without a size (`dtrace_strsize_default`, dtrace.c).
 pub(crate) const DEFAULT_STRING: u64 = 256;
@@ -78,9 +76,12 @@ pub struct Firing<'a, K> {
     pub(crate) epid: u32,
     /// Bytes of scratch space that have been allocated.
     pub(crate) used: usize,
-    pub(crate) work: u32,
-    /// Where the next `strtok(NULL, ...)` goes on.
-    pub(crate) token: u64,
+    /// Units of work that it may do yet.
+    pub(crate) work: Cell<u32>,
+    /// How many speculations there are, each of which `speculation()` may have to look at.
+    pub(crate) speculations: usize,
+    /// Where the next `strtok(NULL, ...)` goes on, if there was a `strtok` before.
+    pub(crate) token: Option<Token>,
     pub(crate) timestamp: Option<u64>,
     pub(crate) walltimestamp: Option<u64>,
     dropped: bool,
@@ -106,8 +107,9 @@ impl<'a, K: Kernel> Firing<'a, K> {
             cpu,
             epid: 0,
             used: 0,
-            work: WORK,
-            token: 0,
+            work: Cell::new(WORK),
+            speculations: 0,
+            token: None,
             timestamp: None,
             walltimestamp: None,
             dropped: false,
@@ -118,14 +120,19 @@ impl<'a, K: Kernel> Firing<'a, K> {
     /// for it.
     pub(crate) fn serve(&mut self, memory: &'a Memory<'a>, rights: Rights, room: Room<'a>) {
         (self.memory, self.rights, self.room) = (memory, rights, room);
-        self.token = 0;
+        self.token = None;
     }
 
-    /// The next clause: scratch space is empty.
+    /// The next clause: scratch space is empty, and it has a whole budget of its own.
     pub fn begin(&mut self, epid: u32) {
+        self.work.set(WORK);
+        self.begin_within(epid);
+    }
+
+    /// The next clause of a hit, with what is left of its budget.
+    pub(crate) fn begin_within(&mut self, epid: u32) {
         self.epid = epid;
         self.used = 0;
-        self.work = self.work.max(LEAST_WORK);
         self.dropped = false;
     }
 
@@ -162,6 +169,8 @@ impl<'a, K: Kernel> Firing<'a, K> {
     // Apart, as it has many registers to keep.
     #[inline(never)]
     fn interpret(&mut self, program: &Program<'_>) -> Result<u64, Failure> {
+        // No instruction runs twice.
+        self.charge(program.ops.len() as u64 * INSTRUCTION).map_err(|stop| stop.failure(0))?;
         let mut regs = Registers::default();
         let mut compared = Compared::NOTHING;
         let mut tuple = None;
@@ -250,6 +259,12 @@ impl<'a, K: Kernel> Firing<'a, K> {
     /// An instruction that takes its time.
     #[inline(never)]
     fn step(&mut self, op: &Op, regs: &mut Registers, tuple: &mut Tuple) -> Result<(), Stop> {
+        self.charge(match op {
+            Op::Call(Subr::Speculation, _) => CALL + LOOK * self.speculations as u64,
+            Op::Call(..) => CALL,
+            Op::Lock(..) => NUMBER,
+            _ => STEP,
+        })?;
         let (target, value) = match *op {
             Op::Args(index, d) => (d, self.argument(regs.get(index))?),
             Op::UserRegister(index, d) => (d, self.user_register(regs.get(index))?),
@@ -373,7 +388,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
         let Some(length) = self.key(var, tuple)? else { return Ok(0) };
         let key = Key::new(self.room.key.get(..length).unwrap_or_default());
         let dynamic = &self.memory.dynamic;
-        let found = dynamic.find(self.cpu, key, &mut self.work).map_err(endless)?;
+        let found = self.working(|work| dynamic.find(self.cpu, key, work))?;
         Ok(match found {
             Some(chunk) if by_ref => Place::start(Region::Dynamic, chunk).address(),
             Some(chunk) => dynamic.get(chunk),
@@ -398,14 +413,14 @@ impl<'a, K: Kernel> Firing<'a, K> {
         let key = length.and_then(|length| self.room.key.get(..length)).map(Key::new);
         if value == 0 {
             if let Some(key) = key {
-                dynamic.remove(self.cpu, key, &mut self.work).map_err(endless)?;
+                self.working(|work| dynamic.remove(self.cpu, key, work))?;
             }
             return Ok(());
         }
         let chunk = match key {
             Some(key) => {
                 let size = shape.size().max(8);
-                dynamic.find_or_make(self.cpu, key, size, &mut self.work).map_err(endless)?
+                self.working(|work| dynamic.find_or_make(self.cpu, key, size, work))?
             }
             None => dynamic.refuse(self.cpu),
         };
@@ -418,6 +433,15 @@ impl<'a, K: Kernel> Firing<'a, K> {
             return Ok(());
         }
         self.copy_value(value, Place::start(Region::Dynamic, chunk).address(), shape)
+    }
+
+    /// Calls `f` with the budget.
+    fn working<R>(&self, f: impl FnOnce(&mut u32) -> Result<R, Endless>) -> Result<R, Stop> {
+        let mut work = self.work.get();
+        let result = f(&mut work);
+        self.work.set(work);
+        // A clause that does too much is stopped.
+        result.map_err(|Endless| Stop::new(Fault::IllegalOperation))
     }
 
     /// Reads what a value by reference refers to, all of `into`.
@@ -458,6 +482,7 @@ impl<'a, K: Kernel> Firing<'a, K> {
     ///
     /// It cannot be read.
     pub(crate) fn fetch_user(&self, address: u64, into: &mut [u8]) -> Result<(), Stop> {
+        self.charge_user(into.len() as u64)?;
         if self.kernel.copyin(address, into) {
             Ok(())
         } else {
@@ -469,9 +494,4 @@ impl<'a, K: Kernel> Firing<'a, K> {
 /// What is divided by.
 fn divisor(value: u64) -> Result<u64, Stop> {
     if value == 0 { Err(Stop::new(Fault::DivideByZero)) } else { Ok(value) }
-}
-
-/// A clause that looks at too much is stopped.
-fn endless(_: Endless) -> Stop {
-    Stop::new(Fault::IllegalOperation)
 }

@@ -10,6 +10,7 @@ use super::failure::Stop;
 use super::machine::Firing;
 use super::op::{Shape, Width};
 use super::word::{self, Word};
+use super::work::{BYTE, LINE, OWN};
 use crate::kernel::Kernel;
 
 /// What one consumer's programs keep from one firing to the next. All CPUs share it.
@@ -161,20 +162,34 @@ const fn bad_address(address: u64) -> Stop {
 }
 
 impl<K: Kernel> Firing<'_, K> {
-    /// Counts work that is bounded by nothing else.
-    pub(crate) fn charge(&mut self, bytes: u64) -> Result<(), Stop> {
-        match u64::from(self.work).checked_sub(bytes) {
+    /// Takes so many units of work from the budget of the hit.
+    #[inline(always)]
+    pub(crate) fn charge(&self, units: u64) -> Result<(), Stop> {
+        match u64::from(self.work.get()).checked_sub(units) {
             Some(left) => {
-                self.work = left as u32;
+                self.work.set(left as u32);
                 Ok(())
             }
-            None => Err(Stop::new(Fault::IllegalOperation)),
+            None => Err(self.exhausted()),
         }
+    }
+
+    /// Nothing is left of the budget.
+    #[cold]
+    fn exhausted(&self) -> Stop {
+        self.work.set(0);
+        Stop::new(Fault::IllegalOperation)
+    }
+
+    /// The same for a copy from or to the process.
+    pub(crate) fn charge_user(&self, bytes: u64) -> Result<(), Stop> {
+        self.charge(u64::from(self.kernel.costs().user) + bytes / 8)
     }
 
     /// The byte at an address.
     #[inline]
     pub(crate) fn byte(&mut self, cursor: &mut Cursor, address: u64) -> Result<u8, Stop> {
+        self.charge(BYTE)?;
         let at = address.wrapping_sub(cursor.start);
         if at >= cursor.length {
             return self.fill(cursor, address);
@@ -196,7 +211,7 @@ impl<K: Kernel> Firing<'_, K> {
 
     fn fill(&mut self, cursor: &mut Cursor, address: u64) -> Result<u8, Stop> {
         let most = Cursor::SIZE as u64;
-        self.charge(most)?;
+        self.charge(LINE)?;
         (cursor.start, cursor.length) = (address, 0);
         if Place::of(address).is_none() {
             // All of a line is there, or some of it is not to be read.
@@ -238,7 +253,10 @@ impl<K: Kernel> Firing<'_, K> {
         }
         match Place::of(address) {
             None => self.load_kernel(address, into),
-            Some(_) => self.load_own(address, into).ok_or(bad_address(address)),
+            Some(_) => {
+                self.charge(OWN + into.len() as u64)?;
+                self.load_own(address, into).ok_or(bad_address(address))
+            }
         }
     }
 
@@ -247,6 +265,7 @@ impl<K: Kernel> Firing<'_, K> {
             return Err(Stop::at(Fault::KernelPrivilege, address));
         }
         let length = into.len() as u64;
+        self.charge(u64::from(self.kernel.costs().load) + length / 4)?;
         // What would go on into addresses of ours, or round the end, is not the kernel's.
         let is_whole =
             address.checked_add(length - 1).is_some_and(|last| Place::of(last).is_none());
@@ -301,6 +320,7 @@ impl<K: Kernel> Firing<'_, K> {
 
     /// Writes bytes to where a program may write: scratch space, and variables.
     pub(crate) fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Stop> {
+        self.charge(OWN + from.len() as u64)?;
         self.store_own(address, from).ok_or(bad_address(address))
     }
 
@@ -351,6 +371,7 @@ impl<K: Kernel> Firing<'_, K> {
 
     /// Loads a number from the process that runs.
     pub(crate) fn load_user(&self, width: Width, address: u64) -> Result<u64, Stop> {
+        self.charge_user(width.bytes().into())?;
         let mut bytes = [0; 8];
         let some = bytes.get_mut(..width.bytes() as usize).ok_or(bad_address(address))?;
         if !self.kernel.copyin(address, some) {
@@ -374,7 +395,6 @@ impl<K: Kernel> Firing<'_, K> {
     pub(crate) fn copy(&mut self, from: u64, to: u64, length: u64) -> Result<(), Stop> {
         const PART: u64 = 64;
         self.check_store(to, length)?;
-        self.charge(length / 8)?;
         let mut part = [0; PART as usize];
         // What is not yet read must not be written over.
         let backward = from < to && to < from.saturating_add(length);
@@ -407,7 +427,6 @@ impl<K: Kernel> Firing<'_, K> {
         let there = self.own_length(from).map_or(length, |there| there.min(length));
         self.copy(from, to, there)?;
         let zeros = [0; 64];
-        self.charge((length - there) / 8)?;
         let mut at = there;
         while at < length {
             let count = (length - at).min(zeros.len() as u64);

@@ -15,9 +15,10 @@
 //! | `subr` | the subroutines |
 //! | `dynamic` | thread-local variables and associative arrays |
 //! | `address`, `memory` | what an address of a program leads to |
+//! | `work` | what each operation counts for in the budget of a hit |
 //!
-//! A program ends: it branches forward only, every length is bounded, and bytes that all programs of a hit look at are
-//! counted (`WORK` in `machine`). It touches nothing outside: what is its own is reached through slices, and what is
+//! A program ends: it branches forward only, every length is bounded, and all work of the programs of a hit is charged to one
+//! budget (`work`). It touches nothing outside: what is its own is reached through slices, and what is
 //! the kernel's through [`Kernel::load`](crate::kernel::Kernel::load). There is no `unsafe` in all of this.
 //!
 //! # Differences from dtrace.c
@@ -56,17 +57,20 @@ mod subr;
 mod text;
 mod validate;
 mod word;
+mod work;
 
+pub(crate) use builtin::DEEPEST;
 pub(crate) use declare::Extent;
 pub use declare::{Declarations, Declared};
 pub use dynamic::{Dynamic, DynamicDrops, PerCpu};
 pub use failure::{Failure, Stop};
 pub use invalid::{Invalid, Place as InvalidPlace, Problem};
 pub use machine::Firing;
-pub(crate) use machine::{LEAST_WORK, WORK};
 pub use memory::{Memory, Names, Probe, Rights, Room, Statics};
 pub use op::Slot;
 pub(crate) use simple::{Guard, Simple};
 pub use source::{Difo, Source};
+pub(crate) use subr::Token;
 pub use validate::Program;
 pub use word::Word;
+pub(crate) use work::{NUMBER, WORK};

@@ -21,6 +21,12 @@ pub(crate) enum Simple {
 }
 
 impl Simple {
+    /// Whether the kernel may have to be asked for it.
+    pub(crate) const fn asks(self) -> bool {
+        // Providers bring along five arguments at least.
+        matches!(self, Self::Process(_) | Self::Arg(5..))
+    }
+
     /// The number. A fault is the program's first instruction's.
     #[inline(always)]
     pub(crate) fn get(
@@ -66,6 +72,11 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
+    /// Whether the kernel may have to be asked.
+    pub(crate) const fn asks(&self) -> bool {
+        self.what.asks()
+    }
+
     /// Whether the predicate is true.
     #[inline(always)]
     pub(crate) fn test(

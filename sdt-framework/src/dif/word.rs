@@ -59,37 +59,48 @@ impl Default for Word {
     }
 }
 
-/// Reads bytes out of words, from a byte's offset on. `None`: they are not all there.
+/// Reads bytes out of words, from a byte's offset on. `None`: the words end before `into` is full.
 pub(crate) fn read(words: &[Word], offset: usize, into: &mut [u8]) -> Option<()> {
     let mut at = offset;
-    let mut to = into.iter_mut();
-    while to.len() > 0 {
+    let mut to = into;
+    while !to.is_empty() {
         let bytes = words.get(at / 8)?.get().to_le_bytes();
-        let from = bytes.iter().skip(at % 8);
-        let count = from.len().min(to.len());
-        for (to, from) in to.by_ref().take(count).zip(from) {
-            *to = *from;
-        }
+        // Most words are read whole, and a copy of constant length is one instruction.
+        let count = if at.is_multiple_of(8) && to.len() >= 8 {
+            *to.first_chunk_mut()? = bytes;
+            8
+        } else {
+            let from = bytes.iter().skip(at % 8);
+            let count = from.len().min(to.len());
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            count
+        };
+        to = to.get_mut(count..)?;
         at = at.checked_add(count)?;
     }
     Some(())
 }
 
-/// Writes bytes into words. `None`: there is not so much room, and what there is may have been written.
+/// Writes bytes into words. `None`: the words end before all of `from` is written; the bytes that have room may be written.
 ///
 /// A word that is written in part is read before: what another CPU writes beside it meanwhile is lost.
 pub(crate) fn write(words: &[Word], offset: usize, from: &[u8]) -> Option<()> {
     let mut at = offset;
-    let mut from = from.iter();
-    while from.len() > 0 {
+    let mut from = from;
+    while !from.is_empty() {
         let word = words.get(at / 8)?;
-        let mut bytes = word.get().to_le_bytes();
-        let to = bytes.iter_mut().skip(at % 8);
-        let count = to.len().min(from.len());
-        for (to, from) in to.zip(from.by_ref().take(count)) {
-            *to = *from;
-        }
-        word.set(u64::from_le_bytes(bytes));
+        let count = if at.is_multiple_of(8) && from.len() >= 8 {
+            word.set(u64::from_le_bytes(*from.first_chunk()?));
+            8
+        } else {
+            let mut bytes = word.get().to_le_bytes();
+            let to = bytes.iter_mut().skip(at % 8);
+            let count = to.len().min(from.len());
+            to.zip(from).for_each(|(to, from)| *to = *from);
+            word.set(u64::from_le_bytes(bytes));
+            count
+        };
+        from = from.get(count..)?;
         at = at.checked_add(count)?;
     }
     Some(())

@@ -31,6 +31,7 @@ impl<H: Host> Dtrace<H> {
         if !rights.any() {
             return Err(ConsumerError::NotPermitted);
         }
+        self.need_thread()?;
         let shared = self.shared()?;
         let mut tables = self.tables.lock();
         let consumer = shared
@@ -63,6 +64,7 @@ impl<H: Host> Dtrace<H> {
     /// # Errors
     /// [`ConsumerError::NotOpen`].
     pub fn close(&self, id: ConsumerId) -> Result<(), ConsumerError> {
+        self.need_thread()?;
         let shared = self.shared()?;
         let mut tables = self.tables.lock();
         let (index, consumer) = shared.consumer(id)?;
@@ -98,6 +100,7 @@ impl<H: Host> Dtrace<H> {
     /// # Errors
     /// [`ConsumerError::NotOpen`]; [`ConsumerError::SmallBuffer`]; [`ConsumerError::HasBuffers`] once it has gone.
     pub fn set_buffer(&self, id: ConsumerId, bytes: usize) -> Result<(), ConsumerError> {
+        self.need_thread()?;
         let shared = self.shared()?;
         let _tables = self.tables.lock();
         let (_, consumer) = shared.consumer(id)?;

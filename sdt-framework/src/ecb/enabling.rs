@@ -1,5 +1,7 @@
 //! Consumers enable probes, and disable them.
 
+use core::sync::atomic::Ordering;
+
 use dtrace_abi::spec::Spec;
 use sdt_core::patch::batch;
 
@@ -16,8 +18,6 @@ use crate::registry::tables::Tables;
 pub(crate) struct Wanted<'a> {
     /// Which probes.
     pub(crate) spec: &'a Spec,
-    /// The number of the only one of them, or 0.
-    pub(crate) probe: u32,
     /// What is done when they fire.
     pub(crate) what: What,
     /// Whether it is a clause of a program, and the number of the enabling by the first one of it if that is another
@@ -55,7 +55,7 @@ impl<H: Host> Dtrace<H> {
         spec: &Spec,
         recording: Recording,
     ) -> Result<u32, ConsumerError> {
-        let wanted = Wanted { spec, probe: 0, what: What::Args(recording), program: None };
+        let wanted = Wanted { spec, what: What::Args(recording), program: None };
         self.enable_wanted(id, &wanted).map(|(enabled, _)| enabled)
     }
 
@@ -65,15 +65,15 @@ impl<H: Host> Dtrace<H> {
         id: ConsumerId,
         wanted: &Wanted<'_>,
     ) -> Result<(u32, usize), ConsumerError> {
-        let Wanted { spec, probe, what, program } = *wanted;
+        self.need_thread()?;
+        let Wanted { spec, what, program } = *wanted;
         let shared = self.shared()?;
         let rights = shared.consumer(id)?.1.rights();
-        self.provide(&spec.desc());
-        let is_wanted = |at: usize| probe == 0 || probe == number(at);
+        self.provide(&spec.desc())?;
         // Counted first, so that a provider does not see what comes to nothing.
         let mut needed = 0;
         self.for_each_match(spec, |tables, at| {
-            needed += usize::from(is_wanted(at) && tables.permits(at, rights));
+            needed += usize::from(tables.permits(at, rights));
             Ok(())
         })?;
         let (enabling, since) = {
@@ -86,19 +86,15 @@ impl<H: Host> Dtrace<H> {
             tables.enablings = tables.enablings.wrapping_add(1);
             let number = tables.enablings;
             let since = tables.created;
-            // One probe that is meant by its number is not going to be another one.
-            if probe == 0 {
-                let spec = spec.clone();
-                let program = program.map(|first| first.unwrap_or(number));
-                let retained =
-                    Retained { consumer, number, since, program, spec, what, next: None };
-                let left = tables.arena.left();
-                let retained = tables
-                    .arena
-                    .alloc(retained)
-                    .ok_or(ConsumerError::NoMemory { needed: size_of::<Retained>(), left })?;
-                tables.retain(retained);
-            }
+            let spec = spec.clone();
+            let program = program.map(|first| first.unwrap_or(number));
+            let retained = Retained { consumer, number, since, program, spec, what, next: None };
+            let left = tables.arena.left();
+            let retained = tables
+                .arena
+                .alloc(retained)
+                .ok_or(ConsumerError::NoMemory { needed: size_of::<Retained>(), left })?;
+            tables.retain(retained);
             (number, since)
         };
         let mut enabled = 0;
@@ -106,7 +102,7 @@ impl<H: Host> Dtrace<H> {
             let (consumer, _) = shared.consumer(id)?;
             // What was created since is enabled when it is matched.
             let is_new = tables.probe(at).is_some_and(|(probe, _)| probe.created >= since);
-            if !is_wanted(at) || (is_new && probe == 0) || !tables.permits(at, rights) {
+            if is_new || !tables.permits(at, rights) {
                 return Ok(());
             }
             if !self.add(tables, at, consumer, enabling, what) {
@@ -150,10 +146,16 @@ impl<H: Host> Dtrace<H> {
         let Some((ecb, epid)) = tables.take_ecb(consumer, at, enabling, what) else {
             return false;
         };
+        let mut has_others = false;
+        let chain = &shared.probes[at].chain;
+        chain.for_each(shared.ecbs, |_, other| has_others |= other.consumer == consumer);
         // SAFETY: the pool hands out an ECB that is in no chain and that no CPU looks at.
         unsafe { shared.ecbs[ecb].fill(Ecb { consumer, epid, what }) };
         // SAFETY: it has just been filled, and the framework is locked.
-        unsafe { shared.probes[at].chain.append(shared.ecbs, ecb) };
+        unsafe { chain.append(shared.ecbs, ecb) };
+        if !has_others {
+            shared.probes[at].consumers.fetch_add(1, Ordering::Relaxed);
+        }
         shared.probes[at].cache_predicate(shared.ecbs);
         let Some((probe, provider)) = tables.probe_mut(at) else { return true };
         probe.ecbs += 1;
@@ -177,6 +179,7 @@ impl<H: Host> Dtrace<H> {
     /// # Errors
     /// [`ConsumerError::NotOpen`].
     pub fn disable(&self, id: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError> {
+        self.need_thread()?;
         let shared = self.shared()?;
         let mut tables = self.tables.lock();
         let (consumer, _) = shared.consumer(id)?;
@@ -225,7 +228,10 @@ impl<H: Host> Dtrace<H> {
             tables.retire_ecb(consumer, ecb);
             let mut more = false;
             chain.for_each(shared.ecbs, |_, other| more |= other.consumer == consumer);
-            count += u32::from(!more);
+            if !more {
+                count += 1;
+                shared.probes[what.probe].consumers.fetch_sub(1, Ordering::Relaxed);
+            }
             let Some((probe, provider)) = tables.probe_mut(what.probe) else { continue };
             probe.ecbs -= 1;
             if probe.ecbs == 0 {

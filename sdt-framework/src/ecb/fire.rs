@@ -3,12 +3,14 @@
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
+use dtrace_abi::fault::Fault;
 use sdt_core::ops::ProbeId;
 
 use crate::buffer::{ARGS, Consumer, Event, Recording};
 use crate::counters::PerCpu;
-use crate::dif::{Failure, LEAST_WORK, Probe, Rights, WORK};
+use crate::dif::{Failure, Probe, Rights, Token};
 use crate::dtrace::{Dtrace, Shared};
+use crate::ecb::budget::{Budget, MEET, RECORD, Table};
 use crate::ecb::{Ecb, What};
 use crate::host::Host;
 use crate::kernel::Kernel as _;
@@ -50,10 +52,10 @@ struct Shares<'a, H: Host> {
     event: Option<Event>,
     /// When it fired, if somebody has looked: all see the same time.
     time: Option<u64>,
-    /// What programs may still do.
-    work: u32,
+    /// What the enablings may do yet.
+    budget: Budget,
     /// Where `strtok` of a consumer's goes on behind a clause of its that has failed.
-    token: Option<(&'a Tracing, u64)>,
+    token: Option<(&'a Tracing, Option<Token>)>,
 }
 
 /// What an enabling has made of a hit.
@@ -113,10 +115,9 @@ impl<H: Host> Dtrace<H> {
         let here = self.shared().ok().and_then(|shared| Some((shared, shared.cpus.get(cpu)?)));
         match here {
             Some((shared, this)) => {
-                if this.enter() {
+                if let Some(_in_probe) = this.enter() {
                     let rules = Rules { checks: this.is_time_to_check(), only: None };
                     this.count(self.each(shared, (cpu, this), id, brought, rules));
-                    this.leave();
                 }
             }
             None => {
@@ -133,9 +134,8 @@ impl<H: Host> Dtrace<H> {
             self.stray.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        if this.enter() {
+        if let Some(_in_probe) = this.enter() {
             this.count(Some(Tally::default()));
-            this.leave();
         }
     }
 
@@ -146,11 +146,10 @@ impl<H: Host> Dtrace<H> {
             let here = self.shared().ok().and_then(|shared| Some((shared, shared.cpus.get(cpu)?)));
             let Some((shared, this)) = here else { return cpu };
             if let Some(id) = self.own.id(own)
-                && this.enter()
+                && let Some(_in_probe) = this.enter()
             {
                 let rules = Rules { checks: true, only: Some((consumer, own)) };
                 this.count(self.each_apart(shared, (cpu, this), id, args, rules));
-                this.leave();
             }
             cpu
         })
@@ -205,8 +204,17 @@ impl<H: Host> Dtrace<H> {
         let (host, tracing) = (&self.host, Cell::new(None));
         let surroundings = &Surroundings { host, tracing, cpu, this, id, origin, asks };
         let hit = &Hit { shared, surroundings, args, rules };
-        let work = if matches!(rules.only, Some((_, Own::Error))) { LEAST_WORK } else { WORK };
-        let shares = &mut Shares { run: None, event: None, time: None, work, token: None };
+        let table = || Table { entries: shared.shares_of(cpu), hit: this.hit() };
+        let budget = match rules.only {
+            None => Budget::new(probe.consumers.load(Ordering::Relaxed)),
+            Some((_, Own::Error)) => Budget::of_error(),
+            // Of all that have enabled it one alone is meant.
+            Some(_) => Budget::new(1),
+        };
+        let shares = &mut Shares { run: None, event: None, time: None, budget, token: None };
+        if let Some((meant, _)) = rules.only {
+            shares.budget.turn_to(meant, table);
+        }
         for (_, ecb) in probe.chain.walk(shared.ecbs) {
             let Some(consumer) = shared.consumers.get(ecb.consumer) else { continue };
             match rules.only {
@@ -221,9 +229,16 @@ impl<H: Host> Dtrace<H> {
                 }
                 Some((meant, own)) => {
                     if meant != ecb.consumer || !consumer.takes(Some(own)) {
-                        continue;
+                        // ERROR may fire for many clauses of a hit, and walks past those of others each time.
+                        if shares.budget.charge(MEET) {
+                            continue;
+                        }
+                        break;
                     }
                 }
+            }
+            if !shares.budget.turn_to(ecb.consumer, table) {
+                continue;
             }
             let recorded = match ecb.what {
                 // SAFETY: with interrupts off, this CPU records nothing else meanwhile.
@@ -237,6 +252,11 @@ impl<H: Host> Dtrace<H> {
                     let rights =
                         if rules.only.is_some() { &tracing.own_rights } else { &tracing.rights };
                     let turn = (consumer, tracing, rights);
+                    if !shares.budget.charge(clause.layout.test.into()) {
+                        self.exhausted(hit, shares, &ecb, tracing, clause);
+                        tally.drops += 1;
+                        continue;
+                    }
                     let told = match &clause.test {
                         Test::Always => Some(Ok(true)),
                         Test::Guard(guard) => Some(guard.test(args, surroundings, rights)),
@@ -249,8 +269,11 @@ impl<H: Host> Dtrace<H> {
                             _ if matches!(told, Some(Ok(false))) && !rules.checks => {
                                 Recorded::False
                             }
+                            _ if !shares.budget.charge(clause.layout.cost) => {
+                                self.exhausted(hit, shares, &ecb, tracing, clause)
+                            }
                             Some(_) if is_true && !rules.checks => {
-                                self.run_plain(hit, &mut shares.time, turn, &ecb, clause)
+                                self.run_plain(hit, shares, turn, &ecb, clause)
                             }
                             _ => self.run(hit, shares, turn, &ecb, clause, is_true),
                         }
@@ -272,6 +295,10 @@ impl<H: Host> Dtrace<H> {
                 Recorded::Nothing | Recorded::False => {}
             }
         }
+        if matches!(rules.only, Some((_, Own::Error))) {
+            // The clauses that are behind the failed one go on with what is left.
+            shares.budget.pause(table());
+        }
         Some(tally)
     }
 
@@ -283,7 +310,7 @@ impl<H: Host> Dtrace<H> {
     unsafe fn run_plain<'a>(
         &self,
         hit: &Hit<'a, H>,
-        time: &mut Option<u64>,
+        shares: &mut Shares<'a, H>,
         (consumer, tracing, rights): (&'a Consumer<H>, &'a Tracing, &'a Rights),
         ecb: &Ecb,
         clause: &Clause,
@@ -291,10 +318,14 @@ impl<H: Host> Dtrace<H> {
         let kernel = hit.surroundings;
         let Some(here) = tracing.here(kernel.cpu) else { return Recorded::Nothing };
         let turn = Turn { kernel, tracing, here, rights, activity: &consumer.activity };
+        let (time, budget) = (&mut shares.time, &mut shares.budget);
+        let mut work = budget.available();
         // SAFETY: by the contract above.
-        match unsafe { turn.step(hit.args, ecb.epid, clause, time) } {
+        let outcome = unsafe { turn.step(hit.args, ecb.epid, clause, time, &mut work) };
+        budget.set_available(work);
+        match outcome {
             Outcome::Done => Recorded::Yes,
-            other => self.became(hit, ecb, tracing, other),
+            other => self.became(hit, shares, ecb, tracing, other),
         }
     }
 
@@ -325,7 +356,7 @@ impl<H: Host> Dtrace<H> {
                 }
                 none @ None => {
                     let probe = Probe { id: kernel.id, names: kernel, args: hit.args };
-                    let run = Run::new(probe, kernel.cpu, turn, shares.time, shares.work);
+                    let run = Run::new(probe, kernel.cpu, turn, shares.time);
                     let run = none.insert(run);
                     if let Some((of, token)) = shares.token
                         && core::ptr::eq(of, tracing)
@@ -335,31 +366,57 @@ impl<H: Host> Dtrace<H> {
                     run
                 }
             };
+            run.firing.work.set(shares.budget.available());
             let outcome = if hit.rules.checks && run.is_dead() {
                 Outcome::Dead
             } else {
                 run.clause(ecb.epid, clause, is_true)
             };
-            (shares.time, shares.work) = (run.firing.timestamp, run.firing.work);
+            shares.time = run.firing.timestamp;
+            shares.budget.set_available(run.firing.work.get());
             outcome
         };
-        if matches!(outcome, Outcome::Failed { .. }) {
-            // What it works in is ERROR's now.
-            shares.token = shares.run.take().map(|run| (tracing, run.firing.token));
-        }
-        self.became(hit, ecb, tracing, outcome)
+        self.became(hit, shares, ecb, tracing, outcome)
+    }
+
+    /// A clause is not run, as its consumer has used its share of the budget: that is a fault of its.
+    #[cold]
+    fn exhausted<'a>(
+        &self,
+        hit: &Hit<'a, H>,
+        shares: &mut Shares<'a, H>,
+        ecb: &Ecb,
+        tracing: &'a Tracing,
+        clause: &Clause,
+    ) -> Recorded {
+        // No instruction has failed: consumers print no offset.
+        let failure = Failure { fault: Fault::IllegalOperation, offset: u32::MAX, address: 0 };
+        let action = usize::from(clause.predicate.is_none());
+        self.became(hit, shares, ecb, tracing, Outcome::Failed { action, failure })
     }
 
     /// A clause has been run, and this became of it.
     #[inline(never)]
-    fn became(&self, hit: &Hit<'_, H>, ecb: &Ecb, tracing: &Tracing, outcome: Outcome) -> Recorded {
+    fn became<'a>(
+        &self,
+        hit: &Hit<'a, H>,
+        shares: &mut Shares<'a, H>,
+        ecb: &Ecb,
+        tracing: &'a Tracing,
+        outcome: Outcome,
+    ) -> Recorded {
         match outcome {
             Outcome::False => Recorded::False,
             Outcome::Dead => Recorded::Nothing,
             Outcome::Done => Recorded::Yes,
             Outcome::Dropped => Recorded::No,
             Outcome::Failed { action, failure } => {
-                self.fail(hit, ecb, tracing, action, &failure);
+                // The scratch space of the run is ERROR's now.
+                let run = shares.run.take_if(|run| core::ptr::eq(run.tracing(), tracing));
+                if let Some(run) = run {
+                    shares.token = Some((tracing, run.firing.token));
+                }
+                self.fail(hit, &mut shares.budget, ecb, tracing, action, &failure);
                 Recorded::No
             }
         }
@@ -380,6 +437,10 @@ impl<H: Host> Dtrace<H> {
     ) -> Recorded {
         let buffer = consumer.buffers().and_then(|buffers| buffers.get(hit.surroundings.cpu));
         let Some(buffer) = buffer else { return Recorded::Nothing };
+        if !shares.budget.charge(RECORD) {
+            buffer.ring.refuse();
+            return Recorded::No;
+        }
         let event = match &shares.event {
             Some(event) => event,
             None => {
@@ -401,6 +462,7 @@ impl<H: Host> Dtrace<H> {
     fn fail(
         &self,
         hit: &Hit<'_, H>,
+        budget: &mut Budget,
         ecb: &Ecb,
         tracing: &Tracing,
         action: usize,
@@ -410,11 +472,12 @@ impl<H: Host> Dtrace<H> {
         let Some(here) = tracing.here(cpu) else { return };
         // What ERROR cannot tell, as it has failed itself or is not there, is counted apart: consumers say how many there were.
         let is_error = matches!(hit.rules.only, Some((_, Own::Error)));
-        let teller = self.own.id(Own::Error).filter(|_| !is_error);
+        let teller = self.own.id(Own::Error).filter(|_| !is_error && !budget.is_exhausted());
         run::count(if teller.is_none() { &here.double_errors } else { &here.errors });
         // SAFETY: this CPU, in probe context, and no clause is being run.
         unsafe { here.records.write(|records| records.errors = records.errors.wrapping_add(1)) };
         let Some(id) = teller else { return };
+        budget.pause(Table { entries: hit.shared.shares_of(cpu), hit: this.hit() });
         let [a, b, c, d, e] = run::error_arguments(ecb.epid, action, failure);
         let args = [tracing.number.into(), a, b, c, d, e, 0, 0, 0, 0];
         let rules = Rules { checks: false, only: Some((ecb.consumer, Own::Error)) };

@@ -15,6 +15,8 @@ pub(crate) struct LiveProbe {
     /// The number of the predicate of the only enabling, if it is one that can be cached; otherwise 0
     /// (`dtpr_predcache`).
     pub(crate) predicate: AtomicU32,
+    /// How many consumers have enabled it.
+    pub(crate) consumers: AtomicU32,
     origin: UnsafeCell<Origin>,
 }
 
@@ -28,6 +30,7 @@ impl LiveProbe {
             is_live: AtomicBool::new(false),
             chain: Chain::new(),
             predicate: AtomicU32::new(0),
+            consumers: AtomicU32::new(0),
             origin: UnsafeCell::new(Origin::NONE),
         }
     }

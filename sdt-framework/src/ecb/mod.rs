@@ -1,5 +1,6 @@
 //! Enabling control blocks: what happens when an enabled probe fires.
 
+mod budget;
 pub(crate) mod chain;
 mod consuming;
 mod enabling;

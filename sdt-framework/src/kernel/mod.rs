@@ -1,9 +1,11 @@
 //! What programs in D ask of the kernel they run in, and who answers.
 
+mod costs;
 mod readable;
 
 use core::sync::atomic::AtomicU32;
 
+pub use costs::Costs;
 pub use readable::Readable;
 
 /// A number that the kernel knows of what runs now: variables of D.
@@ -110,7 +112,8 @@ impl Kernel for Unknown {
 /// Two things every kernel has; the others it may have. A program that asks for what the kernel has not is
 /// stopped with an illegal operation, as in DTrace.
 ///
-/// Nothing of this has to be believed for memory to stay safe: a wrong answer makes a wrong trace.
+/// Nothing of this has to be believed for memory to stay safe: a wrong answer makes a wrong trace. A function of the
+/// framework that waits or frees memory refuses if it is called here ([`ProbeContext`](crate::ProbeContext)).
 pub trait Kernel {
     /// Nanoseconds since boot.
     fn timestamp(&self) -> u64;
@@ -120,6 +123,11 @@ pub trait Kernel {
     /// of ranges or by a load whose fault is caught. Never is anything read that reading changes: device
     /// memory and the like is [toxic](Self::is_toxic).
     fn load(&self, address: u64, into: &mut [u8]) -> bool;
+
+    /// What the functions below cost that programs can call often. Asked when a consumer first goes, not in probe context.
+    fn costs(&self) -> Costs {
+        Costs::DEFAULT
+    }
 
     /// Whether any byte of a range of kernel memory must not be read by anybody.
     fn is_toxic(&self, _address: u64, _length: u64) -> bool {

@@ -1,6 +1,7 @@
 //! What is enabled before any consumer is there, and claimed by one later (`dtrace_anon`, dtrace.c).
 
 use crate::buffer::{ConsumerError, ConsumerId};
+use crate::context::ProbeContext;
 use crate::dtrace::Dtrace;
 use crate::host::Host;
 use crate::rights::Rights;
@@ -21,6 +22,7 @@ impl<H: Host> Dtrace<H> {
     /// [`ConsumerError::Going`] if there is one that was not claimed; as [`open`](Self::open),
     /// [`enable_program`](Self::enable_program) and [`go`](Self::go).
     pub fn enable_anonymously(&self, dof: &[u8]) -> Result<u32, ConsumerError> {
+        self.need_thread()?;
         if let Some(id) = self.tables.lock().anonymous {
             return Err(ConsumerError::Going(id));
         }
@@ -49,34 +51,45 @@ impl<H: Host> Dtrace<H> {
     /// of arrays above all, without which there is no room for others before long; says whether there is such a consumer. For a
     /// thread of the host that calls it now and then until somebody comes, who does it himself by asking for the
     /// [status](Self::status). (In DTrace the kernel does, `cleanrate` times a second.)
-    pub fn clean_anonymous(&self) -> bool {
+    ///
+    /// # Errors
+    /// [`ProbeContext`].
+    pub fn clean_anonymous(&self) -> Result<bool, ProbeContext> {
+        self.need_thread()?;
         let tables = self.tables.lock();
-        let Some(id) = tables.anonymous else { return false };
+        let Some(id) = tables.anonymous else { return Ok(false) };
         let found = self.shared().and_then(|shared| Ok(shared.consumer(id)?.1.tracing()));
         if let Ok(Some(tracing)) = found {
             // SAFETY: the framework is locked.
             unsafe { self.clean(tracing) };
         }
-        true
+        Ok(true)
     }
 
     /// Closes the consumer for which something was enabled before it came, if it has not come yet: for a host that is about
     /// to go.
-    pub fn close_anonymous(&self) {
+    ///
+    /// # Errors
+    /// [`ProbeContext`].
+    pub fn close_anonymous(&self) -> Result<(), ProbeContext> {
+        self.need_thread()?;
         let id = self.tables.lock().anonymous.take();
         // It is open, as nobody else has its number.
         if let Some(id) = id {
             let _ = self.close(id);
         }
+        Ok(())
     }
 
     /// The consumer for which something was [enabled](Self::enable_anonymously) before it came, once. From here on it is as
     /// any other, and may do this much and no more: it is to ask for its [status](Self::status) now and then, and to be closed.
-    /// What was recorded for it is the kernel's, so who may not [see that](Rights::kernel) has none.
+    /// What was recorded for it is the kernel's, so who may not [see that](Rights::kernel) has none. `None` also in
+    /// [probe context](ProbeContext).
     pub fn claim(&self, rights: Rights) -> Option<ConsumerId> {
         if !rights.kernel() {
             return None;
         }
+        self.need_thread().ok()?;
         let mut tables = self.tables.lock();
         let id = tables.anonymous.take()?;
         let consumer = self.shared().ok()?.consumer(id).ok()?.1;

@@ -112,6 +112,7 @@ impl<H: Host> Dtrace<H> {
         skip: usize,
         into: &mut [RecordDesc],
     ) -> Result<Option<EprobeDesc>, ConsumerError> {
+        self.need_thread()?;
         let shared = self.shared()?;
         let tables = self.tables.lock();
         let (consumer, _) = shared.consumer(id)?;
@@ -146,6 +147,7 @@ impl<H: Host> Dtrace<H> {
         skip: usize,
         into: &mut [RecordDesc],
     ) -> Result<Option<AggregationDesc>, ConsumerError> {
+        self.need_thread()?;
         let shared = self.shared()?;
         let mut tables = self.tables.lock();
         let (consumer, _) = shared.consumer(id)?;
@@ -177,6 +179,7 @@ impl<H: Host> Dtrace<H> {
         at: usize,
         into: &mut [u8],
     ) -> Result<Option<usize>, ConsumerError> {
+        self.need_thread()?;
         let shared = self.shared()?;
         let mut tables = self.tables.lock();
         let (consumer, _) = shared.consumer(id)?;
@@ -205,6 +208,7 @@ impl<H: Host> Dtrace<H> {
         at: usize,
         into: &mut [u8],
     ) -> Result<Snapshot, ConsumerError> {
+        self.need_thread()?;
         let shared = self.shared()?;
         let _tables = self.tables.lock();
         let (_, consumer) = shared.consumer(id)?;
@@ -310,6 +314,7 @@ impl<H: Host> Dtrace<H> {
     /// # Errors
     /// [`ConsumerError::NotOpen`].
     pub fn status(&self, id: ConsumerId) -> Result<Status, ConsumerError> {
+        self.need_thread()?;
         let shared = self.shared()?;
         let _tables = self.tables.lock();
         let (_, consumer) = shared.consumer(id)?;

@@ -8,7 +8,7 @@ use super::options::{Frames, Options};
 use super::plain::Step;
 use super::refused::Malformed;
 use crate::aggregation::Function;
-use crate::dif::{Failure, Firing, Guard, Program, Simple};
+use crate::dif::{Failure, Firing, Guard, NUMBER, Program, Simple};
 use crate::kernel::Kernel;
 
 /// Bytes of the longest record.
@@ -70,19 +70,53 @@ pub(crate) enum Test {
     Program,
 }
 
-/// How long its records are.
+/// Units of work: to meet a clause on a chain, ...
+const MEET: u16 = 16;
+/// ... to ask the kernel for a number, ...
+const ASK: u16 = NUMBER as u16;
+/// ... to run a clause, ...
+const CLAUSE: u64 = 64;
+/// ... and each of its actions.
+const ACT: u64 = 16;
+
+/// How long its records are, and what a clause costs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     /// Bytes of the record, header and all; 0: none is written.
     pub(crate) size: u32,
     /// Words of the tuples of its aggregations' keys, at most.
-    pub(crate) tuple: usize,
+    pub(crate) tuple: u32,
     /// Whether it begins with `speculate()`.
     pub(crate) speculates: bool,
+    /// Units of work that it takes to see whether the clause is run.
+    pub(crate) test: u16,
+    /// Units of work that its actions take besides what their programs do.
+    pub(crate) cost: u32,
 }
 
 impl Layout {
-    const EMPTY: Self = Self { size: 0, tuple: 0, speculates: false };
+    const EMPTY: Self = Self { size: 0, tuple: 0, speculates: false, test: MEET, cost: 0 };
+
+    /// Says what a clause with these actions takes, whose predicate is told by `test`.
+    pub(crate) fn priced(mut self, test: &Test, acts: &[Act]) -> Self {
+        let asked = match test {
+            Test::Guard(guard) if guard.asks() => ASK,
+            _ => 0,
+        };
+        self.test = MEET + asked;
+        let acts = acts.iter().map(|act| {
+            let asked = if act.simple.is_some_and(Simple::asks) { ASK.into() } else { 0 };
+            match &act.place {
+                Place::Value(of) => ACT + asked + 2 * of.keys as u64,
+                // Its place is emptied, or it is a stack.
+                _ => ACT + asked + u64::from(act.record.size) / 8,
+            }
+        });
+        // To find a place for a record takes up to two passes over as many words.
+        let cost = acts.fold(CLAUSE + 2 * self.words() as u64, u64::saturating_add);
+        self.cost = u32::try_from(cost).unwrap_or(u32::MAX);
+        self
+    }
 
     /// Words that a record takes.
     pub(crate) const fn words(&self) -> usize {
@@ -380,6 +414,9 @@ impl<'o> Builder<'o> {
         aggregations: &mut u32,
     ) -> Result<Act, Malformed> {
         let Draft { kind, program, keys: count, arg, uarg, format } = draft;
+        if self.committed || self.speculates {
+            return Err(Malformed::Speculative(kind));
+        }
         let function = Function::new(kind, arg).map_err(|_| Malformed::Aggregation(kind))?;
         let count = count as usize;
         let first = acts.len().checked_sub(count).filter(|first| *first >= self.open && count > 0);
@@ -446,7 +483,7 @@ impl<'o> Builder<'o> {
             size => size.next_multiple_of(4),
         };
         let speculates = self.speculates || self.asks;
-        Ok(Layout { size, tuple: self.tuple, speculates })
+        Ok(Layout { size, tuple: self.tuple as u32, speculates, ..Layout::EMPTY })
     }
 }
 

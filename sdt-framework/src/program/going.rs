@@ -29,6 +29,7 @@ impl<H: Host> Dtrace<H> {
     /// # Errors
     /// As there.
     pub(crate) fn begin(&self, id: ConsumerId) -> Result<usize, ConsumerError> {
+        self.need_thread()?;
         let shared = self.shared()?;
         let mut tables = self.tables.lock();
         let (index, consumer) = shared.consumer(id)?;
@@ -62,7 +63,7 @@ impl<H: Host> Dtrace<H> {
         let session = session.ok_or(ConsumerError::NotOpen(id))?;
         let cpus = shared.cpus.len();
         let made = if session.programs.is_some() && consumer.tracing().is_none() {
-            let now = self.host.timestamp();
+            let now = (self.host.timestamp(), self.host.kernel().costs());
             let seen = (&*map, &consumer.activity);
             session.prepare(arena, cpus, id.get(), sizes, now, seen)?
         } else {
@@ -124,6 +125,7 @@ impl<H: Host> Dtrace<H> {
     /// # Errors
     /// As there.
     pub(crate) fn end(&self, id: ConsumerId) -> Result<usize, ConsumerError> {
+        self.need_thread()?;
         let shared = self.shared()?;
         let _tables = self.tables.lock();
         let (index, consumer) = shared.consumer(id)?;

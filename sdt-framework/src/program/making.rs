@@ -109,7 +109,7 @@ fn for_each_difo(
             each(Some(dof.difo(desc.predicate)?))?;
         }
         if desc.actions != NO_SECTION {
-            for act in dof.table::<ActDesc>(desc.actions, SectionKind::ActDesc)? {
+            for act in dof.actions(desc.actions)? {
                 let difo = (act.difo != NO_SECTION).then(|| dof.difo(act.difo)).transpose()?;
                 each(difo)?;
             }
@@ -184,7 +184,7 @@ struct Maker<'a, 'd> {
 impl Maker<'_, '_> {
     fn clause(&mut self, ecb: u32) -> Result<Clause, Failed> {
         let desc = self.dof.record::<EcbDesc>(ecb, SectionKind::EcbDesc)?;
-        let (_, spec) = which(self.dof, &desc, self.index)?;
+        let spec = which(self.dof, &desc, self.index)?;
         let mut clause = Clause { uarg: desc.uarg, ..Clause::EMPTY };
         if desc.predicate != NO_SECTION {
             let index = self.index;
@@ -203,7 +203,7 @@ impl Maker<'_, '_> {
         let mut builder = Builder::new(self.options);
         let mut acts: &'static mut [Act] = &mut [];
         if desc.actions != NO_SECTION {
-            let table = self.dof.table::<ActDesc>(desc.actions, SectionKind::ActDesc)?;
+            let table = self.dof.actions(desc.actions)?;
             let count = table.len();
             if count as u64 > limits::ACTIONS {
                 return Err(malformed(0, Malformed::TooMany(count)).into());
@@ -219,10 +219,11 @@ impl Maker<'_, '_> {
                 }
             }
         }
-        clause.layout = builder.finish(acts).map_err(|problem| malformed(acts.len(), problem))?;
+        let layout = builder.finish(acts).map_err(|problem| malformed(acts.len(), problem))?;
+        clause.layout = layout.priced(&clause.test, acts);
         let needs = &mut self.programs.needs;
         needs.record = needs.record.max(clause.layout.words());
-        needs.tuple = needs.tuple.max(clause.layout.tuple);
+        needs.tuple = needs.tuple.max(clause.layout.tuple as usize);
         needs.speculates |= clause.layout.speculates;
         if spec.matches([b"dtrace", b"", b"", b"END"]) {
             needs.end = needs.end.saturating_add(clause.layout.words());
@@ -248,9 +249,20 @@ impl Maker<'_, '_> {
                 self.program(act.difo, |invalid| ProgramError::Action(index, at, invalid))?;
             draft.program = Some(program);
         }
-        if act.strings != NO_SECTION {
+        let takes_format = match kind {
+            Action::Printf | Action::System | Action::Freopen => true,
+            // They can do without.
+            Action::Printa | Action::DifExpr => act.strings != NO_SECTION,
+            _ => false,
+        };
+        if takes_format {
             let text = self.dof.string(act.strings, act.arg)?;
+            if text.is_empty() {
+                return Err(malformed(Malformed::EmptyFormat(kind)).into());
+            }
             draft.format = self.format(text, malformed(Malformed::Formats))?;
+        }
+        if takes_format || kind == Action::Printa {
             draft.arg = 0;
         }
         Ok(draft)
@@ -289,16 +301,11 @@ impl Maker<'_, '_> {
     }
 }
 
-/// Which probes a clause of a DOF is for: the one with a number, or 0, and those with these names.
-pub(crate) fn which(
-    dof: &Dof<'_>,
-    desc: &EcbDesc,
-    index: usize,
-) -> Result<(u32, Spec), ProgramError> {
+/// Which probes a clause of a DOF is for: those with these names. As in DTrace the number in a description means nothing.
+pub(crate) fn which(dof: &Dof<'_>, desc: &EcbDesc, index: usize) -> Result<Spec, ProgramError> {
     let probe = dof.record::<ProbeDesc>(desc.probe, SectionKind::ProbeDesc)?;
     let text = |offset: u32| dof.string(probe.strings, offset.into());
     let names =
         [text(probe.provider)?, text(probe.module)?, text(probe.function)?, text(probe.name)?];
-    let spec = Spec::of_fields(names).map_err(|error| ProgramError::Spec(index, error))?;
-    Ok((probe.id, spec))
+    Spec::of_fields(names).map_err(|error| ProgramError::Spec(index, error))
 }

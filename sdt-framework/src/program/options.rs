@@ -43,7 +43,7 @@ impl Options {
             }
             OptionId::Jstackstrsize => (0..=STRING).contains(&value),
             OptionId::Cpu => usize::try_from(value).is_ok_and(|cpu| cpu < cpus),
-            _ => true,
+            _ => value >= 0,
         };
         let place = self.0.get_mut(option as usize).filter(|_| is_right).ok_or(Refused)?;
         *place = value;

@@ -88,6 +88,7 @@ impl<H: Host> Turn<'_, H> {
         epid: u32,
         clause: &Clause,
         time: &mut Option<u64>,
+        work: &mut u32,
     ) -> Outcome {
         let words = clause.layout.words();
         let mut now = 0;
@@ -124,7 +125,14 @@ impl<H: Host> Turn<'_, H> {
                         // SAFETY: as above. A value without room is counted there.
                         unsafe {
                             self.here.aggregated.write(|aggregated| {
-                                aggregated.buffer.add(keys, function, computed, 1);
+                                aggregated.buffer.add_padded(
+                                    keys,
+                                    keys.len(),
+                                    function,
+                                    computed,
+                                    1,
+                                    work,
+                                );
                             });
                         }
                     }

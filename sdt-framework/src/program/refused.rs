@@ -81,8 +81,12 @@ pub enum Malformed {
     Speculate,
     /// It needs the option `destructive`.
     Destructive(Action),
+    /// Its format is empty.
+    EmptyFormat(Action),
     /// There are more formats than can be numbered.
     Formats,
+    /// It aggregates behind `speculate` or `commit`.
+    Speculative(Action),
     /// There are more actions than a clause has.
     TooMany(usize),
 }
@@ -100,6 +104,10 @@ impl fmt::Display for Malformed {
             Self::Speculate => f.write_str("something is recorded before speculate()"),
             Self::Destructive(action) => {
                 write!(f, "{}() is destructive, and that was not allowed", action.name())
+            }
+            Self::EmptyFormat(action) => write!(f, "the format of {}() is empty", action.name()),
+            Self::Speculative(action) => {
+                write!(f, "{}() aggregates behind speculate() or commit()", action.name())
             }
             Self::Formats => f.write_str("there are too many formats"),
             Self::TooMany(count) => write!(f, "{count} actions are too many"),

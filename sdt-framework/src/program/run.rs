@@ -9,7 +9,7 @@ use dtrace_abi::fault::Fault;
 use super::clause::{Clause, Place};
 use super::store::{clear, header, memref, store, store_string};
 use super::surroundings::Surroundings;
-use super::tracing::{Aggregated, Speculative, Work};
+use super::tracing::{Aggregated, Speculative, Tracing, Work};
 use super::turn::Turn;
 use crate::buffer::{Traced, put_number};
 use crate::dif::{Failure, Firing, Probe, Room, Stop};
@@ -43,7 +43,7 @@ pub(crate) struct Run<'a, H> {
 }
 
 impl<'a, H: Host> Run<'a, H> {
-    /// Begins, with the first consumer's turn; at a time, if somebody has looked already, and with so much work to do yet.
+    /// Starts running the clauses of the first consumer. `time` is the timestamp, if the clock was read already.
     ///
     /// # Safety
     /// This is the CPU, in probe context, and no clause is being run on it. It is over before the CPU leaves that.
@@ -53,7 +53,6 @@ impl<'a, H: Host> Run<'a, H> {
         cpu: usize,
         turn: Turn<'a, H>,
         time: Option<u64>,
-        work: u32,
     ) -> Self {
         let Turn { kernel, tracing, rights, .. } = turn;
         // SAFETY: it is this CPU's, by the contract above.
@@ -61,7 +60,7 @@ impl<'a, H: Host> Run<'a, H> {
         let room = Room { scratch, key };
         kernel.tracing.set(Some(tracing));
         let mut firing = Firing::new(kernel, &tracing.memory, probe, *rights, cpu, room);
-        (firing.timestamp, firing.work) = (time, work);
+        (firing.timestamp, firing.speculations) = (time, tracing.speculations.len());
         Self { firing, turn }
     }
 
@@ -79,6 +78,7 @@ impl<'a, H: Host> Run<'a, H> {
         let Work { scratch, key, .. } = unsafe { &mut *turn.here.work.get() };
         turn.kernel.tracing.set(Some(turn.tracing));
         self.firing.serve(&turn.tracing.memory, *turn.rights, Room { scratch, key });
+        self.firing.speculations = turn.tracing.speculations.len();
         self.turn = turn;
     }
 
@@ -88,7 +88,7 @@ impl<'a, H: Host> Run<'a, H> {
     /// As `new`.
     #[inline(always)]
     pub(crate) unsafe fn clause(&mut self, epid: u32, clause: &Clause, is_true: bool) -> Outcome {
-        self.firing.begin(epid);
+        self.firing.begin_within(epid);
         if !is_true && let Some(predicate) = &clause.predicate {
             let said = self.firing.run(predicate);
             match said {
@@ -114,6 +114,11 @@ impl<'a, H: Host> Run<'a, H> {
             Outcome::Failed { .. } if self.firing.dropped() => Outcome::Dropped,
             outcome => outcome,
         }
+    }
+
+    /// Whose clauses are run.
+    pub(crate) const fn tracing(&self) -> &'a Tracing {
+        self.turn.tracing
     }
 
     /// As that of its turn, now.
@@ -169,13 +174,16 @@ impl<'a, H: Host> Run<'a, H> {
                     let increment = if aggregation.increments { value } else { 1 };
                     let tuple = tuple.get(..keys).unwrap_or_default();
                     // A value without room is counted there.
+                    let mut work = firing.work.get();
                     aggregated.buffer.add_padded(
                         tuple,
                         aggregation.keys,
                         &aggregation.function,
                         computed,
                         increment,
+                        &mut work,
                     );
+                    firing.work.set(work);
                     continue;
                 }
                 Place::Key(begins) => {
@@ -211,7 +219,9 @@ impl<'a, H: Host> Run<'a, H> {
                 clear(to, offset.div_ceil(8), (offset + size).div_ceil(8));
             }
             let Some(program) = &act.program else {
-                turn.without_program(act, to);
+                if let Err(stop) = turn.without_program(act, to, &firing.work) {
+                    return outside(stop);
+                }
                 continue;
             };
             value = match act.compute(firing) {
@@ -243,8 +253,10 @@ impl<'a, H: Host> Run<'a, H> {
                 Action::Commit => {
                     place.keep(records, at, words);
                     place = Kept::Nowhere;
+                    let now = firing.timestamp();
+                    let charge = |units| firing.charge(units);
                     // SAFETY: this CPU, in probe context, and what was recorded speculatively is done with.
-                    if let Err(stop) = unsafe { turn.commit(value, records, firing.timestamp()) } {
+                    if let Err(stop) = unsafe { turn.commit(value, records, now, charge) } {
                         return outside(stop);
                     }
                     continue;
@@ -254,7 +266,8 @@ impl<'a, H: Host> Run<'a, H> {
                         place = Kept::Nowhere;
                     }
                     // SAFETY: as above.
-                    if let Err(stop) = unsafe { turn.discard(value) } {
+                    if let Err(stop) = unsafe { turn.discard(value, |units| firing.charge(units)) }
+                    {
                         return outside(stop);
                     }
                     continue;

@@ -37,6 +37,7 @@ impl<H: Host> Dtrace<H> {
         id: ConsumerId,
         from: u32,
     ) -> Result<Option<(u32, i64)>, ConsumerError> {
+        self.need_thread()?;
         let shared = self.shared()?;
         let tables = self.tables.lock();
         let (index, _) = shared.consumer(id)?;
@@ -50,6 +51,7 @@ impl<H: Host> Dtrace<H> {
         id: ConsumerId,
         f: impl FnOnce((&mut Arena, &mut u32), &mut Session, usize) -> Result<R, ConsumerError>,
     ) -> Result<R, ConsumerError> {
+        self.need_thread()?;
         let shared = self.shared()?;
         let mut tables = self.tables.lock();
         let (index, consumer) = shared.consumer(id)?;
@@ -79,7 +81,7 @@ impl<H: Host> Dtrace<H> {
                 if let Some((old, _)) = incoming.take() {
                     arena.free(old);
                 }
-                if size as u64 > DOF_SIZE {
+                if size as u64 >= DOF_SIZE {
                     return Err(ProgramError::Long(size as u64).into());
                 }
                 let left = arena.left();
@@ -118,7 +120,7 @@ impl<H: Host> Dtrace<H> {
     /// [`ConsumerError::BadOption`], [`ConsumerError::TooManyEnablings`], [`ConsumerError::NoMemory`]; nothing of it
     /// stays enabled.
     pub fn enable_program(&self, id: ConsumerId, dof: &[u8]) -> Result<u32, ConsumerError> {
-        let dof = Dof::parse(dof).map_err(ProgramError::from)?;
+        let dof = Dof::parse_program(dof).map_err(ProgramError::from)?;
         let taken: Taken = self.before_it_goes(id, |(arena, last), session, cpus| {
             session.take(arena, cpus, &dof, last)
         })?;
@@ -161,9 +163,9 @@ impl<H: Host> Dtrace<H> {
         first: Option<usize>,
     ) -> Result<(u32, usize), ConsumerError> {
         let desc = dof.record::<EcbDesc>(ecb, SectionKind::EcbDesc).map_err(ProgramError::from)?;
-        let (probe, spec) = which(dof, &desc, index)?;
+        let spec = which(dof, &desc, index)?;
         let clause = taken.at(index).ok_or(ProgramError::Pieces)?;
         let what = What::Clause(clause);
-        self.enable_wanted(id, &Wanted { spec: &spec, probe, what, program: Some(first) })
+        self.enable_wanted(id, &Wanted { spec: &spec, what, program: Some(first) })
     }
 }

@@ -2,7 +2,8 @@
 
 use core::ptr::NonNull;
 
-use dtrace_abi::dof::{Dof, OptDesc, SectionKind};
+use dtrace_abi::dof::{Dof, NO_SECTION, OptDesc, SectionKind};
+use dtrace_abi::option::UNSET;
 
 use super::clause::Clause;
 use super::making::Failed;
@@ -179,7 +180,10 @@ impl Session {
     fn set_options(&mut self, dof: &Dof<'_>, cpus: usize) -> Result<(), ConsumerError> {
         for section in dof.of_kind(SectionKind::OptDesc) {
             let table = dof.table::<OptDesc>(section, SectionKind::OptDesc);
-            for OptDesc { option, value, .. } in table.map_err(ProgramError::from)? {
+            for OptDesc { option, strings, value } in table.map_err(ProgramError::from)? {
+                if strings != NO_SECTION || value as i64 == UNSET {
+                    return Err(ConsumerError::BadOption { option, value: value as i64 });
+                }
                 self.set_option(option, value as i64, cpus)?;
             }
         }

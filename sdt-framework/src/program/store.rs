@@ -40,6 +40,8 @@ pub(crate) fn memref<H: Host>(
 
 /// How many bytes are copied at once.
 const PART: usize = 64;
+/// Units of work that a part of a string takes, besides half of one for each byte.
+const BYTES: u64 = 16;
 
 /// Copies so many bytes.
 pub(crate) fn store<H: Host>(
@@ -59,6 +61,7 @@ pub(crate) fn store<H: Host>(
             false => firing.fetch(address, part)?,
         }
         put_bytes(to, offset + at, part);
+        firing.charge(part.len() as u64 / 2)?;
     }
     Ok(())
 }
@@ -95,6 +98,7 @@ pub(crate) fn store_string<H: Host>(
             *last = 0;
         }
         put_bytes(to, offset + at, part);
+        firing.charge(BYTES + part.len() as u64 / 2)?;
         at += copied;
         if copied == 0 || part.last() == Some(&0) {
             break;

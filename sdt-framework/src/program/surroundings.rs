@@ -7,9 +7,9 @@ use super::run::count;
 use super::speculation::{Lack, Speculation};
 use super::tracing::Tracing;
 use crate::counters::PerCpu;
-use crate::dif::Names;
+use crate::dif::{DEEPEST, Names};
 use crate::host::Host;
-use crate::kernel::{Destruction, Kernel, LockQuestion, Number, Symbol, Text};
+use crate::kernel::{Costs, Destruction, Kernel, LockQuestion, Number, Symbol, Text};
 use crate::registry::Origin;
 
 /// What the probe that fires brings along, and what the host knows. Probe context.
@@ -33,9 +33,6 @@ impl<H: Host> Names for Surroundings<'_, H> {
         unsafe { self.origin.names() }
     }
 }
-
-/// Frames that are counted for `stackdepth`, at most.
-const DEEPEST: usize = 256;
 
 /// Arguments that a provider is asked for: as many as libdtrace asks about (`DTRACE_MAXARGS`).
 const ARGUMENTS: u64 = 32;
@@ -65,6 +62,10 @@ impl<H: Host> Kernel for Surroundings<'_, H> {
 
     fn load(&self, address: u64, into: &mut [u8]) -> bool {
         self.host.kernel().load(address, into)
+    }
+
+    fn costs(&self) -> Costs {
+        self.tracing.get().map_or(Costs::DEFAULT, |tracing| tracing.costs)
     }
 
     fn is_toxic(&self, address: u64, length: u64) -> bool {

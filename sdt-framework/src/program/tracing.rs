@@ -12,6 +12,7 @@ use crate::aggregation;
 use crate::arena::{Arena, Bundle};
 use crate::buffer::{ConsumerError, Pair, Policy, Traced, bits};
 use crate::dif::{Dynamic, Memory, PerCpu, Rights, Statics, Word};
+use crate::kernel::Costs;
 use crate::postmortem::{Map, SessionBytes};
 use crate::sync::{AtomicCount, AtomicU32};
 
@@ -33,6 +34,8 @@ pub(crate) struct Tracing {
     /// The same for the probes of `dtrace`: what they tell of its own programs it may know.
     pub(crate) own_rights: Rights,
     pub(crate) destructive: bool,
+    /// What the kernel's functions cost.
+    pub(crate) costs: Costs,
     pub(crate) policy: Policy,
     /// Those that are traced, and the number of the first of them.
     cpus: &'static [Cpu],
@@ -202,7 +205,7 @@ impl Session {
         cpus: usize,
         number: u32,
         (usual, share): (usize, usize),
-        now: u64,
+        (now, costs): (u64, Costs),
         (map, activity): (&Map, &AtomicU32),
     ) -> Result<Option<Prepared>, ConsumerError> {
         self.settle(arena);
@@ -249,6 +252,7 @@ impl Session {
                 traced: traced.clone(),
                 number,
                 rights: self.rights,
+                costs,
             };
             // One kind of buffer does not take what the others need.
             let needed = maker.bytes(sizes);
@@ -314,6 +318,7 @@ struct Maker<'a> {
     traced: Range<usize>,
     number: u32,
     rights: Rights,
+    costs: Costs,
 }
 
 /// How the words of a buffer of aggregations are divided: for tuples, entries and buckets of the table.
@@ -392,6 +397,7 @@ impl Maker<'_> {
             rights: self.rights,
             own_rights: Rights { args: true, ..self.rights },
             destructive: self.options.destructive(),
+            costs: self.costs,
             policy: self.options.policy(),
             cpus,
             first: self.traced.start,

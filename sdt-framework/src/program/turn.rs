@@ -1,5 +1,6 @@
 //! Whose clauses are run, and what actions do besides storing what programs compute: probe context.
 
+use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use dtrace_abi::action::{Action, UstackArg};
@@ -12,7 +13,7 @@ use super::tracing::{Cpu, Speculative, Tracing};
 use crate::buffer::{Activity, Traced, put_number};
 use crate::dif::{Rights, Stop};
 use crate::host::Host;
-use crate::kernel::{Destruction, Kernel, Number};
+use crate::kernel::{Costs, Destruction, Kernel, Number};
 use crate::sync::AtomicU32;
 
 /// Nanoseconds for which a consumer may say nothing (`dtrace_deadman_user`, dtrace.c).
@@ -102,8 +103,11 @@ impl<'a, H: Host> Turn<'a, H> {
         number: u64,
         records: &mut Traced,
         now: u64,
+        charge: impl FnOnce(u64) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let Some((speculation, part)) = self.speculation(number)? else { return Ok(()) };
+        // SAFETY: this CPU's, whose reader only changes it when the speculation is over.
+        charge(unsafe { &*part.buffer.get() }.work_of_taking())?;
         if speculation.commit(|| part.is_there()) {
             // SAFETY: it was active, and nobody cleans it before this CPU has left probe context.
             records.take_over(unsafe { &mut *part.buffer.get() }, now, self.is_end());
@@ -115,8 +119,14 @@ impl<'a, H: Host> Turn<'a, H> {
 
     /// # Safety
     /// As `speculate`.
-    pub(crate) unsafe fn discard(self, number: u64) -> Result<(), Stop> {
+    pub(crate) unsafe fn discard(
+        self,
+        number: u64,
+        charge: impl FnOnce(u64) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
         let Some((speculation, part)) = self.speculation(number)? else { return Ok(()) };
+        // SAFETY: as in `commit`.
+        charge(unsafe { &*part.buffer.get() }.work_of_taking())?;
         speculation.discard(
             || part.is_there(),
             || {
@@ -129,38 +139,55 @@ impl<'a, H: Host> Turn<'a, H> {
     }
 
     /// An action that has nothing to compute.
-    pub(crate) fn without_program(self, act: &Act, to: &mut [u64]) {
+    pub(crate) fn without_program(
+        self,
+        act: &Act,
+        to: &mut [u64],
+        work: &Cell<u32>,
+    ) -> Result<(), Stop> {
         let offset = act.record.offset as usize;
         match act.kind {
             Action::Stack if self.rights.kernel => {
                 let frames = act.record.size as usize / 8;
                 let own = self.kernel.origin.aframes;
-                self.frames(to, offset, frames, |frames| self.kernel.stack(own, frames));
+                self.frames(to, offset, frames, work, |frames| self.kernel.stack(own, frames))?;
             }
             Action::Ustack | Action::Jstack if self.rights.process => {
                 let frames = UstackArg::decode(act.record.arg).frames as usize;
                 put_number(to, offset, self.process(), 8);
-                self.frames(to, offset + 8, frames, |frames| self.kernel.ustack(frames));
+                self.frames(to, offset + 8, frames, work, |frames| self.kernel.ustack(frames))?;
             }
             Action::Stop => self.destroy(Destruction::Stop),
             Action::Breakpoint => self.destroy(Destruction::Breakpoint),
             Action::Panic => self.destroy(Destruction::Panic),
             _ => {}
         }
+        Ok(())
     }
 
-    /// Writes frames; those that there are not are 0.
+    /// Writes frames; those that there are not are 0. The kernel is asked for no more than can be paid for, and more is a fault.
     fn frames(
         self,
         to: &mut [u64],
         offset: usize,
         count: usize,
+        work: &Cell<u32>,
         walk: impl FnOnce(&mut [u64]) -> usize,
-    ) {
+    ) -> Result<(), Stop> {
+        const TOO_MUCH: Stop = Stop { fault: Fault::IllegalOperation, address: 0 };
         // Their place is a multiple of 8.
         let to = to.get_mut(offset / 8..).and_then(|to| to.get_mut(..count)).unwrap_or_default();
-        let found = walk(to);
+        let Costs { stack, frame, .. } = self.tracing.costs;
+        let left = work.replace(0).checked_sub(stack).ok_or(TOO_MUCH)?;
+        let affordable = left.checked_div(frame).map_or(usize::MAX, |frames| frames as usize);
+        let wanted = to.len();
+        let found = walk(to.get_mut(..wanted.min(affordable)).unwrap_or_default());
+        if affordable < wanted && found >= affordable {
+            return Err(TOO_MUCH);
+        }
+        work.set(left.saturating_sub((found as u32).saturating_mul(frame)));
         to.iter_mut().skip(found).for_each(|frame| *frame = 0);
+        Ok(())
     }
 
     pub(crate) fn process(self) -> u64 {

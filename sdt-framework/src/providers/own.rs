@@ -66,8 +66,10 @@ impl<H: Host> Dtrace<H> {
     ///
     /// # Errors
     /// [`FrameworkError::Busy`] if they are there, or another thread is registering them; [`FrameworkError::Full`] if there is
-    /// no room for them, or not for three with numbers that follow each other; [`FrameworkError::NotReady`].
+    /// no room for them, or not for three with numbers that follow each other; [`FrameworkError::NotReady`];
+    /// [`FrameworkError::ProbeContext`].
     pub fn register_own(&self) -> Result<(), FrameworkError> {
+        self.need_thread()?;
         let own = &self.own.0;
         own.compare_exchange(NONE, REGISTERING, Ordering::Relaxed, Ordering::Relaxed)
             .map_err(|_| FrameworkError::Busy)?;
@@ -87,7 +89,7 @@ impl<H: Host> Dtrace<H> {
         match created {
             [Ok(begin), Ok(end), Ok(error)] if [end, error] == [begin + 1, begin + 2] => Ok(begin),
             _ => {
-                self.invalidate(provider);
+                self.invalidate(provider)?;
                 self.unregister(provider)?;
                 Err(created.into_iter().find_map(Result::err).unwrap_or(FrameworkError::Full))
             }

@@ -172,8 +172,9 @@ impl<H: Host> Dtrace<H> {
     ///
     /// # Errors
     /// [`FrameworkError::Busy`] if it is there, or another thread is registering it; [`FrameworkError::Full`] and
-    /// [`FrameworkError::NotReady`].
+    /// [`FrameworkError::NotReady`]; [`FrameworkError::ProbeContext`].
     pub fn register_profile(&'static self, timers: usize) -> Result<(), FrameworkError> {
+        self.need_thread()?;
         if self.profile.is_claimed.swap(true, Ordering::Relaxed) {
             return Err(FrameworkError::Busy);
         }
@@ -182,7 +183,7 @@ impl<H: Host> Dtrace<H> {
         })?;
         let profile = self.profile.profile.call_once(|| profile);
         let _registration = self.registration.lock();
-        self.providing(|| self.list_timers(profile));
+        self.providing(|| self.list_timers(profile))?;
         Ok(())
     }
 
@@ -193,7 +194,7 @@ impl<H: Host> Dtrace<H> {
         let provider =
             unsafe { self.register(c"profile", &ATTRIBUTES, Privileges::USER, &ops::<H>(), arg) }?;
         let Some((timers, deadlines)) = self.timers(timers, cpus) else {
-            self.invalidate(provider);
+            self.invalidate(provider)?;
             self.unregister(provider)?;
             return Err(FrameworkError::Full);
         };

@@ -11,6 +11,7 @@ use sdt_core::ops::{
     PROVIDER_NAME_LEN, Privileges, ProbeId, ProviderAttr,
 };
 
+use crate::context::ProbeContext;
 use crate::dtrace::Dtrace;
 use crate::ecb::BATCH;
 use crate::host::Host;
@@ -111,8 +112,15 @@ impl<H: Host> Dtrace<H> {
     /// Calls `f` for every probe that the description matches, in order of number, and returns how many
     /// there were. Providers are asked to provide what they have for the description first. No lock is
     /// held while `f` runs: probes may come and go meanwhile.
-    pub fn for_each_probe(&self, spec: &Spec, mut f: impl FnMut(&ProbeInfo)) -> u32 {
-        self.provide(&spec.desc());
+    ///
+    /// # Errors
+    /// [`ProbeContext`].
+    pub fn for_each_probe(
+        &self,
+        spec: &Spec,
+        mut f: impl FnMut(&ProbeInfo),
+    ) -> Result<u32, ProbeContext> {
+        self.provide(&spec.desc())?;
         let (mut count, mut from) = (0, 0);
         loop {
             let found = {
@@ -120,7 +128,7 @@ impl<H: Host> Dtrace<H> {
                 let to = tables.probes_used().min(from + BATCH);
                 let at = (from..to).find(|&at| tables.matches(at, spec));
                 if at.is_none() && to == tables.probes_used() {
-                    return count;
+                    return Ok(count);
                 }
                 from = at.map_or(to, |at| at + 1);
                 at.and_then(|at| info(&tables, at))
@@ -132,8 +140,9 @@ impl<H: Host> Dtrace<H> {
         }
     }
 
-    /// A probe's names and stability, if it exists.
+    /// A probe's names and stability, if it exists. None in [probe context](ProbeContext).
     pub fn describe(&self, id: ProbeId) -> Option<Detail> {
+        self.need_thread().ok()?;
         let tables = self.tables.lock();
         let info = info(&tables, index(id))?;
         let (_, provider) = tables.probe(index(id))?;
@@ -150,6 +159,7 @@ impl<H: Host> Dtrace<H> {
     /// The type of one argument of a probe, from 0, as its provider's `getargdesc` tells it; `None` past the last, when the
     /// provider has no such op, and if the probe is not there for who has these rights.
     pub(crate) fn arg_desc_for(&self, id: ProbeId, ndx: i32, rights: Rights) -> Option<ArgDesc> {
+        self.need_thread().ok()?;
         let tables = self.tables.lock();
         if !tables.permits(index(id), rights) {
             return None;
@@ -162,7 +172,8 @@ impl<H: Host> Dtrace<H> {
         (desc.ndx != ARG_NONE).then_some(desc)
     }
 
-    /// The types of all arguments of a probe, in order; as libdtrace does, it asks for at most 32.
+    /// The types of all arguments of a probe, in order; as libdtrace does, it asks for at most 32. None in
+    /// [probe context](ProbeContext).
     pub fn arg_descs(&self, id: ProbeId) -> impl Iterator<Item = ArgDesc> {
         (0..MAX_ARGS).map_while(move |ndx| self.arg_desc_for(id, ndx, Rights::ALL))
     }

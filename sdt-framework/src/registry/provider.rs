@@ -10,6 +10,7 @@ use sdt_core::ops::{
 };
 
 use crate::buffer::Consumer;
+use crate::context::ProbeContext;
 use crate::dtrace::Dtrace;
 use crate::ecb::{BATCH, Brought, look};
 use crate::host::Host;
@@ -44,6 +45,7 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
         arg: *mut c_void,
     ) -> Result<ProviderId, FrameworkError> {
         registration::check(name, privileges, ops)?;
+        self.need_thread()?;
         let name = Name::new(name.to_bytes()).ok_or(FrameworkError::Invalid)?;
         let provider = |name| Provider {
             name,
@@ -66,7 +68,7 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
         if let Some(provide) = ops.provide {
             // SAFETY: the caller vouches for the op. The framework's lock is not held: it may create
             // probes.
-            self.providing(|| unsafe { provide(arg, core::ptr::null()) });
+            self.providing(|| unsafe { provide(arg, core::ptr::null()) })?;
         }
         Ok(id)
     }
@@ -76,7 +78,8 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
     }
 
     unsafe fn invalidate(&self, provider: ProviderId) {
-        Self::invalidate(self, provider);
+        // In probe context nothing is done, and to unregister it is refused then, too.
+        let _ = Self::invalidate(self, provider);
     }
 
     unsafe fn condense(&self, provider: ProviderId) {
@@ -110,6 +113,7 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
         aframes: u32,
         parg: *mut c_void,
     ) -> Result<ProbeId, FrameworkError> {
+        self.need_thread()?;
         let mut tables = self.tables.lock();
         self.create_probe(&mut tables, provider, [module, function, name], aframes, parg)
     }
@@ -126,7 +130,11 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
 impl<H: Host> Dtrace<H> {
     /// Calls `f`, which creates probes, and enables afterwards what has come to be, for all that mean it. So whoever
     /// creates them need not be prepared for an `enable` before it is done. `provide` ops are called in this way.
-    pub fn providing<R>(&self, f: impl FnOnce() -> R) -> R {
+    ///
+    /// # Errors
+    /// [`ProbeContext`]: `f` was not called.
+    pub fn providing<R>(&self, f: impl FnOnce() -> R) -> Result<R, ProbeContext> {
+        self.need_thread()?;
         self.tables.lock().providing += 1;
         let result = f();
         self.tables.lock().providing -= 1;
@@ -134,9 +142,9 @@ impl<H: Host> Dtrace<H> {
             let mut tables = self.tables.lock();
             if tables.providing > 0 {
                 // Somebody else is, and will see to it.
-                return result;
+                return Ok(result);
             }
-            let Some(from) = tables.fresh.take() else { return result };
+            let Some(from) = tables.fresh.take() else { return Ok(result) };
             let used = tables.probes_used();
             let to = used.min(from + BATCH);
             for at in from..to {
@@ -156,8 +164,9 @@ impl<H: Host> Dtrace<H> {
     /// whoever is there, once its enablings are gone ([`Again`](FrameworkError::Again) until then).
     ///
     /// # Errors
-    /// These, and [`FrameworkError::NotFound`] when there is no such provider.
+    /// These, [`FrameworkError::NotFound`] when there is no such provider, and [`FrameworkError::ProbeContext`].
     pub fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
+        self.need_thread()?;
         let _registration = self.registration.lock();
         let mut tables = self.tables.lock();
         let index = tables.find_provider(provider).ok_or(FrameworkError::NotFound)?;
@@ -172,7 +181,8 @@ impl<H: Host> Dtrace<H> {
         Ok(())
     }
 
-    /// The id of the provider's probe with exactly these names. None of an invalidated provider's.
+    /// The id of the provider's probe with exactly these names. None of an invalidated provider's, and none in
+    /// [probe context](ProbeContext).
     pub fn probe_lookup(
         &self,
         provider: ProviderId,
@@ -180,6 +190,7 @@ impl<H: Host> Dtrace<H> {
         function: &CStr,
         name: &CStr,
     ) -> Option<ProbeId> {
+        self.need_thread().ok()?;
         let tables = self.tables.lock();
         let index = tables.find_provider(provider)?;
         if tables.provider(index)?.defunct {
@@ -199,6 +210,7 @@ impl<H: Host> Dtrace<H> {
         aframes: u32,
         parg: *mut c_void,
     ) -> Result<ProbeId, FrameworkError> {
+        self.need_thread()?;
         let mut tables = self.tables.lock();
         let index = tables.find_provider(provider).ok_or(FrameworkError::NotFound)?;
         match tables.find_probe(index, names.map(CStr::to_bytes)) {
@@ -238,29 +250,37 @@ impl<H: Host> Dtrace<H> {
     /// can enable them, and it is not asked to provide any. Consumers that had enabled them keep their
     /// enablings until they close, and its ops are called until it is [unregistered](Self::unregister).
     /// Does nothing when there is no such provider.
-    pub fn invalidate(&self, provider: ProviderId) {
+    ///
+    /// # Errors
+    /// [`ProbeContext`].
+    pub fn invalidate(&self, provider: ProviderId) -> Result<(), ProbeContext> {
+        self.need_thread()?;
         let _registration = self.registration.lock();
         let mut tables = self.tables.lock();
         let index = tables.find_provider(provider);
         if let Some(found) = index.and_then(|index| tables.provider_mut(index)) {
             found.defunct = true;
         }
+        Ok(())
     }
 
     /// Destroys those probes of a provider that nobody has enabled (`dtrace_condense`) and returns how
     /// many there were.
     ///
     /// # Errors
-    /// [`FrameworkError::NotFound`] when there is no such provider.
+    /// [`FrameworkError::NotFound`] when there is no such provider; [`FrameworkError::ProbeContext`].
     pub fn condense(&self, provider: ProviderId) -> Result<usize, FrameworkError> {
+        self.need_thread()?;
         let _registration = self.registration.lock();
         let mut tables = self.tables.lock();
         let index = tables.find_provider(provider).ok_or(FrameworkError::NotFound)?;
         Ok(self.destroy_of_provider(&mut tables, index))
     }
 
-    /// The pointer that a probe was created with, if it is the provider's (`dtrace_probe_arg`).
+    /// The pointer that a probe was created with, if it is the provider's (`dtrace_probe_arg`). None in
+    /// [probe context](ProbeContext).
     pub fn probe_arg(&self, provider: ProviderId, id: ProbeId) -> Option<*mut c_void> {
+        self.need_thread().ok()?;
         let tables = self.tables.lock();
         let provider = tables.find_provider(provider)?;
         let (probe, _) = tables.probe(index(id))?;
@@ -272,13 +292,16 @@ impl<H: Host> Dtrace<H> {
     ///
     /// # Safety
     /// `module` is what the registered providers expect there (FreeBSD's `linker_file_t`).
-    pub unsafe fn module_loaded(&self, module: *mut c_void) {
+    ///
+    /// # Errors
+    /// [`ProbeContext`].
+    pub unsafe fn module_loaded(&self, module: *mut c_void) -> Result<(), ProbeContext> {
         self.for_each_provider(|ops, arg| {
             if let Some(provide_module) = ops.provide_module {
                 // SAFETY: the op was declared sound at registration; the caller vouches for the pointer.
                 unsafe { provide_module(arg, module) };
             }
-        });
+        })
     }
 
     /// A module is about to be unloaded: destroys all probes, of any provider, that have its name in
@@ -286,8 +309,9 @@ impl<H: Host> Dtrace<H> {
     /// without `.ko`). Returns how many there were.
     ///
     /// # Errors
-    /// [`FrameworkError::Busy`] when one of them is enabled; nothing was changed.
+    /// [`FrameworkError::Busy`] when one of them is enabled; [`FrameworkError::ProbeContext`]. Nothing was changed.
     pub fn destroy_module(&self, module: &CStr) -> Result<usize, FrameworkError> {
+        self.need_thread()?;
         let _registration = self.registration.lock();
         let mut tables = self.tables.lock();
         let used = tables.probes_used();
@@ -312,17 +336,18 @@ impl<H: Host> Dtrace<H> {
 
     /// Has all providers create what they have for a description, before probes are matched with it
     /// (`dtrace_probe_provide`).
-    pub(crate) fn provide(&self, desc: &ProbeDesc) {
+    pub(crate) fn provide(&self, desc: &ProbeDesc) -> Result<(), ProbeContext> {
         self.for_each_provider(|ops, arg| {
             if let Some(provide) = ops.provide {
                 // SAFETY: the op was declared sound at registration.
                 unsafe { provide(arg, desc) };
             }
-        });
+        })
     }
 
     /// Calls `f` for every provider whose ops may be called, without the framework's lock.
-    fn for_each_provider(&self, f: impl Fn(&ProviderOps, *mut c_void)) {
+    fn for_each_provider(&self, f: impl Fn(&ProviderOps, *mut c_void)) -> Result<(), ProbeContext> {
+        self.need_thread()?;
         let _registration = self.registration.lock();
         let max = self.tables.lock().max_providers();
         for index in 0..max {
@@ -334,9 +359,10 @@ impl<H: Host> Dtrace<H> {
                     .map(|provider| (provider.ops, provider.arg))
             };
             if let Some((ops, arg)) = found {
-                self.providing(|| f(&ops, arg.0));
+                self.providing(|| f(&ops, arg.0))?;
             }
         }
+        Ok(())
     }
 
     /// Destroys those probes of a provider, by index, that nobody has enabled; returns how many there were.

@@ -43,7 +43,7 @@ struct Channel {
 
 /// All consumers of a line.
 pub(super) struct Desk<'d, const CHANNELS: usize> {
-    tracer: &'d dyn Tracer,
+    pub(super) tracer: &'d dyn Tracer,
     sites: &'d dyn Sites,
     /// Of the line, and so of everybody on it.
     rights: Rights,

@@ -74,6 +74,8 @@ pub struct Server<'d, const FRAME: usize = 2048, const CHANNELS: usize = 8> {
     line: [u8; FRAME],
     sent: usize,
     to_send: usize,
+    /// The line was [reset](Self::reset) in probe context: its consumers are closed later.
+    is_abandoned: bool,
 }
 
 /// The shortest longest frame: two types of an argument, or four names of a probe with its stability.
@@ -99,21 +101,33 @@ impl<'d, const FRAME: usize, const CHANNELS: usize> Server<'d, FRAME, CHANNELS> 
             line: [0; FRAME],
             sent: 0,
             to_send: 0,
+            is_abandoned: false,
         }
     }
 
     /// Goes on with what there is to do: sends, or takes what has arrived and answers it, or answers who waits for
     /// records. Says whether there was anything. Called by a thread with interrupts on; calls the framework, so that
-    /// providers' ops and the host's [`sync`](crate::Host::sync) run in it.
+    /// providers' ops and the host's [`sync`](crate::Host::sync) run in it. In probe context it does nothing.
     ///
     /// # Errors
     /// [`Lost`], and all consumers have been closed.
     pub fn step(&mut self, stream: &mut impl Stream) -> Result<bool, Lost> {
+        if self.desk.tracer.need_thread().is_err() {
+            return Ok(false);
+        }
+        if self.is_abandoned {
+            self.reset();
+        }
         self.go_on(stream).inspect_err(|_| self.reset())
     }
 
-    /// Closes all consumers and forgets what has arrived, as for a line that is gone.
+    /// Closes all consumers and forgets what has arrived, as for a line that is gone. In probe context the next
+    /// [`step`](Self::step) in a thread does it.
     pub fn reset(&mut self) {
+        self.is_abandoned = self.desk.tracer.need_thread().is_err();
+        if self.is_abandoned {
+            return;
+        }
         self.desk.close_all();
         self.decoder = Decoder::new([0; FRAME]);
         (self.arrived_at, self.arrived_len) = (0, 0);

@@ -7,12 +7,19 @@ use crate::ecb::BATCH;
 use crate::kernel::{ModuleText, Symbol};
 use crate::registry::listing::info;
 use crate::{
-    AggregationDesc, ConsumerError, ConsumerId, Counters, Detail, Dtrace, Host, ProbeInfo, Rights,
-    Snapshot, Spec, Status, Which,
+    AggregationDesc, ConsumerError, ConsumerId, Counters, Detail, Dtrace, Host, ProbeContext,
+    ProbeInfo, Rights, Snapshot, Spec, Status, Which,
 };
 
-/// A framework, whatever its host is. Called by threads with interrupts on.
+/// A framework, whatever its host is. Called by threads with interrupts on; in probe context functions that return an
+/// `Option` return `None`, others [`ConsumerError::ProbeContext`].
 pub trait Tracer: Sync {
+    /// Refuses in probe context, where all other functions but [`cpus`](Self::cpus) and [`counters`](Self::counters) refuse, too.
+    ///
+    /// # Errors
+    /// [`ProbeContext`].
+    fn need_thread(&self) -> Result<(), ProbeContext>;
+
     /// CPUs that fire probes.
     fn cpus(&self) -> usize;
 
@@ -185,6 +192,10 @@ pub trait Tracer: Sync {
 }
 
 impl<H: Host> Tracer for Dtrace<H> {
+    fn need_thread(&self) -> Result<(), ProbeContext> {
+        self.need_thread()
+    }
+
     fn cpus(&self) -> usize {
         self.shared().map_or(0, |shared| shared.cpus.len())
     }
@@ -294,21 +305,28 @@ impl<H: Host> Tracer for Dtrace<H> {
     }
 
     fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>)) {
-        self.host.kernel().symbol(address, show);
+        if self.need_thread().is_ok() {
+            self.host.kernel().symbol(address, show);
+        }
     }
 
     fn symbol_named(&self, module: Option<&[u8]>, name: &[u8], show: &mut dyn FnMut(Symbol<'_>)) {
-        self.host.kernel().symbol_named(module, name, show);
+        if self.need_thread().is_ok() {
+            self.host.kernel().symbol_named(module, name, show);
+        }
     }
 
     fn declared(&self, index: usize, show: &mut dyn FnMut(ModuleText<'_>)) {
-        self.host.kernel().declared(index, show);
+        if self.need_thread().is_ok() {
+            self.host.kernel().declared(index, show);
+        }
     }
 
     fn next_probe(&self, spec: &Spec, after: u32, rights: Rights) -> Option<ProbeInfo> {
         if after == 0 {
-            self.provide(&spec.desc());
+            self.provide(&spec.desc()).ok()?;
         }
+        self.need_thread().ok()?;
         // The probe at an index has the number behind it as its id.
         let mut from = after as usize;
         loop {

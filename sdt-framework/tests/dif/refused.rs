@@ -130,9 +130,30 @@ fn variables_stay_as_they_are() {
         (variable(0x500, 0, 1, DifType::INT), Problem::ChangedType),
         (variable(0x500, 0, 0, string(8)), Problem::ChangedKind),
         (variable(0x501, 1, 1, DifType::INT), Problem::ChangedKind),
+        (variable(0x501, 1, 0, DifType::integer(4)), Problem::ChangedSize),
+        (
+            variable(0x501, 1, 0, DifType { flags: DifType::BYUREF, ..DifType::INT }),
+            Problem::ChangedType,
+        ),
     ] {
         let error = check(&difo(&[RET], &[other]), &mut declarations).unwrap_err();
         assert_eq!(error.problem, problem);
+    }
+}
+
+/// A program has the variables of its own table, whatever others have declared.
+#[test]
+fn variables_of_other_programs_are_not_declared() {
+    let memory = world::memory(256, 1, 4);
+    let mut declarations = world::declarations(memory);
+    let scopes = [(0, Opcode::Ldgs), (1, Opcode::Ldts), (2, Opcode::Ldls)];
+    for (scope, load) in scopes {
+        let own = [variable(0x500, scope, 1, DifType::INT)];
+        let code = [Instr::var(load, 0x500, 1), RET];
+        assert_eq!(check(&difo(&code, &own), &mut declarations), Ok(()));
+        let error = check(&difo(&code, &[]), &mut declarations).unwrap_err();
+        assert_eq!(error.problem, Problem::Undeclared(0x500));
+        assert_eq!(check(&difo(&code, &own), &mut declarations), Ok(()));
     }
 }
 

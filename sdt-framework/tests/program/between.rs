@@ -208,7 +208,7 @@ fn one_is_enabled_for_who_comes() {
         let mut results = [one, other];
         results.sort_by_key(Result::is_err);
         assert!(matches!(results, [Ok(1), Err(ConsumerError::Going(_))]), "{results:?}");
-        world.dtrace.close_anonymous();
+        world.dtrace.close_anonymous().unwrap();
         assert_eq!(world.dtrace.claim(Rights::ALL), None);
         world.dtrace.close(x).unwrap();
         assert_nobody_is_there(world, &CONFIG);
@@ -227,7 +227,7 @@ fn one_registers_the_frameworks_own() {
         world.dtrace.close(x).unwrap();
         let fresh = self::world(&config);
         fresh.dtrace.register_profile(1).unwrap();
-        assert_eq!(world.dtrace.memory_left(), fresh.dtrace.memory_left());
+        assert_eq!(world.dtrace.memory_left().unwrap(), fresh.dtrace.memory_left().unwrap());
     });
     assert!(places > 2, "{places}");
 
@@ -245,7 +245,7 @@ fn one_registers_the_frameworks_own() {
             break;
         }
         assert_one_is_refused([one, other.take().expect("it has come")]);
-        assert_eq!(dtrace.for_each_probe(&spec(":::"), |_| ()), 3);
+        assert_eq!(dtrace.for_each_probe(&spec(":::"), |_| ()), Ok(3));
     }
     assert!(places > 2, "{places}");
 }
@@ -258,7 +258,7 @@ fn assert_one_is_refused(mut results: [Result<(), FrameworkError>; 2]) {
 /// All memory is there, and nothing enabled.
 fn assert_nobody_is_there(world: World, config: &Config) {
     let fresh = self::world(config);
-    assert_eq!(world.dtrace.memory_left(), fresh.dtrace.memory_left());
+    assert_eq!(world.dtrace.memory_left().unwrap(), fresh.dtrace.memory_left().unwrap());
     assert_eq!(world.dtrace.condense(world.provider), Ok(4));
     assert_eq!(world.dtrace.unregister(world.provider), Ok(()));
 }
@@ -386,7 +386,7 @@ fn what_is_added_is_there_and_what_is_removed_is_not() {
     }
     let others: &[Act] = &[
         |world, _| {
-            world.dtrace.for_each_probe(&spec("script:::"), |_| ());
+            world.dtrace.for_each_probe(&spec("script:::"), |_| ()).unwrap();
         },
         |world, _| {
             let y = world.dtrace.open().unwrap();
@@ -419,7 +419,10 @@ fn what_is_added_is_there_and_what_is_removed_is_not() {
                 break;
             }
             let mut names = Vec::new();
-            world.dtrace.for_each_probe(&spec("script:::"), |of| names.push(of.name().to_owned()));
+            world
+                .dtrace
+                .for_each_probe(&spec("script:::"), |of| names.push(of.name().to_owned()))
+                .unwrap();
             names.sort();
             assert_eq!(names, there.iter().map(|of| (*of).to_owned()).collect::<Vec<_>>());
         }

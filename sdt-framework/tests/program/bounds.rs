@@ -2,37 +2,38 @@
 
 use std::sync::atomic::Ordering;
 
-use dtrace_abi::option::OptionId;
-use sdt_framework::Config;
-
 use crate::common::Threads;
-use crate::machine::{Machine, machine};
-use crate::run::{CONFIG, Kernel};
+use crate::machine::machine;
+use crate::run::Kernel;
+use dtrace_abi::option::OptionId;
 
-/// All clauses of a hit share what they may do, whether they fail or not; and each can do a little.
+/// All clauses of a hit share what they may do, whether they fail or not.
 #[test]
 fn however_many_clauses_there_are_a_hit_ends() {
     let kernel = Kernel::with(Threads::new(), 4 << 20);
     let x = kernel.consumer();
-    let much = "x += index(s, t); ".repeat(20);
+    let much = "x += index(s, t); ".repeat(4);
     let heavy = format!("proc:::a {{ {much} fine++; }}\n").repeat(12);
     x.enable(&format!(
         "string s, t; int fine, light, x;
          BEGIN {{ s = \"{}\"; t = \"{}b\"; }}
          {heavy}
          proc:::a {{ light = strlen(s); }}
-         proc:::a,proc:::b {{ trace(fine); trace(light); fine = 0; light = 0; }}",
+         proc:::b {{ trace(fine); trace(light); fine = 0; light = 0; }}",
         "a".repeat(250),
         "a".repeat(100),
     ));
     x.go();
-    (0..2).for_each(|_| kernel.hit(0, 0));
+    for _ in 0..2 {
+        kernel.hit(0, 0);
+        kernel.hit(1, 0);
+    }
     let numbers = x.numbers();
     let errors = kernel.dtrace.status(x.id).unwrap().errors;
     for hit in &numbers {
-        assert!((1..12).contains(&hit[0]) && hit[1] == 250, "{numbers:?}");
+        assert!((1..12).contains(&hit[0]) && hit[1] == 0, "{numbers:?}");
     }
-    assert_eq!((numbers.len(), numbers[0][0] + numbers[1][0]), (2, 24 - errors as i64));
+    assert_eq!((numbers.len(), numbers[0][0] + numbers[1][0]), (2, 26 - errors as i64));
 }
 
 /// Half of each second, by all programs together: what would be more is a fault.
@@ -68,25 +69,4 @@ fn a_cpu_is_not_held_for_long() {
     });
     // On the first CPU.
     assert_eq!(x.numbers().len() + y.numbers().len(), 4);
-}
-
-/// Each of these asks much of a host for little in the program.
-#[test]
-fn stacks_and_processes_are_not_for_nothing() {
-    const CLAUSES: u64 = 400;
-    for dear in ["stackdepth", "strlen(copyinstr(8))"] {
-        let config = Config { ecbs: CLAUSES as usize + 8, ..CONFIG };
-        let kernel = Kernel::configured(Machine::default(), 16 << 20, &config);
-        let x = kernel.consumer();
-        let heavy = format!("x += {dear}; ").repeat(14);
-        let heavy = format!("proc:::a {{ {heavy} fine++; }}\n").repeat(CLAUSES as usize);
-        let light = format!("proc:::a {{ trace(fine); x = {dear}; trace(x); }}");
-        x.enable(&format!("int fine, x; {heavy} {light}"));
-        x.go();
-        kernel.hit(0, 0);
-        let errors = kernel.dtrace.status(x.id).unwrap().errors;
-        let [done] = &x.numbers()[..] else { panic!("{dear}: the last clause can do a little") };
-        assert!(done[0] > 10 && errors > 10 && done[1] > 0, "{dear}: {done:?}, {errors}");
-        assert_eq!(done[0] as u64 + errors, CLAUSES, "{dear}");
-    }
 }

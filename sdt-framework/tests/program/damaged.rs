@@ -14,7 +14,7 @@ const TEXT: &str = "self long n; long seen[string]; this int y;
 
 /// Sends a program in pieces, and fires what there is; everything comes back.
 fn send(kernel: &Kernel, dof: &[u8]) -> bool {
-    let left = kernel.dtrace.memory_left();
+    let left = kernel.dtrace.memory_left().unwrap();
     let x = kernel.consumer();
     let mut taken = None;
     for (index, piece) in dof.chunks(1000).enumerate() {
@@ -31,7 +31,7 @@ fn send(kernel: &Kernel, dof: &[u8]) -> bool {
         }
     }
     kernel.dtrace.close(x.id).unwrap();
-    assert_eq!(kernel.dtrace.memory_left(), left);
+    assert_eq!(kernel.dtrace.memory_left().unwrap(), left);
     taken.is_some()
 }
 

@@ -150,14 +150,14 @@ fn a_boot_does_not_run_out_of_variables() {
         proc:::a { self->t = arg0; } proc:::b /self->t/ { @ = count(); self->t = 0; }";
     let kernel = Kernel::with(Threads::new(), 4 << 20);
     let dtrace = &kernel.dtrace;
-    assert!(!dtrace.clean_anonymous());
+    assert_eq!(dtrace.clean_anonymous(), Ok(false));
     dtrace.enable_anonymously(&crate::run::compile(program)).unwrap();
     for n in 1..=1000 {
         kernel.hit(0, n);
         kernel.hit(1, n);
-        assert!(n % 4 != 0 || dtrace.clean_anonymous());
+        assert!(n % 4 != 0 || dtrace.clean_anonymous().unwrap());
     }
     let x = crate::run::Consumer { dtrace, id: dtrace.claim(sdt_framework::Rights::ALL).unwrap() };
-    assert!(!dtrace.clean_anonymous());
+    assert_eq!(dtrace.clean_anonymous(), Ok(false));
     assert_eq!(x.aggregations(0).0.values().collect::<Vec<_>>(), [&[1000]]);
 }

@@ -171,7 +171,7 @@ fn buffers_that_are_not_switched() {
 #[test]
 fn sizes_are_as_large_as_there_is_room() {
     let kernel = Kernel::with(Threads::new(), 1 << 20);
-    let all = kernel.dtrace.memory_left();
+    let all = kernel.dtrace.memory_left().unwrap();
     let x = kernel.consumer();
     for option in [OptionId::Bufsize, OptionId::Aggsize, OptionId::Dynvarsize] {
         x.set(option, 4 << 20);
@@ -182,7 +182,7 @@ fn sizes_are_as_large_as_there_is_room() {
     assert_eq!((x.numbers().len(), x.aggregations(0).0.len()), (1, 1));
     assert_eq!(kernel.dtrace.set_option(x.id, 0, 4096), Err(ConsumerError::Going(x.id)));
     kernel.dtrace.close(x.id).unwrap();
-    assert_eq!(kernel.dtrace.memory_left(), all, "everything comes back");
+    assert_eq!(kernel.dtrace.memory_left().unwrap(), all, "everything comes back");
 
     let x = kernel.consumer();
     x.set(OptionId::Bufsize, 4 << 20);
@@ -197,7 +197,7 @@ fn sizes_are_as_large_as_there_is_room() {
         assert_eq!(kernel.dtrace.set_option(x.id, option, value), Err(bad));
     }
     kernel.dtrace.close(x.id).unwrap();
-    assert_eq!(kernel.dtrace.memory_left(), all);
+    assert_eq!(kernel.dtrace.memory_left().unwrap(), all);
 }
 
 /// What is enabled at boot traces what comes later, for whoever claims it.
@@ -240,14 +240,14 @@ fn what_is_refused_while_it_is_enabled_keeps_no_memory() {
     let x = kernel.consumer();
     assert_eq!(x.enable("uint64_t n; proc:::a { n++; trace(n); @[\"before\"] = count(); }"), 1);
     (0..15).for_each(|_| assert_eq!(x.enable("proc::: { @ = count(); }"), 4));
-    let left = kernel.dtrace.memory_left();
+    let left = kernel.dtrace.memory_left().unwrap();
     let refused = compile(
         "uint64_t n; string s; proc:::a { s = \"a text\"; n = 7; printf(\"%s\", s); } proc::: { trace(2); }",
     );
     for _ in 0..3 {
         let result = kernel.dtrace.enable_program(x.id, &refused);
         assert_eq!(result, Err(ConsumerError::TooManyEnablings { needed: 4, left: 2 }));
-        assert_eq!(kernel.dtrace.memory_left(), left);
+        assert_eq!(kernel.dtrace.memory_left().unwrap(), left);
     }
     x.go();
     kernel.hit(0, 0);
@@ -261,7 +261,7 @@ fn what_is_refused_while_it_is_enabled_keeps_no_memory() {
 fn who_could_not_go_may_send_more() {
     let kernel = Kernel::configured(Machine::default(), 1 << 20, &Config { buffer: 8, ..CONFIG });
     let x = kernel.consumer();
-    let left = kernel.dtrace.memory_left();
+    let left = kernel.dtrace.memory_left().unwrap();
     x.set(OptionId::Bufsize, 4096);
     assert_eq!(x.enable("string a; proc:::a { a = \"first\"; trace(a); }"), 1);
     assert_eq!(kernel.dtrace.enable(x.id, &spec("proc:::b")), Ok(1));
@@ -279,7 +279,7 @@ fn who_could_not_go_may_send_more() {
         records.iter().map(|record| record.data.iter().map(texts).collect()).collect();
     assert_eq!(texts, [vec!["first"], vec!["second", "first"]]);
     kernel.dtrace.close(x.id).unwrap();
-    assert_eq!(kernel.dtrace.open().map(|_| kernel.dtrace.memory_left()), Ok(left));
+    assert_eq!(kernel.dtrace.open().map(|_| kernel.dtrace.memory_left().unwrap()), Ok(left));
 }
 
 #[test]

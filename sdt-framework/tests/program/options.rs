@@ -22,9 +22,9 @@ fn one_cpu_is_traced() {
          proc:::a /arg0 == 7/ { printf(\"%s\", probename); } proc:::a { trace(1 / (arg0 - 6)); }
          proc:::a { this->s = speculation(); speculate(this->s); trace(arg0); }",
     );
-    let all = kernel.dtrace.memory_left();
+    let all = kernel.dtrace.memory_left().unwrap();
     x.go();
-    let one = all - kernel.dtrace.memory_left();
+    let one = all - kernel.dtrace.memory_left().unwrap();
     for number in 0..3 {
         Threads::bind(number);
         kernel.hit(0, 6 + number as u64);
@@ -48,9 +48,9 @@ fn one_cpu_is_traced() {
 
     let y = kernel.consumer();
     y.enable("proc:::a { trace(arg0); trace(cpu); } proc:::a { @ = sum(arg0); }");
-    let all = kernel.dtrace.memory_left();
+    let all = kernel.dtrace.memory_left().unwrap();
     y.go();
-    assert!(all - kernel.dtrace.memory_left() > one, "all CPUs take more than one");
+    assert!(all - kernel.dtrace.memory_left().unwrap() > one, "all CPUs take more than one");
 }
 
 /// A clause has room for as many strings as it has with the usual size of them.

@@ -183,6 +183,8 @@ fn totals_are_exact_on_all_cpus() {
                 })
             })
             .collect();
+        // The four threads are the CPUs.
+        Threads::bind(sdt_host::cpus::CPUS);
         let mut read = || {
             for (cpu, records) in records.iter_mut().enumerate() {
                 let (read, drops) = x.records(cpu);

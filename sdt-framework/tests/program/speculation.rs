@@ -179,6 +179,8 @@ fn totals_are_exact_whatever_the_cpus_do() {
                 })
             })
             .collect();
+        // The four threads are the CPUs.
+        Threads::bind(sdt_host::cpus::CPUS);
         let mut read = || {
             for cpu in 0..4 {
                 let (all, drops) = x.records(cpu);

@@ -13,7 +13,7 @@ fn timers_fire_when_they_are_due() {
     assert_eq!(dtrace.tick(0, 0), None);
     dtrace.register_profile(2).unwrap();
     assert!(dtrace.register_profile(2).is_err());
-    let listed = dtrace.for_each_probe(&spec("profile:::"), |_| {});
+    let listed = dtrace.for_each_probe(&spec("profile:::"), |_| {}).unwrap();
     assert_eq!(listed, 0, "the usual ones would leave no room for others");
     assert_eq!(dtrace.tick(0, 0), None);
     let now = |ms: u64| dtrace.host().now.store(ms * 1_000_000, Ordering::Relaxed);

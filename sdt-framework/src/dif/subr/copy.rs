@@ -34,7 +34,7 @@ impl<K: Kernel> Firing<'_, K> {
 
     pub(super) fn copyinto(&mut self, from: u64, size: u64, to: u64) -> Result<(), Stop> {
         self.scratch(to, size).ok_or(bad_address(to))?;
-        self.charge(size / 16)?;
+        self.charge_user(size)?;
         let kernel = self.kernel;
         let into = self.scratch(to, size).ok_or(bad_address(to))?;
         if into.is_empty() || kernel.copyin(from, into) { Ok(()) } else { Err(bad_address(from)) }
@@ -43,8 +43,6 @@ impl<K: Kernel> Firing<'_, K> {
     /// At most `most` characters, if that is given.
     pub(super) fn copyinstr(&mut self, from: u64, most: Option<u64>) -> Result<u64, Stop> {
         const LINE: u64 = 32;
-        // What a process has is not had as fast as what is here.
-        const PRICE: u64 = 4 * LINE;
         let limit = self.limit();
         let size = match most {
             Some(most) if most < limit => most + 1,
@@ -60,7 +58,9 @@ impl<K: Kernel> Firing<'_, K> {
         // The last byte stays 0.
         while at < size - 1 {
             let address = from.wrapping_add(at);
-            self.charge(PRICE)?;
+            // A second time if it is not all there.
+            self.charge_user(LINE)?;
+            self.charge_user(LINE)?;
             // To the end of a line at once: all of it is there, or nothing.
             let count = (LINE - address % LINE).min(size - 1 - at);
             let part = line.get_mut(..count as usize).unwrap_or_default();
@@ -111,6 +111,7 @@ impl<K: Kernel> Firing<'_, K> {
                 }
             }
             let address = to.wrapping_add(at);
+            self.charge_user(filled)?;
             if !kernel.copyout(part.get(..filled as usize).unwrap_or_default(), address) {
                 return Err(bad_address(address));
             }

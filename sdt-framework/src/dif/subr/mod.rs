@@ -10,6 +10,8 @@ mod string;
 use dtrace_abi::dif::Subr;
 use dtrace_abi::fault::Fault;
 
+pub(crate) use string::Token;
+
 use super::failure::Stop;
 use super::machine::{Firing, Tuple};
 use crate::kernel::{Kernel, LockQuestion};

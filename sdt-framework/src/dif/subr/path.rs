@@ -85,15 +85,18 @@ impl<K: Kernel> Firing<'_, K> {
     }
 
     /// `cleanpath`: without `//`, `/./` and `/../`. A `..` that has nothing before it to take away leaves
-    /// what dtrace.c leaves.
+    /// what dtrace.c leaves. A path has at most `strsize` bytes.
     pub(super) fn cleanpath(&mut self, path: u64) -> Result<u64, Stop> {
         let size = self.limit();
         let mut output = self.string()?;
         let mut cursor = Cursor::default();
         let mut at = 0;
         let mut next = |this: &mut Self, at: &mut u64| {
+            if *at >= size {
+                return Ok(0);
+            }
             let byte = this.byte(&mut cursor, path.wrapping_add(*at));
-            *at = at.wrapping_add(1);
+            *at += 1;
             byte
         };
         let mut byte = next(self, &mut at)?;

@@ -7,6 +7,24 @@ use crate::dif::machine::Firing;
 use crate::dif::memory::Cursor;
 use crate::kernel::Kernel;
 
+/// The rest of a text that `strtok` has not divided yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Token {
+    at: u64,
+    /// Bytes from there to the end of the text, at most.
+    left: u64,
+}
+
+impl Token {
+    /// Nothing is left of the text.
+    const END: Self = Self { at: 0, left: 0 };
+
+    const fn advance(&mut self) {
+        self.at = self.at.wrapping_add(1);
+        self.left -= 1;
+    }
+}
+
 /// Which bytes are among those of a string.
 struct Set([u64; 4]);
 
@@ -131,43 +149,48 @@ impl<K: Kernel> Firing<'_, K> {
         Ok(None)
     }
 
-    /// `strtok`: the next part between the separators. At 0 it goes on where it left off, in all clauses of
-    /// one firing.
+    /// `strtok`: the next part between the separators; 0 if no part is left. With `text` 0 it continues where the last call
+    /// of this firing ended, in whichever clause that was, and not beyond the `strsize` bytes that its text has at most. If
+    /// there was no such call, address 0 is a bad address.
     pub(super) fn strtok(&mut self, text: u64, separators: u64) -> Result<u64, Stop> {
         let size = self.limit();
         self.check_scratch(size)?;
         let mut set = Set([0; 4]);
         let mut cursor = Cursor::default();
-        for at in 0..size {
-            match self.byte(&mut cursor, separators.wrapping_add(at))? {
-                0 => break,
-                byte => set.add(byte),
-            }
-        }
-        let text = if text == 0 { self.token } else { text };
-        let mut at = 0;
         let mut byte = 0;
-        while at < size {
-            byte = self.byte(&mut cursor, text.wrapping_add(at))?;
+        for at in 0..size {
+            byte = self.byte(&mut cursor, separators.wrapping_add(at))?;
+            if byte == 0 {
+                break;
+            }
+            set.add(byte);
+        }
+        let mut rest = match self.token {
+            _ if text != 0 => Token { at: text, left: size },
+            Some(token) => token,
+            None => return Err(Stop::at(Fault::BadAddress, 0)),
+        };
+        while rest.left > 0 {
+            byte = self.byte(&mut cursor, rest.at)?;
             if byte == 0 || !set.has(byte) {
                 break;
             }
-            at += 1;
+            rest.advance();
         }
         if byte == 0 {
-            self.token = 0;
+            self.token = Some(Token::END);
             return Ok(0);
         }
         let mut output = self.string()?;
-        while at < size && output.length < size - 1 {
-            byte = self.byte(&mut cursor, text.wrapping_add(at))?;
+        while rest.left > 0 && output.length < size - 1 {
+            byte = self.byte(&mut cursor, rest.at)?;
             if byte == 0 || set.has(byte) {
                 break;
             }
             self.put(&mut output, byte)?;
-            at += 1;
+            rest.advance();
         }
-        self.token = text.wrapping_add(at);
+        self.token = Some(rest);
         Ok(output.start)
     }
 
@@ -194,8 +217,8 @@ impl<K: Kernel> Firing<'_, K> {
         } else if count < 0 {
             count = count.wrapping_add(length - index);
         }
-        // What is behind the longest string there can be is none of it, and the last byte stays 0.
-        let count = count.min(length.saturating_sub(index)).min(size as i64 - 1);
+        // A part of `strsize` characters fills its place: no zero follows.
+        let count = count.min(length.saturating_sub(index));
         let mut cursor = Cursor::default();
         for at in 0..count.max(0) as u64 {
             let address = text.wrapping_add(index as u64).wrapping_add(at);

@@ -1,0 +1,225 @@
+//! All clauses of a hit have one budget. What they do is counted here in the calls of a host whose functions are dear.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dtrace_abi::option::OptionId;
+use sdt_framework::kernel::{Costs, Kernel as Knows, Number};
+use sdt_framework::{Config, Host, SpinLock};
+use sdt_host::cpus::Threads;
+
+use crate::run::{CONFIG, Kernel};
+
+/// What its functions cost.
+const COSTS: Costs = Costs { load: 3_000, user: 3_000, stack: 4_000, frame: 2_000 };
+/// Frames that there are.
+const DEPTH: usize = 250;
+
+/// A process whose every function is a system call or more.
+#[derive(Default)]
+pub struct Dear {
+    threads: Threads,
+    /// Units that its functions have taken.
+    taken: AtomicU64,
+}
+
+impl Dear {
+    fn take(&self, units: u64) {
+        self.taken.fetch_add(units, Ordering::Relaxed);
+    }
+
+    fn walk(&self, frames: &mut [u64]) -> usize {
+        let count = frames.len().min(DEPTH);
+        (0x400_000..).zip(&mut frames[..count]).for_each(|(at, frame)| *frame = at);
+        self.take(u64::from(COSTS.stack) + count as u64 * u64::from(COSTS.frame));
+        count
+    }
+}
+
+// SAFETY: `Threads` keeps to it.
+unsafe impl Host for Dear {
+    type Lock = SpinLock<Self>;
+
+    fn cpu(&self) -> usize {
+        self.threads.cpu()
+    }
+
+    fn cpus(&self) -> usize {
+        self.threads.cpus()
+    }
+
+    fn timestamp(&self) -> u64 {
+        1
+    }
+
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.threads.without_interrupts(f)
+    }
+
+    fn sync(&self) {
+        self.threads.sync();
+    }
+
+    fn kernel(&self) -> &(dyn Knows + Sync) {
+        self
+    }
+}
+
+impl Knows for Dear {
+    fn timestamp(&self) -> u64 {
+        1
+    }
+
+    fn costs(&self) -> Costs {
+        COSTS
+    }
+
+    fn load(&self, _: u64, into: &mut [u8]) -> bool {
+        self.take(COSTS.load.into());
+        into.fill(b'k');
+        true
+    }
+
+    fn copyin(&self, _: u64, into: &mut [u8]) -> bool {
+        self.take(COSTS.user.into());
+        into.fill(b'u');
+        true
+    }
+
+    fn number(&self, which: Number) -> Option<u64> {
+        match which {
+            Number::Stackdepth | Number::Ustackdepth => Some(self.walk(&mut [0; 256]) as u64),
+            Number::Pid => Some(7),
+            _ => None,
+        }
+    }
+
+    fn stack(&self, _: u32, frames: &mut [u64]) -> usize {
+        self.walk(frames)
+    }
+
+    fn ustack(&self, frames: &mut [u64]) -> usize {
+        self.walk(frames)
+    }
+}
+
+const CLAUSES: usize = 200;
+
+fn dear() -> Kernel<Dear> {
+    let config = Config { ecbs: 2 * CLAUSES + 16, ..CONFIG };
+    Kernel::configured(Dear::default(), 64 << 20, &config)
+}
+
+/// What a clause does that asks much of the host.
+const MUCH: [&str; 12] = [
+    "stack(1000);",
+    "ustack(1000);",
+    "jstack(1000);",
+    "@[stack(1000)] = count();",
+    "@ = sum(ustackdepth + ustackdepth + ustackdepth + ustackdepth);",
+    "x = stackdepth;",
+    "@[*(int *)arg0, *(int *)arg1] = count();",
+    "x = strlen(stringof(arg0)); x = strlen(stringof(arg0));",
+    "s = stringof(arg0);",
+    "trace(copyinstr(arg0));",
+    "x = index(stringof(arg0), stringof(arg1));",
+    "tracemem(arg0, 8192);",
+];
+
+/// However many clauses there are: the host is asked for what the budget has room for and no more, each clause that is not run is an
+/// error that the consumer sees, and the next hit has a budget of its own.
+#[test]
+fn what_a_host_is_asked_for_at_a_hit_is_within_the_budget() {
+    for much in MUCH {
+        let kernel = dear();
+        let host = kernel.dtrace.host();
+        let x = kernel.consumer();
+        let clauses = format!("proc:::a {{ {much} {much} {much} {much} }}\n").repeat(CLAUSES);
+        x.set(OptionId::Bufsize, 4 << 20);
+        x.set(OptionId::Aggsize, 1 << 20);
+        x.enable(&format!("int x; string s;\n{clauses}"));
+        x.go();
+        let mut errors = 0;
+        for _ in 0..2 {
+            let before = host.taken.load(Ordering::Relaxed);
+            kernel.hit(0, 0x1000);
+            let taken = host.taken.load(Ordering::Relaxed) - before;
+            let budget = u64::from(Costs::BUDGET);
+            assert!((budget / 3..=budget).contains(&taken), "{much}: {taken} of {budget}");
+            let now = kernel.dtrace.status(x.id).unwrap().errors;
+            assert!(now - errors > 10, "{much}: {now}");
+            errors = now;
+        }
+    }
+}
+
+/// What one consumer does is not taken from another's share, whoever is first.
+#[test]
+fn a_consumer_has_its_share_whatever_others_do() {
+    for is_first in [true, false] {
+        let kernel = dear();
+        let host = kernel.dtrace.host();
+        let [x, y] = [(); 2].map(|()| kernel.consumer());
+        let heavy = "proc:::a { @ = sum(ustackdepth); }\n".repeat(CLAUSES);
+        let light = "proc:::a { trace(strlen(stringof(arg0))); }";
+        if is_first {
+            y.enable(light);
+            x.enable(&heavy);
+        } else {
+            x.enable(&heavy);
+            y.enable(light);
+        }
+        [&x, &y].into_iter().for_each(|of| of.go());
+        (0..3).for_each(|_| kernel.hit(0, 0x1000));
+        assert_eq!(y.numbers(), [[256]; 3]);
+        let errors = [&x, &y].map(|of| kernel.dtrace.status(of.id).unwrap().errors);
+        assert!(errors[0] > 3 * (CLAUSES as u64 - 16) && errors[1] == 0, "{errors:?}");
+        let taken = host.taken.load(Ordering::Relaxed) / 3;
+        assert!(taken < u64::from(Costs::BUDGET / 2 + 20_000), "{taken}");
+        // Of a probe that it alone has enabled it has everything.
+        y.dtrace.close(y.id).unwrap();
+        let before = host.taken.load(Ordering::Relaxed);
+        kernel.hit(0, 0x1000);
+        let taken = host.taken.load(Ordering::Relaxed) - before;
+        assert!(taken > u64::from(Costs::BUDGET / 4 * 3), "{taken}");
+    }
+}
+
+/// Of two consumers whose clauses come one after the other, by turns.
+#[test]
+fn shares_are_kept_however_clauses_are_mixed() {
+    let kernel = dear();
+    let [x, y] = [(); 2].map(|()| kernel.consumer());
+    for _ in 0..40 {
+        x.enable("proc:::a { @ = sum(ustackdepth); }");
+        y.enable("proc:::a { trace(pid); }");
+    }
+    [&x, &y].into_iter().for_each(|of| of.go());
+    kernel.hit(0, 0);
+    assert_eq!(y.numbers(), vec![[7]; 40]);
+    let taken = kernel.dtrace.host().taken.load(Ordering::Relaxed);
+    assert!(taken < u64::from(Costs::BUDGET / 2), "{taken}");
+    let status = kernel.dtrace.status(x.id).unwrap();
+    assert!((30..40).contains(&status.errors), "{status:?}");
+}
+
+/// A consumer is told by ERROR that its budget is used up; what ERROR does is within it, too, and what it cannot tell is counted.
+#[test]
+fn error_tells_that_the_budget_is_used_up() {
+    let kernel = dear();
+    let x = kernel.consumer();
+    let heavy = "proc:::a { @ = sum(ustackdepth); }\n".repeat(CLAUSES);
+    x.enable(&format!(
+        "{heavy} dtrace:::ERROR {{ trace(arg4); trace(caller != 0); trace(arg3 == 0xffffffff); }}"
+    ));
+    x.go();
+    kernel.hit(0, 0);
+    // DTRACEFLT_ILLOP.
+    let told = x.numbers();
+    assert!(!told.is_empty() && told.iter().all(|of| of[..2] == [3, 1]), "{told:?}");
+    // The clauses after the first one are not run, so no instruction of theirs has failed.
+    assert!(told[1..].iter().all(|of| of[2] == 1), "{told:?}");
+    let status = kernel.dtrace.status(x.id).unwrap();
+    assert!(status.double_errors > 100, "{status:?}");
+    let taken = kernel.dtrace.host().taken.load(Ordering::Relaxed);
+    assert!(taken <= u64::from(Costs::BUDGET), "{taken}");
+}
