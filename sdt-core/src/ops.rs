@@ -57,6 +57,8 @@ pub enum FrameworkError {
     Full,
     /// ENXIO: the framework has no memory yet.
     NotReady,
+    /// EDEADLK: the caller runs in probe context, where this function would wait for itself; nothing was changed.
+    ProbeContext,
     /// Another error number of the kernel's.
     Other(i32),
 }
@@ -72,6 +74,7 @@ impl FrameworkError {
             28 => Self::Full,
             6 => Self::NotReady,
             n if n == EAGAIN => Self::Again,
+            n if n == EDEADLK => Self::ProbeContext,
             n => Self::Other(n),
         }
     }
@@ -85,6 +88,7 @@ impl FrameworkError {
             Self::Full => 28,
             Self::NotReady => 6,
             Self::Again => EAGAIN,
+            Self::ProbeContext => EDEADLK,
             Self::Other(n) => n,
         }
     }
@@ -92,6 +96,14 @@ impl FrameworkError {
 
 /// FreeBSD's EAGAIN is 35, illumos's and Linux's 11.
 const EAGAIN: i32 = if cfg!(any(target_os = "illumos", target_os = "linux")) { 11 } else { 35 };
+/// FreeBSD's EDEADLK is 11, illumos's 45, Linux's 35.
+const EDEADLK: i32 = if cfg!(target_os = "illumos") {
+    45
+} else if cfg!(target_os = "linux") {
+    35
+} else {
+    11
+};
 
 impl core::fmt::Display for FrameworkError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -102,6 +114,7 @@ impl core::fmt::Display for FrameworkError {
             Self::NotFound => "no such provider (ENOENT)",
             Self::Full => "a table of the framework is full (ENOSPC)",
             Self::NotReady => "the framework has no memory yet (ENXIO)",
+            Self::ProbeContext => "called in probe context; call it from a thread (EDEADLK)",
             Self::Other(n) => return write!(f, "error {n}"),
         };
         f.write_str(text)

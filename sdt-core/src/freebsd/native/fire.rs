@@ -17,7 +17,8 @@ pub use release::may_fire;
 ///
 /// The kernel passes over one frame between `dtrace_probe` and what it takes for the function that fired, and on
 /// most of its versions C's macro has none there: `stack()` begins with the caller of that function. Here there
-/// is one, the thunk's, and it begins with the function that fired.
+/// is one, the thunk's, and it begins with the function that fired. A kernel whose compiler inlined `dtrace_getpcstack`
+/// passes over one frame more.
 ///
 /// `words` are [`WORD_STRIDE`](arch::WORD_STRIDE) apart. `frame` is the frame of the thunk that the site called.
 ///

@@ -5,6 +5,7 @@
 
 use core::ffi::c_int;
 
+use super::kernel::dtrace_sync;
 use super::machdep::{TrapFrame, redirect};
 use crate::trap;
 
@@ -15,8 +16,6 @@ unsafe extern "C" {
     safe fn dtrace_invop_add(handler: Handler);
     // Panics if the handler is not there.
     safe fn dtrace_invop_remove(handler: Handler);
-    // Returns when every CPU has been out of probe context at least once. Sleeps.
-    safe fn dtrace_sync();
 }
 
 /// Sends a breakpoint at one of this module's sites on its way. `address` is that of the breakpoint
@@ -38,10 +37,9 @@ pub(super) fn hook() {
     dtrace_invop_add(HANDLER);
 }
 
-/// No site traps any more when this is called. The kernel's list of handlers has no lock and frees the
-/// node at once, so every CPU that may be in this module's handler has to leave it first.
+/// No site traps any more when this is called, and every CPU has left this module's handler since: the kernel's list of
+/// handlers has no lock and frees the node at once.
 pub(super) fn unhook() {
-    dtrace_sync();
     dtrace_invop_remove(HANDLER);
     dtrace_sync();
 }

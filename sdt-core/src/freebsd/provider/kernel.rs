@@ -3,6 +3,11 @@
 use crate::dtrace::{Functions, Kernel};
 use crate::freebsd::cpu;
 
+unsafe extern "C" {
+    // Returns when every CPU has been out of probe context at least once. Sleeps.
+    pub(super) safe fn dtrace_sync();
+}
+
 /// FreeBSD.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FreeBsd;

@@ -1,10 +1,16 @@
 //! The provider route: the module registers its providers with the kernel's DTrace, and patches its sites.
 //!
 //! Its probes are attached once its own `load` has succeeded, and detached before its `unload` runs.
+//!
+//! In gate mode the module patches nothing, and imports nothing from the kernel that writes text or hooks the breakpoint
+//! exception.
 
+#[cfg(sdt_site = "patched")]
 mod invop;
 mod kernel;
+#[cfg(sdt_site = "patched")]
 mod machdep;
+#[cfg(sdt_site = "patched")]
 mod text;
 
 use core::ffi::CStr;
@@ -13,11 +19,17 @@ use crate::attach::{self, AttachError, Attachment, DetachError};
 use crate::dtrace::Binding;
 use crate::freebsd::console;
 use crate::freebsd::module::ModDepend;
-use crate::patch::Mode;
-use kernel::FreeBsd;
+use crate::patch::{Mode, Patcher};
+use kernel::{FreeBsd, dtrace_sync};
 
 /// The versions of `dtrace` this module works with.
 pub static DTRACE: ModDepend = ModDepend { minimum: 1, preferred: 1, maximum: 1 };
+
+/// How sites are patched.
+#[cfg(sdt_site = "patched")]
+const PATCHER: &dyn Patcher = &text::KernelText;
+#[cfg(not(sdt_site = "patched"))]
+const PATCHER: &dyn Patcher = &crate::patch::NoText;
 
 /// A module's probes under the kernel's DTrace.
 #[derive(Debug)]
@@ -29,13 +41,13 @@ impl Probes {
     pub const fn new(module: &'static CStr) -> Self {
         Self(Attachment {
             framework: &Binding(FreeBsd),
-            patcher: &text::KernelText,
+            patcher: PATCHER,
             mode: Mode::BUILT,
             module,
         })
     }
 
-    /// Attaches the probes and hooks the kernel's breakpoint exception for them.
+    /// Attaches the probes. Unless in gate mode, hooks the kernel's breakpoint exception for them first.
     ///
     /// # Safety
     /// Before the module is unloaded, [`detach`](Self::detach) must have succeeded.
@@ -45,6 +57,7 @@ impl Probes {
     /// says so on the console and succeeds.
     pub unsafe fn attach(&'static self) -> Result<(), AttachError> {
         // First the handler: with the first registration a probe may be enabled.
+        #[cfg(sdt_site = "patched")]
         invop::hook();
         // SAFETY: the handler consults `resume_address` from here until `detach`.
         match unsafe { attach::attach(&self.0) } {
@@ -54,19 +67,28 @@ impl Probes {
                 console::print(format_args!("{module}: loaded without probes: {error}"));
                 Ok(())
             }
-            result => result.inspect_err(|_| invop::unhook()),
+            result => result.inspect_err(|_| leave()),
         }
     }
 
-    /// Detaches the probes and unhooks the breakpoint exception.
+    /// Detaches the probes and unhooks the breakpoint exception. When it returns, no CPU executes a site's cold block.
     ///
     /// # Errors
     /// As [`attach::detach`].
     pub fn detach(&self) -> Result<(), DetachError> {
         attach::detach()?;
-        invop::unhook();
+        leave();
         Ok(())
     }
+}
+
+/// Unhooks the breakpoint exception, and waits until every CPU has left what a site runs with interrupts off.
+///
+/// No site fires any more when this is called.
+fn leave() {
+    dtrace_sync();
+    #[cfg(sdt_site = "patched")]
+    invop::unhook();
 }
 
 /// What the kernel is told that the module needs besides itself: DTrace.

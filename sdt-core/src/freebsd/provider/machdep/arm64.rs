@@ -3,9 +3,11 @@
 use core::arch::asm;
 use core::ffi::{c_int, c_void};
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU32, Ordering};
 
 use static_assertions::const_assert_eq;
+
+use crate::freebsd::cpu;
+use crate::patch::machine;
 
 /// `struct trapframe`.
 #[repr(C)]
@@ -20,40 +22,90 @@ pub(crate) struct TrapFrame {
 const_assert_eq!(size_of::<TrapFrame>(), 288);
 const_assert_eq!(offset_of!(TrapFrame, elr), 16);
 
-/// Makes the exception return to `resume`; what the handler has to return for that.
+/// Makes the exception return to `resume`, and returns the instruction that the kernel has to emulate for that.
+///
+/// `dtrace_invop_start` adds the distance of an emulated branch to `tf_elr`, which is already `resume`. All versions
+/// that were read emulate `b` (13.0-CURRENT of 1300010, 13.0-RELEASE, main). A `nop` would not do: 13.0-RELEASE does not
+/// emulate it, `do_el1h_sync` ignores that, and the CPU resumes at whatever `tf_elr` is.
 pub(crate) fn redirect(frame: &mut TrapFrame, resume: usize) -> c_int {
-    /// The kernel emulates the instruction the handler returns: for a nop it goes on 4 bytes further.
-    const NOP: u32 = 0xd503_201f;
-    frame.elr = resume as u64 - 4;
-    NOP as c_int
+    /// `b .`
+    const BRANCH: c_int = 0x1400_0000;
+    frame.elr = resume as u64;
+    BRANCH
 }
 
-unsafe extern "C" {
-    // A writable alias of an address in text.
-    fn arm64_get_writable_addr(address: *mut c_void, writable: *mut *mut c_void) -> bool;
-    // Cleans the data cache and invalidates the instruction cache, on all CPUs.
-    safe fn arm64_icache_sync_range(address: *mut c_void, size: usize);
-}
-
-/// Stores one instruction of text through its writable alias.
+/// Stores one instruction of text through its writable alias, and makes all instruction caches drop the old one.
+///
+/// The kernel's own `arm64_icache_sync_range` cannot be imported: it is a function in 13.0-CURRENT (1300010), and since
+/// 13.0-RELEASE (`sys/arm64/include/cpufunc.h`) a variable that holds a function's address.
 ///
 /// # Safety
 /// As [`Patcher::store`](crate::patch::Patcher::store).
 pub(crate) unsafe fn store(address: usize, bytes: &[u8]) {
-    // By contract there is an alias, and the bytes are one instruction.
-    if let (Ok(word), Some(alias)) = (bytes.try_into().map(u32::from_le_bytes), writable(address)) {
-        // SAFETY: by contract a site's one instruction, aligned as instructions are.
-        unsafe { AtomicU32::from_ptr(alias) }.store(word, Ordering::SeqCst);
-        arm64_icache_sync_range(address as *mut c_void, bytes.len());
+    if let Some(alias) = writable(address) {
+        // SAFETY: by contract the bytes of a site, which the kernel maps at both addresses.
+        unsafe {
+            machine::store(alias.cast(), bytes);
+            machine::after_store(address, bytes.len());
+        }
     }
 }
 
-/// Where an instruction of text can be written to: there, or in the direct map. The kernel may know no such place.
-fn writable(address: usize) -> Option<*mut u32> {
+/// Returns an address at which an instruction of text can be written: its own, or an alias in the direct map. `None` if
+/// the kernel has no such alias.
+fn writable(address: usize) -> Option<*mut c_void> {
     let text = address as *mut c_void;
+    if can_write(address) {
+        return Some(text);
+    }
+    let alias_of = kernels_get_writable_addr()?;
     let mut alias = text;
-    // SAFETY: fills in the alias, or leaves it and says so.
-    unsafe { arm64_get_writable_addr(text, &mut alias) }.then_some(alias.cast())
+    // SAFETY: the function stores to `alias`, or returns false.
+    unsafe { alias_of(text, &mut alias) }.then_some(alias)
+}
+
+/// Returns whether the kernel can write to an address, as the CPU's own translation has it.
+fn can_write(address: usize) -> bool {
+    /// `PAR_F`: the translation failed.
+    const FAILED: u64 = 1;
+    let result: u64;
+    // An interrupt handler may translate an address, too; the result is in the one PAR_EL1.
+    let interrupts = cpu::interrupts_off();
+    // SAFETY: translates an address and accesses nothing.
+    unsafe {
+        asm!(
+            "at s1e1w, {address}",
+            "isb",
+            "mrs {result}, par_el1",
+            address = in(reg) address,
+            result = lateout(reg) result,
+            options(nostack, preserves_flags),
+        );
+    }
+    cpu::interrupts_restore(interrupts);
+    result & FAILED == 0
+}
+
+/// `arm64_get_writable_addr` of `sys/arm64/arm64/machdep.c`, main.
+type GetWritableAddr = unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> bool;
+
+/// Returns the kernel's `arm64_get_writable_addr`, if it has that function. 13.0-RELEASE does not: it maps modules' text
+/// writable, and its own fbt stores to it directly (`sys/cddl/dev/fbt/aarch64/fbt_isa.c`).
+fn kernels_get_writable_addr() -> Option<GetWritableAddr> {
+    let address: usize;
+    // A weak symbol, so that kernels without it load the module all the same. Rust has weak imports in assembly only.
+    // SAFETY: loads a word that the loader has relocated: the function's address, or 0.
+    unsafe {
+        asm!(
+            ".weak arm64_get_writable_addr",
+            "adrp {address}, :got:arm64_get_writable_addr",
+            "ldr {address}, [{address}, :got_lo12:arm64_get_writable_addr]",
+            address = out(reg) address,
+            options(pure, readonly, nostack, preserves_flags),
+        );
+    }
+    // SAFETY: 0, or the address of the function, whose type is the same in all kernels that have it.
+    unsafe { core::mem::transmute::<usize, Option<GetWritableAddr>>(address) }
 }
 
 /// Whether text can be written to: it has a writable alias.

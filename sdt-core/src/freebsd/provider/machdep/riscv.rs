@@ -10,22 +10,37 @@ use static_assertions::const_assert_eq;
 /// `struct trapframe`.
 #[repr(C)]
 pub(crate) struct TrapFrame {
-    /// `tf_ra` to `tf_a`.
-    before: [u64; 31],
+    ra: u64,
+    sp: u64,
+    /// `tf_gp` to `tf_a`.
+    before: [u64; 29],
     sepc: u64,
-    /// `tf_sstatus` to `tf_scause`.
-    after: [u64; 3],
+    sstatus: u64,
+    stval: u64,
+    scause: u64,
 }
 
 const_assert_eq!(size_of::<TrapFrame>(), 280);
+const_assert_eq!(offset_of!(TrapFrame, sp), 8);
 const_assert_eq!(offset_of!(TrapFrame, sepc), 248);
+const_assert_eq!(offset_of!(TrapFrame, stval), 264);
 
-/// Makes the exception return to `resume`; what the handler has to return for that.
+/// Makes the exception return to `resume`, and returns the instruction that the kernel has to emulate for that.
+///
+/// All versions of `dtrace_invop_start` that were read emulate `sd ra, 0(sp)` and then add 4 to `tf_sepc` (13.0-CURRENT
+/// of 1300010, 13.0-RELEASE, a stable tree from after August 2023, main). The store must not harm anything: `tf_sp` sends
+/// it to `tf_stval`, which the kernel does not read again. The kernel does not read `tf_sp` again either: a trap in the
+/// kernel returns with the stack pointer above the frame (`load_registers 1` in `sys/riscv/riscv/exception.S` of 1300010,
+/// 13.0-RELEASE, main), and `dtrace_invop` is called for traps in the kernel only. A `c.nop` would not do: of those trees
+/// only main emulates it, the others panic.
 pub(crate) fn redirect(frame: &mut TrapFrame, resume: usize) -> c_int {
-    /// `c.nop`: the kernel returns to the frame's program counter as the handler left it.
-    const C_NOP: c_int = 1;
-    frame.sepc = resume as u64;
-    C_NOP
+    /// `sd ra, 0(sp)`
+    const STORE_RA: c_int = 0x0011_3023;
+    /// What the kernel adds to `tf_sepc` for it: `INSN_SIZE`.
+    const LENGTH: usize = 4;
+    frame.sepc = (resume - LENGTH) as u64;
+    frame.sp = &raw const frame.stval as u64;
+    STORE_RA
 }
 
 /// Whether text can be written to: the kernel's and its modules' can.
