@@ -208,8 +208,7 @@ impl Module {
         let lld = setup::lld()?;
         let folder = self.folder();
         create_dir(&folder)?;
-        // The library is in the same place whatever its features are: one module at a time.
-        let _building = lock(&self.project.build().join("kmod").join("lock"))?;
+        let _building = lock(&self.project)?;
         let toolchain = setup::toolchain(&self.project, self.arch)?;
         let artifacts = self.artifacts(&toolchain)?;
         let no_artifact =
@@ -240,7 +239,8 @@ impl Module {
             Ok(image)
         };
         let image = image.and_then(named);
-        let image = image.map_err(|source| BuildError::Link { file: file.clone(), source })?;
+        let mut image = image.map_err(|source| BuildError::Link { file: file.clone(), source })?;
+        link::seal(&mut image);
         let against = Against { file: Some(&file), kernel };
         let contents = check::module_of(self.os, &image, against)
             .map_err(|findings| BuildError::Check { file: file.clone(), findings })?;
@@ -316,7 +316,7 @@ impl Module {
         }
     }
 
-    /// Has cargo build the static library. Returns all that it consists of.
+    /// Has cargo build the static library. Returns all that it consists of. Hold the [lock] meanwhile.
     ///
     /// # Errors
     /// Cargo failed.
@@ -325,7 +325,7 @@ impl Module {
         let mut command = toolchain.cargo("rustc", "core");
         command.args(["--release", "--package", &self.package]);
         command.arg("--target").arg(&target);
-        command.arg("--target-dir").arg(self.project.build().join("cargo-kmod"));
+        command.arg("--target-dir").arg(self.project.cargo_target());
         self.configure(&mut command);
         command.args(["--lib", "--crate-type", "staticlib"]);
         let what = format!("building {} for {}", self.package, self.arch);
@@ -343,11 +343,26 @@ impl Module {
         for setting in &self.config {
             command.args(["--config", setting]);
         }
-        command.env("SDT_FREEBSD", self.freebsd.to_string());
-        command.env("SDT_ROUTE", self.route.name());
+        let (freebsd, route) = (self.freebsd.to_string(), self.route.name());
+        let patch = self.patch.map_or("", Patch::name);
+        compile_apart(command, &[&freebsd, route, patch]);
+        command.env("SDT_FREEBSD", freebsd);
+        command.env("SDT_ROUTE", route);
         // Empty is none, and is before what `[env]` of cargo's configuration says.
-        command.env("SDT_PATCH", self.patch.map_or("", Patch::name));
+        command.env("SDT_PATCH", patch);
     }
+}
+
+/// Has cargo keep sdt-core, and the crates that depend on it, apart from those that are compiled for other values of the
+/// variables of sdt-core's build script. By the variables alone cargo does not tell them apart, and compiles these crates again
+/// each time that the values change.
+pub fn compile_apart(command: &mut Command, values: &[&str]) {
+    // Nothing tests this `cfg`: a crate with other flags is another file.
+    let setting = format!(
+        "profile.release.package.sdt-core.rustflags=['--cfg=sdt_for_{}']",
+        values.join("_")
+    );
+    command.args(["-Zprofile-rustflags", "--config", &setting]);
 }
 
 /// The environment variable by which cargo takes a target's linker.
@@ -413,10 +428,17 @@ pub fn create_dir(folder: &Path) -> Result<(), BuildError> {
         .map_err(|source| BuildError::File { file: folder.into(), source })
 }
 
-/// Waits until nobody else holds the file, and holds it until the result is dropped.
-fn lock(file: &Path) -> Result<File, BuildError> {
-    let locked = File::create(file).and_then(|held| held.lock().map(|()| held));
-    locked.map_err(|source| BuildError::File { file: file.into(), source })
+/// Waits until no other module of the project is being built, and prevents that one is until the result is dropped: a package's
+/// library is in the same place, whatever it is built for.
+///
+/// # Errors
+/// The lock cannot be made.
+pub fn lock(project: &Project) -> Result<File, BuildError> {
+    let folder = project.build().join("kmod");
+    create_dir(&folder)?;
+    let file = folder.join("lock");
+    let locked = File::create(&file).and_then(|held| held.lock().map(|()| held));
+    locked.map_err(|source| BuildError::File { file, source })
 }
 
 fn write(file: &Path, bytes: &[u8]) -> Result<(), BuildError> {
@@ -459,6 +481,24 @@ mod tests {
         assert!(folders.insert(illumos.folder()));
         let raw = Module { raw_symbols: true, ..illumos };
         assert!(folders.insert(raw.folder()));
+    }
+
+    #[test]
+    fn sdt_core_is_compiled_apart_for_each_kernel() {
+        let mut settings = HashSet::new();
+        for (freebsd, route, patch) in [
+            ("15", Route::Native, None),
+            ("14", Route::Native, None),
+            ("15", Route::Provider, None),
+            ("15", Route::Provider, Some(Patch::Jump)),
+            ("15", Route::Provider, Some(Patch::Gate)),
+        ] {
+            let mut command = Command::new("cargo");
+            built_for(freebsd, route, patch).configure(&mut command);
+            let arguments = command.get_args().map(|argument| argument.to_string_lossy());
+            let setting = arguments.filter(|argument| argument.contains("sdt-core.rustflags"));
+            assert!(settings.insert(setting.collect::<String>()), "{freebsd} {route} {patch:?}");
+        }
     }
 
     #[test]

@@ -104,6 +104,11 @@ impl Project {
         &self.build
     }
 
+    /// Cargo's target folder for everything that is compiled for kernels: one, so that macros and `core` are compiled once.
+    pub fn cargo_target(&self) -> PathBuf {
+        self.build.join("cargo-kmod")
+    }
+
     /// The folder for target files.
     pub fn targets(&self) -> PathBuf {
         self.build.join("targets")

@@ -3,7 +3,10 @@
 use std::fmt;
 
 pub use super::problem::Problem;
+
+use super::functions::Functions;
 pub(super) use super::problem::Signed;
+use crate::link::is_broken;
 
 /// One breach of one rule, at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +32,8 @@ impl Finding {
 /// How bad something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
+    /// Unknown here, and no sign of a defect: a kernel's own file answers it.
+    Note,
     /// Worth a look: it may be meant so, or depends on a kernel that has not been asked.
     Warning,
     /// The kernel would refuse the module, or break.
@@ -38,6 +43,7 @@ pub enum Level {
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Note => "note",
             Self::Warning => "warning",
             Self::Error => "error",
         })
@@ -79,9 +85,28 @@ impl fmt::Display for Finding {
 pub(crate) struct Findings(pub(crate) Vec<Finding>);
 
 impl Findings {
+    /// Starts the findings of a file. A file whose seal is broken has that finding only.
+    pub(crate) fn of(file: &[u8]) -> Result<Self, Vec<Finding>> {
+        let broken = Finding { place: Place::File, problem: Problem::BrokenSeal };
+        if is_broken(file) { Err(vec![broken]) } else { Ok(Self::default()) }
+    }
+
     /// What was found: the warnings, or everything if there are errors.
     pub(crate) fn done(self) -> Result<Vec<Finding>, Vec<Finding>> {
-        if self.0.iter().any(Finding::is_error) { Err(self.0) } else { Ok(self.0) }
+        if self.has_errors() { Err(self.0) } else { Ok(self.0) }
+    }
+
+    /// Whether an error was found.
+    pub(crate) fn has_errors(&self) -> bool {
+        self.0.iter().any(Finding::is_error)
+    }
+
+    /// Reports functions that overlap.
+    pub(super) fn overlaps(&mut self, functions: &Functions<'_>) {
+        for (other, function, nested) in functions.overlaps() {
+            let other = other.to_owned();
+            self.symbol(function, Problem::FunctionsOverlap { other, nested });
+        }
     }
 
     pub(crate) fn file(&mut self, problem: impl Into<Problem>) {

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use object::elf;
 
+use super::flow;
+use crate::arch::Arch;
+
 /// A place in a section, by the section's number.
 pub(super) type Place = (usize, u64);
 
@@ -55,11 +58,27 @@ impl<'a> Functions<'a> {
     /// Whether the functions of a section are known: files can be stripped of them, or of most of them. With all of
     /// them, what is between them is padding.
     pub(super) fn are_known_in(&self, section: usize) -> bool {
-        let all = self.functions.range((section, 0)..=(section, u64::MAX));
-        let (covered, end) = all.fold((0_u64, 0), |(covered, end), (&(_, start), &(_, size))| {
+        let all = self.in_section(section);
+        let (covered, end) = all.fold((0_u64, 0), |(covered, end), (start, size)| {
             (covered.saturating_add(size), start.saturating_add(size).max(end))
         });
         end != 0 && covered >= end / 4 * 3
+    }
+
+    /// The offsets and sizes of the functions of a section.
+    pub(super) fn in_section(&self, section: usize) -> impl Iterator<Item = (u64, u64)> {
+        let all = self.functions.range((section, 0)..=(section, u64::MAX));
+        all.map(|(&(_, start), &(_, size))| (start, size))
+    }
+
+    /// Finds functions that begin inside another one. Returns the other one, the function, and whether it also ends there.
+    pub(super) fn overlaps(&self) -> impl Iterator<Item = (&'a str, &'a str, bool)> {
+        let next = self.functions.iter().skip(1);
+        self.functions.iter().zip(next).filter_map(|((first, (name, size)), (second, other))| {
+            let end = first.1.saturating_add(*size);
+            let inside = first.0 == second.0 && second.1 < end && other.1 > 0;
+            inside.then(|| (*name, other.0, second.1.saturating_add(other.1) <= end))
+        })
     }
 
     /// Whether a function starts there.
@@ -78,6 +97,17 @@ impl<'a> Functions<'a> {
     pub(super) fn are_in_one(&self, first: Place, second: Place) -> bool {
         let start = |place: Place| self.around(place).map(|(_, start)| (place.0, start));
         start(first).is_some() && start(first) == start(second)
+    }
+
+    /// Whether a place is inside an instruction of its function; `false` if the function cannot be decoded.
+    pub(super) fn is_inside_instruction(&self, arch: Arch, code: &[u8], place: Place) -> bool {
+        let Some((_, mut at)) = self.around(place) else { return false };
+        while at < place.1 {
+            let rest = code.get(at as usize..).unwrap_or_default();
+            let Some(instruction) = flow::decode(arch, rest) else { return false };
+            at += instruction.len;
+        }
+        at > place.1
     }
 
     /// The function around a place, and how far in it that is, for messages.

@@ -3,7 +3,7 @@
 //! A file is an ELF file (FreeBSD's `kernel`, illumos's `unix` and `genunix`, modules of either), or a list as nm(1)
 //! prints it. Nothing of the kernel is run or linked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use object::read::elf::{FileHeader as _, SectionHeader as _, Sym as _};
@@ -87,18 +87,29 @@ pub struct Exports {
     pub(crate) primary: bool,
     /// The modules that it is, besides the one of its name.
     modules: BTreeSet<String>,
-    symbols: BTreeSet<String>,
+    symbols: BTreeMap<String, Kind>,
     /// Local ones, which old releases of FreeBSD let others see all the same.
-    locals: BTreeSet<String>,
+    locals: BTreeMap<String, Kind>,
     /// `__FreeBSD_version`, of a FreeBSD kernel.
     pub(crate) version: Option<u32>,
+}
+
+/// What a symbol names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Code.
+    Function,
+    /// Data.
+    Variable,
+    /// The file does not say: `STT_NOTYPE`, or a bare name in a list.
+    Unknown,
 }
 
 /// What is known of a symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     /// The kernel, or a module that is depended on, has it.
-    Exported,
+    Exported(Kind),
     /// A module that is not depended on has it.
     Elsewhere(String),
     /// None of the files has it, and they are all that could.
@@ -151,13 +162,14 @@ impl Kernel {
     /// Where a symbol is that a module with these dependencies uses. `leaky`: others' local symbols count.
     pub(crate) fn ask(&self, symbol: &str, depends: &[String], leaky: bool) -> Known {
         let depended = |file: &&Exports| file.primary || depends.iter().any(|of| file.is(of));
-        let has = |file: &&Exports| {
-            file.symbols.contains(symbol) || leaky && file.locals.contains(symbol)
+        let kind = |file: &Exports| {
+            let local = || file.locals.get(symbol).filter(|_| leaky);
+            file.symbols.get(symbol).or_else(local).copied()
         };
-        if self.files.iter().filter(depended).any(|file| has(&file)) {
-            return Known::Exported;
+        if let Some(kind) = self.files.iter().filter(depended).find_map(kind) {
+            return Known::Exported(kind);
         }
-        if let Some(file) = self.files.iter().find(has) {
+        if let Some(file) = self.files.iter().find(|file| kind(file).is_some()) {
             return Known::Elsewhere(file.name.clone());
         }
         let given = |module: &&String| self.files.iter().any(|file| file.is(module));
@@ -175,8 +187,8 @@ impl Exports {
             name,
             arch: None,
             modules: BTreeSet::new(),
-            symbols: BTreeSet::new(),
-            locals: BTreeSet::new(),
+            symbols: BTreeMap::new(),
+            locals: BTreeMap::new(),
             version: None,
         }
     }
@@ -222,7 +234,12 @@ impl Exports {
                         Some(u32::from_le_bytes(*number))
                     });
                 }
-                exports.add(name, symbol.st_bind() == elf::STB_LOCAL);
+                let kind = match symbol.st_type() {
+                    elf::STT_FUNC | elf::STT_GNU_IFUNC => Kind::Function,
+                    elf::STT_OBJECT => Kind::Variable,
+                    _ => Kind::Unknown,
+                };
+                exports.add(name, symbol.st_bind() == elf::STB_LOCAL, kind);
             }
         }
         if exports.is_empty() { Err(KernelError::NoSymbols { file }) } else { Ok(exports) }
@@ -233,7 +250,7 @@ impl Exports {
         let file = path.display().to_string();
         for (index, line) in text.lines().enumerate() {
             match Line::parse(line) {
-                Line::Symbol { name, local } => exports.add(name.to_owned(), local),
+                Line::Symbol { name, local, kind } => exports.add(name.to_owned(), local, kind),
                 Line::Nothing => {}
                 Line::Wrong => {
                     let text = line.chars().take(80).collect();
@@ -244,10 +261,10 @@ impl Exports {
         if exports.is_empty() { Err(KernelError::EmptyList { file }) } else { Ok(exports) }
     }
 
-    fn add(&mut self, name: String, local: bool) {
+    fn add(&mut self, name: String, local: bool, kind: Kind) {
         let module = name.strip_prefix(VERSION.0).and_then(|rest| rest.strip_suffix(VERSION.1));
         self.modules.extend(module.map(str::to_owned));
-        if local { &mut self.locals } else { &mut self.symbols }.insert(name);
+        if local { &mut self.locals } else { &mut self.symbols }.insert(name, kind);
     }
 
     fn is_empty(&self) -> bool {
@@ -265,7 +282,7 @@ impl Exports {
 
 /// A line of nm(1).
 enum Line<'a> {
-    Symbol { name: &'a str, local: bool },
+    Symbol { name: &'a str, local: bool, kind: Kind },
     Nothing,
     Wrong,
 }
@@ -283,7 +300,7 @@ impl<'a> Line<'a> {
             [] => Self::Nothing,
             // The name of a file, before its symbols.
             [file] if file.ends_with(':') => Self::Nothing,
-            [name] => Self::Symbol { name, local: false },
+            [name] => Self::Symbol { name, local: false, kind: Kind::Unknown },
             // `U name`, `T name`, `name T`.
             [kind, name] | [name, kind] if is_type(kind) => Self::of_type(kind, name),
             [value, kind, name] if is_number(value) && is_type(kind) => Self::of_type(kind, name),
@@ -303,9 +320,20 @@ impl<'a> Line<'a> {
     fn of_type(kind: &str, name: &'a str) -> Self {
         match kind {
             "U" | "w" | "v" => Self::Nothing,
-            // Lower case is local, but for what there is no upper case of.
-            "u" | "i" => Self::Symbol { name, local: false },
-            kind => Self::Symbol { name, local: kind.bytes().all(|c| c.is_ascii_lowercase()) },
+            // Lower case is local, except for these two, which have no upper case.
+            "u" => Self::Symbol { name, local: false, kind: Kind::Variable },
+            "i" => Self::Symbol { name, local: false, kind: Kind::Function },
+            letter => {
+                let kind = match letter {
+                    "T" | "t" => Kind::Function,
+                    "D" | "d" | "B" | "b" | "R" | "r" | "G" | "g" | "S" | "s" | "C" | "V" => {
+                        Kind::Variable
+                    }
+                    _ => Kind::Unknown,
+                };
+                let local = letter.bytes().all(|c| c.is_ascii_lowercase());
+                Self::Symbol { name, local, kind }
+            }
         }
     }
 
@@ -313,12 +341,17 @@ impl<'a> Line<'a> {
     fn of_columns(line: &'a str) -> Self {
         let columns: Vec<_> = line.split('|').map(str::trim).collect();
         match *columns {
-            [index, _, _, _, bind, _, section, name] if index.starts_with('[') => {
+            [index, _, _, kind, bind, _, section, name] if index.starts_with('[') => {
+                let kind = match kind {
+                    "FUNC" => Kind::Function,
+                    "OBJT" => Kind::Variable,
+                    _ => Kind::Unknown,
+                };
                 match (bind, section) {
                     _ if name.is_empty() => Self::Nothing,
                     (_, "UNDEF") => Self::Nothing,
                     ("Bind", _) => Self::Nothing,
-                    (bind, _) => Self::Symbol { name, local: bind == "LOCL" },
+                    (bind, _) => Self::Symbol { name, local: bind == "LOCL", kind },
                 }
             }
             _ => Self::Wrong,
@@ -355,16 +388,25 @@ mod tests {
             ("ifunc", true),
         ] {
             let known = kernel.ask(symbol, &[], false);
-            assert_eq!(known == Known::Exported, there, "{symbol}: {known:?}");
+            assert_eq!(matches!(known, Known::Exported(_)), there, "{symbol}: {known:?}");
         }
-        assert_eq!(kernel.ask("hidden", &[], true), Known::Exported);
+        for (symbol, kind) in [
+            ("malloc", Kind::Function),
+            ("hz", Kind::Variable),
+            ("weakling", Kind::Unknown),
+            ("free", Kind::Unknown),
+            ("ifunc", Kind::Function),
+            ("hidden", Kind::Function),
+        ] {
+            assert_eq!(kernel.ask(symbol, &[], true), Known::Exported(kind), "{symbol}");
+        }
         let kernel = list(
             "[Index]   | Value | Size | Type | Bind | Other | Shndx | Name\n\
              [12]  |  18446744073| 26|FUNC |GLOB |0    |2      |ddi_copyin\n\
              [13]  |  0| 0|FUNC |GLOB |0    |UNDEF  |nobody\n\
              [14]  |  0| 0|FUNC |LOCL |0    |2  |hidden\n",
         );
-        assert_eq!(kernel.ask("ddi_copyin", &[], false), Known::Exported);
+        assert_eq!(kernel.ask("ddi_copyin", &[], false), Known::Exported(Kind::Function));
         assert_eq!(kernel.ask("nobody", &[], false), Known::Missing);
         assert_eq!(kernel.ask("hidden", &[], false), Known::Missing);
     }

@@ -70,6 +70,9 @@ pub(super) fn check(data: &[u8], findings: &mut Findings) {
         {
             wrong(Problem::RelocationsOf { expected: of.to_owned(), found });
         }
+        if let Some(offset) = descent(data, section) {
+            findings.offset(&section.name, offset, Problem::RelocationOrder);
+        }
     }
     places(data, &sections, table, findings);
 }
@@ -139,10 +142,7 @@ fn is_known(kind: elf::SectionType) -> bool {
 /// What is wrong with relocations that by their name are those `of` a section.
 fn other_relocations(sections: &[Section], section: &Section, of: &str) -> Option<String> {
     // `.rela` alone may be of anything, and what is of nothing, or has no addends, is reported as such.
-    if of.is_empty()
-        || section.kind == elf::SHT_REL
-        || !sections.iter().any(|of_name| of_name.name == of)
-    {
+    if of.is_empty() || section.kind == elf::SHT_REL {
         return None;
     }
     if section.kind != elf::SHT_RELA {
@@ -150,6 +150,19 @@ fn other_relocations(sections: &[Section], section: &Section, of: &str) -> Optio
     }
     let target = sections.get(section.info).filter(|_| section.info != 0)?;
     (target.name != of).then(|| format!("applied to {}", target.name))
+}
+
+/// Returns the offset of the first relocation of a table that applies in front of the one before it.
+fn descent(data: &[u8], table: &Section) -> Option<u64> {
+    if table.kind != elf::SHT_RELA {
+        return None;
+    }
+    let start = usize::try_from(table.offset).ok()?;
+    let entries = data.get(start..start.checked_add(usize::try_from(table.size).ok()?)?)?;
+    let applies = |entry: &[u8; 24]| entry.first_chunk().map(|offset| u64::from_le_bytes(*offset));
+    let entries = entries.as_chunks::<24>().0;
+    let at = entries.windows(2).position(|pair| applies(&pair[1]) < applies(&pair[0]))?;
+    Some(24 * (at as u64 + 1))
 }
 
 /// Everything in the file is a section, or one of the two tables of headers; between them is padding.
@@ -186,10 +199,10 @@ pub(super) fn memory(sizes: impl Iterator<Item = u64>, findings: &mut Findings) 
     }
 }
 
-/// The bounds of sets that are defined in the file are those of the sets. `symbols` are the names, sections and values
-/// of what is defined; `sizes` the names and sizes of sections.
+/// The bounds of sets that are defined in the file are those of the sets, or 0 if there is no such set. `symbols` are the
+/// names, sections and values of what is defined, numbers without a section; `sizes` the names and sizes of sections.
 pub(super) fn bounds<'a>(
-    symbols: impl Iterator<Item = (&'a str, usize, u64)>,
+    symbols: impl Iterator<Item = (&'a str, Option<usize>, u64)>,
     sizes: &BTreeMap<usize, (&str, u64)>,
     findings: &mut Findings,
 ) {
@@ -199,13 +212,13 @@ pub(super) fn bounds<'a>(
             (None, Some(set)) => (set, true),
             (None, None) => continue,
         };
-        if !is_set(set) || !sizes.values().any(|(name, _)| *name == set) {
-            continue;
-        }
-        let right = sizes
-            .get(&section)
-            .is_some_and(|&(name, size)| name == set && value == if stop { size } else { 0 });
-        if !right {
+        let right = match section {
+            Some(section) => sizes
+                .get(&section)
+                .is_some_and(|&(name, size)| name == set && value == if stop { size } else { 0 }),
+            None => value == 0 && !sizes.values().any(|(name, _)| *name == set),
+        };
+        if is_set(set) && !right {
             let expected = if stop { "the end" } else { "the start" };
             let problem = Problem::BoundElsewhere { section: set.to_owned(), expected };
             findings.symbol(name, problem);

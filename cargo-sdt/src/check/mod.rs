@@ -2,11 +2,13 @@
 //!
 //! A module that fails to load half-way can take the kernel down with it, so the rules of the loaders
 //! (FreeBSD's `sys/kern/link_elf_obj.c` and `sys/kern/link_elf.c`, illumos's krtld), of the linker sets and of the
-//! site records are checked here, before a kernel sees the file. An error is what a kernel would refuse or break by;
-//! what only the kernel can tell, or the author, is a warning.
+//! site records are checked here, before a kernel sees the file. A kernel would refuse the
+//! module, or break, because of an error; only the kernel or the author can judge a warning; a note names symbols that the
+//! check does not know. A file that does not match its seal was changed after the link, and nothing else is checked.
 
 mod code;
 pub mod fbt;
+mod fields;
 mod finding;
 pub mod flow;
 pub mod freebsd;
@@ -149,7 +151,7 @@ pub fn module(file: &[u8]) -> Result<Summary, Vec<Finding>> {
 /// # Errors
 /// As of [`module`].
 pub fn module_against(file: &[u8], against: Against<'_>) -> Result<Summary, Vec<Finding>> {
-    let mut findings = Findings::default();
+    let mut findings = Findings::of(file)?;
     let Some(image) = Image::parse(file, &mut findings) else { return Err(findings.0) };
     code::check(&image, &mut findings);
     let contents = freebsd::check(&image, file, against, &mut findings);

@@ -2,6 +2,7 @@
 //!
 //! What instruction a field belongs to is told by the bytes in front of it.
 
+use super::finding::Signed;
 use super::functions::Functions;
 
 /// How far an address in an instruction may be outside of the symbol's section: an index is added to it.
@@ -10,6 +11,14 @@ const INDEXED: i128 = 4096;
 const TABLE: i128 = 1 << 16;
 /// How far behind another's symbol an address may be: no object of the kernel's is larger.
 pub(super) const OBJECT: u64 = 1 << 20;
+
+/// The address, `symbol+0x8`, that a relocation against an undefined symbol makes, unless it is the symbol's own. The addend
+/// of a distance contains the bytes from its field to the end of the instruction: four, and an immediate of up to four.
+pub(super) fn behind(symbol: &str, relative: bool, addend: i64) -> Option<String> {
+    let (exact, from) =
+        if relative { (matches!(addend, -8 | -6 | -5 | -4), 4) } else { (addend == 0, 0) };
+    (!exact).then(|| format!("{symbol}{}", Signed(addend.wrapping_add(from))))
+}
 
 /// A field that a relocation fills in.
 #[derive(Clone, Copy, Debug)]
@@ -106,6 +115,11 @@ enum Instruction {
     /// Anything else: the ModRM byte in front of a displacement from the instruction pointer is none of the opcodes of
     /// these.
     Other,
+}
+
+/// Whether the instruction with its displacement at an offset is a call or a jump.
+pub(super) fn is_branch(code: &[u8], offset: u64) -> bool {
+    before(code, offset) != Instruction::Other
 }
 
 /// The instruction that has its displacement at an offset.

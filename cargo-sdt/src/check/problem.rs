@@ -13,6 +13,11 @@ pub enum Problem {
     /// The file cannot be read as what it should be.
     #[error("not a readable object file: {0}")]
     Unreadable(String),
+    /// The seal does not match the contents.
+    #[error(
+        "the contents do not match the checksum of the link: the file was changed; copy or build it again"
+    )]
+    BrokenSeal,
     /// A module for one system, judged as one for the other.
     #[error("is a module for {found}, not for {wanted}; take --os {found}")]
     OtherSystem {
@@ -335,6 +340,38 @@ pub enum Problem {
          listed and not fire; build with -enable-shrink-wrap=false, or C with -fno-shrink-wrap"
     )]
     FbtEntry(u64),
+    /// The relocations of a section do not ascend.
+    #[error(
+        "this relocation applies in front of the one before it; compilers and linkers write relocations in ascending \
+         order: the file may be damaged"
+    )]
+    RelocationOrder,
+    /// A relocation of code that does not fill in an operand.
+    #[error(
+        "this relocation is of no operand of an instruction: it would overwrite others; the file is damaged"
+    )]
+    NotAnOperand,
+    /// A call or branch without a relocation leads to no function or no instruction.
+    #[error(
+        "a call or branch to +{0:#x}, where no function or instruction begins; the file is damaged"
+    )]
+    BranchAstray(u64),
+    /// Two functions have bytes in common.
+    #[error(
+        "this function begins inside the function {other}; the file is damaged, or the size of a function in assembly is \
+         wrong"
+    )]
+    FunctionsOverlap {
+        /// The other function.
+        other: String,
+        /// Whether the function also ends inside the other one, as a second entry point does.
+        nested: bool,
+    },
+    /// A relocation makes an address inside a function of the kernel.
+    #[error(
+        "refers to {0}, inside a function of the kernel (the module calls it elsewhere); the file is damaged"
+    )]
+    InsideKernelFunction(String),
     /// A rule of FreeBSD's.
     #[error(transparent)]
     FreeBsd(#[from] super::freebsd::Problem),
@@ -358,12 +395,14 @@ impl Problem {
     /// will meet is none, and neither is what nobody but the author can tell whether it was meant.
     pub fn level(&self) -> Level {
         match self {
-            Self::Unasked(_)
-            | Self::UnaskedModule { .. }
+            Self::Unasked(_) => Level::Note,
+            Self::UnaskedModule { .. }
             | Self::LowAlignment(_)
             | Self::NoSite(_)
             | Self::SavedFloat(..)
-            | Self::FbtEntry(_) => Level::Warning,
+            | Self::FbtEntry(_)
+            | Self::RelocationOrder
+            | Self::FunctionsOverlap { nested: true, .. } => Level::Warning,
             Self::FreeBsd(problem) => problem.level(),
             Self::Illumos(problem) => problem.level(),
             _ => Level::Error,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::check::{self, Against, Finding, Kernel};
+use crate::check::{self, Against, Finding, Kernel, Level};
 use crate::input;
 use crate::output;
 use crate::platform::Os;
@@ -58,7 +58,7 @@ impl KernelArgs {
 }
 
 /// Runs the command. To standard output goes a line for every module that can be loaded, saying what it is; a line for
-/// every finding, warnings and errors, goes to standard error.
+/// every finding goes to standard error.
 ///
 /// # Errors
 /// A file could not be read.
@@ -93,12 +93,13 @@ pub(crate) fn say(file: &str, findings: &[Finding]) {
 
 /// How many there are of each level.
 fn counted(findings: &[Finding]) -> String {
-    let errors = findings.iter().filter(|finding| finding.is_error()).count();
+    let of = |level| findings.iter().filter(|finding| finding.level() == level).count();
+    let errors = of(Level::Error);
     let count = |count: usize, what: &str| match count {
         1 => format!("1 {what}"),
         count => format!("{count} {what}s"),
     };
-    match findings.len() - errors {
+    match of(Level::Warning) {
         0 => count(errors, "error"),
         warnings => format!("{}, {}", count(errors, "error"), count(warnings, "warning")),
     }

@@ -6,8 +6,11 @@
 pub mod freebsd;
 pub mod illumos;
 mod names;
+mod seal;
 
 pub use names::make_readable;
+pub(crate) use seal::is_broken;
+pub use seal::{SEAL, seal};
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -66,8 +66,9 @@ pub(crate) fn check(image: &Image<'_>, file: &[u8], findings: &mut Findings) {
             .map(|(index, section)| (index, (&*section.name, section.size)))
             .collect();
         let defined = image.all_symbols().filter_map(|symbol| match symbol.home {
-            Home::Section(section) => Some((&*symbol.name, section, symbol.value)),
-            Home::Undefined | Home::Absolute | Home::Common => None,
+            Home::Section(section) => Some((&*symbol.name, Some(section), symbol.value)),
+            Home::Absolute => Some((&*symbol.name, None, symbol.value)),
+            Home::Undefined | Home::Common => None,
         });
         layout::bounds(defined, &sizes, findings);
     }

@@ -49,12 +49,15 @@ pub(super) fn check(
     constructors::check(image, &functions, findings);
     sets::check(image, findings);
     sysinits::check(image, release, &metadata, &functions, findings);
-    let sites = sites::check(image, findings);
+    let sites = sites::check(image, &functions, findings);
     let own = records::check(image, findings);
     records::without_sites(image, findings);
     let kernels = native::check(image, release, &metadata, own, findings);
-    symbols::check(image, findings);
+    symbols::check(image, &functions, findings);
     undefined::check(image, release, &metadata, against.kernel, findings);
+    if !findings.has_errors() {
+        relocations::fields(image, &functions, findings);
+    }
     let routes = [(Route::Native, kernels), (Route::Provider, own)];
     let route = routes.iter().find(|(_, count)| *count != Count::default());
     let route = route.map(|&(route, _)| route);

@@ -189,6 +189,12 @@ pub enum Problem {
         "undefined, and FreeBSD {0} as it was released does not export it; --kernel FILE asks the kernel itself"
     )]
     NotInRelease(FreeBsd),
+    /// Code calls a symbol that is a variable of the kernel's.
+    #[error(
+        "called, and a variable in {0}: the call would execute data, and the kernel panics; call the function that the \
+         variable holds, or none"
+    )]
+    CallsVariable(String),
     /// An undefined symbol that the loader does not look for.
     #[error(
         "used, undefined and {0}; FreeBSD's loader looks for global and weak symbols by their names only"

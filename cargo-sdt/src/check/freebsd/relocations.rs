@@ -1,14 +1,17 @@
 //! Relocations: of the types that `elf_reloc_internal` of the architecture's `elf_machdep.c` knows, applied
 //! within their section, to something that is there.
 
+use std::collections::BTreeSet;
+
 use object::elf;
 
 use crate::arch::{Arch, ModuleKind};
+use crate::check::fields;
 use crate::check::finding::{self, Findings};
 use crate::check::freebsd::Problem;
 use crate::check::functions::Functions;
 use crate::check::image::{Home, Image, Relocation, Section, Symbol};
-use crate::check::operand::{OBJECT, Operand, Stray, Target};
+use crate::check::operand::{self, OBJECT, Operand, Stray, Target, behind};
 use crate::platform::FreeBsd;
 
 pub(crate) fn check(
@@ -17,6 +20,7 @@ pub(crate) fn check(
     functions: &Functions<'_>,
     findings: &mut Findings,
 ) {
+    let called: BTreeSet<_> = called(image).collect();
     for (index, section) in image.sections.iter().enumerate().filter(|(_, of)| of.is_loaded()) {
         let mut end = 0;
         for (&offset, relocation) in &section.relocations {
@@ -25,9 +29,29 @@ pub(crate) fn check(
             let problem = place.problem(release).or_else(|| twice.then(|| place.twice()));
             if let Some(problem) = problem {
                 findings.offset(&section.name, offset, problem);
+            } else if let Some(inside) = place.inside_function(&called) {
+                findings.offset(&section.name, offset, inside);
             }
             end = offset.saturating_add(width(image.arch, relocation.kind).unwrap_or(0));
         }
+    }
+}
+
+/// The undefined symbols that the module calls: functions of the kernel.
+fn called<'a>(image: &'a Image<'_>) -> impl Iterator<Item = usize> + use<'a> {
+    let all = image.loaded().flat_map(|section| section.relocations.values());
+    let calls = all.filter(|of| (image.arch, of.kind) == (Arch::X86_64, elf::R_X86_64_PLT32));
+    calls.map(|of| of.symbol)
+}
+
+/// Checks the code around relocations, of a module in which no error was found.
+pub(crate) fn fields(image: &Image<'_>, functions: &Functions<'_>, findings: &mut Findings) {
+    let code = image.sections.iter().enumerate().filter(|(_, of)| of.is_loaded() && of.is_code());
+    for (index, section) in code.filter(|_| image.arch == Arch::X86_64) {
+        let width = |of: &Relocation| width(image.arch, of.kind).filter(|&width| width > 0);
+        let relocated = section.relocations.iter();
+        let relocated = relocated.filter_map(|(&at, of)| Some((at, width(of)?))).collect();
+        fields::check((index, &section.name, section.data), &relocated, functions, findings);
     }
 }
 
@@ -57,6 +81,16 @@ impl Place<'_, '_> {
             }
             _ => symbol.name.clone(),
         }
+    }
+
+    /// The address inside one of the functions that the module calls, if the relocation makes one.
+    fn inside_function(&self, called: &BTreeSet<usize>) -> Option<finding::Problem> {
+        let Relocation { kind, symbol: number, addend } = *self.relocation;
+        let symbol = self.image.symbols.get(number)?;
+        let function = symbol.home == Home::Undefined && called.contains(&number);
+        let relative = matches!(kind, elf::R_X86_64_PC32 | elf::R_X86_64_PLT32);
+        let inside = function.then(|| behind(&symbol.name, relative, addend))?;
+        inside.map(finding::Problem::InsideKernelFunction)
     }
 
     fn twice(&self) -> finding::Problem {
@@ -194,6 +228,31 @@ pub(super) fn has_symbol(image: &Image<'_>, relocation: &Relocation) -> bool {
     width(image.arch, relocation.kind).is_some_and(|width| width > 0)
         && !image.is_relative(relocation)
         && !resolver
+}
+
+/// Whether a relocation makes code call its symbol, or jump there: a stub of the procedure linkage table, a branch.
+pub(super) fn calls(
+    image: &Image<'_>,
+    section: &Section<'_>,
+    at: u64,
+    kind: elf::RelocationType,
+) -> bool {
+    match (image.arch, kind) {
+        (Arch::X86_64, elf::R_X86_64_PLT32)
+        | (
+            Arch::Aarch64,
+            elf::R_AARCH64_JUMP_SLOT
+            | elf::R_AARCH64_TSTBR14
+            | elf::R_AARCH64_CONDBR19
+            | elf::R_AARCH64_JUMP26
+            | elf::R_AARCH64_CALL26,
+        )
+        | (Arch::Riscv64, elf::R_RISCV_JUMP_SLOT) => true,
+        (Arch::X86_64, elf::R_X86_64_PC32) => {
+            section.is_code() && operand::is_branch(section.data, at)
+        }
+        _ => false,
+    }
 }
 
 /// Bytes that a relocation changes; `None` for types that the loader does not take. RISC-V's knows some of

@@ -6,6 +6,7 @@ use super::sets::{TRACEPOINTS, whole};
 use crate::arch::Arch;
 use crate::check::finding::{self, Findings};
 use crate::check::freebsd::Problem;
+use crate::check::functions::Functions;
 use crate::check::image::{Home, Image, Section};
 
 /// The set of sites of the provider route.
@@ -29,7 +30,7 @@ enum Patcher {
 }
 
 /// Checks the sites and returns how many there are.
-pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) -> u64 {
+pub(crate) fn check(image: &Image<'_>, functions: &Functions<'_>, findings: &mut Findings) -> u64 {
     let own = image.named(SITES).map(|section| (section, Patcher::Module));
     let kernels = image.named(TRACEPOINTS).map(|section| (section, Patcher::Kernel));
     let mut count = 0;
@@ -41,7 +42,7 @@ pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) -> u64 {
         }
         count += section.size / RECORD;
         for offset in section.elements(RECORD as usize) {
-            record(image, section, offset, patcher, findings);
+            record(image, functions, section, offset, patcher, findings);
         }
     }
     bounds(image, findings);
@@ -71,6 +72,7 @@ fn bounds(image: &Image<'_>, findings: &mut Findings) {
 
 fn record(
     image: &Image<'_>,
+    functions: &Functions<'_>,
     section: &Section<'_>,
     at: u64,
     patcher: Patcher,
@@ -125,6 +127,9 @@ fn record(
     }
     if (site.offset..site.offset + nop.len() as u64).contains(&target.offset) {
         wrong(TARGET, unreachable("overlap"));
+    }
+    if functions.is_inside_instruction(image.arch, text.data, (target.section, target.offset)) {
+        wrong(TARGET, unreachable("do not fit, as the block begins inside of an instruction"));
     }
     let distance = target.offset.abs_diff(site.offset);
     let reach = kernels_reach(image.arch);

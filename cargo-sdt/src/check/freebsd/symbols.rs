@@ -8,14 +8,15 @@ use super::native;
 use crate::arch::ModuleKind;
 use crate::check::finding::{self, Findings, Signed};
 use crate::check::freebsd::Problem;
-use crate::check::functions::is_known_kind;
+use crate::check::functions::{Functions, is_known_kind};
 use crate::check::image::{Home, Image, Section, Symbol};
 
 /// What the names start with by which sites of an open provider's probe say its arguments' types
 /// (`sdt_core::freebsd::native::open`); the probe's hash follows.
 pub(super) const TYPES: &str = "__sdt_types_";
 
-pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) {
+pub(crate) fn check(image: &Image<'_>, functions: &Functions<'_>, findings: &mut Findings) {
+    findings.overlaps(functions);
     for symbol in image.all_symbols() {
         if let Some(problem) = problem(image, symbol) {
             findings.symbol(&symbol.name, problem);

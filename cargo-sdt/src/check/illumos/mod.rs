@@ -96,11 +96,12 @@ pub fn module(bytes: &[u8]) -> Result<Summary, Vec<Finding>> {
 /// # Errors
 /// As of [`module`].
 pub fn module_against(bytes: &[u8], kernel: &Kernel) -> Result<Summary, Vec<Finding>> {
-    let mut findings = Findings::default();
+    let mut findings = Findings::of(bytes)?;
     let Some(file) = File::parse(bytes, &mut findings) else { return Err(findings.0) };
     layout::check(bytes, &mut findings);
     sections::check(&file, &mut findings);
     let functions = file.functions();
+    findings.overlaps(&functions);
     relocations::check(&file, &functions, &mut findings);
     enabled::check(&file, &mut findings);
     let undefined = file.symbols.iter().filter(|symbol| symbol.is_undefined());
@@ -113,6 +114,9 @@ pub fn module_against(bytes: &[u8], kernel: &Kernel) -> Result<Summary, Vec<Find
     let depends = depends::check(&file, &mut findings);
     symbols::check(&file, &depends, kernel, &mut findings);
     fbt_entries(&file, &mut findings);
+    if !findings.has_errors() {
+        relocations::fields(&file, &functions, &mut findings);
+    }
     let warnings = findings.done()?;
     let loaded = file.sections.iter().filter(|section| section.is_loaded());
     let size = loaded.map(|section| section.size).fold(0, u64::saturating_add);

@@ -62,6 +62,9 @@ pub enum Problem {
     /// A relocation against a symbol that is not in the table.
     #[error("relocation against symbol number {0}, which is not in the symbol table")]
     RelocationSymbol(usize),
+    /// A relocation against the null symbol.
+    #[error("relocation {0} against symbol 0, the null symbol; krtld uses 0 as its address")]
+    NoSymbol(String),
     /// A relocation of a type that krtld refuses or does wrong.
     #[error("relocation {kind} against {symbol}: {reason}")]
     RelocationType {

@@ -1,16 +1,17 @@
 //! Relocations of what is loaded: of types that krtld does right, on fields that are 0. Those of probes are
 //! in [`super::probes`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use object::elf;
 
 use super::Problem;
 use super::file::{File, Relocation, Section};
 use super::probes::is_probe;
+use crate::check::fields;
 use crate::check::finding::{self, Finding, Findings, Place};
 use crate::check::functions::Functions;
-use crate::check::operand::{OBJECT, Operand, Stray, Target};
+use crate::check::operand::{OBJECT, Operand, Stray, Target, behind};
 
 /// Sets whose elements are places in functions: of the one [`super::enabled`] knows, of the other the module itself.
 pub(super) const ENABLED: &str = "sdt_is_enabled";
@@ -18,6 +19,9 @@ pub(super) const SITES: &str = "sdt_sites";
 
 pub(super) fn check(file: &File<'_>, functions: &Functions<'_>, findings: &mut Findings) {
     let places = [ENABLED, SITES];
+    let all = file.relocated().flat_map(|(table, _)| table.relocations());
+    let calls = all.filter(|of| of.kind == elf::R_X86_64_PLT32);
+    let called: BTreeSet<_> = calls.map(|of| of.symbol).collect();
     for (table, target) in file.relocated() {
         let mut fields = BTreeMap::new();
         let mut to_code = BTreeMap::new();
@@ -27,7 +31,10 @@ pub(super) fn check(file: &File<'_>, functions: &Functions<'_>, findings: &mut F
             match of.problem() {
                 Some(Wrong::Common(problem)) => findings.0.push(Finding { place, problem }),
                 Some(Wrong::Own(problem)) => findings.illumos(place, problem),
-                None => {}
+                None => {
+                    let inside = of.inside_function(&called);
+                    findings.0.extend(inside.map(|problem| Finding { place, problem }));
+                }
             }
             let width = width(relocation.kind).unwrap_or(0);
             if fields.insert(relocation.offset, (width, relocation.symbol)).is_some() {
@@ -57,6 +64,15 @@ pub(super) fn check(file: &File<'_>, functions: &Functions<'_>, findings: &mut F
     }
 }
 
+/// Checks the code around relocations, of a module in which no error was found.
+pub(super) fn fields(file: &File<'_>, functions: &Functions<'_>, findings: &mut Findings) {
+    for (table, target) in file.relocated().filter(|(_, target)| target.is_code()) {
+        let relocated =
+            table.relocations().map(|of| (of.offset, width(of.kind).unwrap_or(0))).collect();
+        fields::check((table.info, &target.name, target.data), &relocated, functions, findings);
+    }
+}
+
 fn twice(file: &File<'_>, target: &Section<'_>, relocation: &Relocation, findings: &mut Findings) {
     // Sites have a rule of their own.
     if let Some(symbol) = file.symbols.get(relocation.symbol).filter(|of| !is_probe(of)) {
@@ -83,12 +99,25 @@ struct Of<'a, 'data> {
 }
 
 impl Of<'_, '_> {
+    /// The address inside one of the functions that the module calls, if the relocation makes one.
+    fn inside_function(&self, called: &BTreeSet<usize>) -> Option<finding::Problem> {
+        let Relocation { kind, symbol: number, addend, .. } = *self.relocation;
+        let symbol = self.file.symbols.get(number)?;
+        let function = symbol.is_undefined() && !is_probe(symbol) && called.contains(&number);
+        let relative = matches!(kind, elf::R_X86_64_PC32 | elf::R_X86_64_PLT32);
+        let inside = function.then(|| behind(&symbol.name, relative, addend))?;
+        inside.map(finding::Problem::InsideKernelFunction)
+    }
+
     fn problem(&self) -> Option<Wrong> {
         let Self { file, target, relocation, .. } = *self;
         let own = |problem| Some(Wrong::Own(problem));
         let Some(symbol) = file.symbols.get(relocation.symbol) else {
             return own(Problem::RelocationSymbol(relocation.symbol));
         };
+        if relocation.symbol == 0 {
+            return own(Problem::NoSymbol(kind_name(relocation.kind)));
+        }
         if is_probe(symbol) {
             return None;
         }

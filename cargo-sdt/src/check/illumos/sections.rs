@@ -89,10 +89,8 @@ pub(super) fn check(file: &File<'_>, findings: &mut Findings) {
         .filter(|(_, section)| section.is_loaded())
         .map(|(index, section)| (index, (&*section.name, section.size)))
         .collect();
-    let defined = file
-        .symbols
-        .iter()
-        .filter_map(|symbol| Some((&*symbol.name, file.section_of(symbol)?, symbol.value)));
+    let defined = file.symbols.iter().filter(|symbol| !symbol.is_undefined());
+    let defined = defined.map(|of| (&*of.name, file.section_of(of), of.value));
     layout::bounds(defined, &sizes, findings);
     for symbol in file.symbols.iter().skip(1) {
         let number = symbol.section.0;

@@ -163,7 +163,7 @@ fn is_depended_on(depends: &[String], name: &str) -> bool {
 fn by_the_kernel(kernel: &Kernel, depends: &[String], name: &str) -> Option<finding::Problem> {
     let (asked, many) = kernel.names();
     match kernel.ask(name, depends, false) {
-        Known::Exported => None,
+        Known::Exported(_) => None,
         Known::Elsewhere(module) => Some(finding::Problem::NoDependency(module)),
         Known::Missing => Some(finding::Problem::Undefined { asked, many }),
         Known::Unasked(modules) => {

@@ -1,5 +1,7 @@
 //! What only damage does to a relocatable file, or a link step that is none: every rule, broken once.
 
+use std::cell::Cell;
+
 use object::build::elf::SymbolId;
 use object::elf;
 
@@ -366,7 +368,9 @@ fn functions_and_elements_that_nobody_may_have() {
         ),
         "{line}"
     );
-    assert!(!only(set(elf::STB_GLOBAL)).contains("element"));
+    let mut known = Fixture::good();
+    set(elf::STB_GLOBAL)(&mut known);
+    module(&known.file()).expect("the kernel has it");
 }
 
 #[test]
@@ -461,4 +465,131 @@ fn the_name_of_the_file() {
     let against = Against { file: Some("proc_example.ko"), kernel: &kernel };
     let summary = module_against(&Fixture::good().file(), against).expect("its own name");
     assert_eq!(summary.warnings, []);
+}
+
+/// The fixture's file after a change of the contents of a section.
+fn with_contents(name: &str, change: impl Fn(&mut [u8])) -> Vec<u8> {
+    let place = Cell::new(0..0);
+    let mut file = with_header(name, |header| {
+        let word = |at: usize| u64::from_le_bytes(*header[at..].first_chunk().unwrap()) as usize;
+        place.set(word(24)..word(24) + word(32));
+    });
+    change(&mut file[place.take()]);
+    file
+}
+
+#[test]
+fn relocations_ascend() {
+    let file = with_contents(".rela.rodata", |table| {
+        let (first, rest) = table.split_at_mut(24);
+        first.swap_with_slice(&mut rest[..24]);
+    });
+    let expected =
+        "warning: .rela.rodata+0x18: this relocation applies in front of the one before it; ";
+    assert!(only_of(&file).starts_with(expected), "{}", only_of(&file));
+}
+
+#[test]
+fn names_of_relocations_are_those_of_their_sections() {
+    let line = only(|f| f.named(".data").name = ".dat".into());
+    let expected =
+        ".rela.data: by its name relocations of .data, but applied to .dat; the file is damaged";
+    assert_eq!(line, expected);
+}
+
+#[test]
+fn functions_do_not_overlap() {
+    let of = |size| {
+        only(|f| {
+            function(f, "first", 0, size);
+            function(f, "second", 8, 4);
+        })
+    };
+    let expected = "symbol second: this function begins inside the function first; ";
+    assert!(of(9).starts_with(expected), "{}", of(9));
+    assert!(
+        of(16).starts_with(&format!("warning: {expected}")),
+        "a second entry point: {}",
+        of(16)
+    );
+    let mut beside = Fixture::good();
+    function(&mut beside, "first", 0, 8);
+    function(&mut beside, "alias", 0, 8);
+    function(&mut beside, "second", 8, 8);
+    module(&beside.file()).expect("they only touch");
+}
+
+#[test]
+fn addresses_inside_functions_of_the_kernel() {
+    // The module calls `printf`, and `M_TEMP` may be a structure.
+    let with = |function, addend| {
+        move |f: &mut Fixture| {
+            let section = f.section(".data.pointer", WRITABLE, vec![0; 8]);
+            let printf = f.relocations(".rela.text")[0].symbol.unwrap();
+            let other = f.symbol("M_TEMP", None, elf::STB_GLOBAL);
+            let symbol = if function { printf } else { other };
+            f.relocate(section, vec![relocation(0, symbol, elf::R_X86_64_64, addend)]);
+        }
+    };
+    let line = only(with(true, 8));
+    assert!(
+        line.starts_with(".data.pointer+0x0: refers to printf+0x8, inside a function "),
+        "{line}"
+    );
+    for (function, addend) in [(true, 0), (false, 8)] {
+        let mut right = Fixture::good();
+        with(function, addend)(&mut right);
+        assert_eq!(module(&right.file()).expect("a pointer").warnings, []);
+    }
+}
+
+#[test]
+fn cold_blocks_begin_at_instructions() {
+    let block = |addend| {
+        move |f: &mut Fixture| {
+            function(f, "whole", 0, 16);
+            f.relocations(".relasdt_sites")[2].r_addend = addend;
+        }
+    };
+    let expected = "sdt_sites+0x10: the site and its cold block do not fit, as the block begins inside of an instruction: no \
+                    jump can be patched in";
+    assert_eq!(only(block(9)), expected);
+    let mut right = Fixture::good();
+    block(8)(&mut right);
+    module(&right.file()).expect("the call");
+}
+
+#[test]
+fn bounds_are_those_of_their_set() {
+    let bound = |name: &'static str, section: Option<&'static str>| {
+        move |f: &mut Fixture| {
+            let section = section.map(|section| f.named(section).id());
+            let symbol = f.symbol(name, section, elf::STB_LOCAL);
+            if section.is_none() {
+                f.builder.symbols.get_mut(symbol).st_shndx = elf::SHN_ABS;
+            }
+        }
+    };
+    for (name, section, expected) in [
+        ("__start_set_sysinit_set", None, "is not the start of section set_sysinit_set"),
+        ("__start_set_sysinit_set", Some(".data"), "is not the start of section set_sysinit_set"),
+        ("__stop_set_gone", Some(".data"), "is not the end of section set_gone"),
+    ] {
+        assert_eq!(only(bound(name, section)), format!("symbol {name}: {expected}"));
+    }
+    let mut none = Fixture::good();
+    bound("__start_set_gone", None)(&mut none);
+    module(&none.file()).expect("a set without elements starts at 0");
+}
+
+#[test]
+fn changed_files() {
+    let mut file = Fixture::good().file();
+    crate::link::seal(&mut file);
+    assert_eq!(module(&file).expect("as it was linked").warnings, []);
+    let expected = "the contents do not match the checksum of the link: the file was changed; copy or build it again";
+    // A letter in `.strtab`, or the like, which no rule is about.
+    let last = file.len() - 17;
+    file[last] ^= 1;
+    assert_eq!(only_of(&file), expected);
 }

@@ -6,6 +6,7 @@ use object::elf;
 
 use super::relocatable_fixture::Fixture;
 use super::said_of;
+use crate::arch::Arch;
 use crate::check::{Against, Kernel, module_against};
 
 /// A kernel of these symbols.
@@ -54,6 +55,70 @@ fn what_the_kernel_has_is_fine_and_what_it_has_not_is_an_error() {
     // What the list of the check has, and this kernel has not.
     let expected = "symbol malloc: undefined, and kernel.list does not export it";
     assert_eq!(said(&calling("malloc", None), &known), [expected]);
+}
+
+/// The whole report on a call of a symbol that is a variable of `kernel`'s.
+fn calls_variable(symbol: &str, kernel: &str) -> String {
+    format!(
+        "symbol {symbol}: called, and a variable in {kernel}: the call would execute data, and the kernel panics; call \
+         the function that the variable holds, or none"
+    )
+}
+
+#[test]
+fn a_variable_of_the_kernel_is_not_called() {
+    let list = |kind| {
+        let mut kernel = Kernel::default();
+        let list = format!("0 T printf\n0 {kind} sync_range\n");
+        kernel.add_list(Path::new("kernel"), &list).expect("a list");
+        kernel
+    };
+    for kind in ["D", "B", "R"] {
+        let expected = calls_variable("sync_range", "kernel");
+        assert_eq!(said(&calling("sync_range", None), &list(kind)), [expected], "{kind}");
+    }
+    assert_eq!(said(&calling("sync_range", None), &list("T")), [""; 0]);
+    // Of the list of releases.
+    let expected = calls_variable("sdt_probe_func", "FreeBSD 15");
+    assert_eq!(said(&calling("sdt_probe_func", None), &Kernel::unknown()), [expected]);
+}
+
+#[test]
+fn the_kernels_own_file_says_what_a_variable_is() {
+    for (kind, fine) in [(elf::STT_OBJECT, false), (elf::STT_FUNC, true), (elf::STT_NOTYPE, true)] {
+        let mut fixture = Fixture::good();
+        let text = fixture.named(".text").id();
+        let symbol = fixture.symbol("sync_range", Some(text), elf::STB_GLOBAL);
+        fixture.builder.symbols.get_mut(symbol).set_st_info(elf::STB_GLOBAL, kind);
+        fixture.symbol("printf", Some(text), elf::STB_GLOBAL);
+        let mut known = Kernel::default();
+        known.add_file(Path::new("kernel"), &fixture.file()).expect("a kernel");
+        let expected = (!fine).then(|| calls_variable("sync_range", "kernel"));
+        let said = said(&calling("sync_range", None), &known);
+        assert_eq!(said, Vec::from_iter(expected), "{kind:?}");
+    }
+}
+
+#[test]
+fn a_stub_of_a_shared_object_calls() {
+    use super::shared_fixture::{DATA, Fixture, Relocation};
+
+    for (arch, stub, address) in [
+        (Arch::Aarch64, elf::R_AARCH64_JUMP_SLOT, elf::R_AARCH64_GLOB_DAT),
+        (Arch::Riscv64, elf::R_RISCV_JUMP_SLOT, elf::R_RISCV_64),
+    ] {
+        for (kind, expected) in [(stub, Some(calls_variable("hz", "kernel"))), (address, None)] {
+            let mut fixture = Fixture::good(arch);
+            let symbol = fixture.symbols.iter().position(|of| of.name == "printf").unwrap();
+            fixture.symbols[symbol].name = "hz";
+            let symbol = symbol as u32;
+            fixture.relocations.push(Relocation { address: DATA + 24, kind, symbol, addend: 0 });
+            let mut known = Kernel::default();
+            let list = "0 D hz\n0 T module_register_init\n";
+            known.add_list(Path::new("kernel"), list).expect("a list");
+            assert_eq!(said(&fixture.file(), &known), Vec::from_iter(expected), "{arch}");
+        }
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub(super) fn said_of(checked: Result<Vec<Finding>, Vec<Finding>>) -> Vec<String
     assert_eq!(findings.iter().any(Finding::is_error), errors);
     let line = |finding: &Finding| match finding.level() {
         Level::Error => finding.to_string(),
-        Level::Warning => format!("warning: {finding}"),
+        level => format!("{level}: {finding}"),
     };
     findings.iter().map(line).collect()
 }

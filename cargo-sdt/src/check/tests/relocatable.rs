@@ -244,7 +244,7 @@ fn undefined_symbols() {
         }
     };
     let line = only(using("puts"));
-    assert!(line.starts_with("warning: uses a symbol, which is not known here: "), "{line}");
+    assert!(line.starts_with("note: uses a symbol, which is not known here: "), "{line}");
     assert!(line.ends_with(", to have it looked for: puts"), "{line}");
     let line = only(using("__start_set_x"));
     assert_eq!(line, "symbol __start_set_x: there is no section set_x");

@@ -181,6 +181,9 @@ impl Fixture {
     pub(crate) fn file(mut self) -> Vec<u8> {
         let mut offset = self.builder.file_header_size();
         for section in &mut self.builder.sections {
+            if let SectionData::Relocation(relocations) = &mut section.data {
+                relocations.sort_by_key(|of| of.r_offset);
+            }
             if section.is_alloc() {
                 offset = offset.next_multiple_of(16);
                 section.sh_offset = offset;

@@ -187,6 +187,16 @@ fn alignments_and_sizes_that_no_kernel_has() {
 }
 
 #[test]
+fn changed_files() {
+    let mut file = Fixture::good().file();
+    crate::link::seal(&mut file);
+    module(&file).expect("as it was linked");
+    file[0x40] ^= 1;
+    let expected = "the contents do not match the checksum of the link: the file was changed; copy or build it again";
+    assert_eq!(only_of(&file), expected);
+}
+
+#[test]
 fn truncated_files() {
     let file = Fixture::good().file();
     for length in 0..file.len() {

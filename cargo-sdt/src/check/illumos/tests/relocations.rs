@@ -2,7 +2,7 @@
 
 use object::elf;
 
-use super::fixture::{CODE, Fixture, PROBE, SITE, with_header};
+use super::fixture::{CODE, Fixture, PROBE, SITE, WRITABLE, relocation, with_header};
 use super::{only, only_of, said_of};
 use crate::check::illumos::module;
 
@@ -132,4 +132,34 @@ fn relocations_that_lead_astray() {
     assert!(line.starts_with("symbol _fini: 0x63 bytes from +0xe on are not all in its section"));
     let line = only(|f| f.note(".sdt_depends", b"misc/mac\0"));
     assert!(line.starts_with(".sdt_depends: is for the link step, "), "{line}");
+}
+
+#[test]
+fn relocations_against_the_null_symbol() {
+    let line = only(|f| {
+        let relocation = f.relocation(1);
+        (relocation.symbol, relocation.r_type) = (None, elf::R_X86_64_PC32);
+    });
+    let expected =
+        "relocation R_X86_64_PC32 against symbol 0, the null symbol; krtld uses 0 as its address";
+    assert_eq!(line, format!(".text+0x7: {expected}"));
+}
+
+#[test]
+fn addresses_inside_functions_of_the_kernel() {
+    let line = only(|f| {
+        let (data, install) = (f.data, f.symbol_named("mod_install").id());
+        f.relocate(data, vec![relocation(0, install, elf::R_X86_64_64, 8)]);
+    });
+    assert!(line.starts_with(".data+0x0: refers to mod_install+0x8, inside a function "), "{line}");
+}
+
+#[test]
+fn bounds_that_are_numbers() {
+    let line = only(|f| {
+        f.section("set_things", WRITABLE, vec![0; 8]);
+        let start = f.symbol("__start_set_things", None, elf::STB_LOCAL);
+        f.builder.symbols.get_mut(start).st_shndx = elf::SHN_ABS;
+    });
+    assert_eq!(line, "symbol __start_set_things: is not the start of section set_things");
 }

@@ -38,7 +38,7 @@ fn undefined_symbols() {
             f.symbol(name, None, elf::STB_GLOBAL);
         })
     };
-    assert!(line("puts").starts_with("warning: uses a symbol, which is not known here: "));
+    assert!(line("puts").starts_with("note: uses a symbol, which is not known here: "));
     assert_eq!(
         line("dtrace_register"),
         "symbol dtrace_register: undefined; drv/dtrace exports it, and the module does not depend on that"
