@@ -1,13 +1,14 @@
 //! The objects: C's by zig, Rust's by cargo, both for FreeBSD's kernels; Rust's for others, too.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use cargo_metadata::Message;
 use cargo_sdt::arch::Arch;
+use cargo_sdt::module::{compile_apart, lock};
 use cargo_sdt::platform::Os;
 use cargo_sdt::process;
 use cargo_sdt::targets::Target;
@@ -69,14 +70,14 @@ impl Build {
         }
     }
 
-    /// Cargo's names of target and target folder.
-    fn target(self, arch: Arch) -> anyhow::Result<(PathBuf, &'static str)> {
+    /// Cargo's name of the target.
+    fn target(self, arch: Arch) -> anyhow::Result<PathBuf> {
         let os = match self {
             Self::Native(_) | Self::Provider => Os::FreeBsd,
             Self::Illumos => Os::Illumos,
-            Self::Host(host) => return Ok((host.target.into(), "cargo-hosts")),
+            Self::Host(host) => return Ok(host.target.into()),
         };
-        Ok((Target::of(os, arch).write_to(&workspace::project().targets())?, "cargo-kmod"))
+        Ok(Target::of(os, arch).write_to(&workspace::project().targets())?)
     }
 
     /// The kind of library, and how its file ends: what is no module of FreeBSD's has nobody to handle its panics.
@@ -137,18 +138,14 @@ fn compile(
     arch: Arch,
     build: Build,
 ) -> anyhow::Result<Rust> {
-    let folder = workspace::build_dir();
-    fs::create_dir_all(&folder)?;
-    // The library is in the same place whatever it is built for: one at a time, among processes too.
-    let lock = File::create(folder.join("conformance.lock"))?;
-    lock.lock()?;
-    let ((target, target_folder), (kind, ending)) = (build.target(arch)?, build.library());
+    let _building = lock(&workspace::project())?;
+    let (kind, ending) = build.library();
     let file = format!("lib{library}.{ending}");
     let mut command = setup::toolchain(arch)?.cargo("rustc", "core");
     command.args(["--release", "--package", package, "--lib", "--crate-type", kind]);
     command.args(options);
-    command.arg("--target").arg(target);
-    command.arg("--target-dir").arg(folder.join(target_folder));
+    command.arg("--target").arg(build.target(arch)?);
+    command.arg("--target-dir").arg(workspace::project().cargo_target());
     if let Build::Host(host) = build {
         // Besides those that the toolchain wants.
         let wanted = command.get_envs().find(|(name, _)| *name == RUSTFLAGS);
@@ -157,10 +154,10 @@ fn compile(
         command.env(RUSTFLAGS, flags);
     }
     command.arg("--message-format=json-render-diagnostics");
-    command.env("SDT_FREEBSD", build.freebsd().to_string());
-    if build == Build::Provider {
-        command.env("SDT_ROUTE", "provider");
-    }
+    let freebsd = build.freebsd().to_string();
+    let route = if build == Build::Provider { "provider" } else { "" };
+    compile_apart(&mut command, &[&freebsd, route]);
+    command.env("SDT_FREEBSD", freebsd).env("SDT_ROUTE", route);
     // Not for all packages: `core` is built already, for other modules. Of a host nobody compares layouts.
     let debug = if matches!(build, Build::Host(_)) { "debug=0" } else { "debug=2" };
     for (of, setting) in [

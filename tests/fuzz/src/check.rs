@@ -3,6 +3,9 @@
 use crate::edit::{FREEBSD, Input};
 use crate::loader;
 
+/// FreeBSD's newest release.
+const NEWEST: u32 = 15;
+
 /// Runs the target.
 ///
 /// # Panics
@@ -13,7 +16,7 @@ pub fn run(input: &[u8]) {
     match cargo_sdt::check::module(&file) {
         Ok(summary) => {
             assert!(!summary.to_string().is_empty());
-            if let Err(refusal) = loader::load_alone(machine, &file) {
+            if let Err(refusal) = loader::load_alone(machine, NEWEST, &file) {
                 assert!(!refusal.would_have_panicked(), "{refusal}");
             }
         }

@@ -31,6 +31,10 @@ impl Surroundings for Anywhere {
         }
     }
 
+    fn probe(&self, id: u32) -> Option<Description> {
+        Some(Description { id, name: format!("probe{id}"), ..Description::default() })
+    }
+
     fn macro_variable(&self, name: &str) -> Option<i64> {
         ["pid", "target"].contains(&name).then_some(7)
     }

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use dtrace::render::Output;
+use dtrace::render::{Order, Output};
 
-/// Counts the bytes that it is given, of which there is a most.
+/// Counts the bytes that it is given, of which there is a most. Nothing is to be done.
 pub(crate) struct Counted {
     bytes: usize,
     most: usize,
@@ -39,15 +39,7 @@ impl Output for Counted {
         self.message(text)
     }
 
-    fn system(&mut self, _: &[u8]) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn redirect(&mut self, _: Option<&[u8]>) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn truncate(&mut self) -> io::Result<()> {
-        Ok(())
+    fn perform(&mut self, order: &Order<'_>) -> io::Result<()> {
+        panic!("no program asks for {order:?}");
     }
 }

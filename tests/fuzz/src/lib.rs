@@ -6,7 +6,9 @@
 
 pub mod check;
 pub mod compiler;
+pub mod consumer;
 mod counted;
+mod counting;
 pub mod dif;
 pub mod dump;
 mod edit;
@@ -14,12 +16,14 @@ pub mod flips;
 pub mod framework;
 pub mod glob;
 mod handed;
+pub mod isolation;
 pub mod krtld;
 pub mod loader;
 mod memory;
 pub mod protocol;
 pub mod records;
 pub mod render;
+mod sandbox;
 pub mod secure;
 pub mod server;
 
@@ -30,11 +34,13 @@ pub type Target = (&'static str, fn(&[u8]));
 pub const TARGETS: &[Target] = &[
     ("check", check::run),
     ("compiler", compiler::run),
+    ("consumer", consumer::run),
     ("dif", dif::run),
     ("dif_dof", dif::run_dof),
     ("dump", dump::run),
     ("framework", framework::run),
     ("glob", glob::run),
+    ("isolation", isolation::run),
     ("krtld", krtld::run),
     ("loader", loader::run),
     ("protocol", protocol::run),

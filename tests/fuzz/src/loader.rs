@@ -83,12 +83,14 @@ pub fn run(input: &[u8]) {
     linker.kernel().memory.assert_empty();
 }
 
-/// Loads a file into a kernel of its own, of the newest release, and unloads it again.
+/// Loads a file into a kernel of its own, of a major release, and unloads it again.
 ///
 /// # Errors
 /// Why it is refused.
-pub(crate) fn load_alone(machine: Machine, file: &[u8]) -> Result<(), Refusal> {
+pub(crate) fn load_alone(machine: Machine, major: u32, file: &[u8]) -> Result<(), Refusal> {
     let linker = Linker::new(Machinery::new(machine, 0));
+    let release = Release::of_major(major).expect("one of those it can stand in for");
+    linker.set_release(release).expect("nothing is loaded");
     linker.load("module.ko", file)?;
     unload(&linker, "module.ko");
     Ok(())

@@ -1,6 +1,7 @@
 //! Modules in Rust beside C compiled against FreeBSD's own headers.
 
 mod arguments;
+mod changed;
 mod fbt;
 mod hosts;
 mod imports;

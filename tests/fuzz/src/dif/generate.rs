@@ -18,8 +18,9 @@ pub struct Case {
     programs: Vec<Code>,
 }
 
+/// The instructions of a program.
 #[derive(Debug, Arbitrary)]
-struct Code {
+pub struct Code {
     steps: Vec<Step>,
     result: u8,
 }
@@ -260,12 +261,7 @@ fn subroutine(which: u8, destructive: bool) -> Subr {
     let usable = |subr: &&Subr| {
         !matches!(
             subr,
-            Subr::Msgdsize
-                | Subr::Msgsize
-                | Subr::DdiPathname
-                | Subr::Getf
-                | Subr::Json
-                | Subr::Cleanpath
+            Subr::Msgdsize | Subr::Msgsize | Subr::DdiPathname | Subr::Getf | Subr::Json
         ) && (destructive || !matches!(subr, Subr::Copyout | Subr::Copyoutstr))
     };
     let all: Vec<_> = Subr::ALL.iter().filter(usable).collect();
@@ -306,7 +302,8 @@ struct Maker {
 }
 
 impl Code {
-    fn source(&self, destructive: bool) -> Source {
+    /// The program.
+    pub fn source(&self, destructive: bool) -> Source {
         let returns = match self.result {
             0..64 => DifType::integer(8),
             64..128 => DifType::integer(1),

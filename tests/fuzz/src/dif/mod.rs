@@ -1,10 +1,10 @@
 //! DIF: what the validator lets through runs on the machine and on a second, plain interpreter, and both say
 //! the same.
 
-mod generate;
+pub(crate) mod generate;
 mod plain;
 mod single;
-mod world;
+pub(crate) mod world;
 
 use arbitrary::{Arbitrary, Unstructured};
 use dtrace_abi::Platform;

@@ -36,7 +36,8 @@ impl Model<'_> {
     pub(super) fn list(&self, text: &Text) -> Option<(Spec, Vec<u32>)> {
         let spec = text.parse()?;
         let mut listed = Vec::new();
-        let count = self.dtrace.for_each_probe(&spec, |probe| listed.push(probe.id().get()));
+        let count =
+            self.dtrace.for_each_probe(&spec, |probe| listed.push(probe.id().get())).unwrap();
         assert_eq!(count as usize, listed.len());
         assert!(listed.is_sorted());
         for (id, probe) in &self.probes {

@@ -113,7 +113,7 @@ impl<'a> Model<'a> {
             Step::Unregister { provider } => self.unregister(self.provider(provider)),
             Step::Invalidate { provider } => {
                 let id = self.provider(provider);
-                self.dtrace.invalidate(id);
+                self.dtrace.invalidate(id).unwrap();
                 let found = self.providers.iter_mut().find(|provider| provider.id == id);
                 found.into_iter().for_each(|provider| provider.defunct = true);
             }

@@ -70,7 +70,8 @@ pub struct Plain<'a> {
     free: Vec<usize>,
     dropped: bool,
     epid: u32,
-    token: u64,
+    /// Where `strtok` goes on, and how many bytes of its text are left there.
+    token: Option<(u64, u64)>,
     codes: (bool, bool, bool),
     tuple: Vec<Pushed>,
     /// While a subroutine runs, where the scratch space begins that it may write.
@@ -120,7 +121,7 @@ impl<'a> Plain<'a> {
             free: (0..CHUNKS).rev().collect(),
             dropped: false,
             epid: 0,
-            token: 0,
+            token: None,
             codes: (false, false, false),
             tuple: Vec::new(),
             output: None,
@@ -142,7 +143,7 @@ impl<'a> Plain<'a> {
     pub fn begin(&mut self, epid: u32, source: &Difo<'_>) {
         self.epid = epid;
         self.used = 0;
-        self.token = 0;
+        self.token = None;
         self.dropped = false;
         self.literals.resize(self.literals.len().next_multiple_of(8), 0);
         self.strings = place(Region::Literals, 0, self.literals.len());

@@ -87,7 +87,7 @@ impl Plain<'_> {
                 let at = self.allocate(limit, false)?;
                 let part =
                     substr(&text, b as i64, third.map_or(limit as i64, |count| count as i64));
-                self.fill(at, part);
+                self.writable(at, part.len() as u64)?.copy_from_slice(part);
                 Ok(at)
             }
             Subr::Strjoin => self.strjoin(a, b),
@@ -111,6 +111,7 @@ impl Plain<'_> {
                 let text = if subr == Subr::Basename { basename(&path) } else { dirname(&path) };
                 self.give(&text)
             }
+            Subr::Cleanpath => self.cleanpath(a),
             Subr::Strtoll => self.strtoll(a, second),
             Subr::Lltostr => self.lltostr(a as i64, second),
             Subr::Htons | Subr::Ntohs => Ok((a & 0xff) << 8 | a >> 8 & 0xff),

@@ -4,7 +4,7 @@ use dtrace_abi::fault::Fault;
 use sdt_framework::dif::address::Place;
 
 use super::super::world::{SCRATCH, STRING};
-use super::{Plain, Result, stop};
+use super::{Plain, Result, bad, stop};
 
 impl Plain<'_> {
     /// A match may go on where a string of full length ends.
@@ -45,32 +45,91 @@ impl Plain<'_> {
             return stop(Fault::NoScratch);
         }
         let separators = self.string(separators, limit)?;
-        let text = if text == 0 { self.token } else { text };
-        let mut at = 0;
-        let mut byte = 0;
-        while at < limit {
-            byte = self.byte(text.wrapping_add(at))?;
+        let text = if text == 0 { self.token } else { Some((text, limit)) };
+        let Some((mut at, mut left)) = text else { return bad(0) };
+        // Separators that fill their place have no zero.
+        let is_full = separators.len() as u64 == limit;
+        let mut byte = if is_full { separators[separators.len() - 1] } else { 0 };
+        while left > 0 {
+            byte = self.byte(at)?;
             if byte == 0 || !separators.contains(&byte) {
                 break;
             }
-            at += 1;
+            (at, left) = (at.wrapping_add(1), left - 1);
         }
         if byte == 0 {
-            self.token = 0;
+            self.token = Some((0, 0));
             return Ok(0);
         }
         let to = self.allocate(limit, false)?;
-        let mut length = 0;
-        while at < limit && length < limit - 1 {
-            let byte = self.byte(text.wrapping_add(at))?;
+        for place in to..to + limit - 1 {
+            if left == 0 {
+                break;
+            }
+            let byte = self.byte(at)?;
             if byte == 0 || separators.contains(&byte) {
                 break;
             }
-            self.writable(to + length, 1)?[0] = byte;
-            (at, length) = (at + 1, length + 1);
+            self.writable(place, 1)?[0] = byte;
+            (at, left) = (at.wrapping_add(1), left - 1);
         }
-        self.token = text.wrapping_add(at);
+        self.token = Some((at, left));
         Ok(to)
+    }
+
+    pub(super) fn cleanpath(&mut self, path: u64) -> Result<u64> {
+        let limit = u64::from(STRING);
+        let to = self.allocate(limit, false)?;
+        let mut text = vec![0; STRING as usize];
+        let (mut at, mut length) = (0, 0);
+        let result = loop {
+            if length + 5 >= text.len() {
+                break Ok(());
+            }
+            // As many bytes as say whether a component of dots begins here.
+            let mut part = Vec::new();
+            let fault = loop {
+                let from = at + part.len() as u64;
+                match if from < limit { self.byte(path.wrapping_add(from)) } else { Ok(0) } {
+                    Ok(byte) => part.push(byte),
+                    Err(fault) => break Some(fault),
+                }
+                if part.len() == 4 || !b"/..".starts_with(&part) {
+                    break None;
+                }
+            };
+            if let Some(fault) = fault {
+                break Err(fault);
+            }
+            let ends = part.ends_with(&[0]);
+            match &part[..] {
+                b"//" | b"/./" => at += part.len() as u64 - 1,
+                b"/../" | b"/..\0" => {
+                    at += 3;
+                    while length > 0 {
+                        length -= 1;
+                        if text[length] == b'/' {
+                            break;
+                        }
+                    }
+                    length += usize::from(ends);
+                }
+                _ => {
+                    at += part.len() as u64;
+                    let kept = part.len() - usize::from(ends);
+                    text[length..length + kept].copy_from_slice(&part[..kept]);
+                    length += kept;
+                }
+            }
+            if ends {
+                break Ok(());
+            }
+        };
+        if result.is_ok() {
+            text[length] = 0;
+        }
+        self.writable(to, limit)?.copy_from_slice(&text);
+        result.map(|()| to)
     }
 
     pub(super) fn strjoin(&mut self, a: u64, b: u64) -> Result<u64> {

@@ -1,0 +1,202 @@
+//! The consumer against a hostile kernel: `dtrace` asks what it always asks, and is told lies.
+//!
+//! What a kernel says of each program is recorded once, from a real framework ([`honest`]). An input says which of its answers
+//! are changed, and how: descriptions, records, formats, aggregations, symbols, declarations, options, or any bytes. The
+//! consumer then runs where nothing can be done but to read files and to write to standard output and error
+//! ([`sandbox`](crate::sandbox)), with little memory.
+//!
+//! It holds: no effect that the user's own program does not ask for; no more memory than there is for a kernel; an end.
+
+mod honest;
+mod lies;
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use arbitrary::{Arbitrary, Unstructured};
+use dtrace::consume::{self, Past};
+use dtrace::render::{Markup, Order, Output, Request as Asked};
+use dtrace::transport::{Transport, TransportError};
+use dtrace::{Client, Interrupt, Job};
+use dtrace_protocol::{Decoder, Frame, Header};
+
+use self::honest::{SCENARIOS, Told};
+use self::lies::Lie;
+use crate::{counting, sandbox};
+
+/// Bytes that a kernel may have dtrace use here.
+const MEMORY: u64 = 4 << 20;
+/// Bytes that all of dtrace uses at most then, what one datum is shown as among it.
+const MOST: usize = 192 << 20;
+/// Answers that are given: the consumer ends before.
+const ANSWERS: usize = 20_000;
+
+/// What a kernel says instead.
+#[derive(Debug, Arbitrary)]
+struct Input {
+    /// Which program is traced, and how it is shown.
+    scenario: u8,
+    options: u8,
+    /// By the number of the answer, and again and again after so many.
+    lies: Vec<(u8, Lie)>,
+    again: Option<u8>,
+}
+
+/// How many programs there are to lie about: the first byte of an input says which.
+pub fn scenarios() -> u8 {
+    SCENARIOS.len() as u8
+}
+
+/// Runs the target.
+///
+/// # Panics
+/// When dtrace does something, or uses more memory than there is.
+pub fn run(input: &[u8]) {
+    let Ok(input) = Input::arbitrary_take_rest(Unstructured::new(input)) else { return };
+    let number = usize::from(input.scenario) % SCENARIOS.len();
+    let (scenario, told) = (&SCENARIOS[number], honest::told(number));
+    let mut job = scenario.job();
+    job.memory = MEMORY;
+    if input.options & 1 != 0 {
+        let _ = job.set("quiet", None);
+    }
+    job.markup = match input.options >> 1 & 3 {
+        1 => Some(Markup::Json),
+        2 => Some(Markup::Xml),
+        _ => None,
+    };
+    job.terminal = input.options & 8 != 0;
+    if input.options & 16 != 0 {
+        let _ = job.set("flowindent", None);
+    }
+    let is_honest = input.lies.is_empty();
+    let line = Liar::new(told, input);
+    let shown = sandbox::within(move || {
+        let most = counting::peak(|| show(line, &job, scenario.orders, is_honest));
+        assert!(most < MOST, "{most} bytes");
+    });
+    shown.expect("nothing is done, and nothing panics");
+}
+
+fn show(line: Liar, job: &Job, orders: &'static [&'static str], is_honest: bool) {
+    let mut output = Watched { orders, done: 0 };
+    let Ok(client) = Client::connect(line) else { return };
+    let shown = consume::run(client, job, &Interrupt::new(), &mut Past, &mut output);
+    if is_honest {
+        shown.expect("what is true is shown");
+        // A document is one file: there only commands are run.
+        let is_all = output.done == orders.len() || job.markup.is_some();
+        assert!(is_all, "what the program asks for is done: {} of {orders:?}", output.done);
+    }
+}
+
+/// An output that does nothing, and knows what may be asked of it.
+#[derive(Debug)]
+struct Watched {
+    orders: &'static [&'static str],
+    done: usize,
+}
+
+impl Output for Watched {
+    fn line(&mut self, text: &[u8]) -> std::io::Result<()> {
+        self.write(text)
+    }
+
+    fn write(&mut self, _: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn message(&mut self, text: &str) -> std::io::Result<()> {
+        // Standard output and error take what they are given; a terminal obeys none of the peer's text.
+        assert!(text.ends_with('\n'), "{text:?}");
+        Ok(())
+    }
+
+    fn listing(&mut self, _: &str) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn perform(&mut self, order: &Order<'_>) -> std::io::Result<()> {
+        let asked = match order.request() {
+            Asked::System(text) | Asked::Freopen(Some(text)) => {
+                String::from_utf8_lossy(text).into_owned()
+            }
+            other => other.to_string(),
+        };
+        assert!(self.orders.contains(&&*asked), "{asked} is not the program's");
+        self.done += 1;
+        Ok(())
+    }
+}
+
+/// A kernel that says what it was heard to say, and lies.
+struct Liar {
+    told: &'static Told,
+    /// By what was asked, how often it was.
+    asked: HashMap<String, usize>,
+    decoder: Decoder<Vec<u8>>,
+    answers: VecDeque<u8>,
+    given: usize,
+    input: Input,
+}
+
+impl Liar {
+    fn new(told: &'static Told, input: Input) -> Self {
+        Self {
+            told,
+            asked: HashMap::new(),
+            decoder: Decoder::new(vec![0; 4 << 10]),
+            answers: VecDeque::new(),
+            given: 0,
+            input,
+        }
+    }
+
+    /// The content of the answer to what was asked.
+    fn answer(&mut self, asked: String) -> Vec<u8> {
+        let times = self.asked.entry(asked.clone()).or_default();
+        let mut content = self.told.answer(&asked, *times);
+        *times += 1;
+        let number = match self.input.again {
+            Some(period @ 1..) => self.given % usize::from(period),
+            _ => self.given,
+        };
+        for (_, lie) in self.input.lies.iter().filter(|(at, _)| usize::from(*at) == number) {
+            content = lie.instead_of(content);
+        }
+        self.given += 1;
+        content
+    }
+}
+
+impl Transport for Liar {
+    fn read(&mut self, buffer: &mut [u8], _: Duration) -> Result<usize, TransportError> {
+        if self.answers.is_empty() || self.given > ANSWERS {
+            // Nothing comes any more; waiting for it takes real time.
+            return Err(TransportError::Closed(None));
+        }
+        let count = buffer.len().min(self.answers.len());
+        buffer.iter_mut().zip(self.answers.drain(..count)).for_each(|(to, byte)| *to = byte);
+        Ok(count)
+    }
+
+    fn write(&mut self, bytes: &[u8], _: Duration) -> Result<(), TransportError> {
+        for &byte in bytes {
+            let Some(Ok(frame)) = self.decoder.push(byte) else { continue };
+            let (header, asked) = (frame.header, honest::asked(&frame));
+            let content = self.answer(asked);
+            self.answers.extend(sealed(header, &content));
+        }
+        Ok(())
+    }
+}
+
+/// A frame with this content.
+fn sealed(header: Header, content: &[u8]) -> Vec<u8> {
+    let frame = Frame { header, content };
+    let (mut buffer, mut line) = (vec![0; content.len() + 16], vec![0; content.len() * 2 + 64]);
+    let length = frame.pass_on(header, &mut buffer, &mut line).expect("there is room");
+    line.truncate(length);
+    line
+}
