@@ -5,12 +5,12 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cargo_sdt::arch::Arch;
-use cargo_sdt::module::{linker_variable, run_cargo};
+use cargo_sdt::module::{compile_apart, linker_variable, run_cargo};
 use harness::{qemu, setup, workspace};
 use object::{Object as _, ObjectSection as _};
 use tempfile::TempDir;
@@ -23,6 +23,9 @@ const TARGET: &str = "x86_64-unknown-none";
 
 /// Builds the kernel, as a reader of the guide does but that `core` comes from its sources; returns where it is.
 pub fn kernel(mode: &str) -> PathBuf {
+    // Cargo writes the kernels of all modes to the same place.
+    static BUILDING: Mutex<()> = Mutex::new(());
+    let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Path::new(TARGET);
     let lld = cargo_sdt::setup::lld().expect("a linker");
     let toolchain = setup::toolchain(Arch::X86_64).expect("a toolchain");
@@ -31,11 +34,16 @@ pub fn kernel(mode: &str) -> PathBuf {
     command.env_remove("CARGO_ENCODED_RUSTFLAGS");
     command.current_dir(workspace::root().join("tests/hosts/kernel"));
     command.env(linker_variable(target), lld.program()).env("SDT_PATCH", mode);
-    command.arg("--release").arg("--target-dir");
-    command.arg(workspace::build_dir().join("cargo-hosts").join(mode));
+    compile_apart(&mut command, &[mode]);
+    command.arg("--release").arg("--target-dir").arg(workspace::project().cargo_target());
     let artifacts = run_cargo(&mut command, "building the kernel of others", "kernel", target);
     let mut artifacts = artifacts.expect("it builds").into_iter().rev();
-    artifacts.find_map(|artifact| artifact.executable).expect("it is a program").into()
+    let built = artifacts.find_map(|artifact| artifact.executable).expect("it is a program");
+    let folder = workspace::build_dir().join("hosts");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let own = folder.join(format!("kernel-{mode}"));
+    std::fs::copy(built, &own).expect("it was built");
+    own
 }
 
 /// What a CPU has counted.
@@ -212,7 +220,8 @@ fn dtrace_program() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--package", "dtrace", "--bin", "dtrace"]);
+        // The one that the tests of its package run, so that nothing is compiled again.
+        cargo.args(["test", "--workspace", "--no-run", "--quiet", "--test", "command"]);
         assert!(cargo.current_dir(workspace::root()).status().expect("cargo runs").success());
         Path::new(env!("CARGO_BIN_EXE_xtask")).with_file_name("dtrace")
     })

@@ -2,6 +2,7 @@
 
 use cargo_sdt::arch::Arch;
 use cargo_sdt::arch::ModuleKind;
+use cargo_sdt::link::SEAL;
 use cargo_sdt::platform::Route;
 use object::build::elf::{Builder, Relocation, SectionData};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
@@ -17,7 +18,13 @@ const USED: &str = "dtrace_probe";
 const UNKNOWN_TYPE: u32 = 9;
 
 fn good(arch: Arch) -> Vec<u8> {
-    module_by(arch, Route::Provider)
+    unsealed(module_by(arch, Route::Provider))
+}
+
+/// A module as it is judged by the rules alone, and of which all bytes are needed.
+pub(crate) fn unsealed(mut image: Vec<u8>) -> Vec<u8> {
+    image.truncate(image.len() - SEAL);
+    image
 }
 
 /// A relocation is of a type that the loader does not know.

@@ -26,6 +26,7 @@ mod patch;
 mod postmortem;
 mod programs;
 mod refusals;
+mod releases;
 mod runtime;
 mod symbols;
 mod torture;

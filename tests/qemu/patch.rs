@@ -112,9 +112,22 @@ fn sites_that_jump(arch: Arch) {
     assert!(sites > 0, "enabling patches the text");
 }
 
+/// Whether a string table of the file has a name.
+fn names(file: &[u8], name: &str) -> bool {
+    let name = [b"\0", name.as_bytes(), b"\0"].concat();
+    file.windows(name.len()).any(|bytes| bytes == name)
+}
+
 fn sites_that_test_a_flag(arch: Arch) {
-    let summary = check::module(&module(arch, Patch::Gate)).expect("it passes the check");
+    let file = module(arch, Patch::Gate);
+    let summary = check::module(&file).expect("it passes the check");
     assert_eq!((summary.sites, summary.providers), (0, 1));
+    // Nothing of what patching imports.
+    let writers = ["smp_rendezvous", "disable_wp", "restore_wp", "arm64_get_writable_addr"];
+    for name in ["dtrace_invop_add", "dtrace_invop_remove"].into_iter().chain(writers) {
+        assert!(!names(&file, name), "{name} is imported");
+    }
+    assert!(names(&file, "dtrace_probe") && names(&file, "dtrace_sync"));
     let traced = trace(arch, Patch::Gate);
     assert_eq!((traced.hits, traced.breakpoints), (log().len() as u64, 0));
     assert!(traced.enabled == traced.original, "no text is patched");

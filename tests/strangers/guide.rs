@@ -256,10 +256,11 @@ struct Shell {
 impl Shell {
     fn start(folder: &Path) -> Self {
         let mut command = Command::new("sh");
-        let toolchain = std::env::var_os("RUSTUP_TOOLCHAIN");
         clean_cargo_env(&mut command);
-        if let Some(toolchain) = toolchain {
-            command.env("RUSTUP_TOOLCHAIN", toolchain);
+        // The `cargo xtask` of a guide is the one that other tests run meanwhile: with other settings, cargo would compile it
+        // again, and replace it.
+        for name in ["RUSTUP_TOOLCHAIN", "CARGO_INCREMENTAL"] {
+            command.envs(std::env::var_os(name).map(|value| (name, value)));
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
         let path =

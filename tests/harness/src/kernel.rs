@@ -42,7 +42,7 @@ pub fn artifacts(arch: Arch) -> Result<Vec<Artifact>, BuildError> {
     command.env(module::linker_variable(&target), lld.program());
     command.args(["--release", "--package", PACKAGE, "--features", "boot", "--bin", PACKAGE]);
     command.arg("--target").arg(&target);
-    command.arg("--target-dir").arg(workspace::build_dir().join("cargo-kernel"));
+    command.arg("--target-dir").arg(workspace::project().cargo_target());
     let what = format!("building the stand-in kernel for {arch}");
     module::run_cargo(&mut command, &what, PACKAGE, &target)
 }

@@ -75,7 +75,7 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char) -> &'a CStr {
 }
 
 extern "C" fn dtrace_invalidate(id: usize) {
-    DTRACE.invalidate(ProviderId::new(id));
+    let _ = DTRACE.invalidate(ProviderId::new(id));
 }
 
 /// # Safety

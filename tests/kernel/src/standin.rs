@@ -308,7 +308,7 @@ unsafe impl Framework for Counted {
     }
 
     unsafe fn invalidate(&self, provider: ProviderId) {
-        DTRACE.invalidate(provider);
+        let _ = DTRACE.invalidate(provider);
     }
 
     unsafe fn condense(&self, provider: ProviderId) {

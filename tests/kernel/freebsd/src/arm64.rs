@@ -6,6 +6,8 @@ use core::mem::offset_of;
 
 use static_assertions::const_assert_eq;
 
+use crate::{Release, release};
+
 /// `struct trapframe` of FreeBSD 15, 288 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -86,9 +88,10 @@ pub struct Pair {
 }
 
 impl Emulated {
-    /// What the handler's answer means, if it means anything.
-    pub const fn decode(answer: u32) -> Option<Self> {
+    /// What the handler's answer means to a release's kernel, if it means anything.
+    pub const fn decode(answer: u32, release: Release) -> Option<Self> {
         Some(match answer {
+            0xd503_201f if !release::emulates_nop(release) => return None,
             0xd503_201f => Self::Nop,
             0xd65f_03c0 => Self::Return,
             _ if answer & 0xff00_0000 == 0x1400_0000 => Self::Branch(answer & 0x00ff_ffff),
@@ -169,6 +172,10 @@ impl core::error::Error for OutOfStack {}
 mod tests {
     use super::*;
 
+    fn decode(answer: u32) -> Option<Emulated> {
+        Emulated::decode(answer, release::DEFAULT)
+    }
+
     #[test]
     fn answers_are_instructions() {
         let pair = |first, second, offset| Pair { first, second, offset };
@@ -192,14 +199,23 @@ mod tests {
             (0xa8c1_7c1d, None),
             (0, None),
         ] {
-            assert_eq!(Emulated::decode(answer), expected, "{answer:#x}");
+            assert_eq!(decode(answer), expected, "{answer:#x}");
+        }
+    }
+
+    #[test]
+    fn before_main_a_nop_means_nothing_and_a_branch_does() {
+        for version in [1_300_010, 1_300_139] {
+            let release = Release::new(version).unwrap();
+            assert_eq!(Emulated::decode(0xd503_201f, release), None);
+            assert_eq!(Emulated::decode(0x1400_0000, release), Some(Emulated::Branch(0)));
         }
     }
 
     fn carry_out(answer: u32, frame: TrapFrame) -> TrapFrame {
         let mut after = frame;
         // SAFETY: the tests' frames have stack where the instructions look for it.
-        unsafe { Emulated::decode(answer).unwrap().carry_out(&mut after) }.unwrap();
+        unsafe { decode(answer).unwrap().carry_out(&mut after) }.unwrap();
         after
     }
 
@@ -232,7 +248,7 @@ mod tests {
         let mut frame = TrapFrame { sp: 0x3000, ..TrapFrame::default() };
         // stp x29, x30, [sp, #-144]!; stp x29, x30, [sp, #16]!
         for (answer, offset) in [(0xa9b7_7bfd, -144), (0xa981_7bfd, 16)] {
-            let emulated = Emulated::decode(answer).unwrap();
+            let emulated = decode(answer).unwrap();
             // SAFETY: it does not come to storing anything.
             assert_eq!(unsafe { emulated.carry_out(&mut frame) }, Err(OutOfStack(offset)));
         }

@@ -15,6 +15,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use sdt_core::__private::encode::MAX_LEN;
 use spin::Mutex;
@@ -51,7 +52,8 @@ pub struct Linker<K> {
     #[expect(clippy::vec_box, reason = "modules keep their addresses")]
     modules: Mutex<Vec<Box<Module>>>,
     last_id: Mutex<u32>,
-    release: Mutex<Release>,
+    /// `__FreeBSD_version`, which breakpoints ask for while any lock may be held.
+    version: AtomicU32,
 }
 
 /// A file that is ready to be mapped.
@@ -71,13 +73,14 @@ impl<K: Kernel> Linker<K> {
             files: Mutex::new(Vec::new()),
             modules: Mutex::new(Vec::new()),
             last_id: Mutex::new(1),
-            release: Mutex::new(release::DEFAULT),
+            version: AtomicU32::new(release::DEFAULT.version()),
         }
     }
 
-    /// Which FreeBSD's linker this is.
+    /// Which FreeBSD's linker this is. Any context.
     pub fn release(&self) -> Release {
-        *self.release.lock()
+        let version = self.version.load(Ordering::Acquire);
+        Release::new(version).expect("only versions of releases are stored")
     }
 
     /// Makes it another FreeBSD's, for files that are to be loaded.
@@ -89,7 +92,7 @@ impl<K: Kernel> Linker<K> {
         if !self.files.lock().is_empty() {
             return Err(Refusal::ReleaseInUse);
         }
-        *self.release.lock() = release;
+        self.version.store(release.version(), Ordering::Release);
         Ok(())
     }
 

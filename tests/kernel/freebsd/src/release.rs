@@ -13,11 +13,46 @@ pub(crate) const fn sysinit_function(release: Release) -> usize {
     release.sysinit_size() - 16
 }
 
+/// 13.0-RELEASE's `__FreeBSD_version`.
+const RELEASE_13_0: u32 = 1_300_139;
+
+/// The first version that is taken for main's, in what differs between 13.0-RELEASE and main on arm64 and riscv.
+///
+/// Of the trees between the two only parts of one were read, a stable tree from after August 2023: its arm64 has
+/// `arm64_get_writable_addr`, its riscv does not emulate `c.nop`. A release that was not read counts as 13.0-RELEASE: that
+/// one emulates less and has fewer symbols, and a module that works there works on the newer ones.
+const LIKE_MAIN: u32 = 1_500_000;
+
+/// Whether `dtrace_invop_start` emulates `nop` on arm64 and `c.nop` on riscv.
+///
+/// `sys/cddl/dev/dtrace/aarch64/dtrace_subr.c`, `sys/cddl/dev/dtrace/riscv/dtrace_subr.c`: 13.0-CURRENT of 1300010 and
+/// 13.0-RELEASE do not; main does.
+pub const fn emulates_nop(release: Release) -> bool {
+    release.version() >= LIKE_MAIN
+}
+
+/// Whether modules' text on arm64 is writable where it is executed.
+///
+/// It is in 1300010 and 13.0-RELEASE, where fbt stores to it directly (`fbt_patch_tracepoint` in
+/// `sys/cddl/dev/fbt/aarch64/fbt_isa.c`). In main fbt asks `arm64_get_writable_addr` for an alias.
+pub const fn has_writable_text(release: Release) -> bool {
+    release.version() < LIKE_MAIN
+}
+
+/// Whether a symbol that some releases have as a function is a variable in this one, which holds a function's address.
+///
+/// `arm64_icache_sync_range`: a function in 1300010, a variable in 13.0-RELEASE and main (`sys/arm64/include/cpufunc.h`).
+pub const fn is_variable(release: Release, name: &str) -> bool {
+    matches!(name.as_bytes(), b"arm64_icache_sync_range") && release.version() >= RELEASE_13_0
+}
+
 /// Whether a release has a symbol, of those that are not in every one.
 pub const fn has_symbol(release: Release, name: &str) -> bool {
     match name.as_bytes() {
         b"sdt_probe" | b"sdt_probe6" => matches!(release.generation(), Generation::Patched),
         b"sdt_probes_enabled" => release.has_probes_enabled(),
+        // `sys/arm64/arm64/machdep.c`: neither in 1300010 nor in 13.0-RELEASE; in main.
+        b"arm64_get_writable_addr" => release.version() >= LIKE_MAIN,
         // There before, too; but handlers get the stack there, not the trap frame, and whoever takes
         // the one for the other writes where it must not.
         b"dtrace_invop_add" | b"dtrace_invop_remove" => release.has_trap_frame(),
@@ -50,6 +85,19 @@ mod tests {
             let tracepoints = generation == Generation::Patched;
             assert_eq!(has_symbol(release, "sdt_probe"), tracepoints, "{release:?}");
             assert!(has_symbol(release, "sdt_probe_func") && has_symbol(release, "printf"));
+        }
+        for (version, nop, writable_text, variable) in [
+            (1_300_010, false, true, false),
+            (1_300_139, false, true, true),
+            (1_302_001, false, true, true),
+            (1_500_068, true, false, true),
+        ] {
+            let release = of(version);
+            assert_eq!(emulates_nop(release), nop, "{release:?}");
+            assert_eq!(has_writable_text(release), writable_text, "{release:?}");
+            assert_eq!(has_symbol(release, "arm64_get_writable_addr"), !writable_text);
+            assert_eq!(is_variable(release, "arm64_icache_sync_range"), variable, "{release:?}");
+            assert!(!is_variable(release, "printf"));
         }
         for version in [0, 900_000, 999_999, 1_600_000, u32::MAX] {
             assert_eq!(Release::new(version), None);

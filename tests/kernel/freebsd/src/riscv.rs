@@ -6,6 +6,8 @@ use core::mem::offset_of;
 
 use static_assertions::const_assert_eq;
 
+use crate::{Release, release};
+
 /// `struct trapframe` of FreeBSD 15, 280 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -75,9 +77,10 @@ pub enum Emulated {
 }
 
 impl Emulated {
-    /// What the handler's answer means, if it means anything. The nop of 4 bytes does not.
-    pub const fn decode(answer: u32) -> Option<Self> {
+    /// What the handler's answer means to a release's kernel, if it means anything. The nop of 4 bytes does not.
+    pub const fn decode(answer: u32, release: Release) -> Option<Self> {
         Some(match answer {
+            0x0001 if !release::emulates_nop(release) => return None,
             0x0001 => Self::Nop,
             0x0000_8067 | 0x8082 => Self::Return,
             _ if answer & 0x01ff_f07f == 0x0011_3023 => {
@@ -113,6 +116,20 @@ impl Emulated {
 mod tests {
     use super::*;
 
+    fn decode(answer: u32) -> Option<Emulated> {
+        Emulated::decode(answer, release::DEFAULT)
+    }
+
+    #[test]
+    fn before_main_a_nop_means_nothing_and_a_store_does() {
+        for version in [1_300_010, 1_300_139, 1_302_001] {
+            let release = Release::new(version).unwrap();
+            assert_eq!(Emulated::decode(0x0001, release), None);
+            let store = Some(Emulated::StoreRa { offset: 0, length: 4 });
+            assert_eq!(Emulated::decode(0x0011_3023, release), store);
+        }
+    }
+
     #[test]
     fn answers_are_instructions() {
         let store = |offset, length| Some(Emulated::StoreRa { offset, length });
@@ -141,7 +158,7 @@ mod tests {
             (0x9002, None),
             (0, None),
         ] {
-            assert_eq!(Emulated::decode(answer), expected, "{answer:#x}");
+            assert_eq!(decode(answer), expected, "{answer:#x}");
         }
     }
 
@@ -159,7 +176,7 @@ mod tests {
         {
             let mut after = frame;
             // SAFETY: the frame's stack is there.
-            unsafe { Emulated::decode(answer).unwrap().carry_out(&mut after) };
+            unsafe { decode(answer).unwrap().carry_out(&mut after) };
             assert_eq!(after, TrapFrame { sepc, ..frame }, "{answer:#x}");
         }
         assert_eq!(stack, [0, 0x2000, 0, 0x2000]);

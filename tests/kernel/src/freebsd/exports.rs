@@ -61,8 +61,16 @@ pub(crate) fn address(name: &str, release: Release) -> Option<u64> {
     if !release::has_symbol(release, name) {
         return None;
     }
-    let mut all = all().chain(sdt::variables()).chain(sysctl::variables());
-    all.find(|(symbol, _)| *symbol == name).map(|(_, address)| address)
+    let variables = || {
+        sdt::variables().into_iter().chain(sysctl::variables()).chain(arch::exports::variables())
+    };
+    let is_it = |(symbol, _): &(&str, u64)| *symbol == name;
+    let found = if release::is_variable(release, name) {
+        variables().find(is_it)
+    } else {
+        all().chain(variables()).find(is_it)
+    };
+    found.map(|(_, address)| address)
 }
 
 /// Whether an exported function has this address.

@@ -4,15 +4,15 @@ use alloc::format;
 use core::ffi::{c_int, c_void};
 use core::fmt;
 
-use stand_in_base::image::Image;
-use stand_in_freebsd::Release;
+use stand_in_base::image::{Image, PAGE, Protection};
 use stand_in_freebsd::kld::{FileInfo, Kernel, Linker};
 use stand_in_freebsd::loader;
 use stand_in_freebsd::sdt::{Fault, Records};
+use stand_in_freebsd::{Release, release};
 
 use crate::freebsd::exports;
 use crate::freebsd::sdt::SDT;
-use crate::{console, space};
+use crate::{arch, console, space};
 
 /// This machine.
 #[derive(Debug)]
@@ -31,7 +31,15 @@ impl Kernel for Machine {
     }
 
     fn map(&self, image: &Image) -> bool {
-        space::map(image)
+        if !space::map(image) {
+            return false;
+        }
+        if release::has_writable_text(LINKER.release()) {
+            for text in image.segments().iter().filter(|of| of.protection == Protection::Execute) {
+                arch::text::allow_stores(image.base() + text.offset as u64, text.size / PAGE);
+            }
+        }
+        true
     }
 
     fn unmap(&self, base: u64, size: usize) {

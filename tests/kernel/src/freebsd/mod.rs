@@ -86,6 +86,12 @@ impl System for FreeBsd {
     }
 }
 
+/// Returns the FreeBSD that this kernel is. Any context. The breakpoint handler of amd64 emulates the same in each release.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn release() -> Release {
+    LINKER.release()
+}
+
 /// Makes the linker and SDT another release's, for files that are to be loaded.
 ///
 /// # Errors

@@ -69,7 +69,7 @@ impl Kernel for Machine {
 
     fn module_loaded(&self, module: &'static ModCtl) {
         // SAFETY: the providers of illumos's modules expect a modctl.
-        unsafe { DTRACE.module_loaded((&raw const *module).cast_mut().cast()) };
+        let _ = unsafe { DTRACE.module_loaded((&raw const *module).cast_mut().cast()) };
     }
 
     fn module_unloaded(&self, module: &'static ModCtl) {

@@ -81,7 +81,7 @@ impl<H: Host> Modules for Dtrace<H> {
     }
 
     fn providing(&self, f: impl FnOnce()) {
-        Dtrace::providing(self, f);
+        let _ = Dtrace::providing(self, f);
     }
 }
 

@@ -181,7 +181,7 @@ impl Kernel for Bench {
 /// All probes: their four names.
 fn list(framework: &Framework) -> Vec<String> {
     let mut probes = Vec::new();
-    framework.for_each_probe(&spec(":::"), |probe| probes.push(probe.to_string()));
+    framework.for_each_probe(&spec(":::"), |probe| probes.push(probe.to_string())).unwrap();
     probes
 }
 
@@ -247,7 +247,7 @@ impl Linker<Bench> {
     fn types(&self, description: &str) -> Vec<(String, String)> {
         let framework = self.kernel().framework;
         let mut ids = Vec::new();
-        framework.for_each_probe(&spec(description), |probe| ids.push(probe.id()));
+        framework.for_each_probe(&spec(description), |probe| ids.push(probe.id())).unwrap();
         let [id] = ids[..] else { panic!("{description}: {ids:?}") };
         let types = framework.arg_descs(id);
         types.map(|desc| (desc.native.to_string(), desc.xlate.to_string())).collect()

@@ -67,7 +67,7 @@ impl Bench {
         ctl.loadcnt.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
         ctl.loaded.store(1, core::sync::atomic::Ordering::Relaxed);
         // SAFETY: the providers of `sdt` take a ModCtl.
-        unsafe { self.framework.module_loaded((&raw const *ctl).cast_mut().cast()) };
+        unsafe { self.framework.module_loaded((&raw const *ctl).cast_mut().cast()) }.unwrap();
     }
 
     fn unload(&self, ctl: &'static ModCtl) {
@@ -78,14 +78,16 @@ impl Bench {
     /// All probes, in the order of their ids.
     fn listed(&self) -> Vec<String> {
         let mut listed = Vec::new();
-        self.framework.for_each_probe(&spec("*:::"), |probe| {
-            let text = |text: &core::ffi::CStr| text.to_str().unwrap().to_string();
-            listed.push(
-                [probe.provider(), probe.module(), probe.function(), probe.name()]
-                    .map(text)
-                    .join(":"),
-            );
-        });
+        self.framework
+            .for_each_probe(&spec("*:::"), |probe| {
+                let text = |text: &core::ffi::CStr| text.to_str().unwrap().to_string();
+                listed.push(
+                    [probe.provider(), probe.module(), probe.function(), probe.name()]
+                        .map(text)
+                        .join(":"),
+                );
+            })
+            .unwrap();
         listed
     }
 
@@ -186,7 +188,7 @@ fn providers_are_registered_with_their_stability() {
     let ctl = ModCtl::new("misc", "tmod");
     bench.load(ctl, &file(), BASE);
     let mut ids = Vec::new();
-    bench.framework.for_each_probe(&spec("proc:::"), |probe| ids.push(probe.id()));
+    bench.framework.for_each_probe(&spec("proc:::"), |probe| ids.push(probe.id())).unwrap();
     let detail = bench.framework.describe(ids[0]).unwrap();
     // Evolving/Evolving/ISA for provider and name, Private/Private/Unknown for module and function.
     let triple = |of: sdt_core::ops::Attribute| (of.name as u8, of.data as u8, of.class as u8);

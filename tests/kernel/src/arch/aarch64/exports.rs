@@ -1,6 +1,7 @@
 //! Symbols that only FreeBSD/arm64 has.
 
 use core::ffi::c_void;
+use core::sync::atomic::AtomicPtr;
 
 use sdt_core::patch::machine;
 
@@ -9,9 +10,17 @@ use super::paging;
 crate::exports::exports! {
     // sys/arm64/include/machdep.h
     arm64_get_writable_addr: unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> bool,
-    // sys/arm64/include/cpufunc.h, where cpu_icache_sync_range() is a macro for it
+    // sys/arm64/include/cpufunc.h, where cpu_icache_sync_range() is a macro for it; in some releases a variable
     arm64_icache_sync_range: unsafe extern "C" fn(*mut c_void, usize),
 }
+
+/// The exported symbols that are not functions.
+pub(crate) fn variables() -> [(&'static str, u64); 1] {
+    [("arm64_icache_sync_range", &raw const SYNC_RANGE as u64)]
+}
+
+/// 13.0-RELEASE's `arm64_icache_sync_range`, which holds the address of a function (`sys/arm64/include/cpufunc.h`).
+static SYNC_RANGE: AtomicPtr<()> = AtomicPtr::new(arm64_icache_sync_range as *mut ());
 
 /// As FreeBSD's: the address itself when it can be written to, or else the place in the direct map
 /// where the same memory can; `false` when there is none.

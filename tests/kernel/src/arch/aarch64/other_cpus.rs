@@ -9,7 +9,7 @@ use super::boot::{self, Start};
 use super::{cpu, gic, paging, timer, traps};
 
 /// How long a CPU may take to come up.
-const START_TIMEOUT_NS: u64 = 5_000_000_000;
+const START_TIMEOUT_NS: u64 = 60_000_000_000;
 
 /// The CPU that is being started says here that it is there.
 static UP: AtomicBool = AtomicBool::new(false);

@@ -7,7 +7,7 @@ use core::arch::asm;
 use core::ptr::NonNull;
 
 use aarch64_cpu::asm::barrier::{ISH, NSH, SY, dsb, isb};
-use aarch64_cpu::registers::{PAR_EL1, ReadWriteable, Readable, SCTLR_EL1, TCR_EL1};
+use aarch64_cpu::registers::{PAR_EL1, ReadWriteable, Readable, TCR_EL1};
 use aarch64_paging::Mapping;
 use aarch64_paging::descriptor::{El1Attributes, PhysicalAddress};
 use aarch64_paging::paging::{Constraints, El1And0, MemoryRegion, PageTable, Translation, VaRange};
@@ -144,10 +144,9 @@ pub(super) fn init() {
 }
 
 /// Takes the boot tables of the lower half out of use on the CPU that runs this, which runs in the
-/// kernel's tables; from here on, what can be written cannot be executed.
+/// kernel's tables.
 pub(super) fn leave_lower_half() {
     TCR_EL1.modify(TCR_EL1::EPD0::DisableTTBR0Walks);
-    SCTLR_EL1.modify(SCTLR_EL1::WXN::Enable);
     isb(SY);
     flush_own();
 }
@@ -199,12 +198,23 @@ pub(crate) fn protect(address: u64, pages: usize, protection: Protection) {
         unsafe { machine::after_store(address as usize, size) };
     }
     let set = protected(protection);
+    modify(address, size, set, PROTECTION.difference(set));
+}
+
+/// Makes pages of text writable as well as executable: 13.0-RELEASE has modules' text so.
+pub(super) fn allow_stores(address: u64, pages: usize) {
+    modify(address, pages * PAGE, El1Attributes::empty(), El1Attributes::READ_ONLY);
+    flush_everywhere();
+}
+
+/// Sets and clears attributes of pages that are mapped.
+fn modify(address: u64, size: usize, set: El1Attributes, clear: El1Attributes) {
     with_tables(|tables| {
         tables.modify_range(&region(address, size as u64), &|_, descriptor| {
             if descriptor.is_table() {
                 return Ok(());
             }
-            descriptor.modify_flags(set, PROTECTION.difference(set))
+            descriptor.modify_flags(set, clear)
         })
     })
     .unwrap_or_else(|error| panic!("protecting {address:#x}: {error}"));

@@ -4,6 +4,11 @@ use sdt_core::patch::machine;
 
 use super::paging;
 
+/// Makes a file's text writable where it is executed, too, for the releases that have it so.
+pub(crate) fn allow_stores(address: u64, pages: usize) {
+    paging::allow_stores(address, pages);
+}
+
 /// Writes to a file's text, as `sdt_tracepoint_patch` does: by an alias that can be written to.
 ///
 /// # Safety

@@ -15,7 +15,7 @@ use stand_in_freebsd::arm64::{Emulated, FREE_STACK};
 pub(crate) use stand_in_freebsd::arm64::TrapFrame;
 
 use super::{STACK_BIT, cpu, gic, power};
-use crate::system;
+use crate::{freebsd, system};
 
 /// Immediate of DTrace's breakpoint: `BRK_INSTR` of `sys/cddl/dev/fbt/aarch64/fbt_isa.h`.
 const DTRACE_BREAKPOINT: u64 = 0x40d;
@@ -242,8 +242,12 @@ unsafe fn breakpoint(frame: &mut TrapFrame) {
         })
     };
     assert!(answer != 0, "breakpoint at {address:#x} that nobody claims; {frame}");
-    let Some(instruction) = Emulated::decode(answer as u32) else {
-        panic!("breakpoint at {address:#x}: its handler wants {answer:#x} carried out; {frame}");
+    let release = freebsd::release();
+    let Some(instruction) = Emulated::decode(answer as u32, release) else {
+        panic!(
+            "breakpoint at {address:#x}: FreeBSD {} does not emulate {answer:#x}; {frame}",
+            release.version()
+        );
     };
     // SAFETY: the frame is that of a breakpoint in this instruction's place, with free stack below what
     // was interrupted.

@@ -18,7 +18,7 @@ use stand_in_freebsd::riscv::Emulated;
 pub(crate) use stand_in_freebsd::riscv::TrapFrame;
 
 use super::{cpu, plic, timer};
-use crate::system;
+use crate::{freebsd, system};
 
 /// `TF_SIZE`: the frame as it lies on the stack.
 const FRAME_SIZE: u64 = 288;
@@ -221,8 +221,12 @@ unsafe fn breakpoint(frame: &mut TrapFrame) {
     if answer == 0 {
         panic!("breakpoint at {address:#x} that nobody claims; {frame}");
     }
-    let Some(emulated) = Emulated::decode(answer as u32) else {
-        panic!("breakpoint at {address:#x}: its handler wants {answer:#x} emulated; {frame}");
+    let release = freebsd::release();
+    let Some(emulated) = Emulated::decode(answer as u32, release) else {
+        panic!(
+            "breakpoint at {address:#x}: FreeBSD {} does not emulate {answer:#x}; {frame}",
+            release.version()
+        );
     };
     // SAFETY: as above, and the handler that claimed it stands up for the instruction.
     unsafe { emulated.carry_out(frame) };

@@ -12,7 +12,7 @@ use super::{apic, cpu, paging, timer, traps};
 const START_PAGE: u8 = 8;
 const START: u64 = (START_PAGE as u64) << 12;
 /// How long a CPU may take to come up.
-const START_TIMEOUT_NS: u64 = 5_000_000_000;
+const START_TIMEOUT_NS: u64 = 60_000_000_000;
 
 global_asm!(
     r#"

@@ -21,3 +21,8 @@ unsafe extern "C" fn restore_wp(was_set: bool) {
     // SAFETY: the caller's contract.
     unsafe { cpu::restore_wp(was_set) }
 }
+
+/// The exported symbols that are not functions.
+pub(crate) fn variables() -> [(&'static str, u64); 0] {
+    []
+}

@@ -38,7 +38,9 @@ fn a_probes_attributes_are_sdts() {
     linker.load("one.ko", &one(release::DEFAULT, "one", "proc").0).unwrap();
     let mut found = None;
     let framework = linker.kernel().framework;
-    framework.for_each_probe(&spec("proc:::"), |probe| found = framework.describe(probe.id()));
+    framework
+        .for_each_probe(&spec("proc:::"), |probe| found = framework.describe(probe.id()))
+        .unwrap();
     let detail = found.unwrap();
     let triple = |of: sdt_core::ops::Attribute| [of.name as u8, of.data as u8, of.class as u8];
     assert_eq!((triple(detail.probe), triple(detail.args)), ([1, 1, 0], [1, 1, 4]));
