@@ -204,9 +204,9 @@ pub fn table(rounds: u32, calls: u32) -> Result<String> {
             clause.predicate.iter().chain(clause.actions.iter().filter_map(|act| act.difo.as_ref()))
         });
         let instructions: usize = difos.map(|difo| difo.code.len()).sum();
-        let before = machine.dtrace.memory_left();
+        let before = machine.dtrace.memory_left().unwrap();
         machine.enable(text)?;
-        let taken = before - machine.dtrace.memory_left();
+        let taken = before - machine.dtrace.memory_left().unwrap();
         memory.row(vec![text.to_owned(), instructions.to_string(), taken.to_string()]);
     }
     let tables = |ecbs| Config { ecbs, ..CONFIG }.tables::<Cpus>(1);

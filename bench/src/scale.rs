@@ -106,7 +106,7 @@ pub fn table() -> Result<String> {
         let all = count as u32;
         for (step, work) in [
             ("enable", &(|| Ok(DTRACE.enable(consumer, &Spec::ALL)?)) as &dyn Fn() -> Result<u32>),
-            ("list", &|| Ok(DTRACE.for_each_probe(&Spec::ALL, |probe| _ = black_box(probe.id())))),
+            ("list", &|| Ok(DTRACE.for_each_probe(&Spec::ALL, |probe| _ = black_box(probe.id()))?)),
             ("disable", &|| Ok(DTRACE.disable(consumer, &Spec::ALL)?)),
         ] {
             let start = Instant::now();

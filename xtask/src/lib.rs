@@ -6,4 +6,5 @@ pub mod bench;
 pub mod cmd;
 pub mod dsuite;
 pub mod lint;
+pub mod steps;
 pub mod watched;

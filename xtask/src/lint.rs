@@ -29,7 +29,9 @@ pub fn modules(module: &Module, packages: &[&str]) -> Result<(), BuildError> {
     let toolchain = setup::toolchain(arch)?;
     // `core` is the same for all releases and routes.
     let built = Module { os, ..workspace::example(arch) };
+    let building = module::lock(&built.project)?;
     let sysroot = sysroot(&built.target()?, &built.artifacts(&toolchain)?)?;
+    drop(building);
     let mut command = clippy(&toolchain, &module.target()?, &sysroot);
     module.configure(&mut command);
     for package in packages {
@@ -59,7 +61,7 @@ pub fn stand_in_kernel(arch: Arch) -> Result<(), BuildError> {
 fn clippy(toolchain: &Toolchain, target: &Path, sysroot: &Path) -> Command {
     let mut command = toolchain.clippy(sysroot);
     command.arg("--release").arg("--target").arg(target);
-    command.arg("--target-dir").arg(workspace::build_dir().join("cargo-clippy"));
+    command.arg("--target-dir").arg(workspace::project().cargo_target());
     command
 }
 

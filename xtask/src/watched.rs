@@ -2,7 +2,7 @@
 //! at its end.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -67,13 +67,18 @@ impl std::fmt::Display for Verdicts {
     }
 }
 
-/// Runs `cargo test` to its end, with what is said on standard output passed on to `out`, and on standard error to ours; it gets no
-/// input. When nothing has been said on either for as long as `silence`, what cargo runs is killed, with all that it has started, and
+/// Runs `cargo test` to its end, with what is said on standard output passed on to `out`, and on standard error to `err`, line by
+/// line; it gets no input. When nothing has been said on either for as long as `silence`, what cargo runs is killed, with all that it has started, and
 /// cargo goes on with what is next; or cargo itself if it runs nothing.
 ///
 /// # Errors
 /// As [`Failure`] says.
-pub fn run(cargo: &mut Command, silence: Duration, out: &mut impl Write) -> Result<(), Failure> {
+pub fn run(
+    cargo: &mut Command,
+    silence: Duration,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> Result<(), Failure> {
     cargo.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let started = cargo.spawn();
     let start_error = |source| {
@@ -97,7 +102,7 @@ pub fn run(cargo: &mut Command, silence: Duration, out: &mut impl Write) -> Resu
                         verdicts.read(&String::from_utf8_lossy(&line));
                         out.write_all(&line)
                     }
-                    Said::Error(line) => io::stderr().write_all(&line),
+                    Said::Error(line) => err.write_all(&line),
                 };
             }
             Err(RecvTimeoutError::Disconnected) => break,
@@ -167,7 +172,8 @@ mod tests {
     use super::*;
 
     fn shell(script: &str, limit: Duration) -> Failure {
-        run(Command::new("sh").args(["-c", script]), limit, &mut Vec::new()).unwrap_err()
+        run(Command::new("sh").args(["-c", script]), limit, &mut Vec::new(), &mut Vec::new())
+            .unwrap_err()
     }
 
     #[test]
@@ -224,11 +230,12 @@ mod tests {
         // What stays in the background is not waited for.
         let mut shell = Command::new("sh");
         shell.args(["-c", "sleep 5 & printf 'test a ... ok\\nno newline'"]);
-        run(&mut shell, Duration::from_secs(600), &mut out).unwrap();
+        run(&mut shell, Duration::from_secs(600), &mut out, &mut Vec::new()).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "test a ... ok\n");
-        let mut out = Vec::new();
-        run(Command::new("sh").args(["-c", "printf a"]), Duration::from_secs(600), &mut out)
-            .unwrap();
-        assert_eq!(out, b"a");
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "printf a; printf b >&2"]);
+        run(&mut shell, Duration::from_secs(600), &mut out, &mut err).unwrap();
+        assert_eq!((&*out, &*err), (&b"a"[..], &b"b"[..]));
     }
 }

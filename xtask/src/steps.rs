@@ -1,0 +1,261 @@
+//! The steps of a run, each with a name and timed. Two run at a time: a step often waits, for a linker, for an emulated machine,
+//! for its last test, and another one uses the CPU meanwhile.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cargo_sdt::progress::note;
+
+/// Number of steps that a report lists.
+const LONGEST: usize = 10;
+
+/// A step's work. Everything that the work prints goes to the [`Labelled`] writers.
+type Work<'a> = Box<dyn FnOnce(Labelled) -> anyhow::Result<()> + Send + 'a>;
+
+/// A step.
+pub struct Step<'a> {
+    name: &'static str,
+    work: Work<'a>,
+}
+
+impl fmt::Debug for Step<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Step").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Step<'a> {
+    /// A step of this name.
+    pub fn new(
+        name: &'static str,
+        work: impl FnOnce(Labelled) -> anyhow::Result<()> + Send + 'a,
+    ) -> Self {
+        Self { name, work: Box::new(work) }
+    }
+
+    fn run(self) -> Done {
+        let Self { name, work } = self;
+        note(format_args!("{name}: started"));
+        let start = Instant::now();
+        let error = work(Labelled(name)).err().map(|error| format!("{error:#}"));
+        let took = start.elapsed();
+        let how = if error.is_some() { "failed" } else { "passed" };
+        note(format_args!("{name}: {how} after {} s", took.as_secs()));
+        if let Some(error) = &error {
+            note(format_args!("{name}: {error}"));
+        }
+        Done { name, took, error }
+    }
+}
+
+/// There is no step of this name.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no step {name:?}; the steps are: {}", .names.join(", "))]
+pub struct NoSuchStep {
+    name: String,
+    names: Vec<&'static str>,
+}
+
+/// The steps of a run.
+#[derive(Debug)]
+pub struct Steps<'a> {
+    /// Steps whose results the last ones need, or that lock the same folder: one after the other.
+    pub first: Vec<Step<'a>>,
+    /// Steps that need none of these results: one after the other, beside the first ones.
+    pub beside: Vec<Step<'a>>,
+    /// Steps that do not depend on each other: started in this order once all others have ended, two at a time.
+    pub then: Vec<Step<'a>>,
+}
+
+impl Steps<'_> {
+    /// Keeps only the step of this name.
+    ///
+    /// # Errors
+    /// There is no such step.
+    pub fn only(mut self, name: &str) -> Result<Self, NoSuchStep> {
+        let groups = [&mut self.first, &mut self.beside, &mut self.then];
+        let names: Vec<_> = groups.iter().flat_map(|of| of.iter()).map(|step| step.name).collect();
+        if !names.contains(&name) {
+            return Err(NoSuchStep { name: name.to_owned(), names });
+        }
+        for group in groups {
+            group.retain(|step| step.name == name);
+        }
+        Ok(self)
+    }
+
+    /// Runs all steps. A step that fails does not prevent the others.
+    pub fn run(self) -> Report {
+        let Self { first, beside, then } = self;
+        let in_order = |steps: Vec<_>| steps.into_iter().map(Step::run).collect::<Vec<_>>();
+        let queue = Mutex::new(VecDeque::from(then));
+        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let from_queue = || std::iter::from_fn(next).map(Step::run).collect::<Vec<_>>();
+        let mut done = two(|| in_order(first), || in_order(beside));
+        done.extend(two(from_queue, from_queue));
+        Report { done }
+    }
+}
+
+/// Does both at a time.
+fn two(one: impl FnOnce() -> Vec<Done> + Send, other: impl FnOnce() -> Vec<Done>) -> Vec<Done> {
+    thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let mut done = other();
+        done.extend(one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        done
+    })
+}
+
+/// The result of a step.
+#[derive(Debug)]
+struct Done {
+    name: &'static str,
+    took: Duration,
+    error: Option<String>,
+}
+
+/// The results of a run.
+#[derive(Debug)]
+pub struct Report {
+    done: Vec<Done>,
+}
+
+impl Report {
+    /// The steps that failed, each with its error.
+    pub fn failed(&self) -> Vec<String> {
+        let error = |done: &Done| Some(format!("{}: {}", done.name, done.error.as_ref()?));
+        self.done.iter().filter_map(error).collect()
+    }
+
+    /// The steps that took longest, a line each, the longest first.
+    pub fn longest(&self) -> String {
+        let mut done: Vec<_> = self.done.iter().collect();
+        done.sort_by_key(|done| std::cmp::Reverse(done.took));
+        let line = |done: &&Done| format!("\n{:>6} s  {}", done.took.as_secs(), done.name);
+        done.iter().take(LONGEST).map(line).collect()
+    }
+}
+
+/// Writers that put the name of the step in front of each line, since the lines of two steps may alternate.
+#[derive(Clone, Copy, Debug)]
+pub struct Labelled(&'static str);
+
+impl Labelled {
+    /// Standard output.
+    pub fn out(self) -> impl Write {
+        Labels { label: self.0, to: io::stdout() }
+    }
+
+    /// Standard error.
+    pub fn err(self) -> impl Write {
+        Labels { label: self.0, to: io::stderr() }
+    }
+}
+
+/// Puts a label in front of everything that is written at once, which has to be a line.
+struct Labels<W> {
+    label: &'static str,
+    to: W,
+}
+
+impl<W: Write> Write for Labels<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        // In one piece, lest another step's line comes between.
+        let labelled = [self.label.as_bytes(), b" | ", line].concat();
+        self.to.write_all(&labelled)?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    fn nothing(name: &'static str) -> Step<'static> {
+        Step::new(name, |_| Ok(()))
+    }
+
+    fn done(name: &'static str, seconds: u64) -> Done {
+        Done { name, took: Duration::from_secs(seconds), error: None }
+    }
+
+    #[test]
+    fn one_step_runs_alone_and_another_name_is_refused() {
+        let steps = || Steps {
+            first: vec![nothing("a")],
+            beside: vec![nothing("b")],
+            then: vec![nothing("c")],
+        };
+        let report = steps().only("c").unwrap().run();
+        assert_eq!(report.done.iter().map(|done| done.name).collect::<Vec<_>>(), ["c"]);
+        let error = steps().only("d").unwrap_err().to_string();
+        assert_eq!(error, "there is no step \"d\"; the steps are: a, b, c");
+    }
+
+    #[test]
+    fn two_steps_run_at_a_time_and_the_last_ones_after_all_others() {
+        let (together, ended) = (Barrier::new(2), Mutex::new(0));
+        let meets = |name, after: usize| {
+            let (together, ended) = (&together, &ended);
+            Step::new(name, move |_| {
+                together.wait();
+                let mut ended = ended.lock().unwrap();
+                anyhow::ensure!(*ended >= after, "started after {ended} steps");
+                *ended += 1;
+                Ok(())
+            })
+        };
+        let steps = Steps {
+            first: vec![meets("a", 0), meets("b", 0)],
+            beside: vec![meets("c", 0), meets("d", 0)],
+            then: ["e", "f", "g", "h"].map(|name| meets(name, 4)).into(),
+        };
+        let report = steps.run();
+        assert_eq!((report.failed(), report.done.len()), (Vec::new(), 8));
+    }
+
+    #[test]
+    fn a_step_that_fails_prevents_no_other() {
+        let fails = |name| Step::new(name, |_| anyhow::bail!("why"));
+        let steps = Steps {
+            first: vec![fails("a")],
+            beside: Vec::new(),
+            then: vec![fails("b"), nothing("c")],
+        };
+        let report = steps.run();
+        assert_eq!(
+            (report.failed(), report.done.len()),
+            (vec!["a: why".into(), "b: why".into()], 3)
+        );
+    }
+
+    #[test]
+    fn the_ten_longest_steps_are_listed() {
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"];
+        let report =
+            Report { done: names.into_iter().zip(5..).map(|(name, s)| done(name, s)).collect() };
+        let longest = report.longest();
+        assert!(longest.starts_with("\n    15 s  k\n    14 s  j"), "{longest}");
+        assert_eq!(longest.lines().skip(1).count(), 10);
+        assert!(!longest.contains('a'), "{longest}");
+    }
+
+    #[test]
+    fn lines_have_their_steps_name_in_front() {
+        let mut written = Vec::new();
+        let mut labels = Labels { label: "host", to: &mut written };
+        labels.write_all(b"test a ... ok\n").unwrap();
+        labels.write_all(b"\n").unwrap();
+        assert_eq!(String::from_utf8(written).unwrap(), "host | test a ... ok\nhost | \n");
+    }
+}
