@@ -53,7 +53,10 @@ start:
     csrw sie, zero
     lla t0, booted
     li t1, 1
+    .option push
+    .option arch, +a
     amoswap.w t1, t1, (t0)
+    .option pop
     beqz t1, 1f
     j hart_misled
 1:  lla sp, boot_stack_top
