@@ -3,8 +3,8 @@
 use core::ptr::NonNull;
 
 use aarch64_cpu::asm::barrier::{ISHST, SY, dsb, isb};
-use arm_gic::gicv3::{GicCpuInterface, GicV3, SgiTarget, SgiTargetGroup};
-use arm_gic::{IntId, InterruptGroup, Trigger, UniqueMmioPointer};
+use arm_gic::gicv3::{GicCpuInterface, GicV3, InterruptGroup, SgiTarget, SgiTargetGroup};
+use arm_gic::{IntId, Trigger, UniqueMmioPointer};
 
 use super::traps::TrapFrame;
 use super::{cpu, paging, timer};
@@ -40,8 +40,8 @@ pub(super) fn init(distributor: u64, redistributors: u64, cpus: usize) {
     };
     // SAFETY: the registers of the GIC are device memory in the direct map, and nobody else has
     // pointers to them.
-    let mut gic = unsafe { GicV3::new(UniqueMmioPointer::new(distributor), redistributors, cpus) }
-        .unwrap_or_else(|error| panic!("GIC: {error}"));
+    let mut gic =
+        unsafe { GicV3::new(UniqueMmioPointer::new(distributor), redistributors, cpus, false) };
     gic.setup(0);
     // By edge: whoever waits for the line takes all that there is, so a byte that arrives then makes
     // an edge; and one that is left lying does not interrupt again and again.
