@@ -45,7 +45,8 @@ impl Frames {
                 rustflags.push("-Zcf-protection=full");
             }
             let profile = &["opt-level=3", "codegen-units=1", "panic=\"abort\""];
-            Build { package: "codegen-subjects", rustflags: &rustflags, profile }.image()
+            let package = "codegen-subjects";
+            Build { package, rustflags: &rustflags, own: &[], profile }.image()
         })
     }
 

@@ -9,9 +9,9 @@ use support::{Build, KERNEL_LIKE};
 const PROFILE: [&str; 4] = ["opt-level=3", "codegen-units=1", "panic=\"abort\"", "lto=\"fat\""];
 
 /// Whether the program links, or what the linker says.
-fn linked(cfgs: &[&'static str]) -> Result<(), String> {
-    let rustflags = [&KERNEL_LIKE[..], cfgs].concat();
-    let build = Build { package: "codegen-panics", rustflags: &rustflags, profile: &PROFILE };
+fn linked(cfgs: &[&str]) -> Result<(), String> {
+    let package = "codegen-panics";
+    let build = Build { package, rustflags: &KERNEL_LIKE, own: cfgs, profile: &PROFILE };
     build.try_then(|_| ())
 }
 

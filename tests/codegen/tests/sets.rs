@@ -36,12 +36,10 @@ impl Linker {
 fn check(linker: Linker, lto: &str, position_independent: bool) {
     let model = if position_independent { "pic" } else { "static" };
     let model = format!("-Crelocation-model={model}");
-    let mut rustflags = vec![&*model];
-    rustflags.extend(STRESS);
-    rustflags.extend(linker.flags());
+    let own = [&STRESS, linker.flags()].concat();
     let lto = format!("lto={lto:?}");
     let profile = &["opt-level=3", "codegen-units=16", &lto];
-    let build = Build { package: "codegen-sets", rustflags: &rustflags, profile };
+    let build = Build { package: "codegen-sets", rustflags: &[&model], own: &own, profile };
     let (image, output) = build.then(|path: &Path| {
         let output = Command::new(path).output().expect("the program runs");
         (std::fs::read(path).expect("the program is there"), output)

@@ -13,8 +13,10 @@ use codegen::Image;
 pub struct Build<'a> {
     /// Package, whose program has the same name.
     pub package: &'a str,
-    /// Options of rustc.
+    /// Options of rustc, for the program and all that it depends on.
     pub rustflags: &'a [&'a str],
+    /// Options of rustc for the program alone: what it depends on is not compiled again for them.
+    pub own: &'a [&'a str],
     /// Settings of the profile, as in a manifest.
     pub profile: &'a [&'a str],
 }
@@ -55,7 +57,8 @@ impl Build<'_> {
         lock.lock().expect("the lock can be taken");
         let mut cargo = Command::new(env!("CARGO"));
         cargo
-            .args(["build", "--quiet", "--release", "--package", self.package])
+            .args(["rustc", "--quiet", "--release", "--package", self.package])
+            .args(["--bin", self.package])
             .args(["--target", triple(), "--target-dir"])
             .arg(&target)
             .current_dir(root())
@@ -67,6 +70,7 @@ impl Build<'_> {
         for setting in self.profile {
             cargo.args(["--config", &format!("profile.release.{setting}")]);
         }
+        cargo.arg("--").args(self.own);
         let output = cargo.output().expect("cargo runs");
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned());
