@@ -1,5 +1,5 @@
-//! The steps of a run, each with a name and timed. Two run at a time: a step often waits, for a linker, for an emulated machine,
-//! for its last test, and another one uses the CPU meanwhile.
+//! The steps of a run, each with a name and timed. Several run at a time: a step often waits, for a linker, for an emulated
+//! machine, for its last test, and another one uses the CPU meanwhile.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use cargo_sdt::progress::note;
 
+/// Number of steps that run at a time once everything is compiled: they wait more than they compute. On two CPUs.
+const AT_A_TIME: usize = 3;
 /// Number of steps that a report lists.
 const LONGEST: usize = 10;
 
@@ -67,7 +69,7 @@ pub struct Steps<'a> {
     pub first: Vec<Step<'a>>,
     /// Steps that need none of these results: one after the other, beside the first ones.
     pub beside: Vec<Step<'a>>,
-    /// Steps that do not depend on each other: started in this order once all others have ended, two at a time.
+    /// Steps that do not depend on each other: started in this order once all others have ended, three at a time.
     pub then: Vec<Step<'a>>,
 }
 
@@ -95,19 +97,20 @@ impl Steps<'_> {
         let queue = Mutex::new(VecDeque::from(then));
         let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let from_queue = || std::iter::from_fn(next).map(Step::run).collect::<Vec<_>>();
-        let mut done = two(|| in_order(first), || in_order(beside));
-        done.extend(two(from_queue, from_queue));
+        let mut done = together([first, beside].map(|steps| || in_order(steps)));
+        done.extend(together([(); AT_A_TIME].map(|()| from_queue)));
         Report { done }
     }
 }
 
-/// Does both at a time.
-fn two(one: impl FnOnce() -> Vec<Done> + Send, other: impl FnOnce() -> Vec<Done>) -> Vec<Done> {
+/// Does all of them at a time.
+fn together(all: impl IntoIterator<Item: FnOnce() -> Vec<Done> + Send>) -> Vec<Done> {
     thread::scope(|scope| {
-        let one = scope.spawn(one);
-        let mut done = other();
-        done.extend(one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        done
+        let all: Vec<_> = all.into_iter().map(|one| scope.spawn(one)).collect();
+        let joined = all.into_iter().map(thread::ScopedJoinHandle::join);
+        joined
+            .flat_map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
     })
 }
 
@@ -203,10 +206,11 @@ mod tests {
     }
 
     #[test]
-    fn two_steps_run_at_a_time_and_the_last_ones_after_all_others() {
-        let (together, ended) = (Barrier::new(2), Mutex::new(0));
+    fn two_steps_run_at_a_time_and_then_three_after_all_others() {
+        let (two, three, ended) = (Barrier::new(2), Barrier::new(3), Mutex::new(0));
         let meets = |name, after: usize| {
-            let (together, ended) = (&together, &ended);
+            let together = if after == 0 { &two } else { &three };
+            let ended = &ended;
             Step::new(name, move |_| {
                 together.wait();
                 let mut ended = ended.lock().unwrap();
@@ -218,10 +222,10 @@ mod tests {
         let steps = Steps {
             first: vec![meets("a", 0), meets("b", 0)],
             beside: vec![meets("c", 0), meets("d", 0)],
-            then: ["e", "f", "g", "h"].map(|name| meets(name, 4)).into(),
+            then: ["e", "f", "g", "h", "i", "j"].map(|name| meets(name, 4)).into(),
         };
         let report = steps.run();
-        assert_eq!((report.failed(), report.done.len()), (Vec::new(), 8));
+        assert_eq!((report.failed(), report.done.len()), (Vec::new(), 10));
     }
 
     #[test]
