@@ -21,15 +21,14 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const LIFE: Duration = Duration::from_secs(900);
 const TARGET: &str = "x86_64-unknown-none";
 
-/// Builds the kernel, as a reader of the guide does but that `core` comes from its sources; returns where it is.
+/// Builds the kernel, as a reader of the guide does; returns where it is.
 pub fn kernel(mode: &str) -> PathBuf {
     // Cargo writes the kernels of all modes to the same place.
     static BUILDING: Mutex<()> = Mutex::new(());
     let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Path::new(TARGET);
     let lld = cargo_sdt::setup::lld().expect("a linker");
-    let toolchain = setup::toolchain(Arch::X86_64).expect("a toolchain");
-    let mut command = toolchain.cargo("build", "core,alloc");
+    let mut command = setup::build_for(TARGET, "core,alloc").expect("a toolchain");
     // What the kernel's own configuration says of flags is to hold.
     command.env_remove("CARGO_ENCODED_RUSTFLAGS");
     command.current_dir(workspace::root().join("tests/hosts/kernel"));

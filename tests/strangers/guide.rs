@@ -14,8 +14,8 @@
 //! is at its end. Another prompt, like `freebsd# `, is that of a machine that is not there, and has to be one of those that the
 //! test names: what is typed there is not run. A line that tells of progress, of ours or of cargo's, is passed over.
 //!
-//! What a guide builds for a machine without a system is built as its reader builds it, but that `core` comes from its
-//! sources: a reader adds the target to the toolchain, once.
+//! What a guide builds for a machine without a system is built as its reader builds it, who adds the target to the toolchain,
+//! once. Where there is no rustup to do so, `core` comes from its sources.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -84,7 +84,8 @@ impl Guide {
         let folder = tempfile::tempdir().expect("a folder");
         std::os::unix::fs::symlink(workspace::root(), folder.path().join("sdt")).expect("a link");
         let mut shell = Shell::start(folder.path());
-        shell.build = (!self.targets.is_empty()).then(|| building_core(&self.targets));
+        let has_std = |target: &&str| setup::target(target).is_ok();
+        shell.build = (!self.targets.iter().all(has_std)).then(|| building_core(&self.targets));
         let mut ran = 0;
         for block in blocks(&self.text) {
             let at = |line: usize| format!("{}:{line}", self.name);

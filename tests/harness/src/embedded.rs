@@ -4,7 +4,6 @@ use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-use cargo_sdt::arch::Arch;
 use cargo_sdt::module::{self, BuildError};
 use cargo_sdt::setup::{self, SetupError};
 use tempfile::TempDir;
@@ -113,8 +112,8 @@ impl Drop for Board {
 /// # Errors
 /// Set-up or cargo failed.
 pub fn build_example(target: Target, name: &str) -> Result<PathBuf, BuildError> {
+    let mut command = crate::setup::build_for(target.name(), "core")?;
     let target = Path::new(target.name());
-    let mut command = crate::setup::toolchain(Arch::default())?.cargo("build", "core");
     command.args(["--package", PACKAGE, "--example", name]);
     command.arg("--target").arg(target);
     command.arg("--target-dir").arg(workspace::build_dir().join("cargo-embedded"));
@@ -133,8 +132,8 @@ pub fn build_example(target: Target, name: &str) -> Result<PathBuf, BuildError> 
 /// Set-up or cargo failed.
 pub fn build(target: Target) -> Result<PathBuf, BuildError> {
     let lld = setup::lld()?;
+    let mut command = crate::setup::build_for(target.name(), "core")?;
     let target = Path::new(target.name());
-    let mut command = crate::setup::toolchain(Arch::default())?.cargo("build", "core");
     command.env(module::linker_variable(target), lld.program());
     command.args(["--release", "--package", PACKAGE, "--features", "board"]);
     // Small, as its flash is.

@@ -55,7 +55,7 @@ pub fn target(target: &str) -> Result<(), SetupError> {
         let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
         rustc.args(["--print", "target-libdir", "--target", target]);
         process::run(rustc.current_dir(workspace::root()), SHORT)
-            .is_ok_and(|written| has_std(String::from_utf8_lossy(&written.stdout).trim()))
+            .is_ok_and(|written| has_core(String::from_utf8_lossy(&written.stdout).trim()))
     };
     if there() {
         return Ok(());
@@ -71,10 +71,26 @@ pub fn target(target: &str) -> Result<(), SetupError> {
     if there() { Ok(()) } else { Err(SetupError::StillMissing { packages: target.into(), what }) }
 }
 
-/// Whether a folder of libraries has `std`.
-fn has_std(folder: &str) -> bool {
+/// Whether a folder of libraries has `core`.
+fn has_core(folder: &str) -> bool {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    files.map(|file| file.file_name()).any(|name| name.to_string_lossy().starts_with("libstd-"))
+    files.map(|file| file.file_name()).any(|name| name.to_string_lossy().starts_with("libcore-"))
+}
+
+/// `cargo build`, of this workspace and for a target without a system: with the standard library that rustup has for the
+/// target, which is what readers of a guide do, or, where there is no rustup, with these crates of it from their sources.
+/// Still missing: the target, the target directory, the package.
+///
+/// # Errors
+/// There are no sources of `core` either.
+pub fn build_for(target: &str, crates: &str) -> Result<Command, SetupError> {
+    if self::target(target).is_err() {
+        return Ok(toolchain(Arch::default())?.cargo("build", crates));
+    }
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    process::clean_cargo_env(&mut cargo).env("RUSTC_BOOTSTRAP", "1");
+    cargo.current_dir(workspace::root()).arg("build");
+    Ok(cargo)
 }
 
 /// A nightly compiler and cargo-fuzz; installs what is missing.

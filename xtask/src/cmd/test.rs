@@ -119,6 +119,7 @@ fn steps(args: &Args) -> Steps<'static> {
     let mut then = vec![cargo("host", &[&["test", "--workspace", "--no-fail-fast"]])];
     then.extend(emulated.map(|name| cargo(name, &[&["test", "--workspace", "--test", name]])));
     let optimised = ["-p", "sdt-core", "-p", "sdt-framework", "--config", OPTIMISED];
+    let optimised = [&optimised[..], &["--features", "sdt-framework/noise"]].concat();
     then.extend([
         // Firing sites depend on what the optimiser makes of them.
         cargo("optimised", &[&[&["test", "--no-fail-fast"], &optimised[..]].concat()]),
