@@ -223,7 +223,7 @@ fn types_have_a_limit_of_levels() {
     const MANY: u32 = 4_000;
     let deep = |text: &str| {
         let error = fault(text);
-        assert!(error.ends_with("type has more than 256 levels"), "{error}");
+        assert!(error.ends_with("type has more than 800 levels"), "{error}");
     };
     deep(&levels(MANY, |n| match n {
         1 => "typedef int a1[1];".into(),
@@ -237,6 +237,14 @@ fn types_have_a_limit_of_levels() {
         1 => "struct s1 { int x; };".into(),
         _ => format!("struct s{n} {{ struct s{} x; }};", n - 1),
     }));
+    let struct_of = |n| match n {
+        1 => "struct s1 { int x; };".into(),
+        _ => format!("struct s{n} {{ struct s{} x; }};", n - 1),
+    };
+    let mut compiler = compiler();
+    compiler.module("shop1", levels(800, struct_of).as_bytes(), &Shops);
+    let program = Source::line(b"shop:shop1::sale { print(*(struct s800 *)arg0); }");
+    compiler.compile(program, &Shops).unwrap();
     // What is mentioned first and defined later counts as well.
     deep(&levels(MANY, |n| match n {
         1 => "struct s1 { int x; };".into(),

@@ -8,10 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use dtrace_abi::dif::CtfKind;
 
 use super::{Declarations, DeclaredError, Enum, Field, Kind, Struct};
-use crate::types::{DEEPEST, Member, Type, TypeId, Types};
+use crate::types::{Member, Type, TypeId, Types};
 
 /// Bytes of a pointer.
 const POINTER: u64 = 8;
+/// Most levels of structs, arrays or pointers.
+const DEEPEST: usize = 256;
 
 /// Adds types to those of the module that declares now. Gives the constants of its enums.
 pub(crate) fn define(
@@ -66,7 +68,7 @@ impl<'a> Definer<'a, '_> {
             return Err(DeclaredError::Endless(of.name.clone()));
         }
         let deep = || DeclaredError::Deep(of.name.clone());
-        if path.len() > DEEPEST as usize {
+        if path.len() > DEEPEST {
             return Err(deep());
         }
         if !self.done.insert(tag) {
@@ -91,7 +93,7 @@ impl<'a> Definer<'a, '_> {
         path.pop();
         let id = self.structs[tag].1;
         self.types.set_members(id, members);
-        if self.types.is_too_deep(id) { Err(deep()) } else { Ok(()) }
+        if self.types.levels(id) as usize > DEEPEST { Err(deep()) } else { Ok(()) }
     }
 
     fn field(
@@ -129,7 +131,7 @@ impl<'a> Definer<'a, '_> {
         if let Some(to) = name.strip_suffix('*') {
             let base = to.trim_end_matches(['*', ' ']);
             let stars = to.matches('*').count();
-            if stars >= DEEPEST as usize {
+            if stars >= DEEPEST {
                 return Err(DeclaredError::Deep(base.into()));
             }
             let target = self.named(base).or_else(|| {

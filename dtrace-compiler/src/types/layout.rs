@@ -43,7 +43,7 @@ impl Types {
     }
 
     /// Arrays and structs that are within each other, this type included.
-    fn levels(&self, id: TypeId) -> u32 {
+    pub(crate) fn levels(&self, id: TypeId) -> u32 {
         let (mut count, mut at) = (0_u32, self.resolve(id));
         while let Type::Array(of, _) = self.get(at) {
             (count, at) = (count.saturating_add(1), self.resolve(*of));

@@ -15,7 +15,7 @@ pub(crate) use relation::MemberInfo;
 
 /// The most levels of a type: pointers and arrays that lead to each other, or arrays and structs within each other. Kernels
 /// declare types, and the functions that work on them recurse.
-pub(crate) const DEEPEST: u32 = 256;
+pub(crate) const DEEPEST: u32 = 800;
 
 /// A type, by its place in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -202,7 +202,7 @@ impl Types {
     }
 
     /// The type of a name such as `unsigned long`, `struct s` or `const char **`: blanks and
-    /// qualifiers make no difference, and every `*` is a pointer. `None` if there are more than 256.
+    /// qualifiers make no difference, and every `*` is a pointer. `None` if there are more than 800.
     pub fn lookup(&mut self, name: &str) -> Option<TypeId> {
         self.lookup_with(name, Self::find_name)
     }
