@@ -109,6 +109,10 @@ impl Context for ParseContext<'_> {
         self.source.file
     }
 
+    fn only_declares(&self) -> bool {
+        self.state.foreign
+    }
+
     fn prefer_probes(&self) -> bool {
         self.state.options.prefer_probes
     }
@@ -190,9 +194,18 @@ impl Compiler {
 
     /// Takes what a module [declares](crate::declared): types, constants, translators and inlines. Programs know them, and
     /// for the module's own probes they come before those of others; so two modules can declare different things of one name.
+    /// Control lines and clauses in the text are errors: a traced module sets no option and adds no actions.
     ///
-    /// What is wrong with it is said once a probe of the module is named.
+    /// An error is reported once a program names a probe of the module.
     pub fn module(&mut self, name: &str, declared: &[u8], surroundings: &dyn Surroundings) {
+        self.state.foreign = true;
+        self.built_in(name, declared, surroundings);
+        self.state.foreign = false;
+    }
+
+    /// As [`module`](Self::module), for declarations that the tracer itself adds under a module's name, such as
+    /// [`processes`](crate::declared::processes). These may contain `#pragma D attributes`.
+    pub fn built_in(&mut self, name: &str, declared: &[u8], surroundings: &dyn Surroundings) {
         let room = self.state.module(name);
         if let Err(error) = self.declare(room, name, declared, surroundings) {
             self.state.modules[room].failed.get_or_insert(error);
@@ -216,12 +229,9 @@ impl Compiler {
         if declared.text.is_empty() || self.state.options.no_libraries {
             return Ok(());
         }
-        // A module has nothing to say about how it is traced.
-        let options = self.state.options.clone();
         self.state.types.declare_in(Some(room));
         let read = self.library(name, declared.text.as_bytes(), surroundings);
         self.state.types.declare_in(None);
-        self.state.options = options;
         read
     }
 

@@ -82,6 +82,8 @@
 //! - A constant that is shifted by 64 bits or more is shifted by what is left of the count modulo 64, as
 //!   the machine does it; in libdtrace that is C's undefined behaviour.
 //! - A pragma on a last line without a newline is obeyed.
+//! - Types with more than 800 levels of pointers, arrays and structs are refused, as are more than 256 inlines that stand for
+//!   one another, and a struct that contains itself.
 //! - Types that are larger than 2^48 bytes are refused, where libdtrace's sizes wrap.
 //! - Where registers do not suffice, keys and arguments that can wait are put onto the tuple stack one by one.
 //! - Beyond its language: `//` comments, members without a name, inlines with parameters that are called with `( )`, types and

@@ -58,7 +58,7 @@ const NEW: &str = "provider\tshop\nstruct\tstruct sale\t24\t8\n\
 
 fn compiler() -> Compiler {
     let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
-    compiler.module("kernel", &processes(), &Shops);
+    compiler.built_in("kernel", &processes(), &Shops);
     compiler.module("shop1", OLD.as_bytes(), &Shops);
     compiler.module("shop2", NEW.as_bytes(), &Shops);
     compiler
@@ -149,12 +149,145 @@ fn what_is_wrong_is_said_of_its_own_probes() {
 }
 
 #[test]
-fn a_module_sets_no_options() {
+fn a_module_only_declares() {
+    let refused = |text: &str, message: &str| {
+        let declared: String = text.lines().map(|line| format!("text\t{line}\n")).collect();
+        let mut compiler = compiler();
+        let before = compiler.options().clone();
+        compiler.module("bold", declared.as_bytes(), &Shops);
+        assert_eq!(*compiler.options(), before, "{text}");
+        let error = compiler.compile(Source::line(b"shop:bold::sale { trace(1); }"), &Shops);
+        assert_eq!(error.unwrap_err().with_tag(), message, "{text}");
+        // What it declares besides is not known either.
+        let program = Source::line(b"BEGIN { trace(sizeof (bold_t)); }");
+        assert!(compiler.compile(program, &Shops).is_err(), "{text}");
+    };
+    let control = "what a module declares may not contain control lines, such as #pragma";
+    for line in [
+        "#pragma D option destructive",
+        "#pragma D option pspec",
+        "# pragma D attributes Stable/Stable/Common bold_t",
+        "#pragma D depends_on provider shop",
+        "#pragma once",
+        "#line 7 \"other.d\"",
+        "#error",
+    ] {
+        let message = format!("[D_PRAGCTL_INVAL] \"bold\", line 2: {control}");
+        refused(&format!("typedef int bold_t;\n{line}\n"), &message);
+    }
+    let clause = "what a module declares may not contain clauses";
+    for line in
+        ["BEGIN { system(\"x\"); }", "shop:::sale", "7 { trace(1); }", "END /arg0/ { exit(1); }"]
+    {
+        let message = format!("[D_SYNTAX] \"bold\", line 2: {clause}");
+        refused(&format!("typedef int bold_t;\n{line}\n"), &message);
+    }
+}
+
+/// Structs, unions, arrays and names within each other, so that each level leads to the one before along two paths.
+fn levels(count: u32, level: impl Fn(u32) -> String) -> String {
+    (1..=count).map(|n| format!("text\t{}\n", level(n))).collect()
+}
+
+#[test]
+fn types_within_each_other_are_read_in_one_pass() {
+    let union = |n: u32| format!("union u{n} {{ union u{} a, b; }};", n - 1);
+    let text = format!("text\tunion u0 {{ int x; }};\n{}", levels(60, union));
+    let structs: String = (1..=60)
+        .map(|n| {
+            let of = format!("union v{}", n - 1);
+            let field = |name| format!("field\t{name}\t0\t4\t0 0 0\t{of}\n");
+            format!("union\tunion v{n}\t4\t4\n{}{}", field("a"), field("b"))
+        })
+        .collect();
+    let first = "union\tunion v0\t4\t4\nfield\tx\t0\t4\t0 0 0\tint\n";
+    // Names of names are no levels.
+    let names = levels(5_000, |n| match n {
+        1 => "typedef union u60 t1;".into(),
+        _ => format!("typedef t{} t{n};", n - 1),
+    });
     let mut compiler = compiler();
-    let text = b"text\t#pragma D option destructive\ntext\t#pragma D option strsize=4k\n";
-    let before = compiler.options().clone();
-    compiler.module("bold", text, &Shops);
-    assert_eq!(*compiler.options(), before);
+    compiler.module("deep", format!("{first}{structs}{text}{names}").as_bytes(), &Shops);
+    let program = "shop:deep::sale { print(*(union u60 *)arg0); print(*(t5000 *)arg0);
+        trace(sizeof (union u60) + sizeof (union v60)); }";
+    let program = compiler.compile(Source::line(program.as_bytes()), &Shops).unwrap();
+    assert_eq!(program.ecbs[0].actions.len(), 3);
+    for union in ["union u60", "union v60", "t5000"] {
+        let ty = compiler.types().clone().lookup(union).unwrap();
+        assert_eq!(compiler.types().of_printed(&compiler.types().printed(ty)), Ok(ty));
+    }
+}
+
+#[test]
+fn types_have_a_limit_of_levels() {
+    const MANY: u32 = 4_000;
+    let deep = |text: &str| {
+        let error = fault(text);
+        assert!(error.ends_with("type has more than 800 levels"), "{error}");
+    };
+    deep(&levels(MANY, |n| match n {
+        1 => "typedef int a1[1];".into(),
+        _ => format!("typedef a{} a{n}[1];", n - 1),
+    }));
+    deep(&levels(MANY, |n| match n {
+        1 => "typedef int *p1;".into(),
+        _ => format!("typedef p{} *p{n};", n - 1),
+    }));
+    deep(&levels(MANY, |n| match n {
+        1 => "struct s1 { int x; };".into(),
+        _ => format!("struct s{n} {{ struct s{} x; }};", n - 1),
+    }));
+    let struct_of = |n| match n {
+        1 => "struct s1 { int x; };".into(),
+        _ => format!("struct s{n} {{ struct s{} x; }};", n - 1),
+    };
+    let mut compiler = compiler();
+    compiler.module("shop1", levels(800, struct_of).as_bytes(), &Shops);
+    let program = Source::line(b"shop:shop1::sale { print(*(struct s800 *)arg0); }");
+    compiler.compile(program, &Shops).unwrap();
+    // What is mentioned first and defined later counts as well.
+    deep(&levels(MANY, |n| match n {
+        1 => "struct s1 { int x; };".into(),
+        _ => format!("struct s{n}; typedef struct s{n} t{n}[1]; struct s{n} {{ t{} x; }};", n - 1)
+            .replace("t1 x", "struct s1 x"),
+    }));
+    let inlines = fault(&levels(MANY, |n| match n {
+        1 => "inline int i1 = pid;".into(),
+        _ => format!("inline int i{n} = i{};", n - 1),
+    }));
+    assert!(inlines.ends_with("more than 256 inlines behind one another"), "{inlines}");
+    // The order of tags is that in which they are read.
+    for tag in [|n: u32| n, |n: u32| MANY - n] {
+        let structs: String = (1..=MANY)
+            .map(|n| {
+                let ty = if n == 1 { "int".into() } else { format!("struct s{:06}", tag(n - 1)) };
+                format!("struct\tstruct s{:06}\t4\t4\nfield\tx\t0\t4\t0 0 0\t{ty}\n", tag(n))
+            })
+            .collect();
+        let error = fault(&structs);
+        assert!(error.ends_with("more than 256 levels of structs, arrays or pointers"), "{error}");
+    }
+    let stars = "*".repeat(1 << 20);
+    let error = fault(&format!("struct\tstruct a\t8\t8\nfield\tx\t0\t8\t0 0 0\tint {stars}\n"));
+    assert!(error.ends_with("more than 256 levels of structs, arrays or pointers"), "{error}");
+    assert_eq!(
+        Compiler::new(Platform::Freebsd, Options::default()).types().clone().lookup(&stars),
+        None
+    );
+}
+
+#[test]
+fn a_struct_is_no_member_of_itself() {
+    for text in [
+        "struct s { int a; struct s x; };",
+        "union s { int a; union s x; int b; };",
+        "struct s { int a; struct s x[2]; };",
+        "struct s; typedef struct s t[2]; struct s { int a; t x; };",
+        "struct s { int a; struct { int b; struct s x; } c; };",
+    ] {
+        let error = fault(&format!("text\t{text}\n"));
+        assert!(error.contains("incomplete struct/union/enum"), "{text}: {error}");
+    }
 }
 
 #[test]
@@ -198,7 +331,7 @@ fn addresses_are_known_beside_processes() {
     let mut options = Options::default();
     options.no_libraries = true;
     let mut compiler = Compiler::new(Platform::Freebsd, options);
-    compiler.module("kernel", &processes(), &Shops);
+    compiler.built_in("kernel", &processes(), &Shops);
     compiler.compile(Source::line(b"shop:kernel::sale { trace(1); }"), &Shops).unwrap();
 }
 

@@ -5,13 +5,14 @@
 //! No peer can send a command to the terminal, and a name never takes two lines.
 //!
 //! Recorded data are different: `trace` and `printf("%s")` write them to files and pipes as dtrace(1) does, to the byte.
-//! On a terminal, [`data`] escapes them; `%S` escapes them everywhere.
+//! On a terminal, [`data`] escapes them; `%S` escapes them everywhere. JSON and XML have escapes of their own, which lose
+//! nothing: all text of a document is escaped by them where a terminal would obey or hide it.
 
 use std::borrow::Cow;
 
 /// Whether a terminal obeys a character or hides it: control characters, marks that change the direction of text, and
 /// invisible characters.
-fn is_hidden(c: char) -> bool {
+pub(crate) fn is_hidden(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_control();
     }

@@ -41,6 +41,30 @@ fn effects_of_an_own_program_are_performed() {
     assert_eq!(fs::read_to_string(&made).unwrap(), "BEGIN\n");
 }
 
+/// Data are escaped for the file that they go to: a terminal, or the pipe that standard output is here.
+#[test]
+fn data_are_escaped_once_a_terminal_is_reopened() {
+    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+    let device: OwnedFd = rustix::pty::openpt(flags).unwrap();
+    rustix::pty::grantpt(&device).unwrap();
+    rustix::pty::unlockpt(&device).unwrap();
+    let name = rustix::pty::ptsname(&device, Vec::new()).unwrap().into_string().unwrap();
+    // What was written stays readable while the other end is open.
+    let _held = fs::File::open(&name).unwrap();
+    let data = "strjoin(\"a\", \"\\033[2Jb\")";
+    let show = format!("printf(\"%s|%c|\", {data}, 7); trace(\"\\007\"); printa(\"|%s\\n\", @a);");
+    let begin = format!("@a[{data}] = count();");
+    let text =
+        format!("BEGIN {{ {begin} freopen(\"{name}\"); {show} freopen(\"\"); {show} exit(0); }}");
+    let (out, err, status) = dtrace(&["-w", "-q", "-n", &text]);
+    assert_eq!((&*err, status), ("", Some(0)));
+    assert_eq!(out, "a\x1b[2Jb|\x07|\x07|a\x1b[2Jb\n\n");
+    let mut shown = [0; 256];
+    let count = rustix::io::read(&device, &mut shown).unwrap();
+    let escaped = "a\\u{1b}[2Jb|\\u{7}|\\u{7}|a\\u{1b}[2Jb\r\n";
+    assert_eq!(String::from_utf8_lossy(&shown[..count]), escaped);
+}
+
 #[test]
 fn setopt_and_ftruncate_of_an_own_program_apply() {
     let folder = tempfile::tempdir().unwrap();

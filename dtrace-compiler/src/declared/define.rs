@@ -12,8 +12,8 @@ use crate::types::{Member, Type, TypeId, Types};
 
 /// Bytes of a pointer.
 const POINTER: u64 = 8;
-/// How many structs may stand within each other.
-const DEEPEST: usize = 64;
+/// Most levels of structs, arrays or pointers.
+const DEEPEST: usize = 256;
 
 /// Adds types to those of the module that declares now. Gives the constants of its enums.
 pub(crate) fn define(
@@ -64,8 +64,12 @@ impl<'a> Definer<'a, '_> {
     /// Gives a struct its members, after those that it contains.
     fn define(&mut self, of: &'a Struct, path: &mut Vec<&'a str>) -> Result<(), DeclaredError> {
         let tag = of.tag();
-        if path.contains(&tag) || path.len() == DEEPEST {
+        if path.contains(&tag) {
             return Err(DeclaredError::Endless(of.name.clone()));
+        }
+        let deep = || DeclaredError::Deep(of.name.clone());
+        if path.len() > DEEPEST {
+            return Err(deep());
         }
         if !self.done.insert(tag) {
             return Ok(());
@@ -88,10 +92,8 @@ impl<'a> Definer<'a, '_> {
         }
         path.pop();
         let id = self.structs[tag].1;
-        if let Type::Record { members: all, .. } = self.types.get_mut(id) {
-            *all = members;
-        }
-        Ok(())
+        self.types.set_members(id, members);
+        if self.types.levels(id) as usize > DEEPEST { Err(deep()) } else { Ok(()) }
     }
 
     fn field(
@@ -129,6 +131,9 @@ impl<'a> Definer<'a, '_> {
         if let Some(to) = name.strip_suffix('*') {
             let base = to.trim_end_matches(['*', ' ']);
             let stars = to.matches('*').count();
+            if stars >= DEEPEST {
+                return Err(DeclaredError::Deep(base.into()));
+            }
             let target = self.named(base).or_else(|| {
                 let (kind, tag) = [(CtfKind::Struct, "struct "), (CtfKind::Union, "union ")]
                     .into_iter()
@@ -172,7 +177,8 @@ impl<'a> Definer<'a, '_> {
     fn word(&mut self, name: &str, size: u64, offset: u64) -> Option<TypeId> {
         let is_scalar = name.ends_with('*')
             || self.named(name).is_some_and(|ty| self.types.kind(ty) == CtfKind::Integer);
-        let bits = Some(size * 8).filter(|_| is_scalar && offset.is_multiple_of(size.max(1)))?;
+        let bits =
+            size.checked_mul(8).filter(|_| is_scalar && offset.is_multiple_of(size.max(1)))?;
         matches!(bits, 8 | 16 | 32 | 64).then_some(())?;
         self.types.lookup(&format!("uint{bits}_t"))
     }

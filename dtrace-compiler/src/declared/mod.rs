@@ -43,6 +43,9 @@ pub enum DeclaredError {
     /// A struct has a field outside of it, or two at one place.
     #[error("the fields of {0} overlap or reach beyond it")]
     Overlap(String),
+    /// Structs, pointers or arrays within each other have more than 256 levels.
+    #[error("{0} has more than 256 levels of structs, arrays or pointers")]
+    Deep(String),
     /// Structs contain each other.
     #[error("{0} contains itself")]
     Endless(String),

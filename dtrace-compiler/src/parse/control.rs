@@ -11,6 +11,10 @@ impl Parser<'_> {
     /// Reads a control line and keeps its words as an item. What changes how the rest is read is done
     /// here: lines and files that `#line` names, and two options.
     pub(super) fn control(&mut self, line: &[u8], start: usize) -> Result<()> {
+        if self.context.only_declares() {
+            let message = "what a module declares may not contain control lines, such as #pragma";
+            return self.error(ErrTag::PragctlInval, message);
+        }
         let hash = line.iter().position(|&byte| byte == b'#').unwrap_or(0);
         let words = self.control_words(&line[hash + 1..])?;
         let line_words = match &words[..] {

@@ -30,6 +30,10 @@ impl Parser<'_> {
 
     fn clause(&mut self) -> Result<()> {
         let start = self.start()?;
+        if self.context.only_declares() {
+            let message = "what a module declares may not contain clauses";
+            return self.error(ErrTag::Syntax, message);
+        }
         let first = self.place_from(start);
         let mut clause = Clause { probes: Vec::new(), predicate: None, body: None };
         loop {

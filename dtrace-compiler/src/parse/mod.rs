@@ -53,6 +53,11 @@ pub trait Context {
     /// Whether the source is a file, where every clause has to say something.
     fn is_file(&self) -> bool;
 
+    /// Whether the source may only declare: then control lines and clauses are errors.
+    fn only_declares(&self) -> bool {
+        false
+    }
+
     /// Whether a word outside of clauses is a probe even if a type is called so (`-x pspec`).
     fn prefer_probes(&self) -> bool;
 }

@@ -8,7 +8,7 @@ use super::prototype::Allowed;
 use super::{IdKind, IdentId, Scope, Session};
 use crate::error::Result;
 use crate::syntax::{Class, Declarator, Dim, Param, Part, Spec, Specs};
-use crate::types::TypeId;
+use crate::types::{DEEPEST, TypeId};
 
 impl Session<'_> {
     /// The type that a declarator's parts make of another one.
@@ -47,8 +47,18 @@ impl Session<'_> {
                     }
                 }
             };
+            self.check_depth(ty)?;
         }
         Ok(ty)
+    }
+
+    /// Refuses a type that has too many levels to be worked on.
+    pub fn check_depth(&self, ty: TypeId) -> Result<()> {
+        if self.types().is_too_deep(ty) {
+            let message = format!("type has more than {DEEPEST} levels");
+            return self.error(ErrTag::Syntax, message);
+        }
+        Ok(())
     }
 
     /// A declaration by itself.

@@ -11,6 +11,9 @@ use super::{IdKind, Ident, IdentId, Kind, Node, Scope, Session};
 use crate::error::Result;
 use crate::syntax::{Declarator, Dim, Expr, Param, Part, Place, Specs};
 
+/// Most inlines that stand for one another.
+const CHAIN: usize = 256;
+
 impl Session<'_> {
     /// Declares an inline, with parameters if its declarator has keys.
     pub fn declare_inline(
@@ -73,6 +76,11 @@ impl Session<'_> {
         let root = self.cook(built, Use::READ)?;
         self.scopes.pop();
         self.check_inline(name, &node, &root)?;
+        if self.is_long_chain(&root) {
+            let message =
+                format!("inline {name} stands for more than {CHAIN} inlines behind one another");
+            return self.error(ErrTag::Syntax, message);
+        }
 
         let kind = if keys.is_some() { IdKind::Array } else { IdKind::Scalar };
         let mut ident = Ident::new(name, kind, Cooking::Inline, self.state.generation);
@@ -92,6 +100,15 @@ impl Session<'_> {
         ident.inline = Some(inline);
         self.insert(Scope::Global, ident);
         Ok(())
+    }
+
+    /// Whether a name stands for an inline that stands for another one, and so on too often: what follows these recurses.
+    fn is_long_chain(&self, root: &Node) -> bool {
+        let next = |node: &&Node| {
+            let ident = self.ident(node.ident()?);
+            ident.inline.as_ref()?.root.as_deref()
+        };
+        std::iter::successors(Some(root), next).nth(CHAIN).is_some()
     }
 
     fn inline_param(

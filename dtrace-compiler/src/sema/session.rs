@@ -51,6 +51,8 @@ pub(crate) struct State {
     pub version: Version,
     /// What is compiled is a library.
     pub library: bool,
+    /// What is compiled was declared by a traced module.
+    pub foreign: bool,
     /// Libraries that were read: the last parts of their paths.
     pub libraries: Vec<String>,
     /// `dtrace:::ERROR` has its clause for programs with `if`.
@@ -73,6 +75,7 @@ impl State {
             generation: 0,
             version: Version::LATEST,
             library: false,
+            foreign: false,
             libraries: Vec::new(),
             catches_errors: false,
         };
@@ -206,6 +209,8 @@ pub(crate) struct Session<'a> {
     pub region: Option<&'static str>,
     pub probe: Option<Probe>,
     pub pragmas: HashMap<String, Pragma>,
+    /// Structs and unions whose members are being declared, the outermost first: none can be a member of itself.
+    pub open: Vec<TypeId>,
     /// DIFOs as they were made, if they are to be listed.
     pub listed: Vec<Difo>,
 }
@@ -221,6 +226,7 @@ impl<'a> Session<'a> {
             region: None,
             probe: None,
             pragmas: HashMap::new(),
+            open: Vec::new(),
             listed: Vec::new(),
         }
     }

@@ -39,6 +39,14 @@ impl Session<'_> {
                 id
             }
         };
+        self.open.push(id);
+        let defined = self.define_members(id, &name, fields);
+        self.open.pop();
+        defined.map(|()| id)
+    }
+
+    /// Gives a struct or union that is [open](Self::open) its members.
+    fn define_members(&mut self, id: TypeId, name: &str, fields: &[Field]) -> Result<()> {
         let mut names = HashSet::new();
         for field in fields {
             let (base, _) = self.base_type(&field.specs)?;
@@ -58,9 +66,18 @@ impl Session<'_> {
                 if self.types().is_too_large(id) {
                     return self.error(ErrTag::DeclArrbig, format!("{name} is too big"));
                 }
+                self.check_depth(id)?;
             }
         }
-        Ok(id)
+        Ok(())
+    }
+
+    /// Whether a type is a struct or union whose members are being declared, or an array of these.
+    fn is_open(&self, mut ty: TypeId) -> bool {
+        while let Type::Array(of, _) = self.types().get(self.types().resolve(ty)) {
+            ty = *of;
+        }
+        self.open.contains(&self.types().resolve(ty))
     }
 
     /// A member's type, unless it is none, and its name.
@@ -85,8 +102,8 @@ impl Session<'_> {
             return self.error(ErrTag::DeclDynobj, message);
         }
         let (kind, size) = (self.types().kind(ty), self.types().size(ty));
-        if kind == CtfKind::Forward || matches!(kind, CtfKind::Struct | CtfKind::Union) && size == 0
-        {
+        let empty = matches!(kind, CtfKind::Struct | CtfKind::Union) && size == 0;
+        if kind == CtfKind::Forward || empty || self.is_open(ty) {
             let type_name = self.types().name(ty);
             let message = format!("incomplete struct/union/enum {type_name}: {shown}");
             return self.error(ErrTag::DeclIncomplete, message);

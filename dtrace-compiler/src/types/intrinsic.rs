@@ -67,6 +67,7 @@ pub(super) fn types(strsize: u32) -> Types {
     let mut types = Types {
         types: Vec::new(),
         roots: Vec::new(),
+        extents: Vec::new(),
         named: Default::default(),
         pointers: Default::default(),
         rooms: Default::default(),

@@ -13,6 +13,10 @@ use dtrace_abi::dif::CtfKind;
 
 pub(crate) use relation::MemberInfo;
 
+/// The most levels of a type: pointers and arrays that lead to each other, or arrays and structs within each other. Kernels
+/// declare types, and the functions that work on them recurse.
+pub(crate) const DEEPEST: u32 = 800;
+
 /// A type, by its place in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(u32);
@@ -94,6 +98,8 @@ pub struct Types {
     types: Vec<Type>,
     /// Of each type, what it is behind all typedefs.
     roots: Vec<TypeId>,
+    /// Of each type, what would take long to find out each time.
+    extents: Vec<layout::Extent>,
     named: HashMap<String, TypeId>,
     pointers: HashMap<TypeId, TypeId>,
     special: Special,
@@ -137,6 +143,8 @@ impl Types {
             Type::Typedef(_, to) => self.roots[to.0 as usize],
             _ => id,
         });
+        let extent = self.extent(&ty);
+        self.extents.push(extent);
         self.types.push(ty);
         self.give_owner(id);
         id
@@ -194,7 +202,7 @@ impl Types {
     }
 
     /// The type of a name such as `unsigned long`, `struct s` or `const char **`: blanks and
-    /// qualifiers make no difference, and every `*` is a pointer.
+    /// qualifiers make no difference, and every `*` is a pointer. `None` if there are more than 800.
     pub fn lookup(&mut self, name: &str) -> Option<TypeId> {
         self.lookup_with(name, Self::find_name)
     }
@@ -205,6 +213,9 @@ impl Types {
         find: impl Fn(&Self, &str) -> Option<TypeId>,
     ) -> Option<TypeId> {
         let (base, stars) = split_stars(name);
+        if stars > DEEPEST as usize {
+            return None;
+        }
         let mut id = find(self, &base)?;
         for _ in 0..stars {
             id = self.pointer(id);

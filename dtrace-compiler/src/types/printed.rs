@@ -1,6 +1,7 @@
 //! How `print` says of what type its data are, so that another run of dtrace, with other types, takes them for no other: of
 //! programs that were enabled when the kernel began, it is another run that shows what they record.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::{Type, TypeId, Types};
@@ -9,7 +10,12 @@ impl Types {
     /// What stands beside data of a type: the module `D`, the type's number, a number of its shape, and its name. CTF counts
     /// types from 1, so the number of an integer type is the one that libdtrace writes.
     pub fn printed(&self, id: TypeId) -> String {
-        format!("D`{}`{:x}`{}", u64::from(id.0) + 1, self.shape(id), self.name(id))
+        format!(
+            "D`{}`{:x}`{}",
+            u64::from(id.0) + 1,
+            self.shape(id, &mut HashMap::new()),
+            self.name(id)
+        )
     }
 
     /// The type of what [`printed`](Self::printed) has given, in this run or another one; the type's name if there is none like it.
@@ -23,7 +29,8 @@ impl Types {
         let number: u32 = number.parse().map_err(|_| name)?;
         let number = number.checked_sub(1).ok_or(name)?;
         let shape = u64::from_str_radix(shape, 16).map_err(|_| name)?;
-        let is_it = |&id: &TypeId| self.name(id) == name && self.shape(id) == shape;
+        let mut shapes = HashMap::new();
+        let is_it = |&id: &TypeId| self.name(id) == name && self.shape(id, &mut shapes) == shape;
         // In the same run it has the same place.
         let same = Some(TypeId(number)).filter(|id| (id.0 as usize) < self.types.len());
         let all = (0..self.types.len() as u32).map(TypeId);
@@ -31,42 +38,56 @@ impl Types {
     }
 
     /// A number that two types share only if `print` shows data of both alike: names, sizes, places and values of all that is in
-    /// them. What pointers point to counts by its name alone.
-    fn shape(&self, id: TypeId) -> u64 {
-        let mut text = String::new();
-        self.describe(id, &mut text);
+    /// them. What pointers point to counts by its name alone. `shapes` has those that were computed before: a type may be in
+    /// another one along more paths than can be followed.
+    fn shape(&self, id: TypeId, shapes: &mut HashMap<TypeId, u64>) -> u64 {
+        if let Some(&shape) = shapes.get(&id) {
+            return shape;
+        }
         // FNV-1a, of 64 bits.
         let begin = 0xcbf2_9ce4_8422_2325_u64;
-        text.bytes()
-            .fold(begin, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+        let text = self.describe(id, shapes);
+        let shape = text
+            .bytes()
+            .fold(begin, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        shapes.insert(id, shape);
+        shape
     }
 
-    fn describe(&self, id: TypeId, to: &mut String) {
-        to.push_str(&self.name(id));
+    /// Describes a type, and the types in it by their shapes.
+    fn describe(&self, id: TypeId, shapes: &mut HashMap<TypeId, u64>) -> String {
+        let mut to = self.name(id);
         if id == self.special.string {
             // How much room it has is seen by what is recorded.
-            return;
+            return to;
         }
         // Writing to a string does not fail.
         let _ = match self.get(id) {
             Type::Int { bits, signed, char, .. } => write!(to, ":{bits}{signed}{char}"),
             Type::Float { bits, .. } => write!(to, ":{bits}"),
-            Type::Typedef(_, of) | Type::Array(of, _) => {
-                to.push('=');
-                return self.describe(*of, to);
+            Type::Typedef(_, of) => {
+                let mut at = *of;
+                while let Type::Typedef(name, next) = self.get(at)
+                    && at != self.special.string
+                {
+                    let _ = write!(to, "={name}");
+                    at = *next;
+                }
+                write!(to, "={:x}", self.shape(at, shapes))
             }
+            Type::Array(of, _) => write!(to, "={:x}", self.shape(*of, shapes)),
             Type::Record { members, size, .. } => {
                 let _ = write!(to, "{size}{{");
                 for member in members {
-                    let _ =
-                        write!(to, "{}@{} ", member.name.as_deref().unwrap_or(""), member.offset);
-                    self.describe(member.ty, to);
+                    let (name, shape) = (member.name.as_deref(), self.shape(member.ty, shapes));
+                    let _ = write!(to, "{}@{} {shape:x}", name.unwrap_or(""), member.offset);
                 }
                 write!(to, "}}")
             }
             Type::Enum { values, .. } => write!(to, "{values:?}"),
             Type::Pointer(_) | Type::Function | Type::Forward(..) => Ok(()),
         };
+        to
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::escape::is_hidden;
+
 /// A value in a document.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node {
@@ -75,14 +77,17 @@ pub(super) fn json_text(text: &str, out: &mut String) {
             '\n' => write!(out, "\\n"),
             '\t' => write!(out, "\\t"),
             '\r' => write!(out, "\\r"),
-            '\0'..' ' | '\x7f'..='\u{9f}' => write!(out, "\\u{:04x}", u32::from(c)),
+            _ if is_hidden(c) => {
+                let units = &mut [0; 2];
+                c.encode_utf16(units).iter().try_for_each(|unit| write!(out, "\\u{unit:04x}"))
+            }
             _ => write!(out, "{c}"),
         };
     }
     out.push('"');
 }
 
-/// XML has no way to write most control characters.
+/// XML has no way to write most control characters of ASCII.
 fn xml_text(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {
@@ -91,8 +96,10 @@ fn xml_text(text: &str, out: &mut String) {
             '>' => out.push_str("&gt;"),
             '\t' | '\n' => out.push(c),
             '\r' => out.push_str("&#13;"),
-            '\0'..' ' | '\x7f'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => {
-                out.push(char::REPLACEMENT_CHARACTER)
+            '\0'..' ' | '\u{fffe}' | '\u{ffff}' => out.push(char::REPLACEMENT_CHARACTER),
+            _ if is_hidden(c) => {
+                // Writing to a string does not fail.
+                let _ = write!(out, "&#x{:x};", u32::from(c));
             }
             _ => out.push(c),
         }
@@ -111,6 +118,29 @@ mod tests {
         node.json(&mut json);
         node.xml("x", &mut xml);
         assert_eq!(json, "{\"a\": \"<\\\"\\n\\u0001\\u009b>\", \"b\": []}");
-        assert_eq!(xml, "<x><a>&lt;\"\n\u{fffd}\u{fffd}&gt;</a></x>");
+        assert_eq!(xml, "<x><a>&lt;\"\n\u{fffd}&#x9b;&gt;</a></x>");
+    }
+
+    #[test]
+    fn no_character_that_a_terminal_obeys_or_hides_is_written_as_it_is() {
+        let hidden =
+            [0x7f..=0x9f, 0x200b..=0x200f, 0x202a..=0x202e, 0x2066..=0x2069, 0xfeff..=0xfeff]
+                .into_iter()
+                .chain([0xe0001..=0xe0001])
+                .flatten()
+                .filter_map(char::from_u32);
+        for c in hidden {
+            let (mut json, mut xml) = (String::new(), String::new());
+            json_text(&c.to_string(), &mut json);
+            xml_text(&c.to_string(), &mut xml);
+            assert!(json.is_ascii() && xml.is_ascii(), "{c:?}: {json} {xml}");
+            assert_eq!(serde_json::from_str::<String>(&json).unwrap(), c.to_string());
+            assert_eq!(xml, format!("&#x{:x};", u32::from(c)));
+            assert_eq!(crate::escape::line(&c.to_string()), format!("\\u{{{:x}}}", u32::from(c)));
+        }
+        let (mut json, mut xml) = (String::new(), String::new());
+        json_text("\u{e9}\u{1f980}", &mut json);
+        xml_text("\u{e9}\u{1f980}", &mut xml);
+        assert_eq!((&*json, &*xml), ("\"\u{e9}\u{1f980}\"", "\u{e9}\u{1f980}"));
     }
 }

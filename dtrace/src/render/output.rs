@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Seek, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
@@ -57,6 +57,11 @@ pub trait Output {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+
+    /// Whether data go to a terminal since a `freopen`; `None` if they go where they first went.
+    fn moved_to_terminal(&self) -> Option<bool> {
+        None
+    }
 }
 
 impl<O: Output + ?Sized> Output for &mut O {
@@ -82,6 +87,10 @@ impl<O: Output + ?Sized> Output for &mut O {
 
     fn flush(&mut self) -> io::Result<()> {
         (**self).flush()
+    }
+
+    fn moved_to_terminal(&self) -> Option<bool> {
+        (**self).moved_to_terminal()
     }
 }
 
@@ -205,5 +214,9 @@ impl Output for Streams {
     fn flush(&mut self) -> io::Result<()> {
         self.first.flush()?;
         self.now.as_mut().map_or(Ok(()), BufWriter::flush)
+    }
+
+    fn moved_to_terminal(&self) -> Option<bool> {
+        self.now.as_ref().map(|now| now.get_ref().is_terminal())
     }
 }

@@ -47,6 +47,11 @@ impl<O: Output> Text<O> {
         self.output
     }
 
+    /// The view of data on their way to the output: they may go to another file than at first.
+    fn view<'a>(&self, view: &View<'a>) -> View<'a> {
+        View { terminal: self.output.moved_to_terminal().unwrap_or(view.terminal), ..*view }
+    }
+
     /// The line above the first record.
     fn heading(&mut self, view: &View<'_>) -> Result {
         if std::mem::replace(&mut self.heading, true) {
@@ -92,6 +97,7 @@ impl<O: Output> Sink for Text<O> {
     }
 
     fn datum(&mut self, _: &Firing<'_>, datum: &Datum<'_>, view: &View<'_>) -> Result {
+        let view = &self.view(view);
         let quiet = view.is_set(OptionId::Quiet);
         let mut out = Vec::new();
         match datum {
@@ -161,7 +167,7 @@ impl<O: Output> Sink for Text<O> {
     fn finish(&mut self, rest: &Table<'_>, view: &View<'_>) -> Result {
         self.output.line(b"\n")?;
         let mut out = Vec::new();
-        show_table(&mut out, view, rest)?;
+        show_table(&mut out, &self.view(view), rest)?;
         Ok(self.output.write(&out)?)
     }
 }

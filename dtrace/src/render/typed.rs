@@ -30,8 +30,8 @@ pub(super) struct Member {
 
 /// The members of data of a type, those of structs in it too: itself first.
 pub(super) fn members(view: &View<'_>, ty: TypeId, data: &[u8]) -> Vec<Member> {
-    let mut members = Vec::new();
-    gather(view, data, "", (ty, 0), &mut members);
+    let (mut members, mut bytes) = (Vec::new(), 0);
+    gather(view, data, "", (ty, 0), &mut members, &mut bytes);
     members
 }
 
@@ -41,8 +41,10 @@ fn gather(
     name: &str,
     (ty, offset): (TypeId, u64),
     to: &mut Vec<Member>,
+    bytes: &mut usize,
 ) {
-    if to.len() > MEMBERS {
+    // A kernel declares types: members of members, and names, may be more than anybody reads.
+    if to.len() > MEMBERS || *bytes > LONGEST {
         return;
     }
     let types = view.types;
@@ -53,11 +55,13 @@ fn gather(
         printer.value(ty, offset);
         String::from_utf8_lossy(&out).into_owned()
     });
-    to.push(Member { name: name.into(), type_name: types.name(ty), ty, value });
+    let type_name = types.name(ty);
+    *bytes += name.len() + type_name.len() + value.as_ref().map_or(0, String::len);
+    to.push(Member { name: name.into(), type_name, ty, value });
     if let Type::Record { members, .. } = resolved {
         for member in members {
             let place = (member.ty, offset.saturating_add(member.offset));
-            gather(view, data, member.name.as_deref().unwrap_or(""), place, to);
+            gather(view, data, member.name.as_deref().unwrap_or(""), place, to, bytes);
         }
     }
 }

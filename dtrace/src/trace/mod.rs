@@ -140,9 +140,9 @@ impl Trace {
         if std::mem::replace(&mut self.declared, true) {
             return Ok(());
         }
-        self.compiler.module("kernel", &processes(), &self.kernel);
+        self.compiler.built_in("kernel", &processes(), &self.kernel);
         if let Some(host) = &self.host {
-            self.compiler.module("host", &named_host(host), &self.kernel);
+            self.compiler.built_in("host", &named_host(host), &self.kernel);
         }
         for Declared { module, text } in self.kernel.ask(Client::declared)? {
             self.compiler.module(&module, &text, &self.kernel);

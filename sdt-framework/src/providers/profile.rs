@@ -69,6 +69,10 @@ struct Timer {
     /// Enabled, and nobody has gone since.
     is_new: AtomicBool,
     interval: Word,
+    /// When its probe was created, counted in probes that were created here.
+    age: Word,
+    /// Whether its probe is [listed](LISTED) without being asked for.
+    is_listed: AtomicBool,
     /// Whether it fires on every CPU: `profile-N`.
     everywhere: AtomicBool,
 }
@@ -165,7 +169,7 @@ unsafe extern "C" fn disable<H: Host>(arg: *mut c_void, _id: u32, parg: *mut c_v
 /// Probes that fire by the clock, for hosts that have a timer.
 impl<H: Host> Dtrace<H> {
     /// Registers the provider `profile`, with room for so many probes of different rates, which come to be when they are
-    /// asked for. If there is room for more than thirteen, thirteen usual ones are listed from the beginning. The shortest
+    /// asked for. Where there is no room for another one, it replaces a probe that no consumer has enabled. If there is room for more than thirteen, thirteen usual ones are listed from the beginning. The shortest
     /// interval has 200 microseconds.
     ///
     /// They fire in [`tick`](Self::tick), which the host calls from then on.
@@ -221,21 +225,50 @@ impl<H: Host> Dtrace<H> {
         }
     }
 
-    /// Creates the probe with this name, if it is one, and not there, and there is room. One at a time: with registration
-    /// locked.
+    /// Creates the probe with this name, if it is one, and not there, and there is room. To make room, a probe that no
+    /// consumer has enabled is destroyed. One at a time: with registration locked.
     fn create_timer(&self, profile: &Profile, name: &core::ffi::CStr) {
         let Some((everywhere, interval)) = parse(name.to_bytes()) else { return };
         if self.probe_lookup(profile.provider, c"", c"", name).is_some() {
             return;
         }
-        let free = |(_, timer): &(usize, &Timer)| timer.id.load(Ordering::Relaxed) == 0;
-        let Some((index, timer)) = profile.timers.iter().enumerate().find(free) else { return };
+        let Some(index) = profile.free_timer().or_else(|| self.reclaim_timer(profile)) else {
+            return;
+        };
+        let timer = &profile.timers[index];
         timer.interval.set(interval);
         timer.everywhere.store(everywhere, Ordering::Relaxed);
+        let newest = profile.timers.iter().map(|timer| timer.age.get()).max();
+        timer.age.set(newest.unwrap_or(0) + 1);
+        timer.is_listed.store(LISTED.contains(&name), Ordering::Relaxed);
         let tag = core::ptr::without_provenance_mut(index);
         let created = self.find_or_create(profile.provider, [c"", c"", name], 0, tag);
         if let Ok(id) = created {
             timer.id.store(id.get(), Ordering::Release);
+        }
+    }
+
+    /// Destroys the oldest probe that no consumer has enabled, those that are [listed](LISTED) last, and returns the index of
+    /// its timer. So a consumer keeps a timer from others only by enabling its probe.
+    fn reclaim_timer(&self, profile: &Profile) -> Option<usize> {
+        let mut before = None;
+        loop {
+            // Ages are different from each other.
+            let (key, index) = profile
+                .timers
+                .iter()
+                .enumerate()
+                .map(|(index, timer)| {
+                    ((timer.is_listed.load(Ordering::Relaxed), timer.age.get()), index)
+                })
+                .filter(|&(key, _)| before.is_none_or(|before| key > before))
+                .min()?;
+            let timer = &profile.timers[index];
+            if self.destroy_unless_enabled(ProbeId::new(timer.id.load(Ordering::Relaxed))?) {
+                timer.id.store(0, Ordering::Relaxed);
+                return Some(index);
+            }
+            before = Some(key);
         }
     }
 
@@ -312,12 +345,19 @@ impl Timer {
             is_enabled: AtomicBool::new(false),
             is_new: AtomicBool::new(false),
             interval: Word::new(),
+            age: Word::new(),
+            is_listed: AtomicBool::new(false),
             everywhere: AtomicBool::new(false),
         }
     }
 }
 
 impl Profile {
+    /// The index of a timer that has no probe.
+    fn free_timer(&self) -> Option<usize> {
+        self.timers.iter().position(|timer| timer.id.load(Ordering::Relaxed) == 0)
+    }
+
     /// When a timer fires next on each CPU.
     fn of(&self, index: usize) -> &[Word] {
         let rest = self.deadlines.get(index * self.cpus..);

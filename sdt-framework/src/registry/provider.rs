@@ -382,6 +382,17 @@ impl<H: Host> Dtrace<H> {
         })
     }
 
+    /// Destroys a probe unless a consumer has enabled it; returns whether it was destroyed.
+    pub(crate) fn destroy_unless_enabled(&self, id: ProbeId) -> bool {
+        let mut tables = self.tables.lock();
+        let at = index(id);
+        let destroyed = self.destroy_probes(&mut tables, |tables, after| {
+            let is_enabled = tables.probe(at)?.0.ecbs > 0;
+            (after.is_none() && !is_enabled).then_some(at)
+        });
+        destroyed > 0
+    }
+
     /// Destroys the probes that `next` leads to, none of which is enabled, each from the one before: they stop
     /// being probes, every CPU leaves probe context, the providers are told, the entries are free. Returns
     /// how many there were.

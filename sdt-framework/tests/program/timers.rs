@@ -95,3 +95,59 @@ fn a_tick_fires_on_one_cpu() {
     numbers.sort();
     assert_eq!((numbers, x.records(1).0.len()), (vec![vec![1], vec![2]], 0));
 }
+
+/// A consumer that lists or matches probes, and enables none, takes no timer away from others.
+#[test]
+fn a_listing_keeps_no_timer() {
+    let kernel: &'static Kernel<Machine> = Box::leak(Box::new(machine()));
+    let dtrace: &'static sdt_framework::Dtrace<Machine> = &kernel.dtrace;
+    dtrace.register_profile(3).unwrap();
+    let list = |name: &str| {
+        let mut id = None;
+        let found = dtrace.for_each_probe(&spec(&format!("profile:::{name}")), |probe| {
+            id = Some(probe.id());
+        });
+        assert!(found.unwrap() <= 1);
+        id
+    };
+    let x = kernel.consumer();
+    assert_eq!(x.enable("tick-10ms { trace(7); }"), 1);
+    let ticks = list("tick-10ms").unwrap();
+    for minutes in 1..=60 {
+        assert!(list(&format!("tick-{minutes}min")).is_some(), "{minutes}");
+        // What was listed last is still there.
+        assert!(minutes == 1 || list(&format!("tick-{}min", minutes - 1)).is_some(), "{minutes}");
+    }
+    assert_eq!(list("tick-10ms"), Some(ticks));
+    let y = kernel.consumer();
+    assert_eq!(y.enable("tick-20ms { trace(8); } profile-97 { trace(9); }"), 2);
+    assert_eq!(list("tick-5min"), None, "all of them are enabled");
+    x.go();
+    y.go();
+    dtrace.host().now.store(25_000_000, Ordering::Relaxed);
+    dtrace.tick(0, 0);
+    assert_eq!(list("tick-10ms"), Some(ticks));
+    assert_eq!((x.numbers(), y.numbers()), (vec![vec![7]], vec![vec![8], vec![9]]));
+    dtrace.close(y.id).unwrap();
+    assert!(list("tick-5min").is_some() && list("tick-6min").is_some());
+    assert_eq!(list("tick-10ms"), Some(ticks));
+}
+
+/// The usual probes are replaced last.
+#[test]
+fn usual_timers_stay_listed_while_others_can_go() {
+    let kernel: &'static Kernel<Machine> = Box::leak(Box::new(machine()));
+    let dtrace: &'static sdt_framework::Dtrace<Machine> = &kernel.dtrace;
+    dtrace.register_profile(15).unwrap();
+    let count = |text: &str| dtrace.for_each_probe(&spec(text), |_| {}).unwrap();
+    assert_eq!(count("profile:::"), 13);
+    for minutes in 1..=30 {
+        assert_eq!(count(&format!("profile:::tick-{minutes}min")), 1);
+    }
+    assert_eq!((count("profile:::"), count("profile:::profile-*")), (15, 7));
+    let x = kernel.consumer();
+    let names: Vec<String> =
+        (1..=15).map(|n| format!("tick-{}ms {{ trace(1); }}", n * 7)).collect();
+    assert_eq!(x.enable(&names.concat()), 15);
+    assert_eq!(count("profile:::"), 15);
+}

@@ -7,6 +7,7 @@
 //!
 //! It holds: no effect that the user's own program does not ask for; no more memory than there is for a kernel; an end.
 
+mod declared;
 mod honest;
 mod lies;
 
@@ -16,11 +17,14 @@ use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
 use dtrace::consume::{self, Past};
+use dtrace::job::Text;
 use dtrace::render::{Markup, Order, Output, Request as Asked};
 use dtrace::transport::{Transport, TransportError};
 use dtrace::{Client, Interrupt, Job};
+use dtrace_compiler::Specifies;
 use dtrace_protocol::{Decoder, Frame, Header};
 
+use self::declared::{Made, Part};
 use self::honest::{SCENARIOS, Told};
 use self::lies::Lie;
 use crate::{counting, sandbox};
@@ -41,6 +45,8 @@ struct Input {
     /// By the number of the answer, and again and again after so many.
     lies: Vec<(u8, Lie)>,
     again: Option<u8>,
+    /// What its one module declares, if it declares anything.
+    declares: Vec<Part>,
 }
 
 /// How many programs there are to lie about: the first byte of an input says which.
@@ -70,25 +76,36 @@ pub fn run(input: &[u8]) {
     if input.options & 16 != 0 {
         let _ = job.set("flowindent", None);
     }
-    let is_honest = input.lies.is_empty();
-    let line = Liar::new(told, input);
+    let is_honest = input.lies.is_empty() && input.declares.is_empty();
+    let made = (!input.declares.is_empty()).then(|| Made::new(&input.declares));
+    let mut is_refused = false;
+    if let Some(made) = made.as_ref().filter(|_| !job.programs.is_empty()) {
+        job.programs.push(Text::Line(made.uses.clone(), Specifies::Name));
+        is_refused = input.lies.is_empty() && made.is_refused;
+    }
+    let line = Liar::new(told, input, made.map(|made| made.text));
     let shown = sandbox::within(move || {
-        let most = counting::peak(|| show(line, &job, scenario.orders, is_honest));
+        let mut is_shown = false;
+        let most = counting::peak(|| is_shown = show(line, &job, scenario.orders, is_honest));
         assert!(most < MOST, "{most} bytes");
+        assert!(!(is_refused && is_shown), "a module has declared more than it may");
     });
     shown.expect("nothing is done, and nothing panics");
 }
 
-fn show(line: Liar, job: &Job, orders: &'static [&'static str], is_honest: bool) {
+/// Whether it was shown without an error.
+fn show(line: Liar, job: &Job, orders: &'static [&'static str], is_honest: bool) -> bool {
     let mut output = Watched { orders, done: 0 };
-    let Ok(client) = Client::connect(line) else { return };
+    let Ok(client) = Client::connect(line) else { return false };
     let shown = consume::run(client, job, &Interrupt::new(), &mut Past, &mut output);
+    let is_shown = shown.is_ok();
     if is_honest {
         shown.expect("what is true is shown");
         // A document is one file: there only commands are run.
         let is_all = output.done == orders.len() || job.markup.is_some();
         assert!(is_all, "what the program asks for is done: {} of {orders:?}", output.done);
     }
+    is_shown
 }
 
 /// An output that does nothing, and knows what may be asked of it.
@@ -139,10 +156,12 @@ struct Liar {
     answers: VecDeque<u8>,
     given: usize,
     input: Input,
+    /// What its module declares.
+    declared: Option<Vec<u8>>,
 }
 
 impl Liar {
-    fn new(told: &'static Told, input: Input) -> Self {
+    fn new(told: &'static Told, input: Input, declared: Option<Vec<u8>>) -> Self {
         Self {
             told,
             asked: HashMap::new(),
@@ -150,6 +169,7 @@ impl Liar {
             answers: VecDeque::new(),
             given: 0,
             input,
+            declared,
         }
     }
 
@@ -158,6 +178,12 @@ impl Liar {
         let times = self.asked.entry(asked.clone()).or_default();
         let mut content = self.told.answer(&asked, *times);
         *times += 1;
+        if let Some(at) = asked.strip_prefix("Declared { index: 0, at: ")
+            && let Some(text) = &self.declared
+        {
+            let at = at.trim_end_matches(" }").parse().unwrap_or(0);
+            content = lies::declared(text, at);
+        }
         let number = match self.input.again {
             Some(period @ 1..) => self.given % usize::from(period),
             _ => self.given,

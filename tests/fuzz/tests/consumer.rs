@@ -1,5 +1,8 @@
 //! Random lies to a consumer, every time the same. `SDT_LIES=N` makes as many more of them, from other seeds.
 
+/// Declarations that are made.
+const DECLARATIONS: u64 = 60;
+
 /// Lies that are told.
 const LIES: u64 = 400;
 
@@ -14,6 +17,21 @@ fn lies_have_no_effect() {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut input = vec![0; random.usize(1..400)];
         random.fill(&mut input);
+        let result = std::panic::catch_unwind(|| sdt_fuzz::consumer::run(&input));
+        assert!(result.is_ok(), "seed {seed} fails: {input:x?}; see above");
+    }
+}
+
+/// Random types, inlines, translators, control lines and clauses of a module, and nothing that is a lie.
+#[test]
+fn declarations_have_no_effect() {
+    for seed in 0..DECLARATIONS {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut input = vec![0; random.usize(12..120)];
+        random.fill(&mut input);
+        // How it is shown is random; no lies, none again.
+        input[0] = 0;
+        input[2..4].fill(0);
         let result = std::panic::catch_unwind(|| sdt_fuzz::consumer::run(&input));
         assert!(result.is_ok(), "seed {seed} fails: {input:x?}; see above");
     }

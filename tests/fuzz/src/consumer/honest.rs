@@ -141,6 +141,9 @@ const BYTES: usize = 1 << 20;
 /// Bytes of its frames.
 const FRAME: usize = 8 << 10;
 
+/// The frameworks that were asked.
+static KEPT: Mutex<Vec<&'static Small>> = Mutex::new(Vec::new());
+
 fn record(scenario: &Scenario) -> Told {
     let memory: &'static mut [u64] = vec![0; BYTES / 8].leak();
     let bytes = memory.as_mut_ptr().cast::<std::mem::MaybeUninit<u8>>();
@@ -158,6 +161,8 @@ fn record(scenario: &Scenario) -> Told {
         let dof = dof::anonymous(std::iter::once(&program), None, compiler.options());
         dtrace.enable_anonymously(&dof.expect("it is short")).expect("there is room");
     }
+    // Stays reachable, or the end of a run of libFuzzer reports a leak.
+    KEPT.lock().expect("one thread").push(dtrace);
     let told = Arc::new(Mutex::new(Told::default()));
     let server = Server::new(dtrace, &NoSites, Rights::ALL);
     let line = Heard {

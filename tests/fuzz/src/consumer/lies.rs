@@ -131,6 +131,14 @@ fn cut<T>(all: &[T], most: usize) -> &[T] {
     &all[..all.len().min(most)]
 }
 
+/// The answer that a module declares a text, from a place on: the module of `BEGIN`, which has no name.
+pub(super) fn declared(text: &[u8], at: u32) -> Vec<u8> {
+    let rest = text.get(at as usize..).unwrap_or_default();
+    let piece = cut(rest, LONGEST / 8);
+    let (next, end) = (at + piece.len() as u32, text.len() as u32);
+    content(&Reply::Declared(Some(Declared { module: b"", text: piece, next, end })), |_| {})
+}
+
 impl Lie {
     /// What is said where this was to be said.
     pub(super) fn instead_of(&self, truth: Vec<u8>) -> Vec<u8> {
