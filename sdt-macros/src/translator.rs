@@ -22,6 +22,11 @@ impl Parse for Text {
 pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     let Text { sdt, text } = syn::parse2(input)?;
     let source = text.value();
+    if source.lines().any(|line| line.trim_start().starts_with('#')) {
+        let error = "text in D that travels with an image has no control lines (`#pragma`, `#line`): \
+                     dtrace refuses them";
+        return Err(Error::new(text.span(), error));
+    }
     let lines: Vec<_> = source.lines().map(directive).collect::<Option<_>>().ok_or_else(|| {
         Error::new(text.span(), "text in D has no control characters but newlines and tabs")
     })?;
@@ -64,5 +69,6 @@ mod tests {
         let text = expand(quote!("inline int a = 1;\ninline int b = 2;")).unwrap().to_string();
         assert_eq!(text.matches(".ascii").count(), 2);
         assert!(expand(quote!(translator)).is_err() && expand(quote!("\u{7}")).is_err());
+        assert!(expand(quote!("inline int a = 1;\n #pragma D option quiet")).is_err());
     }
 }

@@ -274,7 +274,6 @@ fn of_several_modules_each_struct_is_declared_once() {
 fn of_several_modules_each_text_is_there_once() {
     let shared = "text\ttypedef struct t {\ntext\t\tint b; /* }; \\\n\
         text\t\t; */\ntext\t} t_t;\n\
-        text\t#pragma D attributes Stable/Stable/Common T\n\
         text\tinline string T = \"/* ; {\";\n";
     let module = |own: &str| parse(&format!("{shared}text\tinline int {own} = 1;\n")).unwrap();
     let both = of_all(vec![module("A"), module("B")]).unwrap();
