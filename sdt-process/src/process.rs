@@ -19,6 +19,7 @@ use sdt_framework::{Config, ConsumerError, Counters, Dtrace, InitError};
 
 use crate::cpus::Slots;
 use crate::fork;
+use crate::hits::Hits;
 use crate::image::Image;
 use crate::lock::Mine;
 use crate::ours::Ours;
@@ -364,7 +365,7 @@ impl Options {
             .with_functions(self.functions)
             .allowed_by_sandbox(self.trusts_sandbox);
         let attachment = Box::leak(Box::new(Attachment {
-            framework: dtrace,
+            framework: Box::leak(Box::new(Hits(dtrace))),
             patcher: Box::leak(Box::new(text)),
             mode: self.mode,
             module: Box::leak(self.module.clone().unwrap_or_else(program).into_boxed_c_str()),

@@ -4,6 +4,7 @@
 mod forks;
 mod pages;
 mod sandbox;
+mod scripts;
 mod signals;
 
 use std::ffi::CStr;
@@ -166,6 +167,20 @@ fn obey(mut process: Option<Process>) {
                 answer(format_args!("greeted"));
             }
             "errno" => answer(format_args!("{}", keeps_errno())),
+            "script" => {
+                scripts::open();
+                // SAFETY: asks for a number.
+                answer(format_args!("{}", unsafe { libc::gettid() }));
+            }
+            "line" => {
+                (0..number(words.get(1))).for_each(|_| scripts::hit());
+                answer(format_args!("done"));
+            }
+            "interrupt" => {
+                scripts::interrupt_next_copy(number(words.get(1)) as libc::c_int);
+                answer(format_args!("once"));
+            }
+            "copies" => answer(format_args!("{}", scripts::copies())),
             "spans" => {
                 spans(number(words.get(1)));
                 answer(format_args!("done"));
