@@ -280,8 +280,10 @@ impl Options {
 
     /// Whether a seccomp filter that the program installs after the start allows the system calls that tracing makes: those of
     /// the table "The system calls that a sandbox must allow" in this crate's documentation. Unless this is `true`, no probe is
-    /// enabled or disabled once there is such a filter, since a call that it forbids may end the process. A filter that is
-    /// there before the start needs no word: `start` makes all calls that matter, and fails if they do.
+    /// enabled or disabled once there is such a filter, since a call that it forbids may end the process. A filter that all
+    /// threads have before the start needs no word: `start` makes the calls that matter, in the thread that calls it, and fails
+    /// if they do. Say it also for a filter that only some threads have before the start, and for any on Linux before 5.9, which
+    /// does not tell whether another one has come.
     pub const fn allowed_by_sandbox(mut self, allowed: bool) -> Self {
         self.trusts_sandbox = allowed;
         self
