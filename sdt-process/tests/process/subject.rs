@@ -180,6 +180,22 @@ fn obey(mut process: Option<Process>) {
                 scripts::interrupt_next_copy(number(words.get(1)) as libc::c_int);
                 answer(format_args!("once"));
             }
+            "hold" => {
+                workers.push(scripts::hold());
+                answer(format_args!("held"));
+            }
+            "release" => {
+                scripts::release();
+                let released: u64 = workers.drain(..).map(|worker| worker.join().unwrap()).sum();
+                answer(format_args!("{released}"));
+            }
+            "cancel" => answer(format_args!("{}", scripts::cancel())),
+            "limit" => {
+                // Should it hang, it ends.
+                // SAFETY: nobody handles it.
+                unsafe { libc::alarm(number(words.get(1)) as libc::c_uint) };
+                answer(format_args!("limited"));
+            }
             "copies" => answer(format_args!("{}", scripts::copies())),
             "spans" => {
                 spans(number(words.get(1)));
@@ -276,9 +292,6 @@ fn obey(mut process: Option<Process>) {
             }
             "fork" => drop(forks::fork()),
             "forking" => {
-                // Should it hang, it ends.
-                // SAFETY: nobody handles it.
-                unsafe { libc::alarm(300) };
                 FORKING.open(c"forking", &ProviderAttr::SDT, Privileges::USER).unwrap();
                 FORKING.add(c"", c"first", &[]).unwrap();
                 answer(format_args!("forking"));
