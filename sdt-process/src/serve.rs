@@ -363,6 +363,8 @@ fn run() {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+
     use super::*;
 
     /// Peers that connect, however many, are let in a few at a time, and few of them keep a descriptor.
@@ -370,12 +372,12 @@ mod tests {
     fn a_flood_of_peers_takes_few_steps_and_descriptors() {
         const ROOM: usize = 2;
         const PEERS: usize = 20;
+        static DTRACE: OnceLock<Dtrace<Slots>> = OnceLock::new();
         let folder = tempfile::tempdir().unwrap();
         let socket = Socket::bind_in(&folder.path().join("sdt"), 7).unwrap();
         let path = socket.path.clone();
         let (mut serving, _waker) = Serving::new(socket, ROOM).unwrap();
-        let dtrace: &'static Dtrace<Slots> =
-            Box::leak(Box::new(Dtrace::new(Slots::new(1).unwrap())));
+        let dtrace = DTRACE.get_or_init(|| Dtrace::new(Slots::new(1).unwrap()));
         let mut peers: Vec<_> = (0..PEERS)
             .map(|_| {
                 let peer = UnixStream::connect(&path).unwrap();

@@ -283,8 +283,7 @@ mod tests {
     #[test]
     fn stacks_end_near_where_they_are() {
         let here = || {
-            let local = 0_u8;
-            let here = (&raw const local).addr();
+            let here = pointer();
             let size = end(here) - here;
             assert!(size < 1 << 30, "{size:#x}");
         };

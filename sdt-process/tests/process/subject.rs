@@ -153,7 +153,7 @@ fn number(word: Option<&&str>) -> u64 {
 /// Does what it is told, until there is nobody to tell it.
 #[inline(never)]
 fn obey(mut process: Option<Process>) {
-    let busy: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+    static BUSY: AtomicBool = AtomicBool::new(false);
     let mut workers: Vec<thread::JoinHandle<u64>> = Vec::new();
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap();
@@ -237,11 +237,11 @@ fn obey(mut process: Option<Process>) {
             "full" => answer(format_args!("{}", sandbox::take_all_descriptors())),
             "undump" => answer(format_args!("{}", sandbox::cannot_be_dumped())),
             "busy" => {
-                busy.store(true, Ordering::Release);
+                BUSY.store(true, Ordering::Release);
                 workers.extend((0..number(words.get(1))).map(|thread| {
                     thread::spawn(move || {
                         let mut n = 0;
-                        while busy.load(Ordering::Acquire) {
+                        while BUSY.load(Ordering::Acquire) {
                             work(thread, n);
                             more(n);
                             n += 1;
@@ -256,7 +256,7 @@ fn obey(mut process: Option<Process>) {
                 answer(format_args!("busy"));
             }
             "calm" => {
-                busy.store(false, Ordering::Release);
+                BUSY.store(false, Ordering::Release);
                 let worked: u64 = workers.drain(..).map(|worker| worker.join().unwrap()).sum();
                 answer(format_args!("{worked}"));
             }
