@@ -6,6 +6,7 @@ pub mod breakpoint;
 pub mod cpus;
 mod fork;
 mod functions;
+mod hits;
 mod image;
 mod kept;
 mod kernel;

@@ -3,10 +3,11 @@
 use std::collections::TryReserveError;
 use std::ffi::CString;
 use std::io::{self, PipeWriter, Write as _};
+use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicUsize;
-use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use sdt_framework::{Config, ConsumerError, Counters, Dtrace, InitError};
 
 use crate::cpus::Slots;
 use crate::fork;
+use crate::hits::Hits;
 use crate::image::Image;
 use crate::lock::Mine;
 use crate::ours::Ours;
@@ -31,10 +33,7 @@ use crate::{memory, stack};
 pub(crate) static STATE: Mutex<State> =
     Mutex::new(State { attached: None, serving: None, waker: None, until: None });
 
-/// Told when [`State::serving`] is done with.
-pub(crate) static SERVED: Condvar = Condvar::new();
-
-/// How many threads are about to fork, and wait for [`STATE`].
+/// How many threads are about to fork or to end serving, and wait for [`STATE`].
 pub(crate) static WANTED: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Debug)]
@@ -47,10 +46,25 @@ pub(crate) struct State {
     pub(crate) until: Option<Instant>,
 }
 
-/// So long consumers have to take what has been recorded when the process ends.
+/// So long consumers have to take what has been recorded when the process ends, and so long is waited for the lock of the state.
 const GOODBYE: Duration = Duration::from_secs(2);
 
+/// How long a thread sleeps that waits for the lock of the state, or for the end of serving.
+const BETWEEN: Duration = Duration::from_millis(1);
+
+/// Serving is to end: for the thread that serves, which may have the state locked for long.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
 impl State {
+    /// Has serving end if it is to. Returns whether it is.
+    pub(crate) fn heed_end(&mut self) -> bool {
+        let is_ending = ENDING.load(Ordering::Acquire);
+        if is_ending {
+            self.wind_up();
+        }
+        is_ending
+    }
+
     /// Has serving end.
     fn wind_up(&mut self) {
         if self.serving.is_none() || self.until.is_some() {
@@ -82,7 +96,6 @@ impl State {
             let _ = attached.dtrace.close_anonymous();
         }
         (self.waker, self.until) = (None, None);
-        SERVED.notify_all();
     }
 
     /// This is the child of a fork, which nobody is to trace: what there was is its parent's.
@@ -92,29 +105,38 @@ impl State {
     }
 }
 
+/// Has the thread that serves end that, and waits until it has, for so long at most. Returns whether it has. If not, the thread does it
+/// as soon as it can.
+///
+/// That thread may wait for a hit that does not end, with the state locked, and so may one of the program's that changes a provider.
+/// And this one may have been interrupted with the state locked. So no lock is waited for without an end.
+fn end_serving(patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    ENDING.store(true, Ordering::Release);
+    let Some(state) = lock_until(Instant::now() + GOODBYE) else { return false };
+    // Another child's.
+    if state.attached.is_none_or(|attached| attached.process != std::process::id()) {
+        return false;
+    }
+    state.wake();
+    drop(state);
+    loop {
+        if try_lock().is_some_and(|state| state.serving.is_none()) {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(BETWEEN);
+    }
+}
+
 /// The program ends otherwise than by dropping its [`Process`].
 extern "C" fn at_exit() {
     // A child's, that does not let itself be traced.
-    if !fork::is_ours() {
-        return;
+    if fork::is_ours() {
+        end_serving(GOODBYE);
     }
-    // It may be ended by somebody who has been interrupted with this locked.
-    let deadline = Instant::now() + GOODBYE;
-    let Locked { mut state, _mine } = loop {
-        match try_lock() {
-            Some(state) => break state,
-            None if Instant::now() >= deadline => return,
-            None => std::thread::sleep(Duration::from_millis(1)),
-        }
-    };
-    // Another child's.
-    if state.attached.is_none_or(|attached| attached.process != std::process::id()) {
-        return;
-    }
-    state.wind_up();
-    let left = deadline.saturating_duration_since(Instant::now());
-    let served = SERVED.wait_timeout_while(state, left, |state| state.serving.is_some());
-    drop(served);
 }
 
 /// The framework that the probes of this image are attached to.
@@ -279,8 +301,10 @@ impl Options {
 
     /// Whether a seccomp filter that the program installs after the start allows the system calls that tracing makes: those of
     /// the table "The system calls that a sandbox must allow" in this crate's documentation. Unless this is `true`, no probe is
-    /// enabled or disabled once there is such a filter, since a call that it forbids may end the process. A filter that is
-    /// there before the start needs no word: `start` makes all calls that matter, and fails if they do.
+    /// enabled or disabled once there is such a filter, since a call that it forbids may end the process. A filter that all
+    /// threads have before the start needs no word: `start` makes the calls that matter, in the thread that calls it, and fails
+    /// if they do. Say it also for a filter that only some threads have before the start, and for any on Linux before 5.9, which
+    /// does not tell whether another one has come.
     pub const fn allowed_by_sandbox(mut self, allowed: bool) -> Self {
         self.trusts_sandbox = allowed;
         self
@@ -318,6 +342,7 @@ impl Options {
             StartError::Thread(error)
         })?;
         // The thread waits for the lock.
+        ENDING.store(false, Ordering::Release);
         (state.serving, state.waker, state.until) = (Some(serving), Some(waker), None);
         let (dtrace, process) = (attached.dtrace, std::process::id());
         Ok(Process { path, dtrace, process, thread: Some(thread) })
@@ -352,9 +377,11 @@ impl Options {
         let bytes = config.memory::<Slots>(sdt_framework::Host::cpus(&slots), consumers);
         let bytes = bytes.saturating_add(PROGRAMS);
         // Large, so the system's zero pages until they are written to.
-        let mut memory = Vec::<u8>::new();
+        let mut memory = Vec::<MaybeUninit<u8>>::new();
         memory.try_reserve_exact(bytes).map_err(|source| StartError::Memory { bytes, source })?;
-        let memory = Box::leak(Box::new(memory)).spare_capacity_mut();
+        // SAFETY: there is room for so many, and they need not be initialised.
+        unsafe { memory.set_len(bytes) };
+        let memory = memory.leak();
         let dtrace: &'static Dtrace<Slots> = Box::leak(Box::new(Dtrace::new(slots)));
         dtrace.init(memory, &config).map_err(StartError::Config)?;
         // Refused in probe context, where nothing is registered either.
@@ -364,7 +391,7 @@ impl Options {
             .with_functions(self.functions)
             .allowed_by_sandbox(self.trusts_sandbox);
         let attachment = Box::leak(Box::new(Attachment {
-            framework: dtrace,
+            framework: Box::leak(Box::new(Hits(dtrace))),
             patcher: Box::leak(Box::new(text)),
             mode: self.mode,
             module: Box::leak(self.module.clone().unwrap_or_else(program).into_boxed_c_str()),
@@ -429,6 +456,20 @@ pub(crate) fn try_lock() -> Option<Locked> {
     Some(Locked { state, _mine: mine })
 }
 
+/// [`lock`], unless that takes longer than until then.
+fn lock_until(deadline: Instant) -> Option<Locked> {
+    // The thread that serves lets others go first.
+    WANTED.fetch_add(1, Ordering::AcqRel);
+    let state = loop {
+        match try_lock() {
+            None if Instant::now() < deadline => std::thread::sleep(BETWEEN),
+            state => break state,
+        }
+    };
+    WANTED.fetch_sub(1, Ordering::AcqRel);
+    state
+}
+
 pub(crate) fn lock() -> Locked {
     let mine = Mine::new();
     let state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -446,6 +487,9 @@ fn program() -> CString {
 
 /// A process that can be traced, until this is dropped, or the program ends by `exit`. Then consumers take what has been
 /// recorded for their programs, for which they have two seconds; sites are nops, and the socket is gone.
+///
+/// If the thread that answers consumers is stuck, as it waits for a hit that does not end, dropping this returns all the same, after four
+/// seconds at most. The thread does the rest when it can; until then `start` returns [`StartError::Started`].
 ///
 /// In the child of a `fork` it is nobody's: dropping it there does nothing.
 #[derive(Debug)]
@@ -496,8 +540,10 @@ impl Drop for Process {
             std::mem::forget(thread);
             return;
         }
-        lock().wind_up();
-        // The thread does not panic.
-        thread.join().ok();
+        // After the consumers' two seconds the thread has as many to close what they had.
+        if end_serving(2 * GOODBYE) {
+            // The thread does not panic.
+            thread.join().ok();
+        }
     }
 }

@@ -203,7 +203,7 @@ impl Serving {
                     return None;
                 }
             }
-            None => self.let_in(attached),
+            None => self.let_in(attached.dtrace),
         }
         // Nobody can connect, or end this, if the program has closed them.
         let (listener, wake) = (self.socket.listener.get().ok()?, self.wake.get().ok()?);
@@ -283,7 +283,7 @@ impl Serving {
         }
     }
 
-    fn let_in(&mut self, attached: &Attached) {
+    fn let_in(&mut self, dtrace: &'static Dtrace<Slots>) {
         self.is_pausing = false;
         // No more at a time: peers that connect again and again must not keep this thread from its other work.
         for _ in 0..=self.room {
@@ -301,7 +301,7 @@ impl Serving {
                         );
                         self.part(stream, &reason);
                     } else {
-                        let server = Box::new(Server::new(attached.dtrace, &Sites, Rights::ALL));
+                        let server = Box::new(Server::new(dtrace, &Sites, Rights::ALL));
                         self.lines.push(Line { ends: Ends { stream, is_full: false }, server });
                     }
                 }
@@ -335,13 +335,14 @@ pub(crate) fn spawn() -> io::Result<JoinHandle<()>> {
 /// Answers until there is nothing more to serve.
 fn run() {
     loop {
-        // Who forks goes first.
+        // Who forks or ends this goes first.
         while WANTED.load(Ordering::Acquire) != 0 {
             thread::yield_now();
         }
         let wait = {
             let mut state = process::lock();
             let state = &mut *state;
+            let is_ending = state.heed_end();
             let (Some(attached), Some(serving)) = (&state.attached, &mut state.serving) else {
                 return;
             };
@@ -350,8 +351,53 @@ fn run() {
                 state.end();
                 return;
             };
+            // Whoever ends it may have waited for the lock in vain meanwhile, and wakes nobody then.
+            if !is_ending && state.heed_end() {
+                continue;
+            }
             wait
         };
         wait.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+
+    use super::*;
+
+    /// Peers that connect, however many, are let in a few at a time, and few of them keep a descriptor.
+    #[test]
+    fn a_flood_of_peers_takes_few_steps_and_descriptors() {
+        const ROOM: usize = 2;
+        const PEERS: usize = 20;
+        static DTRACE: OnceLock<Dtrace<Slots>> = OnceLock::new();
+        let folder = tempfile::tempdir().unwrap();
+        let socket = Socket::bind_in(&folder.path().join("sdt"), 7).unwrap();
+        let path = socket.path.clone();
+        let (mut serving, _waker) = Serving::new(socket, ROOM).unwrap();
+        let dtrace = DTRACE.get_or_init(|| Dtrace::new(Slots::new(1).unwrap()));
+        let mut peers: Vec<_> = (0..PEERS)
+            .map(|_| {
+                let peer = UnixStream::connect(&path).unwrap();
+                peer.set_nonblocking(true).unwrap();
+                peer
+            })
+            .collect();
+        serving.let_in(dtrace);
+        // One more than there is room for, which is told why.
+        assert_eq!((serving.lines.len(), serving.turned_away.len()), (ROOM, 1));
+        assert!(!serving.is_pausing);
+        let mut turns = 1;
+        // The last of them has been answered, or closed.
+        while peers.last_mut().unwrap().read(&mut [0; 16]).is_err() {
+            serving.let_in(dtrace);
+            turns += 1;
+            assert!(serving.turned_away.len() <= ROOM);
+            assert!(turns <= PEERS, "the last one waits for ever");
+        }
+        assert!(turns >= PEERS / (ROOM + 1), "{turns}");
+        assert_eq!(serving.lines.len(), ROOM, "who came first stays");
     }
 }

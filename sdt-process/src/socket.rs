@@ -60,7 +60,7 @@ impl Socket {
         Self::bind_in(&folder(), std::process::id())
     }
 
-    fn bind_in(folder: &Path, id: u32) -> Result<Self, SocketError> {
+    pub(crate) fn bind_in(folder: &Path, id: u32) -> Result<Self, SocketError> {
         let path = folder.join(id.to_string());
         let failed = |error| SocketError::Io { path: path.clone(), error };
         owned(folder)?;

@@ -1,13 +1,18 @@
 //! The stack of the function that fired, and how much room is left on it.
 //!
 //! Programs seldom keep frame pointers, and this crate need not have been compiled with them, so the chain cannot be followed from
-//! here. But the thunk that a site calls has a frame with a mark in it while the hit is recorded. It is looked for up this
-//! thread's stack. Where it returns to is the function that fired, whatever that was compiled with; from there on the
+//! here. But the thunk that a site calls has a frame with a mark in it while the hit is recorded. Where it returns to is the
+//! function that fired, whatever that was compiled with; from there on the
 //! chain is followed as far as there is one: frames that are further up, in this thread's stack, and return to text. A program that
 //! is built with `-C force-frame-pointers=yes` has all of them.
 //!
-//! The stack is read like any memory: a chain that leads astray ends.
+//! [`Hits`](crate::hits::Hits) notes for each hit whether a site made it, and where on the stack that was: the nearest mark
+//! above is the hit's own, and is searched for at most once. Probes made at run time, timers and BEGIN have no thunk: nothing
+//! is searched, and there is no stack.
+//!
+//! The chain is read like any memory: one that leads astray ends.
 
+use std::arch::asm;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ops::Range;
@@ -20,20 +25,63 @@ use crate::{cpus, memory};
 
 /// Most frames that are counted.
 pub(crate) const DEEPEST: usize = 256;
-/// Bytes between a frame of ours and that of the thunk, at most.
-const OURS: usize = 256 << 10;
+/// Bytes between [`Hits`](crate::hits::Hits) and the frame of the thunk, at most. Most of them are the frame of the function that
+/// evaluates the arguments.
+const OURS: usize = 64 << 10;
 /// Bytes of a word.
 const WORD: usize = size_of::<usize>();
-/// Words that are read at once.
-const PIECE: usize = 128;
+
+/// What a thread knows of the thunk of the hit that it is recording.
+#[derive(Clone, Copy, Debug)]
+enum Thunk {
+    /// There is none: no site made the hit.
+    None,
+    /// Its frame is above this address.
+    Above(usize),
+    /// Its frame.
+    Found(usize),
+}
+
+thread_local! {
+    // Of the innermost hit. Neither allocated nor dropped, so signal handlers can use it.
+    static THUNK: Cell<Thunk> = const { Cell::new(Thunk::None) };
+}
+
+/// Notes the thunk of a hit; when this is dropped, that of the hit that this one has interrupted, if there is one.
+#[derive(Debug)]
+pub(crate) struct Noted(Thunk);
+
+impl Noted {
+    /// Notes that a site made the hit, by a thunk whose frame is above this address of the stack, or that no site did.
+    #[inline(always)]
+    pub(crate) fn new(site: Option<usize>) -> Self {
+        Self(THUNK.replace(site.map_or(Thunk::None, Thunk::Above)))
+    }
+}
+
+impl Drop for Noted {
+    #[inline(always)]
+    fn drop(&mut self) {
+        THUNK.set(self.0);
+    }
+}
 
 /// Fills in return addresses, the function that fired first: of the hit that this thread is recording. Says how many there
 /// are, and none if the hit came by no site. Probe context.
 pub(crate) fn of_hit(frames: &mut [u64]) -> usize {
-    let here = 0_usize;
-    let here = (&raw const here).addr();
-    let end = end(here);
-    let Some(mut frame) = thunk(here, end) else { return 0 };
+    let thunk = THUNK.get();
+    if matches!(thunk, Thunk::None) {
+        return 0;
+    }
+    let end = end(pointer());
+    let frame = match thunk {
+        Thunk::Found(frame) => Some(frame),
+        // SAFETY: `Hits` has noted it, and waits further up this stack for the end of the hit.
+        Thunk::Above(start) => unsafe { search(start, end) },
+        Thunk::None => None,
+    };
+    THUNK.set(frame.map_or(Thunk::None, Thunk::Found));
+    let Some(mut frame) = frame else { return 0 };
     let mut count = 0;
     while let Some(place) = frames.get_mut(count) {
         let saved = frame.wrapping_add_signed(NEXT_FRAME);
@@ -51,25 +99,52 @@ pub(crate) fn of_hit(frames: &mut [u64]) -> usize {
     count
 }
 
-/// The frame of the innermost thunk whose hit is being recorded.
-fn thunk(here: usize, end: usize) -> Option<usize> {
-    let end = end.min(here.saturating_add(OURS));
-    let mut at = here.next_multiple_of(WORD);
-    let mut bytes = [0; PIECE * WORD];
-    while at < end {
-        let length = bytes.len().min((end - at) / WORD * WORD);
-        let piece = bytes.get_mut(..length).filter(|piece| !piece.is_empty())?;
-        if !memory::read(at as u64, piece) {
-            return None;
-        }
-        let words = piece.as_chunks().0.iter().map(|word| usize::from_ne_bytes(*word));
-        let marked = (at..).step_by(WORD).zip(words);
-        if let Some(frame) = marked.into_iter().find_map(|(at, word)| frame_of_mark(at, word)) {
-            return Some(frame);
-        }
-        at += length;
+/// Returns the frame of the nearest thunk above an address whose hit is being recorded.
+///
+/// # Safety
+/// The address is in this thread's stack, which reaches to `end` or to a thunk further up.
+unsafe fn search(start: usize, end: usize) -> Option<usize> {
+    let end = end.min(start.saturating_add(OURS)) & !(WORD - 1);
+    (start.next_multiple_of(WORD)..end).step_by(WORD).find_map(|at| {
+        // SAFETY: by contract the words from `start` to the mark are this thread's stack, and the search ends at the mark.
+        frame_of_mark(at, unsafe { word(at) })
+    })
+}
+
+/// Loads a word of this thread's stack, whichever function's it is. An instruction of its own, as AddressSanitizer would report a
+/// load of Rust's from another function's frame.
+///
+/// # Safety
+/// The address is that of a word of this thread's stack.
+#[inline(always)]
+unsafe fn word(at: usize) -> usize {
+    let word;
+    // SAFETY: by contract it can be read.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        asm!("mov {}, [{}]", out(reg) word, in(reg) at, options(nostack, readonly, preserves_flags));
+        #[cfg(target_arch = "aarch64")]
+        asm!("ldr {}, [{}]", out(reg) word, in(reg) at, options(nostack, readonly, preserves_flags));
+        #[cfg(target_arch = "riscv64")]
+        asm!("ld {}, 0({})", out(reg) word, in(reg) at, options(nostack, readonly, preserves_flags));
     }
-    None
+    word
+}
+
+/// Returns the stack pointer of the function that this is inlined into.
+#[inline(always)]
+pub(crate) fn pointer() -> usize {
+    let pointer;
+    // SAFETY: reads a register.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags));
+        #[cfg(target_arch = "aarch64")]
+        asm!("mov {}, sp", out(reg) pointer, options(nomem, nostack, preserves_flags));
+        #[cfg(target_arch = "riscv64")]
+        asm!("mv {}, sp", out(reg) pointer, options(nomem, nostack, preserves_flags));
+    }
+    pointer
 }
 
 /// An address that this thread's stack does not reach. Of what is known to be above it the lowest: what is the thread's own, which
@@ -149,8 +224,7 @@ pub(crate) const NEEDED: usize = if cfg!(debug_assertions) { 40 << 10 } else { 1
 /// program, or overwrites what is below it; of other stacks nobody knows where they end. Where the system does not tell whether
 /// this is one, there is no room. Probe context.
 pub(crate) fn has_room() -> bool {
-    let here = 0_usize;
-    let here = (&raw const here).addr();
+    let here = pointer();
     match alternate(here) {
         Alternate::In(stack) => here.saturating_sub(stack.start) >= NEEDED,
         Alternate::Out => true,
@@ -209,8 +283,7 @@ mod tests {
     #[test]
     fn stacks_end_near_where_they_are() {
         let here = || {
-            let local = 0_u8;
-            let here = (&raw const local).addr();
+            let here = pointer();
             let size = end(here) - here;
             assert!(size < 1 << 30, "{size:#x}");
         };

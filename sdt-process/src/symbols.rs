@@ -64,7 +64,8 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_file_or_rusts() {
-        assert_eq!(named(b"SOMETHING").unwrap().size, 24);
+        // AddressSanitizer puts some bytes behind it.
+        assert!((24..=64).contains(&named(b"SOMETHING").unwrap().size));
         assert!(named(b"named_of_nothing").is_none() && named(b"\xff").is_none());
         let of = |address, name: &str| Named { address, size: 4, name: name.into() };
         let symbols =

@@ -102,10 +102,11 @@ pub enum Refused {
          sa_mask"
     )]
     Masked(i32),
-    /// The process has a sandbox of which nothing is known.
+    /// A thread has a sandbox of which nothing is known.
     #[error(
-        "a seccomp filter has been installed after sdt_process was started, and may end the process for a system call that \
-         tracing makes; install it before, or let it allow them and say so by Options::allowed_by_sandbox"
+        "a seccomp filter has been installed after sdt_process was started, or in some threads only, or Linux before 5.9 \
+         does not tell, and it may end the process for a system call that tracing makes; install it in all threads before \
+         the start, or let it allow them and say so by Options::allowed_by_sandbox"
     )]
     Sandbox,
     /// Nobody knows whether a thread would survive a breakpoint.

@@ -1,6 +1,6 @@
 //! The threads of this process, looked at before text changes.
 
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::io::{self, ErrorKind};
 
 use crate::sandbox;
@@ -10,15 +10,17 @@ use crate::sandbox;
 pub(crate) enum Obstacle {
     /// It has SIGTRAP blocked. Should it come to a breakpoint, the kernel ends the process.
     Blocks(u32),
-    /// It has a seccomp filter that was not there when tracing started.
+    /// It has a seccomp filter that not all threads had when tracing started.
     IsSandboxed,
 }
 
-/// Returns the first thread that text must not change under.
+/// Calls `look` with the folder and the status (proc_pid_status(5)) of each thread, until it returns something.
 ///
 /// # Errors
 /// `/proc` cannot be read: nothing is known of the threads then.
-pub(crate) fn obstacle() -> io::Result<Option<Obstacle>> {
+pub(crate) fn each<T>(
+    mut look: impl FnMut(&DirEntry, &str) -> io::Result<Option<T>>,
+) -> io::Result<Option<T>> {
     for task in fs::read_dir("/proc/self/task")? {
         let task = task?;
         let status = match fs::read(task.path().join("status")) {
@@ -33,30 +35,46 @@ pub(crate) fn obstacle() -> io::Result<Option<Obstacle>> {
             Err(error) => return Err(error),
         };
         // Names of threads are any bytes.
-        let status = String::from_utf8_lossy(&status);
-        let number = task.file_name().to_str().and_then(|name| name.parse().ok()).unwrap_or(0);
-        if blocks(&status)
-            && !fs::read(task.path().join("stat"))
-                .is_ok_and(|stat| is_worker(&String::from_utf8_lossy(&stat)))
-        {
-            return Ok(Some(Obstacle::Blocks(number)));
-        }
-        if sandbox::is_tighter(&status) {
-            return Ok(Some(Obstacle::IsSandboxed));
+        let seen = look(&task, &String::from_utf8_lossy(&status))?;
+        if seen.is_some() {
+            return Ok(seen);
         }
     }
     Ok(None)
 }
 
-/// Whether a status (proc_pid_status(5)) is that of a thread that has SIGTRAP blocked.
+/// Returns the first thread that text must not change under.
+///
+/// # Errors
+/// `/proc` cannot be read: nothing is known of the threads then.
+pub(crate) fn obstacle() -> io::Result<Option<Obstacle>> {
+    each(|task, status| {
+        let number = task.file_name().to_str().and_then(|name| name.parse().ok()).unwrap_or(0);
+        if blocks(status)
+            && !fs::read(task.path().join("stat"))
+                .is_ok_and(|stat| is_worker(&String::from_utf8_lossy(&stat)))
+        {
+            return Ok(Some(Obstacle::Blocks(number)));
+        }
+        Ok(sandbox::is_tighter(status).then_some(Obstacle::IsSandboxed))
+    })
+}
+
+/// A field of a status.
+pub(crate) fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+/// Whether a status is that of a thread that has ended, and executes nothing any more.
+pub(crate) fn has_ended(status: &str) -> bool {
+    field(status, "State").is_some_and(|state| state.starts_with(['Z', 'X']))
+}
+
+/// Whether a status is that of a thread that has SIGTRAP blocked.
 fn blocks(status: &str) -> bool {
-    let field = |name: &str| {
-        status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-    };
-    let has_ended = field("State").is_some_and(|state| state.starts_with(['Z', 'X']));
-    let blocked = field("SigBlk").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    let blocked = field(status, "SigBlk").and_then(|mask| u64::from_str_radix(mask, 16).ok());
     let blocks = blocked.is_some_and(|mask| mask & (1 << (libc::SIGTRAP - 1)) != 0);
-    blocks && !has_ended
+    blocks && !has_ended(status)
 }
 
 /// Whether a line of `stat` (proc_pid_stat(5)) is that of a worker of io_uring: the kernel's own, which executes nothing of

@@ -251,6 +251,7 @@ fn children_of_a_process_that_ends_are_not_traced() {
 #[test]
 fn children_are_made_where_a_probe_is_enabled() {
     let mut subject = Subject::new("jump");
+    assert_eq!(subject.ask("limit 300"), "limited");
     assert_eq!(subject.ask("forking"), "forking");
     let mut consumer = Consumer::enabling(subject.id(), "forking:::");
     assert_eq!(subject.ask("second"), "second");
@@ -367,6 +368,45 @@ fn there_is_an_end_to_consumers() {
     while !is_restored(&mut subject) {
         std::thread::yield_now();
     }
+    subject.end();
+}
+
+/// What waits for a hit that does not end is not waited for: the process ends serving without it, and it is done later.
+#[test]
+fn a_hit_that_does_not_end_holds_nobody_up() {
+    let mut subject = Subject::new("jump");
+    assert_eq!(subject.ask("limit 120"), "limited");
+    let socket = subject.folder.path().join(format!("sdt/{}", subject.id()));
+    let dof = program::anonymous(&subject, "subject:::greeted { p = copyinstr(arg0); }");
+    assert_eq!(subject.ask(&format!("enable {dof}")), "Ok(2)");
+    assert_eq!(subject.ask("hold"), "held");
+    assert_eq!(subject.ask("stop"), "stopped");
+    assert_eq!(subject.ask("release"), "1");
+    while socket.exists() || !is_restored(&mut subject) {
+        std::thread::yield_now();
+    }
+    while subject.ask("start") != "started" {
+        std::thread::yield_now();
+    }
+    let mut consumer = Consumer::enabling(subject.id(), "subject:::work");
+    assert_eq!(subject.ask("fire 1 10"), "10");
+    assert_eq!(consumer.until(10).records.len(), 10);
+    subject.end();
+}
+
+/// A thread that waits in the middle of a hit goes on to the end of it when it is cancelled.
+#[test]
+fn a_thread_that_is_cancelled_ends_its_hit() {
+    let mut subject = Subject::new("jump 1");
+    let text = "subject:::greeted { p = copyinstr(arg0); } subject:::work { @ = count(); }";
+    let dof = program::anonymous(&subject, text);
+    assert_eq!(subject.ask(&format!("enable {dof}")), "Ok(3)");
+    assert_eq!(subject.ask("hold"), "held");
+    assert_eq!(subject.ask("cancel"), "true");
+    // It has waited in vain.
+    assert!(subject.ask("counters").ends_with(" 1"));
+    assert_eq!(subject.ask("release"), "1");
+    assert_eq!(subject.ask("fire 2 100"), "200");
     subject.end();
 }
 

@@ -197,6 +197,75 @@ fn the_function_that_fired_is_on_top() {
     }
 }
 
+/// How often memory is copied for a hit.
+fn copies_for(subject: &mut Subject, text: &str, hit: &str) -> (u64, String) {
+    let mut copies = 0;
+    let [shown, said] = run(subject, text, |subject| {
+        let before = subject.count("copies");
+        subject.ask(hit);
+        copies = subject.count("copies") - before;
+    });
+    assert_eq!(said, "", "{shown}");
+    (copies, shown)
+}
+
+/// The thunk of a hit is not searched for again, and not by the system.
+#[test]
+fn each_further_question_about_the_stack_costs_its_frames() {
+    for role in ["jump", "trap"] {
+        let mut subject = Subject::new(role);
+        let mut once = 0;
+        for times in 1..4 {
+            let asks = "%d ".repeat(times) + &", stackdepth".repeat(times);
+            let (formats, values) = asks.split_once(',').unwrap();
+            let text = format!("subject:::greeted {{ printf(\"{formats}\",{values}); }}");
+            let (copies, shown) = copies_for(&mut subject, &text, "greet 1");
+            let depths: Vec<u64> =
+                shown.split_whitespace().map(|depth| depth.parse().unwrap()).collect();
+            assert_eq!(depths.len(), times, "{shown}");
+            assert!(depths[0] > 0 && depths.iter().all(|depth| *depth == depths[0]), "{shown}");
+            if times == 1 {
+                once = copies;
+                // The address and the next frame of each, and perhaps one more that is none.
+                assert!(copies <= 2 * depths[0] + 1, "{copies} for {shown}");
+            }
+            assert_eq!(copies, times as u64 * once, "{shown}");
+        }
+        subject.end();
+    }
+}
+
+/// A probe made at run time has no stack, and none is searched for: not even if its hit interrupts that of a site.
+#[test]
+fn probes_made_at_run_time_have_no_stack() {
+    let asks = r#"printf("%d %d %x %x %d;", stackdepth, ustackdepth, (long)caller, (long)ucaller, tid);
+        stack(); ustack();"#;
+    let words = |shown: &str| shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut subject = Subject::new("jump");
+    let tid = subject.count("script");
+    let line = format!("script:::line {{ {asks} }}");
+    let (copies, shown) = copies_for(&mut subject, &line, "line 2");
+    assert_eq!((words(&shown), copies), (format!("0 0 0 0 {tid}; 0 0 0 0 {tid};"), 0));
+    // In the middle of a hit of a site, of the same thread.
+    let text = format!("{line} subject:::greeted {{ p = copyinstr(arg0); printf(\"%d;\", tid); }}");
+    assert_eq!(subject.ask("interrupt 12"), "once");
+    let (_, shown) = copies_for(&mut subject, &text, "greet 1");
+    let mut seen: Vec<_> = shown.split_inclusive(';').map(words).collect();
+    seen.sort();
+    assert_eq!(seen, ["", &*format!("0 0 0 0 {tid};"), &*format!("{tid};")], "{shown}");
+    // A site that interrupts a hit of the other kind has a stack, and the hit that goes on afterwards has none.
+    let text = format!(
+        "script:::line {{ p = copyinstr(arg0); {asks} }}
+        subject:::signalled {{ printf(\"%d %d;\", stackdepth > 0, tid); stack(1); }}"
+    );
+    assert_eq!(subject.ask("interrupt 10"), "once");
+    let (_, shown) = copies_for(&mut subject, &text, "line 1");
+    assert!(shown.contains("signals::on_signal+0x"), "{shown}");
+    assert!(shown.contains(&format!("1 {tid};")), "{shown}");
+    assert!(shown.contains(&format!("0 0 0 0 {tid};")), "{shown}");
+    subject.end();
+}
+
 #[test]
 fn errno_is_what_it_was() {
     for role in ["jump", "trap"] {

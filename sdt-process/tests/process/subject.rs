@@ -4,6 +4,7 @@
 mod forks;
 mod pages;
 mod sandbox;
+mod scripts;
 mod signals;
 
 use std::ffi::CStr;
@@ -152,7 +153,7 @@ fn number(word: Option<&&str>) -> u64 {
 /// Does what it is told, until there is nobody to tell it.
 #[inline(never)]
 fn obey(mut process: Option<Process>) {
-    let busy: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+    static BUSY: AtomicBool = AtomicBool::new(false);
     let mut workers: Vec<thread::JoinHandle<u64>> = Vec::new();
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap();
@@ -166,6 +167,36 @@ fn obey(mut process: Option<Process>) {
                 answer(format_args!("greeted"));
             }
             "errno" => answer(format_args!("{}", keeps_errno())),
+            "script" => {
+                scripts::open();
+                // SAFETY: asks for a number.
+                answer(format_args!("{}", unsafe { libc::gettid() }));
+            }
+            "line" => {
+                (0..number(words.get(1))).for_each(|_| scripts::hit());
+                answer(format_args!("done"));
+            }
+            "interrupt" => {
+                scripts::interrupt_next_copy(number(words.get(1)) as libc::c_int);
+                answer(format_args!("once"));
+            }
+            "hold" => {
+                workers.push(scripts::hold());
+                answer(format_args!("held"));
+            }
+            "release" => {
+                scripts::release();
+                let released: u64 = workers.drain(..).map(|worker| worker.join().unwrap()).sum();
+                answer(format_args!("{released}"));
+            }
+            "cancel" => answer(format_args!("{}", scripts::cancel())),
+            "limit" => {
+                // Should it hang, it ends.
+                // SAFETY: nobody handles it.
+                unsafe { libc::alarm(number(words.get(1)) as libc::c_uint) };
+                answer(format_args!("limited"));
+            }
+            "copies" => answer(format_args!("{}", scripts::copies())),
             "spans" => {
                 spans(number(words.get(1)));
                 answer(format_args!("done"));
@@ -206,11 +237,11 @@ fn obey(mut process: Option<Process>) {
             "full" => answer(format_args!("{}", sandbox::take_all_descriptors())),
             "undump" => answer(format_args!("{}", sandbox::cannot_be_dumped())),
             "busy" => {
-                busy.store(true, Ordering::Release);
+                BUSY.store(true, Ordering::Release);
                 workers.extend((0..number(words.get(1))).map(|thread| {
                     thread::spawn(move || {
                         let mut n = 0;
-                        while busy.load(Ordering::Acquire) {
+                        while BUSY.load(Ordering::Acquire) {
                             work(thread, n);
                             more(n);
                             n += 1;
@@ -225,7 +256,7 @@ fn obey(mut process: Option<Process>) {
                 answer(format_args!("busy"));
             }
             "calm" => {
-                busy.store(false, Ordering::Release);
+                BUSY.store(false, Ordering::Release);
                 let worked: u64 = workers.drain(..).map(|worker| worker.join().unwrap()).sum();
                 answer(format_args!("{worked}"));
             }
@@ -261,9 +292,6 @@ fn obey(mut process: Option<Process>) {
             }
             "fork" => drop(forks::fork()),
             "forking" => {
-                // Should it hang, it ends.
-                // SAFETY: nobody handles it.
-                unsafe { libc::alarm(300) };
                 FORKING.open(c"forking", &ProviderAttr::SDT, Privileges::USER).unwrap();
                 FORKING.add(c"", c"first", &[]).unwrap();
                 answer(format_args!("forking"));
