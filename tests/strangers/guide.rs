@@ -302,7 +302,7 @@ impl Shell {
         };
         let command = match (command.split_once(' '), &self.build) {
             (Some(("cargo", what)), _) if what.starts_with("install ") => {
-                format!("{}cargo {what}", assignments(quickly()))
+                format!("{}cargo {what} --debug", assignments(quickly()))
             }
             (Some(("cargo", what)), Some(cargo))
                 if what.starts_with("build ") || what.starts_with("run ") =>

@@ -62,12 +62,12 @@ impl Packages {
 
         for place in unpacked.values() {
             let mut command = cargo(place);
-            command.args(["build", "--release", "--quiet"]).envs(quickly());
+            command.args(["build", "--quiet"]).envs(quickly());
             run(&mut command);
         }
         let bin = folder.path().join("bin");
         std::fs::create_dir(&bin).expect("a folder for the program");
-        let program = target().join("release/cargo-sdt");
+        let program = target().join("debug/cargo-sdt");
         std::fs::copy(program, bin.join("cargo-sdt")).expect("it was built");
         Self { folder, unpacked, bin }
     }
@@ -104,13 +104,13 @@ fn target() -> PathBuf {
     workspace::build_dir().join("strangers/target")
 }
 
-/// What has cargo build tools that are to be had soon, and not to be fast; all of them in one folder, since they share what
-/// they depend on.
+/// What has cargo build tools that are to be had soon, and not to be fast. Crates of others that the workspace has built already,
+/// with the same features, are taken from there.
 pub fn quickly() -> [(&'static str, String); 3] {
     [
         ("CARGO_TARGET_DIR", target().display().to_string()),
-        ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0".to_owned()),
-        ("CARGO_PROFILE_RELEASE_DEBUG", "0".to_owned()),
+        ("CARGO_BUILD_BUILD_DIR", workspace::root().join("target").display().to_string()),
+        ("CARGO_PROFILE_DEV_DEBUG", "false".to_owned()),
     ]
 }
 
