@@ -89,6 +89,8 @@ pub fn build_for(target: &str, crates: &str) -> Result<Command, SetupError> {
     }
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     process::clean_cargo_env(&mut cargo).env("RUSTC_BOOTSTRAP", "1");
+    // Without it, rustup would heed the toolchain files that some packages of others have.
+    cargo.envs(std::env::var_os("RUSTUP_TOOLCHAIN").map(|of| ("RUSTUP_TOOLCHAIN", of)));
     cargo.current_dir(workspace::root()).arg("build");
     Ok(cargo)
 }
