@@ -6,7 +6,7 @@ pub use super::problem::Problem;
 
 use super::functions::Functions;
 pub(super) use super::problem::Signed;
-use crate::link::is_broken;
+use crate::link::Seal;
 
 /// One breach of one rule, at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl Findings {
     /// Starts the findings of a file. A file whose seal is broken has that finding only.
     pub(crate) fn of(file: &[u8]) -> Result<Self, Vec<Finding>> {
         let broken = Finding { place: Place::File, problem: Problem::BrokenSeal };
-        if is_broken(file) { Err(vec![broken]) } else { Ok(Self::default()) }
+        if Seal::of(file) == Seal::Broken { Err(vec![broken]) } else { Ok(Self::default()) }
     }
 
     /// What was found: the warnings, or everything if there are errors.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crate::check::{self, Against, Finding, Kernel, Level};
 use crate::input;
+use crate::link;
 use crate::output;
 use crate::platform::Os;
 
@@ -72,7 +73,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         match check::module_of(os, &bytes, Against { file: Some(&name), kernel: &kernel }) {
             Ok(contents) => {
                 say(&name, contents.warnings());
-                output::line(format_args!("{name}: ok: {contents}"))?;
+                let sealed = link::Seal::of(&bytes) == link::Seal::Whole;
+                let how = if sealed { "" } else { "; not sealed, judged by the rules alone" };
+                output::line(format_args!("{name}: ok: {contents}{how}"))?;
             }
             Err(findings) => {
                 say(&name, &findings);

@@ -9,7 +9,7 @@ mod names;
 mod seal;
 
 pub use names::make_readable;
-pub(crate) use seal::is_broken;
+pub(crate) use seal::Seal;
 pub use seal::{SEAL, seal};
 
 use std::collections::BTreeMap;

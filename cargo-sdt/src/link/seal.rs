@@ -6,6 +6,9 @@
 //! alone. It finds damage, not malice: whoever changes a module on purpose can seal it again.
 
 use crc::{CRC_64_XZ, Crc, Table};
+use object::Endianness;
+use object::elf::{FileHeader64, SHT_NOBITS};
+use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _};
 
 /// What the seal starts with. The checksum of all bytes in front of it follows, in little-endian order.
 const MARK: [u8; 8] = *b"\nsdtseal";
@@ -19,31 +22,96 @@ pub fn seal(image: &mut Vec<u8>) {
     image.extend([MARK, sum].concat());
 }
 
-/// Whether a file has a seal that does not match its contents.
-pub(crate) fn is_broken(file: &[u8]) -> bool {
-    file.split_last_chunk::<8>().is_some_and(|(rest, sum)| {
-        rest.strip_suffix(&MARK).is_some_and(|sealed| CRC.checksum(sealed).to_le_bytes() != *sum)
-    })
+/// A file's seal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seal {
+    /// It matches the contents.
+    Whole,
+    /// It does not, or something else is behind what the file's tables refer to: a part of a seal, or more than one.
+    Broken,
+    /// There is none.
+    None,
+}
+
+impl Seal {
+    /// The seal of a file.
+    pub(crate) fn of(file: &[u8]) -> Self {
+        let sealed = file.split_last_chunk::<8>().and_then(|(rest, sum)| {
+            Some(CRC.checksum(rest.strip_suffix(&MARK)?).to_le_bytes() == *sum)
+        });
+        match sealed {
+            Some(true) => Self::Whole,
+            Some(false) => Self::Broken,
+            // Other linkers may pad their files.
+            None if behind(file).iter().all(|byte| *byte == 0) => Self::None,
+            None => Self::Broken,
+        }
+    }
+}
+
+/// What is behind everything that the tables of an ELF file refer to. Nothing, if it is no such file.
+fn behind(file: &[u8]) -> &[u8] {
+    end(file).and_then(|end| file.get(end..)).unwrap_or_default()
+}
+
+/// Where the last of the headers, sections and segments ends.
+fn end(file: &[u8]) -> Option<usize> {
+    let header = FileHeader64::<Endianness>::parse(file).ok()?;
+    let endian = header.endian().ok()?;
+    let table = |offset: u64, entry: u16, count: usize| {
+        offset.checked_add(u64::from(entry).checked_mul(count as u64)?)
+    };
+    let sections = header.section_headers(endian, file).ok()?;
+    let segments = header.program_headers(endian, file).ok()?;
+    let mut ends = vec![
+        table(header.e_shoff(endian), header.e_shentsize(endian), sections.len())?,
+        table(header.e_phoff(endian), header.e_phentsize(endian), segments.len())?,
+    ];
+    for section in sections.iter().filter(|section| section.sh_type(endian) != SHT_NOBITS) {
+        ends.push(section.sh_offset(endian).checked_add(section.sh_size(endian))?);
+    }
+    for segment in segments {
+        ends.push(segment.p_offset(endian).checked_add(segment.p_filesz(endian))?);
+    }
+    ends.into_iter().max()?.try_into().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A file with a section of some bytes, its contents only.
+    fn module() -> Vec<u8> {
+        let mut object = object::write::Object::new(
+            object::BinaryFormat::Elf,
+            object::Architecture::X86_64,
+            object::Endianness::Little,
+        );
+        let text = object.add_section(Vec::new(), b".text".to_vec(), object::SectionKind::Text);
+        object.append_section_data(text, b"a module", 1);
+        object.write().unwrap()
+    }
+
     #[test]
-    fn every_change_of_a_sealed_file_breaks_the_seal_or_removes_it() {
-        let mut file = b"a module".to_vec();
-        assert!(!is_broken(&file), "not sealed");
+    fn every_change_of_a_sealed_file_breaks_the_seal() {
+        let mut file = module();
+        assert_eq!(Seal::of(&file), Seal::None);
         let contents = file.len();
         seal(&mut file);
-        assert!(!is_broken(&file), "whole");
+        assert_eq!(Seal::of(&file), Seal::Whole);
         for at in 0..8 * file.len() {
             let mut changed = file.clone();
             changed[at / 8] ^= 1 << (at % 8);
-            let mark = contents..contents + MARK.len();
-            assert_eq!(is_broken(&changed), !mark.contains(&(at / 8)), "bit {at}");
+            assert_eq!(Seal::of(&changed), Seal::Broken, "bit {at}");
         }
-        assert!(!is_broken(&file[..contents]), "removed");
-        assert!(!is_broken(b""));
+        for length in contents + 1..file.len() {
+            assert_eq!(Seal::of(&file[..length]), Seal::Broken, "cut to {length}");
+        }
+        for more in [0, b'x'] {
+            let longer = [&file[..], &[more]].concat();
+            assert_eq!(Seal::of(&longer), Seal::Broken, "{more} behind it");
+        }
+        assert_eq!(Seal::of(&file[..contents]), Seal::None, "as strip leaves it");
+        assert_eq!(Seal::of(b""), Seal::None);
     }
 }
