@@ -14,13 +14,20 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Component, Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use super::peer;
+use crate::escape;
 
 /// `__SO_ACCEPTCON`, by which `/proc/net/unix` tells who listens (Linux, `include/uapi/linux/net.h`).
 const LISTENS: u32 = 1 << 16;
+
+/// How long sockets whose queues of connections are full are waited for.
+const FULL: Duration = Duration::from_secs(5);
 
 /// Why there is no line to a process.
 #[derive(Debug, thiserror::Error)]
@@ -34,12 +41,15 @@ pub enum ProcessError {
     /// Its socket is not where it says.
     #[error(
         "the path of its socket, {}, has a symbolic link or `..` in it, which dtrace does not follow: set XDG_RUNTIME_DIR of the \
-         process to a path without", .0.display()
+         process to a path without", shown(.0)
     )]
     Link(PathBuf),
     /// Something else is where its socket should be.
-    #[error("{} is no socket", .0.display())]
+    #[error("{} is no socket", shown(.0))]
     NoSocket(PathBuf),
+    /// It does not take the connections that wait at its socket.
+    #[error("it does not answer: the queue of connections at its socket is full")]
+    Full,
     /// Another process listens there.
     #[error("process {found} answers at its socket; dtrace traces only the process that -p names")]
     Other {
@@ -75,18 +85,52 @@ pub(super) fn connect(id: u32) -> Result<UnixStream, ProcessError> {
         _ => error.into(),
     })?;
     let table = BufReader::new(fs::File::open(process.join("net/unix"))?);
+    let (until, mut first) = (Instant::now() + FULL, None);
+    // The system prints paths as they are, and a path with a newline looks like another line. So a line that leads nowhere, or
+    // to another process, is not the last one that counts.
     for line in table.split(b'\n') {
         let line = line?;
         let Some((socket, path)) = listening(&line) else { continue };
         if own.contains(&socket) && is_of_probes(path) {
-            let socket = find(&process.join("root"), path)?;
-            // By the open file: its path may lead elsewhere by now.
-            let line = UnixStream::connect(format!("/proc/self/fd/{}", socket.as_raw_fd()))?;
-            peer::verify(&line, id)?;
-            return Ok(line);
+            match connect_to(&process.join("root"), path, id, until) {
+                Ok(line) => return Ok(line),
+                Err(error) => _ = first.get_or_insert(error),
+            }
         }
     }
-    Err(ProcessError::NoProbes)
+    Err(first.unwrap_or(ProcessError::NoProbes))
+}
+
+/// Connects to the socket at a path below a root, and verifies that the process answers.
+fn connect_to(
+    root: &Path,
+    path: &Path,
+    id: u32,
+    until: Instant,
+) -> Result<UnixStream, ProcessError> {
+    let socket = find(root, path)?;
+    // By the open file: its path may lead elsewhere by now.
+    let address = SocketAddrUnix::new(format!("/proc/self/fd/{}", socket.as_raw_fd()))
+        .map_err(io::Error::from)?;
+    // A process that lets nobody in would be waited for without an end.
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let line = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let line = UnixStream::from(line.map_err(io::Error::from)?);
+    while let Err(error) = rustix::net::connect(&line, &address) {
+        let full = error == rustix::io::Errno::AGAIN;
+        if !full || Instant::now() >= until {
+            return Err(if full { ProcessError::Full } else { io::Error::from(error).into() });
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    line.set_nonblocking(false)?;
+    peer::verify(&line, id)?;
+    Ok(line)
+}
+
+/// The path of a peer, in a message.
+fn shown(path: &Path) -> String {
+    escape::name(path.as_os_str().as_bytes())
 }
 
 /// Opens the socket at a path below a root without following links.
@@ -216,6 +260,31 @@ mod tests {
         }
         let error = find(&root, "/sdt/3".as_ref()).unwrap_err();
         assert!(matches!(error, ProcessError::NoSocket(_)), "{error}");
+    }
+
+    /// A process that takes no connection does not hold dtrace up.
+    #[test]
+    fn a_full_queue_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let listens =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        let listens = listens.unwrap();
+        rustix::net::bind(&listens, &SocketAddrUnix::new(root.join("1")).unwrap()).unwrap();
+        rustix::net::listen(&listens, 0).unwrap();
+        let connect = || connect_to(&root, "/1".as_ref(), std::process::id(), Instant::now());
+        let _waits = connect().unwrap();
+        let error = connect().unwrap_err();
+        assert!(matches!(error, ProcessError::Full), "{error}");
+    }
+
+    /// The path may have been chosen by anybody.
+    #[test]
+    fn paths_in_messages_are_escaped() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("\u{1b}[31m"), "").unwrap();
+        let error = find(folder.path(), "/\u{1b}[31m".as_ref()).unwrap_err().to_string();
+        assert_eq!(error, "/\\u{1b}[31m is no socket");
     }
 
     /// This process listens, and the test asks for others.
