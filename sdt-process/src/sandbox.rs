@@ -32,10 +32,11 @@ pub(crate) fn remember() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the first thread has a filter that was not there when tracing started. Makes the calls `fstat` and `pread64`
-/// only.
+/// Whether the first thread has a filter that was not there when tracing started, or has ended, so that it tells nothing of
+/// the others. Makes the calls `fstat` and `pread64` only.
 pub(crate) fn has_tightened() -> io::Result<bool> {
-    Ok(is_tighter(&status()?))
+    let status = status()?;
+    Ok(is_tighter(&status) || threads::has_ended(&status))
 }
 
 /// Whether the thread with this status has a filter that was not there when tracing started.
