@@ -1,4 +1,4 @@
-//! Where probes fire, for listings.
+//! The sites of probes, for listings.
 
 use dtrace_protocol::{Site, SiteState};
 use sdt_core::__private::arch::ENCODING;
@@ -17,7 +17,7 @@ impl server::Sites for Sites {
     fn each(&self, probe: ProbeId, skip: usize, show: &mut dyn FnMut(&Site<'_>) -> bool) {
         let all = inspect::sites().iter().zip(functions::of_sites());
         let own = all.filter(|(site, _)| {
-            // SAFETY: the records were checked when the image was attached.
+            // SAFETY: `attach::attach` checked that each site of the image refers to a record of a probe.
             unsafe { &*site.probe() }.primary().id() == Some(probe)
         });
         for (site, function) in own.skip(skip) {

@@ -162,7 +162,7 @@ pub fn line(process: u32) -> Result<Box<dyn Transport>, AddressError> {
     Address::Process(process).open(&Protection::Machine, || {})
 }
 
-/// A line that takes what is said and loses it, once it is told to.
+/// A line that discards what is written to it from some moment on.
 pub struct Losing {
     pub line: Box<dyn Transport>,
     pub is_lost: Arc<AtomicBool>,

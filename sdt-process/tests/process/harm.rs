@@ -58,13 +58,13 @@ fn threads_and_handlers_that_cannot_take_a_breakpoint_are_respected() {
     for role in ["jump", "trap"] {
         for (obstacle, why) in [
             ("block", "blocks SIGTRAP, and a breakpoint in it would end the process"),
-            ("handle", "another handler of SIGTRAP has been installed"),
+            ("handle", "another handler of SIGTRAP has replaced"),
             ("mask", "the handler of signal 12 blocks SIGTRAP"),
         ] {
             let mut subject = Subject::new(role);
             assert!(is_traced(&mut subject));
             subject.ask(obstacle);
-            // Nor does it end the process that nobody hears why.
+            // A closed standard error does not end the process either.
             subject.ask("deaf");
             let reason = refusal(&mut subject);
             assert!(reason.contains(why), "{reason}");
@@ -76,7 +76,7 @@ fn threads_and_handlers_that_cannot_take_a_breakpoint_are_respected() {
     }
 }
 
-/// Of a filter that has come after the start nobody knows what it allows. Each of these calls would end the process.
+/// A filter that is installed after the start may forbid anything. Each of these calls would end the process.
 #[test]
 fn an_unknown_filter_ends_nothing() {
     for call in
@@ -104,7 +104,9 @@ fn a_child_in_a_sandbox_is_left_alone() {
     assert_eq!(subject.ask("deny pwrite64 kill"), "denied");
     let answer = forked(&mut subject);
     assert!(
-        answer.contains("restored=false enabled=true Err(\"this process was forked"),
+        answer.contains(
+            "restored=false enabled=true Err(\"this process cannot be traced: it was forked"
+        ),
         "{answer}"
     );
 }
@@ -126,7 +128,7 @@ fn calls_that_fail_are_reported() {
             consumer.0.open().unwrap();
             let reason = refused(&mut consumer);
             assert!(reason.contains(why), "{reason}");
-            // Nor can the other probe be disabled: it goes on, for nobody.
+            // The other probe cannot be disabled either: its hits are unclaimed.
             drop(traced);
             assert_eq!(subject.ask("fire 2 100"), "200");
             assert_eq!(subject.ask("spans 10"), "done");
@@ -198,7 +200,7 @@ fn a_process_without_descriptors_is_left_alone() {
     // What was enabled before goes on.
     assert_eq!(subject.ask("spans 10"), "done");
     assert_eq!(traced.until(20).records.len(), 20);
-    // It cannot be disabled either, and is hit for nobody.
+    // It cannot be disabled either, and its hits are unclaimed.
     assert!(matches!(traced.0.close(), Err(ClientError::Gone(_))));
     assert_eq!(subject.ask("spans 10"), "done");
     assert_no_page_is_writable_and_executable(&subject);
@@ -284,7 +286,7 @@ fn stacks_that_become_alternate_ones_are_not_overflown() {
     }
 }
 
-/// A process that has its own numbers of users: whoever has started it is root there.
+/// A process in a user namespace, in which the user who started it is root.
 #[test]
 fn a_process_in_a_user_namespace_is_traced() {
     let Some(mut subject) = Subject::in_user_namespace("jump") else {

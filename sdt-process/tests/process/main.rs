@@ -291,7 +291,10 @@ fn it_ends_and_begins_again() {
     let socket = subject.folder.path().join(format!("sdt/{}", subject.id()));
     let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&socket), mode(socket.parent().unwrap())), (0o600, 0o700));
-    assert_eq!(subject.ask("start"), "sdt_process has been started already");
+    assert_eq!(
+        subject.ask("start"),
+        "sdt_process is started already in this process; start it once, and keep the Process that start() returns"
+    );
     for _ in 0..3 {
         let mut consumer = Consumer::enabling(subject.id(), "subject:::work");
         assert_eq!(subject.ask("stop"), "stopped");
@@ -330,7 +333,7 @@ fn what_nobody_has_claimed_ends_with_the_process() {
     subject.end();
 }
 
-/// What a program is done with is used again while nobody has claimed it: there is room for some dozens at a time.
+/// Memory that a program has freed is used again before a consumer has claimed the program: there is room for some dozens at a time.
 #[test]
 fn what_nobody_has_claimed_has_room_for_its_variables() {
     let mut subject = Subject::new("jump");
@@ -348,7 +351,7 @@ fn what_nobody_has_claimed_has_room_for_its_variables() {
     subject.end();
 }
 
-/// So many consumers as there is room for; who comes then is told so, and the others notice nothing.
+/// As many consumers as there is room for. The next one gets the reason, and the others notice nothing.
 #[test]
 fn there_is_an_end_to_consumers() {
     let mut subject = Subject::new("jump");
@@ -356,7 +359,7 @@ fn there_is_an_end_to_consumers() {
         (0..3).map(|_| Consumer::enabling(subject.id(), "subject:::work")).collect();
     let line = consumer::line(subject.id()).unwrap();
     let refused = dtrace::Client::connect(line).unwrap_err().to_string();
-    let why = "3 consumers trace this process, and no more can; end one of them";
+    let why = "3 consumers trace this process, which is the limit; end one of them";
     assert_eq!(refused, why);
     assert_eq!(subject.ask("fire 2 50"), "100");
     for consumer in &mut consumers {

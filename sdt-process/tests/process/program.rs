@@ -55,8 +55,7 @@ impl Output for Shown {
     }
 }
 
-/// Runs a program while the subject does something; then it is stopped, unless it ends by itself. What it shows, and
-/// what is said.
+/// Runs a program while the subject does something, and stops it unless it ends by itself. Returns its output and its messages.
 pub fn run(subject: &mut Subject, text: &str, during: impl FnOnce(&mut Subject)) -> [String; 2] {
     let client = Client::connect(consumer::line(subject.id()).unwrap()).unwrap();
     let mut options = Options::default();
@@ -75,7 +74,7 @@ pub fn run(subject: &mut Subject, text: &str, during: impl FnOnce(&mut Subject))
     all(running)
 }
 
-/// What is shown until it is over, and what is said.
+/// Returns the output of a program until it ends, and its messages.
 fn all(mut running: Running) -> [String; 2] {
     let shown = Shown::default();
     let mut sink = Text::new(shown.clone());
@@ -95,7 +94,7 @@ pub fn anonymous(subject: &Subject, text: &str) -> String {
     dof.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What is shown of a program that the process has enabled itself, as of now, and what is said.
+/// Returns the current output of a program that the process has enabled itself, and its messages.
 pub fn claimed(subject: &Subject) -> [String; 2] {
     let client = Client::connect(consumer::line(subject.id()).unwrap()).unwrap();
     let mut trace = Trace::new(client, Options::default(), i64::from(subject.id()));

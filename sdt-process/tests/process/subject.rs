@@ -1,4 +1,4 @@
-//! The process that is traced: this test program, started once more. It does what it is told on its standard input, one
+//! The process that is traced: this test program, started once more. It obeys commands on its standard input, one
 //! command a line, and answers each with a line that begins with `> `.
 
 mod forks;
@@ -32,7 +32,7 @@ pub const ROLE: &str = "SDT_PROCESS_SUBJECT";
 sdt_provider! {
     /// What the subject does.
     pub subject {
-        /// A thread does its work: which thread, and for the how manyth time.
+        /// A thread has done some work: the number of the thread, and the number of times.
         fn work(thread: u64, times: u64);
         /// The same, elsewhere.
         fn more(times: u64);
@@ -40,7 +40,7 @@ sdt_provider! {
         fn signalled(times: u64);
         /// A page is about to be filled: its address.
         fn filled(address: u64);
-        /// Somebody is greeted: who, and for the how manyth time.
+        /// The program prints a greeting: to this name, and the number of greetings before.
         fn greeted(name: &CStr, times: u64);
     }
 }
@@ -150,7 +150,7 @@ fn number(word: Option<&&str>) -> u64 {
     word.map_or(1, |word| word.parse().unwrap())
 }
 
-/// Does what it is told, until there is nobody to tell it.
+/// Obeys commands until standard input ends.
 #[inline(never)]
 fn obey(mut process: Option<Process>) {
     static BUSY: AtomicBool = AtomicBool::new(false);
@@ -191,8 +191,8 @@ fn obey(mut process: Option<Process>) {
             }
             "cancel" => answer(format_args!("{}", scripts::cancel())),
             "limit" => {
-                // Should it hang, it ends.
-                // SAFETY: nobody handles it.
+                // Ends this process if it hangs.
+                // SAFETY: SIGALRM has its default action: no handler is installed for it.
                 unsafe { libc::alarm(number(words.get(1)) as libc::c_uint) };
                 answer(format_args!("limited"));
             }
@@ -272,7 +272,7 @@ fn obey(mut process: Option<Process>) {
             }
             "deaf" => {
                 let (_, unread) = std::io::pipe().unwrap();
-                // SAFETY: what is said on standard error goes to nobody from here on.
+                // SAFETY: no other part of this program uses standard error.
                 assert_eq!(unsafe { libc::dup2(unread.as_raw_fd(), 2) }, 2);
                 answer(format_args!("deaf"));
             }
@@ -323,7 +323,7 @@ fn obey(mut process: Option<Process>) {
             }
             "text" => answer(format_args!("{} {}", is_text_restored(), text())),
             "enabled" => answer(format_args!("{}", sdt_enabled!(subject::work))),
-            "traps" => answer(format_args!("{}", sdt_process::breakpoint::taken())),
+            "traps" => answer(format_args!("{}", sdt_process::breakpoint::count())),
             "counters" => {
                 let of = process.as_ref().unwrap().counters();
                 answer(format_args!("{} {} {} {}", of.hits, of.reentered, of.unknown, of.stray));
@@ -332,7 +332,7 @@ fn obey(mut process: Option<Process>) {
                 drop(process.take());
                 answer(format_args!("stopped"));
             }
-            // A program that nobody has come for yet: DOF in hexadecimal digits.
+            // Enables a program without a consumer: DOF in hexadecimal digits.
             "enable" => {
                 let digits = words[1].as_bytes().chunks(2);
                 let dof = digits

@@ -59,7 +59,7 @@ pub(super) fn beside_makers(children: u64) -> u64 {
         let good = (0..children).filter(|_| {
             let before = made.load(Ordering::Acquire);
             while made.load(Ordering::Acquire) == before {
-                assert!(!maker.is_finished(), "nobody makes any");
+                assert!(!maker.is_finished(), "the thread that makes probes has ended");
                 thread::yield_now();
             }
             // SAFETY: as above.

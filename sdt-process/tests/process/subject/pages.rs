@@ -20,8 +20,8 @@ pub(super) fn fill_by_hand(pages: usize) -> String {
     const REGISTER: libc::Ioctl = 0xc020_aa00_u32 as libc::Ioctl;
     const ZERO: libc::Ioctl = 0xc020_aa04_u32 as libc::Ioctl;
     let length = pages * PAGE;
-    // Should a read wait for the thread that it is made in, it ends.
-    // SAFETY: nobody handles it.
+    // Ends this process if a read waits for its own thread.
+    // SAFETY: SIGALRM has its default action: no handler is installed for it.
     unsafe { libc::alarm(120) };
     // SAFETY: makes a descriptor, and memory that is its own.
     let (faults, area) = unsafe {
@@ -65,7 +65,7 @@ pub(super) fn fill_by_hand(pages: usize) -> String {
         filler.join().unwrap()
     });
     assert!(done.load(Ordering::Acquire));
-    // SAFETY: used by nobody any more.
+    // SAFETY: no thread uses the pages any more.
     unsafe {
         libc::munmap(area.cast(), length);
         libc::close(faults);

@@ -38,7 +38,7 @@ pub(super) extern "C" fn on_trap(
     }
 }
 
-/// One that is nobody's probe.
+/// A breakpoint instruction that belongs to no probe.
 pub(super) fn breakpoint() {
     // SAFETY: the handler goes on behind it.
     unsafe {
@@ -156,11 +156,11 @@ pub(super) fn count(times: u64) -> u64 {
         let end = Done(done);
         let thread = receiver.recv().unwrap();
         for sent in 0..times {
-            // SAFETY: it is there until it is told that this is done.
+            // SAFETY: the thread exists until this function tells it to end.
             unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
             // The kernel keeps one of a kind.
             while SIGNALLED.load(Ordering::Relaxed) - before <= sent {
-                assert!(!worker.is_finished(), "nobody is signalled");
+                assert!(!worker.is_finished(), "the thread to be signalled has ended");
                 std::hint::spin_loop();
             }
         }
