@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::AtomicU32;
 
-use sdt_core::__private::record::PROBES;
+use sdt_core::attach;
 use sdt_core::ops::{
     ARGS, Framework, FrameworkError, GetArgVal, Privileges, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
@@ -23,7 +23,7 @@ pub(crate) struct SiteFramework(pub(crate) &'static Dtrace<Slots>);
 
 /// Returns whether this is the id of a probe in a record of the image. Only sites hit these.
 fn is_of_site(id: &AtomicU32) -> bool {
-    PROBES.as_ptr_range().contains(&std::ptr::from_ref(id).cast())
+    attach::probes().as_ptr_range().contains(&std::ptr::from_ref(id).cast())
 }
 
 // SAFETY: every function forwards to `Dtrace`, which keeps the contract of the trait.

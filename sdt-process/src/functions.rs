@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use sdt_core::__private::inspect;
 use sdt_core::ops::{FUNCTION_NAME_LEN, Name};
+use sdt_core::site;
 
 use crate::image::{Function, Image};
 
@@ -12,14 +12,14 @@ use crate::image::{Function, Image};
 pub(crate) fn of_sites() -> &'static [Option<Function>] {
     static FUNCTIONS: OnceLock<Vec<Option<Function>>> = OnceLock::new();
     FUNCTIONS.get_or_init(|| {
-        let sites: Vec<_> = inspect::sites().iter().map(|site| site.patchpoint()).collect();
+        let sites: Vec<_> = site::all().iter().map(|site| site.patchpoint()).collect();
         Image::here().functions(&sites)
     })
 }
 
 /// Returns the name of the function that contains a site, demangled and without its hash, or `None` if it is too long for a description.
 pub(crate) fn name(site: usize) -> Option<Name<FUNCTION_NAME_LEN>> {
-    let at = inspect::sites().binary_search_by_key(&site, |site| site.patchpoint()).ok()?;
+    let at = site::all().binary_search_by_key(&site, |site| site.patchpoint()).ok()?;
     let (symbol, _) = of_sites().get(at)?.as_ref()?;
     Name::new(format!("{:#}", rustc_demangle::demangle(symbol)).as_bytes())
 }

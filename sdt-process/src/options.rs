@@ -4,7 +4,6 @@ use std::ffi::CString;
 use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
 
-use sdt_core::__private::record::{PROBES, PROVIDERS};
 use sdt_core::Probe;
 use sdt_core::attach::{self, Attachment};
 use sdt_core::patch::Mode;
@@ -68,7 +67,8 @@ impl Options {
     /// The system provides memory when it is first used. [`config`](Self::config) changes the numbers.
     pub fn new() -> Self {
         let [providers, probes] = RUNTIME;
-        let (providers, probes) = (PROVIDERS.len() + providers, PROBES.len() + probes);
+        let (providers, probes) =
+            (attach::providers().len() + providers, attach::probes().len() + probes);
         Self {
             mode: Mode::Jump,
             config: Config { providers, probes, ecbs: 4 * probes, ..Config::DEFAULT },

@@ -26,11 +26,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use sdt_core::__private::arch::SITE_LEN;
-use sdt_core::__private::inspect;
 use sdt_core::Probe;
 use sdt_core::ops::{FUNCTION_NAME_LEN, Name};
 use sdt_core::patch::{PatchError, Patcher, machine};
+use sdt_core::site::{self, Site};
 
 use crate::image::Image;
 use crate::obstacle::{self, Obstacle};
@@ -268,22 +267,18 @@ unsafe impl Patcher for Text {
 
 /// Returns the probe of the site that an address is in.
 fn probe_at(address: usize) -> Option<&'static Probe> {
-    let sites = inspect::sites().iter();
-    let mut of =
-        sites.filter(|site| (site.patchpoint()..site.patchpoint() + SITE_LEN).contains(&address));
-    // SAFETY: `attach::attach` checked that each site of the image refers to a record of a probe.
-    of.next().map(|site| unsafe { &*site.probe() }.primary())
+    let is_in =
+        |site: &&Site| (site.patchpoint()..site.patchpoint() + site::LEN).contains(&address);
+    site::all().iter().find(is_in).map(Site::probe)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io;
     use std::sync::atomic::AtomicUsize;
 
-    use sdt_core::__private::protocol::{self, Place, State};
-
-    use std::io;
-
-    use sdt_core::__private::arch::ENCODING;
+    use sdt_core::patch::protocol::{self, Tracepoint};
+    use sdt_core::site::{ENCODING, State};
 
     use super::*;
     use crate::text_access::site_bytes;
@@ -347,7 +342,7 @@ mod tests {
     }
 
     /// Makes text with two sites and their targets, which no thread executes.
-    fn places() -> [Place; 2] {
+    fn places() -> [Tracepoint; 2] {
         const LENGTH: usize = 4096;
         // SAFETY: writes to a page that this function has just mapped.
         let page = unsafe {
@@ -361,7 +356,7 @@ mod tests {
             assert_eq!(libc::mprotect(page, LENGTH, libc::PROT_READ | libc::PROT_EXEC), 0);
             page.expose_provenance()
         };
-        [0, 64].map(|site| Place { patchpoint: page + site, target: page + site + 1024 })
+        [0, 64].map(|site| Tracepoint { patchpoint: page + site, target: page + site + 1024 })
     }
 
     /// Wherever a change stops, each site holds an instruction, and the next change finds its way.
@@ -386,7 +381,7 @@ mod tests {
                 let stops = StopsAt::new(step);
                 bring(&stops, to);
                 for place in places {
-                    let bytes = site_bytes(place.patchpoint, SITE_LEN);
+                    let bytes = site_bytes(place.patchpoint, site::LEN);
                     let jump = (ENCODING.jump)(place.patchpoint, place.target).unwrap();
                     let is_valid = bytes == ENCODING.nop.as_bytes()
                         || bytes == jump.as_bytes()
@@ -402,7 +397,7 @@ mod tests {
                 bring(&StopsAt::new(0), then);
                 bring(&StopsAt::new(0), State::Nop);
                 for place in places {
-                    assert_eq!(site_bytes(place.patchpoint, SITE_LEN), ENCODING.nop.as_bytes());
+                    assert_eq!(site_bytes(place.patchpoint, site::LEN), ENCODING.nop.as_bytes());
                 }
                 if !has_stopped {
                     break;

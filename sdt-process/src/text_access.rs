@@ -15,9 +15,9 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sdt_core::__private::arch::{ENCODING, SITE_LEN};
 #[cfg(not(target_arch = "x86_64"))]
 use sdt_core::patch::machine;
+use sdt_core::site::{self, ENCODING};
 
 use crate::refused::Refused;
 
@@ -110,7 +110,7 @@ impl Access {
     /// Restores the bytes behind the breakpoint of a site if an earlier change stopped before it did so.
     pub(crate) fn repair(&self, address: usize) -> Result<(), Refused> {
         let (head, tail) = ENCODING.split(&ENCODING.nop);
-        let bytes = site_bytes(address, SITE_LEN);
+        let bytes = site_bytes(address, site::LEN);
         let is_in_order = bytes.get(head.len()..) == Some(tail);
         if tail.is_empty() || is_in_order || !bytes.starts_with(ENCODING.breakpoint.as_bytes()) {
             return Ok(());
