@@ -57,9 +57,9 @@ pub enum StartError {
     /// The system does not allow the process to change its text.
     #[error("this process cannot change its own text: {0}; build the program with SDT_PATCH=gate")]
     Text(#[source] TextError),
-    /// The map of pages cannot be opened, without which programs in D could wait for a page.
+    /// The maps of pages and of mappings cannot be opened, without which programs in D could wait for a page.
     #[error(
-        "/proc/self/pagemap cannot be opened: {0}; mount /proc, and start before the process is made undumpable"
+        "/proc/self/pagemap or /proc/self/maps cannot be opened: {0}; mount /proc, and start before the process is made undumpable"
     )]
     Pages(#[source] io::Error),
     /// There is no socket.

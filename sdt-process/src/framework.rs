@@ -15,7 +15,7 @@ use sdt_core::ops::{
 use sdt_framework::Dtrace;
 
 use crate::slots::Slots;
-use crate::stack;
+use crate::{own_stack, stack};
 
 /// The framework, with a note for each hit whether a site made it.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ unsafe impl Framework for SiteFramework {
     }
 
     unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]) {
-        let here = stack::pointer();
+        let here = own_stack::stack_pointer();
         let _note = stack::SiteNote::new(is_of_site(id).then_some(here));
         // SAFETY: the contract of this function is that of the function it forwards to.
         unsafe { self.0.hit(id, args) };

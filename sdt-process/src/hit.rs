@@ -16,6 +16,8 @@ pub(crate) struct Hit {
     pub(crate) depth: u8,
     /// `errno` before the hit.
     pub(crate) errno: libc::c_int,
+    /// The end of the alternate signal stack that the hit is on, if it is on one.
+    pub(crate) alternate_end: Option<usize>,
 }
 
 thread_local! {

@@ -22,6 +22,8 @@ pub(crate) struct Image {
     text: Vec<Range<usize>>,
     /// The parts of the other segments that are in the file.
     data: Vec<Range<usize>>,
+    /// The parts of the read-only segments that are in the file, if this is the program and not a shared object.
+    constants: Vec<Range<usize>>,
     file: PathBuf,
 }
 
@@ -48,6 +50,7 @@ impl Image {
                 bias: 0,
                 text: Vec::new(),
                 data: Vec::new(),
+                constants: Vec::new(),
                 file: PathBuf::new(),
             })
         })
@@ -77,6 +80,13 @@ impl Image {
     /// initially zero.
     pub(crate) fn data(&self) -> &[Range<usize>] {
         &self.data
+    }
+
+    /// Returns whether all these bytes are in a read-only segment of the program's file. These stay mapped and as they are in the file, which
+    /// the kernel lets nobody write to while it is executed. Text is not among them. Probe context.
+    pub(crate) fn is_constant(&self, address: usize, length: usize) -> bool {
+        let Some(end) = address.checked_add(length) else { return false };
+        self.constants.iter().any(|of| of.start <= address && end <= of.end)
     }
 
     /// Returns whether all these bytes are text of this image.
@@ -145,6 +155,17 @@ unsafe fn data(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
     data.map(|of| memory(info, of.p_vaddr, of.p_filesz)).collect()
 }
 
+/// Returns the parts of the segments of a loaded object that are in the file and can neither be written nor executed.
+///
+/// # Safety
+/// As [`text`].
+unsafe fn constants(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
+    // SAFETY: the contract of this function is that of `segments`.
+    let segments = unsafe { segments(info) };
+    let constants = segments.iter().filter(|of| of.p_flags == libc::PF_R);
+    constants.map(|of| memory(info, of.p_vaddr, of.p_filesz)).collect()
+}
+
 /// Returns the memory of a part of a loaded object.
 fn memory(info: &libc::dl_phdr_info, address: u64, length: u64) -> Range<usize> {
     let start = (info.dlpi_addr as usize).wrapping_add(address as usize);
@@ -175,7 +196,7 @@ unsafe extern "C" fn find_here(
     let (info, found) = unsafe { (&*info, &mut *found.cast::<Option<Image>>()) };
     let bias = info.dlpi_addr as usize;
     // SAFETY: `dl_iterate_phdr` passed the description, and this is its callback.
-    let (text, data) = unsafe { (text(info), data(info)) };
+    let (text, data, constants) = unsafe { (text(info), data(info), constants(info)) };
     let here = find_here as *const () as usize;
     if !text.iter().any(|text| text.contains(&here)) {
         return 0;
@@ -188,7 +209,8 @@ unsafe extern "C" fn find_here(
     // The program itself has an empty name, or one that cannot be opened from every folder.
     let is_program = info.dlpi_name.is_null() || !name.to_bytes().starts_with(b"/");
     let file = if is_program { PROGRAM.as_bytes() } else { name.to_bytes() };
-    *found = Some(Image { bias, text, data, file: OsStr::from_bytes(file).into() });
+    let constants = if is_program { constants } else { Vec::new() };
+    *found = Some(Image { bias, text, data, constants, file: OsStr::from_bytes(file).into() });
     1
 }
 
@@ -208,6 +230,12 @@ mod tests {
         assert!(image.is_text(here, 5));
         assert!(!image.is_text((&raw const image).addr(), 1));
         assert!(!image.is_text(0, 1) && !image.is_text(usize::MAX, 2));
+        let constant = c"a constant of this program".to_bytes().as_ptr().addr();
+        assert!(image.is_constant(constant, 26) && !image.is_constant(constant, usize::MAX));
+        let (heap, local) = (Box::new(0_u8), 0_u8);
+        for other in [here, (&raw const *heap).addr(), (&raw const local).addr(), 0] {
+            assert!(!image.is_constant(other, 1), "{other:#x}");
+        }
         let end = image.text.iter().map(|text| text.end).max().unwrap();
         assert!(image.is_text(end - 1, 1) && !image.is_text(end - 1, 2));
     }
@@ -223,8 +251,13 @@ mod tests {
             assert!(name.contains("a_function_with_a_name"), "{name}");
             assert_eq!(*at, offset as u64);
         }
-        let missing =
-            Image { file: "/nowhere".into(), bias: 0, text: Vec::new(), data: Vec::new() };
+        let missing = Image {
+            file: "/nowhere".into(),
+            bias: 0,
+            text: Vec::new(),
+            data: Vec::new(),
+            constants: Vec::new(),
+        };
         assert_eq!(missing.functions(&[here]), [None]);
     }
 }

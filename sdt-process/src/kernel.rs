@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU32;
 use sdt_framework::kernel::{Costs, Destruction, Kernel, Number, Symbol, Text};
 
 use crate::slots::Slots;
-use crate::{hit, memory, stack, symbols};
+use crate::{hit, identity, memory, stack, symbols};
 
 /// Returns the time of a clock in nanoseconds.
 fn clock(which: libc::clockid_t) -> u64 {
@@ -27,7 +27,7 @@ fn process() -> libc::pid_t {
 /// Returns the return address with this index of the current hit, or 0 if there is none.
 fn frame(index: usize) -> u64 {
     let mut frames = [0; 2];
-    stack::of_hit(&mut frames);
+    stack::of_hit(frames.get_mut(..=index).unwrap_or_default());
     frames.get(index).copied().unwrap_or(0)
 }
 
@@ -42,9 +42,9 @@ impl Kernel for Slots {
         sdt_framework::Host::timestamp(self)
     }
 
-    /// A read of memory is a few system calls, which took 1.5 to 2.5 microseconds together on a virtual machine. A frame takes two
-    /// reads. The first one takes the system call for the alternate stack, too, and once in a hit a search of at most 64 kB of the
-    /// stack by loads, about 10 microseconds: two frames and all that took 6 to 8 of the 12 microseconds that are charged.
+    /// Returns costs in units of about a nanosecond. A read of memory makes at most three system calls, which took less than 1.5 microseconds
+    /// on a virtual machine. A frame of a stack is one read. Finding the first frame takes a search of at most 64 kB of the stack by loads,
+    /// about 10 microseconds, once in a hit; two frames and everything else took 6 to 8 of the 12 microseconds that are charged.
     fn costs(&self) -> Costs {
         const READ: u32 = 2_000;
         Costs { load: READ, user: READ, stack: 2 * READ, frame: 2 * READ }
@@ -81,9 +81,8 @@ impl Kernel for Slots {
             Number::Stackdepth | Number::Ustackdepth => depth(),
             Number::Caller => frame(0),
             Number::Ucaller => frame(1),
-            Number::Pid => process().unsigned_abs().into(),
-            // SAFETY: returns a number and changes nothing.
-            Number::Tid => unsafe { libc::gettid() }.unsigned_abs().into(),
+            Number::Pid => identity::process().into(),
+            Number::Tid => identity::thread().into(),
             // SAFETY: returns a number and changes nothing.
             Number::Ppid => unsafe { libc::getppid() }.unsigned_abs().into(),
             // SAFETY: returns a number and changes nothing.
@@ -130,6 +129,8 @@ impl Kernel for Slots {
     }
 
     fn destroy(&self, how: Destruction) -> bool {
+        // Time passes, or a handler runs, so the process may change its memory.
+        memory::forget_reads();
         match how {
             // SAFETY: sends a signal to this process; async-signal-safe (POSIX).
             Destruction::Stop => unsafe { libc::kill(process(), libc::SIGSTOP) == 0 },

@@ -19,7 +19,7 @@ use crate::slots::Slots;
 use crate::socket::Socket;
 use crate::state::{self, Attached, State};
 use crate::text::Text;
-use crate::{fork, memory, program, shutdown, stack, worker};
+use crate::{fork, identity, memory, program, shutdown, stack, worker};
 
 /// The providers and probes of DTrace itself: `dtrace` with BEGIN, END and ERROR, and `profile` with its timers.
 const OWN: [usize; 2] = [2, 3 + TIMERS];
@@ -145,6 +145,7 @@ impl Options {
         if state.server.is_some() {
             return Err(StartError::Started);
         }
+        identity::prepare();
         // At each start, as the program may have closed the descriptors of an earlier one.
         if sdt_core::patch::PATCHES {
             Text::prepare().map_err(StartError::Text)?;

@@ -24,8 +24,9 @@ use sdt_framework::kernel::Kernel;
 
 use crate::hit::{self, Hit};
 use crate::lock::Lock;
+use crate::memory;
 use crate::program::Program;
-use crate::{memory, stack};
+use crate::stack::{self, Room};
 
 /// Attempts to claim a slot between which a thread yields. After these it sleeps.
 const YIELDS: usize = 100;
@@ -114,15 +115,10 @@ impl Slots {
         std::ptr::from_ref(self).cast()
     }
 
-    /// Claims a free slot, or re-enters the one that the interrupted hit holds. Returns `None` if there is no slot within two seconds,
-    /// or no room on the stack.
+    /// Claims a free slot, or re-enters the one that the interrupted hit holds. Returns `None` if there is no slot within two seconds.
     fn claim(&self, interrupted: Option<Hit>) -> Option<(usize, Option<Claim<'_>>)> {
         let fires_timers = FIRES_TIMERS.get();
         let interrupted = interrupted.filter(|hit| std::ptr::eq(hit.slots, self.address()));
-        // The thread that fires timers runs no signal handlers of the program.
-        if !fires_timers && !stack::has_room() {
-            return None;
-        }
         if let Some(interrupted) = interrupted.filter(|_| fires_timers) {
             // A probe that a timer's clause hits. It is no signal handler, as that thread blocks signals.
             return Some((interrupted.slot, None));
@@ -256,7 +252,10 @@ unsafe impl Host for Slots {
         let errno = place.get();
         let interrupted = hit::current();
         memory::begin_hit();
-        let claimed = self.claim(interrupted);
+        // The thread that fires timers runs no signal handlers of the program, so it needs no check.
+        let room = if FIRES_TIMERS.get() { Some(Room::UNCHECKED) } else { stack::room() };
+        let claimed = room.and_then(|_| self.claim(interrupted));
+        let alternate_end = room.and_then(|room| room.alternate_end);
         let slot = claimed.as_ref().map_or(self.slots.len(), |(slot, _)| *slot);
         let claim = claimed.and_then(|(_, claim)| claim);
         let depth = match interrupted {
@@ -265,7 +264,7 @@ unsafe impl Host for Slots {
             None => 0,
         };
         let _end = EndOfHit { interrupted, errno: (place, errno), _claim: claim };
-        hit::set_current(Some(Hit { slots: self.address(), slot, depth, errno }));
+        hit::set_current(Some(Hit { slots: self.address(), slot, depth, errno, alternate_end }));
         f()
     }
 

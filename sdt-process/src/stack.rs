@@ -9,9 +9,10 @@
 //! above is the hit's own; it is searched for at most once in a hit. Probes made at run time, timers and BEGIN have no thunk, so there
 //! is no search, and no stack.
 //!
-//! The chain is read like any memory of which nothing is known: a chain that leads astray ends.
+//! The frame of the thunk is read by loads: the thunk has not returned, so it is on this stack. So are the frames above it, as far as
+//! [`own_stack`] proves that they are on this thread's stack. All others are read like any memory of which nothing is known, two words at a
+//! time, a kilobyte with one system call: a chain that leads astray ends.
 
-use std::arch::asm;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ops::Range;
@@ -19,7 +20,7 @@ use std::sync::OnceLock;
 
 use sdt_core::frames::{NEXT_FRAME, thunk_frame};
 
-use crate::{hit, image, memory};
+use crate::{hit, image, memory, own_stack, raw_load};
 
 /// The largest number of frames that are counted.
 pub(crate) const DEEPEST: usize = 256;
@@ -71,7 +72,7 @@ pub(crate) fn of_hit(frames: &mut [u64]) -> usize {
     if matches!(thunk, Thunk::None) {
         return 0;
     }
-    let end = end(pointer());
+    let end = end(own_stack::stack_pointer());
     let frame = match thunk {
         Thunk::Found(frame) => Some(frame),
         // SAFETY: `SiteFramework::hit` noted its stack pointer and has not returned, so the thunk's frame is further up this stack.
@@ -80,19 +81,30 @@ pub(crate) fn of_hit(frames: &mut [u64]) -> usize {
     };
     THUNK.set(frame.map_or(Thunk::None, Thunk::Found));
     let Some(mut frame) = frame else { return 0 };
+    let read = |frame: usize| {
+        let words = frame.wrapping_add_signed(NEXT_FRAME);
+        if own_stack::contains(words, 2 * WORD) {
+            // SAFETY: `own_stack::contains` has proved that the two words are mapped while this function runs.
+            return Some([0, WORD].map(|at| unsafe { raw_load::word(words + at) }));
+        }
+        memory::words::<2>(words)
+    };
     let mut count = 0;
-    while let Some(place) = frames.get_mut(count) {
-        let saved = frame.wrapping_add_signed(NEXT_FRAME);
-        let Some(returns) = memory::word(saved.wrapping_add(WORD)) else { break };
+    // SAFETY: the thunk has not returned, so its frame with the two words is on this thread's stack.
+    let thunk =
+        unsafe { [0, WORD].map(|at| raw_load::word(frame.wrapping_add_signed(NEXT_FRAME) + at)) };
+    let mut words = Some(thunk);
+    while let (Some(place), Some([next, returns])) = (frames.get_mut(count), words) {
         if !is_text(returns) {
             break;
         }
         *place = returns as u64;
         count += 1;
-        match memory::word(saved) {
-            Some(next) if next > frame && next < end && next.is_multiple_of(WORD) => frame = next,
-            _ => break,
+        if next <= frame || next >= end || !next.is_multiple_of(WORD) {
+            break;
         }
+        frame = next;
+        words = if count < frames.len() { read(frame) } else { None };
     }
     count
 }
@@ -105,44 +117,8 @@ unsafe fn search(start: usize, end: usize) -> Option<usize> {
     let end = end.min(start.saturating_add(THUNK_DISTANCE)) & !(WORD - 1);
     (start.next_multiple_of(WORD)..end).step_by(WORD).find_map(|at| {
         // SAFETY: the caller guarantees that this thread's stack reaches from `start` to the mark, and the search ends at the mark.
-        thunk_frame(at, unsafe { word(at) })
+        thunk_frame(at, unsafe { raw_load::word(at) })
     })
-}
-
-/// Loads a word of this thread's stack, in the frame of any function. It is one instruction of assembly, as AddressSanitizer reports
-/// loads by Rust code from frames of other functions.
-///
-/// # Safety
-/// The address is that of a word of this thread's stack.
-#[inline(always)]
-unsafe fn word(at: usize) -> usize {
-    let word;
-    // SAFETY: the caller guarantees that the word is on this thread's stack, so it can be read.
-    unsafe {
-        #[cfg(target_arch = "x86_64")]
-        asm!("mov {}, [{}]", out(reg) word, in(reg) at, options(nostack, readonly, preserves_flags));
-        #[cfg(target_arch = "aarch64")]
-        asm!("ldr {}, [{}]", out(reg) word, in(reg) at, options(nostack, readonly, preserves_flags));
-        #[cfg(target_arch = "riscv64")]
-        asm!("ld {}, 0({})", out(reg) word, in(reg) at, options(nostack, readonly, preserves_flags));
-    }
-    word
-}
-
-/// Returns the stack pointer of the function that this is inlined into.
-#[inline(always)]
-pub(crate) fn pointer() -> usize {
-    let pointer;
-    // SAFETY: copies the stack pointer and touches nothing else.
-    unsafe {
-        #[cfg(target_arch = "x86_64")]
-        asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags));
-        #[cfg(target_arch = "aarch64")]
-        asm!("mov {}, sp", out(reg) pointer, options(nomem, nostack, preserves_flags));
-        #[cfg(target_arch = "riscv64")]
-        asm!("mv {}, sp", out(reg) pointer, options(nomem, nostack, preserves_flags));
-    }
-    pointer
 }
 
 /// Returns an address that this thread's stack does not reach, the lowest of these: the thread-local variables, which C libraries place
@@ -151,10 +127,8 @@ pub(crate) fn pointer() -> usize {
 fn end(here: usize) -> usize {
     // SAFETY: returns a number that never changes.
     let first = unsafe { libc::getauxval(libc::AT_RANDOM) } as usize;
-    let alternate = match alternate(here) {
-        Alternate::In(stack) => Some(stack.end),
-        Alternate::Out | Alternate::Unknown => None,
-    };
+    // The kernel was asked when the hit began.
+    let alternate = hit::current().and_then(|hit| hit.alternate_end);
     let ends = [Some(hit::thread_local_address()), Some(first), alternate];
     ends.into_iter().flatten().filter(|end| *end > here).min().unwrap_or(usize::MAX)
 }
@@ -219,15 +193,28 @@ fn has_overflown(stack: &Range<usize>, here: usize) -> bool {
 /// was 5 kB, and 20 kB without optimisation.
 pub(crate) const NEEDED: usize = if cfg!(debug_assertions) { 40 << 10 } else { 10 << 10 };
 
-/// Returns whether there is room to record a hit. Alternate stacks are small, usually 8 kB, and overflowing one ends the program or
-/// overwrites other memory. The limits of other stacks are not known. If the kernel does not tell whether this is an alternate stack,
+/// The stack of a hit that has room to record it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// The end of the alternate stack, if the hit is on one.
+    pub(crate) alternate_end: Option<usize>,
+}
+
+impl Room {
+    /// A stack that is known not to be an alternate one.
+    pub(crate) const UNCHECKED: Self = Self { alternate_end: None };
+}
+
+/// Returns the stack if there is room on it to record a hit. Alternate stacks are small, usually 8 kB, and overflowing one ends the program
+/// or overwrites other memory. The limits of other stacks are not known. If the kernel does not tell whether this is an alternate stack,
 /// there is no room. Probe context.
-pub(crate) fn has_room() -> bool {
-    let here = pointer();
+pub(crate) fn room() -> Option<Room> {
+    let here = own_stack::stack_pointer();
     match alternate(here) {
-        Alternate::In(stack) => here.saturating_sub(stack.start) >= NEEDED,
-        Alternate::Out => true,
-        Alternate::Unknown => false,
+        Alternate::In(stack) if here.saturating_sub(stack.start) < NEEDED => None,
+        Alternate::In(stack) => Some(Room { alternate_end: Some(stack.end) }),
+        Alternate::Out => Some(Room { alternate_end: None }),
+        Alternate::Unknown => None,
     }
 }
 
@@ -284,7 +271,7 @@ mod tests {
     #[test]
     fn the_end_of_the_stack_is_near() {
         let here = || {
-            let here = pointer();
+            let here = own_stack::stack_pointer();
             let size = end(here) - here;
             assert!(size < 1 << 30, "{size:#x}");
         };
