@@ -127,11 +127,8 @@ mod tests {
         assert!(FILE.read_at(&mut [0; 4], 0).is_err());
         FILE.close();
         // SAFETY: asks whether the descriptor is open.
-        assert_ne!(
-            unsafe { libc::fcntl(descriptor, libc::F_GETFD) },
-            -1,
-            "`close` must leave the other file open"
-        );
+        let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+        assert_ne!(flags, -1, "`close` must leave the other file open");
         // SAFETY: closes the descriptor that `dup2` made.
         unsafe { libc::close(descriptor) };
     }

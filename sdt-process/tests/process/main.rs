@@ -222,9 +222,9 @@ fn a_child_is_not_traced_until_it_starts() {
         in_child.0.close().unwrap();
         // The parent is traced as before.
         assert!(subject.folder.path().join(format!("sdt/{}", subject.id())).exists());
-        assert_eq!(consumer.list().len(), 5);
+        assert_eq!(consumer.list().len(), 6);
         let mut second = Consumer::of(subject.id());
-        assert_eq!(second.list().len(), 5);
+        assert_eq!(second.list().len(), 6);
         if busy != "enabled" {
             let some = consumer.until(1000);
             assert!(some.records.iter().all(|(_, args)| args[0] != 77), "a hit of the child's");
