@@ -20,7 +20,7 @@ static FOREIGN: Foreign =
 #[test]
 fn records_of_another_version_are_refused() {
     sdt_probe!(broken::fine);
-    let error = sdt_host::try_attach(Mode::Trap).err().unwrap();
+    let error = recording_host::try_attach(Mode::Trap).err().unwrap();
     let AttachError::Version { set, .. } = error else { panic!("{error}") };
     assert_eq!(set, "linkme_SDT_PROBES");
 }
