@@ -448,14 +448,13 @@ fn what_is_shown_is_compared() {
 #[test]
 fn lines_are_similar_without_their_numbers() {
     let printed = ["  /cart      23", "  16 |@@@    4", "  32 |@      1", "f+0x2a", ""];
-    for shown in [
-        &["f+0x7", "/cart 5", "64 |    0"][..],
-        &["/cart 1", "..."],
-        &["...", "|", "f+0xff"],
-    ] {
+    for shown in
+        [&["f+0x7", "/cart 5", "64 |    0"][..], &["/cart 1", "..."], &["...", "|", "f+0xff"]]
+    {
         assert!(similar(shown, &printed), "{shown:?}");
     }
-    for shown in [&["/cart 23", "|"][..], &["/checkout 1", "..."], &["/cart", "|", "f+", "g"], &[]] {
+    for shown in [&["/cart 23", "|"][..], &["/checkout 1", "..."], &["/cart", "|", "f+", "g"], &[]]
+    {
         assert!(!similar(shown, &printed), "{shown:?}");
     }
 }
