@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sdt_core::__private::encode::Code;
+use dtrace_abi::site::Code;
 use sdt_framework::{Config, ConsumerId, Dtrace, Field, LONGEST, Records as Recorded, Spec};
 use sdt_host::cpus::Uniprocessor;
 
