@@ -1,7 +1,6 @@
 //! The subcommands, one file each.
 
 pub mod bench;
-pub mod dsuite;
 pub mod dtrace;
 pub mod embedded;
 pub mod fuzz;
