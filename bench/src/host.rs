@@ -10,7 +10,7 @@ use sdt_core::ops::{
     Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps,
 };
 use sdt_core::patch::{self, Mode};
-use sdt_host::Text;
+use recording_host::Text;
 
 
 struct Probe {
@@ -123,7 +123,7 @@ pub fn set_mode(name: &str, mode: Mode) -> Result<()> {
 /// # Errors
 /// The records do not hold together.
 pub fn attach() -> Result<&'static Counter> {
-    sdt_host::host();
+    recording_host::host();
     let counter: &'static Counter = Box::leak(Box::default());
     let attachment = Attachment { framework: counter, patcher: &Text, mode: Mode::Trap, module: c"bench" };
     // SAFETY: this program is never unloaded, and `on_hit` is installed whenever a probe is enabled.

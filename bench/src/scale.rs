@@ -12,7 +12,7 @@ use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
 use sdt_core::patch::NoText;
 use sdt_core::__private::record::{Probe, Provider, Site};
 use sdt_framework::{Config, Dtrace, Field, Spec};
-use sdt_host::cpus::Uniprocessor;
+use recording_host::cpus::Uniprocessor;
 
 use crate::table::Table;
 

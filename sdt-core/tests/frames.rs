@@ -66,7 +66,7 @@ fn deep(x: u64) {
 
 #[test]
 fn a_hit_is_marked_while_it_is_recorded_and_never_after() {
-    let recorder = sdt_host::attach(Mode::Jump);
+    let recorder = recording_host::attach(Mode::Jump);
     for probe in ["inner", "outer"] {
         recorder.enable(recorder.find("open", probe).unwrap());
     }

@@ -41,7 +41,7 @@ fn with_probes(n: u64) -> u64 {
 
 #[test]
 fn nothing_is_registered_and_nothing_evaluated() {
-    let recorder = sdt_host::attach(Mode::Trap);
+    let recorder = recording_host::attach(Mode::Trap);
     assert!(recorder.registered.lock().unwrap().is_empty());
     assert!(site::all().is_empty());
     assert_eq!(with_probes(1), 0);

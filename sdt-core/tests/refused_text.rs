@@ -29,6 +29,6 @@ fn no_nop() {
 fn a_site_without_its_nop_is_refused() {
     no_nop();
     sdt_probe!(broken::fine);
-    let error = sdt_host::try_attach(Mode::Trap).err().unwrap();
+    let error = recording_host::try_attach(Mode::Trap).err().unwrap();
     assert!(matches!(error, AttachError::SiteText { .. }), "{error}");
 }

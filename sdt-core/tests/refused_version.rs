@@ -19,7 +19,7 @@ static FOREIGN: Foreign = Foreign(AtomicU32::new(1), [0; size_of::<sdt_core::Pro
 #[test]
 fn records_of_another_version_are_refused() {
     sdt_probe!(broken::fine);
-    let error = sdt_host::try_attach(Mode::Trap).err().unwrap();
+    let error = recording_host::try_attach(Mode::Trap).err().unwrap();
     let AttachError::Version { set, .. } = error else { panic!("{error}") };
     assert_eq!(set, "linkme_SDT_PROBES");
 }

@@ -5,7 +5,6 @@
 pub mod bench;
 pub mod book;
 pub mod cmd;
-pub mod dsuite;
 pub mod lint;
 pub mod steps;
 pub mod watched;

@@ -34,7 +34,7 @@ enum Xtask {
     /// Runs inputs made at random, and by what they reach, through what reads bytes of others.
     Fuzz(cmd::fuzz::Args),
     /// Runs programs of DTrace's own test suite.
-    Dsuite(cmd::dsuite::Args),
+    Dsuite(dsuite::Args),
     /// Builds all documentation as one book with search, and prints its path.
     Docs(cmd::docs::Args),
     /// Shows what a probe costs, beside other ways to instrument a function.
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
         Xtask::Embedded(args) => cmd::embedded::run(&args),
         Xtask::Torture(args) => cmd::torture::run(&args),
         Xtask::Fuzz(args) => cmd::fuzz::run(&args),
-        Xtask::Dsuite(args) => cmd::dsuite::run(&args),
+        Xtask::Dsuite(args) => dsuite::run(&args),
         Xtask::Docs(args) => cmd::docs::run(&args),
         Xtask::Bench(args) => cmd::bench::run(&args),
     };
