@@ -56,6 +56,12 @@ fn tabulated() -> BTreeSet<String> {
     section.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
+/// Returns whether the first word of a line of `dtrace -x help` is the name of an option.
+fn is_name(word: &str) -> bool {
+    let letters = word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    letters && Job::default().set(word, None) != Err(OptionError::Name)
+}
+
 #[test]
 fn the_documentation_describes_each_run_time_option() {
     let (manual, table) = (run_time(), tabulated());
@@ -64,6 +70,15 @@ fn the_documentation_describes_each_run_time_option() {
         if option.name() != "zone" {
             assert!(manual.contains(option.name()), "dtrace.1: {}", option.name());
         }
+    }
+    // A `dtrace` that lists its run-time options has no others.
+    let help = Command::new(env!("CARGO_BIN_EXE_dtrace")).args(["-x", "help"]).output().unwrap();
+    if help.status.success() {
+        let text = String::from_utf8(help.stdout).unwrap();
+        let words = text.lines().filter_map(|line| line.split(' ').next());
+        let names: BTreeSet<String> =
+            words.filter(|word| is_name(word)).map(str::to_owned).collect();
+        assert_eq!(manual, names);
     }
     for name in &manual {
         assert!(table.contains(name), "d.md: {name}");
