@@ -28,7 +28,7 @@ pub fn kernel(mode: &str) -> PathBuf {
     let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Path::new(TARGET);
     let lld = cargo_sdt::setup::lld().expect("a linker");
-    let mut command = setup::build_for(TARGET, "core,alloc").expect("a toolchain");
+    let mut command = setup::cargo_for("build", TARGET, "core,alloc").expect("a toolchain");
     // What the kernel's own configuration says of flags is to hold.
     command.env_remove("CARGO_ENCODED_RUSTFLAGS");
     command.current_dir(workspace::root().join("tests/hosts/kernel"));
