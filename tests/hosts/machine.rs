@@ -220,7 +220,8 @@ fn dtrace_program() -> &'static Path {
     BUILT.get_or_init(|| {
         let mut cargo = Command::new(env!("CARGO"));
         // The one that the tests of its package run, so that nothing is compiled again.
-        cargo.args(["test", "--workspace", "--no-run", "--quiet", "--test", "command"]);
+        cargo.arg("test").args(workspace::TESTED);
+        cargo.args(["--no-run", "--quiet", "--test", "command"]);
         assert!(cargo.current_dir(workspace::root()).status().expect("cargo runs").success());
         Path::new(env!("CARGO_BIN_EXE_xtask")).with_file_name("dtrace")
     })

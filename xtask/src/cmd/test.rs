@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All steps. `--workspace` is in every command that tests: cargo switches on the features that the packages it is to build
+/// All steps. [`workspace::TESTED`] is in every command that tests: cargo switches on the features that the packages it is to build
 /// want of their dependencies, and compiles a dependency once for each set of features.
 fn steps<'a>(args: &Args, program: &'a Path) -> Steps<'a> {
     let all: &[_] = &[(harness::EVERYTHING, "1"), ("PROPTEST_CASES", "2560")];
@@ -91,6 +91,7 @@ fn steps<'a>(args: &Args, program: &'a Path) -> Steps<'a> {
             commands.iter().try_for_each(|command| cargo_with(variables, command, step))
         })
     };
+    let test = |args: &[&'static str]| [&["test"][..], &workspace::TESTED, args].concat();
     let by_name = BY_NAME.map(|name| ["--test", name]);
     let by_name = by_name.as_flattened();
     let first = vec![
@@ -103,13 +104,7 @@ fn steps<'a>(args: &Args, program: &'a Path) -> Steps<'a> {
                 &[&["clippy", "--workspace"], by_name, &["--", "-D", "warnings"]].concat(),
             ],
         ),
-        cargo(
-            "build",
-            &[
-                &["test", "--workspace", "--no-run"],
-                &[&["test", "--workspace", "--no-run"], by_name].concat(),
-            ],
-        ),
+        cargo("build", &[&test(&["--no-run"]), &test(&[&["--no-run"], by_name].concat())]),
     ];
 
     // Compiled for kernels, in a folder of their own.
@@ -126,19 +121,23 @@ fn steps<'a>(args: &Args, program: &'a Path) -> Steps<'a> {
 
     // The longest first: nothing long is left to wait for at the end.
     let emulated = EMULATED.iter().filter(|_| !args.no_qemu);
-    let mut then = vec![cargo("host", &[&["test", "--workspace", "--no-fail-fast"]])];
-    then.extend(emulated.map(|name| cargo(name, &[&["test", "--workspace", "--test", name]])));
+    let mut then = vec![cargo("host", &[&test(&["--no-fail-fast"])])];
+    then.extend(emulated.map(|name| cargo(name, &[&test(&["--test", name])])));
     let optimised = ["-p", "sdt-core", "-p", "sdt-framework", "--config", OPTIMISED];
     let optimised = [&optimised[..], &["--features", "sdt-framework/noise"]].concat();
     then.extend([
         // Firing sites depend on what the optimiser makes of them.
         cargo("optimised", &[&[&["test", "--no-fail-fast"], &optimised[..]].concat()]),
-        cargo("conformance", &[&["test", "--workspace", "--test", "conformance"]]),
-        cargo("processes", &[&["test", "--workspace", "--test", "processes"]]),
-        cargo("off", &[&["test", "--workspace", "--features", "sdt-core/off", "--test", "off"]]),
-        cargo("stapsdt", &[&STAPSDT]),
+        cargo("conformance", &[&test(&["--test", "conformance"])]),
+        cargo("processes", &[&test(&["--test", "processes"])]),
+        cargo("off", &[&test(&["--features", "sdt-core/off", "--test", "off"])]),
+        // Sites with SystemTap notes.
+        cargo(
+            "stapsdt",
+            &[&test(&["--features", "sdt-core/stapsdt", "--test", "stap", "--test", "trap"])],
+        ),
         Step::new("gate", move |step| {
-            let gate = ["test", "--workspace", "--test", "gate", "--config", APART];
+            let gate = test(&["--test", "gate", "--config", APART]);
             cargo_with(&[variables, &[("SDT_PATCH", "gate")]].concat(), &gate, step)
         }),
         Step::new("doc", |step| {
@@ -149,10 +148,6 @@ fn steps<'a>(args: &Args, program: &'a Path) -> Steps<'a> {
     ]);
     Steps { first, beside, then }
 }
-
-/// Sites with SystemTap notes.
-const STAPSDT: [&str; 8] =
-    ["test", "--workspace", "--features", "sdt-core/stapsdt", "--test", "stap", "--test", "trap"];
 
 /// Runs cargo, with these variables in its environment besides.
 fn cargo_with(variables: &[(&str, &str)], args: &[&str], step: &mut Running) -> anyhow::Result<()> {
