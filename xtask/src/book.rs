@@ -153,7 +153,9 @@ fn dead_links_of(page: &Path, html: &Path) -> anyhow::Result<Vec<String>> {
         };
         let has_fragment = |text: &str| text.contains(&format!("id=\"{fragment}\""));
         let is_there = target.is_file()
-            && (fragment.is_empty() || target.starts_with(html.join(API)) || has_fragment(&read(&target)?));
+            && (fragment.is_empty()
+                || target.starts_with(html.join(API))
+                || has_fragment(&read(&target)?));
         if !is_there {
             dead.push(format!("{}: {link}", page.strip_prefix(html).unwrap_or(page).display()));
         }
