@@ -87,16 +87,20 @@ pub const ROWS: [Row; 9] = [
     Row {
         name: "@[stack(7)] = count()",
         clause: "row:::stack { @e[stack(7)] = count(); }",
-        fire: |_, calls| repeat(calls, |n| {
+        fire: |_, calls| {
+            repeat(calls, |n| {
                 black_box(deep(6, n, |n| sdt_probe!(row::stack, n)));
-            }),
+            })
+        },
     },
     Row {
         name: "@[ustack(7)] = count()",
         clause: "row:::ustack { @f[ustack(7)] = count(); }",
-        fire: |_, calls| repeat(calls, |n| {
+        fire: |_, calls| {
+            repeat(calls, |n| {
                 black_box(deep(6, n, |n| sdt_probe!(row::ustack, n)));
-            }),
+            })
+        },
     },
     Row {
         name: "@[pid, tid] = count()",
