@@ -1,15 +1,22 @@
-//! Every exec: a function of the module's between the kernel and what runs ELF files.
+//! Calls a handler before every exec on illumos, by hooking the kernel's private table `execsw`.
 //!
-//! illumos tells no module of an exec; the kernel's own `proc:::exec-success` needs none of this, and a driver's probes
-//! fire where the driver is called. What is here changes the table of the kinds of files that can be run: `execsw`, of
-//! `usr/src/uts/common/sys/exec.h` (2025), which is no interface and may change.
+//! # Warning
+//! **Do not copy this crate into a module of yours.** illumos has no interface that tells a module of an exec. `execsw`
+//! (`usr/src/uts/common/sys/exec.h`, as of 2025) is not an interface and may change in any release. A module that hooks it
+//! then crashes the kernel. The crate exists so that the example module and the tests of this project have an event that
+//! happens on every machine. A driver needs no hook: its probes fire where the kernel calls the driver. The kernel's own
+//! `proc:::exec-success` needs none either.
 //!
-//! The table is taken because leaving it is sound. `gexec` (`usr/src/uts/common/os/exec.c`) holds an entry's lock as a
-//! reader from before it loads the entry's function until that has returned. [`deregister`] takes the lock as a writer,
-//! as `mod_removeexec` (`usr/src/uts/common/os/modconf.c`) does for a module that is unloaded: then no thread is in our
-//! function, or on its way there. The table of system calls, which illumos's provider `syscall` changes, has no such
-//! lock: a thread can have loaded a function from there, and be preempted before the function's first instruction for
-//! any time; nothing says when the function's text may be freed.
+//! # Why removing the hook is safe
+//! `gexec` (`usr/src/uts/common/os/exec.c`) holds the lock of a table entry as a reader from before it loads the entry's
+//! function until that function has returned. [`deregister`] takes the lock as a writer, as `mod_removeexec`
+//! (`usr/src/uts/common/os/modconf.c`) does before a module is unloaded. After that no thread is in the hook or about to enter
+//! it.
+//!
+//! The table of system calls, which illumos's provider `syscall` changes, has no such lock. A thread can load a function from
+//! there and then be preempted for any time before the function's first instruction. No event tells when the function's text may
+//! be freed.
+#![cfg_attr(not(test), no_std)]
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
@@ -22,7 +29,7 @@ struct ExecSw {
     magic: *const c_char,
     magic_offset: c_int,
     magic_length: c_int,
-    /// Written to with the lock held by a writer. NULL while the module that has it is not loaded.
+    /// Written by the holder of the write lock. NULL while the module that provides it is not loaded.
     function: UnsafeCell<Option<Function>>,
     core: *const (),
     lock: *mut RwLock,
@@ -32,21 +39,21 @@ const _: () = assert!(offset_of!(ExecSw, function) == 16);
 const _: () = assert!(offset_of!(ExecSw, lock) == 32);
 const _: () = assert!(size_of::<ExecSw>() == 40);
 
-/// `krwlock_t`, the kernel's own.
+/// `krwlock_t`, opaque here.
 type RwLock = c_void;
 
 /// `RW_WRITER` of `krw_t`, `usr/src/uts/common/sys/rwlock.h`.
 const RW_WRITER: c_int = 0;
 
 unsafe extern "C" {
-    // The first of so many.
+    // The first of `nexectype` entries.
     static execsw: ExecSw;
     static nexectype: c_int;
     fn rw_enter(lock: *mut RwLock, how: c_int);
     fn rw_exit(lock: *mut RwLock);
 }
 
-/// `exec_func`. Of what it is called with, only the name and the depth are looked at here.
+/// `exec_func`. The hook reads only `file`.
 type Function = unsafe extern "C" fn(
     vnode: *mut c_void,
     uap: *mut c_void,
@@ -60,32 +67,32 @@ type Function = unsafe extern "C" fn(
     brand: c_int,
 ) -> c_int;
 
-/// What is called before each exec, of which nobody knows yet whether it succeeds, with the path as it was given to
-/// `execve`; of a script the script's. In the context of the process; may sleep.
+/// A function that is called before each exec, with the path given to `execve`; for a script with the path of the script. The
+/// exec can still fail afterwards. Runs in the context of the process; may sleep.
 pub type Handler = fn(path: &CStr);
 
-/// Not now: EBUSY.
+/// The operation is not possible now: EBUSY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
-/// The handler, while there is one.
+/// The registered handler, or NULL.
 static HANDLER: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
-/// The two kinds of ELF files: 64-bit and 32-bit.
+/// Number of kinds of ELF files: 64-bit and 32-bit.
 const KINDS: usize = 2;
-/// `EI_CLASS`, where ELF files say which of them they are.
+/// `EI_CLASS`: the offset of the byte that tells 64-bit from 32-bit files.
 const CLASS: usize = 4;
 
-/// What was in the table before ours, by kind. Written to with the entry's lock held by a writer.
+/// The functions that the hook replaced, by kind. Written by the holder of the entry's write lock.
 static BEFORE: [AtomicPtr<()>; KINDS] = [const { AtomicPtr::new(core::ptr::null_mut()) }; KINDS];
 
-/// Ours, by kind.
-static OURS: [Function; KINDS] = [before_exec::<0>, before_exec::<1>];
+/// The hook's functions, by kind.
+static HOOKS: [Function; KINDS] = [before_exec::<0>, before_exec::<1>];
 
-/// Calls the handler, and goes on with what was there before.
+/// Calls the handler, then the function that the hook replaced.
 ///
 /// # Safety
-/// For `gexec`, which holds the entry's lock as a reader.
+/// The caller is `gexec`, which holds the entry's lock as a reader.
 unsafe extern "C" fn before_exec<const KIND: usize>(
     vnode: *mut c_void,
     uap: *mut c_void,
@@ -100,12 +107,13 @@ unsafe extern "C" fn before_exec<const KIND: usize>(
 ) -> c_int {
     let handler = HANDLER.load(Ordering::Acquire);
     if !handler.is_null() && !file.is_null() {
-        // SAFETY: what `register` stored; and the kernel's copy of the path, good for the call.
+        // SAFETY: `register` stored a `Handler` there; `file` is the kernel's copy of the path, which lives until the exec
+        // returns.
         let (handler, path) =
             unsafe { (core::mem::transmute::<*mut (), Handler>(handler), CStr::from_ptr(file)) };
         handler(path);
     }
-    // SAFETY: what was in the table, with its own arguments. Not NULL, or this would not be there.
+    // SAFETY: `hook` stored the table's function there before it put this one into the table; the arguments are `gexec`'s own.
     unsafe {
         let before =
             core::mem::transmute::<*mut (), Function>(BEFORE[KIND].load(Ordering::Acquire));
@@ -113,16 +121,16 @@ unsafe extern "C" fn before_exec<const KIND: usize>(
     }
 }
 
-/// An entry of the table, for the files of a kind, with its lock held by us.
-struct Entry {
+/// A table entry for ELF files, whose lock this thread holds as a writer.
+struct LockedEntry {
     entry: &'static ExecSw,
     kind: usize,
 }
 
-impl Entry {
-    /// Does `change` to each entry that is for ELF files, while nobody executes any of its kind.
+impl LockedEntry {
+    /// Calls `change` for each entry for ELF files, with the entry locked as a writer: no exec of its kind runs meanwhile.
     fn each(mut change: impl FnMut(&Self)) {
-        // SAFETY: the kernel's table, as long as it says.
+        // SAFETY: the kernel's table has `nexectype` entries.
         let table = unsafe {
             core::slice::from_raw_parts(&raw const execsw, usize::try_from(nexectype).unwrap_or(0))
         };
@@ -130,22 +138,22 @@ impl Entry {
             if let Some(kind) = entry.kind()
                 && !entry.lock.is_null()
             {
-                // SAFETY: the entry's lock. Execs hold it while they read a file's headers, so this sleeps.
+                // SAFETY: `lock` is the entry's lock. Execs hold it while they read a file's headers, so this may sleep.
                 unsafe { rw_enter(entry.lock, RW_WRITER) };
                 change(&Self { entry, kind });
-                // SAFETY: taken above.
+                // SAFETY: `rw_enter` took it above.
                 unsafe { rw_exit(entry.lock) };
             }
         }
     }
 
     fn function(&self) -> Option<Function> {
-        // SAFETY: the lock is held.
+        // SAFETY: `each` holds the entry's lock.
         unsafe { *self.entry.function.get() }
     }
 
     fn set_function(&self, function: Function) {
-        // SAFETY: the lock is held as a writer, so nobody else looks at it.
+        // SAFETY: `each` holds the entry's lock as a writer, so no other thread reads the function.
         unsafe { *self.entry.function.get() = Some(function) };
     }
 
@@ -153,41 +161,41 @@ impl Entry {
         self.function().is_some_and(|held| held as *const () == function)
     }
 
-    fn is_ours(&self) -> bool {
-        self.holds(OURS[self.kind] as *const ())
+    fn is_hooked(&self) -> bool {
+        self.holds(HOOKS[self.kind] as *const ())
     }
 
-    /// Whether somebody else's function is there, which calls ours. If there is none, or again the one from before,
-    /// the module that has it was unloaded, and ours has gone with it.
+    /// Whether another module has hooked the entry after this one, so that its function calls ours. An empty entry, or one with
+    /// the replaced function again, does not count: the module that provides the function was unloaded and took the hook with it.
     fn is_covered(&self) -> bool {
         let before = BEFORE[self.kind].load(Ordering::Acquire);
-        !before.is_null() && self.function().is_some() && !self.is_ours() && !self.holds(before)
+        !before.is_null() && self.function().is_some() && !self.is_hooked() && !self.holds(before)
     }
 
     fn hook(&self) {
         if let Some(before) = self.function()
-            && !self.is_ours()
+            && !self.is_hooked()
         {
             BEFORE[self.kind].store(before as *mut (), Ordering::Release);
-            self.set_function(OURS[self.kind]);
+            self.set_function(HOOKS[self.kind]);
         }
     }
 
     fn unhook(&self) {
         let before = BEFORE[self.kind].load(Ordering::Acquire);
-        // SAFETY: what `hook` stored.
+        // SAFETY: `hook` stored the replaced function there.
         self.set_function(unsafe { core::mem::transmute::<*mut (), Function>(before) });
     }
 }
 
 impl ExecSw {
-    /// Which of the two, if it is for ELF files.
+    /// The kind of ELF files that the entry is for; `None` if it is for other files.
     fn kind(&self) -> Option<usize> {
         const MAGIC: &[u8; CLASS] = b"\x7fELF";
         if self.magic_offset != 0 || self.magic_length as usize <= CLASS {
             return None;
         }
-        // SAFETY: by the table more bytes than these.
+        // SAFETY: the table says that the magic has `magic_length` bytes, which are more than these.
         let magic = unsafe { &*self.magic.cast::<[u8; CLASS + 1]>() };
         match magic[CLASS] {
             _ if !magic.starts_with(MAGIC) => None,
@@ -198,13 +206,13 @@ impl ExecSw {
     }
 }
 
-/// Calls `handler` before every exec, until [`deregister`]. Sleeps.
+/// Calls `handler` before every exec, until [`deregister`]. May sleep.
 ///
 /// # Safety
 /// Before the module is unloaded, [`deregister`] must have succeeded.
 ///
 /// # Errors
-/// There is a handler already.
+/// A handler is registered already.
 pub unsafe fn register(handler: Handler) -> Result<(), Busy> {
     HANDLER
         .compare_exchange(
@@ -214,25 +222,25 @@ pub unsafe fn register(handler: Handler) -> Result<(), Busy> {
             Ordering::Acquire,
         )
         .map_err(|_| Busy)?;
-    Entry::each(Entry::hook);
+    LockedEntry::each(LockedEntry::hook);
     Ok(())
 }
 
-/// Puts the table back as it was. Sleeps until nobody is in our function, or on his way there.
+/// Restores the table. Sleeps until no thread is in the hook or about to enter it.
 ///
 /// # Errors
-/// Somebody else has put his own function over ours. Everything goes on working then.
+/// Another module has hooked the table after this one. The handler stays registered then.
 pub fn deregister() -> Result<(), Busy> {
     let (mut unhooked, mut covered) = ([false; KINDS], false);
-    Entry::each(|entry| {
+    LockedEntry::each(|entry| {
         covered |= entry.is_covered();
-        if entry.is_ours() {
+        if entry.is_hooked() {
             entry.unhook();
             unhooked[entry.kind] = true;
         }
     });
     if covered {
-        Entry::each(|entry| {
+        LockedEntry::each(|entry| {
             if unhooked[entry.kind] {
                 entry.hook();
             }
@@ -252,12 +260,12 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
     use std::time::Duration;
 
-    /// A lock of the kernel's: readers, or -1.
+    /// A `krwlock_t` of the test: the number of readers, or -1 for a writer.
     struct Lock(AtomicI32);
 
     #[unsafe(no_mangle)]
     unsafe extern "C" fn rw_enter(lock: *mut RwLock, how: c_int) {
-        // SAFETY: the entries below have such.
+        // SAFETY: the entries of `TABLE` point to locks of this type.
         let lock = unsafe { &(*lock.cast::<Lock>()).0 };
         let step = |readers: i32| match (how, readers) {
             (RW_WRITER, 0) => Some(-1),
@@ -271,7 +279,7 @@ mod tests {
 
     #[unsafe(no_mangle)]
     unsafe extern "C" fn rw_exit(lock: *mut RwLock) {
-        // SAFETY: as above.
+        // SAFETY: the entries of `TABLE` point to locks of this type.
         let lock = unsafe { &(*lock.cast::<Lock>()).0 };
         let step = |held: i32| Some(if held < 0 { 0 } else { held - 1 });
         lock.fetch_update(Ordering::AcqRel, Ordering::Acquire, step).unwrap();
@@ -281,7 +289,7 @@ mod tests {
 
     struct Table([ExecSw; 3]);
 
-    // SAFETY: behind the locks.
+    // SAFETY: `function` changes only under the entry's lock.
     unsafe impl Sync for Table {}
 
     static LOCKS: [Lock; 3] = [const { Lock(AtomicI32::new(0)) }; 3];
@@ -308,12 +316,12 @@ mod tests {
     static TYPES: c_int = 3;
 
     static EXECS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
-    static HEARD: AtomicUsize = AtomicUsize::new(0);
-    /// Whether the module's text is still there.
+    static HANDLED: AtomicUsize = AtomicUsize::new(0);
+    /// Whether the module with the handler is loaded.
     static LOADED: AtomicBool = AtomicBool::new(true);
 
-    /// The kernel's function (0), or that of another hook.
-    unsafe extern "C" fn kernel_exec<const WHOSE: usize>(
+    /// The kernel's function (0), or the one of another hook (1).
+    unsafe extern "C" fn kernel_exec<const OWNER: usize>(
         _: *mut c_void,
         _: *mut c_void,
         _: *mut c_void,
@@ -325,21 +333,21 @@ mod tests {
         _: *mut c_void,
         _: c_int,
     ) -> c_int {
-        EXECS[WHOSE].fetch_add(1, Ordering::Relaxed);
+        EXECS[OWNER].fetch_add(1, Ordering::Relaxed);
         0
     }
 
-    fn hear(path: &CStr) {
+    fn handle(path: &CStr) {
         assert!(LOADED.load(Ordering::Acquire), "the module has been unloaded");
         assert_eq!(path, c"/bin/sh");
-        HEARD.fetch_add(1, Ordering::Relaxed);
+        HANDLED.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// `gexec`, which is preempted for a while on its way into the function that it has loaded.
+    /// `gexec`, preempted for a while between loading the entry's function and calling it.
     fn gexec(kind: usize, preempted: impl FnOnce()) {
         let entry = &TABLE.0[kind];
         let none = core::ptr::null_mut();
-        // SAFETY: as the kernel does it.
+        // SAFETY: the lock is held around the call, as `gexec` does it, and the function takes these arguments.
         unsafe {
             rw_enter(entry.lock, RW_READER);
             let function = (*entry.function.get()).unwrap();
@@ -351,15 +359,15 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_on_its_way_in_holds_the_module() {
-        // SAFETY: it is deregistered below.
-        unsafe { register(hear) }.unwrap();
-        // SAFETY: as above.
-        assert_eq!(unsafe { register(hear) }, Err(Busy));
+    fn deregistering_waits_for_a_thread_about_to_enter_the_hook() {
+        // SAFETY: `deregister` is called before the test ends.
+        unsafe { register(handle) }.unwrap();
+        // SAFETY: it is refused.
+        assert_eq!(unsafe { register(handle) }, Err(Busy));
         for kind in 0..3 {
             gexec(kind, || ());
         }
-        assert_eq!((EXECS[0].load(Ordering::Relaxed), HEARD.load(Ordering::Relaxed)), (3, 2));
+        assert_eq!((EXECS[0].load(Ordering::Relaxed), HANDLED.load(Ordering::Relaxed)), (3, 2));
 
         let on_its_way = std::sync::Barrier::new(2);
         std::thread::scope(|threads| {
@@ -373,23 +381,23 @@ mod tests {
             assert_eq!(deregister(), Ok(()));
             LOADED.store(false, Ordering::Release);
         });
-        assert_eq!(HEARD.load(Ordering::Relaxed), 3);
+        assert_eq!(HANDLED.load(Ordering::Relaxed), 3);
         gexec(2, || ());
-        assert_eq!((EXECS[0].load(Ordering::Relaxed), HEARD.load(Ordering::Relaxed)), (5, 3));
+        assert_eq!((EXECS[0].load(Ordering::Relaxed), HANDLED.load(Ordering::Relaxed)), (5, 3));
 
-        // Somebody puts his own function over ours, and goes again.
+        // Another module hooks the table after this one, then removes its hook.
         LOADED.store(true, Ordering::Release);
-        // SAFETY: it is deregistered below.
-        unsafe { register(hear) }.unwrap();
-        // SAFETY: nobody else looks now.
-        let ours = unsafe { *TABLE.0[2].function.get() };
-        // SAFETY: as above.
+        // SAFETY: `deregister` is called before the test ends.
+        unsafe { register(handle) }.unwrap();
+        // SAFETY: no other thread uses the table now.
+        let hook = unsafe { *TABLE.0[2].function.get() };
+        // SAFETY: no other thread uses the table now.
         unsafe { *TABLE.0[2].function.get() = Some(kernel_exec::<1>) };
         assert_eq!(deregister(), Err(Busy));
         gexec(1, || ());
-        assert_eq!(HEARD.load(Ordering::Relaxed), 4, "the other kind goes on");
-        // SAFETY: as above.
-        unsafe { *TABLE.0[2].function.get() = ours };
+        assert_eq!(HANDLED.load(Ordering::Relaxed), 4, "the hook of the other kind still works");
+        // SAFETY: no other thread uses the table now.
+        unsafe { *TABLE.0[2].function.get() = hook };
         assert_eq!(deregister(), Ok(()));
     }
 }
