@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use dtrace::TransportError;
 use dtrace::client::{Client, ClientError, Detail, Probe, Records, Site};
@@ -178,11 +178,12 @@ impl Session {
         Self { machine, wire, cpus: 0, lister: None, consumers, records }
     }
 
-    /// Makes sure that the kernel is ours. Returns its architecture.
+    /// Checks that the kernel speaks this protocol, and sets its clock. Returns its architecture.
     fn hello(&mut self) -> Result<String, SessionError> {
+        let time = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
         let (version, cpus, arch) = ask!(
             self,
-            Request::Hello,
+            Request::Hello { time },
             Reply::Hello { version, cpus, arch } => (version, cpus, arch)
         )?;
         same("protocol version", version.to_string(), VERSION.to_string())?;

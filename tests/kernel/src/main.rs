@@ -7,7 +7,6 @@
 extern crate alloc;
 
 mod arch;
-mod arguments;
 mod clock;
 mod console;
 mod counters;
@@ -64,7 +63,6 @@ pub(crate) fn kernel_main(boot: BootInfo) -> ! {
 extern "C" fn first_cpu_main() -> ! {
     let wire = Wire::open();
     let cpus = arch::init_machine(FIRMWARE.load(Ordering::Relaxed));
-    clock::start();
     smp::set_online(cpus);
     cpu::restore_interrupts(true);
     dtrace::init();

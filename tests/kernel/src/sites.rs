@@ -1,4 +1,4 @@
-//! Where probes fire, for listings: what the system that this kernel is finds in loaded modules.
+//! Sites of probes in loaded modules, for listings.
 
 use alloc::string::String;
 
@@ -11,17 +11,17 @@ use crate::system;
 /// A firing site of a probe.
 #[derive(Debug)]
 pub(crate) struct FiringSite {
-    /// Where it is.
+    /// Its address.
     pub(crate) address: u64,
     /// The symbol of the function it is in, and the site's offset in it.
     pub(crate) function: Option<(String, u64)>,
-    /// What is there now.
+    /// The instruction that it holds now.
     pub(crate) state: SiteState,
-    /// Where its cold block is.
+    /// Address of its cold block.
     pub(crate) target: u64,
     /// Whether a jump reaches that.
     pub(crate) in_reach: bool,
-    /// How far jumps reach.
+    /// Bytes that a jump reaches.
     pub(crate) reach: u64,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct FiringSite {
 pub(crate) struct Sites;
 
 impl server::Sites for Sites {
-    // Called where nobody patches: by the CPU that does what consumers ask.
+    // Only the CPU that serves consumers calls this, and only that CPU patches.
     fn each(
         &self,
         probe: ProbeId,

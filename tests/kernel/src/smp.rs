@@ -15,11 +15,11 @@ type Work<'a> = &'a (dyn Fn(usize) + Sync);
 
 /// CPUs that take part, numbered from 0.
 static ONLINE: AtomicUsize = AtomicUsize::new(1);
-/// Somebody holds a rendezvous.
+/// A CPU holds a rendezvous.
 static BUSY: AtomicBool = AtomicBool::new(false);
-/// What is to be done: a `*const Work` while a rendezvous is held.
+/// The work of the rendezvous: a `*const Work` while one is held.
 static WORK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
-/// Who has still to do it.
+/// The CPUs that have not done it yet.
 static PENDING: [AtomicBool; cpu::MAX_CPUS] = [const { AtomicBool::new(false) }; cpu::MAX_CPUS];
 
 /// All CPUs execute text as it is.
@@ -30,7 +30,7 @@ pub(crate) fn online() -> usize {
     ONLINE.load(Ordering::Acquire)
 }
 
-/// Says how many CPUs are up; from here on all of them take part in rendezvous.
+/// Sets the number of CPUs that are up. From here on all of them take part in rendezvous.
 pub(crate) fn set_online(cpus: usize) {
     ONLINE.store(cpus, Ordering::Release);
 }
@@ -68,7 +68,7 @@ pub(crate) fn synchronise() {
             arch::send_rendezvous();
         }
     };
-    // There is no scheduler: whoever runs here stays on this CPU.
+    // There is no scheduler, so this thread stays on its CPU.
     SYNCHRONISED.request(cpu::current(), online(), interrupt, || {
         join_rendezvous();
         core::hint::spin_loop();
@@ -91,13 +91,13 @@ pub(crate) fn join_rendezvous() {
     cpu::restore_interrupts(enabled);
 }
 
-/// What the other CPUs are to do as threads: a `*const Work` while [`with_others`] runs.
+/// The work of the other CPUs as threads: a `*const Work` while [`with_others`] runs.
 static TASK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
-/// Who has still to do it.
+/// The CPUs that have not done it yet.
 static TASK_PENDING: [AtomicBool; cpu::MAX_CPUS] =
     [const { AtomicBool::new(false) }; cpu::MAX_CPUS];
 
-/// Has all other CPUs do `work` as threads do, with interrupts on, while this one, the first, does `own`.
+/// Runs `work` on all other CPUs as a thread, with interrupts on, and `own` on this CPU, the first.
 /// Returns when all are done. `work` gets the CPU's number.
 pub(crate) fn with_others<R>(work: Work<'_>, own: impl FnOnce() -> R) -> R {
     assert_eq!(cpu::current(), 0, "only the first CPU gives others work");

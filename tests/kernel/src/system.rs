@@ -32,19 +32,19 @@ pub(crate) trait System: Sync {
     /// Unloads a module, as kldunload(8) or modunload(8).
     ///
     /// # Errors
-    /// There is none of this name, or somebody refuses; it goes on working then.
+    /// There is none of this name, or the module or the system refuses; the module stays loaded then.
     fn unload(&self, file: &str) -> Result<(), Refusal>;
 
     /// All loaded modules, in the order in which the system lists them.
     fn modules(&self) -> Vec<Module>;
 
-    /// Where a module is mapped, and with which protections.
+    /// Returns the address of a module and the protections of its segments.
     ///
     /// # Errors
     /// There is none of this name.
     fn segments(&self, file: &str) -> Result<(u64, Vec<Segment>), Refusal>;
 
-    /// Has a process of this CPU's execute an image, as far as modules see it. Interrupts are on.
+    /// Executes an image in a process of this CPU, as far as modules see it. Interrupts are on.
     fn execute(&self, pid: u32, path: &CStr);
 
     /// Writes to a sysctl, as sysctl(8): what fires a module's probe by hand.
@@ -64,15 +64,15 @@ pub(crate) trait System: Sync {
         Err(refusal(EINVAL, &format_args!("{name}: {} has no kstats", self.name())))
     }
 
-    /// The sites of a probe that this kernel can find in loaded modules, in order of address. Called where nobody
-    /// patches: by the CPU that does what consumers ask.
+    /// The sites of a probe that this kernel can find in loaded modules, in order of address. Only the CPU
+    /// that serves consumers calls this, and only that CPU patches.
     fn sites(&self, probe: u32) -> Vec<FiringSite>;
 
     /// Shows what stands at an address of a loaded module's, and says whether it is one. Called by threads.
     fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>)) -> bool;
 
-    /// Asks the handlers of DTrace's providers what is to become of a trap, and returns what the one that claims it wants
-    /// emulated; 0 if none does. A handler may change the frame. Interrupts off, probe context.
+    /// Asks the handlers of DTrace's providers to claim a trap, and returns the answer of the one that does: the instruction to
+    /// emulate. Returns 0 if none does. A handler may change the frame. Interrupts off, probe context.
     ///
     /// # Safety
     /// The trap is the one that this CPU is in.
@@ -135,7 +135,7 @@ pub(crate) fn become_illumos(_: Marking) -> Result<(), Refusal> {
     Err(refusal(EINVAL, &"illumos is not there for this machine"))
 }
 
-/// What a module has for text now.
+/// Returns the text of a module as it is now.
 ///
 /// # Errors
 /// There is none of this name.

@@ -32,7 +32,7 @@ impl Stored {
     unsafe fn store(&self) {
         let address = self.address;
         let alias = paging::direct(address as u64 - paging::KERNEL_BASE) as *mut u8;
-        // SAFETY: by contract bytes of the kernel's image, all of which the direct map has, writable; they are
+        // SAFETY: the caller passes bytes of the kernel's image, which the direct map shows, writable; they are
         // accessed through here or fetched.
         unsafe {
             machine::store(alias, &self.bytes);
@@ -41,7 +41,7 @@ impl Stored {
     }
 }
 
-/// Where it begins, and with it the kernel's image.
+/// Returns the start of the kernel's text, which is that of its image.
 pub(crate) fn start() -> u64 {
     &raw const kernel_text_start as u64
 }
@@ -51,14 +51,14 @@ pub(crate) fn holds(address: u64) -> bool {
     (start()..&raw const kernel_text_end as u64).contains(&address)
 }
 
-/// What was stored since all CPUs were synchronised last.
+/// Stores since the last synchronisation of all CPUs.
 static PENDING: Mutex<Vec<Stored>> = Mutex::new(Vec::new());
 
 // SAFETY: bytes go where they belong, as `machine::store` does it; a rendezvous synchronises every CPU.
 unsafe impl Patcher for KernelText {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
         let stored = Stored { address, bytes: bytes.to_vec() };
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller passes a site of this kernel and an instruction for it.
         unsafe { stored.store() };
         PENDING.lock().push(stored);
     }

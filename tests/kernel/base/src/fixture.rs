@@ -1,5 +1,6 @@
 //! Small files for the tests of both systems' halves: ET_REL here, ET_DYN in [`shared`].
 
+pub mod machine;
 pub mod shared;
 
 use object_core::elf::{self, RelocationType};
@@ -130,7 +131,7 @@ impl Builder {
             .copy_from_slice(contents);
     }
 
-    /// A symbol that somebody else is to define.
+    /// Adds a symbol that another file defines.
     pub fn undefined(&mut self, name: &str, weak: bool) -> SymbolId {
         self.symbol(name, 0, SymbolSection::Undefined, weak)
     }

@@ -36,7 +36,7 @@ static SDT: Sdt = Sdt::new(&Machine);
 /// Once this kernel is illumos's: what becomes of probes' calls.
 static MARKING: Once<Marking> = Once::new();
 
-/// What becomes of probes' calls. Probe context.
+/// Returns how krtld marks the calls of probes. Probe context.
 fn marking() -> Marking {
     MARKING.get().copied().unwrap_or_default()
 }

@@ -13,7 +13,7 @@ use crate::dtrace::DTRACE;
 use crate::invop;
 use crate::stack::Origin;
 
-/// What `sdt` has the trap do: nothing, and go on behind the byte (`DTRACE_INVOP_NOP`).
+/// The answer of `sdt` to the trap: continue behind the byte (`DTRACE_INVOP_NOP`).
 const NOP: c_int = 4;
 
 /// The innermost trap that each CPU is in.
@@ -86,7 +86,7 @@ pub(super) unsafe extern "C" fn sdt_invop(
     _rax: usize,
 ) -> c_int {
     let Some(id) = SDT.probe_at(address as u64) else { return 0 };
-    // SAFETY: the caller's contract.
+    // SAFETY: `invop` passes an `InvopStack`.
     let regs = unsafe { &mut (*stack.cast::<InvopStack>()).regs };
     let [a, b, c, d, e, _] = regs.arguments;
     Origin::interrupted(regs.rip, regs.savfp).of(|| {

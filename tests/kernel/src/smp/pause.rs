@@ -9,7 +9,7 @@ use crate::arch::{self, cpu};
 static PAUSED: AtomicUsize = AtomicUsize::new(0);
 static RESUMED: AtomicBool = AtomicBool::new(true);
 
-/// What a paused CPU does.
+/// The loop of a paused CPU.
 static WAIT: Work<'static> = &|_| {
     PAUSED.fetch_add(1, Ordering::AcqRel);
     while !RESUMED.load(Ordering::Acquire) {
@@ -17,7 +17,7 @@ static WAIT: Work<'static> = &|_| {
     }
 };
 
-/// Has all other CPUs wait, interrupts off, until [`resume_others`]. There is no rendezvous meanwhile.
+/// Makes all other CPUs wait, interrupts off, until [`resume_others`]. No rendezvous is possible meanwhile.
 pub(crate) fn pause_others() {
     while BUSY.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
         join_rendezvous();
@@ -38,7 +38,7 @@ pub(crate) fn pause_others() {
     }
 }
 
-/// Has them go on.
+/// Lets the paused CPUs continue.
 pub(crate) fn resume_others() {
     RESUMED.store(true, Ordering::Release);
     while PENDING.iter().take(online()).any(|pending| pending.load(Ordering::Acquire)) {

@@ -15,10 +15,9 @@ use dtrace_abi::record::{RecordDesc, RecordHeader};
 use sdt_core::ops::ProbeId;
 use sdt_framework::{ConsumerError, ConsumerId, Rights, Which as Buffer};
 
-use super::TORTURED;
 use crate::dtrace::DTRACE;
 use crate::smp;
-use crate::standin::{self, Which};
+use crate::standin::{self, TORTURED, Which};
 
 /// Bytes of a buffer for each CPU.
 const RECORDS: i64 = 64 << 10;
@@ -27,7 +26,7 @@ const AGGREGATIONS: i64 = 16 << 10;
 const NONE: RecordDesc =
     RecordDesc { action: 0, pad: 0, size: 0, offset: 0, alignment: 0, format: 0, arg: 0, uarg: 0 };
 
-/// What the programs have left behind so far.
+/// The data of the programs so far.
 pub(super) struct Programs {
     consumer: ConsumerId,
     /// The probes that they are on.
@@ -41,7 +40,7 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Has the programs in DOF go. Nobody fires yet.
+    /// Starts the programs in DOF, before any CPU fires.
     ///
     /// # Errors
     /// The framework does not take them.
@@ -71,7 +70,7 @@ impl Programs {
         which.probe().id().is_some_and(|id| self.probes.contains(&id.get()))
     }
 
-    /// Takes what there is by now, of all CPUs.
+    /// Reads the data that all CPUs have recorded by now.
     pub(super) fn take(&mut self) -> Result<(), ConsumerError> {
         for cpu in 0..smp::online() {
             self.take_records(cpu)?;
@@ -132,7 +131,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Stops them, and says what is not as it should be. Nobody fires any more.
+    /// Stops the programs after the last CPU has fired, and returns the discrepancies.
     pub(super) fn stop(mut self) -> Result<Vec<String>, ConsumerError> {
         DTRACE.stop(self.consumer)?;
         self.take()?;

@@ -27,7 +27,7 @@ pub(super) struct File {
     pub(super) references: u32,
     /// Whether kldload's reference is still there (`userrefs`).
     pub(super) by_user: bool,
-    /// What the last of its modules that refused said.
+    /// The error of the last module that refused.
     pub(super) load_error: i32,
 }
 
@@ -95,7 +95,7 @@ pub struct FileSymbol {
     pub file: String,
     /// Its own.
     pub name: String,
-    /// Where it begins.
+    /// Its start.
     pub address: u64,
     /// Bytes of it.
     pub size: u64,
@@ -108,7 +108,7 @@ pub struct FileInfo {
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// Where it is.
+    /// Its address.
     pub base: u64,
     /// Bytes it takes.
     pub size: usize,

@@ -25,7 +25,7 @@ fn framework() -> &'static Framework {
     framework
 }
 
-/// Text of modules, by address: what is not in it is a nop.
+/// Text of modules, by address; all other bytes are nops.
 #[derive(Debug, Default)]
 struct Bytes {
     stored: Mutex<BTreeMap<u64, u8>>,

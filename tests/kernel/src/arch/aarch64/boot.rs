@@ -5,12 +5,16 @@
 //! device tree at the start of RAM; firmware starts the other CPUs when asked to (PSCI), at the second
 //! entry point here. The tables built here map the first two GiB three times (where they are, for the
 //! code that switches translation on; at the direct map; and at the kernel's address) and serve until
-//! [`super::paging`] has built the real ones.
+//! [`paging`](crate::arch::paging) has built the real ones.
 
 use core::arch::global_asm;
 
-use super::paging::{DIRECT_MAP, KERNEL_BASE};
-use super::{devicetree, paging, power};
+use aarch64_cpu::asm::barrier::{SY, isb};
+use aarch64_cpu::registers::{ReadWriteable as _, TCR_EL1};
+use page_table_multiarch::PagingMetaData as _;
+
+use super::layout::{DEVICES, DIRECT_MAP, Format, KERNEL_BASE};
+use super::{devicetree, power};
 
 /// MAIR_EL1: index 0 is device memory (nGnRE), index 1 is normal memory, write-back.
 const MEMORY_TYPES: u64 = 0xff04;
@@ -24,7 +28,7 @@ const CONTROL: u64 = 0x30d0_0800 | 1 | 1 << 2 | 1 << 12 | 1 << 3;
 const DEVICE_BLOCK: u64 = 0x0060_0000_0000_0401;
 /// The block of normal memory where RAM begins: read, written, and executed as long as nothing else is
 /// there.
-const MEMORY_BLOCK: u64 = 0x0040_0000_0000_0705 | paging::RAM;
+const MEMORY_BLOCK: u64 = 0x0040_0000_0000_0705 | DEVICES;
 
 global_asm!(
     r#"
@@ -118,7 +122,7 @@ unsafe extern "C" {
     static replace_upper: u8;
 }
 
-/// What a CPU that is being started needs to know. Aligned, so that it lies in one page.
+/// Parameters of a CPU that is being started. Aligned, so that they are in one page.
 #[derive(Debug)]
 #[repr(C, align(32))]
 pub(super) struct Start {
@@ -139,13 +143,20 @@ pub(super) fn other_entry() -> u64 {
 ///
 /// # Safety
 /// The table at the physical address `root` maps everything in use.
-pub(super) unsafe fn replace_tables(root: u64) {
+pub(crate) unsafe fn switch_tables(root: u64) {
     let physical = &raw const replace_upper as u64 - KERNEL_BASE;
     // SAFETY: the lower half maps the code where it is; the caller's contract for what comes after.
     unsafe {
         let replace = core::mem::transmute::<u64, unsafe extern "C" fn(u64)>(physical);
         replace(root);
     }
+}
+
+/// Stops using the boot tables of the lower half on the CPU that runs this, which uses the kernel's tables for the upper half.
+pub(super) fn leave_lower_half() {
+    TCR_EL1.modify(TCR_EL1::EPD0::DisableTTBR0Walks);
+    isb(SY);
+    Format::flush_tlb(None);
 }
 
 /// First Rust code: on the boot stack, in the boot tables, interrupts off.
@@ -167,6 +178,6 @@ unsafe extern "C" fn boot_entry() -> ! {
 /// Called once on each CPU by the code above.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn other_cpu_entry(number: u64) -> ! {
-    paging::leave_lower_half();
+    leave_lower_half();
     super::other_cpus::arrive(number as usize)
 }

@@ -19,7 +19,7 @@ const OVERFLOW_STACK: usize = 16 << 10;
 #[repr(C, align(16))]
 struct Local {
     number: u64,
-    /// Where to go on when the stack has overflowed.
+    /// Top of the stack that is used after a stack overflow.
     overflow_stack_top: u64,
     overflow_stack: UnsafeCell<[u8; OVERFLOW_STACK]>,
 }
@@ -76,7 +76,7 @@ pub(crate) fn interrupts_off() -> bool {
 pub(crate) fn restore_interrupts(enabled: bool) {
     if enabled {
         // Without `nomem`: what comes before must not be moved in.
-        // SAFETY: whoever calls this is ready for interrupts.
+        // SAFETY: the caller has left the code that no interrupt may enter.
         unsafe { asm!("msr daifclr, #2", options(nostack, preserves_flags)) };
     }
 }

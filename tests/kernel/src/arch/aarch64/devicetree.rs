@@ -1,19 +1,19 @@
-//! What the kernel reads from the device tree: memory, CPUs, the interrupt controller.
+//! Reads the device tree: memory, CPUs, the interrupt controller.
 
 use alloc::vec::Vec;
 
 use fdt::Fdt;
 use stand_in_kernel::memory::{BootInfo, Region};
 
-use super::paging;
+use crate::arch::paging;
 
-/// Where QEMU's `virt` machine leaves the device tree for a kernel that is an ELF file: at the start
+/// Physical address at which QEMU's `virt` machine puts the device tree for a kernel in an ELF file: the start
 /// of RAM (QEMU's `docs/system/arm/virt.rst`).
 const ADDRESS: u64 = 0x4000_0000;
 
 /// The device tree of the machine, if there is one at `address`.
 fn tree(address: u64) -> Option<Fdt<'static>> {
-    // SAFETY: RAM that is in the direct map and that nobody writes to; the tree's header is checked.
+    // SAFETY: the direct map shows this RAM, and nothing writes to it; the crate checks the tree's header.
     unsafe { Fdt::from_ptr(paging::direct(address) as *const u8) }.ok()
 }
 
@@ -29,7 +29,7 @@ pub(super) fn boot_info() -> Option<BootInfo> {
     Some(boot)
 }
 
-/// What is needed besides memory.
+/// The parts of the machine besides memory.
 #[derive(Debug)]
 pub(super) struct Machine {
     /// MPIDR affinity of every CPU, in the tree's order.

@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicPtr;
 
 use sdt_core::patch::machine;
 
-use super::paging;
+use crate::arch::paging;
 
 crate::exports::exports! {
     // sys/arm64/include/machdep.h
@@ -22,7 +22,7 @@ pub(crate) fn variables() -> [(&'static str, u64); 1] {
 /// 13.0-RELEASE's `arm64_icache_sync_range`, which holds the address of a function (`sys/arm64/include/cpufunc.h`).
 static SYNC_RANGE: AtomicPtr<()> = AtomicPtr::new(arm64_icache_sync_range as *mut ());
 
-/// As FreeBSD's: the address itself when it can be written to, or else the place in the direct map
+/// Stores an address for writing: the address itself if it can be written to, otherwise the place in the direct map
 /// where the same memory can; `false` when there is none.
 ///
 /// # Safety
@@ -32,7 +32,7 @@ unsafe extern "C" fn arm64_get_writable_addr(
     writable: *mut *mut c_void,
 ) -> bool {
     let Some(alias) = paging::writable(address as u64) else { return false };
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller passes a place for a pointer.
     unsafe { writable.write(alias as *mut c_void) };
     true
 }
@@ -42,6 +42,6 @@ unsafe extern "C" fn arm64_get_writable_addr(
 /// # Safety
 /// The range is mapped.
 unsafe extern "C" fn arm64_icache_sync_range(address: *mut c_void, length: usize) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller passes a mapped range.
     unsafe { machine::after_store(address as usize, length) };
 }

@@ -7,7 +7,8 @@ use arm_gic::gicv3::{GicCpuInterface, GicV3, InterruptGroup, SgiTarget, SgiTarge
 use arm_gic::{IntId, Trigger, UniqueMmioPointer};
 
 use super::traps::TrapFrame;
-use super::{cpu, paging, timer};
+use super::{cpu, timer};
+use crate::arch::paging;
 use crate::lock::IrqMutex;
 
 /// The interrupt that asks a CPU to join a rendezvous.
@@ -38,12 +39,12 @@ pub(super) fn init(distributor: u64, redistributors: u64, cpus: usize) {
     let (Some(distributor), Some(redistributors)) = (pointer(distributor), redistributors) else {
         panic!("the direct map is at 0");
     };
-    // SAFETY: the registers of the GIC are device memory in the direct map, and nobody else has
+    // SAFETY: the registers of the GIC are device memory in the direct map, and no other code has
     // pointers to them.
     let mut gic =
         unsafe { GicV3::new(UniqueMmioPointer::new(distributor), redistributors, cpus, false) };
     gic.setup(0);
-    // By edge: whoever waits for the line takes all that there is, so a byte that arrives then makes
+    // By edge: the reader of the line takes all bytes that have arrived, so a byte that arrives then makes
     // an edge; and one that is left lying does not interrupt again and again.
     let configured = gic
         .set_trigger(UART, None, Trigger::Edge)
@@ -113,10 +114,10 @@ pub(super) fn handle_interrupts(frame: &TrapFrame) {
             }
             WAKE | UART => GicCpuInterface::end_interrupt(interrupt, GROUP),
             STOP => {
-                assert!(crate::panic::panicked(), "told to stop, but nobody has panicked");
+                assert!(crate::panic::panicked(), "a request to stop without a panic");
                 cpu::halt();
             }
-            other => panic!("interrupt {other:?}, which nobody asked for"),
+            other => panic!("unexpected interrupt {other:?}"),
         }
     }
 }

@@ -5,10 +5,9 @@ pub(crate) mod cpu;
 mod devicetree;
 pub(crate) mod exports;
 mod gic;
+pub(crate) mod layout;
 mod other_cpus;
-pub(crate) mod paging;
 pub(crate) mod power;
-pub(crate) mod rtc;
 pub(crate) mod text;
 pub(crate) mod timer;
 mod traps;
@@ -18,19 +17,21 @@ use core::arch::naked_asm;
 
 use stand_in_base::image::PAGE;
 
+use crate::arch::paging;
+pub(crate) use boot::switch_tables;
 pub(crate) use gic::{send_rendezvous, stop_others, wake_others};
 pub(crate) use traps::TrapFrame;
 
 /// This architecture, as the host's `--arch` names it.
 pub(crate) const NAME: &str = "aarch64";
 
-/// Where module images go: so near the kernel that a branch instruction reaches it, 128 MiB at most.
+/// Addresses for module images: at most 128 MiB from the kernel, so that a branch instruction reaches it.
 pub(crate) const MODULE_SPACE: core::ops::Range<u64> = 0xffff_0000_4100_0000..0xffff_0000_4800_0000;
 
-/// Where the bench puts the kernel's symbols: 240 MiB into RAM. The heap ends before it.
-pub(crate) const SYMBOLS: u64 = paging::RAM + (240 << 20);
+/// Physical address at which the bench puts the kernel's symbols: 240 MiB into RAM. The heap ends before it.
+pub(crate) const SYMBOLS: u64 = layout::DEVICES + (240 << 20);
 
-/// Where stacks go, each in the upper half of its slot with nothing mapped in the lower one. So an
+/// Address of the stacks, each in the upper half of its slot with nothing mapped in the lower half. So an
 /// address in a stack has bit [`STACK_BIT`], and one below it does not.
 const STACK_SPACE: u64 = 0xffff_0000_8000_0000;
 const STACK_PAGES: usize = 32;
@@ -65,7 +66,7 @@ unsafe extern "C" fn switch_stack(top: u64, main: extern "C" fn() -> !) -> ! {
 }
 
 extern "C" fn on_own_stack(main: extern "C" fn() -> !) -> ! {
-    paging::leave_lower_half();
+    boot::leave_lower_half();
     cpu::init(0);
     traps::init();
     timer::init();

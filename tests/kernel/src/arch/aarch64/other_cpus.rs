@@ -6,9 +6,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use smccc::{Hvc, psci};
 
 use super::boot::{self, Start};
-use super::{cpu, gic, paging, timer, traps};
+use super::{cpu, gic, timer, traps};
+use crate::arch::paging;
 
-/// How long a CPU may take to come up.
+/// Time limit for a CPU to come up.
 const START_TIMEOUT_NS: u64 = 60_000_000_000;
 
 /// The CPU that is being started says here that it is there.
@@ -41,7 +42,7 @@ pub(super) fn start(affinities: &[u64]) -> usize {
     affinities.len() + 1
 }
 
-/// What a CPU does that has been started.
+/// Runs on a CPU that has been started.
 pub(super) fn arrive(number: usize) -> ! {
     cpu::init(number);
     traps::init();

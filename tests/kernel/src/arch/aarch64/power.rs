@@ -6,7 +6,7 @@ use smccc::{Hvc, psci};
 
 use super::cpu;
 
-/// How the kernel ended, as QEMU's exit status shows it.
+/// The end of the kernel, for QEMU's exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Asked to power off: status 0.

@@ -2,12 +2,7 @@
 
 use sdt_core::patch::machine;
 
-use super::paging;
-
-/// Makes a file's text writable where it is executed, too, for the releases that have it so.
-pub(crate) fn allow_stores(address: u64, pages: usize) {
-    paging::allow_stores(address, pages);
-}
+use crate::arch::paging;
 
 /// Writes to a file's text, as `sdt_tracepoint_patch` does: by an alias that can be written to.
 ///
@@ -15,7 +10,7 @@ pub(crate) fn allow_stores(address: u64, pages: usize) {
 /// The address is mapped text, and no other CPU executes it meanwhile.
 pub(crate) unsafe fn overwrite(address: u64, bytes: &[u8]) {
     let alias = paging::writable(address).expect("text has an alias") as *mut u8;
-    // SAFETY: by contract.
+    // SAFETY: the caller passes mapped text that no other CPU executes, and `writable` returned an alias of it.
     unsafe {
         machine::store(alias, bytes);
         machine::after_store(address as usize, bytes.len());

@@ -41,7 +41,7 @@ global_asm!(
     .balign 2048
     .global vectors
 vectors:
-    .rept 4                     // with the other stack pointer, which nobody uses
+    .rept 4                     // with the other stack pointer, which is not in use
     VECTOR trap_unexpected
     .endr
     VECTOR trap_synchronous
@@ -144,7 +144,7 @@ unsafe extern "C" fn interrupt(frame: &mut TrapFrame) {
 /// Called by the vector with the frame it built.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unexpected(frame: &mut TrapFrame) {
-    panic!("an exception that nothing here can raise; {frame}");
+    panic!("an exception that nothing here can raise; {frame:x?}");
 }
 
 /// # Safety
@@ -165,21 +165,25 @@ unsafe extern "C" fn synchronous(frame: &mut TrapFrame) {
     let syndrome = frame.esr & ESR_EL1::ISS.mask;
     match class {
         class::BREAKPOINT if syndrome == DTRACE_BREAKPOINT => {
-            // SAFETY: the caller's contract.
+            // SAFETY: `frame` is the live frame that the vector built, with free stack behind it.
             unsafe { breakpoint(frame) };
         }
-        class::BREAKPOINT => panic!("brk #{syndrome:#x}; {frame}"),
+        class::BREAKPOINT => panic!("brk #{syndrome:#x}; {frame:x?}"),
         class::DATA_ABORT => panic!(
-            "data abort at {:#x}, {} {}; {frame}",
+            "data abort at {:#x}, {} {}; {frame:x?}",
             frame.far,
             if syndrome & 1 << 6 != 0 { "writing" } else { "reading" },
             reason(syndrome),
         ),
         class::INSTRUCTION_ABORT => {
-            panic!("instruction abort at {:#x}, executing {}; {frame}", frame.far, reason(syndrome))
+            panic!(
+                "instruction abort at {:#x}, executing {}; {frame:x?}",
+                frame.far,
+                reason(syndrome)
+            )
         }
         class::UNKNOWN if is_exit(frame) => frame.elr += 4,
-        class => panic!("{}, class {class:#x}; {frame}", name(class)),
+        class => panic!("{}, class {class:#x}; {frame:x?}", name(class)),
     }
 }
 
@@ -199,7 +203,7 @@ fn name(class: u64) -> &'static str {
         0x0e => "illegal execution state",
         0x22 => "misaligned program counter",
         0x26 => "misaligned stack pointer",
-        _ => "exception that nobody asked for",
+        _ => "unexpected exception",
     }
 }
 
@@ -221,10 +225,10 @@ fn is_exit(frame: &TrapFrame) -> bool {
 
 /// Asks the handlers of modules, then carries out the instruction that the one who claimed the
 /// breakpoint wants (`dtrace_invop_start`). Where FreeBSD would come back to an unclaimed breakpoint for
-/// ever, this says that nobody claims it.
+/// ever, this panics.
 ///
 /// # Safety
-/// As for [`synchronous`].
+/// `frame` is the one that the vector built, with free stack behind it.
 unsafe fn breakpoint(frame: &mut TrapFrame) {
     let address = frame.elr;
     if let Some(resume) = crate::text::resume_address(address) {
@@ -241,17 +245,17 @@ unsafe fn breakpoint(frame: &mut TrapFrame) {
             third,
         })
     };
-    assert!(answer != 0, "breakpoint at {address:#x} that nobody claims; {frame}");
+    assert!(answer != 0, "breakpoint at {address:#x} that no handler claims; {frame:x?}");
     let release = freebsd::release();
     let Some(instruction) = Emulated::decode(answer as u32, release) else {
         panic!(
-            "breakpoint at {address:#x}: FreeBSD {} does not emulate {answer:#x}; {frame}",
+            "breakpoint at {address:#x}: FreeBSD {} does not emulate {answer:#x}; {frame:x?}",
             release.version()
         );
     };
     // SAFETY: the frame is that of a breakpoint in this instruction's place, with free stack below what
     // was interrupted.
     let done = unsafe { instruction.carry_out(frame) };
-    done.unwrap_or_else(|error| panic!("breakpoint at {address:#x}: {error}; {frame}"));
+    done.unwrap_or_else(|error| panic!("breakpoint at {address:#x}: {error}; {frame:x?}"));
     crate::counters::breakpoint();
 }

@@ -3,7 +3,7 @@
 //! The interface is Linux's (`Documentation/arch/riscv/boot.rst`), which OpenSBI follows: a0 holds the
 //! hart's id, a1 the physical address of the device tree, satp is 0; the other harts are stopped (SBI
 //! HSM). The table built here maps RAM's first GiB at the kernel's address and the first 4 GiB at the
-//! direct map, and serves until [`super::paging`] has built the real ones.
+//! direct map, and serves until [`paging`](crate::arch::paging) has built the real ones.
 //!
 //! Only the first hart that arrives at `start` boots; what another one does there is in [`super::harts`].
 
@@ -12,8 +12,12 @@ use core::arch::global_asm;
 use fdt::Fdt;
 use stand_in_kernel::memory::BootInfo;
 
-use super::paging::{DIRECT_MAP, KERNEL_BASE, Leaf, gigapage};
-use super::{machine, paging};
+use riscv::asm::sfence_vma_all;
+use riscv::register::satp;
+
+use super::layout::{DIRECT_MAP, KERNEL_BASE};
+use super::machine;
+use crate::arch::paging;
 
 /// Physical start of RAM, in which the kernel is.
 const RAM: u64 = 0x8000_0000;
@@ -21,6 +25,27 @@ const RAM: u64 = 0x8000_0000;
 /// Entries of the root table per GiB, from the start of the upper half's first entry on.
 const fn slot(address: u64) -> u64 {
     address >> 30 & 511
+}
+
+/// satp's mode field.
+const SV39: u64 = (satp::Mode::Sv39 as u64) << 60;
+/// Bits of a table entry: valid, read, write, accessed, dirty. Hardware may fault instead of setting the last two.
+const READ_WRITE: u64 = 1 | 2 | 4 | 64 | 128;
+const EXECUTE: u64 = 8;
+
+/// Returns the entry that maps 1 GiB in the root table.
+const fn gigapage(physical: u64, bits: u64) -> u64 {
+    physical >> 2 | bits
+}
+
+/// Switches the CPU that runs this to other page tables.
+///
+/// # Safety
+/// The root table at the physical address `root` maps everything in use.
+pub(crate) unsafe fn switch_tables(root: u64) {
+    // SAFETY: the caller guarantees the tables.
+    unsafe { satp::write(satp::Satp::from_bits((SV39 | root >> 12) as usize)) };
+    sfence_vma_all();
 }
 
 global_asm!(
@@ -88,7 +113,7 @@ enable_paging:
     csrw stvec, t0
     ret
 
-    // A trap before there are tables for it: nobody can be told but QEMU.
+    // A trap before there are tables for it: only QEMU can be told.
     .balign 4
 early_trap:
     li a7, 0x53525354           // SRST
@@ -100,11 +125,11 @@ early_trap:
     "#,
     base = const KERNEL_BASE as i64,
     kernel_slot = const slot(KERNEL_BASE + RAM),
-    kernel_page = const gigapage(RAM, Leaf::ALL),
+    kernel_page = const gigapage(RAM, READ_WRITE | EXECUTE),
     direct_slot = const slot(DIRECT_MAP),
-    direct_page = const gigapage(0, Leaf::READ_WRITE),
-    gib = const gigapage(1 << 30, Leaf::NONE),
-    sv39 = const paging::SV39 as i64,
+    direct_page = const gigapage(0, READ_WRITE),
+    gib = const gigapage(1 << 30, 0),
+    sv39 = const SV39 as i64,
 );
 
 /// First Rust code: on the boot stack, in the boot table, interrupts off.

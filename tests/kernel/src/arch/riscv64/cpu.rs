@@ -32,7 +32,7 @@ struct Emergency {
     local: Local,
 }
 
-/// Gives the CPU that runs this its number. Called once by each CPU, before its interrupts go on;
+/// Sets the number of the CPU that runs this. Called once by each CPU, before its interrupts go on;
 /// `stack_bottom` is the lowest address of the stack it is going to use.
 pub(super) fn init(number: usize, stack_bottom: u64) {
     let emergency = Box::leak(Box::new(Emergency {
@@ -65,7 +65,7 @@ pub(crate) fn current() -> usize {
 /// Lowest address of this CPU's stack.
 pub(super) fn stack_bottom() -> u64 {
     let bottom;
-    // SAFETY: as in `current`.
+    // SAFETY: tp points to this CPU's `Local`, and the stack's bottom never changes.
     unsafe {
         asm!(
             "ld {}, {bottom}(tp)",
@@ -90,7 +90,7 @@ pub(crate) fn interrupts_off() -> bool {
 /// Goes back to what [`interrupts_off`] returned. Probe context.
 pub(crate) fn restore_interrupts(enabled: bool) {
     if enabled {
-        // SAFETY: whoever disabled them is done with what they must not come into.
+        // SAFETY: the caller has left the code that no interrupt may enter.
         unsafe { sstatus::set_sie() };
     }
 }
@@ -100,7 +100,7 @@ pub(crate) fn restore_interrupts(enabled: bool) {
 pub(crate) fn wait_for_interrupt() {
     // Resumes when an interrupt is pending, whether or not it may be taken.
     riscv::asm::wfi();
-    // SAFETY: the caller's contract; the interrupt is taken here.
+    // SAFETY: tp points to this CPU's `Local`, and the stack's bottom never changes.
     unsafe { sstatus::set_sie() };
 }
 

@@ -8,12 +8,13 @@ use core::arch::global_asm;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::{Stack, cpu, machine, paging, timer, traps};
+use super::{Stack, cpu, machine, timer, traps};
+use crate::arch::paging;
 
-/// How long a CPU may take to come up.
+/// Time limit for a CPU to come up.
 const START_TIMEOUT_NS: u64 = 60_000_000_000;
 
-/// What a CPU that is being started finds at the physical address in a1.
+/// Parameters of a CPU that is being started; a1 holds their physical address.
 #[repr(C)]
 struct Variables {
     /// Physical address of the kernel's root table.
@@ -88,7 +89,7 @@ pub(super) fn start_others() -> usize {
             stack_top: stack.top,
             number: number as u64,
         };
-        // SAFETY: inside the new stack, which nobody uses yet.
+        // SAFETY: the address is in the new stack, which no CPU uses yet.
         unsafe { (at as *mut Variables).write(variables) };
         let physical = paging::physical(at).expect("the stack is mapped");
         UP.store(false, Ordering::Release);

@@ -1,4 +1,4 @@
-//! What the device tree says about the machine.
+//! The machine's parts and their addresses, from the device tree.
 
 use fdt::Fdt;
 use fdt::node::FdtNode;
@@ -23,8 +23,6 @@ pub(super) struct Machine {
     pub(super) plic: usize,
     /// Its context for the supervisor mode of the hart that boots.
     pub(super) plic_context: usize,
-    /// Registers of the clock that knows the time of day (`google,goldfish-rtc`).
-    pub(super) rtc: Option<usize>,
     /// The register that ends QEMU with an exit status (`sifive,test0`).
     pub(super) test: Option<usize>,
 }
@@ -94,7 +92,6 @@ fn read(tree: &Fdt<'_>, boot_hart: usize) -> Machine {
         uart_interrupt: uart_interrupt.expect("the 16550 has no interrupt"),
         plic: address(plic).expect("the PLIC has no registers"),
         plic_context: context(tree, plic, boot_hart).expect("the PLIC does not reach the hart"),
-        rtc: tree.find_compatible(&["google,goldfish-rtc"]).and_then(address),
         test: tree.find_compatible(&["sifive,test0", "sifive,test1"]).and_then(address),
     }
 }

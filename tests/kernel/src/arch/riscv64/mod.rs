@@ -5,11 +5,10 @@ pub(crate) mod cpu;
 pub(crate) mod exports;
 mod harts;
 mod ipi;
+pub(crate) mod layout;
 mod machine;
-pub(crate) mod paging;
 mod plic;
 pub(crate) mod power;
-pub(crate) mod rtc;
 pub(crate) mod text;
 pub(crate) mod timer;
 mod traps;
@@ -19,19 +18,21 @@ use core::arch::naked_asm;
 
 use stand_in_base::image::PAGE;
 
+use crate::arch::paging;
+pub(crate) use boot::switch_tables;
 pub(crate) use ipi::{send_rendezvous, stop_others, wake_others};
 pub(crate) use traps::TrapFrame;
 
 /// This architecture, as the host's `--arch` names it.
 pub(crate) const NAME: &str = "riscv64";
 
-/// Where module images go.
+/// Addresses for module images.
 pub(crate) const MODULE_SPACE: core::ops::Range<u64> = 0xffff_ffc1_0000_0000..0xffff_ffc1_4000_0000;
 
-/// Where the bench puts the kernel's symbols: 240 MiB into RAM. The heap ends before it.
+/// Physical address at which the bench puts the kernel's symbols: 240 MiB into RAM. The heap ends before it.
 pub(crate) const SYMBOLS: u64 = 0x8000_0000 + (240 << 20);
 
-/// Where stacks go, each with an unmapped page below it: below all else that a stack pointer may point to.
+/// Address of the stacks, each with an unmapped page below it. They are below everything else that a stack pointer may point to.
 const STACK_SPACE: u64 = 0xffff_ffc0_0000_0000;
 const STACK_PAGES: usize = 32;
 

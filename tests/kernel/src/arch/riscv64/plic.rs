@@ -4,7 +4,8 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::{machine, paging};
+use super::machine;
+use crate::arch::paging;
 
 /// Interrupt that has been claimed and not completed; 0 for none.
 static CLAIMED: AtomicU32 = AtomicU32::new(0);
@@ -40,9 +41,9 @@ pub(super) fn init() {
     }
 }
 
-/// Takes the interrupt that is pending, and leaves it claimed: until [`complete`] it does not come again.
+/// Claims the pending interrupt; until [`complete`] it is not raised again.
 pub(super) fn claim() {
-    // SAFETY: as in `init`.
+    // SAFETY: `claim_and_complete` is a register of the PLIC, which the direct map shows; reading it claims an interrupt.
     let interrupt = unsafe { claim_and_complete().read_volatile() };
     if interrupt != 0 {
         CLAIMED.store(interrupt, Ordering::Release);
@@ -53,7 +54,7 @@ pub(super) fn claim() {
 pub(super) fn complete() {
     let interrupt = CLAIMED.swap(0, Ordering::AcqRel);
     if interrupt != 0 {
-        // SAFETY: as in `init`; the interrupt has been claimed.
+        // SAFETY: `claim_and_complete` is a register of the PLIC, and `claim` has claimed the interrupt.
         unsafe { claim_and_complete().write_volatile(interrupt) };
     }
 }

@@ -1,8 +1,9 @@
 //! Switching the machine off.
 
-use super::{machine, paging};
+use super::machine;
+use crate::arch::paging;
 
-/// How the kernel ended, as QEMU's exit status shows it.
+/// The end of the kernel, for QEMU's exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Asked to power off: status 0.

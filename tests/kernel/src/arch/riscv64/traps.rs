@@ -148,16 +148,16 @@ pub(super) fn init() {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn trap(frame: &mut TrapFrame) {
     if frame.sp - FRAME_SIZE < cpu::stack_bottom() {
-        panic!("stack overflow; {frame}");
+        panic!("stack overflow; {frame:x?}");
     }
     match Scause::from_bits(frame.scause as usize).cause().try_into() {
         Ok(Trap::Interrupt(interrupt)) => interrupted(interrupt, frame),
         // SAFETY: the frame is a live one.
         Ok(Trap::Exception(Exception::Breakpoint)) => unsafe { breakpoint(frame) },
         Ok(Trap::Exception(exception)) => {
-            panic!("{} at {:#x}; {frame}", name(exception), frame.stval)
+            panic!("{} at {:#x}; {frame:x?}", name(exception), frame.stval)
         }
-        Err(_) => panic!("trap for cause {:#x}; {frame}", frame.scause),
+        Err(_) => panic!("trap for cause {:#x}; {frame:x?}", frame.scause),
     }
 }
 
@@ -168,7 +168,7 @@ fn interrupted(interrupt: Interrupt, frame: &TrapFrame) {
             crate::counters::tick(frame.sepc, frame.s[0]);
         }
         Interrupt::SupervisorSoft => {
-            // First, so that what is asked for from here on makes it pending again.
+            // First, so that a later request makes it pending again.
             // SAFETY: it is the software interrupt, which is being handled.
             unsafe { sip::clear_ssoft() };
             if crate::panic::panicked() {
@@ -209,7 +209,7 @@ unsafe fn breakpoint(frame: &mut TrapFrame) {
         frame.sepc = resume;
         return;
     }
-    // SAFETY: the caller's contract; the third argument is 0 here.
+    // SAFETY: `frame` is the live frame of this breakpoint; the third argument is 0 on riscv.
     let answer = unsafe {
         system::current().trap(system::Trap {
             address,
@@ -219,16 +219,16 @@ unsafe fn breakpoint(frame: &mut TrapFrame) {
         })
     };
     if answer == 0 {
-        panic!("breakpoint at {address:#x} that nobody claims; {frame}");
+        panic!("breakpoint at {address:#x} that no handler claims; {frame:x?}");
     }
     let release = freebsd::release();
     let Some(emulated) = Emulated::decode(answer as u32, release) else {
         panic!(
-            "breakpoint at {address:#x}: FreeBSD {} does not emulate {answer:#x}; {frame}",
+            "breakpoint at {address:#x}: FreeBSD {} does not emulate {answer:#x}; {frame:x?}",
             release.version()
         );
     };
-    // SAFETY: as above, and the handler that claimed it stands up for the instruction.
+    // SAFETY: `frame` is that of a breakpoint in place of this instruction: the handler that claimed it says so.
     unsafe { emulated.carry_out(frame) };
     crate::counters::breakpoint();
 }

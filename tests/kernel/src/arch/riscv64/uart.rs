@@ -6,10 +6,11 @@ use uart_16550::backend::MmioBackend;
 use uart_16550::spec::registers::IER;
 use uart_16550::{BaudRate, Config, Uart16550};
 
-use super::{machine, paging, plic};
+use super::{machine, plic};
+use crate::arch::paging;
 
-/// The serial port. Its data-ready interrupt ends the first CPU's sleep; bytes are moved by whoever
-/// holds this.
+/// The serial port. Its data-ready interrupt ends the first CPU's sleep; the holder of this
+/// moves the bytes.
 pub(crate) struct Uart(Uart16550<MmioBackend>);
 
 impl Uart {
@@ -37,7 +38,7 @@ impl Uart {
         Self(uart)
     }
 
-    /// Takes what has arrived, as much as fits, and says how much.
+    /// Moves bytes that have arrived into `buffer`, and returns their number.
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> usize {
         let length = self.0.receive_bytes(buffer);
         // The interrupt is held back from its arrival until here, for its cause is gone only now.

@@ -6,12 +6,13 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use static_assertions::const_assert;
 
-use super::{apic, cpu, paging, timer, traps};
+use super::{apic, cpu, timer, traps};
+use crate::arch::paging;
 
-/// Where the start code goes: a page below 1 MiB that the firmware has left.
+/// The page for the start code: below 1 MiB, unused by the firmware.
 const START_PAGE: u8 = 8;
 const START: u64 = (START_PAGE as u64) << 12;
-/// How long a CPU may take to come up.
+/// Time limit for a CPU to come up.
 const START_TIMEOUT_NS: u64 = 60_000_000_000;
 
 global_asm!(
@@ -85,6 +86,7 @@ ap_long_mode:
 );
 
 unsafe extern "C" {
+    static boot_pml4: u8;
     static ap_start: u8;
     static ap_boot_root: u8;
     static ap_end: u8;
@@ -115,13 +117,14 @@ pub(super) fn start_others(ids: &[u8]) -> usize {
     let code = &raw const ap_start;
     let length = &raw const ap_end as usize - code as usize;
     let low = paging::direct(START) as *mut u8;
-    // SAFETY: the page is RAM that nobody else uses, and the code fits it.
+    // SAFETY: the page is RAM that nothing else uses, and the code fits in it.
     unsafe { core::ptr::copy_nonoverlapping(code, low, length) };
     let offset = &raw const ap_boot_root as usize - code as usize;
     for (index, &id) in ids.iter().enumerate() {
         let number = index + 1;
         let variables = Variables {
-            boot_root: paging::boot_root(),
+            // These tables also map low memory at its physical address.
+            boot_root: paging::kernel_physical(&raw const boot_pml4 as u64),
             root: paging::root(),
             stack: super::new_stack(number),
             entry: &raw const ap_long_mode as u64,

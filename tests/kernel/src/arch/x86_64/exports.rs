@@ -11,14 +11,14 @@ crate::exports::exports! {
 /// # Safety
 /// See [`cpu::disable_wp`].
 unsafe extern "C" fn disable_wp() -> bool {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller calls `restore_wp` before it enables interrupts.
     unsafe { cpu::disable_wp() }
 }
 
 /// # Safety
 /// See [`cpu::restore_wp`].
 unsafe extern "C" fn restore_wp(was_set: bool) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller passes the result of `disable_wp` on this CPU.
     unsafe { cpu::restore_wp(was_set) }
 }
 

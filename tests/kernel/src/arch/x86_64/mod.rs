@@ -1,13 +1,13 @@
 //! x86_64: everything the rest of the kernel asks of the machine.
 
+mod acpi;
 mod ap;
 mod apic;
 mod boot;
 pub(crate) mod cpu;
 pub(crate) mod exports;
-pub(crate) mod paging;
+pub(crate) mod layout;
 pub(crate) mod power;
-pub(crate) mod rtc;
 pub(crate) mod text;
 pub(crate) mod timer;
 pub(crate) mod traps;
@@ -16,7 +16,11 @@ pub(crate) mod uart;
 use core::arch::naked_asm;
 
 use stand_in_base::image::PAGE;
-use stand_in_kernel::acpi;
+use x86_64::PhysAddr;
+use x86_64::registers::control::{Cr3, Cr3Flags};
+use x86_64::structures::paging::PhysFrame;
+
+use crate::arch::paging;
 
 pub(crate) use apic::{send_rendezvous, stop_others, wake_others};
 pub(crate) use traps::TrapFrame;
@@ -24,27 +28,24 @@ pub(crate) use traps::TrapFrame;
 /// This architecture, as the host's `--arch` names it.
 pub(crate) const NAME: &str = "x86_64";
 
-/// Where module images go: the second GiB of the kernel's part of the address space.
+/// Addresses for module images: the second GiB of the kernel's part of the address space.
 pub(crate) const MODULE_SPACE: core::ops::Range<u64> = 0xffff_ffff_c000_0000..0xffff_ffff_f000_0000;
 
-/// Where the bench puts the kernel's symbols: 240 MiB into RAM. The heap ends before it.
+/// Physical address at which the bench puts the kernel's symbols: 240 MiB into RAM. The heap ends before it.
 pub(crate) const SYMBOLS: u64 = 240 << 20;
 
-/// Where stacks go, each with an unmapped page below it.
+/// Address of the stacks, each with an unmapped page below it.
 const STACK_SPACE: u64 = 0xffff_ffff_a000_0000;
 const STACK_PAGES: usize = 32;
 
-/// Physical memory, seen through the direct map.
-struct Physical;
-
-impl acpi::Memory for Physical {
-    fn bytes(&self, physical: u64, length: usize) -> Option<&'static [u8]> {
-        let end = physical.checked_add(length as u64)?;
-        (end <= paging::DIRECT_MAP_SIZE).then(|| {
-            // SAFETY: inside the direct map; the firmware's tables do not change.
-            unsafe { core::slice::from_raw_parts(paging::direct(physical) as *const u8, length) }
-        })
-    }
+/// Switches the CPU that runs this to other page tables.
+///
+/// # Safety
+/// The root table at the physical address `root` maps everything in use.
+pub(crate) unsafe fn switch_tables(root: u64) {
+    let root = PhysFrame::containing_address(PhysAddr::new(root));
+    // SAFETY: the caller guarantees the tables.
+    unsafe { Cr3::write(root, Cr3Flags::empty()) };
 }
 
 /// Maps the stack of a CPU and returns its top.
@@ -82,13 +83,12 @@ unsafe extern "C" fn switch_stack(top: u64, main: extern "C" fn() -> !) -> ! {
 /// # Panics
 /// When the firmware's tables are not there or a CPU does not start.
 pub(crate) fn init_machine(rsdp: u64) -> usize {
-    let madt = acpi::madt(&Physical, rsdp).unwrap_or_else(|error| panic!("ACPI: {error}"));
+    let controllers = acpi::controllers(rsdp);
     apic::mask_legacy();
-    apic::set_base(madt.local_apic);
     apic::enable();
     timer::calibrate();
     timer::start();
-    apic::route_uart(madt.io_apic);
-    let others = ap::others(&madt.processors);
+    apic::route_uart(controllers.io_apic);
+    let others = ap::others(&controllers.processors);
     ap::start_others(&others)
 }

@@ -11,7 +11,7 @@ use super::apic;
 const TICK_HZ: u64 = 250;
 /// The PIT's frequency.
 const PIT_HZ: u64 = 1_193_182;
-/// How long calibration watches.
+/// Time that calibration measures.
 const CALIBRATION_US: u64 = 20_000;
 
 /// TSC at boot.

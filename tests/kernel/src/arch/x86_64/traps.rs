@@ -6,7 +6,6 @@
 //! lies on the stack of the code that was hit.
 
 use core::arch::global_asm;
-use core::fmt;
 
 use spin::Once;
 use static_assertions::const_assert_eq;
@@ -58,35 +57,6 @@ const_assert_eq!(core::mem::offset_of!(TrapFrame, err), 144);
 const_assert_eq!(core::mem::offset_of!(TrapFrame, rip), 152);
 const_assert_eq!(core::mem::offset_of!(TrapFrame, rsp), 176);
 
-impl fmt::Display for TrapFrame {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "rip {:#x} rflags {:#x} rsp {:#x} rbp {:#x} rax {:#x} rbx {:#x} rcx {:#x} rdx {:#x} \
-             rsi {:#x} rdi {:#x} r8 {:#x} r9 {:#x} r10 {:#x} r11 {:#x} r12 {:#x} r13 {:#x} \
-             r14 {:#x} r15 {:#x}",
-            self.rip,
-            self.rflags,
-            self.rsp,
-            self.rbp,
-            self.rax,
-            self.rbx,
-            self.rcx,
-            self.rdx,
-            self.rsi,
-            self.rdi,
-            self.r8,
-            self.r9,
-            self.r10,
-            self.r11,
-            self.r12,
-            self.r13,
-            self.r14,
-            self.r15
-        )
-    }
-}
-
 /// Vectors that have a stub.
 const VECTORS: usize = 64;
 /// Bytes from one stub to the next.
@@ -104,7 +74,9 @@ pub(super) const RENDEZVOUS_VECTOR: u8 = 33;
 pub(super) const WAKE_VECTOR: u8 = 34;
 /// The serial line's interrupt.
 pub(super) const UART_VECTOR: u8 = 35;
-/// What the local APIC raises when an interrupt vanished; it takes no EOI.
+/// The local APIC's own errors.
+pub(super) const ERROR_VECTOR: u8 = 62;
+/// The interrupt that the local APIC raises when another one has vanished; takes no EOI.
 pub(super) const SPURIOUS_VECTOR: u8 = 63;
 
 global_asm!(
@@ -253,7 +225,7 @@ unsafe extern "C" fn trap(frame: &mut TrapFrame) {
             if crate::panic::panicked() {
                 cpu::halt();
             }
-            panic!("non-maskable interrupt; {frame}");
+            panic!("non-maskable interrupt; {frame:x?}");
         }
         vector if vector == TIMER_VECTOR.into() => {
             crate::counters::tick(frame.rip, frame.rbp);
@@ -267,10 +239,11 @@ unsafe extern "C" fn trap(frame: &mut TrapFrame) {
             apic::end_of_interrupt();
         }
         vector if vector == SPURIOUS_VECTOR.into() => {}
+        vector if vector == ERROR_VECTOR.into() => panic!("an error of the local APIC; {frame:x?}"),
         PAGE_FAULT => {
             frame.addr = Cr2::read_raw();
             panic!(
-                "page fault at {:#x}, {} {}; {frame}",
+                "page fault at {:#x}, {} {}; {frame:x?}",
                 frame.addr,
                 if frame.err & 16 != 0 {
                     "executing"
@@ -283,9 +256,9 @@ unsafe extern "C" fn trap(frame: &mut TrapFrame) {
             );
         }
         DOUBLE_FAULT => {
-            panic!("double fault, the last page fault at {:#x}; {frame}", Cr2::read_raw())
+            panic!("double fault, the last page fault at {:#x}; {frame:x?}", Cr2::read_raw())
         }
-        vector => panic!("{}; error code {:#x}; {frame}", name(vector), frame.err),
+        vector => panic!("{}; error code {:#x}; {frame:x?}", name(vector), frame.err),
     }
 }
 
@@ -307,11 +280,11 @@ fn name(vector: u32) -> &'static str {
         18 => "machine check",
         19 => "SIMD floating-point exception",
         20 => "virtualization exception",
-        _ => "interrupt nobody asked for",
+        _ => "unexpected interrupt",
     }
 }
 
-/// What `dtrace_invop_start` makes of a handler's answer
+/// Answers of a handler, as `dtrace_invop_start` interprets them
 /// (`sys/cddl/dev/dtrace/amd64/dtrace_asm.S`, `DTRACE_INVOP_*`).
 mod invop {
     pub(super) const PUSH_RBP: i32 = 1;
@@ -342,13 +315,13 @@ unsafe extern "C" fn invop(frame: &mut TrapFrame, scratch: u64) {
             third: scratch,
         })
     };
-    // The interrupted stack pointer is at most 15 bytes below the scratch space's end: what is pushed
-    // goes there, not into the frame.
+    // The interrupted stack pointer is at most 15 bytes below the scratch space's end, so an emulated push writes there and not
+    // into the frame.
     match answer {
         invop::NOP => {}
         invop::PUSH_RBP => {
             frame.rsp -= 8;
-            // SAFETY: as above.
+            // SAFETY: the stub left 16 bytes free there.
             unsafe { (frame.rsp as *mut u64).write(frame.rbp) };
         }
         invop::LEAVE => {
@@ -362,10 +335,10 @@ unsafe extern "C" fn invop(frame: &mut TrapFrame, scratch: u64) {
             frame.rip = unsafe { (frame.rsp as *const u64).read() };
             frame.rsp += 8;
         }
-        0 if !breakpoint => panic!("{} at {address:#x}; {frame}", name(frame.trapno)),
-        0 => panic!("breakpoint at {address:#x} that nobody claims; {frame}"),
+        0 if !breakpoint => panic!("{} at {address:#x}; {frame:x?}", name(frame.trapno)),
+        0 => panic!("breakpoint at {address:#x} that no handler claims; {frame:x?}"),
         other => panic!(
-            "{} at {address:#x}: its handler wants {other} emulated; {frame}",
+            "{} at {address:#x}: its handler wants {other} emulated; {frame:x?}",
             name(frame.trapno)
         ),
     }
