@@ -2,9 +2,9 @@
 //!
 //! # Warning
 //! **Do not copy this crate into a module of yours.** illumos has no interface that tells a module of an exec. `execsw`
-//! (`usr/src/uts/common/sys/exec.h`, as of 2025) is not an interface and may change in any release. A module that hooks it
-//! then crashes the kernel. The crate exists so that the example module and the tests of this project have an event that
-//! happens on every machine. A driver needs no hook: its probes fire where the kernel calls the driver. The kernel's own
+//! (`usr/src/uts/common/sys/exec.h`, as of 2025) is not an interface and may change in any release; a module that hooks a changed
+//! table crashes the kernel. The crate exists so that the example module and the tests of this project have an event that happens
+//! on every machine. A driver needs no hook: its probes fire where the kernel calls the driver. The kernel's own
 //! `proc:::exec-success` needs none either.
 //!
 //! # Why removing the hook is safe

@@ -35,29 +35,38 @@ pub(crate) fn set_online(cpus: usize) {
     ONLINE.store(cpus, Ordering::Release);
 }
 
-/// Does `work` on every CPU, this one included, with interrupts off, and returns when all are done.
+/// Runs `work` on every CPU, this one included, with interrupts off, and returns when all are done.
 /// `work` gets the CPU's number.
 pub(crate) fn rendezvous(work: Work<'_>) {
-    let cpus = online();
+    begin(&work);
+    let enabled = cpu::interrupts_off();
+    work(cpu::current());
+    end();
+    cpu::restore_interrupts(enabled);
+}
+
+/// Makes all other CPUs do `work`, which has to live until [`end`] returns.
+fn begin(work: &Work<'_>) {
     while BUSY.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        // Interrupts may be off here, and the one who holds it waits for this CPU too.
+        // Interrupts may be off here, and the CPU that holds it waits for this one, too.
         join_rendezvous();
         core::hint::spin_loop();
     }
-    WORK.store((&raw const work).cast_mut().cast(), Ordering::Relaxed);
-    let enabled = cpu::interrupts_off();
+    WORK.store((&raw const *work).cast_mut().cast(), Ordering::Relaxed);
     let own = cpu::current();
-    for pending in PENDING.iter().take(cpus).enumerate().filter(|&(cpu, _)| cpu != own) {
+    for pending in PENDING.iter().take(online()).enumerate().filter(|&(cpu, _)| cpu != own) {
         pending.1.store(true, Ordering::Release);
     }
-    if cpus > 1 {
+    if online() > 1 {
         arch::send_rendezvous();
     }
-    work(own);
-    while PENDING.iter().take(cpus).any(|pending| pending.load(Ordering::Acquire)) {
+}
+
+/// Waits until all other CPUs have done their work.
+fn end() {
+    while PENDING.iter().take(online()).any(|pending| pending.load(Ordering::Acquire)) {
         core::hint::spin_loop();
     }
-    cpu::restore_interrupts(enabled);
     BUSY.store(false, Ordering::Release);
 }
 

@@ -81,11 +81,6 @@ impl Builder {
         self.object.append_section_data(section, contents, 8)
     }
 
-    /// More contents for a section, with another alignment than 8; where they are.
-    pub fn append_aligned(&mut self, section: SectionId, contents: &[u8], alignment: u64) -> u64 {
-        self.object.append_section_data(section, contents, alignment)
-    }
-
     fn symbol(&mut self, name: &str, value: u64, section: SymbolSection, weak: bool) -> SymbolId {
         self.object.add_symbol(Symbol {
             name: name.into(),

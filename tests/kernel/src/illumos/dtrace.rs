@@ -144,7 +144,7 @@ fn adapted(ops: &ProviderOps) -> ProviderOps {
         resume: ops.resume.and(Some(resume)),
         getargdesc: ops.getargdesc.and(Some(getargdesc)),
         getargval: ops.getargval.and(Some(getargval)),
-        usermode: ops.usermode.and(Some(mode)),
+        usermode: ops.usermode.and(Some(usermode)),
         destroy: Some(destroy),
     }
 }
@@ -166,16 +166,6 @@ unsafe extern "C" fn provide(arg: *mut c_void, desc: *const ProbeDesc) {
             provider.arg,
             description.as_ref().map_or(core::ptr::null(), |of| (&raw const *of).cast()),
         );
-    }
-}
-
-/// # Safety
-/// The same as for [`provide`].
-unsafe extern "C" fn provide_module(arg: *mut c_void, module: *mut c_void) {
-    // SAFETY: `arg` is a provider of `dtrace_register`; the framework calls this op as it would call the module's.
-    unsafe {
-        let provider = Provider::of(arg);
-        provider.ops.provide_module.inspect(|op| op(provider.arg, module));
     }
 }
 
@@ -206,36 +196,6 @@ unsafe extern "C" fn disable(arg: *mut c_void, id: u32, parg: *mut c_void) {
 
 /// # Safety
 /// The same as for [`provide`].
-unsafe extern "C" fn suspend(arg: *mut c_void, id: u32, parg: *mut c_void) {
-    // SAFETY: `arg` is a provider of `dtrace_register`; the framework calls this op as it would call the module's.
-    unsafe {
-        let provider = Provider::of(arg);
-        provider.ops.suspend.inspect(|op| op(provider.arg, id, parg));
-    }
-}
-
-/// # Safety
-/// The same as for [`provide`].
-unsafe extern "C" fn resume(arg: *mut c_void, id: u32, parg: *mut c_void) {
-    // SAFETY: `arg` is a provider of `dtrace_register`; the framework calls this op as it would call the module's.
-    unsafe {
-        let provider = Provider::of(arg);
-        provider.ops.resume.inspect(|op| op(provider.arg, id, parg));
-    }
-}
-
-/// # Safety
-/// The same as for [`provide`].
-unsafe extern "C" fn getargdesc(arg: *mut c_void, id: u32, parg: *mut c_void, desc: *mut ArgDesc) {
-    // SAFETY: `arg` is a provider of `dtrace_register`; the framework calls this op as it would call the module's.
-    unsafe {
-        let provider = Provider::of(arg);
-        provider.ops.getargdesc.inspect(|op| op(provider.arg, id, parg, desc));
-    }
-}
-
-/// # Safety
-/// The same as for [`provide`].
 unsafe extern "C" fn getargval(
     arg: *mut c_void,
     id: u32,
@@ -251,22 +211,26 @@ unsafe extern "C" fn getargval(
     }
 }
 
-/// # Safety
-/// The same as for [`provide`].
-unsafe extern "C" fn mode(arg: *mut c_void, id: u32, parg: *mut c_void) -> c_int {
-    // SAFETY: `arg` is a provider of `dtrace_register`; the framework calls this op as it would call the module's.
-    unsafe {
-        let provider = Provider::of(arg);
-        provider.ops.usermode.map_or(0, |op| op(provider.arg, id, parg))
-    }
+/// Defines ops that call the module's op of the same name.
+macro_rules! forward {
+    ($($op:ident($($name:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
+        /// # Safety
+        /// The same as for [`provide`].
+        unsafe extern "C" fn $op(arg: *mut c_void, $($name: $type),*) $(-> $result)? {
+            // SAFETY: `arg` is a provider of `dtrace_register`; the framework calls this op as it would call the module's.
+            unsafe {
+                let provider = Provider::of(arg);
+                provider.ops.$op.map_or_else(Default::default, |op| op(provider.arg, $($name),*))
+            }
+        }
+    )*};
 }
 
-/// # Safety
-/// The same as for [`provide`].
-unsafe extern "C" fn destroy(arg: *mut c_void, id: u32, parg: *mut c_void) {
-    // SAFETY: `arg` is a provider of `dtrace_register`; the framework calls this op as it would call the module's.
-    unsafe {
-        let provider = Provider::of(arg);
-        provider.ops.destroy.inspect(|op| op(provider.arg, id, parg));
-    }
+forward! {
+    provide_module(module: *mut c_void);
+    suspend(id: u32, parg: *mut c_void);
+    resume(id: u32, parg: *mut c_void);
+    getargdesc(id: u32, parg: *mut c_void, desc: *mut ArgDesc);
+    usermode(id: u32, parg: *mut c_void) -> c_int;
+    destroy(id: u32, parg: *mut c_void);
 }

@@ -155,7 +155,7 @@ unsafe extern "C" fn trap(frame: &mut TrapFrame) {
         // SAFETY: the frame is a live one.
         Ok(Trap::Exception(Exception::Breakpoint)) => unsafe { breakpoint(frame) },
         Ok(Trap::Exception(exception)) => {
-            panic!("{} at {:#x}; {frame:x?}", name(exception), frame.stval)
+            panic!("{exception:?} at {:#x}; {frame:x?}", frame.stval)
         }
         Err(_) => panic!("trap for cause {:#x}; {frame:x?}", frame.scause),
     }
@@ -177,24 +177,6 @@ fn interrupted(interrupt: Interrupt, frame: &TrapFrame) {
             crate::smp::join_rendezvous();
         }
         Interrupt::SupervisorExternal => plic::claim(),
-    }
-}
-
-fn name(exception: Exception) -> &'static str {
-    match exception {
-        Exception::InstructionMisaligned => "misaligned instruction",
-        Exception::InstructionFault => "instruction access fault",
-        Exception::IllegalInstruction => "illegal instruction",
-        Exception::Breakpoint => "breakpoint",
-        Exception::LoadMisaligned => "misaligned load",
-        Exception::LoadFault => "load access fault",
-        Exception::StoreMisaligned => "misaligned store",
-        Exception::StoreFault => "store access fault",
-        Exception::UserEnvCall => "system call",
-        Exception::SupervisorEnvCall => "environment call",
-        Exception::InstructionPageFault => "page fault, executing,",
-        Exception::LoadPageFault => "page fault, reading,",
-        Exception::StorePageFault => "page fault, writing,",
     }
 }
 

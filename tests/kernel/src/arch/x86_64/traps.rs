@@ -6,11 +6,12 @@
 //! lies on the stack of the code that was hit.
 
 use core::arch::global_asm;
+use core::fmt;
 
 use spin::Once;
 use static_assertions::const_assert_eq;
 use x86_64::registers::control::Cr2;
-use x86_64::structures::idt::InterruptDescriptorTable;
+use x86_64::structures::idt::{ExceptionVector, InterruptDescriptorTable};
 use x86_64::{PrivilegeLevel, VirtAddr};
 
 use super::{apic, cpu};
@@ -262,26 +263,12 @@ unsafe extern "C" fn trap(frame: &mut TrapFrame) {
     }
 }
 
-fn name(vector: u32) -> &'static str {
-    match vector {
-        0 => "divide error",
-        1 => "debug exception",
-        3 => "breakpoint",
-        4 => "overflow",
-        5 => "bound range exceeded",
-        6 => "invalid opcode",
-        7 => "device not available",
-        10 => "invalid TSS",
-        11 => "segment not present",
-        12 => "stack segment fault",
-        13 => "general protection fault",
-        16 => "x87 floating-point exception",
-        17 => "alignment check",
-        18 => "machine check",
-        19 => "SIMD floating-point exception",
-        20 => "virtualization exception",
-        _ => "unexpected interrupt",
-    }
+/// Names an exception, or an interrupt that has no handler.
+fn name(vector: u32) -> impl fmt::Display {
+    fmt::from_fn(move |f| match ExceptionVector::try_from(vector as u8) {
+        Ok(exception) => write!(f, "{exception:?}"),
+        Err(_) => write!(f, "unexpected interrupt {vector}"),
+    })
 }
 
 /// Answers of a handler, as `dtrace_invop_start` interprets them
