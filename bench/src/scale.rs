@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use sdt_core::__private::arch::ENCODING;
+use sdt_core::site::ENCODING;
 use sdt_core::__private::link::{Records, link};
 use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
 use sdt_core::patch::NoText;

@@ -55,7 +55,7 @@ fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
     assert!(
         site_bytes(&first::fires)
             .iter()
-            .all(|text| text == sdt_core::__private::arch::ENCODING.nop.as_bytes())
+            .all(|text| text == sdt_core::site::ENCODING.nop.as_bytes())
     );
     fire(2);
     assert_eq!(recorder.hits(id), 1);

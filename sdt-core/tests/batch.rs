@@ -4,8 +4,8 @@
 use std::sync::atomic::Ordering;
 
 use recording_host::{REFUSED, Recorder, SYNCHRONISED, WRITABLE, turning_read_only};
-use sdt_core::__private::{inspect, protocol::State};
 use sdt_core::patch::{Mode, PatchError, batch, set_mode};
+use sdt_core::site::{self, State};
 use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider! {
@@ -32,7 +32,7 @@ fn states() -> Vec<State> {
     [many::one.sites(), many::two.sites(), many::three.sites(), many::jumping.sites()]
         .into_iter()
         .flatten()
-        .filter_map(inspect::state)
+        .filter_map(site::state)
         .collect()
 }
 

@@ -3,8 +3,8 @@
 
 use std::ffi::CStr;
 
-use sdt_core::__private::inspect;
 use sdt_core::patch::Mode;
+use sdt_core::site;
 use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
 
 sdt_provider!(open);
@@ -30,7 +30,7 @@ fn fire_elsewhere(n: u64) {
 #[test]
 fn probes_fire_through_their_gates() {
     let recorder = recording_host::attach(Mode::Trap);
-    assert!(inspect::sites().is_empty(), "nothing is patched");
+    assert!(site::all().is_empty(), "nothing is patched");
     let [six, costly, twice] = [("declared", "six"), ("open", "costly"), ("open", "twice")]
         .map(|(p, n)| recorder.find(p, n).unwrap());
     let all = [six, costly, twice];

@@ -29,8 +29,7 @@ fn asked() -> [bool; 5] {
 }
 
 fn text() -> Vec<[u8; 5]> {
-    use sdt_core::__private::record::PROBES;
-    PROBES.iter().flat_map(site_bytes).collect()
+    sdt_core::attach::probes().iter().flat_map(site_bytes).collect()
 }
 
 #[test]

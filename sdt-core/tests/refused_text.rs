@@ -11,8 +11,7 @@ sdt_provider!(broken);
 fn no_nop() {
     #[sdt_core::__private::linkme::distributed_slice(sdt_core::__private::record::SDT_PROBES)]
     #[linkme(crate = sdt_core::__private::linkme)]
-    static PROBE: sdt_core::__private::record::Probe =
-        sdt_core::__private::record::Probe::open(&broken::__SDT_PROVIDER, c"odd");
+    static PROBE: sdt_core::Probe = sdt_core::Probe::open(&broken::__SDT_PROVIDER, c"odd");
     // SAFETY: a nop of another encoding and a record.
     unsafe {
         std::arch::asm!(

@@ -5,11 +5,11 @@ use std::ffi::CStr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use sdt_core::__private::protocol::State;
-use sdt_core::__private::record::Probe;
+use sdt_core::Probe;
 use sdt_core::arg::CType;
 use sdt_core::name::TypeName;
 use sdt_core::patch::Mode;
+use sdt_core::site::State;
 use sdt_core::{attach, sdt_enabled, sdt_probe, sdt_provider};
 
 use crate::MODE;
@@ -100,7 +100,7 @@ fn a_disabled_probe_does_nothing_and_its_text_comes_back() {
     };
     assert!(site_bytes(&declared::nothing).iter().all(|text| text[0] == head));
     let mut sites = declared::nothing.sites();
-    assert!(sites.all(|site| sdt_core::__private::inspect::state(site) == Some(state)));
+    assert!(sites.all(|site| sdt_core::site::state(site) == Some(state)));
     fire();
     recorder.disable(id);
     fire();
@@ -327,7 +327,7 @@ fn a_breakpoint_elsewhere_is_not_claimed() {
 fn a_late_hit_resumes_behind_the_nop() {
     recorder();
     sdt_probe!(open::late);
-    let probe = sdt_core::__private::record::PROBES.iter().find(|p| p.name() == c"late").unwrap();
+    let probe = sdt_core::attach::probes().iter().find(|p| p.name() == c"late").unwrap();
     let site = probe.sites().next().unwrap();
     assert_eq!(sdt_core::trap::resume_address(site.patchpoint()), Some(site.patchpoint() + 5));
 }
@@ -406,7 +406,7 @@ fn sites_are_listed_with_their_probe() {
 /// Whether all sites of the probe, however many the compiler made of one, are in this state.
 fn all_are(probe: &Probe, state: State) -> bool {
     probe.sites().count() > 0
-        && probe.sites().all(|site| sdt_core::__private::inspect::state(site) == Some(state))
+        && probe.sites().all(|site| sdt_core::site::state(site) == Some(state))
 }
 
 #[test]

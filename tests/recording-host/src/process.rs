@@ -1,6 +1,6 @@
 //! This process as a host.
 
-use sdt_core::__private::record::Probe;
+use sdt_core::Probe;
 use sdt_core::attach::{self, AttachError, Attachment};
 use sdt_core::patch::Mode;
 

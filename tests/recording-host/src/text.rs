@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use sdt_core::__private::record::Probe;
+use sdt_core::Probe;
 use sdt_core::patch::{PatchError, Patcher};
 
 /// Whether text can be written to.

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use sdt_core::__private::encode::MAX_LEN;
+use dtrace_abi::site::MAX_LEN;
 use spin::Mutex;
 
 use crate::linker::{Metadata, ModuleData, Range, SysInit};

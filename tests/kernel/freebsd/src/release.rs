@@ -1,6 +1,6 @@
 //! Properties of the kernel that depend on the release of FreeBSD.
 
-use sdt_core::__private::release::{Generation, Release};
+use dtrace_abi::freebsd::{Generation, Release};
 
 use crate::loader::Machine;
 

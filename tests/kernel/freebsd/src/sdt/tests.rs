@@ -9,8 +9,8 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use dtrace_abi::site::Code;
 use recording_host::cpus::Uniprocessor;
-use sdt_core::__private::encode::Code;
 use sdt_framework::{Config, ConsumerId, Dtrace, Field, LONGEST, Records as Recorded, Spec};
 
 use super::{Fault, Machdep, Records, Sdt};

@@ -2,10 +2,10 @@
 
 use super::{Code, Encoding, JumpError, distance};
 
-/// Bytes that a jump reaches either way.
+/// The reach of a jump in bytes, forwards or backwards.
 const REACH: usize = 1 << 31;
 
-/// What a site holds on x86_64.
+/// The instructions of a site on x86_64.
 pub const ENCODING: Encoding = Encoding {
     // `nopl 0(%rax,%rax,1)`: one instruction, so that no saved program counter ever points into it.
     nop: Code::new(&[0x0f, 0x1f, 0x44, 0x00, 0x00]),
@@ -15,12 +15,12 @@ pub const ENCODING: Encoding = Encoding {
     reach: REACH,
 };
 
-/// `jmp rel32`
+/// Returns `jmp rel32` from `patchpoint` to `target`.
 ///
 /// # Errors
 /// [`JumpError::OutOfReach`] beyond 2 GiB.
 pub const fn jump(patchpoint: usize, target: usize) -> Result<Code, JumpError> {
-    // Counted from the end of the instruction.
+    // The distance counts from the end of the instruction.
     match distance(patchpoint.wrapping_add(5), target, REACH as isize, 1) {
         Ok(distance) => {
             let [a, b, c, d] = (distance as i32).to_le_bytes();

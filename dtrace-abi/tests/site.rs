@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::process::Command;
 
+use dtrace_abi::site::{Code, Encoding, JumpError, aarch64, riscv64, x86_64};
 use object::{Object, ObjectSection};
-use sdt_core::__private::encode::{Code, Encoding, JumpError, aarch64, riscv64, x86_64};
 
 /// The bytes that these lines of assembly become, or `None` if the assembler refuses them.
 fn assemble(target: &str, name: &str, lines: &str) -> Option<Vec<u8>> {

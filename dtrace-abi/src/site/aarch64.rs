@@ -1,26 +1,26 @@
-//! aarch64: Arm ARM DDI 0487, C6.2 (NOP, BRK, B). All three may be changed into each other while other
-//! CPUs execute them (B2.2.5, concurrent modification and execution of instructions).
+//! aarch64: Arm ARM DDI 0487, C6.2 (NOP, BRK, B). Each of the three may replace another while other CPUs execute it
+//! (B2.2.5, concurrent modification and execution of instructions).
 
 use super::{Code, Encoding, JumpError, distance};
 
-/// Immediate of the breakpoint: the one FreeBSD's kernel takes for DTrace's
+/// The immediate of the breakpoint: the one that FreeBSD's kernel takes for DTrace's
 /// (`sys/cddl/dev/fbt/aarch64/fbt_isa.h`, main).
 pub const BRK_IMMEDIATE: u32 = 0x40d;
 
-/// Bytes that a jump reaches either way.
+/// The reach of a jump in bytes, forwards or backwards.
 const REACH: usize = 1 << 27;
 
-/// What a site holds on aarch64.
+/// The instructions of a site on aarch64.
 pub const ENCODING: Encoding = Encoding {
     // `nop`
     nop: Code::new(&0xd503_201f_u32.to_le_bytes()),
-    // `brk #0x40d`, all of the site: there is no tail.
+    // `brk #0x40d`. It covers the whole site, so there is no tail.
     breakpoint: Code::new(&(0xd420_0000 | BRK_IMMEDIATE << 5).to_le_bytes()),
     jump,
     reach: REACH,
 };
 
-/// `b imm26`
+/// Returns `b imm26` from `patchpoint` to `target`.
 ///
 /// # Errors
 /// [`JumpError::Misaligned`]; [`JumpError::OutOfReach`] beyond 128 MiB.

@@ -1,13 +1,14 @@
-//! Instructions at a site, by architecture: what each state of it looks like in bytes.
+//! The instructions at a firing site, for each architecture: nop, breakpoint and jump.
 //!
-//! Plain functions on addresses and bytes, compiled for every target, so that all of them are tested on
-//! any host. Each file is one [`Encoding`].
+//! Modules contain them, the kernel's sdt and `sdt-core` store them, and `cargo sdt check` looks for them. The
+//! functions work on addresses and bytes only and compile for every target, so every host can test all of them. Each
+//! architecture is one [`Encoding`].
 
 pub mod aarch64;
 pub mod riscv64;
 pub mod x86_64;
 
-/// Most bytes of a site on any architecture.
+/// The length in bytes of the longest site on any architecture.
 pub const MAX_LEN: usize = 5;
 
 /// A few bytes of text: an instruction, or the part of one that changes at once.
@@ -18,7 +19,7 @@ pub struct Code {
 }
 
 impl Code {
-    /// These bytes.
+    /// Creates code from its bytes.
     ///
     /// # Panics
     /// If there are more than [`MAX_LEN`].
@@ -32,9 +33,15 @@ impl Code {
         Self { bytes, len: code.len() }
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
+    }
+
+    /// Returns the number of bytes.
+    #[expect(clippy::len_without_is_empty, reason = "an instruction is not empty")]
+    pub const fn len(&self) -> usize {
+        self.len
     }
 }
 
@@ -44,36 +51,36 @@ impl core::fmt::Debug for Code {
     }
 }
 
-/// What a site can hold on one architecture.
+/// The instructions that a site can contain on one architecture.
 #[derive(Clone, Copy, Debug)]
 pub struct Encoding {
-    /// The instruction of a site that is not enabled. Its length is the site's.
+    /// The instruction of a disabled site. Its length is the length of the site.
     pub nop: Code,
-    /// The breakpoint, which covers the first bytes of the site: its *head*, which always changes in one
-    /// store. What is behind it is the *tail*, which changes only while the head is a breakpoint.
+    /// The breakpoint, which covers the first bytes of the site: the *head*, which always changes in one
+    /// store. The bytes behind it are the *tail*, which changes only while the head is a breakpoint.
     pub breakpoint: Code,
-    /// The jump from a patchpoint to a cold block.
+    /// Returns the jump from a patchpoint to a cold block.
     pub jump: fn(patchpoint: usize, target: usize) -> Result<Code, JumpError>,
-    /// Most bytes that the jump can go, either way.
+    /// The greatest distance in bytes that the jump can cover, forwards or backwards.
     pub reach: usize,
 }
 
-/// Why a site cannot jump to its cold block. It stays in trap mode then.
+/// The reason why a site cannot jump to its cold block. Such a site stays in trap mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JumpError {
-    /// The distance is more than the instruction can encode.
+    /// The distance is greater than the instruction can encode.
     OutOfReach {
         /// Bytes from the site to its cold block.
         distance: isize,
-        /// Most bytes the instruction can jump, either way.
+        /// The greatest distance in bytes that the instruction can cover, forwards or backwards.
         reach: usize,
     },
-    /// Site or cold block is not aligned as instructions are.
+    /// The address of the site or of the cold block is not a multiple of the instruction alignment.
     Misaligned {
-        /// The address that is not.
+        /// The misaligned address.
         address: usize,
-        /// What it should be a multiple of.
+        /// The alignment of instructions in bytes.
         alignment: usize,
     },
 }
@@ -94,7 +101,7 @@ impl core::fmt::Display for JumpError {
 impl core::error::Error for JumpError {}
 
 impl Encoding {
-    /// For hosts that patch nothing and so have no sites.
+    /// The encoding of architectures whose sites are never patched.
     pub const NONE: Self = Self {
         nop: Code::new(&[]),
         breakpoint: Code::new(&[]),
@@ -105,13 +112,13 @@ impl Encoding {
         reach: 0,
     };
 
-    /// Head and tail of a site's text.
+    /// Splits the text of a site into head and tail.
     pub fn split<'a>(&self, code: &'a Code) -> (&'a [u8], &'a [u8]) {
         code.as_bytes().split_at_checked(self.breakpoint.len).unwrap_or_default()
     }
 }
 
-/// The distance from `from` to `to`, checked against a range and alignment.
+/// Returns the distance from `from` to `to` if it is within `reach` and both addresses are multiples of `alignment`.
 const fn distance(
     from: usize,
     to: usize,

@@ -1,16 +1,15 @@
 //! riscv64: the RISC-V Instruction Set Manual, volume I (ADDI, EBREAK, C.EBREAK, JAL).
 //!
-//! A site is a 4-byte nop that may begin at any even address. A store to it is sure to be seen whole only
-//! if it is aligned, so what changes at once is the first halfword; the breakpoint there is the
-//! 2-byte one. A machine without the C extension does not have that; there all instructions are aligned to 4 bytes,
-//! and a site changes as a whole.
+//! A site is a 4-byte nop that may begin at any even address. Other CPUs see a store as a whole only if it is aligned,
+//! so the head is the first halfword, and the breakpoint is the 2-byte one. A machine without the C extension has no
+//! 2-byte breakpoint. It aligns all instructions to 4 bytes, so the head is the whole site.
 
 use super::{Code, Encoding, JumpError, distance};
 
-/// Bytes that a jump reaches either way.
+/// The reach of a jump in bytes, forwards or backwards.
 const REACH: usize = 1 << 20;
 
-/// What a site holds on riscv64.
+/// The instructions of a site on riscv64.
 pub const ENCODING: Encoding = Encoding {
     // `addi x0, x0, 0`
     nop: Code::new(&0x13_u32.to_le_bytes()),
@@ -20,14 +19,14 @@ pub const ENCODING: Encoding = Encoding {
     reach: REACH,
 };
 
-/// What a site holds where there are no 2-byte instructions.
+/// The instructions of a site on a riscv64 without 2-byte instructions.
 pub const ENCODING_WITHOUT_C: Encoding = Encoding {
-    // `ebreak`, all of the site: there is no tail.
+    // `ebreak`. It covers the whole site, so there is no tail.
     breakpoint: Code::new(&0x0010_0073_u32.to_le_bytes()),
     ..ENCODING
 };
 
-/// `jal x0, imm21`
+/// Returns `jal x0, imm21` from `patchpoint` to `target`.
 ///
 /// # Errors
 /// [`JumpError::Misaligned`]; [`JumpError::OutOfReach`] beyond 1 MiB.

@@ -1,6 +1,6 @@
-//! The releases of FreeBSD, and what differs between them for modules. The build script is compiled with this file, too.
+//! The releases of FreeBSD, and how they differ for kernel modules.
 
-/// How FreeBSD's own SDT sites work: the two that there have been (`sys/sys/sdt.h`).
+/// How FreeBSD's own SDT sites work. There have been two ways (`sys/sys/sdt.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Generation {
     /// 10 to 14: a site tests whether its probe is enabled, and calls through `sdt_probe_func`.
@@ -10,10 +10,10 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// Both.
+    /// Both generations.
     pub const ALL: [Self; 2] = [Self::Tested, Self::Patched];
 
-    /// `sizeof(struct sdt_probe)`, which is also what its `version` says.
+    /// Returns `sizeof(struct sdt_probe)`, which is also the value of its field `version`.
     pub const fn probe_size(self) -> u64 {
         match self {
             Self::Tested => 96,
@@ -21,7 +21,7 @@ impl Generation {
         }
     }
 
-    /// How many arguments a probe can have.
+    /// Returns the greatest number of arguments of a probe.
     pub const fn arguments(self) -> usize {
         match self {
             Self::Tested => 5,
@@ -35,16 +35,16 @@ impl Generation {
 pub struct Release(u32);
 
 impl Release {
-    /// The oldest major release that modules are built for.
+    /// The oldest major release for which modules can be built.
     pub const OLDEST: u32 = 10;
 
-    /// The newest major release that modules are built for.
+    /// The newest major release for which modules can be built.
     pub const NEWEST: u32 = 15;
 
-    /// `__FreeBSD_version` counts so many for each major release.
+    /// The number of values of `__FreeBSD_version` in a major release.
     pub const MAJOR: u32 = 100_000;
 
-    /// The kernel of this version; `None` if it is of no major release that modules are built for.
+    /// Returns the kernel with this `__FreeBSD_version`, or `None` if modules cannot be built for its major release.
     pub const fn new(version: u32) -> Option<Self> {
         match version / Self::MAJOR {
             Self::OLDEST..=Self::NEWEST => Some(Self(version)),
@@ -52,7 +52,7 @@ impl Release {
         }
     }
 
-    /// The oldest kernel of a major release; `None` if modules are not built for that.
+    /// Returns the oldest kernel of a major release, or `None` if modules cannot be built for that release.
     pub const fn of_major(major: u32) -> Option<Self> {
         match major {
             Self::OLDEST..=Self::NEWEST => Some(Self(major * Self::MAJOR)),
@@ -60,37 +60,39 @@ impl Release {
         }
     }
 
-    /// `__FreeBSD_version`.
+    /// Returns `__FreeBSD_version`.
     pub const fn version(self) -> u32 {
         self.0
     }
 
-    /// Its major release.
+    /// Returns the major release.
     pub const fn major(self) -> u32 {
         self.0 / Self::MAJOR
     }
 
-    /// How its SDT sites work.
+    /// Returns how its SDT sites work.
     pub const fn generation(self) -> Generation {
         if self.major() >= 15 { Generation::Patched } else { Generation::Tested }
     }
 
-    /// `sizeof(struct sysinit)` (`sys/sys/kernel.h`): since 14 they are linked into a list.
+    /// Returns `sizeof(struct sysinit)` (`sys/sys/kernel.h`): since 14 the records are linked into a list.
     pub const fn sysinit_size(self) -> usize {
         if self.major() >= 14 { 32 } else { 24 }
     }
 
-    /// Whether amd64's linker takes `R_X86_64_PLT32` (`elf_reloc_internal` in `sys/amd64/amd64/elf_machdep.c`, since 12).
+    /// Returns whether amd64's linker accepts `R_X86_64_PLT32` (`elf_reloc_internal` in `sys/amd64/amd64/elf_machdep.c`,
+    /// since 12).
     pub const fn takes_plt32(self) -> bool {
         self.major() >= 12
     }
 
-    /// Whether there is `sdt_probes_enabled` (`sys/sys/sdt.h`, since 12).
+    /// Returns whether the kernel exports `sdt_probes_enabled` (`sys/sys/sdt.h`, since 12).
     pub const fn has_probes_enabled(self) -> bool {
         self.major() >= 12
     }
 
-    /// Whether the handlers of breakpoints get the trap frame, which the provider route needs; before 11 they get the stack.
+    /// Returns whether a breakpoint handler gets the trap frame, which the provider route needs. Before 11 it gets the
+    /// stack.
     pub const fn has_trap_frame(self) -> bool {
         self.major() >= 11
     }
