@@ -5,10 +5,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
-use std::fmt;
 use std::sync::Mutex;
 
-use stand_in_base::image::Image;
 use stand_in_illumos::PREFIX;
 use stand_in_illumos::errno::{EALREADY, EBUSY, EINVAL};
 use stand_in_illumos::file::File;
@@ -68,7 +66,7 @@ pub fn run(input: &[u8]) {
 /// Why it is refused.
 pub(crate) fn load_alone(file: &[u8]) -> Result<(), Refusal> {
     KRTLD.with_borrow_mut(|modules| {
-        modules.kernel().choices.set(0);
+        modules.kernel().choose(0);
         let loaded = modules.load("module", file);
         if loaded.is_ok() && !unload(modules, "module") {
             *modules = Modules::new(Machinery::new());
@@ -113,10 +111,10 @@ fn load(modules: &Modules<Machinery>, whole: &[u8], choices: u8, file: &[u8]) ->
     let second = choices & choice::SECOND != 0;
     if second {
         // In a kernel that lets it.
-        kernel.choices.set(0);
+        kernel.choose(0);
         modules.load("first", whole).expect("a module that nobody has edited");
     }
-    kernel.choices.set(choices);
+    kernel.choose(choices);
     let before = modules.modules();
 
     let path = if choices & choice::DRIVER != 0 { "drv/module" } else { "module" };
@@ -153,7 +151,7 @@ fn unload(modules: &Modules<Machinery>, name: &str) -> bool {
     if let Err(refusal) = &result {
         assert_ne!(refusal.errno(), 0);
         assert_eq!(modules.modules(), before);
-        kernel.choices.set(0);
+        kernel.choose(0);
         result = modules.unload(name);
     }
     kernel.removing.set(false);
@@ -174,26 +172,19 @@ impl Machinery {
         Self { choices: Cell::new(0), removing: Cell::new(false), memory: Memory::new() }
     }
 
+    fn choose(&self, choices: u8) {
+        self.choices.set(choices);
+        self.memory.full.set(self.chosen(choice::NO_MEMORY));
+    }
+
     fn chosen(&self, choice: u8) -> bool {
         self.choices.get() & choice != 0
     }
 }
 
 impl Kernel for Machinery {
-    fn reserve(&self, size: usize) -> Option<u64> {
-        Some(self.memory.reserve(size))
-    }
-
-    fn map(&self, image: &Image) -> bool {
-        self.memory.map(image, !self.chosen(choice::NO_MEMORY))
-    }
-
-    fn unmap(&self, base: u64, size: usize) {
-        self.memory.unmap(base, size);
-    }
-
-    fn give_back(&self, base: u64) {
-        self.memory.give_back(base);
+    fn memory(&self) -> &dyn stand_in_base::memory::Memory {
+        &self.memory
     }
 
     fn is_built_in(&self, module: &str) -> bool {
@@ -202,10 +193,6 @@ impl Kernel for Machinery {
 
     fn symbol(&self, _module: &str, name: &str) -> Option<u64> {
         if self.chosen(choice::NO_SYMBOLS) { None } else { symbol(name) }
-    }
-
-    fn print(&self, line: fmt::Arguments<'_>) {
-        assert!(!line.to_string().is_empty());
     }
 
     fn call(&self, function: u64, argument: *mut c_void) -> i32 {

@@ -4,9 +4,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::fmt;
 
-use stand_in_base::image::{Image, PAGE};
+use stand_in_base::image::PAGE;
 use stand_in_freebsd::kld::{FileInfo, Kernel, Linker, Refusal, event};
 use stand_in_freebsd::loader::{File, Linked, Machine};
 use stand_in_freebsd::sdt::{Fault, Records};
@@ -52,9 +51,9 @@ pub fn run(input: &[u8]) {
     let second = choices & choice::SECOND != 0;
     if second {
         // In a kernel that lets it.
-        linker.kernel().choices.set(0);
+        linker.kernel().choose(0);
         linker.load("first.ko", whole).expect("a module that nobody has edited");
-        linker.kernel().choices.set(choices);
+        linker.kernel().choose(choices);
     } else {
         let release =
             Release::of_major(release.cast_unsigned()).expect("one of those it can stand in for");
@@ -102,7 +101,7 @@ fn unload(linker: &Linker<Machinery>, name: &str) {
     if let Err(refusal) = linker.unload(name) {
         assert_ne!(refusal.errno(), 0);
         assert_eq!(linker.files(), before);
-        linker.kernel().choices.set(0);
+        linker.kernel().choose(0);
         linker.unload(name).expect("nobody minds");
     }
 }
@@ -130,12 +129,19 @@ struct Machinery {
 
 impl Machinery {
     fn new(machine: Machine, choices: u8) -> Self {
-        Self {
+        let made = Self {
             machine,
-            choices: Cell::new(choices),
+            choices: Cell::new(0),
             memory: Memory::new(),
             started: RefCell::default(),
-        }
+        };
+        made.choose(choices);
+        made
+    }
+
+    fn choose(&self, choices: u8) {
+        self.choices.set(choices);
+        self.memory.full.set(self.chosen(choice::NO_MEMORY));
     }
 
     fn chosen(&self, choice: u8) -> bool {
@@ -148,21 +154,8 @@ impl Kernel for Machinery {
         self.machine
     }
 
-    fn reserve(&self, size: usize) -> Option<u64> {
-        Some(self.memory.reserve(size))
-    }
-
-    fn map(&self, image: &Image) -> bool {
-        assert!(image.segments().iter().all(|segment| segment.size != 0));
-        self.memory.map(image, !self.chosen(choice::NO_MEMORY))
-    }
-
-    fn unmap(&self, base: u64, size: usize) {
-        self.memory.unmap(base, size);
-    }
-
-    fn give_back(&self, base: u64) {
-        self.memory.give_back(base);
+    fn memory(&self) -> &dyn stand_in_base::memory::Memory {
+        &self.memory
     }
 
     fn symbol(&self, name: &str) -> Option<u64> {
@@ -172,10 +165,6 @@ impl Kernel for Machinery {
 
     fn is_function(&self, address: u64) -> bool {
         address == REGISTER_INIT
-    }
-
-    fn print(&self, line: fmt::Arguments<'_>) {
-        assert!(!line.to_string().is_empty());
     }
 
     fn call(&self, linker: &Linker<Self>, function: u64, argument: u64) {

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
 
 use stand_in_base::image::{Image, MAX_SIZE, PAGE, Protection};
@@ -17,6 +18,8 @@ pub struct Memory {
     reserved: RefCell<BTreeMap<u64, usize>>,
     /// By their base.
     mapped: RefCell<BTreeMap<u64, Mapped>>,
+    /// Nothing more can be mapped.
+    pub full: Cell<bool>,
 }
 
 /// An image that is mapped.
@@ -34,51 +37,8 @@ impl Memory {
             next: Cell::new(MODULES),
             reserved: RefCell::new(BTreeMap::new()),
             mapped: RefCell::new(BTreeMap::new()),
+            full: Cell::new(false),
         }
-    }
-
-    /// Reserves addresses.
-    pub fn reserve(&self, size: usize) -> u64 {
-        assert!(size.is_multiple_of(PAGE) && size <= MAX_SIZE);
-        if self.reserved.borrow().is_empty() {
-            self.next.set(MODULES);
-        }
-        let base = self.next.get();
-        self.next.set(base + (size + PAGE) as u64);
-        self.reserved.borrow_mut().insert(base, size);
-        base
-    }
-
-    /// Maps an image, if there is memory `left`; says whether there was.
-    pub fn map(&self, image: &Image, left: bool) -> bool {
-        assert_eq!(self.reserved.borrow().get(&image.base()), Some(&image.size()));
-        check(image);
-        if !left {
-            return false;
-        }
-        let code = image
-            .segments()
-            .iter()
-            .filter(|segment| segment.protection == Protection::Execute)
-            .map(|segment| {
-                let start = image.base() + segment.offset as u64;
-                start..start + segment.size as u64
-            })
-            .collect();
-        self.mapped.borrow_mut().insert(image.base(), Mapped { size: image.size(), code });
-        true
-    }
-
-    /// Unmaps an image.
-    pub fn unmap(&self, base: u64, size: usize) {
-        let mapped = self.mapped.borrow_mut().remove(&base).expect("an image that is mapped");
-        assert_eq!(mapped.size, size);
-    }
-
-    /// Gives addresses back.
-    pub fn give_back(&self, base: u64) {
-        assert!(!self.mapped.borrow().contains_key(&base));
-        assert!(self.reserved.borrow_mut().remove(&base).is_some());
     }
 
     /// An image is there.
@@ -97,6 +57,53 @@ impl Memory {
     pub fn assert_empty(&self) {
         assert!(self.mapped.borrow().is_empty());
         assert!(self.reserved.borrow().is_empty());
+    }
+}
+
+impl stand_in_base::memory::Memory for Memory {
+    fn reserve(&self, size: usize) -> Option<u64> {
+        assert!(size.is_multiple_of(PAGE) && size <= MAX_SIZE);
+        if self.reserved.borrow().is_empty() {
+            self.next.set(MODULES);
+        }
+        let base = self.next.get();
+        self.next.set(base + (size + PAGE) as u64);
+        self.reserved.borrow_mut().insert(base, size);
+        Some(base)
+    }
+
+    fn map(&self, image: &Image, _writable_code: bool) -> bool {
+        assert_eq!(self.reserved.borrow().get(&image.base()), Some(&image.size()));
+        assert!(image.segments().iter().all(|segment| segment.size != 0));
+        check(image);
+        if self.full.get() {
+            return false;
+        }
+        let code = image
+            .segments()
+            .iter()
+            .filter(|segment| segment.protection == Protection::Execute)
+            .map(|segment| {
+                let start = image.base() + segment.offset as u64;
+                start..start + segment.size as u64
+            })
+            .collect();
+        self.mapped.borrow_mut().insert(image.base(), Mapped { size: image.size(), code });
+        true
+    }
+
+    fn unmap(&self, base: u64, size: usize) {
+        let mapped = self.mapped.borrow_mut().remove(&base).expect("an image that is mapped");
+        assert_eq!(mapped.size, size);
+    }
+
+    fn give_back(&self, base: u64) {
+        assert!(!self.mapped.borrow().contains_key(&base));
+        assert!(self.reserved.borrow_mut().remove(&base).is_some());
+    }
+
+    fn print(&self, line: fmt::Arguments<'_>) {
+        assert!(!line.to_string().is_empty());
     }
 }
 

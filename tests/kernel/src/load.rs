@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use stand_in_base::image::PAGE;
 
-use crate::arch::paging;
+use crate::paging;
 
 /// Physical addresses of RAM that is in use.
 static RAM: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];

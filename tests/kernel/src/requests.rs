@@ -14,9 +14,11 @@ use stand_in_illumos::marking::Marking;
 use crate::arch::{self, cpu, power};
 use crate::dtrace::DTRACE;
 use crate::exec::{self, Batch, Worker};
+#[cfg(target_arch = "x86_64")]
+use crate::illumos::choose as become_illumos;
 use crate::sites::Sites;
 use crate::wire::Wire;
-use crate::{clock, counters, declared, process, reentry, smp, system, torture};
+use crate::{clock, counters, declared, freebsd, process, reentry, smp, system, torture};
 
 /// Bytes of the longest frame of a consumer's.
 const FRAME: usize = 4096;
@@ -101,8 +103,8 @@ impl Server {
                 let (version, cpus) = (sdt_protocol::VERSION, smp::online() as u32);
                 Ok(Reply::Hello { version, cpus, arch: arch::NAME.to_string() })
             }
-            Request::FreeBsd { version } => system::become_freebsd(version).map(|()| Reply::Done),
-            Request::Illumos { sites } => system::become_illumos(match sites {
+            Request::FreeBsd { version } => freebsd::set_version(version).map(|()| Reply::Done),
+            Request::Illumos { sites } => become_illumos(match sites {
                 SitesOf::Nops => Marking::Nops,
                 SitesOf::LongNop => Marking::LongNop,
             })
@@ -159,6 +161,15 @@ impl Server {
             self.wire.send(&Event::Reply { seq: batch.seq, result: Ok(reply) });
         }
     }
+}
+
+/// Makes this illumos for good.
+///
+/// # Errors
+/// Always: there is no illumos for this machine.
+#[cfg(not(target_arch = "x86_64"))]
+fn become_illumos(_: Marking) -> Result<(), Refusal> {
+    Err(refusal(EINVAL, "illumos is not there for this machine"))
 }
 
 fn refusal(errno: i32, message: impl Into<String>) -> Refusal {

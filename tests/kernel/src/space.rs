@@ -8,8 +8,8 @@ use stand_in_base::image::{Image, PAGE, Protection};
 use stand_in_base::memory::Memory;
 use stand_in_kernel::addresses::Addresses;
 
-use crate::arch::{MODULE_SPACE, paging};
-use crate::console;
+use crate::arch::MODULE_SPACE;
+use crate::{console, paging};
 
 static ADDRESSES: Mutex<Addresses> = Mutex::new(Addresses::new(MODULE_SPACE, PAGE as u64));
 

@@ -5,8 +5,7 @@ use alloc::vec::Vec;
 use sdt_core::patch::{Patcher, machine};
 use spin::Mutex;
 
-use crate::arch::paging;
-use crate::{smp, standin};
+use crate::{paging, smp};
 
 unsafe extern "C" {
     static kernel_text_start: u8;
@@ -78,16 +77,6 @@ unsafe impl Patcher for KernelText {
         let (start, end) = (start() as usize, &raw const kernel_text_end);
         start <= address && address.checked_add(length).is_some_and(|to| to <= end.addr())
     }
-}
-
-/// A breakpoint of the kernel's own: where to resume after one at `address`, which is counted, or `None`
-/// if no site of the kernel is there. Called by the breakpoint exception before the handlers of modules
-/// are asked. Interrupts off, probe context.
-pub(crate) fn resume_address(address: u64) -> Option<u64> {
-    standin::inside_breakpoint();
-    let resume = sdt_core::trap::resume_address(address as usize)?;
-    crate::counters::breakpoint();
-    Some(resume as u64)
 }
 
 /// All of the kernel's text, as it was at some moment.

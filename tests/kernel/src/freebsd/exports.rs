@@ -12,11 +12,10 @@ use stand_in_freebsd::errno::EINVAL;
 use stand_in_freebsd::eventhandler::{List, Lists};
 use stand_in_freebsd::{Release, release};
 
-use crate::arch;
+use super::machine::LINKER;
+use super::{machdep, sdt, sx, sysctl};
 use crate::dtrace::DTRACE;
 use crate::exports::{self, Variadic, exports, text};
-use crate::freebsd::machine::LINKER;
-use crate::freebsd::{sdt, sx, sysctl};
 use crate::{console, panic, smp};
 
 type RendezvousFunction = Option<unsafe extern "C" fn(*mut c_void)>;
@@ -53,7 +52,7 @@ fn all() -> impl Iterator<Item = (&'static str, u64)> {
         .chain(sdt::table())
         .chain(sx::table())
         .chain(sysctl::table())
-        .chain(arch::exports::table())
+        .chain(machdep::table())
 }
 
 /// The address of an exported symbol, function or not, if a release has it.
@@ -61,9 +60,8 @@ pub(crate) fn address(name: &str, release: Release) -> Option<u64> {
     if !release::has_symbol(release, name) {
         return None;
     }
-    let variables = || {
-        sdt::variables().into_iter().chain(sysctl::variables()).chain(arch::exports::variables())
-    };
+    let variables =
+        || sdt::variables().into_iter().chain(sysctl::variables()).chain(machdep::variables());
     let is_it = |(symbol, _): &(&str, u64)| *symbol == name;
     let found = if release::is_variable(release, name) {
         variables().find(is_it)

@@ -11,7 +11,8 @@ use stand_in_freebsd::loader;
 use stand_in_freebsd::sdt::{Machdep, Records, Sdt};
 use stand_in_freebsd::{Generation, release};
 
-use crate::arch::{self, cpu};
+use super::machdep;
+use crate::arch::cpu;
 use crate::dtrace::DTRACE;
 use crate::exports::{self, dtrace_probe, exports};
 use crate::stack::{Origin, frame_pointer};
@@ -167,7 +168,7 @@ impl Machdep for Machine {
                 }
                 for (address, code) in sites {
                     // SAFETY: the caller passes sites in mapped text; all other CPUs spin in this rendezvous.
-                    unsafe { arch::text::overwrite(*address, code.as_bytes()) };
+                    unsafe { machdep::overwrite(*address, code.as_bytes()) };
                 }
                 done.store(true, Ordering::Release);
             } else {

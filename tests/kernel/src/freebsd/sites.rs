@@ -13,7 +13,7 @@ use stand_in_freebsd::sdt::Tracepoint;
 
 use crate::freebsd::machine::LINKER;
 use crate::freebsd::sdt::SDT;
-use crate::sites::FiringSite;
+use crate::system::FiringSite;
 
 /// The sites of a probe in loaded files, in order of address. Only the CPU that
 /// serves consumers calls this, and only that CPU patches.

@@ -12,6 +12,7 @@ use stand_in_illumos::errno::{EFAULT, EINVAL, ENXIO};
 use stand_in_illumos::modctl::{ModInfo, UNIX};
 
 use super::dtrace::{dtrace_condense, dtrace_register, dtrace_unregister};
+use super::exec;
 use super::exec::{EXECSW, NEXECTYPE, SYSENT, SYSENT32};
 use super::interrupts::{dtrace_interrupt_disable, dtrace_interrupt_enable};
 use super::kstat::{Kstat, Named, kstat_create, kstat_delete, kstat_install, kstat_named_init};
@@ -19,7 +20,7 @@ use super::locks::{
     CPU_LOCK, Mutex, RwLock, mutex_enter, mutex_exit, mutex_init, pause_cpus, rw_enter, rw_exit,
     start_cpus,
 };
-use super::{MODULES, exec};
+use super::machine::MODULES;
 use crate::exports::{self, Variadic, exports, text};
 use crate::{console, panic};
 

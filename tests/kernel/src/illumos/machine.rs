@@ -4,9 +4,10 @@ use alloc::format;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU8, Ordering};
 
+use spin::Once;
 use stand_in_base::memory::Memory;
 use stand_in_illumos::marking::Marking;
-use stand_in_illumos::modctl::{Kernel, ModCtl};
+use stand_in_illumos::modctl::{Kernel, ModCtl, Modules};
 use stand_in_illumos::regs::Regs;
 use stand_in_illumos::sdt;
 
@@ -18,6 +19,17 @@ use crate::{console, smp};
 /// This machine.
 #[derive(Debug)]
 pub(crate) struct Machine;
+
+/// All loaded modules.
+pub(super) static MODULES: Modules<Machine> = Modules::new(Machine);
+
+/// Once this kernel is illumos's: what becomes of probes' calls.
+pub(super) static MARKING: Once<Marking> = Once::new();
+
+/// Returns how krtld marks the calls of probes. Probe context.
+pub(super) fn marking() -> Marking {
+    MARKING.get().copied().unwrap_or_default()
+}
 
 impl Kernel for Machine {
     fn memory(&self) -> &dyn Memory {
@@ -33,7 +45,7 @@ impl Kernel for Machine {
     }
 
     fn marking(&self) -> Marking {
-        super::marking()
+        marking()
     }
 
     fn call(&self, function: u64, argument: *mut c_void) -> i32 {
@@ -73,7 +85,7 @@ impl sdt::Machine for Machine {
     }
 
     fn marking(&self) -> Marking {
-        super::marking()
+        marking()
     }
 
     fn regs(&self) -> Option<Regs> {

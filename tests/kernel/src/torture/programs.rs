@@ -8,7 +8,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
 
 use dtrace_abi::option::OptionId;
 use dtrace_abi::record::{RecordDesc, RecordHeader};
@@ -17,7 +16,7 @@ use sdt_framework::{ConsumerError, ConsumerId, Rights, Which as Buffer};
 
 use crate::dtrace::DTRACE;
 use crate::smp;
-use crate::standin::{self, TORTURED, Which};
+use crate::standin::{TORTURED, Totals, Which};
 
 /// Bytes of a buffer for each CPU.
 const RECORDS: i64 = 64 << 10;
@@ -35,8 +34,7 @@ pub(super) struct Programs {
     counted: [u64; TORTURED.len()],
     records: u64,
     drops: u64,
-    /// Of each probe, what was hit before.
-    before: [u64; TORTURED.len()],
+    before: Totals,
 }
 
 impl Programs {
@@ -62,7 +60,7 @@ impl Programs {
             probes.push(enabled.probe);
         }
         let counted = [0; TORTURED.len()];
-        Ok(Self { consumer, probes, counted, records: 0, drops: 0, before: hits() })
+        Ok(Self { consumer, probes, counted, records: 0, drops: 0, before: Totals::now() })
     }
 
     /// Whether they are on this probe.
@@ -138,10 +136,10 @@ impl Programs {
         let status = DTRACE.status(self.consumer)?;
         let mut wrong = Vec::new();
         let mut all = 0;
-        let hits = hits();
+        let now = Totals::now();
         for (index, which) in TORTURED.iter().enumerate().filter(|(_, which)| self.are_on(**which))
         {
-            let (counted, hit) = (self.counted[index], hits[index] - self.before[index]);
+            let (counted, [_, hit, _]) = (self.counted[index], now.since(&self.before, *which));
             all += hit;
             if counted != hit {
                 wrong.push(format!("{}: {hit} hits, but {counted} by count()", which.name()));
@@ -157,12 +155,4 @@ impl Programs {
         DTRACE.close(self.consumer)?;
         Ok(wrong)
     }
-}
-
-/// Hits of each probe that is tortured, all CPUs.
-fn hits() -> [u64; TORTURED.len()] {
-    TORTURED.map(|which| {
-        let of = |cpu| standin::account(cpu, which).hits.load(Ordering::Acquire);
-        (0..smp::online()).map(of).sum()
-    })
 }

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use arm_pl011_uart::{DataBits, Interrupts, LineConfig, PL011Registers, Parity, StopBits};
 use arm_pl011_uart::{Uart as Pl011, UniqueMmioPointer};
 
-use crate::arch::paging;
+use super::layout;
 
 /// Its physical address on QEMU's `virt` machine.
 const ADDRESS: u64 = 0x0900_0000;
@@ -26,7 +26,7 @@ impl Uart {
     /// # Safety
     /// Two of these must not be used at the same time.
     pub(crate) unsafe fn new() -> Self {
-        let registers = NonNull::new(paging::direct(ADDRESS) as *mut PL011Registers);
+        let registers = NonNull::new(layout::direct(ADDRESS) as *mut PL011Registers);
         let registers = registers.expect("the direct map is not at 0");
         // SAFETY: device memory in the direct map, by the caller's contract ours alone.
         let mut uart = Pl011::new(unsafe { UniqueMmioPointer::new(registers) });

@@ -24,3 +24,8 @@ pub(crate) const DEVICES: u64 = 0;
 /// stricter than FreeBSD.
 pub(crate) const CODE: MappingFlags =
     MappingFlags::READ.union(MappingFlags::WRITE).union(MappingFlags::EXECUTE);
+
+/// Returns the address at which the direct map shows a physical address.
+pub(crate) const fn direct(physical: u64) -> u64 {
+    DIRECT_MAP + physical
+}

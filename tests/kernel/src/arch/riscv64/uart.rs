@@ -6,8 +6,7 @@ use uart_16550::backend::MmioBackend;
 use uart_16550::spec::registers::IER;
 use uart_16550::{BaudRate, Config, Uart16550};
 
-use super::{machine, plic};
-use crate::arch::paging;
+use super::{layout, machine, plic};
 
 /// The serial port. Its data-ready interrupt ends the first CPU's sleep; the holder of this
 /// moves the bytes.
@@ -22,7 +21,7 @@ impl Uart {
     /// # Safety
     /// Two of these must not be used at the same time.
     pub(crate) unsafe fn new() -> Self {
-        let registers = paging::direct(machine::get().uart as u64) as *mut u8;
+        let registers = layout::direct(machine::get().uart as u64) as *mut u8;
         let registers = NonNull::new(registers).expect("the direct map is not at 0");
         // SAFETY: the port's registers, mapped by the direct map for good; it is ours, by the caller's
         // contract ours alone.

@@ -8,17 +8,26 @@ use x2apic::lapic::{
 };
 use x86_64::instructions::port::Port;
 
-use super::traps::{
-    ERROR_VECTOR, RENDEZVOUS_VECTOR, SPURIOUS_VECTOR, TIMER_VECTOR, UART_VECTOR, WAKE_VECTOR,
-};
-use super::{cpu, timer};
-use crate::arch::paging;
+use super::{cpu, layout, timer};
+
+/// The timer's interrupt.
+pub(crate) const TIMER_VECTOR: u8 = 32;
+/// The interrupt that asks a CPU to join a rendezvous.
+pub(crate) const RENDEZVOUS_VECTOR: u8 = 33;
+/// The interrupt that ends a CPU's sleep.
+pub(crate) const WAKE_VECTOR: u8 = 34;
+/// The serial line's interrupt.
+pub(crate) const UART_VECTOR: u8 = 35;
+/// The local APIC's own errors.
+pub(crate) const ERROR_VECTOR: u8 = 62;
+/// The interrupt that the local APIC raises when another one has vanished; takes no EOI.
+pub(crate) const SPURIOUS_VECTOR: u8 = 63;
 
 /// The serial line's pin on the I/O APIC, edge-triggered and active high as ISA interrupts are.
 const UART_PIN: u8 = 4;
 
 /// Masks everything at the two legacy interrupt controllers, which the firmware left on.
-pub(super) fn mask_legacy() {
+pub(crate) fn mask_legacy() {
     for port in [0x21, 0xa1] {
         // SAFETY: the mask registers of the two 8259s, which nothing else uses.
         unsafe { Port::<u8>::new(port).write(0xff) };
@@ -32,7 +41,7 @@ fn local() -> LocalApic {
     builder.spurious_vector(SPURIOUS_VECTOR.into());
     builder.timer_mode(TimerMode::Periodic).timer_divide(TimerDivide::Div16).timer_initial(0);
     // SAFETY: every x86-64 CPU has the register; the direct map shows the address in it.
-    builder.set_xapic_base(paging::direct(unsafe { xapic_base() }));
+    builder.set_xapic_base(layout::direct(unsafe { xapic_base() }));
     builder.build().expect("every required field is set")
 }
 
@@ -49,13 +58,13 @@ fn send(send: impl FnOnce(&mut LocalApic)) {
 }
 
 /// Switches this CPU's local APIC on, with the timer stopped.
-pub(super) fn enable() {
+pub(crate) fn enable() {
     // SAFETY: `traps` has handlers for the vectors in use.
     unsafe { local().enable() };
 }
 
 /// Returns this CPU's number in the interrupt controllers.
-pub(super) fn id() -> u8 {
+pub(crate) fn id() -> u8 {
     // SAFETY: reading the register changes nothing.
     let register = unsafe { local().id() };
     (if has_x2apic() { register } else { register >> 24 }) as u8
@@ -67,13 +76,13 @@ fn has_x2apic() -> bool {
 }
 
 /// Ends the interrupt that is being handled.
-pub(super) fn end_of_interrupt() {
+pub(crate) fn end_of_interrupt() {
     // SAFETY: called once by the handler of an interrupt of this CPU.
     unsafe { local().end_of_interrupt() };
 }
 
 /// Returns the timer counts in the time that `wait` takes.
-pub(super) fn count_during(wait: impl FnOnce()) -> u32 {
+pub(crate) fn count_during(wait: impl FnOnce()) -> u32 {
     let mut local = local();
     // SAFETY: the timer is stopped before and afterwards, and takes longer than `wait` to count down.
     unsafe {
@@ -86,7 +95,7 @@ pub(super) fn count_during(wait: impl FnOnce()) -> u32 {
 }
 
 /// Starts this CPU's periodic timer.
-pub(super) fn start_timer(period: u32) {
+pub(crate) fn start_timer(period: u32) {
     // SAFETY: `traps` has a handler for the timer's vector.
     unsafe { local().set_timer_initial(period) };
 }
@@ -112,7 +121,7 @@ pub(crate) fn stop_others() {
 }
 
 /// Starts a CPU in real mode at a page below 1 MiB: INIT, SIPI, SIPI.
-pub(super) fn start_cpu(id: u8, page: u8) {
+pub(crate) fn start_cpu(id: u8, page: u8) {
     let destination = if has_x2apic() { id.into() } else { u32::from(id) << 24 };
     // SAFETY: the CPU has run nothing yet, and the start code is in the page.
     send(|local| unsafe { local.send_init_ipi(destination) });
@@ -125,10 +134,10 @@ pub(super) fn start_cpu(id: u8, page: u8) {
 }
 
 /// Sends the serial line's interrupt to the CPU that runs this.
-pub(super) fn route_uart(io_apic: u64) {
+pub(crate) fn route_uart(io_apic: u64) {
     let mut entry = RedirectionTableEntry::default();
     entry.set_vector(UART_VECTOR);
     entry.set_dest(id());
     // SAFETY: the direct map shows the I/O APIC's registers, and only this function uses them; `traps` has a handler for the vector.
-    unsafe { IoApic::new(paging::direct(io_apic)).set_table_entry(UART_PIN, entry) };
+    unsafe { IoApic::new(layout::direct(io_apic)).set_table_entry(UART_PIN, entry) };
 }

@@ -16,9 +16,9 @@ use x86_64::{PrivilegeLevel, VirtAddr};
 /// CPUs there can be.
 pub(crate) const MAX_CPUS: usize = 16;
 /// Index of the interrupt stack (IST) for double faults.
-pub(super) const DOUBLE_FAULT_IST: u16 = 0;
+pub(crate) const DOUBLE_FAULT_IST: u16 = 0;
 /// Index of the interrupt stack for NMIs.
-pub(super) const NMI_IST: u16 = 1;
+pub(crate) const NMI_IST: u16 = 1;
 
 const IST_STACK: usize = 16 << 10;
 /// GSEL(GCODE_SEL, SEL_KPL) of FreeBSD amd64 (`sys/amd64/include/segments.h`).
@@ -42,7 +42,7 @@ struct Tables {
 
 /// Loads segments, task state and the per-CPU pointer of the CPU that runs this, and makes it heed
 /// write protection. Called once by each CPU, before its interrupts go on.
-pub(super) fn init(number: usize) {
+pub(crate) fn init(number: usize) {
     let tables = Box::leak(Box::new(Tables {
         local: Local { number: number as u64 },
         tss: TaskStateSegment::new(),

@@ -17,3 +17,8 @@ pub(crate) const BOOT_MAP_SIZE: u64 = 1 << 30;
 pub(crate) const DEVICES: u64 = 0;
 /// Rights of a module's code.
 pub(crate) const CODE: MappingFlags = MappingFlags::READ.union(MappingFlags::EXECUTE);
+
+/// Returns the address at which the direct map shows a physical address.
+pub(crate) const fn direct(physical: u64) -> u64 {
+    DIRECT_MAP + physical
+}

@@ -1,7 +1,6 @@
 //! Exceptions and interrupts: one stub a vector, one frame layout, one dispatcher.
 //!
-//! The frame is FreeBSD's `struct trapframe` (`sys/x86/include/frame.h`), for it is handed to the
-//! breakpoint handlers of modules. #BP comes through an interrupt gate without an interrupt stack, as
+//! #BP comes through an interrupt gate without an interrupt stack, as
 //! on FreeBSD (`TRAP_NOEN(bpt)` in `sys/amd64/amd64/exception.S`): interrupts stay off, and the frame
 //! lies on the stack of the code that was hit.
 
@@ -9,76 +8,24 @@ use core::arch::global_asm;
 use core::fmt;
 
 use spin::Once;
-use static_assertions::const_assert_eq;
 use x86_64::registers::control::Cr2;
 use x86_64::structures::idt::{ExceptionVector, InterruptDescriptorTable};
 use x86_64::{PrivilegeLevel, VirtAddr};
 
-use super::{apic, cpu};
-use crate::system;
-
-/// `struct trapframe` of FreeBSD amd64, 192 bytes.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct TrapFrame {
-    pub(crate) rdi: u64,
-    pub(crate) rsi: u64,
-    pub(crate) rdx: u64,
-    pub(crate) rcx: u64,
-    pub(crate) r8: u64,
-    pub(crate) r9: u64,
-    pub(crate) rax: u64,
-    pub(crate) rbx: u64,
-    pub(crate) rbp: u64,
-    pub(crate) r10: u64,
-    pub(crate) r11: u64,
-    pub(crate) r12: u64,
-    pub(crate) r13: u64,
-    pub(crate) r14: u64,
-    pub(crate) r15: u64,
-    pub(crate) trapno: u32,
-    pub(crate) fs: u16,
-    pub(crate) gs: u16,
-    pub(crate) addr: u64,
-    pub(crate) flags: u32,
-    pub(crate) es: u16,
-    pub(crate) ds: u16,
-    pub(crate) err: u64,
-    pub(crate) rip: u64,
-    pub(crate) cs: u64,
-    pub(crate) rflags: u64,
-    pub(crate) rsp: u64,
-    pub(crate) ss: u64,
-}
-
-const_assert_eq!(size_of::<TrapFrame>(), 192);
-const_assert_eq!(core::mem::offset_of!(TrapFrame, trapno), 120);
-const_assert_eq!(core::mem::offset_of!(TrapFrame, flags), 136);
-const_assert_eq!(core::mem::offset_of!(TrapFrame, err), 144);
-const_assert_eq!(core::mem::offset_of!(TrapFrame, rip), 152);
-const_assert_eq!(core::mem::offset_of!(TrapFrame, rsp), 176);
+use crate::arch::apic::{
+    self, ERROR_VECTOR, RENDEZVOUS_VECTOR, SPURIOUS_VECTOR, TIMER_VECTOR, UART_VECTOR, WAKE_VECTOR,
+};
+use crate::arch::cpu;
+use crate::arch::frame::{BREAKPOINT, TrapFrame};
+use crate::{counters, panic, smp, system};
 
 /// Vectors that have a stub.
 const VECTORS: usize = 64;
 /// Bytes from one stub to the next.
 const STUB_SIZE: usize = 32;
 const NMI: u32 = 2;
-pub(crate) const BREAKPOINT: u32 = 3;
 const DOUBLE_FAULT: u32 = 8;
 const PAGE_FAULT: u32 = 14;
-
-/// The timer's interrupt.
-pub(super) const TIMER_VECTOR: u8 = 32;
-/// The interrupt that asks a CPU to join a rendezvous.
-pub(super) const RENDEZVOUS_VECTOR: u8 = 33;
-/// The interrupt that ends a CPU's sleep.
-pub(super) const WAKE_VECTOR: u8 = 34;
-/// The serial line's interrupt.
-pub(super) const UART_VECTOR: u8 = 35;
-/// The local APIC's own errors.
-pub(super) const ERROR_VECTOR: u8 = 62;
-/// The interrupt that the local APIC raises when another one has vanished; takes no EOI.
-pub(super) const SPURIOUS_VECTOR: u8 = 63;
 
 global_asm!(
     r#"
@@ -181,7 +128,7 @@ fn stub(vector: usize) -> VirtAddr {
 }
 
 /// Loads the interrupt descriptor table on the CPU that runs this, after [`cpu::init`].
-pub(super) fn init() {
+pub(crate) fn init() {
     let idt = IDT.call_once(|| {
         let mut idt = InterruptDescriptorTable::new();
         // SAFETY: each stub takes its vector's stack layout and returns by iretq; the interrupt
@@ -223,18 +170,18 @@ pub(super) fn init() {
 unsafe extern "C" fn trap(frame: &mut TrapFrame) {
     match frame.trapno {
         NMI => {
-            if crate::panic::panicked() {
+            if panic::panicked() {
                 cpu::halt();
             }
             panic!("non-maskable interrupt; {frame:x?}");
         }
         vector if vector == TIMER_VECTOR.into() => {
-            crate::counters::tick(frame.rip, frame.rbp);
+            counters::tick(frame.rip, frame.rbp);
             apic::end_of_interrupt();
         }
         vector if vector == RENDEZVOUS_VECTOR.into() => {
             apic::end_of_interrupt();
-            crate::smp::join_rendezvous();
+            smp::join_rendezvous();
         }
         vector if vector == WAKE_VECTOR.into() || vector == UART_VECTOR.into() => {
             apic::end_of_interrupt();
@@ -289,7 +236,7 @@ mod invop {
 unsafe extern "C" fn invop(frame: &mut TrapFrame, scratch: u64) {
     let breakpoint = frame.trapno == BREAKPOINT;
     let address = frame.rip - u64::from(breakpoint);
-    if breakpoint && let Some(resume) = crate::text::resume_address(address) {
+    if breakpoint && let Some(resume) = counters::resume_address(address) {
         frame.rip = resume;
         return;
     }
@@ -329,5 +276,5 @@ unsafe extern "C" fn invop(frame: &mut TrapFrame, scratch: u64) {
             name(frame.trapno)
         ),
     }
-    crate::counters::breakpoint();
+    counters::breakpoint();
 }

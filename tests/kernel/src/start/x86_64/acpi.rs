@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use acpi::madt::{Madt, MadtEntry};
 use acpi::{AcpiHandler, AcpiTables, PhysicalMapping};
 
-use crate::arch::paging;
+use crate::paging;
 
 /// Flag of a local APIC entry: the CPU can be used.
 const ENABLED: u32 = 1;

@@ -1,11 +1,11 @@
-//! Symbols that only FreeBSD/arm64 has.
+//! Symbols that only FreeBSD/arm64 has, and its text.
 
 use core::ffi::c_void;
 use core::sync::atomic::AtomicPtr;
 
 use sdt_core::patch::machine;
 
-use crate::arch::paging;
+use crate::paging;
 
 crate::exports::exports! {
     // sys/arm64/include/machdep.h
@@ -15,7 +15,7 @@ crate::exports::exports! {
 }
 
 /// The exported symbols that are not functions.
-pub(crate) fn variables() -> [(&'static str, u64); 1] {
+pub(in crate::freebsd) fn variables() -> [(&'static str, u64); 1] {
     [("arm64_icache_sync_range", &raw const SYNC_RANGE as u64)]
 }
 
@@ -44,4 +44,17 @@ unsafe extern "C" fn arm64_get_writable_addr(
 unsafe extern "C" fn arm64_icache_sync_range(address: *mut c_void, length: usize) {
     // SAFETY: the caller passes a mapped range.
     unsafe { machine::after_store(address as usize, length) };
+}
+
+/// Writes to a file's text, as `sdt_tracepoint_patch` does: by an alias that can be written to.
+///
+/// # Safety
+/// The address is mapped text, and no other CPU executes it meanwhile.
+pub(in crate::freebsd) unsafe fn overwrite(address: u64, bytes: &[u8]) {
+    let alias = paging::writable(address).expect("text has an alias") as *mut u8;
+    // SAFETY: the caller passes mapped text that no other CPU executes, and `writable` returned an alias of it.
+    unsafe {
+        machine::store(alias, bytes);
+        machine::after_store(address as usize, bytes.len());
+    }
 }

@@ -4,15 +4,15 @@
 //! The interface is Xen's `docs/misc/pvh.pandoc` and `xen/include/public/arch-x86/hvm/start_info.h`:
 //! EBX holds the physical address of `hvm_start_info`, flat segments are loaded, everything else is
 //! undefined. The tables built here map the first GiB three times (at 0 for the code that switches
-//! paging on, at the direct map, and at the kernel's address) and serve until [`paging`](crate::arch::paging) has
+//! paging on, at the direct map, and at the kernel's address) and serve until [`paging`](crate::paging) has
 //! built the real ones.
 
 use core::arch::global_asm;
 
 use stand_in_kernel::memory::{BootInfo, Region};
 
-use super::layout::{DIRECT_MAP, KERNEL_BASE};
-use crate::arch::paging::direct;
+use crate::arch::layout::{DIRECT_MAP, KERNEL_BASE};
+use crate::paging::direct;
 
 /// `XEN_HVM_START_MAGIC_VALUE`.
 const START_MAGIC: u32 = 0x336e_c578;
@@ -144,7 +144,7 @@ unsafe extern "C" fn boot_entry(start_info: u64) -> ! {
     let info = unsafe { (direct(start_info) as *const StartInfo).read_unaligned() };
     if info.magic != START_MAGIC || info.version < 1 {
         // Without a memory map there is no heap and hence no way to say anything.
-        super::power::off(super::power::Exit::Failure);
+        crate::arch::power::off(crate::arch::power::Exit::Failure);
     }
     let mut boot = BootInfo { firmware: info.rsdp, ram: [Region::EMPTY; BootInfo::MAX_REGIONS] };
     let map = direct(info.memmap) as *const MemmapEntry;
@@ -158,5 +158,5 @@ unsafe extern "C" fn boot_entry(start_info: u64) -> ! {
             *slot = Region { start: entry.address, end: entry.address + entry.size };
         }
     }
-    crate::kernel_main(boot)
+    crate::start::kernel_main(boot)
 }

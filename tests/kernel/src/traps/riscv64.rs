@@ -15,10 +15,8 @@ use riscv::register::stvec::{self, Stvec, TrapMode};
 use riscv::register::{sie, sip};
 use stand_in_freebsd::riscv::Emulated;
 
-pub(crate) use stand_in_freebsd::riscv::TrapFrame;
-
-use super::{cpu, plic, timer};
-use crate::{freebsd, system};
+use crate::arch::{TrapFrame, cpu, plic, timer};
+use crate::{counters, freebsd, panic, smp, system};
 
 /// `TF_SIZE`: the frame as it lies on the stack.
 const FRAME_SIZE: u64 = 288;
@@ -132,7 +130,7 @@ unsafe extern "C" {
 }
 
 /// Sends the traps of the CPU that runs this to the vector, after [`cpu::init`].
-pub(super) fn init() {
+pub(crate) fn init() {
     // SAFETY: the vector takes every trap of supervisor mode; what it needs is set up.
     unsafe {
         stvec::write(Stvec::new(&raw const trap_vector as usize, TrapMode::Direct));
@@ -165,16 +163,16 @@ fn interrupted(interrupt: Interrupt, frame: &TrapFrame) {
     match interrupt {
         Interrupt::SupervisorTimer => {
             timer::arm();
-            crate::counters::tick(frame.sepc, frame.s[0]);
+            counters::tick(frame.sepc, frame.s[0]);
         }
         Interrupt::SupervisorSoft => {
             // First, so that a later request makes it pending again.
             // SAFETY: it is the software interrupt, which is being handled.
             unsafe { sip::clear_ssoft() };
-            if crate::panic::panicked() {
+            if panic::panicked() {
                 cpu::halt();
             }
-            crate::smp::join_rendezvous();
+            smp::join_rendezvous();
         }
         Interrupt::SupervisorExternal => plic::claim(),
     }
@@ -187,7 +185,7 @@ fn interrupted(interrupt: Interrupt, frame: &TrapFrame) {
 /// The frame is the live one of the breakpoint.
 unsafe fn breakpoint(frame: &mut TrapFrame) {
     let address = frame.sepc;
-    if let Some(resume) = crate::text::resume_address(address) {
+    if let Some(resume) = counters::resume_address(address) {
         frame.sepc = resume;
         return;
     }
@@ -212,5 +210,5 @@ unsafe fn breakpoint(frame: &mut TrapFrame) {
     };
     // SAFETY: `frame` is that of a breakpoint in place of this instruction: the handler that claimed it says so.
     unsafe { emulated.carry_out(frame) };
-    crate::counters::breakpoint();
+    counters::breakpoint();
 }

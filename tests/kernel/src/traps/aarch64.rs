@@ -12,10 +12,8 @@ use aarch64_cpu::asm::barrier::{SY, isb};
 use aarch64_cpu::registers::{ESR_EL1, VBAR_EL1, Writeable};
 use stand_in_freebsd::arm64::{Emulated, FREE_STACK};
 
-pub(crate) use stand_in_freebsd::arm64::TrapFrame;
-
-use super::{STACK_BIT, cpu, gic, power};
-use crate::{freebsd, system};
+use crate::arch::{STACK_BIT, TrapFrame, cpu, gic, power, timer};
+use crate::{counters, freebsd, panic, smp, system};
 
 /// Immediate of DTrace's breakpoint: `BRK_INSTR` of `sys/cddl/dev/fbt/aarch64/fbt_isa.h`.
 const DTRACE_BREAKPOINT: u64 = 0x40d;
@@ -128,16 +126,36 @@ unsafe extern "C" {
 }
 
 /// Sets the vectors of the CPU that runs this, on its own stack and after [`cpu::init`].
-pub(super) fn init() {
+pub(crate) fn init() {
     VBAR_EL1.set(&raw const vectors as u64);
     isb(SY);
 }
 
+/// Does what the interrupts that are pending ask for. Interrupts are off.
+///
 /// # Safety
 /// Called by the vector with the frame it built.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn interrupt(frame: &mut TrapFrame) {
-    gic::handle_interrupts(frame);
+    while let Some(interrupt) = gic::acknowledge() {
+        match interrupt {
+            gic::TIMER => {
+                timer::again();
+                counters::tick(frame.elr, frame.x[29]);
+                gic::end(interrupt);
+            }
+            gic::RENDEZVOUS => {
+                gic::end(interrupt);
+                smp::join_rendezvous();
+            }
+            gic::WAKE | gic::UART => gic::end(interrupt),
+            gic::STOP => {
+                assert!(panic::panicked(), "a request to stop without a panic");
+                cpu::halt();
+            }
+            other => panic!("unexpected interrupt {other:?}"),
+        }
+    }
 }
 
 /// # Safety
@@ -220,7 +238,7 @@ fn reason(syndrome: u64) -> &'static str {
 /// Whether a panicking kernel has tried to end a QEMU that does not take semihosting calls.
 fn is_exit(frame: &TrapFrame) -> bool {
     // SAFETY: the instruction has just been executed.
-    crate::panic::panicked() && unsafe { (frame.elr as *const u32).read() } == power::SEMIHOSTING
+    panic::panicked() && unsafe { (frame.elr as *const u32).read() } == power::SEMIHOSTING
 }
 
 /// Asks the handlers of modules, then carries out the instruction that the one who claimed the
@@ -231,7 +249,7 @@ fn is_exit(frame: &TrapFrame) -> bool {
 /// `frame` is the one that the vector built, with free stack behind it.
 unsafe fn breakpoint(frame: &mut TrapFrame) {
     let address = frame.elr;
-    if let Some(resume) = crate::text::resume_address(address) {
+    if let Some(resume) = counters::resume_address(address) {
         frame.elr = resume;
         return;
     }
@@ -257,5 +275,5 @@ unsafe fn breakpoint(frame: &mut TrapFrame) {
     // was interrupted.
     let done = unsafe { instruction.carry_out(frame) };
     done.unwrap_or_else(|error| panic!("breakpoint at {address:#x}: {error}; {frame:x?}"));
-    crate::counters::breakpoint();
+    counters::breakpoint();
 }

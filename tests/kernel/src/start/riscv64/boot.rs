@@ -3,7 +3,7 @@
 //! The interface is Linux's (`Documentation/arch/riscv/boot.rst`), which OpenSBI follows: a0 holds the
 //! hart's id, a1 the physical address of the device tree, satp is 0; the other harts are stopped (SBI
 //! HSM). The table built here maps RAM's first GiB at the kernel's address and the first 4 GiB at the
-//! direct map, and serves until [`paging`](crate::arch::paging) has built the real ones.
+//! direct map, and serves until [`paging`](crate::paging) has built the real ones.
 //!
 //! Only the first hart that arrives at `start` boots; what another one does there is in [`super::harts`].
 
@@ -12,12 +12,9 @@ use core::arch::global_asm;
 use fdt::Fdt;
 use stand_in_kernel::memory::BootInfo;
 
-use riscv::asm::sfence_vma_all;
-use riscv::register::satp;
-
-use super::layout::{DIRECT_MAP, KERNEL_BASE};
-use super::machine;
-use crate::arch::paging;
+use crate::arch::layout::{DIRECT_MAP, KERNEL_BASE};
+use crate::arch::{SV39, machine};
+use crate::paging;
 
 /// Physical start of RAM, in which the kernel is.
 const RAM: u64 = 0x8000_0000;
@@ -27,8 +24,6 @@ const fn slot(address: u64) -> u64 {
     address >> 30 & 511
 }
 
-/// satp's mode field.
-const SV39: u64 = (satp::Mode::Sv39 as u64) << 60;
 /// Bits of a table entry: valid, read, write, accessed, dirty. Hardware may fault instead of setting the last two.
 const READ_WRITE: u64 = 1 | 2 | 4 | 64 | 128;
 const EXECUTE: u64 = 8;
@@ -36,16 +31,6 @@ const EXECUTE: u64 = 8;
 /// Returns the entry that maps 1 GiB in the root table.
 const fn gigapage(physical: u64, bits: u64) -> u64 {
     physical >> 2 | bits
-}
-
-/// Switches the CPU that runs this to other page tables.
-///
-/// # Safety
-/// The root table at the physical address `root` maps everything in use.
-pub(crate) unsafe fn switch_tables(root: u64) {
-    // SAFETY: the caller guarantees the tables.
-    unsafe { satp::write(satp::Satp::from_bits((SV39 | root >> 12) as usize)) };
-    sfence_vma_all();
 }
 
 global_asm!(
@@ -145,5 +130,5 @@ unsafe extern "C" fn boot_entry(hart: usize, device_tree: u64) -> ! {
         Ok(tree) => machine::init(&tree, hart),
         Err(error) => panic!("device tree at {device_tree:#x}: {error:?}"),
     };
-    crate::kernel_main(BootInfo { firmware: device_tree, ram })
+    crate::start::kernel_main(BootInfo { firmware: device_tree, ram })
 }

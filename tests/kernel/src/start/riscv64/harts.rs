@@ -8,8 +8,9 @@ use core::arch::global_asm;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::{Stack, cpu, machine, timer, traps};
-use crate::arch::paging;
+use super::Stack;
+use crate::arch::{cpu, machine, timer};
+use crate::{exec, paging, traps};
 
 /// Time limit for a CPU to come up.
 const START_TIMEOUT_NS: u64 = 60_000_000_000;
@@ -115,5 +116,5 @@ unsafe extern "C" fn hart_main(number: usize, stack_bottom: u64) -> ! {
     traps::init();
     timer::start();
     UP.store(true, Ordering::Release);
-    crate::other_cpu_main()
+    exec::work_forever()
 }

@@ -13,8 +13,10 @@ use sdt_core::patch::machine;
 use spin::Mutex;
 use stand_in_base::image::{PAGE, Protection};
 
-pub(crate) use super::layout::{BOOT_MAP_SIZE, DIRECT_MAP, DIRECT_MAP_SIZE, KERNEL_BASE};
-use super::layout::{CODE, DEVICES, Entry, Format};
+pub(crate) use crate::arch::layout::{
+    BOOT_MAP_SIZE, DIRECT_MAP, DIRECT_MAP_SIZE, KERNEL_BASE, direct,
+};
+use crate::arch::layout::{CODE, DEVICES, Entry, Format};
 
 const CONSTANTS: MappingFlags = MappingFlags::READ;
 const DATA: MappingFlags = MappingFlags::READ.union(MappingFlags::WRITE);
@@ -33,11 +35,6 @@ type Tables = PageTable64<Format, Entry, Frames>;
 static TABLES: Mutex<Option<Tables>> = Mutex::new(None);
 /// Physical address of the root table.
 static ROOT: AtomicU64 = AtomicU64::new(0);
-
-/// Returns the address at which the direct map shows a physical address.
-pub(crate) const fn direct(physical: u64) -> u64 {
-    DIRECT_MAP + physical
-}
 
 /// Returns the physical address of a part of the kernel's image.
 pub(crate) fn kernel_physical(address: u64) -> u64 {
@@ -109,7 +106,7 @@ pub(crate) fn init() {
     ROOT.store(root, Ordering::Release);
     *TABLES.lock() = Some(tables);
     // SAFETY: the tables map everything in use: the image, the heap, the stack.
-    unsafe { super::switch_tables(root) };
+    unsafe { crate::arch::switch_tables(root) };
 }
 
 /// There are not enough page frames.

@@ -5,16 +5,13 @@
 //! device tree at the start of RAM; firmware starts the other CPUs when asked to (PSCI), at the second
 //! entry point here. The tables built here map the first two GiB three times (where they are, for the
 //! code that switches translation on; at the direct map; and at the kernel's address) and serve until
-//! [`paging`](crate::arch::paging) has built the real ones.
+//! [`paging`](crate::paging) has built the real ones.
 
 use core::arch::global_asm;
 
-use aarch64_cpu::asm::barrier::{SY, isb};
-use aarch64_cpu::registers::{ReadWriteable as _, TCR_EL1};
-use page_table_multiarch::PagingMetaData as _;
-
-use super::layout::{DEVICES, DIRECT_MAP, Format, KERNEL_BASE};
-use super::{devicetree, power};
+use super::devicetree;
+use crate::arch::layout::{DEVICES, DIRECT_MAP};
+use crate::arch::power;
 
 /// MAIR_EL1: index 0 is device memory (nGnRE), index 1 is normal memory, write-back.
 const MEMORY_TYPES: u64 = 0xff04;
@@ -117,48 +114,6 @@ other_start:
     control = const CONTROL,
 );
 
-unsafe extern "C" {
-    static other_start: u8;
-    static replace_upper: u8;
-}
-
-/// Parameters of a CPU that is being started. Aligned, so that they are in one page.
-#[derive(Debug)]
-#[repr(C, align(32))]
-pub(super) struct Start {
-    /// Physical address of the kernel's root table.
-    pub(super) root: u64,
-    /// Top of the CPU's stack.
-    pub(super) stack: u64,
-    /// Its number.
-    pub(super) number: u64,
-}
-
-/// Physical address where the other CPUs start, with the physical address of a [`Start`] in x0.
-pub(super) fn other_entry() -> u64 {
-    &raw const other_start as u64 - KERNEL_BASE
-}
-
-/// Replaces the boot tables of the upper half on the CPU that runs this.
-///
-/// # Safety
-/// The table at the physical address `root` maps everything in use.
-pub(crate) unsafe fn switch_tables(root: u64) {
-    let physical = &raw const replace_upper as u64 - KERNEL_BASE;
-    // SAFETY: the lower half maps the code where it is; the caller's contract for what comes after.
-    unsafe {
-        let replace = core::mem::transmute::<u64, unsafe extern "C" fn(u64)>(physical);
-        replace(root);
-    }
-}
-
-/// Stops using the boot tables of the lower half on the CPU that runs this, which uses the kernel's tables for the upper half.
-pub(super) fn leave_lower_half() {
-    TCR_EL1.modify(TCR_EL1::EPD0::DisableTTBR0Walks);
-    isb(SY);
-    Format::flush_tlb(None);
-}
-
 /// First Rust code: on the boot stack, in the boot tables, interrupts off.
 ///
 /// # Safety
@@ -166,18 +121,8 @@ pub(super) fn leave_lower_half() {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn boot_entry() -> ! {
     match devicetree::boot_info() {
-        Some(boot) => crate::kernel_main(boot),
+        Some(boot) => crate::start::kernel_main(boot),
         // Without a memory map there is no heap and hence no way to say anything.
         None => power::off(power::Exit::Failure),
     }
-}
-
-/// First Rust code of another CPU, on its own stack and in the kernel's tables.
-///
-/// # Safety
-/// Called once on each CPU by the code above.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn other_cpu_entry(number: u64) -> ! {
-    leave_lower_half();
-    super::other_cpus::arrive(number as usize)
 }

@@ -6,8 +6,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use static_assertions::const_assert;
 
-use super::{apic, cpu, timer, traps};
-use crate::arch::paging;
+use super::new_stack;
+use crate::arch::{apic, cpu, timer};
+use crate::{exec, paging, traps};
 
 /// The page for the start code: below 1 MiB, unused by the firmware.
 const START_PAGE: u8 = 8;
@@ -126,7 +127,7 @@ pub(super) fn start_others(ids: &[u8]) -> usize {
             // These tables also map low memory at its physical address.
             boot_root: paging::kernel_physical(&raw const boot_pml4 as u64),
             root: paging::root(),
-            stack: super::new_stack(number),
+            stack: new_stack(number),
             entry: &raw const ap_long_mode as u64,
             number: number as u64,
         };
@@ -156,7 +157,7 @@ unsafe extern "C" fn ap_main(number: u64) -> ! {
     apic::enable();
     timer::start();
     UP.store(true, Ordering::Release);
-    crate::other_cpu_main()
+    exec::work_forever()
 }
 
 /// The local APIC ids in the machine's ACPI table but this CPU's, at most as many as there is room for.

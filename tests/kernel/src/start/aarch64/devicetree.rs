@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use fdt::Fdt;
 use stand_in_kernel::memory::{BootInfo, Region};
 
-use crate::arch::paging;
+use crate::paging;
 
 /// Physical address at which QEMU's `virt` machine puts the device tree for a kernel in an ELF file: the start
 /// of RAM (QEMU's `docs/system/arm/virt.rst`).
