@@ -53,10 +53,10 @@ pub struct Counts {
     pub received: u64,
 }
 
-/// The kernel, running. When this is dropped, it is gone.
+/// The running kernel. Dropping this ends QEMU.
 pub struct Machine {
     qemu: Arc<Mutex<Child>>,
-    /// What the thread that waits for the end of its life is told by: that it is dropped.
+    /// Dropping it ends the thread that limits the run time of QEMU.
     _lives: Sender<()>,
     folder: TempDir,
     shell: BufReader<UnixStream>,
@@ -196,13 +196,13 @@ impl Drop for Machine {
 }
 
 fn end(qemu: &Mutex<Child>) {
-    let mut qemu = qemu.lock().expect("nobody panics with it");
+    let mut qemu = qemu.lock().expect("no thread panics while it holds the lock");
     // Nothing can be done about a QEMU that cannot be killed.
     qemu.kill().ok();
     qemu.wait().ok();
 }
 
-/// Ends QEMU after `LIFE`, unless what is returned is dropped before.
+/// Ends QEMU after `LIFE`, unless the result is dropped before.
 fn mortal(qemu: Arc<Mutex<Child>>) -> Sender<()> {
     let (lives, dropped) = channel();
     thread::spawn(move || {
@@ -275,7 +275,7 @@ impl Dtrace {
         }
     }
 
-    /// It is killed, and says goodbye to nobody.
+    /// Kills it, so that it does not close its session.
     pub fn kill(mut self) {
         self.child.kill().expect("it is ours");
         self.child.wait().expect("it is ours");

@@ -17,12 +17,12 @@ use stand_in_illumos::refusal::Refusal;
 use crate::edit::{ILLUMOS, Input};
 use crate::memory::{MODULES, Memory};
 
-/// Where the kernel has everything.
+/// The address of every symbol of the kernel.
 const KERNEL: u64 = 0xffff_ffff_8020_1000;
 
 /// Bits of [`Input::choices`].
 mod choice {
-    /// The module that nobody has edited is loaded before.
+    /// The unedited module is loaded before.
     pub(super) const SECOND: u8 = 1;
     /// `_init` fails.
     pub(super) const REFUSE_INIT: u8 = 2;
@@ -39,17 +39,17 @@ mod choice {
 }
 
 thread_local! {
-    // One for many inputs: the kernel never frees what it knows of a name.
+    // One for many inputs: the kernel never frees a module's record.
     static KRTLD: RefCell<Modules<Machinery>> = const { RefCell::new(Modules::new(Machinery::new())) };
 }
 
-/// What the kernel has known of names in all, which is not lost as long as it is here.
+/// All records of modules, so that leak checkers find them.
 static KNOWN: Mutex<Vec<&ModCtl>> = Mutex::new(Vec::new());
 
 /// Runs the target.
 ///
 /// # Panics
-/// When an image is not what it has to be, something is left behind, or the check has passed what is refused.
+/// An image is not as expected, memory is left behind, or the check passes a file that krtld refuses.
 pub fn run(input: &[u8]) {
     let Some(Input { whole, choices, file, .. }) = Input::new(ILLUMOS, input) else { return };
     beside_the_check(&file);
@@ -112,7 +112,7 @@ fn load(modules: &Modules<Machinery>, whole: &[u8], choices: u8, file: &[u8]) ->
     if second {
         // In a kernel that lets it.
         kernel.choose(0);
-        modules.load("first", whole).expect("a module that nobody has edited");
+        modules.load("first", whole).expect("the unedited module");
     }
     kernel.choose(choices);
     let before = modules.modules();
@@ -212,7 +212,7 @@ impl Kernel for Machinery {
 
     fn module_loaded(&self, module: &'static ModCtl) {
         assert!(module.is_loaded());
-        let mut known = KNOWN.lock().expect("nobody panics with it");
+        let mut known = KNOWN.lock().expect("no thread panics while it holds the lock");
         if !known.iter().any(|&of| std::ptr::eq(of, module)) {
             known.push(module);
         }

@@ -20,7 +20,7 @@ const REGISTER_INIT: u64 = 0xffff_ffff_8020_1000;
 
 /// Bits of [`Input::choices`].
 mod choice {
-    /// The module that nobody has edited is loaded before.
+    /// The unedited module is loaded before.
     pub(super) const SECOND: u8 = 1;
     /// Handlers refuse to be loaded.
     pub(super) const REFUSE_LOAD: u8 = 2;
@@ -39,7 +39,7 @@ mod choice {
 /// Runs the target.
 ///
 /// # Panics
-/// When an image is not what it has to be, or something is left behind.
+/// An image is not as expected, or memory is left behind.
 pub fn run(input: &[u8]) {
     let Some(Input { machine, whole, choices, release, file }) = Input::new(FREEBSD, input) else {
         return;
@@ -52,7 +52,7 @@ pub fn run(input: &[u8]) {
     if second {
         // In a kernel that lets it.
         linker.kernel().choose(0);
-        linker.load("first.ko", whole).expect("a module that nobody has edited");
+        linker.load("first.ko", whole).expect("the unedited module");
         linker.kernel().choose(choices);
     } else {
         let release =
@@ -102,7 +102,7 @@ fn unload(linker: &Linker<Machinery>, name: &str) {
         assert_ne!(refusal.errno(), 0);
         assert_eq!(linker.files(), before);
         linker.kernel().choose(0);
-        linker.unload(name).expect("nobody minds");
+        linker.unload(name).expect("no handler refuses twice");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Memory for the modules of a loader that is fuzzed: what is reserved and mapped, and where there is code.
+//! Memory for modules, under a loader that is fuzzed: reserved and mapped ranges, and the code in them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use stand_in_base::image::{Image, MAX_SIZE, PAGE, Protection};
 
-/// Where modules are.
+/// Address of the first module.
 pub const MODULES: u64 = 0xffff_ffff_c000_0000;
 
 /// The memory.
@@ -26,7 +26,7 @@ pub struct Memory {
 #[derive(Debug)]
 struct Mapped {
     size: usize,
-    /// Where it has code.
+    /// Its code.
     code: Vec<Range<u64>>,
 }
 
@@ -41,19 +41,19 @@ impl Memory {
         }
     }
 
-    /// An image is there.
+    /// Checks that an image is mapped.
     pub fn assert_mapped(&self, base: u64, size: usize) {
         assert_eq!(self.mapped.borrow().get(&base).map(|mapped| mapped.size), Some(size));
     }
 
-    /// Somebody calls this.
+    /// Checks that an address is in code.
     pub fn assert_code(&self, address: u64) {
         let mapped = self.mapped.borrow();
         let mut code = mapped.values().flat_map(|mapped| &mapped.code);
         assert!(code.any(|code| code.contains(&address)), "{address:#x}");
     }
 
-    /// Nothing is left behind.
+    /// Checks that nothing is mapped or reserved.
     pub fn assert_empty(&self) {
         assert!(self.mapped.borrow().is_empty());
         assert!(self.reserved.borrow().is_empty());
@@ -107,7 +107,7 @@ impl stand_in_base::memory::Memory for Memory {
     }
 }
 
-/// What the one who maps an image trusts in.
+/// Checks the properties of an image on which its mapping relies.
 pub fn check(image: &Image) {
     assert_eq!(image.bytes().len(), image.size());
     let mut end = 0;

@@ -21,12 +21,13 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use dtrace_abi::site::MAX_LEN;
 use spin::Mutex;
 
+pub use crate::file_info::FileInfo;
 use crate::linker::{Metadata, ModuleData, Range, SysInit};
 use crate::loader::{self, Linked, LoadError, SiteRecord};
 use crate::sdt::Records;
 use crate::{Release, errno};
+pub use file::FileSymbol;
 use file::{File, Module};
-pub use file::{FileInfo, FileSymbol};
 pub use kernel::Kernel;
 pub use refusal::Refusal;
 use stand_in_base::image::{Protection, Segment};

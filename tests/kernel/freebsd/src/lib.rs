@@ -9,6 +9,7 @@ extern crate alloc;
 
 pub mod arm64;
 pub mod eventhandler;
+mod file_info;
 #[cfg(test)]
 mod fixture;
 pub mod imgact;

@@ -3,6 +3,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use crate::file_info::FileInfo;
 use crate::linker::{Metadata, ModuleData};
 use crate::loader::{Function, Linked, SiteRecord, Symbol};
 use stand_in_base::image::{Protection, Segment, holds};
@@ -99,19 +100,6 @@ pub struct FileSymbol {
     pub address: u64,
     /// Bytes of it.
     pub size: u64,
-}
-
-/// A loaded file, as kldstat(8) shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileInfo {
-    /// Its number; the kernel is 1.
-    pub id: u32,
-    /// Its name.
-    pub name: String,
-    /// Its address.
-    pub base: u64,
-    /// Bytes it takes.
-    pub size: usize,
 }
 
 /// A module of a file (`struct module`).

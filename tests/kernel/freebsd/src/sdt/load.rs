@@ -7,7 +7,7 @@ use sdt_framework::Host;
 
 use super::records::{Content, Records};
 use super::{Machdep, Probe, Provider, Sdt, layout, names, ops};
-use crate::kld::FileInfo;
+use crate::file_info::FileInfo;
 use crate::{Generation, Release};
 use stand_in_base::printf;
 

@@ -3,7 +3,7 @@
 use sdt_framework::Host;
 
 use super::{Machdep, Providers, Sdt, names};
-use crate::kld::FileInfo;
+use crate::file_info::FileInfo;
 
 impl<H: Host, M: Machdep> Sdt<H, M> {
     /// A file is about to be unloaded (`kld_unload_try`): whether DTrace and SDT let it go. They may have taken
