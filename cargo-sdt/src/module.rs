@@ -282,16 +282,16 @@ impl Module {
         summary.release == self.freebsd && by_route
     }
 
-    /// What cargo builds for.
+    /// What cargo builds for, as the toolchain takes it.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn target(&self) -> Result<PathBuf, BuildError> {
+    pub fn target(&self, toolchain: &Toolchain) -> Result<PathBuf, BuildError> {
         if let Some(file) = &self.target_file {
             return Ok(file.clone());
         }
         let folder = self.project.targets();
-        let written = Target::of(self.os, self.arch).write_to(&folder);
+        let written = Target::of(self.os, self.arch).write_to(&folder, toolchain.release());
         written.map_err(|source| BuildError::File { file: folder, source })
     }
 
@@ -321,7 +321,7 @@ impl Module {
     /// # Errors
     /// Cargo failed.
     pub fn artifacts(&self, toolchain: &Toolchain) -> Result<Vec<Artifact>, BuildError> {
-        let target = self.target()?;
+        let target = self.target(toolchain)?;
         let mut command = toolchain.cargo("rustc", "core");
         command.args(["--release", "--package", &self.package]);
         command.arg("--target").arg(&target);

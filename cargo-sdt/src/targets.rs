@@ -1,5 +1,6 @@
 //! The target files of kernel modules, which rustc wants to have on the disk.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use crate::arch::Arch;
@@ -40,19 +41,41 @@ impl Target {
         self.text
     }
 
-    /// Writes it to a folder, and returns where it is.
+    /// Writes it to a folder for a release of rustc, and returns where it is.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn write_to(&self, folder: &Path) -> Result<PathBuf, std::io::Error> {
-        let file = folder.join(format!("{}.json", self.name));
-        // Cargo builds everything anew when it is newer.
-        if std::fs::read_to_string(&file).is_ok_and(|text| text == self.text) {
-            return Ok(file);
-        }
+    pub fn write_to(&self, folder: &Path, release: &str) -> Result<PathBuf, std::io::Error> {
+        write(self.text, &folder.join(format!("{}.json", self.name)), release)
+    }
+}
+
+/// Writes the text of a target file to `file`, as a release of rustc takes it, and returns `file`.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(text: &str, file: &Path, release: &str) -> Result<PathBuf, std::io::Error> {
+    let text = text_for(text, release);
+    // Cargo builds everything anew when it is newer.
+    if std::fs::read_to_string(file).is_ok_and(|there| there == text) {
+        return Ok(file.into());
+    }
+    if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
-        whole::write(&file, self.text.as_bytes())?;
-        Ok(file)
+    }
+    whole::write(file, text.as_bytes())?;
+    Ok(file.into())
+}
+
+/// The text of a target file for a release of rustc. Since 1.96, rustc wants `rustc-abi` for soft floats on aarch64; before, it
+/// knows them by `abi` alone, as in its own `aarch64-unknown-none-softfloat`, and refuses `rustc-abi`.
+fn text_for<'t>(text: &'t str, release: &str) -> Cow<'t, str> {
+    let minor = release.strip_prefix("1.").and_then(|rest| rest.split('.').next()?.parse().ok());
+    let is_older = minor.is_some_and(|minor: u32| minor < 96);
+    if is_older && text.contains("\"arch\": \"aarch64\"") {
+        Cow::Owned(text.replace("  \"rustc-abi\": \"softfloat\",\n", ""))
+    } else {
+        Cow::Borrowed(text)
     }
 }
 
@@ -78,14 +101,29 @@ mod tests {
     fn a_target_is_written_once_and_mended() {
         let folder = tempfile::tempdir().unwrap();
         let target = Target::of(Os::Illumos, Arch::X86_64);
-        let file = target.write_to(&folder.path().join("targets")).unwrap();
+        let write = || target.write_to(&folder.path().join("targets"), "1.96.0").unwrap();
+        let file = write();
         assert!(file.ends_with("targets/x86_64-illumos-kmod.json"));
         let written = std::fs::metadata(&file).unwrap().modified().unwrap();
-        assert_eq!(target.write_to(&folder.path().join("targets")).unwrap(), file);
+        assert_eq!(write(), file);
         assert_eq!(std::fs::metadata(&file).unwrap().modified().unwrap(), written);
         // One of another version is not left there.
         std::fs::write(&file, "{}").unwrap();
-        target.write_to(&folder.path().join("targets")).unwrap();
+        write();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), target.text());
+    }
+
+    #[test]
+    fn a_release_that_refuses_the_abi_of_aarch64_does_not_get_it() {
+        let field = |arch, release| {
+            let text = text_for(Target::of(Os::FreeBsd, arch).text(), release);
+            let file: serde_json::Value = serde_json::from_str(&text).unwrap();
+            file.get("rustc-abi").is_some()
+        };
+        assert!(!field(Arch::Aarch64, "1.95.0"));
+        for release in ["1.96.0", "1.100.0", "1.97.0-nightly", "2.0.0", "unknown"] {
+            assert!(field(Arch::Aarch64, release), "{release}");
+        }
+        assert!(field(Arch::X86_64, "1.95.0"));
     }
 }

@@ -93,7 +93,7 @@ impl Toolchain {
             let found = found.trim().to_owned();
             return Err(Unfit::Mixed { what: "the source of core", found, expected: release });
         }
-        let target = Target::of(Os::FreeBsd, arch).write_to(&project.targets())?;
+        let target = Target::of(Os::FreeBsd, arch).write_to(&project.targets(), &release)?;
         let mut probe = unstable(&rustc);
         probe.args(["-Zunstable-options", "--print", "cfg", "--target"]).arg(&target);
         process::run(&mut probe, SHORT).map_err(|error| Unfit::Target {
@@ -136,6 +136,11 @@ impl Toolchain {
         let mut command = unstable(program);
         command.current_dir(self.project.root());
         command
+    }
+
+    /// The release of its rustc: `1.96.0`.
+    pub fn release(&self) -> &str {
+        &self.release
     }
 
     /// Whether it has clippy.

@@ -28,7 +28,7 @@ pub fn kernel(mode: &str) -> PathBuf {
     let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Path::new(TARGET);
     let lld = cargo_sdt::setup::lld().expect("a linker");
-    let mut command = setup::build_for(TARGET, "core,alloc").expect("a toolchain");
+    let mut command = setup::cargo_for("build", TARGET, "core,alloc").expect("a toolchain");
     // What the kernel's own configuration says of flags is to hold.
     command.env_remove("CARGO_ENCODED_RUSTFLAGS");
     command.current_dir(workspace::root().join("tests/foreign-kernel/kernel"));
@@ -220,7 +220,8 @@ fn dtrace_program() -> &'static Path {
     BUILT.get_or_init(|| {
         let mut cargo = Command::new(env!("CARGO"));
         // The one that the tests of its package run, so that nothing is compiled again.
-        cargo.args(["test", "--workspace", "--no-run", "--quiet", "--test", "command"]);
+        cargo.arg("test").args(workspace::TESTED);
+        cargo.args(["--no-run", "--quiet", "--test", "command"]);
         assert!(cargo.current_dir(workspace::root()).status().expect("cargo runs").success());
         Path::new(env!("CARGO_BIN_EXE_xtask")).with_file_name("dtrace")
     })

@@ -19,6 +19,8 @@ enum Xtask {
     Machine(cmd::machine::Args),
     /// Does the set-up and runs every test.
     Test(cmd::test::Args),
+    /// Lints what is compiled for kernels: the stand-in kernel, and modules in every form that a site has.
+    ClippyKernels,
     /// Builds a kernel module, checks it, and prints where it is.
     Kmod(cargo_sdt::cmd::kmod::Args),
     /// Builds the stand-in kernel and prints where it is.
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Xtask::Dtrace(args) => cmd::dtrace::run(&args),
         Xtask::Machine(args) => cmd::machine::run(&args),
         Xtask::Test(args) => cmd::test::run(&args),
+        Xtask::ClippyKernels => cmd::clippy_kernels::run(),
         Xtask::Kmod(args) => cargo_sdt::cmd::kmod::run(&args, workspace::package),
         Xtask::Kernel(args) => cmd::kernel::run(&args),
         Xtask::Check(args) => cargo_sdt::cmd::check::run(&args),

@@ -112,7 +112,7 @@ impl Drop for Board {
 /// # Errors
 /// Set-up or cargo failed.
 pub fn build_example(target: Target, name: &str) -> Result<PathBuf, BuildError> {
-    let mut command = crate::setup::build_for(target.name(), "core")?;
+    let mut command = crate::setup::cargo_for("build", target.name(), "core")?;
     let target = Path::new(target.name());
     command.args(["--package", PACKAGE, "--example", name]);
     command.arg("--target").arg(target);
@@ -132,7 +132,7 @@ pub fn build_example(target: Target, name: &str) -> Result<PathBuf, BuildError> 
 /// Set-up or cargo failed.
 pub fn build(target: Target) -> Result<PathBuf, BuildError> {
     let lld = setup::lld()?;
-    let mut command = crate::setup::build_for(target.name(), "core")?;
+    let mut command = crate::setup::cargo_for("build", target.name(), "core")?;
     let target = Path::new(target.name());
     command.env(module::linker_variable(target), lld.program());
     command.args(["--release", "--package", PACKAGE, "--features", "board"]);

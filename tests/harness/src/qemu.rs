@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn kernels_have_targets() {
         for arch in Arch::ALL {
-            assert!(crate::kernel::target(arch).is_file(), "{arch}");
+            assert!(crate::kernel::target_file(arch).is_file(), "{arch}");
         }
     }
 }
