@@ -18,19 +18,15 @@
 //!
 //! Build scripts of crates that depend on this one find in `DEP_SDT_CORE_ARGS` how many arguments a probe can have.
 
-#[allow(dead_code, reason = "what the crate itself and tools look at")]
-#[path = "src/release.rs"]
-mod release;
-
 use std::env;
 use std::fs;
 use std::path::Path;
 
-use release::{Generation, Release};
+use dtrace_abi::freebsd::{Generation, Release};
+use dtrace_abi::limits::ARGS;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=src/release.rs");
     println!("cargo::rustc-check-cfg=cfg(sdt_off)");
     if env::var_os("CARGO_FEATURE_OFF").is_some() {
         println!("cargo::rustc-cfg=sdt_off");
@@ -74,9 +70,10 @@ fn main() {
     // FreeBSD's own sdt has a number; whatever else calls `dtrace_probe` is asked for those that this does not carry.
     let args = match release.filter(|_| native) {
         Some(release) => release.generation().arguments(),
-        None => 10,
+        None => ARGS,
     };
     set("sdt_args", &args.to_string());
+    println!("cargo::rustc-env=SDT_ARGS={args}");
     // For build scripts of crates that declare by it.
     println!("cargo::metadata=args={args}");
 }

@@ -10,8 +10,7 @@ use sdt_core::ops::{
     Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps,
 };
 use sdt_core::patch::{self, Mode};
-use sdt_core::__private::record::{self, PROBES};
-use sdt_host::Text;
+use recording_host::Text;
 
 
 struct Probe {
@@ -113,8 +112,8 @@ impl Counter {
 /// # Errors
 /// There is no such probe.
 pub fn set_mode(name: &str, mode: Mode) -> Result<()> {
-    let named = |probe: &&record::Probe| probe.name().to_bytes() == name.as_bytes();
-    let probe = PROBES.iter().find(named).with_context(|| format!("no probe {name}"))?;
+    let named = |probe: &&sdt_core::Probe| probe.name().to_bytes() == name.as_bytes();
+    let probe = attach::probes().iter().find(named).with_context(|| format!("no probe {name}"))?;
     // SAFETY: the benchmark has one thread.
     unsafe { patch::set_mode(probe, mode) }.with_context(|| format!("the mode of {name}"))
 }
@@ -124,7 +123,7 @@ pub fn set_mode(name: &str, mode: Mode) -> Result<()> {
 /// # Errors
 /// The records do not hold together.
 pub fn attach() -> Result<&'static Counter> {
-    sdt_host::host();
+    recording_host::host();
     let counter: &'static Counter = Box::leak(Box::default());
     let attachment = Attachment { framework: counter, patcher: &Text, mode: Mode::Trap, module: c"bench" };
     // SAFETY: this program is never unloaded, and `on_hit` is installed whenever a probe is enabled.

@@ -6,13 +6,13 @@ use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use sdt_core::__private::arch::ENCODING;
+use sdt_core::site::ENCODING;
 use sdt_core::__private::link::{Records, link};
 use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
 use sdt_core::patch::NoText;
 use sdt_core::__private::record::{Probe, Provider, Site};
 use sdt_framework::{Config, Dtrace, Field, Spec};
-use sdt_host::cpus::Uniprocessor;
+use recording_host::cpus::Uniprocessor;
 
 use crate::table::Table;
 

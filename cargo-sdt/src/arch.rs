@@ -3,8 +3,8 @@
 use std::fmt;
 
 use clap::ValueEnum;
+use dtrace_abi::site::{self, Encoding};
 use object::elf;
-use sdt_core::__private::encode::{self, Encoding};
 
 /// An architecture that modules and kernels can be built for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -77,9 +77,9 @@ impl Arch {
     /// What a site holds.
     pub const fn encoding(self) -> Encoding {
         match self {
-            Self::X86_64 => encode::x86_64::ENCODING,
-            Self::Aarch64 => encode::aarch64::ENCODING,
-            Self::Riscv64 => encode::riscv64::ENCODING,
+            Self::X86_64 => site::x86_64::ENCODING,
+            Self::Aarch64 => site::aarch64::ENCODING,
+            Self::Riscv64 => site::riscv64::ENCODING,
         }
     }
 

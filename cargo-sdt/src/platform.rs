@@ -5,10 +5,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use dtrace_abi::freebsd::Release;
 use object::{Object as _, ObjectSymbol as _, elf};
-use sdt_core::__private::release::Release;
 
-pub use sdt_core::__private::release::Generation;
+pub use dtrace_abi::freebsd::Generation;
 
 use crate::arch::Arch;
 

@@ -10,6 +10,7 @@
 //! | what a kernel leaves in its buffers | [`record`], [`aggregation`], [`fault`] |
 //! | what is found in a dump | [`postmortem`] |
 //! | errors of the compiler | [`errtag`] |
+//! | modules: text of sites, releases of FreeBSD | [`site`], [`freebsd`] |
 //!
 //! # What it is not
 //!
@@ -45,6 +46,7 @@ pub mod dif;
 pub mod dof;
 pub mod errtag;
 pub mod fault;
+pub mod freebsd;
 pub mod glob;
 pub mod limits;
 pub mod name;
@@ -54,6 +56,7 @@ pub mod platform;
 pub mod postmortem;
 pub mod reader;
 pub mod record;
+pub mod site;
 pub mod spec;
 pub mod stability;
 

@@ -1,4 +1,6 @@
-//! Every limit in one place: of names, of DIF, of what is taken from a DOF.
+//! Every limit in one place: of names, arguments, DIF and DOF.
+
+use static_assertions::const_assert_eq;
 
 /// Room for a provider's name, its terminating zero included (`DTRACE_PROVNAMELEN`).
 pub const PROVIDER_NAME: usize = 64;
@@ -10,6 +12,12 @@ pub const FUNCTION_NAME: usize = if cfg!(target_os = "illumos") { 128 } else { 1
 pub const PROBE_NAME: usize = 64;
 /// Room for the name of an argument's type (`DTRACE_ARGTYPELEN`).
 pub const ARGUMENT_TYPE: usize = 128;
+/// The length in bytes of the longest name of a provider or of a probe, without the terminating zero.
+pub const MAX_NAME: usize = PROBE_NAME - 1;
+const_assert_eq!(PROBE_NAME, PROVIDER_NAME);
+
+/// The most argument words of a hit: D names them `arg0` to `arg9` (`DIF_VAR_ARG0` to `DIF_VAR_ARG9`).
+pub const ARGS: usize = 10;
 
 /// Integer registers of DIF, `%r0` included, which is always zero (`DIF_DIR_NREGS`).
 pub const INTEGER_REGISTERS: u8 = 8;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use userland::{Line, Machine};
+use d_process::{Line, Machine};
 
 /// A kernel at a socket, for one connection, with a program that it has enabled by itself.
 fn kernel(socket: &Path, anonymous: Vec<u8>) {
@@ -16,7 +16,7 @@ fn kernel(socket: &Path, anonymous: Vec<u8>) {
         let (line, _) = listener.accept().unwrap();
         let [input, output]: [OwnedFd; 2] = [line.try_clone().unwrap().into(), line.into()];
         let machine = Machine { anonymous, pid: 7, ..Machine::default() };
-        userland::serve(machine, Line::new(input, output));
+        d_process::serve(machine, Line::new(input, output));
     });
 }
 

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
+use d_process::{Line, Machine};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
-use userland::{Line, Machine};
 
 /// A host for one consumer after the other.
 fn host(folder: &Path) -> String {
@@ -20,7 +20,7 @@ fn host(folder: &Path) -> String {
         for line in listener.incoming() {
             let line = line.unwrap();
             let output: OwnedFd = line.try_clone().unwrap().into();
-            userland::serve(Machine::default(), Line::new(line.into(), output));
+            d_process::serve(Machine::default(), Line::new(line.into(), output));
         }
     });
     format!("unix:{}", socket.display())

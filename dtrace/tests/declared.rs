@@ -85,7 +85,7 @@ fn types_constants_translators_and_symbols_come_over_the_line() {
                 std::thread::sleep(Duration::from_millis(5));
             }
         });
-        let done = sdt_host::Done(&done);
+        let done = recording_host::Done(&done);
         let said = [
                 "shop:::sale { printf(\"%d %s\", args[0]->count, stringof(args[0]->article)); exit(0); }",
                 "shop:::sale /args[1] == OUTCOME_REFUSED/ { printf(\"%d\", (int)args[1]); exit(0); }",

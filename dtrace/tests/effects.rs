@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::process::Command;
 use std::thread;
 
-use userland::{Line, Machine};
+use d_process::{Line, Machine};
 
 /// What dtrace prints of a kernel, says, and ends with.
 fn dtrace(args: &[&str]) -> (String, String, Option<i32>) {
@@ -17,7 +17,7 @@ fn dtrace(args: &[&str]) -> (String, String, Option<i32>) {
     thread::spawn(move || {
         let (line, _) = listener.accept().unwrap();
         let [input, output]: [OwnedFd; 2] = [line.try_clone().unwrap().into(), line.into()];
-        userland::serve(Machine::default(), Line::new(input, output));
+        d_process::serve(Machine::default(), Line::new(input, output));
     });
     let mut command = Command::new(env!("CARGO_BIN_EXE_dtrace"));
     command.args(["--connect", &format!("unix:{}", socket.display())]).args(args);

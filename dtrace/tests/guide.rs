@@ -24,6 +24,7 @@ fn lines_to_begin_with() {
     assert_eq!(blocks.len(), 5);
     for block in blocks {
         let (line, printed) = block.split_once('\n').unwrap();
+        let line = line.trim_end_matches(" # fails");
         let case = Case {
             name: String::new(),
             line: line.strip_prefix("$ ").unwrap().into(),

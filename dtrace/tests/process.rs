@@ -5,8 +5,8 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use recording_host::Done;
 use sdt_core::{sdt_probe, sdt_provider};
-use sdt_host::Done;
 
 sdt_provider! {
     /// What this program does.

@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use dtrace::transport::{Line, Secure, SecureError};
 use dtrace::{Client, ClientError, TransportError, key};
 use dtrace_protocol::secure::{HANDSHAKE, Key, PREAMBLE, REKEY};
+use recording_host::cpus::{CPUS, Threads};
 use sdt_core::ops::{Privileges, ProviderAttr};
 use sdt_core::runtime::{Provider, Slot};
 use sdt_framework::server::{
     End, Limits, Lost, NoSites, Secure as Secured, SecureHost, Server, Stream,
 };
 use sdt_framework::{Config, Dtrace, LONGEST, Rights};
-use sdt_host::cpus::{CPUS, Threads};
 
 const CONFIG: Config =
     Config { providers: 1, probes: 1, ecbs: 8, consumers: 8, buffer: 8 * LONGEST };

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use d_process::{Line, Machine};
 use dtrace_protocol::{Decoder, Detail, Probe, Reply, Request, Run, Side, Symbol, VERSION, Writer};
-use userland::{Line, Machine};
 
 /// A kernel at a socket, for one connection after the other, with this many processes before its own. Each connection is
 /// sent to the test as well.
@@ -27,7 +27,7 @@ fn kernel(socket: &Path, pid: u64) -> mpsc::Receiver<UnixStream> {
             let ends: [OwnedFd; 2] = [line.try_clone().unwrap().into(), line.into()];
             let [input, output] = ends;
             let machine = Machine { pid, ..Machine::default() };
-            thread::spawn(move || userland::serve(machine, Line::new(input, output)));
+            thread::spawn(move || d_process::serve(machine, Line::new(input, output)));
         }
     });
     connections

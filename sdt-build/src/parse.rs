@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use dtrace_abi::limits::{ARGS, MAX_NAME};
+
 use crate::lex::{Token, tokens};
 use crate::types::{self, Type};
 
@@ -61,12 +63,6 @@ pub struct Argument {
     /// The C type that D makes of it by a translator.
     pub translated: Option<String>,
 }
-
-/// Most bytes of a name (`DTRACE_NAMELEN` less the NUL).
-const MAX_NAME: usize = 63;
-
-/// Most arguments of a probe.
-const MAX_ARGS: usize = 10;
 
 /// What pragmas can be about.
 const PARTS: [&str; 5] = ["provider", "module", "function", "name", "args"];
@@ -279,8 +275,8 @@ impl<'p, 't> Parser<'p, 't> {
             ));
         }
         let mut arguments = self.arguments()?;
-        if arguments.len() > MAX_ARGS {
-            return Err(at.error(format!("a probe has at most {MAX_ARGS} arguments")));
+        if arguments.len() > ARGS {
+            return Err(at.error(format!("a probe has at most {ARGS} arguments")));
         }
         if self.peek(":") {
             let colon = self.next();

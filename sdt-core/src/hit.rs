@@ -1,27 +1,22 @@
 //! The arguments of a hit, as a site has put them on the stack.
 
 use crate::arch;
+use crate::ops::ARGS;
 
-/// Most words a probe can carry, on the route that this is built for.
-pub const MAX_ARGS: usize = if cfg!(sdt_args = "10") {
-    10
-} else if cfg!(sdt_args = "6") {
-    6
-} else {
-    5
+/// The most argument words of a probe on the route for which this is built. `build.rs` sets it.
+pub const CARRIED: usize = match usize::from_str_radix(env!("SDT_ARGS"), 10) {
+    Ok(count) => count,
+    Err(_) => panic!("build.rs sets a number"),
 };
 
-/// Words of a hit, on the route that carries most: `arg0` to `arg9` for D.
-pub const ARGS: usize = 10;
-
-/// Ends the compilation if a probe has more words than there can be.
+/// Ends the compilation if a probe has more words than the route carries.
 pub const fn check_words(count: usize) {
-    if count > MAX_ARGS {
+    if count > CARRIED {
         panic!("{}", TOO_MANY);
     }
 }
 
-/// How many there can be, and where.
+/// The message for a probe with more words than the route carries.
 const TOO_MANY: &str = if cfg!(sdt_args = "10") {
     "a probe has at most 10 arguments; `&str`, slices, 128-bit integers and numbers in an `Option` count as two"
 } else if cfg!(sdt_args = "6") {
@@ -31,23 +26,25 @@ const TOO_MANY: &str = if cfg!(sdt_args = "10") {
      count as two"
 };
 
-/// The arguments of a hit, as they lie on the stack.
+/// The arguments of a hit, on the stack of the function that fired.
 pub(crate) struct Hit {
+    /// The address of the first word; the others follow [`arch::WORD_STRIDE`] words apart.
     pub(crate) words: *const u64,
+    /// The number of words.
     pub(crate) count: usize,
 }
 
 impl Hit {
-    /// All arguments; those the probe does not have are 0.
+    /// Returns all words; those that the probe does not have are 0.
     ///
     /// # Safety
-    /// `count` words are readable.
+    /// `words` point to `count` readable words.
     pub(crate) unsafe fn args(&self) -> [u64; ARGS] {
         let mut args = [0; ARGS];
         let mut i = 0;
         while i < self.count && i < ARGS {
-            // Volatile, because the compiler otherwise calls memcpy, which can be traced itself.
-            // SAFETY: by contract `count` words are readable.
+            // SAFETY: `i < count`, and `count` words are readable by the contract of this function. Volatile, because the
+            // compiler otherwise calls memcpy, which can be traced itself.
             args[i] = unsafe { self.words.add(i * arch::WORD_STRIDE).read_volatile() };
             i += 1;
         }

@@ -1,5 +1,6 @@
-//! The one door to what is no interface: what the macros expand to, and what this workspace's own tools, tests and
-//! stand-in kernel look at. It may change with every release, and nothing about it is promised.
+//! The items that the macros expand to. They are not an interface: they may change with every release.
+//!
+//! No crate that is published imports anything from here; this project's tests do.
 
 /// Opens modules, each with all that is public in it.
 macro_rules! open {
@@ -15,21 +16,16 @@ open! {
     arch: crate::arch;
     capture: crate::capture;
     describe: crate::describe;
-    encode: crate::encode;
     fire: crate::fire;
     arg: crate::arg;
     hit: crate::hit;
     open: crate::route::open;
     record: crate::record;
-    release: crate::release;
 }
 
 #[cfg(sdt_route = "provider")]
 open! {
-    frames: crate::route::frames;
-    inspect: crate::route::inspect;
     link: crate::attach::link;
-    protocol: crate::patch::protocol;
 }
 
 #[cfg(all(sdt_route = "provider", target_arch = "x86_64"))]

@@ -67,7 +67,7 @@
 //!   [`layout`] what D can look into.
 //! - To make a kernel module of it: `freebsd`, `illumos`, each compiled for its system; and the example module.
 //! - For probes that only become known at run time (on the provider route): [`runtime`].
-//! - To host a framework (on the provider route): [`attach`], [`ops`], [`patch`], [`trap`].
+//! - To host a framework (on the provider route): [`attach`], [`ops`], [`patch`], [`trap`], [`site`], [`frames`].
 //! - How it works inside: `docs/architecture.md` of the project.
 //!
 //! # What callers promise
@@ -97,7 +97,6 @@ mod capture;
 mod describe;
 #[cfg(any(target_os = "illumos", all(target_os = "freebsd", sdt_route = "provider")))]
 mod dtrace;
-mod encode;
 #[cfg(any(test, target_os = "freebsd", target_os = "illumos"))]
 mod errno;
 #[cfg(target_os = "freebsd")]
@@ -114,7 +113,6 @@ pub mod layout;
 mod line;
 pub mod name;
 pub mod ops;
-mod release;
 mod stap;
 pub mod sync;
 
@@ -133,7 +131,7 @@ use route::{fire, record};
 #[cfg(sdt_route = "provider")]
 pub use route::declared::{Declared, declared};
 #[cfg(sdt_route = "provider")]
-pub use route::{attach, patch, runtime, trap};
+pub use route::{attach, frames, patch, runtime, site, trap};
 
 pub use record::{Probe, Provider};
 pub use sdt_macros::{sdt_enabled, sdt_probe, sdt_provider, sdt_translator};

@@ -11,7 +11,7 @@ use core::ffi::{CStr, c_void};
 use core::sync::atomic::AtomicU32;
 
 pub use dtrace_abi::limits::{
-    ARGUMENT_TYPE as ARG_TYPE_LEN, FUNCTION_NAME as FUNCTION_NAME_LEN,
+    ARGS, ARGUMENT_TYPE as ARG_TYPE_LEN, FUNCTION_NAME as FUNCTION_NAME_LEN,
     MODULE_NAME as MODULE_NAME_LEN, PROBE_NAME as PROBE_NAME_LEN,
     PROVIDER_NAME as PROVIDER_NAME_LEN,
 };
@@ -20,8 +20,6 @@ pub use dtrace_abi::ops::{
     ARG_NONE, ArgDesc, GetArgVal, Privileges, ProbeDesc, ProbeId, ProviderOps,
 };
 pub use dtrace_abi::stability::{Attribute, Class, ProviderAttr, Stability};
-
-pub use crate::hit::ARGS;
 
 /// A registered provider (`dtrace_provider_id_t`), opaque to everyone but its framework. In the kernels it is
 /// an address, so those functions of a [`Framework`] that take one are `unsafe`.

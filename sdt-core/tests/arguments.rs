@@ -5,11 +5,11 @@ use std::num::NonZero;
 use std::ptr::NonNull;
 use std::sync::{Mutex, OnceLock};
 
+use recording_host::{Hook, Recorder};
 use sdt_core::arg::{Argument, CType, Json, Shown, json, show, show_debug};
 use sdt_core::ops::{ARGS, ProbeId};
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_probe, sdt_provider};
-use sdt_host::{Hook, Recorder};
 
 #[derive(Clone, Copy, Argument)]
 struct Port(u16);
@@ -97,7 +97,7 @@ fn traced_by(
     static RECORDER: OnceLock<&Recorder> = OnceLock::new();
     static ONE_BY_ONE: Mutex<()> = Mutex::new(());
     let _guard = ONE_BY_ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let recorder = RECORDER.get_or_init(|| sdt_host::attach(Mode::Trap));
+    let recorder = RECORDER.get_or_init(|| recording_host::attach(Mode::Trap));
     let id: ProbeId = recorder.find(provider, name).expect("the probe is known");
     let before = recorder.hits(id);
     *recorder.hook.write().unwrap() = hook;

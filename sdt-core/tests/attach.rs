@@ -1,10 +1,10 @@
 //! Attaching and detaching, in a process of its own.
 
+use recording_host::site_bytes;
 use sdt_core::attach::{self, Attachment, DetachError, Refusal, RefusedProvider};
 use sdt_core::ops::FrameworkError;
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_probe, sdt_provider};
-use sdt_host::site_bytes;
 
 sdt_provider! {
     first {
@@ -20,7 +20,7 @@ fn fire(n: u32) {
 
 #[test]
 fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
-    let recorder = sdt_host::attach(Mode::Trap);
+    let recorder = recording_host::attach(Mode::Trap);
     let id = recorder.find("first", "fires").unwrap();
     recorder.enable(id);
 
@@ -55,7 +55,7 @@ fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
     assert!(
         site_bytes(&first::fires)
             .iter()
-            .all(|text| text == sdt_core::__private::arch::ENCODING.nop.as_bytes())
+            .all(|text| text == sdt_core::site::ENCODING.nop.as_bytes())
     );
     fire(2);
     assert_eq!(recorder.hits(id), 1);
@@ -68,11 +68,11 @@ fn a_refused_detach_changes_nothing_and_a_granted_one_ends_it() {
 
     let attachment = Attachment {
         framework: recorder,
-        patcher: &sdt_host::Text,
+        patcher: &recording_host::Text,
         mode: Mode::Trap,
         module: c"again",
     };
-    // SAFETY: as in `sdt_host::attach`.
+    // SAFETY: as in `recording_host::attach`.
     unsafe { attach::attach(Box::leak(Box::new(attachment))) }.unwrap();
     // In the linker's order.
     let mut names = recorder.names();

@@ -3,10 +3,10 @@
 
 use std::sync::atomic::Ordering;
 
-use sdt_core::__private::{inspect, protocol::State};
+use recording_host::{REFUSED, Recorder, SYNCHRONISED, WRITABLE, turning_read_only};
 use sdt_core::patch::{Mode, PatchError, batch, set_mode};
+use sdt_core::site::{self, State};
 use sdt_core::{sdt_probe, sdt_provider};
-use sdt_host::{REFUSED, Recorder, SYNCHRONISED, WRITABLE, turning_read_only};
 
 sdt_provider! {
     many {
@@ -32,7 +32,7 @@ fn states() -> Vec<State> {
     [many::one.sites(), many::two.sites(), many::three.sites(), many::jumping.sites()]
         .into_iter()
         .flatten()
-        .filter_map(inspect::state)
+        .filter_map(site::state)
         .collect()
 }
 
@@ -51,7 +51,7 @@ fn hits(recorder: &Recorder) -> [u64; 4] {
 fn threads_are_synchronised_for_all_of_them() {
     use State::{Jump, Nop, Trap};
 
-    let recorder = sdt_host::attach(Mode::Trap);
+    let recorder = recording_host::attach(Mode::Trap);
     let all = NAMES.map(|name| recorder.find("many", name).unwrap());
     let enable = || all.iter().for_each(|&id| recorder.enable(id));
     let disable = || all.iter().for_each(|&id| recorder.disable(id));

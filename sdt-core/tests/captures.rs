@@ -28,9 +28,9 @@ fn one_by_one() -> MutexGuard<'static, ()> {
 
 /// What `open::value` carries when `f` fires it.
 fn traced(f: impl FnOnce()) -> u64 {
-    static RECORDER: OnceLock<&sdt_host::Recorder> = OnceLock::new();
+    static RECORDER: OnceLock<&recording_host::Recorder> = OnceLock::new();
     let _guard = one_by_one();
-    let recorder = RECORDER.get_or_init(|| sdt_host::attach(Mode::Trap));
+    let recorder = RECORDER.get_or_init(|| recording_host::attach(Mode::Trap));
     let id = recorder.find("open", "value").unwrap();
     let before = recorder.hits(id);
     recorder.enable(id);

@@ -41,7 +41,7 @@ sdt_provider! {
 
 #[test]
 fn the_framework_is_told_what_a_provider_says_of_itself() {
-    let recorder = sdt_host::attach(Mode::Trap);
+    let recorder = recording_host::attach(Mode::Trap);
     let registered = recorder.registered.lock().unwrap();
     let of = |name: &str| {
         let (_, attr, privileges) = registered.iter().find(|(of, ..)| of == name).unwrap();

@@ -11,7 +11,7 @@ use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider!(open);
 
-/// The mark of `hit.rs`. Were it another one, none would be found during the hits.
+/// The mark of `frames.rs`. Were it another one, none would be found during the hits.
 const MARK: usize = 0x5d74_7468_756e_6b21;
 
 /// Bytes of stack that are looked at.
@@ -66,7 +66,7 @@ fn deep(x: u64) {
 
 #[test]
 fn a_hit_is_marked_while_it_is_recorded_and_never_after() {
-    let recorder = sdt_host::attach(Mode::Jump);
+    let recorder = recording_host::attach(Mode::Jump);
     for probe in ["inner", "outer"] {
         recorder.enable(recorder.find("open", probe).unwrap());
     }

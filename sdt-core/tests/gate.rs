@@ -3,8 +3,8 @@
 
 use std::ffi::CStr;
 
-use sdt_core::__private::inspect;
 use sdt_core::patch::Mode;
+use sdt_core::site;
 use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
 
 sdt_provider!(open);
@@ -29,8 +29,8 @@ fn fire_elsewhere(n: u64) {
 
 #[test]
 fn probes_fire_through_their_gates() {
-    let recorder = sdt_host::attach(Mode::Trap);
-    assert!(inspect::sites().is_empty(), "nothing is patched");
+    let recorder = recording_host::attach(Mode::Trap);
+    assert!(site::all().is_empty(), "nothing is patched");
     let [six, costly, twice] = [("declared", "six"), ("open", "costly"), ("open", "twice")]
         .map(|(p, n)| recorder.find(p, n).unwrap());
     let all = [six, costly, twice];
@@ -56,5 +56,5 @@ fn probes_fire_through_their_gates() {
     all.iter().for_each(|&id| recorder.disable(id));
     assert!(!fire(1, c""));
     assert_eq!(all.map(|id| recorder.hits(id)), [2, 2, 3]);
-    assert_eq!(sdt_host::breakpoints(), 0);
+    assert_eq!(recording_host::breakpoints(), 0);
 }

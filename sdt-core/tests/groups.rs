@@ -1,9 +1,9 @@
 //! Whether any of several probes is enabled: one site, in each mode.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+use recording_host::site_bytes;
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_enabled, sdt_provider};
-use sdt_host::site_bytes;
 
 sdt_provider! {
     proc {
@@ -29,13 +29,12 @@ fn asked() -> [bool; 5] {
 }
 
 fn text() -> Vec<[u8; 5]> {
-    use sdt_core::__private::record::PROBES;
-    PROBES.iter().flat_map(site_bytes).collect()
+    sdt_core::attach::probes().iter().flat_map(site_bytes).collect()
 }
 
 #[test]
 fn a_group_is_enabled_while_one_of_its_probes_is() {
-    let recorder = sdt_host::attach(Mode::Trap);
+    let recorder = recording_host::attach(Mode::Trap);
     // Groups are nobody's business.
     let mut names = recorder.names();
     names.sort();

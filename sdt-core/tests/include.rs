@@ -35,7 +35,7 @@ fn fire() {
 
 #[test]
 fn what_c_declares_rust_fires() {
-    let recorder = sdt_host::attach(Mode::Trap);
+    let recorder = recording_host::attach(Mode::Trap);
     let types =
         |provider, name| recorder.types(recorder.find(provider, name).expect("it is listed"));
     assert_eq!(types("shared", "exec-success"), ["char *", "int"]);

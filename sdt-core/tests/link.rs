@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use sdt_core::__private::arch::ENCODING;
 use sdt_core::__private::link::{Records, find, link};
 use sdt_core::__private::record::{ArgList, ArgTypes, Probe, Provider, Site};
 use sdt_core::attach::AttachError;
 use sdt_core::patch::Patcher;
+use sdt_core::site::ENCODING;
 
 /// A host that can tell what is text.
 struct Host(Range<usize>);

@@ -2,9 +2,9 @@
 #![cfg(feature = "off")]
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
-use sdt_core::__private::inspect;
 use sdt_core::arg::CType;
 use sdt_core::patch::Mode;
+use sdt_core::site;
 use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
 
 sdt_provider!(open);
@@ -41,9 +41,9 @@ fn with_probes(n: u64) -> u64 {
 
 #[test]
 fn nothing_is_registered_and_nothing_evaluated() {
-    let recorder = sdt_host::attach(Mode::Trap);
+    let recorder = recording_host::attach(Mode::Trap);
     assert!(recorder.registered.lock().unwrap().is_empty());
-    assert!(inspect::sites().is_empty());
+    assert!(site::all().is_empty());
     assert_eq!(with_probes(1), 0);
 }
 

@@ -4,9 +4,9 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use sdt_core::__private::encode::{Encoding, aarch64, riscv64, x86_64};
-use sdt_core::__private::protocol::{Place, State, Text};
+use dtrace_abi::site::{Encoding, aarch64, riscv64, x86_64};
 use sdt_core::patch::Patcher;
+use sdt_core::patch::protocol::{State, Text, Tracepoint};
 
 /// One step of the patcher's.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ fn walk(
     buffer.0[..nop.len()].copy_from_slice(nop);
     let patchpoint = buffer.0.as_mut_ptr().expose_provenance();
     let target = patchpoint.wrapping_add(if reachable { 0x124 } else { 1 << 40 });
-    let place = Place { patchpoint, target };
+    let place = Tracepoint { patchpoint, target };
     let account = Account { site: patchpoint, steps: RefCell::default() };
     let text = Text { encoding, patcher: &account };
     let jump = (encoding.jump)(patchpoint, target).ok();
@@ -182,7 +182,7 @@ fn one_synchronisation_serves_all_sites() {
     }
     let places = buffers.each_mut().map(|buffer| {
         let patchpoint = buffer.as_mut_ptr().expose_provenance();
-        Place { patchpoint, target: patchpoint + 64 }
+        Tracepoint { patchpoint, target: patchpoint + 64 }
     });
     let account = Account { site: 0, steps: RefCell::default() };
     let text = Text { encoding: &encoding, patcher: &account };

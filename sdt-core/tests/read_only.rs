@@ -3,10 +3,10 @@
 
 use std::sync::atomic::Ordering;
 
-use sdt_core::__private::{inspect, protocol::State};
+use recording_host::{REFUSED, WRITABLE};
 use sdt_core::patch::{Mode, PatchError};
+use sdt_core::site::{self, State};
 use sdt_core::{sdt_probe, sdt_provider};
-use sdt_host::{REFUSED, WRITABLE};
 
 sdt_provider! {
     stubborn {
@@ -23,14 +23,14 @@ fn fire(n: u32) {
 }
 
 fn states() -> Vec<State> {
-    stubborn::twice.sites().filter_map(inspect::state).collect()
+    stubborn::twice.sites().filter_map(site::state).collect()
 }
 
 #[test]
 fn what_cannot_be_written_is_an_error_of_enabling() {
-    assert!(inspect::sites().is_empty(), "nothing has been sorted yet");
+    assert!(site::all().is_empty(), "nothing has been sorted yet");
     assert_eq!(stubborn::twice.sites().count(), 0);
-    let recorder = sdt_host::attach(Mode::Trap);
+    let recorder = recording_host::attach(Mode::Trap);
     let id = recorder.find("stubborn", "twice").unwrap();
 
     WRITABLE.store(false, Ordering::Relaxed);

@@ -10,9 +10,9 @@ sdt_provider!(broken);
 fn sites_with_different_arguments_are_refused() {
     sdt_probe!(broken::start, 1u8);
     sdt_probe!(broken::start, 1u16);
-    let error = sdt_host::try_attach(Mode::Trap).err().unwrap();
+    let error = recording_host::try_attach(Mode::Trap).err().unwrap();
     assert_eq!(error, AttachError::Arguments { provider: c"broken", name: c"start" });
     assert_eq!(error.to_string(), "two sites fire broken:::start with different arguments");
     // It is refused again, not half done.
-    assert!(sdt_host::try_attach(Mode::Trap).is_err());
+    assert!(recording_host::try_attach(Mode::Trap).is_err());
 }

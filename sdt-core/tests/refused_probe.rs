@@ -27,6 +27,6 @@ fn no_probe() {
 fn a_site_of_no_probe_is_refused() {
     no_probe();
     sdt_probe!(broken::fine);
-    let error = sdt_host::try_attach(Mode::Trap).err().unwrap();
+    let error = recording_host::try_attach(Mode::Trap).err().unwrap();
     assert!(matches!(error, AttachError::SiteProbe { .. }), "{error}");
 }

@@ -16,7 +16,7 @@ mod other {
 
 #[test]
 fn declarations_that_contradict_each_other_are_refused() {
-    let error = sdt_host::try_attach(Mode::Trap).err().unwrap();
+    let error = recording_host::try_attach(Mode::Trap).err().unwrap();
     assert_eq!(error, AttachError::Provider { provider: c"disk" });
     assert_eq!(
         error.to_string(),

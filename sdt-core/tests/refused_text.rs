@@ -11,8 +11,7 @@ sdt_provider!(broken);
 fn no_nop() {
     #[sdt_core::__private::linkme::distributed_slice(sdt_core::__private::record::SDT_PROBES)]
     #[linkme(crate = sdt_core::__private::linkme)]
-    static PROBE: sdt_core::__private::record::Probe =
-        sdt_core::__private::record::Probe::open(&broken::__SDT_PROVIDER, c"odd");
+    static PROBE: sdt_core::Probe = sdt_core::Probe::open(&broken::__SDT_PROVIDER, c"odd");
     // SAFETY: a nop of another encoding and a record.
     unsafe {
         std::arch::asm!(
@@ -30,6 +29,6 @@ fn no_nop() {
 fn a_site_without_its_nop_is_refused() {
     no_nop();
     sdt_probe!(broken::fine);
-    let error = sdt_host::try_attach(Mode::Trap).err().unwrap();
+    let error = recording_host::try_attach(Mode::Trap).err().unwrap();
     assert!(matches!(error, AttachError::SiteText { .. }), "{error}");
 }

@@ -10,7 +10,7 @@ use sdt_core::ops::{
     ARGS, Framework, FrameworkError, GetArgVal, Privileges, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
 };
-use sdt_core::runtime::{AddError, MAX_ARGS, Probe, Provider, RemoveError, Slot, arg, pair};
+use sdt_core::runtime::{AddError, Probe, Provider, RemoveError, Slot, arg, pair};
 
 /// Its one provider, and what was recorded.
 #[derive(Debug)]
@@ -153,12 +153,12 @@ fn all_ten_arrive() {
     static SLOTS: [Slot; 3] = [const { Slot::new() }; 3];
     static PROVIDER: Provider = Provider::new(&SLOTS);
     open(&PROVIDER, &FIVE);
-    let types = [arg::<u64>(); MAX_ARGS];
+    let types = [arg::<u64>(); ARGS];
     let (outer, inner) = (
         PROVIDER.add(c"main", c"outer", &types).unwrap(),
         PROVIDER.add(c"main", c"inner", &types).unwrap(),
     );
-    let more = [arg::<u64>(); MAX_ARGS + 1];
+    let more = [arg::<u64>(); ARGS + 1];
     assert_eq!(
         PROVIDER.add(c"main", c"more", &more).unwrap_err(),
         AddError::Arguments { given: 11, most: 10 }

@@ -30,7 +30,7 @@ fn each_has_its_probes() {
     second::fire(2);
     third::fire(3);
     fourth::fire(4);
-    let probes = sdt_core::__private::record::PROBES.iter();
+    let probes = sdt_core::attach::probes().iter();
     let mut names: Vec<_> = probes.map(|probe| probe.name().to_str().unwrap()).collect();
     names.sort_unstable();
     assert_eq!(names, ["drop", "forward", "receive", "send"]);

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use dtrace_abi::Platform;
 use dtrace_abi::option::{BufPolicy, OptionId};
 use dtrace_compiler::{Compiler, Source, dof, options::Options, surroundings::EveryProbe};
+use recording_host::cpus::Uniprocessor;
 use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
 use sdt_framework::kernel::{Costs, Kernel, Number};
 use sdt_framework::{Config, Dtrace};
-use sdt_host::cpus::Uniprocessor;
 
 /// Reads its own memory, and has a stack of 100 frames.
 struct Own;

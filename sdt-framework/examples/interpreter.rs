@@ -16,11 +16,11 @@
 use std::error::Error;
 use std::ffi::{CStr, CString};
 
+use recording_host::cpus::Uniprocessor;
 use sdt_core::arg::ArgType;
 use sdt_core::ops::{Privileges, ProviderAttr};
 use sdt_core::runtime::{Probe, Provider, Slot, arg};
 use sdt_framework::{Config, Dtrace, Field, LONGEST, Memory, Records, Spec};
-use sdt_host::cpus::Uniprocessor;
 
 /// What a program does.
 enum Step {

@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use recording_host::cpus::Uniprocessor;
 use sdt_core::attach::{self, AttachError, Attachment, DetachError};
 use sdt_core::ops::{
     Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps,
@@ -14,7 +15,6 @@ use sdt_core::ops::{
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_probe, sdt_provider};
 use sdt_framework::{Config, ConsumerId, Dtrace, LONGEST, Memory, Records, Spec};
-use sdt_host::cpus::Uniprocessor;
 
 sdt_provider!(one);
 sdt_provider! {
@@ -154,8 +154,12 @@ unsafe impl Framework for Faulty {
 
 static FAULTY: Faulty =
     Faulty(Mutex::new(Plan { calls: Vec::new(), fail: BTreeSet::new(), meanwhile: |_| {} }));
-static ATTACHMENT: Attachment =
-    Attachment { framework: &FAULTY, patcher: &sdt_host::Text, mode: Mode::Jump, module: c"image" };
+static ATTACHMENT: Attachment = Attachment {
+    framework: &FAULTY,
+    patcher: &recording_host::Text,
+    mode: Mode::Jump,
+    module: c"image",
+};
 
 /// The image is one, and tests take turns with it.
 static TURN: Mutex<()> = Mutex::new(());
@@ -230,7 +234,7 @@ fn calls_of_attach() -> Vec<bool> {
 
 fn turn() -> std::sync::MutexGuard<'static, ()> {
     let turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    sdt_host::host();
+    recording_host::host();
     if let Some(memory) = MEMORY.take() {
         DTRACE.init(memory, &CONFIG).unwrap();
     }
@@ -413,7 +417,7 @@ fn a_probe_is_created_once_under_load() {
                 assert_eq!(names.len(), names.iter().collect::<BTreeSet<_>>().len(), "{names:?}");
             }
         });
-        let _done = sdt_host::Done(&done);
+        let _done = recording_host::Done(&done);
         for _ in 0..300 {
             assert_eq!(attach(&[], |_| {}), Ok(()));
             assert_eq!(listed().len(), DECLARED as usize);

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
 use common::{Five as _, TestProvider, Threads, create, drain, spec, try_drain};
+use recording_host::Done;
+use recording_host::cpus::CPUS;
 use sdt_core::ops::{Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderOps};
 use sdt_framework::{Config, Dtrace};
-use sdt_host::Done;
-use sdt_host::cpus::CPUS;
 
 type Busy = Dtrace<Threads>;
 

@@ -7,11 +7,11 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 use dtrace_protocol::{Decoder, Header, Reply, Request, VERSION, Why, Writer};
+use recording_host::cpus::Uniprocessor;
 use sdt_core::ops::{Framework as _, Privileges, ProbeDesc, ProviderAttr, ProviderOps};
 use sdt_framework::kernel::{Kernel, ModuleText, Symbol};
 use sdt_framework::server::{Lost, MIN_FRAME, NoSites, Server, Stream};
 use sdt_framework::{Config, Dtrace, Rights};
-use sdt_host::cpus::Uniprocessor;
 
 /// A kernel with modules.
 struct Modules;

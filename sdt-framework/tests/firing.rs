@@ -8,9 +8,9 @@ use std::ffi::{c_int, c_void};
 use common::{
     Five as _, OPS, Small, TestProvider, Threads, and_zeros, create, drain, small, spec, try_create,
 };
+use recording_host::cpus::CPUS;
 use sdt_core::ops::{Framework, Privileges, ProbeId, ProviderAttr, ProviderOps};
 use sdt_framework::{ConsumerError, ConsumerId, Counters};
-use sdt_host::cpus::CPUS;
 
 /// What `getargval` of [`fallback`] is given to fire, and what it was asked.
 struct Nested {

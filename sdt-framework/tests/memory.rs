@@ -4,11 +4,11 @@ mod common;
 
 use common::{SMALL, Small, TestProvider, Threads, create, memory, small, spec};
 use proptest::prelude::*;
+use recording_host::cpus::CPUS;
 use sdt_core::ops::{Framework as _, FrameworkError, Privileges, ProviderAttr};
 use sdt_framework::{
     Config, ConsumerError, ConsumerId, Counters, Dtrace, InitError, LONGEST, Memory,
 };
-use sdt_host::cpus::CPUS;
 
 const TABLES: usize = SMALL.tables::<Threads>(CPUS);
 

@@ -84,7 +84,7 @@ fn arguments(text: &str) -> usize {
 fn a_provider_with_rules() {
     assert_eq!(TICKS.close(), Err(CloseError::NotOpen));
     assert_eq!(open(c"tick"), Err(OpenError::Framework(FrameworkError::NotReady)));
-    DTRACE.init(memory(SMALL.memory::<Threads>(sdt_host::cpus::CPUS, 3)), &SMALL).unwrap();
+    DTRACE.init(memory(SMALL.memory::<Threads>(recording_host::cpus::CPUS, 3)), &SMALL).unwrap();
     assert_eq!(open(c"7"), Err(OpenError::Framework(FrameworkError::Invalid)));
     assert_eq!(add(1).unwrap_err(), AddError::NotOpen);
     assert_eq!(open(c"tick"), Ok(()));

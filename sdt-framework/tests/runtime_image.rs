@@ -3,13 +3,13 @@
 
 use std::ffi::CStr;
 
+use recording_host::cpus::Uniprocessor;
 use sdt_core::attach::{self, Attachment, DetachError};
 use sdt_core::ops::{FrameworkError, Privileges, ProviderAttr};
 use sdt_core::patch::Mode;
 use sdt_core::runtime::{FireError, OpenError, Provider, Slot, arg};
 use sdt_core::{sdt_probe, sdt_provider};
 use sdt_framework::{Config, Dtrace, Field, LONGEST, Memory, Records, Spec};
-use sdt_host::cpus::Uniprocessor;
 
 sdt_provider!(compiled);
 
@@ -27,8 +27,12 @@ const CONFIG: Config =
 
 static MEMORY: Memory<{ CONFIG.memory::<Uniprocessor>(1, 1) }> = Memory::new();
 
-static ATTACHMENT: Attachment =
-    Attachment { framework: &DTRACE, patcher: &sdt_host::Text, mode: Mode::Trap, module: c"image" };
+static ATTACHMENT: Attachment = Attachment {
+    framework: &DTRACE,
+    patcher: &recording_host::Text,
+    mode: Mode::Trap,
+    module: c"image",
+};
 
 /// Another one, as the child of a `fork` has.
 static SECOND: Dtrace<Uniprocessor> =
@@ -66,7 +70,7 @@ fn attach() {
 
 #[test]
 fn they_come_and_go_with_the_image() {
-    sdt_host::host();
+    recording_host::host();
     DTRACE.init(MEMORY.take().unwrap(), &CONFIG).unwrap();
     assert_eq!(open(&SCRIPT, c"script"), Err(OpenError::NotAttached));
     attach();

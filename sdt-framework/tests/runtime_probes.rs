@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use common::{SMALL, Small, Threads, drain, memory, spec};
+use recording_host::Done;
 use sdt_core::ops::{FrameworkError, Privileges, ProviderAttr};
 use sdt_core::runtime::{
     AddError, CloseError, FireError, InProgress, OpenError, Probe, Provider, RemoveError, Slot, arg,
 };
 use sdt_framework::{Config, Dtrace, Spec};
-use sdt_host::Done;
 
 /// A framework with memory, for good.
 fn dtrace(config: &Config) -> &'static Small {
     let dtrace: &Small = Box::leak(Box::new(Dtrace::new(Threads::new())));
-    dtrace.init(memory(config.memory::<Threads>(sdt_host::cpus::CPUS, 3)), config).unwrap();
+    dtrace.init(memory(config.memory::<Threads>(recording_host::cpus::CPUS, 3)), config).unwrap();
     dtrace
 }
 

@@ -1,5 +1,7 @@
 //! Names: from Rust's to DTrace's, and which ones there may not be.
 
+use dtrace_abi::freebsd::Generation;
+use dtrace_abi::limits::{ARGUMENT_TYPE, MAX_NAME};
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
@@ -7,17 +9,12 @@ use syn::{Error, Ident, LitCStr, LitStr, Result};
 
 use crate::krtld;
 
-/// Longest provider or probe name in bytes: `DTRACE_PROVNAMELEN` and `DTRACE_NAMELEN` less the NUL.
-pub(crate) const MAX_NAME: usize = 63;
+/// The length in bytes of the longest C type of an argument, without the terminating zero.
+const MAX_TYPE: usize = ARGUMENT_TYPE - 1;
 
-/// Longest C type of an argument in bytes: `DTRACE_ARGTYPELEN` less the NUL.
-const MAX_TYPE: usize = 127;
-
-/// Most arguments of a probe, on the route that carries most. `sdt-core` knows what the others carry.
-pub(crate) const MAX_ARGS: usize = 10;
-
-/// Most arguments of a probe that every route carries.
-pub(crate) const ALWAYS_CARRIED: usize = 5;
+/// The most arguments of a probe that every route carries: those of FreeBSD's sdt before 15. `sdt-core` checks larger
+/// numbers against the route for which it is built.
+pub(crate) const ALWAYS_CARRIED: usize = Generation::Tested.arguments();
 
 /// A name as a C string literal, as DTrace lists it.
 pub(crate) fn literal(name: &str, span: Span) -> TokenStream {

@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use dtrace_abi::limits::ARGS;
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -92,8 +93,8 @@ impl Probe {
             [attr] => exact_name(attr)?,
             [_, again, ..] => return Err(Error::new_spanned(again, "a probe has one name")),
         };
-        if let Some(extra) = args.iter().nth(names::MAX_ARGS) {
-            let message = format!("a probe has at most {} arguments", names::MAX_ARGS);
+        if let Some(extra) = args.iter().nth(ARGS) {
+            let message = format!("a probe has at most {} arguments", ARGS);
             return Err(Error::new(extra.name.span(), message));
         }
         Ok(Self { attrs, lints, ident, name, args: args.into_iter().collect() })

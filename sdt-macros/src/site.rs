@@ -1,5 +1,6 @@
 //! `sdt_probe!` and `sdt_enabled!`: a firing site.
 
+use dtrace_abi::limits::ARGS;
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt as _;
@@ -164,9 +165,9 @@ impl Invocation {
     /// No more arguments than a probe has; a declared one has just as many as it says.
     fn check(&self) -> Result<()> {
         let (provider, probe, given) = (&self.provider, &self.probe, self.args.len());
-        if given > names::MAX_ARGS {
-            let message = format!("a probe has at most {} arguments", names::MAX_ARGS);
-            return Err(Error::new_spanned(&self.args[names::MAX_ARGS], message));
+        if given > ARGS {
+            let message = format!("a probe has at most {} arguments", ARGS);
+            return Err(Error::new_spanned(&self.args[ARGS], message));
         }
         if let Known::Declared { takes, .. } = self.known
             && self.kind == Kind::Fire
@@ -404,7 +405,7 @@ fn capturing(sdt: &TokenStream, local: &locals::Local, capture: &Ident) -> Token
 
 /// How many words that many arguments are at most.
 fn most_words(args: usize) -> usize {
-    (2 * args).min(names::MAX_ARGS)
+    (2 * args).min(ARGS)
 }
 
 fn words(count: usize) -> Vec<Ident> {

@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use sdt_core::__private::inspect;
 use sdt_core::ops::{FUNCTION_NAME_LEN, Name};
+use sdt_core::site;
 
 use crate::image::{Function, Image};
 
@@ -12,7 +12,7 @@ use crate::image::{Function, Image};
 pub(crate) fn of_sites() -> &'static [Option<Function>] {
     static FUNCTIONS: OnceLock<Vec<Option<Function>>> = OnceLock::new();
     FUNCTIONS.get_or_init(|| {
-        let sites: Vec<_> = inspect::sites().iter().map(|site| site.patchpoint()).collect();
+        let sites: Vec<_> = site::all().iter().map(|site| site.patchpoint()).collect();
         Image::here().functions(&sites)
     })
 }
@@ -20,7 +20,7 @@ pub(crate) fn of_sites() -> &'static [Option<Function>] {
 /// The name of the function that a site is in, as a description can have it: demangled, without the hash. None if it does
 /// not fit.
 pub(crate) fn name(site: usize) -> Option<Name<FUNCTION_NAME_LEN>> {
-    let at = inspect::sites().binary_search_by_key(&site, |site| site.patchpoint()).ok()?;
+    let at = site::all().binary_search_by_key(&site, |site| site.patchpoint()).ok()?;
     let (symbol, _) = of_sites().get(at)?.as_ref()?;
     Name::new(format!("{:#}", rustc_demangle::demangle(symbol)).as_bytes())
 }

@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::AtomicU32;
 
-use sdt_core::__private::record::PROBES;
+use sdt_core::attach;
 use sdt_core::ops::{
     ARGS, Framework, FrameworkError, GetArgVal, Privileges, ProbeId, ProviderAttr, ProviderId,
     ProviderOps,
@@ -23,7 +23,7 @@ pub(crate) struct Hits(pub(crate) &'static Dtrace<Slots>);
 
 /// Whether this is the id of a probe of the image, which only sites hit.
 fn is_of_site(id: &AtomicU32) -> bool {
-    PROBES.as_ptr_range().contains(&std::ptr::from_ref(id).cast())
+    attach::probes().as_ptr_range().contains(&std::ptr::from_ref(id).cast())
 }
 
 // SAFETY: all of it is the other framework's.

@@ -11,7 +11,6 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use sdt_core::__private::record::{PROBES, PROVIDERS};
 use sdt_core::Probe;
 use sdt_core::attach::{self, AttachError, Attachment, DetachError};
 use sdt_core::ops::FrameworkError;
@@ -246,7 +245,8 @@ impl Options {
     /// is needed. [`config`](Self::config) chooses otherwise.
     pub fn new() -> Self {
         let [providers, probes] = RUNTIME;
-        let (providers, probes) = (PROVIDERS.len() + providers, PROBES.len() + probes);
+        let (providers, probes) =
+            (attach::providers().len() + providers, attach::probes().len() + probes);
         let config = Config { providers, probes, ecbs: 4 * probes, ..Config::DEFAULT };
         let refused = |probe: &Probe, why: &Refused| {
             let [provider, name] = [probe.provider().name(), probe.name()];

@@ -1,10 +1,8 @@
 //! Where probes fire, for listings.
 
 use dtrace_protocol::{Site, SiteState};
-use sdt_core::__private::arch::ENCODING;
-use sdt_core::__private::inspect;
-use sdt_core::__private::protocol::State;
 use sdt_core::ops::ProbeId;
+use sdt_core::site::{self, ENCODING, State};
 use sdt_framework::server;
 
 use crate::functions;
@@ -15,17 +13,14 @@ pub(crate) struct Sites;
 
 impl server::Sites for Sites {
     fn each(&self, probe: ProbeId, skip: usize, show: &mut dyn FnMut(&Site<'_>) -> bool) {
-        let all = inspect::sites().iter().zip(functions::of_sites());
-        let own = all.filter(|(site, _)| {
-            // SAFETY: the records were checked when the image was attached.
-            unsafe { &*site.probe() }.primary().id() == Some(probe)
-        });
+        let all = site::all().iter().zip(functions::of_sites());
+        let own = all.filter(|(site, _)| site.probe().id() == Some(probe));
         for (site, function) in own.skip(skip) {
             let (patchpoint, target) = (site.patchpoint(), site.target());
             let shown = show(&Site {
                 address: patchpoint as u64,
                 function: function.as_ref().map(|(name, offset)| (&**name, *offset)),
-                state: match inspect::state(site) {
+                state: match site::state(site) {
                     Some(State::Trap) => SiteState::Trap,
                     Some(State::Jump) => SiteState::Jump,
                     _ => SiteState::Nop,

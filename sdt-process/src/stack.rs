@@ -18,8 +18,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use sdt_core::__private::arch::NEXT_FRAME;
-use sdt_core::__private::frames::frame_of_mark;
+use sdt_core::frames::{NEXT_FRAME, thunk_frame};
 
 use crate::{cpus, memory};
 
@@ -107,7 +106,7 @@ unsafe fn search(start: usize, end: usize) -> Option<usize> {
     let end = end.min(start.saturating_add(OURS)) & !(WORD - 1);
     (start.next_multiple_of(WORD)..end).step_by(WORD).find_map(|at| {
         // SAFETY: by contract the words from `start` to the mark are this thread's stack, and the search ends at the mark.
-        frame_of_mark(at, unsafe { word(at) })
+        thunk_frame(at, unsafe { word(at) })
     })
 }
 

@@ -43,11 +43,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use sdt_core::__private::arch::{ENCODING, SITE_LEN};
-use sdt_core::__private::inspect;
 use sdt_core::Probe;
 use sdt_core::ops::{FUNCTION_NAME_LEN, Name};
 use sdt_core::patch::{PatchError, Patcher, machine};
+use sdt_core::site::{self, ENCODING, Site};
 
 use crate::image::Image;
 use crate::threads::{self, Obstacle};
@@ -362,11 +361,9 @@ unsafe impl Patcher for Text {
 
 /// The probe of the site that an address is in.
 fn probe_at(address: usize) -> Option<&'static Probe> {
-    let sites = inspect::sites().iter();
-    let mut of =
-        sites.filter(|site| (site.patchpoint()..site.patchpoint() + SITE_LEN).contains(&address));
-    // SAFETY: the records were checked when the image was attached.
-    of.next().map(|site| unsafe { &*site.probe() }.primary())
+    let is_in =
+        |site: &&Site| (site.patchpoint()..site.patchpoint() + site::LEN).contains(&address);
+    site::all().iter().find(is_in).map(Site::probe)
 }
 
 /// The right to write to text, until it is dropped.
@@ -435,7 +432,7 @@ impl Access {
     /// Puts the bytes behind the breakpoint of a site in order, if an earlier change stopped before it had.
     fn repair(&self, address: usize) -> Result<(), Refused> {
         let (head, tail) = ENCODING.split(&ENCODING.nop);
-        let there = held(address, SITE_LEN);
+        let there = held(address, site::LEN);
         let is_in_order = there.get(head.len()..) == Some(tail);
         if tail.is_empty() || is_in_order || !there.starts_with(ENCODING.breakpoint.as_bytes()) {
             return Ok(());
@@ -479,7 +476,8 @@ fn membarrier(command: libc::c_int) -> io::Result<()> {
 mod tests {
     use std::sync::atomic::AtomicUsize;
 
-    use sdt_core::__private::protocol::{self, Place, State};
+    use sdt_core::patch::protocol::{self, Tracepoint};
+    use sdt_core::site::State;
 
     use super::*;
 
@@ -542,7 +540,7 @@ mod tests {
     }
 
     /// Text for two sites and what they jump to, executed by no thread.
-    fn places() -> [Place; 2] {
+    fn places() -> [Tracepoint; 2] {
         const LENGTH: usize = 4096;
         // SAFETY: memory of the test's own, which becomes text.
         let page = unsafe {
@@ -556,7 +554,7 @@ mod tests {
             assert_eq!(libc::mprotect(page, LENGTH, libc::PROT_READ | libc::PROT_EXEC), 0);
             page.expose_provenance()
         };
-        [0, 64].map(|site| Place { patchpoint: page + site, target: page + site + 1024 })
+        [0, 64].map(|site| Tracepoint { patchpoint: page + site, target: page + site + 1024 })
     }
 
     /// Wherever a change stops, each site holds an instruction, and the next change finds its way.
@@ -581,7 +579,7 @@ mod tests {
                 let stops = StopsAt::new(step);
                 bring(&stops, to);
                 for place in places {
-                    let there = held(place.patchpoint, SITE_LEN);
+                    let there = held(place.patchpoint, site::LEN);
                     let jump = (ENCODING.jump)(place.patchpoint, place.target).unwrap();
                     let is_valid = there == ENCODING.nop.as_bytes()
                         || there == jump.as_bytes()
@@ -597,7 +595,7 @@ mod tests {
                 bring(&StopsAt::new(0), then);
                 bring(&StopsAt::new(0), State::Nop);
                 for place in places {
-                    assert_eq!(held(place.patchpoint, SITE_LEN), ENCODING.nop.as_bytes());
+                    assert_eq!(held(place.patchpoint, site::LEN), ENCODING.nop.as_bytes());
                 }
                 if !has_stopped {
                     break;

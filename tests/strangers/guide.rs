@@ -5,9 +5,11 @@
 //! | fence | |
 //! |---|---|
 //! | `console` | lines with `$ ` in front are typed into one shell, which begins in an empty folder; what follows is what is printed |
+//! | `console similar` | the same, but numbers, addresses, the bars of distributions and the order of lines may differ |
 //! | `rust src/lib.rs` | an excerpt of that file, as it is now: whole lines |
 //! | `rust > src/lib.rs` | the file is written |
 //! | `rust >> src/lib.rs` | this is put at its end |
+//! | `rust`, `d` or `text` | is only shown |
 //!
 //! The language may be another. In what is printed, `...` stands for anything in a line, and a line of it for any lines; in an
 //! excerpt, a line whose only word is `...`, commented or not, for lines that are left out. A command succeeds, unless `# fails`
@@ -17,6 +19,7 @@
 //! What a guide builds for a machine without a system is built as its reader builds it, who adds the target to the toolchain,
 //! once. Where there is no rustup to do so, `core` comes from its sources.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -90,10 +93,12 @@ impl Guide {
         for block in blocks(&self.text) {
             let at = |line: usize| format!("{}:{line}", self.name);
             match block.info.split_whitespace().collect::<Vec<_>>()[..] {
-                ["console"] => {
+                ["rust" | "d" | "text"] => {}
+                ["console", ref how @ ..] if matches!(how, [] | ["similar"]) => {
+                    let compare = if how.is_empty() { matches } else { similar };
                     for typed in typed(&block) {
                         if typed.prompt == "$ " {
-                            self.type_in(&mut shell, &typed);
+                            self.type_in(&mut shell, &typed, compare);
                             ran += 1;
                         } else {
                             let known = self.elsewhere.contains(&typed.prompt.trim_end());
@@ -132,7 +137,13 @@ impl Guide {
         assert!(ran > 0, "{} has nothing to do", self.name);
     }
 
-    fn type_in(&self, shell: &mut Shell, typed: &Typed<'_>) {
+    /// Types a command, and compares the lines that it prints with those that the guide shows.
+    fn type_in(
+        &self,
+        shell: &mut Shell,
+        typed: &Typed<'_>,
+        compare: fn(shown: &[&str], printed: &[&str]) -> bool,
+    ) {
         let Typed { line, command, .. } = typed;
         let (printed, status) = shell.run(command);
         let fails = command.ends_with("# fails");
@@ -140,7 +151,7 @@ impl Guide {
         assert_eq!(status != 0, fails, "{}:{line}: $ {command}: status {status}\n{all}", self.name);
         let printed: Vec<_> =
             printed.iter().map(String::as_str).filter(|line| !is_progress(line)).collect();
-        let same = matches(&typed.printed, &printed);
+        let same = compare(&typed.printed, &printed);
         let shown = typed.printed.join("\n");
         assert!(same, "{}:{line}: $ {command}\nprints\n{all}\nand not\n{shown}", self.name);
     }
@@ -230,6 +241,32 @@ fn line_matches(shown: &str, printed: &str) -> bool {
             ends.any(|at| line_matches(behind, &rest[at..]))
         }),
     }
+}
+
+/// Returns whether both have the same lines, in any order, if only the [shapes](shape) of lines count. If `shown` has a line
+/// `...`, `printed` may have more.
+fn similar(shown: &[&str], printed: &[&str]) -> bool {
+    let shapes = |lines: &[&str]| {
+        let shapes = lines.iter().map(|line| shape(line));
+        shapes.filter(|shape| !shape.is_empty()).collect::<BTreeSet<_>>()
+    };
+    let (mut shown, printed) = (shapes(shown), shapes(printed));
+    let is_excerpt = shown.remove("...");
+    shown.is_subset(&printed) && (is_excerpt || printed.is_subset(&shown))
+}
+
+/// Returns a line without numbers, addresses, bars of distributions and white space.
+fn shape(line: &str) -> String {
+    let mut shape = String::new();
+    let mut rest = line.chars().peekable();
+    while let Some(c) = rest.next() {
+        if c == '0' && rest.next_if_eq(&'x').is_some() {
+            while rest.next_if(char::is_ascii_hexdigit).is_some() {}
+        } else if !c.is_ascii_digit() && !c.is_whitespace() && c != '@' {
+            shape.push(c);
+        }
+    }
+    shape
 }
 
 /// Whether the pieces of an excerpt are in a file, in their order.
@@ -409,6 +446,20 @@ fn what_is_shown_is_compared() {
 }
 
 #[test]
+fn lines_are_similar_without_their_numbers() {
+    let printed = ["  /cart      23", "  16 |@@@    4", "  32 |@      1", "f+0x2a", ""];
+    for shown in
+        [&["f+0x7", "/cart 5", "64 |    0"][..], &["/cart 1", "..."], &["...", "|", "f+0xff"]]
+    {
+        assert!(similar(shown, &printed), "{shown:?}");
+    }
+    for shown in [&["/cart 23", "|"][..], &["/checkout 1", "..."], &["/cart", "|", "f+", "g"], &[]]
+    {
+        assert!(!similar(shown, &printed), "{shown:?}");
+    }
+}
+
+#[test]
 fn a_shell_stays() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(folder.path().join("below")).expect("a folder");
@@ -436,7 +487,7 @@ fn a_guide_that_is_not_true_fails() {
         all.replace("board#", "moon#"),
         all.replace("```text b", "```text c"),
         all.replace("text b\na", "text b\nb"),
-        all.replace("```text b", "```text"),
+        all.replace("```text b", "```toml"),
         "```console\n$ false\n```\n".to_owned(),
         "```console\n$ true # fails\n```\n".to_owned(),
         "nothing\n".to_owned(),

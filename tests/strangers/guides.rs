@@ -7,6 +7,27 @@ use harness::qemu;
 use crate::guide::Guide;
 
 #[test]
+fn readme() {
+    qemu::find(Arch::X86_64).expect("QEMU");
+    Guide::read("README.md", &[]).run();
+}
+
+#[test]
+fn d_by_example() {
+    Guide::read("docs/d.md", &[]).run();
+}
+
+#[test]
+fn async_programs() {
+    Guide::read("docs/async.md", &[]).run();
+}
+
+#[test]
+fn lost_records() {
+    Guide::read("docs/lost-records.md", &[]).run();
+}
+
+#[test]
 fn your_first_probe_on_freebsd() {
     Guide::read("docs/first-probe-freebsd.md", &["freebsd#"]).run();
 }

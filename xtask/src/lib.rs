@@ -4,7 +4,6 @@
 
 pub mod bench;
 pub mod cmd;
-pub mod dsuite;
 pub mod lint;
 pub mod steps;
 pub mod watched;

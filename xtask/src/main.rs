@@ -36,7 +36,7 @@ enum Xtask {
     /// Runs inputs made at random, and by what they reach, through what reads bytes of others.
     Fuzz(cmd::fuzz::Args),
     /// Runs programs of DTrace's own test suite.
-    Dsuite(cmd::dsuite::Args),
+    Dsuite(dsuite::Args),
     /// Shows what a probe costs, beside other ways to instrument a function.
     Bench(cmd::bench::Args),
 }
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
         Xtask::Embedded(args) => cmd::embedded::run(&args),
         Xtask::Torture(args) => cmd::torture::run(&args),
         Xtask::Fuzz(args) => cmd::fuzz::run(&args),
-        Xtask::Dsuite(args) => cmd::dsuite::run(&args),
+        Xtask::Dsuite(args) => dsuite::run(&args),
         Xtask::Bench(args) => cmd::bench::run(&args),
     };
     result.unwrap_or_else(|error| {

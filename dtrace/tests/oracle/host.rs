@@ -7,9 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Parser;
+use d_process::{Line, Machine};
 use dtrace::consume::{self, Interrupt, UntilInterrupted};
 use dtrace::{Client, DtraceError, Job, cli};
-use userland::{Line, Machine};
 
 use crate::case::Case;
 use crate::printed::Printed;
@@ -71,7 +71,7 @@ fn trace(case: &Case, mut job: Job, printed: &mut Printed) -> i32 {
         zonename: "0".into(),
         ..Machine::default()
     };
-    let kernel = thread::spawn(move || userland::serve(machine, Line::new(theirs.into(), output)));
+    let kernel = thread::spawn(move || d_process::serve(machine, Line::new(theirs.into(), output)));
     let line = dtrace::transport::Line::new(ours.into(), None).unwrap();
     let interrupt = Arc::new(Interrupt::new());
     let (over, wait) = std::sync::mpsc::channel::<()>();

@@ -6,10 +6,7 @@ use core::ffi::c_void;
 use crate::capture::{Captures, Evaluator, evaluate};
 use crate::fire::fire;
 
-pub use crate::encode::aarch64::ENCODING;
-
-/// Bytes of a site.
-pub const SITE_LEN: usize = 4;
+pub use dtrace_abi::site::aarch64::ENCODING;
 
 /// Words apart that arguments lie on the stack, whose pointer has to stay a multiple of 16.
 pub const WORD_STRIDE: usize = 2;
@@ -303,7 +300,7 @@ pub unsafe extern "C" fn call_from(
     frame: *const c_void,
     function: *const (),
     id: u32,
-    args: *const [u64; crate::hit::ARGS],
+    args: *const [u64; crate::ops::ARGS],
 ) {
     naked_asm!(
         "stp x29, x30, [sp, #-16]!",

@@ -2,7 +2,7 @@
 //! through which a cold block leaves.
 //!
 //! Each architecture is one file with the same items: the macros `__sdt_site!`, `__sdt_call!` and
-//! `__sdt_evaluate!`, which expand in the crate that fires, and [`ENCODING`], [`SITE_LEN`],
+//! `__sdt_evaluate!`, which expand in the crate that fires, and [`ENCODING`],
 //! [`BREAKPOINT_LEN`], [`WORD_STRIDE`], [`thunk`], [`evaluate_thunk`], [`fire_at`], [`frame_pointer`],
 //! [`NEXT_FRAME`] and [`HIT_SLOTS`].
 //!

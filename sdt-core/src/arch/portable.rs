@@ -4,15 +4,12 @@
 use core::ffi::c_void;
 
 use crate::capture::{Captures, Evaluator, Words, evaluate};
-use crate::encode::Encoding;
 use crate::fire::fire;
 use crate::record::Probe;
+use dtrace_abi::site::Encoding;
 
 /// Nothing is patched.
 pub const ENCODING: Encoding = Encoding::NONE;
-
-/// No site has text of its own.
-pub const SITE_LEN: usize = 0;
 
 /// Words apart that arguments lie on the stack.
 pub const WORD_STRIDE: usize = 1;

@@ -5,8 +5,8 @@ use core::arch::{asm, naked_asm};
 use core::ffi::c_void;
 
 use crate::capture::{Captures, Evaluator, evaluate};
-use crate::encode::{Encoding, riscv64};
 use crate::fire::fire;
+use dtrace_abi::site::{Encoding, riscv64};
 
 /// What a site holds. The target says whether there are 2-byte instructions: C, or of that at least what is not for
 /// floating-point registers.
@@ -15,9 +15,6 @@ pub const ENCODING: Encoding = if cfg!(any(target_feature = "c", target_feature 
 } else {
     riscv64::ENCODING_WITHOUT_C
 };
-
-/// Bytes of a site.
-pub const SITE_LEN: usize = 4;
 
 /// Words apart that arguments lie on the stack, whose pointer has to stay a multiple of 16.
 pub const WORD_STRIDE: usize = 2;
@@ -253,7 +250,7 @@ pub unsafe extern "C" fn call_from(
     frame: *const c_void,
     function: *const (),
     id: u32,
-    args: *const [u64; crate::hit::ARGS],
+    args: *const [u64; crate::ops::ARGS],
 ) {
     naked_asm!(
         "addi sp, sp, -16",

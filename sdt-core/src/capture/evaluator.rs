@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use super::handed::{address, bits, fits_into};
 use super::{Capture, Captures, Words};
 use crate::arch::WORD_STRIDE;
-use crate::hit::ARGS;
+use crate::ops::ARGS;
 
 /// Where in the cold block an evaluator fires: in the thunk's own way.
 #[cfg(not(sdt_site = "call"))]

@@ -14,7 +14,7 @@ use crate::arch;
 use crate::atomic::AtomicU8;
 use crate::ops::{FUNCTION_NAME_LEN, Framework, Name};
 use crate::patch::{self, Mode, Patcher};
-use crate::record::{self, PROVIDERS, Probe, Provider};
+use crate::record::{self, PROBES, PROVIDERS, Probe, Provider};
 use crate::route::changes::{self, Begun};
 use crate::route::{runtime, table as provider};
 
@@ -121,6 +121,20 @@ pub(crate) fn current() -> Option<&'static Attachment> {
 /// The module part of the probes' descriptions, once the image is attached. Any context.
 pub fn module() -> Option<&'static CStr> {
     current().map(|attachment| attachment.module)
+}
+
+/// Returns the records of the probes that this image declares and fires. Several may stand for one logical probe.
+///
+/// Any context.
+pub fn probes() -> &'static [Probe] {
+    &PROBES
+}
+
+/// Returns the records of the providers that this image declares. Several may stand for one provider.
+///
+/// Any context.
+pub fn providers() -> &'static [Provider] {
+    &PROVIDERS
 }
 
 /// Whether the sites can be looked up. Probe context.

@@ -1,28 +1,31 @@
-//! From an enabled site to the framework.
+//! Hands a hit from an enabled site to the framework.
 
 use core::ffi::c_void;
 
 use crate::attach;
-
+use crate::frames::Marked;
 use crate::hit::Hit;
 use crate::record::Probe;
-use crate::route::frames::Recorded;
 
-/// Artificial frames between [`Framework::hit`](crate::ops::Framework::hit) and the function that fired:
-/// [`fire`] and the thunk that called it. What
-/// [`Framework::probe_create`](crate::ops::Framework::probe_create) is told.
+/// The number of frames between [`Framework::hit`](crate::ops::Framework::hit) and the function that fired: that of
+/// [`fire`] and that of the thunk that called it.
+///
+/// [`Framework::probe_create`](crate::ops::Framework::probe_create) gets this number.
 pub const AFRAMES: u32 = 2;
 
-/// Hands a hit to the framework the image is attached to. `words` are [`WORD_STRIDE`](crate::arch::WORD_STRIDE)
-/// apart. `frame` is the frame of the thunk that the site called.
+/// Hands a hit to the framework to which the image is attached.
+///
+/// `words` are the arguments, [`WORD_STRIDE`](crate::arch::WORD_STRIDE) words apart. `frame` is the frame of the thunk
+/// that the site called. If the probe is no longer enabled, the framework ignores the hit: the thread left the site while
+/// another one disabled the probe.
 ///
 /// Probe context: may run anywhere, with interrupts off and any lock held. Takes no lock, allocates
-/// nothing, calls nothing but the framework. A hit on a probe that is not enabled (any more) is nobody's: this
-/// can only be a thread that was on its way here while the probe was disabled.
+/// nothing, calls nothing but the framework.
 ///
 /// # Safety
-/// `probe` is a record of this image, `words` are `count` readable words, `count` is at most
-/// [`MAX_ARGS`](crate::hit::MAX_ARGS); `frame` is that of a thunk further up the stack, or null.
+/// `probe` is a record of this image. `words` point to `count` readable words, and `count` is at most
+/// [`CARRIED`](crate::hit::CARRIED). `frame` is that of a thunk further up the stack, which waits for this function, or
+/// null.
 // Not inlined into anything: it must have a frame of its own, or `AFRAMES` would be wrong.
 #[inline(never)]
 pub unsafe extern "C" fn fire(
@@ -32,15 +35,15 @@ pub unsafe extern "C" fn fire(
     frame: *const c_void,
 ) {
     let Some(attachment) = attach::current() else { return };
-    // SAFETY: by contract a record of this image, a static.
+    // SAFETY: a record of this image, by the contract of this function; records are statics.
     let probe = unsafe { &*probe };
     let hit = Hit { words, count };
-    // SAFETY: by contract.
-    let _recorded = unsafe { Recorded::new(frame, &hit) };
-    // SAFETY: by contract.
+    // SAFETY: the thunk of `frame` waits for this function, by its contract, and the mark is dropped before it returns.
+    let _marked = unsafe { Marked::new(frame, &hit) };
+    // SAFETY: `count` words are readable, by the contract of this function.
     let args = unsafe { hit.args() };
-    // A thread may have been on its way here for long, and the probe be gone: `hit` looks.
-    // SAFETY: `enable` and `disable` of the ops table, and nobody else, set the id.
+    // SAFETY: only `enable` and `disable` of the ops table set the id, as `hit` demands. `hit` itself checks whether the
+    // probe still exists.
     unsafe { attachment.framework.hit(probe.enabled_id(), &args) };
 }
 

@@ -36,11 +36,9 @@
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod entry;
 
-use crate::arch;
 use crate::attach::link;
 use crate::patch;
-use crate::record::Site;
-use crate::route::inspect;
+use crate::site;
 
 pub use crate::arch::BREAKPOINT_LEN;
 
@@ -68,8 +66,6 @@ pub use crate::arch::BREAKPOINT_LEN;
 /// - kCFI and pointer authentication check calls and returns, and this is neither. A kernel that signs the saved
 ///   program counter itself has to sign this one.
 pub fn resume_address(address: usize) -> Option<usize> {
-    let site: &Site = link::find(inspect::sites(), address)?;
-    // SAFETY: `attach` has checked that the record points at a probe record of this image.
-    let probe = unsafe { &*site.probe() };
-    Some(if patch::is_enabled(probe) { site.target() } else { address + arch::SITE_LEN })
+    let site = link::find(site::all(), address)?;
+    Some(if patch::is_enabled(site.probe()) { site.target() } else { address + site::LEN })
 }

@@ -5,15 +5,15 @@ use std::ffi::CStr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use sdt_core::__private::protocol::State;
-use sdt_core::__private::record::Probe;
+use sdt_core::Probe;
 use sdt_core::arg::CType;
 use sdt_core::name::TypeName;
 use sdt_core::patch::Mode;
+use sdt_core::site::State;
 use sdt_core::{attach, sdt_enabled, sdt_probe, sdt_provider};
 
 use crate::MODE;
-use sdt_host::{Done, Recorder, site_bytes};
+use recording_host::{Done, Recorder, site_bytes};
 
 sdt_provider!(open);
 
@@ -54,7 +54,7 @@ const NOP: &[u8; 5] = &[0x0f, 0x1f, 0x44, 0x00, 0x00];
 fn recorder() -> &'static Recorder {
     static ATTACHED: Once = Once::new();
     static RECORDER: std::sync::OnceLock<&'static Recorder> = std::sync::OnceLock::new();
-    ATTACHED.call_once(|| RECORDER.set(sdt_host::attach(MODE)).ok().unwrap());
+    ATTACHED.call_once(|| RECORDER.set(recording_host::attach(MODE)).ok().unwrap());
     RECORDER.get().unwrap()
 }
 
@@ -100,7 +100,7 @@ fn a_disabled_probe_does_nothing_and_its_text_comes_back() {
     };
     assert!(site_bytes(&declared::nothing).iter().all(|text| text[0] == head));
     let mut sites = declared::nothing.sites();
-    assert!(sites.all(|site| sdt_core::__private::inspect::state(site) == Some(state)));
+    assert!(sites.all(|site| sdt_core::site::state(site) == Some(state)));
     fire();
     recorder.disable(id);
     fire();
@@ -327,7 +327,7 @@ fn a_breakpoint_elsewhere_is_not_claimed() {
 fn a_late_hit_resumes_behind_the_nop() {
     recorder();
     sdt_probe!(open::late);
-    let probe = sdt_core::__private::record::PROBES.iter().find(|p| p.name() == c"late").unwrap();
+    let probe = sdt_core::attach::probes().iter().find(|p| p.name() == c"late").unwrap();
     let site = probe.sites().next().unwrap();
     assert_eq!(sdt_core::trap::resume_address(site.patchpoint()), Some(site.patchpoint() + 5));
 }
@@ -386,11 +386,11 @@ fn attaching_twice_is_refused() {
     recorder();
     let attachment: &'static attach::Attachment = Box::leak(Box::new(attach::Attachment {
         framework: recorder(),
-        patcher: &sdt_host::Text,
+        patcher: &recording_host::Text,
         mode: MODE,
         module: c"again",
     }));
-    // SAFETY: as in `sdt_host::attach`.
+    // SAFETY: as in `recording_host::attach`.
     assert_eq!(unsafe { attach::attach(attachment) }, Err(attach::AttachError::Attached));
 }
 
@@ -406,7 +406,7 @@ fn sites_are_listed_with_their_probe() {
 /// Whether all sites of the probe, however many the compiler made of one, are in this state.
 fn all_are(probe: &Probe, state: State) -> bool {
     probe.sites().count() > 0
-        && probe.sites().all(|site| sdt_core::__private::inspect::state(site) == Some(state))
+        && probe.sites().all(|site| sdt_core::site::state(site) == Some(state))
 }
 
 #[test]
@@ -414,11 +414,11 @@ fn the_mode_can_be_chosen_for_a_probe() {
     let recorder = recorder();
     let id = recorder.find("declared", "chosen").unwrap();
     let fire = || sdt_probe!(declared::chosen, 1);
-    let (before, trapped) = (site_bytes(&declared::chosen), sdt_host::breakpoints());
+    let (before, trapped) = (site_bytes(&declared::chosen), recording_host::breakpoints());
     let modes = [(Mode::Jump, State::Jump, 0xe9), (Mode::Trap, State::Trap, 0xcc)];
     for (round, (mode, state, head)) in modes.into_iter().cycle().take(6).enumerate() {
         // Not enabled: only a choice for later.
-        sdt_host::set_mode(&declared::chosen, mode);
+        recording_host::set_mode(&declared::chosen, mode);
         assert_eq!(site_bytes(&declared::chosen), before);
         recorder.enable(id);
         assert!(all_are(&declared::chosen, state));
@@ -427,18 +427,18 @@ fn the_mode_can_be_chosen_for_a_probe() {
         // Enabled: there, and back to what it was, all bytes of it.
         let text = site_bytes(&declared::chosen);
         for (mode, state, head) in modes {
-            sdt_host::set_mode(&declared::chosen, mode);
+            recording_host::set_mode(&declared::chosen, mode);
             assert!(all_are(&declared::chosen, state));
             assert_eq!(site_bytes(&declared::chosen)[0][0], head);
             fire();
         }
-        sdt_host::set_mode(&declared::chosen, mode);
+        recording_host::set_mode(&declared::chosen, mode);
         assert_eq!(site_bytes(&declared::chosen), text);
         recorder.disable(id);
         assert_eq!(site_bytes(&declared::chosen), before);
         assert_eq!(recorder.hits(id), 3 * (round as u64 + 1));
     }
-    assert!(sdt_host::breakpoints() > trapped);
+    assert!(recording_host::breakpoints() > trapped);
 }
 
 #[test]
@@ -465,7 +465,7 @@ fn no_hit_is_lost_while_the_mode_changes() {
         }
         for round in 0..400 {
             let mode = if round % 2 == 0 { Mode::Jump } else { Mode::Trap };
-            sdt_host::set_mode(&declared::changing, mode);
+            recording_host::set_mode(&declared::changing, mode);
         }
     });
     recorder.disable(id);

@@ -4,14 +4,10 @@
 //! behind these it has its size. What follows is what the enabling says: see [`Recording`].
 
 use dtrace_abi::action::Action;
+pub use dtrace_abi::limits::ARGS;
 use dtrace_abi::reader::{Field, Reader, Truncated};
 use dtrace_abi::record::{RecordDesc, RecordHeader};
 use sdt_core::ops::ProbeId;
-
-/// Arguments of a probe that can be asked for: `arg0` to `arg9`, as in D (`DIF_VAR_ARG0` to
-/// `DIF_VAR_ARG9`: FreeBSD's `sys/cddl/contrib/opensolaris/uts/common/sys/dtrace.h`, main, and
-/// illumos's `usr/src/uts/common/sys/dtrace.h`).
-pub const ARGS: usize = 10;
 
 /// Bytes of a record before its data: [`RecordHeader`], then a `u32` with the size of the whole record.
 pub const HEADER: usize = RecordHeader::SIZE + 4;

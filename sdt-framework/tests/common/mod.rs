@@ -13,7 +13,7 @@ use sdt_framework::{
     ARGS, Config, ConsumerError, ConsumerId, Dtrace, Field, Firing, Host, LONGEST, Records, Spec,
 };
 
-pub use sdt_host::cpus::Threads;
+pub use recording_host::cpus::Threads;
 
 pub type Small = Dtrace<Threads>;
 

@@ -4,8 +4,8 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use recording_host::Done;
 use sdt_framework::dif::{DynamicDrops, Firing, Memory, Program, Rights};
-use sdt_host::Done;
 
 use crate::programs::{compile, validate};
 use crate::world::{self, World};

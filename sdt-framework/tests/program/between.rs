@@ -4,12 +4,12 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
 
+use recording_host::cpus::Threads;
 use sdt_core::ops::{Framework as _, FrameworkError, Privileges, ProviderAttr, ProviderOps};
 use sdt_framework::kernel::Kernel as Knows;
 use sdt_framework::{
     Config, ConsumerError, ConsumerId, Dtrace, Host, RawMutex, Rights, SpinLock, Which,
 };
-use sdt_host::cpus::Threads;
 
 use crate::common::{create, memory, spec};
 use crate::run::{Kernel, compile};

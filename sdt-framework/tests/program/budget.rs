@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dtrace_abi::option::OptionId;
+use recording_host::cpus::Threads;
 use sdt_framework::kernel::{Costs, Kernel as Knows, Number};
 use sdt_framework::{Config, Host, SpinLock};
-use sdt_host::cpus::Threads;
 
 use crate::run::{CONFIG, Kernel};
 

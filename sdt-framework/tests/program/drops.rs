@@ -1,8 +1,8 @@
 //! What found no room is counted, each kind apart, and costs nothing else.
 
 use dtrace_abi::option::OptionId;
+use recording_host::cpus::Threads;
 use sdt_framework::Which;
-use sdt_host::cpus::Threads;
 
 use crate::run::Kernel;
 

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 
 use dtrace_abi::fault::Fault;
 use dtrace_abi::option::{BufPolicy, OptionId};
+use recording_host::cpus::Threads;
 use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
 use sdt_framework::kernel::Destruction;
 use sdt_framework::{Config, ConsumerError, LONGEST, Rights, Which};
-use sdt_host::cpus::Threads;
 
 use crate::common::{OPS, TestProvider, create, spec};
 use crate::machine::{Machine, machine};

@@ -3,9 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use recording_host::cpus::Threads;
 use sdt_framework::kernel::{Destruction, Kernel as Knows, Number};
 use sdt_framework::{Host, SpinLock};
-use sdt_host::cpus::Threads;
 
 use crate::run::Kernel;
 

@@ -1,8 +1,8 @@
 //! What options change in the kernel.
 
 use dtrace_abi::option::OptionId;
+use recording_host::cpus::Threads;
 use sdt_framework::{ConsumerError, Host as _, Which};
-use sdt_host::cpus::Threads;
 
 use crate::run::Kernel;
 

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dtrace_abi::aggregation::quantize_bucket;
 use dtrace_abi::option::OptionId;
+use recording_host::cpus::Threads;
 use sdt_core::ops::{Framework as _, Privileges, ProviderAttr, ProviderOps};
-use sdt_host::cpus::Threads;
 
 use crate::common::{Five as _, create};
 use crate::run::{Kernel, Record, buckets};
@@ -184,7 +184,7 @@ fn totals_are_exact_on_all_cpus() {
             })
             .collect();
         // The four threads are the CPUs.
-        Threads::bind(sdt_host::cpus::CPUS);
+        Threads::bind(recording_host::cpus::CPUS);
         let mut read = || {
             for (cpu, records) in records.iter_mut().enumerate() {
                 let (read, drops) = x.records(cpu);

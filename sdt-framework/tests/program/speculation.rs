@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dtrace_abi::option::OptionId;
-use sdt_host::cpus::Threads;
+use recording_host::cpus::Threads;
 
 use crate::run::Kernel;
 
@@ -180,7 +180,7 @@ fn totals_are_exact_whatever_the_cpus_do() {
             })
             .collect();
         // The four threads are the CPUs.
-        Threads::bind(sdt_host::cpus::CPUS);
+        Threads::bind(recording_host::cpus::CPUS);
         let mut read = || {
             for cpu in 0..4 {
                 let (all, drops) = x.records(cpu);

@@ -121,21 +121,21 @@ fn fire(threads: u64, times: u64) -> u64 {
 
 /// What all sites hold.
 fn text() -> String {
-    let site = |site: &sdt_core::__private::record::Site| {
-        let bytes = (0..sdt_core::__private::arch::SITE_LEN).map(|at| {
+    let site = |site: &sdt_core::site::Site| {
+        let bytes = (0..sdt_core::site::LEN).map(|at| {
             // SAFETY: a site of this program.
             let byte = unsafe { *((site.patchpoint() + at) as *const u8) };
             format!("{byte:02x}")
         });
         bytes.collect::<String>()
     };
-    let sites: Vec<_> = sdt_core::__private::inspect::sites().iter().map(site).collect();
+    let sites: Vec<_> = sdt_core::site::all().iter().map(site).collect();
     sites.join(" ")
 }
 
 /// Whether all sites are nops.
 fn is_text_restored() -> bool {
-    let nop = sdt_core::__private::arch::ENCODING.nop;
+    let nop = sdt_core::site::ENCODING.nop;
     let nop: String = nop.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     text().split(' ').all(|site| site == nop)
 }

@@ -9,7 +9,7 @@ use codegen::{Function, Image};
 use support::{Build, KERNEL_LIKE};
 
 /// Size of a probe's record.
-const PROBE_LEN: u64 = size_of::<sdt_core::__private::record::Probe>() as u64;
+const PROBE_LEN: u64 = size_of::<sdt_core::Probe>() as u64;
 
 /// Checks all sites, and returns how many have their cold code out of line, and the functions in which it is not.
 fn check(image: &Image, level: &str) -> (usize, Vec<String>) {

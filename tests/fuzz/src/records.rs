@@ -8,13 +8,13 @@ use std::cell::Cell;
 use std::ffi::CStr;
 
 use arbitrary::{Arbitrary, Unstructured};
-use sdt_core::__private::arch::ENCODING;
 use sdt_core::__private::link::{Records, find, link};
-use sdt_core::__private::protocol::{Place, State, Text};
 use sdt_core::__private::record::{ArgList, ArgTypes, Probe, Provider, Site};
 use sdt_core::arg::Argument;
 use sdt_core::attach::AttachError;
 use sdt_core::patch::Patcher;
+use sdt_core::patch::protocol::{Text, Tracepoint};
+use sdt_core::site::{ENCODING, State};
 
 /// Most records of a kind. One more of probes and providers is in no set.
 const MOST: usize = 8;
@@ -256,7 +256,7 @@ impl Memory {
 
     fn problems_of_site(&self, index: usize, site: &Site, problems: &mut Vec<AttachError>) {
         let (patchpoint, nop) = (site.patchpoint(), ENCODING.nop.as_bytes());
-        if !self.probes().iter().any(|own| std::ptr::eq(own, site.probe())) {
+        if !self.probes().iter().any(|own| std::ptr::eq(own, site.record())) {
             problems.push(AttachError::SiteProbe { patchpoint });
         }
         let offset = patchpoint.wrapping_sub(self.text.as_ptr().addr());
@@ -300,7 +300,7 @@ impl Memory {
             assert!(primary.is_some_and(|primary| std::ptr::eq(primary, probe.primary())));
             assert_eq!(probe.primary().arg_types(), self.types_of(probe).next());
             let own = self.sites.iter().filter(|site| {
-                let of = self.probes().iter().find(|other| std::ptr::eq(*other, site.probe()));
+                let of = self.probes().iter().find(|other| std::ptr::eq(*other, site.record()));
                 of.is_some_and(|of| same(of, probe))
             });
             assert!(sites(probe).map(Site::patchpoint).eq(own.map(Site::patchpoint)));
@@ -311,7 +311,8 @@ impl Memory {
     fn patch(&self) {
         let before: Vec<_> = self.text.iter().map(Cell::get).collect();
         let text = Text { encoding: &ENCODING, patcher: self };
-        let place = |site: &Site| Place { patchpoint: site.patchpoint(), target: site.target() };
+        let place =
+            |site: &Site| Tracepoint { patchpoint: site.patchpoint(), target: site.target() };
         for probe in self.probes() {
             for goal in [State::Trap, State::Jump, State::Nop, State::Jump] {
                 // SAFETY: the sites have just been linked, and nobody executes them.

@@ -6,8 +6,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use sdt_core::__private::arch::NEXT_FRAME;
-pub(crate) use sdt_core::__private::arch::frame_pointer;
+use sdt_core::frames::NEXT_FRAME;
+pub(crate) use sdt_core::frames::frame_pointer;
 
 use crate::arch::{MODULE_SPACE, cpu};
 use crate::{load, text};

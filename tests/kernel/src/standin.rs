@@ -7,7 +7,7 @@
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use sdt_core::__private::record::Probe;
+use sdt_core::Probe;
 use sdt_core::attach::{self, AttachError, Attachment, DetachError};
 use sdt_core::ops::{
     Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps,

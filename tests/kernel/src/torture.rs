@@ -31,9 +31,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use fastrand::Rng;
-use sdt_core::__private::inspect;
-use sdt_core::__private::protocol::State;
 use sdt_core::patch::Mode;
+use sdt_core::site::{self, State};
 use sdt_framework::{ConsumerId, Field, Spec};
 use sdt_protocol::{Refusal, Tortured, TorturedProbe};
 use spin::Mutex;
@@ -235,15 +234,13 @@ impl Driver<'_> {
     /// Whether the probe's sites hold what they should.
     fn check_text(&mut self, which: Which, now: Now) {
         for site in which.probe().sites() {
-            let in_reach =
-                (sdt_core::__private::arch::ENCODING.jump)(site.patchpoint(), site.target())
-                    .is_ok();
+            let in_reach = (site::ENCODING.jump)(site.patchpoint(), site.target()).is_ok();
             let expected = match now {
                 Now::Off => State::Nop,
                 Now::On(Mode::Jump) if in_reach => State::Jump,
                 Now::On(_) => State::Trap,
             };
-            let state = inspect::state(site);
+            let state = site::state(site);
             if state != Some(expected) {
                 let (name, at) = (which.name(), site.patchpoint());
                 self.fail(format!("the site of {name} at {at:#x} is {state:?}, not {expected:?}"));

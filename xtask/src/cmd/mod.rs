@@ -2,7 +2,6 @@
 
 pub mod bench;
 pub mod clippy_kernels;
-pub mod dsuite;
 pub mod dtrace;
 pub mod embedded;
 pub mod fuzz;

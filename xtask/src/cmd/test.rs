@@ -18,9 +18,9 @@ use harness::{qemu, setup, workspace};
 /// A `cargo` that prints nothing for so long hangs.
 const SILENCE: Duration = Duration::from_secs(1800);
 /// The programs of tests that a plain `cargo test` leaves out.
-const BY_NAME: [&str; 5] = ["conformance", "processes", "qemu", "strangers", "hosts"];
+const BY_NAME: [&str; 5] = ["conformance", "processes", "qemu", "strangers", "foreign-kernel"];
 /// Those of them that boot a kernel.
-const EMULATED: [&str; 3] = ["qemu", "strangers", "hosts"];
+const EMULATED: [&str; 3] = ["qemu", "strangers", "foreign-kernel"];
 /// The packages whose documentation is built.
 const DOCUMENTED: [&str; 5] =
     ["sdt-core", "sdt-macros", "sdt-framework", "sdt-process", "sdt-build"];

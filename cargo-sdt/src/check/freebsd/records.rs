@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use sdt_core::__private::record::{Probe, Provider};
 use sdt_core::ops::{PROBE_NAME_LEN, PROVIDER_NAME_LEN};
+use sdt_core::{Probe, Provider};
 
 use super::names::unusable;
 use super::sets::whole;

@@ -49,7 +49,7 @@ pub(crate) fn check(image: &Image<'_>, functions: &Functions<'_>, findings: &mut
     count
 }
 
-/// A shared object goes by the addresses in its table of bounds (`sdt_core::__private::record`); in a relocatable file
+/// A shared object goes by the addresses in its table of bounds (`sdt-core`'s `record/set.rs`); in a relocatable file
 /// the loader gives them by the section's name.
 fn bounds(image: &Image<'_>, findings: &mut Findings) {
     let Some(sites) = image.named(SITES).next() else { return };

@@ -32,7 +32,7 @@ use crate::arch::Arch;
 use crate::platform::Route;
 use file::File;
 pub use problem::Problem;
-use sdt_core::__private::record::{Probe, Provider};
+use sdt_core::{Probe, Provider};
 
 /// Whether illumos's sdt has a provider of this name besides `sdt`.
 pub fn has_provider(name: &str) -> bool {

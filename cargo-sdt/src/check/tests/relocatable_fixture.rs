@@ -2,7 +2,7 @@
 
 use object::build::elf::{Builder, Relocation, SectionData, SectionId, SymbolId};
 use object::{Endianness, elf};
-use sdt_core::__private::record::{Probe, Provider};
+use sdt_core::{Probe, Provider};
 
 use super::{EXEC_SUCCESS, KERNEL, KERNELS, PROC, PROC_EXAMPLE, constants, record};
 use crate::platform::{FreeBsd, Generation};

@@ -2,7 +2,7 @@
 //! and in memory.
 
 use object::elf;
-use sdt_core::__private::record::{Probe, Provider};
+use sdt_core::{Probe, Provider};
 
 use super::{EXEC_SUCCESS, KERNEL, PROC, PROC_EXAMPLE, constants, record};
 use crate::arch::Arch;

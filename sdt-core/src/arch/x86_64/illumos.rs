@@ -182,7 +182,7 @@ pub unsafe fn trampoline_of(frame: *const c_void) -> usize {
 #[unsafe(naked)]
 pub unsafe extern "C" fn enter(
     trampoline: usize,
-    args: *const [u64; crate::hit::ARGS],
+    args: *const [u64; crate::ops::ARGS],
     frame: *const c_void,
 ) {
     naked_asm!(

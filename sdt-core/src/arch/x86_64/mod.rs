@@ -4,10 +4,7 @@
 use core::arch::asm;
 use core::ffi::c_void;
 
-pub use crate::encode::x86_64::ENCODING;
-
-/// Bytes of a site.
-pub const SITE_LEN: usize = 5;
+pub use dtrace_abi::site::x86_64::ENCODING;
 
 /// Words apart that arguments lie on the stack.
 pub const WORD_STRIDE: usize = 1;

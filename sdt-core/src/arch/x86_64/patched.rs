@@ -149,7 +149,7 @@ pub unsafe extern "C" fn call_from(
     frame: *const c_void,
     function: *const (),
     id: u32,
-    args: *const [u64; crate::hit::ARGS],
+    args: *const [u64; crate::ops::ARGS],
 ) {
     naked_asm!(
         "push rbp",

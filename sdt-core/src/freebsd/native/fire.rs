@@ -27,7 +27,7 @@ pub use release::may_fire;
 ///
 /// # Safety
 /// `probe` is a record of this image, `words` are `count` readable words, `count` is at most
-/// [`MAX_ARGS`](crate::hit::MAX_ARGS); `frame` is that of a thunk further up the stack.
+/// [`CARRIED`](crate::hit::CARRIED); `frame` is that of a thunk further up the stack.
 pub unsafe extern "C" fn fire(
     probe: *const Probe,
     words: *const u64,

@@ -13,7 +13,7 @@ use crate::record::Probe;
 ///
 /// # Safety
 /// `trampoline` is that of a site of this image, `words` are `count` readable words, `count` is at most
-/// [`MAX_ARGS`](crate::hit::MAX_ARGS); `frame` is that of a thunk further up the stack.
+/// [`CARRIED`](crate::hit::CARRIED); `frame` is that of a thunk further up the stack.
 pub unsafe extern "C" fn fire(
     trampoline: usize,
     words: *const u64,

@@ -7,9 +7,9 @@ use core::sync::atomic::AtomicPtr;
 
 use super::AttachError;
 use super::sort::{self, Linked, sort};
-use crate::arch;
 use crate::patch::{self, Patcher};
 use crate::record::{ArgList, ArgTypes, Probe, Provider, Site};
+use crate::site;
 
 /// All records of an image.
 #[derive(Debug)]
@@ -162,12 +162,13 @@ fn link_sites(
     sites: &'static [Site],
     patcher: &dyn Patcher,
 ) -> Result<(), AttachError> {
-    let length = arch::ENCODING.nop.as_bytes().len();
+    let length = site::LEN;
     let mut next = usize::MAX;
     // In reverse, so that the lists come out in order of address.
     for site in sites.iter().rev() {
         let patchpoint = site.patchpoint();
-        let probe = record_at(probes, site.probe()).ok_or(AttachError::SiteProbe { patchpoint })?;
+        let probe =
+            record_at(probes, site.record()).ok_or(AttachError::SiteProbe { patchpoint })?;
         if !patcher.is_text(patchpoint, length) || !patch::has_nop(site) {
             return Err(AttachError::SiteText { patchpoint });
         }

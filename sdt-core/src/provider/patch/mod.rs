@@ -6,7 +6,7 @@
 //! [`resume_address`](crate::trap::resume_address).
 
 pub mod machine;
-pub(crate) mod protocol;
+pub mod protocol;
 mod rendezvous;
 
 pub use rendezvous::Rendezvous;
@@ -14,14 +14,13 @@ pub use rendezvous::Rendezvous;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-use crate::arch;
 use crate::atomic::{AtomicBool, AtomicUsize};
 use crate::attach::{self, Attachment};
 use crate::ops::{FUNCTION_NAME_LEN, Name};
 use crate::record::{Probe, Site};
-use crate::route::inspect;
+use crate::site;
 use crate::sync::{Mutex, MutexGuard, lock};
-use protocol::{Place, State, Text};
+use protocol::{State, Text, Tracepoint};
 
 /// How the host kernel writes to text.
 ///
@@ -200,11 +199,11 @@ pub(crate) fn settle() {
     let text = text(attachment);
     leave_read_only(attachment, &text);
     let late = |goal| {
-        let of = inspect::sites().iter().filter(move |site| {
-            let probe = logical(site);
+        let of = site::all().iter().filter(move |site| {
+            let probe = site.probe();
             !probe.is_left() && state_of(probe, attachment) == goal
         });
-        of.map(place)
+        of.map(tracepoint)
     };
     attachment.patcher.exclusively(&mut || {
         for goal in [State::Nop, State::Trap, State::Jump] {
@@ -220,30 +219,23 @@ pub(crate) fn settle() {
 /// Asked once, in front of the first store: an answer that changed from one pass to the next would leave a site between two
 /// instructions.
 fn leave_read_only(attachment: &Attachment, text: &Text<'_>) {
-    let length = arch::ENCODING.nop.as_bytes().len();
-    for site in inspect::sites() {
-        logical(site).set_left(false);
+    for site in site::all() {
+        site.probe().set_left(false);
     }
-    for site in inspect::sites() {
-        let (probe, patchpoint) = (logical(site), site.patchpoint());
+    for site in site::all() {
+        let (probe, patchpoint) = (site.probe(), site.patchpoint());
         // SAFETY: as in `bring`.
         let has_to_change =
-            || unsafe { text.has_to_change(place(site), state_of(probe, attachment)) };
+            || unsafe { text.has_to_change(tracepoint(site), state_of(probe, attachment)) };
         if !probe.is_left()
             && has_to_change()
-            && !attachment.patcher.is_writable(patchpoint, length)
+            && !attachment.patcher.is_writable(patchpoint, site::LEN)
         {
             probe.set_left(true);
             LATE.store(true, Ordering::Release);
             attachment.patcher.refused(probe, PatchError::ReadOnly { patchpoint });
         }
     }
-}
-
-/// The logical probe of a site.
-fn logical(site: &Site) -> &Probe {
-    // SAFETY: `attach` has checked that the record points at a probe record of this image.
-    unsafe { &*site.probe() }.primary()
 }
 
 /// Waits for it as the host does.
@@ -356,8 +348,7 @@ fn set_sites(probe: &Probe, enabled: bool) -> Result<(), PatchError> {
 /// Whether all sites of the probe can be stored to; the patcher is told if not.
 fn may_change(probe: &Probe) -> Result<&'static Attachment, PatchError> {
     let attachment = attach::current().ok_or(PatchError::NotAttached)?;
-    let length = arch::ENCODING.nop.as_bytes().len();
-    let refuses = |site: &&Site| !attachment.patcher.is_writable(site.patchpoint(), length);
+    let refuses = |site: &&Site| !attachment.patcher.is_writable(site.patchpoint(), site::LEN);
     match probe.sites().find(refuses) {
         Some(site) => {
             let error = PatchError::ReadOnly { patchpoint: site.patchpoint() };
@@ -373,7 +364,7 @@ fn bring(probe: &Probe, attachment: &'static Attachment) {
     let goal = state_of(probe, attachment);
     attachment.patcher.exclusively(&mut || {
         // SAFETY: the sites were checked when the image was attached, they can be written to, and `PATCHING` is held.
-        unsafe { text(attachment).bring(probe.sites().map(place), goal) };
+        unsafe { text(attachment).bring(probe.sites().map(tracepoint), goal) };
     });
 }
 
@@ -387,24 +378,24 @@ fn state_of(probe: &Probe, attachment: &Attachment) -> State {
 }
 
 fn text(attachment: &'static Attachment) -> Text<'static> {
-    Text { encoding: &arch::ENCODING, patcher: attachment.patcher }
+    Text { encoding: &site::ENCODING, patcher: attachment.patcher }
 }
 
-const fn place(site: &Site) -> Place {
-    Place { patchpoint: site.patchpoint(), target: site.target() }
+const fn tracepoint(site: &Site) -> Tracepoint {
+    Tracepoint { patchpoint: site.patchpoint(), target: site.target() }
 }
 
-/// See [`inspect::state`](crate::route::inspect::state).
+/// Returns what a site does now: [`site::state`].
 pub(crate) fn state(site: &Site) -> Option<State> {
     let attachment = attach::current()?;
     let _patching = patching();
     // SAFETY: as in `bring`.
-    Some(unsafe { text(attachment).state(place(site)) })
+    Some(unsafe { text(attachment).state(tracepoint(site)) })
 }
 
 /// Whether the text at the site's patchpoint is the nop.
 pub(crate) fn has_nop(site: &Site) -> bool {
-    let nop = arch::ENCODING.nop;
+    let nop = site::ENCODING.nop;
     nop.as_bytes().iter().enumerate().all(|(i, &byte)| {
         let text = core::ptr::with_exposed_provenance::<u8>(site.patchpoint() + i);
         // SAFETY: a record that the site's assembly made points at an instruction of that length in the

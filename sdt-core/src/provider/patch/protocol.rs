@@ -1,7 +1,7 @@
 //! How the text of sites changes while every CPU executes it.
 //!
 //! A site's text is a *head*, which always changes in one store, and a *tail* behind it (none on
-//! aarch64). The rule that makes it safe: **the tail changes only while every CPU sees a breakpoint in
+//! aarch64). The rule that makes a change safe: **the tail changes only while every CPU sees a breakpoint in
 //! the head.** So a CPU fetches the nop, the jump, or a breakpoint, and never a mixture.
 //!
 //! | from | to | stores, `/` where all CPUs are synchronised |
@@ -11,40 +11,40 @@
 //! | jump | trap | head: breakpoint / tail of the nop / |
 //! | trap | nop | head of the nop / |
 //!
-//! Where there is no tail, every change is one store and one synchronisation. Elsewhere all other changes go through trap,
-//! in which the site works already, or still. The synchronisation
-//! behind a breakpoint is what "every CPU sees" rests on; the one behind a tail keeps a CPU from
-//! pairing the new head with an old tail; the last one is for the caller, who may then rely on the change.
-//! One synchronisation serves all sites of a probe, or of a batch of them that go the same way.
+//! Without a tail, every change is one store and one synchronisation. With a tail, a change between nop and jump goes
+//! through trap, in which an enabled site works already, or still. The synchronisation behind a breakpoint establishes
+//! that every CPU sees it; the one behind a tail keeps a CPU from pairing the new head with an old tail; after the last
+//! one the caller may rely on the change. One synchronisation serves all sites of a batch that change in the same way.
 
-use crate::encode::{Code, Encoding};
+use dtrace_abi::site::{Code, Encoding};
+
 use crate::patch::Patcher;
 
-/// What a site does when it is executed.
+/// What a site does when a CPU executes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nothing.
     Nop,
-    /// A breakpoint exception, whose handler goes on in the cold block.
+    /// It raises a breakpoint exception, whose handler resumes in the cold block.
     Trap,
-    /// A jump to the cold block.
+    /// It jumps to the cold block.
     Jump,
 }
 
-/// A site as this module sees it.
+/// The two addresses of a site.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
-    /// Address of the site.
+pub struct Tracepoint {
+    /// The address of the site.
     pub patchpoint: usize,
-    /// Address of its cold block.
+    /// The address of its cold block.
     pub target: usize,
 }
 
-/// Text that sites are in, and how it is changed.
+/// The text that contains the sites, and how the host writes to it.
 pub struct Text<'a> {
-    /// What the architecture's sites hold.
+    /// The instructions that a site can contain.
     pub encoding: &'a Encoding,
-    /// How the host writes it.
+    /// The host's functions that write to text.
     pub patcher: &'a dyn Patcher,
 }
 
@@ -55,136 +55,176 @@ impl core::fmt::Debug for Text<'_> {
 }
 
 impl Text<'_> {
-    /// What the site does now, read from its text.
+    /// Returns what the site does now, read from its text.
     ///
     /// # Safety
-    /// There is a site at the place, and nobody else is changing it.
-    pub unsafe fn state(&self, place: Place) -> State {
+    /// `site` is a site of this image, and no other thread is changing its text.
+    pub unsafe fn state(&self, site: Tracepoint) -> State {
         let (head, _) = self.encoding.split(&self.encoding.nop);
-        // SAFETY: by contract.
-        if unsafe { self.holds(place, head) } {
+        // SAFETY: by the contract of this function, the patchpoint is readable text of a site, and a head is no longer
+        // than a site.
+        if unsafe { self.contains(site, head) } {
             State::Nop
-        // SAFETY: by contract.
-        } else if unsafe { self.holds(place, self.encoding.breakpoint.as_bytes()) } {
+        // SAFETY: as for the nop.
+        } else if unsafe { self.contains(site, self.encoding.breakpoint.as_bytes()) } {
             State::Trap
         } else {
             State::Jump
         }
     }
 
-    /// Whether the site is not yet at `goal`, or as near as it can come to it.
+    /// Returns whether [`bring`](Self::bring) would change the site.
     ///
     /// # Safety
-    /// As [`state`](Self::state).
-    pub(super) unsafe fn has_to_change(&self, place: Place, goal: State) -> bool {
-        // SAFETY: by contract.
-        unsafe { self.state(place) != self.goal(place, goal) }
+    /// That of [`state`](Self::state).
+    pub(super) unsafe fn has_to_change(&self, site: Tracepoint, goal: State) -> bool {
+        // SAFETY: the caller's contract is that of `state`.
+        unsafe { self.state(site) != self.reachable(site, goal) }
     }
 
-    /// Brings all `sites` to `goal`; a site whose cold block is out of a jump's reach to
-    /// [`State::Trap`] instead of [`State::Jump`].
+    /// Changes all `sites` so that they do `goal`. If `goal` is [`State::Jump`], a site whose cold block is out of a
+    /// jump's reach is changed to [`State::Trap`].
     ///
     /// # Safety
-    /// There is a site at each place, in one of the states, and nobody else is changing it.
-    pub unsafe fn bring(&self, sites: impl Iterator<Item = Place> + Clone, goal: State) {
-        // SAFETY: by contract, here and below.
-        unsafe {
-            if self.encoding.split(&self.encoding.nop).1.is_empty() {
-                // The whole instruction is one store, whatever it becomes.
-                let all = sites.filter(|&place| self.has_to_change(place, goal));
-                self.each(all, |place| self.set_head(place, &self.whole(place, goal)));
-                return;
-            }
-            // Every change begins or ends in trap, so first whatever is neither there nor where it should be goes there.
-            let astray = sites.clone().filter(|&place| {
-                self.state(place) != State::Trap && self.has_to_change(place, goal)
-            });
-            if self.each(astray, |place| {
-                let from = self.state(place);
-                self.store(place, 0, self.encoding.breakpoint.as_bytes());
-                from == State::Jump
-            }) {
-                let trapped = sites.clone().filter(|&place| self.state(place) == State::Trap);
-                self.each(trapped, |place| self.set_tail(place, &self.encoding.nop));
-            }
-            let trapped = sites.filter(|&place| self.state(place) == State::Trap);
-            match goal {
-                State::Trap => {}
-                State::Nop => {
-                    self.each(trapped, |place| self.set_head(place, &self.encoding.nop));
-                }
-                State::Jump => {
-                    let jumps = trapped.filter_map(|place| {
-                        Some((place, (self.encoding.jump)(place.patchpoint, place.target).ok()?))
-                    });
-                    self.each(jumps.clone(), |(place, jump)| self.set_tail(place, &jump));
-                    self.each(jumps, |(place, jump)| self.set_head(place, &jump));
-                }
-            }
+    /// Each of `sites` is a site of this image that contains the nop, the breakpoint or its jump. No other thread is
+    /// changing any of them.
+    pub unsafe fn bring(&self, sites: impl Iterator<Item = Tracepoint> + Clone, goal: State) {
+        if self.encoding.split(&self.encoding.nop).1.is_empty() {
+            // SAFETY: the caller's contract, and sites have no tail.
+            unsafe { self.replace(sites, goal) };
+            return;
         }
-    }
-
-    /// The instruction that brings a site to `goal`, where a site is one store long.
-    fn whole(&self, place: Place, goal: State) -> Code {
+        // SAFETY: the caller's contract.
+        unsafe { self.trap(sites.clone(), goal) };
+        // SAFETY: the caller's contract. `state` reads text that only this thread changes.
+        let trapped = sites.filter(|&site| unsafe { self.state(site) } == State::Trap);
         match goal {
-            State::Nop => self.encoding.nop,
-            State::Trap => self.encoding.breakpoint,
-            State::Jump => (self.encoding.jump)(place.patchpoint, place.target)
-                .unwrap_or(self.encoding.breakpoint),
+            State::Trap => {}
+            State::Nop => self.each(trapped, |site| {
+                // SAFETY: `trap` has left the tail of the nop behind every breakpoint, so the head completes the nop.
+                unsafe { self.set_head(site, &self.encoding.nop) };
+            }),
+            State::Jump => {
+                let jumps = trapped.filter_map(|site| Some((site, self.jump(site)?)));
+                self.each(jumps.clone(), |(site, jump)| {
+                    // SAFETY: the site is in `trapped`, and every CPU sees its breakpoint: `trap` or an earlier change
+                    // has synchronised all CPUs behind it.
+                    unsafe { self.set_tail(site, &jump) };
+                });
+                // SAFETY: `each` has synchronised all CPUs behind the tail of the jump, so the head completes it.
+                self.each(jumps, |(site, jump)| unsafe { self.set_head(site, &jump) });
+            }
         }
     }
 
-    /// The state the site can reach.
-    fn goal(&self, place: Place, goal: State) -> State {
-        let unreachable = || (self.encoding.jump)(place.patchpoint, place.target).is_err();
-        if goal == State::Jump && unreachable() { State::Trap } else { goal }
+    /// Changes sites that have no tail: each by one store of the whole instruction.
+    ///
+    /// # Safety
+    /// That of [`bring`](Self::bring); sites have no tail.
+    unsafe fn replace(&self, sites: impl Iterator<Item = Tracepoint> + Clone, goal: State) {
+        // SAFETY: the caller's contract. `has_to_change` reads text that only this thread changes.
+        let all = sites.filter(|&site| unsafe { self.has_to_change(site, goal) });
+        self.each(all, |site| {
+            let code = match goal {
+                State::Nop => self.encoding.nop,
+                State::Trap => self.encoding.breakpoint,
+                State::Jump => self.jump(site).unwrap_or(self.encoding.breakpoint),
+            };
+            // SAFETY: a site of the caller's; the head is the whole instruction.
+            unsafe { self.set_head(site, &code) };
+        });
     }
 
-    /// Does `step` for each, then synchronises if there was any. Returns whether any step said so.
-    fn each<T>(&self, items: impl Iterator<Item = T>, mut step: impl FnMut(T) -> bool) -> bool {
-        let (mut any, mut said) = (false, false);
+    /// Puts a breakpoint into every site that has to change on its way to `goal`, and the tail of the nop behind it.
+    ///
+    /// Afterwards every CPU sees these breakpoints.
+    ///
+    /// # Safety
+    /// That of [`bring`](Self::bring).
+    unsafe fn trap(&self, sites: impl Iterator<Item = Tracepoint> + Clone, goal: State) {
+        // SAFETY: the caller's contract. `state` and `has_to_change` read text that only this thread changes.
+        let untrapped = sites.clone().filter(|&site| unsafe {
+            self.state(site) != State::Trap && self.has_to_change(site, goal)
+        });
+        let mut any_jumped = false;
+        self.each(untrapped, |site| {
+            // SAFETY: a site of the caller's.
+            any_jumped |= unsafe { self.state(site) } == State::Jump;
+            // SAFETY: a site of the caller's. A breakpoint is complete without a tail, so it may replace any head.
+            unsafe { self.store(site, 0, self.encoding.breakpoint.as_bytes()) };
+        });
+        if any_jumped {
+            // SAFETY: the caller's contract. `state` reads text that only this thread changes.
+            let trapped = sites.filter(|&site| unsafe { self.state(site) } == State::Trap);
+            self.each(trapped, |site| {
+                // SAFETY: every CPU sees the breakpoint of the site: `each` above has synchronised all CPUs.
+                unsafe { self.set_tail(site, &self.encoding.nop) };
+            });
+        }
+    }
+
+    /// Returns the jump to the site's cold block if the cold block is within reach.
+    fn jump(&self, site: Tracepoint) -> Option<Code> {
+        (self.encoding.jump)(site.patchpoint, site.target).ok()
+    }
+
+    /// Returns `goal`, or [`State::Trap`] if `goal` is a jump and the cold block is out of reach.
+    fn reachable(&self, site: Tracepoint, goal: State) -> State {
+        if goal == State::Jump && self.jump(site).is_none() { State::Trap } else { goal }
+    }
+
+    /// Runs `step` for each item, then synchronises all CPUs if there was an item.
+    fn each<T>(&self, items: impl Iterator<Item = T>, mut step: impl FnMut(T)) {
+        let mut any = false;
         for item in items {
-            said |= step(item);
+            step(item);
             any = true;
         }
         if any {
             self.patcher.synchronise();
         }
-        said
     }
 
+    /// Stores the head of `code`.
+    ///
     /// # Safety
-    /// As [`bring`](Self::bring).
-    unsafe fn set_head(&self, place: Place, code: &Code) -> bool {
-        // SAFETY: by contract.
-        unsafe { self.store(place, 0, self.encoding.split(code).0) };
-        true
+    /// That of [`bring`](Self::bring); the tail of the site is that of `code` for every CPU.
+    unsafe fn set_head(&self, site: Tracepoint, code: &Code) {
+        // SAFETY: the head lies within the site.
+        unsafe { self.store(site, 0, self.encoding.split(code).0) };
     }
 
+    /// Stores the tail of `code`.
+    ///
     /// # Safety
-    /// As [`bring`](Self::bring); every CPU sees a breakpoint at the place.
-    unsafe fn set_tail(&self, place: Place, code: &Code) -> bool {
+    /// That of [`bring`](Self::bring); every CPU sees a breakpoint in the head of the site.
+    unsafe fn set_tail(&self, site: Tracepoint, code: &Code) {
         let (head, tail) = self.encoding.split(code);
-        // SAFETY: by contract.
-        unsafe { self.store(place, head.len(), tail) };
-        true
+        // SAFETY: the tail lies within the site, and no CPU fetches it while the head is a breakpoint.
+        unsafe { self.store(site, head.len(), tail) };
     }
 
+    /// Stores `bytes` at `offset` within the site.
+    ///
     /// # Safety
-    /// As [`bring`](Self::bring).
-    unsafe fn store(&self, place: Place, offset: usize, bytes: &[u8]) {
+    /// That of [`bring`](Self::bring); the bytes lie within the site, and together with the rest of its text they are
+    /// an instruction of the encoding for every CPU.
+    unsafe fn store(&self, site: Tracepoint, offset: usize, bytes: &[u8]) {
         if !bytes.is_empty() {
-            // SAFETY: by contract bytes of a site, in the order the table above gives.
-            unsafe { self.patcher.store(place.patchpoint + offset, bytes) };
+            // SAFETY: bytes of a site of this image, by the contract of this function.
+            unsafe { self.patcher.store(site.patchpoint + offset, bytes) };
         }
     }
 
+    /// Returns whether the text at the site begins with `code`.
+    ///
     /// # Safety
-    /// As [`state`](Self::state).
-    unsafe fn holds(&self, place: Place, code: &[u8]) -> bool {
+    /// That of [`state`](Self::state); `code` is no longer than a site.
+    unsafe fn contains(&self, site: Tracepoint, code: &[u8]) -> bool {
         code.iter().enumerate().all(|(i, &byte)| {
-            let at = core::ptr::with_exposed_provenance::<u8>(place.patchpoint + i);
-            // SAFETY: by contract text. Volatile, because it changes behind the compiler's back.
+            let at = core::ptr::with_exposed_provenance::<u8>(site.patchpoint + i);
+            // SAFETY: a byte of the site's text, which is readable. Volatile, because the text changes without the
+            // compiler's knowledge.
             unsafe { at.read_volatile() == byte }
         })
     }

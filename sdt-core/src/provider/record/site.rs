@@ -27,17 +27,25 @@ unsafe impl Sync for Site {}
 const_assert_eq!(size_of::<Site>(), 4 * size_of::<usize>());
 
 impl Site {
-    /// The probe record the site names. Null only in a record nobody should trust.
-    pub const fn probe(&self) -> *const Probe {
+    /// Returns the probe that the site fires: the primary one of its records.
+    pub fn probe(&self) -> &'static Probe {
+        // SAFETY: safe code gets a `Site` only from `site::all` and `Probe::sites`, after `attach` has checked that this
+        // field is the address of a probe record of this image (`link_sites`), which is a static.
+        unsafe { &*self.probe }.primary()
+    }
+
+    /// Returns the address that the record gives for its probe record. Anything, until `attach` has checked it.
+    #[doc(hidden)]
+    pub const fn record(&self) -> *const Probe {
         self.probe
     }
 
-    /// Address of the nop.
+    /// Returns the address of the nop.
     pub const fn patchpoint(&self) -> usize {
         self.patchpoint
     }
 
-    /// Address of the cold block.
+    /// Returns the address of the cold block.
     pub const fn target(&self) -> usize {
         self.target
     }

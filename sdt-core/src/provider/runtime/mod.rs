@@ -85,10 +85,6 @@ use crate::route::changes::{self, Begun};
 use saved::Saved;
 use slot::{Names, State};
 
-/// Most arguments of a probe that is made at run time, in words, on every framework: what `dtrace_probe` of FreeBSD and illumos does
-/// not carry it asks for.
-pub const MAX_ARGS: usize = ARGS;
-
 /// The type of an argument, of one word: `arg::<u32>()`.
 pub const fn arg<A: Argument<Words = [u64; 1]>>() -> &'static ArgType {
     &A::TYPES[0]
@@ -347,8 +343,8 @@ impl Provider {
         if !self.is_open() {
             return Err(AddError::NotOpen);
         }
-        if args.len() > MAX_ARGS {
-            return Err(AddError::Arguments { given: args.len(), most: MAX_ARGS });
+        if args.len() > ARGS {
+            return Err(AddError::Arguments { given: args.len(), most: ARGS });
         }
         if name.is_empty() {
             return Err(AddError::NoName);

@@ -6,7 +6,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use super::MAX_ARGS;
+use crate::ops::ARGS;
 
 /// The word is this exclusive-or its own address.
 const MARK: usize = 0x7361_7665_6420_6172_u64 as usize;
@@ -19,25 +19,25 @@ const FAR: usize = 8192;
 #[repr(C)]
 pub(super) struct Saved {
     mark: usize,
-    words: [u64; MAX_ARGS],
+    words: [u64; ARGS],
 }
 
 impl Saved {
     /// None, and not to be found. Moved until [`mark`](Self::mark) only.
     #[inline(always)]
     pub(super) const fn new() -> Self {
-        Self { mark: 0, words: [0; MAX_ARGS] }
+        Self { mark: 0, words: [0; ARGS] }
     }
 
     /// Where the arguments are.
     #[inline(always)]
-    pub(super) const fn words(&mut self) -> &mut [u64; MAX_ARGS] {
+    pub(super) const fn words(&mut self) -> &mut [u64; ARGS] {
         &mut self.words
     }
 
     /// From here on they are found, if they are on the stack. Exposed: who looks for them makes a pointer of an address.
     #[inline(always)]
-    pub(super) fn mark(&mut self) -> &[u64; MAX_ARGS] {
+    pub(super) fn mark(&mut self) -> &[u64; ARGS] {
         let place = (&raw mut *self).expose_provenance();
         // SAFETY: a field. Volatile, as nobody who is known reads it.
         unsafe { (&raw mut self.mark).write_volatile(MARK ^ place) };
@@ -68,7 +68,7 @@ pub(super) unsafe extern "C" fn getargval(
     argno: c_int,
     _: c_int,
 ) -> u64 {
-    let Some(index) = usize::try_from(argno).ok().filter(|index| *index < MAX_ARGS) else {
+    let Some(index) = usize::try_from(argno).ok().filter(|index| *index < ARGS) else {
         return 0;
     };
     let here = 0_usize;

@@ -5,10 +5,10 @@ use core::ffi::CStr;
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::{MAX_ARGS, PROBE_NAME_LEN, Probe, Provider};
+use super::{PROBE_NAME_LEN, Probe, Provider};
 use crate::arg::ArgType;
 use crate::atomic::{self, AtomicPtr};
-use crate::ops::{FUNCTION_NAME_LEN, Name};
+use crate::ops::{ARGS, FUNCTION_NAME_LEN, Name};
 
 /// Memory for a probe that is made at run time.
 pub struct Slot {
@@ -80,7 +80,7 @@ impl Names {
 
 struct Contents {
     names: Names,
-    args: [&'static ArgType; MAX_ARGS],
+    args: [&'static ArgType; ARGS],
     count: usize,
 }
 
@@ -103,7 +103,7 @@ impl Slot {
     /// One that is free.
     pub const fn new() -> Self {
         let names = Names { function: Name::EMPTY, name: Name::EMPTY };
-        let contents = Contents { names, args: [super::arg::<u64>(); MAX_ARGS], count: 0 };
+        let contents = Contents { names, args: [super::arg::<u64>(); ARGS], count: 0 };
         Self {
             word: atomic::AtomicU32::new(State::Free as u32),
             enabled_id: AtomicU32::new(0),
@@ -148,7 +148,7 @@ impl Slot {
         // SAFETY: nobody reads what is free, and no other thread writes, by contract.
         let contents = unsafe { &mut *self.contents.get() };
         contents.names = names;
-        contents.count = args.len().min(MAX_ARGS);
+        contents.count = args.len().min(ARGS);
         contents.args[..contents.count].copy_from_slice(&args[..contents.count]);
         self.word.store(HANDLE | State::Wanted as u32, Ordering::Release);
         Probe { provider, slot: self }

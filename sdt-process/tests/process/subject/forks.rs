@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use recording_host::Done;
 use sdt_core::ops::{Privileges, ProviderAttr};
 use sdt_core::runtime::{CloseError, Probe, Provider, Rules, Slot};
 use sdt_core::sdt_enabled;
-use sdt_host::Done;
 use sdt_process::{ConsumerError, Options, Process, StartError};
 
 use super::{answer, is_text_restored, obey, start, work};

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use recording_host::Done;
 use sdt_core::sdt_probe;
-use sdt_host::Done;
 
 use super::work;
 

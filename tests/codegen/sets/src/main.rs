@@ -16,11 +16,10 @@ fn main() {
     let nops = patchpoints.iter().filter(|address| {
         // SAFETY: an address in this program's text, which is readable; checked by this program's
         // not crashing.
-        unsafe {
-            *(**address as *const [u8; 5]) == sdt_core::__private::arch::ENCODING.nop.as_bytes()
-        }
+        unsafe { *(**address as *const [u8; 5]) == sdt_core::site::ENCODING.nop.as_bytes() }
     });
-    let known = |site: &&record::Site| record::PROBES.iter().any(|p| std::ptr::eq(p, site.probe()));
+    let known =
+        |site: &&record::Site| record::PROBES.iter().any(|p| std::ptr::eq(p, site.record()));
     println!("providers {}", record::PROVIDERS.len());
     println!("probes {}", record::PROBES.len());
     println!("sites {}", sites.len());

@@ -3,14 +3,14 @@
 
 use core::arch::asm;
 
-use sdt_core::__private::encode::Encoding;
+use dtrace_abi::site::Encoding;
 use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider!(hosts);
 
 /// What a site of this target holds.
 #[unsafe(no_mangle)]
-static HOST_ENCODING: Encoding = sdt_core::__private::arch::ENCODING;
+static HOST_ENCODING: Encoding = sdt_core::site::ENCODING;
 
 /// As many as there are registers that a function need not save, but a few.
 const FLOATS: usize = 16;

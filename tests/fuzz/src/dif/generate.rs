@@ -256,7 +256,7 @@ fn variables() -> Vec<Variable> {
     VARIABLES.iter().map(variable).collect()
 }
 
-/// Subroutines that the plain interpreter has, too.
+/// Subroutines that the oracle has, too.
 fn subroutine(which: u8, destructive: bool) -> Subr {
     let usable = |subr: &&Subr| {
         !matches!(
@@ -398,7 +398,7 @@ impl Maker {
                 variable(which & 63, store, reg, VarKind::Array)
             }
             Step::Any { bits } => match Instr(bits) {
-                // The plain interpreter has not all of them.
+                // The oracle has not all of them.
                 instr if instr.opcode() == Some(Opcode::Call) => Instr::NOP,
                 instr => instr,
             },

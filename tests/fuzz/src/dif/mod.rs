@@ -1,8 +1,8 @@
-//! DIF: what the validator lets through runs on the machine and on a second, plain interpreter, and both say
-//! the same.
+//! DIF: what the validator lets through runs on the machine and on the test oracle, a second interpreter, and both give
+//! the same results.
 
 pub(crate) mod generate;
-mod plain;
+mod oracle;
 mod single;
 pub(crate) mod world;
 
@@ -14,14 +14,14 @@ use dtrace_abi::limits::DIFO_INSTRUCTIONS;
 use sdt_framework::dif::{Difo, Program, Rights, Slot, Source};
 
 use generate::Case;
-pub use plain::Done;
-use plain::Plain;
+pub use oracle::Done;
+use oracle::Oracle;
 use world::Room;
 
 /// Programs made of the input: several, one after the other, on the same memory.
 ///
 /// # Panics
-/// As [`done`].
+/// See [`done`].
 pub fn run(input: &[u8]) {
     done(input);
 }
@@ -40,13 +40,13 @@ pub fn done(input: &[u8]) -> Done {
 /// Every instruction that computes, loads, stores or calls, with all combinations of some values, and every variable.
 ///
 /// # Panics
-/// As [`done`].
+/// See [`done`].
 pub fn singles() -> impl Iterator<Item = Done> {
     let rules = Rules { rights: Rights::ALL, destructive: true };
     single::programs().map(move |program| both(vec![program], &rules, false, |_| false))
 }
 
-/// What programs may.
+/// The rights of programs.
 struct Rules {
     rights: Rights,
     destructive: bool,
@@ -62,7 +62,7 @@ fn both(
     let mut room = Room::default();
     let world = world::World::default();
     room.with(|memory, declarations, machine| {
-        let mut plain = Plain::new(&world, rules.rights);
+        let mut oracle = Oracle::new(&world, rules.rights);
         for (number, source) in (1..).zip(programs) {
             let source = Difo {
                 code: &source.code,
@@ -80,22 +80,22 @@ fn both(
                     continue;
                 }
             };
-            plain.begin(number, &source);
-            let expected = plain.run(&source);
+            oracle.begin(number, &source);
+            let expected = oracle.run(&source);
             let mut firing = machine.firing(&world, memory, rules.rights);
             firing.begin(number);
             let ours = firing.run(&program);
-            if plain.is_undefined() {
+            if oracle.is_undefined() {
                 break;
             }
             assert_eq!(ours, expected, "{}", listing(&source));
-            assert_eq!(firing.dropped(), plain.dropped(), "{}", listing(&source));
-            assert_eq!(machine.scratch(), plain.scratch(), "{}", listing(&source));
+            assert_eq!(firing.dropped(), oracle.dropped(), "{}", listing(&source));
+            assert_eq!(machine.scratch(), oracle.scratch(), "{}", listing(&source));
             if cleans(number) {
                 memory.dynamic.clean(|| ());
             }
         }
-        plain.done()
+        oracle.done()
     })
 }
 

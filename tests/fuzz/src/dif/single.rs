@@ -45,7 +45,7 @@ fn calls() -> impl Iterator<Item = Source> {
     let firsts = [KERNEL, KERNEL + 14, USER, USER + 14, 2, 28];
     let seconds = [KERNEL + 15, USER + 1, room, 2, 8];
     let thirds = [room, 1, 8];
-    // The plain interpreter does not have it.
+    // The oracle does not have it.
     let all = Subr::ALL.iter().filter(|subr| !matches!(subr, Subr::Json));
     let all = all.filter_map(|subr| subr.number(Platform::Freebsd));
     all.flat_map(move |subr| {

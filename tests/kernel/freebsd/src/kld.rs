@@ -17,7 +17,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use sdt_core::__private::encode::MAX_LEN;
+use dtrace_abi::site::MAX_LEN;
 use spin::Mutex;
 
 use crate::linker::{Metadata, ModuleData, Range, SysInit};

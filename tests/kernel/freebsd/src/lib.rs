@@ -19,7 +19,7 @@ pub mod release;
 pub mod riscv;
 pub mod sdt;
 
-pub use sdt_core::__private::release::{Generation, Release};
+pub use dtrace_abi::freebsd::{Generation, Release};
 
 /// Error numbers (`sys/errno.h`).
 pub mod errno {

@@ -1,6 +1,6 @@
 //! Which FreeBSD this kernel stands in for, and what follows from it for the kernel itself.
 
-use sdt_core::__private::release::{Generation, Release};
+use dtrace_abi::freebsd::{Generation, Release};
 
 /// 15.0-RELEASE: what this kernel begins as.
 pub const DEFAULT: Release = match Release::new(1_500_068) {

@@ -4,7 +4,7 @@ use core::ffi::c_char;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use sdt_core::__private::encode::Code;
+use dtrace_abi::site::Code;
 use sdt_core::patch::machine;
 use stand_in_freebsd::kld::FileInfo;
 use stand_in_freebsd::loader;

@@ -3,10 +3,10 @@
 use alloc::vec::Vec;
 
 use dtrace_protocol::SiteState;
-use sdt_core::__private::arch::ENCODING;
-use sdt_core::__private::protocol::{Place, State, Text};
-use sdt_core::__private::record::Probe;
+use sdt_core::Probe;
 use sdt_core::patch::NoText;
+use sdt_core::patch::protocol::{self, Text};
+use sdt_core::site::{ENCODING, State};
 
 use stand_in_freebsd::loader::Machine;
 use stand_in_freebsd::sdt::Tracepoint;
@@ -51,7 +51,7 @@ fn own(id: u32) -> Vec<FiringSite> {
             let (patchpoint, target) = (site.patchpoint as usize, site.target as usize);
             let text = Text { encoding: &ENCODING, patcher: &NoText };
             // SAFETY: text of a file that is mapped, and nobody patches it at the moment.
-            let state = match unsafe { text.state(Place { patchpoint, target }) } {
+            let state = match unsafe { text.state(protocol::Tracepoint { patchpoint, target }) } {
                 State::Nop => SiteState::Nop,
                 State::Trap => SiteState::Trap,
                 State::Jump => SiteState::Jump,

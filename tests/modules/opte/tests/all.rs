@@ -254,7 +254,7 @@ fn check(id: u32, args: &[u64; ARGS]) {
 
 #[test]
 fn all_are_listed_with_their_types_and_carry_what_they_are_given() {
-    let recorder = sdt_host::attach(Mode::Trap);
+    let recorder = recording_host::attach(Mode::Trap);
     assert_eq!(ALL.len(), 47);
     assert_eq!(recorder.names().len(), 47);
     for n in [6, 7] {

@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::fmt;
 
-use sdt_core::__private::encode::Code;
+use dtrace_abi::site::Code;
 use sdt_core::ops::{Framework, FrameworkError, Privileges, ProbeId, ProviderId};
 use sdt_framework::{Dtrace, Host, registration};
 use spin::Mutex;

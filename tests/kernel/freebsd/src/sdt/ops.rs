@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ffi::{c_int, c_void};
 
-use sdt_core::__private::encode::Code;
+use dtrace_abi::site::Code;
 use sdt_core::ops::{ARG_NONE, ArgDesc, Name, ProbeDesc, ProviderOps};
 
 use super::{Machdep, Modules, Probes, Sdt, Tracepoint};

@@ -10,9 +10,9 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sdt_core::__private::encode::Code;
+use dtrace_abi::site::Code;
+use recording_host::cpus::Uniprocessor;
 use sdt_framework::{Config, ConsumerId, Dtrace, Field, LONGEST, Records as Recorded, Spec};
-use sdt_host::cpus::Uniprocessor;
 
 use super::{Fault, Machdep, Records, Sdt};
 use crate::Release;

@@ -1,7 +1,7 @@
 //! What a tracepoint's site holds, by machine: `sdt_tracepoint_valid`, `_patch` and `_restore`
 //! (`sys/x86/x86/sdt_machdep.c`, `sys/arm64/arm64/sdt_machdep.c`, `sys/riscv/riscv/sdt_machdep.c`, main).
 
-use sdt_core::__private::encode::Code;
+use dtrace_abi::site::Code;
 
 use crate::loader::Machine;
 
@@ -104,7 +104,7 @@ impl Tracepoint {
 mod tests {
     use super::*;
     use Machine::{Aarch64, Riscv64, X86_64};
-    use sdt_core::__private::encode;
+    use dtrace_abi::site;
 
     const BASE: u64 = 0xffff_ffff_c000_0000;
 
@@ -115,9 +115,9 @@ mod tests {
     #[test]
     fn jumps_are_those_of_the_encodings() {
         for (machine, encoding) in [
-            (X86_64, encode::x86_64::ENCODING),
-            (Aarch64, encode::aarch64::ENCODING),
-            (Riscv64, encode::riscv64::ENCODING),
+            (X86_64, site::x86_64::ENCODING),
+            (Aarch64, site::aarch64::ENCODING),
+            (Riscv64, site::riscv64::ENCODING),
         ] {
             for distance in [4, -4, 8, 0x7fc, 0x800, 0x804, -0x800, 0xff00, -0xff00, 0x7fff4] {
                 let tracepoint = to(distance);
@@ -128,8 +128,8 @@ mod tests {
             }
             assert_eq!(Tracepoint::nop(machine).as_bytes().len(), Tracepoint::len(machine));
         }
-        assert_eq!(Tracepoint::nop(Aarch64), encode::aarch64::ENCODING.nop);
-        assert_eq!(Tracepoint::nop(Riscv64), encode::riscv64::ENCODING.nop);
+        assert_eq!(Tracepoint::nop(Aarch64), site::aarch64::ENCODING.nop);
+        assert_eq!(Tracepoint::nop(Riscv64), site::riscv64::ENCODING.nop);
     }
 
     #[test]

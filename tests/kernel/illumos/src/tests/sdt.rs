@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
+use recording_host::cpus::Uniprocessor;
 use sdt_framework::{Config, Dtrace, Field, LONGEST, Records, Spec};
-use sdt_host::cpus::Uniprocessor;
 
 use super::*;
 use crate::file::{File, Linked};

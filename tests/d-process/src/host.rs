@@ -1,0 +1,208 @@
+//! The host: one CPU, which the threads of the process share by a lock.
+
+use std::cell::Cell;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use sdt_framework::kernel::{Kernel, Number, Text};
+use sdt_framework::{Host, SpinLock};
+
+/// Values of D's built-in variables, chosen by the test.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// `execname`
+    pub execname: String,
+    /// `zonename`, and `jailname`
+    pub zonename: String,
+    /// `pid`
+    pub pid: u64,
+    /// `ppid`
+    pub ppid: u64,
+    /// `execargs`
+    pub execargs: String,
+    /// `ustackdepth`
+    pub ustackdepth: u64,
+    /// Registers the provider `syscall`, whose probes fire when the process writes to its line.
+    pub syscalls: bool,
+    /// DOF that is enabled before a consumer connects, as `-A` writes it.
+    pub anonymous: Vec<u8>,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            execname: "dtrace".into(),
+            zonename: "0".into(),
+            pid: std::process::id().into(),
+            ppid: std::os::unix::process::parent_id().into(),
+            execargs: "dtrace".into(),
+            ustackdepth: 0,
+            anonymous: Vec::new(),
+            syscalls: false,
+        }
+    }
+}
+
+/// The process as a host.
+#[derive(Debug)]
+pub struct Process {
+    machine: Machine,
+    boot: Instant,
+    /// Held in probe context: its holder occupies the CPU.
+    cpu: Mutex<()>,
+    timer: Timer,
+}
+
+/// Wakes the thread that reads the clock.
+#[derive(Debug, Default)]
+struct Timer {
+    /// Whether a timer was set or removed since the clock was read; whether the line has ended.
+    state: Mutex<(bool, bool)>,
+    changed: Condvar,
+}
+
+thread_local! {
+    /// Whether this thread occupies the CPU.
+    static OFF: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Process {
+    pub(crate) fn new(machine: Machine) -> Self {
+        let timer = Timer::default();
+        Self { machine, boot: Instant::now(), cpu: Mutex::new(()), timer }
+    }
+
+    /// The clock of the one CPU: calls `tick` whenever it is due, until [`end`](Self::end).
+    pub(crate) fn keep_time(&self, tick: impl Fn() -> Option<u64>) {
+        loop {
+            let next = tick();
+            let now = Host::timestamp(self);
+            let mut state = self.timer.state.lock().unwrap_or_else(PoisonError::into_inner);
+            while !state.0 && !state.1 {
+                let left = next.map(|next| Duration::from_nanos(next.saturating_sub(now)));
+                let Some(left) = left else {
+                    state = self.timer.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    continue;
+                };
+                let waited = self.timer.changed.wait_timeout(state, left);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                break;
+            }
+            if state.1 {
+                return;
+            }
+            state.0 = false;
+        }
+    }
+
+    /// The clock is not looked at any more.
+    pub(crate) fn end(&self) {
+        self.timer.state.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        self.timer.changed.notify_all();
+    }
+}
+
+// SAFETY: there is one CPU, and who is in probe context has `cpu`, which orders all of them; `sync` takes it, too.
+unsafe impl Host for Process {
+    type Lock = SpinLock<Self>;
+
+    fn cpu(&self) -> usize {
+        0
+    }
+
+    fn cpus(&self) -> usize {
+        1
+    }
+
+    fn timestamp(&self) -> u64 {
+        u64::try_from(self.boot.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn without_interrupts<R>(&self, f: impl FnOnce() -> R) -> R {
+        if OFF.replace(true) {
+            return f();
+        }
+        let cpu = self.cpu.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = f();
+        drop(cpu);
+        OFF.set(false);
+        result
+    }
+
+    fn kernel(&self) -> &(dyn Kernel + Sync) {
+        self
+    }
+
+    fn timers_changed(&self) {
+        self.timer.state.lock().unwrap_or_else(PoisonError::into_inner).0 = true;
+        self.timer.changed.notify_all();
+    }
+
+    fn relax() {
+        std::thread::yield_now();
+    }
+
+    fn sync(&self) {
+        drop(self.cpu.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Process {
+    /// Copies memory of this process, unless some of it cannot be read.
+    fn copy(address: u64, into: &mut [u8]) -> bool {
+        let to = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+        let from =
+            libc::iovec { iov_base: address as usize as *mut libc::c_void, iov_len: into.len() };
+        // SAFETY: the kernel writes to `into`, and answers with an error where the other cannot be read.
+        let copied = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
+        usize::try_from(copied) == Ok(into.len())
+    }
+}
+
+/// Of the machine programs see what it says; its memory is that of the process, which is the kernel's and a process's.
+impl Kernel for Process {
+    fn timestamp(&self) -> u64 {
+        Host::timestamp(self)
+    }
+
+    fn load(&self, address: u64, into: &mut [u8]) -> bool {
+        Self::copy(address, into)
+    }
+
+    fn copyin(&self, address: u64, into: &mut [u8]) -> bool {
+        Self::copy(address, into)
+    }
+
+    fn number(&self, which: Number) -> Option<u64> {
+        let since_1970 =
+            || std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
+        Some(match which {
+            Number::Vtimestamp => Host::timestamp(self),
+            Number::Walltimestamp => since_1970(),
+            Number::Ustackdepth => self.machine.ustackdepth,
+            Number::Pid => self.machine.pid,
+            Number::Ppid => self.machine.ppid,
+            // SAFETY: asks the kernel, and nothing else.
+            Number::Tid => u64::from(unsafe { libc::gettid() }.unsigned_abs()),
+            // SAFETY: as above.
+            Number::Uid => unsafe { libc::getuid() }.into(),
+            // SAFETY: as above.
+            Number::Gid => unsafe { libc::getgid() }.into(),
+            Number::Curthread
+            | Number::Ipl
+            | Number::Stackdepth
+            | Number::Caller
+            | Number::Ucaller
+            | Number::Errno
+            | Number::Jid => 0,
+        })
+    }
+
+    fn text(&self, which: Text) -> Option<&[u8]> {
+        match which {
+            Text::Execname => Some(self.machine.execname.as_bytes()),
+            Text::Execargs => Some(self.machine.execargs.as_bytes()),
+            Text::Zonename | Text::Jailname => Some(self.machine.zonename.as_bytes()),
+        }
+    }
+}
