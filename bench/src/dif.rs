@@ -244,7 +244,7 @@ pub fn table(rounds: u32, calls: u32) -> Result<String> {
         ]);
     }
     Ok(format!(
-        "{table}all instructions of a clause and what is stored of their values; with \"probe\" from the hit to what is \
-         left in a buffer of a framework with one CPU, whose consumer takes it away every 16384 hits\n"
+        "{table}all instructions of a clause, and the stores of their values; with \"probe\" from the hit to the record in \
+         a buffer of a framework with one CPU, whose consumer reads it every 16384 hits\n"
     ))
 }

@@ -245,7 +245,7 @@ fn eight_trace_one() {
         assert!(tracer.first.ends_with("matched 1 probe\n"), "{}", tracer.first);
     }
     let ninth = subject.trace(&[], COUNT);
-    let why = "dtrace: 8 consumers trace this process, and no more can; end one of them\n";
+    let why = "dtrace: 8 consumers trace this process, which is the limit; end one of them\n";
     assert_eq!(ninth.first, why);
     assert_eq!(ninth.end().2, Some(1));
     subject.say("1000");

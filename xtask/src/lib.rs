@@ -3,6 +3,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod bench;
+pub mod book;
 pub mod cmd;
 pub mod lint;
 pub mod steps;

@@ -37,6 +37,8 @@ enum Xtask {
     Fuzz(cmd::fuzz::Args),
     /// Runs programs of DTrace's own test suite.
     Dsuite(dsuite::Args),
+    /// Builds all documentation as one book with search, and prints its path.
+    Docs(cmd::docs::Args),
     /// Shows what a probe costs, beside other ways to instrument a function.
     Bench(cmd::bench::Args),
 }
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         Xtask::Torture(args) => cmd::torture::run(&args),
         Xtask::Fuzz(args) => cmd::fuzz::run(&args),
         Xtask::Dsuite(args) => dsuite::run(&args),
+        Xtask::Docs(args) => cmd::docs::run(&args),
         Xtask::Bench(args) => cmd::bench::run(&args),
     };
     result.unwrap_or_else(|error| {

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod clippy_kernels;
+pub mod docs;
 pub mod dtrace;
 pub mod embedded;
 pub mod fuzz;

@@ -1,8 +1,8 @@
 //! The framework as the probes of this image see it.
 //!
-//! Sites and probes made at run time hit by the same function, but only a site's hit comes by a thunk, whose frame
-//! [`stack`](crate::stack) looks for. So each hit notes first which of them it is: by the place of the probe's id, which is in a
-//! record of the image for a probe that has sites.
+//! Sites and probes made at run time call the same function, [`Framework::hit`]. Only a site calls it through a thunk, whose frame
+//! [`stack`](crate::stack) searches for. So each hit first notes whether a site made it: the id of a probe with sites is in a record of
+//! the image.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::AtomicU32;
@@ -14,20 +14,20 @@ use sdt_core::ops::{
 };
 use sdt_framework::Dtrace;
 
-use crate::cpus::Slots;
-use crate::stack;
+use crate::slots::Slots;
+use crate::{own_stack, stack};
 
-/// A framework that notes for each hit whether a site made it.
+/// The framework, with a note for each hit whether a site made it.
 #[derive(Debug)]
-pub(crate) struct Hits(pub(crate) &'static Dtrace<Slots>);
+pub(crate) struct SiteFramework(pub(crate) &'static Dtrace<Slots>);
 
-/// Whether this is the id of a probe of the image, which only sites hit.
+/// Returns whether this is the id of a probe in a record of the image. Only sites hit these.
 fn is_of_site(id: &AtomicU32) -> bool {
     attach::probes().as_ptr_range().contains(&std::ptr::from_ref(id).cast())
 }
 
-// SAFETY: all of it is the other framework's.
-unsafe impl Framework for Hits {
+// SAFETY: every function forwards to `Dtrace`, which keeps the contract of the trait.
+unsafe impl Framework for SiteFramework {
     fn getargval(&self) -> Option<GetArgVal> {
         self.0.getargval()
     }
@@ -40,22 +40,22 @@ unsafe impl Framework for Hits {
         ops: &ProviderOps,
         arg: *mut c_void,
     ) -> Result<ProviderId, FrameworkError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract of this function is that of the function it forwards to.
         unsafe { self.0.register(name, attr, privileges, ops, arg) }
     }
 
     unsafe fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract of this function is that of the function it forwards to.
         unsafe { Framework::unregister(self.0, provider) }
     }
 
     unsafe fn invalidate(&self, provider: ProviderId) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract of this function is that of the function it forwards to.
         unsafe { Framework::invalidate(self.0, provider) };
     }
 
     unsafe fn condense(&self, provider: ProviderId) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract of this function is that of the function it forwards to.
         unsafe { Framework::condense(self.0, provider) };
     }
 
@@ -66,7 +66,7 @@ unsafe impl Framework for Hits {
         function: &CStr,
         name: &CStr,
     ) -> Option<ProbeId> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract of this function is that of the function it forwards to.
         unsafe { Framework::probe_lookup(self.0, provider, module, function, name) }
     }
 
@@ -79,14 +79,14 @@ unsafe impl Framework for Hits {
         aframes: u32,
         parg: *mut c_void,
     ) -> Result<ProbeId, FrameworkError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract of this function is that of the function it forwards to.
         unsafe { self.0.probe_create(provider, module, function, name, aframes, parg) }
     }
 
     unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]) {
-        let here = stack::pointer();
-        let _noted = stack::Noted::new(is_of_site(id).then_some(here));
-        // SAFETY: the caller's contract.
+        let here = own_stack::stack_pointer();
+        let _note = stack::SiteNote::new(is_of_site(id).then_some(here));
+        // SAFETY: the contract of this function is that of the function it forwards to.
         unsafe { self.0.hit(id, args) };
     }
 }
