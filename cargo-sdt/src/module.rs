@@ -381,7 +381,24 @@ pub fn run_cargo(
     package: &str,
     target: &Path,
 ) -> Result<Vec<Artifact>, BuildError> {
+    run_cargo_rustc(command, &[], what, package, target)
+}
+
+/// The same of `cargo rustc`, with options of rustc for the package alone.
+///
+/// # Errors
+/// As [`run_cargo`].
+pub fn run_cargo_rustc(
+    command: &mut Command,
+    options: &[&str],
+    what: &str,
+    package: &str,
+    target: &Path,
+) -> Result<Vec<Artifact>, BuildError> {
     command.arg("--message-format=json-render-diagnostics");
+    if !options.is_empty() {
+        command.arg("--").args(options);
+    }
     let written =
         step(what, || process::run(command, LIMIT)).map_err(|source| BuildError::Cargo {
             package: package.into(),

@@ -39,8 +39,8 @@ pub struct Args {
     /// Leave out the tests that boot a kernel in QEMU.
     #[arg(long)]
     no_qemu: bool,
-    /// Run what takes long, too: every build of the module that stresses code generation, and property tests with
-    /// ten times as many cases.
+    /// Run what takes long, too: every build of the module that stresses code generation, property tests with ten times as
+    /// many cases, and four times as many changed modules.
     #[arg(long)]
     all: bool,
     /// Run one step only; a name that no step has lists them.
