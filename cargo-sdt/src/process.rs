@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,14 +39,26 @@ pub enum ProcessError {
     },
 }
 
-/// What it said, and then how it was called, which may be long.
+/// Whether errors show the whole command line, which may have hundreds of characters.
+static COMMAND_LINES: AtomicBool = AtomicBool::new(false);
+
+/// Makes errors of programs that fail show the whole command line.
+pub fn show_command_lines() {
+    COMMAND_LINES.store(true, Ordering::Relaxed);
+}
+
+/// Returns the message of a program that failed: its output, and the command line if that is shown or all there is.
 fn failure(command: &str, status: &ExitStatus, output: &str) -> String {
-    let ending = ending(status);
+    described(command, &ending(status), output, COMMAND_LINES.load(Ordering::Relaxed))
+}
+
+fn described(command: &str, ending: &str, output: &str, whole: bool) -> String {
     if output.is_empty() {
         return format!("{command}: {ending}");
     }
     let program = command.split(' ').next().unwrap_or_default();
-    format!("{program}: {ending}\n{output}\nThat was: {command}")
+    let line = if whole { format!("\nThat was: {command}") } else { String::new() };
+    format!("{program}: {ending}\n{output}{line}")
 }
 
 fn ending(status: &ExitStatus) -> String {
@@ -236,7 +249,9 @@ mod tests {
     fn a_failure_says_status_and_words() {
         let error = run(Command::new("sh").args(["-c", "echo why >&2; exit 3"]), LONG).unwrap_err();
         let text = error.to_string();
-        assert_eq!(text, "sh: exit status 3\nwhy\nThat was: sh -c echo why >&2; exit 3");
+        assert_eq!(text, "sh: exit status 3\nwhy");
+        let text = described("sh -c x", "exit status 3", "why", true);
+        assert_eq!(text, "sh: exit status 3\nwhy\nThat was: sh -c x");
         let error = run(&mut Command::new("false"), LONG).unwrap_err();
         assert_eq!(error.to_string(), "false: exit status 1");
     }

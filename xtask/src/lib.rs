@@ -6,5 +6,6 @@ pub mod bench;
 pub mod cmd;
 pub mod dsuite;
 pub mod lint;
+mod needs;
 pub mod steps;
 pub mod watched;

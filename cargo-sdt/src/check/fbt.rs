@@ -8,8 +8,9 @@
 //! The rules are FreeBSD's (`fbt_provide_module_function` in `sys/cddl/dev/fbt/{x86,aarch64,riscv}/fbt_isa.c`, main)
 //! and illumos's (`fbt_provide_module` in `usr/src/uts/intel/dtrace/fbt.c`), which on amd64 are the same.
 
-use super::finding::{Findings, Problem};
+use super::finding::{Findings, Hex};
 use super::flow::{self, Flow};
+use super::rules::Rule;
 use crate::arch::Arch;
 
 /// The places of a function that fbt patches, as offsets in it.
@@ -51,11 +52,11 @@ impl Probes {
 }
 
 /// Warns of a function whose entry is not where it begins.
-pub(crate) fn check(arch: Arch, name: &str, code: &[u8], address: u64, findings: &mut Findings) {
+pub(super) fn check(arch: Arch, name: &str, code: &[u8], address: u64, findings: &mut Findings) {
     if let Some(probes) = Probes::of(arch, code, address)
         && !probes.begins_at_entry(arch, code)
     {
-        findings.symbol(name, Problem::FbtEntry(probes.entry));
+        findings.symbol(name, Rule::FbtEntry, &[&Hex(probes.entry)]);
     }
 }
 
@@ -171,7 +172,7 @@ mod tests {
         // push rbp; ret, and without a frame; then a test and a branch in front.
         assert_eq!((found(&[0x55, 0xc3]), found(&[0xc3])), (vec![], vec![]));
         let [warning] = &found(&[0x85, 0xff, 0x74, 2, 0x55, 0xc3, 0xc3])[..] else { panic!() };
-        assert_eq!(warning.problem, Problem::FbtEntry(4));
+        assert_eq!(warning.rule, Rule::FbtEntry);
         assert!(
             warning.to_string().starts_with("symbol function: fbt takes 0x4 for "),
             "{warning}"

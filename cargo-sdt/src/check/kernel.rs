@@ -153,10 +153,10 @@ impl Kernel {
         &self.files
     }
 
-    /// Names of the files, for messages, and whether they are several.
-    pub(crate) fn names(&self) -> (String, bool) {
+    /// Returns the names of the files, for messages.
+    pub(crate) fn names(&self) -> String {
         let names: Vec<_> = self.files.iter().map(|file| &*file.name).collect();
-        (names.join(", "), names.len() > 1)
+        names.join(", ")
     }
 
     /// Where a symbol is that a module with these dependencies uses. `leaky`: others' local symbols count.

@@ -7,8 +7,6 @@
 
 mod description;
 mod library;
-#[cfg(test)]
-mod tests;
 
 pub use description::{of_all, read};
 use dtrace_compiler::declared::DeclaredError;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail};
-use cargo_sdt::check::flow::{Flow, Instruction, decode};
+use cargo_sdt::internal::check::flow::{Flow, Instruction, decode};
 
 use crate::unit::{Function, Place, Unit};
 

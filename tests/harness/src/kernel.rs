@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use cargo_metadata::Artifact;
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::{self, BuildError};
-use cargo_sdt::setup;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::{self, BuildError};
+use cargo_sdt::internal::setup;
 
 use crate::{symbols, workspace};
 

@@ -193,7 +193,7 @@ pub fn usage() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cargo_sdt::platform::{FreeBsd, Os, Patch, Route};
+    use cargo_sdt::internal::platform::{FreeBsd, Os, Patch, Route};
     use clap::Parser;
 
     #[derive(Debug, Parser)]

@@ -8,11 +8,11 @@ use anyhow::{Context as _, bail};
 
 use crate::steps::{Labelled, Step, Steps};
 use crate::{lint, watched};
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::{Os, Route};
-use cargo_sdt::process::{self, find};
-use cargo_sdt::progress::{note, step};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::{Os, Route};
+use cargo_sdt::internal::process::{self, find};
+use cargo_sdt::internal::progress::{note, step};
 use harness::zig::{Zig, ZigError};
 use harness::{kernel, qemu, setup, workspace};
 
@@ -171,7 +171,7 @@ fn modules() -> anyhow::Result<()> {
 
 /// Everything the steps need, found or installed, before the first of them runs.
 fn set_up(args: &Args) -> anyhow::Result<()> {
-    cargo_sdt::setup::lld()?;
+    cargo_sdt::internal::setup::lld()?;
     for arch in Arch::ALL {
         note(format_args!("toolchain for {arch}: {}", setup::toolchain(arch)?));
         if !args.no_qemu {
@@ -191,7 +191,7 @@ fn set_up(args: &Args) -> anyhow::Result<()> {
             .with_context(|| format!("cargo {subcommand} is missing"))?;
     }
     for arch in Arch::ALL {
-        cargo_sdt::setup::clippy(&setup::toolchain(arch)?)?;
+        cargo_sdt::internal::setup::clippy(&setup::toolchain(arch)?)?;
     }
     Ok(())
 }

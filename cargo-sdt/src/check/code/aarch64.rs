@@ -1,27 +1,23 @@
 //! aarch64: vector registers are the user's (`-mgeneral-regs-only` of `sys/conf/kern.mk`), and x18 has the
 //! address of this CPU's data (`-ffixed-x18`). By the encoding tables of the Arm ARM, C4.1.
 
-use crate::check::finding::Problem;
+use super::Breach;
+use crate::check::flow::bits;
 
 const PLATFORM_REGISTER: u32 = 18;
 
-pub(super) fn scan(code: &[u8], report: &mut dyn FnMut(u64, Problem)) {
+pub(super) fn scan(code: &[u8], report: &mut dyn FnMut(u64, Breach)) {
     for (index, bytes) in code.as_chunks().0.iter().enumerate() {
         let word = u32::from_le_bytes(*bytes);
         let code = || format!(".inst {word:#010x}");
         let offset = 4 * index as u64;
         if uses_vectors(word) {
-            report(offset, Problem::Float { code: code(), state: "vector registers" });
+            report(offset, Breach::Float { code: code(), state: "vector registers" });
         }
         if writes(word, PLATFORM_REGISTER) {
-            report(offset, Problem::KernelRegister { code: code(), register: "x18" });
+            report(offset, Breach::KernelRegister { code: code(), register: "x18" });
         }
     }
-}
-
-/// `count` bits of an instruction, the lowest of them `low`.
-const fn bits(word: u32, low: u32, count: u32) -> u32 {
-    word >> low & ((1 << count) - 1)
 }
 
 /// Whether an instruction uses SIMD, floating-point, SVE or SME state.

@@ -2,12 +2,13 @@
 //! has the address of this CPU's data (`sys/riscv/include/pcpu.h`). By the tables of opcodes of the RISC-V
 //! unprivileged specification.
 
-use crate::check::finding::Problem;
+use super::Breach;
+use crate::check::flow::bits;
 
 /// x4.
 const THREAD_POINTER: u32 = 4;
 
-pub(super) fn scan(code: &[u8], report: &mut dyn FnMut(u64, Problem)) {
+pub(super) fn scan(code: &[u8], report: &mut dyn FnMut(u64, Breach)) {
     let mut offset = 0;
     while let Some((word, length)) = instruction(code.get(offset..).unwrap_or_default()) {
         let code = || match length {
@@ -16,10 +17,10 @@ pub(super) fn scan(code: &[u8], report: &mut dyn FnMut(u64, Problem)) {
         };
         if uses_float(word) {
             let state = "floating-point or vector registers";
-            report(offset as u64, Problem::Float { code: code(), state });
+            report(offset as u64, Breach::Float { code: code(), state });
         }
         if writes(word, THREAD_POINTER) {
-            report(offset as u64, Problem::KernelRegister { code: code(), register: "tp" });
+            report(offset as u64, Breach::KernelRegister { code: code(), register: "tp" });
         }
         offset += length;
     }
@@ -35,11 +36,6 @@ fn instruction(code: &[u8]) -> Option<(u32, usize)> {
         _ => 8,
     };
     Some((u32::from_le_bytes(*code.first_chunk()?), length))
-}
-
-/// `count` bits of an instruction, the lowest of them `low`.
-const fn bits(word: u32, low: u32, count: u32) -> u32 {
-    word >> low & ((1 << count) - 1)
 }
 
 fn is_compressed(word: u32) -> bool {

@@ -52,7 +52,7 @@ const fn signed(value: u32, bits: u32) -> i64 {
 }
 
 /// `count` bits of an instruction, the lowest of them `low`.
-const fn bits(word: u32, low: u32, count: u32) -> u32 {
+pub(super) const fn bits(word: u32, low: u32, count: u32) -> u32 {
     word >> low & ((1 << count) - 1)
 }
 

@@ -2,8 +2,6 @@
 
 mod relocatable;
 mod shared;
-#[cfg(test)]
-mod tests;
 
 use std::path::Path;
 

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::check::fbt::Probes;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::check::fbt::Probes;
 use conformance::code::reachable;
 use conformance::sources::{Build, Host};
 use conformance::unit::{Function, Place, Unit};

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::check::flow::{Flow, decode};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::check::flow::{Flow, decode};
 use conformance::code::reachable;
 use conformance::sources::{Build, package};
 use conformance::unit::{Function, Unit};
