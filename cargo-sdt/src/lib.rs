@@ -19,6 +19,9 @@
 //!
 //! The command loads and traces nothing. `check` finds what a kernel's loader would refuse or crash on; it does not analyse
 //! what the module's code does. To add an architecture or a system, the project's CONTRIBUTING.md lists the places.
+//!
+//! `tests/unit` has the unit tests, each file those of the module at the same path below `src`.
+#![allow(missing_docs, reason = "the names of fields are enough where nothing is public")]
 
 mod arch;
 mod check;
@@ -54,10 +57,7 @@ pub mod internal {
             module_against, module_of,
         };
         pub mod fbt {
-            pub use crate::check::fbt::Probes;
-        }
-        pub mod flow {
-            pub use crate::check::flow::{Flow, Instruction, decode};
+            pub use crate::check::fbt::{begins_at, entry};
         }
         pub mod illumos {
             pub use crate::check::illumos::{DRIVER, Summary, module, module_against};

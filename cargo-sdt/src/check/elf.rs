@@ -3,11 +3,13 @@
 //! objects: symbols and relocations from the tables of the dynamic section), krtld's `kobj.c`.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::Range;
 
 use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
 use object::{Endianness, LittleEndian as LE, elf};
 
-use super::finding::Findings;
+use super::finding::{Finding, Findings, Place};
 use super::rules::Rule;
 use crate::arch::{Arch, ModuleKind};
 use crate::platform::Os;
@@ -35,6 +37,8 @@ pub(super) struct Elf<'data> {
     /// The dynamic section of a shared object: values by tag. Of several of one tag, the last.
     dynamic: BTreeMap<i64, u64>,
     pub(super) hash: Option<HashTable>,
+    /// What the rules have found.
+    pub(super) findings: Findings,
 }
 
 /// A section.
@@ -161,7 +165,7 @@ impl Section<'_> {
     }
 
     /// Returns the relocations that apply to a range of offsets.
-    pub(super) fn relocations_in(&self, range: std::ops::Range<u64>) -> &[Relocation] {
+    pub(super) fn relocations_in(&self, range: Range<u64>) -> &[Relocation] {
         let at = |offset| self.relocations.partition_point(|of| of.offset < offset);
         let start = at(range.start);
         &self.relocations[start..at(range.end).max(start)]
@@ -188,18 +192,30 @@ impl Symbol {
 }
 
 impl<'data> Elf<'data> {
-    /// Reads a file. `None`, with findings, if the loader would not look at it, or it is damaged.
-    pub(super) fn parse(os: Os, data: &'data [u8], findings: &mut Findings) -> Option<Self> {
-        let mut read = || {
-            let header = Header::parse(data)?;
-            let Some(arch) = header_fits(os, header, findings) else { return Ok(None) };
-            Self::read(os, arch, header, data, findings)
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The loader would not look at it, or it is damaged so that the rules cannot be applied.
+    pub(super) fn parse(os: Os, data: &'data [u8]) -> Result<Self, Vec<Finding>> {
+        let one = |rule, details: &[&dyn Display]| vec![Finding::new(Place::File, rule, details)];
+        let unreadable = |error: object::Error| one(Rule::Unreadable, &[&error]);
+        let header = Header::parse(data).map_err(unreadable)?;
+        let arch = header_fits(os, header).map_err(|(what, found, loader, expected)| {
+            one(Rule::Header, &[&what, &found, &loader, &expected])
+        })?;
+        let mut this = Self::read(os, arch, header, data).map_err(unreadable)?;
+        let readable = match arch.module_kind() {
+            ModuleKind::Relocatable => this.read_relocatable(),
+            ModuleKind::Shared => this.read_shared(),
         };
-        let result: object::read::Result<_> = read();
-        result.unwrap_or_else(|error| {
-            findings.file(Rule::Unreadable, &[&error]);
-            None
-        })
+        for section in &mut this.sections {
+            section.relocations.sort_by_key(|of| of.offset);
+        }
+        if readable {
+            return Ok(this);
+        }
+        let (Ok(all) | Err(all)) = this.findings.done();
+        Err(all)
     }
 
     fn read(
@@ -207,8 +223,7 @@ impl<'data> Elf<'data> {
         arch: Arch,
         header: &'data Header,
         data: &'data [u8],
-        findings: &mut Findings,
-    ) -> object::read::Result<Option<Self>> {
+    ) -> object::read::Result<Self> {
         let endian = header.endian()?;
         let table = header.sections(endian, data)?;
         let mut sections = Vec::with_capacity(table.len());
@@ -237,57 +252,47 @@ impl<'data> Elf<'data> {
             data: header.data(endian, data).ok(),
         });
         let size = u64::from(header.e_phnum(endian)) * u64::from(header.e_phentsize(endian));
-        let mut this = Self {
+        Ok(Self {
             os,
             arch,
             sections,
-            symbols: Vec::new(),
-            more_symbols: Vec::new(),
             segments: segments.collect(),
             segments_end: header.e_phoff(endian).saturating_add(size),
+            symbols: Vec::new(),
+            more_symbols: Vec::new(),
             dynamic: BTreeMap::new(),
             hash: None,
-        };
-        let whole = match arch.module_kind() {
-            ModuleKind::Relocatable => this.read_relocatable(findings),
-            ModuleKind::Shared => {
-                this.read_shared(findings);
-                true
-            }
-        };
-        for section in &mut this.sections {
-            section.relocations.sort_by_key(|of| of.offset);
-        }
-        Ok(whole.then_some(this))
+            findings: Findings::default(),
+        })
     }
 
     /// Reads the symbols and relocations of a relocatable file. Returns whether there is a symbol table.
-    fn read_relocatable(&mut self, findings: &mut Findings) -> bool {
+    fn read_relocatable(&mut self) -> bool {
         let loader = loader(self.os);
         let of_kind =
             |kind| move |(_, section): &(usize, &Section<'_>)| -> bool { section.kind == kind };
         let mut tables = self.sections.iter().enumerate().filter(of_kind(elf::SHT_SYMTAB));
         let (Some((symbols, table)), 0) = (tables.next(), tables.count()) else {
             let count = self.sections.iter().filter(|of| of.kind == elf::SHT_SYMTAB).count();
-            findings.file(Rule::SymbolTables, &[&count, &loader]);
+            self.findings.file(Rule::SymbolTables, &[&count, &loader]);
             return false;
         };
         let strings = self.sections.get(table.link).filter(|of| of.kind == elf::SHT_STRTAB);
         let Some(strings) = strings else {
-            findings.file(Rule::SymbolStrings, &[&loader]);
+            self.findings.file(Rule::SymbolStrings, &[&loader]);
             return false;
         };
-        self.symbols = self.read_symbols(table.data, strings.data, findings);
+        self.symbols = self.read_symbols(table.data, strings.data);
         for index in 0..self.sections.len() {
             let Section { kind, link, info, data, ref name, .. } = self.sections[index];
             if kind == elf::SHT_REL {
-                findings.section(name, Rule::ImplicitAddends, &[]);
+                self.findings.section(name, Rule::ImplicitAddends, &[]);
             }
             if kind != elf::SHT_RELA {
                 continue;
             }
             if info == 0 || info >= self.sections.len() || link != symbols {
-                findings.section(name, Rule::StrayRelocations, &[]);
+                self.findings.section(name, Rule::StrayRelocations, &[]);
                 continue;
             }
             self.sections[info].relocations.extend(relocations(data));
@@ -295,8 +300,8 @@ impl<'data> Elf<'data> {
         true
     }
 
-    /// Reads the tables of a shared object.
-    fn read_shared(&mut self, findings: &mut Findings) {
+    /// Reads the tables of a shared object. Returns true: the rules go by its sections, too.
+    fn read_shared(&mut self) -> bool {
         let dynamic = self.segments.iter().rfind(|segment| segment.kind == elf::PT_DYNAMIC);
         let dynamic = dynamic.and_then(|segment| segment.data).unwrap_or_default();
         let entries = dynamic.as_chunks::<16>().0.iter();
@@ -304,38 +309,39 @@ impl<'data> Elf<'data> {
         self.dynamic = entries.take_while(|&(tag, _)| tag != elf::DT_NULL.0).collect();
         if let Some(table) = self.sections.iter().find(|of| of.kind == elf::SHT_SYMTAB) {
             let strings = self.sections.get(table.link).map_or(&[][..], |of| of.data);
-            self.more_symbols = self.read_symbols(table.data, strings, findings);
+            self.more_symbols = self.read_symbols(table.data, strings);
         }
-        let counts = self.table(("DT_HASH", elf::DT_HASH), 8, findings);
+        let counts = self.table(("DT_HASH", elf::DT_HASH), 8);
         let [buckets, chains] = [counts.get(..4), counts.get(4..)].map(|of| of.map_or(0, number));
         let size = chains * ENTRY as u64;
-        let symbols = self.table(("DT_SYMTAB", elf::DT_SYMTAB), size, findings);
+        let symbols = self.table(("DT_SYMTAB", elf::DT_SYMTAB), size);
         let size = self.tag(elf::DT_STRSZ).unwrap_or_default();
-        let strings = self.table(("DT_STRTAB", elf::DT_STRTAB), size, findings);
-        self.symbols = self.read_symbols(symbols, strings, findings);
-        self.read_dynamic_relocations(findings);
+        let strings = self.table(("DT_STRTAB", elf::DT_STRTAB), size);
+        self.symbols = self.read_symbols(symbols, strings);
+        self.read_dynamic_relocations();
         if !counts.is_empty() {
             let size = 8 + (buckets + chains) * 4;
-            let table = self.table(("DT_HASH", elf::DT_HASH), size, findings);
+            let table = self.table(("DT_HASH", elf::DT_HASH), size);
             let mut words = table.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word));
             let buckets = words.by_ref().skip(2).take(buckets as usize).collect();
             self.hash = Some(HashTable { buckets, chains: words.collect() });
         }
+        true
     }
 
     /// Adds the relocations of both tables to the sections they apply to.
-    fn read_dynamic_relocations(&mut self, findings: &mut Findings) {
+    fn read_dynamic_relocations(&mut self) {
         if self.tag(elf::DT_REL).is_some() {
-            findings.file(Rule::ImplicitAddends, &[]);
+            self.findings.file(Rule::ImplicitAddends, &[]);
         }
         for (name, tag, size) in [
             ("DT_RELA", elf::DT_RELA, elf::DT_RELASZ),
             ("DT_JMPREL", elf::DT_JMPREL, elf::DT_PLTRELSZ),
         ] {
             let Some(size) = self.tag(size) else { continue };
-            let bytes = self.table((name, tag), size, findings);
+            let bytes = self.table((name, tag), size);
             if !size.is_multiple_of(ENTRY as u64) {
-                findings.file(Rule::TableOutside, &[&name]);
+                self.findings.file(Rule::TableOutside, &[&name]);
             }
             for relocation in relocations(bytes) {
                 let address = relocation.offset;
@@ -345,17 +351,18 @@ impl<'data> Elf<'data> {
                         self.sections[section].relocations.push(relocation);
                     }
                     None => {
-                        findings.file(Rule::RelocationNowhere, &[&format_args!("{address:#x}")]);
+                        self.findings
+                            .file(Rule::RelocationNowhere, &[&format_args!("{address:#x}")]);
                     }
                 }
             }
         }
     }
 
-    fn read_symbols(&self, table: &[u8], strings: &[u8], findings: &mut Findings) -> Vec<Symbol> {
+    fn read_symbols(&self, table: &[u8], strings: &[u8]) -> Vec<Symbol> {
         let (entries, []) = table.as_chunks::<ENTRY>() else {
             let reason = "the symbol table is not a whole number of entries";
-            findings.file(Rule::Unreadable, &[&reason]);
+            self.findings.file(Rule::Unreadable, &[&reason]);
             return Vec::new();
         };
         let mut symbols = Vec::with_capacity(entries.len());
@@ -364,7 +371,7 @@ impl<'data> Elf<'data> {
             let Some(name) = string(strings, symbol.st_name(LE).into()) else {
                 let reason =
                     format!("symbol {} has its name outside of the strings", symbols.len());
-                findings.file(Rule::Unreadable, &[&reason]);
+                self.findings.file(Rule::Unreadable, &[&reason]);
                 return symbols;
             };
             let mut value = symbol.st_value(LE);
@@ -381,7 +388,7 @@ impl<'data> Elf<'data> {
                     Home::Section(index.into())
                 }
                 elf::SymbolSection(index) => {
-                    findings.symbol(&name, Rule::SectionNumber, &[&index]);
+                    self.findings.symbol(&name, Rule::SectionNumber, &[&index]);
                     Home::Absolute
                 }
             };
@@ -397,14 +404,9 @@ impl<'data> Elf<'data> {
     }
 
     /// Returns the bytes of a table that the dynamic section names, if they are all in a segment.
-    fn table(
-        &self,
-        (name, tag): (&'static str, elf::DynamicTag),
-        size: u64,
-        findings: &mut Findings,
-    ) -> &'data [u8] {
+    fn table(&self, (name, tag): (&'static str, elf::DynamicTag), size: u64) -> &'data [u8] {
         let Some(address) = self.tag(tag) else {
-            findings.file(Rule::NoTable, &[&name]);
+            self.findings.file(Rule::NoTable, &[&name]);
             return &[];
         };
         let mapped = self.segments.iter().filter(|of| of.kind == elf::PT_LOAD).find_map(|of| {
@@ -412,7 +414,7 @@ impl<'data> Elf<'data> {
             of.data?.get(start..start.checked_add(usize::try_from(size).ok()?)?)
         });
         mapped.unwrap_or_else(|| {
-            findings.file(Rule::TableOutside, &[&name]);
+            self.findings.file(Rule::TableOutside, &[&name]);
             &[]
         })
     }
@@ -523,109 +525,6 @@ impl<'data> Elf<'data> {
     }
 }
 
-/// A record in a module: a C structure, whose members are found by their offsets.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Record<'a, 'data> {
-    pub(super) elf: &'a Elf<'data>,
-    pub(super) home: &'a Section<'data>,
-    pub(super) offset: u64,
-}
-
-impl<'a, 'data> Record<'a, 'data> {
-    pub(super) fn new(elf: &'a Elf<'data>, at: Target) -> Self {
-        Self { elf, home: elf.section_of(at), offset: at.offset }
-    }
-
-    fn at(&self, member: u64) -> u64 {
-        self.offset.wrapping_add(member)
-    }
-
-    /// Adds a finding about a member.
-    pub(super) fn report(
-        &self,
-        member: u64,
-        rule: Rule,
-        details: &[&dyn std::fmt::Display],
-        findings: &mut Findings,
-    ) {
-        findings.offset(&self.home.name, self.at(member), rule, details);
-    }
-
-    /// Returns whether all bytes of the record are in the file; reports it, if they are not.
-    pub(super) fn is_whole(&self, what: &str, size: u64, findings: &mut Findings) -> bool {
-        let whole = self.home.bytes(self.offset, size).is_some();
-        if !whole {
-            self.report(0, Rule::RecordOutside, &[&size, &what], findings);
-        }
-        whole
-    }
-
-    /// The same, of a record that the kernel writes to.
-    pub(super) fn is_sound(&self, what: &str, size: u64, findings: &mut Findings) -> bool {
-        if !self.home.is_writable() {
-            let details: [&dyn std::fmt::Display; 3] = [&what, &self.home.name, &"writable"];
-            self.report(0, Rule::WrongMemory, &details, findings);
-        }
-        self.is_whole(what, size, findings)
-    }
-
-    /// Reports members that are not 0.
-    pub(super) fn check_zero(
-        &self,
-        what: &str,
-        members: std::ops::Range<u64>,
-        findings: &mut Findings,
-    ) {
-        let range = self.at(members.start)..self.at(members.end);
-        let bytes = self.home.bytes(range.start, members.end - members.start).unwrap_or_default();
-        let relocated = !self.home.relocations_in(range).is_empty();
-        if relocated || bytes.iter().any(|&byte| byte != 0) {
-            self.report(members.start, Rule::NotZero, &[&what], findings);
-        }
-    }
-
-    pub(super) fn u32(&self, member: u64) -> Option<u32> {
-        self.home.u32(self.at(member))
-    }
-
-    pub(super) fn u64(&self, member: u64) -> Option<u64> {
-        self.home.u64(self.at(member))
-    }
-
-    pub(super) fn is_relocated(&self, member: u64) -> bool {
-        self.home.relocation(self.at(member)).is_some()
-    }
-
-    pub(super) fn is_null(&self, member: u64) -> bool {
-        self.u64(member) == Some(0) && !self.is_relocated(member)
-    }
-
-    /// Returns the place to which a member points.
-    pub(super) fn address(&self, member: u64) -> Option<Target> {
-        self.elf.address(self.home, self.at(member))
-    }
-
-    /// Returns the record to which a member points.
-    pub(super) fn record(&self, member: u64) -> Option<Self> {
-        Some(Self::new(self.elf, self.address(member)?))
-    }
-
-    /// Returns the string to which a member points.
-    pub(super) fn string(&self, member: u64) -> Option<String> {
-        self.elf.string(self.address(member)?)
-    }
-
-    /// Returns the undefined symbol whose address a member will hold.
-    pub(super) fn import(&self, member: u64) -> Option<&'a Symbol> {
-        self.elf.import(self.home, self.at(member))
-    }
-
-    /// Returns whether a member points to something in the module or to a symbol that is certain to exist.
-    pub(super) fn points(&self, member: u64) -> bool {
-        self.address(member).is_some() || self.import(member).is_some_and(|of| !of.is_weak())
-    }
-}
-
 /// Returns the name of the loader for messages.
 pub(super) fn loader(os: Os) -> &'static str {
     match os {
@@ -667,47 +566,44 @@ fn address_kind(arch: Arch) -> elf::RelocationType {
     }
 }
 
+/// A field of the header that the loader refuses, its value, the loader, and the value that it takes.
+type Refused = (&'static str, u32, String, &'static str);
+
 /// Returns the architecture of a file whose header is one that the loader takes.
-fn header_fits(os: Os, header: &Header, findings: &mut Findings) -> Option<Arch> {
-    let loader = loader(os);
-    let mut wrong = |loader: &str, what: &str, found: u32, expected: &str| {
-        findings.file(Rule::Header, &[&what, &found, &loader, &expected]);
-        None
-    };
-    let ident = &header.e_ident;
+fn header_fits(os: Os, header: &Header) -> Result<Arch, Refused> {
+    let (ident, endian) = (&header.e_ident, Endianness::Little);
+    let any = |what, found, expected| (what, found, loader(os).to_owned(), expected);
     if ident.class != elf::ELFCLASS64 {
-        return wrong(loader, "the class", ident.class.0.into(), "64-bit (2)");
+        return Err(any("the class", ident.class.0.into(), "64-bit (2)"));
     }
     if ident.data != elf::ELFDATA2LSB {
-        return wrong(loader, "the byte order", ident.data.0.into(), "little-endian (1)");
+        return Err(any("the byte order", ident.data.0.into(), "little-endian (1)"));
     }
-    let endian = Endianness::Little;
     let machine = header.e_machine(endian);
-    let (known, machines) = match os {
-        Os::FreeBsd => (Arch::of_machine(machine), "x86-64 (62), AArch64 (183) and RISC-V (243)"),
-        Os::Illumos => ((machine == elf::EM_X86_64).then_some(Arch::X86_64), "x86-64 (62)"),
+    let arch = Arch::of_machine(machine).filter(|&arch| os.runs_on(arch).is_ok());
+    let machines = match os {
+        Os::FreeBsd => "x86-64 (62), AArch64 (183) and RISC-V (243)",
+        Os::Illumos => "x86-64 (62)",
     };
-    let Some(arch) = known else {
-        return wrong(loader, "the machine", machine.0.into(), machines);
-    };
-    let loader = match os {
-        Os::FreeBsd => format!("{loader} for {}", arch.freebsd_name()),
-        Os::Illumos => loader.to_owned(),
-    };
+    let arch = arch.ok_or_else(|| any("the machine", machine.0.into(), machines))?;
     let (kind, expected) = match arch.module_kind() {
         ModuleKind::Relocatable => (elf::ET_REL, "relocatable files (ET_REL, 1)"),
         ModuleKind::Shared => (elf::ET_DYN, "shared objects (ET_DYN, 3)"),
     };
-    let found = header.e_type(endian);
-    if found != kind {
-        return wrong(&loader, "the type", found.0.into(), expected);
-    }
-    if header.e_version(endian) != u32::from(elf::EV_CURRENT.0) {
-        return wrong(&loader, "the version", header.e_version(endian), "1 (EV_CURRENT)");
-    }
-    // The number of more sections than it holds would be elsewhere, and neither loader looks there.
-    if header.e_shnum(endian) == 0 {
-        return wrong(&loader, "the number of sections", 0, "1 to 65279");
-    }
-    Some(arch)
+    let (found, version) = (header.e_type(endian), header.e_version(endian));
+    let (what, found, expected) = if found != kind {
+        ("the type", found.0.into(), expected)
+    } else if version != u32::from(elf::EV_CURRENT.0) {
+        ("the version", version, "1 (EV_CURRENT)")
+    } else if header.e_shnum(endian) == 0 {
+        // The number of more sections than it holds would be elsewhere, and neither loader looks there.
+        ("the number of sections", 0, "1 to 65279")
+    } else {
+        return Ok(arch);
+    };
+    let loader = match os {
+        Os::FreeBsd => format!("{} for {}", loader(os), arch.freebsd_name()),
+        Os::Illumos => loader(os).to_owned(),
+    };
+    Err((what, found, loader, expected))
 }

@@ -1,5 +1,6 @@
 //! Findings: which rule a module breaks, and where.
 
+use std::cell::RefCell;
 use std::fmt::{self, Display};
 
 use super::rules::{Level, Rule};
@@ -73,38 +74,37 @@ impl Display for Place {
 
 /// The findings in a module, as the rules add them.
 #[derive(Debug, Default)]
-pub(super) struct Findings(pub(super) Vec<Finding>);
+pub(super) struct Findings(RefCell<Vec<Finding>>);
 
 impl Findings {
     /// Returns the warnings; or everything, if there are errors.
     pub(super) fn done(self) -> Result<Vec<Finding>, Vec<Finding>> {
-        if self.0.iter().any(Finding::is_error) { Err(self.0) } else { Ok(self.0) }
+        let all = self.0.into_inner();
+        if all.iter().any(Finding::is_error) { Err(all) } else { Ok(all) }
+    }
+
+    fn add(&self, place: Place, rule: Rule, details: &[&dyn Display]) {
+        self.0.borrow_mut().push(Finding::new(place, rule, details));
     }
 
     /// Adds a finding about the file.
-    pub(super) fn file(&mut self, rule: Rule, details: &[&dyn Display]) {
-        self.0.push(Finding::new(Place::File, rule, details));
+    pub(super) fn file(&self, rule: Rule, details: &[&dyn Display]) {
+        self.add(Place::File, rule, details);
     }
 
     /// Adds a finding about a section.
-    pub(super) fn section(&mut self, section: &str, rule: Rule, details: &[&dyn Display]) {
-        self.0.push(Finding::new(Place::Section(section.into()), rule, details));
+    pub(super) fn section(&self, section: &str, rule: Rule, details: &[&dyn Display]) {
+        self.add(Place::Section(section.into()), rule, details);
     }
 
     /// Adds a finding about an offset in a section.
-    pub(super) fn offset(
-        &mut self,
-        section: &str,
-        offset: u64,
-        rule: Rule,
-        details: &[&dyn Display],
-    ) {
-        self.0.push(Finding::new(Place::Offset(section.into(), offset), rule, details));
+    pub(super) fn offset(&self, section: &str, at: u64, rule: Rule, details: &[&dyn Display]) {
+        self.add(Place::Offset(section.into(), at), rule, details);
     }
 
     /// Adds a finding about a symbol.
-    pub(super) fn symbol(&mut self, symbol: &str, rule: Rule, details: &[&dyn Display]) {
-        self.0.push(Finding::new(Place::Symbol(symbol.into()), rule, details));
+    pub(super) fn symbol(&self, symbol: &str, rule: Rule, details: &[&dyn Display]) {
+        self.add(Place::Symbol(symbol.into()), rule, details);
     }
 }
 

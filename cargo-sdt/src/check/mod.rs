@@ -10,12 +10,14 @@ mod code;
 mod elf;
 pub(crate) mod fbt;
 mod finding;
-pub(crate) mod flow;
 mod freebsd;
 mod functions;
 pub(crate) mod illumos;
+mod instruction;
 mod kernel;
+mod names;
 mod operand;
+mod record;
 mod relocations;
 mod rules;
 mod sections;
@@ -24,7 +26,6 @@ mod symbols;
 use std::fmt;
 
 use elf::Elf;
-use finding::Findings;
 pub use finding::{Finding, Place};
 use functions::Functions;
 pub use kernel::Kernel;
@@ -158,10 +159,8 @@ pub fn module(file: &[u8]) -> Result<Summary, Vec<Finding>> {
 /// # Errors
 /// All findings, if there is an error among them.
 pub fn module_against(file: &[u8], against: Against<'_>) -> Result<Summary, Vec<Finding>> {
-    checked(Os::FreeBsd, file, |elf, functions, findings| {
-        freebsd::check(elf, functions, against, findings)
-    })
-    .map(|(summary, warnings)| Summary { warnings, ..summary })
+    checked(Os::FreeBsd, file, |elf, functions| freebsd::check(elf, functions, against))
+        .map(|(summary, warnings)| Summary { warnings, ..summary })
 }
 
 /// Checks a module for a system.
@@ -182,17 +181,16 @@ pub fn module_of(os: Os, file: &[u8], against: Against<'_>) -> Result<Contents, 
 fn checked<S>(
     os: Os,
     file: &[u8],
-    check: impl FnOnce(&Elf<'_>, &Functions<'_>, &mut Findings) -> S,
+    check: impl FnOnce(&Elf<'_>, &Functions<'_>) -> S,
 ) -> Result<(S, Vec<Finding>), Vec<Finding>> {
     if Seal::of(file) == Seal::Broken {
         return Err(vec![Finding::new(Place::File, Rule::BrokenSeal, &[])]);
     }
-    let mut findings = Findings::default();
-    let Some(elf) = Elf::parse(os, file, &mut findings) else { return Err(findings.0) };
+    let elf = Elf::parse(os, file)?;
     let functions = Functions::new(elf.all_symbols());
-    sections::check(&elf, &mut findings);
-    symbols::check(&elf, &mut findings);
-    code::check(&elf, &mut findings);
-    let summary = check(&elf, &functions, &mut findings);
-    Ok((summary, findings.done()?))
+    sections::check(&elf);
+    symbols::check(&elf);
+    code::check(&elf);
+    let summary = check(&elf, &functions);
+    Ok((summary, elf.findings.done()?))
 }

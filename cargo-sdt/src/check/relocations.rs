@@ -8,7 +8,7 @@ use std::fmt::Display;
 use object::elf;
 
 use super::elf::{Elf, Home, Relocation, Section, Symbol, Target};
-use super::finding::{Findings, Signed, hex};
+use super::finding::{Signed, hex};
 use super::functions::Functions;
 use super::illumos::is_probe;
 use super::operand::{self, Base, OBJECT, Operand, Stray};
@@ -20,35 +20,25 @@ use crate::platform::{FreeBsd, Os};
 /// Sets of places in code that are no functions. They have rules of their own.
 const PLACES: [&str; 3] = [SITES, TRACEPOINTS, ENABLED];
 
-/// Checks all relocations of what is loaded. `release` is that of FreeBSD that the module is for.
-pub(super) fn check(
-    elf: &Elf<'_>,
-    release: FreeBsd,
-    functions: &Functions<'_>,
-    findings: &mut Findings,
-) {
+/// Checks all relocations of loaded sections. `release` is FreeBSD's for which the module is.
+pub(super) fn check(elf: &Elf<'_>, release: FreeBsd, functions: &Functions<'_>) {
     for (index, section) in elf.sections.iter().enumerate().filter(|(_, of)| of.is_loaded()) {
         let mut end = 0;
         for relocation in &section.relocations {
             let place = Place { elf, release, functions, index, section, relocation };
-            if place.is_sound(findings) && relocation.offset < end {
-                place.overlaps(findings);
+            if place.is_sound() && relocation.offset < end {
+                place.overlaps();
             }
             end = relocation.offset.saturating_add(width(elf, relocation.kind).unwrap_or(0));
         }
         if !section.is_code() && !PLACES.contains(&&*section.name) {
-            pointers(elf, section, functions, findings);
+            pointers(elf, section, functions);
         }
     }
 }
 
 /// Finds pointers in data to the middle of a function: code calls what they point to.
-fn pointers(
-    elf: &Elf<'_>,
-    section: &Section<'_>,
-    functions: &Functions<'_>,
-    findings: &mut Findings,
-) {
+fn pointers(elf: &Elf<'_>, section: &Section<'_>, functions: &Functions<'_>) {
     let to_code = |relocation: &Relocation| {
         let target = elf.target(relocation)?;
         elf.section_of(target).is_code().then_some((relocation.offset, target))
@@ -57,7 +47,7 @@ fn pointers(
     for (at, place) in functions.astray(&pointers) {
         let (function, offset) = functions.describe(place);
         let offset = format_args!("{offset:#x}");
-        findings.offset(&section.name, at, Rule::MiddleOfFunction, &[&offset, &function]);
+        elf.findings.offset(&section.name, at, Rule::MiddleOfFunction, &[&offset, &function]);
     }
 }
 
@@ -73,13 +63,13 @@ struct Place<'a, 'data> {
 }
 
 impl Place<'_, '_> {
-    /// Returns whether nothing is wrong with it; reports what is.
-    fn is_sound(&self, findings: &mut Findings) -> bool {
+    /// Returns whether it is sound; reports a breach.
+    fn is_sound(&self) -> bool {
         let (elf, section) = (self.elf, self.section);
         let Relocation { offset, kind, symbol: number, addend } = *self.relocation;
         let krtld = elf.os == Os::Illumos;
-        let mut wrong = |rule, details: &[&dyn Display]| {
-            findings.offset(&section.name, offset, rule, details);
+        let wrong = |rule, details: &[&dyn Display]| {
+            elf.findings.offset(&section.name, offset, rule, details);
             false
         };
         let Some(symbol) = elf.symbols.get(number) else {
@@ -132,14 +122,14 @@ impl Place<'_, '_> {
         }
     }
 
-    fn overlaps(&self, findings: &mut Findings) {
+    fn overlaps(&self) {
         // Two at a site of a probe have a rule of their own.
         let symbol = self.elf.symbols.get(self.relocation.symbol);
         if let Some(symbol) = symbol.filter(|of| self.elf.os == Os::FreeBsd || !is_probe(of)) {
             let kind = kind_name(self.elf.arch, self.relocation.kind);
             let details: [&dyn Display; 2] = [&kind, &self.elf.shown(symbol)];
             let offset = self.relocation.offset;
-            findings.offset(&self.section.name, offset, Rule::RelocationTwice, &details);
+            self.elf.findings.offset(&self.section.name, offset, Rule::RelocationTwice, &details);
         }
     }
 
@@ -227,7 +217,7 @@ impl Place<'_, '_> {
         }
     }
 
-    /// Returns what is wrong with a displacement or an address of 4 bytes.
+    /// Returns the fault of a displacement or an address of 4 bytes.
     fn displacement(&self, symbol: &Symbol) -> Option<Stray> {
         let Relocation { offset, kind, addend, .. } = *self.relocation;
         let relative = kind != elf::R_X86_64_32S;

@@ -65,7 +65,7 @@ rules! {
     WritableCode Error "both writable and executable; the loader maps no memory so"
     Alignment Error "alignment {}; the loader computes addresses with it, it must be a power of two"
     AlignmentTooLarge Error
-        "alignment {}; the loader's memory is aligned to {} at most, and what it puts there would be elsewhere"
+        "alignment {}; the loader's memory is aligned to {} at most, and the section would be elsewhere"
     ThreadLocal Error "thread-local storage; kernel modules have none"
     ConstructorsNotCalled Error "functions to be called at start or end; krtld calls _init and _fini only"
     Leftover Error "is for the link step, which would have used it up; link with `cargo sdt kmod`"
@@ -79,7 +79,7 @@ rules! {
     DeclaredTwice Error "the slice is declared {} times; linkme refuses to run then"
     Bound Error "{} is {}; FreeBSD's loader finds the set by it; refer to it (`.weak`)"
     BoundElsewhere Error "is not {} of section {}"
-    NoSuchSet Error "there is no section {}, whose bound it is"
+    NoSuchSet Error "undefined bound of section {}, which does not exist"
 
     // Segments and tables of a shared object.
     HeadersBehindFirstPage Error "program headers end at {}; FreeBSD's loader reads the first page only"
@@ -119,7 +119,7 @@ rules! {
 
     // Symbols.
     SectionNumber Error "is in section {}, which is not there; the loader refuses the module, or crashes"
-    SectionSymbol Error "a section's symbol, {} bytes behind its start: what is relocated by it goes astray"
+    SectionSymbol Error "a section's symbol, {} bytes behind its start: relocations by it would lead astray"
     SymbolOutside Error "{} its section, {}, of {} bytes; fbt reads there"
     StrayFunction Error "a function {}; fbt reads it as code"
     Common Error "a common symbol, for which the loader has no memory; compile with -fno-common"

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use object::elf;
 
 use super::elf::{Elf, Home, Section, loader};
-use super::finding::{Findings, Hex};
+use super::finding::Hex;
 use super::rules::Rule;
 use crate::arch::ModuleKind;
 use crate::link::is_set;
@@ -37,23 +37,23 @@ const MOST_MEMORY: u64 = 1 << 29;
 const ENTRY: u64 = 24;
 
 /// Checks the sections, and the bounds of sets in a relocatable file.
-pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) {
+pub(super) fn check(elf: &Elf<'_>) {
     let relocatable = elf.arch.module_kind() == ModuleKind::Relocatable;
     let mut sets = BTreeMap::<&str, usize>::new();
     for (index, section) in elf.sections.iter().enumerate() {
         let name = &*section.name;
         if relocatable {
-            types(elf, index, section, findings);
-            names(elf, section, findings);
+            types(elf, index, section);
+            names(elf, section);
         }
         if !section.is_loaded() {
             continue;
         }
         if section.is_writable() && section.is_code() {
-            findings.section(name, Rule::WritableCode, &[]);
+            elf.findings.section(name, Rule::WritableCode, &[]);
         }
         if section.flags.contains(elf::SHF_TLS) {
-            findings.section(name, Rule::ThreadLocal, &[]);
+            elf.findings.section(name, Rule::ThreadLocal, &[]);
         }
         // krtld takes as many bytes more (`get_progbits`), and none for an alignment of 0.
         let (most, zero) = match elf.os {
@@ -61,16 +61,16 @@ pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) {
             Os::Illumos => (MOST_MEMORY, section.align == 0),
         };
         if !section.align.is_power_of_two() && !zero {
-            findings.section(name, Rule::Alignment, &[&section.align]);
+            elf.findings.section(name, Rule::Alignment, &[&section.align]);
         } else if section.align > most {
-            findings.section(name, Rule::AlignmentTooLarge, &[&section.align, &most]);
+            elf.findings.section(name, Rule::AlignmentTooLarge, &[&section.align, &most]);
         }
         if is_set(name) {
             *sets.entry(name).or_default() += 1;
             let found = section.data.len() as u64;
             // FreeBSD knows the elements of its sets, and a set of variables may be in no file.
             if elf.os == Os::Illumos && found != section.size {
-                findings.section(name, Rule::SetNotInFile, &[&section.size, &found]);
+                elf.findings.section(name, Rule::SetNotInFile, &[&section.size, &found]);
             }
         }
     }
@@ -79,22 +79,22 @@ pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) {
             Os::FreeBsd => "FreeBSD's loader finds the first one only",
             Os::Illumos => "the bounds of a set are those of one section",
         };
-        findings.section(set, Rule::SplitSet, &[&count, &why]);
+        elf.findings.section(set, Rule::SplitSet, &[&count, &why]);
     }
     if relocatable {
-        memory(elf.size(), findings);
-        bounds(elf, findings);
+        memory(elf, elf.size());
+        bounds(elf);
     }
 }
 
 /// Checks that everything that is loaded has room in a kernel.
-pub(super) fn memory(size: u64, findings: &mut Findings) {
+pub(super) fn memory(elf: &Elf<'_>, size: u64) {
     if size > MOST_MEMORY {
-        findings.file(Rule::TooLarge, &[&size, &MOST_MEMORY]);
+        elf.findings.file(Rule::TooLarge, &[&size, &MOST_MEMORY]);
     }
 }
 
-fn types(elf: &Elf<'_>, index: usize, section: &Section<'_>, findings: &mut Findings) {
+fn types(elf: &Elf<'_>, index: usize, section: &Section<'_>) {
     let (name, kind) = (&*section.name, section.kind);
     let wrong = match elf.os {
         // The loader passes over an empty section, and over notes, which nothing needs unless it refers to them.
@@ -109,23 +109,23 @@ fn types(elf: &Elf<'_>, index: usize, section: &Section<'_>, findings: &mut Find
     };
     let array = matches!(kind, elf::SHT_INIT_ARRAY | elf::SHT_FINI_ARRAY | elf::SHT_PREINIT_ARRAY);
     if wrong && array && elf.os == Os::Illumos {
-        findings.section(name, Rule::ConstructorsNotCalled, &[]);
+        elf.findings.section(name, Rule::ConstructorsNotCalled, &[]);
     } else if wrong {
-        findings.section(name, Rule::SectionType, &[&Hex(kind.0.into()), &loader(elf.os)]);
+        elf.findings.section(name, Rule::SectionType, &[&Hex(kind.0.into()), &loader(elf.os)]);
     }
     let is_table = matches!(kind, elf::SHT_RELA | elf::SHT_SYMTAB);
     let entries = section.entry == ENTRY && section.size.is_multiple_of(ENTRY);
     if elf.os == Os::Illumos && is_table && !entries {
-        findings.section(name, Rule::Entries, &[&section.size, &section.entry]);
+        elf.findings.section(name, Rule::Entries, &[&section.size, &section.entry]);
     }
 }
 
-fn names(elf: &Elf<'_>, section: &Section<'_>, findings: &mut Findings) {
+fn names(elf: &Elf<'_>, section: &Section<'_>) {
     let name = &*section.name;
     if name == DEPENDS {
-        findings.section(name, Rule::Leftover, &[]);
+        elf.findings.section(name, Rule::Leftover, &[]);
     }
-    // `.rela` alone may be of anything; what is of nothing, or has no addends, is reported as such.
+    // `.rela` alone may be of anything; the reader reports a table of nothing, or without addends.
     let of = name.strip_prefix(RELOCATIONS).filter(|of| !of.is_empty());
     let Some(of) = of.filter(|_| section.kind != elf::SHT_REL) else { return };
     let target = elf.sections.get(section.info).filter(|_| section.info != 0);
@@ -134,11 +134,11 @@ fn names(elf: &Elf<'_>, section: &Section<'_>, findings: &mut Findings) {
         Some(target) if target.name != of => format!("applied to {}", target.name),
         _ => return,
     };
-    findings.section(name, Rule::RelocationsOf, &[&of, &found]);
+    elf.findings.section(name, Rule::RelocationsOf, &[&of, &found]);
 }
 
 /// The bounds of sets that are defined in the file are those of the sets, or 0 if there is no such set.
-fn bounds(elf: &Elf<'_>, findings: &mut Findings) {
+fn bounds(elf: &Elf<'_>) {
     for symbol in elf.all_symbols() {
         let name = &*symbol.name;
         let (set, stop) = match (name.strip_prefix("__start_"), name.strip_prefix("__stop_")) {
@@ -157,7 +157,7 @@ fn bounds(elf: &Elf<'_>, findings: &mut Findings) {
         };
         if is_set(set) && !right {
             let expected = if stop { "the end" } else { "the start" };
-            findings.symbol(name, Rule::BoundElsewhere, &[&expected, &set]);
+            elf.findings.symbol(name, Rule::BoundElsewhere, &[&expected, &set]);
         }
     }
 }

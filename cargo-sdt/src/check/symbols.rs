@@ -6,19 +6,19 @@ use std::fmt::Display;
 use object::elf;
 
 use super::elf::{Elf, Home, Symbol, loader};
-use super::finding::{Findings, Hex, Signed};
+use super::finding::{Hex, Signed};
 use super::kernel::{Kernel, Kind, Known};
 use super::rules::Rule;
 
 /// Checks the places of symbols. fbt looks at all functions, the undefined ones among them, where their symbols say
 /// (`link_elf_each_function_nameval` of both of FreeBSD's loaders, `fbt_provide_module` of illumos).
-pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) {
+pub(super) fn check(elf: &Elf<'_>) {
     for symbol in elf.all_symbols() {
-        place(elf, symbol, &mut |rule, details| findings.symbol(&symbol.name, rule, details));
+        place(elf, symbol, &|rule, details| elf.findings.symbol(&symbol.name, rule, details));
     }
 }
 
-fn place(elf: &Elf<'_>, symbol: &Symbol, wrong: &mut dyn FnMut(Rule, &[&dyn Display])) {
+fn place(elf: &Elf<'_>, symbol: &Symbol, wrong: &dyn Fn(Rule, &[&dyn Display])) {
     if symbol.kind == elf::STT_SECTION && symbol.value != 0 {
         return wrong(Rule::SectionSymbol, &[&Hex(symbol.value)]);
     }
@@ -85,6 +85,7 @@ pub(super) enum Listed {
 
 /// Looks up the symbols that a module does not define.
 pub(super) struct Imports<'a> {
+    elf: &'a Elf<'a>,
     kernel: &'a Kernel,
     depends: &'a [String],
     /// Whether the loader also finds local symbols of others.
@@ -96,32 +97,28 @@ pub(super) struct Imports<'a> {
 
 impl<'a> Imports<'a> {
     pub(super) fn new(
+        elf: &'a Elf<'a>,
         kernel: &'a Kernel,
         depends: &'a [String],
         leaky: bool,
         release: String,
     ) -> Self {
-        Self { kernel, depends, leaky, release, unasked: Vec::new() }
+        Self { elf, kernel, depends, leaky, release, unasked: Vec::new() }
     }
 
     /// Checks that the files of `--kernel` are for the module's architecture.
-    pub(super) fn check_files(&self, elf: &Elf<'_>, findings: &mut Findings) {
+    pub(super) fn check_files(&self) {
         for file in self.kernel.files() {
-            if let Some(arch) = file.arch.filter(|&arch| arch != elf.arch) {
-                findings.file(Rule::OtherKernel, &[&file.name, &arch, &elf.arch]);
+            if let Some(arch) = file.arch.filter(|&arch| arch != self.elf.arch) {
+                self.elf.findings.file(Rule::OtherKernel, &[&file.name, &arch, &self.elf.arch]);
             }
         }
     }
 
     /// Checks one symbol: by the kernel's files, or if there are none, by what `listed` knows.
-    pub(super) fn check(
-        &mut self,
-        symbol: &str,
-        used: Use,
-        listed: impl FnOnce() -> Listed,
-        findings: &mut Findings,
-    ) {
-        let mut wrong = |rule, details: &[&dyn Display]| findings.symbol(symbol, rule, details);
+    pub(super) fn check(&mut self, symbol: &str, used: Use, listed: impl FnOnce() -> Listed) {
+        let wrong =
+            |rule, details: &[&dyn Display]| self.elf.findings.symbol(symbol, rule, details);
         if !self.kernel.is_known() {
             return match listed() {
                 Listed::Fine => {}
@@ -151,20 +148,20 @@ impl<'a> Imports<'a> {
     }
 
     /// Reports the symbols that only the kernel's own files could tell of.
-    pub(super) fn done(self, findings: &mut Findings) {
+    pub(super) fn done(self) {
         let names = self.unasked.join(", ");
         match self.unasked.len() {
             0 => {}
-            1 => findings.file(Rule::Unasked, &[&"uses a symbol", &"is", &"it", &names]),
+            1 => self.elf.findings.file(Rule::Unasked, &[&"uses a symbol", &"is", &"it", &names]),
             count => {
                 let uses = format!("uses {count} symbols");
-                findings.file(Rule::Unasked, &[&uses, &"are", &"them", &names]);
+                self.elf.findings.file(Rule::Unasked, &[&uses, &"are", &"them", &names]);
             }
         }
     }
 }
 
 /// Reports an undefined symbol that the loader does not look for.
-pub(super) fn not_looked_for(elf: &Elf<'_>, symbol: &Symbol, what: &str, findings: &mut Findings) {
-    findings.symbol(&symbol.name, Rule::NotLookedFor, &[&what, &loader(elf.os)]);
+pub(super) fn not_looked_for(elf: &Elf<'_>, symbol: &Symbol, what: &str) {
+    elf.findings.symbol(&symbol.name, Rule::NotLookedFor, &[&what, &loader(elf.os)]);
 }

@@ -11,7 +11,7 @@ use object::elf;
 
 use super::elf::{Elf, Home, Section};
 use super::fbt;
-use super::finding::Findings;
+use super::finding::Hex;
 use super::rules::Rule;
 use crate::arch::Arch;
 use crate::platform::Os;
@@ -31,19 +31,19 @@ enum Breach {
     KernelRegister { code: String, register: &'static str },
 }
 
-pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) {
+pub(super) fn check(elf: &Elf<'_>) {
     let mut undefined = elf.all_symbols().filter(|symbol| symbol.is_undefined());
     let saver = undefined.find(|symbol| SAVERS.contains(&&*symbol.name));
     let saver = saver.map(|symbol| &*symbol.name);
     let code = elf.sections.iter().enumerate().filter(|(_, of)| of.is_loaded() && of.is_code());
     for (index, section) in code {
-        section_of_code(elf, index, section, saver, findings);
+        section_of_code(elf, index, section, saver);
     }
-    functions(elf, findings);
+    functions(elf);
 }
 
 /// Checks the functions of which fbt makes probes; of several names for one, each. illumos's leaves out weak ones.
-fn functions(elf: &Elf<'_>, findings: &mut Findings) {
+fn functions(elf: &Elf<'_>) {
     let mut seen = BTreeSet::new();
     for symbol in elf.all_symbols().filter(|symbol| symbol.kind == elf::STT_FUNC) {
         let Home::Section(home) = symbol.home else { continue };
@@ -51,20 +51,15 @@ fn functions(elf: &Elf<'_>, findings: &mut Findings) {
         let Some(code) = section.bytes(symbol.value, symbol.size) else { continue };
         let left_out = elf.os == Os::Illumos && symbol.is_weak();
         if !left_out && seen.insert((home, symbol.value, &symbol.name)) {
-            let address = section.address.wrapping_add(symbol.value);
-            fbt::check(elf.arch, &symbol.name, code, address, findings);
+            if let Some(entry) = fbt::misplaced(elf.arch, code) {
+                elf.findings.symbol(&symbol.name, Rule::FbtEntry, &[&Hex(entry)]);
+            }
         }
     }
 }
 
 /// Reports the breaches in a section, as far as they are shown.
-fn section_of_code(
-    elf: &Elf<'_>,
-    index: usize,
-    section: &Section<'_>,
-    saver: Option<&str>,
-    findings: &mut Findings,
-) {
+fn section_of_code(elf: &Elf<'_>, index: usize, section: &Section<'_>, saver: Option<&str>) {
     let mut found = 0;
     let mut saved = None;
     scan(elf, index, section, &mut |offset, breach| {
@@ -79,18 +74,23 @@ fn section_of_code(
         }
         match breach {
             Breach::Float { code, state } => {
-                findings.offset(&section.name, offset, Rule::Float, &[&code, &state]);
+                elf.findings.offset(&section.name, offset, Rule::Float, &[&code, &state]);
             }
             Breach::KernelRegister { code, register } => {
-                findings.offset(&section.name, offset, Rule::KernelRegister, &[&code, &register]);
+                elf.findings.offset(
+                    &section.name,
+                    offset,
+                    Rule::KernelRegister,
+                    &[&code, &register],
+                );
             }
         }
     });
     if found > SHOWN {
-        findings.section(&section.name, Rule::MoreFloat, &[&(found - SHOWN)]);
+        elf.findings.section(&section.name, Rule::MoreFloat, &[&(found - SHOWN)]);
     }
     if let (Some((count, state)), Some(saver)) = (saved, saver) {
-        findings.section(&section.name, Rule::SavedFloat, &[&count, &state, &saver]);
+        elf.findings.section(&section.name, Rule::SavedFloat, &[&count, &state, &saver]);
     }
 }
 

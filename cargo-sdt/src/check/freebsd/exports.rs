@@ -1,5 +1,4 @@
-//! Symbols that the module does not define. What the kernel's own files say is believed; without them, what is known of
-//! releases.
+//! Symbols that the module does not define, looked up in the kernel's own files, or without them in a list of releases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +8,6 @@ use super::metadata::{KERNEL, Metadata};
 use super::native;
 use crate::arch::{Arch, ModuleKind};
 use crate::check::elf::{Elf, Symbol};
-use crate::check::finding::Findings;
 use crate::check::kernel::{Kernel, Kind};
 use crate::check::relocations;
 use crate::check::rules::Rule;
@@ -86,15 +84,9 @@ fn listed(arch: Arch, release: FreeBsd, dtrace: bool, symbol: &str, called: bool
     }
 }
 
-pub(super) fn check(
-    elf: &Elf<'_>,
-    release: FreeBsd,
-    metadata: &Metadata,
-    kernel: &Kernel,
-    findings: &mut Findings,
-) {
-    versions(metadata, kernel, findings);
-    disagreements(elf, findings);
+pub(super) fn check(elf: &Elf<'_>, release: FreeBsd, metadata: &Metadata, kernel: &Kernel) {
+    versions(elf, metadata, kernel);
+    disagreements(elf);
     // The loaders look for what relocations use, and for nothing else. A shared object's other table is for debuggers.
     let mut symbols = BTreeMap::new();
     for section in elf.loaded() {
@@ -105,8 +97,8 @@ pub(super) fn check(
     }
     let depends: Vec<_> = metadata.depends.iter().filter(|of| *of != KERNEL).cloned().collect();
     let leaky = release.major() <= LEAKY;
-    let mut imports = Imports::new(kernel, &depends, leaky, release.to_string());
-    imports.check_files(elf, findings);
+    let mut imports = Imports::new(elf, kernel, &depends, leaky, release.to_string());
+    imports.check_files();
     let relocatable = elf.arch.module_kind() == ModuleKind::Relocatable;
     for (index, called) in symbols {
         let Some(symbol) = elf.symbols.get(index).filter(|of| of.is_undefined()) else { continue };
@@ -115,21 +107,21 @@ pub(super) fn check(
             continue;
         }
         if let Some(what) = refused(relocatable, symbol) {
-            not_looked_for(elf, symbol, what, findings);
+            not_looked_for(elf, symbol, what);
             continue;
         }
         let used = Use { called, weak: symbol.is_weak() };
         match bound(name).filter(|_| relocatable) {
             Some(set) if used.weak || elf.named(set).next().is_some() => {}
-            Some(set) => findings.symbol(name, Rule::NoSuchSet, &[&set]),
+            Some(set) => elf.findings.symbol(name, Rule::NoSuchSet, &[&set]),
             None => {
                 let dtrace = metadata.depends_on("dtrace");
                 let listed = || listed(elf.arch, release, dtrace, name, called);
-                imports.check(name, used, listed, findings);
+                imports.check(name, used, listed);
             }
         }
     }
-    imports.done(findings);
+    imports.done();
 }
 
 /// Returns why the loader does not look for an undefined symbol (`elf_obj_lookup` of `sys/kern/link_elf_obj.c`, `elf_lookup`
@@ -146,20 +138,20 @@ fn refused(relocatable: bool, symbol: &Symbol) -> Option<&'static str> {
 }
 
 /// Checks that a kernel whose file was given takes the module.
-fn versions(metadata: &Metadata, kernel: &Kernel, findings: &mut Findings) {
+fn versions(elf: &Elf<'_>, metadata: &Metadata, kernel: &Kernel) {
     for file in kernel.files() {
         if let (Some(found), Some((minimum, maximum))) = (file.version, metadata.kernels)
             && found != minimum
             && !(minimum..=maximum).contains(&found)
         {
-            findings.file(Rule::OtherVersion, &[&file.name, &found, &minimum, &maximum]);
+            elf.findings.file(Rule::OtherVersion, &[&file.name, &found, &minimum, &maximum]);
         }
     }
 }
 
 /// Finds sites of one probe that take its arguments to be of different types: each names the types in a symbol, and the
 /// module defines one of these symbols only.
-fn disagreements(elf: &Elf<'_>, findings: &mut Findings) {
+fn disagreements(elf: &Elf<'_>) {
     let undefined = elf.all_symbols().filter(|symbol| symbol.is_undefined());
     let types: BTreeSet<_> =
         undefined.filter_map(|symbol| symbol.name.strip_prefix(TYPES)).collect();
@@ -171,71 +163,10 @@ fn disagreements(elf: &Elf<'_>, findings: &mut Findings) {
             None | Some("n") => "the number of arguments".to_owned(),
             Some(index) => format!("the type of argument {index}"),
         };
-        findings.file(Rule::SitesDisagree, &[&probe, &what]);
+        elf.findings.file(Rule::SitesDisagree, &[&probe, &what]);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_list_is_sorted_and_names_sources() {
-        let lines: Vec<_> = LIST.lines().filter(|line| !line.starts_with('#')).collect();
-        assert!(lines.is_sorted(), "keep symbols.txt sorted");
-        assert_eq!(exports().count(), lines.len(), "`symbol file [first-last] [variable]`");
-        for export in exports() {
-            assert!(export.file.starts_with("sys/"), "{export:?}");
-            assert!(export.releases.0 <= export.releases.1, "{export:?}");
-        }
-        // The nodes of sysctls are lists.
-        for export in exports().filter(|export| export.symbol.starts_with("sysctl__")) {
-            assert_eq!(export.kind, Kind::Variable, "{export:?}");
-        }
-    }
-
-    #[test]
-    fn symbols_are_known_where_they_are() {
-        let newest = FreeBsd::default();
-        let known = |arch, symbol| listed(arch, newest, true, symbol, false) == Listed::Fine;
-        for arch in Arch::ALL {
-            for symbol in ["dtrace_probe", "memcpy", "strlen", "smp_rendezvous", "dtrace_invop_add"]
-            {
-                assert!(known(arch, symbol), "{symbol} on {arch}");
-            }
-            assert_eq!(known(arch, "disable_wp"), arch == Arch::X86_64);
-            assert_eq!(known(arch, "arm64_get_writable_addr"), arch == Arch::Aarch64);
-            assert!(!known(arch, "puts") && !known(arch, "#") && !known(arch, ""));
-        }
-    }
-
-    #[test]
-    fn symbols_are_known_from_their_release_on_and_with_their_module() {
-        let on = |release: &str, dtrace, symbol| {
-            let release = release.parse().expect("a release");
-            listed(Arch::X86_64, release, dtrace, symbol, false)
-        };
-        for (symbol, first) in
-            [("sdt_probe_func", 10), ("sdt_probes_enabled", 12), ("sdt_probe", 15)]
-        {
-            for release in 10..=15 {
-                let known = on(&release.to_string(), false, symbol) == Listed::Fine;
-                assert_eq!(known, release >= first, "{symbol} in {release}");
-            }
-        }
-        assert_eq!(on("1404000", false, "sdt_probe6"), Listed::NotInRelease);
-        assert_eq!(on("15", false, "dtrace_register"), Listed::NoDependency("dtrace.ko"));
-        assert_eq!(on("15", true, "dtrace_register"), Listed::Fine);
-    }
-
-    #[test]
-    fn variables_are_not_called() {
-        for (release, variable) in [("12", false), ("13", true), ("1300139", true), ("15", true)] {
-            let release = release.parse().expect("a release");
-            let sync =
-                |called| listed(Arch::Aarch64, release, true, "arm64_icache_sync_range", called);
-            let expected = if variable { Listed::Variable } else { Listed::Fine };
-            assert_eq!((sync(true), sync(false)), (expected, Listed::Fine), "{release}");
-        }
-    }
-}
+#[path = "../../../tests/unit/check/freebsd/exports.rs"]
+mod tests;

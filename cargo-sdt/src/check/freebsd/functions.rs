@@ -3,9 +3,9 @@
 
 use object::elf;
 
-use crate::check::elf::{Elf, Record, Section};
-use crate::check::finding::Findings;
+use crate::check::elf::{Elf, Section};
 use crate::check::functions::Functions;
+use crate::check::record::Record;
 use crate::check::rules::Rule;
 
 /// Bytes of a pointer.
@@ -14,14 +14,10 @@ const WORD: u64 = 8;
 const NAMES: [&str; 4] = [".ctors", ".dtors", ".init_array", ".fini_array"];
 
 /// Checks the constructors and destructors.
-pub(super) fn check_constructors(
-    elf: &Elf<'_>,
-    functions: &Functions<'_>,
-    findings: &mut Findings,
-) {
+pub(super) fn check_constructors(elf: &Elf<'_>, functions: &Functions<'_>) {
     for section in elf.loaded().filter(|section| is_called(section)) {
         if section.is_code() || !section.size.is_multiple_of(WORD) {
-            findings.section(&section.name, Rule::NotConstructors, &[]);
+            elf.findings.section(&section.name, Rule::NotConstructors, &[]);
             continue;
         }
         let record = |offset| Record { elf, home: section, offset };
@@ -34,7 +30,7 @@ pub(super) fn check_constructors(
             .filter(|&at| !record(at).is_relocated(0) && section.u64(at) != Some(0));
         for at in strays.chain(numbers) {
             let what = "a constructor or destructor";
-            findings.offset(&section.name, at, Rule::NotFunction, &[&what]);
+            elf.findings.offset(&section.name, at, Rule::NotFunction, &[&what]);
         }
     }
 }

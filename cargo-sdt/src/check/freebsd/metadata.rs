@@ -2,9 +2,9 @@
 
 use super::functions::is_function;
 use super::sets::elements;
-use crate::check::elf::{Elf, Record, Target};
-use crate::check::finding::Findings;
+use crate::check::elf::{Elf, Target};
 use crate::check::functions::Functions;
+use crate::check::record::Record;
 use crate::check::rules::Rule;
 use crate::platform::FreeBsd;
 
@@ -54,61 +54,61 @@ impl Metadata {
     }
 }
 
-pub(super) fn check(elf: &Elf<'_>, functions: &Functions<'_>, findings: &mut Findings) -> Metadata {
+pub(super) fn check(elf: &Elf<'_>, functions: &Functions<'_>) -> Metadata {
     let mut metadata = Metadata::default();
     for (_, _, at) in elements(elf, SET) {
-        metadata.read(Record::new(elf, at), functions, findings);
+        metadata.read(Record::new(elf, at), functions);
     }
     if !metadata.depends_on(KERNEL) {
-        findings.file(Rule::NoKernel, &[]);
+        elf.findings.file(Rule::NoKernel, &[]);
     }
     if metadata.modules.is_empty() {
-        findings.file(Rule::NoModule, &[]);
+        elf.findings.file(Rule::NoModule, &[]);
     } else if elf.named(SYSINITS).all(|section| section.size == 0) {
-        findings.file(Rule::NoSysinit, &[]);
+        elf.findings.file(Rule::NoSysinit, &[]);
     }
     metadata
 }
 
 impl Metadata {
-    fn read(&mut self, record: Record<'_, '_>, functions: &Functions<'_>, findings: &mut Findings) {
+    fn read(&mut self, record: Record<'_, '_>, functions: &Functions<'_>) {
         let number = |member| record.u32(member).map(u32::cast_signed);
         let (Some(version), Some(kind)) = (number(0), number(KIND)) else {
-            return record.report(0, Rule::NotAddress, &[&"a module metadata record"], findings);
+            return record.report(0, Rule::NotAddress, &[&"a module metadata record"]);
         };
         if version != VERSION {
-            return record.report(0, Rule::Metadata, &[&"version", &version, &"1"], findings);
+            return record.report(0, Rule::Metadata, &[&"version", &version, &"1"]);
         }
         let data = record.record(DATA);
         if data.is_none() {
             let what = "the data of a module metadata record";
-            record.report(DATA, Rule::NotAddress, &[&what], findings);
+            record.report(DATA, Rule::NotAddress, &[&what]);
         }
         if ![DEPEND, MODULE, MODULE_VERSION, PNP].contains(&kind) {
             let expected = "1 (depend), 2 (module), 3 (version), 4 (pnp)";
-            return record.report(KIND, Rule::Metadata, &[&"type", &kind, &expected], findings);
+            return record.report(KIND, Rule::Metadata, &[&"type", &kind, &expected]);
         }
         let Some(name) = record.string(NAME) else {
             let what = "the name of a module metadata record";
-            return record.report(NAME, Rule::NotAddress, &[&what], findings);
+            return record.report(NAME, Rule::NotAddress, &[&what]);
         };
         match kind {
             MODULE => {
                 self.modules.push(name);
                 self.records.extend(record.address(DATA));
                 if let Some(data) = data {
-                    module(data, functions, findings);
+                    module(data, functions);
                 }
             }
             DEPEND => {
                 if let Some(versions) = data {
-                    self.depend(versions, name == KERNEL, findings);
+                    self.depend(versions, name == KERNEL);
                 }
                 self.depends.push(name);
             }
             MODULE_VERSION => {
                 if let Some(data) = data {
-                    data.is_whole("a struct mod_version", 4, findings);
+                    data.is_whole("a struct mod_version", 4);
                 }
                 self.versions.push(name);
             }
@@ -118,10 +118,10 @@ impl Metadata {
 
     /// Reads a `struct mod_depend`. One on `kernel` takes the kernels of one major release, from a version on, as
     /// `MODULE_DEPEND` gives them (`MODULE_KERNEL_MAXVER` of `sys/sys/module.h`), or one alone (`MODULE_TIED`).
-    fn depend(&mut self, record: Record<'_, '_>, on_kernel: bool, findings: &mut Findings) {
+    fn depend(&mut self, record: Record<'_, '_>, on_kernel: bool) {
         let words = [0, 4, 8].map(|member| record.u32(member));
         let [Some(minimum), Some(preferred), Some(maximum)] = words else {
-            return record.report(0, Rule::NotAddress, &[&"a struct mod_depend"], findings);
+            return record.report(0, Rule::NotAddress, &[&"a struct mod_depend"]);
         };
         if !on_kernel {
             return;
@@ -132,28 +132,28 @@ impl Metadata {
             let newer = minimum > newest.highest_version();
             let judged = if newer { newest } else { FreeBsd::oldest() };
             self.release = Some(judged);
-            return record.report(0, Rule::OtherRelease, &[&minimum, &judged], findings);
+            return record.report(0, Rule::OtherRelease, &[&minimum, &judged]);
         };
         // Of the first version of a release, like 1500000, `MODULE_KERNEL_MAXVER` makes the one before it.
         let highest = maximum == release.highest_version() || maximum == minimum.saturating_sub(1);
         if preferred != minimum || !highest && maximum != minimum {
-            record.report(0, Rule::KernelVersions, &[&minimum, &maximum, &preferred], findings);
+            record.report(0, Rule::KernelVersions, &[&minimum, &maximum, &preferred]);
         }
         self.release = Some(release);
     }
 }
 
 /// Checks a `moduledata_t`: the kernel reads the name and calls the handler.
-fn module(record: Record<'_, '_>, functions: &Functions<'_>, findings: &mut Findings) {
+fn module(record: Record<'_, '_>, functions: &Functions<'_>) {
     // One in `.bss` has nothing in it.
-    if !record.is_whole("a moduledata_t", MODULE_DATA, findings) {
+    if !record.is_whole("a moduledata_t", MODULE_DATA) {
         return;
     }
     if record.string(0).is_none() {
-        record.report(0, Rule::NotAddress, &[&"the name in a moduledata_t"], findings);
+        record.report(0, Rule::NotAddress, &[&"the name in a moduledata_t"]);
     }
     if !is_function(record, HANDLER, functions, true) {
         let what = "the event handler of a moduledata_t";
-        record.report(HANDLER, Rule::NotFunction, &[&what], findings);
+        record.report(HANDLER, Rule::NotFunction, &[&what]);
     }
 }

@@ -4,7 +4,6 @@
 mod exports;
 mod functions;
 mod metadata;
-mod names;
 mod native;
 mod own;
 mod sets;
@@ -13,7 +12,6 @@ mod sites;
 mod sysinits;
 
 use super::elf::Elf;
-use super::finding::Findings;
 use super::functions::Functions;
 use super::relocations;
 use super::rules::Rule;
@@ -30,28 +28,23 @@ struct Count {
 
 /// Checks a module; it says itself for which release it is and by which route. The summary counts only if there are no
 /// errors.
-pub(super) fn check(
-    elf: &Elf<'_>,
-    functions: &Functions<'_>,
-    against: Against<'_>,
-    findings: &mut Findings,
-) -> Summary {
-    shared::check(elf, findings);
-    let metadata = metadata::check(elf, functions, findings);
+pub(super) fn check(elf: &Elf<'_>, functions: &Functions<'_>, against: Against<'_>) -> Summary {
+    shared::check(elf);
+    let metadata = metadata::check(elf, functions);
     let release = metadata.release.unwrap_or_else(|| looks_like(elf));
-    relocations::check(elf, release, functions, findings);
-    functions::check_constructors(elf, functions, findings);
-    sets::check(elf, findings);
-    sysinits::check(elf, release, &metadata, functions, findings);
-    let sites = sites::check(elf, functions, findings);
-    let own = own::check(elf, findings);
-    let kernels = native::check(elf, release, &metadata, own, findings);
-    exports::check(elf, release, &metadata, against.kernel, findings);
+    relocations::check(elf, release, functions);
+    functions::check_constructors(elf, functions);
+    sets::check(elf);
+    sysinits::check(elf, release, &metadata, functions);
+    let sites = sites::check(elf, functions);
+    let own = own::check(elf);
+    let kernels = native::check(elf, release, &metadata, own);
+    exports::check(elf, release, &metadata, against.kernel);
     let routes = [(Route::Native, kernels), (Route::Provider, own)];
     let route = routes.iter().find(|(_, count)| *count != Count::default());
     let route = route.map(|&(route, _)| route);
     if let (Some(file), Some(route)) = (against.file, route) {
-        file_name(file, route, &metadata, findings);
+        file_name(elf, file, route, &metadata);
     }
     Summary {
         release,
@@ -83,13 +76,13 @@ fn looks_like(elf: &Elf<'_>) -> FreeBsd {
 }
 
 /// The kernel knows a file's probes by the file's name.
-fn file_name(file: &str, route: Route, metadata: &Metadata, findings: &mut Findings) {
+fn file_name(elf: &Elf<'_>, file: &str, route: Route, metadata: &Metadata) {
     let name = file.strip_suffix(".ko").unwrap_or(file);
     if !metadata.modules.is_empty() && !metadata.is(name) {
         let rule = match route {
             Route::Native => Rule::FileName,
             Route::Provider => Rule::FileNameOfProvider,
         };
-        findings.file(rule, &[&file, &metadata.modules.join(", ")]);
+        elf.findings.file(rule, &[&file, &metadata.modules.join(", ")]);
     }
 }

@@ -2,19 +2,20 @@
 //! look at their contents.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
 use sdt_core::ops::{ARG_TYPE_LEN, FUNCTION_NAME_LEN, PROBE_NAME_LEN, PROVIDER_NAME_LEN};
 
 use super::Count;
 use super::metadata::Metadata;
-use super::names::{translated, unusable};
 use super::sets::elements;
 use super::sites::RECORD;
 use crate::check::TRACEPOINTS;
-use crate::check::elf::{Elf, Home, Record, Target};
-use crate::check::finding::Findings;
+use crate::check::elf::{Elf, Home, Target};
+use crate::check::names::{translated, unusable};
+use crate::check::record::Record;
 use crate::check::rules::Rule;
-use crate::platform::{FreeBsd, Generation};
+use crate::platform::{FreeBsd, Generation, Os};
 
 const PROVIDERS: &str = "set_sdt_providers_set";
 const PROBES: &str = "set_sdt_probes_set";
@@ -68,37 +69,31 @@ impl Layout {
 type Named = BTreeMap<Target, String>;
 
 /// Checks the records and returns how many there are. `own` are those of providers of the module's own.
-pub(super) fn check(
-    elf: &Elf<'_>,
-    release: FreeBsd,
-    metadata: &Metadata,
-    own: Count,
-    findings: &mut Findings,
-) -> Count {
-    let providers = providers(elf, findings);
-    let probes = probes(elf, release, metadata, &providers, findings);
-    arguments(elf, &probes, findings);
-    tracepoints(elf, release, &providers, &probes, findings);
+pub(super) fn check(elf: &Elf<'_>, release: FreeBsd, metadata: &Metadata, own: Count) -> Count {
+    let providers = providers(elf);
+    let probes = probes(elf, release, metadata, &providers);
+    arguments(elf, &probes);
+    tracepoints(elf, release, &providers, &probes);
     let count = Count { providers: providers.len() as u64, probes: probes.len() as u64 };
     if count != Count::default() && own == Count::default() && metadata.depends_on("dtrace") {
-        findings.file(Rule::DependsOnDtrace, &[]);
+        elf.findings.file(Rule::DependsOnDtrace, &[]);
     }
     count
 }
 
-fn providers(elf: &Elf<'_>, findings: &mut Findings) -> Named {
+fn providers(elf: &Elf<'_>) -> Named {
     use provider::{ENTRY, ID, NAME, SIZE};
     let mut providers = Named::new();
     for (_, _, at) in elements(elf, PROVIDERS) {
         let record = Record::new(elf, at);
         let name = record.string(NAME).unwrap_or_default();
-        if record.is_sound("a struct sdt_provider", SIZE, findings) {
-            record.check_zero("the list entry of a struct sdt_provider", ENTRY..ID, findings);
-            record.check_zero("the id or count of a struct sdt_provider", ID..SIZE, findings);
+        if record.is_sound("a struct sdt_provider", SIZE) {
+            record.check_zero("the list entry of a struct sdt_provider", ENTRY..ID);
+            record.check_zero("the id or count of a struct sdt_provider", ID..SIZE);
             if record.address(NAME).is_none() {
-                record.report(NAME, Rule::NotAddress, &[&"the provider's name"], findings);
-            } else if let Some(reason) = unusable(&name, PROVIDER_NAME_LEN) {
-                record.report(NAME, Rule::Name, &[&"provider", &name, &reason], findings);
+                record.report(NAME, Rule::NotAddress, &[&"the provider's name"]);
+            } else if let Some(reason) = unusable(Os::FreeBsd, &name, PROVIDER_NAME_LEN) {
+                record.report(NAME, Rule::Name, &[&"provider", &name, &reason]);
             }
         }
         providers.insert(at, name);
@@ -107,22 +102,16 @@ fn providers(elf: &Elf<'_>, findings: &mut Findings) -> Named {
 }
 
 /// Checks the probes and returns them with the descriptions by which DTrace lists them.
-fn probes(
-    elf: &Elf<'_>,
-    release: FreeBsd,
-    metadata: &Metadata,
-    providers: &Named,
-    findings: &mut Findings,
-) -> Named {
+fn probes(elf: &Elf<'_>, release: FreeBsd, metadata: &Metadata, providers: &Named) -> Named {
     let mut probes = Named::new();
     let mut first = BTreeMap::<String, String>::new();
     for (_, _, at) in elements(elf, PROBES) {
         let record = Record::new(elf, at);
-        let listed = description(record, release, metadata, providers, findings);
+        let listed = description(record, release, metadata, providers);
         if let Some(probe) = &listed {
             let place = format!("{}+{:#x}", record.home.name, record.offset);
             if let Some(first) = first.get(probe) {
-                record.report(probe::VERSION, Rule::SameProbe, &[probe, first], findings);
+                record.report(probe::VERSION, Rule::SameProbe, &[probe, first]);
             } else {
                 first.insert(probe.clone(), place);
             }
@@ -138,7 +127,6 @@ fn description(
     release: FreeBsd,
     metadata: &Metadata,
     providers: &Named,
-    findings: &mut Findings,
 ) -> Option<String> {
     use probe::{LISTS, PROVIDER, VERSION};
     let layout = Layout::of(release.generation());
@@ -146,15 +134,15 @@ fn description(
     if let Some(found) = record.u32(VERSION)
         && u64::from(found) != expected
     {
-        record.report(VERSION, Rule::ProbeVersion, &[&found, &release, &expected], findings);
+        record.report(VERSION, Rule::ProbeVersion, &[&found, &release, &expected]);
         return None;
     }
-    if !record.is_sound("a struct sdt_probe", layout.end, findings) {
+    if !record.is_sound("a struct sdt_probe", layout.end) {
         return None;
     }
-    record.check_zero("a list of a struct sdt_probe", LISTS..layout.module, findings);
+    record.check_zero("a list of a struct sdt_probe", LISTS..layout.module);
     let rest = "the id, count or file of a struct sdt_probe";
-    record.check_zero(rest, layout.id..layout.end, findings);
+    record.check_zero(rest, layout.id..layout.end);
 
     let provider = match record.address(PROVIDER) {
         Some(at) => providers.get(&at).map(String::as_str),
@@ -164,8 +152,7 @@ fn description(
         }
     };
     if provider.is_none() {
-        let details: [&dyn std::fmt::Display; 2] = [&"the probe's provider", &PROVIDERS];
-        record.report(PROVIDER, Rule::NotRecord, &details, findings);
+        record.report(PROVIDER, Rule::NotRecord, &[&"the probe's provider", &PROVIDERS]);
     }
     let [module, function, name] = [
         (layout.module, "the string of the probe's module"),
@@ -175,23 +162,22 @@ fn description(
     .map(|(member, what)| {
         let string = record.string(member);
         if string.is_none() {
-            record.report(member, Rule::NotAddress, &[&what], findings);
+            record.report(member, Rule::NotAddress, &[&what]);
         }
         string
     });
     let (provider, module, function, name) = (provider?, module?, function?, name?);
 
     if !module.is_empty() && !metadata.modules.contains(&module) {
-        record.report(layout.module, Rule::ProbeModule, &[&module], findings);
+        record.report(layout.module, Rule::ProbeModule, &[&module]);
     }
     if function.len() >= FUNCTION_NAME_LEN {
         let reason = too_long(FUNCTION_NAME_LEN);
-        let details: [&dyn std::fmt::Display; 3] = [&"probe's function", &function, &reason];
-        record.report(layout.function, Rule::Name, &details, findings);
+        record.report(layout.function, Rule::Name, &[&"probe's function", &function, &reason]);
     }
     let name = translated(&name);
-    if let Some(reason) = unusable(&name, PROBE_NAME_LEN) {
-        record.report(layout.name, Rule::Name, &[&"probe", &name, &reason], findings);
+    if let Some(reason) = unusable(Os::FreeBsd, &name, PROBE_NAME_LEN) {
+        record.report(layout.name, Rule::Name, &[&"probe", &name, &reason]);
     }
     Some(format!("{provider}:{module}:{function}:{name}"))
 }
@@ -200,26 +186,25 @@ fn too_long(limit: usize) -> String {
     format!("is longer than {} bytes", limit - 1)
 }
 
-fn arguments(elf: &Elf<'_>, probes: &Named, findings: &mut Findings) {
+fn arguments(elf: &Elf<'_>, probes: &Named) {
     use argument::{ENTRY, INDEX, PROBE, SIZE, TRANSLATED, TYPE};
     let mut indices = BTreeMap::<Target, Vec<i32>>::new();
     for (_, _, at) in elements(elf, ARGUMENTS) {
         let record = Record::new(elf, at);
-        if !record.is_sound("a struct sdt_argtype", SIZE, findings) {
+        if !record.is_sound("a struct sdt_argtype", SIZE) {
             continue;
         }
-        record.check_zero("the list entry of a struct sdt_argtype", ENTRY..PROBE, findings);
+        record.check_zero("the list entry of a struct sdt_argtype", ENTRY..PROBE);
         for (member, what) in
             [(TYPE, "the argument's type"), (TRANSLATED, "the argument's translated type")]
         {
             // The kernel takes NULL for no type at all.
             match record.string(member) {
                 _ if record.is_null(member) => {}
-                None => record.report(member, Rule::NotAddress, &[&what], findings),
+                None => record.report(member, Rule::NotAddress, &[&what]),
                 Some(name) if name.len() >= ARG_TYPE_LEN => {
                     let reason = too_long(ARG_TYPE_LEN);
-                    let details: [&dyn std::fmt::Display; 3] = [&"argument type", &name, &reason];
-                    record.report(member, Rule::Name, &details, findings);
+                    record.report(member, Rule::Name, &[&"argument type", &name, &reason]);
                 }
                 Some(_) => {}
             }
@@ -230,8 +215,7 @@ fn arguments(elf: &Elf<'_>, probes: &Named, findings: &mut Findings) {
                 indices.entry(probe).or_default().push(index);
             }
             None => {
-                let details: [&dyn std::fmt::Display; 2] = [&"the argument's probe", &PROBES];
-                record.report(PROBE, Rule::NotRecord, &details, findings);
+                record.report(PROBE, Rule::NotRecord, &[&"the argument's probe", &PROBES]);
             }
         }
     }
@@ -239,31 +223,28 @@ fn arguments(elf: &Elf<'_>, probes: &Named, findings: &mut Findings) {
         found.sort_unstable();
         if !found.iter().copied().eq(0..found.len() as i32) {
             let words: Vec<_> = found.iter().map(ToString::to_string).collect();
-            let details: [&dyn std::fmt::Display; 2] = [&probes[&probe], &words.join(", ")];
-            Record::new(elf, probe).report(0, Rule::ArgumentIndices, &details, findings);
+            Record::new(elf, probe).report(
+                0,
+                Rule::ArgumentIndices,
+                &[&probes[&probe], &words.join(", ")],
+            );
         }
     }
 }
 
 /// Checks `struct sdt_tracepoint` beyond the rules for all [sites](super::sites).
-fn tracepoints(
-    elf: &Elf<'_>,
-    release: FreeBsd,
-    providers: &Named,
-    probes: &Named,
-    findings: &mut Findings,
-) {
+fn tracepoints(elf: &Elf<'_>, release: FreeBsd, providers: &Named, probes: &Named) {
     // A site of an unknown probe proves nothing.
     let (mut fired, mut known) = (BTreeSet::new(), true);
     for section in elf.named(TRACEPOINTS).filter(|section| section.size > 0) {
         if release.generation() == Generation::Tested {
-            findings.section(&section.name, Rule::NoTracepoints, &[&release]);
+            elf.findings.section(&section.name, Rule::NoTracepoints, &[&release]);
         }
         for offset in section.elements(RECORD as usize) {
             let site = Record { elf, home: section, offset };
             // A member that is no address is reported with the sites.
             if site.address(0).is_some_and(|probe| !probes.contains_key(&probe)) {
-                site.report(0, Rule::NotRecord, &[&"the site's probe", &PROBES], findings);
+                site.report(0, Rule::NotRecord, &[&"the site's probe", &PROBES]);
             }
             let provider = site.record(0).and_then(|probe| probe.address(probe::PROVIDER));
             let name = provider.and_then(|provider| providers.get(&provider));
@@ -275,7 +256,7 @@ fn tracepoints(
     if release.generation() == Generation::Patched && known {
         // One provider may have several records.
         let silent: BTreeSet<_> = providers.values().filter(|name| !fired.contains(name)).collect();
-        silent.into_iter().for_each(|name| findings.file(Rule::NoSite, &[name]));
+        silent.into_iter().for_each(|name| elf.findings.file(Rule::NoSite, &[name]));
     }
 }
 

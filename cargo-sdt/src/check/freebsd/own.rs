@@ -6,13 +6,14 @@ use sdt_core::__private::record::{Probe, Provider};
 use sdt_core::ops::{PROBE_NAME_LEN, PROVIDER_NAME_LEN};
 
 use super::Count;
-use super::names::unusable;
 use super::sets::whole;
 use super::sites::RECORD;
 use crate::check::SITES;
-use crate::check::elf::{Elf, Record};
-use crate::check::finding::Findings;
+use crate::check::elf::Elf;
+use crate::check::names::unusable;
+use crate::check::record::Record;
 use crate::check::rules::Rule;
+use crate::platform::Os;
 
 /// One kind of record, as far as the check reads it. All start with their size.
 struct Kind {
@@ -48,44 +49,44 @@ const PROBES: Kind = Kind {
 const PROVIDER: u64 = 8;
 
 /// Checks the records and returns how many there are.
-pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) -> Count {
+pub(super) fn check(elf: &Elf<'_>) -> Count {
     let [providers, probes] = [PROVIDERS, PROBES].map(|kind| {
         let mut count = 0;
         for section in elf.named(kind.set) {
-            if whole(section, kind.element, kind.size, 8, findings) {
+            if whole(elf, section, kind.element, kind.size, 8) {
                 count += section.size / kind.size;
                 let offsets = section.elements(kind.size as usize);
                 let records = offsets.map(|offset| Record { elf, home: section, offset });
-                records.for_each(|record| check_one(record, &kind, findings));
+                records.for_each(|record| check_one(record, &kind));
             }
         }
         count
     });
-    without_sites(elf, findings);
+    without_sites(elf);
     Count { providers, probes }
 }
 
-fn check_one(record: Record<'_, '_>, kind: &Kind, findings: &mut Findings) {
+fn check_one(record: Record<'_, '_>, kind: &Kind) {
     let element = kind.element;
     let found = record.u32(0).unwrap_or_default();
     if u64::from(found) != kind.size {
-        return record.report(0, Rule::RecordVersion, &[&element, &found, &kind.size], findings);
+        return record.report(0, Rule::RecordVersion, &[&element, &found, &kind.size]);
     }
     let Some(name) = record.string(kind.name) else {
-        return record.report(kind.name, Rule::NotAddress, &[&"the record's name"], findings);
+        return record.report(kind.name, Rule::NotAddress, &[&"the record's name"]);
     };
     let reason = if record.u64(kind.name + 8) == Some(name.len() as u64 + 1) {
-        unusable(&name, kind.limit)
+        unusable(Os::FreeBsd, &name, kind.limit)
     } else {
         Some("has a NUL in it or a wrong length".to_owned())
     };
     if let Some(reason) = reason {
-        record.report(kind.name, Rule::Name, &[&element, &name, &reason], findings);
+        record.report(kind.name, Rule::Name, &[&element, &name, &reason]);
     }
 }
 
 /// Reports providers of which no site fires a probe. Sites that are not patched have no records, and tell of none.
-fn without_sites(elf: &Elf<'_>, findings: &mut Findings) {
+fn without_sites(elf: &Elf<'_>) {
     let records = |set, each| {
         elf.named(set).flat_map(move |section| {
             section.elements(each).map(move |offset| Record { elf, home: section, offset })
@@ -99,5 +100,5 @@ fn without_sites(elf: &Elf<'_>, findings: &mut Findings) {
     }
     let providers = records(PROVIDERS.set, PROVIDERS.size as usize);
     let names: BTreeSet<_> = providers.filter_map(|record| record.string(PROVIDERS.name)).collect();
-    names.difference(&fired).for_each(|name| findings.file(Rule::NoSite, &[name]));
+    names.difference(&fired).for_each(|name| elf.findings.file(Rule::NoSite, &[name]));
 }

@@ -1,8 +1,10 @@
 //! Sets: whole elements, and the rules for elements of each kind.
 
+use std::fmt::Display;
+
 use crate::check::TRACEPOINTS;
-use crate::check::elf::{Elf, Record, Section, Target};
-use crate::check::finding::Findings;
+use crate::check::elf::{Elf, Section, Target};
+use crate::check::record::Record;
 use crate::check::rules::Rule;
 use crate::link::is_set;
 
@@ -32,47 +34,47 @@ const PARENTS: [u64; 2] = [0, 8];
 /// Where the name is, behind the parent: siblings are a list, and since 14 a tree (`SLIST_ENTRY`, `RB_ENTRY`).
 const NAMES: [u64; 2] = [40, 56];
 
-pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) {
+pub(super) fn check(elf: &Elf<'_>) {
     for section in elf.loaded().filter(|section| is_set(&section.name)) {
         let name = &*section.name;
         if name.starts_with(DECLARATIONS) && section.size != 8 {
-            findings.section(name, Rule::DeclaredTwice, &[&(section.size / 8)]);
+            elf.findings.section(name, Rule::DeclaredTwice, &[&(section.size / 8)]);
         }
         if !name.starts_with(POINTERS) || NO_POINTERS.contains(&name) {
             continue;
         }
-        if whole(section, "pointers", 8, 8, findings) {
-            section.elements(8).for_each(|offset| pointer(elf, section, offset, findings));
+        if whole(elf, section, "pointers", 8, 8) {
+            section.elements(8).for_each(|offset| pointer(elf, section, offset));
         }
     }
 }
 
-fn pointer(elf: &Elf<'_>, section: &Section<'_>, offset: u64, findings: &mut Findings) {
+fn pointer(elf: &Elf<'_>, section: &Section<'_>, offset: u64) {
     let element = Record { elf, home: section, offset };
     if let Some(oid) = element.record(0) {
         if section.name == SYSCTLS {
-            sysctl(oid, element, findings);
+            sysctl(oid, element);
         }
     } else if OWN.contains(&&*section.name) || !element.points(0) {
         let weak = element.import(0).is_some_and(|of| of.is_weak());
         let rule = if weak { Rule::WeakAddress } else { Rule::NotAddress };
-        element.report(0, rule, &[&"an element"], findings);
+        element.report(0, rule, &[&"an element"]);
     }
 }
 
-fn sysctl(oid: Record<'_, '_>, element: Record<'_, '_>, findings: &mut Findings) {
+fn sysctl(oid: Record<'_, '_>, element: Record<'_, '_>) {
     let what = "a struct sysctl_oid";
     let is_named = |parent: u64| {
         oid.points(parent) && NAMES.into_iter().any(|name| oid.string(parent + name).is_some())
     };
     if oid.home.is_code() || !oid.home.is_writable() {
         let section = &oid.home.name;
-        element.report(0, Rule::WrongMemory, &[&what, section, &"writable data"], findings);
+        element.report(0, Rule::WrongMemory, &[&what, section, &"writable data"]);
     } else if oid.home.bytes(oid.offset, SYSCTL).is_none() {
-        element.report(0, Rule::RecordOutside, &[&SYSCTL, &what], findings);
+        element.report(0, Rule::RecordOutside, &[&SYSCTL, &what]);
     } else if !PARENTS.into_iter().any(is_named) {
         let what = "the parent or the name of a struct sysctl_oid";
-        element.report(0, Rule::NotAddress, &[&what], findings);
+        element.report(0, Rule::NotAddress, &[&what]);
     }
 }
 
@@ -91,14 +93,14 @@ pub(super) fn elements<'a>(
 
 /// Returns whether a section is a whole number of elements; reports it, if it is not, or not aligned for them.
 pub(super) fn whole(
+    elf: &Elf<'_>,
     section: &Section<'_>,
     element: &str,
     each: u64,
     align: u64,
-    findings: &mut Findings,
 ) -> bool {
-    let mut wrong = |rule, details: &[&dyn std::fmt::Display]| {
-        findings.section(&section.name, rule, details);
+    let wrong = |rule, details: &[&dyn Display]| {
+        elf.findings.section(&section.name, rule, details);
         false
     };
     if section.align < align {

@@ -5,7 +5,7 @@ use object::elf;
 
 use crate::arch::ModuleKind;
 use crate::check::elf::{Elf, Home, Section, Segment};
-use crate::check::finding::{Findings, Hex};
+use crate::check::finding::Hex;
 use crate::check::rules::Rule;
 use crate::check::sections;
 
@@ -24,27 +24,27 @@ const TABLES: [(elf::DynamicTag, Option<elf::DynamicTag>, &str, &str); 7] = [
     (elf::DT_FINI_ARRAY, Some(elf::DT_FINI_ARRAYSZ), "DT_FINI_ARRAY", ".fini_array"),
 ];
 
-pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) {
+pub(super) fn check(elf: &Elf<'_>) {
     if elf.arch.module_kind() == ModuleKind::Relocatable {
         return;
     }
-    segments(elf, findings);
-    tables(elf, findings);
+    segments(elf);
+    tables(elf);
     if let Some(reason) = hash_table(elf) {
-        findings.file(Rule::HashTable, &[&reason]);
+        elf.findings.file(Rule::HashTable, &[&reason]);
     }
     let sets = elf.sections.iter().enumerate();
     for (index, section) in sets.filter(|(_, of)| of.is_loaded() && of.size > 0) {
         if section.name.starts_with("set_") {
-            bounds(elf, index, section, findings);
+            bounds(elf, index, section);
         }
     }
 }
 
-fn segments(elf: &Elf<'_>, findings: &mut Findings) {
+fn segments(elf: &Elf<'_>) {
     // Everything that the loader reads before it maps anything is in the first page of the file.
     if elf.segments_end > PAGE {
-        findings.file(Rule::HeadersBehindFirstPage, &[&Hex(elf.segments_end)]);
+        elf.findings.file(Rule::HeadersBehindFirstPage, &[&Hex(elf.segments_end)]);
     }
     let of_kind = |kind| elf.segments.iter().filter(move |of: &&Segment<'_>| of.kind == kind);
     for (kind, name, expected) in [
@@ -54,12 +54,12 @@ fn segments(elf: &Elf<'_>, findings: &mut Findings) {
     ] {
         let count = of_kind(kind).count();
         if count != expected {
-            findings.file(Rule::SegmentCount, &[&count, &name, &expected]);
+            elf.findings.file(Rule::SegmentCount, &[&count, &name, &expected]);
         }
     }
     let loaded: Vec<_> = of_kind(elf::PT_LOAD).collect();
     if loaded.is_empty() || loaded.len() > MOST_SEGMENTS {
-        findings.file(Rule::SegmentCount, &[&loaded.len(), &"PT_LOAD", &"1 to 4"]);
+        elf.findings.file(Rule::SegmentCount, &[&loaded.len(), &"PT_LOAD", &"1 to 4"]);
     }
     for dynamic in of_kind(elf::PT_DYNAMIC) {
         let inside = |of: &&Segment<'_>| {
@@ -69,28 +69,28 @@ fn segments(elf: &Elf<'_>, findings: &mut Findings) {
             })
         };
         if !loaded.iter().any(inside) {
-            findings.file(Rule::TableOutside, &[&"PT_DYNAMIC"]);
+            elf.findings.file(Rule::TableOutside, &[&"PT_DYNAMIC"]);
         }
     }
     for (index, segment) in loaded.iter().enumerate() {
         let before = index.checked_sub(1).map(|before| loaded[before]);
         for reason in wrong_with(segment, before) {
-            findings.file(Rule::Segment, &[&index, &reason]);
+            elf.findings.file(Rule::Segment, &[&index, &reason]);
         }
     }
     // From the first to the last one is one piece of memory.
     let start = loaded.iter().map(|segment| segment.address).min().unwrap_or_default();
     let ends = loaded.iter().map(|segment| segment.address.saturating_add(segment.size));
-    sections::memory(ends.max().unwrap_or(start) - start, findings);
+    sections::memory(elf, ends.max().unwrap_or(start) - start);
     for section in elf.loaded() {
         // An empty one has no place.
         if section.size > 0 && !loaded.iter().any(|segment| holds(segment, section)) {
-            findings.section(&section.name, Rule::OutsideSegments, &[]);
+            elf.findings.section(&section.name, Rule::OutsideSegments, &[]);
         }
     }
 }
 
-/// Returns what is wrong with a segment that comes after another one.
+/// Returns the faults of a segment that comes after another one.
 fn wrong_with(segment: &Segment<'_>, before: Option<&Segment<'_>>) -> Vec<&'static str> {
     let file_size = segment.data.map_or(0, <[u8]>::len) as u64;
     let start = segment.address - segment.address % PAGE;
@@ -131,7 +131,7 @@ fn holds(segment: &Segment<'_>, section: &Section<'_>) -> bool {
 }
 
 /// The tables of the dynamic section are the sections that are made for them.
-fn tables(elf: &Elf<'_>, findings: &mut Findings) {
+fn tables(elf: &Elf<'_>) {
     for (table, size, name, section) in TABLES {
         let wrong = match (elf.tag(table), elf.named(section).next()) {
             (Some(address), Some(of)) => {
@@ -145,12 +145,12 @@ fn tables(elf: &Elf<'_>, findings: &mut Findings) {
             (None, None) => false,
         };
         if wrong {
-            findings.file(Rule::OtherTable, &[&name, &section]);
+            elf.findings.file(Rule::OtherTable, &[&name, &section]);
         }
     }
 }
 
-/// Returns what is wrong with the hash table (`link_elf_lookup_symbol`): its chains have to end, and to have every global
+/// Returns the fault of the hash table (`link_elf_lookup_symbol`): its chains have to end, and to have every global
 /// symbol that is defined.
 fn hash_table(elf: &Elf<'_>) -> Option<&'static str> {
     // A missing one has been reported.
@@ -179,7 +179,7 @@ fn hash_table(elf: &Elf<'_>) -> Option<&'static str> {
 }
 
 /// Checks the symbols by which `link_elf_lookup_set` finds a set.
-fn bounds(elf: &Elf<'_>, index: usize, section: &Section<'_>, findings: &mut Findings) {
+fn bounds(elf: &Elf<'_>, index: usize, section: &Section<'_>) {
     for (prefix, offset) in [("__start_", 0), ("__stop_", section.size)] {
         let name = format!("{prefix}{}", section.name);
         let symbol = elf.all_symbols().find(|of| of.name == name && !of.is_undefined());
@@ -188,6 +188,6 @@ fn bounds(elf: &Elf<'_>, index: usize, section: &Section<'_>, findings: &mut Fin
             Some(of) if (of.home, of.value) == (Home::Section(index), offset) => continue,
             Some(_) => "somewhere else",
         };
-        findings.section(&section.name, Rule::Bound, &[&name, &found]);
+        elf.findings.section(&section.name, Rule::Bound, &[&name, &found]);
     }
 }

@@ -2,11 +2,14 @@
 //!
 //! Those of the kernel's sdt (`struct sdt_tracepoint` of `sys/sys/sdt.h`) are the same, but the kernel takes less.
 
+use std::fmt::Display;
+
 use super::sets::whole;
 use crate::arch::Arch;
-use crate::check::elf::{Elf, Home, Record};
-use crate::check::finding::{Findings, hex};
+use crate::check::elf::{Elf, Home};
+use crate::check::finding::hex;
 use crate::check::functions::Functions;
+use crate::check::record::Record;
 use crate::check::rules::Rule;
 use crate::check::{SITES, TRACEPOINTS};
 
@@ -30,29 +33,29 @@ enum Patcher {
 }
 
 /// Checks the sites and returns how many there are.
-pub(super) fn check(elf: &Elf<'_>, functions: &Functions<'_>, findings: &mut Findings) -> u64 {
+pub(super) fn check(elf: &Elf<'_>, functions: &Functions<'_>) -> u64 {
     let own = elf.named(SITES).map(|section| (section, Patcher::Module));
     let kernels = elf.named(TRACEPOINTS).map(|section| (section, Patcher::Kernel));
     let mut count = 0;
     for (section, patcher) in own.chain(kernels) {
         // C's tracepoints are not aligned, which amd64 does not mind.
         let free = patcher == Patcher::Kernel && elf.arch == Arch::X86_64;
-        if !whole(section, "site records", RECORD, if free { 1 } else { 8 }, findings) {
+        if !whole(elf, section, "site records", RECORD, if free { 1 } else { 8 }) {
             continue;
         }
         count += section.size / RECORD;
         for offset in section.elements(RECORD as usize) {
             let record = Record { elf, home: section, offset };
-            site(record, functions, patcher, findings);
+            site(record, functions, patcher);
         }
     }
-    bounds(elf, findings);
+    bounds(elf);
     count
 }
 
 /// A shared object goes by the addresses in its table of bounds (`sdt_core`'s `record`); in a relocatable file the loader
 /// gives them by the section's name.
-fn bounds(elf: &Elf<'_>, findings: &mut Findings) {
+fn bounds(elf: &Elf<'_>) {
     let Some(sites) = elf.named(SITES).next() else { return };
     let Some(table) = elf.all_symbols().find(|symbol| symbol.name == BOUNDS) else { return };
     let Home::Section(home) = table.home else { return };
@@ -64,20 +67,15 @@ fn bounds(elf: &Elf<'_>, findings: &mut Findings) {
         let at = table.value.wrapping_add(word);
         let relative = home.relocation(at).filter(|of| elf.is_relative(of));
         if relative.is_some_and(|of| of.addend.cast_unsigned() != expected) {
-            findings.offset(&home.name, at, Rule::Bound, &[&symbol, &"somewhere else"]);
+            elf.findings.offset(&home.name, at, Rule::Bound, &[&symbol, &"somewhere else"]);
         }
     }
 }
 
-fn site(
-    record: Record<'_, '_>,
-    functions: &Functions<'_>,
-    patcher: Patcher,
-    findings: &mut Findings,
-) {
+fn site(record: Record<'_, '_>, functions: &Functions<'_>, patcher: Patcher) {
     let Record { elf, .. } = record;
-    let mut wrong = |member, rule, details: &[&dyn std::fmt::Display]| {
-        record.report(member, rule, details, findings);
+    let wrong = |member, rule, details: &[&dyn Display]| {
+        record.report(member, rule, details);
     };
     match record.record(0) {
         None => wrong(0, Rule::NotAddress, &[&"the site's probe"]),

@@ -1,11 +1,13 @@
 //! SYSINITs: `struct sysinit` of `sys/sys/kernel.h`, in the form of the module's release.
 
+use std::fmt::Display;
+
 use super::functions::is_function;
 use super::metadata::Metadata;
 use super::sets::elements;
-use crate::check::elf::{Elf, Record};
-use crate::check::finding::Findings;
+use crate::check::elf::Elf;
 use crate::check::functions::Functions;
+use crate::check::record::Record;
 use crate::check::rules::Rule;
 use crate::platform::FreeBsd;
 
@@ -30,16 +32,15 @@ pub(super) fn check(
     release: FreeBsd,
     metadata: &Metadata,
     functions: &Functions<'_>,
-    findings: &mut Findings,
 ) {
     let mut started = Vec::new();
     for set in SETS {
         for (name, offset, at) in elements(elf, set) {
             let record = Record::new(elf, at);
-            let mut wrong = |rule, details: &[&dyn std::fmt::Display]| {
-                findings.offset(name, offset, rule, details);
+            let wrong = |rule, details: &[&dyn Display]| {
+                elf.findings.offset(name, offset, rule, details);
             };
-            if !is_sound(record, release, functions, &mut wrong) || !registers(record) {
+            if !is_sound(record, release, functions, &wrong) || !registers(record) {
                 continue;
             }
             let argument = release.sysinit_size() - 16 + ARGUMENT;
@@ -79,12 +80,12 @@ fn registers(record: Record<'_, '_>) -> bool {
     strong && record.u32(0) != Some(DUMMY)
 }
 
-/// Returns whether a record has the form of the release; reports what is wrong.
+/// Returns whether a record has the form of the release; reports a breach.
 fn is_sound(
     record: Record<'_, '_>,
     release: FreeBsd,
     functions: &Functions<'_>,
-    wrong: &mut dyn FnMut(Rule, &[&dyn std::fmt::Display]),
+    wrong: &dyn Fn(Rule, &[&dyn Display]),
 ) -> bool {
     let (what, function) = ("a struct sysinit", "the function of a struct sysinit");
     let expected = release.sysinit_size();

@@ -3,7 +3,6 @@
 use object::elf;
 
 use crate::check::elf::{Elf, Home, Section, number, string};
-use crate::check::finding::Findings;
 use crate::check::rules::Rule;
 
 /// Most bytes of a dependency's name, without the NUL: krtld counts one less than its buffer holds
@@ -14,11 +13,11 @@ const NAME_LEN: usize = 30;
 const DEPENDS_ON: &str = "_depends_on";
 
 /// Checks the dependencies and returns their names.
-pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) -> Vec<String> {
+pub(super) fn check(elf: &Elf<'_>) -> Vec<String> {
     let dynamic = || elf.sections.iter().filter(|section| section.kind == elf::SHT_DYNAMIC);
     let mut names = Vec::new();
     if let Some(section) = dynamic().next() {
-        let mut wrong = |what: &str| findings.section(&section.name, Rule::Dynamic, &[&what]);
+        let wrong = |what: &str| elf.findings.section(&section.name, Rule::Dynamic, &[&what]);
         if dynamic().count() > 1 {
             wrong("more than one dynamic section");
         }
@@ -28,11 +27,11 @@ pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) -> Vec<String> {
         }
     }
     if names.is_empty() {
-        names = depends_on(elf, findings);
+        names = depends_on(elf);
     }
     for name in &names {
         if let Some(reason) = unusable(name) {
-            findings.file(Rule::Dependency, &[name, &reason]);
+            elf.findings.file(Rule::Dependency, &[name, &reason]);
         }
     }
     names
@@ -56,7 +55,7 @@ fn needed(elf: &Elf<'_>, section: &Section<'_>) -> Result<Vec<String>, &'static 
     Err("the dynamic section has no end (DT_NULL)")
 }
 
-fn depends_on(elf: &Elf<'_>, findings: &mut Findings) -> Vec<String> {
+fn depends_on(elf: &Elf<'_>) -> Vec<String> {
     let found = elf.all_symbols().find(|of| of.name == DEPENDS_ON && !of.is_undefined());
     let Some(symbol) = found else { return Vec::new() };
     let bytes = match symbol.home {
@@ -67,7 +66,7 @@ fn depends_on(elf: &Elf<'_>, findings: &mut Findings) -> Vec<String> {
     };
     let Some((0, names)) = bytes.and_then(<[u8]>::split_last) else {
         let what = "not a string of the module with its NUL";
-        findings.symbol(&symbol.name, Rule::Dynamic, &[&what]);
+        elf.findings.symbol(&symbol.name, Rule::Dynamic, &[&what]);
         return Vec::new();
     };
     String::from_utf8_lossy(names).split_whitespace().map(str::to_owned).collect()

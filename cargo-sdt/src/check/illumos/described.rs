@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::check::elf::Elf;
-use crate::check::finding::Findings;
 use crate::check::rules::Rule;
 
 /// The section, which is not loaded.
@@ -23,11 +22,15 @@ struct Described {
 }
 
 /// Finds different probes that krtld would make one of, among those that the module fires.
-pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) {
+pub(super) fn check(elf: &Elf<'_>) {
     let probes = match read(elf) {
         Ok(probes) => probes,
         Err(line) => {
-            return findings.section(DESCRIBED, Rule::Description, &[&format_args!("{line:?}")]);
+            return elf.findings.section(
+                DESCRIBED,
+                Rule::Description,
+                &[&format_args!("{line:?}")],
+            );
         }
     };
     let mut by_symbol = BTreeMap::<&str, Vec<&Described>>::new();
@@ -40,11 +43,11 @@ pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) {
         }
         for probe in &probes {
             if let Some((one, other)) = probe.disagreement() {
-                findings.symbol(symbol, Rule::Arguments, &[&probe.name, &one, &other]);
+                elf.findings.symbol(symbol, Rule::Arguments, &[&probe.name, &one, &other]);
             }
         }
         if let [first, .., last] = &probes[..] {
-            findings.symbol(symbol, Rule::Merged, &[&first.signature(), &last.signature()]);
+            elf.findings.symbol(symbol, Rule::Merged, &[&first.signature(), &last.signature()]);
         }
     }
 }

@@ -6,17 +6,16 @@ use object::elf;
 use super::probes::is_probe;
 use crate::check::ENABLED;
 use crate::check::elf::{Elf, Home, Relocation, Symbol};
-use crate::check::finding::Findings;
 use crate::check::rules::Rule;
 
 const START: &str = "__start_sdt_is_enabled";
 const STOP: &str = "__stop_sdt_is_enabled";
 
-pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) {
+pub(super) fn check(elf: &Elf<'_>) {
     let mut any = false;
     for sites in elf.named(ENABLED) {
         if !sites.size.is_multiple_of(8) || sites.align < 8 {
-            findings.section(&sites.name, Rule::NotAnEnabledSite, &[]);
+            elf.findings.section(&sites.name, Rule::NotAnEnabledSite, &[]);
         }
         for at in sites.elements(8) {
             let one = match sites.relocations_in(at..at + 1) {
@@ -24,7 +23,7 @@ pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) {
                 _ => false,
             };
             if !one {
-                findings.offset(&sites.name, at, Rule::NotAnEnabledSite, &[]);
+                elf.findings.offset(&sites.name, at, Rule::NotAnEnabledSite, &[]);
             }
         }
         any |= sites.size != 0;
@@ -32,7 +31,7 @@ pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) {
     // A module without sites has them, too: both are 0.
     let (pairs, stray) = bounds(elf);
     if stray || pairs > 1 || any && pairs != 1 {
-        findings.section(ENABLED, Rule::EnabledBounds, &[&pairs]);
+        elf.findings.section(ENABLED, Rule::EnabledBounds, &[&pairs]);
     }
 }
 

@@ -4,7 +4,6 @@ use object::elf;
 
 use super::probes::is_probe;
 use crate::check::elf::{Elf, Home, Symbol};
-use crate::check::finding::Findings;
 use crate::check::kernel::Kernel;
 use crate::check::rules::Rule;
 use crate::check::symbols::{Imports, Listed, Use, bound, not_looked_for};
@@ -39,43 +38,43 @@ fn is_in_reach(module: &str, depends: &[String]) -> bool {
     matches!(module, "unix" | "genunix") || depends.iter().any(|of| of == module)
 }
 
-pub(super) fn check(elf: &Elf<'_>, depends: &[String], kernel: &Kernel, findings: &mut Findings) {
-    entry_points(elf, findings);
+pub(super) fn check(elf: &Elf<'_>, depends: &[String], kernel: &Kernel) {
+    entry_points(elf);
     // `symid_t` was an unsigned short.
     if elf.symbols.len() > usize::from(u16::MAX) {
-        findings.file(Rule::TooManySymbols, &[&elf.symbols.len()]);
+        elf.findings.file(Rule::TooManySymbols, &[&elf.symbols.len()]);
     }
-    let mut imports = Imports::new(kernel, depends, false, String::new());
-    imports.check_files(elf, findings);
+    let mut imports = Imports::new(elf, kernel, depends, false, String::new());
+    imports.check_files();
     for symbol in elf.all_symbols().filter(|of| !is_probe(of) && of.kind != elf::STT_TLS) {
         let name = &*symbol.name;
         let exported = exporter(name).filter(|module| is_in_reach(module, depends));
         match (symbol.home, symbol.binding) {
             // krtld leaves a weak one that is not defined, and 0 is what the field holds.
             (Home::Undefined, elf::STB_WEAK) | (Home::Common, _) => {}
-            (Home::Undefined, elf::STB_LOCAL) => not_looked_for(elf, symbol, "local", findings),
+            (Home::Undefined, elf::STB_LOCAL) => not_looked_for(elf, symbol, "local"),
             (Home::Undefined, _) => match bound(name) {
-                Some(set) => findings.symbol(name, Rule::NoSuchSet, &[&set]),
+                Some(set) => elf.findings.symbol(name, Rule::NoSuchSet, &[&set]),
                 None => {
                     let used = Use { called: false, weak: false };
-                    imports.check(name, used, || listed(depends, name), findings);
+                    imports.check(name, used, || listed(depends, name));
                 }
             },
             (_, elf::STB_GLOBAL) if exported.is_some() => {
-                findings.symbol(name, Rule::MultiplyDefined, &[]);
+                elf.findings.symbol(name, Rule::MultiplyDefined, &[]);
             }
             _ => {}
         }
     }
-    imports.done(findings);
+    imports.done();
 }
 
-fn entry_points(elf: &Elf<'_>, findings: &mut Findings) {
+fn entry_points(elf: &Elf<'_>) {
     for (name, otherwise) in ENTRY_POINTS {
         let defined = |symbol: &&Symbol| symbol.name == name && !symbol.is_undefined();
         match elf.all_symbols().find(defined) {
-            None if name == "_fini" => findings.file(Rule::NoFini, &[]),
-            None => findings.file(Rule::NoEntryPoint, &[&name, &otherwise]),
+            None if name == "_fini" => elf.findings.file(Rule::NoFini, &[]),
+            None => elf.findings.file(Rule::NoEntryPoint, &[&name, &otherwise]),
             Some(symbol) => {
                 let code = match symbol.home {
                     Home::Section(section) => {
@@ -85,7 +84,7 @@ fn entry_points(elf: &Elf<'_>, findings: &mut Findings) {
                     _ => false,
                 };
                 if symbol.binding == elf::STB_LOCAL || !code {
-                    findings.symbol(name, Rule::EntryPoint, &[]);
+                    elf.findings.symbol(name, Rule::EntryPoint, &[]);
                 }
             }
         }

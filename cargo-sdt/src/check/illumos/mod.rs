@@ -88,24 +88,17 @@ pub fn module(bytes: &[u8]) -> Result<Summary, Vec<Finding>> {
 /// # Errors
 /// All findings, if there is an error among them.
 pub fn module_against(bytes: &[u8], kernel: &Kernel) -> Result<Summary, Vec<Finding>> {
-    super::checked(Os::Illumos, bytes, |elf, functions, findings| {
-        check(elf, functions, kernel, findings)
-    })
-    .map(|(summary, warnings)| Summary { warnings, ..summary })
+    super::checked(Os::Illumos, bytes, |elf, functions| check(elf, functions, kernel))
+        .map(|(summary, warnings)| Summary { warnings, ..summary })
 }
 
-fn check(
-    elf: &Elf<'_>,
-    functions: &Functions<'_>,
-    kernel: &Kernel,
-    findings: &mut Findings,
-) -> Summary {
-    relocations::check(elf, FreeBsd::default(), functions, findings);
-    enabled::check(elf, findings);
-    let (probes, sites) = probes::check(elf, findings);
-    described::check(elf, findings);
-    let depends = depends::check(elf, findings);
-    exports::check(elf, &depends, kernel, findings);
+fn check(elf: &Elf<'_>, functions: &Functions<'_>, kernel: &Kernel) -> Summary {
+    relocations::check(elf, FreeBsd::default(), functions);
+    enabled::check(elf);
+    let (probes, sites) = probes::check(elf);
+    described::check(elf);
+    let depends = depends::check(elf);
+    exports::check(elf, &depends, kernel);
     let records = |set, each| {
         let sections: u64 = elf.named(set).map(|section: &Section<'_>| section.size / each).sum();
         sections

@@ -3,17 +3,20 @@
 //! `usr/src/uts/intel/dtrace/sdt.c`).
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 use object::elf;
 
 use super::krtld::{OTHERS, PREFIX, PROVIDERS};
 use crate::check::elf::{Elf, Relocation, Section, Symbol};
-use crate::check::finding::{Findings, hex};
+use crate::check::finding::hex;
+use crate::check::names::{translated, unusable};
 use crate::check::relocations::{kind_name, width};
 use crate::check::rules::Rule;
+use crate::platform::Os;
 
-/// Most bytes of a probe's name, without the NUL (`DTRACE_NAMELEN`).
-const NAME_LEN: usize = 63;
+/// Most bytes of a probe's name, with the NUL (`DTRACE_NAMELEN`).
+const NAME_LEN: usize = 64;
 
 /// Section, not loaded, with the names of the providers that a module means to have probes in, each with a
 /// NUL behind it. A module without it may have probes in any.
@@ -25,14 +28,14 @@ pub(in crate::check) fn is_probe(symbol: &Symbol) -> bool {
 }
 
 /// Checks the probes and returns their names, and how many sites they have.
-pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) -> (BTreeSet<String>, usize) {
+pub(super) fn check(elf: &Elf<'_>) -> (BTreeSet<String>, usize) {
     let mut names = BTreeSet::new();
     let declared = declared(elf);
     let mut hijacked = false;
     for symbol in elf.all_symbols() {
         let Some(name) = symbol.name.strip_prefix(PREFIX) else { continue };
-        let mut wrong = |rule, details: &[&dyn std::fmt::Display]| {
-            findings.symbol(&symbol.name, rule, details);
+        let wrong = |rule, details: &[&dyn Display]| {
+            elf.findings.symbol(&symbol.name, rule, details);
         };
         if !symbol.is_undefined() {
             wrong(Rule::ProbeDefined, &[]);
@@ -42,8 +45,8 @@ pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) -> (BTreeSet<String>
             wrong(Rule::ProbeLocal, &[]);
         }
         let (provider, name) = split(name);
-        let listed = name.replace("__", "-");
-        if let Some(reason) = unusable(&listed) {
+        let listed = translated(name);
+        if let Some(reason) = unusable(Os::Illumos, &listed, NAME_LEN) {
             wrong(Rule::Name, &[&"probe", &listed, &reason]);
         }
         if let Some(declared) = declared.as_ref().filter(|of| !of.iter().any(|of| of == provider)) {
@@ -56,7 +59,7 @@ pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) -> (BTreeSet<String>
     for provider in declared.iter().flatten().filter(|_| !hijacked) {
         let prefix = format!("{provider}:::");
         if !names.iter().any(|name: &String| name.starts_with(&prefix)) {
-            findings.file(Rule::NoSite, &[provider]);
+            elf.findings.file(Rule::NoSite, &[provider]);
         }
     }
     let mut sites = 0;
@@ -65,7 +68,7 @@ pub(super) fn check(elf: &Elf<'_>, findings: &mut Findings) -> (BTreeSet<String>
             let symbol = elf.symbols.get(relocation.symbol).filter(|of| is_probe(of));
             if let Some(symbol) = symbol {
                 sites += 1;
-                site(elf, section, relocation, &symbol.name, findings);
+                site(elf, section, relocation, &symbol.name);
             }
         }
     }
@@ -87,16 +90,10 @@ fn declared(elf: &Elf<'_>) -> Option<Vec<String>> {
     Some(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
 
-fn site(
-    elf: &Elf<'_>,
-    section: &Section<'_>,
-    relocation: &Relocation,
-    probe: &str,
-    findings: &mut Findings,
-) {
+fn site(elf: &Elf<'_>, section: &Section<'_>, relocation: &Relocation, probe: &str) {
     let Relocation { offset, kind, addend, .. } = *relocation;
-    let mut wrong = |rule, details: &[&dyn std::fmt::Display]| {
-        findings.offset(&section.name, offset, rule, details);
+    let wrong = |rule, details: &[&dyn Display]| {
+        elf.findings.offset(&section.name, offset, rule, details);
     };
     if !section.is_code() {
         return wrong(Rule::ProbeOutsideCode, &[&probe, &section.name]);
@@ -134,54 +131,6 @@ fn site(
     }
 }
 
-/// Returns why DTrace would not take a name as it is.
-fn unusable(name: &str) -> Option<String> {
-    if name.is_empty() {
-        return Some("is empty".into());
-    }
-    if name.len() > NAME_LEN {
-        return Some(format!("is longer than {NAME_LEN} bytes"));
-    }
-    if name.starts_with(|first: char| first.is_ascii_digit()) {
-        return Some("starts with a digit".into());
-    }
-    let bad = name.chars().find(|&c| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_'))?;
-    Some(format!("has {bad:?} in it, which no probe description can say"))
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn providers_are_told_by_their_prefixes() {
-        for (name, provider, rest) in [
-            ("__proc_exec__success", "proc", "exec__success"),
-            ("__cpu_sysinfo_pswitch", "sysinfo", "pswitch"),
-            ("__smb2_op", "smb2", "op"),
-            ("tcp__err", "sdt", "tcp__err"),
-            ("_proc_x", "sdt", "_proc_x"),
-            ("__procx", "sdt", "__procx"),
-            ("__io_", "io", ""),
-        ] {
-            assert_eq!(split(name), (provider, rest), "{name}");
-        }
-    }
-
-    #[test]
-    fn no_prefix_hides_another() {
-        for (at, (_, prefix)) in PROVIDERS.iter().enumerate() {
-            assert!(PROVIDERS[..at].iter().all(|(_, before)| !prefix.starts_with(before)));
-        }
-    }
-
-    #[test]
-    fn names_are_judged() {
-        for name in ["exec-success", "a", "x_1", &"n".repeat(63)] {
-            assert_eq!(unusable(name), None, "{name}");
-        }
-        for name in ["", "9x", "a b", "a.b", "ä", "a$b", &"n".repeat(64)] {
-            assert!(unusable(name).is_some(), "{name}");
-        }
-    }
-}
+#[path = "../../../tests/unit/check/illumos/probes.rs"]
+mod tests;

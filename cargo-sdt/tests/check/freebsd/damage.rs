@@ -119,7 +119,7 @@ fn symbols_outside_of_their_sections() {
         of.st_value = 1;
     });
     let expected =
-        "a section's symbol, 0x1 bytes behind its start: what is relocated by it goes astray";
+        "a section's symbol, 0x1 bytes behind its start: relocations by it would lead astray";
     assert!(line.ends_with(expected), "{line}");
     let line = only(|f| {
         let data = f.named(".data").id();

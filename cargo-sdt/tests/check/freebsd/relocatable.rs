@@ -247,7 +247,10 @@ fn undefined_symbols() {
     assert!(line.starts_with("note: uses a symbol, which is not known here: "), "{line}");
     assert!(line.ends_with(", to have it looked for: puts"), "{line}");
     let line = only(using("__start_set_x"));
-    assert_eq!(line, "symbol __start_set_x: there is no section set_x, whose bound it is");
+    assert_eq!(
+        line,
+        "symbol __start_set_x: undefined bound of section set_x, which does not exist"
+    );
     let mut unused = Fixture::good();
     unused.symbol("__start_set_pcpu", None, elf::STB_GLOBAL);
     let summary = module(&unused.file()).expect("the loader looks for what relocations use");

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use cargo_sdt::internal::arch::Arch;
-use cargo_sdt::internal::check::fbt::Probes;
-use cargo_sdt::internal::check::flow::{Flow, decode};
+use conformance::fbt::Probes;
+use conformance::flow::{Flow, decode};
 use conformance::sources::Build;
 use conformance::unit::{Function, Unit};
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use cargo_sdt::internal::arch::Arch;
-use cargo_sdt::internal::check::fbt::Probes;
 use conformance::code::reachable;
+use conformance::fbt::Probes;
 use conformance::sources::{Build, Host};
 use conformance::unit::{Function, Place, Unit};
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use cargo_sdt::internal::arch::Arch;
-use cargo_sdt::internal::check::flow::{Flow, decode};
 use conformance::code::reachable;
+use conformance::flow::{Flow, decode};
 use conformance::sources::{Build, package};
 use conformance::unit::{Function, Unit};
 

@@ -4,7 +4,7 @@ mod aarch64;
 mod riscv64;
 mod x86_64;
 
-use crate::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 
 /// Where control goes from an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
