@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::{compile_apart, linker_variable, run_cargo};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::{compile_apart, linker_variable, run_cargo};
 use harness::{qemu, setup, workspace};
 use object::{Object as _, ObjectSection as _};
 use tempfile::TempDir;
@@ -27,7 +27,7 @@ pub fn kernel(mode: &str) -> PathBuf {
     static BUILDING: Mutex<()> = Mutex::new(());
     let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Path::new(TARGET);
-    let lld = cargo_sdt::setup::lld().expect("a linker");
+    let lld = cargo_sdt::internal::setup::lld().expect("a linker");
     let mut command = setup::cargo_for("build", TARGET, "core,alloc").expect("a toolchain");
     // What the kernel's own configuration says of flags is to hold.
     command.env_remove("CARGO_ENCODED_RUSTFLAGS");

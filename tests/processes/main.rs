@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use cargo_sdt::process::{self, clean_cargo_env};
+use cargo_sdt::internal::process::{self, clean_cargo_env};
 use dtrace::{Address, Client, Protection, Transport};
 use harness::{setup, workspace};
 use object::{Object as _, ObjectKind, ObjectSection as _};

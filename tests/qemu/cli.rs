@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::output::CLOSED_STATUS;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::output::CLOSED_STATUS;
 
 use crate::bench::{boot_with_module, log, module_file, on_every_architecture, probe_id};
 use crate::broken;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 
 use crate::bench::{module_file, on_every_architecture};
 use crate::cli::short_log;

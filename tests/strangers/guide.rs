@@ -25,9 +25,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::linker_variable;
-use cargo_sdt::process::clean_cargo_env;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::linker_variable;
+use cargo_sdt::internal::process::clean_cargo_env;
 use harness::{setup, workspace};
 
 use crate::packages::{LIMIT, cargo, quickly};
@@ -420,7 +420,7 @@ fn assignments<const N: usize>(of: [(&str, String); N]) -> String {
 fn building_core(targets: &[&str]) -> String {
     let toolchain =
         setup::toolchain(Arch::default()).expect("a toolchain with the sources of core");
-    let lld = cargo_sdt::setup::lld().expect("a linker");
+    let lld = cargo_sdt::internal::setup::lld().expect("a linker");
     let cargo = toolchain.cargo("build", "core");
     let rustc = cargo.get_envs().find(|(variable, _)| *variable == "RUSTC");
     let rustc = rustc.and_then(|(_, rustc)| rustc).expect("its rustc is told");

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use cargo_metadata::Message;
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::{compile_apart, lock};
-use cargo_sdt::platform::Os;
-use cargo_sdt::process;
-use cargo_sdt::targets::Target;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::{compile_apart, lock};
+use cargo_sdt::internal::platform::Os;
+use cargo_sdt::internal::process;
+use cargo_sdt::internal::targets::Target;
 use harness::setup;
 use harness::workspace;
 use harness::zig::Zig;

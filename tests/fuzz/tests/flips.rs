@@ -28,7 +28,7 @@ fn judge(subjects: impl Iterator<Item = Subject>, harmful: fn(Difference) -> boo
 #[test]
 fn sealed_modules_pass_only_if_they_load_as_they_were() {
     let sealed = subjects().into_iter().map(|mut subject| {
-        cargo_sdt::link::seal(&mut subject.file);
+        cargo_sdt::internal::link::seal(&mut subject.file);
         subject
     });
     judge(sealed, |_| true);

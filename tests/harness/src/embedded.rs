@@ -4,8 +4,8 @@ use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-use cargo_sdt::module::{self, BuildError};
-use cargo_sdt::setup::{self, SetupError};
+use cargo_sdt::internal::module::{self, BuildError};
+use cargo_sdt::internal::setup::{self, SetupError};
 use tempfile::TempDir;
 
 use crate::workspace;

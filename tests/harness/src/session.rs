@@ -17,10 +17,10 @@ use crate::kernel;
 use crate::machine::{Ended, Machine, MachineError, Options};
 use crate::qemu;
 use crate::wire::{Wire, WireError, name};
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::BuildError;
-use cargo_sdt::progress::step;
-use cargo_sdt::setup::SetupError;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::BuildError;
+use cargo_sdt::internal::progress::step;
+use cargo_sdt::internal::setup::SetupError;
 
 /// The kernel boots in about a second; a machine under load takes longer.
 const BOOT: Duration = Duration::from_secs(60);

@@ -12,7 +12,7 @@ use dtrace_protocol::frame::channel_of;
 use sdt_protocol::frame::{self, Arrived, Decoder};
 use sdt_protocol::{Event, Message, Refusal, Reply, Request};
 
-use cargo_sdt::output;
+use cargo_sdt::internal::output;
 
 /// Console lines kept for error messages.
 pub(crate) const KEPT: usize = 20;

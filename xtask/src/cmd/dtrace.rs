@@ -222,7 +222,7 @@ pub fn usage() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cargo_sdt::platform::{FreeBsd, Os, Patch, Route};
+    use cargo_sdt::internal::platform::{FreeBsd, Os, Patch, Route};
     use clap::Parser;
 
     #[derive(Debug, Parser)]
@@ -283,7 +283,7 @@ mod tests {
         let error = bench("-l --os illumos --freebsd 15").unwrap_err();
         assert!(error.starts_with("--freebsd 15 is a release of FreeBSD, "), "{error}");
         let error = bench("-l --os illumos --arch aarch64 --module x").unwrap_err();
-        assert_eq!(error, "illumos is not there for aarch64: take --arch x86_64");
+        assert_eq!(error, "illumos does not run on aarch64: take --arch x86_64");
         let error = bench("-l --freebsd 9").unwrap_err();
         assert!(error.starts_with("invalid value '9' for '--freebsd <RELEASE>'"), "{error}");
         assert!(error.contains("is not a release of FreeBSD that modules can be built for"));
