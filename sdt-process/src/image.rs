@@ -82,8 +82,8 @@ impl Image {
         &self.data
     }
 
-    /// Returns whether all these bytes are in a read-only segment of the program's file. These stay mapped and as they are in the file, which
-    /// the kernel lets nobody write to while it is executed. Text is not among them. Probe context.
+    /// Returns whether all these bytes are in a read-only segment of the program's file, which stays mapped while the program runs. Text is not
+    /// among them. Probe context.
     pub(crate) fn is_constant(&self, address: usize, length: usize) -> bool {
         let Some(end) = address.checked_add(length) else { return false };
         self.constants.iter().any(|of| of.start <= address && end <= of.end)

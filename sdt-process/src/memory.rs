@@ -15,12 +15,11 @@
 //! A site borrows a `&str`, `&CStr` or slice for the time of its hit, so that memory is mapped. Two reasons forbid loads all the same.
 //! [`Framework::hit`](sdt_core::ops::Framework::hit) gets words: an argument that is a number, or a raw pointer, looks like a borrowed one,
 //! and safe code may give any type the words and the D types of a `&str` (`Value`, `Argument`). And a load of borrowed memory can wait
-//! for ever, as the next section shows. The stack of a thread has limits that
-//! can be proved.
+//! for ever, as the next section shows.
 //!
-//! The constants of the program cannot wait for a userfaultfd, which does not accept mappings of a file, and cannot be truncated: the
-//! kernel forbids writing to the file of a running program. Their pages may be read from the disk again, like the code that the thread
-//! executes. If a program unmaps its own constants, a program in D that reads them raises SIGSEGV.
+//! The constants of the program are in the same file as the code that the thread executes. So a load of them can wait for a disk, or fail as
+//! the file was truncated, only where the next instruction can as well. A userfaultfd does not accept mappings of a file. If a program unmaps
+//! its own constants, a program in D that reads them raises SIGSEGV.
 //!
 //! # No read waits
 //!
