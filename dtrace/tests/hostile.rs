@@ -59,7 +59,7 @@ fn more_cpus_than_there_are() {
     assert!(matches!(error, ClientError::Cpus(u32::MAX)), "{error}");
     assert_eq!(
         error.to_string(),
-        "the kernel says that it has 4294967295 CPUs, of which dtrace takes 65536 at most"
+        "the kernel reports 4294967295 CPUs, and dtrace accepts at most 65536"
     );
 }
 

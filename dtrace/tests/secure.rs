@@ -150,7 +150,9 @@ fn the_command_with_a_key() {
     assert_eq!(text(&command.output().unwrap().stdout), LISTED);
     assert_eq!(ends.recv(), Ok(End::Lost));
 
-    let refused = format!("{address}: the kernel refuses the key");
+    let refused = format!(
+        "{address}: the kernel rejects the key; use the file that --make-key created for it"
+    );
     fails(&dtrace(&address, &["--key", &wrong, "-l"]), &refused);
     assert_eq!(ends.recv(), Ok(End::Refused));
     let no_key = "the line is encrypted; give the kernel's key (dtrace --key FILE)";
@@ -324,7 +326,7 @@ fn who_says_nothing_is_told_of() {
     let mut said = io::BufReader::new(child.stderr.take().unwrap());
     let mut first = String::new();
     io::BufRead::read_line(&mut said, &mut first).unwrap();
-    assert_eq!(first, format!("dtrace: waiting for {address}: nothing has come from there yet\n"));
+    assert_eq!(first, format!("dtrace: waiting for {address}: no data received yet\n"));
     drop(mute);
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();

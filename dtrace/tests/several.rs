@@ -178,7 +178,7 @@ fn what_is_wrong_names_the_kernel() {
     let output = run(&["-a"]);
     assert!(text(&output).1.contains("are for one kernel"), "{output:?}");
     let output = run(&["--connect", "a=unix:/nowhere", "-n", "BEGIN"]);
-    assert!(text(&output).1.contains("two kernels are called a"), "{output:?}");
+    assert!(text(&output).1.contains("two kernels have the name a"), "{output:?}");
 }
 
 #[test]
@@ -197,11 +197,14 @@ fn where_a_line_breaks_the_others_go_on() {
     line.shutdown(Shutdown::Both).unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let mut first = String::new();
-    while !first.contains("go on") {
+    while !first.contains("continues without it") {
         first.clear();
         assert_ne!(said.read_line(&mut first).unwrap(), 0);
     }
-    assert!(first.starts_with("dtrace: b: ") && first.ends_with("; the others go on\n"), "{first}");
+    assert!(
+        first.starts_with("dtrace: b: ") && first.ends_with("; the trace continues without it\n"),
+        "{first}"
+    );
     assert_eq!(lines.by_ref().filter(|line| line.starts_with("a ")).take(5).count(), 5);
     interrupt(&child);
     // What the other had aggregated by then is there.
@@ -276,8 +279,11 @@ fn where_a_kernel_gives_its_consumer_up_the_others_go_on() {
     assert_eq!(lines.by_ref().filter(|line| line.starts_with("b ")).take(10).count(), 10);
     KILLED.store(true, Ordering::Relaxed);
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let gone = said.find(|line| line.ends_with("go on")).unwrap();
-    assert_eq!(gone, "dtrace: b: Abort due to systemic unresponsiveness; the others go on");
+    let gone = said.find(|line| line.ends_with("continues without it")).unwrap();
+    assert_eq!(
+        gone,
+        "dtrace: b: Abort due to systemic unresponsiveness; the trace continues without it"
+    );
     assert_eq!(lines.by_ref().filter(|line| line.starts_with("a ")).take(5).count(), 5);
     interrupt(&child);
     let rest = lines.collect::<Vec<_>>().join("\n");
@@ -356,8 +362,8 @@ fn a_command_needs_a_kernel() {
     assert_eq!((out, status), ("", Some(1)));
     assert_eq!(
         err,
-        "dtrace: -c runs a command while a kernel is traced, and --connect has to say which; to trace a program, \
-         start it, and trace it with -p\n"
+        "dtrace: -c runs a command while dtrace traces a kernel: name the kernel with --connect ADDRESS; to trace a program, \
+         start it and trace it with -p PID\n"
     );
 }
 

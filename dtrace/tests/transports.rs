@@ -144,7 +144,7 @@ fn another_version_is_no_kernel_for_us() {
     let folder = tempfile::tempdir().unwrap();
     let address = listening(folder.path(), |line| _ = answer(line, VERSION + 1));
     let error = format!(
-        "the kernel speaks version {} of the protocol, this dtrace version {VERSION}; build one of them again",
+        "the kernel speaks version {} of the protocol, and this dtrace speaks version {VERSION}; build both from the same release",
         VERSION + 1
     );
     fails(&address, &["-l"], &error);
@@ -162,7 +162,7 @@ fn a_dead_line_is_an_error() {
     fails(
         "nowhere",
         &["-l"],
-        "nowhere: not an address; say unix:PATH, tcp:HOST:PORT, \
+        "nowhere: not an address; use unix:PATH, tcp:HOST:PORT, \
         serial:DEVICE[,BAUD], exec:COMMAND or process:PID",
     );
 }
@@ -280,7 +280,7 @@ fn a_damaged_answer_is_told() {
     let hit = "CPU     ID                    FUNCTION:NAME\n  0      7                           f:exec \n\n";
     assert_eq!(text(output.stdout), hit);
     let said = "dtrace: description 'proc:::exec' matched 1 probe\n\
-                dtrace: 1 answer damaged on the line: records may be missing\n\
+                dtrace: 1 answer was damaged on the connection: records may be missing\n\
                 dtrace: over\\u{1b}[31m\n  kernel: last line\n";
     assert_eq!(text(output.stderr), said);
     assert_eq!(output.status.code(), Some(1));

@@ -1,9 +1,11 @@
 //! Each display, written down.
 
+use dtrace::render::Text;
 use dtrace_abi::action::{Action, UstackArg};
 use dtrace_abi::aggregation::{Llquantize, Lquantize, QUANTIZE_BUCKETS, quantize_bucket};
 
 use crate::made::{Item, Made, item, printf};
+use crate::printed::Printed;
 
 fn key(number: i64) -> Item {
     item(Action::DifExpr, 0, &number.to_le_bytes())
@@ -444,4 +446,23 @@ fn data_on_a_terminal_are_escaped() {
     // A format of others is escaped either way.
     assert_eq!(made(false), "\\u{1b}[1ma\x1b[2J\x07\nb|\x07|bell\x07\n");
     assert_eq!(made(true), "\\u{1b}[1ma\\u{1b}[2J\\u{7}\nb|\\u{7}|bell\\u{7}\n");
+}
+
+/// dtrace(1)'s message comes first, as ever; a script that reads standard error sees nothing else.
+#[test]
+fn drops_on_a_terminal_have_a_remedy_once() {
+    let said = |terminal| {
+        let mut made = Made::default();
+        (made.terminal, made.drops) = (terminal, 3);
+        let mut sink = Text::new(Printed::default());
+        made.to(&mut sink).unwrap();
+        made.to(&mut sink).unwrap();
+        sink.into_output().err
+    };
+    let message = "dtrace: 3 drops on CPU 0\n";
+    assert_eq!(said(false), message.repeat(2));
+    let shown = said(true);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!((lines.len(), lines[0], lines[2]), (3, message.trim_end(), message.trim_end()));
+    assert!(lines[1].starts_with("dtrace: to lose fewer records: ") && lines[1].contains("-b 16m"));
 }

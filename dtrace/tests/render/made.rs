@@ -68,6 +68,8 @@ pub struct Made {
     pub options: Options,
     /// Data go to a terminal.
     pub terminal: bool,
+    /// Records that the CPU's buffer had no room for.
+    pub drops: u64,
     records: Vec<u8>,
     /// Of each CPU.
     aggregations: Vec<Vec<u8>>,
@@ -170,7 +172,7 @@ impl Made {
         for (cpu, buffer) in (0..).zip(&self.aggregations) {
             consumer.snapshot(cpu, buffer, 0, &mut world, sink)?;
         }
-        let buffer = Buffer { data: self.records.clone(), ..Buffer::default() };
+        let buffer = Buffer { data: self.records.clone(), drops: self.drops, ..Buffer::default() };
         Schedule::new().in_time(&mut consumer, vec![buffer], true, &mut world, sink)?;
         consumer.finish(&world, sink)
     }
