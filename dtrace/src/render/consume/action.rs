@@ -31,7 +31,7 @@ impl Consumer {
         sink: &mut dyn Sink,
     ) -> Result<usize> {
         let Here { record, firing, rest } = here;
-        let description::Datum { desc, format, printed, permit, .. } = &rest[0];
+        let description::KnownDatum { desc, format, printed, permit, .. } = &rest[0];
         let data = record.data(desc)?;
         let action = Action::from_number(desc.action);
         let mut put = |consumer: &Self, datum: Datum<'_>| {
@@ -172,7 +172,7 @@ impl Consumer {
     }
 
     /// Returns the number of the aggregation of an action, checked against that of the compiler.
-    fn variable(record: &Record<'_>, datum: &description::Datum) -> Result<u32> {
+    fn variable(record: &Record<'_>, datum: &description::KnownDatum) -> Result<u32> {
         let told = u64_of(record.data(&datum.desc)?) as u32;
         match datum.variable {
             Some(own) if own != told => Err(Contradiction::Variable { epid: record.epid }.into()),
@@ -230,7 +230,7 @@ impl Consumer {
         let action = u16::try_from(desc.arg).ok().and_then(LibAction::from_number);
         // The second datum, of actions that have two.
         let second = || -> Result<&[u8]> {
-            let same = |second: &&description::Datum| {
+            let same = |second: &&description::KnownDatum| {
                 (second.desc.action, second.desc.arg) == (desc.action, desc.arg)
             };
             record.data(&rest.get(1).filter(same).ok_or(RenderError::Mismatch)?.desc)

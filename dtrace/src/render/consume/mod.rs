@@ -25,7 +25,7 @@ use crate::render::data::symbol::Symbols;
 use crate::render::data::view::View;
 use crate::render::record::catalog::Catalog;
 use crate::render::record::compiled::Compiled;
-use crate::render::record::description::{Datum, Descriptions, Known};
+use crate::render::record::description::{Descriptions, KnownDatum, KnownProbe};
 use crate::render::sink::flow::{Depth, Flow};
 use crate::render::sink::message::{DropKind, Drops, ErrorKind, ProbeError};
 use crate::render::sink::{Firing, Sink};
@@ -125,7 +125,7 @@ pub struct Consumer {
 struct Record<'a> {
     cpu: u32,
     epid: u32,
-    eprobe: &'a Known,
+    eprobe: &'a KnownProbe,
     bytes: &'a [u8],
 }
 
@@ -136,8 +136,8 @@ impl<'a> Record<'a> {
         self.bytes.get(begin..end).ok_or(RenderError::Offset)
     }
 
-    fn arguments(&self, data: &[Datum]) -> Result<Vec<Argument<'a>>> {
-        let argument = |Datum { desc, .. }: &Datum| {
+    fn arguments(&self, data: &[KnownDatum]) -> Result<Vec<Argument<'a>>> {
+        let argument = |KnownDatum { desc, .. }: &KnownDatum| {
             let action = Action::from_number(desc.action).unwrap_or(Action::DifExpr);
             Ok(Argument { action, argument: desc.arg, data: self.data(desc)? })
         };
@@ -151,7 +151,7 @@ struct Here<'a> {
     record: &'a Record<'a>,
     firing: &'a Firing<'a>,
     /// The remaining data.
-    rest: &'a [Datum],
+    rest: &'a [KnownDatum],
 }
 
 impl Consumer {
@@ -372,7 +372,7 @@ impl Consumer {
     }
 
     /// Returns the number of data that the statement of the first one has.
-    fn statement(&self, rest: &[Datum]) -> usize {
+    fn statement(&self, rest: &[KnownDatum]) -> usize {
         rest.iter().take_while(|datum| datum.desc.uarg == rest[0].desc.uarg).count()
     }
 

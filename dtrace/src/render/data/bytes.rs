@@ -8,9 +8,9 @@ use crate::render::data::bits::until_zero;
 use crate::render::data::cprintf::Spec;
 use crate::render::data::view::View;
 
-/// The layout of bytes that are text.
+/// The padding of bytes that are text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::render) enum Layout {
+pub(in crate::render) enum Padding {
     /// Without blanks around it: `trace` under `quiet`.
     Bare,
     /// In a number of columns, on the left if it is negative.
@@ -18,7 +18,7 @@ pub(in crate::render) enum Layout {
 }
 
 /// Writes data of unknown type.
-pub(in crate::render) fn show(out: &mut Vec<u8>, view: &View<'_>, data: &[u8], layout: Layout) {
+pub(in crate::render) fn show(out: &mut Vec<u8>, view: &View<'_>, data: &[u8], padding: Padding) {
     if data.is_empty() {
         return;
     }
@@ -27,11 +27,11 @@ pub(in crate::render) fn show(out: &mut Vec<u8>, view: &View<'_>, data: &[u8], l
     let is_filled = text.len() == data.len();
     let text = &*view.data(text);
     // A text without a terminating zero has blanks before it under `quiet`, too.
-    let width = match layout {
-        Layout::Bare if !is_filled => return out.extend_from_slice(text),
-        Layout::Bare => -33,
-        Layout::Columns(width) if !is_filled => width,
-        Layout::Columns(width) => -width.abs(),
+    let width = match padding {
+        Padding::Bare if !is_filled => return out.extend_from_slice(text),
+        Padding::Bare => -33,
+        Padding::Columns(width) if !is_filled => width,
+        Padding::Columns(width) => -width.abs(),
     };
     out.extend_from_slice(if width < 0 || is_filled { b"  " } else { b" " });
     Spec::wide(width).text(out, text);

@@ -10,7 +10,9 @@ use crate::escape;
 use crate::render::data::error::{RenderError, Result};
 use crate::render::data::format::{Format, FormatError};
 use crate::render::record::compiled::Compiled;
-use crate::render::record::description::{AggDescription, Datum, Descriptions, Eprobe, Known};
+use crate::render::record::description::{
+    AggDescription, Descriptions, Eprobe, KnownDatum, KnownProbe,
+};
 
 /// The meaning of records by the kernel's numbers. Each description is requested once: a kernel never reuses a number.
 #[derive(Debug, Default)]
@@ -18,7 +20,7 @@ pub(in crate::render) struct Catalog {
     /// The programs that this run compiled, which decide. `None` if another run compiled the programs: then the kernel's
     /// descriptions decide.
     compiled: Option<Compiled>,
-    eprobes: HashMap<u32, Rc<Known>>,
+    eprobes: HashMap<u32, Rc<KnownProbe>>,
     aggregations: HashMap<u32, Rc<AggDescription>>,
     /// Formats, and types that `print` shows, of programs of another run.
     texts: HashMap<u16, Rc<Text>>,
@@ -38,7 +40,7 @@ impl Catalog {
         Self { compiled, ..Self::default() }
     }
 
-    pub fn eprobe(&mut self, from: &mut dyn Descriptions, epid: u32) -> Result<Rc<Known>> {
+    pub fn eprobe(&mut self, from: &mut dyn Descriptions, epid: u32) -> Result<Rc<KnownProbe>> {
         if let Some(eprobe) = self.eprobes.get(&epid) {
             return Ok(eprobe.clone());
         }
@@ -53,14 +55,14 @@ impl Catalog {
     }
 
     /// Converts the kernel's description of an enabled probe whose program another run compiled.
-    fn others(&mut self, from: &mut dyn Descriptions, told: Eprobe) -> Result<Known> {
+    fn others(&mut self, from: &mut dyn Descriptions, told: Eprobe) -> Result<KnownProbe> {
         let Eprobe { probe, error, size, records } = told;
-        let datum = |desc: RecordDesc| -> Result<Datum> {
+        let datum = |desc: RecordDesc| -> Result<KnownDatum> {
             let text = self.text(from, desc.format);
             let text = text.as_deref();
             let action = Action::from_number(desc.action);
             let mut datum =
-                Datum { desc, format: None, printed: None, permit: None, variable: None };
+                KnownDatum { desc, format: None, printed: None, permit: None, variable: None };
             match (action, text) {
                 (Some(action), Some(text)) if action.is_printf_like() => {
                     datum.format = Some(text.format.clone()?);
@@ -74,8 +76,8 @@ impl Catalog {
             }
             Ok(datum)
         };
-        let data: Result<Vec<Datum>> = records.into_iter().map(datum).collect();
-        Ok(Known { probe, error, size, data: data?.into() })
+        let data: Result<Vec<KnownDatum>> = records.into_iter().map(datum).collect();
+        Ok(KnownProbe { probe, error, size, data: data?.into() })
     }
 
     pub fn aggregation(

@@ -23,7 +23,7 @@ use dtrace_compiler::surroundings::Description;
 use crate::render::data::bits::until_zero;
 use crate::render::data::error::{Contradiction, RenderError, Result};
 use crate::render::data::format::Format;
-use crate::render::record::description::{AggDescription, Datum, Eprobe, Known};
+use crate::render::record::description::{AggDescription, Eprobe, KnownDatum, KnownProbe};
 use crate::render::record::effect::Permit;
 
 /// A compiled clause with the layout of its records.
@@ -36,7 +36,7 @@ struct Clause {
     error: bool,
     /// Bytes of a record.
     size: usize,
-    data: Rc<[Datum]>,
+    data: Rc<[KnownDatum]>,
 }
 
 impl Clause {
@@ -119,7 +119,7 @@ impl Compiled {
     }
 
     /// Returns the records of an enabled probe, or how the kernel's description contradicts the program.
-    pub(in crate::render) fn eprobe(&self, epid: u32, told: Eprobe) -> Result<Known> {
+    pub(in crate::render) fn eprobe(&self, epid: u32, told: Eprobe) -> Result<KnownProbe> {
         let Eprobe { probe, size, records, .. } = told;
         let clause = match records.first() {
             Some(first) => self.statements.get(&first.uarg).map(|index| &self.clauses[*index]),
@@ -138,7 +138,7 @@ impl Compiled {
         if clause.size != size || !is_same(own, &records) {
             return Err(Contradiction::Record { epid }.into());
         }
-        Ok(Known { probe, error: clause.error, size, data: clause.data.clone() })
+        Ok(KnownProbe { probe, error: clause.error, size, data: clause.data.clone() })
     }
 
     /// Returns an aggregation, or that the kernel's description contradicts the program. Kernels number them from 1.
@@ -180,7 +180,7 @@ const HEADER: u32 = RecordHeader::SIZE as u32;
 struct Layout<'o> {
     options: &'o Options,
     /// The data of a record so far, and the keys of the next aggregation.
-    data: Vec<Datum>,
+    data: Vec<KnownDatum>,
     size: u32,
     /// By statement.
     aggregations: Vec<(u64, AggDescription)>,
@@ -219,7 +219,7 @@ impl<'o> Layout<'o> {
                     uarg: number,
                     ..RecordDesc::EMPTY
                 };
-                layout.data.push(Datum {
+                layout.data.push(KnownDatum {
                     desc,
                     format: format.clone().filter(|_| act.kind.is_printf_like()),
                     printed: printed.clone().filter(|_| act.kind == Action::DifExpr),
@@ -254,7 +254,7 @@ impl<'o> Layout<'o> {
         let variable = keys.first().and_then(|key| key.variable).unwrap_or(0);
         let mut end = size_of::<u32>() as u32;
         let mut records = Vec::with_capacity(keys.len() + 1);
-        for Datum { mut desc, .. } in keys {
+        for KnownDatum { mut desc, .. } in keys {
             desc.offset = end.next_multiple_of(desc.alignment.into());
             end = desc.offset.saturating_add(desc.size);
             // The increment of a quantization records nothing.
@@ -392,6 +392,6 @@ fn variable(act: &Act) -> Option<u32> {
 }
 
 /// Whether this is the second action of a statement like `normalize`: the divisor, not the aggregation.
-fn follows_variable(data: &[Datum], statement: u64, act: &Act) -> bool {
+fn follows_variable(data: &[KnownDatum], statement: u64, act: &Act) -> bool {
     act.kind == Action::LibAct && data.last().is_some_and(|last| last.desc.uarg == statement)
 }

@@ -98,7 +98,7 @@ impl Descriptions for Tables {
 
 /// A datum of a record with its meaning.
 #[derive(Clone, Debug)]
-pub(in crate::render) struct Datum {
+pub(in crate::render) struct KnownDatum {
     /// Its action, offset and size.
     pub desc: RecordDesc,
     /// The format, of actions that have one.
@@ -113,7 +113,7 @@ pub(in crate::render) struct Datum {
 
 /// An enabled probe whose records are known.
 #[derive(Debug)]
-pub(in crate::render) struct Known {
+pub(in crate::render) struct KnownProbe {
     /// The probe.
     pub probe: Description,
     /// Whether its records are those of the library's own clause for faults.
@@ -121,5 +121,5 @@ pub(in crate::render) struct Known {
     /// Bytes of one record, its header included.
     pub size: usize,
     /// Its data.
-    pub data: Rc<[Datum]>,
+    pub data: Rc<[KnownDatum]>,
 }

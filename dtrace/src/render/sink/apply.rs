@@ -69,7 +69,7 @@ impl Format {
                 }
                 Piece::Conversion(conversion) => conversion,
             };
-            let mut place = Layout { spec: conversion.spec, indent: None };
+            let mut place = FieldLayout { spec: conversion.spec, indent: None };
             if conversion.width_argument {
                 place.width(integer(next()?)?);
             } else if conversion.spec.left {
@@ -92,12 +92,12 @@ impl Format {
 
 /// The layout of a conversion. For a stack, a width on the left is an indentation.
 #[derive(Clone, Copy)]
-struct Layout {
+struct FieldLayout {
     spec: Spec,
     indent: Option<usize>,
 }
 
-impl Layout {
+impl FieldLayout {
     /// A width from the data: a negative one stands left.
     fn width(&mut self, width: i32) {
         let columns = width.unsigned_abs() as usize;
@@ -119,7 +119,7 @@ fn show_value(
     out: &mut Vec<u8>,
     view: &View<'_>,
     kind: Kind,
-    place: Layout,
+    place: FieldLayout,
     entry: &Entry,
 ) -> Result {
     match entry.number() {
@@ -136,10 +136,10 @@ fn convert(
     out: &mut Vec<u8>,
     view: &View<'_>,
     kind: Kind,
-    place: Layout,
+    place: FieldLayout,
     argument: &Argument<'_>,
 ) -> Result {
-    let Layout { spec, indent } = place;
+    let FieldLayout { spec, indent } = place;
     let data = argument.data;
     let number = || unsigned(data).ok_or(RenderError::Mismatch);
     let string = |out: &mut Vec<u8>, text: &str| spec.string(out, text.as_bytes());

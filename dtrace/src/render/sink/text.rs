@@ -12,7 +12,7 @@ use crate::render::aggregate::table::{Row, Scale, Table};
 use crate::render::aggregate::{distribution, packed};
 use crate::render::data::argument::Argument;
 use crate::render::data::bits::{signed, unsigned};
-use crate::render::data::bytes::{self, Layout};
+use crate::render::data::bytes::{self, Padding};
 use crate::render::data::cprintf::Spec;
 use crate::render::data::error::{RenderError, Result};
 use crate::render::data::place::Place;
@@ -193,7 +193,7 @@ fn value(out: &mut Vec<u8>, view: &View<'_>, data: &[u8], quiet: bool) {
             Spec::wide(columns).signed(out, number);
         }
         None => {
-            bytes::show(out, view, data, if quiet { Layout::Bare } else { Layout::Columns(-33) })
+            bytes::show(out, view, data, if quiet { Padding::Bare } else { Padding::Columns(-33) })
         }
     }
 }
@@ -259,7 +259,7 @@ fn show_key(out: &mut Vec<u8>, view: &View<'_>, key: &Argument<'_>, packed: bool
             out.push(b' ');
             Spec::wide(columns).signed(out, number);
         }
-        None => bytes::show(out, view, key.data, Layout::Columns(if packed { 16 } else { -50 })),
+        None => bytes::show(out, view, key.data, Padding::Columns(if packed { 16 } else { -50 })),
     }
 }
 
