@@ -83,7 +83,7 @@ fn a_command_ends_the_run() {
     assert_eq!(printed, (String::new(), error.into(), 1));
 }
 
-/// What is wrong with a command line, which does not come as far as a host: the message, and the exit status.
+/// Runs a wrong command line without a host; returns the message and the exit status.
 fn refused(args: &[&str]) -> (String, i32) {
     let Output { stdout, stderr, status } =
         Command::new(env!("CARGO_BIN_EXE_dtrace")).args(args).output().unwrap();
@@ -102,7 +102,7 @@ fn who_names_no_target_is_told_which_there_are() {
     }
     let (said, _) = refused(&["-c", "true", "-n", "BEGIN"]);
     assert!(said.contains("and trace it with -p PID"), "{said}");
-    // One line says what is wrong, and the usage would not.
+    // One line names the conflict; the usage would not.
     let (said, status) = refused(&["-p", "1", "-c", "true", "-n", "BEGIN"]);
     assert_eq!((said.lines().count(), status), (1, 2), "{said}");
     assert!(said.contains("cannot be used with"), "{said}");
@@ -297,7 +297,7 @@ fn an_interrupt_ends_compiling_at_once() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // It can be opened without waiting once somebody reads.
+    // `open` succeeds without waiting once dtrace reads.
     let _written = loop {
         match rustix::fs::open(&pipe, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()) {
             Ok(file) => break file,

@@ -19,7 +19,7 @@ fn send(line: &mut UnixStream, header: Header, reply: &Reply<'_>) -> std::io::Re
     line.write_all(&bytes[..length])
 }
 
-/// Whoever is asked for something it does not answer sends this from then on, until the line ends.
+/// The data that a peer sends without end after a request that it does not answer.
 fn client(says: Says, instead: fn(&mut UnixStream, Header) -> std::io::Result<()>) -> Client {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");

@@ -35,7 +35,7 @@ sdt_provider! {
     }
 }
 
-/// The subject, if this is it: its threads go round until it is told to abort.
+/// Runs as the subject: its threads loop until the test makes it abort.
 #[test]
 fn subject() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -273,7 +273,7 @@ fn an_aborted_process_tells_its_last_moments() {
     cut_files_say_so(&own);
 }
 
-/// Whatever is missing of it, what is printed is true, or it is said why there is nothing.
+/// If any part of a dump is missing, the printed records are true, or a message says why there are none.
 fn cut_files_say_so(core: &Path) {
     let length = fs::metadata(core).unwrap().len();
     let file = File::options().write(true).open(core).unwrap();
@@ -294,7 +294,7 @@ fn cut_files_say_so(core: &Path) {
     assert_ne!(nothing, 0, "an empty file has nothing");
 }
 
-/// Under other policies what nobody has taken yet is there.
+/// With other policies, a dump has the records that were not read yet.
 #[test]
 fn what_was_not_taken_yet_is_there() {
     let fill = ["-x", "bufpolicy=fill", "-b", "4m"];

@@ -22,7 +22,7 @@ fn kernel(socket: &Path, pid: u64) -> mpsc::Receiver<UnixStream> {
     thread::spawn(move || {
         for line in listener.incoming() {
             let line = line.unwrap();
-            // Nobody may be interested.
+            // The test may not receive it.
             let _ = send.send(line.try_clone().unwrap());
             let ends: [OwnedFd; 2] = [line.try_clone().unwrap().into(), line.into()];
             let [input, output] = ends;
@@ -82,7 +82,7 @@ fn kernels_are_one_trace() {
     let output = run(&["-q", "-n", "BEGIN { @[hostname] = count(); @t = sum(pid); exit(0); }"]);
     assert_eq!(words(text(&output).0), [vec!["a", "1"], vec!["b", "1"], vec!["42"]]);
 
-    // What a program prints is of the kernel that it runs in; which that is is said, unless there is a format.
+    // A program prints the aggregations of its own kernel, with the kernel's name unless there is a format.
     let output = run(&["-q", "-n", "BEGIN { @ = sum(pid); printa(\"%@d\\n\", @); exit(0); }"]);
     assert_eq!(words(text(&output).0), [["7"], ["35"]]);
     let output = run(&["-q", "-n", "BEGIN { @[1] = sum(pid); printa(@); exit(0); }"]);
@@ -122,7 +122,7 @@ fn what_is_added_up_is_truncated_then() {
     let added = run("END /hostname != \"\"/ { trunc(@, -1); }");
     assert_eq!(words(&added), [["7", "10"]]);
     assert_eq!(words(&run("END /hostname == \"a\"/ { trunc(@); }")), [["0", "9"], ["35", "10"]]);
-    // What is printed in between is of one kernel, and truncated.
+    // `printa` prints the truncated aggregations of one kernel.
     let printed = run("END /hostname != \"\"/ { trunc(@, 1); printa(@); }");
     assert_eq!(words(&printed), [["7", "10"], ["35", "10"]]);
 }
@@ -192,7 +192,7 @@ fn where_a_line_breaks_the_others_go_on() {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let line = b.recv().unwrap();
-    // For some times as long as it takes until what is aggregated is taken as well.
+    // Until the aggregations have been read several times, too.
     assert_eq!(lines.by_ref().filter(|line| line.starts_with("b ")).take(10).count(), 10);
     line.shutdown(Shutdown::Both).unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
@@ -367,7 +367,7 @@ fn a_command_needs_a_kernel() {
     );
 }
 
-/// What an enabled probe records is told in parts where it is longer than a frame.
+/// A kernel describes the records of an enabled probe in parts, if the description is longer than a frame.
 #[test]
 fn a_record_may_have_any_number_of_data() {
     const COUNT: usize = 1500;

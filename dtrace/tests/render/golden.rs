@@ -393,7 +393,7 @@ fn flow_is_indented() {
     );
 }
 
-/// Records alone have nothing done: what they ask for is shown, and it is said once that it is not done.
+/// Records without a compiled program perform no action: the request is shown, and one message says that it is not performed.
 #[test]
 fn what_is_asked_for_without_a_program_is_shown() {
     let printf = |format, statement| Item { statement, ..printf(format, &[])[0].clone() };
@@ -430,7 +430,7 @@ fn what_is_asked_for_without_a_program_is_shown() {
     assert_eq!(out.lines().nth(1), Some("  0      1                           :BEGIN "));
 }
 
-/// As dtrace(1) writes them, unless a terminal would obey them: then escaped, but for newlines.
+/// Data are written as dtrace(1) does; on a terminal, control characters except newlines are escaped.
 #[test]
 fn data_on_a_terminal_are_escaped() {
     let hidden = b"a\x1b[2J\x07\nb\0";

@@ -195,7 +195,7 @@ impl Made {
         sink.into_output()
     }
 
-    /// What is on standard output, under `quiet`.
+    /// Returns the text on standard output, under `quiet`.
     pub fn quietly(mut self) -> String {
         self.options.set("quiet", None).unwrap();
         String::from_utf8(self.printed().out).unwrap()
