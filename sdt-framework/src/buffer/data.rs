@@ -1,17 +1,22 @@
 //! Records in words: bytes are where they would be in little-endian memory, on every machine.
 
-/// Writes a number of 1, 2, 4 or 8 bytes to an offset that is a multiple of its size. What is outside of the words
-/// is left out.
+/// Writes a number of 1, 2, 4 or 8 bytes to any offset. Bytes outside of the words are left out.
 #[inline]
 pub(crate) fn put_number(words: &mut [u64], offset: usize, value: u64, size: usize) {
-    let Some(word) = words.get_mut(offset / 8) else { return };
-    if size >= 8 {
+    let (index, shift) = (offset / 8, (offset % 8 * 8) as u32);
+    let Some(word) = words.get_mut(index) else { return };
+    if size >= 8 && shift == 0 {
         *word = value;
         return;
     }
-    let shift = (offset % 8 * 8) as u32;
-    let mask = ((1u64 << (size * 8)) - 1).wrapping_shl(shift);
-    *word = *word & !mask | value.wrapping_shl(shift) & mask;
+    let mask = if size >= 8 { u64::MAX } else { (1u64 << (size * 8)) - 1 };
+    *word = *word & !(mask << shift) | (value & mask) << shift;
+    if offset % 8 + size > 8
+        && let Some(word) = words.get_mut(index + 1)
+    {
+        let shift = 64 - shift;
+        *word = *word & !(mask >> shift) | (value & mask) >> shift;
+    }
 }
 
 /// Writes bytes to an offset; what is outside of the words is left out.
@@ -74,9 +79,10 @@ mod tests {
             }
             for (word, log, value) in numbers {
                 let size = 1 << log;
-                let offset = word * 8 + (value as usize % 8) / size * size;
+                let offset = word * 8 + value as usize % 8;
                 put_number(&mut words, offset, value, size);
-                bytes[offset..offset + size].copy_from_slice(&value.to_le_bytes()[..size]);
+                let end = (offset + size).min(48);
+                bytes[offset..end].copy_from_slice(&value.to_le_bytes()[..end - offset]);
             }
             let mut read = vec![7; length];
             let count = get_bytes(&words, from, &mut read);

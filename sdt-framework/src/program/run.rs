@@ -233,7 +233,8 @@ impl<'a, H: Host> Run<'a, H> {
             }
             match act.kind {
                 Action::Exit if !turn.exit() => return Outcome::Dropped,
-                Action::TracememDynsize => wanted = Some(value),
+                // As in dtrace.c, 0 stands for the maximum.
+                Action::TracememDynsize => wanted = Some(value).filter(|&value| value != 0),
                 Action::Speculate => {
                     // SAFETY: this CPU, in probe context, and a clause speculates once.
                     let Some((part, buffer)) = (unsafe { turn.speculate(value) }) else {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::ArgAction;
-use dtrace::consume::{self, Meanwhile};
+use dtrace::consume::{self, Workload, WorkloadError};
 use dtrace::job::Mode;
 use dtrace::render::{Output, Streams};
 use dtrace::{DtraceError, Interrupt, Job, cli};
@@ -152,8 +152,8 @@ struct Replay<'a> {
 /// How often it is looked whether who sleeps has woken up.
 const BEAT: Duration = Duration::from_millis(20);
 
-impl Meanwhile for Replay<'_> {
-    fn step(&mut self) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+impl Workload for Replay<'_> {
+    fn step(&mut self) -> Result<bool, WorkloadError> {
         if let Some(command) = self.command.take() {
             command.run(self.session)?;
             if let Command::Sleep(time) = command {
