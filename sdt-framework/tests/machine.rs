@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{Five as _, TestProvider, create, drain, memory, spec};
 use sdt_core::patch::Patcher;
-use sdt_framework::machine::{Machine, Tracing};
+use sdt_framework::smp::{Machine, Tracing};
 use sdt_framework::{Config, ConsumerError};
 
 /// CPU 0 alone is up at first, and then both.
