@@ -98,7 +98,7 @@ impl Nested {
 fn arguments_that_a_hit_does_not_bring_along_are_asked_for() {
     let nested = nested();
     let ([outer, _, other], consumer) = nested.start();
-    let args = |records: Vec<sdt_framework::Firing>| {
+    let args = |records: Vec<common::Firing>| {
         records.iter().map(|record| record.args).collect::<Vec<_>>()
     };
     nested.dtrace.five(outer.get(), [1, 2, 3, 4, 5]);

@@ -60,7 +60,7 @@ impl Large {
         .unwrap()
     }
 
-    fn create(&self, provider: ProviderId, function: &str, name: &str) -> ProbeId {
+    fn create_named(&self, provider: ProviderId, function: &str, name: &str) -> ProbeId {
         let [function, name] = [function, name].map(|text| CString::new(text).unwrap());
         self.probe_create(provider, [c"m", &function, &name], 1, null_mut()).unwrap()
     }
@@ -86,10 +86,10 @@ fn one_of_many_is_found_without_looking_at_all() {
     let ((many, few), creating) = dtrace.counted(|| {
         let (many, few) = (dtrace.provider(c"many"), dtrace.provider(c"few"));
         for n in 0..MANY - 2 {
-            dtrace.create(many, "none", &name(n));
+            dtrace.create_named(many, "none", &name(n));
         }
-        dtrace.create(few, "none", "one");
-        dtrace.create(few, "none", "two");
+        dtrace.create_named(few, "none", "one");
+        dtrace.create_named(few, "none", "two");
         (many, few)
     });
     assert_eq!(creating, 0);
@@ -128,7 +128,7 @@ fn one_of_many_is_found_without_looking_at_all() {
     assert_eq!(dtrace.counted(|| dtrace.unregister(many)), (Ok(()), 0));
     assert_eq!(dtrace.for_each_probe(&Spec::ALL, |_| {}), 2);
     // What was freed is used again, the oldest first.
-    assert_eq!(dtrace.create(few, "none", "three").get(), 1);
+    assert_eq!(dtrace.create_named(few, "none", "three").get(), 1);
     assert_eq!(dtrace.unregister(few), Ok(()));
 }
 
@@ -138,7 +138,7 @@ fn one_function_of_many_is_found_by_its_name() {
     let dtrace = &large();
     let fbt = dtrace.provider(c"fbt");
     for n in 0..MANY {
-        dtrace.create(fbt, &format!("vop_{n}"), "entry");
+        dtrace.create_named(fbt, &format!("vop_{n}"), "entry");
     }
     let x = dtrace.open_with(Rights::ALL).unwrap();
     let spec = Spec::parse("fbt::vop_4711:entry", Field::Name).unwrap();

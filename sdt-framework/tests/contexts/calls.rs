@@ -401,8 +401,8 @@ fn tracers() -> Vec<(&'static str, Call)> {
             assert_eq!(tracer(w).cpus(), 1);
             Worked
         }),
-        ("Dtrace::begin", |w| of(tracer(w).begin(w.consumer))),
-        ("Dtrace::end", |w| of(tracer(w).end(w.consumer))),
+        ("Dtrace::start", |w| of(tracer(w).start(w.consumer))),
+        ("Dtrace::stop", |w| of(tracer(w).stop(w.consumer))),
         ("Dtrace::symbol", |w| {
             tracer(w).symbol(1, &mut |_| panic!("it is shown"));
             Refused

@@ -134,7 +134,7 @@ impl Machine {
         memory: &'a Memory<'a>,
         rights: Access,
     ) -> Firing<'a, World> {
-        let room = dif::Room { scratch: &mut self.scratch, key: &mut self.key };
+        let room = testing::Room { scratch: &mut self.scratch, key: &mut self.key };
         let probe = Probe { id: 9, names: &NAMES, args: &ARGS };
         Firing::new(world, memory, probe, rights, 0, room)
     }
