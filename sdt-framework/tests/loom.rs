@@ -126,9 +126,7 @@ fn an_appended_node_is_met_whole_or_not_at_all() {
             Arc::new((core::array::from_fn::<_, 2, _>(|_| Node::<Body>::new()), Chain::new()));
         let walker = {
             let world = Arc::clone(&world);
-            thread::spawn(move || {
-                world.1.walk(&world.0).map(|(_, body)| body).collect::<Vec<_>>()
-            })
+            thread::spawn(move || world.1.walk(&world.0).map(|(_, body)| body).collect::<Vec<_>>())
         };
         let (nodes, chain) = &*world;
         for (index, place) in [(0, 1), (1, 2)] {

@@ -70,13 +70,9 @@ fn sizes_are_as_documented() {
     let one = of(SMALL, CPUS);
     let more = [
         ("a probe", of(Config { probes: SMALL.probes + 1, ..SMALL }, CPUS), 524),
-        ("an ECB", of(Config { ecbs: SMALL.ecbs + 1, ..SMALL }, CPUS), 116),
+        ("an ECB", of(Config { ecbs: SMALL.ecbs + 1, ..SMALL }, CPUS), 100),
         ("a provider", of(Config { providers: SMALL.providers + 1, ..SMALL }, CPUS), 208),
-        (
-            "a consumer",
-            of(Config { consumers: SMALL.consumers + 1, ..SMALL }, CPUS),
-            108 + 8 * CPUS,
-        ),
+        ("a consumer", of(Config { consumers: SMALL.consumers + 1, ..SMALL }, CPUS), 60 + 8 * CPUS),
         ("a CPU", of(SMALL, CPUS + 1), 64 + 8 * SMALL.consumers),
     ];
     let sizes: Vec<_> = more.iter().map(|(what, with, _)| (*what, with - one)).collect();

@@ -1,11 +1,16 @@
 //! What is counted: of every hit, what became of it.
 
-use core::sync::atomic::{AtomicBool, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
 
-use super::chill::Chill;
 use super::sync::{AtomicCount, Count, widen};
+use super::word::Word;
 
-/// What one CPU counts. On cache lines of its own.
+/// Nanoseconds (`dtrace_chill_interval`, dtrace.c) ...
+const INTERVAL: u64 = 1_000_000_000;
+/// ... and for how many of them programs may hold a CPU (`dtrace_chill_max`).
+const LONGEST_HELD: u32 = 500_000_000;
+
+/// What one CPU counts. On a cache line of its own.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct PerCpu {
@@ -16,8 +21,10 @@ pub(crate) struct PerCpu {
     drops: AtomicCount,
     unknown: AtomicCount,
     reentered: AtomicCount,
-    /// For how long programs have held the CPU.
-    pub(crate) chill: Chill,
+    /// Since when it is counted for how long programs have held the CPU (`cpu_dtrace_chillmark`), ...
+    held_since: Word,
+    /// ... and for how long they have, in nanoseconds (`cpu_dtrace_chilled`).
+    held: AtomicU32,
 }
 
 /// What became of a hit.
@@ -55,7 +62,8 @@ impl PerCpu {
             drops: zero(),
             unknown: zero(),
             reentered: zero(),
-            chill: Chill::new(),
+            held_since: Word::new(),
+            held: AtomicU32::new(0),
         }
     }
 
@@ -90,6 +98,22 @@ impl PerCpu {
     #[inline(always)]
     pub(crate) fn is_in_probe(&self) -> bool {
         self.in_probe.load(Ordering::Relaxed)
+    }
+
+    /// Whether programs may hold this CPU for so many nanoseconds from now on (`chill`); then that is counted. While it is [in probe
+    /// context](Self::enter).
+    pub(crate) fn may_hold(&self, now: u64, nanoseconds: u64) -> bool {
+        if now.saturating_sub(self.held_since.get()) > INTERVAL {
+            self.held_since.set(now);
+            self.held.store(0, Ordering::Relaxed);
+        }
+        let nanoseconds = u32::try_from(nanoseconds).unwrap_or(u32::MAX);
+        let held = self.held.load(Ordering::Relaxed).saturating_add(nanoseconds);
+        let may = held <= LONGEST_HELD;
+        if may {
+            self.held.store(held, Ordering::Relaxed);
+        }
+        may
     }
 
     /// While it is [in probe context](Self::enter): whether it is time to see if consumers are still there. That is so every now and then.

@@ -2,7 +2,6 @@
 
 pub(crate) mod arena;
 pub(crate) mod chain;
-mod chill;
 pub(crate) mod context;
 pub(crate) mod counters;
 pub(crate) mod host;

@@ -276,10 +276,9 @@ impl<'a, H: Host> Run<'a, H> {
                     if matches!(place, Kept::Speculative(number, ..) if number == value) {
                         place = Kept::Nowhere;
                     }
+                    let charge = |units| firing.charge(units);
                     // SAFETY: as above.
-                    if let Err(stop) =
-                        unsafe { context.discard(value, |units| firing.charge(units)) }
-                    {
+                    if let Err(stop) = unsafe { context.discard(value, charge) } {
                         return outside(stop);
                     }
                     continue;

@@ -276,7 +276,7 @@ impl<'a, H: Host> ClauseContext<'a, H> {
         if !self.may(how) {
             return Ok(());
         }
-        if !self.kernel.this.chill.may_hold(self.kernel.timestamp(), nanoseconds) {
+        if !self.kernel.this.may_hold(self.kernel.timestamp(), nanoseconds) {
             return Err(Stop { fault: Fault::IllegalOperation, address: 0 });
         }
         self.kernel.destroy(how);

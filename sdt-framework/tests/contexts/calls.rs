@@ -396,6 +396,10 @@ fn tracer(world: &World) -> &dyn Tracer {
 
 fn tracers() -> Vec<(&'static str, Call)> {
     vec![
+        ("arguments::records", |_| {
+            assert_eq!(sdt_framework::records(&[]).count(), 0);
+            Worked
+        }),
         ("Dtrace::need_thread", |w| of(tracer(w).need_thread())),
         ("Dtrace::cpus", |w| {
             assert_eq!(tracer(w).cpus(), 1);

@@ -27,6 +27,8 @@ struct Open {
     size: usize,
     at: usize,
     drops: u64,
+    /// The first record of it, which came with the switch.
+    first: [u8; Record::SIZE],
 }
 
 impl Reading {
@@ -43,13 +45,16 @@ impl Reading {
         if self.open.is_none() {
             self.open = self.switch(tracer, consumer)?;
         }
-        let Some(Open { cpu, size, at, drops }) = &mut self.open else { return Ok(None) };
+        let Some(Open { cpu, size, at, drops, first }) = &mut self.open else { return Ok(None) };
         let reply = Reply::Records { cpu: *cpu as u32, drops: core::mem::take(drops) };
         let fill = |writer: &mut Writer<'_>| {
             // The first one always fits: see `MIN_FRAME`. Another one is read only if it will.
             while *at < *size && (writer.left() >= Sent::MAX_LEN || *at == 0) {
-                let mut bytes = [0; Record::SIZE];
-                tracer.snapshot(consumer, *cpu, Which::Records, *at, &mut bytes)?;
+                let mut bytes = *first;
+                // At 0 the buffer would be switched again.
+                if *at != 0 {
+                    tracer.snapshot(consumer, *cpu, Which::Records, *at, &mut bytes)?;
+                }
                 *at += Record::SIZE;
                 let Some(Record { epid, timestamp, args }) = records(&bytes).next() else { break };
                 let probe = tracer.eprobe(consumer, epid, 0, &mut [])?.map_or(0, |of| of.probe);
@@ -79,9 +84,11 @@ impl Reading {
         for _ in 0..tracer.cpus() {
             let cpu = self.next_cpu;
             self.next_cpu = (cpu + 1) % tracer.cpus();
-            let found = tracer.snapshot(consumer, cpu, Which::Records, 0, &mut [])?;
-            if found.size != 0 || found.drops != 0 {
-                return Ok(Some(Open { cpu, size: found.size, at: 0, drops: found.drops }));
+            let mut first = [0; Record::SIZE];
+            let found = tracer.snapshot(consumer, cpu, Which::Records, 0, &mut first)?;
+            let (size, drops) = (found.size, found.drops);
+            if size != 0 || drops != 0 {
+                return Ok(Some(Open { cpu, size, at: 0, drops, first }));
             }
         }
         self.recorded = recorded;
