@@ -120,7 +120,7 @@ impl Server {
         let is_busy = self.answer();
         match deadline {
             Some(deadline) => {
-                if dtrace.with_programs() == Ok(0) || Instant::now() >= deadline {
+                if dtrace.started_consumers() == Ok(0) || Instant::now() >= deadline {
                     return None;
                 }
             }
