@@ -6,6 +6,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{Five as _, TestProvider, create, drain, memory, spec};
+use dtrace_abi::option::{BufResize, OptionId};
 use sdt_core::patch::Patcher;
 use sdt_framework::smp::{Machine, Tracing};
 use sdt_framework::{Config, ConsumerError};
@@ -60,17 +61,17 @@ fn a_cpu_that_comes_late_is_recorded() {
     let id = unsafe { Box::leak(Box::new(provider)).register(dtrace, c"cpus") }.unwrap();
     let probe = create(dtrace, id, [c"", c"", c"up"], 0);
 
-    // There is room for two consumers with their buffers, as was said, and not for a third.
-    let [consumer, _] = [(), ()].map(|()| {
-        let consumer = dtrace.open().unwrap();
-        assert_eq!(dtrace.enable(consumer, &spec("cpus:::up")).unwrap(), 1);
-        dtrace.go(consumer).unwrap();
-        consumer
-    });
-    let third = dtrace.open().and_then(|id| {
-        dtrace.enable(id, &spec("cpus:::up"))?;
-        dtrace.go(id)
-    });
+    // There is room for two consumers with their buffers, as was said, and not for a third, unless they may be smaller.
+    let start = || {
+        let consumer = dtrace.open()?;
+        let manual = BufResize::Manual.number().into();
+        dtrace.set_option(consumer, OptionId::Bufresize.number(), manual)?;
+        assert_eq!(dtrace.enable(consumer, &spec("cpus:::up"))?, 1);
+        dtrace.go(consumer)?;
+        Ok(consumer)
+    };
+    let [consumer, _] = [(), ()].map(|()| start().unwrap());
+    let third = start();
     assert!(matches!(third, Err(ConsumerError::NoMemory { .. })), "{third:?}");
 
     dtrace.five(probe.get(), [7; 5]);
