@@ -46,7 +46,7 @@
 //! # What it is not
 //!
 //! It asks no kernel and reads no file: what can be traced, and with which types, the caller says, by
-//! [`Surroundings`](surroundings::Surroundings). It runs nothing (`sdt_framework::dif` does, or a real kernel), and shows
+//! [`Surroundings`](surroundings::Surroundings). It runs nothing (`sdt_framework` does, or a real kernel), and shows
 //! nothing but listings (`dtrace::render`). Not here either: the C preprocessor, a consumer's work; translators that are
 //! applied in the kernel; and sections that describe a program's own probes.
 //!

@@ -20,10 +20,10 @@ use sdt_core::runtime::{Provider, Slot};
 use sdt_framework::server::{
     End, Limits, Lost, NoSites, Secure as Secured, SecureHost, Server, Stream,
 };
-use sdt_framework::{Config, Dtrace, LONGEST, Rights};
+use sdt_framework::{Config, Dtrace, Record, Rights};
 
 const CONFIG: Config =
-    Config { providers: 1, probes: 1, ecbs: 8, consumers: 8, buffer: 8 * LONGEST };
+    Config { providers: 1, probes: 1, ecbs: 8, consumers: 8, buffer: 8 * Record::SIZE };
 static DTRACE: Dtrace<Threads> = Dtrace::new(Threads::new());
 /// Has one probe, which never fires.
 static PROVIDER: Provider = Provider::new(&SLOTS);

@@ -72,7 +72,7 @@ impl State {
         self.until = Some(Instant::now() + GOODBYE);
         if let Some(attached) = &self.attached {
             // Refused in probe context only, where no thread takes the lock of the state.
-            let _ = attached.dtrace.wind_up();
+            let _ = attached.dtrace.end_runs();
         }
         self.wake();
     }

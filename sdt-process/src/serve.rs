@@ -199,7 +199,7 @@ impl Serving {
         let is_busy = self.answer();
         match until {
             Some(until) => {
-                if attached.dtrace.with_programs() == Ok(0) || Instant::now() >= until {
+                if attached.dtrace.started_consumers() == Ok(0) || Instant::now() >= until {
                     return None;
                 }
             }

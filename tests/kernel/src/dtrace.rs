@@ -4,7 +4,7 @@ use alloc::vec;
 use core::mem::MaybeUninit;
 
 use sdt_framework::kernel::{Destruction, Kernel, ModuleText, Number, Symbol, Text};
-use sdt_framework::{Config, Dtrace, Host, LONGEST, SpinLock};
+use sdt_framework::{Config, Dtrace, Host, Record, SpinLock};
 
 use crate::arch::{cpu, timer};
 use crate::{arguments, clock, declared, load, process, smp, stack, standin, symbols, system};
@@ -131,7 +131,7 @@ impl Kernel for Machine {
 /// Records that a consumer's buffer for one CPU holds.
 const RECORDS: usize = 1024;
 
-const CONFIG: Config = Config { buffer: RECORDS * LONGEST, ..Config::DEFAULT };
+const CONFIG: Config = Config { buffer: RECORDS * Record::SIZE, ..Config::DEFAULT };
 
 /// DTrace, as far as this kernel has it.
 pub(crate) type Framework = Dtrace<Machine>;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dtrace_abi::site::Code;
 use recording_host::cpus::Uniprocessor;
-use sdt_framework::{Config, ConsumerId, Dtrace, Field, LONGEST, Records as Recorded, Spec};
+use sdt_framework::{Config, ConsumerId, Dtrace, Field, Record, Spec, Which, records};
 
 use super::{Fault, Machdep, Records, Sdt};
 use crate::Release;
@@ -31,7 +31,7 @@ type Framework = Dtrace<Uniprocessor>;
 /// With memory for all consumers that there can be.
 fn framework() -> &'static Framework {
     const CONFIG: Config =
-        Config { providers: 8, probes: 32, ecbs: 32, consumers: 4, buffer: 16 * LONGEST };
+        Config { providers: 8, probes: 32, ecbs: 32, consumers: 4, buffer: 16 * Record::SIZE };
     // SAFETY: each test has its own framework and uses it from one thread.
     let cpu = unsafe { Uniprocessor::new() };
     let framework: &'static Framework = Box::leak(Box::new(Dtrace::new(cpu)));
