@@ -138,7 +138,7 @@ impl Server {
     ) -> Option<Wait> {
         let is_busy = self.answer();
         match deadline {
-            Some(deadline) if dtrace.with_programs() == Ok(0) || Instant::now() >= deadline => {
+            Some(deadline) if dtrace.started_consumers() == Ok(0) || Instant::now() >= deadline => {
                 return None;
             }
             None if ready.listener || self.is_pausing => self.accept(dtrace),

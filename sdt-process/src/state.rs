@@ -60,7 +60,7 @@ impl State {
         self.deadline = Some(Instant::now() + GRACE);
         if let Some(attached) = &self.attached {
             // Fails in probe context only, where no thread takes this lock.
-            let _ = attached.dtrace.wind_up();
+            let _ = attached.dtrace.end_runs();
         }
         self.wake();
     }

@@ -4,8 +4,8 @@ use harness::workspace;
 use std::path::PathBuf;
 use std::process::Command;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::platform::Route;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::platform::Route;
 
 use crate::bench::{module_file_by, on_every_architecture};
 use crate::machine::Machine;

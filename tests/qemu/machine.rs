@@ -8,7 +8,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 use dtrace_protocol::{Decoder, Header, Reply, Request, VERSION, Why, Writer};
 use harness::workspace;
 

@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::{FreeBsd, Route};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::{FreeBsd, Route};
 use dtrace::compiler::Specifies;
 use dtrace::job::{Mode, Text};
 use dtrace::render::Kept;

@@ -6,5 +6,6 @@ pub mod bench;
 pub mod book;
 pub mod cmd;
 pub mod lint;
+mod needs;
 pub mod steps;
 pub mod watched;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use cargo_metadata::Artifact;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::{self, BuildError, Module};
-use cargo_sdt::platform::Os;
-use cargo_sdt::process;
-use cargo_sdt::progress::step;
-use cargo_sdt::toolchain::Toolchain;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::{self, BuildError, Module};
+use cargo_sdt::internal::platform::Os;
+use cargo_sdt::internal::process;
+use cargo_sdt::internal::progress::step;
+use cargo_sdt::internal::toolchain::Toolchain;
 use harness::{kernel, setup, workspace};
 
 /// Checking a few crates takes seconds.

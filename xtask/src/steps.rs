@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cargo_sdt::progress::note;
+use cargo_sdt::internal::progress::note;
 
 /// Number of steps that run at a time once everything is compiled: they wait more than they compute. On two CPUs.
 const AT_A_TIME: usize = 3;

@@ -9,7 +9,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cargo_sdt::progress::note;
+use cargo_sdt::internal::progress::note;
 
 /// How often is looked whether the run has ended without the end of its output.
 const LOOK: Duration = Duration::from_millis(100);

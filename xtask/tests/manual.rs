@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use cargo_sdt::setup;
+use cargo_sdt::internal::setup;
 use harness::workspace;
 
 /// Runs a formatter on the manual page; returns its messages.

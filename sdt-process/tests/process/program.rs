@@ -10,7 +10,7 @@ use dtrace::client::CHANNEL;
 use dtrace::compiler::Source;
 use dtrace::compiler::Specifies;
 use dtrace::compiler::options::Options;
-use dtrace::consume::{self, Meanwhile};
+use dtrace::consume::{self, Workload, WorkloadError};
 use dtrace::job::{self, Job};
 use dtrace::render::{Order, Output, Text};
 use dtrace::trace::Running;
@@ -381,8 +381,8 @@ struct UntilMute<'a> {
     has_worked: bool,
 }
 
-impl Meanwhile for UntilMute<'_> {
-    fn step(&mut self) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+impl Workload for UntilMute<'_> {
+    fn step(&mut self) -> Result<bool, WorkloadError> {
         if std::mem::replace(&mut self.has_worked, true) {
             self.is_lost.store(true, Ordering::Relaxed);
             self.interrupt.raise();
@@ -396,7 +396,7 @@ impl Meanwhile for UntilMute<'_> {
         Duration::ZERO
     }
 
-    fn target_ended(&self) -> Option<String> {
+    fn exit_message(&self) -> Option<String> {
         Some("has exited".into())
     }
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 use sdt_core::ops::{Privileges, ProviderAttr};
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
-use sdt_framework::{Config, LONGEST};
+use sdt_framework::{Config, Record};
 use sdt_process::{Options, Process};
 
 use forks::FORKING;
@@ -101,7 +101,7 @@ fn spans(times: u64) {
 fn start() -> Result<Process, String> {
     let role = std::env::var(ROLE).unwrap();
     let mode = if role.contains("trap") { Mode::Trap } else { Mode::Jump };
-    let config = Config { buffer: 20_000 * LONGEST, consumers: 3, ..Config::DEFAULT };
+    let config = Config { buffer: 20_000 * Record::SIZE, consumers: 3, ..Config::DEFAULT };
     let mut options = Options::new().mode(mode).config(config).module(c"subject".to_owned());
     options = options.allowed_by_sandbox(role.contains("allowed"));
     if let Some((_, slots)) = role.split_once(' ') {

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use cargo_metadata::Message;
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::{compile_apart, lock};
-use cargo_sdt::platform::Os;
-use cargo_sdt::process;
-use cargo_sdt::targets::Target;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::{compile_apart, lock};
+use cargo_sdt::internal::platform::Os;
+use cargo_sdt::internal::process;
+use cargo_sdt::internal::targets::Target;
 use harness::setup;
 use harness::workspace;
 use harness::zig::Zig;
@@ -160,8 +160,8 @@ fn compile(
         let wanted = command.get_envs().find(|(name, _)| *name == RUSTFLAGS);
         let wanted = wanted.and_then(|(_, flags)| flags?.to_str()).unwrap_or_default();
         let flags = wanted.split('\u{1f}').filter(|flag| !flag.is_empty());
-        let flags: Vec<_> = flags.chain(host.flags.iter().copied()).collect();
-        command.env(RUSTFLAGS, flags.join("\u{1f}"));
+        let flags = flags.chain(host.flags.iter().copied()).collect::<Vec<_>>().join("\u{1f}");
+        command.env(RUSTFLAGS, flags);
     }
     command.arg("--message-format=json-render-diagnostics");
     let freebsd = build.freebsd().to_string();

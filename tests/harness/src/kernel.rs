@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use cargo_metadata::Artifact;
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::{self, BuildError};
-use cargo_sdt::setup;
-use cargo_sdt::targets;
-use cargo_sdt::toolchain::Toolchain;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::{self, BuildError};
+use cargo_sdt::internal::setup;
+use cargo_sdt::internal::targets;
+use cargo_sdt::internal::toolchain::Toolchain;
 
 use crate::{symbols, workspace};
 

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::process::Command;
 use std::time::Duration;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::process;
-use cargo_sdt::progress::{note, step};
-use cargo_sdt::setup::{SetupError, install, program};
-use cargo_sdt::toolchain::Toolchain;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::process;
+use cargo_sdt::internal::progress::{note, step};
+use cargo_sdt::internal::setup::{SetupError, install, program};
+use cargo_sdt::internal::toolchain::Toolchain;
 
 use crate::workspace;
 
@@ -21,7 +21,7 @@ const SHORT: Duration = Duration::from_secs(60);
 /// # Errors
 /// There is none and none could be installed.
 pub fn toolchain(arch: Arch) -> Result<Toolchain, SetupError> {
-    cargo_sdt::setup::toolchain(&workspace::project(), arch)
+    cargo_sdt::internal::setup::toolchain(&workspace::project(), arch)
 }
 
 /// Python's installer, as a command that wants its arguments; installs it if there is none.

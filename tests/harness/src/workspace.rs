@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::Module;
-use cargo_sdt::project::{Found, Project, ProjectError};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::project::{Found, Project, ProjectError};
 
 /// The package of the example module.
 pub const EXAMPLE: &str = "kmod-example";

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use cargo_sdt::process::{clean_cargo_env, run_visibly};
-use cargo_sdt::targets::CODE_SHAPE;
+use cargo_sdt::internal::process::{clean_cargo_env, run_visibly};
+use cargo_sdt::internal::targets::CODE_SHAPE;
 use harness::workspace;
 
 /// Building from nothing takes most of it.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use cargo_metadata::MetadataCommand;
-use cargo_sdt::output;
-use cargo_sdt::process;
-use cargo_sdt::progress::step;
+use cargo_sdt::internal::output;
+use cargo_sdt::internal::process;
+use cargo_sdt::internal::progress::step;
 use harness::workspace::{build_dir, root};
 
 use crate::book::{self, Book};

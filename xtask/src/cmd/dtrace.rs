@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::ArgAction;
-use dtrace::consume::{self, Meanwhile};
+use dtrace::consume::{self, Workload, WorkloadError};
 use dtrace::job::Mode;
 use dtrace::render::{Output, Streams};
 use dtrace::{DtraceError, Interrupt, Job, cli};
@@ -152,8 +152,8 @@ struct Replay<'a> {
 /// How often it is looked whether who sleeps has woken up.
 const BEAT: Duration = Duration::from_millis(20);
 
-impl Meanwhile for Replay<'_> {
-    fn step(&mut self) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+impl Workload for Replay<'_> {
+    fn step(&mut self) -> Result<bool, WorkloadError> {
         if let Some(command) = self.command.take() {
             command.run(self.session)?;
             if let Command::Sleep(time) = command {
@@ -222,7 +222,7 @@ pub fn usage() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cargo_sdt::platform::{FreeBsd, Os, Patch, Route};
+    use cargo_sdt::internal::platform::{FreeBsd, Os, Patch, Route};
     use clap::Parser;
 
     #[derive(Debug, Parser)]
@@ -283,7 +283,7 @@ mod tests {
         let error = bench("-l --os illumos --freebsd 15").unwrap_err();
         assert!(error.starts_with("--freebsd 15 is a release of FreeBSD, "), "{error}");
         let error = bench("-l --os illumos --arch aarch64 --module x").unwrap_err();
-        assert_eq!(error, "illumos is not there for aarch64: take --arch x86_64");
+        assert_eq!(error, "illumos does not run on aarch64: take --arch x86_64");
         let error = bench("-l --freebsd 9").unwrap_err();
         assert!(error.starts_with("invalid value '9' for '--freebsd <RELEASE>'"), "{error}");
         assert!(error.contains("is not a release of FreeBSD that modules can be built for"));

@@ -9,9 +9,9 @@ use anyhow::{Context as _, bail};
 
 use crate::steps::{Running, Step, Steps};
 use crate::watched;
-use cargo_sdt::arch::Arch;
-use cargo_sdt::process::{self, find};
-use cargo_sdt::progress::{note, step};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::process::{self, find};
+use cargo_sdt::internal::progress::{note, step};
 use harness::zig::{Zig, ZigError};
 use harness::{qemu, setup, workspace};
 
@@ -39,8 +39,8 @@ pub struct Args {
     /// Leave out the tests that boot a kernel in QEMU.
     #[arg(long)]
     no_qemu: bool,
-    /// Run what takes long, too: every build of the module that stresses code generation, and property tests with
-    /// ten times as many cases.
+    /// Run what takes long, too: every build of the module that stresses code generation, property tests with ten times as
+    /// many cases, and four times as many changed modules.
     #[arg(long)]
     all: bool,
     /// Run one step only; a name that no step has lists them.
@@ -174,7 +174,7 @@ fn watch(command: &mut Command, line: String, step: &mut Running) -> anyhow::Res
 
 /// Everything the steps need, found or installed, before the first of them runs.
 fn set_up(args: &Args) -> anyhow::Result<()> {
-    cargo_sdt::setup::lld()?;
+    cargo_sdt::internal::setup::lld()?;
     for arch in Arch::ALL {
         note(format_args!("toolchain for {arch}: {}", setup::toolchain(arch)?));
         if !args.no_qemu {
@@ -194,7 +194,7 @@ fn set_up(args: &Args) -> anyhow::Result<()> {
             .with_context(|| format!("cargo {subcommand} is missing"))?;
     }
     for arch in Arch::ALL {
-        cargo_sdt::setup::clippy(&setup::toolchain(arch)?)?;
+        cargo_sdt::internal::setup::clippy(&setup::toolchain(arch)?)?;
     }
     Ok(())
 }
