@@ -409,7 +409,7 @@ fn symbols_of_other_releases_and_modules() {
         );
     }
     let line = only(import("dtrace_probe"));
-    let expected = "undefined, and of dtrace.ko, on which the module does not depend";
+    let expected = "undefined; dtrace.ko exports it, and the module does not depend on that";
     assert_eq!(line, format!("symbol dtrace_probe: {expected}"));
     for (freebsd, name) in
         [("15", "sdt_probe6"), ("12", "eventhandler_deregister_nowait"), ("10", "malloc")]
