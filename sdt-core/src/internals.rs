@@ -56,15 +56,15 @@ pub const fn c_str(text: &'static str) -> &'static CStr {
 }
 
 /// Providers that every framework has.
-const OF_EVERY_FRAMEWORK: [&str; 2] = ["dtrace", "profile"];
+const EVERYWHERE: [&str; 2] = ["dtrace", "profile"];
 /// Providers of FreeBSD's kernel or of illumos's.
-const OF_THE_KERNELS: [&str; 7] =
+const FREEBSD_OR_ILLUMOS: [&str; 7] =
     ["dtmalloc", "fasttrap", "fbt", "kinst", "systrace", "syscall", "tick"];
 
-/// Whether a provider of another's has that name. `pid` with a number is of a process.
-const fn is_taken(name: &str, on_freebsd_or_illumos: bool) -> bool {
-    is_one_of(name, &OF_EVERY_FRAMEWORK)
-        || (on_freebsd_or_illumos && is_one_of(name, &OF_THE_KERNELS))
+/// Returns whether the kernel has a provider of that name. `pid` with a number is the provider of a process.
+const fn is_reserved_on(name: &str, on_freebsd_or_illumos: bool) -> bool {
+    is_one_of(name, &EVERYWHERE)
+        || (on_freebsd_or_illumos && is_one_of(name, &FREEBSD_OR_ILLUMOS))
         || is_of_a_process(name.as_bytes())
 }
 
@@ -101,16 +101,16 @@ const fn is_number(text: &[u8]) -> bool {
     }
 }
 
-/// Whether a provider of another's has that name, in the kernel that this is built for.
-pub const fn is_of_another(name: &str) -> bool {
-    is_taken(name, cfg!(any(target_os = "freebsd", target_os = "illumos")))
+/// Returns whether the kernel for which this is built has a provider of that name.
+pub const fn is_reserved(name: &str) -> bool {
+    is_reserved_on(name, cfg!(any(target_os = "freebsd", target_os = "illumos")))
 }
 
-/// A provider's name, which another has or not.
+/// The name of a provider, and whether the kernel has a provider of that name.
 #[derive(Debug)]
-pub struct Name<const IS_OF_ANOTHER: bool>;
+pub struct Name<const IS_RESERVED: bool>;
 
-/// Names that no provider of another's has.
+/// Names that no provider of the kernel has.
 #[diagnostic::on_unimplemented(
     message = "the kernel has a provider of this name: choose another one",
     label = "is taken"
@@ -120,26 +120,28 @@ pub trait Free {}
 impl Free for Name<false> {}
 
 /// Compiles if the name is free.
-pub const fn check_provider<const IS_OF_ANOTHER: bool>()
+pub const fn check_provider<const IS_RESERVED: bool>()
 where
-    Name<IS_OF_ANOTHER>: Free,
+    Name<IS_RESERVED>: Free,
 {
 }
 
-/// What a macro for firing is told with its operands: that they are right. A constant, so that it costs nothing.
+/// The promise that the operands of the macros for firing are right. It costs nothing at run time.
 ///
-/// The macros' own `unsafe` blocks count as this crate's, wherever they are expanded. This comes from an `unsafe` block
-/// of whoever calls the macro, where the compiler and `forbid(unsafe_code)` see it.
+/// The macros' own `unsafe` blocks count as this crate's, wherever they are expanded. Their assembly refers to a constant
+/// `__SDT_PROMISE` of this type, which the caller of the macro has to define by an `unsafe` block, where the compiler and
+/// `forbid(unsafe_code)` see it.
 #[derive(Debug)]
-pub struct Sound(());
+pub struct Promise(());
 
-impl Sound {
-    /// The promise.
+impl Promise {
+    /// Makes the promise.
     ///
     /// # Safety
-    /// The operands next to it are what `sdt_probe!` makes of a probe: the record of a probe of this image, its own
-    /// symbol, and as many words as are said. Template and operands of assembly keep what the thunks are made for.
-    pub const unsafe fn promised() -> Self {
+    /// All macros that refer to it get the operands that `sdt_probe!` makes of a probe: the record of a probe of this image, its
+    /// own symbol, and as many words as the count says. Templates and operands of assembly keep to the calling convention of
+    /// the thunks.
+    pub const unsafe fn made() -> Self {
         Self(())
     }
 }
@@ -224,15 +226,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_others_are_taken_where_the_others_are() {
+    fn names_are_reserved_where_the_kernel_has_such_providers() {
         for name in ["dtrace", "profile", "pid", "pid123"] {
-            assert!(is_taken(name, true) && is_taken(name, false), "{name}");
+            assert!(is_reserved_on(name, true) && is_reserved_on(name, false), "{name}");
         }
         for name in ["syscall", "tick", "fbt", "kinst"] {
-            assert!(is_taken(name, true) && !is_taken(name, false), "{name}");
+            assert!(is_reserved_on(name, true) && !is_reserved_on(name, false), "{name}");
         }
         for name in ["proc", "pidgin", "fbts", "fb", "ticker"] {
-            assert!(!is_taken(name, true), "{name}");
+            assert!(!is_reserved_on(name, true), "{name}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Locks: for a module's own state, and what this crate takes itself.
 //!
-//! On FreeBSD and illumos a [`Mutex`] is the kernel's own kind, so whoever waits for it sleeps, and whoever holds it may
+//! On FreeBSD and illumos a [`Mutex`] is the kernel's own kind, so a thread that waits for it sleeps, and the thread that holds it may
 //! sleep, too. Elsewhere it is `spin`'s, and who holds it must not wait for anything.
 //!
 //! Not in probe context, and on FreeBSD and illumos not with interrupts off.

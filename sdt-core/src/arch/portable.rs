@@ -17,23 +17,18 @@ pub const WORD_STRIDE: usize = 1;
 /// There are no breakpoints.
 pub const BREAKPOINT_LEN: usize = 0;
 
-/// Fires. The words come last first, as they do to architectures that push them.
+/// The calls of the thunks' stand-ins. Words, and pairs of words, come last first, as they do to architectures that push
+/// them.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_call {
-    ($sound:expr, $count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {{
-        const _: $crate::__private::Sound = $sound;
+macro_rules! __sdt_arch {
+    (@call $count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {{
+        const _: $crate::__private::Promise = __SDT_PROMISE;
         // SAFETY: the probe's own record and the words it is called with.
         unsafe { $crate::__private::arch::call(&$probe, [$($word),*]) }
     }};
-}
-
-/// Calls an evaluator through its thunk. The pairs of words come last first.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_evaluate {
-    ($sound:expr, $thunk:path, $trampoline:ident, [$(($low:ident, $high:ident))*]) => {{
-        const _: $crate::__private::Sound = $sound;
+    (@evaluate $thunk:path, $trampoline:ident, [$(($low:ident, $high:ident))*]) => {{
+        const _: $crate::__private::Promise = __SDT_PROMISE;
         // SAFETY: the thunk with the words it was made for.
         unsafe { $thunk([$([$low, $high]),*]) }
     }};
@@ -46,7 +41,7 @@ macro_rules! __sdt_evaluate {
 #[inline(never)]
 pub unsafe fn call<const N: usize>(probe: &'static Probe, mut words: [u64; N]) {
     words.reverse();
-    // SAFETY: by contract.
+    // SAFETY: a record of this image, by the contract of this function; `words` is an array of `N`.
     unsafe { fire(probe, words.as_ptr(), N, core::ptr::null()) }
 }
 
@@ -57,7 +52,7 @@ pub unsafe fn call<const N: usize>(probe: &'static Probe, mut words: [u64; N]) {
 #[inline(never)]
 pub unsafe fn evaluate_thunk<C: Captures, F: Evaluator<C>, const N: usize>(mut words: [Words; N]) {
     words.reverse();
-    // SAFETY: by contract; without assembly there is no frame to fire from.
+    // SAFETY: the words of the captures and the closure, by the contract of this function; without thunks the frame is null.
     unsafe { evaluate::<C, F>(words.as_ptr(), core::ptr::null()) }
 }
 
@@ -66,7 +61,7 @@ pub unsafe fn evaluate_thunk<C: Captures, F: Evaluator<C>, const N: usize>(mut w
 /// # Safety
 /// As [`fire`].
 pub unsafe fn fire_at(probe: *const Probe, words: *const u64, count: usize, frame: *const c_void) {
-    // SAFETY: by contract.
+    // SAFETY: the contract of this function is that of `fire`.
     unsafe { fire(probe, words, count, frame) }
 }
 

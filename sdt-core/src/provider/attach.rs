@@ -76,9 +76,8 @@ static STATE: AtomicU8 = AtomicU8::new(State::Detached as u8);
 
 /// The right to attach and detach, which one thread has at a time.
 ///
-/// No lock: who has it calls the framework, which sleeps. And nobody waits for it (but for a [`Standstill`] to end), as the
-/// kernels' linkers load
-/// and unload a module once at a time; so who comes second is told.
+/// It is no lock, because its owner calls the framework, which sleeps. No thread waits for it (except for a [`Standstill`] to
+/// end): the kernels' linkers load and unload a module once at a time, so a second thread gets an error.
 pub(crate) struct Change {
     from: State,
     /// What it leaves behind when it is dropped.
@@ -137,7 +136,7 @@ pub fn providers() -> &'static [Provider] {
     &PROVIDERS
 }
 
-/// Whether the sites can be looked up. Probe context.
+/// Returns whether the sites have been linked, and so can be looked up. Probe context.
 pub(crate) fn is_linked() -> bool {
     LINKED.load(Ordering::Acquire)
 }
@@ -154,7 +153,7 @@ pub(crate) fn is_linked() -> bool {
 /// - Before this image is unloaded, [`detach`] must have succeeded, or `attach` failed with an error that does
 ///   not say [otherwise](AttachError::must_stay); no code of the image may be running or called any more, and
 ///   every CPU must since have left the breakpoint handler.
-/// - The first time, nobody holds a reference to the image's sites ([`record::sites`]): they are sorted.
+/// - The first time, no reference to the image's sites ([`record::sites`]) exists, because this sorts them.
 /// - When the image was attached to another framework before, no thread is on its way there from a site.
 ///
 /// # Errors
@@ -171,7 +170,8 @@ pub unsafe fn attach(attachment: &'static Attachment) -> Result<(), AttachError>
         arch::handler::check_handler().map_err(AttachError::Handler)?;
     }
     if !is_linked() {
-        // SAFETY: nothing was attached yet, so no probe was ever enabled and nobody looks at sites.
+        // SAFETY: the image was never attached, so no probe was ever enabled, and `site::all` and `resume_address` find no
+        // site until `LINKED` is set; by the contract of this function there is no other reference to them.
         unsafe { link::link(record::all()?, attachment.patcher) }?;
         LINKED.store(true, Ordering::Release);
     }
@@ -194,12 +194,12 @@ pub unsafe fn attach(attachment: &'static Attachment) -> Result<(), AttachError>
     Ok(())
 }
 
-/// Registers what is not registered. On an error part of it may have been done.
+/// Registers the providers that are not registered. After an error some of them may be registered.
 ///
 /// # Safety
 /// The image stays until all of it has been unregistered.
 unsafe fn register(attachment: &Attachment) -> Result<(), Refusal> {
-    // SAFETY: by contract.
+    // SAFETY: the image stays until all of it has been unregistered, by the contract of this function.
     unsafe {
         primaries().try_for_each(|provider| provider::register(attachment, provider))?;
         runtime::register_all()
@@ -245,7 +245,7 @@ fn leave(attachment: &Attachment) -> Result<(), Refusal> {
     let refusals = primaries()
         .filter_map(|provider| provider::unregister(attachment, provider).err())
         .chain(runtime::unregister_all().err());
-    // All of them, whoever refuses.
+    // All of them, even if one refuses.
     if let Some(refusal) = refusals.fold(None, |first: Option<Refusal>, next| first.or(Some(next)))
     {
         return Err(refusal);

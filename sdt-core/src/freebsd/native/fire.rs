@@ -38,12 +38,13 @@ pub unsafe extern "C" fn fire(
     // It goes only after it was disabled and `dtrace_sync` has interrupted every CPU since. (C's macro leaves
     // that open.)
     let interrupts = cpu::interrupts_off();
-    // SAFETY: by contract a record of this image, a static.
+    // SAFETY: a record of this image, by the contract of this function; records are statics.
     let id = unsafe { (*probe).id() };
     if id != 0 {
-        // SAFETY: by contract.
+        // SAFETY: `count` words are readable, by the contract of this function.
         let args = unsafe { Hit { words, count }.args() };
-        // SAFETY: the kernel's function with the id of a probe that is there; by contract the thunk's frame.
+        // SAFETY: the kernel's function takes the id of a probe that exists, which it does while interrupts are off; `frame`
+        // is that of a thunk, by the contract of this function.
         unsafe { arch::call_from(frame, release::function(), id, &args) };
     }
     cpu::interrupts_restore(interrupts);

@@ -25,9 +25,9 @@ use protocol::{State, Text, Tracepoint};
 /// How the host kernel writes to text.
 ///
 /// # Safety
-/// [`store`](Self::store) must store what it is told to where it is told to and nothing else, in one store
-/// if it is 1, 2 or 4 bytes at a multiple of their number. [`synchronise`](Self::synchronise) must do
-/// what it says.
+/// [`store`](Self::store) must store the given bytes at the given address and nothing else, in one store if
+/// they are 1, 2 or 4 bytes at a multiple of their number. [`synchronise`](Self::synchronise) must do what its
+/// documentation says.
 pub unsafe trait Patcher: Sync {
     /// Stores a few bytes of text, at most 4.
     ///
@@ -52,9 +52,8 @@ pub unsafe trait Patcher: Sync {
         change();
     }
 
-    /// Whether all of these bytes are text of this image, for hosts that can tell. Sites elsewhere are
-    /// refused when the image is attached, before anything is read there. Where nobody can tell, records are
-    /// trusted as far as this.
+    /// Whether all of these bytes are text of this image, for hosts that can tell. Attaching refuses sites
+    /// elsewhere before it reads anything there. If the host cannot tell, attaching trusts the addresses of the records.
     ///
     /// Not in probe context.
     fn is_text(&self, _address: usize, _length: usize) -> bool {
@@ -63,7 +62,7 @@ pub unsafe trait Patcher: Sync {
 
     /// The function that a site is in, as descriptions are to have it, for hosts that can tell (by symbols, demangled). It
     /// is the third part of the description of a probe whose sites are all in that one. A probe that fires in several
-    /// functions, or where nobody can tell, has `none`, as FreeBSD's sdt has it; a probe for each function, as
+    /// functions, or on a host that cannot tell, has `none`, as FreeBSD's sdt has it; a probe for each function, as
     /// illumos's sdt has it, is not possible, as all sites of a probe hand over the same record.
     ///
     /// Called by [`attach`](crate::attach::attach), for each site.
@@ -78,14 +77,14 @@ pub unsafe trait Patcher: Sync {
         true
     }
 
-    /// Called again and again by who waits while another thread changes sites, on hosts whose locks spin. A kernel
-    /// without time slices lets other threads run here. Called as `store`, by a thread with interrupts on.
+    /// Called repeatedly by a thread that waits while another one changes sites, on hosts whose locks spin. A kernel
+    /// without time slices lets other threads run here. Called as `store`, with interrupts on.
     fn relax(&self) {
         core::hint::spin_loop();
     }
 
-    /// A probe could not be enabled or disabled. The framework is told as well, but FreeBSD's does not listen; a host
-    /// with a console says it there. Called as `store`.
+    /// Reports that a probe could not be enabled or disabled. The framework gets an error as well, but FreeBSD's ignores it;
+    /// a host with a console prints it. Called as `store`.
     fn refused(&self, _probe: &Probe, _why: PatchError) {}
 }
 
@@ -93,7 +92,7 @@ pub unsafe trait Patcher: Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct NoText;
 
-// SAFETY: it says that it can store nothing, so nobody asks it to.
+// SAFETY: `is_writable` is false, so `store` is never called.
 unsafe impl Patcher for NoText {
     unsafe fn store(&self, _: usize, _: &[u8]) {}
 
@@ -189,7 +188,7 @@ pub fn batch<R>(change: impl FnOnce() -> R) -> R {
     change()
 }
 
-/// Brings all sites where their probes are. When it returns they are there, whoever has done it.
+/// Changes all sites to the state of their probes. When it returns, this thread or another one has done so.
 pub(crate) fn settle() {
     let _patching = patching();
     if !LATE.swap(false, Ordering::AcqRel) {
@@ -207,7 +206,8 @@ pub(crate) fn settle() {
     };
     attachment.patcher.exclusively(&mut || {
         for goal in [State::Nop, State::Trap, State::Jump] {
-            // SAFETY: as in `bring`.
+            // SAFETY: `attach` has checked that these are sites, `leave_read_only` that the patcher can store to them, and
+            // this thread holds `PATCHING`.
             unsafe { text.bring(late(goal), goal) };
         }
     });
@@ -224,7 +224,7 @@ fn leave_read_only(attachment: &Attachment, text: &Text<'_>) {
     }
     for site in site::all() {
         let (probe, patchpoint) = (site.probe(), site.patchpoint());
-        // SAFETY: as in `bring`.
+        // SAFETY: `attach` has checked that this is a site, and this thread holds `PATCHING`.
         let has_to_change =
             || unsafe { text.has_to_change(tracepoint(site), state_of(probe, attachment)) };
         if !probe.is_left()
@@ -238,7 +238,7 @@ fn leave_read_only(attachment: &Attachment, text: &Text<'_>) {
     }
 }
 
-/// Waits for it as the host does.
+/// Takes the lock of patching, and waits for it by the host's means.
 fn patching() -> MutexGuard<'static, ()> {
     lock(&PATCHING, || match attach::current() {
         Some(Attachment { patcher, .. }) => patcher.relax(),
@@ -345,7 +345,7 @@ fn set_sites(probe: &Probe, enabled: bool) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// Whether all sites of the probe can be stored to; the patcher is told if not.
+/// Checks that the patcher can store to all sites of the probe, and reports to the patcher if it cannot.
 fn may_change(probe: &Probe) -> Result<&'static Attachment, PatchError> {
     let attachment = attach::current().ok_or(PatchError::NotAttached)?;
     let refuses = |site: &&Site| !attachment.patcher.is_writable(site.patchpoint(), site::LEN);
@@ -359,16 +359,17 @@ fn may_change(probe: &Probe) -> Result<&'static Attachment, PatchError> {
     }
 }
 
-/// Brings the sites where the probe is.
+/// Changes the sites to the state of the probe.
 fn bring(probe: &Probe, attachment: &'static Attachment) {
     let goal = state_of(probe, attachment);
     attachment.patcher.exclusively(&mut || {
-        // SAFETY: the sites were checked when the image was attached, they can be written to, and `PATCHING` is held.
+        // SAFETY: `attach` has checked that these are sites, `may_change` that the patcher can store to them, and this thread
+        // holds `PATCHING`.
         unsafe { text(attachment).bring(probe.sites().map(tracepoint), goal) };
     });
 }
 
-/// Where the sites of a logical probe are to be.
+/// Returns the state that the sites of a logical probe should have.
 fn state_of(probe: &Probe, attachment: &Attachment) -> State {
     match probe.mode().unwrap_or(attachment.mode) {
         _ if !is_enabled(probe) => State::Nop,
@@ -389,7 +390,7 @@ const fn tracepoint(site: &Site) -> Tracepoint {
 pub(crate) fn state(site: &Site) -> Option<State> {
     let attachment = attach::current()?;
     let _patching = patching();
-    // SAFETY: as in `bring`.
+    // SAFETY: `attach` has checked that this is a site, and this thread holds `PATCHING`.
     Some(unsafe { text(attachment).state(tracepoint(site)) })
 }
 

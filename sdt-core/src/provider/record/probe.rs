@@ -111,7 +111,7 @@ impl Probe {
 
     /// The types this very record was declared with.
     pub(crate) fn declared_args(&self) -> Option<&'static ArgTypes> {
-        // SAFETY: as in `args`.
+        // SAFETY: `args` is null or comes from a `&'static ArgTypes` (`declared`, `set_args`).
         unsafe { self.args.load(Ordering::Acquire).as_ref() }
     }
 

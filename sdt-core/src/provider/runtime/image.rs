@@ -1,5 +1,5 @@
 //! The providers of the image that are made at run time, as far as attaching and detaching it is concerned. All of it is for
-//! who has the right to change the attachment.
+//! the thread that has the right to change the attachment.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -44,7 +44,8 @@ pub(super) fn remove(provider: &Provider) {
 /// The image stays until [`unregister_all`] has succeeded.
 pub(crate) unsafe fn register_all() -> Result<(), Refusal> {
     for provider in all().filter(|provider| provider.id().is_none()) {
-        // SAFETY: by contract, and it is not.
+        // SAFETY: the image stays, by the contract of this function, and the filter above has found no id, so the provider is
+        // not registered.
         unsafe { provider.register() }.map_err(|error| Refusal::of_made(provider, error))?;
     }
     Ok(())
@@ -67,7 +68,7 @@ pub(crate) fn unregister_all() -> Result<(), Refusal> {
         let done = provider.change().map_or(Err(FrameworkError::Busy), |_| provider.unregister());
         done.err().map(|error| Refusal::of_made(provider, error))
     });
-    // All of them, whoever refuses.
+    // All of them, even if one refuses.
     let first = refusals.fold(None, |first: Option<Refusal>, next| first.or(Some(next)));
     first.map_or(Ok(()), Err)
 }

@@ -13,7 +13,7 @@ use crate::ops::{ARGS, FUNCTION_NAME_LEN, Name};
 /// Memory for a probe that is made at run time.
 pub struct Slot {
     /// A [`State`], and above that how many [`Probe`]s there are of it: both change in one step, so that no slot becomes free
-    /// under somebody who has one.
+    /// while a handle of it exists.
     word: atomic::AtomicU32,
     /// The framework's id while the probe is enabled, otherwise 0.
     enabled_id: AtomicU32,
@@ -39,7 +39,7 @@ pub(super) enum State {
     Listed,
     /// It is being removed, and the framework still knows it.
     Leaving,
-    /// Removed, but somebody has a [`Probe`] of it.
+    /// Removed, but a [`Probe`] of it exists.
     Gone,
 }
 
@@ -130,7 +130,7 @@ impl Slot {
         self.state() == State::Free
     }
 
-    /// Whether it is the probe with these names. For who has the right to change the provider.
+    /// Returns whether it is the probe with these names. The calling thread has the right to change the provider.
     pub(super) fn is(&self, names: &Names) -> bool {
         !matches!(self.state(), State::Free | State::Gone) && self.names() == names
     }
@@ -145,7 +145,7 @@ impl Slot {
         names: Names,
         args: &[&'static ArgType],
     ) -> Probe {
-        // SAFETY: nobody reads what is free, and no other thread writes, by contract.
+        // SAFETY: the slot is free, so no thread reads it, and no other thread writes, by the contract of this function.
         let contents = unsafe { &mut *self.contents.get() };
         contents.names = names;
         contents.count = args.len().min(ARGS);
@@ -189,7 +189,8 @@ impl Slot {
         self.change(|state, handles| (state != State::Free).then(|| gone(handles)));
     }
 
-    /// One [`Probe`] more. For who has one, or has the right to change the provider and has seen that it is not free.
+    /// Counts one [`Probe`] more. The calling thread has one, or has the right to change the provider and has seen that the
+    /// slot is not free.
     pub(super) fn handle(&'static self, provider: &'static Provider) -> Probe {
         // Somebody forgets them. Not counted then, as who catches the panic may come again until the count is 0.
         let more = |word: u32| (word / HANDLE < MOST).then(|| word + HANDLE);
@@ -208,7 +209,7 @@ impl Slot {
         let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
     }
 
-    /// Changes the state as `to` has it, which is told the state and how many [`Probe`]s there are.
+    /// Changes the state to the result of `to`, which gets the state and the number of [`Probe`]s.
     fn change(&self, to: impl Fn(State, u32) -> Option<State>) -> bool {
         let changed = |word: u32| {
             let state = to(State::of(word), word / HANDLE)?;
