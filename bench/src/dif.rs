@@ -11,8 +11,8 @@ use dtrace_compiler::options::Options;
 use dtrace_compiler::program::Program as Compiled;
 use dtrace_compiler::surroundings::EveryProbe;
 use dtrace_compiler::{Compiler, Source};
-use sdt_framework::aggregation::{Buffer, Entry, Function};
-use sdt_framework::dif::{Declarations, Declared, Difo, Dynamic, Firing, Memory, PerCpu, Probe, Program, Rights, Room, Slot, Statics, Word};
+use sdt_framework::testing::aggregation::{Buffer, Entry, Function};
+use sdt_framework::testing::{Declarations, Declared, Difo, Dynamic, Firing, Memory, PerCpu, Probe, Program, Access, Room, Slot, Statics, Word};
 use sdt_framework::kernel::{Kernel, Number, Text};
 
 use crate::fired;
@@ -114,7 +114,7 @@ fn with(compiled: &Compiled, f: impl FnOnce(&mut Firing<'_, Surrounding>, &[Prog
     let (mut scratch, mut key) = (vec![0; 4096], vec![0; 64]);
     let room = Room { scratch: &mut scratch, key: &mut key };
     let probe = Probe { id: 1, names: &NAMES, args: &[11, 22, 33, 44, 55, 66] };
-    f(&mut Firing::new(&Surrounding, &memory, probe, Rights::ALL, 0, room), &programs)
+    f(&mut Firing::new(&Surrounding, &memory, probe, Access::ALL, 0, room), &programs)
 }
 
 /// Runs every program of a clause so many times, and stores what each returns.
@@ -219,8 +219,11 @@ pub fn table(rounds: u32, calls: u32) -> Result<String> {
         subject("@[execname] = quantize(arg0)", quantize),
         subject("probe: /pid == 42/, cached", fired::cached),
         subject("probe: /arg0 == 1000/, false", fired::predicate),
+        subject("probe: /arg0 * 2 == 2000/, false", fired::computed_predicate),
         subject("probe: @ = count()", fired::count),
         subject("probe: trace three values", fired::three_values),
+        subject("probe: trace three values that are one instruction each", fired::three_single),
+        subject("probe: trace three values that are computed", fired::three_computed),
         subject("probe: @[execname] = quantize(arg0)", fired::quantize),
         subject("probe: @[stringof(arg0)] = quantize(arg1)", fired::quantize_string),
         subject("probe: an expression of 7 operands", fired::arithmetic),
@@ -244,7 +247,7 @@ pub fn table(rounds: u32, calls: u32) -> Result<String> {
         ]);
     }
     Ok(format!(
-        "{table}all instructions of a clause and what is stored of their values; with \"probe\" from the hit to what is \
-         left in a buffer of a framework with one CPU, whose consumer takes it away every 16384 hits\n"
+        "{table}all instructions of a clause, and the stores of their values; with \"probe\" from the hit to the record in \
+         a buffer of a framework with one CPU, whose consumer reads it every 16384 hits\n"
     ))
 }

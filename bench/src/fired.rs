@@ -107,6 +107,10 @@ macro_rules! programs {
 programs! {
     cached(call) = "n /pid == 42/ { }", call & 0xff;
     predicate(call) = "n /arg0 == 1000/ { }", call & 0xff;
+    // What the fast paths save: the same on the machine, and by programs of one instruction.
+    computed_predicate(call) = "n /arg0 * 2 == 2000/ { }", call & 0xff;
+    three_computed(call) = "n { trace(arg0 * 2); trace(arg1 * 2); trace(arg2 * 2); }", call & 0xff;
+    three_single(call) = "n { trace(id); trace(cpu); trace(epid); }", call & 0xff;
     count(call) = "n { @ = count(); }", call & 0xff;
     three_values(call) = "n { trace(arg0); trace(arg1); trace(pid); }", call & 0xff;
     quantize(call) = "n { @[execname] = quantize(arg0); }", call & 0xff;

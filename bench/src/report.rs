@@ -130,8 +130,8 @@ fn disabled(rounds: u32, calls: u32) -> Result<String> {
     let noise = (spreads[1].median / nothing - 1.0).abs() * 100.0;
     let wide = (spreads[0].max / spreads[0].min - 1.0) * 100.0;
     Ok(format!(
-        "{table}noise: \"nothing\" measured twice differs by {noise:.1} %: what is no further apart is the \
-         same; its slowest round is {wide:.0} % over its fastest\n"
+        "{table}noise: \"nothing\" measured twice differs by {noise:.1} %: a smaller \
+         difference is none; its slowest round is {wide:.0} % over its fastest\n"
     ))
 }
 

@@ -1,4 +1,4 @@
-//! The architectures, and everything that differs from one to the other on the host's side.
+//! The architectures, and everything that differs between them on the host's side.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What cargo's environment says of a module: the variables that sdt-core's build script reads (`SDT_FREEBSD`,
+//! The part of cargo's environment that concerns a module: the variables that sdt-core's build script reads (`SDT_FREEBSD`,
 //! `SDT_ROUTE`, `SDT_PATCH`), so that `cargo sdt kmod` builds what any other tool would build there.
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub const PATCH: &str = "SDT_PATCH";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment(BTreeMap<&'static str, String>);
 
-/// A variable's value is none that it can have.
+/// A variable cannot have the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{variable} of the environment is `{value}`: {reason}")]
 pub struct BadVariable {
@@ -104,8 +104,8 @@ fn named<T: ValueEnum>(value: &str) -> Result<T, String> {
     })
 }
 
-/// `[env]` of cargo's configuration in a folder, if there is any. Cargo tells it to nobody but the compilers that it runs,
-/// unless it is asked, which it does not promise to answer for ever.
+/// Returns `[env]` of cargo's configuration in a folder, if there is any. Cargo passes it to the compilers that it runs; the
+/// command that prints it is unstable.
 fn configured(folder: &Path) -> Option<serde_json::Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -117,52 +117,5 @@ fn configured(folder: &Path) -> Option<serde_json::Value> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn environment(own: &[(&str, &str)], configured: &serde_json::Value) -> Environment {
-        let find = |name: &str| {
-            own.iter().find(|(of, _)| *of == name).map(|(_, value)| (*value).to_owned())
-        };
-        Environment::new(find, Some(configured))
-    }
-
-    #[test]
-    fn what_cargo_would_tell_the_build_script_is_heeded() {
-        let configured = serde_json::json!({
-            FREEBSD: "13", ROUTE: { "value": "provider" }, PATCH: { "value": "gate", "force": true },
-        });
-        let found = environment(&[(FREEBSD, "14"), (PATCH, "trap")], &configured);
-        assert_eq!(found.freebsd().unwrap().unwrap().major(), 14, "our own is before cargo's");
-        assert_eq!(found.route(), Ok(Some(Route::Provider)));
-        assert_eq!(found.patch(), Ok(Some(Patch::Gate)), "unless that is forced");
-        let found = environment(&[(ROUTE, "")], &serde_json::Value::Null);
-        assert_eq!(found, Environment::default(), "what is empty is not set");
-        assert_eq!(found.route(), Ok(None));
-    }
-
-    #[test]
-    fn a_value_that_cannot_be_is_named() {
-        let own = [(FREEBSD, "9"), (ROUTE, "own"), (PATCH, "hop")];
-        let found = environment(&own, &serde_json::Value::Null);
-        let error = found.freebsd().unwrap_err().to_string();
-        assert!(
-            error.starts_with("SDT_FREEBSD of the environment is `9`: \"9\" is not "),
-            "{error}"
-        );
-        let error = found.route().unwrap_err().to_string();
-        assert_eq!(error, "SDT_ROUTE of the environment is `own`: it can be native, provider");
-        let error = found.patch().unwrap_err().to_string();
-        assert_eq!(error, "SDT_PATCH of the environment is `hop`: it can be trap, jump, gate");
-    }
-
-    #[test]
-    fn cargos_configuration_is_asked() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join(".cargo")).unwrap();
-        let config = folder.path().join(".cargo/config.toml");
-        std::fs::write(config, "[env]\nSDT_FREEBSD = \"14\"\n").unwrap();
-        let found = configured(folder.path()).unwrap();
-        assert_eq!(found[FREEBSD], "14");
-    }
-}
+#[path = "../tests/unit/environment.rs"]
+mod tests;

@@ -23,7 +23,7 @@ use crate::whole;
 /// Building `core` and a crate from nothing takes well under a minute.
 const LIMIT: Duration = Duration::from_secs(1200);
 
-/// Why there is no module or kernel.
+/// A module or kernel could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// Something that building needs is missing.
@@ -37,81 +37,34 @@ pub enum BuildError {
     NoSuchModule(String),
     /// Cargo failed.
     #[error("building {package} for {target} failed: {source}")]
-    Cargo {
-        /// The package.
-        package: String,
-        /// The target's file name.
-        target: String,
-        /// What cargo said.
-        source: ProcessError,
-    },
+    Cargo { package: String, target: String, source: ProcessError },
     /// Clippy has found something.
     #[error("{what}: {source}")]
-    Lint {
-        /// Clippy on what.
-        what: String,
-        /// What it said.
-        source: ProcessError,
-    },
+    Lint { what: String, source: ProcessError },
     /// Cargo ended well but did not make what was wanted.
     #[error("cargo made no {what} of {package}")]
-    NoArtifact {
-        /// What was wanted.
-        what: &'static str,
-        /// The package.
-        package: String,
-    },
+    NoArtifact { what: &'static str, package: String },
     /// The link failed.
     #[error("linking {file} failed: {source}")]
-    Link {
-        /// The module's file name.
-        file: String,
-        /// Why.
-        source: LinkError,
-    },
+    Link { file: String, source: LinkError },
     /// The linked module breaks a rule: a bug in it, or in the build.
     #[error("{file} must not be loaded:\n{}", lines(.findings))]
-    Check {
-        /// The module's file name.
-        file: String,
-        /// What is wrong.
-        findings: Vec<Finding>,
-    },
-    /// The linked module is good, but for another release or route: its package does not heed what it is told.
+    Check { file: String, findings: Vec<Finding> },
+    /// The linked module is good, but for another release or route: its package ignores the environment.
     #[error(
-        "{file} is not for {wanted}; build it with sdt-core's freebsd_module!, which sees what is wanted, or \
-         heed SDT_FREEBSD and SDT_ROUTE"
+        "{file} is not for {wanted}: its package ignores SDT_FREEBSD or SDT_ROUTE; use sdt-core's freebsd_module!, which \
+         reads them"
     )]
-    Other {
-        /// The module's file name.
-        file: String,
-        /// What it was to be for.
-        wanted: String,
-    },
-    /// The linked module is good, but says where it was built: another machine would make another file of it.
-    #[error("{file} has paths of this machine in it, under {}", .folder.display())]
-    Place {
-        /// The module's file name.
-        file: String,
-        /// The folder that it names.
-        folder: PathBuf,
-    },
+    Other { file: String, wanted: String },
+    /// The linked module is good, but contains the folder in which it was built.
+    #[error("{file} contains paths of this machine, under {}, so that another machine would build another file", .folder.display())]
+    Place { file: String, folder: PathBuf },
     /// The module cannot be written where it was to be.
     #[error("cannot write {}: {why}", .output.display())]
-    Output {
-        /// Where it was to be.
-        output: PathBuf,
-        /// What is wrong with the place.
-        why: &'static str,
-    },
+    Output { output: PathBuf, why: &'static str },
     /// A file could not be read or written.
     #[error("{}: {source}", .file.display())]
-    File {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    File { file: PathBuf, source: std::io::Error },
 }
 
 fn lines(findings: &[Finding]) -> String {
@@ -119,7 +72,7 @@ fn lines(findings: &[Finding]) -> String {
     findings.iter().map(line).collect::<String>().trim_end().into()
 }
 
-/// What to build a module from and for.
+/// A module to build: its package, and the kernel that it is for.
 #[derive(Clone, Debug)]
 pub struct Module {
     /// The workspace that it is in.
@@ -151,7 +104,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// The module that a package is by default: for the newest FreeBSD, by its native route.
+    /// Returns the module that a package is by default: for the newest FreeBSD, by its native route.
     pub fn new(project: Project, package: &str, arch: Arch) -> Self {
         Self {
             project,
@@ -170,7 +123,7 @@ impl Module {
         }
     }
 
-    /// The module that goes with this one: on illumos, a module with a provider of its own has a companion, of the
+    /// Returns the companion of this module: on illumos, a module with a provider of its own has a companion, of the
     /// package of the same name with `-dtrace` behind it.
     pub fn companion(&self) -> Option<Self> {
         let has_one = self.os == Os::Illumos && self.route == Route::Provider;
@@ -194,7 +147,7 @@ impl Module {
         Ok(self.build_for(output, Against::default().kernel)?.0)
     }
 
-    /// The same, checked against a kernel. Returns what is worth a look as well, though the module can be loaded.
+    /// The same, checked against a kernel. Also returns the warnings and notes of the check.
     ///
     /// # Errors
     /// As of [`build`](Self::build).
@@ -257,7 +210,7 @@ impl Module {
         Ok((output.to_owned(), contents.warnings().to_vec()))
     }
 
-    /// Where modules of this kind are: `build/kmod/ARCH`, and in there a folder for each thing that is not
+    /// Returns the folder of modules of this kind: `build/kmod/ARCH`, and in there a folder for each choice that is not
     /// the default.
     fn folder(&self) -> PathBuf {
         let mut folder = self.project.build().join("kmod").join(self.arch.name());
@@ -276,52 +229,52 @@ impl Module {
         folder
     }
 
-    /// Whether a module turned out to be for what it was built for.
+    /// Returns whether a module is for the release and the route for which it was built.
     fn is_for(&self, summary: &Summary) -> bool {
         let by_route = summary.route.is_none_or(|route| route == self.route);
         summary.release == self.freebsd && by_route
     }
 
-    /// What cargo builds for.
+    /// Returns the target file for cargo.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn target(&self) -> Result<PathBuf, BuildError> {
+    pub fn target(&self, toolchain: &Toolchain) -> Result<PathBuf, BuildError> {
         if let Some(file) = &self.target_file {
             return Ok(file.clone());
         }
         let folder = self.project.targets();
-        let written = Target::of(self.os, self.arch).write_to(&folder);
+        let written = Target::of(self.os, self.arch).write_to(&folder, toolchain.release());
         written.map_err(|source| BuildError::File { file: folder, source })
     }
 
-    /// Whether there are such modules.
+    /// Checks that there are such modules.
     fn check(&self) -> Result<(), BuildError> {
         let no = |reason: String| Err(BuildError::NoSuchModule(reason));
         self.os.runs_on(self.arch)?;
         match (self.route, self.patch) {
             (Route::Native, Some(_)) => no("--patch is for modules with a provider of their own \
-                 (--route provider): without one it is the kernel that patches, as it does"
+                 (--route provider): on the native route the kernel patches the sites; leave --patch out"
                 .into()),
             (Route::Provider, Some(Patch::Trap)) if self.os == Os::Illumos => no(
-                "--patch trap cannot be had on illumos, whose handlers of breakpoints cannot send a CPU elsewhere: \
-                 sites jump".into(),
+                "--patch trap is not supported on illumos, whose breakpoint handlers cannot resume a CPU elsewhere: \
+                 take --patch jump".into(),
             ),
             (Route::Provider, _) if !self.freebsd.has_provider_route() => no(format!(
-                "--route provider cannot be had on FreeBSD {}: breakpoint handlers get the trap frame since \
-                 11 only; take --route native",
+                "--route provider is not supported on FreeBSD {}, whose breakpoint handlers do not get the trap frame: \
+                 take --route native",
                 self.freebsd
             )),
             _ => Ok(()),
         }
     }
 
-    /// Has cargo build the static library. Returns all that it consists of. Hold the [lock] meanwhile.
+    /// Builds the static library with cargo, and returns its parts. The caller holds the [lock].
     ///
     /// # Errors
     /// Cargo failed.
     pub fn artifacts(&self, toolchain: &Toolchain) -> Result<Vec<Artifact>, BuildError> {
-        let target = self.target()?;
+        let target = self.target(toolchain)?;
         let mut command = toolchain.cargo("rustc", "core");
         command.args(["--release", "--package", &self.package]);
         command.arg("--target").arg(&target);
@@ -332,7 +285,7 @@ impl Module {
         run_cargo(&mut command, &what, &self.package, &target)
     }
 
-    /// Tells cargo what the module is for, and its features and settings.
+    /// Adds the kernel, the features and the settings to a command of cargo.
     pub fn configure(&self, command: &mut Command) {
         for feature in &self.features {
             command.args(["--features", feature]);
@@ -353,7 +306,7 @@ impl Module {
     }
 }
 
-/// Has cargo keep sdt-core, and the crates that depend on it, apart from those that are compiled for other values of the
+/// Makes cargo keep sdt-core, and the crates that depend on it, apart from those that are compiled for other values of the
 /// variables of sdt-core's build script. By the variables alone cargo does not tell them apart, and compiles these crates again
 /// each time that the values change.
 pub fn compile_apart(command: &mut Command, values: &[&str]) {
@@ -381,7 +334,24 @@ pub fn run_cargo(
     package: &str,
     target: &Path,
 ) -> Result<Vec<Artifact>, BuildError> {
+    run_cargo_rustc(command, &[], what, package, target)
+}
+
+/// The same of `cargo rustc`, with options of rustc for the package alone.
+///
+/// # Errors
+/// As [`run_cargo`].
+pub fn run_cargo_rustc(
+    command: &mut Command,
+    options: &[&str],
+    what: &str,
+    package: &str,
+    target: &Path,
+) -> Result<Vec<Artifact>, BuildError> {
     command.arg("--message-format=json-render-diagnostics");
+    if !options.is_empty() {
+        command.arg("--").args(options);
+    }
     let written =
         step(what, || process::run(command, LIMIT)).map_err(|source| BuildError::Cargo {
             package: package.into(),
@@ -400,7 +370,7 @@ pub fn run_cargo(
     Ok(artifacts.collect())
 }
 
-/// Whether a file is in a folder that is there, so that a build is not in vain.
+/// Checks that a file can be written, before a build that would be in vain.
 fn can_be_written(output: &Path) -> Result<(), BuildError> {
     let folder = match output.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
@@ -412,7 +382,7 @@ fn can_be_written(output: &Path) -> Result<(), BuildError> {
     } else if !folder.exists() {
         "its folder does not exist"
     } else if !folder.is_dir() {
-        "what it is to be in is no folder"
+        "its parent is not a folder"
     } else {
         return Ok(());
     };
@@ -446,102 +416,5 @@ fn write(file: &Path, bytes: &[u8]) -> Result<(), BuildError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-
-    fn module(arch: Arch) -> Module {
-        Module::new(Project::new("/project".into(), "/project/build".into()), "driver", arch)
-    }
-
-    fn built_for(freebsd: &str, route: Route, patch: Option<Patch>) -> Module {
-        let freebsd = freebsd.parse().expect("a release");
-        Module { freebsd, route, patch, ..module(Arch::X86_64) }
-    }
-
-    #[test]
-    fn no_module_overwrites_another() {
-        let default = module(Arch::X86_64).folder();
-        assert_eq!(default, Path::new("/project/build/kmod/x86_64"));
-        let mut folders = HashSet::from([default]);
-        for (freebsd, route, patch) in [
-            ("14", Route::Native, None),
-            ("1500068", Route::Native, None),
-            ("15", Route::Provider, None),
-            ("14", Route::Provider, None),
-            ("15", Route::Provider, Some(Patch::Jump)),
-            ("15", Route::Provider, Some(Patch::Gate)),
-        ] {
-            let module = built_for(freebsd, route, patch);
-            module.check().unwrap();
-            assert!(folders.insert(module.folder()), "{module:?}");
-        }
-        let illumos = Module { os: Os::Illumos, ..module(Arch::X86_64) };
-        assert!(folders.insert(illumos.folder()));
-        let raw = Module { raw_symbols: true, ..illumos };
-        assert!(folders.insert(raw.folder()));
-    }
-
-    #[test]
-    fn sdt_core_is_compiled_apart_for_each_kernel() {
-        let mut settings = HashSet::new();
-        for (freebsd, route, patch) in [
-            ("15", Route::Native, None),
-            ("14", Route::Native, None),
-            ("15", Route::Provider, None),
-            ("15", Route::Provider, Some(Patch::Jump)),
-            ("15", Route::Provider, Some(Patch::Gate)),
-        ] {
-            let mut command = Command::new("cargo");
-            built_for(freebsd, route, patch).configure(&mut command);
-            let arguments = command.get_args().map(|argument| argument.to_string_lossy());
-            let setting = arguments.filter(|argument| argument.contains("sdt-core.rustflags"));
-            assert!(settings.insert(setting.collect::<String>()), "{freebsd} {route} {patch:?}");
-        }
-    }
-
-    #[test]
-    fn where_to_write_is_looked_at_before_anything_is_built() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("file");
-        std::fs::write(&file, "").unwrap();
-        let at = |place: &Path| {
-            // A package that cannot be built, even if somebody tried.
-            let none = Module { package: "none".into(), ..module(Arch::X86_64) };
-            none.build(Some(place)).unwrap_err().to_string()
-        };
-        let missing = folder.path().join("native");
-        let (native, here) = (missing.join("x.ko"), folder.path().display());
-        assert_eq!(
-            at(&native),
-            format!("cannot write {here}/native/x.ko: its folder does not exist")
-        );
-        let below = file.join("x.ko");
-        assert_eq!(
-            at(&below),
-            format!("cannot write {here}/file/x.ko: what it is to be in is no folder")
-        );
-        assert_eq!(at(folder.path()), format!("cannot write {here}: it is a folder"));
-        for good in [folder.path().join("x.ko"), file, PathBuf::from("x.ko")] {
-            assert!(can_be_written(&good).is_ok(), "{}", good.display());
-        }
-    }
-
-    #[test]
-    fn there_are_no_such_modules() {
-        for patch in [Patch::Trap, Patch::Jump, Patch::Gate] {
-            let error = built_for("15", Route::Native, Some(patch)).build(None).unwrap_err();
-            assert!(error.to_string().starts_with("--patch is for modules with a provider of "));
-        }
-        let illumos =
-            Module { os: Os::Illumos, ..built_for("15", Route::Provider, Some(Patch::Trap)) };
-        let error = illumos.build(None).unwrap_err().to_string();
-        assert!(error.starts_with("--patch trap cannot be had on illumos, "), "{error}");
-        let error = built_for("10", Route::Provider, None).build(None).unwrap_err().to_string();
-        assert!(error.starts_with("--route provider cannot be had on FreeBSD 10: "), "{error}");
-        let illumos = Module { os: Os::Illumos, ..module(Arch::Aarch64) };
-        let error = illumos.build(None).unwrap_err().to_string();
-        assert_eq!(error, "illumos is not there for aarch64: take --arch x86_64");
-    }
-}
+#[path = "../tests/unit/module.rs"]
+mod tests;

@@ -1,19 +1,19 @@
-//! Standard output and standard error, whose reader may go at any time: `cargo xtask check FILE | head -1`.
+//! Standard output and standard error, whose reader may close them at any time: `cargo xtask check FILE | head -1`.
 //!
 //! Rust ignores SIGPIPE, so that a write to a pipe without a reader is an error; `println!` panics over it. What is
-//! printed goes through here, and a command whose reader has gone ends without a word, as other Unix tools do.
+//! printed goes through here, and a command whose reader has closed its output ends silently, as other Unix tools do.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// What a shell says of a program that SIGPIPE has killed: 128 and its number.
+/// The exit status that a shell reports of a program that SIGPIPE killed: 128 and its number.
 pub const CLOSED_STATUS: u8 = 141;
 
 /// Why something could not be printed.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// The reader of standard output has gone: no failure of ours, and nobody is there to be told.
+    /// The reader of standard output has closed it, which is no failure.
     #[error("standard output is closed")]
     Closed,
     /// Standard output cannot be written to.
@@ -48,12 +48,12 @@ pub fn line(text: impl Display) -> Result<(), OutputError> {
     print(format_args!("{text}\n"))
 }
 
-/// Writes to standard error. Nobody to read it is no reason to stop.
+/// Writes to standard error. A closed one is no reason to stop.
 pub fn say(text: impl Display) {
     let _ = write!(io::stderr(), "{text}");
 }
 
-/// Says why a program ends, and returns its exit status. A reader that has gone is told nothing.
+/// Prints why a program ends, and returns its exit status. A closed standard output is reported by the status alone.
 pub fn failure(program: &str, error: &anyhow::Error) -> ExitCode {
     if is_closed(error) {
         return ExitCode::from(CLOSED_STATUS);
@@ -62,12 +62,12 @@ pub fn failure(program: &str, error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Whether what there was to print has no reader any more.
+/// Returns whether standard output was closed.
 fn is_closed(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| matches!(cause.downcast_ref(), Some(OutputError::Closed)))
 }
 
-/// An error with its causes, but for those that it tells itself.
+/// Returns an error with its causes, except those whose text it contains.
 fn message(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {

@@ -37,13 +37,13 @@ impl Os {
         }
     }
 
-    /// The one that a module's file is for, as far as it says so; else FreeBSD.
+    /// Returns the system that a module's file is for; FreeBSD, if nothing in the file tells.
     pub fn of_file(file: &[u8]) -> Self {
         Self::told_by(file).unwrap_or_default()
     }
 
-    /// The one that a module's file says it is for: by its header, which link steps write and not all compilers do, or by
-    /// what only modules of that system have.
+    /// Returns the system that a module's file is for: by its header, which link steps write and not all compilers do, or by
+    /// sets and functions that only modules of that system have.
     pub fn told_by(file: &[u8]) -> Option<Self> {
         if !file.starts_with(&elf::ELFMAG) {
             return None;
@@ -61,10 +61,10 @@ impl Os {
         ILLUMOS_FUNCTIONS.into_iter().all(defines).then_some(Self::Illumos)
     }
 
-    /// Whether it is there for an architecture.
+    /// Checks that it runs on an architecture.
     ///
     /// # Errors
-    /// It is not.
+    /// It does not.
     pub fn runs_on(self, arch: Arch) -> Result<(), NoSuchKernel> {
         match (self, arch) {
             (Self::FreeBsd, _) | (Self::Illumos, Arch::X86_64) => Ok(()),
@@ -72,7 +72,7 @@ impl Os {
         }
     }
 
-    /// The release to build for: the one that was given, else the newest. illumos has none.
+    /// Returns the release to build for: the given one, or else the newest. illumos has none.
     ///
     /// # Errors
     /// One was given for illumos.
@@ -101,8 +101,8 @@ impl fmt::Display for Os {
 /// Options that contradict each other: there are no such kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoSuchKernel {
-    /// An architecture that illumos is not there for.
-    #[error("illumos is not there for {0}: take --arch x86_64")]
+    /// illumos does not run on the architecture.
+    #[error("illumos does not run on {0}: take --arch x86_64")]
     Arch(Arch),
     /// A release of FreeBSD for illumos.
     #[error(
@@ -111,10 +111,10 @@ pub enum NoSuchKernel {
     Release(FreeBsd),
 }
 
-/// How the kernel comes to know a module's probes.
+/// How the kernel finds a module's probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Route {
-    /// It finds them in the module's file, as it finds C's: the route of its own sdt, which patches them.
+    /// The kernel's own sdt finds them in the module's file, as it finds C's, and patches them.
     #[default]
     Native,
     /// The module registers its providers with DTrace, and patches its sites.
@@ -143,7 +143,7 @@ pub enum Patch {
     /// A breakpoint is patched over the nop.
     #[default]
     Trap,
-    /// A jump is, where it reaches the site's cold block; elsewhere a breakpoint.
+    /// A jump is patched over the nop if it reaches the site's cold block, or else a breakpoint.
     Jump,
     /// Nothing is patched: sites test a flag.
     Gate,
@@ -173,7 +173,7 @@ pub struct FreeBsd(
     Release,
 );
 
-/// What is said instead of a release is not one that modules can be built for.
+/// Modules cannot be built for the release.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a release of FreeBSD that modules can be built for: take a major one, {oldest} to \
@@ -282,67 +282,5 @@ impl fmt::Display for FreeBsd {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn releases_are_parsed_and_said_alike() {
-        for (text, version, highest) in [
-            ("10", 1_000_000, 1_099_999),
-            ("15", 1_500_000, 1_599_999),
-            ("1404000", 1_404_000, 1_499_999),
-            ("1500000", 1_500_000, 1_599_999),
-        ] {
-            let release: FreeBsd = text.parse().unwrap();
-            assert_eq!((release.version(), release.highest_version()), (version, highest));
-            let kernel = if version == 1_404_000 { version } else { highest };
-            assert_eq!(release.kernel_version(), kernel);
-            assert_eq!(release.to_string(), text.strip_suffix("00000").unwrap_or(text));
-        }
-        assert_eq!("15".parse(), Ok(FreeBsd::default()));
-    }
-
-    #[test]
-    fn illumos_has_one_architecture_and_no_release() {
-        let release = FreeBsd::major_release(14).unwrap();
-        assert_eq!(Os::FreeBsd.release(Some(release)), Ok(release));
-        assert_eq!(Os::FreeBsd.release(None), Ok(FreeBsd::default()));
-        assert_eq!(Os::Illumos.release(None), Ok(FreeBsd::default()));
-        assert_eq!(Os::Illumos.release(Some(release)), Err(NoSuchKernel::Release(release)));
-        for arch in Arch::ALL {
-            assert_eq!(Os::FreeBsd.runs_on(arch), Ok(()));
-            assert_eq!(Os::Illumos.runs_on(arch).is_ok(), arch == Arch::X86_64);
-        }
-    }
-
-    #[test]
-    fn other_releases_are_refused() {
-        for text in
-            ["", "9", "16", "14.1", "+15", "-1", "99999", "902001", "1600000", "99999999999"]
-        {
-            let error = text.parse::<FreeBsd>().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("{text:?} is not a release of FreeBSD")), "{error}");
-        }
-        let error = "9".parse::<FreeBsd>().unwrap_err().to_string();
-        assert!(
-            error.ends_with("a major one, 10 to 15, or an exact __FreeBSD_version, like 1500000"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn what_differs_between_releases() {
-        let release = |text: &str| text.parse::<FreeBsd>().unwrap();
-        let of = |text| {
-            let release = release(text);
-            (release.generation().probe_size(), release.sysinit_size(), release.takes_plt32())
-        };
-        assert_eq!(of("10"), (96, 24, false));
-        assert_eq!(of("11"), (96, 24, false));
-        assert_eq!(of("1201000"), (96, 24, true));
-        assert_eq!(of("13"), (96, 24, true));
-        assert_eq!(of("14"), (96, 32, true));
-        assert_eq!(of("1500068"), (112, 32, true));
-        assert!(!release("10").has_provider_route() && release("11").has_provider_route());
-    }
-}
+#[path = "../tests/unit/platform.rs"]
+mod tests;

@@ -4,48 +4,44 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Why a program did not do what it was run for.
+/// A program failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     /// It could not be started.
     #[error("cannot run {program}: {source}")]
-    Start {
-        /// The program.
-        program: String,
-        /// Why.
-        source: std::io::Error,
-    },
+    Start { program: String, source: std::io::Error },
     /// It ended with an error.
     #[error("{}", failure(.command, .status, .output))]
-    Failed {
-        /// The command line.
-        command: String,
-        /// How it ended.
-        status: ExitStatus,
-        /// What it wrote to standard error, or else to standard output.
-        output: String,
-    },
+    Failed { command: String, status: ExitStatus, output: String },
     /// It was still running at the end of its time and has been killed.
-    #[error("{command}: no end after {} s; killed", .limit.as_secs())]
-    TimedOut {
-        /// The command line.
-        command: String,
-        /// Its time.
-        limit: Duration,
-    },
+    #[error("{command}: still running after {} s, and killed", .limit.as_secs())]
+    TimedOut { command: String, limit: Duration },
 }
 
-/// What it said, and then how it was called, which may be long.
+/// Whether errors show the whole command line, which may have hundreds of characters.
+static COMMAND_LINES: AtomicBool = AtomicBool::new(false);
+
+/// Makes errors of programs that fail show the whole command line.
+pub fn show_command_lines() {
+    COMMAND_LINES.store(true, Ordering::Relaxed);
+}
+
+/// Returns the message of a program that failed: its output, and the command line if that is shown or all there is.
 fn failure(command: &str, status: &ExitStatus, output: &str) -> String {
-    let ending = ending(status);
+    described(command, &ending(status), output, COMMAND_LINES.load(Ordering::Relaxed))
+}
+
+fn described(command: &str, ending: &str, output: &str, whole: bool) -> String {
     if output.is_empty() {
         return format!("{command}: {ending}");
     }
     let program = command.split(' ').next().unwrap_or_default();
-    format!("{program}: {ending}\n{output}\nThat was: {command}")
+    let line = if whole { format!("\nThat was: {command}") } else { String::new() };
+    format!("{program}: {ending}\n{output}{line}")
 }
 
 fn ending(status: &ExitStatus) -> String {
@@ -56,7 +52,7 @@ fn ending(status: &ExitStatus) -> String {
     }
 }
 
-/// What a program wrote.
+/// The output of a program.
 #[derive(Debug)]
 pub struct Written {
     /// To standard output.
@@ -78,7 +74,7 @@ pub fn command_line(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Runs a program to its end and takes what it writes; it gets no input.
+/// Runs a program to its end, without input, and returns its output.
 ///
 /// # Errors
 /// It cannot be started, fails, or takes longer than `limit`: then it is killed.
@@ -114,7 +110,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Written, ProcessErr
     })
 }
 
-/// Runs a program to its end with our standard output and error; it gets no input.
+/// Runs a program to its end, without input, with the standard output and error of this one.
 ///
 /// # Errors
 /// As [`run`].
@@ -176,7 +172,7 @@ impl Drop for Running {
     }
 }
 
-/// Where a program is, by `PATH` and the folders that only root's `PATH` has.
+/// Returns the path of a program, by `PATH` and the folders that only root's `PATH` has.
 pub fn find(program: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -223,47 +219,5 @@ fn leaks(name: &OsStr) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn output_is_taken() {
-        let written = run(Command::new("echo").arg("hello"), Duration::from_secs(10)).unwrap();
-        assert_eq!(written.first_line(), "hello");
-    }
-
-    #[test]
-    fn a_failure_says_status_and_words() {
-        let error = run(Command::new("sh").args(["-c", "echo why >&2; exit 3"]), LONG).unwrap_err();
-        let text = error.to_string();
-        assert_eq!(text, "sh: exit status 3\nwhy\nThat was: sh -c echo why >&2; exit 3");
-        let error = run(&mut Command::new("false"), LONG).unwrap_err();
-        assert_eq!(error.to_string(), "false: exit status 1");
-    }
-
-    #[test]
-    fn a_missing_program_is_named() {
-        let error = run(&mut Command::new("no-such-program"), LONG).unwrap_err();
-        assert!(error.to_string().starts_with("cannot run no-such-program: "), "{error}");
-    }
-
-    #[test]
-    fn time_runs_out() {
-        let start = Instant::now();
-        let error = run(Command::new("sleep").arg("60"), Duration::from_millis(200));
-        assert!(matches!(error, Err(ProcessError::TimedOut { .. })), "{error:?}");
-        assert!(start.elapsed() < LONG);
-    }
-
-    #[test]
-    fn what_leaks_from_an_outer_cargo_is_known() {
-        for name in ["CARGO", "CARGO_MANIFEST_DIR", "RUSTFLAGS", "RUSTUP_TOOLCHAIN"] {
-            assert!(leaks(OsStr::new(name)), "{name}");
-        }
-        for name in ["CARGO_HOME", "CARGO_HTTP_CAINFO", "CARGO_REGISTRIES_X_INDEX", "HOME"] {
-            assert!(!leaks(OsStr::new(name)), "{name}");
-        }
-    }
-
-    const LONG: Duration = Duration::from_secs(30);
-}
+#[path = "../tests/unit/process.rs"]
+mod tests;

@@ -1,4 +1,4 @@
-//! What long steps say while they run, on standard error.
+//! Progress of long steps, on standard error.
 
 use std::sync::OnceLock;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use crate::output;
 
-/// A step that takes less says nothing.
+/// A shorter step prints nothing.
 const QUIET: Duration = Duration::from_millis(700);
-/// How often a longer one says that it still runs.
+/// How often a longer one prints that it still runs.
 const BEAT: Duration = Duration::from_secs(10);
 
-/// What we are called in messages.
+/// The name of this program in messages.
 static NAME: OnceLock<&str> = OnceLock::new();
 
-/// Says what we are called in messages, where that is not `cargo-sdt`. The first one who says it is heard.
+/// Sets the name of this program in messages, if that is not `cargo-sdt`. Only the first call counts.
 pub fn call_us(name: &'static str) {
     NAME.get_or_init(|| name);
 }
@@ -24,8 +24,8 @@ fn name() -> &'static str {
     NAME.get().copied().unwrap_or("cargo-sdt")
 }
 
-/// Runs one step. A step that takes its time is announced, says every ten seconds that it goes on,
-/// and says at the end how long it took, and whether that was for nothing.
+/// Runs one step. A long one is announced, prints every ten seconds that it still runs, and at the end how long it took and
+/// whether it failed.
 ///
 /// # Errors
 /// As of the work.
@@ -63,7 +63,7 @@ fn ended(what: &str, well: bool, after: Duration) -> String {
     format!("{what}: {end} {:.1} s", after.as_secs_f64())
 }
 
-/// Says something once.
+/// Prints a line with the name of this program.
 pub fn note(what: impl std::fmt::Display) {
     output::say(format_args!("{}: {what}\n", name()));
 }

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use cargo_metadata::{Metadata, MetadataCommand, Package};
+use cargo_metadata::{Metadata, MetadataCommand, Package, Target, TargetKind};
 
 use crate::settings::{Settings, SettingsError};
 
-/// Where cargo runs, and where all that is made for kernels goes.
+/// A workspace, and the folder for everything that is built for kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Project {
     root: PathBuf,
@@ -14,7 +14,7 @@ pub struct Project {
     outside: Vec<Outside>,
 }
 
-/// A package on this machine that is not below the workspace's root folder, but is a part of what is built there.
+/// A package on this machine that is not below the workspace's root folder, and on which packages there depend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outside {
     /// Where it is.
@@ -23,36 +23,30 @@ pub struct Outside {
     pub name: String,
 }
 
-/// Why a folder is not one that a module can be built in.
+/// A module cannot be built in a folder.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectError {
-    /// Cargo does not know what is there.
+    /// Cargo cannot read the project.
     #[error("cargo cannot read the project: {0}")]
     Metadata(#[from] cargo_metadata::Error),
     /// The workspace has no such package.
-    #[error("there is no package {package} in {}; there are {}", .root.display(), .others.join(", "))]
-    NoSuchPackage {
-        /// The package.
-        package: String,
-        /// The workspace's root folder.
-        root: PathBuf,
-        /// Its packages.
-        others: Vec<String>,
-    },
+    #[error("no package {package} in {}: its packages are {}", .root.display(), .others.join(", "))]
+    NoSuchPackage { package: String, root: PathBuf, others: Vec<String> },
     /// No package was named, and there are several.
     #[error("{} has several packages: say which with --package ({})", .root.display(), .packages.join(", "))]
-    WhichPackage {
-        /// The workspace's root folder.
-        root: PathBuf,
-        /// Its packages.
-        packages: Vec<String>,
-    },
-    /// What the manifest says of the module cannot be understood.
+    WhichPackage { root: PathBuf, packages: Vec<String> },
+    /// The package has no library.
+    #[error(
+        "package {0} has no library, and a kernel module is made of one: move its code to src/lib.rs; to trace a program, \
+         use the crate sdt-process instead of a module"
+    )]
+    NoLibrary(String),
+    /// The manifest's settings of the module are wrong.
     #[error(transparent)]
     Settings(#[from] SettingsError),
 }
 
-/// A package that is to be a module: where, its name, and what its manifest says of it.
+/// A package to build as a module.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// Its workspace.
@@ -66,21 +60,24 @@ pub struct Found {
 }
 
 impl Project {
-    /// The workspace whose root folder is `root`; what is made goes below `build`.
+    /// Returns the workspace with the root folder `root`, whose output goes below `build`.
     pub const fn new(root: PathBuf, build: PathBuf) -> Self {
         Self { root, build, outside: Vec::new() }
     }
 
-    /// The package of this name in the workspace that `folder` is in; without a name, that of `folder`, or the
-    /// workspace's only one. What is made goes to `sdt/` in cargo's target folder.
+    /// Finds the package of this name in the workspace of `folder`; without a name, the package of `folder`, or the
+    /// workspace's only one. The output goes to `sdt/` in cargo's target folder.
     ///
     /// # Errors
-    /// There is no workspace or no such package, or its settings cannot be understood.
+    /// There is no workspace or no such package, the package has no library, or its settings are wrong.
     pub fn find(folder: &Path, package: Option<&str>) -> Result<Found, ProjectError> {
         let metadata = MetadataCommand::new().current_dir(folder).no_deps().exec()?;
         let root = metadata.workspace_root.clone().into_std_path_buf();
         let build = metadata.target_directory.as_std_path().join("sdt");
         let package = pick(&metadata, folder, package)?;
+        if !package.targets.iter().any(is_library) {
+            return Err(ProjectError::NoLibrary(package.name.to_string()));
+        }
         let settings = Settings::read(&package.name, &package.metadata)?;
         let companion = companion_of(&package.name);
         let has_companion = metadata.packages.iter().any(|of| of.name == companion);
@@ -89,7 +86,7 @@ impl Project {
         Ok(Found { project, package: package.name.to_string(), settings, has_companion })
     }
 
-    /// Packages elsewhere on this machine that it depends on by their paths.
+    /// Returns the packages elsewhere on this machine on which it depends by their paths.
     pub fn outside(&self) -> &[Outside] {
         &self.outside
     }
@@ -115,12 +112,17 @@ impl Project {
     }
 }
 
-/// The name of the package that is the companion of another on illumos.
+fn is_library(target: &Target) -> bool {
+    use TargetKind::{CDyLib, DyLib, Lib, RLib, StaticLib};
+    target.kind.iter().any(|kind| matches!(kind, Lib | RLib | StaticLib | CDyLib | DyLib))
+}
+
+/// Returns the name of the package of another one's companion on illumos.
 pub fn companion_of(package: &str) -> String {
     format!("{package}-dtrace")
 }
 
-/// Packages with a path that are not below `root`. Where cargo cannot say, it will say why when it builds.
+/// Returns the packages with a path that are not below `root`. If cargo cannot list them, its build reports why.
 fn outside(folder: &Path, root: &Path) -> Vec<Outside> {
     let Ok(metadata) = MetadataCommand::new().current_dir(folder).exec() else { return Vec::new() };
     let local = metadata.packages.into_iter().filter(|package| package.source.is_none());
@@ -161,5 +163,25 @@ fn pick<'m>(
     match packages.as_slice() {
         [only] => Ok(only),
         _ => Err(ProjectError::WhichPackage { root: root(), packages: names() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_without_a_library_is_no_module() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| std::fs::write(folder.path().join(file), text);
+        std::fs::create_dir(folder.path().join("src")).unwrap();
+        write("Cargo.toml", "[package]\nname = \"shop\"\nedition = \"2024\"\n[workspace]\n")
+            .unwrap();
+        write("src/main.rs", "fn main() {}").unwrap();
+        let error = Project::find(folder.path(), None).unwrap_err().to_string();
+        assert!(error.starts_with("package shop has no library, "), "{error}");
+        assert!(error.contains("use the crate sdt-process"), "{error}");
+        write("src/lib.rs", "").unwrap();
+        assert_eq!(Project::find(folder.path(), None).unwrap().package, "shop");
     }
 }

@@ -1,5 +1,5 @@
-//! Set-up: finds what the commands need, installs what is missing where it may, and otherwise says
-//! what to run. Asks nothing.
+//! Set-up: finds the programs that the commands need, installs missing ones if it may, and otherwise prints the command to
+//! run. It asks no questions.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,42 +20,24 @@ const SHORT: Duration = Duration::from_secs(60);
 /// Oldest rustc that builds modules: `rust-version` of the manifest, which is sdt-core's, too.
 const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
 
-/// Why the set-up is not complete.
+/// The set-up is not complete.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// Packages are missing and we may not install them.
+    /// Packages are missing, and this user may not install them.
     #[error("{what} missing. Run this, then try again:\n    {command}")]
-    NotAllowed {
-        /// What is missing.
-        what: String,
-        /// The command that installs it.
-        command: String,
-    },
+    NotAllowed { what: String, command: String },
     /// Installing them failed.
     #[error("cannot install {packages}: {source}")]
-    Install {
-        /// Which packages.
-        packages: String,
-        /// Why.
-        source: ProcessError,
-    },
-    /// They are installed, and what was wanted of them is still not there.
+    Install { packages: String, source: ProcessError },
+    /// They are installed, and something is still missing.
     #[error("{packages} installed, but {what} still missing")]
-    StillMissing {
-        /// The packages.
-        packages: String,
-        /// What was wanted.
-        what: String,
-    },
+    StillMissing { packages: String, what: String },
     /// No toolchain fits, and the distribution has none that would.
     #[error(
         "no toolchain here can build core for a kernel:\n{tried}\nRun this, then try again:\n    \
          rustup component add rust-src"
     )]
-    NoToolchain {
-        /// What was tried, one line each.
-        tried: String,
-    },
+    NoToolchain { tried: String },
 }
 
 /// The toolchain for modules and kernels; installs one if there is none.
@@ -283,41 +265,5 @@ fn rights() -> Option<Rights> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn debians_current_toolchain_comes_first() {
-        let listed = "rustc - Rust systems programming language\nrustc-web - for web browsers\n";
-        let picked = pick_toolchain(listed, |_| Some(96)).unwrap();
-        assert_eq!(picked, ["rustc-web", "cargo-web", "rust-web-src", "rust-web-clippy"]);
-    }
-
-    #[test]
-    fn ubuntus_newest_one_is_taken() {
-        let listed = "rustc-1.94 - x\nrustc-1.97 - x\nrustc-1.95 - x\nrustc - x\n";
-        let picked = pick_toolchain(listed, |_| None).unwrap();
-        assert_eq!(picked, ["rustc-1.97", "cargo-1.97", "rust-1.97-src", "rust-1.97-clippy"]);
-    }
-
-    #[test]
-    fn old_toolchains_are_not_taken() {
-        assert_eq!(pick_toolchain("rustc - x\nrustc-1.80 - x\n", |_| Some(80)), None);
-        assert_eq!(pick_toolchain("rustc-web - x\n", |_| Some(94)), None);
-        assert_eq!(pick_toolchain("", |_| None), None);
-    }
-
-    #[test]
-    fn candidates_are_read() {
-        let policy = "rustc-web:\n  Installed: (none)\n  Candidate: 1.96.0+dfsg1-1~deb12u2\n";
-        assert_eq!(candidate_minor(policy), Some(96));
-        assert_eq!(candidate_minor("rustc-web:\n  Candidate: (none)\n"), None);
-        assert_eq!(candidate_minor(""), None);
-    }
-
-    #[test]
-    fn the_command_to_run_is_named() {
-        let error = SetupError::NotAllowed { what: "x is".into(), command: "do this".into() };
-        assert_eq!(error.to_string(), "x is missing. Run this, then try again:\n    do this");
-    }
-}
+#[path = "../tests/unit/setup.rs"]
+mod tests;

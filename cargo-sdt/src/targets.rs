@@ -1,5 +1,6 @@
 //! The target files of kernel modules, which rustc wants to have on the disk.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use crate::arch::Arch;
@@ -40,52 +41,44 @@ impl Target {
         self.text
     }
 
-    /// Writes it to a folder, and returns where it is.
+    /// Writes it to a folder for a release of rustc, and returns where it is.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn write_to(&self, folder: &Path) -> Result<PathBuf, std::io::Error> {
-        let file = folder.join(format!("{}.json", self.name));
-        // Cargo builds everything anew when it is newer.
-        if std::fs::read_to_string(&file).is_ok_and(|text| text == self.text) {
-            return Ok(file);
-        }
+    pub fn write_to(&self, folder: &Path, release: &str) -> Result<PathBuf, std::io::Error> {
+        write(self.text, &folder.join(format!("{}.json", self.name)), release)
+    }
+}
+
+/// Writes the text of a target file to `file`, as a release of rustc takes it, and returns `file`.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(text: &str, file: &Path, release: &str) -> Result<PathBuf, std::io::Error> {
+    let text = text_for(text, release);
+    // Cargo builds everything anew when it is newer.
+    if std::fs::read_to_string(file).is_ok_and(|there| there == text) {
+        return Ok(file.into());
+    }
+    if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
-        whole::write(&file, self.text.as_bytes())?;
-        Ok(file)
+    }
+    whole::write(file, text.as_bytes())?;
+    Ok(file.into())
+}
+
+/// The text of a target file for a release of rustc. Since 1.96, rustc wants `rustc-abi` for soft floats on aarch64; before, it
+/// knows them by `abi` alone, as in its own `aarch64-unknown-none-softfloat`, and refuses `rustc-abi`.
+fn text_for<'t>(text: &'t str, release: &str) -> Cow<'t, str> {
+    let minor = release.strip_prefix("1.").and_then(|rest| rest.split('.').next()?.parse().ok());
+    let is_older = minor.is_some_and(|minor: u32| minor < 96);
+    if is_older && text.contains("\"arch\": \"aarch64\"") {
+        Cow::Owned(text.replace("  \"rustc-abi\": \"softfloat\",\n", ""))
+    } else {
+        Cow::Borrowed(text)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_targets_have_one_shape_of_code() {
-        let illumos = Target::of(Os::Illumos, Arch::X86_64);
-        let freebsd = Arch::ALL.map(|arch| Target::of(Os::FreeBsd, arch));
-        for target in freebsd.into_iter().chain([illumos]) {
-            let file: serde_json::Value = serde_json::from_str(target.text()).unwrap();
-            assert_eq!(file["frame-pointer"], "always", "{}", target.name);
-            let llvm =
-                file["llvm-args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
-            let options = format!("-Cllvm-args={}", llvm.collect::<Vec<_>>().join(" "));
-            assert_eq!(options, CODE_SHAPE[1], "{}", target.name);
-        }
-    }
-
-    #[test]
-    fn a_target_is_written_once_and_mended() {
-        let folder = tempfile::tempdir().unwrap();
-        let target = Target::of(Os::Illumos, Arch::X86_64);
-        let file = target.write_to(&folder.path().join("targets")).unwrap();
-        assert!(file.ends_with("targets/x86_64-illumos-kmod.json"));
-        let written = std::fs::metadata(&file).unwrap().modified().unwrap();
-        assert_eq!(target.write_to(&folder.path().join("targets")).unwrap(), file);
-        assert_eq!(std::fs::metadata(&file).unwrap().modified().unwrap(), written);
-        // One of another version is not left there.
-        std::fs::write(&file, "{}").unwrap();
-        target.write_to(&folder.path().join("targets")).unwrap();
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), target.text());
-    }
-}
+#[path = "../tests/unit/targets.rs"]
+mod tests;

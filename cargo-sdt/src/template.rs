@@ -48,7 +48,7 @@ const SDT_CORE: &str = "sdt-core = \"0.0.0\"";
 const RELEASE: &str = "freebsd = \"15\"";
 const ROUTE: &str = "route = \"native\"";
 
-/// A module to be.
+/// A module to write.
 #[derive(Clone, Debug)]
 pub struct Template {
     /// Its name.
@@ -63,24 +63,19 @@ pub struct Template {
     pub sdt_core: SdtCore,
 }
 
-/// Why there is no new crate.
+/// The new crate could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum NewError {
-    /// There is something where it should go.
-    #[error("{} is there already, and is left as it is: take another name, or --path FOLDER", .0.display())]
+    /// The path exists.
+    #[error("{} exists already: take another name, or --path FOLDER", .0.display())]
     Exists(PathBuf),
     /// A file cannot be written.
     #[error("cannot write {}: {source}", .file.display())]
-    Write {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Write { file: PathBuf, source: io::Error },
 }
 
 impl Template {
-    /// Writes the crate to a folder, which must not be there yet. Either all of it is there afterwards, or nothing.
+    /// Writes the crate to a folder, which must not exist: all of it, or in case of an error nothing.
     ///
     /// # Errors
     /// The folder is there, or cannot be made.
@@ -136,7 +131,7 @@ impl Template {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name(String);
 
-/// Why a name is none for a module.
+/// A module cannot have the name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` cannot be a module's name: {reason}")]
 pub struct BadName {
@@ -213,7 +208,7 @@ impl Name {
         let this = Self(name.to_owned());
         let identifier = this.identifier();
         if KEYWORDS.contains(&&*identifier) {
-            return bad("it is a word of Rust's".into());
+            return bad("it is a keyword of Rust".into());
         }
         if CRATES.contains(&&*identifier) {
             return bad("there is a crate of that name in every module".into());
@@ -232,7 +227,7 @@ impl Name {
         }
         if os == Os::Illumos && illumos::has_provider(&identifier) {
             return bad(
-                "illumos has a provider of that name, and takes its probes for its own".into()
+                "illumos has a provider of that name, and would list the probes as its own".into(),
             );
         }
         if name.len() > longest(os) {
@@ -267,7 +262,7 @@ pub enum SdtCore {
     Folder(PathBuf),
 }
 
-/// Why `sdt-core` is not where it was said to be.
+/// The given place has no `sdt-core`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no sdt-core in {place}: {reason}")]
 pub struct NoSdtCore {
@@ -291,7 +286,17 @@ impl FromStr for SdtCore {
 }
 
 impl SdtCore {
-    /// That of a folder, or of the workspace that the folder is the root of.
+    /// Returns the sdt-core of the sources from which this program was installed, if they still exist.
+    pub fn of_installation() -> Option<Self> {
+        Self::beside(Path::new(env!("CARGO_MANIFEST_DIR")))
+    }
+
+    /// Returns the sdt-core in the repository of a package.
+    fn beside(package: &Path) -> Option<Self> {
+        Self::in_folder(&package.parent()?.join("sdt-core")).ok()
+    }
+
+    /// Returns the sdt-core in a folder, or in the workspace of which the folder is the root.
     fn in_folder(folder: &Path) -> Result<Self, NoSdtCore> {
         let none = |reason: String| NoSdtCore { place: folder.display().to_string(), reason };
         let manifest = folder.join("Cargo.toml");
@@ -324,135 +329,5 @@ impl fmt::Display for SdtCore {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::settings::Settings;
-
-    fn template(os: Os) -> Template {
-        Template {
-            name: Name::new("my-driver", os).unwrap(),
-            os,
-            freebsd: "14".parse().unwrap(),
-            route: Route::Provider,
-            sdt_core: SdtCore::Version("0.1.0".into()),
-        }
-    }
-
-    #[test]
-    fn names_are_what_all_of_them_take() {
-        for name in ["x", "my-driver", "my_driver", "em2", &"n".repeat(24)] {
-            for os in [Os::FreeBsd, Os::Illumos] {
-                assert!(Name::new(name, os).is_ok(), "{name}");
-            }
-        }
-        let refused = |name: &str, os| Name::new(name, os).unwrap_err().to_string();
-        for (name, reason) in [
-            ("", "it begins with a letter from a to z"),
-            ("9p", "it begins with a letter from a to z"),
-            ("_x", "it begins with a letter from a to z"),
-            ("../x", "it begins with a letter from a to z"),
-            ("a/b", "it has letters from a to z, digits, `-` and `_`, not '/'"),
-            ("Driver", "it begins with a letter from a to z"),
-            ("grün", "it has letters from a to z, digits, `-` and `_`, not 'ü'"),
-            ("match", "it is a word of Rust's"),
-            ("sdt-core", "there is a crate of that name in every module"),
-            ("tests", "the new crate has a module of that name"),
-            ("by-hand", "the new crate has a module of that name"),
-            ("debug", "FreeBSD has sysctls below a node of that name"),
-            ("fbt", "the kernel or DTrace has something of that name"),
-            ("dtrace-x", "fbt passes over what begins with `dtrace_`"),
-        ] {
-            let expected = format!("`{name}` cannot be a module's name: {reason}");
-            assert_eq!(refused(name, Os::FreeBsd), expected);
-        }
-        assert!(refused("tcp", Os::Illumos).ends_with("and takes its probes for its own"));
-        let long = "n".repeat(25);
-        assert!(Name::new(&long, Os::FreeBsd).is_ok());
-        assert!(
-            refused(&long, Os::Illumos)
-                .ends_with("it has 25 bytes; illumos would cut it, it shows 24")
-        );
-        assert!(
-            refused(&"n".repeat(32), Os::FreeBsd).ends_with("freebsd would cut it, it shows 31")
-        );
-    }
-
-    #[test]
-    fn nothing_of_the_template_is_left() {
-        for os in [Os::FreeBsd, Os::Illumos] {
-            for (place, text) in template(os).files() {
-                for left in [IDENTIFIER, PACKAGE, SDT_CORE] {
-                    assert!(!text.contains(left), "{left} in {place}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_manifest_says_what_was_chosen() {
-        let folder = tempfile::tempdir().unwrap();
-        let settings = |os| {
-            let crate_folder = folder.path().join(os);
-            let template = template(if os == "illumos" { Os::Illumos } else { Os::FreeBsd });
-            template.write_to(&crate_folder).unwrap();
-            let metadata = MetadataCommand::new()
-                .manifest_path(crate_folder.join("Cargo.toml"))
-                .no_deps()
-                .exec()
-                .unwrap();
-            let package = metadata.packages.iter().find(|of| of.name == "my-driver").unwrap();
-            assert_eq!(package.dependencies[0].req.to_string(), "^0.1.0");
-            (metadata.packages.len(), Settings::read("", &package.metadata).unwrap())
-        };
-        let expected = Settings {
-            os: Some(Os::FreeBsd),
-            freebsd: "14".parse().ok(),
-            route: Some(Route::Provider),
-            ..Settings::default()
-        };
-        assert_eq!(settings("freebsd"), (1, expected.clone()));
-        let expected = Settings { os: Some(Os::Illumos), freebsd: None, ..expected };
-        assert_eq!(settings("illumos"), (2, expected), "with its companion");
-    }
-
-    #[test]
-    fn what_is_there_is_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("my-driver");
-        std::fs::write(&file, "mine").unwrap();
-        let error = template(Os::FreeBsd).write_to(&file).unwrap_err();
-        assert!(matches!(error, NewError::Exists(_)), "{error}");
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-        let below = file.join("x");
-        let error = template(Os::FreeBsd).write_to(&below).unwrap_err();
-        assert!(matches!(error, NewError::Write { .. }), "{error}");
-    }
-
-    #[test]
-    fn sdt_core_is_looked_for_where_it_is_said_to_be() {
-        let said = |text: &str| text.parse::<SdtCore>();
-        for version in ["0.1", "=0.1.0", "^1"] {
-            assert_eq!(said(version), Ok(SdtCore::Version(version.into())));
-        }
-        let url = "https://example.org/sdt.git";
-        assert_eq!(said(url), Ok(SdtCore::Git(url.into())));
-        let folder = tempfile::tempdir().unwrap();
-        let place = folder.path().to_str().unwrap();
-        let expected = format!("there is no sdt-core in {place}: it has no Cargo.toml");
-        assert_eq!(said(place).unwrap_err().to_string(), expected);
-        let package = |name: &str| {
-            std::fs::create_dir_all(folder.path().join("src")).unwrap();
-            std::fs::write(folder.path().join("src/lib.rs"), "").unwrap();
-            let manifest =
-                format!("[package]\nname = \"{name}\"\nedition = \"2024\"\n[workspace]\n");
-            std::fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
-        };
-        package("another");
-        let expected = format!("there is no sdt-core in {place}: it is another package");
-        assert_eq!(said(place).unwrap_err().to_string(), expected);
-        package("sdt-core");
-        let found = said(place).unwrap();
-        assert_eq!(found.to_string(), format!("{{ path = {place:?} }}"));
-    }
-}
+#[path = "../tests/unit/template.rs"]
+mod tests;

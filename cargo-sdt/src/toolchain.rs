@@ -30,8 +30,8 @@ pub struct Toolchain {
 /// Why a toolchain cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Unfit {
-    /// There is no such toolchain.
-    #[error("{0} is not there")]
+    /// A program of the toolchain does not exist.
+    #[error("{0} does not exist")]
     Missing(PathBuf),
     /// One of its programs does not run.
     #[error(transparent)]
@@ -39,36 +39,22 @@ pub enum Unfit {
     /// The target's file cannot be written.
     #[error("the target file cannot be written: {0}")]
     Write(#[from] std::io::Error),
-    /// Cargo, rustc and the sources are not of one version.
-    #[error("{what} is of version {found}, rustc of {expected}")]
-    Mixed {
-        /// What differs.
-        what: &'static str,
-        /// Its version.
-        found: String,
-        /// The version of rustc.
-        expected: String,
-    },
+    /// Cargo, rustc and the sources have different versions.
+    #[error("{what} is of version {found}, and rustc of {expected}: install both of one version")]
+    Mixed { what: &'static str, found: String, expected: String },
     /// It has no sources of `core`.
-    #[error("{0} has no sources of core (rust-src)")]
+    #[error("{0} has no sources of core: add the component rust-src")]
     NoSources(PathBuf),
     /// It does not understand the target.
     #[error("rustc {release} does not take {target}: {reason}")]
-    Target {
-        /// The version of rustc.
-        release: String,
-        /// The target's file.
-        target: String,
-        /// What rustc said.
-        reason: String,
-    },
+    Target { release: String, target: String, reason: String },
 }
 
 impl Toolchain {
-    /// The toolchain whose programs are in this folder, if it can build the project for `arch`.
+    /// Returns the toolchain whose programs are in a folder, if it can build the project for `arch`.
     ///
     /// # Errors
-    /// What is missing or does not fit.
+    /// Something is missing or does not fit.
     pub fn in_folder(bin: &Path, project: &Project, arch: Arch) -> Result<Self, Unfit> {
         let (cargo, rustc) = (bin.join("cargo"), bin.join("rustc"));
         for program in [&cargo, &rustc] {
@@ -93,7 +79,7 @@ impl Toolchain {
             let found = found.trim().to_owned();
             return Err(Unfit::Mixed { what: "the source of core", found, expected: release });
         }
-        let target = Target::of(Os::FreeBsd, arch).write_to(&project.targets())?;
+        let target = Target::of(Os::FreeBsd, arch).write_to(&project.targets(), &release)?;
         let mut probe = unstable(&rustc);
         probe.args(["-Zunstable-options", "--print", "cfg", "--target"]).arg(&target);
         process::run(&mut probe, SHORT).map_err(|error| Unfit::Target {
@@ -131,11 +117,16 @@ impl Toolchain {
         command
     }
 
-    /// A command of the toolchain's, run in the project.
+    /// Returns a command that runs a program of the toolchain in the project.
     fn command(&self, program: &Path) -> Command {
         let mut command = unstable(program);
         command.current_dir(self.project.root());
         command
+    }
+
+    /// The release of its rustc: `1.96.0`.
+    pub fn release(&self) -> &str {
+        &self.release
     }
 
     /// Whether it has clippy.
@@ -153,8 +144,8 @@ impl Toolchain {
         }
     }
 
-    /// Folders of this machine that sources are in, and what stands for them in what is built: where a module was
-    /// built does not show, and makes no other file of it.
+    /// Returns folders of this machine with sources, and the names that replace them in a module: the file does not depend on
+    /// where it was built.
     fn remapped(&self) -> Vec<(PathBuf, String)> {
         let sources = format!("/rustc/{}", self.release);
         let outside = self.project.outside().iter();
@@ -174,20 +165,20 @@ impl Toolchain {
         self.remapped().into_iter().map(flag).collect()
     }
 
-    /// A folder of this machine that a file names, if it does.
+    /// Returns a folder of this machine that a file names, if any.
     pub fn named_in(&self, file: &[u8]) -> Option<PathBuf> {
         self.remapped().into_iter().map(|(folder, _)| folder).find(|folder| names(file, folder))
     }
 }
 
-/// Whether a file has a path in it that begins with a folder. One that is as short as `/src` can be a part of any path.
+/// Returns whether a file contains a path that begins with a folder. One as short as `/src` can be a part of any path.
 fn names(file: &[u8], folder: &Path) -> bool {
     let folder = folder.join("");
     let bytes = folder.as_os_str().as_encoded_bytes();
     folder.components().count() > 2 && file.windows(bytes.len()).any(|window| window == bytes)
 }
 
-/// Where cargo keeps the sources of crates.
+/// Returns the folder in which cargo keeps the sources of crates.
 fn cargo_home() -> Option<PathBuf> {
     let given = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     given.or_else(|| Some(std::env::home_dir()?.join(".cargo")))
@@ -207,7 +198,7 @@ fn unstable(program: &Path) -> Command {
     command
 }
 
-/// The version number a program says with `-V`: `rustc 1.96.0 (ac68faa20 2026-05-25)`.
+/// Returns the version number that a program prints with `-V`: `rustc 1.96.0 (ac68faa20 2026-05-25)`.
 fn version(program: &Path) -> Result<String, ProcessError> {
     let written = process::run(unstable(program).arg("-V"), SHORT)?;
     Ok(written.first_line().split(' ').nth(1).unwrap_or("unknown").to_owned())
@@ -218,7 +209,7 @@ fn sysroot(rustc: &Path) -> Result<PathBuf, ProcessError> {
     Ok(PathBuf::from(written.first_line()))
 }
 
-/// The sysroot of the toolchain that runs us, or of the one a shell would run.
+/// Returns the sysroot of the toolchain that runs this program, or of the one that a shell would run.
 ///
 /// # Errors
 /// There is no rustc.
@@ -266,7 +257,7 @@ pub fn find_lld() -> Option<Lld> {
 #[derive(Clone, Debug)]
 pub struct Lld {
     program: PathBuf,
-    /// It is the multi-purpose program that wants to be told that it is to be GNU's ld.
+    /// It is the multi-purpose program, which becomes GNU's ld by an option.
     flavored: bool,
 }
 
@@ -287,60 +278,5 @@ impl Lld {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_without_programs_is_missing() {
-        let folder = tempfile::tempdir().unwrap();
-        let error =
-            Toolchain::in_folder(folder.path(), &project(folder.path()), Arch::X86_64).unwrap_err();
-        assert!(matches!(error, Unfit::Missing(_)), "{error}");
-    }
-
-    #[test]
-    fn paths_of_this_machine_are_found() {
-        let file = b"\0at/home/me/.cargo/registry/src/x.rs:1\0library/core/src/lib.rs";
-        assert!(names(file, Path::new("/home/me/.cargo")));
-        assert!(!names(file, Path::new("/home/me/.car")), "the beginning of a name");
-        assert!(!names(file, Path::new("/home/you")));
-        assert!(!names(file, Path::new("/src")), "a part of another path");
-        assert!(!names(b"", Path::new("/home/me")));
-    }
-
-    #[test]
-    fn the_host_has_a_sysroot() {
-        assert!(host_sysroot().unwrap().join("lib").is_dir());
-    }
-
-    #[test]
-    fn versions_that_differ_are_told_apart() {
-        let folder = tempfile::tempdir().unwrap();
-        fake(folder.path(), "cargo", "echo cargo 1.90.0");
-        fake(folder.path(), "rustc", "echo rustc 1.96.0");
-        let error =
-            Toolchain::in_folder(folder.path(), &project(folder.path()), Arch::X86_64).unwrap_err();
-        assert_eq!(error.to_string(), "cargo is of version 1.90.0, rustc of 1.96.0");
-    }
-
-    #[test]
-    fn sources_are_demanded() {
-        let folder = tempfile::tempdir().unwrap();
-        fake(folder.path(), "cargo", "echo cargo 1.96.0");
-        fake(folder.path(), "rustc", "case $1 in -V) echo rustc 1.96.0;; *) echo /nowhere;; esac");
-        let error =
-            Toolchain::in_folder(folder.path(), &project(folder.path()), Arch::X86_64).unwrap_err();
-        assert!(matches!(error, Unfit::NoSources(_)), "{error}");
-    }
-
-    fn project(folder: &Path) -> Project {
-        Project::new(folder.to_owned(), folder.join("build"))
-    }
-
-    fn fake(folder: &Path, name: &str, script: &str) {
-        use std::os::unix::fs::PermissionsExt;
-        let file = folder.join(name);
-        std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
-    }
-}
+#[path = "../tests/unit/toolchain.rs"]
+mod tests;

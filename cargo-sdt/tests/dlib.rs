@@ -8,9 +8,9 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU64};
 use std::process::Command;
 use std::time::Duration;
 
-use cargo_sdt::dlib;
-use cargo_sdt::platform::Os;
-use cargo_sdt::process;
+use cargo_sdt::internal::dlib;
+use cargo_sdt::internal::platform::Os;
+use cargo_sdt::internal::process;
 use sdt_core::arg::{Argument, CType};
 use sdt_core::name::TypeName;
 use sdt_core::sdt_provider;

@@ -13,50 +13,50 @@ use crate::options::Options;
 use crate::parse::{self, Context};
 use crate::program::Program;
 use crate::sema::{Function, IdKind, Session, State, is_conventional_type};
+use crate::stack::with_room;
 use crate::surroundings::Surroundings;
 use crate::types::Types;
 
 /// The compiler of D.
 ///
-/// A compiler remembers what its programs declared: variables, aggregations and types of one are known
-/// to the next, as with several `-n` and `-s` of one dtrace(1). A program that is refused leaves nothing
-/// behind.
+/// The declarations of a program are known to later programs: variables, aggregations and types, as with several `-n` and `-s` of
+/// one dtrace(1). A refused program leaves the compiler unchanged.
 #[derive(Clone, Debug)]
 pub struct Compiler {
     state: State,
 }
 
-/// A program's source, and how it came.
+/// The source of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     /// The text.
     pub text: &'a [u8],
-    /// Whether it is a file, whose errors name lines.
+    /// Whether the source is a file, whose errors name lines.
     pub file: bool,
-    /// What the last part of a probe description is.
+    /// The meaning of the last part of a probe description.
     pub specifies: Specifies,
     /// The program's arguments; the first is its name.
     pub arguments: &'a [String],
 }
 
 impl<'a> Source<'a> {
-    /// A file's text, without arguments.
+    /// Creates the source of a file, without arguments.
     pub const fn file(text: &'a [u8]) -> Self {
         Self { text, file: true, specifies: Specifies::Name, arguments: &[] }
     }
 
-    /// A command line's text, without arguments.
+    /// Creates the source of a command line, without arguments.
     pub const fn line(text: &'a [u8]) -> Self {
         Self { text, file: false, specifies: Specifies::Name, arguments: &[] }
     }
 }
 
-/// An aggregation that some program declared.
+/// An aggregation that a program has declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aggregation {
     /// Its name, without `@`; `_` if it has none.
     pub name: String,
-    /// Its function, once it has one.
+    /// Its function, after its first use.
     pub function: Option<Action>,
     /// The function's argument.
     pub argument: u64,
@@ -119,29 +119,29 @@ impl Context for ParseContext<'_> {
 }
 
 impl Compiler {
-    /// A compiler for a platform, with these options.
+    /// Creates a compiler for a platform, with options.
     pub fn new(platform: Platform, options: Options) -> Self {
         let mut state = State::new(platform, options);
         state.hardwire();
         Self { state }
     }
 
-    /// The options, with those that programs have set.
+    /// Returns the options, with those that programs have set.
     pub const fn options(&self) -> &Options {
         &self.state.options
     }
 
-    /// The options, to be changed between programs.
+    /// Returns the options for changes between programs.
     pub const fn options_mut(&mut self) -> &mut Options {
         &mut self.state.options
     }
 
-    /// The types that have been declared.
+    /// Returns the declared types.
     pub const fn types(&self) -> &Types {
         &self.state.types
     }
 
-    /// The aggregations, by the numbers of their variables.
+    /// Returns the aggregations by the numbers of their variables.
     pub fn aggregations(&self) -> BTreeMap<u32, Aggregation> {
         let idents = self.state.idents.iter().filter(|ident| ident.kind == IdKind::Agg);
         idents
@@ -161,8 +161,16 @@ impl Compiler {
     ///
     /// # Errors
     ///
-    /// What libdtrace would have said against it.
+    /// The error that libdtrace would report.
     pub fn compile(
+        &mut self,
+        source: Source<'_>,
+        surroundings: &dyn Surroundings,
+    ) -> Result<Program, Box<Error>> {
+        with_room(|| self.compile_with_room(source, surroundings))
+    }
+
+    fn compile_with_room(
         &mut self,
         source: Source<'_>,
         surroundings: &dyn Surroundings,
@@ -192,19 +200,19 @@ impl Compiler {
         }
     }
 
-    /// Takes what a module [declares](crate::declared): types, constants, translators and inlines. Programs know them, and
-    /// for the module's own probes they come before those of others; so two modules can declare different things of one name.
-    /// Control lines and clauses in the text are errors: a traced module sets no option and adds no actions.
+    /// Adds the [declarations](crate::declared) of a module: types, constants, translators and inlines. For the module's own probes
+    /// they come before those of other modules, so two modules can declare different objects of one name. Control lines and
+    /// clauses in the text are errors: a traced module sets no option and adds no actions.
     ///
-    /// An error is reported once a program names a probe of the module.
+    /// An error in the declarations is reported when a program names a probe of the module.
     pub fn module(&mut self, name: &str, declared: &[u8], surroundings: &dyn Surroundings) {
         self.state.foreign = true;
         self.built_in(name, declared, surroundings);
         self.state.foreign = false;
     }
 
-    /// As [`module`](Self::module), for declarations that the tracer itself adds under a module's name, such as
-    /// [`processes`](crate::declared::processes). These may contain `#pragma D attributes`.
+    /// Adds declarations of the tracer itself under a module's name, such as [`processes`](crate::declared::processes). Unlike those
+    /// of a [`module`](Self::module), they may contain `#pragma D attributes`.
     pub fn built_in(&mut self, name: &str, declared: &[u8], surroundings: &dyn Surroundings) {
         let room = self.state.module(name);
         if let Err(error) = self.declare(room, name, declared, surroundings) {
@@ -235,12 +243,11 @@ impl Compiler {
         read
     }
 
-    /// Reads libraries, each behind those that it depends on (`#pragma D depends_on library`). Those whose
-    /// providers, modules or libraries are not there are left out; gives why.
+    /// Compiles libraries, each after those that it depends on (`#pragma D depends_on library`). Libraries that depend on missing
+    /// providers, modules or libraries are skipped; returns why.
     ///
     /// # Errors
-    ///
-    /// They depend on each other, or as [`compile`](Self::compile).
+    /// The libraries depend on each other, or see [`compile`](Self::compile).
     pub fn libraries(
         &mut self,
         libraries: &[Library<'_>],
@@ -259,11 +266,11 @@ impl Compiler {
         Ok(left_out)
     }
 
-    /// Reads a library: declarations, inlines, translators. Errors name the file.
+    /// Compiles a library of declarations, inlines and translators. Errors name the file.
     ///
     /// # Errors
     ///
-    /// As [`compile`](Self::compile).
+    /// See [`compile`](Self::compile).
     pub fn library(
         &mut self,
         name: &str,

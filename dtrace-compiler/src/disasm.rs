@@ -10,11 +10,11 @@ use crate::program::Difo;
 /// A DIFO as it is listed.
 #[derive(Clone, Copy, Debug)]
 pub struct Listing<'a> {
-    /// What is listed.
+    /// The DIFO.
     pub difo: &'a Difo,
-    /// Whose subroutines it calls.
+    /// The platform, whose subroutines it calls.
     pub platform: Platform,
-    /// What it is called: dtrace(1) prints an address of its own.
+    /// Its name; dtrace(1) prints an address.
     pub name: &'a str,
 }
 

@@ -6,28 +6,29 @@ use dtrace_abi::dof::{
     ProbeDesc, Section, SectionKind, VERSION_1,
 };
 
+use dtrace_abi::limits::DOF_SECTIONS;
+
 use crate::options::Options;
 use crate::program::{Act, Difo, Ecb, Program};
 
-/// What libdtrace says of itself in a DOF, and so we do.
+/// The comment that libdtrace writes into each DOF.
 const COMMENT: &[u8] = b"D 1.13\0";
 
 /// Why a program cannot be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// It is larger than any kernel takes.
+    /// The program is larger than any kernel takes.
+    #[error("Value too large to be stored in data type")]
     TooLarge,
+    /// The program has more sections than a kernel takes: up to five for each expression.
+    #[error(
+        "the program compiles to {0} sections, and a kernel takes {DOF_SECTIONS}: split it into several programs, each with its \
+         own -n or -s"
+    )]
+    TooManySections(usize),
 }
 
-impl std::fmt::Display for WriteError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Value too large to be stored in data type")
-    }
-}
-
-impl std::error::Error for WriteError {}
-
-/// Sections on their way into a file: all offsets count from where their data begin.
+/// The sections of a file that is being written. All offsets count from the begin of the sections' data.
 #[derive(Default)]
 struct Writer {
     sections: Vec<Section>,
@@ -145,6 +146,9 @@ impl Writer {
     }
 
     fn finish(mut self) -> Result<Vec<u8>, WriteError> {
+        if self.sections.len() > DOF_SECTIONS as usize {
+            return Err(WriteError::TooManySections(self.sections.len()));
+        }
         let head = Header::SIZE + self.sections.len() * Section::SIZE;
         let load_size = head + self.loaded.len() + self.strings.len();
         let (unloaded_at, file_size) = if self.unloaded.is_empty() {
@@ -211,21 +215,19 @@ fn header(sections: usize, load_size: usize, file_size: usize) -> Header {
     }
 }
 
-/// The DOF of a program (`dtrace_dof_create`).
+/// Returns the DOF of a program (`dtrace_dof_create`).
 ///
 /// # Errors
-///
-/// It is larger than any kernel takes.
+/// See [`WriteError`].
 pub fn program(program: &Program, options: &Options) -> Result<Vec<u8>, WriteError> {
     numbered(program, options, 0)
 }
 
-/// The DOF of a program whose statements are numbered behind `before`: a consumer that has several programs knows by
-/// the number which of them a record is of.
+/// Returns the DOF of a program whose statements are numbered from `before + 1` on. A consumer with several programs finds the
+/// statement of a record by this number.
 ///
 /// # Errors
-///
-/// As [`program`].
+/// See [`WriteError`].
 pub fn numbered(program: &Program, options: &Options, before: u64) -> Result<Vec<u8>, WriteError> {
     let mut writer = Writer { statements: before, ..Writer::new() };
     for ecb in &program.ecbs {
@@ -237,12 +239,11 @@ pub fn numbered(program: &Program, options: &Options, before: u64) -> Result<Vec
     writer.finish()
 }
 
-/// The one DOF of several programs and of the options that were set, for a kernel that enables them by itself. The last one, if
-/// there is such, is [`numbered`] by itself.
+/// Returns one DOF of several programs and the options that were set, for a kernel that enables them without a consumer. The
+/// statements of the `last` program, if there is one, are numbered apart from the others, as in [`numbered`].
 ///
 /// # Errors
-///
-/// It is larger than any kernel takes.
+/// See [`WriteError`].
 pub fn anonymous<'p>(
     programs: impl Iterator<Item = &'p Program>,
     last: Option<(&Program, u64)>,

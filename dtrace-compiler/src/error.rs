@@ -1,36 +1,35 @@
-//! What is wrong with a program, in libdtrace's words.
+//! Errors in programs, in libdtrace's words.
 
 use std::fmt;
 
 use dtrace_abi::ErrTag;
 
-use crate::syntax::Place;
+use crate::place::Place;
 
 /// Why a program was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// Which error it is. `None` for what has no tag: a table that is full, a stream that cannot be
-    /// read.
+    /// The tag. `None` for errors without a tag: a table that is full, a library that cannot be read.
     pub tag: Option<ErrTag>,
     /// The message, without its place.
     pub message: String,
-    /// Where it is, as far as that is known.
+    /// The place, if it is known.
     pub place: Option<Place>,
-    /// The file, if the place is in one with a name of its own: a library, or what `#line` names.
+    /// The file of the place, if it is a library or named by `#line`.
     pub file: Option<String>,
-    /// What was looked at: an action list or a predicate. Said where there are no lines.
+    /// The part of a clause: an action list or a predicate. Printed for programs without lines.
     pub region: Option<&'static str>,
     /// Whether the program is a file, whose errors name lines.
     pub in_file: bool,
-    /// A name that may have been meant.
+    /// A similar name that exists.
     pub hint: Option<String>,
 }
 
-/// What the parts of the compiler answer with.
+/// The result of the compiler's stages.
 pub(crate) type Result<T> = std::result::Result<T, Box<Error>>;
 
 impl Error {
-    /// An error with a tag.
+    /// Creates an error with a tag.
     pub(crate) fn new(tag: ErrTag, place: Place, message: impl Into<String>) -> Box<Self> {
         Box::new(Self {
             tag: Some(tag),
@@ -43,7 +42,7 @@ impl Error {
         })
     }
 
-    /// An error of the library's, which is nowhere in particular.
+    /// Creates an error of the compiler itself, without a place.
     pub(crate) fn library(message: impl Into<String>) -> Box<Self> {
         Box::new(Self {
             tag: None,
@@ -56,7 +55,7 @@ impl Error {
         })
     }
 
-    /// The message with its tag before it, as with `-xerrtags`.
+    /// Returns the message with its tag, as with `-x errtags`.
     pub fn with_tag(&self) -> String {
         match self.tag {
             Some(tag) => format!("[{}] {self}", tag.name()),
@@ -64,8 +63,7 @@ impl Error {
         }
     }
 
-    /// The line of the source that it is in, with a mark under the place, for those who want more
-    /// than the one line. `None` where the place is not known or not in `source`.
+    /// Returns the line of the source with a mark under the place; `None` if the place is unknown or not in `source`.
     pub fn frame(&self, source: &[u8]) -> Option<String> {
         if self.file.is_some() {
             return None;
@@ -81,7 +79,7 @@ impl Error {
 }
 
 impl fmt::Display for Error {
-    /// As libdtrace says it, after the program's name that dtrace(1) puts before it.
+    /// Writes the message as libdtrace does; dtrace(1) puts the program's name before it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.tag.is_some() {
             let line = self.place.map_or(0, |place| place.line);

@@ -2,7 +2,7 @@
 //!
 //! # What this is
 //!
-//! A compiler as a library, for consumers: a program in, what a kernel takes out, with libdtrace's messages and
+//! A compiler as a library, for consumers: compiles a program to the DOF that a kernel takes, with libdtrace's messages and
 //! listings.
 //!
 //! ```
@@ -45,10 +45,10 @@
 //!
 //! # What it is not
 //!
-//! It asks no kernel and reads no file: what can be traced, and with which types, the caller says, by
-//! [`Surroundings`](surroundings::Surroundings). It runs nothing (`sdt_framework::dif` does, or a real kernel), and shows
-//! nothing but listings (`dtrace::render`). Not here either: the C preprocessor, a consumer's work; translators that are
-//! applied in the kernel; and sections that describe a program's own probes.
+//! It sends no request to a kernel and reads no file: the caller describes the probes and types by implementing
+//! [`Surroundings`](surroundings::Surroundings). It runs no program (`sdt-framework` or a real kernel does), and prints only
+//! listings (`dtrace::render` prints records). The C preprocessor, translators that the kernel applies, and sections that
+//! describe a program's own probes are not supported here.
 //!
 //! # Where to read on
 //!
@@ -59,17 +59,17 @@
 //!
 //! | stage | from | to | libdtrace's file |
 //! |---|---|---|---|
-//! | [`lex`] | bytes | tokens, of the vocabulary that the parser asks for | dt_lex.l |
-//! | [`parse`] | tokens | the tree of [`syntax`], which prints itself as D | dt_grammar.y |
+//! | `lex` | bytes | tokens, of the vocabulary that the parser asks for | dt_lex.l |
+//! | `parse` | tokens | the tree of `syntax` | dt_grammar.y |
 //! | `sema` | the tree | nodes with types, identifiers and stability, or an error | dt_parser.c, dt_decl.c, dt_ident.c, dt_xlator.c, dt_pragma.c |
 //! | `compile` | nodes | clauses and their actions ([`program`]) | dt_cc.c, dt_printf.c |
 //! | `codegen` | an expression's nodes | a DIFO: code, integers, strings, variables | dt_cg.c, dt_as.c, dt_regset.c |
 //! | [`disasm`] | a DIFO | what `dtrace -S` prints | dt_dis.c |
 //! | [`dof`] | a program | the file that a kernel takes | dt_dof.c |
 //!
-//! [`surroundings`] is the one interface to where a program is to run: probes with the types of their
-//! arguments, types and symbols of modules, macro variables. [`types`] holds what programs declare and
-//! what the surroundings add.
+//! [`surroundings`] is the one interface to the system on which a program runs: probes with the types of their arguments, types
+//! and symbols of modules, macro variables. [`types`] holds the types of programs and of that system. [`options`] has the table of
+//! all options of `dtrace -x`.
 //!
 //! # How near it is to libdtrace
 //!
@@ -77,42 +77,47 @@
 //! libdtrace's too, so that listings are equal to the byte; `tests/data/oracle` holds programs with what
 //! a real dtrace(1) printed for them, and `tests/oracle.rs` compares them all. Differences on purpose:
 //!
-//! - A program that is refused leaves nothing behind in the compiler.
+//! - A refused program leaves the compiler unchanged.
 //! - Trees deeper than the parser allows are refused with an error, where libdtrace overflows its stack.
-//! - A constant that is shifted by 64 bits or more is shifted by what is left of the count modulo 64, as
+//! - A constant that is shifted by 64 bits or more is shifted by the count modulo 64, as
 //!   the machine does it; in libdtrace that is C's undefined behaviour.
-//! - A pragma on a last line without a newline is obeyed.
+//! - A pragma on a last line without a newline is effective.
 //! - Types with more than 800 levels of pointers, arrays and structs are refused, as are more than 256 inlines that stand for
 //!   one another, and a struct that contains itself.
 //! - Types that are larger than 2^48 bytes are refused, where libdtrace's sizes wrap.
-//! - Where registers do not suffice, keys and arguments that can wait are put onto the tuple stack one by one.
+//! - If registers do not suffice, keys and arguments without side effects are pushed onto the tuple stack one by one.
 //! - Beyond its language: `//` comments, members without a name, inlines with parameters that are called with `( )`, types and
-//!   constants that kernels have everywhere without anybody who declares them (`sema/conventional.d`), 0 for dynamic
-//!   variables that are structs.
+//!   constants that every kernel has, without a declaration (`sema/conventional.d`), and the assignment of 0 to dynamic variables
+//!   that are structs.
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
 pub mod declared;
 pub mod disasm;
 pub mod dof;
-pub mod lex;
 pub mod libraries;
 pub mod options;
-pub mod parse;
 pub mod program;
 pub mod surroundings;
-pub mod syntax;
 pub mod types;
 
 mod codegen;
 mod compile;
 mod compiler;
 mod error;
+mod lex;
+mod parse;
+mod place;
 mod sema;
+mod stack;
+mod suggest;
+mod syntax;
 mod text;
 mod version;
 
 pub use compile::Specifies;
 pub use compiler::{Aggregation, Compiler, Source};
 pub use error::Error;
+pub use place::Place;
+pub use suggest::closest;
 pub use version::Version;

@@ -65,7 +65,7 @@ fn without_comments(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// How far a library has been looked at.
+/// The progress of ordering a library.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     New,

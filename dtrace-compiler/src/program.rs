@@ -1,4 +1,4 @@
-//! What a source has become: enablings, as a kernel takes them.
+//! Compiled programs: enablings, as a kernel takes them.
 
 use dtrace_abi::action::Action;
 use dtrace_abi::dif::{DifType, Instr, Variable};
@@ -11,46 +11,45 @@ use crate::surroundings::Description;
 pub struct Program {
     /// One for each probe description of each clause, in order.
     pub ecbs: Vec<Ecb>,
-    /// What `-S` lists, if it was asked for: DIFOs as they were made, before actions change what they
-    /// return.
+    /// The DIFOs that `-S` lists, if requested, before actions change their return types.
     pub listed: Vec<Difo>,
 }
 
-/// What is done when probes fire.
+/// An enabling control block: the predicate and actions for probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ecb {
-    /// Which probes.
+    /// The description of the probes.
     pub probe: Description,
-    /// Under which condition.
+    /// The predicate.
     pub predicate: Option<Difo>,
-    /// What, in order.
+    /// The actions, in order.
     pub actions: Vec<Act>,
-    /// The statements that these are of; one without any is the default action.
+    /// The statements of the actions; a statement without actions is the default action.
     pub statements: Vec<Statement>,
 }
 
 /// A statement of a clause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// How many actions it is.
+    /// The number of its actions.
     pub actions: usize,
-    /// The format of `printf` and the like, with what the types say of its conversions: `%lli` or `%u`
-    /// for `%d` (`dtrace_printf_format`, dt_printf.c). The type of `print`.
+    /// The format of functions like `printf`, with conversions by the types of the arguments, such as `%lli` or `%u` for `%d`
+    /// (`dtrace_printf_format`, dt_printf.c); or the name of the type of `print`.
     pub text: Option<Vec<u8>>,
-    /// How stable the probe's description is.
+    /// The stability of the probe description.
     pub probe_attr: Attribute,
-    /// How stable what the clause says is.
+    /// The stability of the clause.
     pub attr: Attribute,
 }
 
 /// An action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Act {
-    /// Which.
+    /// The kind of action.
     pub kind: Action,
     /// Its program.
     pub difo: Option<Difo>,
-    /// Of an aggregation: how many actions before it are its keys, its variable included.
+    /// The number of actions before an aggregation that are its variable and keys.
     pub keys: u32,
     /// Its argument.
     pub arg: u64,
@@ -67,21 +66,21 @@ pub struct Difo {
     pub strings: Vec<u8>,
     /// Variables.
     pub variables: Vec<Variable>,
-    /// What it returns.
+    /// The type of the result.
     pub returns: DifType,
-    /// Whether it calls what needs `-w`.
+    /// Whether it calls a destructive subroutine (`-w`).
     pub destructive: bool,
 }
 
 impl Difo {
-    /// The number that it returns, if it does nothing else: that of the aggregation that `clear` or `printa` names, and of
-    /// the variable of an aggregating statement.
+    /// Returns the constant that is its only result: the number of an aggregation for `clear` or `printa`, or of the variable of
+    /// an aggregating statement.
     pub fn constant(&self) -> Option<u64> {
         let [value] = self.integers[..] else { return None };
         (self.code == [Instr::setx(0, 1), Instr::ret(1)]).then_some(value)
     }
 
-    /// The string at an offset of the table, without its end.
+    /// Returns the string at an offset of the table, without its terminating zero.
     pub fn string(&self, offset: u32) -> Option<&[u8]> {
         let rest = self.strings.get(usize::try_from(offset).ok()?..)?;
         rest.split(|&byte| byte == 0).next()

@@ -1,4 +1,4 @@
-//! What the compiler asks of where its programs are to run.
+//! The interface to the system on which programs run.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ impl fmt::Display for Description {
     }
 }
 
-/// How stable the parts of a provider's probes are (`dtrace_pattr_t`).
+/// The stability of the parts of a provider's probes (`dtrace_pattr_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProviderAttributes {
     /// Its own name.
@@ -65,14 +65,14 @@ pub struct Argument {
     pub native: String,
     /// Its type as programs see it; empty if that is the same.
     pub translated: String,
-    /// Which of the probe's arguments it is.
+    /// The index of the argument that the probe passes.
     pub mapping: u8,
 }
 
-/// What is known of a probe that a description matches.
+/// The properties of a probe that a description matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeInfo {
-    /// Its module: what that [declares](crate::Compiler::module) comes before what others do.
+    /// Its module, whose [declarations](crate::Compiler::module) come before those of others.
     pub module: String,
     /// The provider's attributes.
     pub attributes: ProviderAttributes,
@@ -80,18 +80,18 @@ pub struct ProbeInfo {
     pub arguments: Vec<Argument>,
 }
 
-/// What a description matches.
+/// The probes that a description matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Matches {
     /// Nothing.
     None,
     /// One probe.
     One(ProbeInfo),
-    /// Several, of which this is the first.
+    /// Several probes; the properties are those of the first.
     Several(ProbeInfo),
 }
 
-/// A variable or function of a kernel's or a process's.
+/// A variable or function of a kernel or a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
     /// The module it is in.
@@ -102,57 +102,56 @@ pub struct Symbol {
     pub address: u64,
     /// Its size in bytes.
     pub size: u64,
-    /// Its type, if that is known; else it is taken for an unsigned number of its size, or bytes.
+    /// Its type. `None`: an unsigned number of its size, or an array of bytes.
     pub ty: Option<TypeId>,
 }
 
-/// Where programs are to run: which probes there are, which types and symbols modules have.
+/// The system on which programs run: its probes, and the types and symbols of its modules.
 ///
-/// Everything has an answer for a place that has nothing of the kind, but for the probes.
+/// All methods except [`probes`](Self::probes) have a default for a system without these objects.
 pub trait Surroundings {
-    /// The probes that a description matches.
+    /// Returns the probes that a description matches.
     fn probes(&self, description: &Description) -> Matches;
 
-    /// The number and the names of the probe with a number, as `-l` lists them. A program enables it by its names: kernels
-    /// ignore the number.
+    /// Returns the description of a probe by its ID. A program enables the probe by its names: kernels ignore the ID.
     fn probe(&self, id: u32) -> Option<Description> {
         let _ = id;
         None
     }
 
-    /// A type of a module's, or, without one, of any. What it is made of is added to `types`.
+    /// Returns a type of a module, or of any module. Adds the type and its parts to `types`.
     fn type_named(&self, module: Option<&str>, name: &str, types: &mut Types) -> Option<TypeId> {
         let _ = (module, name, types);
         None
     }
 
-    /// Whether there is such a type. Asked of every name that is read, so worth a shorter way than this
-    /// where there are types at all.
+    /// Returns whether a type exists. The compiler calls this for every name in a program, so a system with types should have a
+    /// faster implementation.
     fn has_type(&self, module: Option<&str>, name: &str) -> bool {
         self.type_named(module, name, &mut Types::new(256)).is_some()
     }
 
-    /// A symbol of a module's, or, without one, of the kernel itself.
+    /// Returns a symbol of a module, or of the kernel itself.
     fn symbol(&self, module: Option<&str>, name: &str, types: &mut Types) -> Option<Symbol> {
         let _ = (module, name, types);
         None
     }
 
-    /// What `$name` stands for: `target`, `pid`, `uid` and so on.
+    /// Returns the value of a macro variable such as `target`, `pid` or `uid`.
     fn macro_variable(&self, name: &str) -> Option<i64> {
         let _ = name;
         None
     }
 
-    /// Whether `#pragma D depends_on` finds what it wants: a `provider`, `module` or `library`.
+    /// Returns whether a `provider`, `module` or `library` exists, for `#pragma D depends_on` and for error messages.
     fn has(&self, class: &str, name: &str) -> bool {
         let _ = (class, name);
         false
     }
 }
 
-/// A place where there is every probe that is asked for, with arguments of which no type is known, and nothing else: for
-/// programs that are compiled before anybody knows where they will run.
+/// A system that has every probe, with arguments of unknown types, and nothing else: for programs that are compiled before the
+/// system is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EveryProbe;
 

@@ -245,7 +245,7 @@ fn types_have_a_limit_of_levels() {
     compiler.module("shop1", levels(800, struct_of).as_bytes(), &Shops);
     let program = Source::line(b"shop:shop1::sale { print(*(struct s800 *)arg0); }");
     compiler.compile(program, &Shops).unwrap();
-    // What is mentioned first and defined later counts as well.
+    // A type that is mentioned first and defined later counts as well.
     deep(&levels(MANY, |n| match n {
         1 => "struct s1 { int x; };".into(),
         _ => format!("struct s{n}; typedef struct s{n} t{n}[1]; struct s{n} {{ t{} x; }};", n - 1)
@@ -335,7 +335,7 @@ fn addresses_are_known_beside_processes() {
     compiler.compile(Source::line(b"shop:kernel::sale { trace(1); }"), &Shops).unwrap();
 }
 
-/// What a module declares first is what is wrong with it, once a probe of it is named.
+/// The first error in the declarations of a module is reported when a program names a probe of the module.
 fn fault(declared: &str) -> String {
     let mut compiler = Compiler::new(Platform::Freebsd, Options::default());
     compiler.module("shop1", declared.as_bytes(), &Shops);

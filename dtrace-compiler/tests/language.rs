@@ -643,3 +643,64 @@ fn a_long_chain_of_typedefs_is_no_long_way() {
     text.push_str("BEGIN { trace((t20000)1); }");
     assert_eq!(clause(&text).actions[0].difo.as_ref().unwrap().returns.size, 2);
 }
+
+#[test]
+fn messages_are_those_of_libdtrace() {
+    let undeclared = "BEGIN { @a += count(); }";
+    assert_eq!(
+        message(undeclared),
+        "[D_VAR_UNDEF] line 1: a has not yet been declared or assigned"
+    );
+    assert_eq!(
+        message("BEGIN { trace(nosuchmod`sym); }"),
+        "[D_IDENT_UNDEF] line 1: failed to resolve nosuchmod`sym: Unknown module name"
+    );
+    assert_eq!(
+        message("struct a { int b; }; BEGIN { trace(offsetof(struct a, q)); }"),
+        "[D_UNKNOWN] line 1: failed to determine offset of q: Invalid member name"
+    );
+}
+
+/// Not that of the end of the file.
+#[test]
+fn missing_registers_name_the_line_of_the_expression() {
+    let text = "BEGIN { x = 0; }\nBEGIN {\n\ta[x++, x++, x++, x++, x++, x++, x++, x++] = 0;\n}\nEND\n{\n\ttrace(x);\n}\n";
+    assert_eq!(message(text), "[D_NOREG] line 3: Insufficient registers to generate code");
+}
+
+/// Actions are checked once each, however many there are, in the order of libdtrace.
+#[test]
+fn actions_that_may_not_follow_each_other() {
+    for (body, tag) in [
+        ("commit(1); commit(1);", "D_COMM_COMM"),
+        ("trace(1); commit(1);", "D_COMM_DREC"),
+        ("commit(1); trace(1);", "D_DREC_COMM"),
+        ("commit(1); @[1] = count();", "D_AGG_COMM"),
+        ("speculate(1); speculate(1);", "D_SPEC_SPEC"),
+        ("commit(1); speculate(1);", "D_SPEC_COMM"),
+        ("trace(1); speculate(1);", "D_SPEC_DREC"),
+        ("speculate(1); @[1] = count();", "D_AGG_SPEC"),
+        ("speculate(1); exit(0);", "D_EXIT_SPEC"),
+        ("speculate(1); trace(1); stop();", "D_ACT_SPEC"),
+    ] {
+        let message = message(&format!("BEGIN {{ x = 1; {body} x = 2; }}"));
+        assert!(message.starts_with(&format!("[{tag}] ")), "{body}: {message}");
+    }
+    clause("BEGIN { speculate(1); trace(1); trace(2); }");
+    clause("BEGIN { @[1] = count(); trace(1); }");
+}
+
+#[test]
+fn long_clauses_and_long_expressions_are_compiled() {
+    let terms = vec!["x == 1"; 700].join(" || ");
+    let ecb = clause(&format!("int x; BEGIN /{terms}/ {{ trace(1); }}"));
+    assert!(ecb.predicate.unwrap().code.len() > 700);
+    let ecb = clause(&format!("BEGIN {{ {} }}", "trace(1); ".repeat(2000)));
+    assert_eq!(ecb.actions.len(), 2000);
+    // Each statement has its own sections in the DOF.
+    let program = compile(&format!("BEGIN {{ {} }}", "trace(1); ".repeat(30_000))).unwrap();
+    let error = dtrace_compiler::dof::program(&program, &Options::default()).unwrap_err();
+    assert!(
+        error.to_string().ends_with("split it into several programs, each with its own -n or -s")
+    );
+}

@@ -82,7 +82,7 @@ fn case(path: &Path) -> Case {
 fn compile(case: &Case) -> Result<Program, Box<Error>> {
     let text = fs::read(&case.path).unwrap();
     let mut options = case.options.clone();
-    options.list = true;
+    options.list_difos = true;
     let mut compiler = Compiler::new(Platform::Freebsd, options);
     let source = Source { arguments: &case.arguments, ..Source::file(&text) };
     compiler.compile(source, &Machine)

@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     while !running.work(&mut Nothing)? {
         while let Ok((mut line, _)) = listener.accept() {
             line.set_nonblocking(false)?;
-            // Whatever is asked for, there is one answer; who has gone is not told.
+            // Every request gets the same answer. An error means that the client has closed the connection.
             let _ = line.read(&mut [0; 4096]);
             let body = page(&running);
             let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n";

@@ -151,7 +151,7 @@ impl Share {
     /// Changes its size.
     ///
     /// # Errors
-    /// As [`add`](Self::add).
+    /// See [`add`](Self::add).
     pub fn set(&mut self, bytes: u64) -> Result<(), OverBudget> {
         match bytes.checked_sub(self.bytes) {
             Some(more) => self.add(more),

@@ -1,4 +1,4 @@
-//! dtrace(1)'s command line, as far as it does not say where the kernel is.
+//! dtrace(1)'s command line, without the options that name the kernel.
 
 use std::io::IsTerminal;
 use std::os::unix::fs::FileTypeExt as _;
@@ -6,25 +6,27 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::builder::ValueParser;
+use clap::builder::{ValueHint, ValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+use dtrace_abi::option::OptionId;
 
 use crate::consume::{CompileError, DtraceError, Interrupt, specifies};
+use crate::help;
 use crate::job::{Job, Mode, Text};
 use crate::output::{self, CLOSED_STATUS, OutputError};
 
-/// dtrace's exit status for a command line it does not understand.
+/// Exit status for a command line that is wrong.
 const USAGE_STATUS: u8 = 2;
-/// What a user who presses Ctrl-C again gets.
+/// Exit status after a second interrupt: 128 and the number of SIGINT.
 const INTERRUPTED_STATUS: i32 = 130;
-/// What `-V` says (`dtrace_vers_tag`, dt_open.c): the D that is spoken here.
+/// The version of D that `-V` prints (`dtrace_vers_tag`, dt_open.c).
 const LANGUAGE: &str = "Sun D 1.13";
 
-/// Options that are dtrace's own. How they are told is the same wherever dtrace runs: a part of its usage.
+/// The usage of dtrace(1)'s own options; a command that embeds them prints its own usage before.
 pub const USAGE: &str = "\
 \t[-aACeFHlqSvVwZ] [-b bufsz] [-D name[=def]] [-I path] [-L path] [-o output]
-\t[-s script] [-U name] [-x opt[=val]] [-X a|c|s|t] [--sites]
+\t[-s script] [-U name] [-x opt[=val]] [-x help] [-X a|c|s|t] [--sites]
 \t[--color auto|always|never] [--flamegraph file.svg] [--heatmap file.svg]
 \t[--perfetto file.json]
 
@@ -38,107 +40,108 @@ pub const USAGE: &str = "\
 \t   action -> '{' D-statements '}'
 ";
 
-/// Options that are dtrace's own.
+/// dtrace(1)'s own options.
 #[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
 pub struct DtraceArgs {
-    /// Take over what was enabled before any consumer was there.
+    /// Claim the anonymous enabling
     #[arg(short = 'a')]
     claim: bool,
-    /// Write the programs to a file, for a kernel that enables them by itself.
+    /// Write the programs as DOF to a file, for a kernel that enables them before a consumer connects
     #[arg(short = 'A')]
     anonymous: bool,
-    /// Bytes of a CPU's buffer.
+    /// Set the size of the record buffer of each CPU
     #[arg(short, value_name = "BUFSZ")]
     buffer: Option<String>,
-    /// Run cpp(1) on script files.
+    /// Run cpp(1) on scripts
     #[arg(short = 'C')]
     preprocess: bool,
-    /// Define a symbol for it.
+    /// Define a macro for cpp(1)
     #[arg(short = 'D', value_name = "NAME[=DEF]")]
     define: Vec<String>,
-    /// End once all is compiled.
+    /// Exit after compiling the programs
     #[arg(short)]
     end: bool,
-    /// Indent what is printed by entries and returns of functions.
+    /// Indent the output at entry and return probes
     #[arg(short = 'F')]
     flow: bool,
-    /// Generate an ELF file of a program (not here).
+    /// Generate an ELF file for a program in C (not supported)
     #[arg(short = 'G')]
     generate: bool,
-    /// Generate a header file of probes (not here).
+    /// Generate a header file for a program in C (not supported)
     #[arg(short = 'h')]
     header: bool,
-    /// Print the files that cpp(1) includes.
+    /// Print the names of files that cpp(1) includes
     #[arg(short = 'H')]
     included: bool,
-    /// Have cpp(1) look for files in a folder.
+    /// Add a folder in which cpp(1) finds included files
     #[arg(short = 'I', value_name = "PATH")]
     include: Vec<String>,
-    /// List probes instead of enabling them.
+    /// List probes instead of enabling them
     #[arg(short)]
     list: bool,
-    /// Read the D libraries of a folder.
+    /// Add a folder of D libraries
     #[arg(short = 'L', value_name = "PATH")]
     library: Vec<String>,
-    /// Add output to a file.
+    /// Append the output to a file
     #[arg(short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The process that $target is; without --connect also the one that is traced.
+    /// Set $target to a process; without --connect, trace this process
     #[arg(short, value_name = "PID")]
     pub pid: Option<u32>,
-    /// Print only what is traced explicitly.
+    /// Print only what the programs print
     #[arg(short)]
     quiet: bool,
-    /// List what programs have been compiled to.
+    /// Print the compiled instructions
     #[arg(short = 'S')]
     disassemble: bool,
-    /// Undefine a symbol for cpp(1).
+    /// Undefine a macro for cpp(1)
     #[arg(short = 'U', value_name = "NAME")]
     undefine: Vec<String>,
-    /// Say how stable what programs use is; with -l: of each probe, and its arguments.
+    /// Print the stability of the programs; with -l, of each probe and its arguments
     #[arg(short)]
     verbose: bool,
-    /// Print the version of D.
+    /// Print the version of D
     #[arg(short = 'V')]
     language: bool,
-    /// Print the version of D, and of this program.
+    /// Print the version of D and of this program
     #[arg(long)]
     version: bool,
-    /// Permit programs to change something.
+    /// Permit destructive actions
     #[arg(short = 'w')]
     destructive: bool,
-    /// Set an option.
+    /// Set an option; -x help lists all
     #[arg(short = 'x', value_name = "OPT[=VAL]")]
     option: Vec<String>,
-    /// The C that cpp(1) is to keep to.
+    /// Set the dialect of C for cpp(1)
     #[arg(short = 'X', value_name = "a|c|s|t")]
     conformance: Option<String>,
-    /// Permit probe descriptions that match no probes.
+    /// Permit probe descriptions that match no probes
     #[arg(short = 'Z')]
     zero: bool,
-    /// With -l: where each probe fires, what is there, and how far a jump would go.
+    /// With -l, print the sites of each probe: address, state, and distance of a jump
     #[arg(long, requires = "list")]
     sites: bool,
-    /// Whether distributions have a colour: on a terminal, unless NO_COLOR is set.
+    /// When to colour distributions; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: Color,
-    /// Draw aggregated stacks as a flame graph.
-    #[arg(long, value_name = "FILE")]
+    /// Draw aggregated stacks as a flame graph
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     flamegraph: Option<PathBuf>,
-    /// Draw distributions over time as a heat map.
-    #[arg(long, value_name = "FILE")]
+    /// Draw distributions over time as a heat map
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     heatmap: Option<PathBuf>,
-    /// Write records as a timeline, for the Perfetto UI.
-    #[arg(long, value_name = "FILE")]
+    /// Write records as a timeline for the Perfetto UI
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     perfetto: Option<PathBuf>,
     #[command(flatten)]
     programs: Programs,
-    /// Arguments of the programs: $1, $2, ...
+    /// Macro arguments of the programs: $1, $2, ...
     #[arg(value_name = "ARG")]
     arguments: Vec<String>,
 }
 
-/// When something has a colour.
+/// When distributions have a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Color {
     Auto,
@@ -147,7 +150,7 @@ enum Color {
 }
 
 impl Color {
-    /// Whether what goes to standard output has one now.
+    /// Returns whether distributions on standard output have a colour now.
     fn now(self) -> bool {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         match self {
@@ -205,10 +208,10 @@ impl FromArgMatches for Programs {
 }
 
 impl DtraceArgs {
-    /// What they say. `None` if it was the version that was asked for, which has been printed.
+    /// Returns the job that the options describe. `None` if they asked for a version or for help, which is printed.
     ///
     /// # Errors
-    /// It is wrong; to be said as `dtrace: ERROR`, exit status 1.
+    /// An option or its value is wrong. The command prints it as `dtrace: ERROR` and ends with status 1.
     pub fn job(&self) -> anyhow::Result<Option<Job>> {
         if self.version {
             let own = env!("CARGO_PKG_VERSION");
@@ -219,7 +222,11 @@ impl DtraceArgs {
             output::print(format_args!("dtrace: {LANGUAGE}\n"))?;
             return Ok(None);
         }
-        let for_c = "is for programs in C; in Rust, probes are declared by sdt_provider!, and sdt-process makes them known";
+        if self.option.iter().any(|option| option == "help") {
+            output::print(help::options())?;
+            return Ok(None);
+        }
+        let for_c = "is for programs in C; in Rust, sdt_provider! declares probes, and sdt-process registers them";
         if self.generate {
             anyhow::bail!("-G {for_c}");
         }
@@ -234,7 +241,6 @@ impl DtraceArgs {
         };
         let mut job = Job {
             mode,
-            claim: self.claim,
             verbose: self.verbose,
             sites: self.sites,
             arguments: self.arguments.clone(),
@@ -280,13 +286,14 @@ impl DtraceArgs {
                 set(&mut job, name, Some(value), &format!("-x {name}"))?;
             }
         }
-        // As dtrace does: options first, wherever they stand, then programs in their order.
+        // dtrace(1) sets all options first, wherever they are, and compiles the programs then.
         for option in &self.option {
             let (name, value) = option
                 .split_once('=')
                 .map_or((&**option, None), |(name, value)| (name, Some(value)));
             set(&mut job, name, value, &format!("-x {name}"))?;
         }
+        job.claim = job.options.is_set(OptionId::Grabanon);
         for (option, text) in &self.programs.0 {
             job.programs.push(match option {
                 's' => Text::Script(text.into()),
@@ -297,20 +304,21 @@ impl DtraceArgs {
     }
 }
 
-/// Whether a path is that of a device, such as a terminal.
+/// Returns whether a path is a character device, such as a terminal.
 fn is_device(path: impl AsRef<Path>) -> bool {
     std::fs::metadata(path).is_ok_and(|of| of.file_type().is_char_device())
 }
 
-/// Sets an option, which the user has written in this way.
+/// Sets an option that the user has written as `written`.
 fn set(job: &mut Job, name: &str, value: Option<&str>, written: &str) -> anyhow::Result<()> {
     job.set(name, value).map_err(|error| anyhow::anyhow!("failed to set {written}: {error}"))
 }
 
-/// Has a first Ctrl-C or SIGTERM end a run in order, and a second one at once, or one while programs are compiled.
+/// Installs a handler for Ctrl-C and SIGTERM: the first ends the run in order; a second one, or one while programs are
+/// compiled, ends the process at once.
 ///
 /// # Errors
-/// Signals cannot be handled.
+/// The handler cannot be installed.
 pub fn heed_interrupts(interrupt: &'static Interrupt) -> anyhow::Result<()> {
     ctrlc::set_handler(|| {
         if interrupt.raise() {
@@ -320,7 +328,8 @@ pub fn heed_interrupts(interrupt: &'static Interrupt) -> anyhow::Result<()> {
     .context("cannot handle signals")
 }
 
-/// Says why dtrace ends, and returns its exit status. A reader that has gone is told nothing.
+/// Prints the error that ends dtrace, and returns the exit status. If the reader of standard output has closed it, nothing is
+/// printed.
 pub fn failure(error: &anyhow::Error) -> ExitCode {
     let closed = error.chain().any(|cause| {
         matches!(cause.downcast_ref(), Some(OutputError::Closed))
@@ -330,14 +339,14 @@ pub fn failure(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(CLOSED_STATUS);
     }
     output::say(format_args!("dtrace: {}\n", message(error)));
-    // One line is what others read; people are shown the place.
+    // Scripts expect one line; on a terminal the place in the program follows.
     if let Some(frame) = frame(error).filter(|_| std::io::stderr().is_terminal()) {
         output::say(format_args!("{frame}\n"));
     }
     ExitCode::FAILURE
 }
 
-/// Where a program is wrong.
+/// Returns the place of an error in a program.
 fn frame(error: &anyhow::Error) -> Option<&str> {
     match error.downcast_ref()? {
         DtraceError::Compile(error) => CompileError::frame(error),
@@ -345,7 +354,7 @@ fn frame(error: &anyhow::Error) -> Option<&str> {
     }
 }
 
-/// An error with its causes, but for those that it tells itself.
+/// Returns the text of an error with its causes, except those that its text contains already.
 fn message(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -356,7 +365,8 @@ fn message(error: &anyhow::Error) -> String {
     text
 }
 
-/// Says what is wrong with a command line as dtrace does, with its usage unless it is one option too many.
+/// Prints what is wrong with a command line, as dtrace(1) does, and returns the exit status. The usage follows, except if two
+/// options exclude each other.
 pub fn usage_error(error: &clap::Error, usage: &str) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match output::print(error) {
@@ -370,13 +380,13 @@ pub fn usage_error(error: &clap::Error, usage: &str) -> ExitCode {
     ExitCode::from(USAGE_STATUS)
 }
 
-/// Prints the usage, as dtrace does when it is given nothing at all.
+/// Prints the usage, as dtrace(1) does without any argument, and returns the exit status.
 pub fn usage(usage: &str) -> ExitCode {
     output::say(usage);
     ExitCode::from(USAGE_STATUS)
 }
 
-/// getopt(3)'s words where it has some, clap's otherwise.
+/// Returns the text of a command line's error: getopt(3)'s words for the errors that getopt has, otherwise clap's.
 pub fn complaint(error: &clap::Error) -> String {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -417,7 +427,7 @@ pub fn complaint(error: &clap::Error) -> String {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use dtrace_abi::option::{OptionId, UNSET};
+    use dtrace_abi::option::UNSET;
 
     use super::*;
 
@@ -452,14 +462,19 @@ mod tests {
     }
 
     #[test]
-    fn options_may_stand_together() {
+    fn options_are_combined_and_repeated() {
         let job = job("-lvn proc:::").unwrap();
         assert!(job.mode == Mode::List && job.verbose);
-        // What `#!/usr/sbin/dtrace -wqs` comes to.
+        // The first line `#!/usr/sbin/dtrace -wqs` of a script.
         let job = super::tests::job("-wqs x.d 1").unwrap();
         let set = |option| job.options.get(option) != UNSET;
         assert!(set(OptionId::Destructive) && set(OptionId::Quiet));
         assert_eq!(job.programs, [Text::Script("x.d".into())]);
+        // getopt(3) takes an option as often as it is there; the last value counts.
+        let job = super::tests::job("-q -qs x.d -q -b 1k -b 2k -o a -o b -D A -D B").unwrap();
+        assert_eq!(job.options.get(OptionId::Bufsize), 2048);
+        assert_eq!(job.output, Some("b".into()));
+        assert_eq!(job.preprocessor.arguments, ["-DA", "-DB"]);
     }
 
     #[test]
@@ -467,7 +482,9 @@ mod tests {
         let line =
             "-x quiet -xzdefs -b 64k -C -D A=1 -U B -I /x -H -F -S -L /lib -o out -p 7 -a -n a";
         let job = job(line).unwrap();
-        assert!(job.options.no_probes && job.options.preprocess && job.options.list && job.claim);
+        assert!(
+            job.options.no_probes && job.options.preprocess && job.options.list_difos && job.claim
+        );
         assert_eq!(job.options.get(OptionId::Bufsize), 65536);
         assert_ne!(job.options.get(OptionId::Flowindent), UNSET);
         assert_eq!(job.preprocessor.arguments, ["-H", "-DA=1", "-UB", "-I/x"]);
@@ -480,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_reads_as_dtrace_says_it() {
+    fn errors_have_the_words_of_dtrace() {
         let cases = [
             ("-s /nonexistent.d -x nosuchopt", "failed to set -x nosuchopt: Invalid option name"),
             ("-x nosuchopt=1 -n a", "failed to set -x nosuchopt: Invalid option name"),

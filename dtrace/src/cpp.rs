@@ -1,48 +1,53 @@
-//! `-C`: the C preprocessor, which is the machine's own (`dt_preproc`, dt_cc.c).
+//! `-C`: runs the machine's C preprocessor on scripts (`dt_preproc`, dt_cc.c).
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// The script, as it is handed over.
+use crate::system::reason;
+
+/// The file that the preprocessor reads.
 const INPUT: &str = "/dev/stdin";
-/// What is run if nothing else is named.
+/// The preprocessor's name in output that D programs are compiled from; libdtrace has the same.
+const OUTPUT_NAME: &[u8] = b"\"/dev/fd/0\"";
+/// The default preprocessor.
 const PROGRAM: &str = "cpp";
 
-/// How it is run.
+/// A preprocessor with its arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preprocessor {
     /// The program, if it is not `cpp` (`-x cpppath`).
     pub program: Option<PathBuf>,
-    /// Its arguments, in order: `-D`, `-U`, `-I`, `-H` with what they say.
+    /// Its arguments, in order: `-D`, `-U`, `-I` and `-H` with their values.
     pub arguments: Vec<String>,
 }
 
-/// Why there is nothing to compile.
+/// Why a script cannot be preprocessed.
 #[derive(Debug, thiserror::Error)]
 pub enum PreprocessorError {
-    /// It is not there.
+    /// The preprocessor cannot be run.
     #[error(
-        "failed to invoke C preprocessor {program}: {reason}; install one, or name it by -x cpppath=FILE"
+        "failed to invoke C preprocessor {program}: {reason}; install one, or name one with -x cpppath=FILE"
     )]
     Missing {
-        /// Its name.
+        /// The preprocessor.
         program: String,
-        /// Why it could not be run.
+        /// Why it cannot be run.
         reason: String,
     },
-    /// It has complained, on standard error.
+    /// The preprocessor failed; it has printed why to standard error.
     #[error("Preprocessor failed to process input program")]
     Failed,
 }
 
 impl Preprocessor {
-    /// Has a script preprocessed. Its first line is left out if it begins with `#!`.
+    /// Preprocesses a script, except for a first line that begins with `#!`. The preprocessor's messages call the script
+    /// `script`.
     ///
     /// # Errors
-    /// [`PreprocessorError`].
-    pub fn run(&self, text: &[u8]) -> Result<Vec<u8>, PreprocessorError> {
+    /// See [`PreprocessorError`].
+    pub fn run(&self, script: &str, text: &[u8]) -> Result<Vec<u8>, PreprocessorError> {
         let program = self.program.clone().unwrap_or_else(|| PROGRAM.into());
         let name = program.display().to_string();
         let missing = |error: io::Error| PreprocessorError::Missing {
@@ -63,45 +68,49 @@ impl Preprocessor {
         let line = |at| &text[at..];
         let first = text.iter().position(|&byte| byte == b'\n').map_or(&[][..], line);
         let text = if text.starts_with(b"#!") { first } else { text };
+        let name = format!("\"{}\"", script.replace('\\', "\\\\").replace('"', "\\\""));
+        let text = [format!("# 1 {name}\n").as_bytes(), text].concat();
         let output = thread::scope(|scope| {
-            // It may write before it has read all; that it reads no more it says by how it ends.
-            scope.spawn(move || input.map(|mut input| input.write_all(text)));
+            // The preprocessor may write before it has read everything. If it stops reading, its exit status says so.
+            scope.spawn(move || input.map(|mut input| input.write_all(&text)));
             child.wait_with_output()
         });
         let output = output.map_err(missing)?;
         if !output.status.success() {
             return Err(PreprocessorError::Failed);
         }
-        Ok(without_functions(&unnamed(&output.stdout)))
+        Ok(without_functions(&unnamed(&output.stdout, name.as_bytes())))
     }
 }
 
-/// What a preprocessor has made, in which what it read has the name that libdtrace has for it, and D none.
-fn unnamed(text: &[u8]) -> Vec<u8> {
+/// Replaces the name of the script in line markers by the one that libdtrace has there.
+fn unnamed(text: &[u8], name: &[u8]) -> Vec<u8> {
     const STDIN: &[u8] = b"\"/dev/stdin\"";
     let lines = text.split_inclusive(|&byte| byte == b'\n').map(|line| {
-        let at = line.windows(STDIN.len()).position(|name| name == STDIN);
-        match at.filter(|_| line.starts_with(b"#")) {
-            Some(at) => [&line[..at], b"\"/dev/fd/0\"", &line[at + STDIN.len()..]].concat(),
-            None => line.to_vec(),
+        let find = |name: &[u8]| line.windows(name.len()).position(|at| at == name);
+        for name in [name, STDIN].into_iter().filter(|_| line.starts_with(b"#")) {
+            if let Some(at) = find(name) {
+                return [&line[..at], OUTPUT_NAME, &line[at + name.len()..]].concat();
+            }
         }
+        line.to_vec()
     });
     lines.collect::<Vec<_>>().concat()
 }
 
-/// Whether a line says that what follows is of a header of C's own: the preprocessor's flag 3, behind the file's name.
+/// Returns whether a line marker begins a system header of C: flag 3 after the file's name.
 fn is_system(marker: &[u8]) -> bool {
     let flags =
         marker.iter().rposition(|&byte| byte == b'"').map_or(&[][..], |end| &marker[end + 1..]);
     flags.split(u8::is_ascii_whitespace).any(|flag| flag == b"3")
 }
 
-/// A text without what C's own headers define as functions, of which D knows nothing; its lines are the same. Headers of D's are
-/// left as they are.
+/// Returns a text without the functions that system headers of C define, which D does not have. The lines keep their numbers.
+/// Headers in D stay as they are.
 fn without_functions(text: &[u8]) -> Vec<u8> {
     let mut out: Vec<u8> = Vec::with_capacity(text.len());
     let mut header = false;
-    // Where in `out` the declaration began that is being read, and how deep in braces it is.
+    // The offset in `out` at which the current declaration begins, and its depth of braces.
     let (mut begin, mut depth, mut function) = (0, 0u32, false);
     for line in text.split_inclusive(|&byte| byte == b'\n') {
         if line.starts_with(b"# ") {
@@ -143,19 +152,13 @@ fn without_functions(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Where the string or character ends that begins there: with its quote, or with the line.
+/// Returns the end of the string or character that begins at `begin`: its quote, or the end of the line.
 fn literal_end(text: &[u8], begin: usize, quote: u8) -> usize {
     let mut at = begin + 1;
     while at < text.len() && text[at] != quote && text[at] != b'\n' {
         at += if text[at] == b'\\' { 2 } else { 1 };
     }
     at
-}
-
-/// C's words alone.
-pub(crate) fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error ").next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -166,9 +169,11 @@ mod tests {
     fn scripts_are_preprocessed() {
         let arguments = vec!["-DANSWER=42".into()];
         let preprocessor = Preprocessor { program: None, arguments };
-        let text = preprocessor.run(b"#!/usr/sbin/dtrace -s\nBEGIN { trace(ANSWER); }\n").unwrap();
+        let text =
+            preprocessor.run("x.d", b"#!/usr/sbin/dtrace -s\nBEGIN { trace(ANSWER); }\n").unwrap();
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("\n\nBEGIN { trace(42); }\n"), "{text}");
+        assert!(!text.contains("x.d"), "{text}");
         assert!(text.contains("\"/dev/fd/0\"") && !text.contains("/dev/stdin"), "{text}");
     }
 
@@ -198,9 +203,9 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_not_there_is_named() {
+    fn a_missing_preprocessor_is_named() {
         let program = Some("/nowhere/cpp".into());
-        let error = Preprocessor { program, arguments: Vec::new() }.run(b"").unwrap_err();
+        let error = Preprocessor { program, arguments: Vec::new() }.run("x.d", b"").unwrap_err();
         let text = "failed to invoke C preprocessor /nowhere/cpp: No such file or directory; ";
         assert!(error.to_string().starts_with(text), "{error}");
     }

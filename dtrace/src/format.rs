@@ -7,12 +7,12 @@ use dtrace_protocol::SiteState;
 use crate::client::{ArgType, Detail, Probe, Site};
 use crate::escape;
 
-/// Before a list.
+/// Returns the heading of a list.
 pub(crate) fn list_header() -> String {
     list_row("ID", "PROVIDER", "MODULE", "FUNCTION", "NAME")
 }
 
-/// One probe of a list.
+/// Returns the line of a probe in a list.
 pub(crate) fn listed(probe: &Probe) -> String {
     let Probe { id, provider, module, function, name } = probe;
     list_row(&id.to_string(), provider, module, function, name)
@@ -22,7 +22,7 @@ fn list_row(id: &str, provider: &str, module: &str, function: &str, name: &str) 
     format!("{id:>5} {provider:>10} {module:>17} {function:>33} {name}\n")
 }
 
-/// What `-v` adds to a probe of a list.
+/// Returns the attributes and argument types that `-v` adds to a probe of a list.
 pub(crate) fn detail(detail: &Detail) -> String {
     let mut text = format!(
         "\n\tProbe Description Attributes\n{}\n\tArgument Attributes\n{}\n\tArgument Types\n",
@@ -40,7 +40,7 @@ pub(crate) fn detail(detail: &Detail) -> String {
     text
 }
 
-/// What `--sites` adds to a probe of a list. dtrace(1) has nothing like it.
+/// Returns the sites that `--sites` adds to a probe of a list. dtrace(1) has no such option.
 pub(crate) fn sites(sites: &[Site]) -> String {
     let mut text = String::from("\n\tSites\n");
     if sites.is_empty() {
@@ -93,12 +93,12 @@ fn dependency_class(number: u8) -> &'static str {
     NAMES.get(usize::from(number)).unwrap_or(&"<unknown>")
 }
 
-/// How many probes a program has enabled. It is a `description` or a `script`.
+/// Returns the message with the number of matched probes; `kind` is `description` or `script`.
 pub(crate) fn matched(kind: &str, name: &str, probes: u32) -> String {
     format!("{kind} '{name}' matched {probes} probe{}", if probes == 1 { "" } else { "s" })
 }
 
-/// What `-v` says of a program: the least that its descriptions and its statements have.
+/// Returns the stability of a program for `-v`: the minimum of its descriptions and of its statements.
 pub(crate) fn stability(kind: &str, name: &str, program: &Program) -> String {
     let statements = || program.ecbs.iter().flat_map(|ecb| &ecb.statements);
     let least = |attributes: &mut dyn Iterator<Item = Attribute>| {

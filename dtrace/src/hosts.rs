@@ -1,4 +1,4 @@
-//! Several kernels at once: what all of them record, as one trace.
+//! Several kernels as one trace.
 //!
 //! ```no_run
 //! use dtrace::compiler::{Source, options::Options};
@@ -26,13 +26,16 @@
 //! # }
 //! ```
 //!
-//! Kernels are to such a trace what CPUs are to one of a single kernel. Each record says of which it is. Aggregations are one
-//! at the end, with the host as first key, or, if a program has D's variable `hostname` in it, by the keys that the program
-//! says. What a program prints itself (`printa`) is of the kernel that it runs in, whose name is the first key there, too, unless
-//! there is a format. Where kernels are added up `trunc` leaves the first of the sum: which they are nobody knows while one kernel's
-//! are looked at, so those behind are not shown, and count on. An `exit` in one ends all. Where a line breaks,
-//! or a kernel does not answer in time or has given its consumer up, that kernel is left out from there on, which is said, and
-//! the others go on.
+//! - Each record names its kernel.
+//! - At the end of the run there is one set of aggregations, with the kernel's name as the first key. If a program uses D's
+//!   variable `hostname`, the keys are those of the program, and the values of all kernels are added.
+//! - `printa` in a program prints the aggregations of the kernel in which the program runs, with its name as the first key
+//!   unless there is a format.
+//! - If the values of all kernels are added, `trunc` keeps the first elements of the sum. These are unknown while the program
+//!   runs, so elements beyond them are hidden and continue to count.
+//! - An `exit` in one kernel ends the run in all.
+//! - If a connection breaks, or a kernel does not answer in time or has closed this consumer's session, the trace continues
+//!   without that kernel, and prints a message.
 
 use std::time::Duration;
 
@@ -40,18 +43,19 @@ use crate::kernel::Kernel;
 use crate::render::{Aggregations, Module, RenderError, Sink, Symbol, Symbols, View};
 use crate::trace::{Look, Running, TraceError};
 
-/// Kernels give up who is silent for 30 s; while one of them owes an answer, the others are not asked.
+/// Longest time without a request to a kernel, which closes a session after 30 s. While one kernel owes an answer, the others get
+/// no request.
 const SILENCE: Duration = Duration::from_secs(20);
-/// A line that is slow takes so long for an answer.
+/// Shortest limit for an answer: a slow line needs that long.
 const SHORTEST: Duration = Duration::from_secs(2);
 
-/// How long each of so many kernels may take for an answer: that others hear of their consumer meanwhile.
+/// Returns the time limit for the answers of each kernel, so that all others get a request in time.
 pub(crate) fn answer_limit(kernels: usize) -> Duration {
     let part = SILENCE / u32::try_from(kernels).unwrap_or(u32::MAX).max(1);
     part.max(SHORTEST)
 }
 
-/// Traces that go on, of one kernel each.
+/// The running traces of all kernels.
 #[derive(Debug)]
 pub struct Hosts {
     all: Vec<Host>,
@@ -60,15 +64,15 @@ pub struct Hosts {
 #[derive(Debug)]
 struct Host {
     running: Running,
-    /// All of it has been taken.
+    /// Whether the trace is over and all records are read.
     over: bool,
-    /// Its line is no more.
+    /// Whether the connection is lost.
     gone: bool,
 }
 
 impl Hosts {
-    /// All of these, which are at least one. Where there are several, each answer of a kernel's has a part of the 30 s after
-    /// which the others would give their consumer up.
+    /// Creates one trace from at least one running trace. With several, each kernel's answers get a part of the 30 s after
+    /// which the others would close their sessions as their time limit.
     pub fn new(all: Vec<Running>) -> Self {
         if all.len() > 1 {
             let limit = answer_limit(all.len());
@@ -82,26 +86,34 @@ impl Hosts {
         self.all.iter_mut().filter(|host| !host.gone)
     }
 
-    /// As [`Running::look`], of all.
-    pub fn look(&mut self, look: Look) {
-        self.all.iter_mut().for_each(|host| host.running.look(look));
+    /// Sets the look of the output of all kernels.
+    pub fn set_look(&mut self, look: Look) {
+        self.all.iter_mut().for_each(|host| host.running.set_look(look));
     }
 
-    /// How often aggregations have been taken so far.
-    pub fn taken(&self) -> u64 {
-        self.all.iter().map(|host| host.running.taken()).sum()
+    /// Returns whether all kernels ended the run themselves, without an `exit` of a program.
+    pub fn was_ended(&self) -> bool {
+        self.all.iter().all(|host| host.running.was_ended())
     }
 
-    /// How long it is until there is something to do.
+    /// Sends no more requests: the connections are lost. [`finish`](Self::finish) shows the records read so far.
+    pub fn abandon(&mut self) {
+        for host in &mut self.all {
+            host.gone = true;
+            host.running.abandon();
+        }
+    }
+
+    /// Returns the time until [`work_now`](Self::work_now) has something to do.
     pub fn pause(&self) -> Duration {
         let live = self.all.iter().filter(|host| !host.gone && !host.over);
         live.map(|host| host.running.pause()).min().unwrap_or_default()
     }
 
-    /// Ends it in all kernels.
+    /// Stops recording in all kernels.
     ///
     /// # Errors
-    /// The last of them failed; what is wrong with another is said to the sink.
+    /// The last kernel or its connection failed. Failures of others are messages to the sink.
     pub fn stop(&mut self, sink: &mut dyn Sink) -> Result<(), TraceError> {
         for index in 0..self.all.len() {
             let host = &mut self.all[index];
@@ -113,10 +125,11 @@ impl Hosts {
         Ok(())
     }
 
-    /// As [`Running::work_now`], of all.
+    /// Calls [`Running::work_now`] for all kernels. Returns whether the trace is over in all.
     ///
     /// # Errors
-    /// As there; what is wrong with the line to one of several is said to the sink, and ends its part.
+    /// See [`Running::work_now`]. The failure of one of several connections is a message to the sink, and ends the trace of that
+    /// kernel.
     pub fn work_now(&mut self, sink: &mut dyn Sink, at_once: bool) -> Result<bool, TraceError> {
         for index in 0..self.all.len() {
             let host = &mut self.all[index];
@@ -128,14 +141,14 @@ impl Hosts {
                 self.all[index].over = over;
             }
         }
-        // As on the CPUs of one kernel.
+        // The end of the run in one kernel ends it in all, as for the CPUs of one kernel.
         if self.all.len() > 1 && self.live().any(|host| host.running.is_over()) {
             self.stop(sink)?;
         }
         Ok(self.live().all(|host| host.over))
     }
 
-    /// Says why one of several does not go on, and leaves it out from here on.
+    /// Continues without a kernel that failed, with a message, if there are others.
     fn without<T>(
         &mut self,
         index: usize,
@@ -150,14 +163,14 @@ impl Hosts {
                 let host = &mut self.all[index];
                 host.gone = true;
                 let name = host.running.host().unwrap_or_default().to_owned();
-                sink.message(&format!("{name}: {error}; the others go on\n"))?;
+                sink.message(&format!("{name}: {error}; the trace continues without it\n"))?;
                 Ok(None)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Gives what has been aggregated, and what is needed to show it.
+    /// Calls `show` with the aggregations of all kernels and the view that is needed to show them.
     pub fn view<R>(&self, show: impl FnOnce(&Aggregations, &View<'_>) -> R) -> R {
         if let [host] = &self.all[..] {
             return host.running.view(show);
@@ -172,8 +185,8 @@ impl Hosts {
         all
     }
 
-    /// How things are shown: as for the first kernel, but that all have to agree on symbols. Where one has gone that something
-    /// is shown of, nobody knows what it would say.
+    /// Calls `show` with the view of the first kernel, in which an address has a symbol only if all kernels agree. If the
+    /// connection to a kernel with aggregations is lost, no address has a symbol.
     fn first_view<R>(&self, show: impl FnOnce(&View<'_>) -> R) -> R {
         let is_missed = |host: &Host| {
             let mut own = Aggregations::default();
@@ -191,10 +204,11 @@ impl Hosts {
         self.all[0].running.view(|_, view| show(&View { symbols: &agreed, host: None, ..*view }))
     }
 
-    /// As [`Running::finish`], of all.
+    /// Passes the aggregations that no program has printed to the sink, and ends all connections. Returns the status of the last
+    /// `exit`.
     ///
     /// # Errors
-    /// As there.
+    /// See [`Running::finish`].
     pub fn finish(mut self, sink: &mut dyn Sink) -> Result<Option<u32>, TraceError> {
         if self.all.len() == 1
             && let Some(host) = self.all.pop()
@@ -203,6 +217,7 @@ impl Hosts {
         }
         let all = self.all(|running, all| running.add_unprinted(all));
         let options = self.all[0].running.options();
+        let completed = self.view(|all, view| sink.complete(all, view));
         self.first_view(|view| sink.finish(&all.table(options, |_| true), view))?;
         sink.flush()?;
         let mut status = None;
@@ -212,11 +227,12 @@ impl Hosts {
                 sink.message(&format!("{error}\n"))?;
             }
         }
+        completed?;
         Ok(status)
     }
 }
 
-/// What all kernels know that know anything of an address: one address may be something else in each.
+/// The symbols on which all kernels agree: an address may have another symbol in each.
 struct Agreed<'a>(Vec<&'a Kernel>);
 
 impl Agreed<'_> {
@@ -242,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_owes_an_answer_does_not_have_the_others_wait_too_long() {
+    fn a_kernel_that_owes_an_answer_does_not_make_others_wait_too_long() {
         for kernels in 2_usize..=10 {
             let limit = answer_limit(kernels);
             assert!(limit >= SHORTEST, "{kernels}");

@@ -1,89 +1,90 @@
-//! What a dtrace(1) is to do: options, programs, where all goes.
+//! The job of a run: its mode, its programs, its options, its files.
 
 use std::path::PathBuf;
 
 use dtrace_abi::option::OptionId;
 use dtrace_compiler::Specifies;
-use dtrace_compiler::options::{OptionError, Options, size};
+use dtrace_compiler::options::{OptionError, OptionInfo, Options, SettableBy, Takes, User, size};
 
 use crate::budget;
 use crate::cpp::Preprocessor;
-use crate::render::Markup;
 use crate::trace::Look;
 
-/// All of it.
+/// Everything that a command line of dtrace(1) asks for.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What is done with the programs.
+    /// What to do with the programs.
     pub mode: Mode,
     /// The programs, in order.
     pub programs: Vec<Text>,
-    /// `$1`, `$2`, ...
+    /// The macro arguments `$1`, `$2`, ...
     pub arguments: Vec<String>,
-    /// `$target`: the process that this is about.
+    /// The process ID that `$target` stands for.
     pub target: i64,
-    /// Stability attributes and argument types are told, too (`-v`).
+    /// Whether stability attributes and argument types are printed (`-v`).
     pub verbose: bool,
-    /// With [`Mode::List`]: where each probe fires.
+    /// Whether the list of [`Mode::List`] has the sites of each probe.
     pub sites: bool,
-    /// What was enabled before any consumer was there is taken over (`-a`).
+    /// Whether the anonymous enabling is claimed (`-a`).
     pub claim: bool,
-    /// Options of the compiler's, the run's and the kernel's.
+    /// Options of the compiler, of the consumer and of the kernel.
     pub options: Options,
-    /// Rust's names are shown as they are in the file (`-x rawnames`).
-    pub raw_names: bool,
-    /// Bars of distributions have a colour: for terminals.
+    /// Whether bars of distributions have a colour.
     pub color: bool,
-    /// What is printed goes to a terminal, which is not to obey recorded data.
+    /// Whether the output goes to a terminal; control characters in recorded data are escaped then.
     pub terminal: bool,
-    /// Bytes of memory that one kernel may have dtrace use (`-x memory`).
+    /// Most bytes of memory that one kernel can make dtrace use (`-x memory`).
     pub memory: u64,
     /// Folders of D libraries (`-L`).
     pub libraries: Vec<PathBuf>,
-    /// How scripts are preprocessed, if they are.
+    /// The preprocessor of scripts (`-C`).
     pub preprocessor: Preprocessor,
-    /// The file that output is added to, if it is not standard output (`-o`).
+    /// The file that the output is appended to, instead of standard output (`-o`).
     pub output: Option<PathBuf>,
-    /// JSON or XML instead of text (`-x oformat`).
-    pub markup: Option<Markup>,
-    /// Where a flame graph of stacks goes.
+    /// The file for a flame graph of aggregated stacks.
     pub flame_graph: Option<PathBuf>,
-    /// Where a heat map of distributions goes.
+    /// The file for a heat map of distributions.
     pub heat_map: Option<PathBuf>,
-    /// Where a timeline for the Perfetto UI goes.
+    /// The file for a timeline in the format of the Perfetto UI.
     pub perfetto: Option<PathBuf>,
 }
 
-/// What is done with programs.
+/// What to do with the programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// They run, until they end or are interrupted.
+    /// Run them until they end or the user interrupts them.
     #[default]
     Trace,
-    /// The probes that they mean are listed (`-l`).
+    /// List the probes that they match (`-l`).
     List,
-    /// They are compiled, and that is all (`-e`).
+    /// Compile them (`-e`).
     Compile,
-    /// Their DOF is written to a file, for a kernel that is to enable them before any consumer is there (`-A`).
+    /// Write them as DOF to a file, for a kernel that enables them before a consumer connects (`-A`).
     Anonymous,
 }
 
-/// A program's text.
+/// The source of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Text {
-    /// `-n`, `-P`, `-m`, `-f`, `-i`: itself, and what a description in it ends with.
+    /// Text of the command line, and the last part of its probe descriptions (`-n`, `-P`, `-m`, `-f`, `-i`).
     Line(String, Specifies),
-    /// `-s`: the name of its file.
+    /// The file of a script (`-s`).
     Script(PathBuf),
 }
 
+/// Options for which dtrace(1) sets a value even if the user does not.
+const PRESET: [OptionId; 3] = [OptionId::Bufsize, OptionId::Aggsize, OptionId::Temporal];
+
 impl Default for Job {
-    /// Nothing, with the options that dtrace(1) begins with.
+    /// Returns a job without programs, with dtrace(1)'s defaults of options.
     fn default() -> Self {
-        let mut options = Options::default();
-        options.put(OptionId::Bufsize, BUFFER);
-        options.put(OptionId::Aggsize, BUFFER);
-        options.put(OptionId::Temporal, 1);
+        let defaults = Options::default();
+        let mut options = defaults.clone();
+        for id in PRESET {
+            if let Some(value) = defaults.number(id) {
+                options.put(id, value);
+            }
+        }
         Self {
             mode: Mode::Trace,
             programs: Vec::new(),
@@ -93,14 +94,12 @@ impl Default for Job {
             sites: false,
             claim: false,
             options,
-            raw_names: false,
             color: false,
             terminal: false,
             memory: budget::DEFAULT,
             libraries: Vec::new(),
             preprocessor: Preprocessor::default(),
             output: None,
-            markup: None,
             flame_graph: None,
             heat_map: None,
             perfetto: None,
@@ -108,55 +107,48 @@ impl Default for Job {
     }
 }
 
-/// Bytes of a CPU's buffers of records and of aggregations.
-const BUFFER: i64 = 4 << 20;
-
-/// libdtrace's options for linking programs of C's and for symbol tables, which there are none of here.
-const NO_DIFFERENCE: [&str; 7] =
-    ["core", "ctypes", "dtypes", "ldpath", "objcopypath", "setenv", "syslibdir"];
-
 impl Job {
-    /// For whom it is shown.
+    /// Returns the look of the output.
     pub(crate) const fn look(&self) -> Look {
-        let Self { raw_names, color, terminal, .. } = *self;
-        Look { raw_names, color, terminal }
+        let Self { color, terminal, .. } = *self;
+        Look { color, terminal }
     }
 
     /// Sets an option, as `-x name=value` does.
     ///
     /// # Errors
-    /// There is none of this name, or it does not take this value.
+    /// No option has this name, or it does not take this value.
     pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), OptionError> {
-        let needed = || value.filter(|value| !value.is_empty()).ok_or(OptionError::Value);
+        let option = OptionInfo::find(name).ok_or(OptionError::Name)?;
+        match (option.settable_by, option.user, option.takes, value) {
+            (SettableBy::CommandLine, User::Unused, ..) => Ok(()),
+            (SettableBy::CommandLine, _, Takes::Flag, Some(_)) => Err(OptionError::Value),
+            (SettableBy::CommandLine, _, Takes::Flag, None) => self.set_own(name, ""),
+            (SettableBy::CommandLine, _, _, Some(value)) if !value.is_empty() => {
+                self.set_own(name, value)
+            }
+            (SettableBy::CommandLine, ..) => Err(OptionError::Value),
+            _ => self.options.set(name, value),
+        }
+    }
+
+    /// Sets an option of the command line only.
+    fn set_own(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
         let arguments = &mut self.preprocessor.arguments;
-        match name {
-            "oformat" => {
-                self.markup = match needed()? {
-                    "json" => Some(Markup::Json),
-                    "xml" => Some(Markup::Xml),
-                    "text" => None,
-                    _ => return Err(OptionError::Value),
-                };
+        match (name, value) {
+            ("memory", _) => {
+                self.memory = size(value)?.try_into().map_err(|_| OptionError::Value)?;
             }
-            "rawnames" if value.is_none() => self.raw_names = true,
-            "rawnames" => return Err(OptionError::Value),
-            "memory" => {
-                self.memory = size(needed()?)?.try_into().map_err(|_| OptionError::Value)?;
-            }
-            "cpppath" => self.preprocessor.program = Some(needed()?.into()),
-            "cpphdrs" if value.is_none() => arguments.push("-H".into()),
-            "cpphdrs" => return Err(OptionError::Value),
-            "define" => arguments.push(format!("-D{}", needed()?)),
-            "undef" => arguments.push(format!("-U{}", needed()?)),
-            "incdir" => arguments.push(format!("-I{}", needed()?)),
-            "stdc" => match needed()? {
-                "a" | "c" | "t" => {}
-                "s" => arguments.push("-traditional-cpp".into()),
-                _ => return Err(OptionError::Value),
-            },
-            "libdir" => self.libraries.push(needed()?.into()),
-            _ if NO_DIFFERENCE.contains(&name) => {}
-            _ => self.options.set(name, value)?,
+            ("libdir", _) => self.libraries.push(value.into()),
+            ("cpppath", _) => self.preprocessor.program = Some(value.into()),
+            ("cpphdrs", _) => arguments.push("-H".into()),
+            ("define", _) => arguments.push(format!("-D{value}")),
+            ("undef", _) => arguments.push(format!("-U{value}")),
+            ("incdir", _) => arguments.push(format!("-I{value}")),
+            ("stdc", "a" | "c" | "t") => {}
+            ("stdc", "s") => arguments.push("-traditional-cpp".into()),
+            ("stdc", _) => return Err(OptionError::Value),
+            _ => return Err(OptionError::Name),
         }
         Ok(())
     }
@@ -164,10 +156,12 @@ impl Job {
 
 #[cfg(test)]
 mod tests {
+    use dtrace_compiler::options::{ALL, OutputFormat};
+
     use super::*;
 
     #[test]
-    fn options_of_the_consumers_own() {
+    fn options_of_the_command_line() {
         let mut job = Job::default();
         for (name, value) in [
             ("oformat", Some("json")),
@@ -182,7 +176,7 @@ mod tests {
         ] {
             job.set(name, value).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
-        assert_eq!(job.markup, Some(Markup::Json));
+        assert_eq!(job.options.output_format, OutputFormat::Json);
         assert_eq!(job.preprocessor.arguments, ["-DA=1", "-I/x", "-H"]);
         assert_eq!(job.options.get(OptionId::Bufsize), 65536);
         assert_eq!(job.memory, 2 << 20);
@@ -190,6 +184,7 @@ mod tests {
         for (name, value) in [
             ("oformat", Some("yaml")),
             ("define", None),
+            ("define", Some("")),
             ("stdc", Some("x")),
             ("cpphdrs", Some("1")),
             ("memory", Some("much")),
@@ -198,5 +193,34 @@ mod tests {
             assert_eq!(job.set(name, value), Err(OptionError::Value), "{name}");
         }
         assert_eq!(job.set("nosuchopt", None), Err(OptionError::Name));
+    }
+
+    /// `set` knows each option of the table, takes its default, and that default changes nothing.
+    #[test]
+    fn the_table_is_true_of_a_job() {
+        for option in ALL {
+            let mut job = Job::default();
+            let value = match (option.takes, option.default) {
+                (Takes::Flag, _) => None,
+                (Takes::Word(words), _) => Some(words[0]),
+                (Takes::Text(_), "-") => Some("Stable/Stable/Common"),
+                (_, "-" | "all" | "the kernel's") => Some("1"),
+                (_, default) => Some(default),
+            };
+            job.set(option.name, value).unwrap_or_else(|error| panic!("{}: {error}", option.name));
+        }
+        let mut job = Job::default();
+        assert_eq!(job.memory, 1 << 30);
+        job.memory = 0;
+        job.set("memory", Some(OptionInfo::find("memory").unwrap().default)).unwrap();
+        assert_eq!(job.memory, Job::default().memory);
+        let (mut plain, mut set) = (Job::default().options, Job::default().options);
+        for id in PRESET {
+            set.set(id.name(), Some(OptionInfo::find(id.name()).unwrap().default)).unwrap();
+            assert!(plain.is_set(id));
+        }
+        assert_eq!(plain, set);
+        plain.put(OptionId::Bufsize, 1);
+        assert_ne!(plain, set);
     }
 }

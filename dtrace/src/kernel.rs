@@ -1,5 +1,5 @@
-//! A kernel over a line, as the compiler and what shows records ask it: which probes there are, what records hold,
-//! what stands at addresses. What it has said is kept.
+//! A kernel at the other end of a connection, for the compiler and for rendering: probes, descriptions of records, symbols.
+//! Answers are cached.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -17,40 +17,40 @@ use crate::budget::{Budget, SYMBOLS, Share, Use};
 use crate::client::{Client, ClientError, Detail, Probe};
 use crate::render::{AggDescription, Descriptions, Eprobe, Module, Symbol, Symbols};
 
-/// Records of the library's own `dtrace:::ERROR` clause are of statements behind this number.
+/// The statements of the library's own `dtrace:::ERROR` clause are numbered from this number on.
 pub(crate) const OWN: u64 = 1 << 32;
 
-/// How often a probe may go between being listed and being asked about.
+/// Most probes in a row that may disappear between the list and the request for their details.
 const AGAIN: u32 = 64;
 
-/// Bytes of an entry of the cache of symbols, besides the symbol.
+/// Size of an entry of the symbol cache without the symbol, in bytes.
 const ENTRY: u64 = 64;
-/// Bytes that the description of a datum takes once it is read.
+/// Size of the description of a datum in memory, in bytes.
 const DATUM: usize = 256;
-/// Bytes that a byte of a format takes once it is read.
+/// Size in memory of each byte of a format, in bytes.
 const FORMAT: usize = 64;
 
-/// It.
+/// A kernel, with a cache of its answers.
 #[derive(Debug)]
 pub struct Kernel {
     client: RefCell<Client>,
-    /// What went wrong while something was asked that cannot fail.
+    /// The first error of a request by a caller that cannot return errors.
     failed: RefCell<Option<ClientError>>,
-    /// By module, if one was said, and name.
+    /// Symbols by module (or an empty text) and name.
     named: RefCell<HashMap<[String; 2], Option<crate::client::Symbol>>>,
     matches: RefCell<HashMap<Description, Matches>>,
     symbols: RefCell<HashMap<u64, Option<crate::client::Symbol>>>,
-    /// Of each module the first address that was asked for, which stands for it.
+    /// The first requested address of each module, which represents the module.
     modules: RefCell<HashMap<String, u64>>,
-    /// What symbols by address, and modules, take.
+    /// The memory of symbols by address, and of modules.
     cached: RefCell<Share>,
-    /// What descriptions take.
+    /// The memory of descriptions.
     described: RefCell<Share>,
     target: i64,
 }
 
 impl Kernel {
-    /// A kernel on the other side of a line; `$target` is this number.
+    /// Creates a kernel from a connection. `target` is the value of `$target`.
     pub fn new(client: Client, target: i64) -> Self {
         let budget = client.budget();
         let (cached, described) = (budget.share(Use::Symbols), budget.share(Use::Descriptions));
@@ -67,10 +67,10 @@ impl Kernel {
         }
     }
 
-    /// Asks it.
+    /// Sends requests to the kernel.
     ///
     /// # Errors
-    /// Those of what is asked; or what went wrong before, where nothing could be said of it.
+    /// An earlier error that [`check`](Self::check) would return, or the error of the request.
     pub fn ask<T>(
         &self,
         ask: impl FnOnce(&mut Client) -> Result<T, ClientError>,
@@ -79,40 +79,40 @@ impl Kernel {
         ask(&mut self.client.borrow_mut())
     }
 
-    /// Says what went wrong while it was asked by those that cannot say so.
+    /// Returns the error of an earlier request by a caller that cannot return errors, such as the compiler.
     ///
     /// # Errors
-    /// That.
+    /// That error.
     pub fn check(&self) -> Result<(), ClientError> {
         self.failed.borrow_mut().take().map_or(Ok(()), Err)
     }
 
-    /// Probes may have come or gone: they are asked for again.
+    /// Empties the cache of probes: some may have appeared or disappeared.
     pub fn forget_probes(&self) {
         self.matches.borrow_mut().clear();
     }
 
-    /// From here on each answer has so long.
+    /// Sets the time limit of all further answers.
     pub fn limit_answers(&self, limit: Duration) {
         self.client.borrow_mut().set_limit(limit);
     }
 
-    /// The memory that the kernel may have dtrace use.
+    /// Returns the budget of memory that the kernel can make dtrace use.
     pub fn budget(&self) -> Budget {
         self.client.borrow().budget().clone()
     }
 
-    /// Charges what is kept of the kernel's descriptions.
+    /// Charges the memory of a description.
     fn describe(&self, bytes: usize) -> Result<(), ClientError> {
         Ok(self.described.borrow_mut().add(bytes as u64)?)
     }
 
-    /// The client, to be given back.
+    /// Returns the client.
     pub fn into_client(self) -> Client {
         self.client.into_inner()
     }
 
-    /// Asks for those that cannot fail: nothing is known if it does.
+    /// Sends a request for a caller that cannot return errors. Stores an error, and returns `None`.
     fn known<T>(
         &self,
         ask: impl FnOnce(&mut Client) -> Result<Option<T>, ClientError>,
@@ -127,10 +127,10 @@ impl Kernel {
         })
     }
 
-    /// The probes that a description means, as `-l` lists them.
+    /// Returns the probes that a description matches.
     ///
     /// # Errors
-    /// The kernel refuses, or failed.
+    /// The kernel refuses, or the kernel or the connection failed.
     pub fn list(&self, description: &Description) -> Result<Vec<Probe>, ClientError> {
         self.ask(|client| match description.id {
             0 => client.list(&description.to_string()),
@@ -149,9 +149,9 @@ impl Kernel {
                 id => client.probe(id)?.into_iter().collect(),
             };
             let Some(first) = some.first() else { break };
-            // Otherwise it has gone meanwhile, and others may have come.
+            // Otherwise the probe has disappeared; another one may match.
             let Some(detail) = client.describe(first)? else { continue };
-            // A frame may have had room for one alone.
+            // The frame may have had room for one probe only.
             let several = some.len() > 1
                 || description.id == 0 && !client.list_after(&text, first.id)?.is_empty();
             let info = info(detail, &first.module);
@@ -166,7 +166,7 @@ impl Kernel {
             return symbol.clone();
         }
         let symbol = self.known(|client| match client.symbol_named(module, name) {
-            // To who may not know them there are no symbols.
+            // A consumer without the right to see symbols gets none.
             Err(ClientError::Refused {
                 why: Why::NotPermitted | Why::NotUnderstood | Why::Other,
                 ..
@@ -182,14 +182,14 @@ impl Kernel {
             return symbol.clone();
         }
         let symbol = self.known(|client| client.symbol(address));
-        // The symbol, and its module once more.
+        // The symbol, and a copy of its module's name.
         let bytes = symbol.as_ref().map_or(0, |symbol| 2 * symbol.bytes()) + ENTRY;
         let mut cached = self.cached.borrow_mut();
         if cached.bytes() + bytes > SYMBOLS || cached.add(bytes).is_err() {
             cached.release(u64::MAX);
             self.symbols.borrow_mut().clear();
             self.modules.borrow_mut().clear();
-            // An answer is short.
+            // The answer fits a frame.
             let _ = cached.add(bytes);
         }
         self.symbols.borrow_mut().insert(address, symbol.clone());
@@ -219,7 +219,7 @@ fn info(detail: Detail, listed_in: &str) -> ProbeInfo {
     }
 }
 
-/// The probe as the compiler describes it.
+/// Converts a probe to the compiler's description.
 pub(crate) fn description(probe: &Probe) -> Description {
     let Probe { id, provider, module, function, name } = probe.clone();
     Description { id, provider, module, function, name }
@@ -250,7 +250,7 @@ impl Surroundings for Kernel {
         Some(surroundings::Symbol { module, name, address, size, ty: None })
     }
 
-    /// Of the consumer's own process, as dtrace(1) has it.
+    /// As in dtrace(1), the values are those of the consumer's own process.
     fn macro_variable(&self, name: &str) -> Option<i64> {
         use rustix::process as own;
         let number = |id: Option<own::Pid>| i64::from(id.map_or(0, own::Pid::as_raw_pid));
@@ -263,7 +263,7 @@ impl Surroundings for Kernel {
             "euid" => own::geteuid().as_raw().into(),
             "gid" => own::getgid().as_raw().into(),
             "egid" => own::getegid().as_raw().into(),
-            // Where there are no projects and tasks, all are of the first one.
+            // Systems without projects and tasks have only the first one.
             "projid" | "taskid" => 0,
             "target" => self.target,
             _ => return None,
@@ -293,8 +293,7 @@ impl Symbols for Kernel {
         Some(Module { name, address })
     }
 
-    /// A process that hosts its own probes is kernel and process in one; a kernel knows nothing at the addresses of
-    /// processes.
+    /// A process that hosts its probes answers for its own addresses. A kernel has no symbols of processes.
     fn user_symbol(&self, _: u64, address: u64) -> Option<Symbol> {
         Symbols::symbol(self, address)
     }
@@ -304,19 +303,19 @@ impl Symbols for Kernel {
     }
 }
 
-/// A kernel's descriptions, with what only the compiler knows of them: names of aggregations.
-pub(crate) struct Told<'a> {
+/// The kernel's descriptions of records, with the names of aggregations, which only the compiler has.
+pub(crate) struct DescriptionSource<'a> {
     pub kernel: &'a Kernel,
     pub names: &'a BTreeMap<u32, String>,
 }
 
-impl Descriptions for Told<'_> {
+impl Descriptions for DescriptionSource<'_> {
     fn eprobe(&mut self, epid: u32) -> Option<Eprobe> {
         self.kernel.known(|client| {
             let Some(found) = client.eprobe(epid)? else { return Ok(None) };
             self.kernel.describe(size_of::<Eprobe>() + DATUM * found.data.len())?;
             let probe = client.probe(found.probe)?.map(|probe| description(&probe));
-            // A probe may go while its records are still there.
+            // A probe may disappear before its records are read.
             let gone = Description { id: found.probe, ..Description::default() };
             let records = records(found.data);
             let error = records.first().is_some_and(|record| record.uarg > OWN);
@@ -348,7 +347,7 @@ impl Descriptions for Told<'_> {
     fn format(&mut self, number: u16) -> Option<Vec<u8>> {
         self.kernel.known(|client| {
             let text = client.format(number)?;
-            // It is kept as it is, and in its pieces.
+            // The cache has the text and its parsed form.
             self.kernel.describe(FORMAT * text.as_ref().map_or(0, Vec::len))?;
             Ok(text)
         })

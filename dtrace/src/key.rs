@@ -7,57 +7,54 @@ use std::path::{Path, PathBuf};
 
 use dtrace_protocol::secure::Key;
 
-/// Why there is no key.
+use crate::system::reason;
+
+/// Why a key cannot be read or created.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read.
     #[error("cannot read the key {}: {}", .file.display(), reason(.error))]
     Read {
-        /// Which.
+        /// The file.
         file: PathBuf,
         /// Why.
         error: io::Error,
     },
-    /// Others can read it, or have written it.
+    /// Other users can read or write the file, or own it.
     #[error(
-        "{} is not yours alone (mode {mode:03o}, owner {owner}): others may know the key; make a new one, and keep it 0600",
+        "{} is accessible to other users (mode {mode:03o}, owner {owner}), who may know the key; create a new key, and keep its file at \
+         mode 0600",
         .file.display()
     )]
     NotPrivate {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// Who may do what.
+        /// The permission bits.
         mode: u32,
-        /// Whose it is.
+        /// The owner.
         owner: u32,
     },
-    /// It holds something else.
-    #[error("{} holds no key: it has to be 64 hexadecimal digits; dtrace --make-key FILE makes one", .0.display())]
+    /// The file has no key.
+    #[error("{} has no key of 64 hexadecimal digits; dtrace --make-key FILE creates one", .0.display())]
     NoKey(PathBuf),
-    /// The file cannot be made.
-    #[error("cannot make the key {}: {}", .file.display(), reason(.error))]
+    /// The file cannot be created.
+    #[error("cannot create the key {}: {}", .file.display(), reason(.error))]
     Make {
-        /// Which.
+        /// The file.
         file: PathBuf,
         /// Why.
         error: io::Error,
     },
 }
 
-/// C's words alone.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error ").next().unwrap_or_default().to_owned()
-}
-
-/// Reads a key from a file that is ours, or root's, and that nobody else can read or write.
+/// Reads a key from a file that belongs to this user or root, and that no other user can read or write.
 ///
 /// # Errors
 /// See [`KeyError`].
 pub fn read(file: &Path) -> Result<Key, KeyError> {
     let error = |error| KeyError::Read { file: file.into(), error };
     let open = File::open(file).map_err(error)?;
-    // Of what is open, not of what has that name by now.
+    // The metadata of the open file: another file may have the name by now.
     let meta = open.metadata().map_err(error)?;
     let (mode, owner) = (meta.mode() & 0o777, meta.uid());
     let ours = owner == rustix::process::geteuid().as_raw() || owner == 0;
@@ -100,7 +97,7 @@ mod tests {
         assert_eq!(fs::metadata(&one).unwrap().mode() & 0o777, 0o600);
         assert_ne!(read(&one).unwrap().bytes(), read(&two).unwrap().bytes());
         let again = make(&one).unwrap_err().to_string();
-        assert_eq!(again, format!("cannot make the key {}: File exists", one.display()));
+        assert_eq!(again, format!("cannot create the key {}: File exists", one.display()));
     }
 
     #[test]
@@ -111,7 +108,10 @@ mod tests {
         for mode in [0o640, 0o604, 0o620, 0o602] {
             fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
             let error = read(&file).unwrap_err().to_string();
-            assert!(error.contains(&format!("is not yours alone (mode {mode:03o}")), "{error}");
+            assert!(
+                error.contains(&format!("is accessible to other users (mode {mode:03o}")),
+                "{error}"
+            );
         }
         fs::set_permissions(&file, Permissions::from_mode(0o400)).unwrap();
         read(&file).unwrap();
@@ -125,8 +125,8 @@ mod tests {
         assert!(said(&file).ends_with("No such file or directory"));
         make(&file).unwrap();
         fs::write(&file, "correct horse battery staple\n").unwrap();
-        assert!(said(&file).contains("holds no key: it has to be 64"));
+        assert!(said(&file).contains("has no key of 64"));
         fs::write(&file, "0123456789abcdef".repeat(1 << 16)).unwrap();
-        assert!(said(&file).contains("holds no key"));
+        assert!(said(&file).contains("has no key"));
     }
 }

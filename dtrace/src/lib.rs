@@ -33,12 +33,16 @@ pub mod budget;
 pub mod cli;
 pub mod client;
 #[cfg(feature = "cli")]
+pub mod command;
+#[cfg(feature = "cli")]
 pub mod consume;
 #[cfg(feature = "cli")]
 mod cpp;
 pub mod escape;
 #[cfg(feature = "cli")]
 mod format;
+#[cfg(feature = "cli")]
+mod help;
 #[cfg(feature = "render")]
 pub mod hosts;
 #[cfg(feature = "cli")]
@@ -49,10 +53,9 @@ pub mod key;
 pub mod output;
 #[cfg(feature = "render")]
 pub mod postmortem;
-#[cfg(feature = "cli")]
-pub mod process;
 #[cfg(feature = "render")]
 pub mod render;
+mod system;
 #[cfg(feature = "render")]
 pub mod trace;
 pub mod transport;

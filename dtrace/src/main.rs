@@ -1,57 +1,64 @@
-//! `dtrace --connect ADDRESS`: dtrace(1) for a kernel on the other side of a line; `dtrace -p PID`, for a process.
+//! The command `dtrace`: dtrace(1) for a process (`-p`), for a kernel (`--connect`), or for a dump (`--core`).
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser;
-use dtrace::consume::{self, Meanwhile, Past, Target, UntilEnded, UntilInterrupted};
+use clap::{CommandFactory as _, Parser, ValueHint};
+use dtrace::command::Command;
+use dtrace::consume::{self, Recorded, Target, UntilExit, UntilInterrupted, Workload};
 use dtrace::job::Mode;
-use dtrace::process::Process;
 use dtrace::render::{Output as _, Streams};
 use dtrace::{
     Address, Client, ClientError, DtraceError, Interrupt, Job, Protection, cli, key, output,
     postmortem,
 };
-use dtrace_abi::option::{OptionId, UNSET};
+use dtrace_abi::option::OptionId;
 
 const USAGE: &str = "\
 Usage: dtrace -p pid | --connect [name=]unix:path | tcp:host:port | serial:device[,baud] | exec:command ...
 \t[--key file | --unencrypted] [-c cmd]
        dtrace --core file
        dtrace --make-key file
+       dtrace --completions bash|elvish|fish|powershell|zsh
 ";
 
 static INTERRUPT: Interrupt = Interrupt::new();
 
-/// Traces a kernel on the other side of a line: takes dtrace(1)'s options, prints what it prints.
+/// Traces a process or a kernel that hosts sdt-framework, with dtrace(1)'s options and output
 #[derive(Debug, Parser)]
 #[command(name = "dtrace", disable_help_flag = true)]
 struct Dtrace {
     #[command(flatten)]
     args: cli::DtraceArgs,
-    /// Run a command, and end with it; $target is its process.
+    /// Run a command while tracing, and end with it; $target is its process
     #[arg(short, value_name = "CMD", conflicts_with = "pid")]
     command: Option<String>,
-    /// Where the kernel is: unix:PATH, tcp:HOST:PORT, serial:DEVICE[,BAUD], or exec:COMMAND, whose standard input
-    /// and output are the line.
-    /// Several are traced as one, each called by its address, or NAME=ADDRESS: D's variable hostname.
+    /// Trace the kernel at an address: unix:PATH, tcp:HOST:PORT, serial:DEVICE[,BAUD], or exec:COMMAND, which speaks on its
+    /// standard input and output
+    ///
+    /// Several --connect are one trace of several kernels. Each kernel's name, D's variable hostname, is its address, or NAME in
+    /// NAME=ADDRESS.
     #[arg(long, value_name = "ADDRESS")]
     connect: Vec<String>,
-    /// The kernel's key, 64 hexadecimal digits in a file that is yours alone (0600): authenticates and encrypts the
-    /// line. For tcp: the environment's DTRACE_KEY_FILE if nothing is said.
-    #[arg(long, value_name = "FILE", conflicts_with = "unencrypted")]
+    /// Authenticate and encrypt the connection with the kernel's key in a file that only you can read (mode 0600)
+    ///
+    /// The file has 64 hexadecimal digits. For tcp:, the default is the file that the environment variable DTRACE_KEY_FILE
+    /// names.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "unencrypted")]
     key: Option<PathBuf>,
-    /// Go to another machine without a key: over a network of your own, or a tunnel. Whoever is on the way can read
-    /// and change what is said.
+    /// Connect to another machine without a key: anyone on the network can read and change the data
     #[arg(long)]
     unencrypted: bool,
-    /// Print what was recorded last, from a dump: the core of a process, an ELF dump of a machine's memory, or its bytes.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["connect", "pid", "command", "key", "unencrypted"])]
+    /// Print the last records in a dump: the core of a process, an ELF dump of a machine's memory, or its raw bytes
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["connect", "pid", "command", "key", "unencrypted"])]
     core: Option<PathBuf>,
-    /// Make a new key in a new file, for a kernel and for --key, and do nothing else.
-    #[arg(long, value_name = "FILE", exclusive = true)]
+    /// Create a file with a new key, for a kernel and for --key
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, exclusive = true)]
     make_key: Option<PathBuf>,
-    /// Print help.
+    /// Print the completions for a shell
+    #[arg(long, value_name = "SHELL", exclusive = true)]
+    completions: Option<clap_complete::Shell>,
+    /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
 }
@@ -68,10 +75,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// The environment's name for the file with the key.
+/// The environment variable that names the file of the key.
 const KEY_FILE: &str = "DTRACE_KEY_FILE";
 
-/// What keeps others from the line.
+/// Returns how the connection to an address is protected.
 fn protection(dtrace: &Dtrace, address: &Address) -> anyhow::Result<Protection> {
     if dtrace.unencrypted {
         return Ok(Protection::Nothing);
@@ -88,6 +95,12 @@ fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
         key::make(file)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(shell) = dtrace.completions {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Dtrace::command(), "dtrace", &mut script);
+        output::print(String::from_utf8_lossy(&script))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let Some(mut job) = dtrace.args.job()? else { return Ok(ExitCode::SUCCESS) };
     if let Some(file) = &dtrace.core {
         return dumped(file, job);
@@ -97,15 +110,15 @@ fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
     if job.mode == Mode::Trace {
         cli::heed_interrupts(&INTERRUPT)?;
     }
-    let mut process = dtrace.command.as_deref().map(Process::new).transpose()?;
+    let mut command = dtrace.command.as_deref().map(Command::new).transpose()?;
     let mut traced = match &addresses[..] {
-        [(_, Address::Process(id))] => Some(UntilEnded(*id)),
+        [(_, Address::Process(id))] => Some(UntilExit(*id)),
         _ => None,
     };
-    let meanwhile: &mut dyn Meanwhile = match (&mut process, &mut traced) {
-        (Some(process), _) => {
-            job.target = process.id().into();
-            process
+    let workload: &mut dyn Workload = match (&mut command, &mut traced) {
+        (Some(command), _) => {
+            job.target = command.id().into();
+            command
         }
         (None, Some(traced)) => traced,
         (None, None) => &mut UntilInterrupted,
@@ -113,14 +126,14 @@ fn run(dtrace: &Dtrace) -> anyhow::Result<ExitCode> {
     let mut targets = Vec::with_capacity(addresses.len());
     for (name, address) in addresses {
         let client = connect(dtrace, &address)?;
-        targets.push(Target { name, client });
+        targets.push(Target { name: Some(name), client });
     }
     let mut output = Streams::standard("dtrace")?;
-    let status = consume::run_all(targets, &job, &INTERRUPT, meanwhile, &mut output)?;
+    let status = consume::run_all(targets, &job, &INTERRUPT, workload, &mut output)?;
     Ok(ExitCode::from(status))
 }
 
-/// Where the kernels are, and what they are called.
+/// Returns the names and addresses of the kernels.
 fn addresses(dtrace: &Dtrace) -> anyhow::Result<Vec<(String, Address)>> {
     if let Some(id) = dtrace.args.pid
         && dtrace.connect.is_empty()
@@ -129,14 +142,14 @@ fn addresses(dtrace: &Dtrace) -> anyhow::Result<Vec<(String, Address)>> {
     }
     if dtrace.connect.is_empty() && dtrace.command.is_none() {
         anyhow::bail!(
-            "no target: -p PID, a process that has probes of its own; --connect ADDRESS, a kernel; or --core FILE, a dump of one \
-             of them"
+            "no target: name a process that hosts its probes with -p PID, a kernel with --connect ADDRESS, or a dump of one of \
+             them with --core FILE"
         );
     }
     if dtrace.connect.is_empty() {
         anyhow::bail!(
-            "-c runs a command while a kernel is traced, and --connect has to say which; to trace a program, \
-             start it, and trace it with -p"
+            "-c runs a command while dtrace traces a kernel: name the kernel with --connect ADDRESS; to trace a program, start it \
+             and trace it with -p PID"
         );
     }
     let mut all: Vec<(String, Address)> = Vec::with_capacity(dtrace.connect.len());
@@ -149,7 +162,7 @@ fn addresses(dtrace: &Dtrace) -> anyhow::Result<Vec<(String, Address)>> {
         };
         if all.iter().any(|(other, _)| other == name) {
             anyhow::bail!(
-                "--connect: two kernels are called {name}: give one another name, NAME=ADDRESS"
+                "--connect: two kernels have the name {name}: give one of them another name with NAME=ADDRESS"
             );
         }
         all.push((name.to_owned(), address.parse()?));
@@ -157,10 +170,10 @@ fn addresses(dtrace: &Dtrace) -> anyhow::Result<Vec<(String, Address)>> {
     Ok(all)
 }
 
-/// Greets the kernel at an address. Ctrl-C bounds how long it is waited for, as for all of its answers.
+/// Connects to the kernel at an address. After an interrupt, dtrace waits only a bounded time for this and all other answers.
 fn connect(dtrace: &Dtrace, address: &Address) -> anyhow::Result<Client> {
     let protection = protection(dtrace, address)?;
-    let waiting = format!("dtrace: waiting for {address}: nothing has come from there yet\n");
+    let waiting = format!("dtrace: waiting for {address}: no data received yet\n");
     let line = address.open(&protection, move || output::say(waiting))?;
     Client::connect_until(line, || INTERRUPT.raised()).map_err(|error| match error {
         ClientError::NoAnswer { .. } | ClientError::Echo => {
@@ -170,13 +183,15 @@ fn connect(dtrace: &Dtrace, address: &Address) -> anyhow::Result<Client> {
     })
 }
 
-/// Prints what is in a dump.
+/// Prints the records in a dump.
 fn dumped(file: &Path, mut job: Job) -> anyhow::Result<ExitCode> {
-    let is_quiet = job.options.get(OptionId::Quiet) != UNSET;
+    let is_quiet = job.options.is_set(OptionId::Quiet);
     match job.mode {
         Mode::Trace if job.programs.is_empty() => job.claim = true,
         Mode::List => {}
-        _ => anyhow::bail!("--core: a dump is read, and not traced: what was enabled is in it"),
+        _ => anyhow::bail!(
+            "--core reads the records of programs that were enabled before the dump: it takes no programs"
+        ),
     }
     let mut output = Streams::standard("dtrace")?;
     let mut status = ExitCode::SUCCESS;
@@ -189,10 +204,10 @@ fn dumped(file: &Path, mut job: Job) -> anyhow::Result<ExitCode> {
                 .message(&format!("consumer {consumer}: {cpus} CPUs, buffer policy {policy}\n"))?;
         }
         let client = Client::connect(postmortem::Line::new(traced.clone()))?;
-        match consume::run(client, &job, &INTERRUPT, &mut Past, &mut output) {
-            // Nobody reads any more.
+        match consume::run(client, &job, &INTERRUPT, &mut Recorded, &mut output) {
+            // The reader of the output is gone.
             Err(error @ DtraceError::Write(_)) => return Err(error.into()),
-            // What others had is whole.
+            // The records of other consumers in the dump can still be shown.
             Err(error) => {
                 output.flush()?;
                 status = cli::failure(&error.into());

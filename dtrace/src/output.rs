@@ -1,21 +1,21 @@
-//! Standard output and standard error, whose reader may go at any time: `dtrace -l | head -1`.
+//! Standard output and standard error, whose reader may close them at any time: `dtrace -l | head -1`.
 //!
-//! Rust ignores SIGPIPE, so that a write to a pipe without a reader is an error; a command whose reader has gone ends
-//! without a word, as other Unix tools do.
+//! Rust ignores SIGPIPE, so a write to a pipe without a reader is an error. dtrace then ends without a message, as other Unix
+//! tools do.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// What a shell says of a program that SIGPIPE has killed: 128 and its number.
+/// Exit status after the reader of standard output has closed it: 128 and the number of SIGPIPE.
 pub const CLOSED_STATUS: u8 = 141;
 
-/// Why something could not be printed.
+/// Why text cannot be printed.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// The reader of standard output has gone: no failure of ours, and nobody is there to be told.
+    /// The reader of standard output has closed it. This is no failure, and no message can reach the reader.
     #[error("standard output is closed")]
     Closed,
-    /// Standard output cannot be written to.
+    /// Writing to standard output failed.
     #[error("failed to write to <stdout>: {0}")]
     Failed(io::Error),
 }
@@ -29,17 +29,17 @@ impl From<io::Error> for OutputError {
     }
 }
 
-/// Writes to standard output at once.
+/// Writes to standard output, and flushes it.
 ///
 /// # Errors
-/// It could not be written.
+/// Writing failed.
 pub fn print(text: impl Display) -> Result<(), OutputError> {
     let mut stdout = io::stdout().lock();
     write!(stdout, "{text}")?;
     Ok(stdout.flush()?)
 }
 
-/// Writes to standard error. Nobody to read it is no reason to stop.
+/// Writes to standard error. Errors are ignored: dtrace continues if standard error is closed.
 pub fn say(text: impl Display) {
     let _ = write!(io::stderr(), "{text}");
 }

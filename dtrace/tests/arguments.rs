@@ -197,7 +197,7 @@ fn words_in_front_of_text_move_it() {
     assert_eq!(dtrace(program, fire, &[]), ("5 p 1 [] 0 8".into(), String::new()));
 }
 
-/// Only what is declared as text is cut by the next argument.
+/// The length in the next argument limits only arguments that are declared as text.
 #[test]
 fn a_string_that_was_said_to_be_one_ends_with_its_nul() {
     let fire = || sdt_probe!(fs::said, c"whole".as_ptr(), 2);

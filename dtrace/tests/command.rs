@@ -66,6 +66,7 @@ fn scripts_are_preprocessed() {
     let end =
         "dtrace: failed to compile script x.d: Preprocessor failed to process input program\n";
     assert!(error.ends_with(end) && status == 1, "{error}");
+    assert!(error.contains("x.d:1:") && !error.contains("/dev/stdin"), "{error}");
 }
 
 #[test]
@@ -82,7 +83,7 @@ fn a_command_ends_the_run() {
     assert_eq!(printed, (String::new(), error.into(), 1));
 }
 
-/// What is wrong with a command line, which does not come as far as a host: the message, and the exit status.
+/// Runs a wrong command line without a host; returns the message and the exit status.
 fn refused(args: &[&str]) -> (String, i32) {
     let Output { stdout, stderr, status } =
         Command::new(env!("CARGO_BIN_EXE_dtrace")).args(args).output().unwrap();
@@ -95,18 +96,76 @@ fn who_names_no_target_is_told_which_there_are() {
     for args in [&["-l"][..], &["-n", "BEGIN"], &["-q", "-n", "tick-1s"]] {
         let (said, status) = refused(args);
         assert_eq!((said.lines().count(), status), (1, 1), "{said}");
-        for option in ["no target: -p PID", "--connect ADDRESS", "--core FILE"] {
+        for option in ["no target: ", "-p PID", "--connect ADDRESS", "--core FILE"] {
             assert!(said.contains(option), "{said}");
         }
     }
     let (said, _) = refused(&["-c", "true", "-n", "BEGIN"]);
-    assert!(said.contains("trace it with -p"), "{said}");
-    // One line says what is wrong, and the usage would not.
+    assert!(said.contains("and trace it with -p PID"), "{said}");
+    // One line names the conflict; the usage would not.
     let (said, status) = refused(&["-p", "1", "-c", "true", "-n", "BEGIN"]);
     assert_eq!((said.lines().count(), status), (1, 2), "{said}");
     assert!(said.contains("cannot be used with"), "{said}");
     let (said, status) = refused(&["-y"]);
     assert!(said.starts_with("dtrace: illegal option -- y\nUsage: ") && status == 2, "{said}");
+}
+
+#[test]
+fn no_argument_prints_the_usage() {
+    let (said, status) = refused(&[]);
+    assert!(said.starts_with("Usage: dtrace -p pid") && status == 2, "{said}");
+}
+
+/// Prints to standard output, and needs no kernel.
+fn printed(args: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_dtrace")).args(args).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn all_options_have_help() {
+    let help = printed(&["-x", "help"]);
+    for option in dtrace::compiler::options::ALL {
+        assert!(help.lines().any(|line| line.starts_with(option.name)), "{}", option.name);
+    }
+}
+
+#[test]
+fn shells_get_completions() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = printed(&["--completions", shell]);
+        assert!(script.contains("flamegraph") && script.contains("connect"), "{shell}: {script}");
+    }
+}
+
+/// An option in a program has the same effect as one of the command line.
+#[test]
+fn a_program_sets_the_format_of_its_output() {
+    let folder = tempfile::tempdir().unwrap();
+    host(folder.path());
+    let clause = "#pragma D option oformat=json\nBEGIN { printf(\"hit\"); exit(0); }";
+    let json = ran(folder.path(), &["-q", "-n", clause]).0;
+    let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(document["dtrace"]["probes"][0]["output"][0]["message"], "hit");
+}
+
+/// As dtrace.c has it: nothing would ever end the run.
+#[test]
+fn a_program_that_matches_no_probes_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    host(folder.path());
+    let (out, said, status) = ran(folder.path(), &["-x", "empty", "-n", ""]);
+    assert_eq!((&*out, status), ("", 1));
+    assert_eq!(said, "dtrace: description '' matched 0 probes\ndtrace: no probes matched\n");
+}
+
+#[test]
+fn options_are_repeated_as_getopt_allows() {
+    let folder = tempfile::tempdir().unwrap();
+    host(folder.path());
+    let args = ["-q", "-q", "-b", "1k", "-b", "64k", "-n", "BEGIN { trace(1); exit(0); }"];
+    assert_eq!(ran(folder.path(), &args), ("1\n".into(), String::new(), 0));
 }
 
 #[test]
@@ -222,7 +281,7 @@ fn what_has_no_end_is_no_script() {
     let folder = tempfile::tempdir().unwrap();
     host(folder.path());
     let refused = ran(folder.path(), &["-s", "/dev/zero"]);
-    let why = "dtrace: failed to open /dev/zero: it has more than 16777216 bytes, as no program in D has\n";
+    let why = "dtrace: failed to open /dev/zero: it has more than 16777216 bytes\n";
     assert_eq!(refused, (String::new(), why.to_owned(), 1));
 }
 
@@ -238,7 +297,7 @@ fn an_interrupt_ends_compiling_at_once() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // It can be opened without waiting once somebody reads.
+    // `open` succeeds without waiting once dtrace reads.
     let _written = loop {
         match rustix::fs::open(&pipe, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()) {
             Ok(file) => break file,
@@ -248,4 +307,39 @@ fn an_interrupt_ends_compiling_at_once() {
     };
     kill_process(Pid::from_child(&dtrace), Signal::INT).unwrap();
     assert_eq!(dtrace.wait().unwrap().code(), Some(130));
+}
+
+/// The length of `printm` need not be at a multiple of its size.
+#[test]
+fn memory_of_any_size_leaves_its_neighbours_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    host(folder.path());
+    for (size, shown) in [(4, "41 42 43 44 "), (3, "41 42 43 "), (1, "41 "), (6, "45 46 ")] {
+        let clause = format!(
+            "int a; BEGIN {{ a = 7; this->p = (char *)alloca(64); bcopy(\"ABCDEFGH\", this->p, 8); \
+             printf(\"a=%d\\n\", a); printf(\"b=%d\\n\", a); printm({size}, memref(this->p, {size})); \
+             printf(\"c=%d\\n\", a); exit(0); }}"
+        );
+        let (out, error, status) = ran(folder.path(), &["-q", "-n", &clause]);
+        assert_eq!((&*error, status), ("", 0), "{size}");
+        assert!(out.starts_with("a=7\nb=7\n") && out.contains("c=7\n"), "{size}: {out}");
+        assert!(out.contains(shown), "{size}: {out}");
+    }
+}
+
+/// A dynamic size of 0 stands for the maximum, as in dtrace(1).
+#[test]
+fn no_bytes_of_memory_are_made_up() {
+    let folder = tempfile::tempdir().unwrap();
+    host(folder.path());
+    let shown = |size: &str| {
+        let clause = format!(
+            "BEGIN {{ this->p = (char *)alloca(64); bcopy(\"ABCDEFGH\", this->p, 8); \
+             tracemem(this->p, 16, {size}); exit(0); }}"
+        );
+        ran(folder.path(), &["-q", "-n", &clause]).0
+    };
+    assert_eq!(shown("0"), shown("16"));
+    assert!(shown("2").contains(" 41 42 ") && !shown("2").contains("43"));
+    assert!(shown("0").contains(" 41 42 43 44 45 46 47 48 00 "), "{}", shown("0"));
 }

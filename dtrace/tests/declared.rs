@@ -8,7 +8,7 @@ use std::time::Duration;
 use sdt_core::arg::{Argument, CType};
 use sdt_core::{sdt_probe, sdt_provider, sdt_translator};
 
-/// What is sold.
+/// An article.
 #[derive(CType)]
 #[repr(C)]
 struct Sale {
@@ -27,7 +27,7 @@ enum Outcome {
 sdt_provider! {
     /// A shop.
     pub shop {
-        /// Somebody buys.
+        /// A customer buys an article.
         fn sale(sale: &Sale, outcome: Outcome);
         /// The same, as others see it.
         fn seen(sale: &Sale => "saleinfo_t *");

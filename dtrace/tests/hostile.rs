@@ -19,7 +19,7 @@ fn send(line: &mut UnixStream, header: Header, reply: &Reply<'_>) -> std::io::Re
     line.write_all(&bytes[..length])
 }
 
-/// Whoever is asked for something it does not answer sends this from then on, until the line ends.
+/// The data that a peer sends without end after a request that it does not answer.
 fn client(says: Says, instead: fn(&mut UnixStream, Header) -> std::io::Result<()>) -> Client {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
@@ -59,7 +59,7 @@ fn more_cpus_than_there_are() {
     assert!(matches!(error, ClientError::Cpus(u32::MAX)), "{error}");
     assert_eq!(
         error.to_string(),
-        "the kernel says that it has 4294967295 CPUs, of which dtrace takes 65536 at most"
+        "the kernel reports 4294967295 CPUs, and dtrace accepts at most 65536"
     );
 }
 

@@ -35,7 +35,7 @@ sdt_provider! {
     }
 }
 
-/// The subject, if this is it: its threads go round until it is told to abort.
+/// Runs as the subject: its threads loop until the test makes it abort.
 #[test]
 fn subject() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -256,7 +256,7 @@ fn an_aborted_process_tells_its_last_moments() {
     let names: Vec<_> =
         listed.lines().map(|line| line.split_whitespace().last().unwrap()).collect();
     assert_eq!((names, status), (vec!["NAME", "ERROR", "round"], Some(0)));
-    let refused = "dtrace: --core: a dump is read, and not traced: what was enabled is in it\n";
+    let refused = "dtrace: --core reads the records of programs that were enabled before the dump: it takes no programs\n";
     assert_eq!(read(&own, &["-n", "BEGIN"]), (String::new(), refused.into(), Some(1)));
 
     kill_process(Pid::from_child(&traced.subject), Signal::CONT).unwrap();
@@ -273,7 +273,7 @@ fn an_aborted_process_tells_its_last_moments() {
     cut_files_say_so(&own);
 }
 
-/// Whatever is missing of it, what is printed is true, or it is said why there is nothing.
+/// If any part of a dump is missing, the printed records are true, or a message says why there are none.
 fn cut_files_say_so(core: &Path) {
     let length = fs::metadata(core).unwrap().len();
     let file = File::options().write(true).open(core).unwrap();
@@ -294,7 +294,7 @@ fn cut_files_say_so(core: &Path) {
     assert_ne!(nothing, 0, "an empty file has nothing");
 }
 
-/// Under other policies what nobody has taken yet is there.
+/// With other policies, a dump has the records that were not read yet.
 #[test]
 fn what_was_not_taken_yet_is_there() {
     let fill = ["-x", "bufpolicy=fill", "-b", "4m"];
@@ -396,11 +396,14 @@ fn a_damaged_consumer_does_not_hide_another() {
     };
     damage(2);
     let (shown, said, status) = read(&core, &["-q"]);
-    assert_eq!(said, "dtrace: what consumer 2 has is not where it is said to be\n");
+    assert_eq!(said, "dtrace: the session of consumer 2 is not at its recorded address\n");
     assert_eq!((rounds(&shown).is_empty(), status), (false, Some(0)));
     damage(1);
     let (shown, said, status) = read(&core, &["-q"]);
-    assert!(said.contains("cannot be read: what consumer 1 has is not where it is said"), "{said}");
+    assert!(
+        said.contains("cannot be read: the session of consumer 1 is not at its recorded address"),
+        "{said}"
+    );
     assert_eq!((&*shown, status), ("", Some(1)));
 }
 
@@ -416,15 +419,15 @@ fn what_is_no_dump_is_said() {
         assert!(said.starts_with(&expected), "{said}");
     };
     error("No such file or directory");
-    let none = "there is no framework of sdt-framework's in this dump";
+    let none = "no sdt-framework found in this dump";
     fs::write(&file, "").unwrap();
     error(none);
     fs::write(&file, "no dump").unwrap();
     error(none);
     fs::write(&file, b"\x7fELF\x02\x01\x01").unwrap();
-    error("not a whole ELF file: ");
+    error("the ELF file is damaged or truncated: ");
     fs::write(&file, b"KDUMP   \x06\0\0\0").unwrap();
-    error("a compressed dump (kdump)");
+    error("the dump is compressed (kdump)");
     fs::copy(own, &file).unwrap();
-    error("an ELF file, and no core");
+    error("this ELF file is no core");
 }

@@ -20,10 +20,10 @@ use sdt_core::runtime::{Provider, Slot};
 use sdt_framework::server::{
     End, Limits, Lost, NoSites, Secure as Secured, SecureHost, Server, Stream,
 };
-use sdt_framework::{Config, Dtrace, LONGEST, Rights};
+use sdt_framework::{Config, Dtrace, Record, Rights};
 
 const CONFIG: Config =
-    Config { providers: 1, probes: 1, ecbs: 8, consumers: 8, buffer: 8 * LONGEST };
+    Config { providers: 1, probes: 1, ecbs: 8, consumers: 8, buffer: 8 * Record::SIZE };
 static DTRACE: Dtrace<Threads> = Dtrace::new(Threads::new());
 /// Has one probe, which never fires.
 static PROVIDER: Provider = Provider::new(&SLOTS);
@@ -103,7 +103,7 @@ fn listening(key: &Key) -> (String, Receiver<End>) {
     thread::spawn(move || {
         for line in listener.incoming().map(Result::unwrap) {
             line.set_read_timeout(WAIT).unwrap();
-            // Nobody may be interested.
+            // The test may not receive it.
             let _ = said.send(serve(line, &key));
         }
     });
@@ -150,7 +150,9 @@ fn the_command_with_a_key() {
     assert_eq!(text(&command.output().unwrap().stdout), LISTED);
     assert_eq!(ends.recv(), Ok(End::Lost));
 
-    let refused = format!("{address}: the kernel refuses the key");
+    let refused = format!(
+        "{address}: the kernel rejects the key; use the file that --make-key created for it"
+    );
     fails(&dtrace(&address, &["--key", &wrong, "-l"]), &refused);
     assert_eq!(ends.recv(), Ok(End::Refused));
     let no_key = "the line is encrypted; give the kernel's key (dtrace --key FILE)";
@@ -167,7 +169,7 @@ fn the_command_with_a_key() {
 
 #[test]
 fn the_command_without_a_key_stays_on_the_machine() {
-    // Nobody has this address (RFC 5737).
+    // The address is reserved for documentation (RFC 5737).
     let address = "tcp:192.0.2.1:4242";
     let output = dtrace(address, &["-l"]);
     let error = text(&output.stderr);
@@ -235,7 +237,7 @@ fn between(
     (ours, end)
 }
 
-/// Somebody in the middle changes one byte of what the kernel says.
+/// An attacker on the network changes one byte of the kernel's data.
 #[test]
 fn a_changed_byte_is_noticed() {
     const GREETING: usize = PREAMBLE.len() + 2 + HANDSHAKE;
@@ -265,7 +267,7 @@ fn a_changed_byte_is_noticed() {
     }
 }
 
-/// Whoever sends back what the client says is not the kernel.
+/// A peer that sends the client's data back is not the kernel.
 #[test]
 fn who_echoes_is_nobody() {
     let echo = || {
@@ -324,7 +326,7 @@ fn who_says_nothing_is_told_of() {
     let mut said = io::BufReader::new(child.stderr.take().unwrap());
     let mut first = String::new();
     io::BufRead::read_line(&mut said, &mut first).unwrap();
-    assert_eq!(first, format!("dtrace: waiting for {address}: nothing has come from there yet\n"));
+    assert_eq!(first, format!("dtrace: waiting for {address}: no data received yet\n"));
     drop(mute);
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();

@@ -22,7 +22,7 @@ fn kernel(socket: &Path, pid: u64) -> mpsc::Receiver<UnixStream> {
     thread::spawn(move || {
         for line in listener.incoming() {
             let line = line.unwrap();
-            // Nobody may be interested.
+            // The test may not receive it.
             let _ = send.send(line.try_clone().unwrap());
             let ends: [OwnedFd; 2] = [line.try_clone().unwrap().into(), line.into()];
             let [input, output] = ends;
@@ -82,7 +82,7 @@ fn kernels_are_one_trace() {
     let output = run(&["-q", "-n", "BEGIN { @[hostname] = count(); @t = sum(pid); exit(0); }"]);
     assert_eq!(words(text(&output).0), [vec!["a", "1"], vec!["b", "1"], vec!["42"]]);
 
-    // What a program prints is of the kernel that it runs in; which that is is said, unless there is a format.
+    // A program prints the aggregations of its own kernel, with the kernel's name unless there is a format.
     let output = run(&["-q", "-n", "BEGIN { @ = sum(pid); printa(\"%@d\\n\", @); exit(0); }"]);
     assert_eq!(words(text(&output).0), [["7"], ["35"]]);
     let output = run(&["-q", "-n", "BEGIN { @[1] = sum(pid); printa(@); exit(0); }"]);
@@ -122,7 +122,7 @@ fn what_is_added_up_is_truncated_then() {
     let added = run("END /hostname != \"\"/ { trunc(@, -1); }");
     assert_eq!(words(&added), [["7", "10"]]);
     assert_eq!(words(&run("END /hostname == \"a\"/ { trunc(@); }")), [["0", "9"], ["35", "10"]]);
-    // What is printed in between is of one kernel, and truncated.
+    // `printa` prints the truncated aggregations of one kernel.
     let printed = run("END /hostname != \"\"/ { trunc(@, 1); printa(@); }");
     assert_eq!(words(&printed), [["7", "10"], ["35", "10"]]);
 }
@@ -178,7 +178,7 @@ fn what_is_wrong_names_the_kernel() {
     let output = run(&["-a"]);
     assert!(text(&output).1.contains("are for one kernel"), "{output:?}");
     let output = run(&["--connect", "a=unix:/nowhere", "-n", "BEGIN"]);
-    assert!(text(&output).1.contains("two kernels are called a"), "{output:?}");
+    assert!(text(&output).1.contains("two kernels have the name a"), "{output:?}");
 }
 
 #[test]
@@ -192,16 +192,19 @@ fn where_a_line_breaks_the_others_go_on() {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let line = b.recv().unwrap();
-    // For some times as long as it takes until what is aggregated is taken as well.
+    // Until the aggregations have been read several times, too.
     assert_eq!(lines.by_ref().filter(|line| line.starts_with("b ")).take(10).count(), 10);
     line.shutdown(Shutdown::Both).unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let mut first = String::new();
-    while !first.contains("go on") {
+    while !first.contains("continues without it") {
         first.clear();
         assert_ne!(said.read_line(&mut first).unwrap(), 0);
     }
-    assert!(first.starts_with("dtrace: b: ") && first.ends_with("; the others go on\n"), "{first}");
+    assert!(
+        first.starts_with("dtrace: b: ") && first.ends_with("; the trace continues without it\n"),
+        "{first}"
+    );
     assert_eq!(lines.by_ref().filter(|line| line.starts_with("a ")).take(5).count(), 5);
     interrupt(&child);
     // What the other had aggregated by then is there.
@@ -276,8 +279,11 @@ fn where_a_kernel_gives_its_consumer_up_the_others_go_on() {
     assert_eq!(lines.by_ref().filter(|line| line.starts_with("b ")).take(10).count(), 10);
     KILLED.store(true, Ordering::Relaxed);
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let gone = said.find(|line| line.ends_with("go on")).unwrap();
-    assert_eq!(gone, "dtrace: b: Abort due to systemic unresponsiveness; the others go on");
+    let gone = said.find(|line| line.ends_with("continues without it")).unwrap();
+    assert_eq!(
+        gone,
+        "dtrace: b: Abort due to systemic unresponsiveness; the trace continues without it"
+    );
     assert_eq!(lines.by_ref().filter(|line| line.starts_with("a ")).take(5).count(), 5);
     interrupt(&child);
     let rest = lines.collect::<Vec<_>>().join("\n");
@@ -356,12 +362,12 @@ fn a_command_needs_a_kernel() {
     assert_eq!((out, status), ("", Some(1)));
     assert_eq!(
         err,
-        "dtrace: -c runs a command while a kernel is traced, and --connect has to say which; to trace a program, \
-         start it, and trace it with -p\n"
+        "dtrace: -c runs a command while dtrace traces a kernel: name the kernel with --connect ADDRESS; to trace a program, \
+         start it and trace it with -p PID\n"
     );
 }
 
-/// What an enabled probe records is told in parts where it is longer than a frame.
+/// A kernel describes the records of an enabled probe in parts, if the description is longer than a frame.
 #[test]
 fn a_record_may_have_any_number_of_data() {
     const COUNT: usize = 1500;

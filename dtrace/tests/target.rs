@@ -24,14 +24,14 @@ sdt_provider! {
 static PROBES: [Slot; 4] = [const { Slot::new() }; 4];
 static SCRIPT: Provider = Provider::new(&PROBES);
 
-/// The subject, if this is it: goes round as often as it is told, and ends as it is told.
+/// Runs as the subject: loops and ends as the test requests.
 #[test]
 fn subject() {
     if std::env::var_os(ROLE).is_none() {
         return;
     }
     let _traced = sdt_process::start().unwrap();
-    // There is room for what is made as it runs, too.
+    // The arena has room for probes that are created at run time, too.
     SCRIPT.open(c"script", &ProviderAttr::SDT, Privileges::USER).unwrap();
     let _lookup = SCRIPT.add(c"main", c"lookup", &[arg::<i64>()]).unwrap();
     println!("> started");
@@ -39,7 +39,7 @@ fn subject() {
         let line = line.unwrap();
         match line.parse::<u64>() {
             Ok(times) => (0..times).for_each(|times| sdt_probe!(itself::round, times)),
-            // As soon as somebody traces it.
+            // As soon as a consumer traces it.
             Err(_) if line == "abort" => loop {
                 sdt_probe!(itself::round, abort());
             },
@@ -59,7 +59,7 @@ fn churn() {
     for name in [c"one", c"two", c"three"].into_iter().cycle() {
         if there.len() == 2 {
             let first: Probe = there.pop_front().unwrap();
-            // While it is enabled it stays, and nothing changes while somebody lists.
+            // It stays while it is enabled, and nothing changes while a consumer lists probes.
             while first.remove().is_err() {}
         }
         there.extend(SCRIPT.add(c"main", name, &[arg::<i64>()]));
@@ -202,7 +202,7 @@ fn who_ends_at_once_has_ended() {
         subject.say("abort");
         let tracer = subject.trace(&["-q"], "itself:::round");
         let (_, said, _) = tracer.end();
-        // Of what it has traced nothing more is said, and that is not quiet where there was nothing.
+        // With `-q`, dtrace reports the end of the process only if tracing had not begun.
         let id = subject.child.id();
         assert!(["", &format!("dtrace: pid {id} has exited\n")].contains(&&*said), "{said}");
     }
@@ -236,7 +236,7 @@ fn probes_that_come_and_go_are_no_failure() {
     }
 }
 
-/// As many as are promised, with what dtrace asks for if nothing is said; the next one is told why not.
+/// The promised number of consumers fits with dtrace's default sizes; the next one gets an error that says why.
 #[test]
 fn eight_trace_one() {
     let mut subject = Subject::new();
@@ -245,7 +245,7 @@ fn eight_trace_one() {
         assert!(tracer.first.ends_with("matched 1 probe\n"), "{}", tracer.first);
     }
     let ninth = subject.trace(&[], COUNT);
-    let why = "dtrace: 8 consumers trace this process, and no more can; end one of them\n";
+    let why = "dtrace: 8 consumers trace this process, which is the limit; end one of them\n";
     assert_eq!(ninth.first, why);
     assert_eq!(ninth.end().2, Some(1));
     subject.say("1000");

@@ -1,4 +1,4 @@
-//! The command over every kind of line, with somebody on the other side who knows one probe.
+//! The command over every kind of transport, to a peer that has one probe.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -69,7 +69,7 @@ fn fails(address: &str, args: &[&str], error: &str) {
     assert_eq!((output.status.code(), &*output.stdout), (Some(1), &b""[..]));
 }
 
-/// Somebody at a socket, for one connection after the other.
+/// A peer at a socket, for one connection after the other.
 fn listening(folder: &Path, serve: impl Fn(UnixStream) + Send + 'static) -> String {
     let socket = folder.join("socket");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -144,7 +144,7 @@ fn another_version_is_no_kernel_for_us() {
     let folder = tempfile::tempdir().unwrap();
     let address = listening(folder.path(), |line| _ = answer(line, VERSION + 1));
     let error = format!(
-        "the kernel speaks version {} of the protocol, this dtrace version {VERSION}; build one of them again",
+        "the kernel speaks version {} of the protocol, and this dtrace speaks version {VERSION}; build both from the same release",
         VERSION + 1
     );
     fails(&address, &["-l"], &error);
@@ -162,7 +162,7 @@ fn a_dead_line_is_an_error() {
     fails(
         "nowhere",
         &["-l"],
-        "nowhere: not an address; say unix:PATH, tcp:HOST:PORT, \
+        "nowhere: not an address; use unix:PATH, tcp:HOST:PORT, \
         serial:DEVICE[,BAUD], exec:COMMAND or process:PID",
     );
 }
@@ -270,7 +270,7 @@ fn snapshot(of: Snapshot<'_>) -> Reply<'_> {
     Reply::Snapshot { size, oldest, drops, errors, timestamp, bytes }
 }
 
-/// The first answer with records is damaged: that is said, and what is recorded afterwards is printed.
+/// The first answer with records is damaged: a message says so, and later records are printed.
 #[test]
 fn a_damaged_answer_is_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -280,7 +280,7 @@ fn a_damaged_answer_is_told() {
     let hit = "CPU     ID                    FUNCTION:NAME\n  0      7                           f:exec \n\n";
     assert_eq!(text(output.stdout), hit);
     let said = "dtrace: description 'proc:::exec' matched 1 probe\n\
-                dtrace: 1 answer damaged on the line: records may be missing\n\
+                dtrace: 1 answer was damaged on the connection: records may be missing\n\
                 dtrace: over\\u{1b}[31m\n  kernel: last line\n";
     assert_eq!(text(output.stderr), said);
     assert_eq!(output.status.code(), Some(1));
@@ -307,7 +307,7 @@ fn a_command_does_not_outlive_dtrace() {
     let ids: Vec<String> = ids.split_whitespace().map(|id| format!("/proc/{id}/stat")).collect();
     let is_alive = |stat: &String| {
         let stat = std::fs::read_to_string(stat).unwrap_or_default();
-        // Who is dead and has a parent that does not ask is no more, either.
+        // A zombie, whose parent has not waited for it, has ended, too.
         stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
     };
     assert_eq!((ids.len(), ids.iter().all(is_alive)), (2, true));
@@ -317,5 +317,5 @@ fn a_command_does_not_outlive_dtrace() {
         thread::sleep(Duration::from_millis(5));
     }
     let said = BufReader::new(dtrace.stderr.take().unwrap()).lines().count();
-    assert!(said <= 1, "nobody holds what dtrace writes to");
+    assert!(said <= 1, "no process holds the pipe that dtrace writes to");
 }

@@ -18,9 +18,9 @@ use cortex_m_semihosting::hio;
 use panic_semihosting as _;
 use sdt_core::{sdt_probe, sdt_provider};
 use sdt_framework::console::Console;
-use sdt_framework::machine::{Machine, Smp, Tracing};
 use sdt_framework::server::{Lost, MIN_FRAME, NoSites, Server, Stream};
-use sdt_framework::{Config, LONGEST, Memory, Rights};
+use sdt_framework::smp::{Machine, Smp, Tracing};
+use sdt_framework::{Config, Memory, Record, Rights};
 
 sdt_provider! {
     /// The board's clock.
@@ -110,7 +110,7 @@ fn main() -> ! {
     let mut line = start_devices();
     let mut server: Server<'_, MIN_FRAME, 2> = Server::new(dtrace, &NoSites, Rights::ALL);
     let mut out = hio::hstderr().expect("a debugger is there");
-    let mut console = Console::<_, LONGEST>::new(dtrace);
+    let mut console = Console::<{ Record::SIZE }>::new(dtrace);
     for command in ["-l", "-n sensor:::"] {
         console.command(command, &mut out).expect("the debugger prints");
     }

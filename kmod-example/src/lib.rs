@@ -1,7 +1,16 @@
 //! The example kernel module: provider `proc`, whose probe `exec-success` fires on every exec.
 //!
-//! What is specific to a kernel is in `freebsd/` and `illumos/`; what the module does, and its probes, are here and
-//! run anywhere. Copy both. `by_hand.rs` of each has something that fires the probe from a shell.
+//! Copy this crate to start a module of your own.
+//!
+//! | file | content |
+//! |---|---|
+//! | `lib.rs` | the probes and what the module does; runs and is tested on any system |
+//! | `freebsd/mod.rs`, `illumos/mod.rs` | load and unload |
+//! | `freebsd/exec.rs`, `freebsd/eventhandler.rs` | FreeBSD's event for an exec |
+//! | `by_hand.rs` in both folders | fires the probe from a shell: a sysctl on FreeBSD, a kstat on illumos |
+//!
+//! illumos has no event for an exec. There the module takes its events from the crate `illumos-execsw-hook`, which is not for
+//! copying: it hooks a private table of the kernel.
 #![cfg_attr(not(test), no_std)]
 
 use core::ffi::CStr;
@@ -12,31 +21,27 @@ use sdt_core::{sdt_probe, sdt_provider};
 mod freebsd;
 #[cfg(target_os = "illumos")]
 mod illumos;
-#[cfg(all(test, not(target_os = "illumos")))]
-#[path = "illumos/exec.rs"]
-mod illumos_exec;
 
 sdt_provider! {
     /// Process lifecycle.
     pub proc {
-        /// A process runs a new image. `path` is as it was given to `execve`.
+        /// A process runs a new image. `path` is the path given to `execve`.
         ///
-        /// On FreeBSD this is the event `process_exec`, which the kernel sends when it gives the process its
-        /// new address space: `execname` is still that of the old image, and an exec that fails after
-        /// this is reported as well. On illumos it comes when the kernel has found an ELF file to run: the same.
+        /// FreeBSD sends the event `process_exec` when it gives the process its new address space. `execname` is still that of
+        /// the old image, and an exec that fails later is reported as well. On illumos the probe fires when the kernel has found
+        /// an ELF file to run, with the same consequences.
         fn exec_success(path: &CStr);
     }
 }
 
-/// A process runs a new image. `path` is `None` when the kernel has none to tell: `fexecve` names a
-/// file descriptor.
-// One function with one site, whoever calls it: illumos makes a probe of each function that fires.
+/// Fires `exec_success`. `path` is `None` if the kernel knows no path: `fexecve` takes a file descriptor.
+// The only function with a site of this probe: illumos lists one probe for each function that fires it.
 #[inline(never)]
 pub fn on_exec(path: Option<&CStr>) {
     sdt_probe!(proc::exec_success, path_or_empty(path));
 }
 
-/// The path that consumers see: never a null pointer, for D programs follow it.
+/// Returns the path for consumers. It is never a null pointer, because programs in D dereference it.
 fn path_or_empty(path: Option<&CStr>) -> &CStr {
     path.unwrap_or_default()
 }
@@ -61,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disabled_probe_lets_execs_pass() {
+    fn a_disabled_probe_does_nothing() {
         on_exec(Some(c"/bin/sh"));
         on_exec(None);
     }

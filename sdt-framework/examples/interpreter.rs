@@ -18,9 +18,9 @@ use std::ffi::{CStr, CString};
 
 use recording_host::cpus::Uniprocessor;
 use sdt_core::arg::ArgType;
-use sdt_core::ops::{Privileges, ProviderAttr};
+use sdt_core::ops::{Privileges, ProbeId, ProviderAttr};
 use sdt_core::runtime::{Probe, Provider, Slot, arg};
-use sdt_framework::{Config, Dtrace, Field, LONGEST, Memory, Records, Spec};
+use sdt_framework::{Config, Dtrace, Field, Memory, Record, Spec, Which, records};
 
 /// What a program does.
 enum Step {
@@ -139,7 +139,7 @@ static DTRACE: Dtrace<Uniprocessor> =
     // SAFETY: one thread uses it.
     Dtrace::new(unsafe { Uniprocessor::new() });
 const CONFIG: Config =
-    Config { providers: 1, probes: 4, ecbs: 4, consumers: 1, buffer: 16 * LONGEST };
+    Config { providers: 1, probes: 4, ecbs: 4, consumers: 1, buffer: 16 * Record::SIZE };
 static MEMORY: Memory<{ CONFIG.memory::<Uniprocessor>(1, 1) }> = Memory::new();
 
 /// A probe's names, and its arguments.
@@ -163,17 +163,14 @@ fn trace() -> Result<Vec<Hit>, Box<dyn Error>> {
     println!("not unloaded: {error}");
     program.run(43)?;
 
-    let mut bytes = [0; 16 * LONGEST];
-    let count = DTRACE.read(consumer, 0, &mut bytes)?;
+    let mut bytes = [0; 16 * Record::SIZE];
+    let found = DTRACE.snapshot(consumer, 0, Which::Records, 0, &mut bytes)?;
     let mut hits = Vec::new();
-    for firing in Records::new(&bytes[..count]).filter_map(|record| record.firing()) {
-        DTRACE
-            .for_each_probe(&Spec::ALL, |probe| {
-                if probe.id() == firing.probe {
-                    hits.push((probe.to_string(), [firing.args[0], firing.args[1]]));
-                }
-            })
-            .unwrap();
+    for Record { epid, args, .. } in records(&bytes[..found.size]) {
+        let enabled = DTRACE.eprobe(consumer, epid, 0, &mut [])?.ok_or("it is enabled")?;
+        let probe = ProbeId::new(enabled.probe).and_then(|id| DTRACE.describe(id));
+        let probe = probe.ok_or("it is there")?.info;
+        hits.push((probe.to_string(), [args[0], args[1]]));
     }
     DTRACE.close(consumer)?;
     program.unload().map_err(|(_, error)| error)?;

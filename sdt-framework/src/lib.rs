@@ -13,40 +13,38 @@
 //! # What it is not
 //!
 //! It patches no text and knows no firing site: that is the provider's part, `sdt_core`'s for probes declared with its
-//! macros. It prints nothing but for [`console`], and compiles nothing: programs in D come in DOF. FreeBSD and illumos have
+//! macros. It prints nothing except in [`console`], and compiles nothing: programs in D come in DOF. FreeBSD and illumos have
 //! a framework of their own, and
 //! modules for them do not need this one.
 //!
-//! # Two ways to enable
-//! - [`Dtrace::enable`]: the arguments of what fires are recorded, to be [read](Dtrace::read) one after the other. For
-//!   consumers in the kernel, which need no compiler.
-//! - [`Dtrace::enable_program`]: what a program in D says is done. The consumer sends it before it [goes](Dtrace::go),
-//!   with [options](Dtrace::set_option); what it leaves behind comes in [snapshots](Dtrace::snapshot), and
-//!   [`eprobe`](Dtrace::eprobe), [`aggregation`](Dtrace::aggregation) and [`format`](Dtrace::format) say what that is. What
-//!   programs may ask of the kernel says
-//!   [`Host::kernel`]; [`Dtrace::register_own`] and [`Dtrace::register_profile`] are the framework's own providers.
+//! # How probes are enabled
+//! By programs. [`Dtrace::enable_program`] takes one in DOF before the consumer [starts](Dtrace::go), with
+//! [options](Dtrace::set_option). A consumer in the kernel needs no compiler: [`Dtrace::enable`] enables a clause that records a probe's
+//! arguments. What was recorded comes in [snapshots](Dtrace::snapshot); [`eprobe`](Dtrace::eprobe),
+//! [`aggregation`](Dtrace::aggregation) and [`format`](Dtrace::format) describe it. [`Host::kernel`] documents what
+//! programs may ask of the kernel; [`Dtrace::register_own`] and [`Dtrace::register_profile`] are the framework's own providers.
 //!
 //! # Where to read on
 //!
-//! - To host it: [`machine`], or [`Host`] and [`Dtrace`]; [`kernel`] is what it tells programs of itself; the project's
+//! - To host it: [`smp`], or [`Host`] and [`Dtrace`]; [`kernel`] is what it tells programs of itself; the project's
 //!   `docs/your-kernel-in-an-afternoon.md` does it, and the
 //!   smallest host is `embedded-example/`. Feature `server`: consumers on the other side of a line, with [rights](Rights); feature
-//!   `noise`: lines that leave the machine, for those alone who have the kernel's key; [`console`]: consumers on the machine itself.
+//!   `noise`: lines that leave the machine, for consumers that have the kernel's key; [`console`]: consumers on the machine itself.
 //! - To write a provider whose probes are made as a program runs, or as consumers ask for them: [`sdt_core::runtime`]; in
 //!   C's terms [`ProviderOps`](sdt_core::ops::ProviderOps), [`registration`].
-//! - To change it: `registry/` is who provides what, `providers/` its own ones, `ecb/` what is done when it
-//!   fires, `program/` when that is a program, [`dif`] what computes there and [`aggregation`] what counts, `buffer/` what that leaves
-//!   behind, `server/` who is told; [`Dtrace`] lists its functions in groups, each with its file; then `docs/architecture.md` of the project.
+//! - To change it: four layers, each of which imports only those before it: `machine/` (DIF and aggregations), `run/` (clauses, buffers,
+//!   and what happens when a probe fires: `run/fire.rs`), `registry/` (providers and probes), `control/` (consumers, programs, server,
+//!   console). [`Dtrace`] is the facade; then `docs/architecture.md` of the project.
 //!
 //! # Example
 //!
 //! ```
 //! use sdt_core::ops::{Framework, Privileges, ProviderAttr, ProviderOps};
-//! use sdt_framework::{Config, Dtrace, Field, Host, Memory, Records, Spec, SpinLock};
+//! use sdt_framework::{Config, Dtrace, Field, Host, Memory, Spec, SpinLock, Which, records};
 //!
 //! struct Uniprocessor;
 //!
-//! // SAFETY: there is one CPU and nothing that interrupts it, so nobody else is ever in probe context.
+//! // SAFETY: there is one CPU and nothing that interrupts it, so no other thread is ever in probe context.
 //! unsafe impl Host for Uniprocessor {
 //!     type Lock = SpinLock<Self>;
 //!
@@ -80,10 +78,11 @@
 //! DTRACE.stop(consumer)?;
 //!
 //! let mut bytes = [0; 1024];
-//! let count = DTRACE.read(consumer, 0, &mut bytes)?;
-//! let firings = Records::new(&bytes[..count]).filter_map(|record| record.firing());
-//! assert_eq!(firings.map(|firing| (firing.probe, firing.args[0])).collect::<Vec<_>>(), [(exec, 42)]);
-//! assert_eq!(DTRACE.drops(consumer, 0)?, 0);
+//! let found = DTRACE.snapshot(consumer, 0, Which::Records, 0, &mut bytes)?;
+//! assert_eq!(found.drops, 0);
+//! let all: Vec<_> = records(&bytes[..found.size]).collect();
+//! let enabled = DTRACE.eprobe(consumer, all[0].epid, 0, &mut [])?.expect("it is enabled");
+//! assert_eq!((all.len(), enabled.probe, all[0].args[0]), (1, exec.get(), 42));
 //!
 //! DTRACE.close(consumer)?;
 //! DTRACE.unregister(provider)?;
@@ -97,55 +96,48 @@
 //! - Probe context only reads chains. An ECB that is removed is unlinked, then [`Host::sync`] waits for
 //!   every CPU to leave probe context, then it is used again. So it is with a consumer's buffers.
 //! - A record that finds its buffer full is dropped and counted, by consumer and CPU
-//!   ([`Dtrace::drops`]). Nothing else is ever lost between a firing and the buffer: what cannot be
-//!   recorded at all is in [`Counters`].
+//!   ([`Snapshot::drops`]). Nothing else is ever lost between a firing and the buffer: hits that cannot be
+//!   recorded at all are in [`Counters`].
 //!
 //! # Locks
 //! Two, neither ever taken in probe context: one over registration and the `provide` ops, which may
 //! therefore create and look up probes, and one over the tables and all other ops. Both are of the kind that the
 //! [host](Host::Lock) has, and taken with interrupts on. The second one is not held while many probes are searched
-//! for those that a description means: it is let go every few. Each consumer's reader has one of its own. None is held
+//! for those that a description means: it is released every few. Neither is held
 //! while a function of the consumer's runs.
 #![cfg_attr(not(test), no_std)]
 
-pub mod aggregation;
-mod arena;
-mod buffer;
-mod config;
-pub mod console;
-mod context;
-mod counters;
-pub mod dif;
+mod base;
+mod control;
 mod dtrace;
-mod ecb;
-mod halting;
-mod host;
 pub mod kernel;
+mod machine;
+mod registry;
+mod run;
 // FreeBSD and illumos have a framework of their own.
 #[cfg(not(any(target_os = "freebsd", target_os = "illumos")))]
-pub mod machine;
-mod postmortem;
-mod program;
-mod providers;
-mod registry;
-mod rights;
-#[cfg(feature = "server")]
-pub mod server;
-mod sync;
-#[cfg(test)]
-mod tests;
+pub mod smp;
+#[doc(hidden)]
+pub mod testing;
 
-pub use arena::Memory;
-pub use buffer::{
-    ARGS, ConsumerError, ConsumerId, Firing, HEADER, LONGEST, Record, Recording, Records,
-};
-pub use config::{Config, InitError};
-pub use context::{Contexts, ProbeContext};
-pub use counters::Counters;
+pub use base::arena::Memory;
+pub use base::context::{Contexts, ProbeContext};
+pub use base::counters::Counters;
+pub use base::host::{Host, RawMutex, Relaxing, SpinLock};
+pub use base::rights::Rights;
+pub use control::arguments::{Record, records};
+pub use control::config::{Config, InitError};
+pub use control::console;
+pub use control::error::ConsumerError;
+pub use control::halt::Held;
+pub use control::query::{AggregationDesc, Snapshot, Status, Which};
+pub use control::refused::{Malformed, ProgramError};
+#[cfg(feature = "server")]
+pub use control::server;
 pub use dtrace::Dtrace;
 pub use dtrace_abi::spec::{Field, Spec, SpecError};
-pub use halting::Held;
-pub use host::{Host, RawMutex, Relaxing, SpinLock};
-pub use program::{AggregationDesc, Malformed, ProgramError, Snapshot, Status, Which};
-pub use registry::{Detail, ProbeInfo, registration};
-pub use rights::Rights;
+pub use machine::{Invalid, InvalidPlace, Problem};
+pub use registry::registration;
+pub use registry::{Detail, ProbeInfo};
+pub use run::consumer::ConsumerId;
+pub use sdt_core::ops::ARGS;

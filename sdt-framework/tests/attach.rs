@@ -14,7 +14,7 @@ use sdt_core::ops::{
 };
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_probe, sdt_provider};
-use sdt_framework::{Config, ConsumerId, Dtrace, LONGEST, Memory, Records, Spec};
+use sdt_framework::{Config, ConsumerId, Dtrace, Memory, Record, Spec, Which, records};
 
 sdt_provider!(one);
 sdt_provider! {
@@ -48,7 +48,7 @@ const CONFIG: Config = Config {
     probes: DECLARED as usize,
     ecbs: 16,
     consumers: 2,
-    buffer: 64 * LONGEST,
+    buffer: 64 * Record::SIZE,
 };
 
 static MEMORY: Memory<{ CONFIG.memory::<Uniprocessor>(1, 2) }> = Memory::new();
@@ -206,11 +206,11 @@ fn all_is_there() {
     assert_eq!(DTRACE.enable(consumer, &Spec::ALL), Ok(DECLARED));
     DTRACE.go(consumer).unwrap();
     fire(7);
-    let mut bytes = [0; 10 * LONGEST];
-    let count = DTRACE.read(consumer, 0, &mut bytes).unwrap();
+    let mut bytes = [0; 10 * Record::SIZE];
+    let found = DTRACE.snapshot(consumer, 0, Which::Records, 0, &mut bytes).unwrap();
     DTRACE.close(consumer).unwrap();
-    let records = Records::new(&bytes[..count]).map(|record| record.firing().unwrap());
-    assert_eq!(records.map(|firing| firing.args[0]).collect::<Vec<_>>(), [7; 6]);
+    let records = records(&bytes[..found.size]);
+    assert_eq!(records.map(|record| record.args[0]).collect::<Vec<_>>(), [7; 6]);
     let hits = DTRACE.counters().hits;
     fire(8);
     assert_eq!(DTRACE.counters().hits, hits);

@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
-use common::{Five as _, TestProvider, Threads, create, drain, spec, try_drain};
+use common::{Firing, Five as _, TestProvider, Threads, create, drain, spec, try_drain};
 use recording_host::Done;
 use recording_host::cpus::CPUS;
 use sdt_core::ops::{Framework, FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderOps};
@@ -17,7 +17,7 @@ type Busy = Dtrace<Threads>;
 
 /// Buffers small enough to overflow.
 fn busy() -> Box<Busy> {
-    let buffer = 32 * sdt_framework::LONGEST;
+    let buffer = 32 * sdt_framework::Record::SIZE;
     let config = Config { providers: 4, probes: 16, ecbs: 16, consumers: 4, buffer };
     common::with_memory(Threads::new(), &config)
 }
@@ -44,6 +44,11 @@ fn every_hit_is_drained_or_counted_as_dropped() {
     let firing = AtomicU32::new(CPUS as u32);
     let dtrace = &*dtrace;
     let is_firing = || firing.load(Ordering::Acquire) > 0;
+    let take = |records: &mut Vec<Firing>, drops: &mut u64, consumer, cpu| {
+        let (new, dropped) = try_drain(dtrace, consumer, cpu).unwrap();
+        records.extend(new);
+        *drops += dropped;
+    };
     let (of_x, toggles, of_y) = thread::scope(|scope| {
         for cpu in 0..CPUS {
             let firing = &firing;
@@ -67,32 +72,30 @@ fn every_hit_is_drained_or_counted_as_dropped() {
             let mut drops = [0; CPUS];
             while is_firing() {
                 for cpu in 0..CPUS {
-                    records[cpu].extend(drain(dtrace, x, cpu));
-                    drops[cpu] += dtrace.drops(x, cpu).unwrap();
+                    take(&mut records[cpu], &mut drops[cpu], x, cpu);
                 }
                 thread::yield_now();
             }
             for cpu in 0..CPUS {
-                records[cpu].extend(drain(dtrace, x, cpu));
-                drops[cpu] += dtrace.drops(x, cpu).unwrap();
+                take(&mut records[cpu], &mut drops[cpu], x, cpu);
             }
             (records, drops)
         });
         let toggler = scope.spawn(move || {
-            let (mut toggles, mut records) = (0u64, Vec::new());
+            let (mut toggles, mut records, mut drops) = (0u64, Vec::new(), 0);
             while is_firing() {
                 assert_eq!(dtrace.enable(y, &spec("flicker")), Ok(1));
                 // And something for the pool to mix: an ECB that joins the steady probe's chain.
                 assert_eq!(dtrace.enable(y, &spec("steady")), Ok(1));
                 assert_eq!(dtrace.disable(y, &spec("steady")), Ok(1));
                 for cpu in 0..CPUS {
-                    records.extend(drain(dtrace, y, cpu));
+                    take(&mut records, &mut drops, y, cpu);
                 }
                 thread::yield_now();
                 assert_eq!(dtrace.disable(y, &spec("flicker")), Ok(1));
                 // Nobody records for y any more: what is there now is all there is.
                 for cpu in 0..CPUS {
-                    records.extend(drain(dtrace, y, cpu));
+                    take(&mut records, &mut drops, y, cpu);
                 }
                 thread::yield_now();
                 for cpu in 0..CPUS {
@@ -101,14 +104,14 @@ fn every_hit_is_drained_or_counted_as_dropped() {
                 }
                 toggles += 1;
             }
-            (toggles, records)
+            (toggles, (records, drops))
         });
         let of_x = drainer.join().unwrap();
         let (toggles, of_y) = toggler.join().unwrap();
         (of_x, toggles, of_y)
     });
 
-    let (records, drops) = of_x;
+    let ((records, drops), (of_y, drops_of_y)) = (of_x, of_y);
     for cpu in 0..CPUS {
         let records = &records[cpu];
         assert_eq!(records.len() as u64 + drops[cpu], HITS, "CPU {cpu}");
@@ -124,15 +127,16 @@ fn every_hit_is_drained_or_counted_as_dropped() {
     assert!(drops.iter().sum::<u64>() > 0, "no buffer was ever full: the test shows too little");
     let mut seen = HashSet::new();
     for record in &of_y {
-        assert!([steady, flicker].contains(&record.probe));
+        // It has enabled the two by turns, the flickering one first; most are not enabled any more.
+        let probe = if record.epid % 2 == 1 { flicker } else { steady };
+        assert!([probe.get(), u32::MAX].contains(&record.probe.get()));
         assert_eq!(record.args[2], !record.args[0], "a torn record");
-        assert!(seen.insert((record.probe, record.cpu, record.args[0])), "recorded twice");
+        assert!(seen.insert((record.epid % 2, record.cpu, record.args[0])), "recorded twice");
     }
     let counters = dtrace.counters();
     assert_eq!((counters.hits, counters.unknown), (2 * HITS * CPUS as u64, 0));
     let of_x: usize = records.iter().map(Vec::len).sum();
     assert_eq!(counters.records, (of_x + of_y.len()) as u64);
-    let drops_of_y: u64 = (0..CPUS).map(|cpu| dtrace.drops(y, cpu).unwrap()).sum();
     assert_eq!(counters.drops, drops.iter().sum::<u64>() + drops_of_y);
     // The provider saw enablings and disablings of the flickering probe in turn.
     use common::Call::{Disable, Enable};
@@ -182,8 +186,9 @@ fn counts_add_up_to_the_last_hit() {
             thread::yield_now();
             assert_eq!(dtrace.disable(x, &spec("n")), Ok(1));
             for cpu in 0..CPUS {
-                records += drain(dtrace, x, cpu).len() as u64;
-                drops += dtrace.drops(x, cpu).unwrap();
+                let (taken, dropped) = try_drain(dtrace, x, cpu).unwrap();
+                records += taken.len() as u64;
+                drops += dropped;
             }
             dtrace.close(x).unwrap();
         }

@@ -32,7 +32,7 @@ const LIST: &str = "   ID   PROVIDER            MODULE                          
 const HEADING: &str = "CPU     ID                    FUNCTION:NAME\n";
 
 /// What one line prints.
-fn typed(console: &mut Console<'_, Threads>, line: &str) -> Result<String, ConsoleError> {
+fn typed(console: &mut Console<'_>, line: &str) -> Result<String, ConsoleError> {
     let mut out = String::new();
     console.command(line, &mut out).map(|()| out)
 }
@@ -40,7 +40,7 @@ fn typed(console: &mut Console<'_, Threads>, line: &str) -> Result<String, Conso
 #[test]
 fn probes_are_listed_as_dtrace_does() {
     let (dtrace, ..) = lamp();
-    let mut console = Console::new(dtrace);
+    let mut console = Console::<2048>::new(dtrace);
     let on = "    1       lamp             house                            switch on\n";
     let off = "    2       lamp             house                              none off\n";
     assert_eq!(typed(&mut console, "-l").unwrap(), [LIST, on, off].concat());
@@ -54,7 +54,7 @@ fn probes_are_listed_as_dtrace_does() {
 #[test]
 fn hits_are_printed_with_their_arguments() {
     let (dtrace, on, off) = lamp();
-    let mut console = Console::new(dtrace);
+    let mut console = Console::<2048>::new(dtrace);
     let args = [-7_i64 as u64, 7, 0x1000, u64::MAX, 1, 0];
     dtrace.probe(on, &args);
     let mut out = typed(&mut console, "-n lamp:::").unwrap();
@@ -83,7 +83,7 @@ fn hits_are_printed_with_their_arguments() {
 #[test]
 fn what_does_not_fit_is_told() {
     let (dtrace, _, off) = lamp();
-    let mut console = Console::new(dtrace);
+    let mut console = Console::<2048>::new(dtrace);
     typed(&mut console, "-n off").unwrap();
     (0..11).for_each(|_| dtrace.probe(off, &[0; 6]));
     let mut out = String::new();
@@ -95,7 +95,7 @@ fn what_does_not_fit_is_told() {
 #[test]
 fn what_makes_no_sense_changes_nothing() {
     let (dtrace, _, off) = lamp();
-    let mut console = Console::new(dtrace);
+    let mut console = Console::<2048>::new(dtrace);
     for line in ["", "  ", "help", "-n", "-l -x on", "stop now", "-n off on"] {
         assert_eq!(typed(&mut console, line), Err(ConsoleError::Usage), "{line:?}");
     }
@@ -126,7 +126,7 @@ impl Write for Driver {
 #[test]
 fn printing_may_fire_what_it_prints() {
     let (dtrace, _, off) = lamp();
-    let mut console = Console::<_, 2048>::new(dtrace);
+    let mut console = Console::<2048>::new(dtrace);
     let mut out = Driver(dtrace, off, String::new());
     console.command("-n off", &mut out).unwrap();
     for _ in 0..3 {
@@ -150,7 +150,7 @@ impl Write for Gone {
 #[test]
 fn a_console_that_fails_does_not_stay_enabled() {
     let (dtrace, _, off) = lamp();
-    let mut console = Console::<_, 2048>::new(dtrace);
+    let mut console = Console::<2048>::new(dtrace);
     assert_eq!(console.command("-l", &mut Gone), Err(ConsoleError::Write(fmt::Error)));
     typed(&mut console, "-n off").unwrap();
     dtrace.probe(off, &[0; 6]);

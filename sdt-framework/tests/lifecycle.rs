@@ -6,7 +6,7 @@ use common::{
     Call, Five as _, Small, TestProvider, and_zeros, create, drain, small, spec, try_drain,
 };
 use sdt_core::ops::{FrameworkError, ProbeId, ProviderId};
-use sdt_framework::{ConsumerError, ConsumerId, Counters, Recording, Records, Spec};
+use sdt_framework::{ConsumerError, ConsumerId, Counters, Record, Spec, Which, records};
 
 /// A provider `p` with the probes `m:f:a` and `m:f:b`, and its calls so far forgotten.
 fn with_two_probes<'a>(
@@ -97,26 +97,26 @@ fn a_full_buffer_drops_the_newest_and_counts() {
     dtrace.enable(x, &spec("a")).unwrap();
     dtrace.go(x).unwrap();
     let fire = |range: std::ops::Range<u64>| range.for_each(|n| dtrace.probe(a, &[n; 6]));
-    let values = || drain(&dtrace, x, 2).iter().map(|r| r.args[5]).collect::<Vec<_>>();
+    let taken = |cpu| {
+        let (firings, drops) = try_drain(&dtrace, x, cpu).unwrap();
+        (firings.iter().map(|r| r.args[5]).collect::<Vec<_>>(), drops)
+    };
 
     fire(0..11);
-    assert_eq!(values(), (0..8).collect::<Vec<_>>());
-    assert_eq!(dtrace.drops(x, 2), Ok(3));
-    assert_eq!(dtrace.drops(x, 2), Ok(0));
+    assert_eq!(taken(2), ((0..8).collect(), 3));
+    assert_eq!(taken(2), (vec![], 0));
     fire(11..16);
-    assert_eq!(values(), (11..16).collect::<Vec<_>>());
+    assert_eq!(taken(2), ((11..16).collect(), 0));
     fire(16..30);
-    assert_eq!(values(), (16..24).collect::<Vec<_>>());
-    assert_eq!(dtrace.drops(x, 2), Ok(6));
-    assert_eq!(dtrace.drops(x, 0), Ok(0));
+    assert_eq!(taken(2), ((16..24).collect(), 6));
+    assert_eq!(taken(0), (vec![], 0));
 
     // What a consumer leaves behind is not its successor's.
     fire(0..20);
     dtrace.close(x).unwrap();
     let y = dtrace.open().unwrap();
     assert_ne!(x, y);
-    assert_eq!(drain(&dtrace, y, 2), []);
-    assert_eq!(dtrace.drops(y, 2), Ok(0));
+    assert_eq!(try_drain(&dtrace, y, 2), Ok((vec![], 0)));
 }
 
 #[test]
@@ -228,8 +228,6 @@ fn refusals_to_consumers() {
     assert_eq!(dtrace.enable(y, &spec("a")), Err(ConsumerError::NotOpen(y)));
     assert_eq!(dtrace.disable(y, &spec("a")), Err(ConsumerError::NotOpen(y)));
     assert_eq!(try_drain(&dtrace, y, 0), Err(ConsumerError::NotOpen(y)));
-    assert_eq!(dtrace.drops(y, 0), Err(ConsumerError::NotOpen(y)));
-    assert_eq!(dtrace.drops(x, 4), Err(ConsumerError::NoCpu(4)));
     assert_eq!(try_drain(&dtrace, x, 4), Err(ConsumerError::NoCpu(4)));
     assert_eq!(ConsumerId::new(0), None);
 
@@ -247,39 +245,38 @@ fn refusals_to_consumers() {
 }
 
 #[test]
-fn records_are_read_whole_as_far_as_there_is_room() {
+fn records_are_read_in_pieces_and_described() {
     common::Threads::bind(0);
     let provider = TestProvider::default();
     let dtrace = small();
     let (_, a, b) = with_two_probes(&dtrace, &provider);
     let x = dtrace.open().unwrap();
-    dtrace.enable_recording(x, &spec("a"), Recording::Args(1)).unwrap();
-    dtrace.enable_recording(x, &spec("b"), Recording::Args(3)).unwrap();
-    let mut bytes = [0; 90];
-    assert_eq!(dtrace.read(x, 0, &mut bytes), Ok(0), "it has not gone yet");
+    dtrace.enable(x, &spec("a")).unwrap();
+    let read = |at, into: &mut [u8]| dtrace.snapshot(x, 0, Which::Records, at, into).unwrap();
+    assert_eq!(read(0, &mut [0; 90]).size, 0, "it has not started yet");
     dtrace.go(x).unwrap();
+    // After it has started, too.
+    dtrace.enable(x, &spec("b")).unwrap();
     (0..3).for_each(|n| dtrace.probe(a, &[n; 6]));
     dtrace.probe(b, &[9; 6]);
-    let [one, three] = [1, 3].map(|args| Recording::Args(args).size());
-    assert_eq!((one, three), (32, 48));
-    for (room, expected) in [
-        (0, Err(ConsumerError::ShortRead { bytes: 0, needed: one })),
-        (31, Err(ConsumerError::ShortRead { bytes: 31, needed: one })),
-        (90, Ok(2 * one)),
-        (47, Ok(one)),
-        (47, Err(ConsumerError::ShortRead { bytes: 47, needed: three })),
-    ] {
-        assert_eq!(dtrace.read(x, 0, &mut bytes[..room]), expected);
+    let mut bytes = Vec::new();
+    for room in [90, 0, 1, 95, 300] {
+        let mut into = vec![0; room];
+        let found = read(bytes.len(), &mut into);
+        // The first request has switched the buffer: it has all of them.
+        assert_eq!((found.size, found.drops), (4 * Record::SIZE, 0));
+        bytes.extend(&into[..found.read]);
     }
-    assert_eq!(dtrace.read(x, 0, &mut bytes), Ok(three));
-    let record = Records::new(&bytes[..three]).next().unwrap();
+    assert_eq!(bytes.len(), 4 * Record::SIZE);
+    assert_eq!(records(&bytes[..Record::SIZE - 1]).count(), 0, "it is not whole");
+    let all: Vec<_> = records(&bytes).collect();
+    assert_eq!(all.iter().map(|record| record.args[0]).collect::<Vec<_>>(), [0, 1, 2, 9]);
     // Its number says what it is.
+    let record = all[3];
     let eprobe = |consumer| dtrace.eprobe(consumer, record.epid, 0, &mut []);
     let desc = eprobe(x).unwrap().unwrap();
-    assert_eq!((desc.epid, desc.probe, desc.size), (record.epid, b.get(), three as u32));
-    assert_eq!(desc.records as usize, Recording::Args(3).descriptions().len());
-    let firing = record.firing().unwrap();
-    assert_eq!((firing.probe, firing.args), (b, and_zeros([9, 9, 9])));
+    assert_eq!((desc.epid, desc.probe, desc.size), (record.epid, b.get(), Record::SIZE as u32));
+    assert_eq!((desc.records, record.args), (10, and_zeros([9; 6])));
     let y = dtrace.open().unwrap();
     assert_eq!(eprobe(y), Ok(None), "it is another one's");
     dtrace.disable(x, &spec("b")).unwrap();

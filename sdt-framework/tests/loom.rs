@@ -1,93 +1,38 @@
-//! The ring and the chain under every interleaving and every reordering that the memory model allows.
+//! The chain, and the last look at a probe's id, under every interleaving and every reordering that the memory model allows.
 //!
 //! This compiles the framework's own source files against loom's atomics.
 
+use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use sync::{AtomicUsize, Ordering};
 
-/// What `src/sync.rs` is to the framework.
-mod sync {
-    pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU32 as AtomicId, AtomicUsize, Ordering};
-
-    pub(crate) type Count = u64;
-    pub(crate) type AtomicCount = loom::sync::atomic::AtomicU64;
+/// What `src/base` is to the framework.
+mod base {
+    pub(crate) mod sync {
+        pub(crate) use loom::cell::UnsafeCell;
+        pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU32 as AtomicId, Ordering};
+    }
+    pub(crate) mod context {
+        pub(crate) use sdt_framework::Contexts;
+    }
+    pub(crate) use super::host;
 }
-
-#[path = "../src/ecb/chain.rs"]
+#[path = "../src/base/chain.rs"]
 #[allow(dead_code, reason = "the models use a part")]
 mod chain;
-mod context {
-    pub(crate) use sdt_framework::Contexts;
-}
+#[path = "../src/base/host.rs"]
+#[allow(dead_code, reason = "the models use a part")]
+mod host;
 mod kernel {
     pub(crate) use sdt_framework::kernel::{Kernel, Unknown};
 }
-#[path = "../src/host.rs"]
-#[allow(dead_code, reason = "the models use a part")]
-mod host;
-#[path = "../src/ecb/look.rs"]
-mod look;
-#[path = "../src/buffer/ring.rs"]
-#[allow(dead_code, reason = "the models use a part")]
-mod ring;
+#[path = "../src/run/live_id.rs"]
+mod live_id;
 
+use base::sync::{AtomicU32, UnsafeCell};
 use chain::{Chain, Node};
 use host::Host;
+use live_id::with_live_id;
 use loom::sync::Arc;
-use ring::Ring;
-use sync::{AtomicU32, UnsafeCell};
-
-/// A record: a number, and its own size.
-fn record(n: u64) -> [u64; 2] {
-    [n, 16 << 32]
-}
-
-/// What a ring has, as far as `into` has room for it.
-fn numbers(ring: &Ring, into: usize) -> Vec<u64> {
-    let mut bytes = vec![0; into];
-    // SAFETY: one thread at a time reads.
-    let count = unsafe { ring.read(&mut bytes) }.unwrap();
-    let words = bytes[..count].as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
-    let words: Vec<_> = words.collect();
-    assert!(words.chunks(2).all(|words| words == record(words[0])), "{words:?}");
-    words.into_iter().step_by(2).collect()
-}
-
-/// Writes 1 to 4 into a ring with room for two while another thread reads what it finds.
-///
-/// The writer is the thread that runs first. Loom finds the other orders when a load comes after
-/// another thread's store; a store after another thread's load it misses if the storing thread has
-/// loaded the same variable in between, which both sides of a ring do. The set of outcomes shows that
-/// nothing was missed this way.
-#[test]
-fn a_ring_hands_over_in_order_and_counts_the_rest() {
-    let outcomes = std::sync::Mutex::new(std::collections::BTreeSet::new());
-    let outcomes = std::sync::Arc::new(outcomes);
-    let seen = std::sync::Arc::clone(&outcomes);
-    loom::model(move || {
-        // Five words: some records go around the end.
-        let words = Vec::leak((0..5).map(|_| ring::Word::new()).collect());
-        let ring = Arc::new(Ring::new(words));
-        let reader = {
-            let ring = Arc::clone(&ring);
-            thread::spawn(move || (0..3).flat_map(|_| numbers(&ring, 16)).collect::<Vec<_>>())
-        };
-        for n in 1..=4 {
-            // SAFETY: this thread is the only writer.
-            unsafe { ring.push(&record(n)) };
-        }
-        let mut got = reader.join().unwrap();
-        got.extend(numbers(&ring, 64));
-        assert!(got.windows(2).all(|pair| pair[0] < pair[1]), "{got:?}");
-        assert_eq!(got.len() as u64 + ring.dropped(), 4);
-        seen.lock().unwrap().insert(got);
-    });
-    // Whatever is read, the first two are; any of the others is there or was dropped.
-    let outcomes = outcomes.lock().unwrap();
-    let all = [vec![1, 2], vec![1, 2, 3], vec![1, 2, 3, 4], vec![1, 2, 4]];
-    assert_eq!(outcomes.iter().cloned().collect::<Vec<_>>(), all);
-}
 
 /// A CPU's crossings into and out of probe context, and the wait for it: a host's `sync`.
 struct Cpu(AtomicUsize);
@@ -140,7 +85,7 @@ fn move_a_node(wait: bool) {
             thread::spawn(move || {
                 let mut met = Vec::new();
                 world.cpu.in_probe_context(|| {
-                    world.a.for_each(&world.nodes, |_, body| met.push(*body));
+                    met = world.a.walk(&world.nodes).map(|(_, body)| body).collect();
                 });
                 met
             })
@@ -157,8 +102,7 @@ fn move_a_node(wait: bool) {
         }
         let met = walker.join().unwrap();
         assert!([vec![('a', 1), ('a', 2)], vec![('a', 2)]].contains(&met), "{met:?}");
-        let mut all = Vec::new();
-        b.for_each(nodes, |index, body| all.push((index, *body)));
+        let all: Vec<_> = b.walk(nodes).collect();
         assert_eq!(all, [(2, ('b', 1)), (0, ('b', 2))]);
     });
 }
@@ -182,11 +126,7 @@ fn an_appended_node_is_met_whole_or_not_at_all() {
             Arc::new((core::array::from_fn::<_, 2, _>(|_| Node::<Body>::new()), Chain::new()));
         let walker = {
             let world = Arc::clone(&world);
-            thread::spawn(move || {
-                let mut met = Vec::new();
-                world.1.for_each(&world.0, |_, body| met.push(*body));
-                met
-            })
+            thread::spawn(move || world.1.walk(&world.0).map(|(_, body)| body).collect::<Vec<_>>())
         };
         let (nodes, chain) = &*world;
         for (index, place) in [(0, 1), (1, 2)] {
@@ -275,7 +215,7 @@ fn use_an_id_again(hit: fn(&Cpu, &AtomicU32, &mut dyn FnMut(u32))) {
 
 #[test]
 fn a_hit_is_never_recorded_as_another_provider_s() {
-    use_an_id_again(|cpu, id, record| look::look(cpu, id, record, || {}));
+    use_an_id_again(|cpu, id, record| with_live_id(cpu, id, record, || {}));
 }
 
 /// The model can tell: who looks and then turns interrupts off is too late.

@@ -2,44 +2,49 @@
 //!
 //! This compiles the framework's own source file against loom's atomics.
 
+use base::sync::AtomicU32;
 use loom::thread;
-use sync::AtomicU32;
 
-/// What `src/sync.rs` is to the framework.
-mod sync {
-    pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
+/// What `src/base` is to the framework.
+mod base {
+    pub(crate) mod sync {
+        pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
 
-    pub(crate) type AtomicCount = loom::sync::atomic::AtomicU64;
+        pub(crate) type AtomicCount = loom::sync::atomic::AtomicU64;
 
-    pub(crate) const fn widen(count: u64) -> u64 {
-        count
+        pub(crate) const fn widen(count: u64) -> u64 {
+            count
+        }
+
+        macro_rules! const_fn {
+            ($(#[$attr:meta])* $vis:vis fn $name:ident() -> $ret:ty $body:block) => {
+                $(#[$attr])* $vis fn $name() -> $ret $body
+            };
+        }
+        pub(crate) use const_fn;
     }
+    pub(crate) use super::word;
+}
+#[path = "../src/base/word.rs"]
+#[allow(dead_code, reason = "the models use a part")]
+mod word;
 
-    macro_rules! const_fn {
-        ($(#[$attr:meta])* $vis:vis fn $name:ident() -> $ret:ty $body:block) => {
-            $(#[$attr])* $vis fn $name() -> $ret $body
-        };
-    }
-    pub(crate) use const_fn;
+mod kernel {
+    pub(crate) use sdt_framework::kernel::Costs;
 }
 
-mod dif {
-    #[path = "../../src/dif/address.rs"]
-    #[allow(dead_code, reason = "the models use a part")]
-    pub(crate) mod address;
-    #[path = "../../src/dif/dynamic.rs"]
-    #[allow(dead_code, reason = "the models use a part")]
-    pub(crate) mod dynamic;
-    #[path = "../../src/dif/word.rs"]
-    #[allow(dead_code, reason = "the models use a part")]
-    pub(crate) mod word;
-    #[path = "../../src/dif/work.rs"]
-    #[allow(dead_code, reason = "the models use a part")]
-    pub(crate) mod work;
-}
+#[path = "../src/machine/address.rs"]
+#[allow(dead_code, reason = "the models use a part")]
+mod address;
+#[path = "../src/machine/dynamic.rs"]
+#[allow(dead_code, reason = "the models use a part")]
+mod dynamic;
+#[path = "../src/machine/work.rs"]
+#[allow(dead_code, reason = "the models use a part")]
+mod work;
 
-use dif::dynamic::{Dynamic, Key, PerCpu};
-use dif::word::Word;
+use dynamic::{Dynamic, Key, PerCpu};
+use word::Word;
 
 const CHUNKS: usize = 3;
 const CHUNK: usize = 4;

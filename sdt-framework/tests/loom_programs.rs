@@ -3,15 +3,17 @@
 //! The modules are compiled a second time, against loom's types.
 
 /// Loom's types in place of the real ones.
-mod sync {
-    pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+mod base {
+    pub(crate) mod sync {
+        pub(crate) use loom::cell::UnsafeCell;
+        pub(crate) use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+    }
 }
 
-#[path = "../src/buffer/pair.rs"]
+#[path = "../src/run/pair.rs"]
 #[allow(dead_code, reason = "the models use a part")]
 mod pair;
-#[path = "../src/program/speculation.rs"]
+#[path = "../src/run/speculation.rs"]
 #[allow(dead_code, reason = "the models use a part")]
 mod speculation;
 

@@ -3,11 +3,12 @@
 mod common;
 
 use common::{SMALL, Small, TestProvider, Threads, create, memory, small, spec};
+use dtrace_abi::option::{BufResize, OptionId};
 use proptest::prelude::*;
 use recording_host::cpus::CPUS;
 use sdt_core::ops::{Framework as _, FrameworkError, Privileges, ProviderAttr};
 use sdt_framework::{
-    Config, ConsumerError, ConsumerId, Counters, Dtrace, InitError, LONGEST, Memory,
+    Config, ConsumerError, ConsumerId, Counters, Dtrace, InitError, Memory, Record,
 };
 
 const TABLES: usize = SMALL.tables::<Threads>(CPUS);
@@ -47,9 +48,8 @@ fn memory_of_any_size_is_taken_or_refused() {
         let dtrace: Dtrace<Threads> = Dtrace::new(Threads::new());
         assert_eq!(dtrace.init(odd(skip), &SMALL), Ok(()), "{skip}");
         assert_eq!(dtrace.init(memory(TABLES), &SMALL), Err(InitError::Ready));
-        let x = dtrace.open().unwrap();
-        assert!(matches!(dtrace.go(x), Err(ConsumerError::NoMemory { .. })));
-        assert_eq!(dtrace.close(x), Ok(()));
+        let refused = dtrace.open().and_then(|x| dtrace.enable(x, &spec("n")));
+        assert!(matches!(refused, Err(ConsumerError::NoMemory { .. })));
     }
     let dtrace: Dtrace<Threads> = Dtrace::new(Threads::new());
     let none = Config { ecbs: 0, ..SMALL };
@@ -70,13 +70,9 @@ fn sizes_are_as_documented() {
     let one = of(SMALL, CPUS);
     let more = [
         ("a probe", of(Config { probes: SMALL.probes + 1, ..SMALL }, CPUS), 524),
-        ("an ECB", of(Config { ecbs: SMALL.ecbs + 1, ..SMALL }, CPUS), 116),
+        ("an ECB", of(Config { ecbs: SMALL.ecbs + 1, ..SMALL }, CPUS), 100),
         ("a provider", of(Config { providers: SMALL.providers + 1, ..SMALL }, CPUS), 208),
-        (
-            "a consumer",
-            of(Config { consumers: SMALL.consumers + 1, ..SMALL }, CPUS),
-            108 + 8 * CPUS,
-        ),
+        ("a consumer", of(Config { consumers: SMALL.consumers + 1, ..SMALL }, CPUS), 60 + 8 * CPUS),
         ("a CPU", of(SMALL, CPUS + 1), 64 + 8 * SMALL.consumers),
     ];
     let sizes: Vec<_> = more.iter().map(|(what, with, _)| (*what, with - one)).collect();
@@ -94,11 +90,18 @@ fn sizes_are_as_documented() {
     let before = dtrace.memory_left().unwrap();
     dtrace.enable(x, &spec("nothing")).unwrap();
     let enabling = before - dtrace.memory_left().unwrap();
-    assert!((360..=512).contains(&enabling), "{enabling}");
+    assert!((3000..=4096).contains(&enabling), "{enabling}");
     let before = dtrace.memory_left().unwrap();
     dtrace.go(x).unwrap();
-    let each = (before - dtrace.memory_left().unwrap()) / CPUS - SMALL.buffer;
-    assert!((192..=256).contains(&each), "{each}");
+    let run = before - dtrace.memory_left().unwrap();
+    let each = run / CPUS - 2 * SMALL.buffer;
+    assert!((1024..=1600).contains(&each), "{each}");
+}
+
+/// Chooses how many bytes a consumer's buffer of each CPU has, and no fewer.
+fn set_buffer(dtrace: &Small, id: ConsumerId, bytes: usize) -> Result<(), ConsumerError> {
+    dtrace.set_option(id, OptionId::Bufresize.number(), BufResize::Manual.number().into())?;
+    dtrace.set_option(id, OptionId::Bufsize.number(), bytes as i64)
 }
 
 #[test]
@@ -111,15 +114,17 @@ fn a_consumer_has_the_buffers_that_it_asks_for() {
     let probe = create(&*dtrace, p, [c"m", c"f", c"n"], 0);
     for records in [1, 2, 5, 30] {
         let x = dtrace.open().unwrap();
-        let small = ConsumerError::SmallBuffer { bytes: LONGEST - 1, least: LONGEST };
-        assert_eq!(dtrace.set_buffer(x, LONGEST - 1), Err(small));
-        assert_eq!(dtrace.set_buffer(x, records * LONGEST), Ok(()));
         dtrace.enable(x, &spec("n")).unwrap();
+        set_buffer(&dtrace, x, Record::SIZE - 8).unwrap();
+        let small = ConsumerError::SmallBuffer { bytes: Record::SIZE - 8, least: Record::SIZE };
+        assert_eq!(dtrace.go(x), Err(small));
+        set_buffer(&dtrace, x, records * Record::SIZE).unwrap();
         dtrace.go(x).unwrap();
-        assert_eq!(dtrace.set_buffer(x, LONGEST), Err(ConsumerError::HasBuffers(x)));
+        let started = Err(ConsumerError::Started(x));
+        assert_eq!(set_buffer(&dtrace, x, Record::SIZE), started);
         (0..40).for_each(|n| dtrace.probe(probe, &[n; 6]));
-        assert_eq!(common::drain(&dtrace, x, 0).len(), records);
-        assert_eq!(dtrace.drops(x, 0), Ok(40 - records as u64));
+        let (taken, drops) = common::try_drain(&dtrace, x, 0).unwrap();
+        assert_eq!((taken.len(), drops), (records, 40 - records as u64));
         // They are the same when it goes once more.
         dtrace.probe(probe, &[0; 6]);
         dtrace.stop(x).unwrap();
@@ -134,22 +139,24 @@ fn what_there_is_no_room_for_is_refused_and_freed_memory_is_used_again() {
     let dtrace = small();
     let all = dtrace.memory_left().unwrap();
     let [x, y] = [(); 2].map(|()| dtrace.open().unwrap());
-    // More than half for each.
-    let bytes = all / CPUS * 6 / 10;
+    // More than half for each, of which each has two.
+    let bytes = all / CPUS * 3 / 10;
     for id in [x, y] {
-        dtrace.set_buffer(id, bytes).unwrap();
+        dtrace.enable(id, &spec("nothing")).unwrap();
+        set_buffer(&dtrace, id, bytes).unwrap();
     }
     assert_eq!(dtrace.go(x), Ok(()));
     let refused = dtrace.go(y).unwrap_err();
     let ConsumerError::NoMemory { needed, left } = refused else { panic!("{refused}") };
-    assert!(needed >= CPUS * bytes && left < needed && left == dtrace.memory_left().unwrap());
+    assert!(needed >= 2 * CPUS * bytes && left < needed && left == dtrace.memory_left().unwrap());
     assert!(refused.to_string().contains("ask for smaller buffers"), "{refused}");
     // Smaller ones fit, or the same when the other one has gone.
-    dtrace.set_buffer(y, bytes / 4).unwrap();
+    set_buffer(&dtrace, y, bytes / 4).unwrap();
     assert_eq!(dtrace.go(y), Ok(()));
     dtrace.close(x).unwrap();
     let z = dtrace.open().unwrap();
-    dtrace.set_buffer(z, bytes).unwrap();
+    dtrace.enable(z, &spec("nothing")).unwrap();
+    set_buffer(&dtrace, z, bytes).unwrap();
     assert_eq!(dtrace.go(z), Ok(()));
     dtrace.close(y).unwrap();
     dtrace.close(z).unwrap();
@@ -161,9 +168,10 @@ fn what_there_is_no_room_for_is_refused_and_freed_memory_is_used_again() {
 fn a_size_that_overflows_is_refused() {
     let dtrace = small();
     let x = dtrace.open().unwrap();
-    dtrace.set_buffer(x, usize::MAX).unwrap();
+    dtrace.enable(x, &spec("nothing")).unwrap();
+    set_buffer(&dtrace, x, isize::MAX as usize).unwrap();
     assert!(matches!(dtrace.go(x), Err(ConsumerError::NoMemory { needed: usize::MAX, .. })));
-    dtrace.set_buffer(x, usize::MAX / CPUS).unwrap();
+    set_buffer(&dtrace, x, isize::MAX as usize / CPUS).unwrap();
     assert!(matches!(dtrace.go(x), Err(ConsumerError::NoMemory { .. })));
 }
 
@@ -179,7 +187,8 @@ proptest! {
             match (what, consumer) {
                 (0, None) => open.push(dtrace.open().unwrap()),
                 (1, Some(id)) => {
-                    let _refused_once_it_has_gone = dtrace.set_buffer(id, records * LONGEST);
+                    let _refused_once_it_has_started =
+                        set_buffer(&dtrace, id, records * Record::SIZE);
                     let _refused_without_room = dtrace.go(id);
                 }
                 (2, Some(id)) => {

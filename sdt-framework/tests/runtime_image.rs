@@ -9,7 +9,7 @@ use sdt_core::ops::{FrameworkError, Privileges, ProviderAttr};
 use sdt_core::patch::Mode;
 use sdt_core::runtime::{FireError, OpenError, Provider, Slot, arg};
 use sdt_core::{sdt_probe, sdt_provider};
-use sdt_framework::{Config, Dtrace, Field, LONGEST, Memory, Records, Spec};
+use sdt_framework::{Config, Dtrace, Field, Memory, Record, Spec, Which, records};
 
 sdt_provider!(compiled);
 
@@ -23,7 +23,7 @@ static DTRACE: Dtrace<Uniprocessor> =
     Dtrace::new(unsafe { Uniprocessor::new() });
 
 const CONFIG: Config =
-    Config { providers: 3, probes: 8, ecbs: 8, consumers: 1, buffer: 16 * LONGEST };
+    Config { providers: 3, probes: 8, ecbs: 8, consumers: 1, buffer: 16 * Record::SIZE };
 
 static MEMORY: Memory<{ CONFIG.memory::<Uniprocessor>(1, 1) }> = Memory::new();
 
@@ -94,9 +94,9 @@ fn they_come_and_go_with_the_image() {
     assert_eq!(listed(), all);
     fire(1);
     hit.fire(&[2]).unwrap();
-    let mut bytes = [0; 4 * LONGEST];
-    let count = DTRACE.read(consumer, 0, &mut bytes).unwrap();
-    let hits = Records::new(&bytes[..count]).map(|record| record.firing().unwrap().args[0]);
+    let mut bytes = [0; 4 * Record::SIZE];
+    let found = DTRACE.snapshot(consumer, 0, Which::Records, 0, &mut bytes).unwrap();
+    let hits = records(&bytes[..found.size]).map(|record| record.args[0]);
     assert_eq!(hits.collect::<Vec<_>>(), [1, 2]);
     DTRACE.close(consumer).unwrap();
 
@@ -125,7 +125,8 @@ fn they_come_and_go_with_the_image() {
     assert_eq!(SECOND.enable(consumer, &both), Ok(2));
     SECOND.go(consumer).unwrap();
     hit.fire(&[4]).unwrap();
-    assert_eq!(SECOND.read(consumer, 0, &mut bytes), Ok(LONGEST));
+    let found = SECOND.snapshot(consumer, 0, Which::Records, 0, &mut bytes).unwrap();
+    assert_eq!(found.size, Record::SIZE);
     SECOND.close(consumer).unwrap();
     assert_eq!(attach::detach(), Ok(()));
     attach();

@@ -1,4 +1,4 @@
-//! Greets somebody ten times a second, and can be traced: `dtrace -p PID -n 'hello:::greeted'`.
+//! Prints a greeting ten times a second, and can be traced: `dtrace -p PID -n 'hello:::greeted'`.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ enum Manner {
 sdt_provider! {
     /// What this program does.
     pub hello {
-        /// Somebody has been greeted: who, how, and for the how manyth time.
+        /// The program has printed a greeting: to this name, in this manner, as this one of its greetings.
         fn greeted(name: &str, manner: Manner, times: u64);
     }
 }

@@ -1,7 +1,7 @@
-//! SIGTRAP: the breakpoint exception of a process.
+//! The handler of SIGTRAP, which the kernel raises at a breakpoint.
 //!
-//! No crate for signals hands the interrupted registers to a handler, so this is `sigaction` itself. A SIGTRAP that is no
-//! site's goes where it would have gone: to the handler that was there before, or the process ends by it.
+//! No crate for signals passes the interrupted registers to a handler, so this module calls `sigaction` itself. A SIGTRAP that no site
+//! raised has the effect that it would have without this handler: the earlier handler gets it, or it ends the process.
 
 use std::ffi::c_void;
 use std::io;
@@ -9,79 +9,79 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The action that was there before.
+/// The action of SIGTRAP before this crate's handler was installed.
 static EARLIER: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 
-/// Breakpoints that were sites'.
-static TAKEN: AtomicU64 = AtomicU64::new(0);
+/// The number of breakpoints of sites.
+static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// How many hits came by a breakpoint so far, in this process.
-pub fn taken() -> u64 {
-    TAKEN.load(Ordering::Relaxed)
+/// Returns the number of hits of this process that came through a breakpoint.
+pub fn count() -> u64 {
+    COUNT.load(Ordering::Relaxed)
 }
 
-/// Signals that instructions raise.
+/// The signals that instructions raise.
 pub(crate) const RAISED: [libc::c_int; 6] =
     [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS];
 
-/// A handler with all its arguments.
+/// A signal handler that gets the registers (`SA_SIGINFO`).
 type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// Makes this the process's handler of SIGTRAP, once. Signals that are no site's go on to the one that was there.
+/// Installs the handler of SIGTRAP, once.
 ///
 /// # Errors
-/// The system refuses.
-pub fn install() -> io::Result<()> {
+/// `sigaction(2)` fails.
+pub(crate) fn install() -> io::Result<()> {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     if !EARLIER.load(Ordering::Relaxed).is_null() {
         return Ok(());
     }
-    // Known before the handler is there, and stays.
+    // Stored before the handler is installed, and never freed, as the handler reads it.
     EARLIER.store(Box::leak(Box::new(action(None)?)), Ordering::Release);
-    // SAFETY: all zeros is an action.
-    let mut ours: libc::sigaction = unsafe { std::mem::zeroed() };
-    ours.sa_sigaction = on_trap as Handler as usize;
-    // Not deferred, as an earlier handler may hit a site, and the kernel kills who hits a breakpoint while SIGTRAP is
-    // blocked. On the alternate stack, as programs that have one may have small stacks.
-    ours.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_ONSTACK | libc::SA_RESTART;
-    // A handler of another signal that came now would run on the alternate stack, which is small, and may hit a site there: it
-    // comes when this has returned. What an instruction raises is not put off.
-    // SAFETY: a set of its own.
+    // SAFETY: all zeros are a valid `sigaction`.
+    let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
+    new.sa_sigaction = on_trap as Handler as usize;
+    // SA_NODEFER, as the earlier handler may hit a site, and a breakpoint with SIGTRAP blocked ends the process. SA_ONSTACK, as programs
+    // with an alternate stack may have small ordinary ones.
+    new.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_ONSTACK | libc::SA_RESTART;
+    // All signals except those that instructions raise wait until this handler has returned. Otherwise their handlers would run on the
+    // same alternate stack, which is small, and could hit sites there.
+    // SAFETY: the set is a field of `new`, which this function owns.
     unsafe {
-        libc::sigfillset(&mut ours.sa_mask);
+        libc::sigfillset(&mut new.sa_mask);
         for signal in RAISED {
-            libc::sigdelset(&mut ours.sa_mask, signal);
+            libc::sigdelset(&mut new.sa_mask, signal);
         }
     }
-    action(Some(&ours)).inspect_err(|_| EARLIER.store(ptr::null_mut(), Ordering::Release))?;
+    action(Some(&new)).inspect_err(|_| EARLIER.store(ptr::null_mut(), Ordering::Release))?;
     Ok(())
 }
 
-/// Whether the handler is there. Who replaces it afterwards gets our breakpoints, and does not know them.
+/// Returns whether the handler is installed. A handler that replaced it would get the breakpoints of sites.
 pub(crate) fn is_installed() -> bool {
     action(None).is_ok_and(|now| now.sa_sigaction == on_trap as Handler as usize)
 }
 
-/// Returns a signal whose handler runs with SIGTRAP blocked: at a breakpoint in it the kernel would end the process.
+/// Returns a signal whose handler blocks SIGTRAP. A breakpoint in that handler would end the process.
 pub(crate) fn blocking_handler() -> Option<libc::c_int> {
     (1..=libc::SIGRTMAX()).find(|&signal| {
-        // SAFETY: all zeros is an action.
+        // SAFETY: all zeros are a valid `sigaction`.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: asks, and changes nothing. The signals that the C library keeps for itself are an error.
+        // SAFETY: writes `action` and changes nothing else. It fails for the signals that the C library reserves.
         let is_known = unsafe { libc::sigaction(signal, ptr::null(), &mut action) } == 0;
         let is_handled = ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction);
-        // SAFETY: a set that the kernel has filled in.
+        // SAFETY: `sigaction` has filled in the set.
         is_known && is_handled && unsafe { libc::sigismember(&action.sa_mask, libc::SIGTRAP) } == 1
     })
 }
 
-/// Sets the action of SIGTRAP, if there is one to set. Returns the one before.
+/// Sets the action of SIGTRAP if `new` is given. Returns the action before.
 fn action(new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
-    // SAFETY: all zeros is an action.
+    // SAFETY: all zeros are a valid `sigaction`.
     let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
     let new = new.map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: an action whose handler keeps to what handlers may do, or none; and room for the one before.
+    // SAFETY: `new` is null or an action whose handler is `on_trap`, which is async-signal-safe; `before` has room for the old action.
     match unsafe { libc::sigaction(libc::SIGTRAP, new, &mut before) } {
         0 => Ok(before),
         _ => Err(io::Error::last_os_error()),
@@ -89,13 +89,13 @@ fn action(new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
 }
 
 extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel hands over both.
+    // SAFETY: the kernel passes valid pointers to a handler with SA_SIGINFO.
     let (code, counter) = unsafe { ((*info).si_code, program_counter(context)) };
-    // Of the kernel's SIGTRAPs those that a breakpoint instruction raises. Who sends one means something else by it.
+    // Only the codes of a breakpoint instruction. A SIGTRAP that a process sends has another code.
     if matches!(code, libc::TRAP_BRKPT | libc::SI_KERNEL) {
         let breakpoint = (*counter as usize).wrapping_sub(sdt_core::trap::BREAKPOINT_LEN);
         if let Some(resume) = sdt_core::trap::resume_address(breakpoint) {
-            TAKEN.fetch_add(1, Ordering::Relaxed);
+            COUNT.fetch_add(1, Ordering::Relaxed);
             *counter = resume as Word;
             return;
         }
@@ -103,17 +103,17 @@ extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
     pass_on(signal, info, context);
 }
 
-/// Does what would have been done without us.
+/// Has the effect that the signal would have without this crate's handler.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: stored before this became the handler, and never freed.
+    // SAFETY: `install` stored the pointer before it installed this handler, and never frees it.
     let earlier = unsafe { &*EARLIER.load(Ordering::Acquire) };
-    // SAFETY: as the kernel called us.
+    // SAFETY: the kernel passed a valid pointer to this handler.
     let was_sent = unsafe { (*info).si_code } <= 0;
     match earlier.sa_sigaction {
-        // A breakpoint that is ignored would be met again.
+        // A breakpoint that were ignored would be raised again for ever.
         libc::SIG_IGN if was_sent => {}
         libc::SIG_DFL | libc::SIG_IGN => {
-            // SAFETY: the default action, then the signal, which is not blocked: the process ends.
+            // SAFETY: sets the default action and raises the signal, which SA_NODEFER leaves unblocked: the process ends.
             unsafe {
                 let mut default: libc::sigaction = std::mem::zeroed();
                 default.sa_sigaction = libc::SIG_DFL;
@@ -121,7 +121,7 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void
                 libc::raise(signal);
             }
         }
-        // SAFETY: by its flags what kind of handler it is, and it gets what the kernel gave us.
+        // SAFETY: the flags tell the type of the handler, and it gets the arguments that the kernel passed.
         handler => unsafe {
             if earlier.sa_flags & libc::SA_SIGINFO != 0 {
                 std::mem::transmute::<usize, Handler>(handler)(signal, info, context);
@@ -137,12 +137,12 @@ type Word = libc::greg_t;
 #[cfg(not(target_arch = "x86_64"))]
 type Word = libc::c_ulong;
 
-/// Where the interrupted program goes on.
+/// Returns the program counter of the interrupted program.
 ///
 /// # Safety
-/// `context` is what the kernel has handed to a handler, which is still running.
+/// The kernel passed `context` to a signal handler that has not returned.
 unsafe fn program_counter<'a>(context: *mut c_void) -> &'a mut Word {
-    // SAFETY: by contract a ucontext.
+    // SAFETY: the kernel passes a `ucontext_t` to a handler with SA_SIGINFO, and it is valid until that returns.
     let context = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext };
     #[cfg(target_arch = "x86_64")]
     return &mut context.gregs[libc::REG_RIP as usize];

@@ -1,18 +1,46 @@
-//! The child of a `fork`: one thread, with a copy of everything.
+//! `fork` in a traced process.
 //!
-//! Nobody traces it. Before it goes on, its sites are nops again and its copies of the connections are closed; its parent
-//! notices nothing. If the child is to be traced, it calls `start` itself.
+//! The child is not traced. Before `fork` returns in it, its sites are nops and its copies of the connections are closed. The parent
+//! notices nothing. The child may call [`start`](crate::start) itself.
 //!
-//! Who forks waits until the thread that answers consumers has nothing locked, and nobody is changing a provider that is made at run
-//! time; the latter for a second, as it may be the thread itself, which a signal has interrupted. So long it waits for the former, too,
-//! while that is stuck: somebody has the framework locked who may in turn wait for this thread. For ten seconds at most: the thread
-//! may itself wait for a hit that does not end, or for a file.
+//! # The state
 //!
-//! A fork in a signal handler that has interrupted the recording of a hit cannot wait, as that thread may be waiting for the end of the
-//! hit; nor can one of a thread that has something of ours locked itself, in [`Rules`](sdt_core::runtime::Rules) of the program's or a
-//! signal handler. The child of a fork that did not wait, or not for long enough, and one that was made without the C library's
-//! handlers (`_Fork`, the system call), is not the owner of what there is: it keeps its sites as they are, what they record is
-//! read by nobody, and it cannot be started.
+//! A child has a copy of all memory, but only the thread that forked. If another thread of the parent was changing the tracing state at
+//! that moment, the copy is in the middle of that change and can never be used. So [`ForkState`] says to which process the tracing state
+//! in this memory belongs:
+//!
+//! | state | event | next state | effect |
+//! |---|---|---|---|
+//! | `Unused` | `Start` by process P | `Owned(P)` | P may be traced |
+//! | `Owned(P)` | `Start` | `Owned(P)` | any process but P gets [`StartError::Forked`](crate::StartError::Forked): it was made by `_Fork` or the bare system call |
+//! | `Owned(P)` | `ChildBegins` | `Orphaned` | until the child has proved that its copy is consistent |
+//! | `Orphaned` | `LocksWereHeld` by child C | `Owned(C)` | C puts its sites back and closes its copies of the connections; `start` works in it |
+//! | `Owned(C)` | `SitesWereNotRestored` | `Orphaned` | a sandbox does not let the child change its text |
+//! | `Orphaned` | `Start` | `Orphaned` | `StartError::Forked`. Sites stay as they were, and no consumer sees what they record |
+//!
+//! Any other pair leaves the state as it is. The parent's state never changes in a fork.
+//!
+//! # The order of the locks
+//!
+//! | | lock | held for |
+//! |---|---|---|
+//! | 1 | the tracing state (`state.rs`) | every call into the framework from outside of a hit, except those of providers made at run time |
+//! | 2 | the standstill of providers ([`Standstill`]) | attaching, and opening, changing or closing a provider made at run time |
+//! | 3 | the framework's (`lock.rs`) | the functions of the framework |
+//!
+//! A forking thread takes them in this order and releases them in the opposite one, so a thread that gets lock 1 finds the others free.
+//! Both the parent and the child release them: [`Locks`].
+//!
+//! # How long a fork waits
+//!
+//! | for | at most | why not longer |
+//! |---|---|---|
+//! | lock 1 | 10 s | the worker thread may wait for a hit that does not end, or for a file |
+//! | lock 1, while its holder waits for lock 3 | 1 s | the holder of lock 3 may be waiting for the forking thread |
+//! | locks 2 and 3, each | 1 s | their holder may be the forking thread itself, interrupted by a signal, or wait for it |
+//! | anything, in the middle of a hit, or with a lock of this crate held | 0 | the forking thread would wait for itself, as in a signal handler or in [`Rules`](sdt_core::runtime::Rules) |
+//!
+//! The child of a fork that got fewer than all locks is `Orphaned`.
 
 use std::cell::Cell;
 use std::io;
@@ -24,50 +52,148 @@ use std::time::{Duration, Instant};
 use sdt_core::attach::Standstill;
 use sdt_framework::Held;
 
-use crate::cpus::{Slots, in_probe_context};
-use crate::process::{self, Locked, WANTED};
+use crate::slots::Slots;
+use crate::state::{self, Locked};
 use crate::text::Text;
-use crate::{kept, lock};
+use crate::{hit, lock, proc_file};
 
-/// What others may have locked, in the order in which it is let go of: who has got the last of it finds the others free.
-type Guards = (Option<Held<'static, Slots>>, Option<Standstill>, Locked);
-type Guard = ManuallyDrop<Guards>;
-
-thread_local! {
-    /// From before a fork until after it, in the thread that forks.
-    static HELD: Cell<Option<Guard>> = const { Cell::new(None) };
-    /// Forks that this thread is at and has locked nothing for.
-    static WITHOUT: Cell<usize> = const { Cell::new(0) };
+/// The process to which the tracing state in this memory belongs. The [module](self) has the table of transitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ForkState {
+    /// It belongs to no process yet.
+    Unused,
+    /// It belongs to this process.
+    Owned(u32),
+    /// It is a copy that no process can use.
+    Orphaned,
 }
 
-/// The process whose state this is, from the first `start` on. A child that does not become it has locks that somebody has who is not
-/// there.
-static OWNER: AtomicU32 = AtomicU32::new(0);
-/// No process.
-const NOBODY: u32 = u32::MAX;
+/// What changes a [`ForkState`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    /// The process calls `start`.
+    Start,
+    /// The C library calls [`child`].
+    ChildBegins,
+    /// The child found that the forking thread held all locks.
+    LocksWereHeld,
+    /// The child could not put all its sites back.
+    SitesWereNotRestored,
+}
 
-/// Whether it is this process's, which it is from now on if it has been nobody's.
-pub(crate) fn is_ours() -> bool {
-    let process = std::process::id();
-    match OWNER.compare_exchange(0, process, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => true,
-        Err(owner) => owner == process,
+impl ForkState {
+    /// Returns the state after an event in this process: the table of the [module](self).
+    const fn after(self, event: Event, process: u32) -> Self {
+        match (self, event) {
+            (Self::Unused, Event::Start) => Self::Owned(process),
+            (Self::Owned(_), Event::ChildBegins) => Self::Orphaned,
+            (Self::Orphaned, Event::LocksWereHeld) => Self::Owned(process),
+            (Self::Owned(_), Event::SitesWereNotRestored) => Self::Orphaned,
+            (
+                Self::Unused,
+                Event::ChildBegins | Event::LocksWereHeld | Event::SitesWereNotRestored,
+            )
+            | (Self::Owned(_), Event::Start | Event::LocksWereHeld)
+            | (Self::Orphaned, Event::Start | Event::ChildBegins | Event::SitesWereNotRestored) => {
+                self
+            }
+        }
+    }
+
+    const UNUSED: u32 = 0;
+    const ORPHANED: u32 = u32::MAX;
+
+    const fn encoded(self) -> u32 {
+        match self {
+            Self::Unused => Self::UNUSED,
+            Self::Owned(process) => process,
+            Self::Orphaned => Self::ORPHANED,
+        }
+    }
+
+    const fn decoded(word: u32) -> Self {
+        match word {
+            Self::UNUSED => Self::Unused,
+            Self::ORPHANED => Self::Orphaned,
+            process => Self::Owned(process),
+        }
     }
 }
 
-/// Whether nothing was locked for the fork that is over.
-fn was_without() -> bool {
-    let forks = WITHOUT.get();
-    WITHOUT.set(forks.saturating_sub(1));
-    forks != 0
+/// The [`ForkState`] of this process, encoded. Process numbers of Linux are from 1 to 2^22.
+static STATE: AtomicU32 = AtomicU32::new(ForkState::UNUSED);
+
+/// Applies an event to the state, and returns the new one.
+fn apply(event: Event) -> ForkState {
+    let process = std::process::id();
+    let next = |word| ForkState::decoded(word).after(event, process);
+    let before =
+        STATE.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| Some(next(word).encoded()));
+    // The closure returns a value, so both are the word before.
+    next(before.unwrap_or_else(|word| word))
 }
 
-/// Has the C library call the functions below, once.
-pub(crate) fn heed() -> io::Result<()> {
-    static HEEDED: Once = Once::new();
+/// Claims the tracing state for this process. Returns `false` if it belongs to another process, or to none that can use it.
+pub(crate) fn claim() -> bool {
+    apply(Event::Start) == ForkState::Owned(std::process::id())
+}
+
+/// Returns whether the tracing state belongs to this process.
+pub(crate) fn is_owner() -> bool {
+    ForkState::decoded(STATE.load(Ordering::Acquire)) == ForkState::Owned(std::process::id())
+}
+
+/// The locks that a thread holds while it forks. Fields are dropped in the order in which the locks are released.
+struct Locks {
+    /// Lock 3. `None` if it was not free in time, or if there is no framework yet.
+    framework: Option<Held<'static, Slots>>,
+    /// Lock 2. `None` if another thread forks at the same time.
+    providers: Option<Standstill>,
+    /// Lock 1.
+    state: Locked,
+}
+
+impl Locks {
+    /// Takes the locks in their order, with the limits of the [module](self). Returns `None` if lock 1 cannot be taken.
+    fn take() -> Option<Self> {
+        if hit::in_probe_context() || lock::is_held_here() || !is_owner() {
+            return None;
+        }
+        let state = lock_state()?;
+        let providers = Standstill::ask();
+        retry(|| providers.as_ref().filter(|standstill| standstill.is_reached()).map(drop));
+        let framework = state.attached.and_then(|attached| retry(|| attached.dtrace.try_hold()));
+        Some(Self { framework, providers, state })
+    }
+
+    /// Returns whether all locks are held, so that a copy of the memory is consistent.
+    fn are_complete(&self) -> bool {
+        self.providers.as_ref().is_some_and(Standstill::is_reached)
+            && (self.state.attached.is_none() || self.framework.is_some())
+    }
+}
+
+thread_local! {
+    /// The locks of this thread, from before a fork until after it.
+    static LOCKS: Cell<Option<ManuallyDrop<Locks>>> = const { Cell::new(None) };
+    /// The forks of this thread, one within the other, that are in progress and for which no locks were taken.
+    static WITHOUT_LOCKS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The longest wait for a thread that may wait for this one, or be this one.
+const LIMIT: Duration = Duration::from_secs(1);
+/// The longest wait for the worker thread. A request takes milliseconds, and longer on a busy machine.
+const WORKER_LIMIT: Duration = Duration::from_secs(10);
+
+/// Makes the C library call the functions below around each fork. Does so once.
+///
+/// # Errors
+/// `pthread_atfork` has no memory.
+pub(crate) fn register_handlers() -> io::Result<()> {
+    static REGISTERED: Once = Once::new();
     let mut result = Ok(());
-    HEEDED.call_once(|| {
-        // SAFETY: they stay, and expect to be called around forks.
+    REGISTERED.call_once(|| {
+        // SAFETY: the handlers are functions of this image, which stays loaded until the process ends (`Image::keep`).
         let error = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
         if error != 0 {
             result = Err(io::Error::from_raw_os_error(error));
@@ -76,108 +202,94 @@ pub(crate) fn heed() -> io::Result<()> {
     result
 }
 
+/// Takes the locks. The C library calls this before a fork, in the forking thread.
 unsafe extern "C" fn prepare() {
-    let guard = if in_probe_context() || lock::is_mine() || !is_ours() { None } else { state() };
-    let Some(guard) = guard else {
-        WITHOUT.set(WITHOUT.get() + 1);
-        return;
-    };
-    // Providers that are made at run time come and go without the lock.
-    let standstill = Standstill::ask();
-    patiently(|| standstill.as_ref().filter(|asked| asked.is_reached()).map(drop));
-    let held = guard.attached.and_then(|of| patiently(|| of.dtrace.try_hold()));
-    HELD.set(Some(ManuallyDrop::new((held, standstill, guard))));
-}
-
-/// How long is waited for who may wait for this thread, or be this thread.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// How long is waited for the thread that answers, at most: a request takes milliseconds, on a busy machine more.
-const LONGEST: Duration = Duration::from_secs(10);
-
-/// Waits for the state, unless the thread that has it locked is stuck.
-fn state() -> Option<Locked> {
-    WANTED.fetch_add(1, Ordering::AcqRel);
-    let (mut stuck_since, start) = (None, Instant::now());
-    let state = loop {
-        let state = process::try_lock();
-        if state.is_some() {
-            break state;
-        }
-        if start.elapsed() >= LONGEST {
-            break None;
-        }
-        if !lock::is_any_stuck() {
-            stuck_since = None;
-        } else if stuck_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
-            break None;
-        }
-        std::thread::yield_now();
-    };
-    WANTED.fetch_sub(1, Ordering::AcqRel);
-    state
-}
-
-/// Waits for something: who is in its way may be this very thread, which a signal has interrupted, or wait for it.
-fn patiently<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let done = attempt();
-        if done.is_some() || Instant::now() >= until {
-            return done;
-        }
-        std::thread::yield_now();
+    match Locks::take() {
+        Some(locks) => LOCKS.set(Some(ManuallyDrop::new(locks))),
+        None => WITHOUT_LOCKS.set(WITHOUT_LOCKS.get() + 1),
     }
 }
 
+/// Releases the locks. The C library calls this after a fork, in the forking thread.
 unsafe extern "C" fn parent() {
-    if was_without() {
-        return;
-    }
-    drop(HELD.take().map(ManuallyDrop::into_inner));
+    drop(take_locks());
 }
 
+/// Makes the child an untraced process. The C library calls this in its only thread.
 unsafe extern "C" fn child() {
-    // Said, as the child's number may be its parent's in a namespace of its own.
-    OWNER.store(NOBODY, Ordering::Release);
-    disown();
-    kept::close_all();
+    // The copy of the number of the parent does not decide: in a pid namespace of its own, the child's may be the same.
+    apply(Event::ChildBegins);
+    if let Some(locks) = take_locks() {
+        take_over(locks);
+    }
+    proc_file::close_all();
 }
 
-/// Makes the child nobody's: its sites are nops, and its copies of what its parent has open are closed.
-fn disown() {
-    if was_without() {
-        return;
+/// Returns the locks that [`prepare`] took for the fork that ends; `None` if it took none.
+fn take_locks() -> Option<Locks> {
+    let without = WITHOUT_LOCKS.get();
+    if without != 0 {
+        WITHOUT_LOCKS.set(without - 1);
+        return None;
     }
-    let Some((held, standstill, mut state)) = HELD.take().map(ManuallyDrop::into_inner) else {
-        return;
-    };
-    let is_still = standstill.as_ref().is_some_and(Standstill::is_reached);
-    if is_still && (state.attached.is_none() || held.is_some()) {
-        OWNER.store(std::process::id(), Ordering::Release);
+    LOCKS.take().map(ManuallyDrop::into_inner)
+}
+
+/// Takes the lock of the tracing state, unless its holder is blocked or busy for too long.
+fn lock_state() -> Option<Locked> {
+    let (mut blocked_since, start) = (None, Instant::now());
+    state::lock_first(|| {
+        std::thread::yield_now();
+        if start.elapsed() >= WORKER_LIMIT {
+            return false;
+        }
+        if !lock::is_any_thread_blocked() {
+            blocked_since = None;
+            return true;
+        }
+        blocked_since.get_or_insert_with(Instant::now).elapsed() < LIMIT
+    })
+}
+
+/// Repeats an attempt until it succeeds, for at most [`LIMIT`].
+fn retry<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let result = attempt();
+        if result.is_some() || Instant::now() >= deadline {
+            return result;
+        }
+        std::thread::yield_now();
     }
-    if held.is_none() {
-        // If there is a framework, a thread has it locked that is not here.
+}
+
+/// Puts the child's sites back, and closes its copies of what the parent has open. If the locks are complete, the tracing state is the
+/// child's from then on.
+fn take_over(locks: Locks) {
+    if locks.are_complete() {
+        apply(Event::LocksWereHeld);
+    }
+    let Locks { framework, providers, mut state } = locks;
+    if framework.is_none() {
+        // A thread of the parent has the framework locked, so in the child it stays locked.
         state.attached = None;
     }
-    drop((held, standstill));
-    // Others were waiting to fork, too, or for the framework.
-    WANTED.store(0, Ordering::Release);
-    lock::nobody_is_stuck();
+    drop((framework, providers));
+    state::forget_waiting_threads();
+    lock::forget_blocked_threads();
     if let Some(attached) = &state.attached {
-        // SAFETY: the child's only thread, which was outside probe context.
-        unsafe { attached.dtrace.host().take_back() };
+        // SAFETY: this is the only thread of the child, and it holds no slot: `Locks::take` refuses in probe context.
+        unsafe { attached.dtrace.host().release_all() };
     }
-    if let Some(mut serving) = state.disown()
+    if let Some(mut server) = state.take_server()
         && let Some(attached) = &state.attached
     {
-        let is_restored = Text::alone(|| {
-            serving.close_all();
+        let is_restored = Text::change_alone(|| {
+            server.close_all();
             let _ = attached.dtrace.close_anonymous();
         });
         if !is_restored {
-            // Its sites do what they did in its parent.
-            OWNER.store(NOBODY, Ordering::Release);
+            apply(Event::SitesWereNotRestored);
         }
     }
 }
@@ -185,55 +297,79 @@ fn disown() {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicBool;
-    use std::sync::{Mutex, PoisonError, TryLockError};
+    use std::sync::{Mutex, PoisonError};
     use std::thread;
 
     use super::*;
-    use crate::process::STATE;
 
-    /// One test at a time: they are one process.
+    /// The tests take turns, as the process has one state.
     static TURN: Mutex<()> = Mutex::new(());
 
-    /// A signal handler forks, which has interrupted a fork.
+    /// The rows of the table, as the documentation has them.
     #[test]
-    fn a_fork_within_a_fork_lets_nothing_go() {
+    fn transitions_are_those_of_the_table() {
+        use Event::{ChildBegins, LocksWereHeld, SitesWereNotRestored, Start};
+        use ForkState::{Orphaned, Owned, Unused};
+        let rows = [
+            (Unused, Start, Owned(7)),
+            (Owned(5), Start, Owned(5)),
+            (Owned(5), ChildBegins, Orphaned),
+            (Orphaned, LocksWereHeld, Owned(7)),
+            (Owned(5), SitesWereNotRestored, Orphaned),
+            (Orphaned, Start, Orphaned),
+        ];
+        for state in [Unused, Owned(5), Orphaned] {
+            assert_eq!(ForkState::decoded(state.encoded()), state);
+            for event in [Start, ChildBegins, LocksWereHeld, SitesWereNotRestored] {
+                let row = rows.iter().find(|(from, by, _)| (*from, *by) == (state, event));
+                let expected = row.map_or(state, |(.., to)| *to);
+                assert_eq!(state.after(event, 7), expected, "{state:?}, {event:?}");
+            }
+        }
+    }
+
+    /// A signal handler that forks has interrupted a fork.
+    #[test]
+    fn a_fork_within_a_fork_releases_nothing() {
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_held = || matches!(STATE.try_lock(), Err(TryLockError::WouldBlock));
-        // SAFETY: as around forks, after which this is the parent.
+        let is_locked =
+            || thread::scope(|scope| scope.spawn(|| state::try_lock().is_none()).join());
+        assert!(claim());
+        // SAFETY: the calls are those around two forks in the parent.
         unsafe {
             prepare();
             prepare();
             parent();
-            assert!(is_held());
+            assert!(is_locked().unwrap());
             parent();
         }
-        assert!(!is_held());
+        assert!(!is_locked().unwrap());
     }
 
-    /// One thread has forked, and another one is about to: it need not wait for what the first has not let go of yet.
+    /// While one thread ends its fork, the next one begins.
     #[test]
-    fn who_forks_next_finds_everything_let_go_of() {
+    fn the_next_fork_finds_all_locks_free() {
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(claim());
         for round in 0..500 {
-            let is_there = AtomicBool::new(false);
-            // SAFETY: as before a fork, after which this is the parent.
+            let is_running = AtomicBool::new(false);
+            // SAFETY: the calls are those around a fork in the parent.
             unsafe { prepare() };
             let found = thread::scope(|scope| {
                 let next = scope.spawn(|| {
-                    is_there.store(true, Ordering::Release);
+                    is_running.store(true, Ordering::Release);
                     let _state = loop {
-                        match STATE.try_lock() {
-                            Ok(state) => break state,
-                            Err(TryLockError::Poisoned(state)) => break state.into_inner(),
-                            Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+                        match state::try_lock() {
+                            Some(state) => break state,
+                            None => std::hint::spin_loop(),
                         }
                     };
                     Standstill::ask().is_some()
                 });
-                while !is_there.load(Ordering::Acquire) {
+                while !is_running.load(Ordering::Acquire) {
                     thread::yield_now();
                 }
-                // SAFETY: as above.
+                // SAFETY: the calls are those around a fork in the parent.
                 unsafe { parent() };
                 next.join().unwrap()
             });

@@ -1,4 +1,4 @@
-//! The functions that sites are in, by the symbols of the program's file.
+//! The functions that contain sites, according to the symbols of the program's file.
 
 use std::sync::OnceLock;
 
@@ -7,8 +7,8 @@ use sdt_core::site;
 
 use crate::image::{Function, Image};
 
-/// One for each site, in their order; of a stripped program none. The file is read when this is first asked for, once the
-/// sites have been checked.
+/// Returns the function of each site, in the order of the sites. A stripped program has none. The first call reads the file; it comes after
+/// `sdt_core` has checked the sites.
 pub(crate) fn of_sites() -> &'static [Option<Function>] {
     static FUNCTIONS: OnceLock<Vec<Option<Function>>> = OnceLock::new();
     FUNCTIONS.get_or_init(|| {
@@ -17,8 +17,7 @@ pub(crate) fn of_sites() -> &'static [Option<Function>] {
     })
 }
 
-/// The name of the function that a site is in, as a description can have it: demangled, without the hash. None if it does
-/// not fit.
+/// Returns the name of the function that contains a site, demangled and without its hash, or `None` if it is too long for a description.
 pub(crate) fn name(site: usize) -> Option<Name<FUNCTION_NAME_LEN>> {
     let at = site::all().binary_search_by_key(&site, |site| site.patchpoint()).ok()?;
     let (symbol, _) = of_sites().get(at)?.as_ref()?;

@@ -1,4 +1,4 @@
-//! This program's file in memory: where its text is, and what its functions are called.
+//! The program or shared object that contains this crate: its segments and symbols.
 
 use std::ffi::{CStr, CString, OsStr, c_void};
 use std::fs::File;
@@ -10,25 +10,27 @@ use std::sync::OnceLock;
 use object::read::ReadCache;
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
 
-/// The file of the program itself.
+/// The path of the program's file.
 const PROGRAM: &str = "/proc/self/exe";
 
 /// The program, or the shared object that this crate is in.
 #[derive(Debug)]
 pub(crate) struct Image {
-    /// What is added to an address in the file.
+    /// The difference between an address in memory and in the file.
     bias: usize,
-    /// Executable segments.
+    /// The executable segments.
     text: Vec<Range<usize>>,
-    /// What is in the file of the other segments.
+    /// The parts of the other segments that are in the file.
     data: Vec<Range<usize>>,
+    /// The parts of the read-only segments that are in the file, if this is the program and not a shared object.
+    constants: Vec<Range<usize>>,
     file: PathBuf,
 }
 
-/// A function, and how far in it an address is.
+/// The symbol of a function, and the offset of an address in it.
 pub(crate) type Function = (String, u64);
 
-/// What a symbol says.
+/// A symbol.
 #[derive(Debug)]
 pub(crate) struct Named {
     pub(crate) address: u64,
@@ -37,55 +39,63 @@ pub(crate) struct Named {
 }
 
 impl Image {
-    /// The one that this is in.
+    /// Returns the image that contains this crate.
     pub(crate) fn here() -> &'static Self {
         static IMAGE: OnceLock<Image> = OnceLock::new();
         IMAGE.get_or_init(|| {
             let mut found: Option<Image> = None;
-            // SAFETY: `each` gets the option, and calls nothing that would list objects itself.
-            unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut found).cast()) };
+            // SAFETY: `find_here` gets the option that it expects, and does not list objects itself.
+            unsafe { libc::dl_iterate_phdr(Some(find_here), (&raw mut found).cast()) };
             found.unwrap_or(Image {
                 bias: 0,
                 text: Vec::new(),
                 data: Vec::new(),
+                constants: Vec::new(),
                 file: PathBuf::new(),
             })
         })
     }
 
-    /// Has the dynamic linker keep it until the process ends, if it is a shared object, which `dlclose` would unload otherwise: a
-    /// thread runs in it, and handlers of the system's and the C library's are in it.
+    /// Makes the dynamic linker keep the image loaded until the process ends, if it is a shared object. A thread runs in it, and it contains
+    /// handlers that the kernel and the C library call.
     ///
     /// # Errors
-    /// What the dynamic linker says.
+    /// The message of the dynamic linker.
     pub(crate) fn keep(&self) -> Result<(), String> {
         if self.file == Path::new(PROGRAM) {
             return Ok(());
         }
         let how = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
         let Ok(file) = CString::new(self.file.as_os_str().as_bytes()) else { return Ok(()) };
-        // SAFETY: loaded already, so nothing of it is executed.
+        // SAFETY: with RTLD_NOLOAD no object is loaded, so no constructor runs.
         if !unsafe { libc::dlopen(file.as_ptr(), how) }.is_null() {
             return Ok(());
         }
-        // SAFETY: null, or a string that stays until this thread calls the linker again.
+        // SAFETY: `dlerror` returns null, or a string that is valid until this thread calls the linker again.
         let error = unsafe { libc::dlerror().as_ref().map(|error| CStr::from_ptr(error)) };
         Err(error.map_or_else(String::new, |error| error.to_string_lossy().into_owned()))
     }
 
-    /// Where its constants and variables are, except those that begin as zeros.
+    /// Returns the parts of the segments with constants and variables that are in the file: all variables except those that are
+    /// initially zero.
     pub(crate) fn data(&self) -> &[Range<usize>] {
         &self.data
     }
 
-    /// Whether all of these bytes are text of it.
+    /// Returns whether all these bytes are in a read-only segment of the program's file, which stays mapped while the program runs. Text is not
+    /// among them. Probe context.
+    pub(crate) fn is_constant(&self, address: usize, length: usize) -> bool {
+        let Some(end) = address.checked_add(length) else { return false };
+        self.constants.iter().any(|of| of.start <= address && end <= of.end)
+    }
+
+    /// Returns whether all these bytes are text of this image.
     pub(crate) fn is_text(&self, address: usize, length: usize) -> bool {
         let Some(end) = address.checked_add(length) else { return false };
         self.text.iter().any(|text| text.start <= address && end <= text.end)
     }
 
-    /// What stands in it where, as the file's symbols have it, in the order of addresses. Of a file that is stripped or gone,
-    /// nothing.
+    /// Returns the symbols of functions and variables, in the order of their addresses. A file that is stripped or removed has none.
     pub(crate) fn symbols(&self) -> Vec<Named> {
         let mut found = Vec::new();
         let Ok(file) = File::open(&self.file) else { return found };
@@ -101,8 +111,8 @@ impl Image {
         found
     }
 
-    /// The functions that addresses are in, which are in order; as the file's symbols have them. Of a file that is stripped
-    /// or gone, none.
+    /// Returns the function of each address, according to the symbols of the file. The addresses are in ascending order. A file that is
+    /// stripped or removed has no functions.
     pub(crate) fn functions(&self, addresses: &[usize]) -> Vec<Option<Function>> {
         let mut found = vec![None; addresses.len()];
         let Ok(file) = File::open(&self.file) else { return found };
@@ -123,34 +133,46 @@ impl Image {
     }
 }
 
-/// The executable segments of a loaded object.
+/// Returns the executable segments of a loaded object.
 ///
 /// # Safety
-/// `dl_iterate_phdr` has given it.
+/// `dl_iterate_phdr` passed `info`, and its callback has not returned.
 pub(crate) unsafe fn text(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
-    // SAFETY: by contract.
+    // SAFETY: the contract of this function is that of `segments`.
     let segments = unsafe { segments(info) };
     let executable = segments.iter().filter(|of| of.p_flags & libc::PF_X != 0);
-    executable.map(|of| at(info, of.p_vaddr, of.p_memsz)).collect()
+    executable.map(|of| memory(info, of.p_vaddr, of.p_memsz)).collect()
 }
 
-/// What is in the file of the segments of a loaded object that are not executable.
+/// Returns the parts of the segments of a loaded object that are in the file and not executable.
 ///
 /// # Safety
 /// As [`text`].
 unsafe fn data(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
-    // SAFETY: by contract.
+    // SAFETY: the contract of this function is that of `segments`.
     let segments = unsafe { segments(info) };
     let data = segments.iter().filter(|of| of.p_flags & libc::PF_X == 0);
-    data.map(|of| at(info, of.p_vaddr, of.p_filesz)).collect()
+    data.map(|of| memory(info, of.p_vaddr, of.p_filesz)).collect()
 }
 
-fn at(info: &libc::dl_phdr_info, address: u64, length: u64) -> Range<usize> {
+/// Returns the parts of the segments of a loaded object that are in the file and can neither be written nor executed.
+///
+/// # Safety
+/// As [`text`].
+unsafe fn constants(info: &libc::dl_phdr_info) -> Vec<Range<usize>> {
+    // SAFETY: the contract of this function is that of `segments`.
+    let segments = unsafe { segments(info) };
+    let constants = segments.iter().filter(|of| of.p_flags == libc::PF_R);
+    constants.map(|of| memory(info, of.p_vaddr, of.p_filesz)).collect()
+}
+
+/// Returns the memory of a part of a loaded object.
+fn memory(info: &libc::dl_phdr_info, address: u64, length: u64) -> Range<usize> {
     let start = (info.dlpi_addr as usize).wrapping_add(address as usize);
     start..start + length as usize
 }
 
-/// The segments of a loaded object.
+/// Returns the segments of a loaded object.
 ///
 /// # Safety
 /// As [`text`].
@@ -158,36 +180,37 @@ unsafe fn segments(info: &libc::dl_phdr_info) -> Vec<libc::Elf64_Phdr> {
     if info.dlpi_phdr.is_null() {
         return Vec::new();
     }
-    // SAFETY: by contract so many headers are there.
+    // SAFETY: the pointer is not null, and the dynamic linker guarantees `dlpi_phnum` headers.
     let headers =
         unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
     headers.iter().filter(|of| of.p_type == libc::PT_LOAD).copied().collect()
 }
 
-/// Keeps an object, if this function is in it; then there is no need to look further.
-unsafe extern "C" fn each(
+/// Stores an object in the option `found` if it contains this function, and ends the iteration.
+unsafe extern "C" fn find_here(
     info: *mut libc::dl_phdr_info,
     _: libc::size_t,
     found: *mut c_void,
 ) -> libc::c_int {
-    // SAFETY: what `dl_iterate_phdr` gives, and `here` has given it.
+    // SAFETY: `dl_iterate_phdr` passes a valid description, and the pointer to the option that `here` passed to it.
     let (info, found) = unsafe { (&*info, &mut *found.cast::<Option<Image>>()) };
     let bias = info.dlpi_addr as usize;
-    // SAFETY: as above.
-    let (text, data) = unsafe { (text(info), data(info)) };
-    let here = each as *const () as usize;
+    // SAFETY: `dl_iterate_phdr` passed the description, and this is its callback.
+    let (text, data, constants) = unsafe { (text(info), data(info), constants(info)) };
+    let here = find_here as *const () as usize;
     if !text.iter().any(|text| text.contains(&here)) {
         return 0;
     }
     let name = match info.dlpi_name.is_null() {
         true => c"",
-        // SAFETY: the object's name.
+        // SAFETY: the name of a loaded object is a string.
         false => unsafe { CStr::from_ptr(info.dlpi_name) },
     };
-    // The program itself has no name, or not one that can be opened from everywhere.
-    let is_object = info.dlpi_name.is_null() || !name.to_bytes().starts_with(b"/");
-    let file = if is_object { PROGRAM.as_bytes() } else { name.to_bytes() };
-    *found = Some(Image { bias, text, data, file: OsStr::from_bytes(file).into() });
+    // The program itself has an empty name, or one that cannot be opened from every folder.
+    let is_program = info.dlpi_name.is_null() || !name.to_bytes().starts_with(b"/");
+    let file = if is_program { PROGRAM.as_bytes() } else { name.to_bytes() };
+    let constants = if is_program { constants } else { Vec::new() };
+    *found = Some(Image { bias, text, data, constants, file: OsStr::from_bytes(file).into() });
     1
 }
 
@@ -201,18 +224,24 @@ mod tests {
     }
 
     #[test]
-    fn text_is_known() {
+    fn text_is_told_from_data() {
         let image = Image::here();
         let here = a_function_with_a_name();
         assert!(image.is_text(here, 5));
         assert!(!image.is_text((&raw const image).addr(), 1));
         assert!(!image.is_text(0, 1) && !image.is_text(usize::MAX, 2));
+        let constant = c"a constant of this program".to_bytes().as_ptr().addr();
+        assert!(image.is_constant(constant, 26) && !image.is_constant(constant, usize::MAX));
+        let (heap, local) = (Box::new(0_u8), 0_u8);
+        for other in [here, (&raw const *heap).addr(), (&raw const local).addr(), 0] {
+            assert!(!image.is_constant(other, 1), "{other:#x}");
+        }
         let end = image.text.iter().map(|text| text.end).max().unwrap();
         assert!(image.is_text(end - 1, 1) && !image.is_text(end - 1, 2));
     }
 
     #[test]
-    fn functions_are_known_by_their_symbols() {
+    fn functions_have_the_names_of_their_symbols() {
         let image = Image::here();
         let here = a_function_with_a_name();
         let found = image.functions(&[1, here, here + 1, usize::MAX]);
@@ -222,7 +251,13 @@ mod tests {
             assert!(name.contains("a_function_with_a_name"), "{name}");
             assert_eq!(*at, offset as u64);
         }
-        let gone = Image { file: "/nowhere".into(), bias: 0, text: Vec::new(), data: Vec::new() };
-        assert_eq!(gone.functions(&[here]), [None]);
+        let missing = Image {
+            file: "/nowhere".into(),
+            bias: 0,
+            text: Vec::new(),
+            data: Vec::new(),
+            constants: Vec::new(),
+        };
+        assert_eq!(missing.functions(&[here]), [None]);
     }
 }

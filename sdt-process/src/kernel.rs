@@ -1,61 +1,37 @@
-//! What programs in D may ask: the process stands for the kernel, and for the process that runs in it.
+//! The answers to programs in D: the process stands for the kernel and for the process that runs in it.
 //!
-//! Everything but [`Kernel::symbol`] is called while a hit is recorded, perhaps in a signal handler: system calls and
-//! thread-local variables, and nothing that allocates, locks or panics.
+//! All functions except [`Kernel::symbol`] and [`Kernel::symbol_named`] run while a hit is recorded, possibly in a signal handler. They
+//! make system calls and use thread-local variables. They do not allocate, lock or panic.
 
-use std::ffi::{CStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::ffi::CStr;
 use std::sync::atomic::AtomicU32;
 
 use sdt_framework::kernel::{Costs, Destruction, Kernel, Number, Symbol, Text};
 
-use crate::cpus::{self, Slots};
-use crate::{memory, stack, symbols};
+use crate::slots::Slots;
+use crate::{hit, identity, memory, stack, symbols};
 
-/// What is known of this program from the beginning.
-#[derive(Debug)]
-pub(crate) struct Program {
-    /// The name of its file: `execname`.
-    name: Box<[u8]>,
-    /// What it was called with, `execargs`: with spaces in between.
-    arguments: Box<[u8]>,
-}
-
-impl Program {
-    pub(crate) fn this() -> Self {
-        let arguments: Vec<_> = std::env::args_os().collect();
-        let arguments: Vec<_> = arguments.iter().map(|of| of.as_bytes()).collect();
-        Self { name: program_name().as_bytes().into(), arguments: arguments.join(&b' ').into() }
-    }
-}
-
-/// The name of the program's file.
-pub(crate) fn program_name() -> OsString {
-    let file = std::env::current_exe().ok();
-    file.as_deref().and_then(Path::file_name).unwrap_or_default().to_owned()
-}
-
+/// Returns the time of a clock in nanoseconds.
 fn clock(which: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes the time; safe in signal handlers (POSIX). It cannot fail for these clocks.
+    // SAFETY: writes `time`; async-signal-safe (POSIX). It cannot fail for the clocks that are passed below.
     unsafe { libc::clock_gettime(which, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 fn process() -> libc::pid_t {
-    // SAFETY: asks for a number.
+    // SAFETY: returns a number and changes nothing.
     unsafe { libc::getpid() }
 }
 
-/// The frame with this index of the hit that is being recorded; 0 if there is none.
+/// Returns the return address with this index of the current hit, or 0 if there is none.
 fn frame(index: usize) -> u64 {
     let mut frames = [0; 2];
-    stack::of_hit(&mut frames);
+    stack::of_hit(frames.get_mut(..=index).unwrap_or_default());
     frames.get(index).copied().unwrap_or(0)
 }
 
-/// How many frames there are.
+/// Returns the number of frames of the current hit, at most [`stack::DEEPEST`].
 fn depth() -> u64 {
     let mut frames = [0; stack::DEEPEST];
     stack::of_hit(&mut frames) as u64
@@ -66,9 +42,9 @@ impl Kernel for Slots {
         sdt_framework::Host::timestamp(self)
     }
 
-    /// A read of memory is a few system calls, which took 1.5 to 2.5 microseconds together on a virtual machine. A frame takes two
-    /// reads. The first one takes the system call for the alternate stack, too, and once in a hit a search of at most 64 kB of the
-    /// stack by loads, about 10 microseconds: two frames and all that took 6 to 8 of the 12 microseconds that are charged.
+    /// Returns costs in units of about a nanosecond. A read of memory makes at most three system calls, which took less than 1.5 microseconds
+    /// on a virtual machine. A frame of a stack is one read. Finding the first frame takes a search of at most 64 kB of the stack by loads,
+    /// about 10 microseconds, once in a hit; two frames and everything else took 6 to 8 of the 12 microseconds that are charged.
     fn costs(&self) -> Costs {
         const READ: u32 = 2_000;
         Costs { load: READ, user: READ, stack: 2 * READ, frame: 2 * READ }
@@ -83,37 +59,37 @@ impl Kernel for Slots {
     }
 
     fn copyout(&self, from: &[u8], address: u64) -> bool {
-        // SAFETY: asked for by who may destroy and has said so.
+        // SAFETY: the framework calls this only for a consumer with the right to control the process, which asked for destructive
+        // actions (`-w`).
         unsafe { memory::write(from, address) }
     }
 
     fn thread(&self) -> u64 {
-        cpus::thread_number()
+        hit::thread_number()
     }
 
     fn interrupts(&self) -> u8 {
-        cpus::depth()
+        hit::depth()
     }
 
     fn number(&self, which: Number) -> Option<u64> {
         Some(match which {
-            // SAFETY: asks for a number.
+            // SAFETY: returns a number and changes nothing.
             Number::Curthread => unsafe { libc::pthread_self() as u64 },
             Number::Vtimestamp => clock(libc::CLOCK_THREAD_CPUTIME_ID),
             Number::Walltimestamp => clock(libc::CLOCK_REALTIME),
             Number::Stackdepth | Number::Ustackdepth => depth(),
             Number::Caller => frame(0),
             Number::Ucaller => frame(1),
-            Number::Pid => process().unsigned_abs().into(),
-            // SAFETY: as above.
-            Number::Tid => unsafe { libc::gettid() }.unsigned_abs().into(),
-            // SAFETY: as above.
+            Number::Pid => identity::process().into(),
+            Number::Tid => identity::thread().into(),
+            // SAFETY: returns a number and changes nothing.
             Number::Ppid => unsafe { libc::getppid() }.unsigned_abs().into(),
-            // SAFETY: as above.
+            // SAFETY: returns a number and changes nothing.
             Number::Uid => unsafe { libc::getuid() }.into(),
-            // SAFETY: as above.
+            // SAFETY: returns a number and changes nothing.
             Number::Gid => unsafe { libc::getgid() }.into(),
-            Number::Errno => cpus::errno()?.unsigned_abs().into(),
+            Number::Errno => hit::current()?.errno.unsigned_abs().into(),
             Number::Ipl | Number::Jid => 0,
         })
     }
@@ -126,7 +102,7 @@ impl Kernel for Slots {
         }
     }
 
-    /// The provider's frames are not counted: the thunk's is found by its mark.
+    /// Ignores the number of the provider's frames: the search for the thunk's frame skips them.
     fn stack(&self, _own: u32, frames: &mut [u64]) -> usize {
         stack::of_hit(frames)
     }
@@ -153,12 +129,14 @@ impl Kernel for Slots {
     }
 
     fn destroy(&self, how: Destruction) -> bool {
+        // Time passes, or a handler runs, so the process may change its memory.
+        memory::forget_reads();
         match how {
-            // SAFETY: a signal to this process; safe in signal handlers (POSIX).
+            // SAFETY: sends a signal to this process; async-signal-safe (POSIX).
             Destruction::Stop => unsafe { libc::kill(process(), libc::SIGSTOP) == 0 },
             Destruction::Raise(signal) => {
                 let Ok(signal) = libc::c_int::try_from(signal) else { return false };
-                // SAFETY: as above. What comes of it was asked for.
+                // SAFETY: sends the signal that the program in D asked for to this process; async-signal-safe (POSIX).
                 unsafe { libc::kill(process(), signal) == 0 }
             }
             Destruction::Chill(nanoseconds) => {
@@ -173,7 +151,7 @@ impl Kernel for Slots {
     }
 
     fn predicate_cache(&self) -> Option<&AtomicU32> {
-        // A hit that interrupts another has thread-local variables of its own.
-        self.cache().filter(|_| cpus::depth() == 0)
+        // A hit that interrupts another one has its own thread-local variables.
+        Self::predicate_cache(self).filter(|_| hit::depth() == 0)
     }
 }

@@ -3,39 +3,56 @@
 #![warn(missing_debug_implementations)]
 
 pub mod breakpoint;
-pub mod cpus;
+mod connection;
+mod descriptor;
+mod error;
 mod fork;
+mod framework;
 mod functions;
-mod hits;
+mod hit;
+mod identity;
 mod image;
-mod kept;
 mod kernel;
 mod lock;
 mod memory;
-mod ours;
+mod obstacle;
+mod options;
+mod own_stack;
+mod proc_file;
 mod process;
+mod program;
+mod raw_load;
+mod refused;
 mod sandbox;
-mod serve;
+mod server;
+mod shutdown;
 mod sites;
+mod slots;
 mod socket;
 mod stack;
+mod state;
 mod symbols;
 mod text;
+mod text_access;
 mod threads;
+mod worker;
 
 pub use sdt_framework::{Config, ConsumerError};
 
-pub use process::{Options, Process, StartError};
+pub use error::StartError;
+pub use options::Options;
+pub use process::Process;
+pub use refused::{Refused, TextError};
 pub use socket::SocketError;
-pub use text::{Refused, Text, TextError};
+pub use text::Text;
 
-/// Lets this process be traced, by its user and by root: `dtrace -p PID`. It can be until what this returns is dropped.
+/// Lets this process be traced by its user and by root, with `dtrace -p PID`, until the returned [`Process`] is dropped.
 ///
-/// Probes are attached, a thread is started that answers consumers, and nothing changes until somebody enables a probe.
-/// Before it, whoever else wants to handle SIGTRAP has installed their handler; what is not ours is passed on to it.
+/// This attaches the probes and starts a thread that serves consumers. No text changes until a consumer enables a probe. If the program
+/// handles SIGTRAP itself, it must install its handler before the start; SIGTRAPs that no site raised are passed on to it.
 ///
 /// # Errors
-/// See [`StartError`]. A program that works without being traced goes on.
+/// See [`StartError`]. A program that also works without being traced can go on.
 pub fn start() -> Result<Process, StartError> {
     Options::new().start()
 }

@@ -1,95 +1,98 @@
-//! Locks of ours that a thread knows to be its own: should it fork meanwhile, in a function of the program's that is called
-//! with them held or in a signal handler, it must not wait for itself.
+//! Counts the locks of this crate that a thread holds.
 //!
-//! A lock is counted from before it is taken until after it is let go of, so that a signal handler finds none that is not.
+//! A signal handler, or a function of the program that runs with a lock held, may fork. `fork` must not wait for a lock of its own
+//! thread, so it asks [`is_held_here`] first.
+//!
+//! A lock is counted before it is taken and until after it is released, so a signal handler never sees a lock that is held and not
+//! counted.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
-use sdt_framework::{RawMutex, SpinLock};
-
-use crate::cpus::Slots;
+use sdt_framework::{Host, RawMutex, SpinLock};
 
 thread_local! {
-    /// How many this thread has, or is about to have. Neither allocated nor dropped, so signal handlers can use it.
-    static MINE: Cell<usize> = const { Cell::new(0) };
+    /// The locks that this thread holds or is about to take. Neither allocated nor dropped, so signal handlers can use it.
+    static HELD: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Whether this thread has one, or is about to.
-pub(crate) fn is_mine() -> bool {
-    MINE.get() != 0
+/// The threads that hold one lock of this crate and wait for the framework's. The holder of the framework's lock may be waiting
+/// for a thread that forks.
+static BLOCKED: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns whether this thread holds a lock of this crate, or is about to take one.
+pub(crate) fn is_held_here() -> bool {
+    HELD.get() != 0
 }
 
-/// How many threads have one of ours already, and wait for the framework's: whoever has that may wait for somebody who forks.
-static STUCK: AtomicUsize = AtomicUsize::new(0);
-
-/// Whether there are any at the moment.
-pub(crate) fn is_any_stuck() -> bool {
-    STUCK.load(Ordering::Acquire) != 0
+/// Returns whether a thread holds one lock of this crate and waits for the framework's.
+pub(crate) fn is_any_thread_blocked() -> bool {
+    BLOCKED.load(Ordering::Acquire) != 0
 }
 
-/// The only thread there is is not.
-pub(crate) fn nobody_is_stuck() {
-    STUCK.store(0, Ordering::Release);
+/// Forgets blocked threads, in the child of a `fork`: they exist in the parent only.
+pub(crate) fn forget_blocked_threads() {
+    BLOCKED.store(0, Ordering::Release);
 }
 
-/// One more of this thread's, until it is dropped. Made before the lock is taken.
+/// Counts a lock of this thread until it is dropped. Create it before the lock is taken.
 #[derive(Debug)]
-pub(crate) struct Mine(());
+pub(crate) struct Counted(());
 
-impl Mine {
+impl Counted {
     pub(crate) fn new() -> Self {
-        MINE.set(MINE.get() + 1);
-        // Only signal handlers of this thread look.
+        HELD.set(HELD.get() + 1);
+        // Only signal handlers of this thread read the count.
         compiler_fence(Ordering::SeqCst);
         Self(())
     }
 }
 
-impl Drop for Mine {
+impl Drop for Counted {
     fn drop(&mut self) {
         compiler_fence(Ordering::SeqCst);
-        MINE.set(MINE.get() - 1);
+        HELD.set(HELD.get() - 1);
     }
 }
 
-/// The framework's locks.
+/// The framework's lock: a spin lock that is counted.
 #[derive(Debug)]
-pub struct Lock(SpinLock<Slots>);
+pub struct Lock<H: Host>(SpinLock<H>);
 
-// SAFETY: it is the other one.
-unsafe impl RawMutex for Lock {
+// SAFETY: exclusion is that of the inner `SpinLock`, to which every function forwards.
+unsafe impl<H: Host> RawMutex for Lock<H> {
     const INIT: Self = Self(RawMutex::INIT);
 
-    type GuardMarker = <SpinLock<Slots> as RawMutex>::GuardMarker;
+    type GuardMarker = <SpinLock<H> as RawMutex>::GuardMarker;
 
     fn lock(&self) {
-        let has_another = is_mine();
-        std::mem::forget(Mine::new());
+        let holds_another = is_held_here();
+        std::mem::forget(Counted::new());
         if RawMutex::try_lock(&self.0) {
             return;
         }
-        if has_another {
-            STUCK.fetch_add(1, Ordering::AcqRel);
+        if holds_another {
+            BLOCKED.fetch_add(1, Ordering::AcqRel);
         }
         RawMutex::lock(&self.0);
-        if has_another {
-            STUCK.fetch_sub(1, Ordering::AcqRel);
+        if holds_another {
+            BLOCKED.fetch_sub(1, Ordering::AcqRel);
         }
     }
 
     fn try_lock(&self) -> bool {
-        let mine = Mine::new();
+        let counted = Counted::new();
         let is_locked = RawMutex::try_lock(&self.0);
         if is_locked {
-            std::mem::forget(mine);
+            std::mem::forget(counted);
         }
         is_locked
     }
 
     unsafe fn unlock(&self) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller holds the lock, as `RawMutex::unlock` requires.
         unsafe { RawMutex::unlock(&self.0) };
-        drop(Mine(()));
+        // Ends the count that `lock` or `try_lock` began.
+        drop(Counted(()));
     }
 }

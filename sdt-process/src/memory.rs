@@ -1,61 +1,121 @@
-//! This process's memory at addresses of which nothing is known.
+//! Reads and writes of this process's memory at any address that a program in D computes.
 //!
-//! The kernel copies it (`process_vm_readv(2)` of the process itself, which no policy about tracing others applies to), and
-//! answers with an error where it cannot: no signal is raised, no page of a device is read, and no read-only page is written
-//! to. Protection keys (pkeys(7)) are a thread's, and do not apply to it. Plain system calls, so all of it is safe in signal handlers; `errno` is the caller's to keep.
+//! | memory | how it is read | system calls |
+//! |---|---|---|
+//! | constants of the program: read-only segments of the program's file | by loads | none |
+//! | this thread's stack, as far as its limits are proved ([`own_stack`](crate::own_stack)) | by loads | none; 2 once in a thread |
+//! | any other | the kernel copies it: `process_vm_readv(2)` of the process itself, up to 256 bytes at once, which are kept until the hit ends | 3 for a piece, 1 if its page was found in memory before in the hit |
 //!
-//! # Nothing is waited for
+//! `process_vm_readv` and `process_vm_writev` return an error for a bad address: no signal is raised, no memory of a device is read, and no
+//! read-only page is written. No ptrace policy applies to a process that reads itself, and no protection keys of a thread (pkeys(7)) do.
+//! They are system calls, so they work in signal handlers. The caller preserves `errno`.
 //!
-//! A page that is not in memory has to be fetched: from a disk, from a server (NFS, FUSE), or from a thread of this very
-//! process (`userfaultfd(2)`), which may be the one in which the probe fired. So `/proc/self/pagemap` is asked first
-//! whether the process has the page mapped, and the copy is not attempted if not. `mincore(2)` does not tell: it says yes to
-//! every page of a file that the user could not write to, and to shared pages that a userfaultfd holds back.
+//! # Why other memory is not read by loads
 //!
-//! In between another thread can discard the page, or the system evict it: then the copy fetches it again. Where that
-//! takes the thread that waits, it would wait for itself; the moment is that between two system calls of one thread.
+//! A site borrows a `&str`, `&CStr` or slice for the time of its hit, so that memory is mapped. Two reasons forbid loads all the same.
+//! [`Framework::hit`](sdt_core::ops::Framework::hit) gets words: an argument that is a number, or a raw pointer, looks like a borrowed one,
+//! and safe code may give any type the words and the D types of a `&str` (`Value`, `Argument`). And a load of borrowed memory can wait
+//! for ever, as the next section shows.
 //!
-//! Constants of the program are fetched when tracing starts, so that they can be read before the program has used them.
+//! The constants of the program are in the same file as the code that the thread executes. So a load of them can wait for a disk, or fail as
+//! the file was truncated, only where the next instruction can as well. A userfaultfd does not accept mappings of a file. If a program unmaps
+//! its own constants, a program in D that reads them raises SIGSEGV.
+//!
+//! # No read waits
+//!
+//! A page that is not in memory has to be fetched: from a disk, from a server (NFS, FUSE), or from a thread of this process
+//! (`userfaultfd(2)`), which may be the thread that hits the probe. So `/proc/self/pagemap` tells first whether the page is in memory, and
+//! if not, nothing is copied. `mincore(2)` cannot tell: it returns `true` for each page of a file that the user may not write to, and for
+//! shared pages that a userfaultfd holds back.
+//!
+//! Between the two system calls another thread can discard the page, or the kernel can evict it. Then the copy fetches it again. A page
+//! that a hit has found in memory is not looked up again during that hit, so this time can be as long as the hit.
+//!
+//! `start` fetches the constants of the program, so that programs in D can read them before the program has used them.
 
-use std::cell::Cell;
+use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 use crate::image::Image;
-use crate::kept::PAGES;
+use crate::proc_file::{MAPS, PAGES};
+use crate::{identity, own_stack, raw_load};
 
-/// Bytes of a page; 0 until [`prepare`] has been called.
+/// The size of a page in bytes; 0 until [`prepare`] has been called.
 static PAGE_SIZE: AtomicUsize = AtomicUsize::new(0);
 
 /// Bits of an entry of `/proc/self/pagemap` (Linux, `Documentation/admin-guide/mm/pagemap.rst`).
 const PRESENT: u64 = 1 << 63;
 const WRITE_PROTECTED: u64 = 1 << 57;
-/// Entries that are read at once.
+/// The largest number of entries that are read at once.
 const ENTRIES: usize = 16;
+/// The number of entries that are read at least: the next pages are probably read next, and more entries cost no more.
+const ENTRIES_AHEAD: usize = 4;
 
-thread_local! {
-    // The page that was in memory when this hit asked last; no page is at 0. Neither allocated nor dropped, so signal
-    // handlers can use it.
-    static SEEN: Cell<usize> = const { Cell::new(0) };
+/// The number of bytes that a read fetches at least, unless the page ends before.
+const AHEAD: usize = 256;
+/// The same for reads of a stack, whose frames are further apart.
+const STACK_AHEAD: usize = 1024;
+
+/// What a hit has read.
+struct Cache {
+    /// Whether a read is using the cache. A signal handler that interrupts it does not touch the cache.
+    is_busy: Cell<bool>,
+    /// The first and the last but one of consecutive pages that were found in memory.
+    present: Cell<(usize, usize)>,
+    /// The address of the first byte that is kept, and the number of bytes.
+    kept: Cell<(usize, usize)>,
+    bytes: UnsafeCell<[u8; STACK_AHEAD]>,
 }
 
-/// Finds out how large pages are, opens the map of them, and fetches the program's constants. Before the first hit, and not in
-/// probe context.
+thread_local! {
+    /// The cache of the current hit. Neither allocated nor dropped, so signal handlers can use it.
+    static CACHE: Cache = const {
+        Cache {
+            is_busy: Cell::new(false),
+            present: Cell::new((0, 0)),
+            kept: Cell::new((0, 0)),
+            bytes: UnsafeCell::new([0; STACK_AHEAD]),
+        }
+    };
+}
+
+/// Reads the page size, opens the maps of pages and of mappings, and fetches the program's constants. Called before the first hit, and not in probe
+/// context.
+///
+/// # Errors
+/// One of the maps cannot be opened.
 pub(crate) fn prepare() -> std::io::Result<()> {
-    // SAFETY: asks for a number.
+    // SAFETY: returns a number and changes nothing.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     PAGE_SIZE.store(usize::try_from(size).unwrap_or(4096), Ordering::Release);
     PAGES.open()?;
+    MAPS.open()?;
     Image::here().data().iter().for_each(fetch);
     Ok(())
 }
 
-/// A hit begins, which knows of no page yet. Probe context.
-pub(crate) fn forget() {
-    SEEN.set(0);
+/// Forgets what an earlier hit has read and found in memory. Probe context.
+pub(crate) fn begin_hit() {
+    CACHE.with(|cache| {
+        // A handler that interrupts a read begins and ends a hit of its own: the interrupted read goes on to use the cache.
+        if !cache.is_busy.get() {
+            cache.forget();
+        }
+    });
 }
 
-/// Has the kernel map all pages that these addresses are in, as if each were read. What cannot be read is left out.
+/// Forgets what the current hit has read, after the process may have changed it. Probe context.
+pub(crate) fn forget_reads() {
+    CACHE.with(|cache| {
+        if !cache.is_busy.get() {
+            cache.kept.set((0, 0));
+        }
+    });
+}
+
+/// Makes the kernel fetch all pages of a range, except those that cannot be read.
 fn fetch(range: &Range<usize>) {
     let page = PAGE_SIZE.load(Ordering::Acquire).max(1);
     let mut byte = [0; 1];
@@ -64,82 +124,167 @@ fn fetch(range: &Range<usize>) {
     }
 }
 
-/// Whether this process has all pages of a range mapped, none of them with a forbidden bit. A page that this hit has asked about
-/// already is not asked about again.
-fn are_mapped(address: usize, length: usize, forbidden: u64) -> bool {
+/// Returns how many pages from `first` on are in memory, one after the other, none of them with a forbidden bit; of `count` pages, at most
+/// [`ENTRIES`].
+fn count_present(first: usize, count: usize, forbidden: u64) -> usize {
+    // In a child that was made by `_Fork` or the bare system call, the file still describes its parent.
+    if !PAGES.is_of_this_process() {
+        return 0;
+    }
+    let mut entries = [0; ENTRIES * size_of::<u64>()];
+    let Some(into) = entries.get_mut(..count.min(ENTRIES) * size_of::<u64>()) else { return 0 };
+    let Ok(length) = PAGES.read_at(into, (first * size_of::<u64>()) as u64) else { return 0 };
+    let entries = into.get(..length).unwrap_or_default().as_chunks().0;
+    let is_usable = |entry: &u64| entry & PRESENT != 0 && entry & forbidden == 0;
+    entries.iter().map(|entry| u64::from_ne_bytes(*entry)).take_while(is_usable).count()
+}
+
+/// Returns the first and the last page of a range that is not empty. `None` if it ends above all addresses, or before [`prepare`].
+fn pages(address: usize, length: usize) -> Option<(usize, usize)> {
     let size = PAGE_SIZE.load(Ordering::Acquire);
-    let Some(last) = address.checked_add(length - 1) else { return false };
-    // In a child that was made behind the back of the C library, the map is its parent's.
-    if size == 0 || !PAGES.is_of_this_process() {
-        return false;
+    let last = address.checked_add(length - 1)?;
+    Some((address.checked_div(size)?, last.checked_div(size)?))
+}
+
+/// Returns the description of a range for the kernel.
+fn range(address: usize, length: usize) -> libc::iovec {
+    libc::iovec { iov_base: std::ptr::without_provenance_mut::<c_void>(address), iov_len: length }
+}
+
+/// Fills `into` from an address, and fetches pages if necessary. Returns `false` if some of it cannot be read.
+fn copy(address: usize, into: &mut [u8]) -> bool {
+    let to = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let from = range(address, into.len());
+    let process = identity::process().cast_signed();
+    // SAFETY: the kernel writes at most `into.len()` bytes to `into`, and checks the other address.
+    let copied = unsafe { libc::process_vm_readv(process, &to, 1, &from, 1, 0) };
+    usize::try_from(copied) == Ok(into.len())
+}
+
+impl Cache {
+    fn forget(&self) {
+        self.present.set((0, 0));
+        self.kept.set((0, 0));
     }
-    let (first, last) = (address / size, last / size);
-    if forbidden == 0 && first == last && SEEN.get() == first {
-        return true;
+
+    /// Fills `into` from an address, and keeps up to `ahead` bytes.
+    fn read(&self, address: usize, into: &mut [u8], ahead: usize) -> bool {
+        if self.is_busy.replace(true) {
+            // A signal handler has interrupted a read.
+            return are_present(address, into.len(), 0) && copy(address, into);
+        }
+        // Only signal handlers of this thread look at the flag.
+        compiler_fence(Ordering::SeqCst);
+        let is_read = self.read_alone(address, into, ahead);
+        compiler_fence(Ordering::SeqCst);
+        self.is_busy.set(false);
+        is_read
     }
-    let mut page = first;
-    while page <= last {
-        let mut entries = [0; ENTRIES * size_of::<u64>()];
-        let count = ENTRIES.min(last - page + 1);
-        let Some(into) = entries.get_mut(..count * size_of::<u64>()) else { return false };
-        let wanted = into.len();
-        if PAGES.read_at(into, (page * size_of::<u64>()) as u64).ok() != Some(wanted) {
+
+    /// The same, while no other read of this thread uses the cache.
+    fn read_alone(&self, address: usize, into: &mut [u8], ahead: usize) -> bool {
+        // SAFETY: `is_busy` is set, so no other reference to the bytes exists: they are this thread's, and its handlers leave them alone.
+        let bytes = unsafe { &mut *self.bytes.get() };
+        let (start, length) = self.kept.get();
+        let offset = address.wrapping_sub(start);
+        if let Some(kept) =
+            bytes.get(..length).and_then(|kept| kept.get(offset..)?.get(..into.len()))
+        {
+            into.copy_from_slice(kept);
+            return true;
+        }
+        if !self.are_present(address, into.len()) {
             return false;
         }
-        let mut entries = into.as_chunks().0.iter().map(|entry| u64::from_ne_bytes(*entry));
-        if !entries.all(|entry| entry & PRESENT != 0 && entry & forbidden == 0) {
+        let size = PAGE_SIZE.load(Ordering::Acquire).max(1);
+        let ahead = ahead.min(size - address % size);
+        let Some(bytes) = bytes.get_mut(..ahead).filter(|bytes| into.len() < bytes.len()) else {
+            return copy(address, into);
+        };
+        self.kept.set((0, 0));
+        if !copy(address, bytes) {
+            return false;
+        }
+        self.kept.set((address, bytes.len()));
+        into.copy_from_slice(&bytes[..into.len()]);
+        true
+    }
+
+    /// Returns whether all pages of a range are in memory, and notes them.
+    fn are_present(&self, address: usize, length: usize) -> bool {
+        let Some((first, last)) = pages(address, length) else { return false };
+        let (from, to) = self.present.get();
+        if from <= first && last < to {
+            return true;
+        }
+        let count = last - first + 1;
+        if count > ENTRIES {
+            return are_present(address, length, 0);
+        }
+        let present = count_present(first, count.max(ENTRIES_AHEAD), 0);
+        if present >= count {
+            self.present.set((first, first + present));
+        }
+        present >= count
+    }
+}
+
+/// Returns whether all pages of a range are in memory, none of them with a forbidden bit.
+fn are_present(address: usize, length: usize, forbidden: u64) -> bool {
+    let Some((mut page, last)) = pages(address, length) else { return false };
+    while page <= last {
+        let count = (last - page + 1).min(ENTRIES);
+        if count_present(page, count, forbidden) < count {
             return false;
         }
         page += count;
     }
-    SEEN.set(last);
     true
 }
 
-fn piece(address: usize, length: usize) -> libc::iovec {
-    libc::iovec { iov_base: std::ptr::without_provenance_mut::<c_void>(address), iov_len: length }
-}
-
-/// Copies memory, all of `into`, whatever has to be fetched for it.
-fn copy(address: usize, into: &mut [u8]) -> bool {
-    let to = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    let from = piece(address, into.len());
-    // SAFETY: the kernel writes to `into`, no more than its length.
-    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
-    usize::try_from(copied) == Ok(into.len())
-}
-
-/// Copies memory, all of `into`. Returns `false` if some of it cannot be read or is not in memory.
+/// Fills `into` from an address. Returns `false` if some of it cannot be read or is not in memory. Probe context.
 pub(crate) fn read(address: u64, into: &mut [u8]) -> bool {
     let Ok(address) = usize::try_from(address) else { return false };
-    into.is_empty() || (are_mapped(address, into.len(), 0) && copy(address, into))
+    if into.is_empty() {
+        return true;
+    }
+    if Image::here().is_constant(address, into.len()) || own_stack::contains(address, into.len()) {
+        // SAFETY: the range is within a read-only segment of the program's file, which stays mapped while the program runs, or within
+        // this thread's stack above the stack pointer.
+        unsafe { raw_load::copy(address, into) };
+        return true;
+    }
+    CACHE.with(|cache| cache.read(address, into, AHEAD))
 }
 
-/// Copies all of `from` to memory. Returns `false` if some of it cannot be written, or is not in memory; then some of it may
-/// have been written.
+/// Returns this many words of a stack. `None` if they cannot be read or are not in memory. Probe context.
+pub(crate) fn words<const COUNT: usize>(address: usize) -> Option<[usize; COUNT]> {
+    let mut words = [[0; size_of::<usize>()]; COUNT];
+    let is_read = CACHE.with(|cache| cache.read(address, words.as_flattened_mut(), STACK_AHEAD));
+    is_read.then(|| words.map(usize::from_ne_bytes))
+}
+
+/// Copies all of `from` to an address. Returns `false` if some of it cannot be written or is not in memory; then some of it may have been
+/// written. Probe context.
 ///
 /// # Safety
-/// The owner of the memory expects it.
+/// The program tolerates that this memory changes: no Rust reference to it forbids the change.
 pub(crate) unsafe fn write(from: &[u8], address: u64) -> bool {
     let Ok(address) = usize::try_from(address) else { return false };
     if from.is_empty() {
         return true;
     }
-    // Who writes to a page that a userfaultfd protects waits for its thread.
-    if !are_mapped(address, from.len(), WRITE_PROTECTED) {
+    // A write to a page that a userfaultfd write-protects would wait for the thread that handles it.
+    if !are_present(address, from.len(), WRITE_PROTECTED) {
         return false;
     }
-    let to = piece(address, from.len());
+    forget_reads();
+    let to = range(address, from.len());
     let from = libc::iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
-    // SAFETY: the kernel reads `from`; the other by contract.
-    let copied = unsafe { libc::process_vm_writev(libc::getpid(), &from, 1, &to, 1, 0) };
+    let process = identity::process().cast_signed();
+    // SAFETY: the kernel reads `from` and checks the other address; the caller guarantees that the memory may change.
+    let copied = unsafe { libc::process_vm_writev(process, &from, 1, &to, 1, 0) };
     usize::try_from(copied) == Ok(from.iov_len)
-}
-
-/// The word at an address.
-pub(crate) fn word(address: usize) -> Option<usize> {
-    let mut bytes = [0; size_of::<usize>()];
-    read(address as u64, &mut bytes).then(|| usize::from_ne_bytes(bytes))
 }
 
 #[cfg(test)]
@@ -147,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_read_is_said() {
+    fn a_bad_address_is_not_read() {
         prepare().unwrap();
         let text = *b"readable";
         let at = text.as_ptr().addr() as u64;
@@ -156,40 +301,40 @@ mod tests {
         assert_eq!(into, text);
         for nowhere in [0, 8, u64::MAX - 3, 0xffff_8000_0000_0000, 0x1234_5678_9abc_def0] {
             assert!(!read(nowhere, &mut into), "{nowhere:#x}");
-            assert_eq!(word(nowhere as usize), None);
+            assert_eq!(words::<2>(nowhere as usize), None);
         }
     }
 
     #[test]
-    fn half_of_it_is_not_all_of_it() {
+    fn a_range_is_read_as_a_whole_or_not_at_all() {
         const PAGE: usize = 65536;
         prepare().unwrap();
-        // SAFETY: pages of the test's own, of which the second cannot be read.
+        // SAFETY: maps new pages, and makes the second unreadable.
         let pages = unsafe {
             let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             let pages = libc::mmap(std::ptr::null_mut(), 2 * PAGE, libc::PROT_READ, kind, -1, 0);
             assert_ne!(pages, libc::MAP_FAILED);
             assert_eq!(libc::mprotect(pages.add(PAGE), PAGE, libc::PROT_NONE), 0);
-            // In memory from here on.
+            // Fetches the page.
             pages.cast::<u8>().add(PAGE - 1).read_volatile();
             pages.addr()
         };
         let end = (pages + PAGE) as u64;
         assert!(read(end - 4, &mut [1; 4]));
         assert!(!read(end - 4, &mut [1; 5]) && !read(end, &mut [1; 1]));
-        // SAFETY: nobody lives there.
-        assert!(!unsafe { write(&[1], end - 4) }, "it can be read, and not be written");
-        let mut mine = [0; 3];
-        // SAFETY: the array expects it.
-        assert!(unsafe { write(b"abc", (&raw mut mine).addr() as u64) });
-        assert_eq!(std::hint::black_box(mine), *b"abc");
+        // SAFETY: no Rust value is in this page.
+        assert!(!unsafe { write(&[1], end - 4) }, "the page is read-only");
+        let mut array = [0; 3];
+        // SAFETY: `array` is not borrowed.
+        assert!(unsafe { write(b"abc", (&raw mut array).addr() as u64) });
+        assert_eq!(std::hint::black_box(array), *b"abc");
     }
 
-    /// A page that the process has not touched has to be fetched, whoever by: it is not read until the process has.
+    /// A page that the process has not used yet would have to be fetched, so it is not read.
     #[test]
     fn pages_that_are_not_in_memory_are_not_fetched() {
         prepare().unwrap();
-        // SAFETY: pages of the test's own.
+        // SAFETY: uses only pages that it has mapped.
         unsafe {
             let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             let all = libc::PROT_READ | libc::PROT_WRITE;
@@ -200,11 +345,11 @@ mod tests {
             let mut into = [0; 8];
             assert!(read(at(0), &mut into) && into[0] == 7);
             assert!(write(&[8], at(0)) && pages.read_volatile() == 8);
-            assert!(!read(at(0), &mut vec![0; 1 << 20]), "not all of them are");
+            assert!(!read(at(0), &mut vec![0; 1 << 20]), "only the first page is in memory");
             std::ptr::write_bytes(pages, 1, 1 << 20);
             assert!(read(at(1), &mut vec![0; (1 << 20) - 1]));
             assert_eq!(libc::munmap(pages.cast(), 1 << 20), 0);
-            forget();
+            begin_hit();
             assert!(!read(at(0), &mut into));
         }
     }
@@ -218,5 +363,46 @@ mod tests {
             let mut byte = [0];
             assert!(read(start + offset, &mut byte) && byte == [7], "{offset:#x}");
         }
+    }
+
+    /// What a hit reads is kept until it ends, or until it writes.
+    #[test]
+    fn a_hit_sees_its_own_writes_and_a_new_hit_sees_all() {
+        prepare().unwrap();
+        let mut value = Box::new([1_u8; 600]);
+        let at = (&raw mut value[0]).expose_provenance() as u64;
+        let read_at = |offset| {
+            let mut byte = [0];
+            assert!(read(at + offset, &mut byte));
+            byte[0]
+        };
+        begin_hit();
+        assert_eq!((read_at(0), read_at(1), read_at(599)), (1, 1, 1));
+        // SAFETY: `value` is not borrowed.
+        assert!(unsafe { write(&[2; 600], at) });
+        assert_eq!((read_at(0), read_at(1), read_at(599)), (2, 2, 2));
+        std::hint::black_box(&mut value)[0] = 3;
+        begin_hit();
+        assert_eq!(read_at(0), 3);
+    }
+
+    /// A handler that interrupts a read leaves the cache as it is, and reads all the same.
+    #[test]
+    fn a_read_within_a_read_does_not_use_the_cache() {
+        prepare().unwrap();
+        let value = Box::new([5_u8; 64]);
+        let at = (&raw const value[0]).expose_provenance() as u64;
+        CACHE.with(|cache| {
+            cache.kept.set((16, 8));
+            cache.is_busy.set(true);
+        });
+        begin_hit();
+        let mut bytes = [0; 8];
+        assert!(read(at, &mut bytes) && bytes == [5; 8]);
+        assert!(!read(16, &mut bytes), "what is kept is not this read's");
+        CACHE.with(|cache| {
+            assert_eq!((cache.kept.get(), cache.is_busy.get()), ((16, 8), true));
+            cache.is_busy.set(false);
+        });
     }
 }

@@ -1,26 +1,26 @@
-//! Seccomp filters that were installed since tracing started.
+//! Seccomp filters that were installed after tracing started.
 //!
-//! A process cannot ask whether a filter lets a system call pass: the attempt may end the process. So a filter that was
-//! not there at the start means that text is not changed, unless the program declares that its filter allows the system
-//! calls that tracing makes ([`Options::allowed_by_sandbox`](crate::Options::allowed_by_sandbox)).
+//! A process cannot ask whether a filter allows a system call: the attempt may end the process. So text is not changed once a filter has
+//! been installed after the start, unless the program declares that the filter allows the system calls of tracing
+//! ([`Options::allowed_by_sandbox`](crate::Options::allowed_by_sandbox)).
 //!
-//! The kernel tells how many filters a thread has, and not which. `start` has tried the calls in the thread that called it. So
-//! a thread counts as sandboxed if it has more filters than the thread that had the fewest at the start. Before Linux 5.9 the
-//! kernel tells only that there are filters: then any thread that has one counts as sandboxed.
+//! The kernel tells how many filters a thread has, but not which. `start` tries the calls in the thread that calls it. A thread counts as
+//! sandboxed if it has more filters than the thread with the fewest had at the start. Before Linux 5.9 the kernel does not count filters:
+//! then any thread with a filter counts as sandboxed.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::kept::STATUS;
+use crate::proc_file::STATUS;
 use crate::threads;
 
-/// How many filters each thread may have: as many as the thread with the fewest when this process started tracing.
+/// The number of filters that each thread may have: that of the thread with the fewest when tracing started.
 static KNOWN: AtomicU32 = AtomicU32::new(0);
 
-/// Bytes of a status, at most.
+/// The largest size of a status in bytes.
 const LONGEST: usize = 4096;
 
-/// Remembers the filters of this moment as those that tracing has been started with.
+/// Counts the filters of all threads when tracing starts.
 pub(crate) fn remember() -> io::Result<()> {
     STATUS.open()?;
     let mut statuses = Vec::new();
@@ -32,19 +32,19 @@ pub(crate) fn remember() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the first thread has a filter that was not there when tracing started, or has ended, so that it tells nothing of
-/// the others. Makes the calls `fstat` and `pread64` only.
+/// Returns whether the first thread has got a filter since tracing started, or has ended and so tells nothing about the process. Makes
+/// the system calls `fstat` and `pread64` only.
 pub(crate) fn has_tightened() -> io::Result<bool> {
     let status = status()?;
     Ok(is_tighter(&status) || threads::has_ended(&status))
 }
 
-/// Whether the thread with this status has a filter that was not there when tracing started.
+/// Returns whether the thread with this status has got a filter since tracing started.
 pub(crate) fn is_tighter(status: &str) -> bool {
     exceeds(status, KNOWN.load(Ordering::Acquire))
 }
 
-/// Whether the thread with this status has more filters than are known, or some that the kernel does not count.
+/// Returns whether the thread with this status has more than `known` filters, or filters that the kernel does not count.
 fn exceeds(status: &str, known: u32) -> bool {
     match filters(status) {
         Filters::Counted(count) => count > known,
@@ -52,7 +52,7 @@ fn exceeds(status: &str, known: u32) -> bool {
     }
 }
 
-/// The smallest number of filters of threads with these statuses.
+/// Returns the smallest number of filters of threads with these statuses.
 fn fewest<'s>(statuses: impl Iterator<Item = &'s str>) -> u32 {
     let counts = statuses.filter(|status| !threads::has_ended(status)).filter_map(|status| {
         match filters(status) {
@@ -63,25 +63,27 @@ fn fewest<'s>(statuses: impl Iterator<Item = &'s str>) -> u32 {
     counts.min().unwrap_or(0)
 }
 
+/// Reads the status of the first thread.
 fn status() -> io::Result<String> {
     let mut bytes = [0; LONGEST];
     let length = STATUS.read_at(&mut bytes, 0)?;
     Ok(String::from_utf8_lossy(bytes.get(..length).unwrap_or_default()).into_owned())
 }
 
-/// What a status says about the filters of its thread.
+/// The filters of a thread, according to its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Filters {
     Counted(u32),
-    /// There are some, and the kernel does not tell how many: Linux before 5.9.
+    /// The thread has filters, which Linux before 5.9 does not count.
     Uncounted,
 }
 
+/// Returns the filters in a status.
 fn filters(status: &str) -> Filters {
     let field = |name| threads::field(status, name)?.parse::<u32>().ok();
     match (field("Seccomp"), field("Seccomp_filters")) {
         (Some(mode), Some(count)) => Filters::Counted(count.max(mode.min(1))),
-        // A kernel without seccomp has neither.
+        // A kernel without seccomp has neither field.
         (Some(0) | None, None) => Filters::Counted(0),
         (Some(_), None) => Filters::Uncounted,
         (None, Some(count)) => Filters::Counted(count),
@@ -92,7 +94,7 @@ fn filters(status: &str) -> Filters {
 mod tests {
     use super::*;
 
-    /// A status with these fields. Before Linux 5.9 the second one is not there.
+    /// Returns a status with these fields. Linux before 5.9 does not have the second one.
     fn status(state: &str, mode: u32, count: Option<u32>) -> String {
         let count = count.map_or_else(String::new, |count| format!("Seccomp_filters:\t{count}\n"));
         format!("Name:\tSeccomp:\nState:\t{state}\nNoNewPrivs:\t1\nSeccomp:\t{mode}\n{count}")
@@ -107,7 +109,7 @@ mod tests {
         assert_eq!(filters("Name:\tprogram\n"), Filters::Counted(0), "a kernel without seccomp");
     }
 
-    /// Another filter changes nothing in the status there.
+    /// A second filter does not change the status.
     #[test]
     fn filters_that_are_not_counted_are_not_trusted() {
         let sandboxed = status("S (sleeping)", 2, None);
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_tightened_since() {
+    fn no_filter_has_been_installed_since_the_start() {
         remember().unwrap();
         assert!(!has_tightened().unwrap());
         assert!(is_tighter("Seccomp:\t2\nSeccomp_filters:\t99\n"));

@@ -1,4 +1,4 @@
-//! Where probes fire, for listings.
+//! The sites of probes, for listings.
 
 use dtrace_protocol::{Site, SiteState};
 use sdt_core::ops::ProbeId;

@@ -1,8 +1,7 @@
-//! The socket that a process listens at: `sdt/PID` in `$XDG_RUNTIME_DIR`, or `sdt-UID/PID` in `/tmp`.
+//! The socket at which a traced process listens: `$XDG_RUNTIME_DIR/sdt/PID` or `/tmp/sdt-UID/PID`.
 //!
-//! The folder belongs to the owner alone before anything is in it, and so does the socket. A peer has to be the owner or
-//! root as well. `dtrace -p` does not guess the path: it asks the system where the process listens, and follows no symbolic
-//! link on the way there, so the path has none.
+//! Only the owner can access the folder and the socket, and only peers of the owner or root are accepted. `dtrace -p` asks the system where
+//! the process listens, and follows no symbolic link on the way, so the path contains none.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, Permissions};
@@ -15,59 +14,61 @@ use std::os::unix::fs::{
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use crate::ours::Ours;
+use crate::descriptor::Descriptor;
 
-/// Why there is no socket.
+/// The reason why there is no socket.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// The folder is, or may become, another's.
+    /// Other users own or can access the folder.
     #[error(
-        "{folder} is not this user's alone (owner {owner}, mode {mode:o}): remove it, or set XDG_RUNTIME_DIR"
+        "other users can access the folder {folder} (owner {owner}, mode {mode:o}); remove it, or set XDG_RUNTIME_DIR"
     )]
     Shared {
         /// The folder.
         folder: PathBuf,
-        /// Its owner's number.
+        /// The user number of its owner.
         owner: u32,
         /// Its mode.
         mode: u32,
     },
-    /// Something listens there that is not us.
+    /// Another process listens at the path.
     #[error(
-        "{0} is in use by another process; is this one started twice, or in two pid namespaces?"
+        "the socket {0} is in use by another process with the same number; does it run in another pid namespace? Set \
+         XDG_RUNTIME_DIR to different folders"
     )]
     Taken(PathBuf),
-    /// The system refuses.
-    #[error("{path}: {error}")]
+    /// The system does not allow it.
+    #[error("the socket or its folder cannot be created at {path}: {error}")]
     Io {
-        /// What could not be made.
+        /// The socket or the folder.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         error: io::Error,
     },
 }
 
-/// A listening socket, and its place.
+/// A listening socket, and its path.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    pub(crate) listener: Ours<UnixListener>,
+    pub(crate) listener: Descriptor<UnixListener>,
     pub(crate) path: PathBuf,
 }
 
 impl Socket {
-    /// Listens at this process's place.
+    /// Listens at the path of this process.
     pub(crate) fn bind() -> Result<Self, SocketError> {
         Self::bind_in(&folder(), std::process::id())
     }
 
+    /// Listens at the path of the process with this number in a folder.
     pub(crate) fn bind_in(folder: &Path, id: u32) -> Result<Self, SocketError> {
         let path = folder.join(id.to_string());
         let failed = |error| SocketError::Io { path: path.clone(), error };
-        owned(folder)?;
-        clean(folder);
+        prepare_folder(folder)?;
+        remove_stale_sockets(folder);
         match UnixStream::connect(&path) {
             Ok(_) => return Err(SocketError::Taken(path)),
-            // Of a process with our number that is gone, or of the program that this process executed before.
+            // The socket of an earlier process with this number, or of the program that this process ran before `exec`.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
                 fs::remove_file(&path).map_err(failed)?;
             }
@@ -76,28 +77,27 @@ impl Socket {
         let listener = UnixListener::bind(&path).map_err(failed)?;
         fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let listener = Ours::new(listener).map_err(failed)?;
+        let listener = Descriptor::new(listener).map_err(failed)?;
         Ok(Self { listener, path })
     }
 
-    /// Takes the next connection. `None` if its other end is neither this user's nor root's: it is closed, and learns
-    /// nothing.
-    pub(crate) fn accept(&self) -> io::Result<Option<Ours<UnixStream>>> {
+    /// Accepts the next connection. Closes it and returns `None` if the peer is neither this user nor root.
+    pub(crate) fn accept(&self) -> io::Result<Option<Descriptor<UnixStream>>> {
         let (stream, _) = self.listener.get()?.accept()?;
         stream.set_nonblocking(true)?;
-        let may = [0, effective_user()].contains(&user_of_peer(&stream)?);
-        may.then(|| Ours::new(stream)).transpose()
+        let is_allowed = [0, effective_user()].contains(&user_of_peer(&stream)?);
+        is_allowed.then(|| Descriptor::new(stream)).transpose()
     }
 
-    /// Removes it from the file system.
+    /// Removes the socket from the file system.
     pub(crate) fn remove(&self) {
-        // Whoever has removed it before has done what is to be done.
+        // It may have been removed already.
         fs::remove_file(&self.path).ok();
     }
 }
 
-/// The effective user of the process that has connected (`SO_PEERCRED`, unix(7)). Its pid is not read: it is 0 for a process
-/// outside of this pid namespace, and rustix takes that for impossible.
+/// Returns the effective user of the process that has connected (`SO_PEERCRED`, unix(7)). This does not use rustix, which does not accept
+/// the pid 0 of a process outside of this pid namespace.
 fn user_of_peer(stream: &UnixStream) -> io::Result<u32> {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut length = size_of_val(&peer) as libc::socklen_t;
@@ -111,15 +111,15 @@ fn user_of_peer(stream: &UnixStream) -> io::Result<u32> {
 }
 
 fn effective_user() -> u32 {
-    // SAFETY: asks for a number.
+    // SAFETY: returns a number and changes nothing.
     unsafe { libc::geteuid() }
 }
 
-/// Where this user's sockets are.
+/// Returns the folder of this user's sockets.
 fn folder() -> PathBuf {
-    // SAFETY: asks for a number.
+    // SAFETY: returns a number and changes nothing.
     let is_privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    // The environment of a set-uid program is not its owner's.
+    // Another user chooses the environment of a set-uid program.
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !is_privileged);
     let runtime = runtime.map(PathBuf::from).filter(|dir| dir.is_absolute());
     let runtime = runtime.and_then(|dir| dir.canonicalize().ok()).filter(|dir| {
@@ -132,14 +132,14 @@ fn folder() -> PathBuf {
     }
 }
 
-/// Makes the folder, or sees that it is this user's alone.
-fn owned(folder: &Path) -> Result<(), SocketError> {
+/// Creates the folder, or checks that only this user can access it.
+fn prepare_folder(folder: &Path) -> Result<(), SocketError> {
     let failed = |error| SocketError::Io { path: folder.to_owned(), error };
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(failed(error)),
         _ => {}
     }
-    // Not what a link leads to.
+    // Of the folder itself, not of the target of a link.
     let found = fs::symlink_metadata(folder).map_err(failed)?;
     let (owner, mode) = (found.uid(), found.mode() & 0o7777);
     if found.is_dir() && owner == effective_user() && mode & 0o077 == 0 {
@@ -148,9 +148,9 @@ fn owned(folder: &Path) -> Result<(), SocketError> {
     Err(SocketError::Shared { folder: folder.to_owned(), owner, mode })
 }
 
-/// Removes sockets of processes that ended without a word: nobody listens, and there is no process of that number. (One
-/// of another namespace has none here, and listens.)
-fn clean(folder: &Path) {
+/// Removes sockets of processes that were killed: no process has the number, and no process listens. A process in another pid namespace
+/// may have no number here, but it listens.
+fn remove_stale_sockets(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         let is_socket = entry.file_type().is_ok_and(|of| of.is_socket());
@@ -158,28 +158,30 @@ fn clean(folder: &Path) {
             UnixStream::connect(&path)
                 .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
         };
-        if is_socket && number(&entry.file_name()).is_some_and(is_gone) && refused() {
-            // Somebody else cleans, too.
+        if is_socket && process_number(&entry.file_name()).is_some_and(has_ended) && refused() {
+            // Another process may remove it at the same time.
             fs::remove_file(&path).ok();
         }
     }
 }
 
-fn number(name: &OsStr) -> Option<i32> {
+/// Returns the process number that a file name consists of.
+fn process_number(name: &OsStr) -> Option<i32> {
     std::str::from_utf8(name.as_bytes()).ok()?.parse().ok()
 }
 
-fn is_gone(id: i32) -> bool {
-    // SAFETY: sends nothing.
-    let there = unsafe { libc::kill(id, 0) } == 0;
-    !there && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+/// Returns whether no process has this number.
+fn has_ended(id: i32) -> bool {
+    // SAFETY: signal 0 checks for the process and sends nothing.
+    let exists = unsafe { libc::kill(id, 0) } == 0;
+    !exists && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A folder of the test's own, gone at its end.
+    /// A temporary folder of a test.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -197,12 +199,12 @@ mod tests {
         }
     }
 
-    /// Even where others get as far as the socket.
+    /// Even if the modes of the folder and the socket let other users connect.
     #[test]
-    fn others_are_closed_out() {
+    fn peers_of_other_users_are_refused() {
         use std::io::Read as _;
         if effective_user() != 0 {
-            eprintln!("only root can be another user: not tried");
+            eprintln!("not tested: only root can become another user");
             return;
         }
         let test = Folder::new("others");
@@ -211,28 +213,27 @@ mod tests {
         for (path, mode) in [(&test.0, 0o755), (&folder, 0o755), (&socket.path, 0o666)] {
             fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         }
-        let nobody = |id: libc::c_long| {
-            // SAFETY: changes the user of this thread alone, which the system call does and the C library's function does
-            // not.
+        let set_user = |id: libc::c_long| {
+            // SAFETY: the bare system call changes the user of this thread only.
             unsafe { libc::syscall(libc::SYS_setresuid, -1_i64, id, -1_i64) }
         };
         let path = socket.path.clone();
         let client = std::thread::spawn(move || {
-            assert_eq!(nobody(65534), 0);
+            assert_eq!(set_user(65534), 0);
             let client = UnixStream::connect(path);
-            assert_eq!(nobody(0), 0);
+            assert_eq!(set_user(0), 0);
             client.unwrap()
         });
         let mut client = client.join().unwrap();
-        assert!(socket.accept().unwrap().is_none(), "it is another");
-        assert_eq!(client.read(&mut [0; 16]).unwrap(), 0, "it learns nothing");
-        let ours = UnixStream::connect(&socket.path).unwrap();
-        assert!(socket.accept().unwrap().is_some(), "it is we");
-        drop(ours);
+        assert!(socket.accept().unwrap().is_none(), "the peer is another user");
+        assert_eq!(client.read(&mut [0; 16]).unwrap(), 0, "the connection is closed without data");
+        let own = UnixStream::connect(&socket.path).unwrap();
+        assert!(socket.accept().unwrap().is_some(), "the peer is root");
+        drop(own);
     }
 
     #[test]
-    fn socket_and_folder_are_the_owners() {
+    fn only_the_owner_can_access_socket_and_folder() {
         let test = Folder::new("owners");
         let folder = test.0.join("sdt");
         let socket = Socket::bind_in(&folder, 7).unwrap();
@@ -241,9 +242,9 @@ mod tests {
         let taken = Socket::bind_in(&folder, 7).unwrap_err();
         assert!(matches!(taken, SocketError::Taken(_)), "{taken}");
         let client = UnixStream::connect(&socket.path).unwrap();
-        // Who found the place taken has connected, too.
+        // `bind_in` connected, too, to find out whether a process listens.
         for _ in 0..2 {
-            assert!(socket.accept().unwrap().is_some(), "it is we");
+            assert!(socket.accept().unwrap().is_some(), "the peer is this user");
         }
         assert_eq!(socket.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
         drop(client);
@@ -252,13 +253,16 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_others_is_not_taken() {
+    fn a_folder_that_others_can_access_is_refused() {
         let test = Folder::new("shared");
         let folder = test.0.join("sdt");
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, Permissions::from_mode(0o770)).unwrap();
         let error = Socket::bind_in(&folder, 7).unwrap_err().to_string();
-        assert!(error.contains("is not this user's alone") && error.contains("770"), "{error}");
+        assert!(
+            error.contains("other users can access the folder") && error.contains("770"),
+            "{error}"
+        );
         let link = test.0.join("link");
         std::os::unix::fs::symlink(&test.0, &link).unwrap();
         assert!(matches!(Socket::bind_in(&link, 7).unwrap_err(), SocketError::Shared { .. }));
@@ -270,17 +274,17 @@ mod tests {
     }
 
     #[test]
-    fn what_the_dead_left_goes() {
+    fn sockets_of_ended_processes_are_removed() {
         let test = Folder::new("dead");
-        // Numbers of processes end at 2^22.
-        let gone = Socket::bind_in(&test.0.join("sdt"), 0x7fff_fff0).unwrap();
+        // Process numbers end at 2^22.
+        let ended = Socket::bind_in(&test.0.join("sdt"), 0x7fff_fff0).unwrap();
         let alive = Socket::bind_in(&test.0.join("sdt"), 0x7fff_fff1).unwrap();
         let own = Socket::bind_in(&test.0.join("sdt"), std::process::id()).unwrap();
-        let paths = [&gone, &alive, &own].map(|socket| socket.path.clone());
-        drop((gone, own));
+        let paths = [&ended, &alive, &own].map(|socket| socket.path.clone());
+        drop((ended, own));
         let _next = Socket::bind_in(&test.0.join("sdt"), 7).unwrap();
         assert_eq!(paths.each_ref().map(|path| path.exists()), [false, true, true]);
-        // One's own of before is taken over.
+        // The process takes over its earlier path.
         Socket::bind_in(&test.0.join("sdt"), std::process::id()).unwrap();
     }
 }

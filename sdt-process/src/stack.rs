@@ -1,18 +1,18 @@
-//! The stack of the function that fired, and how much room is left on it.
+//! The stack of the function that fired, and the room that is left on it.
 //!
-//! Programs seldom keep frame pointers, and this crate need not have been compiled with them, so the chain cannot be followed from
-//! here. But the thunk that a site calls has a frame with a mark in it while the hit is recorded. Where it returns to is the
-//! function that fired, whatever that was compiled with; from there on the
-//! chain is followed as far as there is one: frames that are further up, in this thread's stack, and return to text. A program that
-//! is built with `-C force-frame-pointers=yes` has all of them.
+//! Programs seldom keep frame pointers, and this crate need not have been compiled with them, so the chain of frames cannot be followed
+//! from here. But the thunk that a site calls has a frame with a mark in it while the hit is recorded. It returns to the function that
+//! fired, however that was compiled. From there the chain is followed as long as it is one: each frame is further up in this thread's
+//! stack and returns to text. A program that is built with `-C force-frame-pointers=yes` has all frames.
 //!
-//! [`Hits`](crate::hits::Hits) notes for each hit whether a site made it, and where on the stack that was: the nearest mark
-//! above is the hit's own, and is searched for at most once. Probes made at run time, timers and BEGIN have no thunk: nothing
-//! is searched, and there is no stack.
+//! [`SiteFramework`](crate::framework::SiteFramework) notes for each hit whether a site made it, and its stack pointer. The nearest mark
+//! above is the hit's own; it is searched for at most once in a hit. Probes made at run time, timers and BEGIN have no thunk, so there
+//! is no search, and no stack.
 //!
-//! The chain is read like any memory: one that leads astray ends.
+//! The frame of the thunk is read by loads: the thunk has not returned, so it is on this stack. So are the frames above it, as far as
+//! [`own_stack`] proves that they are on this thread's stack. All others are read like any memory of which nothing is known, two words at a
+//! time, a kilobyte with one system call: a chain that leads astray ends.
 
-use std::arch::asm;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ops::Range;
@@ -20,171 +20,144 @@ use std::sync::OnceLock;
 
 use sdt_core::frames::{NEXT_FRAME, thunk_frame};
 
-use crate::{cpus, memory};
+use crate::{hit, image, memory, own_stack, raw_load};
 
-/// Most frames that are counted.
+/// The largest number of frames that are counted.
 pub(crate) const DEEPEST: usize = 256;
-/// Bytes between [`Hits`](crate::hits::Hits) and the frame of the thunk, at most. Most of them are the frame of the function that
-/// evaluates the arguments.
-const OURS: usize = 64 << 10;
-/// Bytes of a word.
+/// The largest distance in bytes between [`SiteFramework::hit`](crate::framework::SiteFramework) and the frame of the thunk. Most of it
+/// is the frame of the function that evaluates the arguments.
+const THUNK_DISTANCE: usize = 64 << 10;
+/// The size of a word in bytes.
 const WORD: usize = size_of::<usize>();
 
-/// What a thread knows of the thunk of the hit that it is recording.
+/// The thunk of the hit that a thread is recording.
 #[derive(Clone, Copy, Debug)]
 enum Thunk {
-    /// There is none: no site made the hit.
+    /// No site made the hit.
     None,
-    /// Its frame is above this address.
+    /// The frame is above this address.
     Above(usize),
-    /// Its frame.
+    /// The frame is at this address.
     Found(usize),
 }
 
 thread_local! {
-    // Of the innermost hit. Neither allocated nor dropped, so signal handlers can use it.
+    /// The thunk of the innermost hit. Neither allocated nor dropped, so signal handlers can use it.
     static THUNK: Cell<Thunk> = const { Cell::new(Thunk::None) };
 }
 
-/// Notes the thunk of a hit; when this is dropped, that of the hit that this one has interrupted, if there is one.
+/// Notes the thunk of a hit. When this is dropped, the note of the interrupted hit is valid again.
 #[derive(Debug)]
-pub(crate) struct Noted(Thunk);
+pub(crate) struct SiteNote(Thunk);
 
-impl Noted {
-    /// Notes that a site made the hit, by a thunk whose frame is above this address of the stack, or that no site did.
+impl SiteNote {
+    /// Notes that a site made the hit, through a thunk whose frame is above this address, or that no site made it.
     #[inline(always)]
     pub(crate) fn new(site: Option<usize>) -> Self {
         Self(THUNK.replace(site.map_or(Thunk::None, Thunk::Above)))
     }
 }
 
-impl Drop for Noted {
+impl Drop for SiteNote {
     #[inline(always)]
     fn drop(&mut self) {
         THUNK.set(self.0);
     }
 }
 
-/// Fills in return addresses, the function that fired first: of the hit that this thread is recording. Says how many there
-/// are, and none if the hit came by no site. Probe context.
+/// Fills in the return addresses of the hit that this thread is recording, beginning with the function that fired. Returns how many
+/// there are: 0 if no site made the hit. Probe context.
 pub(crate) fn of_hit(frames: &mut [u64]) -> usize {
     let thunk = THUNK.get();
     if matches!(thunk, Thunk::None) {
         return 0;
     }
-    let end = end(pointer());
+    let end = end(own_stack::stack_pointer());
     let frame = match thunk {
         Thunk::Found(frame) => Some(frame),
-        // SAFETY: `Hits` has noted it, and waits further up this stack for the end of the hit.
+        // SAFETY: `SiteFramework::hit` noted its stack pointer and has not returned, so the thunk's frame is further up this stack.
         Thunk::Above(start) => unsafe { search(start, end) },
         Thunk::None => None,
     };
     THUNK.set(frame.map_or(Thunk::None, Thunk::Found));
     let Some(mut frame) = frame else { return 0 };
+    let read = |frame: usize| {
+        let words = frame.wrapping_add_signed(NEXT_FRAME);
+        if own_stack::contains(words, 2 * WORD) {
+            // SAFETY: `own_stack::contains` has proved that the two words are mapped while this function runs.
+            return Some([0, WORD].map(|at| unsafe { raw_load::word(words + at) }));
+        }
+        memory::words::<2>(words)
+    };
     let mut count = 0;
-    while let Some(place) = frames.get_mut(count) {
-        let saved = frame.wrapping_add_signed(NEXT_FRAME);
-        let Some(returns) = memory::word(saved.wrapping_add(WORD)) else { break };
+    // SAFETY: the thunk has not returned, so its frame with the two words is on this thread's stack.
+    let thunk =
+        unsafe { [0, WORD].map(|at| raw_load::word(frame.wrapping_add_signed(NEXT_FRAME) + at)) };
+    let mut words = Some(thunk);
+    while let (Some(place), Some([next, returns])) = (frames.get_mut(count), words) {
         if !is_text(returns) {
             break;
         }
         *place = returns as u64;
         count += 1;
-        match memory::word(saved) {
-            Some(next) if next > frame && next < end && next.is_multiple_of(WORD) => frame = next,
-            _ => break,
+        if next <= frame || next >= end || !next.is_multiple_of(WORD) {
+            break;
         }
+        frame = next;
+        words = if count < frames.len() { read(frame) } else { None };
     }
     count
 }
 
-/// Returns the frame of the nearest thunk above an address whose hit is being recorded.
+/// Returns the frame of the nearest thunk above an address, among thunks whose hit is being recorded.
 ///
 /// # Safety
 /// The address is in this thread's stack, which reaches to `end` or to a thunk further up.
 unsafe fn search(start: usize, end: usize) -> Option<usize> {
-    let end = end.min(start.saturating_add(OURS)) & !(WORD - 1);
+    let end = end.min(start.saturating_add(THUNK_DISTANCE)) & !(WORD - 1);
     (start.next_multiple_of(WORD)..end).step_by(WORD).find_map(|at| {
-        // SAFETY: by contract the words from `start` to the mark are this thread's stack, and the search ends at the mark.
-        thunk_frame(at, unsafe { word(at) })
+        // SAFETY: the caller guarantees that this thread's stack reaches from `start` to the mark, and the search ends at the mark.
+        thunk_frame(at, unsafe { raw_load::word(at) })
     })
 }
 
-/// Loads a word of this thread's stack, whichever function's it is. An instruction of its own, as AddressSanitizer would report a
-/// load of Rust's from another function's frame.
-///
-/// # Safety
-/// The address is that of a word of this thread's stack.
-#[inline(always)]
-unsafe fn word(at: usize) -> usize {
-    let word;
-    // SAFETY: by contract it can be read.
-    unsafe {
-        #[cfg(target_arch = "x86_64")]
-        asm!("mov {}, [{}]", out(reg) word, in(reg) at, options(nostack, readonly, preserves_flags));
-        #[cfg(target_arch = "aarch64")]
-        asm!("ldr {}, [{}]", out(reg) word, in(reg) at, options(nostack, readonly, preserves_flags));
-        #[cfg(target_arch = "riscv64")]
-        asm!("ld {}, 0({})", out(reg) word, in(reg) at, options(nostack, readonly, preserves_flags));
-    }
-    word
-}
-
-/// Returns the stack pointer of the function that this is inlined into.
-#[inline(always)]
-pub(crate) fn pointer() -> usize {
-    let pointer;
-    // SAFETY: reads a register.
-    unsafe {
-        #[cfg(target_arch = "x86_64")]
-        asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags));
-        #[cfg(target_arch = "aarch64")]
-        asm!("mov {}, sp", out(reg) pointer, options(nomem, nostack, preserves_flags));
-        #[cfg(target_arch = "riscv64")]
-        asm!("mv {}, sp", out(reg) pointer, options(nomem, nostack, preserves_flags));
-    }
-    pointer
-}
-
-/// An address that this thread's stack does not reach. Of what is known to be above it the lowest: what is the thread's own, which
-/// C libraries put there for all threads but the first; the end of the alternate stack, if a signal handler runs on it; and what
-/// the kernel has put above the first thread's.
+/// Returns an address that this thread's stack does not reach, the lowest of these: the thread-local variables, which C libraries place
+/// above the stack for all threads except the first; the end of the alternate stack, if a signal handler runs on it; and the random
+/// bytes (`AT_RANDOM`) that the kernel places above the stack of the first thread.
 fn end(here: usize) -> usize {
-    // SAFETY: looks a number up that stays what it is.
+    // SAFETY: returns a number that never changes.
     let first = unsafe { libc::getauxval(libc::AT_RANDOM) } as usize;
-    let alternate = match alternate(here) {
-        Alternate::In(stack) => Some(stack.end),
-        Alternate::Out | Alternate::Unknown => None,
-    };
-    let ends = [Some(cpus::thread_local_address()), Some(first), alternate];
+    // The kernel was asked when the hit began.
+    let alternate = hit::current().and_then(|hit| hit.alternate_end);
+    let ends = [Some(hit::thread_local_address()), Some(first), alternate];
     ends.into_iter().flatten().filter(|end| *end > here).min().unwrap_or(usize::MAX)
 }
 
-/// What is known of the alternate stack of this thread.
+/// Whether this thread runs on an alternate stack.
 enum Alternate {
-    /// A signal handler runs on it.
+    /// It runs on this one, in a signal handler.
     In(Range<usize>),
-    /// This thread does not run on one.
+    /// It does not.
     Out,
-    /// The system does not tell.
+    /// `sigaltstack(2)` fails, for example in a sandbox.
     Unknown,
 }
 
 thread_local! {
-    // The alternate stack that the kernel forgets while a handler runs on it (SS_AUTODISARM), as last seen by this thread.
-    // Neither allocated nor dropped, so signal handlers can use it.
+    /// The alternate stack of this thread as seen last, if the kernel disarms it while a handler runs on it (SS_AUTODISARM). Neither
+    /// allocated nor dropped, so signal handlers can use it.
     static DISARMED: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
 /// `SS_AUTODISARM` (Linux, `include/uapi/linux/signal.h`).
 const AUTODISARM: libc::c_int = 1 << 31;
 
-/// Whether this thread, whose stack pointer is near `here`, runs on an alternate stack. Asked for each hit, as the program may
-/// make any memory one, or none any more.
+/// Returns whether this thread, whose stack pointer is near `here`, runs on an alternate stack. Each hit asks the kernel, as the program
+/// may change its alternate stack at any time.
 fn alternate(here: usize) -> Alternate {
-    // SAFETY: all zeros is a stack.
+    // SAFETY: all zeros are a valid `stack_t`.
     let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
-    // SAFETY: asks, and changes nothing; safe in signal handlers (POSIX).
+    // SAFETY: writes `stack` and changes nothing else; async-signal-safe (POSIX).
     if unsafe { libc::sigaltstack(std::ptr::null(), &mut stack) } != 0 {
         return Alternate::Unknown;
     }
@@ -201,62 +174,78 @@ fn alternate(here: usize) -> Alternate {
         let (start, end) = DISARMED.get();
         start..end
     };
-    if range.contains(&here) || has_left(&range, here) {
+    if range.contains(&here) || has_overflown(&range, here) {
         Alternate::In(range)
     } else {
         Alternate::Out
     }
 }
 
-/// Whether a thread at `here` has probably overflown this stack: it is just below. To the kernel it is on another one then. So
-/// is a thread at the top of its own stack, which happens to be there; what is the thread's own is in between then.
-fn has_left(stack: &Range<usize>, here: usize) -> bool {
-    let own = cpus::thread_local_address();
+/// Returns whether a thread at `here` has probably overflown an alternate stack: `here` is just below it, and the kernel reports that
+/// the thread is not on it. A thread near the top of its ordinary stack can be just below, too, but then its thread-local variables
+/// are in between.
+fn has_overflown(stack: &Range<usize>, here: usize) -> bool {
+    let own = hit::thread_local_address();
     here < stack.start && stack.start - here < NEEDED && !(here..stack.start).contains(&own)
 }
 
-/// Bytes of stack that recording a hit is given, whatever program in D records it: twice what has been seen of one that does all
-/// that takes much (5 kB, and 20 kB without optimisation).
+/// The room in bytes that recording a hit needs on an alternate stack: twice the largest use that was seen with any program in D, which
+/// was 5 kB, and 20 kB without optimisation.
 pub(crate) const NEEDED: usize = if cfg!(debug_assertions) { 40 << 10 } else { 10 << 10 };
 
-/// Whether there is room to record a hit here. Alternate stacks are small (8 kB are usual), and what overflows one ends the
-/// program, or overwrites what is below it; of other stacks nobody knows where they end. Where the system does not tell whether
-/// this is one, there is no room. Probe context.
-pub(crate) fn has_room() -> bool {
-    let here = pointer();
+/// The stack of a hit that has room to record it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// The end of the alternate stack, if the hit is on one.
+    pub(crate) alternate_end: Option<usize>,
+}
+
+impl Room {
+    /// A stack that is known not to be an alternate one.
+    pub(crate) const UNCHECKED: Self = Self { alternate_end: None };
+}
+
+/// Returns the stack if there is room on it to record a hit. Alternate stacks are small, usually 8 kB, and overflowing one ends the program
+/// or overwrites other memory. The limits of other stacks are not known. If the kernel does not tell whether this is an alternate stack,
+/// there is no room. Probe context.
+pub(crate) fn room() -> Option<Room> {
+    let here = own_stack::stack_pointer();
     match alternate(here) {
-        Alternate::In(stack) => here.saturating_sub(stack.start) >= NEEDED,
-        Alternate::Out => true,
-        Alternate::Unknown => false,
+        Alternate::In(stack) if here.saturating_sub(stack.start) < NEEDED => None,
+        Alternate::In(stack) => Some(Room { alternate_end: Some(stack.end) }),
+        Alternate::Out => Some(Room { alternate_end: None }),
+        Alternate::Unknown => None,
     }
 }
 
-/// Executable segments of what was loaded when tracing began.
+/// The executable segments of all objects that were loaded when tracing started.
 static TEXT: OnceLock<Box<[Range<usize>]>> = OnceLock::new();
 
-/// Finds out where text is: before the first hit, and never in probe context.
+/// Lists the executable segments. Called before the first hit, and not in probe context.
 pub(crate) fn prepare() {
     TEXT.get_or_init(|| {
         let mut found: Vec<Range<usize>> = Vec::new();
-        // SAFETY: `each` gets the vector, and calls nothing that would list objects itself.
-        unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut found).cast()) };
+        // SAFETY: `add_text` gets the vector that it expects, and does not list objects itself.
+        unsafe { libc::dl_iterate_phdr(Some(add_text), (&raw mut found).cast()) };
         found.into()
     });
 }
 
+/// Returns whether an address is in an executable segment.
 fn is_text(address: usize) -> bool {
     TEXT.get().is_some_and(|all| all.iter().any(|text| text.contains(&address)))
 }
 
-unsafe extern "C" fn each(
+/// Adds the executable segments of an object to the vector `found`.
+unsafe extern "C" fn add_text(
     info: *mut libc::dl_phdr_info,
     _: libc::size_t,
     found: *mut c_void,
 ) -> libc::c_int {
-    // SAFETY: what `dl_iterate_phdr` gives, and `prepare` has given it.
+    // SAFETY: `dl_iterate_phdr` passes a valid description, and the pointer to the vector that `prepare` passed to it.
     let (info, found) = unsafe { (&*info, &mut *found.cast::<Vec<Range<usize>>>()) };
-    // SAFETY: as above.
-    found.extend(unsafe { crate::image::text(info) });
+    // SAFETY: `dl_iterate_phdr` passed the description.
+    found.extend(unsafe { image::text(info) });
     0
 }
 
@@ -265,24 +254,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_hit_has_no_stack() {
+    fn there_is_no_stack_outside_of_a_hit() {
         prepare();
         assert_eq!(of_hit(&mut [0; 4]), 0);
         std::thread::spawn(|| assert_eq!(of_hit(&mut [0; 4]), 0)).join().unwrap();
     }
 
     #[test]
-    fn text_is_text() {
+    fn text_is_told_from_data() {
         prepare();
         assert!(is_text(prepare as *const () as usize));
-        assert!(is_text(libc::getpid as *const () as usize), "the C library's, too");
+        assert!(is_text(libc::getpid as *const () as usize), "also in the C library");
         assert!(!is_text((&raw const TEXT).addr()) && !is_text(0));
     }
 
     #[test]
-    fn stacks_end_near_where_they_are() {
+    fn the_end_of_the_stack_is_near() {
         let here = || {
-            let here = pointer();
+            let here = own_stack::stack_pointer();
             let size = end(here) - here;
             assert!(size < 1 << 30, "{size:#x}");
         };

@@ -1,42 +1,44 @@
-//! What stands at addresses, for consumers that show stacks and addresses.
+//! The symbols of this program, for consumers that show stacks and addresses.
 
 use std::sync::OnceLock;
 
 use crate::image::{Image, Named};
 
-/// All symbols, in order of address. The file is read when this is first asked for.
+/// Returns all symbols in the order of their addresses. The first call reads the program's file.
 fn all() -> &'static [Named] {
     static SYMBOLS: OnceLock<Vec<Named>> = OnceLock::new();
     SYMBOLS.get_or_init(|| Image::here().symbols())
 }
 
-/// What an address is in.
+/// Returns the symbol that contains an address.
 pub(crate) fn at(address: u64) -> Option<&'static Named> {
     find(all(), address)
 }
 
-/// What has a name in the file; or the only one that is called so in Rust, in whatever module.
+/// Returns the symbol with this name in the file, or else the only symbol whose Rust path ends with it.
 pub(crate) fn named(name: &[u8]) -> Option<&'static Named> {
     named_of(all(), std::str::from_utf8(name).ok()?)
 }
 
+/// Returns the symbol of a name, as [`named`] does.
 fn named_of<'a>(symbols: &'a [Named], name: &str) -> Option<&'a Named> {
     if let Some(exact) = symbols.iter().find(|of| &*of.name == name) {
         return Some(exact);
     }
-    let is_called = |of: &&Named| {
-        // A name in Rust is longer than the last part of it.
+    let has_last_part = |of: &&Named| {
+        // Demangling is slow; a mangled name contains each part of its path.
         of.name.contains(name)
             && rustc_demangle::try_demangle(&of.name).is_ok_and(|path| {
                 let path = format!("{path:#}");
                 path.rsplit_once("::").is_some_and(|(_, last)| last == name)
             })
     };
-    let mut called = symbols.iter().filter(is_called);
-    let first = called.next()?;
-    called.all(|other| other.address == first.address).then_some(first)
+    let mut matches = symbols.iter().filter(has_last_part);
+    let first = matches.next()?;
+    matches.all(|other| other.address == first.address).then_some(first)
 }
 
+/// Returns the symbol that contains an address, of symbols in the order of their addresses.
 fn find(symbols: &[Named], address: u64) -> Option<&Named> {
     let before = symbols.partition_point(|of| of.address <= address);
     let last = symbols.get(..before)?.last()?;
@@ -63,8 +65,8 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_the_file_or_rusts() {
-        // AddressSanitizer puts some bytes behind it.
+    fn names_are_symbols_or_ends_of_rust_paths() {
+        // AddressSanitizer adds bytes behind a static.
         assert!((24..=64).contains(&named(b"SOMETHING").unwrap().size));
         assert!(named(b"named_of_nothing").is_none() && named(b"\xff").is_none());
         let of = |address, name: &str| Named { address, size: 4, name: name.into() };
@@ -79,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_between_symbols_is_none() {
+    fn an_address_between_symbols_has_none() {
         let of = |address, size| Named { address, size, name: "s".into() };
         let symbols = [of(16, 4), of(32, 8)];
         let found = |address| find(&symbols, address).map(|of| of.address);

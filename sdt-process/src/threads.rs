@@ -1,25 +1,14 @@
-//! The threads of this process, looked at before text changes.
+//! The status of each thread of this process, as `/proc` has it.
 
 use std::fs::{self, DirEntry};
 use std::io::{self, ErrorKind};
 
-use crate::sandbox;
-
-/// What a thread is that text must not change under.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Obstacle {
-    /// It has SIGTRAP blocked. Should it come to a breakpoint, the kernel ends the process.
-    Blocks(u32),
-    /// It has a seccomp filter that not all threads had when tracing started.
-    IsSandboxed,
-}
-
-/// Calls `look` with the folder and the status (proc_pid_status(5)) of each thread, until it returns something.
+/// Calls `find` with the folder and the status (proc_pid_status(5)) of each thread until it returns a value.
 ///
 /// # Errors
-/// `/proc` cannot be read: nothing is known of the threads then.
+/// `/proc` cannot be read, so nothing is known about the threads.
 pub(crate) fn each<T>(
-    mut look: impl FnMut(&DirEntry, &str) -> io::Result<Option<T>>,
+    mut find: impl FnMut(&DirEntry, &str) -> io::Result<Option<T>>,
 ) -> io::Result<Option<T>> {
     for task in fs::read_dir("/proc/self/task")? {
         let task = task?;
@@ -34,55 +23,38 @@ pub(crate) fn each<T>(
             }
             Err(error) => return Err(error),
         };
-        // Names of threads are any bytes.
-        let seen = look(&task, &String::from_utf8_lossy(&status))?;
-        if seen.is_some() {
-            return Ok(seen);
+        // The name of a thread can be any bytes.
+        let found = find(&task, &String::from_utf8_lossy(&status))?;
+        if found.is_some() {
+            return Ok(found);
         }
     }
     Ok(None)
 }
 
-/// Returns the first thread that text must not change under.
-///
-/// # Errors
-/// `/proc` cannot be read: nothing is known of the threads then.
-pub(crate) fn obstacle() -> io::Result<Option<Obstacle>> {
-    each(|task, status| {
-        let number = task.file_name().to_str().and_then(|name| name.parse().ok()).unwrap_or(0);
-        if blocks(status)
-            && !fs::read(task.path().join("stat"))
-                .is_ok_and(|stat| is_worker(&String::from_utf8_lossy(&stat)))
-        {
-            return Ok(Some(Obstacle::Blocks(number)));
-        }
-        Ok(sandbox::is_tighter(status).then_some(Obstacle::IsSandboxed))
-    })
-}
-
-/// A field of a status.
+/// Returns a field of a status.
 pub(crate) fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
     status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// Whether a status is that of a thread that has ended, and executes nothing any more.
+/// Returns whether a status is that of a thread that has ended.
 pub(crate) fn has_ended(status: &str) -> bool {
     field(status, "State").is_some_and(|state| state.starts_with(['Z', 'X']))
 }
 
-/// Whether a status is that of a thread that has SIGTRAP blocked.
-fn blocks(status: &str) -> bool {
+/// Returns whether a status is that of a thread that blocks SIGTRAP.
+pub(crate) fn blocks_sigtrap(status: &str) -> bool {
     let blocked = field(status, "SigBlk").and_then(|mask| u64::from_str_radix(mask, 16).ok());
     let blocks = blocked.is_some_and(|mask| mask & (1 << (libc::SIGTRAP - 1)) != 0);
     blocks && !has_ended(status)
 }
 
-/// Whether a line of `stat` (proc_pid_stat(5)) is that of a worker of io_uring: the kernel's own, which executes nothing of
-/// the program and blocks everything.
-fn is_worker(stat: &str) -> bool {
+/// Returns whether a line of `stat` (proc_pid_stat(5)) is that of a worker of io_uring: a kernel thread, which blocks all signals and
+/// executes no code of the program.
+pub(crate) fn is_io_worker(stat: &str) -> bool {
     /// `PF_IO_WORKER` (Linux, `include/linux/sched.h`).
     const IO_WORKER: u32 = 0x10;
-    // The name before the parenthesis is any text. Behind it: state, ppid, pgrp, session, tty_nr, tpgid, flags.
+    // The name before the parenthesis can be any text. These fields follow: state, ppid, pgrp, session, tty_nr, tpgid, flags.
     let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(6));
     let flags = flags.and_then(|flags| flags.parse::<u32>().ok());
     flags.is_some_and(|flags| flags & IO_WORKER != 0)
@@ -96,18 +68,18 @@ mod tests {
     fn masks_are_read() {
         let status =
             |name, state, mask| format!("Name:\t{name}\nState:\t{state}\nSigBlk:\t{mask}\n");
-        assert!(blocks(&status("main", "S (sleeping)", "0000000000000010")));
-        assert!(blocks(&status("main", "R (running)", "fffffffffffffeff")));
-        assert!(!blocks(&status("main", "R (running)", "ffffffffffffffef")));
-        assert!(!blocks(&status("main", "Z (zombie)", "fffffffffffffeff")));
-        assert!(!blocks(""));
+        assert!(blocks_sigtrap(&status("main", "S (sleeping)", "0000000000000010")));
+        assert!(blocks_sigtrap(&status("main", "R (running)", "fffffffffffffeff")));
+        assert!(!blocks_sigtrap(&status("main", "R (running)", "ffffffffffffffef")));
+        assert!(!blocks_sigtrap(&status("main", "Z (zombie)", "fffffffffffffeff")));
+        assert!(!blocks_sigtrap(""));
     }
 
-    /// By the kernel's flag: any thread can have the name.
+    /// Workers are known by a flag of the kernel, as any thread can have their name.
     #[test]
-    fn workers_of_io_uring_are_known() {
-        assert!(is_worker("7 (iou-wrk-6) S 1 6 6 0 -1 4194384 0 0"));
-        assert!(!is_worker("7 (iou-wrk-6) S 1 6 6 0 -1 4194368 0 0"));
-        assert!(!is_worker("7 (a) b) R 16 16 16 16 16 0 16 16") && !is_worker(""));
+    fn workers_of_io_uring_are_recognised() {
+        assert!(is_io_worker("7 (iou-wrk-6) S 1 6 6 0 -1 4194384 0 0"));
+        assert!(!is_io_worker("7 (iou-wrk-6) S 1 6 6 0 -1 4194368 0 0"));
+        assert!(!is_io_worker("7 (a) b) R 16 16 16 16 16 0 16 16") && !is_io_worker(""));
     }
 }

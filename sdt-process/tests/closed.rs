@@ -11,16 +11,16 @@ sdt_provider! {
     }
 }
 
-/// What it opens next has the numbers of ours: that is left alone, and tracing can be started anew.
+/// The files that it opens next get the numbers of this crate's descriptors. They stay open, and tracing can be started again.
 #[test]
-fn its_own_are_left_alone() {
+fn files_of_the_program_are_not_closed() {
     sdt_probe!(closer::done);
     for _ in 0..3 {
         let traced = sdt_process::start().unwrap();
         let path = traced.socket().to_owned();
         let consumer = UnixStream::connect(&path).unwrap();
         std::mem::forget(consumer);
-        // SAFETY: of the numbers closed, only this crate's are used again, which is what is tried.
+        // SAFETY: only this crate uses the closed numbers again, and it must not.
         assert_eq!(unsafe { libc::close_range(3, libc::c_uint::MAX, 0) }, 0);
         let folder = tempfile::tempdir().unwrap();
         let listening = (0..8).map(|number| {

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::{compile_apart, linker_variable, run_cargo};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::{compile_apart, linker_variable, run_cargo};
 use harness::{qemu, setup, workspace};
 use object::{Object as _, ObjectSection as _};
 use tempfile::TempDir;
@@ -27,8 +27,8 @@ pub fn kernel(mode: &str) -> PathBuf {
     static BUILDING: Mutex<()> = Mutex::new(());
     let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Path::new(TARGET);
-    let lld = cargo_sdt::setup::lld().expect("a linker");
-    let mut command = setup::build_for(TARGET, "core,alloc").expect("a toolchain");
+    let lld = cargo_sdt::internal::setup::lld().expect("a linker");
+    let mut command = setup::cargo_for("build", TARGET, "core,alloc").expect("a toolchain");
     // What the kernel's own configuration says of flags is to hold.
     command.env_remove("CARGO_ENCODED_RUSTFLAGS");
     command.current_dir(workspace::root().join("tests/foreign-kernel/kernel"));
@@ -53,10 +53,10 @@ pub struct Counts {
     pub received: u64,
 }
 
-/// The kernel, running. When this is dropped, it is gone.
+/// The running kernel. Dropping this ends QEMU.
 pub struct Machine {
     qemu: Arc<Mutex<Child>>,
-    /// What the thread that waits for the end of its life is told by: that it is dropped.
+    /// Dropping it ends the thread that limits the run time of QEMU.
     _lives: Sender<()>,
     folder: TempDir,
     shell: BufReader<UnixStream>,
@@ -196,13 +196,13 @@ impl Drop for Machine {
 }
 
 fn end(qemu: &Mutex<Child>) {
-    let mut qemu = qemu.lock().expect("nobody panics with it");
+    let mut qemu = qemu.lock().expect("no thread panics while it holds the lock");
     // Nothing can be done about a QEMU that cannot be killed.
     qemu.kill().ok();
     qemu.wait().ok();
 }
 
-/// Ends QEMU after `LIFE`, unless what is returned is dropped before.
+/// Ends QEMU after `LIFE`, unless the result is dropped before.
 fn mortal(qemu: Arc<Mutex<Child>>) -> Sender<()> {
     let (lives, dropped) = channel();
     thread::spawn(move || {
@@ -220,7 +220,8 @@ fn dtrace_program() -> &'static Path {
     BUILT.get_or_init(|| {
         let mut cargo = Command::new(env!("CARGO"));
         // The one that the tests of its package run, so that nothing is compiled again.
-        cargo.args(["test", "--workspace", "--no-run", "--quiet", "--test", "command"]);
+        cargo.arg("test").args(workspace::TESTED);
+        cargo.args(["--no-run", "--quiet", "--test", "command"]);
         assert!(cargo.current_dir(workspace::root()).status().expect("cargo runs").success());
         Path::new(env!("CARGO_BIN_EXE_xtask")).with_file_name("dtrace")
     })
@@ -275,7 +276,7 @@ impl Dtrace {
         }
     }
 
-    /// It is killed, and says goodbye to nobody.
+    /// Kills it, so that it does not close its session.
     pub fn kill(mut self) {
         self.child.kill().expect("it is ours");
         self.child.wait().expect("it is ours");

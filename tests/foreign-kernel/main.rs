@@ -80,7 +80,11 @@ fn is_traced(mode: &str) {
     }
     // A serial line has no hang-up. What was enabled stays so, until the next one greets.
     Dtrace::start(&machine, "32k", "letters:::", 2).kill();
-    assert_ne!(machine.changed_text(&kernel), 0, "nobody has said that it is gone");
+    assert_ne!(
+        machine.changed_text(&kernel),
+        0,
+        "the kernel has not noticed that the consumer is gone"
+    );
     machine.list();
     assert_eq!(machine.changed_text(&kernel), 0, "the dead one's sites are nops");
     for _ in 0..32 {

@@ -1,9 +1,9 @@
 //! What the compiler makes of firing sites at every level of optimisation is what illumos's krtld takes.
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::check;
-use cargo_sdt::module::{BuildError, Module};
-use cargo_sdt::platform::Os;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::check;
+use cargo_sdt::internal::module::{BuildError, Module};
+use cargo_sdt::internal::platform::Os;
 use harness::{stress, workspace};
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use cargo_sdt::process::{self, clean_cargo_env};
+use cargo_sdt::internal::process::{self, clean_cargo_env};
 use dtrace::{Address, Client, Protection, Transport};
 use harness::{setup, workspace};
 use object::{Object as _, ObjectKind, ObjectSection as _};
@@ -55,6 +55,8 @@ impl Build {
         }
         cargo.args(["rustc", "--quiet", "--package", "process-subject"]).args(self.what);
         cargo.args(["--target", self.target]).arg("--target-dir").arg(&folder);
+        // Where cargo finds the macros compiled.
+        cargo.env("CARGO_BUILD_BUILD_DIR", workspace::root().join("target"));
         if !self.patch.is_empty() {
             // Cargo keeps crates that are compiled with other settings beside each other: the rest is not compiled again.
             cargo.env("SDT_PATCH", self.patch);

@@ -1,10 +1,10 @@
 //! Arguments, several sites of one probe, the is-enabled test, open providers: the module in
 //! `tests/modules/kmod-test`, which fires six arguments that depend on each other on every exec.
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::dlib;
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::{FreeBsd, Os, Route};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::dlib;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::{FreeBsd, Os, Route};
 use dtrace::Trace;
 use dtrace::compiler::{Source, options::Options};
 use dtrace::render::{Datum, Firing, RenderError, Sink, View};

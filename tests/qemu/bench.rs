@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::Route;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::Route;
 use dtrace_protocol::Record;
 use harness::machine::Options;
 use harness::session::Session;
@@ -25,13 +25,13 @@ pub(crate) const EXAMPLE: &str = "proc_example.ko";
 macro_rules! on_every_architecture {
     ($($test:ident),* $(,)?) => {
         mod x86_64 {
-            $(#[test] fn $test() { super::$test(cargo_sdt::arch::Arch::X86_64); })*
+            $(#[test] fn $test() { super::$test(cargo_sdt::internal::arch::Arch::X86_64); })*
         }
         mod aarch64 {
-            $(#[test] fn $test() { super::$test(cargo_sdt::arch::Arch::Aarch64); })*
+            $(#[test] fn $test() { super::$test(cargo_sdt::internal::arch::Arch::Aarch64); })*
         }
         mod riscv64 {
-            $(#[test] fn $test() { super::$test(cargo_sdt::arch::Arch::Riscv64); })*
+            $(#[test] fn $test() { super::$test(cargo_sdt::internal::arch::Arch::Riscv64); })*
         }
     };
 }
@@ -41,14 +41,14 @@ pub(crate) use on_every_architecture;
 macro_rules! on_every_route {
     ($($test:ident),* $(,)?) => {
         mod native {
-            use cargo_sdt::platform::Route;
-            use cargo_sdt::arch::Arch;
+            use cargo_sdt::internal::platform::Route;
+            use cargo_sdt::internal::arch::Arch;
             $(fn $test(arch: Arch) { super::$test(arch, Route::Native); })*
             crate::bench::on_every_architecture!($($test),*);
         }
         mod provider {
-            use cargo_sdt::platform::Route;
-            use cargo_sdt::arch::Arch;
+            use cargo_sdt::internal::platform::Route;
+            use cargo_sdt::internal::arch::Arch;
             $(fn $test(arch: Arch) { super::$test(arch, Route::Provider); })*
             crate::bench::on_every_architecture!($($test),*);
         }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::Route;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::Route;
 use harness::workspace;
 use harness::zig::Zig;
 

@@ -1,9 +1,9 @@
 //! Modules that no kernel must load, made from the good one with a provider of its own.
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::arch::ModuleKind;
-use cargo_sdt::link::SEAL;
-use cargo_sdt::platform::Route;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::arch::ModuleKind;
+use cargo_sdt::internal::link::SEAL;
+use cargo_sdt::internal::platform::Route;
 use object::build::elf::{Builder, Relocation, SectionData};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, elf};

@@ -1,8 +1,8 @@
 //! The example's probe, fired by hand: nothing is executed.
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::{Os, Route};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::{Os, Route};
 use dtrace_protocol::Record;
 use harness::session::{Session, SessionError};
 use harness::workspace;

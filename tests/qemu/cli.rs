@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::output::CLOSED_STATUS;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::output::CLOSED_STATUS;
 
 use crate::bench::{boot_with_module, log, module_file, on_every_architecture, probe_id};
 use crate::broken;
@@ -58,7 +58,7 @@ on_every_architecture!(
     a_module_that_is_refused,
     an_interrupt_ends_it_in_order,
     a_reader_that_leaves_ends_it,
-    the_time_of_day_is_the_machines,
+    the_time_of_day_is_the_hosts,
 );
 
 fn listing_reads_as_dtraces(arch: Arch) {
@@ -85,12 +85,12 @@ fn listing_reads_as_dtraces(arch: Arch) {
     assert_eq!((&*stderr(&output), output.status.code()), (error, Some(0)));
 }
 
-fn the_time_of_day_is_the_machines(arch: Arch) {
+fn the_time_of_day_is_the_hosts(arch: Arch) {
     let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     let before = now();
     let output = run(arch, &["-qn", "BEGIN { trace(walltimestamp / 1000000000); exit(0); }"]);
     let then: u64 = stdout(&output).trim().parse().unwrap_or_else(|_| panic!("{output:?}"));
-    // The machine's clock has seconds, and an emulator's own may be behind by one.
+    // The emulator's counters may run slower or faster than the host's.
     assert!((before - 2..=now() + 2).contains(&then), "{before} {then}");
 }
 

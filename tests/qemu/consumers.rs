@@ -1,6 +1,6 @@
 //! Several consumers at once: each has its own enablings and its own records.
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 
 use crate::bench::{
     EXAMPLE, boot_with_module, exec_success, log, name, on_every_architecture, tally,

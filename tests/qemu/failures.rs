@@ -4,7 +4,7 @@ use harness::qemu;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 use harness::machine::Options;
 use harness::session::{Session, SessionError};
 

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 
 use crate::bench::{module_file, on_every_architecture};
 use crate::cli::short_log;
@@ -43,6 +43,6 @@ fn functions_are_in_the_picture(arch: Arch) {
     // No process executes anything: it has no stack.
     let users = ["-n", "proc:::exec-success { @[ustack()] = count(); }"];
     let (picture, error, status) = draw(arch, &[users, workload].concat());
-    assert!(error.contains("stacks were counted, but none of them has a frame"), "{error}");
+    assert!(error.contains("the aggregated stacks have no frames"), "{error}");
     assert_eq!((picture, status), (None, Some(1)));
 }

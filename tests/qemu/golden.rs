@@ -4,10 +4,11 @@ use harness::workspace;
 use std::path::PathBuf;
 use std::process::Command;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::platform::Route;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::platform::Route;
 
 use crate::bench::{module_file_by, on_every_architecture};
+use crate::machine::Machine;
 
 const PROBE: &str = "proc:proc_example::exec-success";
 const NO_PROBE: &str = "proc:proc_example::nosuch";
@@ -43,10 +44,10 @@ fn by_route(arch: Arch, route: Route) {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     std::fs::write(&log, LOG).unwrap();
+    let machine = Machine::with(&["--arch", arch.name()], &[module_file_by(arch, route)]);
     for (name, options, status) in RECORDED {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-        command.args(["dtrace", "--arch", arch.name()]).args(options);
-        command.arg("--module").arg(module_file_by(arch, route));
+        command.arg("dtrace").arg("--socket").arg(machine.socket()).args(options);
         if !options.contains(&"-l") {
             command.arg("--workload").arg(&log);
         }

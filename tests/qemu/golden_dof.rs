@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::{FreeBsd, Os};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::{FreeBsd, Os};
 use dtrace::client::{Client, Probe};
 use dtrace_abi::Platform;
 use dtrace_abi::option::OptionId;

@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::{Os, Route};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::{Os, Route};
 use dtrace::client::{Detail, Probe};
 use harness::session::{Session, SessionError};
 use sdt_protocol::Exec;

@@ -5,11 +5,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::check::{self, Finding};
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::Os;
-use cargo_sdt::{link, setup};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::check::{self, Finding};
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::Os;
+use cargo_sdt::internal::{link, setup};
 use harness::session::{Session, SessionError};
 use harness::workspace::{self, root};
 use sdt_protocol::Exec;

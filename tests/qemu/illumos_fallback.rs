@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 use harness::session::Session;
 use object::{Object as _, ObjectSymbol as _};
 use sdt_protocol::Sites;

@@ -7,9 +7,9 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::{Os, Route};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::{Os, Route};
 use harness::session::Session;
 use sdt_protocol::Request;
 

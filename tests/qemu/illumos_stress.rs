@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 use harness::session::Session;
 use sdt_protocol::Exec;
 

@@ -1,7 +1,7 @@
 //! Load, list, enable, hit, disable, unload.
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::platform::Route;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::platform::Route;
 use harness::session::SessionError;
 
 use crate::bench::{

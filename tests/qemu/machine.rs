@@ -8,7 +8,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 use dtrace_protocol::{Decoder, Header, Reply, Request, VERSION, Why, Writer};
 use harness::workspace;
 
@@ -29,7 +29,8 @@ pub(crate) fn dtrace_program() -> &'static Path {
     BUILT.get_or_init(|| {
         let mut cargo = Command::new(env!("CARGO"));
         // The one that the tests of its package run, so that nothing is compiled again.
-        cargo.args(["test", "--workspace", "--no-run", "--quiet", "--test", "command"]);
+        cargo.arg("test").args(workspace::TESTED);
+        cargo.args(["--no-run", "--quiet", "--test", "command"]);
         assert!(cargo.current_dir(workspace::root()).status().unwrap().success());
         Path::new(env!("CARGO_BIN_EXE_xtask")).with_file_name("dtrace")
     })
@@ -42,16 +43,22 @@ fn signal(pid: u32, signal: i32) {
 }
 
 /// `cargo xtask machine`, up. When this is dropped, it is gone.
-struct Machine {
+pub(crate) struct Machine {
     child: Child,
     folder: tempfile::TempDir,
 }
 
 impl Machine {
     fn start(arch: Arch) -> Self {
+        Self::with(&["--arch", arch.name()], &[module_file(arch)])
+    }
+
+    /// With these options and modules.
+    pub(crate) fn with(options: &[&str], modules: &[impl AsRef<Path>]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-        command.args(["machine", "--arch", arch.name(), "--module"]).arg(module_file(arch));
+        command.arg("machine").args(options);
+        modules.iter().for_each(|module| _ = command.arg("--module").arg(module.as_ref()));
         command.arg("--socket").arg(folder.path().join("socket"));
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -59,7 +66,7 @@ impl Machine {
         Self { child, folder }
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }
 

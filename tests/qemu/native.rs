@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::{FreeBsd, Route};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::{FreeBsd, Route};
 use dtrace::compiler::Specifies;
 use dtrace::job::{Mode, Text};
 use dtrace::render::Kept;
@@ -16,7 +16,7 @@ use harness::workspace;
 use harness::zig::Zig;
 use xtask::bench::Bench;
 use xtask::cmd;
-use xtask::cmd::dtrace::Play;
+use xtask::cmd::dtrace::{Kernel, Play};
 
 use crate::bench::{EXAMPLE, boot, exec_success, log, on_every_architecture, probe_id, tally};
 
@@ -88,7 +88,8 @@ fn dtrace(arch: Arch, module: &Path, list: bool) -> String {
     let job = Job { mode, verbose: list, programs, ..Job::default() };
     let mut output = Kept::default();
     let interrupt = Interrupt::new();
-    cmd::dtrace::trace(&bench, &job, Play::Log(None), false, &interrupt, &mut output).unwrap();
+    let kernel = Kernel::Boot { bench: &bench, console: false };
+    cmd::dtrace::trace(kernel, &job, Play::Log(None), &interrupt, &mut output).unwrap();
     String::from_utf8(output.out).unwrap()
 }
 

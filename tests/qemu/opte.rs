@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::{FreeBsd, Route};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::{FreeBsd, Route};
 use harness::session::Session;
 use harness::workspace;
 
@@ -146,7 +146,7 @@ fn listed_and_arriving(session: &mut Session, file: &Path, most: usize) {
 
 #[cfg(target_arch = "x86_64")]
 mod illumos {
-    use cargo_sdt::platform::Os;
+    use cargo_sdt::internal::platform::Os;
 
     use super::*;
     use crate::illumos::boot_illumos;

@@ -3,10 +3,10 @@
 use harness::workspace;
 use std::path::PathBuf;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::check;
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::{Patch, Route};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::check;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::{Patch, Route};
 use dtrace_protocol::SiteState;
 use harness::session::Session;
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 use dtrace::compiler::Source;
 use dtrace::compiler::options::Options;
 use dtrace::{Running, Trace};

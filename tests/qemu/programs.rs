@@ -6,10 +6,12 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::FreeBsd;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::FreeBsd;
 use harness::workspace;
+
+use crate::machine::Machine;
 
 /// Machines at a time: each takes one CPU.
 const AT_ONCE: usize = 2;
@@ -71,10 +73,15 @@ fn all(release: &str) {
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
+                // One for each set of modules, booted for the first program that wants it.
+                let mut machines = [None, None];
                 while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let modules: &[PathBuf] =
-                        if name.starts_with("opte-") { &opte } else { &modules };
-                    let (said, expected) = (run(name, release, modules), golden(name, release));
+                    let is_opte = name.starts_with("opte-");
+                    let modules: &[PathBuf] = if is_opte { &opte } else { &modules };
+                    let machine = machines[usize::from(is_opte)].get_or_insert_with(|| {
+                        Machine::with(&["--freebsd", release, "--cpus", "1"], modules)
+                    });
+                    let (said, expected) = (run(name, machine), golden(name, release));
                     if said != expected {
                         let difference = format!("{name}:\n{said}\n--- expected\n{expected}");
                         wrong.lock().unwrap().push(difference);
@@ -88,15 +95,14 @@ fn all(release: &str) {
 }
 
 /// What it prints here.
-fn run(name: &str, release: &str, modules: &[PathBuf]) -> String {
+fn run(name: &str, machine: &Machine) -> String {
     let file = folder().join(format!("{name}.d"));
     let program = std::fs::read_to_string(&file).unwrap();
     let header = Header::of(&program);
     let log = tempfile::NamedTempFile::new().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    command.args(["dtrace", "--freebsd", release, "--cpus", "1"]);
+    command.arg("dtrace").arg("--socket").arg(machine.socket());
     command.args(&header.options).arg("-s").arg(&file);
-    modules.iter().for_each(|module| _ = command.arg("--module").arg(module));
     match header.action {
         "fire" => {
             let fire = |path| format!(" proc_example.fire={path}");

@@ -1,8 +1,8 @@
 //! Modules that cannot be loaded: each is refused with a message that names the cause, and the kernel
 //! goes on.
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::check;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::check;
 use harness::session::{Session, SessionError};
 
 use crate::bench::{EXAMPLE, boot, exec_success, log, module, on_every_architecture, tally};

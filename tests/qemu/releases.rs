@@ -1,9 +1,9 @@
 //! The example module in each of its modes, on the kernels in which arm64 and riscv differ: 13.0-CURRENT, 13.0-RELEASE
 //! and main. What differs is in `stand_in_freebsd::release`.
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::{Patch, Route};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::{Patch, Route};
 use harness::session::Session;
 use harness::workspace;
 
@@ -54,8 +54,8 @@ macro_rules! on_kernels {
         $(
             mod $kernel {
                 use super::super::traced;
-                use cargo_sdt::arch::Arch;
-                use cargo_sdt::platform::Patch;
+                use cargo_sdt::internal::arch::Arch;
+                use cargo_sdt::internal::platform::Patch;
 
                 #[test]
                 fn native() {

@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::{Os, Route};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::{Os, Route};
 use harness::session::{Session, SessionError};
 use harness::workspace;
 use sdt_protocol::Exec;

@@ -3,9 +3,9 @@
 use harness::workspace;
 use std::collections::BTreeSet;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::{Os, Route};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::{Os, Route};
 use object::{Object, ObjectSymbol, SymbolKind};
 
 use crate::bench::{module_by, on_every_route};

@@ -1,6 +1,6 @@
 //! The kernel's own probes: patched while all CPUs fire them, and hit where others are being fired.
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 use sdt_protocol::{Reentered, TorturedProbe};
 use xtask::cmd::torture::{failures, random_seed};
 

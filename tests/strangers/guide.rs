@@ -25,9 +25,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::linker_variable;
-use cargo_sdt::process::clean_cargo_env;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::linker_variable;
+use cargo_sdt::internal::process::clean_cargo_env;
 use harness::{setup, workspace};
 
 use crate::packages::{LIMIT, cargo, quickly};
@@ -341,10 +341,11 @@ impl Shell {
             (Some(("cargo", what)), _) if what.starts_with("install ") => {
                 format!("{}cargo {what} --debug", assignments(quickly()))
             }
-            (Some(("cargo", what)), Some(cargo))
-                if what.starts_with("build ") || what.starts_with("run ") =>
-            {
-                format!("{cargo} {what}")
+            (Some(("cargo", what)), _) if is_of_the_workspace(what) => {
+                format!("cargo {}", with_its_features(what))
+            }
+            (Some(("cargo", what)), cargo) if is_build(what) => {
+                format!("{}{} {what}", assignments(shared()), cargo.as_deref().unwrap_or("cargo"))
             }
             _ => command.to_owned(),
         };
@@ -377,6 +378,39 @@ impl Drop for Shell {
     }
 }
 
+/// Whether cargo builds programs of this workspace, which a guide names by their packages.
+fn is_of_the_workspace(what: &str) -> bool {
+    what.starts_with("build ") && what.contains(" -p ")
+}
+
+/// The same build with the features that all tests use: what is compiled already is not compiled again. Cargo adds those that
+/// dev-dependencies need only if it builds examples.
+fn with_its_features(what: &str) -> String {
+    let mut words = what.split(' ');
+    let mut line = Vec::new();
+    while let Some(word) = words.next() {
+        // With its package.
+        if word != "-p" || words.next().is_none() {
+            line.push(word);
+        }
+    }
+    line.extend(workspace::TESTED);
+    line.push("--examples");
+    line.join(" ")
+}
+
+/// Whether cargo builds the reader's own program.
+fn is_build(what: &str) -> bool {
+    ["build ", "run "].iter().any(|begin| what.starts_with(begin))
+}
+
+/// Variables that make cargo compile the crates of the registry once for all guides. The result is still in the target folder of
+/// the guide's project.
+fn shared() -> [(&'static str, String); 1] {
+    let folder = workspace::build_dir().join("guides");
+    [("CARGO_BUILD_BUILD_DIR", folder.display().to_string())]
+}
+
 /// Variables of a command, in front of it.
 fn assignments<const N: usize>(of: [(&str, String); N]) -> String {
     of.map(|(variable, value)| format!("{variable}='{value}' ")).concat()
@@ -386,7 +420,7 @@ fn assignments<const N: usize>(of: [(&str, String); N]) -> String {
 fn building_core(targets: &[&str]) -> String {
     let toolchain =
         setup::toolchain(Arch::default()).expect("a toolchain with the sources of core");
-    let lld = cargo_sdt::setup::lld().expect("a linker");
+    let lld = cargo_sdt::internal::setup::lld().expect("a linker");
     let cargo = toolchain.cargo("build", "core");
     let rustc = cargo.get_envs().find(|(variable, _)| *variable == "RUSTC");
     let rustc = rustc.and_then(|(_, rustc)| rustc).expect("its rustc is told");
@@ -418,6 +452,14 @@ fn a_guide_is_taken_apart() {
         (7, "freebsd# ", "ls", vec!["c"]),
     ];
     assert_eq!(typed, expected);
+}
+
+#[test]
+fn programs_of_the_workspace_are_built_with_its_features() {
+    let typed = "build -q -p dtrace -p sdt-process --bin dtrace";
+    assert!(is_of_the_workspace(typed) && !is_of_the_workspace("build --release"));
+    let expected = "build -q --bin dtrace --workspace --exclude bench --examples";
+    assert_eq!(with_its_features(typed), expected);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The guides of `docs/`.
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::setup;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::setup;
 use harness::qemu;
 
 use crate::guide::Guide;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cargo_sdt::process;
+use cargo_sdt::internal::process;
 use harness::workspace;
 
 use crate::packages::{LIMIT, Packages};

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use cargo_metadata::{Metadata, MetadataCommand, Package};
-use cargo_sdt::process::{self, clean_cargo_env};
+use cargo_sdt::internal::process::{self, clean_cargo_env};
 use harness::workspace;
 use tempfile::TempDir;
 

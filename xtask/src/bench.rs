@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::check::Kin;
-use cargo_sdt::module::{BuildError, Module};
-use cargo_sdt::platform::{FreeBsd, Os, Patch, Route};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::{BuildError, Module};
+use cargo_sdt::internal::platform::{FreeBsd, Os, Patch, Route};
 use harness::session::{Session, SessionError};
 use harness::workspace;
+
+use crate::needs::Needs;
 
 /// Options that say which kernel is booted, and what it loads.
 #[derive(Clone, Debug, clap::Args)]
@@ -85,8 +86,8 @@ impl Bench {
     fn check_file(&self, module: &Path) -> Result<(), LoadError> {
         let refused = |why| LoadError::File { module: module.into(), why };
         let file = std::fs::read(module).map_err(|error| refused(error.to_string()))?;
-        let of = Kin::of(&file);
-        match of.is_of_another(self.arch).or_else(|| of.is_of_another_system(self.os)) {
+        let of = Needs::of(&file);
+        match of.wrong_arch(self.arch).or_else(|| of.wrong_system(self.os)) {
             Some(why) => Err(refused(why)),
             None => Ok(()),
         }
@@ -130,21 +131,21 @@ impl Bench {
             self.module.clone()
         };
         let mut session = self.boot_bare(console)?;
-        let (mut loaded, mut kin) = (Vec::new(), Vec::new());
+        let (mut loaded, mut all) = (Vec::new(), Vec::new());
         for module in modules {
-            // A file that cannot be read is the session's to speak of.
-            let of = Kin::of(&std::fs::read(&module).unwrap_or_default());
+            // The session reports a file that cannot be read.
+            let needs = Needs::of(&std::fs::read(&module).unwrap_or_default());
             match session.kldload_file(&module) {
                 Ok(name) => loaded.push(name),
                 Err(error) => {
-                    let advice = of.refused(&loaded);
+                    let advice = needs.missing_module(&loaded);
                     return Err(LoadError::Load { module, error: Box::new(error), advice });
                 }
             }
-            kin.push(of);
+            all.push(needs);
         }
-        for (name, kin) in loaded.iter().zip(&kin) {
-            if let Some(advice) = kin.silent(&loaded) {
+        for (name, needs) in loaded.iter().zip(&all) {
+            if let Some(advice) = needs.missing_companion(&loaded) {
                 warn(format!("warning: {name} has no probes: {advice}"));
             }
         }

@@ -3,7 +3,9 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod bench;
+pub mod book;
 pub mod cmd;
 pub mod lint;
+mod needs;
 pub mod steps;
 pub mod watched;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use cargo_metadata::Artifact;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::{self, BuildError, Module};
-use cargo_sdt::platform::Os;
-use cargo_sdt::process;
-use cargo_sdt::progress::step;
-use cargo_sdt::toolchain::Toolchain;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::{self, BuildError, Module};
+use cargo_sdt::internal::platform::Os;
+use cargo_sdt::internal::process;
+use cargo_sdt::internal::progress::step;
+use cargo_sdt::internal::toolchain::Toolchain;
 use harness::{kernel, setup, workspace};
 
 /// Checking a few crates takes seconds.
@@ -30,9 +30,9 @@ pub fn modules(module: &Module, packages: &[&str]) -> Result<(), BuildError> {
     // `core` is the same for all releases and routes.
     let built = Module { os, ..workspace::example(arch) };
     let building = module::lock(&built.project)?;
-    let sysroot = sysroot(&built.target()?, &built.artifacts(&toolchain)?)?;
+    let sysroot = sysroot(&built.target(&toolchain)?, &built.artifacts(&toolchain)?)?;
     drop(building);
-    let mut command = clippy(&toolchain, &module.target()?, &sysroot);
+    let mut command = clippy(&toolchain, &module.target(&toolchain)?, &sysroot);
     module.configure(&mut command);
     for package in packages {
         command.args(["--package", package]);
@@ -51,9 +51,10 @@ pub fn modules(module: &Module, packages: &[&str]) -> Result<(), BuildError> {
 /// # Errors
 /// It could not be built, or clippy has found something.
 pub fn stand_in_kernel(arch: Arch) -> Result<(), BuildError> {
-    let target = kernel::target(arch);
+    let toolchain = setup::toolchain(arch)?;
+    let target = kernel::target(arch, &toolchain)?;
     let sysroot = sysroot(&target, &kernel::artifacts(arch)?)?;
-    let mut command = clippy(&setup::toolchain(arch)?, &target, &sysroot);
+    let mut command = clippy(&toolchain, &target, &sysroot);
     command.args(["--package", kernel::PACKAGE, "--features", "boot", "--bin", kernel::PACKAGE]);
     run(command, format!("clippy on the stand-in kernel for {arch}"))
 }

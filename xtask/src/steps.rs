@@ -8,15 +8,15 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cargo_sdt::progress::note;
+use cargo_sdt::internal::progress::note;
 
 /// Number of steps that run at a time once everything is compiled: they wait more than they compute. On two CPUs.
 const AT_A_TIME: usize = 3;
 /// Number of steps that a report lists.
 const LONGEST: usize = 10;
 
-/// A step's work. Everything that the work prints goes to the [`Labelled`] writers.
-type Work<'a> = Box<dyn FnOnce(Labelled) -> anyhow::Result<()> + Send + 'a>;
+/// A step's work.
+type Work<'a> = Box<dyn FnOnce(&mut Running) -> anyhow::Result<()> + Send + 'a>;
 
 /// A step.
 pub struct Step<'a> {
@@ -34,7 +34,7 @@ impl<'a> Step<'a> {
     /// A step of this name.
     pub fn new(
         name: &'static str,
-        work: impl FnOnce(Labelled) -> anyhow::Result<()> + Send + 'a,
+        work: impl FnOnce(&mut Running) -> anyhow::Result<()> + Send + 'a,
     ) -> Self {
         Self { name, work: Box::new(work) }
     }
@@ -43,14 +43,19 @@ impl<'a> Step<'a> {
         let Self { name, work } = self;
         note(format_args!("{name}: started"));
         let start = Instant::now();
-        let error = work(Labelled(name)).err().map(|error| format!("{error:#}"));
-        let took = start.elapsed();
+        let mut running = Running { name, cpu: Duration::ZERO };
+        let error = work(&mut running).err().map(|error| format!("{error:#}"));
+        let (took, cpu) = (start.elapsed(), running.cpu);
         let how = if error.is_some() { "failed" } else { "passed" };
-        note(format_args!("{name}: {how} after {} s", took.as_secs()));
+        note(format_args!(
+            "{name}: {how} after {} s, {} s of CPU time",
+            took.as_secs(),
+            cpu.as_secs()
+        ));
         if let Some(error) = &error {
             note(format_args!("{name}: {error}"));
         }
-        Done { name, took, error }
+        Done { name, took, cpu, error }
     }
 }
 
@@ -119,6 +124,7 @@ fn together(all: impl IntoIterator<Item: FnOnce() -> Vec<Done> + Send>) -> Vec<D
 struct Done {
     name: &'static str,
     took: Duration,
+    cpu: Duration,
     error: Option<String>,
 }
 
@@ -135,28 +141,44 @@ impl Report {
         self.done.iter().filter_map(error).collect()
     }
 
-    /// The steps that took longest, a line each, the longest first.
+    /// The CPU time of all steps.
+    pub fn cpu(&self) -> Duration {
+        self.done.iter().map(|done| done.cpu).sum()
+    }
+
+    /// The steps that took longest, a line each with time and CPU time, the longest first.
     pub fn longest(&self) -> String {
         let mut done: Vec<_> = self.done.iter().collect();
         done.sort_by_key(|done| std::cmp::Reverse(done.took));
-        let line = |done: &&Done| format!("\n{:>6} s  {}", done.took.as_secs(), done.name);
+        let line = |done: &&Done| {
+            format!("\n{:>6} s {:>6} s CPU  {}", done.took.as_secs(), done.cpu.as_secs(), done.name)
+        };
         done.iter().take(LONGEST).map(line).collect()
     }
 }
 
-/// Writers that put the name of the step in front of each line, since the lines of two steps may alternate.
-#[derive(Clone, Copy, Debug)]
-pub struct Labelled(&'static str);
+/// A step that is running. Everything that it prints goes to these writers, which put its name in front of each line, since the
+/// lines of two steps may alternate.
+#[derive(Debug)]
+pub struct Running {
+    name: &'static str,
+    cpu: Duration,
+}
 
-impl Labelled {
+impl Running {
     /// Standard output.
-    pub fn out(self) -> impl Write {
-        Labels { label: self.0, to: io::stdout() }
+    pub fn out(&self) -> impl Write + use<> {
+        Labels { label: self.name, to: io::stdout() }
     }
 
     /// Standard error.
-    pub fn err(self) -> impl Write {
-        Labels { label: self.0, to: io::stderr() }
+    pub fn err(&self) -> impl Write + use<> {
+        Labels { label: self.name, to: io::stderr() }
+    }
+
+    /// Adds CPU time that the step has used.
+    pub fn used(&mut self, cpu: Duration) {
+        self.cpu += cpu;
     }
 }
 
@@ -189,7 +211,8 @@ mod tests {
     }
 
     fn done(name: &'static str, seconds: u64) -> Done {
-        Done { name, took: Duration::from_secs(seconds), error: None }
+        let took = Duration::from_secs(seconds);
+        Done { name, took, cpu: 2 * took, error: None }
     }
 
     #[test]
@@ -249,9 +272,11 @@ mod tests {
         let report =
             Report { done: names.into_iter().zip(5..).map(|(name, s)| done(name, s)).collect() };
         let longest = report.longest();
-        assert!(longest.starts_with("\n    15 s  k\n    14 s  j"), "{longest}");
+        let first = "\n    15 s     30 s CPU  k\n    14 s     28 s CPU  j\n";
+        assert!(longest.starts_with(first), "{longest}");
         assert_eq!(longest.lines().skip(1).count(), 10);
         assert!(!longest.contains('a'), "{longest}");
+        assert_eq!(report.cpu(), Duration::from_secs(2 * 110));
     }
 
     #[test]

@@ -1,14 +1,15 @@
-//! A run of tests that is watched: what it says is passed on, and which tests failed, and which never ended, is known
-//! at its end.
+//! Runs a command of a step and watches it: passes its output on, kills tests that hang, names the tests that failed or did not
+//! end, and counts the CPU time.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader, Read, Write};
-use std::process::{Command, ExitStatus, Stdio};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cargo_sdt::progress::note;
+use cargo_sdt::internal::progress::note;
 
 /// How often is looked whether the run has ended without the end of its output.
 const LOOK: Duration = Duration::from_millis(100);
@@ -67,36 +68,41 @@ impl std::fmt::Display for Verdicts {
     }
 }
 
-/// Runs `cargo test` to its end, with what is said on standard output passed on to `out`, and on standard error to `err`, line by
-/// line; it gets no input. When nothing has been said on either for as long as `silence`, what cargo runs is killed, with all that it has started, and
-/// cargo goes on with what is next; or cargo itself if it runs nothing.
+/// Runs a command, often `cargo test`, to its end without input. Passes its standard output on to `out` and its standard error to
+/// `err`, line by line. If the command prints nothing for as long as `silence`, kills its children with their descendants, so that
+/// cargo goes on with the next tests; or the command itself if it has no children.
+///
+/// Returns the CPU time of the command and of all descendants that were waited for: zero if it could not be started.
 ///
 /// # Errors
-/// As [`Failure`] says.
+/// The command could not be started, or did not succeed.
 pub fn run(
-    cargo: &mut Command,
+    command: &mut Command,
     silence: Duration,
     out: &mut impl Write,
     err: &mut impl Write,
-) -> Result<(), Failure> {
-    cargo.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let started = cargo.spawn();
+) -> (Duration, Result<(), Failure>) {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let started = command.spawn();
     let start_error = |source| {
-        let program = cargo.get_program().to_string_lossy().into_owned();
-        Failure::Start { program, source }
+        let program = command.get_program().to_string_lossy().into_owned();
+        (Duration::ZERO, Err(Failure::Start { program, source }))
     };
-    let mut child = started.map_err(start_error)?;
+    let mut child = match started {
+        Ok(child) => child,
+        Err(source) => return start_error(source),
+    };
     let (sender, lines) = channel();
     pass_on(child.stdout.take(), Said::Out, sender.clone());
     pass_on(child.stderr.take(), Said::Error, sender);
     let mut verdicts = Verdicts::default();
     let mut heard = Instant::now();
-    let mut has_ended = false;
+    let mut ended = None;
     loop {
         match lines.recv_timeout(LOOK) {
             Ok(said) => {
                 heard = Instant::now();
-                // Who reads us may have gone; the tests run on.
+                // The reader of our output may have closed it; the tests run on.
                 let _ = match said {
                     Said::Out(line) => {
                         verdicts.read(&String::from_utf8_lossy(&line));
@@ -106,24 +112,65 @@ pub fn run(
                 };
             }
             Err(RecvTimeoutError::Disconnected) => break,
-            // Something that a test left behind may hold the pipes. What was said before the end has come by the second time.
-            Err(RecvTimeoutError::Timeout) if has_ended => break,
-            Err(RecvTimeoutError::Timeout) if matches!(child.try_wait(), Ok(Some(_))) => {
-                has_ended = true;
-            }
-            Err(RecvTimeoutError::Timeout) if heard.elapsed() >= silence => {
-                heard = Instant::now();
-                note(format_args!("nothing has been said for {} s: killed", silence.as_secs()));
-                match children(child.id()) {
-                    hung if hung.is_empty() => kill(child.id()),
-                    hung => hung.into_iter().for_each(kill),
+            // A process that a test left behind may hold the pipes. All output from before the end has arrived by the second time.
+            Err(RecvTimeoutError::Timeout) if ended.is_some() => break,
+            Err(RecvTimeoutError::Timeout) => {
+                ended = wait(&child, libc::WNOHANG).ok().flatten();
+                if ended.is_none() && heard.elapsed() >= silence {
+                    heard = Instant::now();
+                    note(format_args!("nothing has been said for {} s: killed", silence.as_secs()));
+                    match children(child.id()) {
+                        hung if hung.is_empty() => kill(child.id()),
+                        hung => hung.into_iter().for_each(kill),
+                    }
                 }
             }
-            Err(RecvTimeoutError::Timeout) => {}
         }
     }
-    let status = child.wait().map_err(start_error)?;
-    if status.success() { Ok(()) } else { Err(Failure::Failed { status, verdicts }) }
+    let ended = match ended {
+        Some(ended) => Ok(ended),
+        None => {
+            wait(&child, 0).and_then(|ended| ended.ok_or_else(|| io::ErrorKind::NotFound.into()))
+        }
+    };
+    match ended {
+        Ok(Ended { status, cpu }) if status.success() => (cpu, Ok(())),
+        Ok(Ended { status, cpu }) => (cpu, Err(Failure::Failed { status, verdicts })),
+        Err(source) => start_error(source),
+    }
+}
+
+/// The end of a process.
+struct Ended {
+    status: ExitStatus,
+    /// CPU time of the process and of the descendants that were waited for, in user mode and in the kernel.
+    cpu: Duration,
+}
+
+/// Waits for a child that nothing has waited for yet. Returns `None` if `options` are `WNOHANG` and the child has not ended.
+fn wait(child: &Child, options: i32) -> io::Result<Option<Ended>> {
+    let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
+    let mut status = 0;
+    // SAFETY: `rusage` consists of integers, for which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both pointers are of local variables, of the types that wait4(2) writes.
+        match unsafe { libc::wait4(pid, &raw mut status, options, &raw mut usage) } {
+            0 => return Ok(None),
+            -1 => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+            _ => break,
+        }
+    }
+    let cpu = [usage.ru_utime, usage.ru_stime].map(|time| {
+        let seconds = Duration::from_secs(time.tv_sec.try_into().unwrap_or_default());
+        seconds + Duration::from_micros(time.tv_usec.try_into().unwrap_or_default())
+    });
+    Ok(Some(Ended { status: ExitStatus::from_raw(status), cpu: cpu.iter().sum() }))
 }
 
 /// A line, with its end, and where it was said.
@@ -173,6 +220,7 @@ mod tests {
 
     fn shell(script: &str, limit: Duration) -> Failure {
         run(Command::new("sh").args(["-c", script]), limit, &mut Vec::new(), &mut Vec::new())
+            .1
             .unwrap_err()
     }
 
@@ -230,12 +278,31 @@ mod tests {
         // What stays in the background is not waited for.
         let mut shell = Command::new("sh");
         shell.args(["-c", "sleep 5 & printf 'test a ... ok\\nno newline'"]);
-        run(&mut shell, Duration::from_secs(600), &mut out, &mut Vec::new()).unwrap();
+        run(&mut shell, Duration::from_secs(600), &mut out, &mut Vec::new()).1.unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "test a ... ok\n");
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut shell = Command::new("sh");
         shell.args(["-c", "printf a; printf b >&2"]);
-        run(&mut shell, Duration::from_secs(600), &mut out, &mut err).unwrap();
+        run(&mut shell, Duration::from_secs(600), &mut out, &mut err).1.unwrap();
         assert_eq!((&*out, &*err), (&b"a"[..], &b"b"[..]));
+    }
+
+    /// A grandchild loops until it has used a second of CPU time, after which the kernel ends it.
+    #[test]
+    fn cpu_time_of_descendants_is_counted() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "sh -c 'ulimit -t 1; while :; do :; done'; exit 0"]);
+        let (cpu, result) =
+            run(&mut shell, Duration::from_secs(600), &mut Vec::new(), &mut Vec::new());
+        result.unwrap();
+        assert!(cpu >= Duration::from_millis(900), "{cpu:?}");
+        let mut none = Command::new("/nowhere/program");
+        let (cpu, result) =
+            run(&mut none, Duration::from_secs(600), &mut Vec::new(), &mut Vec::new());
+        assert_eq!(cpu, Duration::ZERO);
+        assert_eq!(
+            result.unwrap_err().to_string(),
+            "cannot run /nowhere/program: No such file or directory (os error 2)"
+        );
     }
 }

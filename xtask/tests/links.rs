@@ -51,12 +51,12 @@ fn anchor(heading: &str) -> String {
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The texts that a visitor reads: of the root, of `docs/`, and each crate's README.
+/// The texts that a visitor reads: of the root, of `docs/` and `docs/internals/`, and each crate's README.
 fn texts() -> Vec<Text> {
     let root = workspace::root();
     let folders = std::fs::read_dir(root).expect("the root").flatten().map(|entry| entry.path());
     let readmes = folders.filter(|path| path.is_dir()).map(|path| path.join("README.md"));
-    let files = [root.to_owned(), root.join("docs")]
+    let files = [root.to_owned(), root.join("docs"), root.join("docs/internals")]
         .map(|folder| std::fs::read_dir(folder).expect("a folder").flatten());
     let files = files.into_iter().flatten().map(|entry| entry.path());
     let mut all: Vec<_> = files
@@ -103,6 +103,18 @@ fn paths_are_there() {
         }
     }
     assert!(count > 30, "paths are named");
+}
+
+/// Each page of `docs/` is in the book.
+#[test]
+fn each_page_is_in_the_table_of_contents() {
+    let summary = Text::read(Path::new("docs/SUMMARY.md"));
+    let links: Vec<_> = summary.links().collect();
+    for text in texts() {
+        let Ok(page) = text.path.strip_prefix("docs") else { continue };
+        let is_there = links.iter().any(|link| Path::new(link) == page);
+        assert!(is_there || page == Path::new("SUMMARY.md"), "{} is not in it", page.display());
+    }
 }
 
 #[test]

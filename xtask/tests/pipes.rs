@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output, Stdio};
 
-use cargo_sdt::output::CLOSED_STATUS;
+use cargo_sdt::internal::output::CLOSED_STATUS;
 
 const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
 

@@ -1,52 +1,50 @@
-//! What is found in a module: where, and how bad it is. What it is, is said in [`problem`](super::problem).
+//! Findings: which rule a module breaks, and where.
 
-use std::fmt;
+use std::cell::RefCell;
+use std::fmt::{self, Display};
 
-pub use super::problem::Problem;
-
-use super::functions::Functions;
-pub(super) use super::problem::Signed;
-use crate::link::Seal;
+use super::rules::{Level, Rule};
 
 /// One breach of one rule, at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// What is wrong there, and what to do.
-    pub problem: Problem,
+    /// The rule.
+    pub rule: Rule,
+    /// What the message's `{}` stand for, in this order.
+    pub details: Vec<String>,
 }
 
 impl Finding {
-    /// Whether the module must not be loaded.
+    /// Makes a finding.
+    pub(super) fn new(place: Place, rule: Rule, details: &[&dyn Display]) -> Self {
+        debug_assert_eq!(rule.message().matches("{}").count(), details.len(), "{rule:?}");
+        Self { place, rule, details: details.iter().map(ToString::to_string).collect() }
+    }
+
+    /// Returns how bad it is.
+    pub fn level(&self) -> Level {
+        self.rule.level()
+    }
+
+    /// Returns whether the module must not be loaded.
     pub fn is_error(&self) -> bool {
         self.level() == Level::Error
     }
-
-    /// How bad it is.
-    pub fn level(&self) -> Level {
-        self.problem.level()
-    }
 }
 
-/// How bad something is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Unknown here, and no sign of a defect: a kernel's own file answers it.
-    Note,
-    /// Worth a look: it may be meant so, or depends on a kernel that has not been asked.
-    Warning,
-    /// The kernel would refuse the module, or break.
-    Error,
-}
-
-impl fmt::Display for Level {
+impl Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        })
+        self.place.fmt(f)?;
+        let mut details = self.details.iter();
+        for (index, text) in self.rule.message().split("{}").enumerate() {
+            if index > 0 {
+                f.write_str(details.next().map_or("?", String::as_str))?;
+            }
+            f.write_str(text)?;
+        }
+        Ok(())
     }
 }
 
@@ -63,7 +61,7 @@ pub enum Place {
     Symbol(String),
 }
 
-impl fmt::Display for Place {
+impl Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File => Ok(()),
@@ -74,57 +72,62 @@ impl fmt::Display for Place {
     }
 }
 
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.place, self.problem)
+/// The findings in a module, as the rules add them.
+#[derive(Debug, Default)]
+pub(super) struct Findings(RefCell<Vec<Finding>>);
+
+impl Findings {
+    /// Returns the warnings; or everything, if there are errors.
+    pub(super) fn done(self) -> Result<Vec<Finding>, Vec<Finding>> {
+        let all = self.0.into_inner();
+        if all.iter().any(Finding::is_error) { Err(all) } else { Ok(all) }
+    }
+
+    fn add(&self, place: Place, rule: Rule, details: &[&dyn Display]) {
+        self.0.borrow_mut().push(Finding::new(place, rule, details));
+    }
+
+    /// Adds a finding about the file.
+    pub(super) fn file(&self, rule: Rule, details: &[&dyn Display]) {
+        self.add(Place::File, rule, details);
+    }
+
+    /// Adds a finding about a section.
+    pub(super) fn section(&self, section: &str, rule: Rule, details: &[&dyn Display]) {
+        self.add(Place::Section(section.into()), rule, details);
+    }
+
+    /// Adds a finding about an offset in a section.
+    pub(super) fn offset(&self, section: &str, at: u64, rule: Rule, details: &[&dyn Display]) {
+        self.add(Place::Offset(section.into(), at), rule, details);
+    }
+
+    /// Adds a finding about a symbol.
+    pub(super) fn symbol(&self, symbol: &str, rule: Rule, details: &[&dyn Display]) {
+        self.add(Place::Symbol(symbol.into()), rule, details);
     }
 }
 
-/// Findings as they are made.
-#[derive(Debug, Default)]
-pub(crate) struct Findings(pub(crate) Vec<Finding>);
+/// Shows a number as C and assembly do.
+pub(super) struct Hex(pub(super) u64);
 
-impl Findings {
-    /// Starts the findings of a file. A file whose seal is broken has that finding only.
-    pub(crate) fn of(file: &[u8]) -> Result<Self, Vec<Finding>> {
-        let broken = Finding { place: Place::File, problem: Problem::BrokenSeal };
-        if Seal::of(file) == Seal::Broken { Err(vec![broken]) } else { Ok(Self::default()) }
+impl Display for Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
     }
+}
 
-    /// What was found: the warnings, or everything if there are errors.
-    pub(crate) fn done(self) -> Result<Vec<Finding>, Vec<Finding>> {
-        if self.has_errors() { Err(self.0) } else { Ok(self.0) }
-    }
+/// Shows a distance with its sign.
+pub(super) struct Signed(pub(super) i64);
 
-    /// Whether an error was found.
-    pub(crate) fn has_errors(&self) -> bool {
-        self.0.iter().any(Finding::is_error)
+impl Display for Signed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { '-' } else { '+' };
+        write!(f, "{sign}{:#x}", self.0.unsigned_abs())
     }
+}
 
-    /// Reports functions that overlap.
-    pub(super) fn overlaps(&mut self, functions: &Functions<'_>) {
-        for (other, function, nested) in functions.overlaps() {
-            let other = other.to_owned();
-            self.symbol(function, Problem::FunctionsOverlap { other, nested });
-        }
-    }
-
-    pub(crate) fn file(&mut self, problem: impl Into<Problem>) {
-        self.0.push(Finding { place: Place::File, problem: problem.into() });
-    }
-
-    pub(crate) fn section(&mut self, section: &str, problem: impl Into<Problem>) {
-        self.0.push(Finding { place: Place::Section(section.into()), problem: problem.into() });
-    }
-
-    pub(crate) fn offset(&mut self, section: &str, offset: u64, problem: impl Into<Problem>) {
-        self.0.push(Finding {
-            place: Place::Offset(section.into(), offset),
-            problem: problem.into(),
-        });
-    }
-
-    pub(crate) fn symbol(&mut self, symbol: &str, problem: impl Into<Problem>) {
-        self.0.push(Finding { place: Place::Symbol(symbol.into()), problem: problem.into() });
-    }
+/// Returns bytes in hexadecimal, `0f 1f`.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
 }

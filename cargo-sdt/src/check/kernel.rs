@@ -23,51 +23,26 @@ const OSRELDATE: &str = "osreldate";
 /// The files that make up illumos's kernel, on which every module depends (`usr/src/uts/common/krtld/kobj.c`).
 const PRIMARY: [&str; 4] = ["unix", "genunix", "krtld", "kernel"];
 
-/// Why a file cannot be asked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KernelError {
-    /// It is damaged, or for 32 bits.
-    #[error("{file}: not a readable 64-bit object file: {reason}")]
-    Unreadable {
-        /// The file.
-        file: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// It is for an architecture that no modules are built for.
-    #[error("{file}: for machine {machine}, which is none of x86_64, aarch64 and riscv64")]
-    Machine {
-        /// The file.
-        file: String,
-        /// The number in its header.
-        machine: u16,
-    },
-    /// It has no symbols.
-    #[error(
-        "{file}: has no symbols; take the kernel's file as it was installed, not a stripped one"
-    )]
-    NoSymbols {
-        /// The file.
-        file: String,
-    },
-    /// A list has no symbols.
-    #[error(
-        "{file}: the list has no symbols that are defined; make it with nm from the kernel's file"
-    )]
-    EmptyList {
-        /// The file.
-        file: String,
-    },
-    /// A line of a list that is none of nm's.
-    #[error("{file}: line {line} is not one of nm's: {text:?}")]
-    Line {
-        /// The file.
-        file: String,
-        /// The number of the line.
-        line: usize,
-        /// What it says.
-        text: String,
-    },
+/// A file of `--kernel` or `--symbols` cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}: {reason}")]
+pub struct KernelError {
+    file: String,
+    reason: Reason,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Reason {
+    #[error("not a readable 64-bit object file: {0}")]
+    Unreadable(#[from] object::Error),
+    #[error("for machine {0}, which is none of x86_64, aarch64 and riscv64")]
+    Machine(u16),
+    #[error("has no symbols; take the kernel's file as it was installed, not a stripped one")]
+    NoSymbols,
+    #[error("the list has no symbols that are defined; make it with nm from the kernel's file")]
+    EmptyList,
+    #[error("line {0} is not one of nm's: {1:?}")]
+    Line(usize, String),
 }
 
 /// A kernel, as far as its files have been given.
@@ -129,8 +104,7 @@ impl Kernel {
     /// # Errors
     /// It cannot be read as one.
     pub fn add_file(&mut self, path: &Path, bytes: &[u8]) -> Result<(), KernelError> {
-        self.files.push(Exports::of_elf(path, bytes)?);
-        Ok(())
+        self.add(path, Exports::of_elf(path, bytes))
     }
 
     /// Adds a list of the kernel's symbols: lines of nm(1) in any of its forms, or bare names. What nm marks as
@@ -139,7 +113,12 @@ impl Kernel {
     /// # Errors
     /// A line is none of these.
     pub fn add_list(&mut self, path: &Path, text: &str) -> Result<(), KernelError> {
-        self.files.push(Exports::of_list(path, text)?);
+        self.add(path, Exports::of_list(path, text))
+    }
+
+    fn add(&mut self, path: &Path, read: Result<Exports, Reason>) -> Result<(), KernelError> {
+        let failed = |reason| KernelError { file: path.display().to_string(), reason };
+        self.files.push(read.map_err(failed)?);
         Ok(())
     }
 
@@ -153,10 +132,10 @@ impl Kernel {
         &self.files
     }
 
-    /// Names of the files, for messages, and whether they are several.
-    pub(crate) fn names(&self) -> (String, bool) {
+    /// Returns the names of the files, for messages.
+    pub(crate) fn names(&self) -> String {
         let names: Vec<_> = self.files.iter().map(|file| &*file.name).collect();
-        (names.join(", "), names.len() > 1)
+        names.join(", ")
     }
 
     /// Where a symbol is that a module with these dependencies uses. `leaky`: others' local symbols count.
@@ -193,30 +172,21 @@ impl Exports {
         }
     }
 
-    fn of_elf(path: &Path, bytes: &[u8]) -> Result<Self, KernelError> {
+    fn of_elf(path: &Path, bytes: &[u8]) -> Result<Self, Reason> {
         let mut exports = Self::named(path);
-        let file = path.display().to_string();
-        let unreadable = |reason: object::Error| KernelError::Unreadable {
-            file: file.clone(),
-            reason: reason.to_string(),
-        };
-        let header = Header::parse(bytes).map_err(unreadable)?;
-        let endian = header.endian().map_err(unreadable)?;
+        let header = Header::parse(bytes)?;
+        let endian = header.endian()?;
         let machine = header.e_machine(endian);
-        exports.arch = Arch::of_machine(machine);
-        if exports.arch.is_none() {
-            return Err(KernelError::Machine { file, machine: machine.0 });
-        }
+        exports.arch = Some(Arch::of_machine(machine).ok_or(Reason::Machine(machine.0))?);
         // Modules are ET_REL or ET_DYN, without an interpreter; FreeBSD's kernels name one, `/red/herring`.
-        let programs = header.program_headers(endian, bytes).map_err(unreadable)?;
+        let programs = header.program_headers(endian, bytes)?;
         let interpreter = programs.iter().any(|of| of.p_type.get(endian) == elf::PT_INTERP);
         exports.primary |= header.e_type(endian) == elf::ET_EXEC || interpreter;
-        let sections = header.sections(endian, bytes).map_err(unreadable)?;
+        let sections = header.sections(endian, bytes)?;
         for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
-            let table = sections.symbols(endian, bytes, kind).map_err(unreadable)?;
+            let table = sections.symbols(endian, bytes, kind)?;
             for symbol in table.iter().skip(1) {
-                let name = table.symbol_name(endian, symbol).map_err(unreadable)?;
-                let name = String::from_utf8_lossy(name).into_owned();
+                let name = String::from_utf8_lossy(table.symbol_name(endian, symbol)?).into_owned();
                 if symbol.st_shndx(endian) == elf::SHN_UNDEF {
                     continue;
                 }
@@ -224,14 +194,12 @@ impl Exports {
                     let section = usize::from(symbol.st_shndx(endian).0);
                     let section = sections.section(object::SectionIndex(section)).ok();
                     exports.version = section.and_then(|section| {
-                        let data = section.data(endian, bytes).ok()?;
-                        let base = match header.e_type(endian) {
-                            elf::ET_REL => 0,
-                            _ => section.sh_addr(endian),
-                        };
+                        let relocatable = header.e_type(endian) == elf::ET_REL;
+                        let base = if relocatable { 0 } else { section.sh_addr(endian) };
                         let at = symbol.st_value(endian).checked_sub(base)?;
-                        let number = data.get(usize::try_from(at).ok()?..)?.first_chunk()?;
-                        Some(u32::from_le_bytes(*number))
+                        let rest =
+                            section.data(endian, bytes).ok()?.get(usize::try_from(at).ok()?..);
+                        Some(u32::from_le_bytes(*rest?.first_chunk()?))
                     });
                 }
                 let kind = match symbol.st_type() {
@@ -242,23 +210,18 @@ impl Exports {
                 exports.add(name, symbol.st_bind() == elf::STB_LOCAL, kind);
             }
         }
-        if exports.is_empty() { Err(KernelError::NoSymbols { file }) } else { Ok(exports) }
+        if exports.is_empty() { Err(Reason::NoSymbols) } else { Ok(exports) }
     }
 
-    fn of_list(path: &Path, text: &str) -> Result<Self, KernelError> {
+    fn of_list(path: &Path, text: &str) -> Result<Self, Reason> {
         let mut exports = Self { primary: true, ..Self::named(path) };
-        let file = path.display().to_string();
         for (index, line) in text.lines().enumerate() {
-            match Line::parse(line) {
-                Line::Symbol { name, local, kind } => exports.add(name.to_owned(), local, kind),
-                Line::Nothing => {}
-                Line::Wrong => {
-                    let text = line.chars().take(80).collect();
-                    return Err(KernelError::Line { file, line: index + 1, text });
-                }
+            let wrong = || Reason::Line(index + 1, line.chars().take(80).collect());
+            if let Some((name, local, kind)) = symbol_of(line.trim()).ok_or_else(wrong)? {
+                exports.add(name.to_owned(), local, kind);
             }
         }
-        if exports.is_empty() { Err(KernelError::EmptyList { file }) } else { Ok(exports) }
+        if exports.is_empty() { Err(Reason::EmptyList) } else { Ok(exports) }
     }
 
     fn add(&mut self, name: String, local: bool, kind: Kind) {
@@ -280,158 +243,67 @@ impl Exports {
     }
 }
 
-/// A line of nm(1).
-enum Line<'a> {
-    Symbol { name: &'a str, local: bool, kind: Kind },
-    Nothing,
-    Wrong,
+/// A symbol that a line of nm(1) defines, if it defines one: its name, whether it is local, and its kind.
+type Defined<'a> = Option<(&'a str, bool, Kind)>;
+
+/// Returns the symbol of a line; `None` if the line is not one of nm's.
+fn symbol_of(line: &str) -> Option<Defined<'_>> {
+    if line.contains('|') {
+        return of_columns(line);
+    }
+    let words: Vec<_> = line.split_whitespace().collect();
+    let is_type = |word: &str| matches!(word.as_bytes(), [c] if c.is_ascii_alphabetic() || matches!(c, b'-' | b'?'));
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    Some(match *words {
+        [] => None,
+        // The name of a file, before its symbols.
+        [file] if file.ends_with(':') => None,
+        [name] => Some((name, false, Kind::Unknown)),
+        // `U name`, `T name`, `name T`.
+        [kind, name] | [name, kind] if is_type(kind) => of_type(kind, name),
+        // With addresses, and with sizes.
+        [ref numbers @ .., kind, name]
+            if numbers.len() <= 2 && is_type(kind) && numbers.iter().all(|of| is_number(of)) =>
+        {
+            of_type(kind, name)
+        }
+        // As POSIX has it.
+        [name, kind, ref numbers @ ..]
+            if is_type(kind) && numbers.iter().all(|of| is_number(of)) =>
+        {
+            of_type(kind, name)
+        }
+        _ => return None,
+    })
 }
 
-impl<'a> Line<'a> {
-    fn parse(line: &'a str) -> Self {
-        let line = line.trim();
-        if line.contains('|') {
-            return Self::of_columns(line);
+fn of_type<'a>(letter: &str, name: &'a str) -> Defined<'a> {
+    let kind = match letter {
+        "U" | "w" | "v" => return None,
+        "T" | "t" | "i" => Kind::Function,
+        "D" | "d" | "B" | "b" | "R" | "r" | "G" | "g" | "S" | "s" | "C" | "V" | "u" => {
+            Kind::Variable
         }
-        let words: Vec<_> = line.split_whitespace().collect();
-        let is_type = |word: &str| matches!(word.as_bytes(), [c] if c.is_ascii_alphabetic() || matches!(c, b'-' | b'?'));
-        let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_hexdigit());
-        match *words {
-            [] => Self::Nothing,
-            // The name of a file, before its symbols.
-            [file] if file.ends_with(':') => Self::Nothing,
-            [name] => Self::Symbol { name, local: false, kind: Kind::Unknown },
-            // `U name`, `T name`, `name T`.
-            [kind, name] | [name, kind] if is_type(kind) => Self::of_type(kind, name),
-            [value, kind, name] if is_number(value) && is_type(kind) => Self::of_type(kind, name),
-            // With sizes; and as POSIX has it.
-            [value, size, kind, name] if is_number(value) && is_number(size) && is_type(kind) => {
-                Self::of_type(kind, name)
-            }
-            [name, kind, ref numbers @ ..]
-                if is_type(kind) && numbers.iter().all(|of| is_number(of)) =>
-            {
-                Self::of_type(kind, name)
-            }
-            _ => Self::Wrong,
-        }
-    }
+        _ => Kind::Unknown,
+    };
+    // Lower case is local, except for these two, which have no upper case.
+    let local = letter.bytes().all(|c| c.is_ascii_lowercase()) && !matches!(letter, "u" | "i");
+    Some((name, local, kind))
+}
 
-    fn of_type(kind: &str, name: &'a str) -> Self {
-        match kind {
-            "U" | "w" | "v" => Self::Nothing,
-            // Lower case is local, except for these two, which have no upper case.
-            "u" => Self::Symbol { name, local: false, kind: Kind::Variable },
-            "i" => Self::Symbol { name, local: false, kind: Kind::Function },
-            letter => {
-                let kind = match letter {
-                    "T" | "t" => Kind::Function,
-                    "D" | "d" | "B" | "b" | "R" | "r" | "G" | "g" | "S" | "s" | "C" | "V" => {
-                        Kind::Variable
-                    }
-                    _ => Kind::Unknown,
-                };
-                let local = letter.bytes().all(|c| c.is_ascii_lowercase());
-                Self::Symbol { name, local, kind }
-            }
-        }
-    }
-
-    /// illumos's own form: `[Index] | Value | Size | Type | Bind | Other | Shndx | Name`.
-    fn of_columns(line: &'a str) -> Self {
-        let columns: Vec<_> = line.split('|').map(str::trim).collect();
-        match *columns {
-            [index, _, _, kind, bind, _, section, name] if index.starts_with('[') => {
-                let kind = match kind {
-                    "FUNC" => Kind::Function,
-                    "OBJT" => Kind::Variable,
-                    _ => Kind::Unknown,
-                };
-                match (bind, section) {
-                    _ if name.is_empty() => Self::Nothing,
-                    (_, "UNDEF") => Self::Nothing,
-                    ("Bind", _) => Self::Nothing,
-                    (bind, _) => Self::Symbol { name, local: bind == "LOCL", kind },
-                }
-            }
-            _ => Self::Wrong,
-        }
-    }
+/// Reads illumos's own form: `[Index] | Value | Size | Type | Bind | Other | Shndx | Name`.
+fn of_columns(line: &str) -> Option<Defined<'_>> {
+    let columns: Vec<_> = line.split('|').map(str::trim).collect();
+    let [index, _, _, kind, bind, _, section, name] = *columns else { return None };
+    let kind = match kind {
+        "FUNC" => Kind::Function,
+        "OBJT" => Kind::Variable,
+        _ => Kind::Unknown,
+    };
+    let nothing = name.is_empty() || section == "UNDEF" || bind == "Bind";
+    index.starts_with('[').then_some((!nothing).then_some((name, bind == "LOCL", kind)))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn list(text: &str) -> Kernel {
-        let mut kernel = Kernel::default();
-        kernel.add_list(Path::new("lists/kernel.nm"), text).expect("a list");
-        kernel
-    }
-
-    #[test]
-    fn lists_of_every_form() {
-        let kernel = list(
-            "\nkernel:\nffffffff80210000 T malloc\n                 U nobody\n\
-             ffffffff80210000 t hidden\nffffffff80210000 0000000000000010 D hz\n\
-             printf T 1234 20\nsnprintf T\nW weakling\nfree\n0000 i ifunc\n",
-        );
-        for (symbol, there) in [
-            ("malloc", true),
-            ("nobody", false),
-            ("hidden", false),
-            ("hz", true),
-            ("printf", true),
-            ("snprintf", true),
-            ("weakling", true),
-            ("free", true),
-            ("ifunc", true),
-        ] {
-            let known = kernel.ask(symbol, &[], false);
-            assert_eq!(matches!(known, Known::Exported(_)), there, "{symbol}: {known:?}");
-        }
-        for (symbol, kind) in [
-            ("malloc", Kind::Function),
-            ("hz", Kind::Variable),
-            ("weakling", Kind::Unknown),
-            ("free", Kind::Unknown),
-            ("ifunc", Kind::Function),
-            ("hidden", Kind::Function),
-        ] {
-            assert_eq!(kernel.ask(symbol, &[], true), Known::Exported(kind), "{symbol}");
-        }
-        let kernel = list(
-            "[Index]   | Value | Size | Type | Bind | Other | Shndx | Name\n\
-             [12]  |  18446744073| 26|FUNC |GLOB |0    |2      |ddi_copyin\n\
-             [13]  |  0| 0|FUNC |GLOB |0    |UNDEF  |nobody\n\
-             [14]  |  0| 0|FUNC |LOCL |0    |2  |hidden\n",
-        );
-        assert_eq!(kernel.ask("ddi_copyin", &[], false), Known::Exported(Kind::Function));
-        assert_eq!(kernel.ask("nobody", &[], false), Known::Missing);
-        assert_eq!(kernel.ask("hidden", &[], false), Known::Missing);
-    }
-
-    #[test]
-    fn what_is_no_list() {
-        let mut kernel = Kernel::default();
-        let error = kernel.add_list(Path::new("x"), "malloc\nfour words of it\n").unwrap_err();
-        assert_eq!(error.to_string(), "x: line 2 is not one of nm's: \"four words of it\"");
-        for text in ["", "\n", " U malloc\n"] {
-            let error = kernel.add_list(Path::new("x"), text).unwrap_err();
-            assert!(error.to_string().starts_with("x: the list has no symbols that "), "{error}");
-        }
-        let error = kernel.add_file(Path::new("x"), b"text").unwrap_err();
-        assert!(error.to_string().starts_with("x: not a readable 64-bit object file: "), "{error}");
-    }
-
-    #[test]
-    fn modules_that_the_kernel_has_in_it() {
-        let kernel =
-            list("0 T malloc\n0 d _mod_metadata_usb_version\n0 d _mod_metadata_zfs_version\n");
-        let depends = ["kernel", "usb", "zfs"].map(str::to_owned);
-        assert_eq!(kernel.ask("usb_typo", &depends, false), Known::Missing);
-        let depends = ["kernel", "usb", "other"].map(str::to_owned);
-        let unasked = Known::Unasked(vec!["other".to_owned()]);
-        assert_eq!(kernel.ask("usb_typo", &depends, false), unasked);
-    }
-}
+#[path = "../../tests/unit/check/kernel.rs"]
+mod tests;

@@ -1,66 +1,74 @@
-//! The check after linking: would the kernel's loader take this module, and is it safe to let it?
+//! The check after linking: would the kernel's loader take this module, and is it safe to load?
 //!
-//! A module that fails to load half-way can take the kernel down with it, so the rules of the loaders
+//! A module that fails to load half-way can take the kernel down with it, so the check applies the rules of the loaders
 //! (FreeBSD's `sys/kern/link_elf_obj.c` and `sys/kern/link_elf.c`, illumos's krtld), of the linker sets and of the
-//! site records are checked here, before a kernel sees the file. A kernel would refuse the
-//! module, or break, because of an error; only the kernel or the author can judge a warning; a note names symbols that the
-//! check does not know. A file that does not match its seal was changed after the link, and nothing else is checked.
+//! site records before a kernel sees the file. [`elf`] is the one view of the file, [`rules`] the table of all rules. If a
+//! file does not match its seal, something changed it after the link, and the check stops there: the rules for files without
+//! a seal are those that a compiler, a link step or a user can break, and those without which a loader or fbt crashes.
 
 mod code;
-pub mod fbt;
-mod fields;
+mod elf;
+pub(crate) mod fbt;
 mod finding;
-pub mod flow;
-pub mod freebsd;
+mod freebsd;
 mod functions;
-pub mod illumos;
-mod image;
+pub(crate) mod illumos;
+mod instruction;
 mod kernel;
-mod kin;
-mod layout;
+mod names;
 mod operand;
-mod problem;
-#[cfg(test)]
-mod tests;
+mod record;
+mod relocations;
+mod rules;
+mod sections;
+mod symbols;
 
 use std::fmt;
 
-use finding::Findings;
-pub use finding::{Finding, Level, Place, Problem};
-use image::Image;
-pub use kernel::{Exports, Kernel, KernelError};
-pub use kin::Kin;
+use elf::Elf;
+pub use finding::{Finding, Place};
+use functions::Functions;
+pub use kernel::Kernel;
+pub use rules::{Level, Rule};
 
+use crate::link::Seal;
 use crate::platform::{FreeBsd, Generation, Os, Route};
 
-/// What is known besides the file's bytes.
+/// The set of sites that the module patches itself (`sdt_core::patch`).
+const SITES: &str = "sdt_sites";
+/// The set of sites that FreeBSD's sdt patches.
+const TRACEPOINTS: &str = "set_sdt_tracepoint_set";
+/// The set of is-enabled sites on illumos, through which `_init` goes (`sdt_core::illumos::native`).
+const ENABLED: &str = "sdt_is_enabled";
+
+/// What the check knows besides the file's bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Against<'a> {
     /// The name of the module's file, by which FreeBSD knows its probes.
     pub file: Option<&'a str>,
-    /// The kernel that it is for.
+    /// The files of the kernel that it is for.
     pub kernel: &'a Kernel,
 }
 
 impl Default for Against<'_> {
-    /// Nothing.
+    /// Knows nothing.
     fn default() -> Self {
         static UNKNOWN: Kernel = Kernel::unknown();
         Self { file: None, kernel: &UNKNOWN }
     }
 }
 
-/// What a module for either system consists of.
+/// The contents of a good module for either system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contents {
-    /// One for FreeBSD.
+    /// A module for FreeBSD.
     FreeBsd(Summary),
-    /// One for illumos.
+    /// A module for illumos.
     Illumos(illumos::Summary),
 }
 
 impl Contents {
-    /// What is worth a look, though the module can be loaded.
+    /// Returns the warnings and notes.
     pub fn warnings(&self) -> &[Finding] {
         match self {
             Self::FreeBsd(summary) => &summary.warnings,
@@ -78,18 +86,18 @@ impl fmt::Display for Contents {
     }
 }
 
-/// What a good module consists of.
+/// The contents of a good module for FreeBSD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Names of the modules in it.
+    /// The names of the modules in the file.
     pub modules: Vec<String>,
     /// The kernels they are for.
     pub release: FreeBsd,
-    /// Whether the module says so itself; if not, it is what its records look like.
+    /// Whether the module names the release; if not, its records look like it.
     pub says_release: bool,
-    /// How those come to know the probes; `None` if there are no providers.
+    /// How the kernel finds the probes; `None` if there are no providers.
     pub route: Option<Route>,
-    /// What they depend on.
+    /// The modules that they depend on.
     pub depends: Vec<String>,
     /// Provider records.
     pub providers: u64,
@@ -99,7 +107,7 @@ pub struct Summary {
     pub sites: u64,
     /// Bytes in memory, without padding.
     pub size: u64,
-    /// What is worth a look, though it can be loaded.
+    /// Warnings and notes.
     pub warnings: Vec<Finding>,
 }
 
@@ -108,14 +116,14 @@ impl fmt::Display for Summary {
         let list = |names: &[String], none: &str| {
             if names.is_empty() { none.to_owned() } else { names.join(", ") }
         };
-        write!(f, "module {} for FreeBSD {}", list(&self.modules, "of no name"), self.release)?;
+        write!(f, "module {} for FreeBSD {}", list(&self.modules, "without a name"), self.release)?;
         if !self.says_release {
-            write!(f, " by its looks")?;
+            write!(f, " by its records")?;
         }
         if let Some(route) = self.route {
             write!(f, ", route {route}")?;
         }
-        // Of a site that tests a flag there is no record.
+        // A site that tests a flag has no record.
         let sites = if self.route == Some(Route::Native)
             && self.release.generation() == Generation::Tested
         {
@@ -138,10 +146,10 @@ fn count(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Checks a module for FreeBSD, of whose kernel nothing is known; for which architecture, it says itself.
+/// Checks a module for FreeBSD without its kernel's files; for which architecture it is, it says itself.
 ///
 /// # Errors
-/// Everything that was found, if an error is among it.
+/// All findings, if there is an error among them.
 pub fn module(file: &[u8]) -> Result<Summary, Vec<Finding>> {
     module_against(file, Against::default())
 }
@@ -149,28 +157,40 @@ pub fn module(file: &[u8]) -> Result<Summary, Vec<Finding>> {
 /// Checks a module for FreeBSD.
 ///
 /// # Errors
-/// As of [`module`].
+/// All findings, if there is an error among them.
 pub fn module_against(file: &[u8], against: Against<'_>) -> Result<Summary, Vec<Finding>> {
-    let mut findings = Findings::of(file)?;
-    let Some(image) = Image::parse(file, &mut findings) else { return Err(findings.0) };
-    code::check(&image, &mut findings);
-    let contents = freebsd::check(&image, file, against, &mut findings);
-    let warnings = findings.done()?;
-    Ok(Summary { warnings, ..contents })
+    checked(Os::FreeBsd, file, |elf, functions| freebsd::check(elf, functions, against))
+        .map(|(summary, warnings)| Summary { warnings, ..summary })
 }
 
-/// Checks a module for the system given.
+/// Checks a module for a system.
 ///
 /// # Errors
-/// As of [`module`].
+/// All findings, if there is an error among them.
 pub fn module_of(os: Os, file: &[u8], against: Against<'_>) -> Result<Contents, Vec<Finding>> {
     if let Some(found) = Os::told_by(file).filter(|&found| found != os) {
-        // Of what the other kernel would say of it, nothing is of use.
-        let problem = Problem::OtherSystem { found, wanted: os };
-        return Err(vec![Finding { place: Place::File, problem }]);
+        return Err(vec![Finding::new(Place::File, Rule::OtherSystem, &[&found, &os, &found])]);
     }
     match os {
         Os::FreeBsd => module_against(file, against).map(Contents::FreeBsd),
         Os::Illumos => illumos::module_against(file, against.kernel).map(Contents::Illumos),
     }
+}
+
+/// Applies the rules that all systems share, and those of one system. Returns the summary of the latter, and the warnings.
+fn checked<S>(
+    os: Os,
+    file: &[u8],
+    check: impl FnOnce(&Elf<'_>, &Functions<'_>) -> S,
+) -> Result<(S, Vec<Finding>), Vec<Finding>> {
+    if Seal::of(file) == Seal::Broken {
+        return Err(vec![Finding::new(Place::File, Rule::BrokenSeal, &[])]);
+    }
+    let elf = Elf::parse(os, file)?;
+    let functions = Functions::new(elf.all_symbols());
+    sections::check(&elf);
+    symbols::check(&elf);
+    code::check(&elf);
+    let summary = check(&elf, &functions);
+    Ok((summary, elf.findings.done()?))
 }

@@ -1,8 +1,7 @@
-//! Fields of four bytes in instructions of x86-64, and in data: do they lead to something that is there?
-//!
-//! What instruction a field belongs to is told by the bytes in front of it.
+//! Fields of four bytes in instructions of x86-64, and in data: do they lead to something that exists? The bytes in front of a
+//! field tell the instruction.
 
-use super::finding::Signed;
+use super::elf::Target;
 use super::functions::Functions;
 
 /// How far an address in an instruction may be outside of the symbol's section: an index is added to it.
@@ -11,14 +10,6 @@ const INDEXED: i128 = 4096;
 const TABLE: i128 = 1 << 16;
 /// How far behind another's symbol an address may be: no object of the kernel's is larger.
 pub(super) const OBJECT: u64 = 1 << 20;
-
-/// The address, `symbol+0x8`, that a relocation against an undefined symbol makes, unless it is the symbol's own. The addend
-/// of a distance contains the bytes from its field to the end of the instruction: four, and an immediate of up to four.
-pub(super) fn behind(symbol: &str, relative: bool, addend: i64) -> Option<String> {
-    let (exact, from) =
-        if relative { (matches!(addend, -8 | -6 | -5 | -4), 4) } else { (addend == 0, 0) };
-    (!exact).then(|| format!("{symbol}{}", Signed(addend.wrapping_add(from))))
-}
 
 /// A field that a relocation fills in.
 #[derive(Clone, Copy, Debug)]
@@ -33,13 +24,12 @@ pub(super) struct Operand<'a> {
     pub(super) relative: bool,
 }
 
-/// What its symbol is, of this module.
+/// The place of its symbol, which the module defines.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target {
-    /// Number of its section.
-    pub(super) section: usize,
-    pub(super) value: u64,
-    /// The section's size.
+pub(super) struct Base {
+    /// The symbol's place.
+    pub(super) at: Target,
+    /// The size of its section.
     pub(super) size: u64,
     pub(super) is_code: bool,
 }
@@ -56,13 +46,13 @@ pub(super) enum Stray {
 }
 
 impl Operand<'_> {
-    /// What is wrong with it; without a target it is of another's symbol.
-    pub(super) fn judge(&self, target: Option<Target>, functions: &Functions<'_>) -> Option<Stray> {
+    /// Returns where it leads astray, if it does; without a base, the symbol is another module's.
+    pub(super) fn judge(&self, base: Option<Base>, functions: &Functions<'_>) -> Option<Stray> {
         let instruction = self.code.map_or(Instruction::Other, |code| before(code, self.offset));
         let branch = self.relative && instruction != Instruction::Other;
         // Distances are counted from the end of the field, addends from its start.
         let distance = self.addend.wrapping_add(4);
-        let Some(target) = target else {
+        let Some(base) = base else {
             let reason = "functions of others are called at their start";
             return if branch {
                 (distance != 0).then_some(Stray::Call { distance, reason })
@@ -71,14 +61,15 @@ impl Operand<'_> {
             };
         };
         let from = if self.relative && self.code.is_some() { 4 } else { 0 };
-        let place = i128::from(target.value) + i128::from(self.addend) + from;
-        let inside = u64::try_from(place).ok().filter(|&place| place < target.size);
-        let known = functions.are_known_in(target.section);
-        let starts = |place| !known || functions.starts_at((target.section, place));
+        let place = i128::from(base.at.offset) + i128::from(self.addend) + from;
+        let inside = u64::try_from(place).ok().filter(|&place| place < base.size);
+        let there = |offset| Target { offset, ..base.at };
+        let known = functions.are_known_in(base.at.section);
+        let starts = |place| !known || functions.starts_at(there(place));
         if branch {
             let reason = match inside {
                 None => "that is outside of the function's section",
-                Some(_) if !target.is_code => "that is no code",
+                Some(_) if !base.is_code => "that is no code",
                 Some(place) if instruction == Instruction::Call && !starts(place) => {
                     "no function starts there"
                 }
@@ -86,21 +77,21 @@ impl Operand<'_> {
             };
             return Some(Stray::Call { distance, reason });
         }
-        let slack = match (self.code.is_some(), target.is_code) {
+        let slack = match (self.code.is_some(), base.is_code) {
             (true, true) => 0,
             (true, false) => INDEXED,
             (false, _) => TABLE,
         };
-        if !(-slack..=i128::from(target.size) + slack).contains(&place) {
+        if !(-slack..=i128::from(base.size) + slack).contains(&place) {
             return Some(Stray::Outside);
         }
         // The address of a function, unless it is a label of its own.
-        let place = inside.filter(|_| self.code.is_some() && target.is_code)?;
-        let there = (target.section, place);
-        if starts(place) || functions.are_in_one((self.section, self.offset), there) {
+        let place = inside.filter(|_| self.code.is_some() && base.is_code)?;
+        let here = Target { section: self.section, offset: self.offset };
+        if starts(place) || functions.are_in_one(here, there(place)) {
             return None;
         }
-        let (function, offset) = functions.describe(there);
+        let (function, offset) = functions.describe(there(place));
         Some(Stray::Middle { function, offset })
     }
 }
@@ -117,12 +108,12 @@ enum Instruction {
     Other,
 }
 
-/// Whether the instruction with its displacement at an offset is a call or a jump.
+/// Returns whether the instruction with its displacement at an offset is a call or a jump.
 pub(super) fn is_branch(code: &[u8], offset: u64) -> bool {
     before(code, offset) != Instruction::Other
 }
 
-/// The instruction that has its displacement at an offset.
+/// Returns the kind of the instruction that has its displacement at an offset.
 fn before(code: &[u8], offset: u64) -> Instruction {
     let before = usize::try_from(offset).ok().and_then(|end| code.get(..end)).unwrap_or_default();
     match *before {
@@ -133,68 +124,5 @@ fn before(code: &[u8], offset: u64) -> Instruction {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::check::functions::Defined;
-    use object::elf;
-
-    #[test]
-    fn calls_and_jumps_are_told_by_their_opcodes() {
-        for (code, field) in [
-            (&[0xe8][..], Instruction::Call),
-            (&[0xe9], Instruction::Jump),
-            (&[0x0f, 0x84], Instruction::Jump),
-            // lea rax, [rip + ..]
-            (&[0x48, 0x8d, 0x05], Instruction::Other),
-            (&[], Instruction::Other),
-        ] {
-            assert_eq!(before(code, code.len() as u64), field, "{code:02x?}");
-        }
-        assert_eq!(before(&[0xe8], 9), Instruction::Other);
-    }
-
-    /// A function of 16 bytes at 0, another one of 32 behind it, both in section 1.
-    fn judged(code: &[u8], addend: i64, relative: bool, of: Option<bool>) -> Option<Stray> {
-        let symbol =
-            |name, value, size| Defined { name, kind: elf::STT_FUNC, section: 1, value, size };
-        let functions = [symbol("first", 0, 16), symbol("second", 16, 32)];
-        let functions = Functions::new(functions.into_iter());
-        let operand =
-            Operand { section: 1, code: Some(code), offset: code.len() as u64, addend, relative };
-        let section = |is_code| if is_code { 1 } else { 2 };
-        let target = |is_code| Target { section: section(is_code), value: 0, size: 48, is_code };
-        operand.judge(of.map(target), &functions)
-    }
-
-    #[test]
-    fn calls_go_to_functions() {
-        let call = |addend, of| judged(&[0xe8], addend, true, of);
-        assert_eq!(call(-4, None), None);
-        assert!(matches!(call(0, None), Some(Stray::Call { distance: 4, .. })));
-        assert_eq!(call(12, Some(true)), None);
-        for (addend, reason) in
-            [(13, "no function"), (44, "that is outside"), (-5, "that is outside")]
-        {
-            let Some(Stray::Call { reason: found, .. }) = call(addend, Some(true)) else {
-                panic!()
-            };
-            assert!(found.starts_with(reason), "{addend}: {found}");
-        }
-        assert!(matches!(call(12, Some(false)), Some(Stray::Call { .. })));
-        // A jump may be to a label.
-        assert_eq!(judged(&[0xe9], 13, true, Some(true)), None);
-    }
-
-    #[test]
-    fn addresses_are_of_something() {
-        let lea = |addend, of| judged(&[0x48, 0x8d, 0x05], addend, true, Some(of));
-        assert_eq!(lea(12, true), None, "a function");
-        assert_eq!(lea(4, true), None, "a label of its own");
-        let middle = Stray::Middle { function: "second".into(), offset: 4 };
-        assert_eq!(lea(16, true), Some(middle));
-        assert_eq!(lea(-100, true), Some(Stray::Outside));
-        assert_eq!(lea(-100, false), None, "an index is added");
-        assert_eq!(lea(5000, false), Some(Stray::Outside));
-        assert_eq!(judged(&[], i64::MAX, false, None), Some(Stray::Outside));
-    }
-}
+#[path = "../../tests/unit/check/operand.rs"]
+mod tests;

@@ -22,7 +22,7 @@ pub struct Args {
     files: Vec<PathBuf>,
 }
 
-/// Where the kernel that modules are for can be asked for what it exports.
+/// The files of the kernel that modules are for, by which `check` knows its exports.
 #[derive(Debug, Default, clap::Args)]
 pub struct KernelArgs {
     /// The kernel's own file (FreeBSD's `kernel`; illumos's `unix`, and `genunix` besides), or that of a module that
@@ -52,14 +52,14 @@ impl KernelArgs {
         let given = !self.kernel.is_empty() || !self.symbols.is_empty();
         anyhow::ensure!(
             kernel.is_known() || !given,
-            "none of the files of --kernel is a kernel: give that, too, or its symbols with --symbols"
+            "none of the files of --kernel is a kernel: add the kernel's own file, or its symbols with --symbols"
         );
         Ok(kernel)
     }
 }
 
-/// Runs the command. To standard output goes a line for every module that can be loaded, saying what it is; a line for
-/// every finding goes to standard error.
+/// Runs the command. Prints a line with the contents of every module that can be loaded, and on standard error a line for
+/// every finding.
 ///
 /// # Errors
 /// A file could not be read.
@@ -87,14 +87,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// The findings in one file, a line each.
+/// Prints the findings in one file, a line each.
 pub(crate) fn say(file: &str, findings: &[Finding]) {
     for finding in findings {
         output::say(format_args!("{file}: {}: {finding}\n", finding.level()));
     }
 }
 
-/// How many there are of each level.
+/// Returns how many errors and warnings there are.
 fn counted(findings: &[Finding]) -> String {
     let of = |level| findings.iter().filter(|finding| finding.level() == level).count();
     let errors = of(Level::Error);

@@ -13,17 +13,17 @@ use crate::template::{Name, SdtCore, Template};
 /// Options of `cargo sdt new`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Operating system of the kernel: freebsd or illumos.
-    #[arg(long, value_parser = os)]
+    /// Operating system of the kernel.
+    #[arg(long, value_parser = os, value_name = "freebsd|illumos")]
     os: Os,
     /// Where the crate's sdt-core comes from: the folder of its sources or of its workspace, the URL of a git repository,
-    /// or a version of the registry's. Must be said as long as the registry has none.
+    /// or a version of the registry's [default: the folder from which cargo-sdt was installed, if it still exists].
     #[arg(long, value_name = "FOLDER|URL|VERSION")]
     sdt_core: Option<SdtCore>,
     /// Release of FreeBSD: a major one, 10 to 15, or an exact __FreeBSD_version [default: 15].
     #[arg(long, value_name = "RELEASE")]
     freebsd: Option<FreeBsd>,
-    /// How the kernel comes to know the probes.
+    /// How the kernel finds the probes.
     #[arg(long, value_enum, default_value_t)]
     route: Route,
     /// Folder to write it to, which is not there yet [default: the name, in this folder].
@@ -33,7 +33,7 @@ pub struct Args {
     name: String,
 }
 
-/// The system with this name. Who wants to trace a program is told that it takes no module.
+/// Returns the system with this name. For Linux the error names sdt-process, as programs need no module.
 fn os(name: &str) -> Result<Os, String> {
     <Os as clap::ValueEnum>::from_str(name, false).map_err(|_| {
         let known = "modules are for freebsd or illumos".to_owned();
@@ -44,19 +44,32 @@ fn os(name: &str) -> Result<Os, String> {
     })
 }
 
-/// Runs the command. Prints where the crate is.
+impl Args {
+    /// Returns the source of the new crate's sdt-core.
+    fn sdt_core(&self) -> anyhow::Result<SdtCore> {
+        if let Some(given) = &self.sdt_core {
+            return Ok(given.clone());
+        }
+        let installed = SdtCore::of_installation().context(
+            "no sdt-core: the registry has none yet, and the folder from which cargo-sdt was installed no longer exists; \
+             say --sdt-core FOLDER, with the folder of sdt-core or of its repository",
+        )?;
+        note(format_args!("sdt-core = {installed}, from which cargo-sdt was installed"));
+        Ok(installed)
+    }
+}
+
+/// Runs the command. Prints the path of the crate.
 ///
 /// # Errors
-/// The name is none for a module, there are no such kernels, the folder is there already or cannot be made.
+/// A module cannot have the name, there are no such kernels, there is no sdt-core, or the folder exists already or cannot be
+/// written.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let sdt_core = args.sdt_core.clone().context(
-        "where is sdt-core? The registry has none yet, and another's crate of that name must not be taken for it: say \
-         --sdt-core FOLDER, with the folder that sdt-core, or its repository, is in",
-    )?;
+    let sdt_core = args.sdt_core()?;
     let freebsd = args.os.release(args.freebsd)?;
     anyhow::ensure!(
         args.route == Route::Native || freebsd.has_provider_route(),
-        "--route provider cannot be had on FreeBSD {freebsd}: take --route native"
+        "--route provider is not supported on FreeBSD {freebsd}: take --route native"
     );
     let template = Template {
         name: Name::new(&args.name, args.os)?,
@@ -70,4 +83,37 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     note("a module with a probe; its README.md says how to build, load and trace it");
     output::line(folder.display())?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_missing_system_is_an_error_with_the_values() {
+        let error = Cli::try_parse_from(["new", "x"]).unwrap_err().to_string();
+        assert!(error.contains("--os <freebsd|illumos>"), "{error}");
+        let error = Cli::try_parse_from(["new", "--os", "linux", "x"]).unwrap_err().to_string();
+        assert!(error.contains("modules are for freebsd or illumos"), "{error}");
+        assert!(error.contains("sdt-process"), "{error}");
+    }
+
+    #[test]
+    fn sdt_core_is_that_of_the_installation_unless_given() {
+        let given = |arguments: &[&str]| {
+            let line = ["new", "--os", "freebsd", "x"].iter().chain(arguments);
+            Cli::parse_from(line).args.sdt_core().unwrap()
+        };
+        assert_eq!(given(&["--sdt-core", "0.1"]), SdtCore::Version("0.1".into()));
+        let SdtCore::Folder(folder) = given(&[]) else { panic!("a folder") };
+        assert!(folder.ends_with("sdt-core") && folder.join("Cargo.toml").is_file());
+    }
 }

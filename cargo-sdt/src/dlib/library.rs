@@ -152,7 +152,7 @@ impl<'a> Library<'a> {
         let (mut end, mut largest, mut pads) = (0, 1, 0);
         for field in of.fields.iter().filter(|field| field.size > 0) {
             if of.kind == Kind::Union {
-                // All in one place, and what is behind the largest is to be filled.
+                // All in one place; the rest behind the largest is to be filled.
                 if field.offset != 0 {
                     return Err(overlap());
                 }

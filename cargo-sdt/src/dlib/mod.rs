@@ -7,8 +7,6 @@
 
 mod description;
 mod library;
-#[cfg(test)]
-mod tests;
 
 pub use description::{of_all, read};
 use dtrace_compiler::declared::DeclaredError;
@@ -39,14 +37,5 @@ pub enum DlibError {
     #[error(
         "{of}.{field} has {size} bytes, but its type is {c_type}, which has not: mend its `CType`"
     )]
-    Size {
-        /// The struct.
-        of: String,
-        /// The field.
-        field: String,
-        /// Its size.
-        size: u64,
-        /// What it is said to be.
-        c_type: String,
-    },
+    Size { of: String, field: String, size: u64, c_type: String },
 }

@@ -1,14 +1,14 @@
 //! ET_REL for illumos's krtld, what `ld -ztype=kmod` makes there: `ld -r` by a generated linker script, then
 //! what lld cannot do (`usr/src/uts/common/krtld/kobj.c`).
 //!
-//! A module says what it depends on itself: section `.sdt_depends`, which is not loaded, holds the names
+//! A module names its dependencies itself: section `.sdt_depends`, which is not loaded, holds the names
 //! of modules (`misc/mac`, `drv/ip`), each with a NUL behind it. They become a dynamic section of DT_NEEDED
 //! entries, as `ld -N` makes them.
 //!
 //! krtld does not look at visibility and gives no bounds to sets. So every set becomes one output section,
-//! the symbols of its bounds are defined here, and global is only what the module's author exports: what
-//! is global, visible and not mangled in his objects. Everything else becomes local, which is also how the
-//! functions of Rust keep their names as DTrace's function names.
+//! the symbols of its bounds are defined here, and global are only the symbols that the module's author exports: those that
+//! are global, visible and not mangled in the objects. All others become local, and the functions of Rust keep their names as
+//! DTrace's function names.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
@@ -47,7 +47,7 @@ pub fn module(lld: &Lld, library: &Path, folder: &Path) -> Result<Vec<u8>, LinkE
     write(&script, &script_for(&sets))?;
     let mut command = lld.command();
     command.args(["-m", "elf_x86_64", "-r", "--gc-sections", "--force-group-allocation"]);
-    // What nobody defines stays undefined: the check says so, with the place.
+    // A symbol without a definition stays undefined: the check reports it, with the place.
     for export in ENTRY_POINTS.into_iter().chain(exports.iter().map(String::as_str)) {
         command.arg(format!("--undefined={export}"));
     }
@@ -56,8 +56,7 @@ pub fn module(lld: &Lld, library: &Path, folder: &Path) -> Result<Vec<u8>, LinkE
     finish(&read(&full)?, &exports)
 }
 
-/// The symbols that an archive's objects define for others: global, of default visibility, with a name of
-/// the author's choice.
+/// Returns the symbols that an archive's objects export: global, of default visibility, with a name of the author's choice.
 fn exports(archive: &[u8], name: &str) -> Result<BTreeSet<String>, LinkError> {
     let failed = |source| LinkError::Object { what: name.to_owned(), source };
     let mut exports = BTreeSet::new();
@@ -76,7 +75,7 @@ fn exports(archive: &[u8], name: &str) -> Result<BTreeSet<String>, LinkError> {
     Ok(exports)
 }
 
-/// Whether rustc has made the name up.
+/// Returns whether the name is mangled by rustc.
 fn is_mangled(name: &str) -> bool {
     name.starts_with("_R") || name.starts_with("_ZN")
 }
@@ -97,7 +96,7 @@ fn script_for(sets: &Sets) -> String {
     script
 }
 
-/// Drops debugging information, defines the bounds of sets, makes local what is not exported, and turns
+/// Drops debugging information, defines the bounds of sets, makes symbols local that are not exported, and turns
 /// the names of dependencies into a dynamic section.
 fn finish(linked: &[u8], exports: &BTreeSet<String>) -> Result<Vec<u8>, LinkError> {
     let mut builder = Builder::read(linked).map_err(LinkError::Finish)?;
@@ -136,8 +135,8 @@ fn contents<'s>(section: &'s Section<'_>) -> &'s [u8] {
     }
 }
 
-/// Gives `__start_SET` and `__stop_SET` their places. Of a set that is not there, weak ones become 0, as
-/// everywhere; others stay undefined.
+/// Gives `__start_SET` and `__stop_SET` their places. If there is no such set, weak ones become 0, as everywhere; others stay
+/// undefined.
 fn define_bounds(builder: &mut Builder<'_>) {
     let sets: BTreeMap<String, (SectionId, u64)> = builder
         .sections
@@ -166,7 +165,7 @@ fn define_bounds(builder: &mut Builder<'_>) {
     }
 }
 
-/// Makes local what is defined and not exported; drops local symbols that are neither functions nor used:
+/// Makes symbols local that are defined and not exported; drops local symbols that are neither functions nor used:
 /// krtld numbers symbols in 16 bits, in older releases.
 fn settle_symbols(builder: &mut Builder<'_>, exports: &BTreeSet<String>) {
     let relocations = builder.sections.iter().filter_map(|section| match &section.data {

@@ -1,7 +1,6 @@
 //! The link of a kernel module: everything in a static library that is reachable from its sets.
 //!
-//! Common to all is that every set becomes one section, and that no symbol of a module can be meant by
-//! another module.
+//! On each system every set becomes one section, and no other module can bind to a symbol of the module.
 
 pub mod freebsd;
 pub mod illumos;
@@ -28,25 +27,15 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// Names of sets, and whether any piece of the set is writable.
 type Sets = BTreeMap<String, bool>;
 
-/// Why a module could not be linked.
+/// A module could not be linked.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// A file could not be read or written.
     #[error("{file}: {source}")]
-    File {
-        /// The file.
-        file: String,
-        /// Why.
-        source: std::io::Error,
-    },
+    File { file: String, source: std::io::Error },
     /// The archive or an object in it is damaged.
     #[error("{what}: {source}")]
-    Object {
-        /// The archive or its member.
-        what: String,
-        /// What is wrong.
-        source: object::Error,
-    },
+    Object { what: String, source: object::Error },
     /// lld failed.
     #[error(transparent)]
     Lld(#[from] ProcessError),

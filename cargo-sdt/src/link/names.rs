@@ -122,28 +122,28 @@ fn shortened(path: &str, longest: usize) -> &str {
     ends.find(|end| end.len() <= longest).unwrap_or_else(|| &last[..longest])
 }
 
-/// Stands for what cannot be said, until it is known whether it is between two words.
+/// Stands for characters that a name cannot have; between two words it becomes `_`.
 const GAP: char = ' ';
 
-/// A path as Rust writes it, as one that a probe description can say. Left out is what types say: the arguments of
-/// generics, and the trait of `<Type as Trait>::method`.
+/// Turns a path of Rust into one that a probe description can contain, without the arguments of generics and the trait of
+/// `<Type as Trait>::method`.
 fn readable(path: &str) -> String {
     let mut text = String::new();
-    say(path, &mut text);
+    write_path(path, &mut text);
     let pieces = text.split('.').map(|piece| piece.split(GAP).filter(|word| !word.is_empty()));
     let pieces = pieces.map(|words| words.collect::<Vec<_>>().join("_"));
     let pieces: Vec<_> = pieces.filter(|piece| !piece.is_empty()).collect();
     if pieces.is_empty() { "unnamed".to_owned() } else { pieces.join(".") }
 }
 
-fn say(path: &str, text: &mut String) {
+fn write_path(path: &str, text: &mut String) {
     let mut rest = path;
     while let Some(next) = rest.chars().next() {
         if next == '<' {
             let (inner, behind) = bracketed(rest);
             // In front of a path it is the type that has it; behind a name, that name's arguments.
             if text.is_empty() || text.ends_with(GAP) {
-                say(self_type(inner), text);
+                write_path(self_type(inner), text);
             }
             rest = behind;
         } else if let Some(behind) = rest.strip_prefix("::") {
@@ -154,9 +154,9 @@ fn say(path: &str, text: &mut String) {
                 text.pop();
             }
         } else {
-            let says = next.is_ascii_alphanumeric() || matches!(next, '_' | '.');
+            let fits = next.is_ascii_alphanumeric() || matches!(next, '_' | '.');
             // `{closure#0}` is one word.
-            if says {
+            if fits {
                 text.push(next);
             } else if next != '#' {
                 text.push(GAP);
@@ -166,7 +166,7 @@ fn say(path: &str, text: &mut String) {
     }
 }
 
-/// What is between the bracket that a text begins with and its other half, and what is behind.
+/// Returns the text between the bracket at the start and its partner, and the text behind.
 fn bracketed(text: &str) -> (&str, &str) {
     let mut depth = 0;
     let mut last = GAP;
@@ -202,50 +202,5 @@ fn self_type(inner: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_said_without_types() {
-        for (path, name) in [
-            ("proc_example::illumos::before_exec", "proc_example.illumos.before_exec"),
-            ("sdt_test::generic::<u16>", "sdt_test.generic"),
-            ("sdt_test::generic::<core::option::Option<u8>>::inner", "sdt_test.generic.inner"),
-            (
-                "<proc_example::freebsd::Example as sdt_core::freebsd::module::Module>::load",
-                "proc_example.freebsd.Example.load",
-            ),
-            ("<sdt_core::sync::Mutex<u8>>::lock", "sdt_core.sync.Mutex.lock"),
-            ("<<a::B as a::C>::D as a::E<a::F>>::g", "a.B.D.g"),
-            ("<fn(&u8) -> u8 as core::ops::FnOnce<(u8,)>>::call_once", "fn_u8_u8.call_once"),
-            ("<&str as core::fmt::Debug>::fmt", "str.fmt"),
-            ("<[u8] as core::fmt::Debug>::fmt", "u8.fmt"),
-            ("<dyn a::B>::c", "dyn_a.B.c"),
-            ("a::b::{closure#0}", "a.b.closure0"),
-            ("a::b::{closure#1}::{shim:vtable#0}", "a.b.closure1.shim_vtable0"),
-            ("a::b::{{closure}}", "a.b.closure"),
-            ("a::b.cold.1", "a.b.cold.1"),
-            ("a::größe", "a.gr_e"),
-            ("__init::_x", "__init._x"),
-            ("<", "unnamed"),
-            ("<>>::", "unnamed"),
-            ("", "unnamed"),
-        ] {
-            assert_eq!(readable(path), name, "{path}");
-        }
-    }
-
-    #[test]
-    fn names_are_unique_and_fit() {
-        let mut taken = HashSet::from(["a.b.1".to_owned()]);
-        let mut numbers = HashMap::new();
-        let mut name = |path: &str| unique(path, &mut taken, &mut numbers);
-        assert_eq!([name("a.b"), name("a.b"), name("a.b")], ["a.b", "a.b.2", "a.b.3"]);
-        let long = format!("crate.{}.{}", "m".repeat(80), "f".repeat(60));
-        assert_eq!(name(&long), "f".repeat(60));
-        assert_eq!(name(&long), format!("{}.1", "f".repeat(60)));
-        let longer = format!("crate.{}", "f".repeat(200));
-        assert_eq!(name(&longer), "f".repeat(LONGEST));
-        assert_eq!(name(&longer), format!("{}.1", "f".repeat(LONGEST - 2)));
-    }
-}
+#[path = "../../tests/unit/link/names.rs"]
+mod tests;

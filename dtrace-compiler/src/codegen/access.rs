@@ -157,7 +157,7 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// How a value of a type is loaded.
+    /// Returns the instruction that loads a value of a type.
     pub(super) fn load(&self, node: &Node, ty: TypeId, flags: NodeFlags) -> Result<Opcode> {
         let size = self.session.types().size(ty);
         Ok(match (size, flags.signed, flags.user) {
@@ -236,7 +236,7 @@ impl Gen<'_, '_> {
         Ok(register)
     }
 
-    /// Takes a bit-field out of what has been loaded.
+    /// Extracts a bit-field from a loaded value.
     fn extract(&mut self, register: Register, info: MemberInfo, signed: bool) -> Result<()> {
         let bits = u64::from(self.session.types().integer(info.ty).map_or(0, |int| int.0));
         let shift = info.offset % 8;
@@ -255,7 +255,7 @@ impl Gen<'_, '_> {
     }
 }
 
-/// So many ones.
+/// Returns a mask of a number of ones.
 pub(super) const fn ones(bits: u64) -> u64 {
     if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }

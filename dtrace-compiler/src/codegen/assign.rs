@@ -98,7 +98,7 @@ impl Gen<'_, '_> {
         Ok(())
     }
 
-    /// What is at an address, with a bit-field of it replaced.
+    /// Returns the value at an address with one bit-field replaced.
     fn merge(&mut self, register: Register, target: &Node, address: Register) -> Result<Register> {
         let info = match &target.kind {
             Kind::Dot(base, name) | Kind::Arrow(base, name) => {
@@ -126,7 +126,7 @@ impl Gen<'_, '_> {
         Ok(whole)
     }
 
-    /// How much `++` adds.
+    /// Returns the increment of `++`.
     fn step(&self, node: &Node) -> u64 {
         let types = self.session.types();
         match types.target(self.session.ty(node)) {

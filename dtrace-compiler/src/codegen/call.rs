@@ -71,7 +71,7 @@ impl Gen<'_, '_> {
             return self.session.error_at(node.place, ErrTag::CgExpr, message);
         };
         let args = self.checked(node, subr, args)?;
-        match (subr, args, self.session.state.options.scratch) {
+        match (subr, args, self.session.state.options.max_scratch) {
             (Subr::Alloca, [size], Some(most)) if size.int().is_none() => {
                 self.push_limited(size, most)?;
             }
@@ -97,7 +97,7 @@ impl Gen<'_, '_> {
         Ok(())
     }
 
-    /// What a subroutine is called with, as far as the kernel is to have it.
+    /// Returns the arguments of a subroutine that the kernel receives.
     fn checked<'n>(&self, node: &Node, subr: Subr, args: &'n [Node]) -> Result<&'n [Node]> {
         match (subr, args) {
             // Whether a single group of zeroes is to stay, which it always does.
@@ -109,7 +109,7 @@ impl Gen<'_, '_> {
                 Ok(std::slice::from_ref(address))
             }
             (Subr::Alloca, [size]) => {
-                let most = self.session.state.options.scratch;
+                let most = self.session.state.options.max_scratch;
                 if let (Some(size), Some(most)) = (size.int(), most)
                     && size > most
                 {

@@ -16,33 +16,34 @@ use dtrace_abi::ErrTag;
 use dtrace_abi::dif::{Instr, Opcode, Register};
 
 use crate::error::Result;
+use crate::place::Place;
 use crate::program::Difo;
 use crate::sema::{IdKind, IdentId, Kind, Node, NodeFlags, Session};
 use crate::syntax::{BinaryOp, UnaryOp};
 use tables::{Integers, Registers, Strings};
 
-/// A place that branches lead to.
+/// The target of branches.
 type Label = u32;
 
-/// An instruction that is not in its place yet.
+/// An instruction before assembly.
 struct Line {
     label: Option<Label>,
     instr: Instr,
 }
 
-/// What a DIFO does with a variable.
+/// The uses of a variable in a DIFO.
 #[derive(Clone, Copy, Default)]
 struct Usage {
     reads: bool,
     writes: bool,
 }
 
-/// How deep nodes may be within each other, those of inlines included.
-const DEPTH: u32 = 200;
-/// How many instructions there may be: more are no DOF that a kernel would take.
+/// The greatest depth of a tree of nodes, with the nodes of inlines.
+const DEPTH: u32 = 1000;
+/// The greatest number of instructions: no kernel takes a DOF with more.
 const CODE: usize = 1 << 16;
 
-/// A DIFO that is being made.
+/// A DIFO that is being generated.
 struct Gen<'s, 'a> {
     session: &'s mut Session<'a>,
     lines: Vec<Line>,
@@ -51,16 +52,18 @@ struct Gen<'s, 'a> {
     integers: Integers,
     strings: Strings,
     usage: HashMap<IdentId, Usage>,
-    /// Parameters of translators that are in registers.
+    /// The registers of translators' parameters.
     params: HashMap<IdentId, Register>,
-    /// Arguments of inlines, innermost last.
+    /// The arguments of inlines, the innermost last.
     frames: Vec<Vec<(IdentId, Node)>>,
     depth: u32,
-    /// Keys and arguments are in registers for no longer than they must.
+    /// The place of the node that is being generated.
+    place: Place,
+    /// Whether keys and arguments are kept in registers as briefly as possible.
     frugal: bool,
 }
 
-/// Makes a DIFO of an expression that has been cooked.
+/// Generates the DIFO of a cooked expression.
 pub(crate) fn generate(session: &mut Session<'_>, node: &Node) -> Result<Difo> {
     match attempt(session, node, false) {
         // Where libdtrace gives up there is another order, of which its listings know nothing.
@@ -91,6 +94,7 @@ fn attempt(session: &mut Session<'_>, node: &Node, frugal: bool) -> Result<Difo>
         params: HashMap::new(),
         frames: Vec::new(),
         depth: 0,
+        place: node.place,
         frugal,
     };
     let mut result = generator.node(node)?;
@@ -101,7 +105,7 @@ fn attempt(session: &mut Session<'_>, node: &Node, frugal: bool) -> Result<Difo>
     }
     generator.emit(Instr::ret(result));
     let difo = generator.assemble(node)?;
-    if session.state.options.list {
+    if session.state.options.list_difos {
         session.listed.push(difo.clone());
     }
     Ok(difo)
@@ -124,11 +128,14 @@ impl Gen<'_, '_> {
     fn alloc(&mut self) -> Result<Register> {
         match self.registers.alloc() {
             Some(register) => Ok(register),
-            None => self.session.error(ErrTag::Noreg, "Insufficient registers to generate code"),
+            None => {
+                let message = "Insufficient registers to generate code";
+                self.session.error_at(self.place, ErrTag::Noreg, message)
+            }
         }
     }
 
-    /// Puts an integer into a register.
+    /// Loads an integer into a register.
     fn set(&mut self, register: Register, value: u64) -> Result<()> {
         let instr = self.set_instr(register, value, true)?;
         self.emit(instr);
@@ -139,7 +146,7 @@ impl Gen<'_, '_> {
         Ok(Instr::setx(self.integers.add(value, shared)?, register))
     }
 
-    /// A register with an integer in it.
+    /// Allocates a register with an integer.
     fn int(&mut self, value: u64) -> Result<Register> {
         let register = self.alloc()?;
         self.set(register, value)?;
@@ -154,16 +161,18 @@ impl Gen<'_, '_> {
         Ok(())
     }
 
-    /// Generates a node; its value, or its address if it is by reference, is in the register.
+    /// Generates a node. Returns the register with its value, or its address if it is by reference.
     fn node(&mut self, node: &Node) -> Result<Register> {
         if self.depth >= DEPTH || self.lines.len() >= CODE {
             let message = "inlines make the expression too large";
             return self.session.error_at(node.place, ErrTag::Unknown, message);
         }
         self.depth += 1;
-        let register = self.node_as(node, node.flags);
+        let place = std::mem::replace(&mut self.place, node.place);
+        let register = self.node_as(node, node.flags)?;
+        self.place = place;
         self.depth -= 1;
-        register
+        Ok(register)
     }
 
     /// Generates a node as if its flags were these.

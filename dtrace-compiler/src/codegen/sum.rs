@@ -75,7 +75,7 @@ impl Gen<'_, '_> {
             return Ok(());
         }
         if to_size > from_size {
-            // A size of nothing is that of what is thrown away.
+            // `void` has no size; the value is not used.
             let from_size = from_size.max(1);
             let (n, s) = (64 - from_size * 8, (to_size - from_size) * 8);
             let count = self.alloc()?;

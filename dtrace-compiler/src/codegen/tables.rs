@@ -7,7 +7,7 @@ use dtrace_abi::limits;
 
 use crate::error::{Error, Result};
 
-/// Which registers are taken. The first, which is always zero, is nobody's.
+/// The registers in use. The first one is always zero, and is never allocated.
 pub(super) struct Registers {
     taken: u32,
     count: u8,

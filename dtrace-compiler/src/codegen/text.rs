@@ -6,7 +6,7 @@ use super::Gen;
 use crate::error::Result;
 use crate::sema::Node;
 
-/// What a NUL inside of the text is in the string, which would end there.
+/// The replacement for a NUL in the text, which would end the string.
 const INSTEAD: u8 = b'?';
 
 /// Most bytes that `memstr` makes, the NUL at the end included (`dtrace_memstr_max`, FreeBSD's dtrace.c).

@@ -25,7 +25,7 @@ impl Gen<'_, '_> {
         Ok(result)
     }
 
-    /// A member that a translator makes of what is in a register.
+    /// Generates a member of a translator's output from the input in a register.
     pub(super) fn translated_member(
         &mut self,
         node: &Node,

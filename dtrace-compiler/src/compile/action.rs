@@ -9,9 +9,9 @@ use super::print;
 use crate::codegen;
 use crate::error::Result;
 use crate::program::{Act, Difo};
-use crate::sema::{Act as Call, Function, IdentId, Kind, Node, Session};
+use crate::sema::{Function, IdentId, Kind, Node, Session, TracingFunction};
 
-/// Frames that a kernel takes if nobody says how many (`dtrace_stackframes_default`).
+/// The default number of frames (`dtrace_stackframes_default`).
 const USUAL_FRAMES: u64 = 20;
 
 /// The actions of a call; gives its format, if it has one.
@@ -25,61 +25,73 @@ pub(super) fn compile(
     let Some(Function::Act(call)) = session.ident(id).function else { return Ok(None) };
     let first = args.first().unwrap_or(node);
     match call {
-        Call::Printf => return print::printf(session, node, id, args, Action::Printf, actions),
-        Call::System => return print::printf(session, node, id, args, Action::System, actions),
-        Call::Freopen => return print::printf(session, node, id, args, Action::Freopen, actions),
-        Call::Printa => return print::printa(session, node, id, args, actions),
-        Call::Print => return trace(session, first, true, actions),
-        Call::Trace => return trace(session, first, false, actions),
-        Call::Breakpoint => actions.push(plain(Action::Breakpoint, 0)),
-        Call::Panic => actions.push(plain(Action::Panic, 0)),
-        Call::Stop => actions.push(plain(Action::Stop, 0)),
-        Call::Chill => value(session, first, Action::Chill, actions)?,
-        Call::Raise => value(session, first, Action::Raise, actions)?,
-        Call::Speculate => value(session, first, Action::Speculate, actions)?,
-        Call::Commit => value(session, first, Action::Commit, actions)?,
-        Call::Discard => value(session, first, Action::Discard, actions)?,
-        Call::Exit => {
+        TracingFunction::Printf => {
+            return print::printf(session, node, id, args, Action::Printf, actions);
+        }
+        TracingFunction::System => {
+            return print::printf(session, node, id, args, Action::System, actions);
+        }
+        TracingFunction::Freopen => {
+            return print::printf(session, node, id, args, Action::Freopen, actions);
+        }
+        TracingFunction::Printa => return print::printa(session, node, id, args, actions),
+        TracingFunction::Print => return trace(session, first, true, actions),
+        TracingFunction::Trace => return trace(session, first, false, actions),
+        TracingFunction::Breakpoint => actions.push(plain(Action::Breakpoint, 0)),
+        TracingFunction::Panic => actions.push(plain(Action::Panic, 0)),
+        TracingFunction::Stop => actions.push(plain(Action::Stop, 0)),
+        TracingFunction::Chill => value(session, first, Action::Chill, actions)?,
+        TracingFunction::Raise => value(session, first, Action::Raise, actions)?,
+        TracingFunction::Speculate => value(session, first, Action::Speculate, actions)?,
+        TracingFunction::Commit => value(session, first, Action::Commit, actions)?,
+        TracingFunction::Discard => value(session, first, Action::Discard, actions)?,
+        TracingFunction::Exit => {
             value(session, first, Action::Exit, actions)?;
             resize(actions, 4);
         }
-        Call::Clear => {
+        TracingFunction::Clear => {
             let agg = aggregation(session, node, id, args, 1..=1, Tags::CLEAR)?;
             actions.push(library(constant(agg.into()), LibAction::Clear));
         }
-        Call::Denormalize => {
+        TracingFunction::Denormalize => {
             let agg = aggregation(session, node, id, args, 1..=1, Tags::NORMALIZE)?;
             actions.push(library(constant(agg.into()), LibAction::Denormalize));
         }
-        Call::Normalize => {
+        TracingFunction::Normalize => {
             let agg = aggregation(session, node, id, args, 2..=2, Tags::NORMALIZE)?;
             actions.push(library(constant(agg.into()), LibAction::Normalize));
             let difo = codegen::generate(session, &args[1])?;
             actions.push(library(difo, LibAction::Normalize));
         }
-        Call::Trunc => {
+        TracingFunction::Trunc => {
             let agg = aggregation(session, node, id, args, 1..=2, Tags::TRUNC)?;
             actions.push(library(constant(agg.into()), LibAction::Trunc));
             optional(session, args.get(1), LibAction::Trunc, actions)?;
         }
-        Call::Ftruncate => actions.push(library(constant(0), LibAction::Ftruncate)),
-        Call::Setopt => {
+        TracingFunction::Ftruncate => actions.push(library(constant(0), LibAction::Ftruncate)),
+        TracingFunction::Setopt => {
             let difo = codegen::generate(session, first)?;
             actions.push(library(difo, LibAction::Setopt));
             optional(session, args.get(1), LibAction::Setopt, actions)?;
         }
-        Call::Stack => actions.push(stack(session, args)?),
-        Call::Ustack | Call::Jstack => actions.push(ustack(session, call, args)?),
-        Call::Sym | Call::Mod | Call::Usym | Call::Umod | Call::Uaddr => {
+        TracingFunction::Stack => actions.push(stack(session, args)?),
+        TracingFunction::Ustack | TracingFunction::Jstack => {
+            actions.push(ustack(session, call, args)?)
+        }
+        TracingFunction::Sym
+        | TracingFunction::Mod
+        | TracingFunction::Usym
+        | TracingFunction::Umod
+        | TracingFunction::Uaddr => {
             actions.push(symbol(session, call, first)?);
         }
-        Call::Return => {
+        TracingFunction::Return => {
             let message =
                 "return( ) is not there: what a probe is in goes on as it would without it";
             return session.error_at(node.place, ErrTag::FuncUndef, message);
         }
-        Call::Tracemem => tracemem(session, args, actions)?,
-        Call::Printm => printm(session, args, actions)?,
+        TracingFunction::Tracemem => tracemem(session, args, actions)?,
+        TracingFunction::Printm => printm(session, args, actions)?,
     }
     Ok(None)
 }
@@ -144,7 +156,7 @@ fn resize(actions: &mut [Act], size: u32) {
     }
 }
 
-/// Tags of what is wrong with an action on an aggregation.
+/// The tags of the errors of an action on an aggregation.
 struct Tags {
     count: ErrTag,
     agg: ErrTag,
@@ -250,11 +262,11 @@ fn trace(
         return session.error_at(arg.place, agg, message);
     }
     value(session, arg, Action::DifExpr, actions)?;
-    // Which type it was is for the consumer, who has the same table of them.
+    // The consumer needs the type, and has the same table of types.
     Ok(print.then(|| session.types().printed(session.ty(arg)).into_bytes()))
 }
 
-/// How many frames: what is said there, else what an option says; 0 leaves it to the kernel. None has more than
+/// Returns the number of frames: that of the call, else that of an option; 0 leaves it to the kernel. None has more than
 /// `maxframes`.
 fn frames(session: &Session<'_>, said: Option<u64>, option: OptionId) -> u64 {
     let options = &session.state.options;
@@ -262,7 +274,7 @@ fn frames(session: &Session<'_>, said: Option<u64>, option: OptionId) -> u64 {
         UNSET => 0,
         value => value as u64,
     });
-    match options.most_frames {
+    match options.max_frames {
         Some(most) if frames == 0 => USUAL_FRAMES.min(most.into()),
         Some(most) => frames.min(most.into()),
         None => frames,
@@ -285,9 +297,9 @@ pub(super) fn stack(session: &Session<'_>, args: &[Node]) -> Result<Act> {
     Ok(plain(Action::Stack, frames(session, said, OptionId::Stackframes)))
 }
 
-pub(super) fn ustack(session: &Session<'_>, call: Call, args: &[Node]) -> Result<Act> {
+pub(super) fn ustack(session: &Session<'_>, call: TracingFunction, args: &[Node]) -> Result<Act> {
     let (kind, option) = match call {
-        Call::Jstack => (Action::Jstack, OptionId::Jstackframes),
+        TracingFunction::Jstack => (Action::Jstack, OptionId::Jstackframes),
         _ => (Action::Ustack, OptionId::Ustackframes),
     };
     let mut said = None;
@@ -300,7 +312,7 @@ pub(super) fn ustack(session: &Session<'_>, call: Call, args: &[Node]) -> Result
     }
     let mut arg = UstackArg { frames: frames(session, said, option) as u32, string_size: 0 };
     let strings = session.state.options.get(OptionId::Jstackstrsize);
-    if call == Call::Jstack && strings != UNSET {
+    if call == TracingFunction::Jstack && strings != UNSET {
         arg.string_size = strings as u32;
     }
     if let Some(size) = args.get(1) {
@@ -318,12 +330,12 @@ pub(super) fn ustack(session: &Session<'_>, call: Call, args: &[Node]) -> Result
 }
 
 /// An address that is shown as what it is in: eight bytes, whatever its type.
-pub(super) fn symbol(session: &mut Session<'_>, call: Call, arg: &Node) -> Result<Act> {
+pub(super) fn symbol(session: &mut Session<'_>, call: TracingFunction, arg: &Node) -> Result<Act> {
     let kind = match call {
-        Call::Mod => Action::Mod,
-        Call::Usym => Action::Usym,
-        Call::Umod => Action::Umod,
-        Call::Uaddr => Action::Uaddr,
+        TracingFunction::Mod => Action::Mod,
+        TracingFunction::Usym => Action::Usym,
+        TracingFunction::Umod => Action::Umod,
+        TracingFunction::Uaddr => Action::Uaddr,
         _ => Action::Sym,
     };
     let mut difo = codegen::generate(session, arg)?;

@@ -9,7 +9,7 @@ use super::action::{constant, stack, symbol, ustack, with_difo};
 use crate::codegen;
 use crate::error::Result;
 use crate::program::Act;
-use crate::sema::{Act as Call, Function, IdentId, Kind, Node, Session};
+use crate::sema::{Function, IdentId, Kind, Node, Session, TracingFunction};
 
 /// The actions of `@name[keys] = function(...)`: the variable, the keys, the value.
 pub(super) fn compile(
@@ -79,9 +79,18 @@ fn key(session: &mut Session<'_>, key: &Node) -> Result<Act> {
         && let Some(Function::Act(call)) = session.ident(*id).function
     {
         match (call, args.first()) {
-            (Call::Stack, _) => return stack(session, args),
-            (Call::Ustack | Call::Jstack, _) => return ustack(session, call, args),
-            (Call::Sym | Call::Mod | Call::Usym | Call::Umod | Call::Uaddr, Some(arg)) => {
+            (TracingFunction::Stack, _) => return stack(session, args),
+            (TracingFunction::Ustack | TracingFunction::Jstack, _) => {
+                return ustack(session, call, args);
+            }
+            (
+                TracingFunction::Sym
+                | TracingFunction::Mod
+                | TracingFunction::Usym
+                | TracingFunction::Umod
+                | TracingFunction::Uaddr,
+                Some(arg),
+            ) => {
                 return symbol(session, call, arg);
             }
             _ => {}

@@ -5,13 +5,14 @@ use dtrace_abi::action::Action;
 use dtrace_abi::dif::DifType;
 use dtrace_abi::stability::Attribute;
 
-use super::{Built, Step, action, aggregate, context, follow};
+use super::follow::Follow;
+use super::{Built, Step, action, aggregate, context};
 use crate::codegen;
 use crate::error::Result;
+use crate::place::Place;
 use crate::program::{Act, Ecb, Program, Statement};
 use crate::sema::{IdKind, Kind, Node, Session, Use};
 use crate::surroundings::Description;
-use crate::syntax::Place;
 
 /// A statement that has been cooked.
 type Cooked = (Node, Place);
@@ -54,6 +55,7 @@ fn compile_one(
         let attr = Attribute::DEFAULT;
         ecb.statements.push(Statement { actions: 0, text: None, probe_attr, attr });
     }
+    let mut follow = Follow::default();
     for (node, place) in &body {
         let before = ecb.actions.len();
         let text = statement(session, node, &mut ecb.actions)?;
@@ -63,7 +65,7 @@ fn compile_one(
             Kind::Agg { .. } => node.place,
             _ => *place,
         };
-        follow::check(session, place, &ecb.actions)?;
+        follow.add(session, place, &ecb.actions[before..])?;
     }
     Ok(ecb)
 }

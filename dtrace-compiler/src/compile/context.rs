@@ -65,7 +65,7 @@ pub(super) fn leave(session: &mut Session<'_>) {
     session.state.types.look_in(None);
 }
 
-/// What a module declares comes before what others do.
+/// Selects the declarations of the probe's module, which come before those of others.
 fn look_in(session: &mut Session<'_>, module: &str) -> Result<()> {
     let room = session.types().room(module);
     let failed = room.and_then(|room| session.state.modules.get(room)?.failed.clone());
@@ -89,7 +89,7 @@ fn set_attr(session: &mut Session<'_>, name: &str, attr: Attribute) {
     }
 }
 
-/// Whether several probes may be taken for one: their arguments have to be stable, and what is left open
+/// Returns whether several probes can be compiled as one: their arguments must be stable, and the parts that are left open
 /// in the description must not be.
 fn is_stable(info: &ProbeInfo, description: &Description) -> bool {
     let attributes = &info.attributes;

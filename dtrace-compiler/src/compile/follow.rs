@@ -2,64 +2,76 @@
 
 use dtrace_abi::ErrTag;
 use dtrace_abi::action::Action;
+use dtrace_abi::dif::DifType;
 
 use crate::error::Result;
+use crate::place::Place;
 use crate::program::Act;
 use crate::sema::Session;
-use crate::syntax::Place;
 
-/// Whether it needs `-w`.
+/// Returns whether an action needs `-w`.
 fn is_destructive(act: &Act) -> bool {
     act.kind.is_destructive()
         || act.kind == Action::DifExpr && act.difo.as_ref().is_some_and(|difo| difo.destructive)
 }
 
-/// Checks all actions of a clause so far.
-pub(super) fn check(session: &Session<'_>, place: Place, actions: &[Act]) -> Result<()> {
-    let (mut commits, mut speculates, mut records) = (false, false, false);
-    let wrong = |tag, message: &str| session.error_at(place, tag, message);
-    for (index, act) in actions.iter().enumerate() {
+/// The actions of a clause so far, as far as they restrict those that follow.
+#[derive(Default)]
+pub(super) struct Follow {
+    commits: bool,
+    speculates: bool,
+    records: bool,
+}
+
+impl Follow {
+    /// Adds the actions of a statement, and checks whether they may follow those before.
+    pub fn add(&mut self, session: &Session<'_>, place: Place, actions: &[Act]) -> Result<()> {
+        if self.commits && actions.iter().any(|act| act.kind.is_aggregation()) {
+            let message = "aggregating actions may not follow commit( )";
+            return session.error_at(place, ErrTag::AggComm, message);
+        }
+        actions.iter().try_for_each(|act| self.add_action(session, place, act))
+    }
+
+    fn add_action(&mut self, session: &Session<'_>, place: Place, act: &Act) -> Result<()> {
+        let wrong = |tag, message: &str| session.error_at(place, tag, message);
         match act.kind {
             Action::Commit => {
-                if commits {
+                if self.commits {
                     return wrong(ErrTag::CommComm, "commit( ) may not follow commit( )");
                 }
-                if records {
+                if self.records {
                     let message = "commit( ) may not follow data-recording action(s)";
                     return wrong(ErrTag::CommDrec, message);
                 }
-                if actions[index..].iter().any(|later| later.kind.is_aggregation()) {
-                    let message = "aggregating actions may not follow commit( )";
-                    return wrong(ErrTag::AggComm, message);
-                }
-                commits = true;
-                continue;
+                self.commits = true;
+                return Ok(());
             }
             Action::Speculate => {
-                if speculates {
+                if self.speculates {
                     return wrong(ErrTag::SpecSpec, "speculate( ) may not follow speculate( )");
                 }
-                if commits {
+                if self.commits {
                     return wrong(ErrTag::SpecComm, "speculate( ) may not follow commit( )");
                 }
-                if records {
+                if self.records {
                     let message = "speculate( ) may not follow data-recording action(s)";
                     return wrong(ErrTag::SpecDrec, message);
                 }
-                speculates = true;
-                continue;
+                self.speculates = true;
+                return Ok(());
             }
             kind if kind.is_aggregation() => {
-                if speculates {
+                if self.speculates {
                     let message = "aggregating actions may not follow speculate( )";
                     return wrong(ErrTag::AggSpec, message);
                 }
-                records = true;
-                continue;
+                self.records = true;
+                return Ok(());
             }
             _ => {}
         }
-        if speculates {
+        if self.speculates {
             if is_destructive(act) {
                 let message = "destructive actions may not follow speculate( )";
                 return wrong(ErrTag::ActSpec, message);
@@ -69,20 +81,19 @@ pub(super) fn check(session: &Session<'_>, place: Place, actions: &[Act]) -> Res
             }
         }
         if is_destructive(act) || act.kind == Action::Discard {
-            continue;
+            return Ok(());
         }
-        let nothing =
-            |returns: &dtrace_abi::dif::DifType| !returns.is_string() && returns.size == 0;
+        let nothing = |returns: &DifType| !returns.is_string() && returns.size == 0;
         if act.kind == Action::DifExpr
             && act.difo.as_ref().is_some_and(|difo| nothing(&difo.returns))
         {
-            continue;
+            return Ok(());
         }
-        if commits {
+        if self.commits {
             let message = "data-recording actions may not follow commit( )";
             return wrong(ErrTag::DrecComm, message);
         }
-        records |= !speculates;
+        self.records |= !self.speculates;
+        Ok(())
     }
-    Ok(())
 }

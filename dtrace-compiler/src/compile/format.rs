@@ -95,7 +95,7 @@ impl Format {
     }
 }
 
-/// Which values a conversion takes.
+/// The values that a conversion takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Takes {
     Address,
@@ -116,7 +116,7 @@ pub(super) enum Takes {
 }
 
 impl Takes {
-    /// What errors say that it takes.
+    /// Returns the name of the values in errors.
     pub const fn prototype(self) -> &'static str {
         match self {
             Self::Address => "pointer or integer",
@@ -137,7 +137,7 @@ impl Takes {
     }
 }
 
-/// What the conversion of this name takes, if there is one (`_dtrace_conversions`).
+/// Returns the values of the conversion of this name (`_dtrace_conversions`).
 pub(super) fn takes(name: &str) -> Option<Takes> {
     Some(match name {
         "a" | "p" => Takes::Address,

@@ -14,10 +14,11 @@ use dtrace_abi::ErrTag;
 
 use crate::error::Result;
 use crate::parse::Parsed;
+use crate::place::Place;
 use crate::program::Program;
 use crate::sema::{Node, Session};
 use crate::surroundings::Description;
-use crate::syntax::{Clause, Item, ItemKind, Place, Stmt, StmtKind};
+use crate::syntax::{Clause, Item, ItemKind, Stmt, StmtKind};
 
 use spec::Arguments;
 pub use spec::Specifies;

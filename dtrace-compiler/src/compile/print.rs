@@ -11,14 +11,14 @@ use crate::program::Act;
 use crate::sema::{Function, IdentId, Kind, Node, Session};
 use crate::types::Type;
 
-/// What `freopen("")` goes back to (`DT_FREOPEN_RESTORE`, dt_impl.h).
+/// The file that `freopen("")` stands for: the first output (`DT_FREOPEN_RESTORE`, dt_impl.h).
 const RESTORE: &[u8] = b".";
 
-/// What a format is used with.
+/// The use of a format.
 struct Values<'n> {
     /// The function's name.
     function: &'n str,
-    /// How many arguments come before the values.
+    /// The number of arguments before the values.
     before: usize,
     values: Vec<Node>,
     /// The values are an aggregation's keys.

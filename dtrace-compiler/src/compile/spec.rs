@@ -4,9 +4,10 @@ use dtrace_abi::spec::{Field, pieces};
 use dtrace_abi::{ErrTag, limits};
 
 use crate::error::Result;
+use crate::place::Place;
 use crate::sema::Session;
 use crate::surroundings::Description;
-use crate::syntax::{Place, ProbeSpec};
+use crate::syntax::ProbeSpec;
 
 /// What the last part of a description is: with `-n` and in files a name, with `-P` a provider, and so
 /// on.

@@ -6,9 +6,10 @@
 
 use super::{Built, Step};
 use crate::error::Result;
+use crate::place::Place;
 use crate::sema::{Kind, Node, Session};
 use crate::surroundings::Description;
-use crate::syntax::{BinaryOp, IntLit, Place, UnaryOp};
+use crate::syntax::{BinaryOp, IntLit, UnaryOp};
 
 struct Expander<'s, 'a> {
     session: &'s mut Session<'a>,

@@ -61,7 +61,7 @@ struct Definer<'a, 't> {
 }
 
 impl<'a> Definer<'a, '_> {
-    /// Gives a struct its members, after those that it contains.
+    /// Defines the members of a struct, after the structs that it contains.
     fn define(&mut self, of: &'a Struct, path: &mut Vec<&'a str>) -> Result<(), DeclaredError> {
         let tag = of.tag();
         if path.contains(&tag) {
@@ -151,7 +151,7 @@ impl<'a> Definer<'a, '_> {
         Ok(self.named(name).map(|ty| (ty, self.types.size(ty))))
     }
 
-    /// A struct that is declared here, by a name that C has for it: what is a typedef is known by kind and tag, too.
+    /// Returns a struct that is declared here by its name in C: a typedef, or kind and tag.
     fn declared(&self, name: &str) -> Option<(&'a Struct, TypeId)> {
         let tagged = |kind: Kind| Some((kind, name.strip_prefix(kind.word())?.strip_prefix(' ')?));
         match tagged(Kind::Struct).or_else(|| tagged(Kind::Union)) {

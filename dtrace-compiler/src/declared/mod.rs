@@ -29,7 +29,7 @@ pub enum DeclaredError {
     Line {
         /// Its number, from 1.
         number: usize,
-        /// What it says.
+        /// The text.
         line: String,
     },
     /// Two structs or enums have one name.
@@ -61,7 +61,7 @@ pub fn processes() -> Vec<u8> {
     lines.flat_map(|line| [b"text\t", line.as_bytes(), b"\n"].concat()).collect()
 }
 
-/// What modules say of their providers, structs and enums.
+/// The declarations of modules: providers, structs and enums.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declarations {
     /// Names of the providers that are there while the module is, each once. Of several modules there are none.
@@ -98,7 +98,7 @@ impl Enum {
 /// A struct or a union.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Struct {
-    /// Which of both.
+    /// Whether it is a struct or a union.
     pub kind: Kind,
     /// As D names it: `struct packet`, or a name without `struct`, which is a typedef.
     pub name: String,
@@ -110,7 +110,7 @@ pub struct Struct {
     pub fields: Vec<Field>,
 }
 
-/// What fields belong to.
+/// The kinds of types with fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Fields one behind another.
@@ -138,7 +138,7 @@ pub struct Field {
     pub offset: u64,
     /// Bytes of all elements.
     pub size: u64,
-    /// How many elements there are in each dimension, the outermost first; none if it is no array.
+    /// The number of elements in each dimension, the outermost first; empty if it is no array.
     pub dimensions: Vec<u64>,
     /// The C type of one element.
     pub c_type: String,
@@ -168,7 +168,7 @@ impl Struct {
     }
 }
 
-/// Whether a word is one of C's names: what is none would be read as something else in a library.
+/// Returns whether a word is a name in C: other words would mean something else in a library.
 fn is_identifier(word: &str) -> bool {
     let mut bytes = word.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
@@ -253,7 +253,7 @@ impl Declarations {
         Some(())
     }
 
-    /// Orders everything, and keeps one of what is there more than once.
+    /// Sorts all declarations, and removes duplicates.
     ///
     /// # Errors
     /// Two different things have one name.

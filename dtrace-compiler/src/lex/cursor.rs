@@ -1,6 +1,6 @@
 //! A place in the source.
 
-/// What is left of a source, and how much has been eaten.
+/// The rest of a source, and the number of bytes before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor<'a> {
     rest: &'a [u8],
@@ -13,12 +13,12 @@ impl<'a> Cursor<'a> {
         Self { rest: source, eaten: 0 }
     }
 
-    /// What is left.
+    /// Returns the rest.
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// How many bytes have been eaten.
+    /// Returns the number of bytes before the rest.
     pub const fn eaten(&self) -> usize {
         self.eaten
     }

@@ -1,8 +1,7 @@
-//! The lexer: a function from what is left of a source to the next token.
+//! The lexer: a function from the rest of a source to the next token.
 //!
-//! It keeps no state and knows no names: which of D's two vocabularies is meant (that of probe
-//! descriptions, or that of everything else) the parser says with each call, and what is malformed
-//! becomes a token that says so.
+//! It keeps no state and knows no names. The parser chooses one of D's two vocabularies with each call: that of probe
+//! descriptions, or that of everything else. Malformed text becomes a token that says so.
 
 mod cursor;
 mod expr;
@@ -71,7 +70,7 @@ fn comment(cursor: &mut Cursor<'_>) -> TokenKind {
             (Some(_), _) => {
                 cursor.bump();
             }
-            // One that nobody closed ends with the source, as in dtrace(1).
+            // A comment that is not closed ends with the source, as in dtrace(1).
             (None, _) => return TokenKind::Blank,
         }
     }

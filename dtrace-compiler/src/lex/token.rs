@@ -1,6 +1,6 @@
 //! Tokens.
 
-/// Which words are meant.
+/// The vocabulary of a part of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vocabulary {
     /// Outside of clauses, where a probe description or a declaration begins.
@@ -12,13 +12,13 @@ pub enum Vocabulary {
 /// A token: what it is, and how many bytes of the source it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// What it is.
+    /// The kind.
     pub kind: TokenKind,
     /// Its bytes.
     pub len: usize,
 }
 
-/// What a token is.
+/// The kinds of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     /// The source has ended.
@@ -75,7 +75,7 @@ macro_rules! puncts {
             /// All, longer ones before those that they begin with.
             pub(super) const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// How it is written.
+            /// Returns its text.
             pub const fn text(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }

@@ -8,7 +8,7 @@ use crate::syntax::{
     TypeName,
 };
 
-/// Where specifiers stand, which says what they may be.
+/// The position of specifiers, which determines the allowed ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Where {
     /// In a declaration of its own.

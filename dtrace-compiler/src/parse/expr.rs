@@ -3,7 +3,8 @@
 use super::token::{Keyword, Lexeme};
 use super::{LINK, Parser, Result};
 use crate::lex::Punct;
-use crate::syntax::{BinaryOp, Expr, ExprKind, Place, UnaryOp};
+use crate::place::Place;
+use crate::syntax::{BinaryOp, Expr, ExprKind, UnaryOp};
 
 /// An expression, and whether it is one that may stand before `=`.
 type Operand = (Expr, bool);
@@ -104,7 +105,7 @@ impl Parser<'_> {
         })
     }
 
-    /// What is behind a parenthesis, and the one that closes it.
+    /// Parses an expression after an opening parenthesis, and the closing one.
     fn parenthesised(&mut self) -> Result<Expr> {
         let inner = self.nested(Self::expression)?;
         self.expect(Punct::RightParen)?;

@@ -16,29 +16,31 @@ use dtrace_abi::ErrTag;
 
 use crate::error::{Error, Result};
 use crate::lex::{self, Punct, TokenKind, Vocabulary};
-use crate::syntax::{Item, ItemKind, Place, Program};
+use crate::place::Place;
+use crate::stack::with_room;
+use crate::syntax::{Item, ItemKind, Program};
 use token::{Lexeme, Token};
 
-/// How deep a tree may be: 160 operators in a chain, or some 60 parentheses or 100 calls within each
-/// other. Without optimization each of them takes up to 12 KiB of the stack, of which threads have 2 MiB.
-const DEPTH: u32 = 800;
-/// What an operator of a chain counts.
+/// The greatest depth of a tree: 800 operators in a chain, about 300 nested parentheses, or 500 nested calls. The stack of
+/// [`with_room`] is large enough for it.
+const DEPTH: u32 = 4000;
+/// The depth of an operator in a chain.
 const LINK: u32 = 5;
-/// What a block, a type, a step of the expressions' grammar counts.
+/// The depth of a block, a type, or a step of the expressions' grammar.
 const NESTING: u32 = 4;
 
-/// What a source may refer to without saying what it is.
+/// The names that a source can use without declaring them.
 pub trait Context {
-    /// Whether a name is a type's.
+    /// Returns whether a name is a type.
     fn is_type(&self, name: &str) -> bool;
 
-    /// Whether it is a type's only as long as nobody declares it otherwise: behind `unsigned` it is no type.
+    /// Returns whether a name is a type only unless the program declares it: after `unsigned` it is no type.
     fn is_weak_type(&self, name: &str) -> bool {
         let _ = name;
         false
     }
 
-    /// Whether a name is a variable's, a function's, or otherwise no type's even if a type has it.
+    /// Returns whether a name is a variable or a function, even if a type has the same name.
     fn is_name(&self, name: &str) -> bool;
 
     /// The arguments of the program; the first is its name.
@@ -47,7 +49,7 @@ pub trait Context {
     /// Whether arguments that are missing are 0 or empty (`-x defaultargs`).
     fn default_arguments(&self) -> bool;
 
-    /// What `$name` stands for.
+    /// Returns the value of `$name`.
     fn macro_variable(&self, name: &str) -> Option<i64>;
 
     /// Whether the source is a file, where every clause has to say something.
@@ -62,21 +64,21 @@ pub trait Context {
     fn prefer_probes(&self) -> bool;
 }
 
-/// What became of a source.
+/// A parsed source.
 #[derive(Debug)]
 pub struct Parsed {
-    /// The tree, of as much as could be read.
+    /// The tree, up to the error.
     pub program: Program,
-    /// Why that is not all.
+    /// The error, if there is one.
     pub error: Option<Box<Error>>,
-    /// Which arguments were referred to.
+    /// Whether each argument is used.
     pub used_arguments: Vec<bool>,
 }
 
-/// Reads a source.
+/// Parses a source.
 pub fn parse(source: &[u8], context: &dyn Context) -> Parsed {
     let mut parser = Parser::new(source, context);
-    let error = parser.program().err();
+    let error = with_room(|| parser.program().err());
     let end = parser.place();
     Parsed {
         program: Program { items: parser.items, end },
@@ -100,7 +102,7 @@ struct Parser<'a> {
     depth: u32,
     /// The declaration that is being read has its type already, so no other name can be one.
     typed: bool,
-    /// It has `short`, `long`, `signed`, `unsigned`, or `struct` and the like, which are enough of a type.
+    /// Whether it has `short`, `long`, `signed`, `unsigned`, or a word like `struct`, which suffice for a type.
     sized: bool,
     types: HashSet<String>,
     names: HashSet<String>,
@@ -137,12 +139,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The place of a node that is whole now.
+    /// Returns the place of a node that ends here.
     fn place(&self) -> Place {
         self.place_from(self.at)
     }
 
-    /// The place of a node that began at `start` and is whole now.
+    /// Returns the place of a node that began at `start` and ends here.
     fn place_from(&self, start: usize) -> Place {
         Place { line: self.line, start: u32::try_from(start).unwrap_or(u32::MAX) }
     }
@@ -153,7 +155,7 @@ impl<'a> Parser<'a> {
         Err(error)
     }
 
-    /// What has been looked at last is not what could come here.
+    /// Returns a syntax error at the last token.
     fn unexpected<T>(&self) -> Result<T> {
         let (start, end) = self.last;
         let text = self.source[start..end].split(|&byte| byte == b'\n').next().unwrap_or(&[]);
@@ -165,7 +167,7 @@ impl<'a> Parser<'a> {
         self.error(ErrTag::Syntax, message)
     }
 
-    /// Reads something nested, unless that is too deep.
+    /// Parses something nested, with an error if it is too deep.
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.deepen(NESTING)?;
         let result = read(self);
@@ -198,13 +200,13 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Where the next token begins.
+    /// Returns the offset of the next token.
     fn start(&mut self) -> Result<usize> {
         self.peek()?;
         Ok(self.last.0)
     }
 
-    /// Takes the next token.
+    /// Consumes the next token.
     fn next(&mut self) -> Result<Lexeme> {
         self.peek()?;
         match self.peeked.take() {
@@ -217,7 +219,7 @@ impl<'a> Parser<'a> {
         Ok(*self.peek()? == Lexeme::Punct(punct))
     }
 
-    /// Takes the next token if it is this one.
+    /// Consumes the next token if it is this one.
     fn eat(&mut self, punct: Punct) -> Result<bool> {
         let eat = self.is(punct)?;
         if eat {
@@ -226,12 +228,12 @@ impl<'a> Parser<'a> {
         Ok(eat)
     }
 
-    /// Takes the next token, which has to be this one.
+    /// Consumes the next token, which must be this one.
     fn expect(&mut self, punct: Punct) -> Result<()> {
         if self.eat(punct)? { Ok(()) } else { self.unexpected() }
     }
 
-    /// What the lexer sees next, blanks and control lines left out.
+    /// Returns the next token of the lexer after blanks and control lines.
     fn raw(&mut self) -> Result<(TokenKind, usize)> {
         loop {
             let line_start = self.at == 0 || self.source[self.at - 1] == b'\n';

@@ -14,7 +14,7 @@ pub(super) struct Token {
     pub lexeme: Lexeme,
 }
 
-/// What a token means.
+/// The meaning of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Lexeme {
     End,
@@ -70,7 +70,7 @@ impl Keyword {
         Self::find(word, Vocabulary::Expr).is_some()
     }
 
-    /// Those that may name a member all the same.
+    /// Returns whether the keyword may also name a member.
     pub const fn is_member_name(self) -> bool {
         matches!(
             self,
@@ -85,7 +85,7 @@ impl Keyword {
         )
     }
 
-    /// Those that a type, or a declaration without a storage class, may begin with.
+    /// Returns whether a type, or a declaration without a storage class, may begin with the keyword.
     pub const fn begins_type(self) -> bool {
         matches!(
             self,
@@ -345,7 +345,7 @@ fn literal(text: &str, suffix: &str, value: u64) -> IntLit {
     }
 }
 
-/// Digits, what is behind them, and their value unless it does not fit.
+/// Splits a number into digits and suffix; returns its value too, if it fits.
 fn read_integer(text: &str) -> (&str, &str, Option<u64>) {
     let (base, begin) = match text.as_bytes() {
         [b'0', b'x' | b'X', digit, ..] if digit.is_ascii_hexdigit() => (16, 2),

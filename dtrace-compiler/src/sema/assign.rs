@@ -32,8 +32,12 @@ impl Session<'_> {
         else {
             return Ok(node);
         };
-        let left = match left.kind {
-            // Unlike with `=`, an aggregation is looked up as it stands.
+        let left = match &left.kind {
+            // libdtrace takes the name of the aggregation for that of a global variable here.
+            Kind::AggIdent(name) if self.global(name).is_none_or(|id| self.is_fresh(id)) => {
+                let message = format!("{name} has not yet been declared or assigned");
+                return self.error(ErrTag::VarUndef, message);
+            }
             Kind::AggIdent(_) => self.cook_boxed(*left, Use::CHANGE)?,
             _ => self.target(*left, Use::CHANGE)?,
         };

@@ -174,7 +174,7 @@ impl Session<'_> {
         self.cook(node, how)
     }
 
-    /// What stands before brackets: a name becomes an associative array if it is nothing yet.
+    /// Cooks the expression before brackets: an unknown name becomes an associative array.
     fn find_array(&mut self, array: Node) -> Result<Node> {
         let (scope, name, kind) = match &array.kind {
             Kind::AggIdent(name) => (Scope::Agg, name.clone(), IdKind::Agg),
@@ -221,10 +221,10 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// `a[i]` of what is no associative array is `*(a + i)`.
+    /// Cooks `a[i]` as `*(a + i)`, if `a` is no associative array.
     fn cook_element(
         &mut self,
-        place: crate::syntax::Place,
+        place: crate::place::Place,
         array: Node,
         keys: Vec<Node>,
     ) -> Result<Node> {

@@ -5,7 +5,8 @@ use dtrace_abi::dif::CtfKind;
 
 use super::{IdKind, Kind, Node, Session};
 use crate::error::Result;
-use crate::syntax::{BinaryOp, Expr, ExprKind, Place, TypeName, UnaryOp};
+use crate::place::Place;
+use crate::syntax::{BinaryOp, Expr, ExprKind, TypeName, UnaryOp};
 
 impl Session<'_> {
     /// Builds the node of an expression.
@@ -168,7 +169,7 @@ impl Session<'_> {
                 .error(ErrTag::OffsetofType, "offsetof operand must be a struct or union type");
         }
         let Some(member) = self.types().member(ty, name) else {
-            let message = format!("failed to determine offset of {name}: Member name not found");
+            let message = format!("failed to determine offset of {name}: Invalid member name");
             return self.error(ErrTag::Unknown, message);
         };
         if self.types().is_bit_field(member.ty) {

@@ -3,23 +3,14 @@
 use dtrace_abi::ErrTag;
 use dtrace_abi::stability::Attribute;
 
-use super::{Ident, Session};
+use super::Ident;
+use super::session::{Pragma, Session};
 use crate::error::Result;
 use crate::syntax::ControlWord;
 use crate::version::Version;
 
-/// What a pragma says of a name that is still to be declared.
-#[derive(Clone, Debug)]
-pub(crate) struct Pragma {
-    /// The pragma's name.
-    pub name: &'static str,
-    pub attr: Option<Attribute>,
-    pub since: Option<Version>,
-    pub line: u32,
-}
-
 impl Session<'_> {
-    /// Does what a control line says.
+    /// Processes a control line.
     pub fn control(&mut self, words: &[ControlWord]) -> Result<()> {
         let (mut rest, mut pragma, mut d) = (words, false, false);
         while let [first, tail @ ..] = rest {
@@ -42,7 +33,7 @@ impl Session<'_> {
                 _ if d => {
                     return self.error(ErrTag::PragmaInval, format!("invalid D pragma: {word}"));
                 }
-                // Pragmas of others are none of ours.
+                // Pragmas for other compilers are ignored.
                 _ if pragma => return Ok(()),
                 _ => {
                     let message = format!("invalid control directive: #{word}");
@@ -95,7 +86,7 @@ impl Session<'_> {
         self.pragma_name("binding", name, None, Some(version))
     }
 
-    /// Says something of a name: now if it is this program's, else once it is declared.
+    /// Applies a pragma to a name: now if this program has declared it, else at its declaration.
     fn pragma_name(
         &mut self,
         pragma: &'static str,
@@ -125,7 +116,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Does what has been said of a name that is declared now.
+    /// Applies earlier pragmas to a name at its declaration.
     pub fn apply_pragma(&mut self, ident: &mut Ident) {
         if let Some(pragma) = self.pragmas.remove(&ident.name) {
             ident.attr = pragma.attr.unwrap_or(ident.attr);
@@ -133,12 +124,12 @@ impl Session<'_> {
         }
     }
 
-    /// Pragmas about names that never came.
+    /// Reports a pragma for a name that is not declared.
     pub fn check_pragmas(&mut self) -> Result<()> {
         let first = self.pragmas.values().min_by_key(|pragma| pragma.line);
         match first {
             Some(pragma) => {
-                let place = crate::syntax::Place { line: pragma.line, ..self.place };
+                let place = crate::place::Place { line: pragma.line, ..self.place };
                 self.error_at(
                     place,
                     ErrTag::PragmaUnused,

@@ -1,4 +1,4 @@
-//! Cooking: what an expression's names, types and operators come to (`dt_node_cook`, dt_parser.c).
+//! Cooking: resolves the names, types and operators of an expression (`dt_node_cook`, dt_parser.c).
 
 use dtrace_abi::ErrTag;
 use dtrace_abi::stability::Attribute;
@@ -7,12 +7,12 @@ use super::{IdKind, IdentId, Kind, Node, Scope, Session};
 use crate::error::Result;
 use crate::syntax::UnaryOp;
 
-/// What is done with the value of a node that is a name.
+/// The access to the variable of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Use {
-    /// It is read, so it has to have been written or declared.
+    /// The variable is read, so it must be declared or assigned before.
     pub refers: bool,
-    /// It is written.
+    /// The variable is written.
     pub modifies: bool,
 }
 
@@ -24,7 +24,7 @@ impl Use {
 }
 
 impl Session<'_> {
-    /// Cooks a node. One that has been cooked stays as it is, but for what is said of its name.
+    /// Cooks a node. A cooked node stays as it is, except that the access is recorded for its name.
     pub fn cook(&mut self, node: Node, how: Use) -> Result<Node> {
         let place = node.place;
         let mut node = self.at(place, |session| session.cook_here(node, how))?;
@@ -39,7 +39,7 @@ impl Session<'_> {
         Ok(Box::new(self.cook(node, how)?))
     }
 
-    /// Cooks several; gives the least of their attributes as well.
+    /// Cooks several nodes; returns them with the minimum of their attributes.
     pub fn cook_all(&mut self, nodes: Vec<Node>, how: Use) -> Result<(Vec<Node>, Attribute)> {
         let mut attr = Attribute::DEFAULT;
         let mut cooked = Vec::with_capacity(nodes.len());
@@ -147,7 +147,7 @@ impl Session<'_> {
         Ok(node)
     }
 
-    /// Whether both are like strings, and one is a string.
+    /// Returns whether both nodes can be compared as strings, and at least one is a string.
     pub fn are_strings(&self, left: &Node, right: &Node) -> bool {
         self.is_string_like(left)
             && self.is_string_like(right)

@@ -6,7 +6,8 @@ use dtrace_abi::dif::CtfKind;
 
 use super::{Kind, Node, Session};
 use crate::error::Result;
-use crate::syntax::{BinaryOp, IntLit, Place, UnaryOp};
+use crate::place::Place;
+use crate::syntax::{BinaryOp, IntLit, UnaryOp};
 use crate::types::TypeId;
 
 /// The types of constants, and the largest of each (`_dtrace_ints_64`, dt_open.c).
@@ -66,7 +67,7 @@ impl Session<'_> {
         if right_wins { right } else { left }
     }
 
-    /// Gives a node the type and the attributes of two integers together.
+    /// Sets the type and the attributes of a node from two integers.
     pub fn promote(&self, left: &Node, right: &Node, node: &mut Node) -> Result<()> {
         self.assign_type(node, self.promoted(left, right), false);
         self.assign_attr(node, left.attr.min(right.attr))
@@ -144,7 +145,7 @@ impl Session<'_> {
         Ok(Some(node))
     }
 
-    /// A constant as it is in a type of another size. What is cut off is gone, but the sign is not
+    /// Returns a constant in a type of another size. The upper bytes are cut off, but the sign is not
     /// spread again (`dt_cast`, dt_parser.c).
     pub fn cast_constant(&self, to: &Node, value: &mut Node) {
         let Some(bits) = value.int() else { return };

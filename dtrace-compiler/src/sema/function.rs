@@ -125,7 +125,7 @@ impl Session<'_> {
     pub fn param(&self, ty: TypeId) -> Param {
         let mut node = Node::new(self.place, Kind::Int(0));
         self.assign_type(&mut node, ty, false);
-        // What is expected is no constant: a zero would be taken for a null pointer.
+        // The expected type is no constant: a zero would count as a null pointer.
         node.kind = Kind::Ident(String::new());
         Param { ty, node: Box::new(node) }
     }

@@ -1,20 +1,18 @@
-//! Names: what they stand for.
+//! Names and their meanings.
 
 use std::collections::HashMap;
 
 use dtrace_abi::dif::Subr;
 use dtrace_abi::stability::Attribute;
 
-use super::Node;
+use super::action::TracingFunction;
+use super::id::IdentId;
+use super::node::Node;
 use crate::surroundings::Symbol;
 use crate::types::TypeId;
 use crate::version::Version;
 
-/// A name, by its place in the list of all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct IdentId(pub u32);
-
-/// Which kind of thing a name stands for.
+/// The kinds of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IdKind {
     Array,
@@ -31,7 +29,7 @@ pub(crate) enum IdKind {
 }
 
 impl IdKind {
-    /// As errors call it (`dt_idkind_name`, dt_ident.c).
+    /// Returns the name of the kind in errors (`dt_idkind_name`, dt_ident.c).
     pub const fn name(self) -> &'static str {
         match self {
             Self::Array => "associative array",
@@ -49,7 +47,7 @@ impl IdKind {
     }
 }
 
-/// What has been said of a name, or done with it.
+/// Properties of a name, and its uses so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flags {
     pub referred: bool,
@@ -62,10 +60,10 @@ pub(crate) struct Flags {
     pub user: bool,
 }
 
-/// How the type of what a name stands for is found.
+/// How the type of a name is found.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cooking {
-    /// It has been declared, assigned, or is not known yet.
+    /// By its declaration or first assignment.
     Known,
     /// By this name.
     Named(String),
@@ -81,21 +79,21 @@ pub(crate) enum Cooking {
     Inline,
 }
 
-/// A type of a key or a parameter, with what else must be equal.
+/// The type of a key or a parameter, and a node with the properties that must be equal.
 #[derive(Clone, Debug)]
 pub(crate) struct Param {
     pub ty: TypeId,
     pub node: Box<Node>,
 }
 
-/// What a name is called with.
+/// The keys or parameters of a name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Signature {
-    /// From here on there may be anything.
+    /// The index from which any parameters are allowed.
     pub variable_from: Option<usize>,
-    /// From here on there may be nothing.
+    /// The index from which parameters are optional.
     pub optional_from: Option<usize>,
-    /// Each parameter; `None` takes anything.
+    /// The parameters; `None` is for any type.
     pub params: Vec<Option<Param>>,
     /// The argument of the aggregating function, once it has been used.
     pub argument: u64,
@@ -109,12 +107,12 @@ pub(crate) struct Inline {
     pub scope: HashMap<String, IdentId>,
 }
 
-/// Which function it is.
+/// A function of D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Function {
     Subr(Subr),
     Agg(dtrace_abi::action::Action),
-    Act(super::builtin::Act),
+    Act(TracingFunction),
 }
 
 /// A name.
@@ -123,7 +121,7 @@ pub(crate) struct Ident {
     pub name: String,
     pub kind: IdKind,
     pub flags: Flags,
-    /// Number of the variable.
+    /// The number of the variable.
     pub id: u32,
     pub function: Option<Function>,
     pub attr: Attribute,
@@ -131,12 +129,12 @@ pub(crate) struct Ident {
     pub ty: Option<TypeId>,
     pub signature: Option<Signature>,
     pub inline: Option<Inline>,
-    /// Of an aggregation: its function.
+    /// The function of an aggregation.
     pub agg_function: Option<IdentId>,
     pub symbol: Option<Symbol>,
-    /// Since which version of D it is there, if not always.
+    /// The first version of D that has it, if not all have it.
     pub since: Option<Version>,
-    /// Of which program it is; 0 of none.
+    /// The number of the program that declares it; 0 for names of D.
     pub generation: u64,
     pub line: u32,
 }
@@ -162,7 +160,7 @@ impl Ident {
         }
     }
 
-    /// What stands before its name.
+    /// Returns the scope in front of the name.
     pub const fn prefix(&self) -> &'static str {
         if self.flags.local {
             "this->"
@@ -174,7 +172,7 @@ impl Ident {
     }
 }
 
-/// Names of one kind, and the numbers that are left for more.
+/// The names of a scope, and the numbers that are left for variables.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub what: &'static str,

@@ -9,7 +9,8 @@ use super::cook::Use;
 use super::ident::{Cooking, Inline, Signature};
 use super::{IdKind, Ident, IdentId, Kind, Node, Scope, Session};
 use crate::error::Result;
-use crate::syntax::{Declarator, Dim, Expr, Param, Part, Place, Specs};
+use crate::place::Place;
+use crate::syntax::{Declarator, Dim, Expr, Param, Part, Specs};
 
 /// Most inlines that stand for one another.
 const CHAIN: usize = 256;
@@ -135,7 +136,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The value has to be of the inline's type, or what is translated to it.
+    /// Checks that the value has the inline's type, or is translated to it.
     fn check_inline(&mut self, name: &str, node: &Node, root: &Node) -> Result<()> {
         let (fits, left, right) = match self.translator(root) {
             Some((xlator, _)) => {

@@ -4,9 +4,9 @@ use dtrace_abi::ErrTag;
 use dtrace_abi::dif::CtfKind;
 
 use super::cook::Use;
-use super::suggest::closest;
 use super::{IdKind, Kind, Node, Scope, Session};
 use crate::error::Result;
+use crate::suggest::closest;
 use crate::types::{Type, TypeId};
 
 impl Session<'_> {

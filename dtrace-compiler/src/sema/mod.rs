@@ -5,6 +5,7 @@
 //! variables, types are worked out and checked. Cooking takes nodes apart and makes new ones, so what
 //! was built stays as it is for the next probe.
 
+mod action;
 mod args;
 mod assign;
 mod binary;
@@ -16,6 +17,7 @@ mod cook;
 mod decl;
 mod fold;
 mod function;
+mod id;
 mod ident;
 mod inline;
 mod member;
@@ -27,16 +29,19 @@ mod query;
 mod record;
 mod session;
 mod specs;
+mod state;
 mod suggest;
 mod tags;
 mod text;
+mod type_name;
 mod unary;
 mod xlator;
 
-pub(crate) use builtin::Act;
+pub(crate) use action::TracingFunction;
 pub(crate) use conventional::is_type as is_conventional_type;
 pub(crate) use cook::Use;
-pub(crate) use ident::{Function, IdKind, Ident, IdentId, Table};
+pub(crate) use id::{IdentId, XlatorId};
+pub(crate) use ident::{Function, IdKind, Ident};
 pub(crate) use node::{Kind, Node, NodeFlags, TypeRef};
-pub(crate) use session::{Probe, Scope, Session, State};
-pub(crate) use xlator::{Xlator, XlatorId};
+pub(crate) use session::{Probe, Scope, Session};
+pub(crate) use state::State;

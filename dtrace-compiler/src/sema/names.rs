@@ -1,17 +1,16 @@
-//! From a name to what it stands for (`dt_xcook_ident`, dt_parser.c).
+//! Resolves names (`dt_xcook_ident`, dt_parser.c).
 
 use dtrace_abi::ErrTag;
 use dtrace_abi::stability::Attribute;
 
 use super::ident::Cooking;
-use super::suggest::closest;
 use super::{IdKind, Ident, IdentId, Kind, Node, Scope, Session};
 use crate::error::Result;
+use crate::suggest::closest;
 use crate::types::TypeId;
 
 impl Session<'_> {
-    /// Looks a name up, as one of this kind; makes a variable of it if there is none and it may be
-    /// made.
+    /// Resolves a name of a kind. If it does not exist and `create` is set, creates a variable.
     pub fn find_name(
         &mut self,
         node: Node,
@@ -57,7 +56,7 @@ impl Session<'_> {
         self.name_node(node, id)
     }
 
-    /// The node of a name that has been found.
+    /// Returns the node of a resolved name.
     fn name_node(&mut self, mut node: Node, id: IdentId) -> Result<Node> {
         let ident = self.ident(id);
         let (kind, writable, attr) = (ident.kind, ident.flags.writable, ident.attr);
@@ -78,7 +77,7 @@ impl Session<'_> {
         Ok(node)
     }
 
-    /// A variable, or an aggregation, that nobody declared.
+    /// Creates a variable or an aggregation that is not declared.
     pub fn create(&mut self, name: &str, scope: Scope, kind: IdKind) -> Result<IdentId> {
         let Some(number) = self.table_mut(scope).next_number() else {
             let what = self.table(scope).what;
@@ -100,7 +99,7 @@ impl Session<'_> {
         Ok(self.insert(scope, ident))
     }
 
-    /// Makes a name known; what a pragma has said of it before is done now.
+    /// Adds a name, and applies earlier pragmas for it.
     pub fn insert(&mut self, scope: Scope, mut ident: Ident) -> IdentId {
         let name = ident.name.clone();
         if scope == Scope::Global {
@@ -114,7 +113,7 @@ impl Session<'_> {
         id
     }
 
-    /// What is taken for the type of so many bytes of which nothing else is known.
+    /// Returns the type for a symbol of unknown type by its size in bytes.
     fn plain_type(&mut self, size: u64) -> Option<TypeId> {
         let types = &mut self.state.types;
         match size {
@@ -127,7 +126,7 @@ impl Session<'_> {
         }
     }
 
-    /// A symbol of a module's.
+    /// Resolves a symbol of a module.
     fn find_symbol(&mut self, mut node: Node, scope: Scope, name: &str) -> Result<Node> {
         let mark = name.rfind('`').unwrap_or(0);
         let user = mark > 0 && name[..mark].ends_with('`');
@@ -142,8 +141,10 @@ impl Session<'_> {
             .flatten();
         let Some(symbol) = found else {
             let marks = if user { "``" } else { "`" };
+            let is_unknown = !module.is_empty() && !self.surroundings.has("module", module);
+            let what = if is_unknown { "module" } else { "symbol" };
             let message =
-                format!("failed to resolve {module}{marks}{symbol_name}: Unknown symbol name");
+                format!("failed to resolve {module}{marks}{symbol_name}: Unknown {what} name");
             return self.error(ErrTag::IdentUndef, message);
         };
         let Some(ty) = symbol.ty.or_else(|| self.plain_type(symbol.size)) else {

@@ -1,9 +1,10 @@
-//! Nodes: expressions on their way to code.
+//! Nodes: expressions between the tree and the code.
 
 use dtrace_abi::stability::Attribute;
 
-use super::{IdentId, XlatorId};
-use crate::syntax::{BinaryOp, Place, UnaryOp};
+use super::id::{IdentId, XlatorId};
+use crate::place::Place;
+use crate::syntax::{BinaryOp, UnaryOp};
 use crate::types::TypeId;
 
 /// An expression.
@@ -11,20 +12,20 @@ use crate::types::TypeId;
 pub(crate) struct Node {
     pub place: Place,
     pub kind: Kind,
-    /// Its type, once it is known.
+    /// Its type, after cooking.
     pub ty: Option<TypeId>,
     pub flags: NodeFlags,
     pub attr: Attribute,
 }
 
-/// What an expression is.
+/// The kinds of expressions.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     Int(u64),
     Str(Vec<u8>),
-    /// A name that has not been looked up.
+    /// A name before it is resolved.
     Ident(String),
-    /// An aggregation's name that has not been looked up.
+    /// The name of an aggregation before it is resolved.
     AggIdent(String),
     /// A variable, with its keys if it has any.
     Var(IdentId, Vec<Node>),
@@ -39,7 +40,7 @@ pub(crate) enum Kind {
         ident: IdentId,
         mapping: u8,
     },
-    /// A symbol of a kernel's.
+    /// A symbol of a kernel.
     Sym(IdentId),
     Func(IdentId, Vec<Node>),
     Agg {
@@ -52,7 +53,7 @@ pub(crate) enum Kind {
     Binary(BinaryOp, Box<Node>, Box<Node>),
     Assign(Option<BinaryOp>, Box<Node>, Box<Node>),
     Ternary(Box<Node>, Box<Node>, Box<Node>),
-    /// Brackets that have not been looked at.
+    /// An index before it is resolved.
     Index(Box<Node>, Vec<Node>),
     Dot(Box<Node>, String),
     Arrow(Box<Node>, String),
@@ -61,7 +62,7 @@ pub(crate) enum Kind {
     Xlate(TypeRef, Box<Node>, Option<(XlatorId, bool)>),
 }
 
-/// A type that was written down.
+/// A type in the source.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TypeRef {
     pub ty: TypeId,
@@ -69,17 +70,17 @@ pub(crate) struct TypeRef {
     pub attr: Attribute,
 }
 
-/// What else is known of a node's value.
+/// Properties of a node's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeFlags {
     pub signed: bool,
     pub cooked: bool,
-    /// What is at hand is the value's address.
+    /// The node yields the address of the value.
     pub by_ref: bool,
     pub lvalue: bool,
     pub writable: bool,
     pub bit_field: bool,
-    /// It is, or is in, the memory of a process.
+    /// The value is, or is in, the memory of a process.
     pub user: bool,
 }
 

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::syntax::{Class, Param};
 use crate::types::TypeId;
 
-/// What parameters may be.
+/// The rules for parameters.
 #[derive(Clone, Copy)]
 pub(crate) struct Allowed {
     /// `...`

@@ -4,15 +4,9 @@ use dtrace_abi::{ErrTag, limits};
 
 use super::Session;
 use super::prototype::Allowed;
+use super::state::Provider;
 use crate::error::Result;
 use crate::syntax::{Item, ItemKind};
-
-/// A provider, and the names of its probes.
-#[derive(Clone, Debug)]
-pub(crate) struct Provider {
-    pub name: String,
-    pub probes: Vec<String>,
-}
 
 impl Session<'_> {
     /// Checks the declaration of a provider. What it declares is for those who make providers of C;

@@ -97,7 +97,7 @@ impl Session<'_> {
     }
 
     /// Whether two can be compared or assigned as pointers: to void, to the same, or the constant 0.
-    /// Gives the type of both together.
+    /// Returns the common type of two operands.
     pub fn pointer_type(&self, left: &Node, right: &Node) -> Option<TypeId> {
         if self.is_dynamic(left) || self.is_dynamic(right) {
             return None;
@@ -192,7 +192,7 @@ impl Session<'_> {
         format!("{user}{name}")
     }
 
-    /// What an inline stands for, if that is another name.
+    /// Returns the name that an inline stands for, if it is one.
     pub fn resolve(&self, mut id: IdentId) -> IdentId {
         while let Some(root) =
             self.ident(id).inline.as_ref().and_then(|inline| inline.root.as_ref())

@@ -6,12 +6,12 @@ use dtrace_abi::stability::Attribute;
 
 use super::{Kind, Node, NodeFlags, Session};
 use crate::error::Result;
-use crate::syntax::Place;
+use crate::place::Place;
 use crate::text;
 use crate::types::TypeId;
 
 impl Session<'_> {
-    /// Says which type a node has; what its flags say of the type follows from that.
+    /// Sets the type of a node, and the flags that follow from it.
     pub fn assign_type(&self, node: &mut Node, ty: TypeId, user: bool) {
         let types = self.types();
         let kind = types.kind(ty);
@@ -35,13 +35,13 @@ impl Session<'_> {
         node.ty = Some(ty);
     }
 
-    /// Gives a node the type of another one.
+    /// Sets the type of a node to that of another one.
     pub fn propagate(&self, from: &Node, to: &mut Node) {
         to.flags = NodeFlags { lvalue: false, ..from.flags };
         to.ty = from.ty;
     }
 
-    /// Says how stable a node is, which may be less than what is taken.
+    /// Sets the stability of a node; an error if the program requires more.
     pub fn assign_attr(&self, node: &mut Node, attr: Attribute) -> Result<()> {
         self.check_attr(node, attr)?;
         node.attr = attr;
@@ -49,7 +49,7 @@ impl Session<'_> {
     }
 
     fn check_attr(&self, node: &Node, attr: Attribute) -> Result<()> {
-        match self.state.options.least {
+        match self.state.options.minimum_stability {
             Some(least) if attr.is_less_than(least) => {
                 self.attr_error(node.place, &self.node_name(node), attr)
             }
@@ -59,7 +59,7 @@ impl Session<'_> {
 
     /// The same for a whole clause.
     pub fn check_clause_attr(&self, place: Place, attr: Attribute) -> Result<()> {
-        match self.state.options.least {
+        match self.state.options.minimum_stability {
             Some(least) if attr.is_less_than(least) => self.attr_error(place, "clause", attr),
             _ => Ok(()),
         }
@@ -70,7 +70,7 @@ impl Session<'_> {
         self.error_at(place, ErrTag::AttrMin, message)
     }
 
-    /// What errors call a node (`dt_node_name`, dt_parser.c).
+    /// Returns the name of a node in errors (`dt_node_name`, dt_parser.c).
     pub fn node_name(&self, node: &Node) -> String {
         let op = |text: &str| format!("operator {text}");
         match &node.kind {

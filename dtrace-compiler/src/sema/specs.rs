@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::syntax::{Base, EnumDef, Spec, Specs, TypeName};
 use crate::types::TypeId;
 
-/// What the words of a type say.
+/// The words of a type.
 #[derive(Default)]
 struct Words {
     kind: Option<CtfKind>,

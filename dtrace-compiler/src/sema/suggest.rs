@@ -1,40 +1,13 @@
-//! What may have been meant by a name that there is not.
+//! Suggestions for names of programs that do not exist.
 
 use dtrace_abi::ErrTag;
 
 use super::Session;
 use crate::error::Result;
-
-/// Whether two names differ by one letter: one too many, one too few, another one, or two swapped.
-fn is_one_off(left: &str, right: &str) -> bool {
-    let (short, long) = if left.len() <= right.len() { (left, right) } else { (right, left) };
-    let (short, long) = (short.as_bytes(), long.as_bytes());
-    let same = short.iter().zip(long).take_while(|(a, b)| a == b).count();
-    let (short, long) = (&short[same..], &long[same..]);
-    match long.len() - short.len() {
-        0 => match (short, long) {
-            ([_, a @ ..], [_, b @ ..]) if a == b => true,
-            ([a, b, rest @ ..], [c, d, others @ ..]) => (a, b) == (d, c) && rest == others,
-            _ => false,
-        },
-        1 => short == &long[1..],
-        _ => false,
-    }
-}
-
-/// The name among several that is one letter off; of more than one, the first that is
-/// as long, by the alphabet.
-pub(super) fn closest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
-    // Of names of two letters nearly all are close to each other.
-    if name.len() < 3 {
-        return None;
-    }
-    let close = names.filter(|other| is_one_off(name, other));
-    close.min_by_key(|other| (other.len() != name.len(), *other)).map(String::from)
-}
+use crate::suggest::closest;
 
 impl Session<'_> {
-    /// An error about a name that there is not, with what may have been meant.
+    /// Returns an error about an unknown name, with a suggestion.
     pub fn unknown_name<T>(&self, tag: ErrTag, message: String, hint: Option<String>) -> Result<T> {
         self.error(tag, message).map_err(|mut error| {
             error.hint = hint;
@@ -42,29 +15,8 @@ impl Session<'_> {
         })
     }
 
-    /// A global that is one letter off.
+    /// Returns the global name that differs by one letter.
     pub fn close_global(&self, name: &str) -> Option<String> {
         closest(name, self.state.globals.names.keys().map(String::as_str))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_letter() {
-        for (left, right) in [
-            ("probenam", "probename"),
-            ("probenamee", "probename"),
-            ("probename", "probemame"),
-            ("exti", "exit"),
-            ("xit", "exit"),
-        ] {
-            assert!(is_one_off(left, right) && is_one_off(right, left), "{left} {right}");
-        }
-        for (left, right) in [("exit", "exit"), ("exi", "exitt"), ("abcd", "badc"), ("a", "xyz")] {
-            assert!(!is_one_off(left, right), "{left} {right}");
-        }
     }
 }

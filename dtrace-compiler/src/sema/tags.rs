@@ -45,7 +45,7 @@ impl Session<'_> {
         defined.map(|()| id)
     }
 
-    /// Gives a struct or union that is [open](Self::open) its members.
+    /// Declares the members of a struct or union that is [open](Self::open).
     fn define_members(&mut self, id: TypeId, name: &str, fields: &[Field]) -> Result<()> {
         let mut names = HashSet::new();
         for field in fields {
@@ -177,7 +177,7 @@ impl Session<'_> {
         Ok(id)
     }
 
-    /// What an enumerator is said to be, by those before it or other constants.
+    /// Returns the value of an enumerator, from its expression or the one before it.
     fn enumerator_value(
         &mut self,
         defined: &HashMap<&str, i32>,
@@ -221,7 +221,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// What is to be a constant, cooked.
+    /// Cooks an expression that must be a constant.
     pub fn constant_expr(&mut self, expr: &Expr) -> Result<Node> {
         let node = self.build(expr)?;
         self.cook(node, Use::READ)

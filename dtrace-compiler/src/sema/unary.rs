@@ -18,7 +18,7 @@ impl Session<'_> {
         }
         let mut operand = self.cook(operand, Use::NONE)?;
         if let Kind::Var(id, _) = operand.kind {
-            // What nobody has assigned is an integer.
+            // A variable without an assignment is an integer.
             if self.is_fresh(id) {
                 let int = self.types().special().int64;
                 self.ident_mut(id).ty = Some(int);

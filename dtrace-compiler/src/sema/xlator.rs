@@ -8,38 +8,11 @@ use dtrace_abi::stability::Attribute;
 
 use super::cook::Use;
 use super::ident::Cooking;
-use super::{IdKind, Ident, IdentId, Kind, Node, Session};
+use super::state::Xlator;
+use super::{IdKind, Ident, IdentId, Kind, Node, Session, XlatorId};
 use crate::error::Result;
 use crate::syntax::{Item, ItemKind};
 use crate::types::TypeId;
-use crate::version::Version;
-
-/// A translator, by its place in the list of all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct XlatorId(pub usize);
-
-/// A translator.
-#[derive(Clone, Debug)]
-pub(crate) struct Xlator {
-    pub input: TypeId,
-    pub output: TypeId,
-    pub output_pointer: TypeId,
-    /// What stands for the input.
-    pub param: IdentId,
-    /// Each member, with the node of its type, and its value.
-    pub members: Vec<(String, Node, Node)>,
-    pub attr: Attribute,
-    /// Since which version of D it is there, if not always.
-    pub since: Option<Version>,
-    /// It is too late for the version that is asked for: only what has it already keeps it.
-    pub gone: bool,
-}
-
-impl Xlator {
-    pub fn member(&self, name: &str) -> Option<&(String, Node, Node)> {
-        self.members.iter().find(|member| member.0 == name)
-    }
-}
 
 impl Session<'_> {
     /// The translator from a value to a type, and whether that is a pointer: one from just this type,

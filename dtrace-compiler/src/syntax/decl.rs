@@ -1,15 +1,16 @@
 //! Declarations and names of types.
 
-use super::{Expr, Place};
+use super::Expr;
+use crate::place::Place;
 
-/// What stands before the declarators.
+/// The specifiers before the declarators.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Specs {
     /// Storage classes, in order.
     pub classes: Vec<Class>,
     /// Everything else, in order.
     pub specs: Vec<Spec>,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
 }
 
@@ -33,7 +34,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// How it is written.
+    /// Returns its text.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -72,7 +73,7 @@ pub enum Spec {
         union: bool,
         /// Its tag.
         tag: Option<String>,
-        /// Where its fields begin, or its name ends.
+        /// The place of the begin of its fields, or of the end of its name.
         place: Place,
         /// Its fields, if it is defined here.
         fields: Option<Vec<Field>>,
@@ -97,7 +98,7 @@ pub enum Base {
 }
 
 impl Base {
-    /// How it is written.
+    /// Returns its text.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Void => "void",
@@ -109,7 +110,7 @@ impl Base {
     }
 }
 
-/// What says nothing about size and sign.
+/// The qualifiers, which do not affect size and sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Qualifier {
     /// `const`
@@ -121,7 +122,7 @@ pub enum Qualifier {
 }
 
 impl Qualifier {
-    /// How it is written.
+    /// Returns its text.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Const => "const",
@@ -156,38 +157,38 @@ pub struct Enumerator {
     pub name: String,
     /// Its value, if it does not simply go on counting.
     pub value: Option<Expr>,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
 }
 
-/// What is declared: a name (or none), and what it is in terms of the type before it.
+/// A declarator: a name (or none), and how its type derives from the type before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declarator {
     /// The name.
     pub name: Option<String>,
     /// From the name outward: in `int *a[5]` an array, then a pointer.
     pub parts: Vec<Part>,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
 }
 
 /// One step from a name to its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// It points to ...
+    /// A pointer to ...
     Pointer(Vec<Qualifier>),
-    /// It is an array of ...
+    /// An array of ...
     Array(Dim),
-    /// It is a function that returns ...
+    /// A function that returns ...
     Function(Vec<Param>),
 }
 
-/// What stands between the brackets of an array.
+/// The dimension of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dim {
     /// Nothing.
     Open,
-    /// How many elements.
+    /// The number of elements.
     Size(Box<Expr>),
     /// The types of an associative array's keys.
     Keys(Vec<Param>),
@@ -205,8 +206,8 @@ pub enum Param {
 /// A type by itself: a declaration without a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeName {
-    /// What it begins with.
+    /// The first words.
     pub specs: Specs,
-    /// What follows.
+    /// The rest.
     pub declarator: Declarator,
 }

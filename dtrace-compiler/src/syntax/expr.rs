@@ -1,17 +1,18 @@
 //! Expressions.
 
-use super::{Place, TypeName};
+use super::TypeName;
+use crate::place::Place;
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expr {
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
-    /// What it is.
+    /// Its kind.
     pub kind: ExprKind,
 }
 
-/// What an expression is.
+/// The kinds of expressions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExprKind {
     /// An integer or a character.
@@ -57,7 +58,7 @@ pub struct IntLit {
     pub decimal: bool,
     /// Whether it has a `u`.
     pub unsigned: bool,
-    /// How many `l` it has.
+    /// The number of `l` in its suffix.
     pub longs: u8,
 }
 
@@ -77,7 +78,7 @@ macro_rules! operators {
         }
 
         impl $name {
-            /// How it is written, and how errors name it.
+            /// Returns its text, which errors print.
             pub const fn text(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
@@ -100,7 +101,7 @@ operators! {
 }
 
 impl BinaryOp {
-    /// How tightly it binds: the more, the tighter. All of them group to the left.
+    /// Returns its precedence; a higher one binds tighter. All operators are left-associative.
     pub const fn power(self) -> u8 {
         match self {
             Self::Comma => 1,

@@ -1,4 +1,4 @@
-//! Trees as D again: what is parsed from it is the same tree.
+//! Prints trees as D; parsing the text again yields the same tree.
 
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -39,7 +39,7 @@ impl Display for Operand<'_> {
     }
 }
 
-/// What may stand between commas.
+/// An element of a list.
 struct Element<'a>(&'a Expr);
 
 impl Display for Element<'_> {
@@ -53,7 +53,7 @@ impl Display for Element<'_> {
 
 impl Display for IntLit {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        // A decimal that begins with 0 is an octal one; 0 itself is the same either way but for this.
+        // A number that begins with 0 is octal; 0 itself differs only in this property.
         match (self.decimal, self.value) {
             (true, 0) => f.write_str("'\\0'")?,
             (true, value) => write!(f, "{value}")?,

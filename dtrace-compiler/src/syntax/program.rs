@@ -1,6 +1,7 @@
 //! Programs.
 
-use super::{Declarator, Expr, Param, Place, Specs, TypeName};
+use super::{Declarator, Expr, Param, Specs, TypeName};
+use crate::place::Place;
 
 /// A source: its items in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,13 +15,13 @@ pub struct Program {
 /// An item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
-    /// What it is.
+    /// Its kind.
     pub kind: ItemKind,
 }
 
-/// What an item is.
+/// The kinds of items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ItemKind {
     /// A clause.
@@ -31,13 +32,13 @@ pub enum ItemKind {
     Inline(Specs, Declarator, Expr),
     /// `translator output <input name> { ... };`
     Translator {
-        /// What it makes.
+        /// The output type.
         output: TypeName,
         /// Of what.
         input: TypeName,
-        /// What that is called.
+        /// The name of the input.
         param: String,
-        /// How.
+        /// The members.
         members: Vec<XlateMember>,
     },
     /// `provider name { ... };`
@@ -54,18 +55,18 @@ pub enum ItemKind {
 /// Probes, a condition, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clause {
-    /// Which probes.
+    /// The probe descriptions.
     pub probes: Vec<ProbeSpec>,
     /// The condition.
     pub predicate: Option<Expr>,
-    /// What to do; `None` if there are not even braces.
+    /// The statements; `None` without braces.
     pub body: Option<Vec<Stmt>>,
 }
 
-/// Which probes.
+/// The probe descriptions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeSpec {
-    /// Those that a description matches.
+    /// The probes that a description matches.
     Description(String, Place),
     /// The one with a number.
     Id(u64, Place),
@@ -74,13 +75,13 @@ pub enum ProbeSpec {
 /// A statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stmt {
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
-    /// What it is.
+    /// Its kind.
     pub kind: StmtKind,
 }
 
-/// What a statement is.
+/// The kinds of statements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StmtKind {
     /// An expression.
@@ -89,14 +90,14 @@ pub enum StmtKind {
     If(Expr, Vec<Stmt>, Option<Vec<Stmt>>),
 }
 
-/// How a translator makes one member.
+/// The definition of a member by a translator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XlateMember {
     /// Its name.
     pub name: String,
     /// Its value.
     pub value: Expr,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
 }
 
@@ -105,11 +106,11 @@ pub struct XlateMember {
 pub struct Probe {
     /// Its name.
     pub name: String,
-    /// What is passed to it.
+    /// The arguments.
     pub input: Vec<Param>,
-    /// What a consumer sees, if that is something else.
+    /// The translated arguments, if they differ.
     pub output: Option<Vec<Param>>,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
 }
 

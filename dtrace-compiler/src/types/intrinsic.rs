@@ -1,8 +1,9 @@
-//! The types that D brings with it (dt_open.c: `_dtrace_intrinsics_64`, `_dtrace_typedefs_64`).
+//! The types that D declares itself (dt_open.c: `_dtrace_intrinsics_64`, `_dtrace_typedefs_64`).
 
-use super::{Special, Type, TypeId, Types};
+use super::store::Types;
+use super::ty::{Special, Type, TypeId};
 
-/// Name, bits, whether signed, whether a character.
+/// Name, bits, signed, character.
 const INTEGERS: &[(&str, u32, bool, bool)] = &[
     ("void", 0, true, false),
     ("signed", 32, true, false),
@@ -25,7 +26,7 @@ const INTEGERS: &[(&str, u32, bool, bool)] = &[
     ("_Bool", 8, false, false),
 ];
 
-/// Name, bits, whether neither imaginary nor complex.
+/// Name, bits, real.
 const FLOATS: &[(&str, u32, bool)] = &[
     ("float", 32, true),
     ("double", 64, true),
@@ -38,7 +39,7 @@ const FLOATS: &[(&str, u32, bool)] = &[
     ("long double complex", 256, false),
 ];
 
-/// What, under which other name.
+/// A type, and another name for it.
 const TYPEDEFS: &[(&str, &str)] = &[
     ("char", "int8_t"),
     ("short", "int16_t"),
@@ -62,60 +63,63 @@ const TYPEDEFS: &[(&str, &str)] = &[
     ("int", "pid_t"),
 ];
 
-pub(super) fn types(strsize: u32) -> Types {
-    let none = TypeId(0);
-    let mut types = Types {
-        types: Vec::new(),
-        roots: Vec::new(),
-        extents: Vec::new(),
-        named: Default::default(),
-        pointers: Default::default(),
-        rooms: Default::default(),
-        special: Special {
-            void: none,
-            int: none,
-            int64: none,
-            uint64: none,
-            size: none,
-            ptrdiff: none,
-            string: none,
-            dynamic: none,
-            stack: none,
-            symaddr: none,
-            usymaddr: none,
-            function: none,
-            function_pointer: none,
-        },
-    };
-    for &(name, bits, signed, char) in INTEGERS {
-        let id = types.add(Type::Int { name: name.into(), bits, signed, char });
-        types.set_name(name, id);
+impl Types {
+    /// Returns the types that D declares itself; a string has `strsize` bytes.
+    pub fn new(strsize: u32) -> Self {
+        let none = TypeId(0);
+        let mut types = Self {
+            types: Vec::new(),
+            roots: Vec::new(),
+            extents: Vec::new(),
+            named: Default::default(),
+            pointers: Default::default(),
+            rooms: Default::default(),
+            special: Special {
+                void: none,
+                int: none,
+                int64: none,
+                uint64: none,
+                size: none,
+                ptrdiff: none,
+                string: none,
+                dynamic: none,
+                stack: none,
+                symaddr: none,
+                usymaddr: none,
+                function: none,
+                function_pointer: none,
+            },
+        };
+        for &(name, bits, signed, char) in INTEGERS {
+            let id = types.add(Type::Int { name: name.into(), bits, signed, char });
+            types.set_name(name, id);
+        }
+        for &(name, bits, real) in FLOATS {
+            let id = types.add(Type::Float { name: name.into(), bits, real });
+            types.set_name(name, id);
+        }
+        for &(of, name) in TYPEDEFS {
+            let of = types.named[of];
+            types.typedef(name, of);
+        }
+        let (void, char) = (types.named["void"], types.named["char"]);
+        let chars = types.array(char, strsize);
+        let function = types.add(Type::Function);
+        types.special = Special {
+            void,
+            int: types.named["int"],
+            int64: types.named["int64_t"],
+            uint64: types.named["uint64_t"],
+            size: types.named["size_t"],
+            ptrdiff: types.named["ptrdiff_t"],
+            string: types.typedef("string", chars),
+            dynamic: types.add(Type::Typedef("<DYN>".into(), void)),
+            stack: types.typedef("stack", void),
+            symaddr: types.typedef("_symaddr", void),
+            usymaddr: types.typedef("_usymaddr", void),
+            function,
+            function_pointer: types.pointer(function),
+        };
+        types
     }
-    for &(name, bits, real) in FLOATS {
-        let id = types.add(Type::Float { name: name.into(), bits, real });
-        types.set_name(name, id);
-    }
-    for &(of, name) in TYPEDEFS {
-        let of = types.named[of];
-        types.typedef(name, of);
-    }
-    let (void, char) = (types.named["void"], types.named["char"]);
-    let chars = types.array(char, strsize);
-    let function = types.add(Type::Function);
-    types.special = Special {
-        void,
-        int: types.named["int"],
-        int64: types.named["int64_t"],
-        uint64: types.named["uint64_t"],
-        size: types.named["size_t"],
-        ptrdiff: types.named["ptrdiff_t"],
-        string: types.typedef("string", chars),
-        dynamic: types.add(Type::Typedef("<DYN>".into(), void)),
-        stack: types.typedef("stack", void),
-        symaddr: types.typedef("_symaddr", void),
-        usymaddr: types.typedef("_usymaddr", void),
-        function,
-        function_pointer: types.pointer(function),
-    };
-    types
 }

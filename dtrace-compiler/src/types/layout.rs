@@ -1,24 +1,13 @@
-//! Sizes, and where members stand.
+//! Sizes of types, and offsets of members.
 
-use super::{DEEPEST, Member, Type, TypeId, Types};
+use super::store::Types;
+use super::ty::{DEEPEST, Extent, Member, Type, TypeId};
 
-/// The most bytes that a type may have: offsets in bits, and sums of a few, stay far from where numbers end.
+/// The largest size of a type in bytes: sums of offsets in bits do not overflow.
 const MOST: u64 = 1 << 48;
 
-/// Properties of a type that depend on other types. They are stored when the type is added, since a struct may contain
-/// another one along more paths than can be followed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Extent {
-    /// Of a struct or union: the alignment in bytes.
-    align: u64,
-    /// Of a struct or union: the levels of its deepest member.
-    levels: u32,
-    /// Pointers and arrays from here to the next struct, union or plain type.
-    links: u32,
-}
-
 impl Types {
-    /// What is stored about a type that is added.
+    /// Returns the properties that are stored with a new type.
     pub(super) fn extent(&self, ty: &Type) -> Extent {
         match ty {
             Type::Pointer(to) | Type::Array(to, _) => {
@@ -42,7 +31,7 @@ impl Types {
         }
     }
 
-    /// Arrays and structs that are within each other, this type included.
+    /// Returns the number of nested arrays and structs, with this type.
     pub(crate) fn levels(&self, id: TypeId) -> u32 {
         let (mut count, mut at) = (0_u32, self.resolve(id));
         while let Type::Array(of, _) = self.get(at) {
@@ -56,12 +45,12 @@ impl Types {
         }
     }
 
-    /// Whether a type has more than [`DEEPEST`] levels, so that no function may recurse through it.
+    /// Returns whether a type has more than [`DEEPEST`] levels, so that no function may recurse through it.
     pub(crate) fn is_too_deep(&self, id: TypeId) -> bool {
         self.extents[id.0 as usize].links > DEEPEST || self.levels(id) > DEEPEST
     }
 
-    /// Size in bytes; 0 of what has none.
+    /// Returns the size in bytes; 0 for a type without size.
     pub fn size(&self, id: TypeId) -> u64 {
         match self.get(self.resolve(id)) {
             Type::Int { bits, .. } | Type::Float { bits, .. } => integer_size(*bits),
@@ -73,7 +62,7 @@ impl Types {
         }
     }
 
-    /// Whether a type is larger than anything that there could be.
+    /// Returns whether a type exceeds the largest size.
     pub(crate) fn is_too_large(&self, id: TypeId) -> bool {
         self.size(id) > MOST
     }
@@ -111,7 +100,7 @@ impl Types {
         extent.levels = extent.levels.max(levels);
     }
 
-    /// Gives a struct or union all of its members, whose offsets are known.
+    /// Sets all members of a struct or union, with their offsets.
     pub(crate) fn set_members(&mut self, record: TypeId, given: Vec<Member>) {
         if let Type::Record { members, .. } = self.get_mut(record) {
             *members = given;
@@ -119,7 +108,7 @@ impl Types {
         self.extents[record.0 as usize] = self.extent(self.get(record));
     }
 
-    /// Bits that a value takes: those of a bit-field, or all of its bytes'.
+    /// Returns the size of a value in bits: that of a bit-field, or of all bytes.
     fn bits(&self, id: TypeId) -> u64 {
         match self.get(self.resolve(id)) {
             Type::Int { bits, .. } | Type::Float { bits, .. } => (*bits).into(),
@@ -128,7 +117,7 @@ impl Types {
     }
 }
 
-/// Bytes that an integer of so many bits is loaded from: a power of two.
+/// Returns the number of bytes from which an integer is loaded: a power of two.
 pub(crate) const fn integer_size(bits: u32) -> u64 {
     if bits == 0 { 0 } else { (bits.div_ceil(8) as u64).next_power_of_two() }
 }

@@ -1,6 +1,7 @@
 //! Types as errors name them: as C declares them, without a variable.
 
-use super::{Type, TypeId, Types};
+use super::store::Types;
+use super::ty::{Type, TypeId};
 
 impl Types {
     /// A type's name.

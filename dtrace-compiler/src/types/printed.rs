@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::{Type, TypeId, Types};
+use super::store::Types;
+use super::ty::{Type, TypeId};
 
 impl Types {
     /// What stands beside data of a type: the module `D`, the type's number, a number of its shape, and its name. CTF counts
@@ -58,7 +59,7 @@ impl Types {
     fn describe(&self, id: TypeId, shapes: &mut HashMap<TypeId, u64>) -> String {
         let mut to = self.name(id);
         if id == self.special.string {
-            // How much room it has is seen by what is recorded.
+            // The size of the record shows the size of the string.
             return to;
         }
         // Writing to a string does not fail.

@@ -2,9 +2,10 @@
 
 use dtrace_abi::dif::CtfKind;
 
-use super::{Type, TypeId, Types};
+use super::store::Types;
+use super::ty::{Type, TypeId};
 
-/// Where a member of a struct is, and what.
+/// The offset and type of a member of a struct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemberInfo {
     pub ty: TypeId,
@@ -13,7 +14,7 @@ pub(crate) struct MemberInfo {
 }
 
 impl Types {
-    /// What stands behind all typedefs.
+    /// Returns the type behind all typedefs.
     pub fn resolve(&self, id: TypeId) -> TypeId {
         let id = self.roots[id.0 as usize];
         match self.get(id) {
@@ -22,7 +23,7 @@ impl Types {
         }
     }
 
-    /// Which kind of type it is behind all typedefs, as DIF knows it.
+    /// Returns the kind of the type behind all typedefs, as in DIF.
     pub fn kind(&self, id: TypeId) -> CtfKind {
         match self.get(self.resolve(id)) {
             Type::Int { .. } => CtfKind::Integer,
@@ -38,7 +39,7 @@ impl Types {
         }
     }
 
-    /// What a pointer points to or an array is of.
+    /// Returns the target of a pointer, or the element of an array.
     pub fn target(&self, id: TypeId) -> Option<TypeId> {
         match self.get(self.resolve(id)) {
             Type::Pointer(to) | Type::Array(to, _) => Some(*to),

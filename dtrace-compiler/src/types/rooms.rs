@@ -1,34 +1,18 @@
-//! Names of types that modules declare. Each module has a room of its own, so that two can have different structs of one name.
+//! Names of types that modules declare. Each module has a room of its own, so that two modules can declare different structs of
+//! one name.
 
 use std::collections::HashMap;
 
-use super::{Type, TypeId, Types};
-
-/// All of them.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Rooms {
-    rooms: Vec<Room>,
-    /// Whose a type is.
-    owners: HashMap<TypeId, usize>,
-    /// What is declared now is this one's.
-    declaring: Option<usize>,
-    /// Whose names come before those of others: the module of the probe that is compiled for.
-    near: Option<usize>,
-}
-
-#[derive(Clone, Debug)]
-struct Room {
-    module: String,
-    named: HashMap<String, TypeId>,
-}
+use super::store::Types;
+use super::ty::{Room, Type, TypeId};
 
 impl Types {
-    /// The room of a module.
+    /// Returns the room of a module.
     pub(crate) fn room(&self, module: &str) -> Option<usize> {
         self.rooms.rooms.iter().position(|room| room.module == module)
     }
 
-    /// The room of a module, which it has from now on.
+    /// Returns the room of a module; creates it if there is none.
     pub(crate) fn make_room(&mut self, module: &str) -> usize {
         self.room(module).unwrap_or_else(|| {
             self.rooms.rooms.push(Room { module: module.into(), named: HashMap::new() });
@@ -36,28 +20,28 @@ impl Types {
         })
     }
 
-    /// What is declared from now on is a module's, or the program's.
+    /// Sets the room of further declarations; `None` is for those of the program.
     pub(crate) fn declare_in(&mut self, room: Option<usize>) {
         self.rooms.declaring = room;
     }
 
-    /// Whose it is.
+    /// Returns the room of declarations.
     pub(crate) const fn declaring(&self) -> Option<usize> {
         self.rooms.declaring
     }
 
-    /// A module's names come before those of other modules from now on.
+    /// Sets the room that is searched first.
     pub(crate) fn look_in(&mut self, room: Option<usize>) {
         self.rooms.near = room;
     }
 
-    /// Rooms in the order in which names are looked for in them.
+    /// Returns the rooms in the order in which names are searched.
     pub(crate) fn order(&self) -> impl Iterator<Item = usize> {
         let near = self.rooms.near;
         near.into_iter().chain((0..self.rooms.rooms.len()).filter(move |&room| Some(room) != near))
     }
 
-    /// A type gets a name, where things are declared now.
+    /// Names a type in the room of declarations.
     pub(super) fn give_name(&mut self, name: String, id: TypeId) {
         match self.rooms.declaring.and_then(|room| self.rooms.rooms.get_mut(room)) {
             Some(room) => room.named.insert(name, id),
@@ -65,14 +49,14 @@ impl Types {
         };
     }
 
-    /// A type that has come to be is of who declares now.
+    /// Records that a new type belongs to the room of declarations.
     pub(super) fn give_owner(&mut self, id: TypeId) {
         if let Some(room) = self.rooms.declaring {
             self.rooms.owners.insert(id, room);
         }
     }
 
-    /// Whether both are modules', and not of the same one.
+    /// Returns whether two types belong to different modules.
     pub(super) fn are_strangers(&self, left: TypeId, right: TypeId) -> bool {
         let owner = |id| self.rooms.owners.get(&id);
         matches!((owner(left), owner(right)), (Some(left), Some(right)) if left != right)
@@ -82,14 +66,14 @@ impl Types {
         self.rooms.rooms.get(room)?.named.get(name).copied()
     }
 
-    /// What a name stands for: to a module that declares its own comes first, else what D and programs declare.
+    /// Returns the type of a name: first in the room of declarations, then of D and programs, then of other modules.
     pub(super) fn find_name(&self, name: &str) -> Option<TypeId> {
         let own = self.rooms.declaring.and_then(|room| self.named_in(room, name));
         own.or_else(|| self.named.get(name).copied())
             .or_else(|| self.order().find_map(|room| self.named_in(room, name)))
     }
 
-    /// What a program has defined a struct or union as that a module only mentions.
+    /// Returns the program's definition of a struct, union or enum that a module only mentions.
     pub(super) fn definition(&self, kind: &str, tag: &str) -> Option<TypeId> {
         if self.rooms.rooms.is_empty() {
             return None;
@@ -98,7 +82,7 @@ impl Types {
         matches!(self.get(id), Type::Record { .. } | Type::Enum { .. }).then_some(id)
     }
 
-    /// The type of a name, if it was declared where things are declared now.
+    /// Returns the type of a name in the room of declarations.
     pub(crate) fn declared(&self, name: &str) -> Option<TypeId> {
         match self.rooms.declaring {
             Some(room) => self.named_in(room, name),
@@ -106,13 +90,13 @@ impl Types {
         }
     }
 
-    /// As [`lookup`](Self::lookup): a module's own type.
+    /// Returns a module's own type by its name; see [`lookup`](Self::lookup).
     pub(crate) fn lookup_in(&mut self, module: &str, name: &str) -> Option<TypeId> {
         let room = self.room(module)?;
         self.lookup_with(name, |types, name| types.named_in(room, name))
     }
 
-    /// Whether a module has a type of this name.
+    /// Returns whether a module has a type of this name.
     pub(crate) fn has_in(&self, module: &str, name: &str) -> bool {
         self.room(module).is_some_and(|room| self.named_in(room, name).is_some())
     }

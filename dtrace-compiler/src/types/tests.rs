@@ -1,3 +1,5 @@
+use dtrace_abi::dif::CtfKind;
+
 use super::*;
 
 fn record(types: &mut Types, members: &[(&str, TypeId)]) -> TypeId {

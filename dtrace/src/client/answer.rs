@@ -4,10 +4,10 @@ use dtrace_protocol::{Datum, Items, RunOption, SiteState};
 
 use crate::escape::{line, name};
 
-/// One probe. Its names are escaped ([`escape`](crate::escape)), and those that are not UTF-8 shown as well as can be.
+/// A probe. Its names are escaped ([`escape`](crate::escape)); bytes that are not UTF-8 are replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// Its id.
+    /// Its ID.
     pub id: u32,
     /// Provider name.
     pub provider: String,
@@ -19,7 +19,7 @@ pub struct Probe {
     pub name: String,
 }
 
-/// What `-l -v` shows of a probe. Stability is name, data, class, as DTrace numbers them.
+/// The details of a probe that `-l -v` shows. A stability is name, data and class, as DTrace numbers them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detail {
     /// Stability of the probe's description.
@@ -28,18 +28,18 @@ pub struct Detail {
     pub args: [u8; 3],
     /// Stability of its provider: of the provider itself, of modules, functions, names and arguments.
     pub provider: [[u8; 3]; 5],
-    /// Who may use the provider, as DTrace's bits.
+    /// The privileges that the provider requires, as DTrace's bits.
     pub privileges: u32,
     /// Types of `args[0]`, `args[1]`, ...
     pub types: Vec<ArgType>,
 }
 
-/// Type of one argument.
+/// The type of an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArgType {
-    /// C type the kernel passes.
+    /// The C type that the kernel passes.
     pub native: String,
-    /// C type D sees, if it is another one.
+    /// The C type that programs see, if it differs.
     pub translated: Option<String>,
 }
 
@@ -48,30 +48,30 @@ pub struct ArgType {
 pub struct Site {
     /// Its address.
     pub address: u64,
-    /// The symbol of the function it is in, as it is in the file, and the site's offset in it.
+    /// The symbol of its function, as in the file, and the offset of the site in the function.
     pub function: Option<(String, u64)>,
-    /// What it does now.
+    /// Its state.
     pub state: SiteState,
-    /// Address of its cold block, where it goes while enabled.
+    /// The address of its cold block, its target while it is enabled.
     pub target: u64,
-    /// Whether a jump can take it there.
+    /// Whether a jump reaches the target.
     pub in_reach: bool,
-    /// Most bytes that a jump can go on this architecture, either way.
+    /// The reach of a jump on this architecture in bytes, in both directions.
     pub reach: u64,
 }
 
-/// What an enabled probe records.
+/// The description of the records of an enabled probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eprobe {
-    /// The probe's id.
+    /// The probe's ID.
     pub probe: u32,
     /// Bytes of one record, its header included.
     pub size: u32,
-    /// In the order of the actions.
+    /// The data of a record, in the order of the actions.
     pub data: Vec<Datum>,
 }
 
-/// What an aggregation holds.
+/// The description of an aggregation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aggregation {
     /// The number of its variable.
@@ -84,29 +84,29 @@ pub struct Aggregation {
     pub data: Vec<Datum>,
 }
 
-/// What stands at an address.
+/// A symbol of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
     /// Its module.
     pub module: String,
-    /// Its name, as it is in the file.
+    /// Its name, as in the file.
     pub name: String,
-    /// Where it begins.
+    /// Its address.
     pub address: u64,
-    /// Bytes of it.
+    /// Its size in bytes.
     pub size: u64,
 }
 
 /// A CPU's buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The bytes, what is oldest first.
+    /// The bytes, with the oldest records first.
     pub data: Vec<u8>,
-    /// What found no room since the last time.
+    /// The number of drops since the last read.
     pub drops: u64,
-    /// Errors of programs on this CPU since then.
+    /// The number of faults of programs on this CPU since the last read.
     pub errors: u64,
-    /// When the buffer was switched, in nanoseconds of the kernel's clock.
+    /// The time of the switch of the buffer, in nanoseconds of the kernel's clock.
     pub taken: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a kernel.
+//! Errors of requests to a kernel.
 
 use std::time::Duration;
 
@@ -7,60 +7,60 @@ use dtrace_protocol::{VERSION, Why};
 use crate::budget::OverBudget;
 use crate::transport::TransportError;
 
-/// Most CPUs of a machine.
+/// The greatest number of CPUs that dtrace accepts.
 pub(super) const CPUS: u32 = 1 << 16;
 
-/// What can go wrong with a kernel.
+/// Why a request to a kernel fails.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nothing goes over the line any more.
+    /// The connection failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// The other side has come to an end, and says how.
+    /// The peer has ended, with a message.
     #[error("{0}")]
     Gone(String),
-    /// An answer was damaged on the line.
-    #[error("an answer of the kernel's was damaged on the line; try again")]
+    /// An answer was damaged on the connection.
+    #[error("an answer of the kernel was damaged on the line; try again")]
     Damaged,
-    /// No answer in time.
+    /// The kernel did not answer within the time limit.
     #[error("the kernel did not answer {request} within {} s", .limit.as_secs())]
     NoAnswer {
-        /// What was asked.
+        /// The request.
         request: &'static str,
-        /// How long was waited.
+        /// The time limit.
         limit: Duration,
     },
-    /// The two sides do not understand each other.
+    /// The peer speaks another version of the protocol.
     #[error(
-        "the kernel speaks version {0} of the protocol, this dtrace version {VERSION}; build one of them again"
+        "the kernel speaks version {0} of the protocol, and this dtrace speaks version {VERSION}; build both from the same release"
     )]
     Version(u32),
-    /// The kernel refused.
+    /// The kernel refuses the request.
     #[error("{message}")]
     Refused {
-        /// Of which kind.
+        /// The kind of refusal.
         why: Why,
-        /// What is wrong with what.
+        /// The kernel's message.
         message: String,
     },
-    /// What came back for the first request is no kernel's answer.
+    /// The peer sent the request back instead of an answer.
     #[error(
-        "there is no kernel that answers: what comes back is the request itself, or nothing that \
-         this dtrace knows; turn the line's echo off, or look who is on the other side"
+        "no kernel answers: the peer sent the request itself back, or data of another protocol; turn off the echo of the line, or \
+         check the address"
     )]
     Echo,
-    /// The kernel would have dtrace keep more than it keeps of one.
+    /// The kernel exceeds its budget of memory.
     #[error(transparent)]
     Memory(#[from] OverBudget),
-    /// It has more CPUs than any machine.
-    #[error("the kernel says that it has {0} CPUs, of which dtrace takes {CPUS} at most")]
+    /// The kernel reports more CPUs than any machine has.
+    #[error("the kernel reports {0} CPUs, and dtrace accepts at most {CPUS}")]
     Cpus(u32),
-    /// The kernel answered something else.
-    #[error("the kernel answered {0} with something else")]
+    /// The answer does not fit the request.
+    #[error("the kernel's answer to {0} has the wrong type")]
     Strange(&'static str),
 }
 
-/// What a kernel knows, or that it does not.
+/// Turns the refusal of an unknown object into `None`.
 pub(super) fn there<T>(answer: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
     match answer {
         Ok(found) => Ok(Some(found)),

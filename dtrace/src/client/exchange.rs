@@ -1,4 +1,4 @@
-//! One request and its answer.
+//! The exchange of one request and its answer.
 
 use std::time::{Duration, Instant};
 
@@ -9,21 +9,21 @@ use super::records::records;
 use super::{Client, ClientError, GOODBYE};
 use crate::escape::lines;
 
-/// Something damaged has come: so long is waited for an answer after that.
+/// Time limit for the answer after a damaged frame, which may have been the answer.
 const GRACE: Duration = Duration::from_secs(2);
-/// Bytes of the longest request: a description is much shorter.
+/// Size of the longest request in bytes; descriptions are much shorter.
 const REQUEST: usize = 1 << 10;
 
-/// Answers to requests that were given up, each of which is answered once.
+/// Most answers to abandoned requests that are skipped.
 const EARLY: usize = 1 << 10;
 
-/// How long an answer has once who waits for it wants to go.
+/// Time limit for an answer after an interrupt.
 const HURRY: Duration = Duration::from_secs(5);
-/// How often it is looked whether he does.
+/// Longest time between two checks for an interrupt.
 const BEAT: Duration = Duration::from_millis(100);
 
 impl Client {
-    /// Whether who waits wants to go.
+    /// Returns whether the user has interrupted the run.
     pub(super) fn is_hurried(&self) -> bool {
         self.hurried.is_some_and(|hurried| hurried())
     }
@@ -36,14 +36,14 @@ impl Client {
         self.call(name, request, |reply, _| matches!(reply, Reply::Done).then_some(()))
     }
 
-    /// Asks, waits for the answer, and gives it to `take`, which returns `None` for what is no answer to that.
+    /// Sends a request, waits for the answer, and passes it to `take`, which returns `None` for an answer of the wrong type.
     pub(super) fn call<R>(
         &mut self,
         name: &'static str,
         request: Request<'_>,
         take: impl FnOnce(Reply<'_>, Items<'_>) -> Option<R>,
     ) -> Result<R, ClientError> {
-        // It takes the place of one that waits; if that has been answered already, the answer comes first.
+        // The request replaces a pending request for records. If the kernel has answered that one already, its answer arrives first.
         self.reading = None;
         let seq = match self.send(name, &request) {
             Err(error @ ClientError::Transport(_)) => return Err(self.last_words(error)),
@@ -58,7 +58,7 @@ impl Client {
         }
     }
 
-    /// What the other side said before the line was closed, if it said why; or else this.
+    /// Returns the peer's message from before the end of the connection, if there is one; otherwise this error.
     fn last_words(&mut self, error: ClientError) -> ClientError {
         let none = self.seq.wrapping_add(1);
         match self.receive(none, Instant::now() + GOODBYE, false, |_, _| None::<()>) {
@@ -84,7 +84,7 @@ impl Client {
         Ok(self.seq)
     }
 
-    /// Waits for the answer to the request of this number, until the deadline. With `may_end`, until a signal comes.
+    /// Waits for the answer to the request of this number until the deadline; with `may_end`, only until a signal arrives.
     pub(super) fn receive<R>(
         &mut self,
         asked: u32,
@@ -104,14 +104,14 @@ impl Client {
                     None => continue,
                     Some(Ok(frame)) => frame,
                     Some(Err(_)) => {
-                        // Noise, or the answer: then no other comes.
+                        // The damaged frame may have been the answer, and then no other answer follows.
                         if self.greeted {
                             self.suspect.get_or_insert_with(Instant::now);
                         }
                         continue;
                     }
                 };
-                // Somebody else's, on a line that is shared.
+                // The frame belongs to another client of a shared connection.
                 if frame.header.channel != self.channel {
                     continue;
                 }
@@ -129,7 +129,7 @@ impl Client {
                         return Ok(Some(take(reply, items)));
                     }
                     Err(_) if frame.header.seq == asked => return Ok(Some(None)),
-                    // An answer to a request whose place has been taken, or that was given up.
+                    // The answer belongs to a replaced or abandoned request.
                     Ok((reply, items)) => {
                         let records = records(reply, items).filter(|records| !records.is_empty());
                         if let Some(records) = records {
@@ -143,7 +143,7 @@ impl Client {
                     Err(_) => {}
                 }
             }
-            // Whoever goes on sending something else does not put it off.
+            // Other frames do not extend the deadline.
             if late {
                 return Ok(None);
             }

@@ -1,4 +1,4 @@
-//! The kernel itself: its symbols, and what its modules declare.
+//! The kernel's symbols, and the declarations of its modules.
 
 use dtrace_protocol::{Reply, Request, Why};
 
@@ -6,15 +6,15 @@ use super::{Client, ClientError, Symbol};
 use crate::budget::{DECLARED, Use};
 use crate::escape::name;
 
-/// Most modules that may declare something.
+/// Most modules with declarations.
 const MODULES: u32 = 4096;
-/// Most bytes of what a module declares.
+/// Largest size of the declarations of a module in bytes.
 const LONGEST: usize = 4 << 20;
 
-/// How often another module may come in the place of one that is being read.
+/// Most modules in a row that may replace the one whose declarations are read.
 const AGAIN: u32 = 64;
 
-/// What a module declares for programs in D, as `dtrace_compiler::declared` reads it.
+/// The declarations of a module for programs in D, in the format of `dtrace_compiler::declared`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
     /// The module.
@@ -24,18 +24,18 @@ pub struct Declared {
 }
 
 impl Client {
-    /// What stands at an address of the kernel's, if that is known.
+    /// Returns the symbol at an address of the kernel.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn symbol(&mut self, address: u64) -> Result<Option<Symbol>, ClientError> {
         self.call("symbol", Request::Symbol { address }, symbol)
     }
 
-    /// A variable or function of the kernel's by its name, of any module or this one, if that is known.
+    /// Returns the variable or function of the kernel with a name, in a module or in any.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn symbol_named(
         &mut self,
         module: Option<&str>,
@@ -45,11 +45,11 @@ impl Client {
         self.call("symbol", Request::SymbolNamed { module, name }, symbol)
     }
 
-    /// What all modules declare for programs in D, those without a name that this line may not see among them. Where modules
-    /// come and go meanwhile, what is there at the end.
+    /// Returns the declarations of all modules for programs in D. Modules that this consumer may not see have no name. If modules
+    /// appear or disappear during the request, the result is that of the end.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn declared(&mut self) -> Result<Vec<Declared>, ClientError> {
         let mut all: Vec<Declared> = Vec::new();
         let (mut at, mut part) = (0, None::<(Declared, u32)>);
@@ -67,7 +67,7 @@ impl Client {
                 _ => None,
             });
             let more = match more {
-                // A kernel that does not know the question declares nothing.
+                // A kernel that does not know the request has no declarations.
                 Err(ClientError::Refused {
                     why: Why::NotUnderstood | Why::NotPermitted, ..
                 }) => None,
@@ -79,7 +79,7 @@ impl Client {
             };
             share.add((size_of::<Declared>() + more.module.len()) as u64)?;
             share.add(DECLARED * more.text.len() as u64)?;
-            // A piece may have gaps, but not more in it than it says.
+            // A piece must not be longer than the kernel has said.
             let strange = next < at
                 || next == at && next != end
                 || more.text.len() > (next - at) as usize
@@ -93,7 +93,7 @@ impl Client {
                     Some((before, end))
                 }
                 None => Some((more, end)),
-                // Another one has its place by now.
+                // Another module has replaced this one.
                 Some(_) => {
                     at = 0;
                     again += 1;

@@ -1,4 +1,4 @@
-//! What can be asked of a kernel.
+//! A client: requests to a kernel, and its answers.
 
 mod answer;
 mod error;
@@ -22,53 +22,53 @@ pub use records::Records;
 use crate::budget::{Budget, Share, Use};
 use crate::transport::Transport;
 
-/// The channel of a consumer that has a line for itself.
+/// The channel of a consumer with a connection of its own.
 pub const CHANNEL: u8 = 1;
-/// Every request is answered at once, as far as the line allows.
+/// The default time limit for an answer: kernels answer at once.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long a line is given to take the last request of who goes.
+/// Time limit for sending the last request of a client.
 const GOODBYE: Duration = Duration::from_secs(1);
-/// How long the first greeting may be unanswered before there is another; each further one twice as long.
+/// Time after which the first greeting is repeated; it doubles with each repetition.
 const GREETING: Duration = Duration::from_secs(2);
-/// Bytes of the longest frame that is taken.
+/// Size of the longest frame that is accepted, in bytes.
 const FRAME: usize = 64 << 10;
 
-/// A consumer's end of a line: one channel.
+/// A consumer's channel of a connection to a kernel.
 pub struct Client {
     transport: Box<dyn Transport>,
     channel: u8,
     decoder: Decoder<Vec<u8>>,
-    /// Taken from the line, and not looked at yet.
+    /// Received bytes that are not decoded yet.
     arrived: VecDeque<u8>,
-    /// Number of the last request.
+    /// The number of the last request.
     seq: u32,
-    /// The request for records that has not been answered, if it may be still.
+    /// The request for records that the kernel may still answer.
     reading: Option<u32>,
-    /// Records that came while something else was waited for.
+    /// Records that arrived before the answer to another request.
     early: VecDeque<Records>,
-    /// What these take.
+    /// The memory of these records.
     early_share: Share,
-    /// What the other side may have us keep.
+    /// The budget of memory for this kernel.
     budget: Budget,
-    /// What of that declarations take: the compiler keeps their types.
+    /// The memory of declarations, whose types the compiler keeps.
     declared: Share,
-    /// When the line last gave a sign of life.
+    /// The time of the last received bytes.
     heard: Instant,
     limit: Duration,
-    /// Since when something damaged may have been the answer.
+    /// The time since which a damaged frame may have been the answer.
     suspect: Option<Instant>,
-    /// The kernel knows of us.
+    /// Whether the kernel has a session for this client.
     greeted: bool,
-    /// Says whether who waits wants to go: then an answer has only so long.
+    /// Returns whether the user has interrupted the run: then an answer has a shorter time limit.
     hurried: Option<fn() -> bool>,
 }
 
-/// The kernel forgets who goes without a word, as far as the line takes that.
+/// Closes the session, if the connection still works.
 impl Drop for Client {
     fn drop(&mut self) {
         if self.greeted {
             self.limit = self.limit.min(GOODBYE);
-            // The line may be what failed.
+            // The connection may have failed.
             let _ = self.send("close", &Request::Close);
         }
     }
@@ -81,18 +81,18 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Greets the kernel on the other side of a line that is for nobody else.
+    /// Connects to a kernel over a transport that only this client uses.
     ///
     /// # Errors
-    /// There is none, or one of another version.
+    /// The peer does not answer, or speaks another version.
     pub fn connect(transport: impl Transport + 'static) -> Result<Self, ClientError> {
         Self::greet(transport, CHANNEL, LIMIT)
     }
 
-    /// The same; once `hurried` says so, each answer has five seconds, and no more.
+    /// Connects like [`connect`](Self::connect). Once `hurried` returns true, each answer has a time limit of five seconds.
     ///
     /// # Errors
-    /// There is none, or one of another version.
+    /// The peer does not answer, or speaks another version.
     pub fn connect_until(
         transport: impl Transport + 'static,
         hurried: fn() -> bool,
@@ -100,10 +100,10 @@ impl Client {
         Self::greet_until(transport, CHANNEL, LIMIT, Some(hurried))
     }
 
-    /// Greets the kernel on a channel of a line. Every answer may take until the limit.
+    /// Connects to a kernel on a channel of a transport, with a time limit for each answer.
     ///
     /// # Errors
-    /// There is none, or one of another version.
+    /// The peer does not answer, or speaks another version.
     pub fn greet(
         transport: impl Transport + 'static,
         channel: u8,
@@ -124,7 +124,7 @@ impl Client {
             channel,
             decoder: Decoder::new(vec![0; FRAME]),
             arrived: VecDeque::new(),
-            // What an earlier consumer has asked on this line is not answered to us.
+            // Answers to requests of an earlier client of this connection are skipped.
             seq: RandomState::new().build_hasher().finish() as u32,
             reading: None,
             early: VecDeque::new(),
@@ -139,7 +139,7 @@ impl Client {
         };
         let end = Instant::now() + limit;
         let mut patience = GREETING;
-        // A kernel that has just begun loses what arrives before its line is set up, so it is greeted again.
+        // A kernel that has just booted loses bytes that arrive before its line is set up, so the greeting is repeated.
         let version = loop {
             let left = end.saturating_duration_since(Instant::now());
             client.limit = patience.min(left);
@@ -161,18 +161,18 @@ impl Client {
         if client.greeted { Ok(client) } else { Err(ClientError::Version(version)) }
     }
 
-    /// The memory that the kernel may have dtrace use.
+    /// Returns the budget of memory that the kernel can make dtrace use.
     pub const fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// From here on each answer has so long.
+    /// Sets the time limit of all further answers.
     pub const fn set_limit(&mut self, limit: Duration) {
         self.limit = limit;
     }
 
     fn hello(&mut self) -> Result<u32, ClientError> {
-        // Ends whatever is on the line already.
+        // Ends a frame that is incomplete on the connection.
         self.transport.write(&[0], self.limit)?;
         self.call("hello", Request::Hello { version: VERSION }, |reply, _| match reply {
             Reply::Hello { version, .. } => Some(version),
@@ -184,28 +184,28 @@ impl Client {
         })
     }
 
-    /// Opens the framework. While it is open no provider can go.
+    /// Opens a session of the framework. Providers cannot unregister while a session is open.
     ///
     /// # Errors
-    /// The kernel refuses, or failed; so with all that follow.
+    /// The kernel refuses, or the kernel or the connection failed.
     pub fn open(&mut self) -> Result<(), ClientError> {
         self.done("open", Request::Open)
     }
 
-    /// Ends it all: the kernel forgets this consumer.
+    /// Closes the session; the kernel frees everything that belongs to it.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn close(&mut self) -> Result<(), ClientError> {
         self.done("close", Request::Close)?;
         self.greeted = false;
         Ok(())
     }
 
-    /// How framework and line are.
+    /// Requests the status of the framework and the connection.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn status(&mut self) -> Result<Status, ClientError> {
         let status = self.call("status", Request::Status, |reply, _| match reply {
             Reply::Status(status) => Some(status),

@@ -9,10 +9,10 @@ use crate::budget::Use;
 use crate::escape::name;
 
 impl Client {
-    /// The probes that a description matches, in order of id.
+    /// Returns the probes that a description matches, in the order of their IDs.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn list(&mut self, spec: &str) -> Result<Vec<Probe>, ClientError> {
         let mut all: Vec<Probe> = Vec::new();
         let mut share = self.budget.share(Use::Probes);
@@ -22,7 +22,7 @@ impl Client {
             if more.is_empty() {
                 return Ok(all);
             }
-            // A kernel that goes back would never end.
+            // A kernel whose IDs do not increase would never end the list.
             if more.first().is_some_and(|probe| probe.id <= after)
                 || !more.is_sorted_by_key(|probe| probe.id)
             {
@@ -33,21 +33,21 @@ impl Client {
         }
     }
 
-    /// Some of the probes that a description matches, the next ones after an id; with 0 the first ones. None are
-    /// left out, but there may be more.
+    /// Returns the next probes after an ID (0: the first ones) that a description matches. None is skipped, and more may
+    /// follow.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn list_after(&mut self, spec: &str, after: u32) -> Result<Vec<Probe>, ClientError> {
         self.call("list", Request::List { spec, after }, |reply, items| {
             if reply == Reply::Probes { probes(items) } else { None }
         })
     }
 
-    /// Stability and argument types of a probe, if it is still there: it may have gone, and another one have its id.
+    /// Returns the stability and argument types of a probe; `None` if it has disappeared, also if another one has its ID.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn describe(&mut self, probe: &Probe) -> Result<Option<Detail>, ClientError> {
         let Some(mut detail) = self.detail(probe)? else { return Ok(None) };
         let mut share = self.budget.share(Use::Probes);
@@ -69,12 +69,12 @@ impl Client {
                 None => return Ok(None),
             }
         }
-        // The types are its own if it was there all the time.
+        // The types belong to this probe if it existed during all requests.
         let is_there = detail.types.is_empty() || self.detail(probe)?.is_some();
         Ok(is_there.then_some(detail))
     }
 
-    /// What is known of it besides the types of its arguments.
+    /// Requests the attributes of a probe.
     fn detail(&mut self, wanted: &Probe) -> Result<Option<Detail>, ClientError> {
         let request = Request::Describe { probe: wanted.id };
         let found = self.call("describe", request, |reply, _| {
@@ -87,10 +87,10 @@ impl Client {
         Ok(there(found)?.flatten())
     }
 
-    /// A probe by its id, if there is one.
+    /// Returns a probe by its ID.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn probe(&mut self, id: u32) -> Result<Option<Probe>, ClientError> {
         let request = Request::Describe { probe: id };
         let found = self.call("describe", request, |reply, _| match reply {
@@ -100,10 +100,10 @@ impl Client {
         there(found)
     }
 
-    /// Where a probe fires, in order of address; nowhere, if it has gone.
+    /// Returns the sites of a probe in the order of their addresses; none if the probe has disappeared.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn sites(&mut self, probe: u32) -> Result<Vec<Site>, ClientError> {
         let mut all = Vec::new();
         let mut share = self.budget.share(Use::Probes);
@@ -116,7 +116,7 @@ impl Client {
             if more.is_empty() {
                 return Ok(all);
             }
-            // Nor would one that begins again.
+            // A kernel that starts again would never end the list.
             let last = all.last().map(|site: &Site| site.address);
             if more.first().map(|site| site.address) <= last
                 || !more.is_sorted_by_key(|site| site.address)
@@ -128,18 +128,18 @@ impl Client {
         }
     }
 
-    /// Enables what a description matches; says how many probes.
+    /// Enables the probes that a description matches. Returns their number.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn enable(&mut self, spec: &str) -> Result<u32, ClientError> {
         self.call("enable", Request::Enable { spec }, |reply, _| matched(reply))
     }
 
-    /// Disables what a description matches; says how many probes.
+    /// Disables the probes that a description matches. Returns their number.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn disable(&mut self, spec: &str) -> Result<u32, ClientError> {
         self.call("disable", Request::Disable { spec }, |reply, _| matched(reply))
     }

@@ -1,4 +1,4 @@
-//! Programs of D: handed over, and what is to be known of them.
+//! Requests about programs of D: enabling them, and descriptions of their records.
 
 use std::cmp::Ordering;
 
@@ -9,26 +9,26 @@ use super::error::there;
 use super::{Aggregation, Client, ClientError, Eprobe};
 use crate::budget::Use;
 
-/// Bytes of a program that are sent at a time: they fit the shortest frame that a framework takes.
+/// Size of the pieces in which a program is sent, in bytes: they fit the shortest frame that a framework accepts.
 const PIECE: usize = 384;
-/// More than there are options.
+/// Limit for the numbers of options.
 const OPTIONS: u32 = 256;
-/// Bytes of the longest format: no program in DOF is longer.
+/// Size of the longest format in bytes: no program in DOF is longer.
 const FORMAT: usize = 4 << 20;
 
 impl Client {
-    /// Sets an option of the run, by its number, before the channel goes.
+    /// Sets an option by its number, before tracing starts.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn option(&mut self, option: u32, value: i64) -> Result<(), ClientError> {
         self.done("option", Request::Option { option, value })
     }
 
-    /// Hands over a program in DOF and enables its clauses; says how many probes.
+    /// Sends a program as DOF and enables its clauses. Returns the number of matched probes.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn program(&mut self, dof: &[u8]) -> Result<u32, ClientError> {
         let size = dof.len() as u32;
         let mut at = 0;
@@ -48,18 +48,18 @@ impl Client {
         }
     }
 
-    /// Takes over what was enabled before any consumer was there.
+    /// Claims the anonymous enabling.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn claim(&mut self) -> Result<(), ClientError> {
         self.done("claim", Request::Claim)
     }
 
-    /// The options of the run that are set, by number, with their values; none where the kernel does not tell.
+    /// Returns the options that are set, by number, with their values; none if the kernel does not know the request.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn options(&mut self) -> Result<Vec<(u32, i64)>, ClientError> {
         let mut all: Vec<(u32, i64)> = Vec::new();
         loop {
@@ -73,7 +73,7 @@ impl Client {
                 }) => Vec::new(),
                 more => more?,
             };
-            // As `list`; and there are not so many.
+            // A kernel whose numbers do not increase would never end the list.
             let strange = more.first().is_some_and(|(first, _)| *first < from)
                 || !more.is_sorted_by(|(one, _), (next, _)| one < next)
                 || more.last().is_some_and(|(last, _)| *last >= OPTIONS);
@@ -85,10 +85,10 @@ impl Client {
         }
     }
 
-    /// What an enabled probe of this channel's records, if there is one of this number.
+    /// Returns the description of the records of an enabled probe by its number.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn eprobe(&mut self, epid: u32) -> Result<Option<Eprobe>, ClientError> {
         let found = self.call("eprobe", Request::Eprobe { epid }, |reply, items| {
             let Reply::Eprobe { probe, size } = reply else { return None };
@@ -105,10 +105,10 @@ impl Client {
         there(found)
     }
 
-    /// What an aggregation of this channel's holds, if there is one of this number.
+    /// Returns the description of an aggregation by its number.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn aggregation(&mut self, id: u32) -> Result<Option<Aggregation>, ClientError> {
         let found = self.call("aggregation", Request::Aggregation { id }, |reply, items| {
             let Reply::Aggregation { variable, epid, size } = reply else { return None };
@@ -126,7 +126,7 @@ impl Client {
         there(found)
     }
 
-    /// Descriptions of data that are more than a frame holds.
+    /// Requests descriptions of data that do not fit one frame.
     fn parts(&mut self, name: &'static str, of: DataOf) -> Result<Option<Parts>, ClientError> {
         let mut all: Option<Parts> = None;
         let mut share = self.budget.share(Use::Descriptions);
@@ -154,10 +154,10 @@ impl Client {
         }
     }
 
-    /// A format of this channel's programs, if there is one of this number.
+    /// Returns a format by its number.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn format(&mut self, number: u16) -> Result<Option<Vec<u8>>, ClientError> {
         let mut all = Vec::new();
         let mut share = self.budget.share(Use::Descriptions);
@@ -184,7 +184,7 @@ impl Client {
     /// Starts recording. Returns the CPU on which `dtrace:::BEGIN` fired.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn go(&mut self) -> Result<u32, ClientError> {
         self.call("go", Request::Go, |reply, _| on(reply))
     }
@@ -192,15 +192,15 @@ impl Client {
     /// Stops recording; what was recorded can still be read. Returns the CPU on which `dtrace:::END` fired.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn stop(&mut self) -> Result<u32, ClientError> {
         self.call("stop", Request::Stop, |reply, _| on(reply))
     }
 
-    /// How this channel's programs are; the sign that their consumer lives.
+    /// Requests the status of this channel's programs, which also tells the kernel that this consumer is alive.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn run(&mut self) -> Result<Run, ClientError> {
         self.call("run", Request::Run, |reply, _| match reply {
             Reply::Run(run) => Some(run),
@@ -209,7 +209,7 @@ impl Client {
     }
 }
 
-/// What is described in several answers.
+/// Parts of a description that come in several answers.
 #[derive(Default)]
 struct Parts {
     number: u32,

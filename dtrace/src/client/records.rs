@@ -7,15 +7,15 @@ use dtrace_protocol::{Items, Record, Reply, Request, SnapshotOf};
 use super::{Client, ClientError, Snapshot};
 use crate::budget::{OverBudget, Use};
 
-/// So often a piece of an answer is asked for again that was damaged on the line.
+/// Most repetitions of the request for a piece that was damaged on the connection.
 const TRIES: usize = 4;
 /// A line on which nothing has come for so long is asked whether it is still there.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// What was recorded on one CPU.
+/// The records of one CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Records {
-    /// Which one.
+    /// The CPU.
     pub cpu: u32,
     /// Records lost since it was last read, because its buffer was full.
     pub drops: u64,
@@ -37,10 +37,10 @@ impl Records {
 }
 
 impl Client {
-    /// What programs have left in a CPU's buffer, which goes on empty.
+    /// Reads and empties a CPU's buffer of records or aggregations.
     ///
     /// # Errors
-    /// As [`open`](Self::open); [`ClientError::Damaged`] if what was in it is lost.
+    /// See [`open`](Self::open); [`ClientError::Damaged`] if the content is lost.
     pub fn snapshot(&mut self, cpu: u32, buffer: SnapshotOf) -> Result<Snapshot, ClientError> {
         let (size, oldest, mut snapshot) = self.piece(cpu, buffer, 0)?;
         // Before any more of it is taken.
@@ -72,7 +72,7 @@ impl Client {
         Ok(snapshot)
     }
 
-    /// Some of a CPU's buffer; how large it is, and where its oldest record begins.
+    /// Reads a piece of a CPU's buffer. Returns the buffer's size and the offset of its oldest record.
     fn piece(
         &mut self,
         cpu: u32,
@@ -89,11 +89,10 @@ impl Client {
         })
     }
 
-    /// What there is of records: of one CPU at a time, `None` when there is nothing on any. It returns earlier than
-    /// `wait` if a signal comes.
+    /// Reads the records of one CPU; `None` if no CPU has any. Returns before the end of `wait` if a signal arrives.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn read(&mut self, wait: Duration) -> Result<Option<Records>, ClientError> {
         match self.read_undamaged(wait) {
             Err(ClientError::Damaged) => {

@@ -1,4 +1,4 @@
-//! All programs of a run, compiled.
+//! Compiles the programs of a run.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -10,62 +10,35 @@ use dtrace_abi::Platform;
 use dtrace_compiler::disasm::Listing;
 use dtrace_compiler::libraries::Library;
 use dtrace_compiler::program::Program;
-use dtrace_compiler::{Error, Source, Specifies};
+use dtrace_compiler::surroundings::Description;
+use dtrace_compiler::{Source, Specifies};
 
-use super::{DtraceError, absent};
-use crate::cpp::reason;
+use super::error::{CompileError, DtraceError};
+use super::hint;
 use crate::job::{Job, Text};
 use crate::render::Output;
+use crate::system::reason;
 use crate::trace::{Trace, TraceError};
 
-/// Most bytes of a script or a library.
+/// Largest size of a script or a library in bytes.
 const LONGEST: u64 = 16 << 20;
 
-/// What dtrace calls itself where a program has no name of its own.
+/// The name of programs on the command line.
 const NAME: &str = "dtrace";
 
-/// A program, and what dtrace calls it.
+/// A compiled program.
 pub(super) struct Compiled {
     /// `script` or `description`.
     pub kind: &'static str,
+    /// The program's name in messages.
     pub name: String,
     pub program: Program,
 }
 
-/// Why a program was refused.
-#[derive(Debug)]
-pub struct CompileError {
-    /// What was to be compiled: `failed to compile script X`, `invalid probe specifier X`.
-    pub what: String,
-    /// What is wrong.
-    pub error: Box<Error>,
-    /// Whether its tag is told (`-x errtags`).
-    pub tagged: bool,
-    frame: Option<String>,
-}
-
-impl CompileError {
-    /// The line it is in, with a mark under the place, and what may have been meant: for people.
-    pub fn frame(&self) -> Option<&str> {
-        self.frame.as_deref()
-    }
-}
-
-impl std::fmt::Display for CompileError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.tagged {
-            true => write!(f, "{}: {}", self.what, self.error.with_tag()),
-            false => write!(f, "{}: {}", self.what, self.error),
-        }
-    }
-}
-
-impl std::error::Error for CompileError {}
-
-/// Scripts that have been read, by their place among the programs: a pipe can be read once, for however many kernels.
+/// The text of scripts by their index among the programs. A script from a pipe can be read only once, also for several kernels.
 pub(super) type Scripts = BTreeMap<usize, Vec<u8>>;
 
-/// Compiles them in their order, after the libraries.
+/// Compiles the programs in their order, after the libraries.
 pub(super) fn all(
     trace: &mut Trace,
     job: &Job,
@@ -91,7 +64,7 @@ pub(super) fn all(
     Ok(all)
 }
 
-/// One of them; if it is a script, that is in its file.
+/// Compiles a program; `script` is the content of its file, if it is a script.
 fn one(trace: &mut Trace, job: &Job, text: &Text, script: &[u8]) -> Result<Compiled, DtraceError> {
     let arguments = |name: &str| -> Vec<String> {
         std::iter::once(name.to_owned()).chain(job.arguments.iter().cloned()).collect()
@@ -107,7 +80,7 @@ fn one(trace: &mut Trace, job: &Job, text: &Text, script: &[u8]) -> Result<Compi
             let program = trace.compile(source);
             let what = || format!("invalid probe specifier {text}");
             let program = program.map_err(|error| failed(trace, error, what, text.as_bytes()))?;
-            // As dtrace(1) says it: up to where D begins.
+            // dtrace(1) prints the description only.
             let name = text.split(['{', '/', ';']).next().unwrap_or_default().to_owned();
             Ok(Compiled { kind: "description", name, program })
         }
@@ -115,7 +88,7 @@ fn one(trace: &mut Trace, job: &Job, text: &Text, script: &[u8]) -> Result<Compi
             let name = file.display().to_string();
             let arguments = arguments(&name);
             let processed = if trace.options().preprocess {
-                Some(job.preprocessor.run(script).map_err(|error| {
+                Some(job.preprocessor.run(&name, script).map_err(|error| {
                     DtraceError::Read(format!("failed to compile script {name}: {error}"))
                 })?)
             } else {
@@ -130,6 +103,7 @@ fn one(trace: &mut Trace, job: &Job, text: &Text, script: &[u8]) -> Result<Compi
     }
 }
 
+/// Returns the error of a program with its place and hints.
 fn failed(
     trace: &Trace,
     error: TraceError,
@@ -137,14 +111,20 @@ fn failed(
     text: &[u8],
 ) -> DtraceError {
     let TraceError::Program(error) = error else { return error.into() };
-    let meant = error.hint.as_ref().map(|name| format!("did you mean {name}?"));
+    let similar = error.hint.as_ref().map(|name| format!("did you mean {name}?"));
+    let unmatched = hint::description(&error.message).and_then(|description| {
+        // The error of the program is reported even if the kernel fails now.
+        let probes = trace.kernel().list(&Description::default()).unwrap_or_default();
+        hint::hint(description, &probes)
+    });
     let lines: Vec<String> =
-        error.frame(text).into_iter().chain(meant).chain(absent::hint(&error.message)).collect();
+        error.frame(text).into_iter().chain(similar).chain(unmatched).collect();
     let frame = (!lines.is_empty()).then(|| lines.join("\n"));
     let tagged = trace.options().error_tags;
     Box::new(CompileError { what: what(), error, tagged, frame }).into()
 }
 
+/// Reads a script or a library.
 fn read(file: &Path) -> Result<Vec<u8>, DtraceError> {
     let failed = |why: &str| DtraceError::Read(format!("failed to open {}: {why}", file.display()));
     let mut text = Vec::new();
@@ -152,16 +132,16 @@ fn read(file: &Path) -> Result<Vec<u8>, DtraceError> {
         .and_then(|file| file.take(LONGEST + 1).read_to_end(&mut text))
         .map_err(|error| failed(&reason(&error)))?;
     match text.len() as u64 > LONGEST {
-        true => Err(failed(&format!("it has more than {LONGEST} bytes, as no program in D has"))),
+        true => Err(failed(&format!("it has more than {LONGEST} bytes"))),
         false => Ok(text),
     }
 }
 
-/// Reads all `.d` files of the folders, each in the order of names.
+/// Reads all `.d` files of the folders, those of a folder in the order of their names.
 fn libraries(trace: &mut Trace, job: &Job) -> Result<(), DtraceError> {
     let mut files = Vec::new();
     for folder in &job.libraries {
-        // As in libdtrace a folder that is not there has no libraries.
+        // libdtrace ignores folders that do not exist.
         let Ok(entries) = fs::read_dir(folder) else { continue };
         let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "d"));
@@ -175,7 +155,7 @@ fn libraries(trace: &mut Trace, job: &Job) -> Result<(), DtraceError> {
     }
     let all: Vec<_> = files.iter().map(|(name, text)| Library { name, text }).collect();
     match trace.libraries(&all) {
-        // Those that the kernel has nothing for are left out without a word.
+        // Libraries whose providers, modules or libraries are missing are skipped.
         Ok(_) => Ok(()),
         Err(error) => {
             let what = || "failed to initialize dtrace".to_owned();
@@ -184,7 +164,7 @@ fn libraries(trace: &mut Trace, job: &Job) -> Result<(), DtraceError> {
     }
 }
 
-/// What a description ends with, by the option that it comes with.
+/// Returns the last part of the descriptions that a command line option takes.
 pub(crate) const fn specifies(option: char) -> Specifies {
     match option {
         'P' => Specifies::Provider,

@@ -1,17 +1,17 @@
-//! `-l`, and what `-v` says of probes.
+//! Lists probes (`-l`), with their attributes and arguments (`-v`) and their sites (`--sites`).
 
 use dtrace_compiler::program::Program;
 use dtrace_compiler::surroundings::Description;
 
-use super::DtraceError;
 use super::compile::Compiled;
+use super::error::DtraceError;
 use crate::client::Client;
 use crate::format;
 use crate::job::Job;
 use crate::render::Output;
 use crate::trace::Trace;
 
-/// Lists what the programs mean; everything if there are none.
+/// Lists the probes that the programs match; all probes if there are no programs.
 pub(super) fn list(
     trace: Trace,
     job: &Job,
@@ -20,13 +20,14 @@ pub(super) fn list(
 ) -> Result<(), DtraceError> {
     output.line(format::list_header().as_bytes())?;
     let any = [Description::default()];
-    let meant = programs.iter().flat_map(|program| &program.program.ecbs).map(|ecb| &ecb.probe);
-    let meant: Vec<_> = if programs.is_empty() { any.iter().collect() } else { meant.collect() };
+    let described = programs.iter().flat_map(|program| &program.program.ecbs).map(|ecb| &ecb.probe);
+    let described: Vec<_> =
+        if programs.is_empty() { any.iter().collect() } else { described.collect() };
     let kernel = trace.kernel();
-    for description in meant {
+    for description in described {
         let probes = kernel.list(description)?;
         if probes.is_empty() {
-            // An error to dtrace's user, not to its exit status (`list_stmt` in dtrace.c).
+            // This does not change the exit status (`list_stmt` in dtrace.c).
             output.message(&format!(
                 "failed to match {description}: No probe matches description\n"
             ))?;
@@ -36,7 +37,7 @@ pub(super) fn list(
             if job.verbose {
                 detail = kernel.ask(|client| client.describe(probe))?;
                 if detail.is_none() {
-                    // It has gone meanwhile.
+                    // The probe disappeared since it was listed.
                     continue;
                 }
             }
@@ -54,13 +55,13 @@ pub(super) fn list(
     Ok(kernel.ask(Client::close)?)
 }
 
-/// How many probes the clauses of a program mean.
+/// Returns the number of probes that the clauses of a program match.
 pub(super) fn count(trace: &Trace, program: &Program) -> Result<u32, DtraceError> {
     let probes = program.ecbs.iter().map(|ecb| trace.kernel().list(&ecb.probe));
     probes.map(|probes| Ok(probes?.len() as u32)).sum()
 }
 
-/// What can be said of the probes that a program means.
+/// Prints the descriptions of a program with the attributes and arguments of their first probes.
 pub(super) fn describe(
     trace: &Trace,
     program: &Program,

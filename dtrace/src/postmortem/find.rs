@@ -1,12 +1,12 @@
-//! Frameworks in a dump.
+//! Finds frameworks in a dump.
 
 use dtrace_abi::postmortem::{ALIGNMENT, Header, MAGIC, VERSION};
 use dtrace_abi::reader::{Field, Reader};
 
-use super::DumpErrorKind;
+use super::error::DumpErrorKind;
 use super::image::{Image, ImageError, Segment, Space};
 
-/// The memory of a framework. All places are offsets from its beginning.
+/// The memory of a framework. All positions are offsets from its begin.
 #[derive(Debug)]
 pub(super) struct Memory<'i> {
     image: &'i Image,
@@ -16,26 +16,26 @@ pub(super) struct Memory<'i> {
 }
 
 impl Memory<'_> {
-    /// Whether the dump is shorter than it says.
+    /// Returns whether the dump is shorter than its headers say.
     pub(super) const fn is_cut(&self) -> bool {
         self.image.is_cut
     }
 
-    /// Takes so many bytes, once more; `None` if that is more than there can be: what is in the dump leads to the same bytes
-    /// again and again.
+    /// Counts bytes that are read. Returns `None` if their sum exceeds what a consistent dump can have: its structures refer to
+    /// the same bytes repeatedly.
     pub(super) fn spend(&self, bytes: u64) -> Option<()> {
         self.image.spend(bytes)
     }
 
-    /// Whether more was to be taken than there can be.
+    /// Returns whether reads have exceeded what a consistent dump can have.
     pub(super) fn is_spent(&self) -> bool {
         self.image.is_spent()
     }
 
-    /// So many bytes; `None` if they are not there.
+    /// Reads bytes; `None` if they are not in the dump.
     pub(super) fn bytes(&self, at: u64, count: u64) -> Option<Vec<u8>> {
         if count == 0 {
-            // What is empty is nowhere.
+            // An empty table may have any position.
             return Some(Vec::new());
         }
         let end = at.checked_add(count)?;
@@ -48,38 +48,38 @@ impl Memory<'_> {
         Some(bytes)
     }
 
-    /// What is laid out there.
+    /// Reads a structure.
     pub(super) fn get<T: Field>(&self, at: u64) -> Option<T> {
         let bytes = self.bytes(at, T::SIZE as u64)?;
         T::read(&mut Reader::new(&bytes)).ok()
     }
 
-    /// So many of them, one behind the other.
+    /// Reads an array of structures.
     pub(super) fn list<T: Field>(&self, at: u64, count: u64) -> Option<Vec<T>> {
         let bytes = self.bytes(at, count.checked_mul(T::SIZE as u64)?)?;
         let mut reader = Reader::new(&bytes);
         (0..count).map(|_| T::read(&mut reader).ok()).collect()
     }
 
-    /// Bytes of a word.
+    /// Returns the size of a word in bytes.
     pub(super) const fn word(&self) -> usize {
         self.header.word as usize
     }
 
-    /// A word.
+    /// Reads a word.
     pub(super) fn get_word(&self, at: u64) -> Option<u64> {
         if self.header.word == 4 { self.get::<u32>(at).map(u64::from) } else { self.get(at) }
     }
 }
 
-/// Where a header may be.
+/// A header that was found.
 struct Found {
     segment: Segment,
     inside: u64,
     header: Header,
 }
 
-/// All that there are.
+/// Returns the memory of all frameworks in a dump.
 pub(super) fn all(image: &Image) -> Result<Vec<Memory<'_>>, DumpErrorKind> {
     let (mut found, mut other) = (Vec::new(), None);
     for segment in &image.segments {
@@ -91,7 +91,7 @@ pub(super) fn all(image: &Image) -> Result<Vec<Memory<'_>>, DumpErrorKind> {
                     VERSION if header.is_whole() && matches!(header.word, 4 | 8) => {
                         found.push(Found { segment: *segment, inside: at + inside as u64, header });
                     }
-                    // What else begins so is the text of who looks for it.
+                    // A version of 1000 or more is no header: the bytes are text of a program that searches for the mark.
                     version @ 1..1000 if version != VERSION => other = Some(version),
                     _ => {}
                 }
@@ -105,7 +105,7 @@ pub(super) fn all(image: &Image) -> Result<Vec<Memory<'_>>, DumpErrorKind> {
         let none = DumpErrorKind::None { is_cut: image.is_cut };
         return Err(other.map_or(none, DumpErrorKind::Version));
     }
-    // Memory may be mapped several times. Where the framework saw it, it is in one piece.
+    // Memory may be mapped several times. At the framework's own address it is contiguous.
     let place = |found: &Found, space| found.segment.at(space).checked_add(found.inside);
     let is_own = |of: &Found| place(of, Space::Virtual) == Some(of.header.address);
     let is_mapped = found.iter().any(is_own);

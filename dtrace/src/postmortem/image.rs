@@ -10,36 +10,33 @@ use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader as _};
 use object::{Endianness, elf};
 
+use crate::system::reason;
+
 /// Most bytes that are read at a time.
 const CHUNK: usize = 1 << 20;
-/// So often what is in a dump may be taken from it, all in all: what is sound is in one place each, and what is read twice is short.
+/// Most bytes that are read from a dump, in multiples of its size: a consistent dump has each structure once, and only short parts
+/// are read twice.
 const TIMES: u64 = 4;
 
-/// Why a file is no dump.
+/// Why a file cannot be read as a dump.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{}", reason(.0))]
     Io(#[from] io::Error),
-    /// It is an ELF file and cannot be read as one.
-    #[error("not a whole ELF file: {0}")]
+    /// The ELF file is damaged.
+    #[error("the ELF file is damaged or truncated: {0}")]
     Elf(#[from] object::Error),
-    /// It is an ELF file with a program or an object, and no memory.
-    #[error("an ELF file, and no core: it holds no memory of a process or a machine")]
+    /// The ELF file is a program or an object.
+    #[error("this ELF file is no core: it has no memory of a process or a machine")]
     NoCore,
-    /// It is compressed in a way that is not read here.
-    #[error(
-        "a compressed dump (kdump): have it written without -z, -l and -s, or converted to ELF"
-    )]
+    /// The dump is compressed.
+    #[error("the dump is compressed (kdump): write it without -z, -l and -s, or convert it to ELF")]
     Compressed,
 }
 
-fn reason(error: &io::Error) -> String {
-    error.to_string().split(" (os error ").next().unwrap_or_default().to_owned()
-}
-
-/// What an address is one of.
+/// The address spaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Space {
     Virtual,
@@ -51,13 +48,13 @@ pub(super) enum Space {
 pub(super) struct Segment {
     virtual_at: u64,
     physical_at: u64,
-    /// Where it is in the file, and bytes of it there.
+    /// The offset and size of its bytes in the file.
     offset: u64,
     pub(super) size: u64,
 }
 
 impl Segment {
-    /// Where it begins.
+    /// The address of its begin.
     pub(super) const fn at(&self, space: Space) -> u64 {
         match space {
             Space::Virtual => self.virtual_at,
@@ -71,7 +68,7 @@ impl Segment {
 pub(super) struct Image {
     file: File,
     pub(super) segments: Vec<Segment>,
-    /// It is shorter than it says.
+    /// Whether the file is shorter than its headers say.
     pub(super) is_cut: bool,
     /// Bytes that may still be taken from it.
     left: Cell<u64>,

@@ -1,4 +1,4 @@
-//! A line to what is in a dump: it is asked as a kernel is, and answers what there is.
+//! A transport to a dump: answers requests as a kernel does.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::transport::{Transport, TransportError};
 
 /// Bytes of the longest answer.
 const FRAME: usize = 60 << 10;
-/// Bytes that are sent of something longer.
+/// Size of the pieces of long answers in bytes.
 const PIECE: usize = 48 << 10;
-/// Bytes of the longest request.
+/// Size of the longest request in bytes.
 const REQUEST: usize = 2 << 10;
 
-/// It.
+/// A transport that answers from the session of a consumer in a dump.
 #[derive(Debug)]
 pub struct Line {
     traced: Arc<Traced>,
@@ -32,7 +32,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line to what a consumer had.
+    /// Creates a transport to the session of a consumer.
     pub fn new(traced: Arc<Traced>) -> Self {
         Self { traced, decoder: Decoder::new(vec![0; REQUEST]), answers: VecDeque::new() }
     }
@@ -66,7 +66,7 @@ impl Answer {
             items(&mut frame);
             frame.seal(&mut line)
         });
-        // All that is said fits.
+        // Each answer fits a frame.
         line.truncate(length.unwrap_or(0));
         line
     }

@@ -1,76 +1,35 @@
-//! What a framework had recorded when it ended: read from a dump of its memory (`dtrace --core FILE`).
+//! Reads the last records of a framework from a dump of its memory (`dtrace --core FILE`).
 //!
 //! | step | |
 //! |---|---|
-//! | `image` | the file: a core of a process, a dump of a machine (both ELF), or memory as it is; what of it is where |
-//! | `find` | frameworks in it, by what their memory begins with ([`dtrace_abi::postmortem`]) |
-//! | `traced` | what consumers had: descriptions, and buffers as far as they hold what they say |
-//! | `line` | a line to it: it answers what a kernel would, so what is printed is printed by who traces kernels |
+//! | `image` | opens the file: a core of a process, a dump of a machine (both ELF), or raw memory; maps addresses to offsets |
+//! | `find` | finds frameworks by the header of their memory ([`dtrace_abi::postmortem`]) |
+//! | `traced` | reads the sessions of consumers: descriptions, and the consistent part of their buffers |
+//! | `line` | answers requests as a kernel does, so that the code for live kernels prints the records |
 //!
-//! Nothing in a dump is trusted: it may be cut, or changed while it was written, or be somebody's work. What does not hold
-//! together is left out, and said.
+//! Nothing in a dump is trusted: it may be truncated, inconsistent because memory changed while it was written, or forged.
+//! Inconsistent parts are left out, with a message.
 
+mod error;
 mod find;
 mod image;
 mod line;
 mod traced;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use dtrace_abi::postmortem::VERSION;
+pub use error::{DumpError, DumpErrorKind};
 pub use image::ImageError;
 pub use line::Line;
 pub use traced::Traced;
 
-/// Why nothing is read from a dump.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {kind}", .file.display())]
-pub struct DumpError {
-    /// Its file.
-    pub file: PathBuf,
-    /// Why.
-    pub kind: DumpErrorKind,
-}
-
-/// What is wrong with a dump.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DumpErrorKind {
-    /// It cannot be read, or is none.
-    #[error(transparent)]
-    Image(#[from] ImageError),
-    /// There is no framework in it.
-    #[error(
-        "there is no framework of sdt-framework's in this dump{}; was its memory dumped, too?",
-        if *.is_cut { ", which ends before its end" } else { "" }
-    )]
-    None {
-        /// The file is shorter than it says.
-        is_cut: bool,
-    },
-    /// There is one of another version.
-    #[error(
-        "the framework in this dump keeps its memory as of version {0}, this dtrace reads version {VERSION}; build one of them again"
-    )]
-    Version(u32),
-    /// Its memory leads nowhere.
-    #[error(
-        "the framework in this dump cannot be read: {0}; its memory has to be in the dump as a whole, and in one piece: of a \
-         machine whose kernel has put it together from pages, dump virtual memory (dump-guest-memory -p)"
-    )]
-    Broken(String),
-    /// Nobody was tracing.
-    #[error("nothing was being traced when this was dumped: no consumer had gone")]
-    NoConsumer,
-}
-
-/// What there is in a dump.
+/// The content of a dump.
 #[derive(Clone, Debug, Default)]
 pub struct Dump {
-    /// Of each consumer that had gone: those of which there is anything, at least one.
+    /// The sessions of consumers that were tracing; at least one.
     pub consumers: Vec<Arc<Traced>>,
-    /// What else should be there, and is not: a line each.
+    /// Messages about missing parts, a line each.
     pub complaints: Vec<String>,
 }
 

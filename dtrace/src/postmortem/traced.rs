@@ -1,4 +1,4 @@
-//! What consumers had: descriptions, and what is in their buffers.
+//! Sessions of consumers in a dump: descriptions and the content of buffers.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +14,26 @@ use super::find::Memory;
 use crate::client::{Aggregation, Eprobe, Probe};
 use crate::escape;
 
-/// What a consumer had when the framework ended.
+/// The session of a consumer at the time of the dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traced {
-    /// Its number.
+    /// The consumer's number.
     pub consumer: u32,
-    /// The policy of its buffers of records; `None` if it is none that is known.
+    /// The policy of its record buffers; `None` if the number is unknown.
     pub policy: Option<BufPolicy>,
-    /// What it did (`DTRACE_ACTIVITY_*`).
+    /// Its activity (`DTRACE_ACTIVITY_*`).
     pub activity: u32,
-    /// The probes that it had enabled.
+    /// The probes that it has enabled.
     pub probes: BTreeMap<u32, Probe>,
     /// Its enabled probes, by their numbers.
     pub eprobes: BTreeMap<u32, Eprobe>,
-    /// Its aggregations, likewise.
+    /// Its aggregations, by their numbers.
     pub aggregations: BTreeMap<u32, Aggregation>,
-    /// Its formats, likewise.
+    /// Its formats, by their numbers.
     pub formats: BTreeMap<u32, Vec<u8>>,
     /// Each CPU's buffers.
     pub cpus: Vec<Cpu>,
-    /// What is left out, and why: a line each.
+    /// Messages about parts that are left out, a line each.
     pub complaints: Vec<String>,
 }
 
@@ -42,22 +42,22 @@ pub struct Traced {
 pub struct Cpu {
     /// Its records, the oldest first.
     pub records: Vec<u8>,
-    /// Records that had found no room.
+    /// Records that were dropped because the buffer was full.
     pub drops: u64,
-    /// Programs that had been given up.
+    /// Programs that ended with a fault.
     pub errors: u64,
-    /// When its last record was made.
+    /// The time of its last record.
     pub latest: u64,
     /// Its aggregations' tuples.
     pub tuples: Vec<u8>,
-    /// Values that had found no room.
+    /// Values that were dropped because the buffer was full.
     pub tuple_drops: u64,
 }
 
-/// Most consumers of a framework that are said to be missing.
+/// Most messages about missing consumers of a framework.
 const MISSING: usize = 64;
 
-/// Those of all consumers that had gone, as far as they are there; and what is not there is said.
+/// Reads the sessions of all consumers that were tracing; adds messages about those that cannot be read.
 pub(super) fn all(memory: &Memory<'_>, complaints: &mut Vec<String>) -> Vec<Traced> {
     let mut all = Vec::new();
     let cut = if memory.is_cut() { " (the file ends before it should)" } else { "" };
@@ -90,7 +90,9 @@ pub(super) fn all(memory: &Memory<'_>, complaints: &mut Vec<String>) -> Vec<Trac
                 all.push(one(memory, session, own.map_or(&[], Vec::as_slice)));
             }
             None => {
-                if !missing(&format!("what consumer {number} has is not where it is said to be")) {
+                if !missing(&format!(
+                    "the session of consumer {number} is not at its recorded address"
+                )) {
                     break;
                 }
             }
@@ -111,7 +113,7 @@ fn by(all: Vec<Enabled>, number: impl Fn(&Enabled) -> u32) -> BTreeMap<u32, Vec<
 /// A consumer's enablings, by their clauses.
 type Clauses = BTreeMap<u32, Vec<Enabled>>;
 
-/// What leads on, as it was made when the consumer went.
+/// The addresses of the parts of a session, as recorded when the consumer started tracing.
 type Described = (Session, Vec<Note>, Vec<CpuNote>);
 
 fn session_at(memory: &Memory<'_>, at: u64) -> Option<Described> {
@@ -178,7 +180,7 @@ fn one(memory: &Memory<'_>, (session, notes, cpus): Described, enabled: &[Enable
     }
     if memory.is_spent() {
         traced.complaints.push(
-            "what is in the dump leads to the same memory again and again: the rest is not shown"
+            "the dump's structures refer to the same memory repeatedly: the rest is not shown"
                 .to_owned(),
         );
     }
@@ -221,7 +223,7 @@ fn data(memory: &Memory<'_>, note: &Note) -> Option<Vec<Datum>> {
     all.into_iter().map(datum).collect()
 }
 
-/// What is read of a buffer, and what is wrong with it.
+/// The result of reading a buffer, with the reason why a part is left out.
 type Read = Result<(), String>;
 
 impl Traced {
@@ -271,7 +273,10 @@ impl Traced {
         for part in [older, newer] {
             let range = part.start.saturating_mul(8) as usize..part.end.saturating_mul(8) as usize;
             let Some(inside) = words.get(range) else {
-                return Err(format!("it is said to be filled to {}, of {}", part.end, note.count));
+                return Err(format!(
+                    "its fill level is {} words, but its size is {}",
+                    part.end, note.count
+                ));
             };
             self.whole_records(inside, into)?;
         }
@@ -292,7 +297,7 @@ impl Traced {
                 continue;
             }
             let Ok(header) = RecordHeader::read(&mut reader) else {
-                return torn("what is there is shorter than any record".to_owned());
+                return torn("the rest is shorter than a record".to_owned());
             };
             let Some(eprobe) = self.eprobes.get(&header.epid) else {
                 return torn(format!(
@@ -323,7 +328,10 @@ impl Traced {
         into.tuple_drops = state.drops.wrapping_sub(state.told);
         let filled = usize::try_from(state.used.saturating_mul(8)).ok();
         let Some(bytes) = filled.and_then(|filled| words.get(..filled)) else {
-            return Err(format!("it is said to be filled to {}, of {}", state.used, note.count));
+            return Err(format!(
+                "its fill level is {} words, but its size is {}",
+                state.used, note.count
+            ));
         };
         let changing = state.changing.checked_sub(1).map(|at| at.saturating_mul(8));
         let (mut at, mut result) = (0, Ok(()));

@@ -1,24 +1,22 @@
-//! What kernels record, as dtrace(1) shows it.
+//! Renders the records of kernels as dtrace(1) does.
 //!
 //! | stage | from | to | libdtrace's file |
 //! |---|---|---|---|
 //! | [`Schedule`] | buffers of CPUs | records in order | dt_consume.c |
 //! | [`Consumer`] | records, aggregation buffers | data with their kinds; `clear`, `trunc`, `setopt` done | dt_consume.c, dt_aggregate.c, dt_handle.c |
-//! | [`Sink`] | those | whatever it is: [`Text`] is dtrace(1)'s form | dtrace.c, dt_printf.c, dt_print.c |
+//! | [`Sink`] | those | [`Text`]: dtrace(1)'s form | dtrace.c, dt_printf.c, dt_print.c |
 //! | | | [`Structured`]: JSON or XML in FreeBSD's schema | dt_oformat.h |
 //! | | | [`picture::Perfetto`]: a timeline for the Perfetto UI | |
 //! | [`Output`] | text, [`Order`]s | files; `system`, `freopen` done | dt_printf.c |
 //!
-//! What is asked on the way: a kernel for [`Descriptions`] of its records, [`Symbols`] for what stands at
-//! addresses, the compiler's types for `print`. Everything that comes from a kernel is taken as bytes of
-//! others: what does not fit is an error, and what is shown is bounded.
+//! Rendering needs [`Descriptions`] of the records, [`Symbols`] for addresses, and the compiler's types for `print`. Data of a
+//! kernel are not trusted: data that do not match their description are an error, and the size of the output is bounded.
 //!
-//! What a record means is decided by the programs that this run compiled ([`Compiled`]): a kernel that describes it
-//! otherwise is an error, and only a statement of these programs has something done on this machine ([`Order`]). What
-//! others enabled (`-a`, a dump) is shown by its descriptions, and nothing of it is done.
+//! The programs that this run compiled ([`Compiled`]) decide what a record means. A kernel's description that differs is an
+//! error, and only statements of these programs perform actions on this machine ([`Order`]). Records of programs that another run
+//! compiled (`-a`, a dump) are shown by the kernel's descriptions, and none of their actions is performed.
 //!
-//! What has been aggregated can be had as Rust's own values ([`Aggregations`]), and as a picture
-//! ([`picture::flame_graph`], [`picture::HeatMap`]).
+//! Aggregations are available as values ([`Aggregations`]) and as pictures ([`picture::flame_graph`], [`picture::HeatMap`]).
 //!
 //! # Differences on purpose
 //!
@@ -33,51 +31,32 @@
 //! - Widths and precisions end at [`COLUMNS`] columns.
 
 mod aggregate;
-mod bits;
-mod bytes;
-mod compiled;
 mod consume;
-mod cprintf;
-mod description;
-mod distribution;
-mod document;
-mod effect;
-mod error;
-mod flow;
-mod format;
-mod message;
-mod output;
+mod data;
 #[cfg(feature = "pictures")]
 pub mod picture;
-mod place;
-mod schedule;
-mod setopt;
+mod record;
 mod sink;
-mod structured;
-mod symbol;
-mod text;
-mod time;
-mod typed;
-mod value;
-mod view;
 
-pub use aggregate::{Aggregations, Entry, Row, Scale, Table};
-pub use compiled::{Compiled, Contradiction};
+pub use aggregate::entry::Entry;
+pub use aggregate::store::Aggregations;
+pub use aggregate::table::{Row, Scale, Table};
+pub use consume::schedule::{Buffer, Ends, Schedule};
+pub use consume::setopt::SetoptError;
 pub use consume::{Consumer, Settings, World};
-pub use cprintf::{COLUMNS, FloatStyle, Spec};
-pub use description::{AggDescription, Descriptions, Eprobe, Tables};
-pub use effect::{Order, Request};
-pub use error::{LONGEST, RenderError};
-pub use flow::Flow;
-pub use format::{Conversion, Format, FormatError, Kind, Piece};
-pub use message::{DropKind, Drops, ErrorKind, ProbeError};
-pub use output::{Kept, Output, Streams};
-pub use place::Place;
-pub use schedule::{Buffer, Ends, Schedule};
-pub use setopt::SetoptError;
+pub use data::argument::Argument;
+pub use data::cprintf::{COLUMNS, FloatStyle, Spec};
+pub use data::error::{Contradiction, LONGEST, RenderError};
+pub use data::format::{Conversion, Format, FormatError, Kind, Piece};
+pub use data::place::Place;
+pub use data::symbol::{Module, NoSymbols, Symbol, Symbols};
+pub use data::view::View;
+pub use record::compiled::Compiled;
+pub use record::description::{AggDescription, Descriptions, Eprobe, Tables};
+pub use record::effect::{Order, Request};
+pub use sink::flow::Flow;
+pub use sink::message::{DropKind, Drops, ErrorKind, ProbeError};
+pub use sink::output::{Kept, Output, Streams};
+pub use sink::structured::{Markup, Structured};
+pub use sink::text::Text;
 pub use sink::{Datum, Firing, Sink};
-pub use structured::{Markup, Structured};
-pub use symbol::{Module, NoSymbols, Symbol, Symbols};
-pub use text::Text;
-pub use value::Argument;
-pub use view::View;

@@ -1,4 +1,4 @@
-//! A trace as a library: programs compiled and handed over, then what they record, until it is over.
+//! A trace as a library: compiles programs, enables them in a kernel, and reads what they record.
 //!
 //! ```no_run
 //! use dtrace::compiler::{Source, options::Options};
@@ -6,7 +6,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let address: Address = "unix:/run/kernel.sock".parse()?;
-//! let line = address.open(&Protection::Machine, || eprintln!("nothing has come yet"))?;
+//! let line = address.open(&Protection::Machine, || eprintln!("no data received yet"))?;
 //! let mut trace = Trace::new(Client::connect(line)?, Options::default(), 0);
 //! let program = trace.compile(Source::line(b"syscall:::entry { @[probefunc] = count() }"))?;
 //! trace.enable(&program)?;
@@ -42,57 +42,57 @@ use crate::kernel::{Kernel, OWN};
 use crate::render::{Compiled, Consumer, RenderError, Settings};
 use crate::transport::TransportError;
 
-/// What is recorded of faults (`dtrace_handle_err`, dt_handle.c).
+/// The clause that records faults (`dtrace_handle_err`, dt_handle.c).
 const ON_ERROR: &[u8] =
     b"dtrace:::ERROR{trace(arg1);trace(arg2);trace(arg3);trace(arg4);trace(arg5);}";
 
-/// Why a trace does not go on.
+/// Why a trace fails.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The kernel failed, or refuses.
+    /// The kernel or the connection failed, or the kernel refuses the request.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// A program is wrong.
+    /// The compiler refuses a program.
     #[error(transparent)]
     Program(#[from] Box<Error>),
     /// A program is too large for any kernel.
     #[error(transparent)]
     Write(#[from] dof::WriteError),
-    /// What was recorded cannot be shown.
+    /// A record cannot be shown.
     #[error(transparent)]
     Render(#[from] RenderError),
 }
 
 impl TraceError {
-    /// Whether the other side of the line has gone.
+    /// Returns whether the peer has closed the connection.
     pub const fn is_end_of_line(&self) -> bool {
         matches!(self, Self::Client(ClientError::Transport(TransportError::Closed(_))))
     }
 }
 
-/// A trace that has not begun.
+/// A trace before it runs.
 #[derive(Debug)]
 pub struct Trace {
     kernel: Kernel,
     compiler: Compiler,
-    /// The options that the kernel was told, once it was.
+    /// The options that the kernel received when it was opened.
     opened: Option<Options>,
-    /// What the kernel's modules declare is known.
+    /// Whether the compiler has the declarations of the kernel's modules.
     declared: bool,
-    /// What the kernel is called among several.
+    /// The kernel's name.
     host: Option<String>,
-    /// It is one of several.
+    /// Whether there are several kernels.
     among_others: bool,
-    /// A program has `hostname` in it.
+    /// Whether a program uses `hostname`.
     names_host: bool,
-    /// What is traced was enabled before.
+    /// Whether the anonymous enabling is claimed.
     claimed: bool,
-    /// What was enabled by this run.
+    /// The programs that this run has enabled.
     compiled: Compiled,
 }
 
 impl Trace {
-    /// A trace of a kernel, with these options; `$target` is that number.
+    /// Creates a trace of a kernel. `target` is the value of `$target`.
     pub fn new(client: Client, options: Options, target: i64) -> Self {
         let kernel = Kernel::new(client, target);
         Self {
@@ -108,34 +108,34 @@ impl Trace {
         }
     }
 
-    /// Says what the kernel is called: D's variable `hostname`. Before anything is compiled.
+    /// Names the kernel: D's variable `hostname`. Call this before compiling programs.
     pub fn set_host(&mut self, name: &str) {
         self.host = Some(name.to_owned());
     }
 
-    /// The kernel is one of several that are traced [at once](crate::hosts), and called so: what its records show, too. Before
-    /// anything is compiled.
+    /// Names the kernel as one of several that are traced [together](crate::hosts): its records show the name. Call this before
+    /// compiling programs.
     pub fn set_host_of_many(&mut self, name: &str) {
         self.set_host(name);
         self.among_others = true;
     }
 
-    /// What the kernel is called.
+    /// Returns the kernel's name.
     pub fn host(&self) -> Option<&str> {
         self.host.as_deref()
     }
 
-    /// The kernel.
+    /// Returns the kernel.
     pub const fn kernel(&self) -> &Kernel {
         &self.kernel
     }
 
-    /// The options, with those that programs have set so far.
+    /// Returns the options, with those that the compiled programs have set.
     pub const fn options(&self) -> &Options {
         self.compiler.options()
     }
 
-    /// Has the compiler know what the kernel's modules declare, once.
+    /// Passes the declarations of the kernel's modules to the compiler, once.
     fn declare(&mut self) -> Result<(), ClientError> {
         if std::mem::replace(&mut self.declared, true) {
             return Ok(());
@@ -150,10 +150,10 @@ impl Trace {
         self.kernel.check()
     }
 
-    /// Reads D libraries. Those that the kernel has nothing for are left out; returns why.
+    /// Reads D libraries. Libraries that depend on missing providers, modules or libraries are skipped; returns why.
     ///
     /// # Errors
-    /// One of them is wrong, or the kernel failed.
+    /// The compiler refuses a library, or the kernel or the connection failed.
     pub fn libraries(&mut self, libraries: &[Library<'_>]) -> Result<Vec<Box<Error>>, TraceError> {
         self.declare()?;
         let read = self.compiler.libraries(libraries, &self.kernel);
@@ -161,10 +161,10 @@ impl Trace {
         Ok(read?)
     }
 
-    /// Compiles a program; nothing is enabled yet.
+    /// Compiles a program without enabling it.
     ///
     /// # Errors
-    /// It is wrong, or the kernel failed.
+    /// The compiler refuses the program, or the kernel or the connection failed.
     pub fn compile(&mut self, source: Source<'_>) -> Result<Program, TraceError> {
         self.declare()?;
         self.names_host |= names_host(source.text);
@@ -174,7 +174,7 @@ impl Trace {
         Ok(compiled?)
     }
 
-    /// Opens the framework and tells it the options, once.
+    /// Opens a session of the framework and sets the options, once.
     fn open(&mut self) -> Result<(), ClientError> {
         if self.opened.is_some() {
             return Ok(());
@@ -186,10 +186,11 @@ impl Trace {
         })
     }
 
-    /// Enables a program; says how many probes its clauses have matched. Options are fixed by then.
+    /// Enables a program. Returns the number of probes that its clauses match. Later changes of options have no effect on the
+    /// kernel.
     ///
     /// # Errors
-    /// The kernel refuses it, or failed.
+    /// The kernel refuses the program, or the kernel or the connection failed.
     pub fn enable(&mut self, program: &Program) -> Result<u32, TraceError> {
         let dof = dof::numbered(program, self.options(), self.compiled.last())?;
         self.open()?;
@@ -201,23 +202,23 @@ impl Trace {
         Ok(matched)
     }
 
-    /// The names of aggregations, by their variables.
+    /// Returns the names of aggregations by their variables.
     fn aggregations(&self) -> BTreeMap<u32, String> {
         let all = self.compiler.aggregations().into_iter();
         all.map(|(id, aggregation)| (id, aggregation.name)).collect()
     }
 
-    /// Takes over what was enabled in the kernel before there was any consumer, and its options.
+    /// Claims the anonymous enabling of the kernel, with its options.
     ///
     /// # Errors
-    /// There is no such thing, or the kernel failed.
+    /// The kernel has none, or the kernel or the connection failed.
     pub fn claim(&mut self) -> Result<(), TraceError> {
         self.open()?;
         self.kernel.ask(Client::claim)?;
         self.claimed = true;
-        // As libdtrace does when it goes (`dt_options_load`).
+        // As `dt_options_load` of libdtrace.
         for (option, value) in self.kernel.ask(Client::options)? {
-            // Whether this run may change something is not for the kernel to say.
+            // Only the user permits destructive actions.
             match OptionId::from_number(option) {
                 Some(OptionId::Destructive) | None => {}
                 Some(id) => self.compiler.options_mut().put(id, value),
@@ -226,10 +227,10 @@ impl Trace {
         Ok(())
     }
 
-    /// The DOF of programs for a kernel that enables them by itself, with the options as they are.
+    /// Returns the DOF of programs and options for a kernel that enables them without a consumer.
     ///
     /// # Errors
-    /// They are too large, or the kernel failed.
+    /// The programs are too large, or the kernel or the connection failed.
     pub fn anonymous<'p>(
         &mut self,
         programs: impl Iterator<Item = &'p Program>,
@@ -239,10 +240,10 @@ impl Trace {
         Ok(dof::anonymous(programs, last, self.options())?)
     }
 
-    /// Begins. `dtrace:::BEGIN` has fired when this returns.
+    /// Starts tracing. `dtrace:::BEGIN` has fired when this returns.
     ///
     /// # Errors
-    /// The kernel refuses, or failed.
+    /// The kernel refuses, or the kernel or the connection failed.
     pub fn go(mut self) -> Result<Running, TraceError> {
         self.open()?;
         match self.claimed {
@@ -251,7 +252,7 @@ impl Trace {
         }
         let cpus = self.kernel.ask(Client::status)?.cpus;
         let names = self.aggregations();
-        // What was enabled before has begun.
+        // A claimed enabling runs already.
         let began = (!self.claimed).then(|| self.kernel.ask(Client::go)).transpose()?;
         let options = self.compiler.options().clone();
         let mut settings = Settings::new(options.clone());
@@ -262,7 +263,7 @@ impl Trace {
             UNSET => (0..cpus).collect(),
             cpu => u32::try_from(cpu).into_iter().collect(),
         };
-        // What was enabled before was not compiled in this run, even if something else was.
+        // The records of a claimed enabling are not those of the programs that this run compiled.
         let consumer = match self.claimed {
             true => Consumer::new(settings),
             false => Consumer::of(self.compiled, settings),
@@ -270,7 +271,7 @@ impl Trace {
         Ok(Running::new(self.kernel, names, self.compiler.types().clone(), consumer, cpus, began))
     }
 
-    /// Enables the library's own clause for faults, last of all.
+    /// Enables the library's own clause for faults after all programs.
     fn watch_errors(&mut self) -> Result<(), TraceError> {
         if let Some(program) = self.errors()? {
             let dof = dof::numbered(&program, self.options(), OWN)?;
@@ -281,7 +282,7 @@ impl Trace {
         Ok(())
     }
 
-    /// The library's own clause for faults. A kernel without that probe has no faults to tell of.
+    /// Compiles the library's own clause for faults; `None` if the kernel has no probe for them.
     fn errors(&mut self) -> Result<Option<Program>, TraceError> {
         match self.compile(Source::line(ON_ERROR)) {
             Err(TraceError::Program(_)) => Ok(None),
@@ -290,13 +291,13 @@ impl Trace {
     }
 }
 
-/// Declares `hostname`.
+/// Returns the declaration of `hostname`.
 fn named_host(name: &str) -> Vec<u8> {
     let text = name.chars().filter(|c| !c.is_control() && !['"', '\\'].contains(c));
     format!("text\tinline string hostname = \"{}\";\n", text.collect::<String>()).into_bytes()
 }
 
-/// Whether a program has `hostname` in it, wherever.
+/// Returns whether a program contains the word `hostname`.
 fn names_host(text: &[u8]) -> bool {
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     text.split(|byte| !is_word(byte)).any(|word| word == b"hostname")

@@ -1,4 +1,4 @@
-//! A trace that goes on: what it records is taken, and shown, until it is over.
+//! A running trace: reads the records and aggregations of a kernel, and shows them, until the trace is over.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,26 +12,23 @@ use dtrace_protocol::{Run, SnapshotOf};
 use super::TraceError;
 use crate::budget::{Share, Use};
 use crate::client::{Client, ClientError, Snapshot};
-use crate::kernel::{Kernel, Told};
+use crate::kernel::{DescriptionSource, Kernel};
 use crate::render::{Aggregations, Buffer, Consumer, Ends, Schedule, Sink, View, World};
 
-/// How often things are done, if options do not say so.
-const RATE: Duration = Duration::from_secs(1);
-/// So often a kernel is asked at least whether a program has ended: oftener than dtrace(1), which may notice it a second
-/// later.
+/// Longest time between two status requests. dtrace(1) waits up to a second, and notices the end of a program that late.
 const BEAT: Duration = Duration::from_millis(50);
 
-/// When something was done the last time.
+/// The time of the last of a series of regular events.
 #[derive(Clone, Copy, Debug, Default)]
-struct Due(Option<Instant>);
+struct Timer(Option<Instant>);
 
-impl Due {
-    /// How long it is until it is to be done again.
+impl Timer {
+    /// Returns the time left until the next event.
     fn left(self, rate: Duration) -> Duration {
         self.0.map_or(Duration::ZERO, |last| rate.saturating_sub(last.elapsed()))
     }
 
-    /// Whether it is to be done now; then it has been.
+    /// Returns whether the event is due, and if so starts the time until the next one. `at_once` makes it due.
     fn now(&mut self, rate: Duration, at_once: bool) -> bool {
         let due = at_once || self.left(rate).is_zero();
         if due {
@@ -41,18 +38,16 @@ impl Due {
     }
 }
 
-/// For whom it is shown.
+/// The look of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// Rust's names are shown as they are in the file.
-    pub raw_names: bool,
-    /// Bars have a colour.
+    /// Bars of distributions have a colour.
     pub color: bool,
-    /// Data go to a terminal.
+    /// The output goes to a terminal: control characters in data are escaped.
     pub terminal: bool,
 }
 
-/// A trace that goes on.
+/// A running trace of one kernel.
 #[derive(Debug)]
 pub struct Running {
     kernel: Kernel,
@@ -60,24 +55,22 @@ pub struct Running {
     types: Types,
     consumer: Consumer,
     schedule: Schedule,
-    /// What buffers of records take that have not been shown.
+    /// The memory of the record buffers that are read and not shown yet.
     buffers: Share,
     cpus: Vec<u32>,
-    /// Where BEGIN fired, until the first buffers have been taken.
+    /// The CPU on which BEGIN fired, until the first buffers are read.
     began: Option<u32>,
-    /// Where END fired.
+    /// The CPU on which END fired.
     ended: Option<u32>,
-    status: Due,
-    aggregate: Due,
-    switch: Due,
-    /// How often aggregations have been taken.
-    taken: u64,
-    /// The kernel has gone, and has not been let go.
-    forsaken: bool,
+    status: Timer,
+    aggregate: Timer,
+    switch: Timer,
+    /// The connection is lost: the kernel gets no request any more.
+    abandoned: bool,
 }
 
 impl Running {
-    /// A trace of these CPUs that has begun; on which one, unless that was before it was claimed.
+    /// Creates a running trace of these CPUs. `began` is the CPU on which BEGIN fired; `None` for a claimed enabling.
     pub(super) fn new(
         kernel: Kernel,
         names: BTreeMap<u32, String>,
@@ -97,109 +90,103 @@ impl Running {
             cpus,
             began,
             ended: None,
-            status: Due::default(),
-            aggregate: Due::default(),
-            switch: Due::default(),
-            taken: 0,
-            forsaken: false,
+            status: Timer::default(),
+            aggregate: Timer::default(),
+            switch: Timer::default(),
+            abandoned: false,
         }
     }
 
-    /// Has Rust's names shown as they are in the file, bars in colour, and data so that a terminal does not obey them.
-    pub fn look(&mut self, Look { raw_names, color, terminal }: Look) {
+    /// Sets whether bars have colours, and whether control characters in data are escaped.
+    pub fn set_look(&mut self, Look { color, terminal }: Look) {
         let settings = self.consumer.settings_mut();
-        (settings.raw_names, settings.color, settings.terminal) = (raw_names, color, terminal);
+        (settings.color, settings.terminal) = (color, terminal);
     }
 
-    /// How often aggregations have been taken so far.
-    pub const fn taken(&self) -> u64 {
-        self.taken
-    }
-
+    /// Returns the time between two events that an option sets.
     fn rate(&self, option: OptionId) -> Duration {
-        match u64::try_from(self.consumer.settings().options.get(option)) {
-            Ok(rate) => Duration::from_nanos(rate),
-            Err(_) => RATE,
-        }
+        let rate = self.consumer.settings().options.number(option);
+        Duration::from_nanos(rate.and_then(|rate| u64::try_from(rate).ok()).unwrap_or_default())
     }
 
     fn status_rate(&self) -> Duration {
         self.rate(OptionId::Statusrate).min(BEAT)
     }
 
-    /// How long it is until there is something to do.
+    /// Returns the time until [`work`](Self::work) has something to do.
     pub fn pause(&self) -> Duration {
         let aggregate = self.aggregate.left(self.rate(OptionId::Aggrate));
         let switch = self.switch.left(self.rate(OptionId::Switchrate));
         self.status.left(self.status_rate()).min(aggregate).min(switch)
     }
 
-    /// Whether it is over: nothing more is recorded.
+    /// Returns whether the kernel has stopped recording.
     pub const fn is_over(&self) -> bool {
         self.ended.is_some()
     }
 
-    /// What has been aggregated up to the last time that buffers were taken.
+    /// Returns the aggregations as of the last read.
     pub const fn aggregations(&self) -> &Aggregations {
         self.consumer.aggregations()
     }
 
-    /// The kernel.
+    /// Returns the kernel.
     pub const fn kernel(&self) -> &Kernel {
         &self.kernel
     }
 
-    /// What the kernel is called among several.
+    /// Returns the kernel's name, if there are several kernels.
     pub fn host(&self) -> Option<&str> {
         self.consumer.settings().host.as_deref()
     }
 
-    /// The options, as programs have set them by now.
+    /// Returns the options, with the changes that programs have made.
     pub(crate) const fn options(&self) -> &Options {
         &self.consumer.settings().options
     }
 
-    /// What the last `exit` said.
+    /// Returns the status of the last `exit`.
     pub(crate) const fn exit_status(&self) -> Option<u32> {
         self.consumer.exit_status()
     }
 
-    /// Adds what has been aggregated to that of others.
+    /// Adds the aggregations to those of other kernels.
     pub(crate) fn add_all(&self, all: &mut Aggregations) {
         self.consumer.add_to(all, false);
     }
 
-    /// Adds what nobody has printed to that of others.
+    /// Adds the aggregations that no program has printed to those of other kernels.
     pub(crate) fn add_unprinted(&self, all: &mut Aggregations) {
         self.consumer.add_to(all, true);
     }
 
-    /// Lets the kernel go.
+    /// Ends the connection to the kernel.
     pub(crate) fn close(self) -> Result<(), ClientError> {
         self.kernel.ask(Client::close)
     }
 
-    /// Gives what has been aggregated, and what is needed to show it.
+    /// Calls `show` with the aggregations and the view that is needed to show them.
     pub fn view<R>(&self, show: impl FnOnce(&Aggregations, &View<'_>) -> R) -> R {
-        let mut told = Told { kernel: &self.kernel, names: &self.names };
-        let world = World { descriptions: &mut told, symbols: &self.kernel, types: &self.types };
+        let mut descriptions = DescriptionSource { kernel: &self.kernel, names: &self.names };
+        let world =
+            World { descriptions: &mut descriptions, symbols: &self.kernel, types: &self.types };
         show(self.consumer.aggregations(), &self.consumer.view(&world))
     }
 
-    /// Whether it was ended on the other side, and not by a program: there is no `exit` in what has been recorded.
+    /// Returns whether the kernel ended the run itself: no record has an `exit` of a program.
     pub fn was_ended(&self) -> bool {
         self.is_over() && self.consumer.exit_status().is_none() && !self.fills()
     }
 
-    /// The kernel has gone: what is left is to show what has been taken.
-    pub fn forsake(&mut self) {
-        self.forsaken = true;
+    /// Sends the kernel no more requests: the connection is lost. [`finish`](Self::finish) shows the records read so far.
+    pub fn abandon(&mut self) {
+        self.abandoned = true;
     }
 
-    /// Ends it. `dtrace:::END` has fired when this returns; what has been recorded is still to be taken.
+    /// Stops recording. `dtrace:::END` has fired when this returns; [`work`](Self::work) reads the last records.
     ///
     /// # Errors
-    /// The kernel failed.
+    /// The kernel or the connection failed.
     pub fn stop(&mut self) -> Result<(), TraceError> {
         if self.ended.is_none() {
             self.ended = Some(self.kernel.ask(Client::stop)?);
@@ -207,19 +194,19 @@ impl Running {
         Ok(())
     }
 
-    /// Does what is due (`dtrace_work`, dt_work.c): looks how the kernel is, takes buffers, gives what is in them to
-    /// the sink. Returns whether the trace is over, and all of it has been taken.
+    /// Requests the kernel's status, reads its buffers, and passes their content to the sink, as far as each is due
+    /// (`dtrace_work`, dt_work.c). Returns whether the trace is over and all buffers are read.
     ///
     /// # Errors
-    /// The kernel failed or has given this consumer up; what it has recorded cannot be shown.
+    /// The kernel or the connection failed, the kernel has closed this consumer's session, or a record cannot be shown.
     pub fn work(&mut self, sink: &mut dyn Sink) -> Result<bool, TraceError> {
         self.work_now(sink, false)
     }
 
-    /// As [`work`](Self::work); with `at_once` buffers are taken, whether they are due or not.
+    /// Does the same as [`work`](Self::work). If `at_once` is set, it reads all buffers, whether they are due or not.
     ///
     /// # Errors
-    /// As there.
+    /// See [`work`](Self::work).
     pub fn work_now(&mut self, sink: &mut dyn Sink, at_once: bool) -> Result<bool, TraceError> {
         let rate = self.status_rate();
         if self.is_over() || self.status.now(rate, at_once) {
@@ -230,12 +217,12 @@ impl Running {
             }
         }
         let over = self.is_over();
-        // Rings, and buffers that are filled, are taken at the end.
+        // Buffers with the policies ring and fill are read at the end.
         if !over && self.policy().is_some_and(|policy| policy != BufPolicy::Switch) {
             return Ok(false);
         }
         let (aggrate, switchrate) = (self.rate(OptionId::Aggrate), self.rate(OptionId::Switchrate));
-        // What a record prints was aggregated before it was made, however long the line takes for the rest.
+        // Records are read first, so that an aggregation which a record prints contains everything from before the record.
         let records = match self.switch.now(switchrate, over || at_once) {
             true => Some(self.take_records(sink)?),
             false => None,
@@ -244,11 +231,11 @@ impl Running {
             true => self.take_aggregations(sink),
             false => Ok(()),
         };
-        // If the line broke meanwhile, these are here.
+        // If the connection broke during the second read, the records are here and can be shown.
         let shown = records.map_or(Ok(()), |records| self.show_records(records, sink));
         aggregated.and(shown)?;
         sink.flush()?;
-        // What failed while it was shown.
+        // A request that failed while records were shown.
         self.kernel.check()?;
         Ok(over)
     }
@@ -262,17 +249,17 @@ impl Running {
         self.policy() == Some(BufPolicy::Fill)
     }
 
-    /// Asks how the run is, and says what was dropped.
+    /// Requests the status of the run, and reports new drops.
     fn ask_status(&mut self, sink: &mut dyn Sink) -> Result<Run, TraceError> {
         let run = self.kernel.ask(Client::run)?;
         let Self { kernel, names, types, consumer, .. } = self;
-        let mut told = Told { kernel, names };
-        let world = World { descriptions: &mut told, symbols: kernel, types };
+        let mut descriptions = DescriptionSource { kernel, names };
+        let world = World { descriptions: &mut descriptions, symbols: kernel, types };
         consumer.status(status(&run), &world, sink)?;
         Ok(run)
     }
 
-    /// A CPU's buffer; nothing, and a message, if it was damaged on the line.
+    /// Reads a CPU's buffer. If the connection damaged it, prints a message and returns an empty buffer.
     fn snapshot(
         &self,
         cpu: u32,
@@ -281,8 +268,8 @@ impl Running {
     ) -> Result<Snapshot, TraceError> {
         match self.kernel.ask(|client| client.snapshot(cpu, buffer)) {
             Err(ClientError::Damaged) => {
-                // dtrace(1) has no line, and no such message.
-                sink.message("1 answer damaged on the line: records may be missing\n")?;
+                // dtrace(1) has no connection, and no such message.
+                sink.message("1 answer was damaged on the connection: records may be missing\n")?;
                 Ok(Snapshot::default())
             }
             snapshot => Ok(snapshot?),
@@ -294,15 +281,17 @@ impl Running {
             let cpu = self.cpus[index];
             let taken = self.snapshot(cpu, SnapshotOf::Aggregations, sink)?;
             let Self { kernel, names, types, consumer, .. } = self;
-            let mut told = Told { kernel, names };
-            let mut world = World { descriptions: &mut told, symbols: kernel, types };
+            let mut descriptions = DescriptionSource { kernel, names };
+            let mut world = World { descriptions: &mut descriptions, symbols: kernel, types };
             let shown = consumer.snapshot(cpu, &taken.data, taken.drops, &mut world, sink);
-            // What the kernel did not say is why it cannot be shown.
+            // A failed request for a description is the cause of an error in showing.
             kernel.check()?;
             shown?;
         }
-        self.taken += 1;
-        Ok(())
+        let Self { kernel, names, types, consumer, .. } = self;
+        let mut descriptions = DescriptionSource { kernel, names };
+        let world = World { descriptions: &mut descriptions, symbols: kernel, types };
+        Ok(sink.sample(consumer.aggregations(), &consumer.view(&world))?)
     }
 
     fn take_records(&mut self, sink: &mut dyn Sink) -> Result<Vec<Buffer>, TraceError> {
@@ -324,8 +313,8 @@ impl Running {
     ) -> Result<(), TraceError> {
         let ends = Ends { began: self.began.take(), ended: self.ended };
         let Self { kernel, names, types, consumer, schedule, .. } = self;
-        let mut told = Told { kernel, names };
-        let mut world = World { descriptions: &mut told, symbols: kernel, types };
+        let mut descriptions = DescriptionSource { kernel, names };
+        let mut world = World { descriptions: &mut descriptions, symbols: kernel, types };
         let shown = match consumer.settings().options.get(OptionId::Temporal) {
             UNSET => Schedule::in_turn(consumer, &buffers, ends, &mut world, sink),
             _ => schedule.in_time(consumer, buffers, ends.ended.is_some(), &mut world, sink),
@@ -335,18 +324,22 @@ impl Running {
         Ok(shown?)
     }
 
-    /// Gives the sink what nobody has printed, and lets the kernel go. Returns what the last `exit` said.
+    /// Passes the aggregations that no program has printed to the sink, and ends the connection. Returns the status of the last
+    /// `exit`.
     ///
     /// # Errors
-    /// It cannot be shown, or the kernel failed.
+    /// They cannot be shown, or the kernel or the connection failed.
     pub fn finish(mut self, sink: &mut dyn Sink) -> Result<Option<u32>, TraceError> {
-        let mut told = Told { kernel: &self.kernel, names: &self.names };
-        let world = World { descriptions: &mut told, symbols: &self.kernel, types: &self.types };
+        let mut descriptions = DescriptionSource { kernel: &self.kernel, names: &self.names };
+        let world =
+            World { descriptions: &mut descriptions, symbols: &self.kernel, types: &self.types };
+        let completed = sink.complete(self.consumer.aggregations(), &self.consumer.view(&world));
         self.consumer.finish(&world, sink)?;
         sink.flush()?;
-        if !self.forsaken {
+        if !self.abandoned {
             self.kernel.ask(Client::close)?;
         }
+        completed?;
         Ok(self.consumer.exit_status())
     }
 }

@@ -1,4 +1,4 @@
-//! What `--connect` is given.
+//! Addresses of kernels (`--connect`).
 
 use std::fmt;
 use std::io;
@@ -13,70 +13,71 @@ use dtrace_protocol::secure::Key;
 use super::line::Line;
 use super::patient::Patient;
 use super::{ProcessError, Secure, SecureError, Transport, child, process, serial};
+use crate::system::reason;
 
-/// Bits a second of a serial line, if nothing is said.
+/// Default speed of a serial line in bits per second.
 const BAUD: u32 = 115_200;
 
-/// A machine of the network answers within this time, and a handshake is over.
+/// Longest time until a machine in the network accepts a connection, and until a handshake ends.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What keeps others from a line.
+/// The protection of a connection against other users and machines.
 #[derive(Clone, Debug)]
 pub enum Protection {
-    /// The kernel's key.
+    /// Encryption and authentication with the kernel's key.
     Key(Key),
-    /// The machine: no line leaves it, as far as an address tells.
+    /// None, for addresses on this machine only.
     Machine,
-    /// Nothing that this knows of: a network of one's own, or a tunnel.
+    /// None, also for addresses on other machines: the user trusts the network, or uses a tunnel.
     Nothing,
 }
 
-/// Where a kernel is to be found.
+/// The address of a kernel or a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// A socket in the file system.
     Unix(PathBuf),
     /// Host and port.
     Tcp(String),
-    /// A serial device, and its bits a second.
+    /// A serial device, and its speed in bits per second.
     Serial(PathBuf, u32),
-    /// A command for the shell: its standard input and output are the line.
+    /// A command for the shell, which speaks on its standard input and output.
     Exec(String),
-    /// A process of this machine, by its number, that hosts its probes itself.
+    /// A process of this machine that hosts its probes, by its process ID.
     Process(u32),
 }
 
-/// Why there is no way to a kernel.
+/// Why a connection to a kernel fails.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
-    /// It is no address.
+    /// The text is no address.
     #[error(
-        "{0}: not an address; say unix:PATH, tcp:HOST:PORT, serial:DEVICE[,BAUD], exec:COMMAND or process:PID"
+        "{0}: not an address; use unix:PATH, tcp:HOST:PORT, serial:DEVICE[,BAUD], exec:COMMAND or process:PID"
     )]
     Unknown(String),
-    /// The number behind a serial device is none.
-    #[error("serial:{device},{baud}: not a number of bits a second")]
+    /// The speed of a serial device is no number.
+    #[error("serial:{device},{baud}: the speed in bits per second is not a number")]
     Baud {
         /// The device.
         device: String,
-        /// What is no number.
+        /// The text of the speed.
         baud: String,
     },
-    /// The line would leave the machine, and is not protected.
+    /// The address is on another machine, and the connection is not protected.
     #[error(
-        "{0} is another machine: what goes there can be read and changed on the way, and is not known to be the kernel's; \
-         give the kernel's key with --key FILE (dtrace --make-key FILE makes one), or say --unencrypted"
+        "{0} is another machine: anyone on the network could read and change the data, or pretend to be the kernel; name the \
+         file of the kernel's key with --key FILE (dtrace --make-key FILE creates one), or use --unencrypted"
     )]
     Unprotected(Address),
-    /// The line is not one of the key's.
+    /// The encrypted connection cannot be established.
     #[error("{address}: {error}")]
     Secure {
-        /// Where.
+        /// The address.
         address: Address,
         /// Why.
         error: SecureError,
     },
-    /// It is not certain that a process is at the other end of its socket, or it has none.
+    /// The process has no socket, or another process listens there.
     #[error("failed to connect to process:{id}: {error}")]
     Process {
         /// The process.
@@ -84,20 +85,14 @@ pub enum AddressError {
         /// Why.
         error: ProcessError,
     },
-    /// The stream could not be opened.
+    /// The stream cannot be opened.
     #[error("failed to connect to {address}: {}", reason(.error))]
     Connect {
-        /// Where.
+        /// The address.
         address: Address,
         /// Why.
         error: io::Error,
     },
-}
-
-/// C's words alone.
-pub(super) fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error ").next().unwrap_or_default().to_owned()
 }
 
 impl FromStr for Address {
@@ -231,17 +226,20 @@ mod tests {
         for text in ["", "unix", "unix:", "tcp:host", "http://x", "/run/x.sock", "process:x"] {
             let error = text.parse::<Address>().unwrap_err().to_string();
             assert!(
-                error.starts_with(&format!("{text}: not an address; say unix:PATH")),
+                error.starts_with(&format!("{text}: not an address; use unix:PATH")),
                 "{error}"
             );
         }
         let error = "serial:/dev/ttyS0,fast".parse::<Address>().unwrap_err();
-        assert_eq!(error.to_string(), "serial:/dev/ttyS0,fast: not a number of bits a second");
+        assert_eq!(
+            error.to_string(),
+            "serial:/dev/ttyS0,fast: the speed in bits per second is not a number"
+        );
     }
 
     #[test]
     fn what_leaves_the_machine_is_protected() {
-        // 192.0.2.0/24 is nobody's (RFC 5737): nothing may be sent there.
+        // 192.0.2.0/24 is reserved for documentation (RFC 5737): nothing may be sent there.
         for address in ["tcp:192.0.2.1:9", "tcp:[2001:db8::1]:9", "tcp:0.0.0.0:9"] {
             let address: Address = address.parse().unwrap();
             let error = address.connect(&Protection::Machine).unwrap_err();

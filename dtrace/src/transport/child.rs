@@ -1,4 +1,4 @@
-//! A child whose standard input and output are the line.
+//! A command as transport: its standard input and output.
 
 use std::io::{self, PipeWriter};
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -9,29 +9,29 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 
-/// A child that has closed its end is about to end itself.
+/// Longest time between the end of the stream and that of the process.
 const END: Duration = Duration::from_secs(2);
 
-/// It. When this is dropped, it is gone.
+/// The process of the command. Dropping it kills the process and its children.
 #[derive(Debug)]
 pub(super) struct Child {
     process: std::process::Child,
-    /// As long as this is open the command goes on.
+    /// The end of a pipe: when it is closed, the watching shell kills the command.
     _held: PipeWriter,
 }
 
-/// Ends all that the command has started once nobody has the other end of the pipe any more: that is this process's alone, so
-/// whatever becomes of it, nothing of the command stays. The command's own descriptors are nothing to who waits for that.
+/// A shell script that kills the command and its children when this process closes its end of a pipe, also if this process is
+/// killed. The watching shell does not keep the command's standard input and output open.
 const WATCH: &str =
     "{ exec <\"/dev/fd/$1\" && { read -r _; kill -KILL -$$; }; } >/dev/null 2>&1 & eval \"$0\"";
 
-/// Runs a command by the shell. Returns it, its standard output and its standard input.
+/// Runs a command with the shell. Returns its process, its standard output and its standard input.
 pub(super) fn spawn(command: &str) -> io::Result<(Child, OwnedFd, OwnedFd)> {
     let (watched, held) = io::pipe()?;
     fcntl_setfd(&watched, FdFlags::empty())?;
     let mut child = Command::new("/bin/sh")
         .args(["-c", WATCH, command, &watched.as_raw_fd().to_string()])
-        // Of its own: Ctrl-C is for dtrace, which goes on reading what there is.
+        // A process group of its own: Ctrl-C is for dtrace, which still reads the last records from the command.
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -43,7 +43,7 @@ pub(super) fn spawn(command: &str) -> io::Result<(Child, OwnedFd, OwnedFd)> {
 }
 
 impl Child {
-    /// How it ended, if it does.
+    /// Waits for the end of the process; returns its status, or `None` if it continues to run.
     pub(super) fn ended(&mut self) -> Option<String> {
         let deadline = Instant::now() + END;
         loop {
@@ -60,7 +60,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // With all that it has started. If it cannot be killed it has ended already; either way its status is taken.
+        // An error means that the process has ended. `wait` frees its entry in the process table in either case.
         if let Some(group) = rustix::process::Pid::from_raw(self.process.id() as i32) {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }

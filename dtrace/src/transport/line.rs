@@ -16,10 +16,10 @@ use super::{Transport, TransportError};
 #[derive(Debug)]
 pub struct Line {
     input: OwnedFd,
-    /// Where it is not the same.
+    /// The descriptor for writing, if it differs.
     output: Option<OwnedFd>,
     pub(super) child: Option<Child>,
-    /// Given back at the end.
+    /// The settings of a terminal, which are restored at the end.
     pub(super) settings: Option<Settings>,
 }
 

@@ -1,4 +1,4 @@
-//! Ways to a kernel: byte streams that `dtrace-protocol` is spoken over.
+//! Transports: byte streams to a kernel, which carry `dtrace-protocol`.
 
 mod address;
 mod child;
@@ -22,18 +22,19 @@ pub use line::Line;
 pub use process::ProcessError;
 pub use secure::{Secure, SecureError};
 
-/// A byte stream to a kernel, or to who passes on what is meant for it.
+/// A byte stream to a kernel, or to a program that forwards the bytes to it.
 pub trait Transport: Send {
-    /// Takes what has arrived, waiting for it so long at most. 0: nothing has, or a signal came.
+    /// Reads the bytes that have arrived, and waits at most `wait` for the first one. Returns 0 if none has arrived, or a signal
+    /// has interrupted the wait.
     ///
     /// # Errors
     /// The stream has ended or failed.
     fn read(&mut self, buffer: &mut [u8], wait: Duration) -> Result<usize, TransportError>;
 
-    /// Sends all of the bytes.
+    /// Writes all bytes.
     ///
     /// # Errors
-    /// The stream has ended or failed, or does not take them within the limit.
+    /// The stream has ended or failed, or the peer does not read the bytes within the limit.
     fn write(&mut self, bytes: &[u8], limit: Duration) -> Result<(), TransportError>;
 }
 
@@ -47,18 +48,18 @@ impl Transport for Box<dyn Transport> {
     }
 }
 
-/// Why nothing goes over a stream any more.
+/// Why a transport fails.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
-    /// The other side has ended it.
+    /// The peer has closed the connection.
     #[error("the line to the kernel is closed{}", .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     Closed(Option<String>),
-    /// The other side takes nothing.
-    #[error("the line to the kernel takes nothing for {} s", .0.as_secs())]
+    /// The peer does not read.
+    #[error("the kernel has read nothing from the line for {} s", .0.as_secs())]
     Stuck(Duration),
-    /// On a line with a key: bytes that the kernel has not sent, or not so.
+    /// An encrypted message is not authentic.
     #[error(
-        "what came over the line was not sent so by the kernel: somebody changes it, or it lost something"
+        "message authentication failed: the data from the kernel were changed, or a part of them was lost; connect again"
     )]
     Forged,
     /// Reading or writing failed.

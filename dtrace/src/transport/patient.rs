@@ -1,17 +1,17 @@
-//! A line on which nothing comes: that is said, once.
+//! A transport that reports once if no data arrive.
 
 use std::time::{Duration, Instant};
 
 use super::{Transport, TransportError};
 
-/// So long it is waited before it is said.
+/// Time without data after which it reports.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A stream that says once that nothing has come on it, if nothing has for some seconds.
+/// A transport that calls a function once if no data have arrived for some seconds.
 pub(super) struct Patient<T, F> {
     inner: T,
     since: Instant,
-    /// Until it is said, or something has come.
+    /// The function, until it is called or data have arrived.
     say: Option<F>,
 }
 
@@ -33,7 +33,7 @@ impl<T: Transport, F: FnOnce() + Send> Transport for Patient<T, F> {
                 self.say = Some(say);
             }
         }
-        // Who has more time asks again, as after a signal.
+        // A caller with more time reads again, as after a signal.
         Ok(length)
     }
 

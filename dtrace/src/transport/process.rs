@@ -26,7 +26,7 @@ use crate::escape;
 /// `__SO_ACCEPTCON`, by which `/proc/net/unix` tells who listens (Linux, `include/uapi/linux/net.h`).
 const LISTENS: u32 = 1 << 16;
 
-/// How long sockets whose queues of connections are full are waited for.
+/// Longest wait for a socket whose queue of connections is full.
 const FULL: Duration = Duration::from_secs(5);
 
 /// Why there is no line to a process.
@@ -35,19 +35,19 @@ pub enum ProcessError {
     /// There is none of this number.
     #[error("No such process")]
     None,
-    /// It has not started `sdt_process`.
-    #[error("it hosts no probes: sdt_process has not been started in it")]
+    /// The process has not started `sdt_process`.
+    #[error("the process hosts no probes: it has not called sdt_process::start")]
     NoProbes,
-    /// Its socket is not where it says.
+    /// The path of the socket has a symbolic link or `..`.
     #[error(
         "the path of its socket, {}, has a symbolic link or `..` in it, which dtrace does not follow: set XDG_RUNTIME_DIR of the \
          process to a path without", shown(.0)
     )]
     Link(PathBuf),
-    /// Something else is where its socket should be.
+    /// The path of the socket is another kind of file.
     #[error("{} is no socket", shown(.0))]
     NoSocket(PathBuf),
-    /// It does not take the connections that wait at its socket.
+    /// The process does not accept the connections in the queue of its socket.
     #[error("it does not answer: the queue of connections at its socket is full")]
     Full,
     /// Another process listens there.
@@ -58,7 +58,7 @@ pub enum ProcessError {
     },
     /// The listener has no number in this pid namespace.
     #[error(
-        "the process at its socket has no number in this pid namespace: run dtrace in a namespace where it has one"
+        "the process at its socket is outside of this pid namespace: run dtrace in the namespace of the process"
     )]
     Elsewhere,
     /// The listener has ended.
@@ -73,7 +73,7 @@ pub enum ProcessError {
         found: u32,
     },
     /// The system refuses.
-    #[error("{}", super::address::reason(.0))]
+    #[error("{}", crate::system::reason(.0))]
     Io(#[from] io::Error),
 }
 
@@ -112,7 +112,7 @@ fn connect_to(
     // By the open file: its path may lead elsewhere by now.
     let address = SocketAddrUnix::new(format!("/proc/self/fd/{}", socket.as_raw_fd()))
         .map_err(io::Error::from)?;
-    // A process that lets nobody in would be waited for without an end.
+    // Without NONBLOCK, `connect` would wait for ever if the process accepts no connection.
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let line = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
     let line = UnixStream::from(line.map_err(io::Error::from)?);
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_process_without_probes_is_an_error() {
         let error = |id| connect(id).unwrap_err().to_string();
-        assert!(error(std::process::id()).starts_with("it hosts no probes"));
+        assert!(error(std::process::id()).starts_with("the process hosts no probes"));
         assert_eq!(error(u32::MAX), "No such process");
     }
 

@@ -1,4 +1,4 @@
-//! A line that leaves the machine: authenticated and encrypted by a key ([`dtrace_protocol::secure`]). The consumer's side.
+//! The consumer's side of a connection that is authenticated and encrypted with a key ([`dtrace_protocol::secure`]).
 
 use std::time::{Duration, Instant};
 
@@ -7,49 +7,47 @@ use snow::TransportState;
 
 use super::{Transport, TransportError};
 
-/// Bytes of a length.
+/// Size of a length field in bytes.
 const LENGTH: usize = 2;
 
-/// Why a line could not be made secure.
+/// Why an encrypted connection cannot be established.
 #[derive(Debug, thiserror::Error)]
 pub enum SecureError {
-    /// The stream under it.
+    /// The underlying transport failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// Something else is on the other side.
-    #[error("the other side does not encrypt: try without a key, or look who is there")]
+    /// The peer does not speak the encrypted protocol.
+    #[error("the peer does not encrypt: connect without a key, or check the address")]
     Plain,
-    /// It is there and has another version.
+    /// The peer speaks another version of the encryption.
     #[error(
-        "the kernel speaks version {0} of the encryption, this dtrace version {VERSION}; build one of them again"
+        "the kernel speaks version {0} of the encryption, and this dtrace speaks version {VERSION}; build both from the same release"
     )]
     Version(u8),
-    /// It does not take our key.
-    #[error("the kernel refuses the key")]
+    /// The peer rejects the key.
+    #[error("the kernel rejects the key; use the file that --make-key created for it")]
     Refused,
-    /// What came back is not what who has the key would have said.
-    #[error("what is on the other side does not have the key")]
+    /// The peer does not have the key.
+    #[error("the peer does not have the key: it is not the kernel")]
     Impostor,
-    /// Nothing came.
-    #[error(
-        "nothing answers the handshake within {} s: is it a line with a key on the other side, too?", .0.as_secs()
-    )]
+    /// The peer does not answer.
+    #[error("no answer to the handshake within {} s; check that the kernel's line uses a key, too", .0.as_secs())]
     NoAnswer(Duration),
-    /// The system has no random bytes, or the like.
+    /// The cryptography failed, for example for want of random bytes.
     #[error("the handshake cannot begin: {0}")]
     Noise(#[from] snow::Error),
 }
 
-/// A stream over another one that only who has the key can read and write.
+/// An encrypted stream over another one.
 pub struct Secure<T> {
     inner: T,
     noise: TransportState,
-    /// Messages of either direction.
+    /// Numbers of messages in both directions.
     sent: u64,
     received: u64,
-    /// Of a message that has not arrived whole.
+    /// The part of a message that has arrived.
     inbox: Vec<u8>,
-    /// Opened, and not taken yet.
+    /// Decrypted bytes that are not read yet.
     open: Vec<u8>,
 }
 
@@ -60,7 +58,7 @@ impl<T: std::fmt::Debug> std::fmt::Debug for Secure<T> {
 }
 
 impl<T: Transport> Secure<T> {
-    /// Shakes hands over a stream, which may take as long as the limit.
+    /// Performs the handshake over a stream, within the limit.
     ///
     /// # Errors
     /// See [`SecureError`].

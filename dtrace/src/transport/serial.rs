@@ -7,22 +7,21 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::termios::{self, OptionalActions, Termios};
 
-/// How a terminal was before.
+/// The settings of a terminal before it was opened.
 #[derive(Debug)]
 pub(super) struct Settings(Termios);
 
 impl Settings {
-    /// Makes it so again.
+    /// Restores the settings.
     pub(super) fn restore(&self, terminal: BorrowedFd<'_>) {
-        // It may be gone; nobody is left to be told.
+        // An error is ignored: the device may be removed.
         let _ = termios::tcsetattr(terminal, OptionalActions::Now, &self.0);
     }
 }
 
-/// Opens a terminal: raw, at a speed, for us alone.
+/// Opens a terminal in raw mode at a speed, exclusively.
 pub(super) fn open_raw(device: &Path, baud: u32) -> io::Result<(OwnedFd, Settings)> {
-    // Without NOCTTY it could become the terminal that our Ctrl-C comes from; without NONBLOCK opening waits for a
-    // carrier.
+    // Without NOCTTY the device could become dtrace's controlling terminal; without NONBLOCK `open` waits for a carrier.
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let terminal = open(device, flags, Mode::empty())?;
     let before = termios::tcgetattr(&terminal)?;
@@ -30,7 +29,7 @@ pub(super) fn open_raw(device: &Path, baud: u32) -> io::Result<(OwnedFd, Setting
     raw.make_raw();
     raw.set_speed(baud)?;
     raw.control_modes |= termios::ControlModes::CLOCAL | termios::ControlModes::CREAD;
-    // Not for two programs at once: each would miss what the other one takes.
+    // Two programs that read from one device would each miss data.
     termios::ioctl_tiocexcl(&terminal)?;
     termios::tcsetattr(&terminal, OptionalActions::Flush, &raw)?;
     Ok((terminal, Settings(before)))

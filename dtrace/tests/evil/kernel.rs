@@ -24,7 +24,7 @@ pub type Data = Vec<(Datum, Vec<u8>)>;
 /// What it says.
 #[derive(Clone, Debug)]
 pub struct Evil {
-    /// Every name that it tells, but for the probe that there is.
+    /// All names that the kernel sends, except those of the existing probe.
     pub name: Vec<u8>,
     /// What it says a record holds, and the bytes of each.
     pub data: Data,
@@ -106,7 +106,7 @@ impl Evil {
         let listener = UnixListener::bind(socket).unwrap();
         thread::spawn(move || {
             let (line, _) = listener.accept().unwrap();
-            // Whoever is refused goes.
+            // A refused client closes the connection.
             let _ = self.serve(line);
         });
     }

@@ -13,7 +13,7 @@ mod printed;
 use case::Case;
 use host::{Run, run};
 
-/// What is not compared, and why not.
+/// The cases that are not compared, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("drops_agg", "how many elements a buffer has room for: here one more"),
     ("drops_buf", "a buffer that holds no record is refused here; there nothing is ever recorded"),

@@ -1,4 +1,4 @@
-//! Whatever a kernel says: nothing panics, and what is shown is bounded.
+//! Random data of a kernel cause no panic, and the size of the output is bounded.
 
 use dtrace::render::{Format, Markup, Structured, Text};
 use dtrace_abi::action::Action;

@@ -1,9 +1,11 @@
 //! Each display, written down.
 
+use dtrace::render::Text;
 use dtrace_abi::action::{Action, UstackArg};
 use dtrace_abi::aggregation::{Llquantize, Lquantize, QUANTIZE_BUCKETS, quantize_bucket};
 
 use crate::made::{Item, Made, item, printf};
+use crate::printed::Printed;
 
 fn key(number: i64) -> Item {
     item(Action::DifExpr, 0, &number.to_le_bytes())
@@ -391,7 +393,7 @@ fn flow_is_indented() {
     );
 }
 
-/// Records alone have nothing done: what they ask for is shown, and it is said once that it is not done.
+/// Records without a compiled program perform no action: the request is shown, and one message says that it is not performed.
 #[test]
 fn what_is_asked_for_without_a_program_is_shown() {
     let printf = |format, statement| Item { statement, ..printf(format, &[])[0].clone() };
@@ -428,7 +430,7 @@ fn what_is_asked_for_without_a_program_is_shown() {
     assert_eq!(out.lines().nth(1), Some("  0      1                           :BEGIN "));
 }
 
-/// As dtrace(1) writes them, unless a terminal would obey them: then escaped, but for newlines.
+/// Data are written as dtrace(1) does; on a terminal, control characters except newlines are escaped.
 #[test]
 fn data_on_a_terminal_are_escaped() {
     let hidden = b"a\x1b[2J\x07\nb\0";
@@ -444,4 +446,23 @@ fn data_on_a_terminal_are_escaped() {
     // A format of others is escaped either way.
     assert_eq!(made(false), "\\u{1b}[1ma\x1b[2J\x07\nb|\x07|bell\x07\n");
     assert_eq!(made(true), "\\u{1b}[1ma\\u{1b}[2J\\u{7}\nb|\\u{7}|bell\\u{7}\n");
+}
+
+/// dtrace(1)'s message comes first, as ever; a script that reads standard error sees nothing else.
+#[test]
+fn drops_on_a_terminal_have_a_remedy_once() {
+    let said = |terminal| {
+        let mut made = Made::default();
+        (made.terminal, made.drops) = (terminal, 3);
+        let mut sink = Text::new(Printed::default());
+        made.to(&mut sink).unwrap();
+        made.to(&mut sink).unwrap();
+        sink.into_output().err
+    };
+    let message = "dtrace: 3 drops on CPU 0\n";
+    assert_eq!(said(false), message.repeat(2));
+    let shown = said(true);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!((lines.len(), lines[0], lines[2]), (3, message.trim_end(), message.trim_end()));
+    assert!(lines[1].starts_with("dtrace: to lose fewer records: ") && lines[1].contains("-b 16m"));
 }

@@ -68,6 +68,8 @@ pub struct Made {
     pub options: Options,
     /// Data go to a terminal.
     pub terminal: bool,
+    /// Records that the CPU's buffer had no room for.
+    pub drops: u64,
     records: Vec<u8>,
     /// Of each CPU.
     aggregations: Vec<Vec<u8>>,
@@ -170,7 +172,7 @@ impl Made {
         for (cpu, buffer) in (0..).zip(&self.aggregations) {
             consumer.snapshot(cpu, buffer, 0, &mut world, sink)?;
         }
-        let buffer = Buffer { data: self.records.clone(), ..Buffer::default() };
+        let buffer = Buffer { data: self.records.clone(), drops: self.drops, ..Buffer::default() };
         Schedule::new().in_time(&mut consumer, vec![buffer], true, &mut world, sink)?;
         consumer.finish(&world, sink)
     }
@@ -193,7 +195,7 @@ impl Made {
         sink.into_output()
     }
 
-    /// What is on standard output, under `quiet`.
+    /// Returns the text on standard output, under `quiet`.
     pub fn quietly(mut self) -> String {
         self.options.set("quiet", None).unwrap();
         String::from_utf8(self.printed().out).unwrap()

@@ -1,4 +1,4 @@
-//! What is shown of records that are written down, not traced; those of programs are in `tests/oracle`.
+//! The output for records that the tests write; `tests/oracle` has the output of programs.
 
 mod any;
 mod golden;

@@ -13,7 +13,7 @@ fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Draws what is left at the end.
+/// Draws the aggregations that are left at the end.
 struct AtEnd(Result<String, PictureError>);
 
 impl Sink for AtEnd {

@@ -1,6 +1,4 @@
-//! `EVENTHANDLER_REGISTER(9)`.
-//!
-//! `sys/sys/eventhandler.h`, main.
+//! Event handlers: `EVENTHANDLER_REGISTER(9)`, `sys/sys/eventhandler.h`, main.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
@@ -16,7 +14,7 @@ unsafe extern "C" {
     fn eventhandler_deregister(list: *mut c_void, tag: *mut c_void);
 }
 
-/// `EVENTHANDLER_PRI_ANY`: no matter before or after which other handler.
+/// `EVENTHANDLER_PRI_ANY`: in any order relative to other handlers.
 pub const PRI_ANY: c_int = 10_000;
 
 /// A registered handler, until it is [deregistered](Self::deregister). Dropping it leaves it
@@ -27,15 +25,15 @@ pub struct EventHandler {
     tag: *mut c_void,
 }
 
-// SAFETY: the tag is only passed back to the kernel, which locks its lists.
+// SAFETY: the tag is only passed back to the kernel, which locks its lists itself.
 unsafe impl Send for EventHandler {}
 
 impl EventHandler {
     /// Registers `func` for the event `name` (`EVENTHANDLER_REGISTER`). Sleeps.
     ///
     /// # Safety
-    /// `func` must be a function of the type the event calls (`sys/sys/eventhandler.h` declares it),
-    /// sound to call with `arg` in the event's context, until it is deregistered.
+    /// `func` must have the type that `sys/sys/eventhandler.h` declares for the event, and be sound to call with `arg` in the
+    /// event's context until [`deregister`](Self::deregister) has returned.
     pub unsafe fn register(
         name: &'static CStr,
         func: *const (),
@@ -43,16 +41,16 @@ impl EventHandler {
         priority: c_int,
     ) -> Self {
         let list = core::ptr::null_mut();
-        // SAFETY: the kernel finds or makes the list of that name; `func` is good by contract.
+        // SAFETY: with a NULL list the kernel finds or makes the list of that name; the caller guarantees `func`.
         let tag = unsafe {
             eventhandler_register(list, name.as_ptr(), func.cast_mut().cast(), arg, priority)
         };
         Self { name, tag }
     }
 
-    /// Deregisters the handler (`EVENTHANDLER_DEREGISTER`). Sleeps until nobody runs it any more.
+    /// Deregisters the handler (`EVENTHANDLER_DEREGISTER`). Sleeps until no thread runs it.
     pub fn deregister(self) {
-        // SAFETY: the list is there, as a handler of ours is on it; it comes back locked, and
+        // SAFETY: `tag` is on this list until now. `eventhandler_find_list` returns the list locked, and
         // `eventhandler_deregister` unlocks it.
         unsafe {
             let list = eventhandler_find_list(self.name.as_ptr());

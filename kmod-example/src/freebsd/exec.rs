@@ -1,6 +1,5 @@
-//! The event `process_exec`: a process is about to run a new image.
-//!
-//! `sys/sys/imgact.h` and `execlist_fn` in `sys/sys/eventhandler.h`; LP64.
+//! The event `process_exec`: a process is about to run a new image. `sys/sys/imgact.h`; `execlist_fn` in
+//! `sys/sys/eventhandler.h`; LP64.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::fmt;
@@ -13,23 +12,23 @@ use super::eventhandler::{EventHandler, PRI_ANY};
 /// `struct image_params`.
 type ImageParams = c_void;
 
-/// Where `struct image_params` has its `args`, and where `struct image_args` has its `fname`: as 10.2, and 12.1 to
-/// main have it. Of 11 it is not known here whether all its releases agree.
+/// Offsets of `args` in `struct image_params` and of `fname` in `struct image_args`: those of 10.2, and of 12.1 to main. `None` on
+/// 11, whose releases may differ.
 pub const OFFSETS: Option<(usize, usize)> = match VERSION / 100_000 {
     10 => Some((112, 32)),
     11 => None,
     _ => Some((104, 40)),
 };
 
-/// An image about to be run, for as long as its handlers are called.
+/// An image that is about to run; lives while the event's handlers are called.
 pub struct Exec<'a>(*const ImageParams, PhantomData<&'a ()>);
 
 impl Exec<'_> {
-    /// The path as it was given to `execve`; none when the image was given by file descriptor, and none on 11.
+    /// Returns the path given to `execve`; `None` if the image was given by file descriptor, and on 11.
     pub fn path(&self) -> Option<&CStr> {
         let (args, fname) = OFFSETS?;
-        // SAFETY: the kernel keeps the arguments while handlers run, and has them there; the name, where there
-        // is one, is NUL-terminated.
+        // SAFETY: the kernel keeps the structures while handlers run, with these fields at `OFFSETS`; `fname` is NULL or a C
+        // string.
         unsafe {
             let args = self.0.byte_add(args).cast::<*const c_void>().read();
             let name = args.byte_add(fname).cast::<*const c_char>().read();
@@ -44,17 +43,17 @@ impl fmt::Debug for Exec<'_> {
     }
 }
 
-/// What is called for each image. In the context of the process that executes it; may sleep.
+/// A function that is called for each image, in the context of the process that executes it. May sleep.
 pub type Handler = fn(Exec<'_>);
 
 /// Calls `handler` on every exec, until it is deregistered. Sleeps.
 ///
 /// # Safety
-/// Before the module is unloaded, [`EventHandler::deregister`] must have been called.
+/// Before the module is unloaded, [`EventHandler::deregister`] must have returned.
 pub unsafe fn register(handler: Handler) -> EventHandler {
     let trampoline = on_process_exec as *const ();
-    // SAFETY: the trampoline is an `execlist_fn` and takes the handler as its argument; by contract it is
-    // deregistered in time.
+    // SAFETY: the trampoline is an `execlist_fn` that takes the handler as its argument; the caller deregisters it before the
+    // module is unloaded.
     unsafe { EventHandler::register(c"process_exec", trampoline, handler as *mut c_void, PRI_ANY) }
 }
 
@@ -63,8 +62,7 @@ unsafe extern "C" fn on_process_exec(
     _: *mut c_void,
     image: *const ImageParams,
 ) {
-    // SAFETY: what `register` gave.
+    // SAFETY: `register` passed a `Handler` as the argument.
     let handler = unsafe { core::mem::transmute::<*mut c_void, Handler>(handler) };
-    // The kernel passes the image's parameters, good for the call.
     handler(Exec(image, PhantomData));
 }

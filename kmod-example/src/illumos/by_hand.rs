@@ -1,9 +1,7 @@
-//! The probe by hand: whoever reads the kstat `proc_example:0:by_hand` fires it, so that it can be seen at work on a
-//! machine on which nothing is executed: `kstat -p proc_example:0:by_hand`. A driver would have an `ioctl` for that; a
-//! module without a device has kstats.
+//! A kstat whose reader fires the probe: `kstat -p proc_example:0:by_hand`. It shows the probe at work on a machine on which no
+//! program is executed. A driver would use an `ioctl`; a module without a device can use a kstat.
 //!
-//! The kernel's functions are those of `usr/src/uts/common/os/kstat_fr.c`, its structures those of
-//! `usr/src/uts/common/sys/kstat.h`; LP64.
+//! Functions: `usr/src/uts/common/os/kstat_fr.c`; structures: `usr/src/uts/common/sys/kstat.h`, LP64.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::mem::offset_of;
@@ -12,10 +10,10 @@ use core::ptr::NonNull;
 const MODULE: &CStr = c"proc_example";
 const NAME: &CStr = c"by_hand";
 const CLASS: &CStr = c"misc";
-/// Its only value: how often it has been read.
+/// The kstat's only value: the number of reads.
 const FIRED: &CStr = c"fired";
 
-/// What the probe carries then.
+/// The path that the probe carries.
 const PATH: &CStr = c"by hand";
 
 /// `KSTAT_TYPE_NAMED`, `KSTAT_DATA_UINT64`, `KSTAT_READ`.
@@ -80,24 +78,24 @@ unsafe extern "C" {
     fn kstat_named_init(named: *mut Named, name: *const c_char, kind: u8);
 }
 
-/// The kstat, while it is there.
+/// The installed kstat.
 pub(super) struct ByHand(NonNull<Kstat>);
 
-// SAFETY: the kernel's functions may be called with it on any CPU.
+// SAFETY: the kernel's kstat functions take the pointer on any CPU.
 unsafe impl Send for ByHand {}
 
 impl ByHand {
-    /// Adds it; `None` if the name is taken. May sleep.
+    /// Installs the kstat; returns `None` if the name is taken. May sleep.
     ///
     /// # Safety
-    /// The module stays loaded until it has been [removed](Self::remove).
+    /// The module must stay loaded until [`remove`](Self::remove) has returned.
     pub(super) unsafe fn add() -> Option<Self> {
         let (module, name, class) = (MODULE.as_ptr(), NAME.as_ptr(), CLASS.as_ptr());
-        // SAFETY: the names are strings, which are copied.
+        // SAFETY: the names are C strings, and the kernel copies them.
         let kstat =
             NonNull::new(unsafe { kstat_create(module, 0, name, class, TYPE_NAMED, 1, 0) })?;
-        // SAFETY: it is ours alone until it is installed; its data is one value, as was asked for; the function is
-        // there as long as the module.
+        // SAFETY: no other thread knows the kstat before `kstat_install`; its data is the one value that `kstat_create` was asked
+        // for; the caller keeps the module, and with it `update`, loaded.
         unsafe {
             kstat_named_init((*kstat.as_ptr()).data.cast(), FIRED.as_ptr(), DATA_UINT64);
             (*kstat.as_ptr()).update = Some(update);
@@ -106,21 +104,23 @@ impl ByHand {
         Some(Self(kstat))
     }
 
-    /// Takes it away; nobody is in its function any more. May sleep.
+    /// Removes the kstat; afterwards no thread is in [`update`]. May sleep.
     pub(super) fn remove(self) {
-        // SAFETY: it has been added, and is removed once.
+        // SAFETY: `add` installed it, and `self` is consumed, so it is removed once.
         unsafe { kstat_delete(self.0.as_ptr()) };
     }
 }
 
+/// Fires the probe and counts the read (`ks_update`).
+///
 /// # Safety
-/// As the kernel calls `ks_update`: by one thread at a time.
+/// `kstat` is the one that [`ByHand::add`] installed, and one thread at a time calls this.
 unsafe extern "C" fn update(kstat: *mut Kstat, operation: c_int) -> c_int {
     if operation != READ {
         return EACCES;
     }
     crate::on_exec(Some(PATH));
-    // SAFETY: it is the one that was added, with its one value, and nobody else looks at it meanwhile.
+    // SAFETY: the caller passes the installed kstat, which has one value, and no other thread uses it meanwhile.
     unsafe { (*(*kstat).data.cast::<Named>()).value += 1 };
     0
 }

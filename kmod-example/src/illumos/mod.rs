@@ -1,17 +1,15 @@
 //! The module as illumos loads it: calls [`on_exec`](crate::on_exec) on every exec.
 //!
-//! A driver has no need of such a hook: its probes fire where the kernel calls it. See
-//! [`exec`] for what this one is, and is not.
+//! Replace the hook by your module's own events: the probes of a driver fire where the kernel calls the driver.
 
-mod exec;
+mod by_hand;
 
 use core::ffi::CStr;
 
+use illumos_execsw_hook::Busy;
 use sdt_core::illumos::{Errno, Module, console};
 use sdt_core::illumos_module;
 use sdt_core::sync::Mutex;
-
-mod by_hand;
 
 use by_hand::ByHand;
 
@@ -21,16 +19,16 @@ static EXAMPLE: Example = Example { by_hand: Mutex::new(None) };
 
 /// The module.
 struct Example {
-    /// Its kstat, while the module is loaded.
+    /// The kstat that fires the probe, while the module is loaded.
     by_hand: Mutex<Option<ByHand>>,
 }
 
 impl Module for Example {
     fn load(&self) -> Result<(), Errno> {
-        // SAFETY: `unload` removes it, and so does what follows if it fails.
+        // SAFETY: `unload` removes the kstat, and so does the error path below.
         let by_hand = unsafe { ByHand::add() }.ok_or(Errno::EEXIST)?;
-        // SAFETY: `unload` deregisters it.
-        if let Err(exec::Busy) = unsafe { exec::register(before_exec) } {
+        // SAFETY: `unload` fails unless it deregisters the handler.
+        if let Err(Busy) = unsafe { illumos_execsw_hook::register(before_exec) } {
             by_hand.remove();
             return Err(Errno::EBUSY);
         }
@@ -39,9 +37,9 @@ impl Module for Example {
     }
 
     fn unload(&self) -> Result<(), Errno> {
-        // First of all: this one may refuse, and then everything stays as it is.
-        exec::deregister().map_err(|exec::Busy| Errno::EBUSY)?;
-        // Taken out before it sleeps, which must not happen under a lock.
+        // First, because it can fail: then the module stays loaded and complete.
+        illumos_execsw_hook::deregister().map_err(|Busy| Errno::EBUSY)?;
+        // Taken out of the lock, because `remove` sleeps.
         let by_hand = self.by_hand.lock().take();
         if let Some(by_hand) = by_hand {
             by_hand.remove();

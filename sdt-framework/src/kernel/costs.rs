@@ -17,7 +17,7 @@ pub struct Costs {
 
 impl Costs {
     /// What all clauses of all consumers may do at one hit, in these units.
-    pub const BUDGET: u32 = crate::dif::WORK;
+    pub const BUDGET: u32 = 1 << 22;
 
     /// Of a kernel that looks at ranges and loads, and follows frame pointers.
     pub const DEFAULT: Self = Self { load: 32, user: 64, stack: 128, frame: 32 };

@@ -3,9 +3,9 @@
 
 use dtrace_abi::spec::Spec;
 
-use crate::arena::Arena;
-use crate::registry::links::{Links, List};
-use crate::registry::tables::Tables;
+use super::tables::Registry;
+use crate::base::arena::Arena;
+use crate::base::links::{Links, List};
 
 /// Probes by one of their names: each is in the bucket of that name, with those of some other names.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl<'a> Candidates<'a> {
     }
 }
 
-impl Tables {
+impl<E: Copy + 'static> Registry<E> {
     /// The index of the first probe of the provider with exactly these names.
     pub(crate) fn find_probe(
         &self,

@@ -1,24 +1,30 @@
-//! What the framework knows of providers and probes, apart from what probe context reads. All of it is
-//! behind the framework's lock.
+//! Providers and probes, apart from what probe context reads. All of it is behind the framework's lock.
 //!
-//! No step here takes longer the more probes there are, but for a [walk](super::search) over those that a description may
+//! No operation here takes longer the more probes there are, except for a [search](super::search) through those that a description may
 //! mean.
 
-use core::ffi::c_void;
+use core::ffi::{CStr, c_void};
 
-use sdt_core::ops::{Privileges, ProviderAttr, ProviderId, ProviderOps};
+use sdt_core::ops::{FrameworkError, Privileges, ProbeId, ProviderAttr, ProviderId, ProviderOps};
 
-use crate::arena::{Arena, Owned};
-use crate::buffer::ConsumerId;
-use crate::config::Config;
-use crate::ecb::pool::{EcbEntry, EcbPool, EcbUse};
-use crate::ecb::{Retained, What};
-use crate::postmortem;
-use crate::program::session::Session;
-use crate::registry::links::{Link, Links, List};
-use crate::registry::names::{Names, Place, ProviderName};
-use crate::registry::search::Index;
-use crate::rights::Rights;
+use super::live::{Live, LiveProbe};
+use super::search::Index;
+use crate::base::arena::Arena;
+use crate::base::chain::Walk;
+use crate::base::links::{Link, Links, List};
+use crate::base::names::{NameCell, Names, ProviderName};
+use crate::base::origin::Origin;
+use crate::base::rights::Rights;
+
+/// The number of the probe at an index of the table.
+pub(crate) fn number(index: usize) -> u32 {
+    index as u32 + 1
+}
+
+/// The index in the table of a probe with this number.
+pub(crate) fn index(id: ProbeId) -> usize {
+    id.get() as usize - 1
+}
 
 /// A pointer of the provider's, which the framework hands back and never follows.
 #[derive(Clone, Copy, Debug)]
@@ -36,11 +42,10 @@ pub(crate) struct Provider {
     pub(crate) ops: ProviderOps,
     pub(crate) arg: Opaque,
     /// Invalidated: no description means its probes.
-    pub(crate) defunct: bool,
-    /// Its probes.
-    pub(crate) probes: List,
+    pub(super) defunct: bool,
+    pub(super) probes: List,
     /// How many of them are enabled.
-    pub(crate) enabled: usize,
+    enabled: usize,
 }
 
 /// An entry of the table of providers.
@@ -55,48 +60,37 @@ pub(super) struct ProviderEntry {
 pub(crate) struct Probe {
     /// Index of its provider.
     pub(crate) provider: usize,
-    /// How many ECBs are on its chain.
-    pub(crate) ecbs: usize,
+    /// How many enablings are on its chain.
+    enablings: usize,
     /// How many probes were created before it.
     pub(crate) created: usize,
-    /// Whether it was enabled by what meant it when it was created.
+    /// Whether it was enabled for the enablings that meant it when it was created.
     pub(crate) is_matched: bool,
     pub(crate) names: &'static Names,
     pub(crate) parg: Opaque,
 }
 
 /// Bytes that the tables take at most.
-pub(crate) const fn footprint(config: &Config) -> usize {
-    let Config { providers, probes, ecbs, consumers, .. } = *config;
-    let parts = [
+const fn table_bytes(providers: usize, probes: usize) -> [usize; 6] {
+    [
         Arena::footprint::<ProviderEntry>(providers),
         Arena::footprint::<Option<Probe>>(probes),
-        Arena::footprint::<Place<ProviderName>>(providers),
-        Arena::footprint::<Place<Names>>(probes),
+        Arena::footprint::<NameCell<ProviderName>>(providers),
+        Arena::footprint::<NameCell<Names>>(probes),
         // Of each provider's list, and of the two indexes.
         Arena::footprint::<Link>(probes).saturating_mul(3),
         Arena::footprint::<List>(probes).saturating_mul(2),
-        Arena::footprint::<EcbEntry>(ecbs),
-        Arena::footprint::<Link>(ecbs),
-        Arena::footprint::<List>(consumers),
-        Arena::footprint::<Option<Owned<Session>>>(consumers),
-        postmortem::footprint(config),
-    ];
-    let (mut sum, mut at) = (0usize, 0);
-    while at < parts.len() {
-        sum = sum.saturating_add(parts[at]);
-        at += 1;
-    }
-    sum
+    ]
 }
 
+/// Which providers and probes there are, and which enablings `E` each probe has.
 #[derive(Debug)]
-pub(crate) struct Tables {
+pub(crate) struct Registry<E: 'static> {
     pub(super) providers: &'static mut [ProviderEntry],
     probes: &'static mut [Option<Probe>],
     /// Of each entry of the two.
-    provider_names: &'static [Place<ProviderName>],
-    names: &'static [Place<Names>],
+    provider_names: &'static [NameCell<ProviderName>],
+    names: &'static [NameCell<Names>],
     /// How many entries of `probes` were ever used.
     used: usize,
     /// Entries that were used before, the oldest first: an id is used again as late as possible, so that a
@@ -106,72 +100,16 @@ pub(crate) struct Tables {
     pub(super) links: Links,
     pub(super) by_function: Index,
     pub(super) by_name: Index,
-    pub(crate) ecbs: EcbPool,
-    /// The enablings that count, the latest first.
-    pub(crate) retained: Option<Owned<Retained>>,
     /// Probes created ever.
-    pub(crate) created: usize,
-    /// How many are creating probes that are to be enabled afterwards.
-    pub(crate) providing: usize,
-    /// No probe below this index was created by them and is not matched yet.
-    pub(crate) fresh: Option<usize>,
-    /// Calls of `enable` ever.
-    pub(crate) enablings: usize,
-    /// The number last given to a consumer.
-    pub(crate) last_consumer: u32,
-    /// Bytes of a buffer, if its consumer does not choose them.
-    pub(crate) buffer: usize,
-    /// Bytes of all buffers of a consumer's programs, if these can be smaller than it says.
-    pub(crate) share: usize,
-    /// The consumer for which something was enabled before it came.
-    pub(crate) anonymous: Option<ConsumerId>,
-    /// The number that was last given to a predicate.
-    pub(crate) last_predicate: u32,
-    /// What each open consumer has sent.
-    pub(crate) sessions: &'static mut [Option<Owned<Session>>],
-    /// For who finds the memory in a dump.
-    pub(crate) map: postmortem::Map,
-    /// What is left of the memory.
-    pub(crate) arena: Arena,
+    created: usize,
+    live: Live<E>,
     /// How many probes have been compared with descriptions or names.
     #[cfg(test)]
     pub(crate) compared: core::sync::atomic::AtomicUsize,
 }
 
-impl Tables {
-    /// What an open consumer has sent.
-    pub(crate) fn session(&mut self, consumer: usize) -> Option<&mut Session> {
-        self.sessions.get_mut(consumer)?.as_deref_mut()
-    }
-
-    /// The next number for an enabled probe of a consumer's.
-    fn next_epid(&mut self, consumer: usize) -> Option<u32> {
-        let last = &mut self.session(consumer)?.last_epid;
-        *last = last.checked_add(1)?;
-        Some(*last)
-    }
-
-    /// An ECB for a consumer, and the number of the enabled probe.
-    pub(crate) fn take_ecb(
-        &mut self,
-        consumer: usize,
-        probe: usize,
-        enabling: usize,
-        what: What,
-    ) -> Option<(usize, u32)> {
-        if self.ecbs.available() == 0 {
-            return None;
-        }
-        let epid = self.next_epid(consumer)?;
-        let ecb = self.ecbs.take(consumer, EcbUse { epid, probe, enabling, what })?;
-        if let Some((found, _)) = self.probe(probe) {
-            let named = postmortem::Named { probe, provider: found.provider };
-            self.map.enable(ecb, consumer, epid, named, what);
-        }
-        Some((ecb, epid))
-    }
-
-    /// Tables without room for anything.
+impl<E: Copy + 'static> Registry<E> {
+    /// A registry without room for anything.
     pub(crate) const fn none() -> Self {
         Self {
             providers: &mut [],
@@ -183,72 +121,79 @@ impl Tables {
             links: Links::none(),
             by_function: Index::none(),
             by_name: Index::none(),
-            ecbs: EcbPool::none(),
-            retained: None,
             created: 0,
-            providing: 0,
-            fresh: None,
-            enablings: 0,
-            last_consumer: 0,
-            buffer: 0,
-            share: usize::MAX,
-            anonymous: None,
-            last_predicate: 0,
-            sessions: &mut [],
-            map: postmortem::Map::none(),
-            arena: Arena::none(),
+            live: Live::none(),
             #[cfg(test)]
             compared: core::sync::atomic::AtomicUsize::new(0),
         }
     }
 
-    /// Tables with room for what the configuration says, in this memory; `None` when it does not suffice.
-    pub(crate) fn new(mut arena: Arena, config: &Config) -> Option<Self> {
+    /// A registry with room for so many; `None` when the memory does not suffice.
+    pub(crate) fn new(
+        arena: &mut Arena,
+        providers: usize,
+        probes: usize,
+        enablings: usize,
+    ) -> Option<Self> {
         let entry = |_| ProviderEntry { generation: 0, provider: None };
         Some(Self {
-            providers: arena.slice(config.providers, entry)?.leak(),
-            probes: arena.slice(config.probes, |_| None)?.leak(),
-            provider_names: arena.slice(config.providers, |_| Place::new())?.leak(),
-            names: arena.slice(config.probes, |_| Place::new())?.leak(),
-            links: Links::new(&mut arena, config.probes)?,
-            by_function: Index::new(&mut arena, config.probes)?,
-            by_name: Index::new(&mut arena, config.probes)?,
-            ecbs: EcbPool::new(&mut arena, config)?,
-            buffer: config.buffer,
-            sessions: arena.slice(config.consumers, |_| None)?.leak(),
-            map: postmortem::Map::new(&mut arena, config)?,
-            arena,
+            providers: arena.slice(providers, entry)?.leak(),
+            probes: arena.slice(probes, |_| None)?.leak(),
+            provider_names: arena.slice(providers, |_| NameCell::new())?.leak(),
+            names: arena.slice(probes, |_| NameCell::new())?.leak(),
+            links: Links::new(arena, probes)?,
+            by_function: Index::new(arena, probes)?,
+            by_name: Index::new(arena, probes)?,
+            live: Live::new(arena, probes, enablings)?,
             ..Self::none()
         })
     }
 
-    /// Has the memory found, which ends there, if it is dumped.
-    pub(crate) fn show(&mut self, head: &'static mut postmortem::Head, end: usize, cpus: usize) {
-        self.map.begin(head, end, cpus, self.provider_names, self.names);
+    /// Bytes that a registry takes at most.
+    pub(crate) const fn footprint(providers: usize, probes: usize, enablings: usize) -> usize {
+        let tables = table_bytes(providers, probes);
+        let (mut sum, mut at) = (Live::<E>::footprint(probes, enablings), 0);
+        while at < tables.len() {
+            sum = sum.saturating_add(tables[at]);
+            at += 1;
+        }
+        sum
     }
 
-    /// An ECB of a consumer's has been unlinked.
-    pub(crate) fn retire_ecb(&mut self, consumer: usize, ecb: usize) {
-        self.map.disable(ecb);
-        self.ecbs.retire(consumer, ecb);
+    /// What probe context reads of it.
+    pub(crate) const fn live(&self) -> Live<E> {
+        self.live
     }
 
-    /// How many providers there is room for. 0 as long as there is no memory.
-    pub(crate) fn max_providers(&self) -> usize {
-        self.providers.len()
+    /// Where the names of providers and of probes are.
+    pub(crate) const fn name_tables(
+        &self,
+    ) -> (&'static [NameCell<ProviderName>], &'static [NameCell<Names>]) {
+        (self.provider_names, self.names)
     }
 
-    /// Puts a provider into the table; `None` when it is full.
-    pub(crate) fn add_provider(
+    /// How many probes were created ever.
+    pub(crate) const fn created(&self) -> usize {
+        self.created
+    }
+
+    /// Registers a provider, whose rules have been [checked](super::registration::check). `None` when the table is full.
+    pub(crate) fn register(
         &mut self,
         name: ProviderName,
-        provider: impl FnOnce(&'static ProviderName) -> Provider,
+        attr: ProviderAttr,
+        privileges: Privileges,
+        ops: ProviderOps,
+        arg: *mut c_void,
     ) -> Option<ProviderId> {
         let at = self.providers.iter().position(|entry| entry.provider.is_none())?;
         let entry = &mut self.providers[at];
         // SAFETY: the entry is free: the provider that it held has no probes any more, and since it has none every
         // CPU has been outside probe context.
-        entry.provider = Some(provider(unsafe { self.provider_names.get(at)?.fill(name) }));
+        let name = unsafe { self.provider_names.get(at)?.fill(name) };
+        let (defunct, probes, enabled, arg) = (false, List::EMPTY, 0, Opaque(arg));
+        entry.provider =
+            Some(Provider { name, attr, privileges, ops, arg, defunct, probes, enabled });
         let generation = entry.generation;
         Some(self.provider_id(generation, at))
     }
@@ -266,20 +211,56 @@ impl Tables {
     }
 
     /// The provider at an index, if one is registered there.
-    pub(crate) fn provider(&self, at: usize) -> Option<&Provider> {
+    fn provider(&self, at: usize) -> Option<&Provider> {
         self.providers.get(at)?.provider.as_ref()
     }
 
-    pub(crate) fn provider_mut(&mut self, at: usize) -> Option<&mut Provider> {
+    fn provider_mut(&mut self, at: usize) -> Option<&mut Provider> {
         self.providers.get_mut(at)?.provider.as_mut()
     }
 
-    /// Frees the entry of a provider that has no probes any more.
-    pub(crate) fn remove_provider(&mut self, at: usize) {
+    /// How many providers there is room for. 0 as long as there is no memory.
+    pub(crate) fn max_providers(&self) -> usize {
+        self.providers.len()
+    }
+
+    /// The ops of the provider at an index, if they may be called to provide probes.
+    pub(crate) fn ops(&self, at: usize) -> Option<(ProviderOps, Opaque)> {
+        let provider = self.provider(at).filter(|provider| !provider.defunct)?;
+        Some((provider.ops, provider.arg))
+    }
+
+    /// Invalidates a provider: no description means its probes any more.
+    pub(crate) fn invalidate(&mut self, id: ProviderId) {
+        if let Some(found) = self.find_provider(id).and_then(|at| self.provider_mut(at)) {
+            found.defunct = true;
+        }
+    }
+
+    /// Unregisters a provider, and destroys its probes.
+    ///
+    /// # Errors
+    /// [`FrameworkError::NotFound`]; [`FrameworkError::Again`] for one that is invalidated and has enabled probes;
+    /// [`FrameworkError::Busy`] for any other that has some, or if it `is_open`.
+    pub(crate) fn unregister(
+        &mut self,
+        id: ProviderId,
+        is_open: bool,
+        sync: impl FnOnce(),
+    ) -> Result<(), FrameworkError> {
+        let at = self.find_provider(id).ok_or(FrameworkError::NotFound)?;
+        let found = self.provider(at).ok_or(FrameworkError::NotFound)?;
+        match found.defunct {
+            true if found.enabled > 0 => return Err(FrameworkError::Again),
+            false if found.enabled > 0 || is_open => return Err(FrameworkError::Busy),
+            true | false => {}
+        }
+        self.destroy_of_provider(at, sync);
         if let Some(entry) = self.providers.get_mut(at) {
             entry.generation = entry.generation.wrapping_add(1);
             entry.provider = None;
         }
+        Ok(())
     }
 
     /// How many entries of the table of probes have ever been used.
@@ -293,20 +274,51 @@ impl Tables {
         Some((probe, self.provider(probe.provider)?))
     }
 
-    /// As `probe`, to be changed.
-    pub(crate) fn probe_mut(&mut self, at: usize) -> Option<(&mut Probe, &mut Provider)> {
+    /// As [`probe`](Self::probe), to be changed.
+    fn probe_mut(&mut self, at: usize) -> Option<(&mut Probe, &mut Provider)> {
         let probe = self.probes.get_mut(at)?.as_mut()?;
         let provider = self.providers.get_mut(probe.provider)?.provider.as_mut()?;
         Some((probe, provider))
     }
 
-    /// Puts a probe of a registered provider into the table and returns its index.
-    pub(crate) fn add_probe(
+    /// The probe of a registered provider with exactly these names, by index. None of an invalidated provider.
+    pub(crate) fn lookup(&self, provider: ProviderId, names: [&CStr; 3]) -> Option<usize> {
+        let at = self.find_provider(provider)?;
+        if self.provider(at)?.defunct {
+            return None;
+        }
+        self.find_probe(at, names.map(CStr::to_bytes))
+    }
+
+    /// Creates a probe and returns its index.
+    ///
+    /// # Errors
+    /// [`FrameworkError::NotFound`], [`FrameworkError::Full`]; [`FrameworkError::Invalid`] for a name that is too long.
+    pub(crate) fn create(
         &mut self,
-        provider_at: usize,
-        names: Names,
-        parg: Opaque,
-    ) -> Option<usize> {
+        provider: ProviderId,
+        names: [&CStr; 3],
+        aframes: u32,
+        parg: *mut c_void,
+    ) -> Result<usize, FrameworkError> {
+        if self.max_providers() == 0 {
+            return Err(FrameworkError::NotReady);
+        }
+        let provider = self.find_provider(provider).ok_or(FrameworkError::NotFound)?;
+        let names = Names::new(names.map(CStr::to_bytes)).ok_or(FrameworkError::Invalid)?;
+        let at = self.add_probe(provider, names, Opaque(parg)).ok_or(FrameworkError::Full)?;
+        let (probe, provider) = self.probe(at).ok_or(FrameworkError::NotFound)?;
+        let names = (provider.name, probe.names);
+        let origin = Origin::new(&provider.ops, provider.arg.0, parg, aframes, Some(names));
+        if let Some(live) = self.live.at(at) {
+            // SAFETY: the entry was free: a new one, or one that `destroy` freed after it waited.
+            unsafe { live.publish(origin) };
+        }
+        Ok(at)
+    }
+
+    /// Puts a probe of a registered provider into the table and returns its index.
+    fn add_probe(&mut self, provider_at: usize, names: Names, parg: Opaque) -> Option<usize> {
         let provider = self.providers.get_mut(provider_at)?.provider.as_mut()?;
         let at = if self.used == self.probes.len() {
             self.links.pop(&mut self.free)?
@@ -322,14 +334,14 @@ impl Tables {
         self.links.push(&mut provider.probes, at);
         self.by_function.insert(names.function.to_bytes(), at);
         self.by_name.insert(names.name.to_bytes(), at);
-        let (ecbs, is_matched) = (0, false);
-        let probe = Probe { provider: provider_at, ecbs, created, is_matched, names, parg };
+        let (enablings, is_matched) = (0, false);
+        let probe = Probe { provider: provider_at, enablings, created, is_matched, names, parg };
         self.probes[at] = Some(probe);
         Some(at)
     }
 
     /// Frees the entry of a probe that is not enabled.
-    pub(crate) fn remove_probe(&mut self, at: usize) {
+    fn remove_probe(&mut self, at: usize) {
         let Some(probe) = self.probes.get_mut(at).and_then(Option::take) else { return };
         self.by_function.remove(probe.names.function.to_bytes(), at);
         self.by_name.remove(probe.names.name.to_bytes(), at);
@@ -340,18 +352,152 @@ impl Tables {
         self.links.push(&mut self.free, at);
     }
 
-    /// The first of a provider's probes.
-    pub(crate) fn first_of(&self, provider: usize) -> Option<usize> {
-        self.provider(provider)?.probes.first()
+    /// When a probe was created, counted in probes, if it was not matched before: from here on it is.
+    pub(crate) fn match_once(&mut self, at: usize) -> Option<usize> {
+        let (probe, _) = self.probe_mut(at).filter(|(probe, _)| !probe.is_matched)?;
+        probe.is_matched = true;
+        Some(probe.created)
     }
 
-    /// The one behind it.
-    pub(crate) fn next_of_provider(&self, at: usize) -> Option<usize> {
-        self.links.next(at)
-    }
-
-    /// Whether the probe at an index is there for who has these rights.
+    /// Whether consumers with these rights may use the probe at an index.
     pub(crate) fn permits(&self, at: usize, rights: Rights) -> bool {
         self.probe(at).is_some_and(|(_, provider)| rights.may_use(provider.privileges))
+    }
+
+    /// The part of a probe that is read when it fires.
+    pub(crate) fn live_probe(&self, at: usize) -> Option<&'static LiveProbe> {
+        self.live.at(at)
+    }
+
+    /// The enablings of a probe.
+    pub(crate) fn enablings(&self, at: usize) -> impl Iterator<Item = E> + use<E> {
+        let live = self.live;
+        let walk = live.at(at).map(|probe| live.enablings(probe));
+        walk.into_iter().flat_map(|walk: Walk<'static, E>| walk.map(|(_, enabling)| enabling))
+    }
+
+    /// Puts an enabling at the end of a probe's chain. When that is done for the provider to know, [`note_enabled`](Self::note_enabled).
+    ///
+    /// # Safety
+    /// The node is on no chain, and no CPU that found it on one is still in probe context.
+    pub(crate) unsafe fn append(&mut self, at: usize, node: usize, enabling: E) {
+        // SAFETY: by the contract above; the registry is behind the lock.
+        unsafe { self.live.append(at, node, enabling) };
+    }
+
+    /// Notes one more enabling of a probe; the first one is told to the provider.
+    pub(crate) fn note_enabled(&mut self, at: usize) {
+        let Some((probe, provider)) = self.probe_mut(at) else { return };
+        probe.enablings += 1;
+        if probe.enablings == 1 {
+            provider.enabled += 1;
+            if let Some(enable) = provider.ops.enable {
+                // SAFETY: the op was declared sound at registration.
+                unsafe { enable(provider.arg.0, number(at), probe.parg.0) };
+            }
+        }
+    }
+
+    /// Takes an enabling off a probe's chain. CPUs may still look at it.
+    pub(crate) fn unlink(&mut self, at: usize, node: usize) {
+        // SAFETY: the registry is behind the lock.
+        unsafe { self.live.unlink(at, node) };
+    }
+
+    /// Notes one enabling less of a probe; that there is none any more is told to the provider.
+    pub(crate) fn note_disabled(&mut self, at: usize) {
+        let Some((probe, provider)) = self.probe_mut(at) else { return };
+        probe.enablings -= 1;
+        if probe.enablings == 0 {
+            provider.enabled -= 1;
+            if let Some(disable) = provider.ops.disable {
+                // SAFETY: the op was declared sound at registration.
+                unsafe { disable(provider.arg.0, number(at), probe.parg.0) };
+            }
+        }
+    }
+
+    /// Destroys the probes of a provider, by index, that are not enabled; returns how many there were.
+    pub(crate) fn destroy_of_provider(&mut self, provider: usize, sync: impl FnOnce()) -> usize {
+        self.destroy(sync, |this, after| {
+            let mut at = match after {
+                Some(at) => this.links.next(at),
+                None => this.provider(provider)?.probes.first(),
+            };
+            while let Some(enabled) = at {
+                if this.probe(enabled)?.0.enablings == 0 {
+                    break;
+                }
+                at = this.links.next(enabled);
+            }
+            at
+        })
+    }
+
+    /// Destroys all probes with this name in their module field; returns how many there were.
+    ///
+    /// # Errors
+    /// [`FrameworkError::Busy`] when one of them is enabled.
+    pub(crate) fn destroy_module(
+        &mut self,
+        module: &CStr,
+        sync: impl FnOnce(),
+    ) -> Result<usize, FrameworkError> {
+        let next = |this: &Self, from: usize| {
+            (from..this.used).find(|&at| {
+                this.probe(at).is_some_and(|(probe, _)| probe.names.module == *module.to_bytes())
+            })
+        };
+        let is_enabled = |at: &usize| self.probe(*at).is_some_and(|(probe, _)| probe.enablings > 0);
+        if core::iter::successors(next(self, 0), |at| next(self, at + 1)).any(|at| is_enabled(&at))
+        {
+            return Err(FrameworkError::Busy);
+        }
+        Ok(self.destroy(sync, |this, after| next(this, after.map_or(0, |at| at + 1))))
+    }
+
+    /// Destroys a probe unless it is enabled; returns whether it was destroyed.
+    pub(crate) fn destroy_unless_enabled(&mut self, id: ProbeId, sync: impl FnOnce()) -> bool {
+        let at = index(id);
+        let destroyed = self.destroy(sync, |this, after| {
+            let is_enabled = this.probe(at)?.0.enablings > 0;
+            (after.is_none() && !is_enabled).then_some(at)
+        });
+        destroyed > 0
+    }
+
+    /// Destroys the probes that `next` leads to, none of which is enabled, each from the one before: they stop
+    /// being probes, every CPU leaves probe context by `sync`, the providers are told, the entries are free. Returns
+    /// how many there were.
+    fn destroy(
+        &mut self,
+        sync: impl FnOnce(),
+        next: impl Fn(&Self, Option<usize>) -> Option<usize>,
+    ) -> usize {
+        let mut count = 0;
+        let mut at = next(self, None);
+        while let Some(index) = at {
+            if let Some(live) = self.live.at(index) {
+                live.retract();
+            }
+            count += 1;
+            at = next(self, at);
+        }
+        if count == 0 {
+            return 0;
+        }
+        sync();
+        let mut at = next(self, None);
+        while let Some(index) = at {
+            at = next(self, at);
+            if let Some((probe, provider)) = self.probe(index)
+                && let Some(destroy) = provider.ops.destroy
+            {
+                // SAFETY: the op was declared sound at registration, and no CPU uses the id any more.
+                unsafe { destroy(provider.arg.0, number(index), probe.parg.0) };
+            }
+            self.remove_probe(index);
+        }
+        count
     }
 }

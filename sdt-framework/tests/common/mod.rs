@@ -10,7 +10,7 @@ use sdt_core::ops::{
     ProviderAttr, ProviderId, ProviderOps,
 };
 use sdt_framework::{
-    ARGS, Config, ConsumerError, ConsumerId, Dtrace, Field, Firing, Host, LONGEST, Records, Spec,
+    ARGS, Config, ConsumerError, ConsumerId, Dtrace, Field, Host, Record, Spec, Which, records,
 };
 
 pub use recording_host::cpus::Threads;
@@ -19,7 +19,7 @@ pub type Small = Dtrace<Threads>;
 
 /// Little room, so that tests can fill it: buffers for 8 records each.
 pub const SMALL: Config =
-    Config { providers: 4, probes: 16, ecbs: 12, consumers: 3, buffer: 8 * LONGEST };
+    Config { providers: 4, probes: 16, ecbs: 12, consumers: 3, buffer: 8 * Record::SIZE };
 
 pub fn small() -> Box<Small> {
     with_memory(Threads::new(), &SMALL)
@@ -205,25 +205,41 @@ pub fn and_zeros<const N: usize>(args: [u64; N]) -> [u64; ARGS] {
     std::array::from_fn(|i| args.get(i).copied().unwrap_or(0))
 }
 
-/// All records of a consumer on a CPU.
-pub fn drain<H: Host>(dtrace: &Dtrace<H>, id: ConsumerId, cpu: usize) -> Vec<Firing> {
-    try_drain(dtrace, id, cpu).unwrap()
+/// A hit, as it was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Firing {
+    pub epid: u32,
+    /// The probe; the greatest number if it is not enabled any more.
+    pub probe: ProbeId,
+    pub cpu: u32,
+    pub timestamp: u64,
+    pub args: [u64; ARGS],
 }
 
-/// As above, from a consumer that may not be there.
+/// All records of a consumer on a CPU.
+pub fn drain<H: Host>(dtrace: &Dtrace<H>, id: ConsumerId, cpu: usize) -> Vec<Firing> {
+    try_drain(dtrace, id, cpu).unwrap().0
+}
+
+/// As above, with the number of records that found no room, from a consumer that may not be there.
 pub fn try_drain<H: Host>(
     dtrace: &Dtrace<H>,
     id: ConsumerId,
     cpu: usize,
-) -> Result<Vec<Firing>, ConsumerError> {
-    let mut all = Vec::new();
-    let mut bytes = [0; 3 * LONGEST];
+) -> Result<(Vec<Firing>, u64), ConsumerError> {
+    let (mut all, mut at, mut drops) = (Vec::new(), 0, 0);
+    let mut bytes = [0; 3 * Record::SIZE];
     loop {
-        let count = dtrace.read(id, cpu, &mut bytes)?;
-        if count == 0 {
-            return Ok(all);
+        let found = dtrace.snapshot(id, cpu, Which::Records, at, &mut bytes)?;
+        drops += if at == 0 { found.drops } else { 0 };
+        for Record { epid, timestamp, args } in records(&bytes[..found.read]) {
+            let probe = dtrace.eprobe(id, epid, 0, &mut [])?.map_or(u32::MAX, |of| of.probe);
+            let (probe, cpu) = (ProbeId::new(probe).unwrap(), cpu as u32);
+            all.push(Firing { epid, probe, cpu, timestamp, args });
         }
-        let records = Records::new(&bytes[..count]);
-        all.extend(records.map(|record| record.firing().expect("all arguments are recorded")));
+        at += found.read;
+        if at >= found.size {
+            return Ok((all, drops));
+        }
     }
 }

@@ -8,11 +8,11 @@ use sdt_core::ops::{
 };
 use sdt_core::patch::Patcher as _;
 use sdt_framework::console::{Console, ConsoleError};
-use sdt_framework::machine::{Machine, Tracing};
 use sdt_framework::server::{Limits, Lost, NoSites, Secure, SecureHost, Server, Stream, Tracer};
+use sdt_framework::smp::{Machine, Tracing};
 use sdt_framework::{
-    Config, ConsumerError, Dtrace, Host as _, InitError, Memory, ProbeContext, Recording, Rights,
-    Spec, Which, registration,
+    Config, ConsumerError, Dtrace, Host as _, InitError, Memory, ProbeContext, Rights, Spec, Which,
+    registration,
 };
 
 use crate::common::memory;
@@ -179,8 +179,8 @@ fn boot() -> Vec<(&'static str, Call)> {
             Worked
         }),
         ("Dtrace::try_hold", |w| none(w.dtrace.try_hold())),
-        ("Dtrace::wind_up", |w| of(w.dtrace.wind_up())),
-        ("Dtrace::with_programs", |w| of(w.dtrace.with_programs())),
+        ("Dtrace::end_runs", |w| of(w.dtrace.end_runs())),
+        ("Dtrace::started_consumers", |w| of(w.dtrace.started_consumers())),
     ]
 }
 
@@ -246,12 +246,8 @@ fn consumers() -> Vec<(&'static str, Call)> {
     vec![
         ("Dtrace::open", |w| of(w.dtrace.open())),
         ("Dtrace::open_with", |w| of(w.dtrace.open_with(ALL))),
-        ("Dtrace::set_buffer", |w| of(w.dtrace.set_buffer(w.consumer, 4096))),
         ("Dtrace::close", |w| of(w.dtrace.close(w.consumer))),
         ("Dtrace::enable", |w| of(w.dtrace.enable(w.consumer, &Spec::ALL))),
-        ("Dtrace::enable_recording", |w| {
-            of(w.dtrace.enable_recording(w.consumer, &Spec::ALL, Recording::Args(1)))
-        }),
         ("Dtrace::disable", |w| of(w.dtrace.disable(w.consumer, &Spec::ALL))),
         ("Dtrace::set_option", |w| of(w.dtrace.set_option(w.consumer, 0, 1))),
         ("Dtrace::next_option", |w| of(w.dtrace.next_option(w.consumer, 0))),
@@ -261,8 +257,6 @@ fn consumers() -> Vec<(&'static str, Call)> {
         ("Dtrace::program_piece", |w| of(w.dtrace.program_piece(w.consumer, 64, 0, &[0; 8]))),
         ("Dtrace::go", |w| of(w.dtrace.go(w.consumer))),
         ("Dtrace::stop", |w| of(w.dtrace.stop(w.consumer))),
-        ("Dtrace::read", |w| of(w.dtrace.read(w.consumer, 0, &mut [0; 256]))),
-        ("Dtrace::drops", |w| of(w.dtrace.drops(w.consumer, 0))),
         ("Dtrace::status", |w| of(w.dtrace.status(w.consumer))),
         ("Dtrace::snapshot", |w| {
             of(w.dtrace.snapshot(w.consumer, 0, Which::Records, 0, &mut [0; 256]))
@@ -282,11 +276,11 @@ fn consumers() -> Vec<(&'static str, Call)> {
 fn others() -> Vec<(&'static str, Call)> {
     vec![
         ("Console::new", |w| {
-            let _ = Console::<One>::new(&w.dtrace);
+            let _ = Console::<2048>::new(&w.dtrace);
             Worked
         }),
         ("Console::command", |w| {
-            let mut console: Console<'_, One> = Console::new(&w.dtrace);
+            let mut console: Console<'_> = Console::new(&w.dtrace);
             of(console.command("-n hit", &mut String::new()))
         }),
         ("Console::print", |w| {
@@ -402,13 +396,17 @@ fn tracer(world: &World) -> &dyn Tracer {
 
 fn tracers() -> Vec<(&'static str, Call)> {
     vec![
+        ("arguments::records", |_| {
+            assert_eq!(sdt_framework::records(&[]).count(), 0);
+            Worked
+        }),
         ("Dtrace::need_thread", |w| of(tracer(w).need_thread())),
         ("Dtrace::cpus", |w| {
             assert_eq!(tracer(w).cpus(), 1);
             Worked
         }),
-        ("Dtrace::begin", |w| of(tracer(w).begin(w.consumer))),
-        ("Dtrace::end", |w| of(tracer(w).end(w.consumer))),
+        ("Dtrace::start", |w| of(tracer(w).start(w.consumer))),
+        ("Dtrace::stop", |w| of(tracer(w).stop(w.consumer))),
         ("Dtrace::symbol", |w| {
             tracer(w).symbol(1, &mut |_| panic!("it is shown"));
             Refused

@@ -7,7 +7,7 @@ use std::thread;
 use sdt_core::patch::Patcher as _;
 use sdt_framework::Host as _;
 use sdt_framework::kernel::Kernel;
-use sdt_framework::machine::{Machine, Tracing};
+use sdt_framework::smp::{Machine, Tracing};
 
 use crate::common::{TestProvider, create, memory};
 use crate::world::compile;

@@ -116,7 +116,7 @@ pub struct World {
     pub probe: ProbeId,
     pub other: ProviderId,
     /// A console that has enabled the other probe.
-    pub console: Mutex<Option<Console<'static, One>>>,
+    pub console: Mutex<Option<Console<'static>>>,
     /// A server with a consumer, and a request on its line.
     pub server: Mutex<Option<Server<'static>>>,
     pub line: Mutex<Line>,

@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use recording_host::Done;
-use sdt_framework::dif::{DynamicDrops, Firing, Memory, Program, Rights};
+use sdt_framework::testing::{Access, DynamicDrops, Firing, Memory, Program};
 
 use crate::programs::{compile, validate};
 use crate::world::{self, World};
@@ -77,7 +77,7 @@ fn dynamic_variables() {
                 scope.spawn(move || {
                     let world = World::default();
                     world.thread.set(cpu as u64);
-                    let mut firing = world::firing(&world, memory, Rights::ALL, 1, cpu);
+                    let mut firing = world::firing(&world, memory, Access::ALL, 1, cpu);
                     barrier.wait();
                     let mut counted = 0;
                     while counted < ROUNDS {
@@ -109,7 +109,7 @@ fn dynamic_variables() {
     let world = World::default();
     world.thread.set(100);
     let before = memory.dynamic.drops();
-    let mut firing = world::firing(&world, memory, Rights::ALL, 1, 0);
+    let mut firing = world::firing(&world, memory, Access::ALL, 1, 0);
     let (mut made, mut cleaned) = (0, false);
     loop {
         world.thread.set(100 + made);
@@ -154,7 +154,7 @@ fn drops_say_what_the_chunks_were() {
         "int x; uint64_t a[int]; BEGIN { x = x + 1; a[x] = 1; } END { a[1] = 0; }",
     );
     let world = World::default();
-    let mut firing = world::firing(&world, memory, Rights::ALL, 1, 0);
+    let mut firing = world::firing(&world, memory, Access::ALL, 1, 0);
     let mut make = |expect: bool| {
         firing.begin(1);
         firing.run(&programs.all[0]).unwrap();
@@ -167,7 +167,7 @@ fn drops_say_what_the_chunks_were() {
     make(true);
     assert_eq!(memory.dynamic.drops(), DynamicDrops { empty: 1, ..Default::default() });
     let remove = || {
-        let mut firing = world::firing(&world, memory, Rights::ALL, 2, 0);
+        let mut firing = world::firing(&world, memory, Access::ALL, 2, 0);
         firing.begin(1);
         firing.run(&programs.all[2]).unwrap();
     };
@@ -187,7 +187,7 @@ fn on_one_cpu_a_chunk_is_free_at_once() {
         "int x; uint64_t a[int]; BEGIN { x = x + 1; a[x] = 1; } END { a[x] = 0; }",
     );
     let world = World::default();
-    let mut firing = world::firing(&world, memory, Rights::ALL, 1, 0);
+    let mut firing = world::firing(&world, memory, Access::ALL, 1, 0);
     for _ in 0..100 {
         firing.begin(1);
         for program in &programs.all {

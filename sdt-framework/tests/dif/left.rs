@@ -4,13 +4,13 @@ use std::sync::atomic::AtomicU32;
 
 use dtrace_abi::dif::{DifType, Instr, Opcode, TypeKind, Variable};
 use dtrace_abi::fault::Fault;
-use sdt_framework::dif::{
-    Difo, Dynamic, Memory, PerCpu, Program, Rights, Slot, Source, Statics, Word,
+use sdt_framework::testing::{
+    Access, Difo, Dynamic, Memory, PerCpu, Program, Slot, Source, Statics, Word,
 };
 
 use crate::world::{self, World};
 
-const NONE: Rights = Rights { kernel: false, args: false, process: false, control: false };
+const NONE: Access = Access { kernel: false, args: false, process: false, control: false };
 /// Addresses of a program's own memory: of its strings, of global variable 0, of dynamic variable 0.
 const STRINGS: u64 = 0x4402_0000_0000_0001;
 const GLOBAL: u64 = 0x4403_0000_0000_0000;

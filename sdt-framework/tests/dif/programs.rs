@@ -12,7 +12,7 @@ use dtrace_abi::fault::Fault;
 use dtrace_compiler::options::Options;
 use dtrace_compiler::program::{Act, Ecb, Program as Compiled};
 use dtrace_compiler::{Compiler, Source};
-use sdt_framework::dif::{Declarations, Difo, Failure, Firing, Program, Rights, Slot};
+use sdt_framework::testing::{Access, Declarations, Difo, Failure, Firing, Program, Slot};
 
 use crate::machine::Machine;
 use crate::world::{self, World};
@@ -109,7 +109,7 @@ impl Consumer {
         }
         let mut bytes = vec![0; ty.size as usize];
         // Outside of any instruction.
-        let outside = |stop: sdt_framework::dif::Stop| Failure {
+        let outside = |stop: sdt_framework::testing::Stop| Failure {
             fault: stop.fault,
             offset: u32::MAX,
             address: stop.address,
@@ -248,7 +248,7 @@ fn run(text: &str, quiet: bool) -> (String, String) {
     };
     for (id, name) in (1..).zip(["BEGIN", "END"]) {
         let world = std::mem::take(&mut consumer.world);
-        let mut firing = world::firing(&world, memory, Rights::ALL, id, 0);
+        let mut firing = world::firing(&world, memory, Access::ALL, id, 0);
         for (epid, ecb) in (1..).zip(&program.ecbs) {
             if ecb.probe.name == name && !(consumer.exiting && name == "BEGIN") {
                 consumer.clause(&mut firing, ecb, epid);

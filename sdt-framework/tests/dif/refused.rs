@@ -2,8 +2,8 @@
 
 use dtrace_abi::Platform;
 use dtrace_abi::dif::{Builtin, DifType, Instr, Opcode, Subr, TypeKind, Variable};
-use sdt_framework::dif::{
-    Declarations, Difo, Invalid, InvalidPlace, Problem, Program, Rights, Slot,
+use sdt_framework::testing::{
+    Access, Declarations, Difo, Invalid, InvalidPlace, Problem, Program, Slot,
 };
 
 use crate::world::{self, World};
@@ -205,7 +205,7 @@ fn work_is_bounded() {
     let mut wanted = vec![b'a'; 1 << 10];
     wanted.extend(b"b\0");
     let world = World { memory: vec![(address, text), (needle, wanted)], ..World::default() };
-    let mut firing = world::firing(&world, memory, Rights::ALL, 1, 0);
+    let mut firing = world::firing(&world, memory, Access::ALL, 1, 0);
     firing.begin(1);
     let failure = firing.run(&program).unwrap_err();
     assert_eq!(failure.fault, dtrace_abi::fault::Fault::IllegalOperation);

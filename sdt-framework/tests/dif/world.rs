@@ -3,10 +3,10 @@
 use std::cell::Cell;
 
 use dtrace_abi::Platform;
-use sdt_framework::dif::{
-    Declarations, Declared, Dynamic, Firing, Memory, PerCpu, Probe, Rights, Room, Statics, Word,
-};
 use sdt_framework::kernel::{Kernel, Number, Text};
+use sdt_framework::testing::{
+    Access, Declarations, Declared, Dynamic, Firing, Memory, PerCpu, Probe, Room, Statics, Word,
+};
 use std::sync::atomic::AtomicU32;
 
 /// The kernel.
@@ -118,7 +118,7 @@ pub fn declarations(memory: &'static Memory<'static>) -> Declarations<'static> {
 pub fn firing<'a>(
     world: &'a World,
     memory: &'a Memory<'a>,
-    rights: Rights,
+    rights: Access,
     id: u32,
     cpu: usize,
 ) -> Firing<'a, World> {

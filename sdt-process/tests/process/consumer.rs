@@ -1,4 +1,4 @@
-//! Who starts a subject, and who traces one.
+//! Starting a subject, and tracing it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -13,11 +13,11 @@ use tempfile::TempDir;
 
 use crate::subject::ROLE;
 
-/// A subject.
+/// A running subject.
 #[derive(Debug)]
 pub struct Subject {
     child: Child,
-    /// The number of its process, which is a child of `child` in a pid namespace.
+    /// The number of its process, which is a child of `child` if it is in a pid namespace.
     id: u32,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -26,12 +26,12 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Starts one.
+    /// Starts a subject.
     pub fn new(role: &str) -> Self {
         Self::start(&mut Command::new(std::env::current_exe().unwrap()), role, None).unwrap()
     }
 
-    /// Starts one that is the first process of a pid namespace, as in a container.
+    /// Starts a subject as the first process of a pid namespace, as in a container.
     pub fn in_pid_namespace(role: &str) -> Option<Self> {
         let mut unshare = Command::new("unshare");
         unshare.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
@@ -43,24 +43,24 @@ impl Subject {
         Self::start(unshare.arg(std::env::current_exe().unwrap()), role, Some(1))
     }
 
-    /// Starts one in a user namespace of its own, where the user that starts it is root.
+    /// Starts a subject in its own user namespace, in which this user is root.
     pub fn in_user_namespace(role: &str) -> Option<Self> {
-        // SAFETY: asks for a number.
+        // SAFETY: returns a number and changes nothing.
         let map = format!("0 {} 1", unsafe { libc::geteuid() });
         let mut command = Command::new(std::env::current_exe().unwrap());
         let enter = move || {
-            // SAFETY: this is the child, which has one thread.
+            // SAFETY: the child of a fork has one thread, as `unshare` requires.
             match unsafe { libc::unshare(libc::CLONE_NEWUSER) } {
                 0 => std::fs::write("/proc/self/uid_map", &map),
                 _ => Err(std::io::Error::last_os_error()),
             }
         };
-        // SAFETY: system calls alone.
+        // SAFETY: the closure makes system calls only, and allocates nothing.
         unsafe { command.pre_exec(enter) };
         Self::start(&mut command, role, None)
     }
 
-    /// Starts one, if the system lets the command be run. `inside` is its number in its own pid namespace, if it has one.
+    /// Starts a subject if the system allows the command. `inside` is its number in its own pid namespace.
     fn start(command: &mut Command, role: &str, inside: Option<u32>) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let mut child = command
@@ -86,42 +86,42 @@ impl Subject {
         Some(subject)
     }
 
-    /// The number of the process.
+    /// Returns the number of the process.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Tells it something.
+    /// Sends a command.
     pub fn say(&mut self, command: &str) {
         writeln!(self.input.as_mut().unwrap(), "{command}").unwrap();
     }
 
-    /// What it answers next.
+    /// Returns the next answer.
     pub fn answer(&mut self) -> String {
         let mut line = String::new();
         loop {
             line.clear();
             let read = self.output.read_line(&mut line).unwrap();
             assert_ne!(read, 0, "the subject has ended: {:?}", self.child.wait());
-            // libtest says a word before the first of them.
+            // libtest prints a line before the first answer.
             if let Some((_, answer)) = line.split_once("> ") {
                 return answer.trim_end().to_owned();
             }
         }
     }
 
-    /// Tells it something, and waits for the answer.
+    /// Sends a command, and returns the answer.
     pub fn ask(&mut self, command: &str) -> String {
         self.say(command);
         self.answer()
     }
 
-    /// Tells it something, and waits for the number that it answers.
+    /// Sends a command, and returns the number that it is answered with.
     pub fn count(&mut self, command: &str) -> u64 {
         self.ask(command).parse().unwrap()
     }
 
-    /// Ends it.
+    /// Ends the subject.
     pub fn end(mut self) {
         drop(self.input.take());
         let mut rest = String::new();
@@ -132,22 +132,22 @@ impl Subject {
 
 impl Drop for Subject {
     fn drop(&mut self) {
-        // It has ended already, or a test has failed.
+        // The subject has ended already, or a test has failed.
         self.child.kill().ok();
         self.child.wait().ok();
     }
 }
 
-/// A consumer of a process.
+/// A consumer that traces a process.
 #[derive(Debug)]
 pub struct Consumer(pub Client);
 
-/// What a consumer has read.
+/// The records that a consumer has read.
 #[derive(Clone, Debug, Default)]
 pub struct Read {
-    /// Id of the probe, and its arguments.
+    /// The id of the probe, and its arguments.
     pub records: Vec<(u32, [u64; 2])>,
-    /// Records that there was no room for.
+    /// The number of dropped records.
     pub drops: u64,
 }
 
@@ -157,12 +157,12 @@ impl Read {
     }
 }
 
-/// The line to a process.
+/// Opens the line to a process.
 pub fn line(process: u32) -> Result<Box<dyn Transport>, AddressError> {
     Address::Process(process).open(&Protection::Machine, || {})
 }
 
-/// A line that takes what is said and loses it, once it is told to.
+/// A line that discards what is written to it from some moment on.
 pub struct Losing {
     pub line: Box<dyn Transport>,
     pub is_lost: Arc<AtomicBool>,
@@ -193,7 +193,7 @@ impl Consumer {
         consumer
     }
 
-    /// The names of the program's own probes.
+    /// Returns the names of the program's probes.
     pub fn list(&mut self) -> Vec<String> {
         let probes = self.0.list("subject:::").unwrap();
         let name = |of: &dtrace::client::Probe| {
@@ -202,14 +202,14 @@ impl Consumer {
         probes.iter().map(name).collect()
     }
 
-    /// The id of a probe.
+    /// Returns the id of a probe.
     pub fn probe(&mut self, name: &str) -> u32 {
         let probes = self.0.list(&format!("subject:::{name}")).unwrap();
         let [probe] = &probes[..] else { panic!("{probes:?}") };
         probe.id
     }
 
-    /// Reads, until there are so many records and drops.
+    /// Reads until there are this many records and drops.
     pub fn until(&mut self, count: u64) -> Read {
         let mut read = Read::default();
         while read.len() < count {
@@ -218,14 +218,14 @@ impl Consumer {
         read
     }
 
-    /// All that there is.
+    /// Reads everything that is left.
     pub fn rest(&mut self) -> Read {
         let mut read = Read::default();
         while self.take(&mut read, Duration::ZERO) {}
         read
     }
 
-    /// Takes some, and says whether there was any.
+    /// Reads once, and returns whether there was anything.
     pub fn take(&mut self, read: &mut Read, wait: Duration) -> bool {
         let Some(records) = self.0.read(wait).unwrap() else { return false };
         assert_eq!(records.damaged, 0);

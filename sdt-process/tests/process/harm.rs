@@ -1,4 +1,4 @@
-//! What would end the process, hang it, or let others in: it is refused, and the consumer reads why.
+//! Changes that would end the process, hang it or let others in are refused, and the consumer gets the reason.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::consumer::{Consumer, Subject};
 use crate::is_restored;
 use crate::program::run;
 
-/// Enables a probe in a process that refuses, and returns why. The process goes on, and nothing has changed.
+/// Enables a probe in a process that refuses, and returns the reason. The process goes on, and nothing has changed.
 fn refusal(subject: &mut Subject) -> String {
     let mut consumer = Consumer::of(subject.id());
     consumer.0.open().unwrap();
@@ -18,7 +18,7 @@ fn refusal(subject: &mut Subject) -> String {
     reason
 }
 
-/// Why a consumer is refused to enable a probe.
+/// Returns the reason for which a consumer cannot enable a probe.
 fn refused(consumer: &mut Consumer) -> String {
     match consumer.0.enable("subject:::work").unwrap_err() {
         ClientError::Gone(reason) => {
@@ -29,7 +29,7 @@ fn refused(consumer: &mut Consumer) -> String {
     }
 }
 
-/// Whether a process can be traced, and all of it is as before when it no longer is.
+/// Returns whether a process can be traced and is as before afterwards.
 fn is_traced(subject: &mut Subject) -> bool {
     let mut consumer = Consumer::enabling(subject.id(), "subject:::work");
     assert_eq!(subject.ask("fire 2 100"), "200");
@@ -38,11 +38,11 @@ fn is_traced(subject: &mut Subject) -> bool {
     seen == 200 && is_restored(subject)
 }
 
-/// What a child says of itself, which then is ended.
+/// Makes the subject fork, ends the child, and returns the child's report.
 fn forked(subject: &mut Subject) -> String {
     let answer = subject.ask("fork");
     let child: i32 = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    // SAFETY: a signal for the child, which goes on otherwise.
+    // SAFETY: sends a signal to the child, which still exists as it has not been waited for.
     unsafe { libc::kill(child, libc::SIGKILL) };
     answer
 }
@@ -52,19 +52,19 @@ fn assert_no_page_is_writable_and_executable(subject: &Subject) {
     assert!(!maps.is_empty() && !maps.contains(" rwx"), "{maps}");
 }
 
-/// Where a breakpoint would end the process, sites stay as they are.
+/// Sites stay as they are if a breakpoint would end the process.
 #[test]
 fn threads_and_handlers_that_cannot_take_a_breakpoint_are_respected() {
     for role in ["jump", "trap"] {
         for (obstacle, why) in [
             ("block", "blocks SIGTRAP, and a breakpoint in it would end the process"),
-            ("handle", "another handler of SIGTRAP has been installed"),
+            ("handle", "another handler of SIGTRAP has replaced"),
             ("mask", "the handler of signal 12 blocks SIGTRAP"),
         ] {
             let mut subject = Subject::new(role);
             assert!(is_traced(&mut subject));
             subject.ask(obstacle);
-            // Nor does it end the process that nobody hears why.
+            // A closed standard error does not end the process either.
             subject.ask("deaf");
             let reason = refusal(&mut subject);
             assert!(reason.contains(why), "{reason}");
@@ -76,27 +76,29 @@ fn threads_and_handlers_that_cannot_take_a_breakpoint_are_respected() {
     }
 }
 
-/// Of a filter that has come after the start nobody knows what it allows. Each of these calls would end the process.
+/// A filter that is installed after the start may forbid anything. Each of these calls would end the process.
 #[test]
 fn an_unknown_filter_ends_nothing() {
     for call in
         ["membarrier", "process_vm_readv", "sigaltstack", "rt_sigaction", "openat", "pwrite64"]
     {
         let mut subject = Subject::new("jump");
+        // Once it has answered, the worker thread has begun, which takes calls of the standard library.
+        drop(Consumer::of(subject.id()));
         assert_eq!(subject.ask(&format!("deny {call} kill")), "denied");
         let mut consumer = Consumer::of(subject.id());
         consumer.0.open().unwrap();
         let reason = refused(&mut consumer);
         assert!(reason.contains("a seccomp filter has been installed"), "{call}: {reason}");
         if call == "sigaltstack" {
-            // Threads of Rust's begin with this call.
+            // Rust's standard library makes this call at the beginning of a thread.
             continue;
         }
         assert_eq!(subject.ask("fire 2 100"), "200", "{call}");
     }
 }
 
-/// A child under an unknown filter keeps its sites as they are, rather than that a call of ours ends it.
+/// A child with an unknown filter keeps its sites as they are, as a call of this crate could end it.
 #[test]
 fn a_child_in_a_sandbox_is_left_alone() {
     let mut subject = Subject::new("jump");
@@ -104,12 +106,14 @@ fn a_child_in_a_sandbox_is_left_alone() {
     assert_eq!(subject.ask("deny pwrite64 kill"), "denied");
     let answer = forked(&mut subject);
     assert!(
-        answer.contains("restored=false enabled=true Err(\"this process was forked"),
+        answer.contains(
+            "restored=false enabled=true Err(\"this process cannot be traced: it was forked"
+        ),
         "{answer}"
     );
 }
 
-/// The process says that its filter allows tracing, and is mistaken: calls that fail are no reason to end it.
+/// The process declares wrongly that its filter allows tracing. Calls that fail do not end it.
 #[test]
 fn calls_that_fail_are_reported() {
     for (call, why) in [
@@ -126,13 +130,13 @@ fn calls_that_fail_are_reported() {
             consumer.0.open().unwrap();
             let reason = refused(&mut consumer);
             assert!(reason.contains(why), "{reason}");
-            // Nor can the other probe be disabled: it goes on, for nobody.
+            // The other probe cannot be disabled either: its hits are unclaimed.
             drop(traced);
             assert_eq!(subject.ask("fire 2 100"), "200");
             assert_eq!(subject.ask("spans 10"), "done");
         }
     }
-    // What programs in D read is a bad address, and a hit whose stack is unknown is counted.
+    // Memory that programs in D read is a bad address, and a hit on an unknown stack is counted.
     let mut subject = Subject::new("jump-allowed");
     assert_eq!(subject.ask("deny process_vm_readv errno"), "denied");
     let [shown, said] =
@@ -150,8 +154,8 @@ fn calls_that_fail_are_reported() {
     assert_eq!(consumer.rest().len(), 0);
 }
 
-/// With what the documentation says a sandbox must allow, and the standard library needs, all of tracing works: any other system
-/// call would end the process.
+/// Tracing makes no other system calls than those that the documentation lists, and those of the standard library: any other call would
+/// end the process.
 #[test]
 fn the_documented_calls_suffice() {
     for mode in ["jump", "trap"] {
@@ -175,7 +179,7 @@ fn the_documented_calls_suffice() {
         });
         assert_eq!(shown.matches("world 1 1").count(), 4, "{shown}{said}");
         let mut listing = Consumer::of(subject.id());
-        assert_eq!(listing.list().len(), 5);
+        assert_eq!(listing.list().len(), 6);
         let probe = listing.probe("work");
         assert_ne!(listing.0.sites(probe).unwrap().len(), 0);
         drop(listing);
@@ -184,7 +188,7 @@ fn the_documented_calls_suffice() {
     }
 }
 
-/// Without a descriptor for it, text is not changed, and no page is made writable instead.
+/// Text is not changed if no descriptor is left, and no page is made writable instead.
 #[test]
 fn a_process_without_descriptors_is_left_alone() {
     let mut subject = Subject::new("jump");
@@ -195,16 +199,16 @@ fn a_process_without_descriptors_is_left_alone() {
     let reason = refused(&mut consumer);
     assert!(reason.contains("Too many open files"), "{reason}");
     assert_no_page_is_writable_and_executable(&subject);
-    // What was enabled before goes on.
+    // Enabled probes are still recorded.
     assert_eq!(subject.ask("spans 10"), "done");
     assert_eq!(traced.until(20).records.len(), 20);
-    // It cannot be disabled either, and is hit for nobody.
+    // It cannot be disabled either, and its hits are unclaimed.
     assert!(matches!(traced.0.close(), Err(ClientError::Gone(_))));
     assert_eq!(subject.ask("spans 10"), "done");
     assert_no_page_is_writable_and_executable(&subject);
 }
 
-/// Where no memory may become executable, text is written through a file, or not at all.
+/// If no memory may become executable, text is written through a file, or not at all.
 #[test]
 fn memory_that_may_not_become_executable_does_not() {
     let mut subject = Subject::new("jump");
@@ -221,7 +225,7 @@ fn memory_that_may_not_become_executable_does_not() {
     subject.end();
 }
 
-/// A process that its user cannot debug does not let its memory be opened: neither by itself.
+/// A process that is not dumpable cannot open its own memory.
 #[test]
 fn a_process_that_cannot_be_dumped_is_left_alone() {
     let mut subject = Subject::new("jump");
@@ -237,7 +241,7 @@ fn a_process_that_cannot_be_dumped_is_left_alone() {
     assert_eq!(subject.ask("fire 2 100"), "200");
 }
 
-/// The thread that fills a page is not made to wait for it, by a program that reads it.
+/// A program that reads a missing page does not make the thread wait that fills the page.
 #[test]
 fn a_read_does_not_wait_for_a_page() {
     let mut subject = Subject::new("jump");
@@ -256,20 +260,20 @@ fn a_read_does_not_wait_for_a_page() {
     assert_eq!(answer, "20");
     assert_eq!(said.matches("invalid address").count(), 20, "{said}");
     assert!(shown.contains("world") && shown.contains(" 20"), "{shown}{said}");
-    // Nor does who forks.
+    // A fork does not wait either.
     assert!(forked(&mut subject).contains("restored=true"));
 }
 
-/// Memory that was a stack like any other, and is an alternate one now, is not overflown.
+/// Memory that was part of an ordinary stack, and becomes an alternate one, is not overflown.
 #[test]
 fn stacks_that_become_alternate_ones_are_not_overflown() {
-    // What a thread comes to on the stack before is recorded.
+    // Hits on the stack before that are recorded.
     let text = "subject:::work { n++; } subject:::signalled { @q[probename] = quantize(arg0); @s[stack()] = count();
         printf(\"%s %d\", strjoin(probename, execname), arg0); }";
-    // SAFETY: asks for a number.
+    // SAFETY: returns a number and changes nothing.
     let least = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
     for kind in ["reused", "disarmed"] {
-        // On the smallest the program's own frames have overflown it before anything is recorded.
+        // The program's own frames overflow the smallest stack before any hit.
         for (more, is_enough_to_count) in [(0, false), (1024, false), (6144, true)] {
             let mut subject = Subject::new("jump");
             let mut below = 0;
@@ -284,7 +288,7 @@ fn stacks_that_become_alternate_ones_are_not_overflown() {
     }
 }
 
-/// A process that has its own numbers of users: whoever has started it is root there.
+/// A process in a user namespace, in which the user who started it is root.
 #[test]
 fn a_process_in_a_user_namespace_is_traced() {
     let Some(mut subject) = Subject::in_user_namespace("jump") else {

@@ -1,4 +1,4 @@
-//! A process that is traced by another, as `dtrace -p` does it.
+//! One process traces another, as `dtrace -p` does.
 #![cfg(target_os = "linux")]
 
 mod consumer;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use consumer::{Consumer, Read, Subject};
 use sdt_process::{Config, Options, StartError};
 
-/// Each thread's records are all there, once.
+/// Asserts that each record of each thread was read once.
 fn assert_complete(read: &Read, threads: u64, times: u64) {
     assert_eq!(read.drops, 0);
     for thread in 0..threads {
@@ -28,7 +28,7 @@ fn of_thread(read: &Read, thread: u64) -> impl Iterator<Item = u64> {
     read.records.iter().filter(move |(_, args)| args[0] == thread).map(|(_, args)| args[1])
 }
 
-/// Whether all sites are nops, as the subject sees them.
+/// Returns whether the subject sees nops at all its sites.
 fn is_restored(subject: &mut Subject) -> bool {
     subject.ask("text").starts_with("true ")
 }
@@ -38,23 +38,24 @@ fn probes_are_listed() {
     let subject = Subject::new("jump");
     let mut consumer = Consumer::of(subject.id());
     let listed: BTreeSet<_> = consumer.list().into_iter().collect();
-    // Of those that are in one function, which.
+    // Probes whose sites are in one function have its name.
     let names = [
         "subject:subject:none:work",
         "subject:subject:process::subject::greet:greeted",
         "subject:subject:process::subject::more:more",
         "subject:subject:process::subject::pages::fire:filled",
+        "subject:subject:process::subject::say:said",
         "subject:subject:process::subject::signals::on_signal:signalled",
     ];
     assert_eq!(listed, BTreeSet::from(names.map(str::to_owned)));
     assert_eq!(consumer.0.list("subject::*more:").unwrap().len(), 1);
     assert_eq!(consumer.0.list("subject::process??subject??more:").unwrap().len(), 1);
-    // As in every kernel: its numbers come first, and the timers behind the program's own.
+    // As in every kernel: BEGIN, END and ERROR have the first numbers, and timers the last.
     let own = consumer.0.list("dtrace:::").unwrap();
     let own: Vec<_> = own.iter().map(|of| (of.id, &*of.name)).collect();
     assert_eq!(own, [(1, "BEGIN"), (2, "END"), (3, "ERROR")]);
     let timers = consumer.0.list("profile:::").unwrap();
-    assert_eq!((timers.len(), timers[0].id), (13, 9));
+    assert_eq!((timers.len(), timers[0].id), (13, 10));
     let probe = consumer.probe("work");
     let listed = consumer.0.probe(probe).unwrap().unwrap();
     let types = consumer.0.describe(&listed).unwrap().unwrap().types;
@@ -83,10 +84,10 @@ fn every_hit_is_recorded() {
         assert_eq!(subject.answer(), "16000");
         assert_complete(&read, 8, 2000);
         assert_eq!(consumer.rest().len(), 0);
-        // And BEGIN has fired.
+        // BEGIN has fired, too.
         assert_eq!(subject.ask("counters"), "16001 0 0 0");
         let traps = subject.count("traps");
-        // Whether it is enabled was asked at a site, too.
+        // The test whether it is enabled is a site, too.
         assert_eq!(traps, if role == "trap" { 16_001 } else { 0 }, "{role}");
         consumer.0.close().unwrap();
         assert!(is_restored(&mut subject));
@@ -97,7 +98,7 @@ fn every_hit_is_recorded() {
     }
 }
 
-/// One slot for all threads: they wait for it, and none is lost.
+/// All threads wait for the only slot, and no hit is lost.
 #[test]
 fn threads_wait_for_slots() {
     let mut subject = Subject::new("jump 1");
@@ -110,7 +111,7 @@ fn threads_wait_for_slots() {
     subject.end();
 }
 
-/// Enabled and disabled while all threads run into the sites, in both modes.
+/// Probes are enabled and disabled while all threads hit their sites, in both modes.
 #[test]
 fn text_changes_under_load() {
     for role in ["jump", "trap"] {
@@ -133,7 +134,7 @@ fn text_changes_under_load() {
     }
 }
 
-/// A consumer that goes without a word, in the middle of it all.
+/// A consumer whose connection is lost in the middle of tracing leaves nothing behind.
 #[test]
 fn a_lost_connection_leaves_nothing() {
     let mut subject = Subject::new("jump");
@@ -146,7 +147,7 @@ fn a_lost_connection_leaves_nothing() {
         client.open().unwrap();
         client.enable("subject:::work").unwrap();
         client.go().unwrap();
-        // Nothing that the client says when it is dropped comes through.
+        // The requests that the client makes when it is dropped are lost.
         is_lost.store(true, Ordering::Relaxed);
     }
     let mut consumer = Consumer::enabling(subject.id(), "subject:::more");
@@ -159,7 +160,7 @@ fn a_lost_connection_leaves_nothing() {
     subject.end();
 }
 
-/// A thread is signalled wherever it is: outside of probes, in one, in the handler of breakpoints.
+/// Signals interrupt a thread anywhere: outside of hits, in a hit, in the handler of breakpoints.
 #[test]
 fn hits_in_signal_handlers_are_recorded() {
     for role in ["jump", "trap"] {
@@ -170,7 +171,7 @@ fn hits_in_signal_handlers_are_recorded() {
         let mut read = Read::default();
         let count =
             |read: &Read, probe| read.records.iter().filter(|of| of.0 == probe).count() as u64;
-        // It works on whether we keep up or not.
+        // The thread does not wait for this consumer.
         while count(&read, signalled) + read.drops < 3000 {
             let seen = (count(&read, signalled), read.drops);
             assert!(consumer.take(&mut read, std::time::Duration::from_secs(60)), "{seen:?}");
@@ -213,27 +214,27 @@ fn a_child_is_not_traced_until_it_starts() {
         let words: Vec<_> = answer.split(' ').collect();
         let [_, child, rest @ ..] = &words[..] else { panic!("{answer}") };
         assert_eq!(rest, ["restored=true", "enabled=false", "Ok(\"started\")"], "{answer}");
-        // It has a socket of its own, and reads its commands from the pipe that both have.
+        // The child has its own socket, and reads its commands from the pipe that it shares with its parent.
         let child = child.parse().unwrap();
-        assert_eq!(Consumer::of(child).list().len(), 5);
+        assert_eq!(Consumer::of(child).list().len(), 6);
         let mut in_child = Consumer::enabling(child, "subject:::more");
         assert_eq!(in_child.rest().len(), 0);
         in_child.0.close().unwrap();
         // The parent is traced as before.
         assert!(subject.folder.path().join(format!("sdt/{}", subject.id())).exists());
-        assert_eq!(consumer.list().len(), 5);
+        assert_eq!(consumer.list().len(), 6);
         let mut second = Consumer::of(subject.id());
-        assert_eq!(second.list().len(), 5);
+        assert_eq!(second.list().len(), 6);
         if busy != "enabled" {
             let some = consumer.until(1000);
             assert!(some.records.iter().all(|(_, args)| args[0] != 77), "a hit of the child's");
         }
-        // SAFETY: a signal for the child, which goes on otherwise.
+        // SAFETY: sends a signal to the child, which still exists as it has not been waited for.
         unsafe { libc::kill(child as i32, libc::SIGKILL) };
     }
 }
 
-/// Whoever forks while tracing ends has a child with all of it, or with nothing.
+/// A fork while tracing ends makes a child whose sites are all nops.
 #[test]
 fn children_of_a_process_that_ends_are_not_traced() {
     let mut subject = Subject::new("trap");
@@ -246,8 +247,8 @@ fn children_of_a_process_that_ends_are_not_traced() {
     subject.end();
 }
 
-/// Where a probe is enabled something is locked, by the thread that answers consumers or by one of the program's: it may fork all
-/// the same, and so may another thread, however long that takes.
+/// A thread that enables a probe holds locks: the worker thread, or one of the program. It can fork nevertheless, and so can another
+/// thread, however long the enabling takes.
 #[test]
 fn children_are_made_where_a_probe_is_enabled() {
     let mut subject = Subject::new("jump");
@@ -264,7 +265,7 @@ fn children_are_made_where_a_probe_is_enabled() {
     subject.end();
 }
 
-/// Whatever another thread is about to make at run time, it is either done or not begun in the child.
+/// What another thread makes at run time is either complete or not begun in the child.
 #[test]
 fn children_can_start_while_others_make_probes() {
     let mut subject = Subject::new("jump");
@@ -291,7 +292,10 @@ fn it_ends_and_begins_again() {
     let socket = subject.folder.path().join(format!("sdt/{}", subject.id()));
     let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&socket), mode(socket.parent().unwrap())), (0o600, 0o700));
-    assert_eq!(subject.ask("start"), "sdt_process has been started already");
+    assert_eq!(
+        subject.ask("start"),
+        "sdt_process is started already in this process; start it once, and keep the Process that start() returns"
+    );
     for _ in 0..3 {
         let mut consumer = Consumer::enabling(subject.id(), "subject:::work");
         assert_eq!(subject.ask("stop"), "stopped");
@@ -307,13 +311,13 @@ fn it_ends_and_begins_again() {
     subject.end();
 }
 
-/// A program that the process enables itself ends with it, and its child has none of it.
+/// A program that the process enables itself ends with it, and does not exist in a child.
 #[test]
-fn what_nobody_has_claimed_ends_with_the_process() {
+fn an_unclaimed_program_ends_with_the_process() {
     let mut subject = Subject::new("trap");
     let dof = program::anonymous(&subject, "subject:::work { @ = count(); } tick-10ms { n++; }");
     for _ in 0..3 {
-        // The third is the clause for faults.
+        // The third is the clause of ERROR.
         assert_eq!(subject.ask(&format!("enable {dof}")), "Ok(3)");
         assert!(!is_restored(&mut subject));
         assert_eq!(subject.ask("fire 1 10"), "10");
@@ -321,7 +325,7 @@ fn what_nobody_has_claimed_ends_with_the_process() {
         let words: Vec<_> = answer.split(' ').collect();
         let [_, child, rest @ ..] = &words[..] else { panic!("{answer}") };
         assert_eq!(rest, ["restored=true", "enabled=false", "Ok(\"started\")"], "{answer}");
-        // SAFETY: a signal for the child, which goes on otherwise.
+        // SAFETY: sends a signal to the child, which still exists as it has not been waited for.
         unsafe { libc::kill(child.parse().unwrap(), libc::SIGKILL) };
         assert_eq!(subject.ask("stop"), "stopped");
         assert!(is_restored(&mut subject));
@@ -330,9 +334,9 @@ fn what_nobody_has_claimed_ends_with_the_process() {
     subject.end();
 }
 
-/// What a program is done with is used again while nobody has claimed it: there is room for some dozens at a time.
+/// Memory that a program has freed is used again before a consumer has claimed the program: there is room for some dozens at a time.
 #[test]
-fn what_nobody_has_claimed_has_room_for_its_variables() {
+fn an_unclaimed_program_has_room_for_its_variables() {
     let mut subject = Subject::new("jump");
     let text = "#pragma D option quiet\n#pragma D option dynvarsize=4096\n
         subject:::work { a[arg1] = 1; } subject:::work /a[arg1]/ { @ = count(); a[arg1] = 0; }";
@@ -348,7 +352,7 @@ fn what_nobody_has_claimed_has_room_for_its_variables() {
     subject.end();
 }
 
-/// So many consumers as there is room for; who comes then is told so, and the others notice nothing.
+/// As many consumers as there is room for. The next one gets the reason, and the others notice nothing.
 #[test]
 fn there_is_an_end_to_consumers() {
     let mut subject = Subject::new("jump");
@@ -356,7 +360,7 @@ fn there_is_an_end_to_consumers() {
         (0..3).map(|_| Consumer::enabling(subject.id(), "subject:::work")).collect();
     let line = consumer::line(subject.id()).unwrap();
     let refused = dtrace::Client::connect(line).unwrap_err().to_string();
-    let why = "3 consumers trace this process, and no more can; end one of them";
+    let why = "3 consumers trace this process, which is the limit; end one of them";
     assert_eq!(refused, why);
     assert_eq!(subject.ask("fire 2 50"), "100");
     for consumer in &mut consumers {
@@ -371,9 +375,9 @@ fn there_is_an_end_to_consumers() {
     subject.end();
 }
 
-/// What waits for a hit that does not end is not waited for: the process ends serving without it, and it is done later.
+/// The end of tracing does not wait for a hit that does not end. The worker thread completes it later.
 #[test]
-fn a_hit_that_does_not_end_holds_nobody_up() {
+fn a_hit_that_does_not_end_does_not_delay_the_end_of_tracing() {
     let mut subject = Subject::new("jump");
     assert_eq!(subject.ask("limit 120"), "limited");
     let socket = subject.folder.path().join(format!("sdt/{}", subject.id()));
@@ -394,7 +398,7 @@ fn a_hit_that_does_not_end_holds_nobody_up() {
     subject.end();
 }
 
-/// A thread that waits in the middle of a hit goes on to the end of it when it is cancelled.
+/// A thread that is cancelled in the middle of a hit completes it first.
 #[test]
 fn a_thread_that_is_cancelled_ends_its_hit() {
     let mut subject = Subject::new("jump 1");
@@ -403,14 +407,14 @@ fn a_thread_that_is_cancelled_ends_its_hit() {
     assert_eq!(subject.ask(&format!("enable {dof}")), "Ok(3)");
     assert_eq!(subject.ask("hold"), "held");
     assert_eq!(subject.ask("cancel"), "true");
-    // It has waited in vain.
+    // The thread found no slot.
     assert!(subject.ask("counters").ends_with(" 1"));
     assert_eq!(subject.ask("release"), "1");
     assert_eq!(subject.ask("fire 2 100"), "200");
     subject.end();
 }
 
-/// Of what there is no memory for, `start` says so.
+/// `start` fails if there is too little memory for the configuration.
 #[test]
 fn too_much_is_an_error() {
     let good = sdt_process::Config::DEFAULT;

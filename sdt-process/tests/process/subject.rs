@@ -1,4 +1,4 @@
-//! The process that is traced: this test program, started once more. It does what it is told on its standard input, one
+//! The process that is traced: this test program, started once more. It obeys commands on its standard input, one
 //! command a line, and answers each with a line that begins with `> `.
 
 mod forks;
@@ -7,11 +7,12 @@ mod sandbox;
 mod scripts;
 mod signals;
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io::{BufRead as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -19,29 +20,31 @@ use std::time::Duration;
 use sdt_core::ops::{Privileges, ProviderAttr};
 use sdt_core::patch::Mode;
 use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
-use sdt_framework::{Config, LONGEST};
+use sdt_framework::{Config, Record};
 use sdt_process::{Options, Process};
 
 use forks::FORKING;
 use signals::{SIGNALLED, TRAPPED};
 
-/// Set where this program is the subject. The mode of its sites, `-allowed` if it says that its sandbox allows tracing, and how
-/// many slots there are.
+/// The variable that makes this program the subject: the mode of its sites, `-allowed` if it declares that its sandbox allows tracing, and
+/// the number of slots.
 pub const ROLE: &str = "SDT_PROCESS_SUBJECT";
 
 sdt_provider! {
     /// What the subject does.
     pub subject {
-        /// A thread does its work: which thread, and for the how manyth time.
+        /// A thread has done some work: the number of the thread, and the number of times.
         fn work(thread: u64, times: u64);
-        /// The same, elsewhere.
+        /// A thread has done some work in another function.
         fn more(times: u64);
-        /// A signal has come.
+        /// A signal handler runs.
         fn signalled(times: u64);
         /// A page is about to be filled: its address.
         fn filled(address: u64);
-        /// Somebody is greeted: who, and for the how manyth time.
+        /// The program prints a greeting: to this name, and the number of greetings before.
         fn greeted(name: &CStr, times: u64);
+        /// The program says a text.
+        fn said(text: &str);
     }
 }
 
@@ -57,13 +60,22 @@ fn more(times: u64) {
 
 #[inline(never)]
 fn greet(times: u64) {
-    sdt_probe!(subject::greeted, c"world", times);
+    sdt_probe!(subject::greeted, &NAME, times);
 }
 
-/// Whether the probes that are hit leave `errno` alone, whatever is asked of them.
+/// The name that is greeted, on the heap: the kernel copies it for a program in D.
+static NAME: LazyLock<CString> = LazyLock::new(|| c"world".to_owned());
+
+/// Says a text.
+#[inline(never)]
+fn say(text: &str) {
+    sdt_probe!(subject::said, text);
+}
+
+/// Returns whether hits leave `errno` as it was.
 fn keeps_errno() -> bool {
     let place = || {
-        // SAFETY: where this thread's is.
+        // SAFETY: the address of this thread's `errno` is valid while the thread runs.
         unsafe { &mut *libc::__errno_location() }
     };
     *place() = 77;
@@ -71,7 +83,7 @@ fn keeps_errno() -> bool {
     std::mem::replace(place(), 0) == 77
 }
 
-/// Two threads at the same time, each with spans of its own: from `work` to `more`, with the same number.
+/// Makes spans in two threads at the same time, each from `work` to `more` with the same number.
 fn spans(times: u64) {
     thread::scope(|scope| {
         for thread in 0..2 {
@@ -89,7 +101,7 @@ fn spans(times: u64) {
 fn start() -> Result<Process, String> {
     let role = std::env::var(ROLE).unwrap();
     let mode = if role.contains("trap") { Mode::Trap } else { Mode::Jump };
-    let config = Config { buffer: 20_000 * LONGEST, consumers: 3, ..Config::DEFAULT };
+    let config = Config { buffer: 20_000 * Record::SIZE, consumers: 3, ..Config::DEFAULT };
     let mut options = Options::new().mode(mode).config(config).module(c"subject".to_owned());
     options = options.allowed_by_sandbox(role.contains("allowed"));
     if let Some((_, slots)) = role.split_once(' ') {
@@ -98,7 +110,7 @@ fn start() -> Result<Process, String> {
     options.start().map_err(|error| error.to_string())
 }
 
-/// Each of so many threads works so many times.
+/// Makes this many threads work this many times each.
 fn fire(threads: u64, times: u64) -> u64 {
     let fired = AtomicU64::new(0);
     thread::scope(|scope| {
@@ -108,7 +120,7 @@ fn fire(threads: u64, times: u64) -> u64 {
                 for n in 0..times {
                     work(thread, n);
                     fired.fetch_add(1, Ordering::Relaxed);
-                    // A reader that keeps up.
+                    // Gives the reader time to keep up.
                     if n % 64 == 63 {
                         thread::sleep(Duration::from_millis(1));
                     }
@@ -119,11 +131,11 @@ fn fire(threads: u64, times: u64) -> u64 {
     fired.into_inner()
 }
 
-/// What all sites hold.
+/// Returns the bytes of all sites.
 fn text() -> String {
     let site = |site: &sdt_core::site::Site| {
         let bytes = (0..sdt_core::site::LEN).map(|at| {
-            // SAFETY: a site of this program.
+            // SAFETY: the byte belongs to a site of this program.
             let byte = unsafe { *((site.patchpoint() + at) as *const u8) };
             format!("{byte:02x}")
         });
@@ -133,7 +145,7 @@ fn text() -> String {
     sites.join(" ")
 }
 
-/// Whether all sites are nops.
+/// Returns whether all sites are nops.
 fn is_text_restored() -> bool {
     let nop = sdt_core::site::ENCODING.nop;
     let nop: String = nop.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -150,7 +162,7 @@ fn number(word: Option<&&str>) -> u64 {
     word.map_or(1, |word| word.parse().unwrap())
 }
 
-/// Does what it is told, until there is nobody to tell it.
+/// Obeys commands until standard input ends.
 #[inline(never)]
 fn obey(mut process: Option<Process>) {
     static BUSY: AtomicBool = AtomicBool::new(false);
@@ -166,10 +178,21 @@ fn obey(mut process: Option<Process>) {
                 (0..number(words.get(1))).for_each(greet);
                 answer(format_args!("greeted"));
             }
+            "said" => {
+                match words.get(1) {
+                    Some(&"constant") => say("a text of this size"),
+                    Some(&"heap") => say(&std::hint::black_box("a text of this size").to_owned()),
+                    _ => {
+                        let text = std::hint::black_box(*b"a text of this size");
+                        say(std::str::from_utf8(&text).unwrap());
+                    }
+                }
+                answer(format_args!("said"));
+            }
             "errno" => answer(format_args!("{}", keeps_errno())),
             "script" => {
                 scripts::open();
-                // SAFETY: asks for a number.
+                // SAFETY: returns a number and changes nothing.
                 answer(format_args!("{}", unsafe { libc::gettid() }));
             }
             "line" => {
@@ -191,8 +214,8 @@ fn obey(mut process: Option<Process>) {
             }
             "cancel" => answer(format_args!("{}", scripts::cancel())),
             "limit" => {
-                // Should it hang, it ends.
-                // SAFETY: nobody handles it.
+                // Ends this process if it hangs.
+                // SAFETY: SIGALRM has its default action: no handler is installed for it.
                 unsafe { libc::alarm(number(words.get(1)) as libc::c_uint) };
                 answer(format_args!("limited"));
             }
@@ -223,7 +246,7 @@ fn obey(mut process: Option<Process>) {
             }
             "masked" => {
                 for _ in 0..number(words.get(1)) {
-                    // SAFETY: a signal that is handled.
+                    // SAFETY: this program handles the signal.
                     unsafe { libc::raise(libc::SIGUSR2) };
                 }
                 answer(format_args!("{}", SIGNALLED.load(Ordering::Relaxed)));
@@ -245,7 +268,7 @@ fn obey(mut process: Option<Process>) {
                             work(thread, n);
                             more(n);
                             n += 1;
-                            // Others get a CPU, too.
+                            // Lets other threads run.
                             if n % 256 == 0 {
                                 thread::sleep(Duration::from_micros(50));
                             }
@@ -262,7 +285,7 @@ fn obey(mut process: Option<Process>) {
             }
             "breakpoint" => {
                 signals::breakpoint();
-                // SAFETY: a signal that is handled.
+                // SAFETY: this program handles the signal.
                 unsafe { libc::raise(libc::SIGTRAP) };
                 answer(format_args!("{}", TRAPPED.load(Ordering::Relaxed)));
             }
@@ -272,13 +295,13 @@ fn obey(mut process: Option<Process>) {
             }
             "deaf" => {
                 let (_, unread) = std::io::pipe().unwrap();
-                // SAFETY: what is said on standard error goes to nobody from here on.
+                // SAFETY: no other part of this program uses standard error.
                 assert_eq!(unsafe { libc::dup2(unread.as_raw_fd(), 2) }, 2);
                 answer(format_args!("deaf"));
             }
             "block" => {
                 thread::spawn(|| {
-                    // SAFETY: a set that is filled, for this thread.
+                    // SAFETY: `sigfillset` initialises the set before it is used.
                     unsafe {
                         let mut all: libc::sigset_t = std::mem::zeroed();
                         libc::sigfillset(&mut all);
@@ -323,7 +346,7 @@ fn obey(mut process: Option<Process>) {
             }
             "text" => answer(format_args!("{} {}", is_text_restored(), text())),
             "enabled" => answer(format_args!("{}", sdt_enabled!(subject::work))),
-            "traps" => answer(format_args!("{}", sdt_process::breakpoint::taken())),
+            "traps" => answer(format_args!("{}", sdt_process::breakpoint::count())),
             "counters" => {
                 let of = process.as_ref().unwrap().counters();
                 answer(format_args!("{} {} {} {}", of.hits, of.reentered, of.unknown, of.stray));
@@ -332,7 +355,7 @@ fn obey(mut process: Option<Process>) {
                 drop(process.take());
                 answer(format_args!("stopped"));
             }
-            // A program that nobody has come for yet: DOF in hexadecimal digits.
+            // Enables a program without a consumer: DOF in hexadecimal digits.
             "enable" => {
                 let digits = words[1].as_bytes().chunks(2);
                 let dof = digits
@@ -353,12 +376,13 @@ fn obey(mut process: Option<Process>) {
     }
 }
 
-/// The subject, if this is it.
+/// Runs the subject if this process is one.
 #[test]
 fn main() {
     if std::env::var_os(ROLE).is_none() {
         return;
     }
+    LazyLock::force(&NAME);
     signals::handle(libc::SIGTRAP, signals::on_trap);
     signals::handle(libc::SIGUSR1, signals::on_signal);
     let process = start();

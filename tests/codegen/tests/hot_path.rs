@@ -5,7 +5,7 @@ mod support;
 
 use std::sync::OnceLock;
 
-use cargo_sdt::targets::CODE_SHAPE;
+use cargo_sdt::internal::targets::CODE_SHAPE;
 use codegen::compare::{Comparison, Likeness, compare};
 use codegen::function::SITE_NOP;
 use codegen::{Function, Image};

@@ -3,7 +3,7 @@
 
 mod support;
 
-use cargo_sdt::targets::CODE_SHAPE;
+use cargo_sdt::internal::targets::CODE_SHAPE;
 use codegen::function::SITE_NOP;
 use codegen::{Function, Image};
 use support::{Build, KERNEL_LIKE};

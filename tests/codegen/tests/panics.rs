@@ -4,14 +4,16 @@
 
 mod support;
 
-use support::{Build, KERNEL_LIKE};
+use support::{BITCODE, Build, KERNEL_LIKE};
 
-const PROFILE: [&str; 4] = ["opt-level=3", "codegen-units=1", "panic=\"abort\"", "lto=\"fat\""];
+const PROFILE: [&str; 3] = ["opt-level=3", "codegen-units=1", "panic=\"abort\""];
 
 /// Whether the program links, or what the linker says.
 fn linked(cfgs: &[&str]) -> Result<(), String> {
     let package = "codegen-panics";
-    let build = Build { package, rustflags: &KERNEL_LIKE, own: cfgs, profile: &PROFILE };
+    let rustflags = [&KERNEL_LIKE[..], &[BITCODE]].concat();
+    let own = [cfgs, &["-Clto=fat"]].concat();
+    let build = Build { package, rustflags: &rustflags, own: &own, profile: &PROFILE };
     build.try_then(|_| ())
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use codegen_sets::{ARG_LISTS, PROBES, PROVIDERS, SITES};
-use support::Build;
+use support::{BITCODE, Build};
 
 /// What hits linker sets hardest: sections nobody refers to are dropped, even if `__start_` and
 /// `__stop_` symbols bound them.
@@ -36,10 +36,10 @@ impl Linker {
 fn check(linker: Linker, lto: &str, position_independent: bool) {
     let model = if position_independent { "pic" } else { "static" };
     let model = format!("-Crelocation-model={model}");
-    let own = [&STRESS, linker.flags()].concat();
-    let lto = format!("lto={lto:?}");
-    let profile = &["opt-level=3", "codegen-units=16", &lto];
-    let build = Build { package: "codegen-sets", rustflags: &[&model], own: &own, profile };
+    let lto = format!("-Clto={lto}");
+    let own = [&STRESS, linker.flags(), &[&*lto]].concat();
+    let (rustflags, profile) = (&[&*model, BITCODE], &["opt-level=3", "codegen-units=16"]);
+    let build = Build { package: "codegen-sets", rustflags, own: &own, profile };
     let (image, output) = build.then(|path: &Path| {
         let output = Command::new(path).output().expect("the program runs");
         (std::fs::read(path).expect("the program is there"), output)

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::flow::{Flow, Instruction, decode};
 use anyhow::{Context as _, bail};
-use cargo_sdt::check::flow::{Flow, Instruction, decode};
 
 use crate::unit::{Function, Place, Unit};
 

@@ -5,6 +5,8 @@
 //! cost. The C compiler comes from the network: where there is none, tests say `SKIPPED` and pass.
 
 pub mod code;
+pub mod fbt;
+pub mod flow;
 pub mod layout;
 pub mod records;
 pub mod sources;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::Context as _;
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 use conformance::sources::{self, Build};
 use conformance::table::{self, Table};
 use harness::workspace;

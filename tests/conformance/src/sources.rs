@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use cargo_metadata::Message;
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::{compile_apart, lock};
-use cargo_sdt::platform::Os;
-use cargo_sdt::process;
-use cargo_sdt::targets::Target;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::{compile_apart, lock};
+use cargo_sdt::internal::platform::Os;
+use cargo_sdt::internal::process;
+use cargo_sdt::internal::targets::Target;
 use harness::setup;
 use harness::workspace;
 use harness::zig::Zig;
@@ -70,14 +71,23 @@ impl Build {
         }
     }
 
-    /// Cargo's name of the target.
-    fn target(self, arch: Arch) -> anyhow::Result<PathBuf> {
+    /// Cargo's `rustc` for the target.
+    fn cargo(self, arch: Arch) -> anyhow::Result<Command> {
         let os = match self {
             Self::Native(_) | Self::Provider => Os::FreeBsd,
             Self::Illumos => Os::Illumos,
-            Self::Host(host) => return Ok(host.target.into()),
+            Self::Host(host) => {
+                let mut cargo = setup::cargo_for("rustc", host.target, "core")?;
+                cargo.args(["--target", host.target]);
+                return Ok(cargo);
+            }
         };
-        Ok(Target::of(os, arch).write_to(&workspace::project().targets())?)
+        let toolchain = setup::toolchain(arch)?;
+        let folder = workspace::project().targets();
+        let target = Target::of(os, arch).write_to(&folder, toolchain.release())?;
+        let mut cargo = toolchain.cargo("rustc", "core");
+        cargo.arg("--target").arg(target);
+        Ok(cargo)
     }
 
     /// The kind of library, and how its file ends: what is no module of FreeBSD's has nobody to handle its panics.
@@ -141,16 +151,16 @@ fn compile(
     let _building = lock(&workspace::project())?;
     let (kind, ending) = build.library();
     let file = format!("lib{library}.{ending}");
-    let mut command = setup::toolchain(arch)?.cargo("rustc", "core");
+    let mut command = build.cargo(arch)?;
     command.args(["--release", "--package", package, "--lib", "--crate-type", kind]);
     command.args(options);
-    command.arg("--target").arg(build.target(arch)?);
     command.arg("--target-dir").arg(workspace::project().cargo_target());
     if let Build::Host(host) = build {
         // Besides those that the toolchain wants.
         let wanted = command.get_envs().find(|(name, _)| *name == RUSTFLAGS);
         let wanted = wanted.and_then(|(_, flags)| flags?.to_str()).unwrap_or_default();
-        let flags = [&[wanted], host.flags].concat().join("\u{1f}");
+        let flags = wanted.split('\u{1f}').filter(|flag| !flag.is_empty());
+        let flags = flags.chain(host.flags.iter().copied()).collect::<Vec<_>>().join("\u{1f}");
         command.env(RUSTFLAGS, flags);
     }
     command.arg("--message-format=json-render-diagnostics");

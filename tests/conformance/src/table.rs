@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 use harness::zig::Zig;
 
 use crate::code::{self, Size};

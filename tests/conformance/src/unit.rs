@@ -10,7 +10,7 @@ use object::{
     SectionFlags, SectionIndex, SymbolKind,
 };
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 
 /// An object.
 #[derive(Debug)]

@@ -95,14 +95,14 @@ impl Process {
         }
     }
 
-    /// The clock is not looked at any more.
+    /// Stops the timer thread.
     pub(crate) fn end(&self) {
         self.timer.state.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
         self.timer.changed.notify_all();
     }
 }
 
-// SAFETY: there is one CPU, and who is in probe context has `cpu`, which orders all of them; `sync` takes it, too.
+// SAFETY: there is one CPU, and probe context holds the lock `cpu`, which orders all threads; `sync` takes it, too.
 unsafe impl Host for Process {
     type Lock = SpinLock<Self>;
 

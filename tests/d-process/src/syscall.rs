@@ -30,16 +30,16 @@ pub struct Syscalls {
 }
 
 impl Syscalls {
-    /// Registers them.
+    /// Registers the provider and its probes.
     ///
     /// # Panics
-    /// They are registered.
+    /// They are registered already.
     pub fn register(framework: &'static Dtrace<Process>) -> Self {
         // SAFETY: the program stays.
         let opened = unsafe {
             SYSCALL.open_with(framework, c"d-process", c"syscall", &ATTRIBUTES, Privileges::empty())
         };
-        opened.expect("nobody else has that provider");
+        opened.expect("the provider is registered once");
         let entry = [arg::<c_int>(), arg::<*const c_void>(), arg::<usize>()];
         let entry = SYSCALL.add(c"write", c"entry", &entry).expect("there is room");
         let ret = SYSCALL.add(c"write", c"return", &[arg::<isize>(); 2]).expect("there is room");

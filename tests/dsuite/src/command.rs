@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use cargo_sdt::process::{clean_cargo_env, run_visibly};
+use cargo_sdt::internal::process::{clean_cargo_env, run_visibly};
 use harness::workspace;
 
 use crate::case::{Case, read_list};

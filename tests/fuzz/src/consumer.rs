@@ -16,12 +16,13 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
-use dtrace::consume::{self, Past};
+use dtrace::consume::{self, Recorded};
 use dtrace::job::Text;
-use dtrace::render::{Markup, Order, Output, Request as Asked};
+use dtrace::render::{Order, Output, Request as Asked};
 use dtrace::transport::{Transport, TransportError};
 use dtrace::{Client, Interrupt, Job};
 use dtrace_compiler::Specifies;
+use dtrace_compiler::options::OutputFormat;
 use dtrace_protocol::{Decoder, Frame, Header};
 
 use self::declared::{Made, Part};
@@ -67,10 +68,10 @@ pub fn run(input: &[u8]) {
     if input.options & 1 != 0 {
         let _ = job.set("quiet", None);
     }
-    job.markup = match input.options >> 1 & 3 {
-        1 => Some(Markup::Json),
-        2 => Some(Markup::Xml),
-        _ => None,
+    job.options.output_format = match input.options >> 1 & 3 {
+        1 => OutputFormat::Json,
+        2 => OutputFormat::Xml,
+        _ => OutputFormat::Text,
     };
     job.terminal = input.options & 8 != 0;
     if input.options & 16 != 0 {
@@ -97,12 +98,12 @@ pub fn run(input: &[u8]) {
 fn show(line: Liar, job: &Job, orders: &'static [&'static str], is_honest: bool) -> bool {
     let mut output = Watched { orders, done: 0 };
     let Ok(client) = Client::connect(line) else { return false };
-    let shown = consume::run(client, job, &Interrupt::new(), &mut Past, &mut output);
+    let shown = consume::run(client, job, &Interrupt::new(), &mut Recorded, &mut output);
     let is_shown = shown.is_ok();
     if is_honest {
         shown.expect("what is true is shown");
         // A document is one file: there only commands are run.
-        let is_all = output.done == orders.len() || job.markup.is_some();
+        let is_all = output.done == orders.len() || job.options.output_format != OutputFormat::Text;
         assert!(is_all, "what the program asks for is done: {} of {orders:?}", output.done);
     }
     is_shown

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
 use arbitrary::{Arbitrary, Unstructured};
-use dtrace::consume::{self, Past};
+use dtrace::consume::{self, Recorded};
 use dtrace::{Client, Interrupt, Job, postmortem};
 use dtrace_abi::Platform;
 use dtrace_abi::option::OptionId;
@@ -131,7 +131,7 @@ pub fn run(input: &[u8]) {
     for traced in dump.consumers {
         let client = Client::connect(postmortem::Line::new(traced.clone())).expect("it answers");
         let job = Job { claim: true, ..Job::default() };
-        let shown = consume::run(client, &job, &Interrupt::new(), &mut Past, &mut output);
+        let shown = consume::run(client, &job, &Interrupt::new(), &mut Recorded, &mut output);
         if is_sound {
             // Not the status of the program that was traced.
             assert_eq!(shown.expect("what is sound is shown"), 0);

@@ -5,10 +5,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
-use std::fmt;
 use std::sync::Mutex;
 
-use stand_in_base::image::Image;
 use stand_in_illumos::PREFIX;
 use stand_in_illumos::errno::{EALREADY, EBUSY, EINVAL};
 use stand_in_illumos::file::File;
@@ -19,12 +17,12 @@ use stand_in_illumos::refusal::Refusal;
 use crate::edit::{ILLUMOS, Input};
 use crate::memory::{MODULES, Memory};
 
-/// Where the kernel has everything.
+/// The address of every symbol of the kernel.
 const KERNEL: u64 = 0xffff_ffff_8020_1000;
 
 /// Bits of [`Input::choices`].
 mod choice {
-    /// The module that nobody has edited is loaded before.
+    /// The unedited module is loaded before.
     pub(super) const SECOND: u8 = 1;
     /// `_init` fails.
     pub(super) const REFUSE_INIT: u8 = 2;
@@ -41,17 +39,17 @@ mod choice {
 }
 
 thread_local! {
-    // One for many inputs: the kernel never frees what it knows of a name.
+    // One for many inputs: the kernel never frees a module's record.
     static KRTLD: RefCell<Modules<Machinery>> = const { RefCell::new(Modules::new(Machinery::new())) };
 }
 
-/// What the kernel has known of names in all, which is not lost as long as it is here.
+/// All records of modules, so that leak checkers find them.
 static KNOWN: Mutex<Vec<&ModCtl>> = Mutex::new(Vec::new());
 
 /// Runs the target.
 ///
 /// # Panics
-/// When an image is not what it has to be, something is left behind, or the check has passed what is refused.
+/// An image is not as expected, memory is left behind, or the check passes a file that krtld refuses.
 pub fn run(input: &[u8]) {
     let Some(Input { whole, choices, file, .. }) = Input::new(ILLUMOS, input) else { return };
     beside_the_check(&file);
@@ -68,7 +66,7 @@ pub fn run(input: &[u8]) {
 /// Why it is refused.
 pub(crate) fn load_alone(file: &[u8]) -> Result<(), Refusal> {
     KRTLD.with_borrow_mut(|modules| {
-        modules.kernel().choices.set(0);
+        modules.kernel().choose(0);
         let loaded = modules.load("module", file);
         if loaded.is_ok() && !unload(modules, "module") {
             *modules = Modules::new(Machinery::new());
@@ -86,7 +84,7 @@ fn symbol(name: &str) -> Option<u64> {
 fn beside_the_check(file: &[u8]) {
     let linked =
         File::parse(file).and_then(|parsed| parsed.link(MODULES, Marking::default(), &symbol));
-    match cargo_sdt::check::illumos::module(file) {
+    match cargo_sdt::internal::check::illumos::module(file) {
         Ok(summary) => {
             assert!(!summary.to_string().is_empty());
             let linked = match linked {
@@ -113,10 +111,10 @@ fn load(modules: &Modules<Machinery>, whole: &[u8], choices: u8, file: &[u8]) ->
     let second = choices & choice::SECOND != 0;
     if second {
         // In a kernel that lets it.
-        kernel.choices.set(0);
-        modules.load("first", whole).expect("a module that nobody has edited");
+        kernel.choose(0);
+        modules.load("first", whole).expect("the unedited module");
     }
-    kernel.choices.set(choices);
+    kernel.choose(choices);
     let before = modules.modules();
 
     let path = if choices & choice::DRIVER != 0 { "drv/module" } else { "module" };
@@ -153,7 +151,7 @@ fn unload(modules: &Modules<Machinery>, name: &str) -> bool {
     if let Err(refusal) = &result {
         assert_ne!(refusal.errno(), 0);
         assert_eq!(modules.modules(), before);
-        kernel.choices.set(0);
+        kernel.choose(0);
         result = modules.unload(name);
     }
     kernel.removing.set(false);
@@ -174,26 +172,19 @@ impl Machinery {
         Self { choices: Cell::new(0), removing: Cell::new(false), memory: Memory::new() }
     }
 
+    fn choose(&self, choices: u8) {
+        self.choices.set(choices);
+        self.memory.full.set(self.chosen(choice::NO_MEMORY));
+    }
+
     fn chosen(&self, choice: u8) -> bool {
         self.choices.get() & choice != 0
     }
 }
 
 impl Kernel for Machinery {
-    fn reserve(&self, size: usize) -> Option<u64> {
-        Some(self.memory.reserve(size))
-    }
-
-    fn map(&self, image: &Image) -> bool {
-        self.memory.map(image, !self.chosen(choice::NO_MEMORY))
-    }
-
-    fn unmap(&self, base: u64, size: usize) {
-        self.memory.unmap(base, size);
-    }
-
-    fn give_back(&self, base: u64) {
-        self.memory.give_back(base);
+    fn memory(&self) -> &dyn stand_in_base::memory::Memory {
+        &self.memory
     }
 
     fn is_built_in(&self, module: &str) -> bool {
@@ -202,10 +193,6 @@ impl Kernel for Machinery {
 
     fn symbol(&self, _module: &str, name: &str) -> Option<u64> {
         if self.chosen(choice::NO_SYMBOLS) { None } else { symbol(name) }
-    }
-
-    fn print(&self, line: fmt::Arguments<'_>) {
-        assert!(!line.to_string().is_empty());
     }
 
     fn call(&self, function: u64, argument: *mut c_void) -> i32 {
@@ -225,7 +212,7 @@ impl Kernel for Machinery {
 
     fn module_loaded(&self, module: &'static ModCtl) {
         assert!(module.is_loaded());
-        let mut known = KNOWN.lock().expect("nobody panics with it");
+        let mut known = KNOWN.lock().expect("no thread panics while it holds the lock");
         if !known.iter().any(|&of| std::ptr::eq(of, module)) {
             known.push(module);
         }

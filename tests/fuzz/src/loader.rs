@@ -4,9 +4,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::fmt;
 
-use stand_in_base::image::{Image, PAGE};
+use stand_in_base::image::PAGE;
 use stand_in_freebsd::kld::{FileInfo, Kernel, Linker, Refusal, event};
 use stand_in_freebsd::loader::{File, Linked, Machine};
 use stand_in_freebsd::sdt::{Fault, Records};
@@ -21,7 +20,7 @@ const REGISTER_INIT: u64 = 0xffff_ffff_8020_1000;
 
 /// Bits of [`Input::choices`].
 mod choice {
-    /// The module that nobody has edited is loaded before.
+    /// The unedited module is loaded before.
     pub(super) const SECOND: u8 = 1;
     /// Handlers refuse to be loaded.
     pub(super) const REFUSE_LOAD: u8 = 2;
@@ -40,7 +39,7 @@ mod choice {
 /// Runs the target.
 ///
 /// # Panics
-/// When an image is not what it has to be, or something is left behind.
+/// An image is not as expected, or memory is left behind.
 pub fn run(input: &[u8]) {
     let Some(Input { machine, whole, choices, release, file }) = Input::new(FREEBSD, input) else {
         return;
@@ -52,9 +51,9 @@ pub fn run(input: &[u8]) {
     let second = choices & choice::SECOND != 0;
     if second {
         // In a kernel that lets it.
-        linker.kernel().choices.set(0);
-        linker.load("first.ko", whole).expect("a module that nobody has edited");
-        linker.kernel().choices.set(choices);
+        linker.kernel().choose(0);
+        linker.load("first.ko", whole).expect("the unedited module");
+        linker.kernel().choose(choices);
     } else {
         let release =
             Release::of_major(release.cast_unsigned()).expect("one of those it can stand in for");
@@ -102,8 +101,8 @@ fn unload(linker: &Linker<Machinery>, name: &str) {
     if let Err(refusal) = linker.unload(name) {
         assert_ne!(refusal.errno(), 0);
         assert_eq!(linker.files(), before);
-        linker.kernel().choices.set(0);
-        linker.unload(name).expect("nobody minds");
+        linker.kernel().choose(0);
+        linker.unload(name).expect("no handler refuses twice");
     }
 }
 
@@ -130,12 +129,19 @@ struct Machinery {
 
 impl Machinery {
     fn new(machine: Machine, choices: u8) -> Self {
-        Self {
+        let made = Self {
             machine,
-            choices: Cell::new(choices),
+            choices: Cell::new(0),
             memory: Memory::new(),
             started: RefCell::default(),
-        }
+        };
+        made.choose(choices);
+        made
+    }
+
+    fn choose(&self, choices: u8) {
+        self.choices.set(choices);
+        self.memory.full.set(self.chosen(choice::NO_MEMORY));
     }
 
     fn chosen(&self, choice: u8) -> bool {
@@ -148,21 +154,8 @@ impl Kernel for Machinery {
         self.machine
     }
 
-    fn reserve(&self, size: usize) -> Option<u64> {
-        Some(self.memory.reserve(size))
-    }
-
-    fn map(&self, image: &Image) -> bool {
-        assert!(image.segments().iter().all(|segment| segment.size != 0));
-        self.memory.map(image, !self.chosen(choice::NO_MEMORY))
-    }
-
-    fn unmap(&self, base: u64, size: usize) {
-        self.memory.unmap(base, size);
-    }
-
-    fn give_back(&self, base: u64) {
-        self.memory.give_back(base);
+    fn memory(&self) -> &dyn stand_in_base::memory::Memory {
+        &self.memory
     }
 
     fn symbol(&self, name: &str) -> Option<u64> {
@@ -172,10 +165,6 @@ impl Kernel for Machinery {
 
     fn is_function(&self, address: u64) -> bool {
         address == REGISTER_INIT
-    }
-
-    fn print(&self, line: fmt::Arguments<'_>) {
-        assert!(!line.to_string().is_empty());
     }
 
     fn call(&self, linker: &Linker<Self>, function: u64, argument: u64) {

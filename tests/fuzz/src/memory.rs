@@ -1,12 +1,13 @@
-//! Memory for the modules of a loader that is fuzzed: what is reserved and mapped, and where there is code.
+//! Memory for modules, under a loader that is fuzzed: reserved and mapped ranges, and the code in them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
 
 use stand_in_base::image::{Image, MAX_SIZE, PAGE, Protection};
 
-/// Where modules are.
+/// Address of the first module.
 pub const MODULES: u64 = 0xffff_ffff_c000_0000;
 
 /// The memory.
@@ -17,13 +18,15 @@ pub struct Memory {
     reserved: RefCell<BTreeMap<u64, usize>>,
     /// By their base.
     mapped: RefCell<BTreeMap<u64, Mapped>>,
+    /// Nothing more can be mapped.
+    pub full: Cell<bool>,
 }
 
 /// An image that is mapped.
 #[derive(Debug)]
 struct Mapped {
     size: usize,
-    /// Where it has code.
+    /// Its code.
     code: Vec<Range<u64>>,
 }
 
@@ -34,11 +37,31 @@ impl Memory {
             next: Cell::new(MODULES),
             reserved: RefCell::new(BTreeMap::new()),
             mapped: RefCell::new(BTreeMap::new()),
+            full: Cell::new(false),
         }
     }
 
-    /// Reserves addresses.
-    pub fn reserve(&self, size: usize) -> u64 {
+    /// Checks that an image is mapped.
+    pub fn assert_mapped(&self, base: u64, size: usize) {
+        assert_eq!(self.mapped.borrow().get(&base).map(|mapped| mapped.size), Some(size));
+    }
+
+    /// Checks that an address is in code.
+    pub fn assert_code(&self, address: u64) {
+        let mapped = self.mapped.borrow();
+        let mut code = mapped.values().flat_map(|mapped| &mapped.code);
+        assert!(code.any(|code| code.contains(&address)), "{address:#x}");
+    }
+
+    /// Checks that nothing is mapped or reserved.
+    pub fn assert_empty(&self) {
+        assert!(self.mapped.borrow().is_empty());
+        assert!(self.reserved.borrow().is_empty());
+    }
+}
+
+impl stand_in_base::memory::Memory for Memory {
+    fn reserve(&self, size: usize) -> Option<u64> {
         assert!(size.is_multiple_of(PAGE) && size <= MAX_SIZE);
         if self.reserved.borrow().is_empty() {
             self.next.set(MODULES);
@@ -46,14 +69,14 @@ impl Memory {
         let base = self.next.get();
         self.next.set(base + (size + PAGE) as u64);
         self.reserved.borrow_mut().insert(base, size);
-        base
+        Some(base)
     }
 
-    /// Maps an image, if there is memory `left`; says whether there was.
-    pub fn map(&self, image: &Image, left: bool) -> bool {
+    fn map(&self, image: &Image, _writable_code: bool) -> bool {
         assert_eq!(self.reserved.borrow().get(&image.base()), Some(&image.size()));
+        assert!(image.segments().iter().all(|segment| segment.size != 0));
         check(image);
-        if !left {
+        if self.full.get() {
             return false;
         }
         let code = image
@@ -69,38 +92,22 @@ impl Memory {
         true
     }
 
-    /// Unmaps an image.
-    pub fn unmap(&self, base: u64, size: usize) {
+    fn unmap(&self, base: u64, size: usize) {
         let mapped = self.mapped.borrow_mut().remove(&base).expect("an image that is mapped");
         assert_eq!(mapped.size, size);
     }
 
-    /// Gives addresses back.
-    pub fn give_back(&self, base: u64) {
+    fn give_back(&self, base: u64) {
         assert!(!self.mapped.borrow().contains_key(&base));
         assert!(self.reserved.borrow_mut().remove(&base).is_some());
     }
 
-    /// An image is there.
-    pub fn assert_mapped(&self, base: u64, size: usize) {
-        assert_eq!(self.mapped.borrow().get(&base).map(|mapped| mapped.size), Some(size));
-    }
-
-    /// Somebody calls this.
-    pub fn assert_code(&self, address: u64) {
-        let mapped = self.mapped.borrow();
-        let mut code = mapped.values().flat_map(|mapped| &mapped.code);
-        assert!(code.any(|code| code.contains(&address)), "{address:#x}");
-    }
-
-    /// Nothing is left behind.
-    pub fn assert_empty(&self) {
-        assert!(self.mapped.borrow().is_empty());
-        assert!(self.reserved.borrow().is_empty());
+    fn print(&self, line: fmt::Arguments<'_>) {
+        assert!(!line.to_string().is_empty());
     }
 }
 
-/// What the one who maps an image trusts in.
+/// Checks the properties of an image on which its mapping relies.
 pub fn check(image: &Image) {
     assert_eq!(image.bytes().len(), image.size());
     let mut end = 0;

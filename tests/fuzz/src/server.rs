@@ -13,14 +13,19 @@ use dtrace_protocol::{
 use sdt_core::ops::{Framework as _, Privileges, ProbeId, ProviderAttr, ProviderOps};
 use sdt_framework::kernel::{Kernel, ModuleText, Symbol};
 use sdt_framework::server::{Lost, MIN_FRAME, Server, Sites, Stream};
-use sdt_framework::{Config, Dtrace, Host, LONGEST, Rights, SpinLock};
+use sdt_framework::{Config, Dtrace, Host, Rights, SpinLock};
 
 use crate::handed::Handed;
 
 pub(crate) const CPUS: usize = 2;
 /// Little room, so that it runs out.
-pub(crate) const CONFIG: Config =
-    Config { providers: 2, probes: 6, ecbs: 8, consumers: 2, buffer: 4 * LONGEST };
+pub(crate) const CONFIG: Config = Config {
+    providers: 2,
+    probes: 6,
+    ecbs: 8,
+    consumers: 2,
+    buffer: 4 * sdt_framework::Record::SIZE,
+};
 
 pub(crate) type Small = Dtrace<Machine>;
 

@@ -3,15 +3,16 @@
 
 use sdt_fuzz::flips::{Difference, Subject, subjects};
 
-/// Changes of each module.
-const CHANGES: usize = 1000;
+/// Changes of each module; with `cargo xtask test --all`, four times as many.
+const CHANGES: usize = 250;
 
 fn judge(subjects: impl Iterator<Item = Subject>, harmful: fn(Difference) -> bool) {
     let more: usize = std::env::var("SDT_FLIPS").map_or(0, |more| more.parse().expect("a number"));
+    let changes = if harness::everything() { 4 * CHANGES } else { CHANGES };
     let mut bad = Vec::new();
     for (seed, subject) in (1_u64..).zip(subjects) {
         let tally = match more {
-            0 => subject.run(seed, CHANGES),
+            0 => subject.run(seed, changes),
             more => subject.run(seed << 32 | more as u64, more),
         };
         println!("{}: {tally}", subject.name);
@@ -27,7 +28,7 @@ fn judge(subjects: impl Iterator<Item = Subject>, harmful: fn(Difference) -> boo
 #[test]
 fn sealed_modules_pass_only_if_they_load_as_they_were() {
     let sealed = subjects().into_iter().map(|mut subject| {
-        cargo_sdt::link::seal(&mut subject.file);
+        cargo_sdt::internal::link::seal(&mut subject.file);
         subject
     });
     judge(sealed, |_| true);

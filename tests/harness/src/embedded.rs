@@ -4,13 +4,15 @@ use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-use cargo_sdt::module::{self, BuildError};
-use cargo_sdt::setup::{self, SetupError};
+use cargo_sdt::internal::module::{self, BuildError};
+use cargo_sdt::internal::setup::{self, SetupError};
 use tempfile::TempDir;
 
 use crate::workspace;
 
 const PACKAGE: &str = "embedded-example";
+/// The variable by which cargo hands options to rustc.
+const RUSTFLAGS: &str = "CARGO_ENCODED_RUSTFLAGS";
 
 /// What it is built for. The board has the first of these processors, which executes what is for the others as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,16 +109,31 @@ impl Drop for Board {
     }
 }
 
+/// Cargo's `rustc` for it, optimised for size. Still missing: which target of the package.
+fn cargo(target: Target) -> Result<Command, BuildError> {
+    let mut command = crate::setup::cargo_for("rustc", target.name(), "core")?;
+    // What link-time optimisation needs is in every crate, but only the program asks for it: as a setting of the profile, cargo
+    // would compile all macros once more, which modules for kernels have had compiled already.
+    let flags = command.get_envs().find(|(name, _)| *name == RUSTFLAGS);
+    let flags = flags.and_then(|(_, flags)| flags?.to_str()).unwrap_or_default().split('\u{1f}');
+    let flags = flags.filter(|flag| !flag.is_empty()).chain(["-Cembed-bitcode=yes"]);
+    let flags = flags.collect::<Vec<_>>().join("\u{1f}");
+    command.env(RUSTFLAGS, flags);
+    command.args(["--release", "--package", PACKAGE, "--target", target.name()]);
+    // Small, as its flash is.
+    command.args(["--config", "profile.release.opt-level='s'"]);
+    command.arg("--target-dir").arg(workspace::project().cargo_target());
+    Ok(command)
+}
+
 /// Builds the library of that name in its `examples` and returns where it is.
 ///
 /// # Errors
 /// Set-up or cargo failed.
 pub fn build_example(target: Target, name: &str) -> Result<PathBuf, BuildError> {
-    let mut command = crate::setup::build_for(target.name(), "core")?;
+    let mut command = cargo(target)?;
+    command.args(["--example", name]);
     let target = Path::new(target.name());
-    command.args(["--package", PACKAGE, "--example", name]);
-    command.arg("--target").arg(target);
-    command.arg("--target-dir").arg(workspace::build_dir().join("cargo-embedded"));
     let artifacts =
         module::run_cargo(&mut command, "building the embedded example", PACKAGE, target)?;
     let built = artifacts.into_iter().filter(|artifact| artifact.target.name == name);
@@ -132,17 +149,12 @@ pub fn build_example(target: Target, name: &str) -> Result<PathBuf, BuildError> 
 /// Set-up or cargo failed.
 pub fn build(target: Target) -> Result<PathBuf, BuildError> {
     let lld = setup::lld()?;
-    let mut command = crate::setup::build_for(target.name(), "core")?;
+    let mut command = cargo(target)?;
     let target = Path::new(target.name());
     command.env(module::linker_variable(target), lld.program());
-    command.args(["--release", "--package", PACKAGE, "--features", "board"]);
-    // Small, as its flash is.
-    command.args(["--config", "profile.release.opt-level='s'"]);
-    command.args(["--config", "profile.release.lto='fat'"]);
-    command.arg("--target").arg(target);
-    command.arg("--target-dir").arg(workspace::build_dir().join("cargo-embedded"));
-    let artifacts =
-        module::run_cargo(&mut command, "building the embedded example", PACKAGE, target)?;
+    command.args(["--features", "board", "--bin", PACKAGE]);
+    let (lto, what) = (["-Clto=fat"], "building the embedded example");
+    let artifacts = module::run_cargo_rustc(&mut command, &lto, what, PACKAGE, target)?;
     let built = artifacts.into_iter().rev().find_map(|artifact| artifact.executable);
     let built = built
         .ok_or_else(|| BuildError::NoArtifact { what: "executable", package: PACKAGE.into() })?;

@@ -1,20 +1,37 @@
 //! Building the stand-in kernel.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cargo_metadata::Artifact;
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::{self, BuildError};
-use cargo_sdt::setup;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::{self, BuildError};
+use cargo_sdt::internal::setup;
+use cargo_sdt::internal::targets;
+use cargo_sdt::internal::toolchain::Toolchain;
 
 use crate::{symbols, workspace};
 
 /// Its package.
 pub const PACKAGE: &str = "stand-in-kernel";
 
-/// What it is built for.
-pub fn target(arch: Arch) -> PathBuf {
+/// The file that says what it is built for.
+pub(crate) fn target_file(arch: Arch) -> PathBuf {
     workspace::root().join("targets").join(format!("{arch}-stand-in-kernel.json"))
+}
+
+/// What it is built for, as the toolchain takes it.
+///
+/// # Errors
+/// The target file cannot be read or written.
+pub fn target(arch: Arch, toolchain: &Toolchain) -> Result<PathBuf, BuildError> {
+    let from = target_file(arch);
+    let failed = |file: &Path| {
+        let file = file.to_owned();
+        |source| BuildError::File { file, source }
+    };
+    let text = std::fs::read_to_string(&from).map_err(failed(&from))?;
+    let to = workspace::project().targets().join(from.file_name().unwrap_or_default());
+    targets::write(&text, &to, toolchain.release()).map_err(failed(&to))
 }
 
 /// Builds it and returns where it is.
@@ -37,8 +54,9 @@ pub fn build(arch: Arch) -> Result<PathBuf, BuildError> {
 /// Set-up or cargo failed.
 pub fn artifacts(arch: Arch) -> Result<Vec<Artifact>, BuildError> {
     let lld = setup::lld()?;
-    let target = target(arch);
-    let mut command = crate::setup::toolchain(arch)?.cargo("build", "core,alloc");
+    let toolchain = crate::setup::toolchain(arch)?;
+    let target = target(arch, &toolchain)?;
+    let mut command = toolchain.cargo("build", "core,alloc");
     command.env(module::linker_variable(&target), lld.program());
     command.args(["--release", "--package", PACKAGE, "--features", "boot", "--bin", PACKAGE]);
     command.arg("--target").arg(&target);

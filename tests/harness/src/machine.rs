@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 
 use crate::{qemu, symbols};
 

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::process;
-use cargo_sdt::setup::{self, SetupError};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::process;
+use cargo_sdt::internal::setup::{self, SetupError};
 
 const SHORT: Duration = Duration::from_secs(60);
 
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn kernels_have_targets() {
         for arch in Arch::ALL {
-            assert!(crate::kernel::target(arch).is_file(), "{arch}");
+            assert!(crate::kernel::target_file(arch).is_file(), "{arch}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use dtrace::TransportError;
 use dtrace::client::{Client, ClientError, Detail, Probe, Records, Site};
@@ -17,10 +17,10 @@ use crate::kernel;
 use crate::machine::{Ended, Machine, MachineError, Options};
 use crate::qemu;
 use crate::wire::{Wire, WireError, name};
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::BuildError;
-use cargo_sdt::progress::step;
-use cargo_sdt::setup::SetupError;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::BuildError;
+use cargo_sdt::internal::progress::step;
+use cargo_sdt::internal::setup::SetupError;
 
 /// The kernel boots in about a second; a machine under load takes longer.
 const BOOT: Duration = Duration::from_secs(60);
@@ -178,11 +178,12 @@ impl Session {
         Self { machine, wire, cpus: 0, lister: None, consumers, records }
     }
 
-    /// Makes sure that the kernel is ours. Returns its architecture.
+    /// Checks that the kernel speaks this protocol, and sets its clock. Returns its architecture.
     fn hello(&mut self) -> Result<String, SessionError> {
+        let time = UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
         let (version, cpus, arch) = ask!(
             self,
-            Request::Hello,
+            Request::Hello { time },
             Reply::Hello { version, cpus, arch } => (version, cpus, arch)
         )?;
         same("protocol version", version.to_string(), VERSION.to_string())?;

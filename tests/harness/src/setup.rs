@@ -1,13 +1,14 @@
 //! What only tests need, found or installed.
 
+use std::fs::File;
 use std::process::Command;
 use std::time::Duration;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::process;
-use cargo_sdt::progress::{note, step};
-use cargo_sdt::setup::{SetupError, install, program};
-use cargo_sdt::toolchain::Toolchain;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::process;
+use cargo_sdt::internal::progress::{note, step};
+use cargo_sdt::internal::setup::{SetupError, install, program};
+use cargo_sdt::internal::toolchain::Toolchain;
 
 use crate::workspace;
 
@@ -20,7 +21,7 @@ const SHORT: Duration = Duration::from_secs(60);
 /// # Errors
 /// There is none and none could be installed.
 pub fn toolchain(arch: Arch) -> Result<Toolchain, SetupError> {
-    cargo_sdt::setup::toolchain(&workspace::project(), arch)
+    cargo_sdt::internal::setup::toolchain(&workspace::project(), arch)
 }
 
 /// Python's installer, as a command that wants its arguments; installs it if there is none.
@@ -60,6 +61,14 @@ pub fn target(target: &str) -> Result<(), SetupError> {
     if there() {
         return Ok(());
     }
+    // Of two rustups that run at a time, one fails. Without the lock, its caller would compile `core`, and that is all.
+    let folder = workspace::build_dir();
+    let _locked = std::fs::create_dir_all(&folder)
+        .and_then(|()| File::create(folder.join("rustup.lock")))
+        .and_then(|file| file.lock().map(|()| file));
+    if there() {
+        return Ok(());
+    }
     let mut rustup = Command::new("rustup");
     rustup.args(["target", "add", target]).current_dir(workspace::root());
     let line = process::command_line(&rustup);
@@ -77,21 +86,21 @@ fn has_core(folder: &str) -> bool {
     files.map(|file| file.file_name()).any(|name| name.to_string_lossy().starts_with("libcore-"))
 }
 
-/// `cargo build`, of this workspace and for a target without a system: with the standard library that rustup has for the
+/// Cargo's `build` or `rustc`, of this workspace and for a target without a system: with the standard library that rustup has for the
 /// target, which is what readers of a guide do, or, where there is no rustup, with these crates of it from their sources.
 /// Still missing: the target, the target directory, the package.
 ///
 /// # Errors
 /// There are no sources of `core` either.
-pub fn build_for(target: &str, crates: &str) -> Result<Command, SetupError> {
+pub fn cargo_for(subcommand: &str, target: &str, crates: &str) -> Result<Command, SetupError> {
     if self::target(target).is_err() {
-        return Ok(toolchain(Arch::default())?.cargo("build", crates));
+        return Ok(toolchain(Arch::default())?.cargo(subcommand, crates));
     }
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     process::clean_cargo_env(&mut cargo).env("RUSTC_BOOTSTRAP", "1");
     // Without it, rustup would heed the toolchain files that some packages of others have.
     cargo.envs(std::env::var_os("RUSTUP_TOOLCHAIN").map(|of| ("RUSTUP_TOOLCHAIN", of)));
-    cargo.current_dir(workspace::root()).arg("build");
+    cargo.current_dir(workspace::root()).arg(subcommand);
     Ok(cargo)
 }
 

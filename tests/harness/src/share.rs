@@ -18,7 +18,7 @@ use rustix::fs::Mode;
 use sdt_protocol::frame::{self, Arrived, Decoder};
 use sdt_protocol::{Event, Message, Refusal};
 
-use cargo_sdt::output;
+use cargo_sdt::internal::output;
 
 use crate::machine::{Ended, Machine};
 use crate::session::Session;

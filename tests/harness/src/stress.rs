@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::{BuildError, Module};
-use cargo_sdt::platform::Os;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::{BuildError, Module};
+use cargo_sdt::internal::platform::Os;
 
 use crate::workspace;
 

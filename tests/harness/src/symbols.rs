@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use cargo_sdt::module::BuildError;
-use cargo_sdt::whole;
+use cargo_sdt::internal::module::BuildError;
+use cargo_sdt::internal::whole;
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
 use sdt_protocol::symbols::{Symbol, table};
 

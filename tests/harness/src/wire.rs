@@ -12,7 +12,7 @@ use dtrace_protocol::frame::channel_of;
 use sdt_protocol::frame::{self, Arrived, Decoder};
 use sdt_protocol::{Event, Message, Refusal, Reply, Request};
 
-use cargo_sdt::output;
+use cargo_sdt::internal::output;
 
 /// Console lines kept for error messages.
 pub(crate) const KEPT: usize = 20;
@@ -336,7 +336,7 @@ fn transport_error(error: WireError) -> TransportError {
 /// What a request is called in messages.
 pub fn name(request: &Request) -> &'static str {
     match request {
-        Request::Hello => "hello",
+        Request::Hello { .. } => "hello",
         Request::FreeBsd { .. } => "freebsd",
         Request::Illumos { .. } => "illumos",
         Request::KldLoad { .. } => "kldload",
@@ -359,6 +359,7 @@ mod tests {
     use std::thread;
 
     const LIMIT: Duration = Duration::from_secs(10);
+    const HELLO: Request = Request::Hello { time: 0 };
 
     /// A line to a peer that answers every request with what `answer` makes of it.
     fn line_to(answer: impl Fn(Message) -> Vec<Vec<u8>> + Send + 'static) -> Wire {
@@ -407,7 +408,7 @@ mod tests {
     #[test]
     fn silence_is_an_error() {
         let wire = line_to(|_| Vec::new());
-        let error = wire.request(Request::Hello, Duration::from_millis(50)).unwrap_err();
+        let error = wire.request(HELLO, Duration::from_millis(50)).unwrap_err();
         assert_eq!(error.to_string(), "the kernel did not answer hello within 0 s");
     }
 
@@ -418,7 +419,7 @@ mod tests {
             let panic = frame::encode(&Event::Panic { message: "page fault".into() });
             (0..25).map(line).chain([panic]).collect()
         });
-        let error = wire.request(Request::Hello, LIMIT).unwrap_err();
+        let error = wire.request(HELLO, LIMIT).unwrap_err();
         assert_eq!(error.to_string(), "the kernel panicked: page fault");
         let kept: Vec<_> = wire.console().collect();
         assert_eq!((kept.len(), &*kept[0], &*kept[19]), (KEPT, "line 5", "line 24"));
@@ -429,7 +430,7 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         drop(theirs);
         let wire = Wire::new(ours, false);
-        assert!(matches!(wire.request(Request::Hello, LIMIT), Err(WireError::Closed)));
+        assert!(matches!(wire.request(HELLO, LIMIT), Err(WireError::Closed)));
     }
 
     #[test]

@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::Module;
-use cargo_sdt::project::{Found, Project, ProjectError};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::project::{Found, Project, ProjectError};
 
 /// The package of the example module.
 pub const EXAMPLE: &str = "kmod-example";
+
+/// What `cargo test` is told to test: everything but the benchmark. That has no tests, and a fifth of all crates are there for it
+/// alone; clippy compiles it. Every command that tests says the same, or cargo compiles crates again with other features.
+pub const TESTED: [&str; 3] = ["--workspace", "--exclude", "bench"];
 
 /// The workspace's root folder.
 pub fn root() -> &'static Path {

@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use crate::setup;
 use crate::workspace;
-use cargo_sdt::arch::Arch;
-use cargo_sdt::check;
-use cargo_sdt::link::{self, LinkError};
-use cargo_sdt::module::BuildError;
-use cargo_sdt::platform::FreeBsd;
-use cargo_sdt::process::{self, ProcessError};
-use cargo_sdt::progress::step;
-use cargo_sdt::setup::SetupError;
-use cargo_sdt::whole;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::check;
+use cargo_sdt::internal::link::{self, LinkError};
+use cargo_sdt::internal::module::BuildError;
+use cargo_sdt::internal::platform::FreeBsd;
+use cargo_sdt::internal::process::{self, ProcessError};
+use cargo_sdt::internal::progress::step;
+use cargo_sdt::internal::setup::SetupError;
+use cargo_sdt::internal::whole;
 
 const COMPILE: Duration = Duration::from_secs(120);
 
@@ -208,7 +208,7 @@ impl Zig {
         let output = stem.with_extension("ko");
         let file = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let freebsd = FreeBsd::major_release(self.freebsd).expect("there are modules for it");
-        let lld = cargo_sdt::setup::lld().map_err(BuildError::from)?;
+        let lld = cargo_sdt::internal::setup::lld().map_err(BuildError::from)?;
         let image = link::freebsd::module(&lld, arch, freebsd, &library, &folder)
             .map_err(|source: LinkError| BuildError::Link { file: file.clone(), source })?;
         check::module(&image).map_err(|findings| BuildError::Check { file, findings })?;

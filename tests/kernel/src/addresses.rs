@@ -5,9 +5,8 @@ use core::ops::Range;
 
 /// A stretch of address space, divided among modules.
 ///
-/// What was given back is handed out again only after all the rest: an access to a module that is gone
-/// hits unmapped memory for as long as possible. Between two stretches there is always some space that
-/// belongs to nobody.
+/// Addresses that were given back are reused last, so that accesses to an unloaded module fault for as long as possible. A gap
+/// separates two stretches.
 #[derive(Debug)]
 pub struct Addresses {
     space: Range<u64>,
@@ -22,7 +21,7 @@ impl Addresses {
         Self { next: space.start, space, gap, used: Vec::new() }
     }
 
-    /// The start of `size` bytes that nobody has, if there are so many together.
+    /// Reserves `size` contiguous bytes and returns their start; `None` if there are not enough.
     pub fn reserve(&mut self, size: u64) -> Option<u64> {
         let wanted = size.checked_add(self.gap)?;
         let start = self.fit(self.next, wanted).or_else(|| self.fit(self.space.start, wanted))?;
@@ -32,7 +31,7 @@ impl Addresses {
         Some(start)
     }
 
-    /// Gives a stretch back, by its start; says whether it was one.
+    /// Gives a stretch back, by its start; returns whether it was reserved.
     pub fn give_back(&mut self, start: u64) -> bool {
         let before = self.used.len();
         self.used.retain(|range| range.start != start);

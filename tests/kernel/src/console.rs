@@ -6,7 +6,7 @@ use alloc::string::String;
 use crate::lock::IrqMutex;
 
 struct Console {
-    /// What has been printed since the last newline.
+    /// Text printed since the last newline.
     partial: String,
     lines: VecDeque<String>,
 }

@@ -16,6 +16,16 @@ pub(crate) fn breakpoint() {
     BREAKPOINTS.fetch_add(1, Ordering::Relaxed);
 }
 
+/// A breakpoint of the kernel's own: where to resume after one at `address`, which is counted, or `None`
+/// if no site of the kernel is there. Called by the breakpoint exception before the handlers of modules
+/// are asked. Interrupts off, probe context.
+pub(crate) fn resume_address(address: u64) -> Option<u64> {
+    standin::inside_breakpoint();
+    let resume = sdt_core::trap::resume_address(address as usize)?;
+    breakpoint();
+    Some(resume as u64)
+}
+
 /// Counts a timer interrupt, in which probes may fire: at this instruction, in the function with this frame.
 pub(crate) fn tick(pc: u64, frame: u64) {
     TICKS.fetch_add(1, Ordering::Relaxed);

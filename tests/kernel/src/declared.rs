@@ -1,4 +1,4 @@
-//! What loaded modules declare for programs in D, kept while they are loaded.
+//! Declarations of loaded modules for programs in D.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ static FILES: Mutex<Vec<(String, Vec<u8>)>> = Mutex::new(Vec::new());
 
 /// Keeps what the file of a module declares that has been loaded.
 pub(crate) fn keep(file: &str, image: &[u8]) {
-    let text: Vec<u8> = loader::section(image, SECTION).flatten().copied().collect();
+    let text = loader::section(image, SECTION).concat();
     if !text.is_empty() {
         FILES.lock().push((file.to_string(), text));
     }

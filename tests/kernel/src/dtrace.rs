@@ -4,17 +4,17 @@ use alloc::vec;
 use core::mem::MaybeUninit;
 
 use sdt_framework::kernel::{Destruction, Kernel, ModuleText, Number, Symbol, Text};
-use sdt_framework::{Config, Dtrace, Host, LONGEST, SpinLock};
+use sdt_framework::{Config, Dtrace, Host, Record, SpinLock};
 
 use crate::arch::{cpu, timer};
-use crate::{arguments, clock, declared, load, process, smp, stack, standin, symbols, system};
+use crate::{clock, declared, load, process, smp, stack, standin, symbols, system};
 
 /// This kernel.
 #[derive(Debug)]
 pub(crate) struct Machine;
 
-// SAFETY: there is no scheduler, so whoever has interrupts off stays on the CPU, and numbers are the
-// CPUs' own; a CPU's threads of execution follow each other on that CPU. `sync` makes every CPU take an
+// SAFETY: there is no scheduler, so a thread with interrupts off stays on its CPU, and each CPU has one
+// number; a CPU's threads of execution follow each other on that CPU. `sync` makes every CPU take an
 // interrupt, which it cannot while in probe context, and the rendezvous orders memory both ways.
 unsafe impl Host for Machine {
     type Lock = SpinLock<Self>;
@@ -75,11 +75,11 @@ impl Kernel for Machine {
         Some(match which {
             Number::Pid => process::pid().into(),
             Number::Tid | Number::Curthread => process::thread(),
-            // Nobody has to wait for a CPU.
+            // No thread waits for a CPU.
             Number::Vtimestamp => timer::now_ns(),
             // What runs is root's, in no jail, and has made no system call that failed.
             Number::Uid | Number::Gid | Number::Jid | Number::Errno => 0,
-            // Whoever executes an image was forked, and nobody knows by whom.
+            // The log does not say which process forked the one that executes an image.
             Number::Ppid => 1,
             Number::Ipl => u64::from(process::interrupts() != 0),
             // No instruction of a process is ever executed.
@@ -94,7 +94,7 @@ impl Kernel for Machine {
             Text::Execname => Some(process::name()),
             Text::Zonename => Some(b"global"),
             Text::Jailname => Some(b"0"),
-            Text::Execargs => Some(arguments::current()),
+            Text::Execargs => Some(process::arguments()),
         }
     }
 
@@ -131,7 +131,7 @@ impl Kernel for Machine {
 /// Records that a consumer's buffer for one CPU holds.
 const RECORDS: usize = 1024;
 
-const CONFIG: Config = Config { buffer: RECORDS * LONGEST, ..Config::DEFAULT };
+const CONFIG: Config = Config { buffer: RECORDS * Record::SIZE, ..Config::DEFAULT };
 
 /// DTrace, as far as this kernel has it.
 pub(crate) type Framework = Dtrace<Machine>;

@@ -53,7 +53,7 @@ impl Batch {
     }
 }
 
-/// What each CPU has to do. The lock is taken with interrupts on: no interrupt handler wants it.
+/// Batches that each CPU has to execute. Not for interrupt handlers: the lock leaves interrupts on.
 static QUEUES: [Mutex<VecDeque<Arc<Batch>>>; cpu::MAX_CPUS] =
     [const { Mutex::new(VecDeque::new()) }; cpu::MAX_CPUS];
 
@@ -61,7 +61,7 @@ static QUEUES: [Mutex<VecDeque<Arc<Batch>>>; cpu::MAX_CPUS] =
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BadPath;
 
-/// Gives the images of a request to all CPUs.
+/// Queues the images of a request on all CPUs.
 pub(crate) fn submit(seq: u32, execs: Vec<Exec>) -> Result<Arc<Batch>, BadPath> {
     let images = execs
         .into_iter()
@@ -82,7 +82,7 @@ pub(crate) fn submit(seq: u32, execs: Vec<Exec>) -> Result<Arc<Batch>, BadPath> 
     Ok(batch)
 }
 
-/// What one CPU is at.
+/// Progress of one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Worker {
     current: Option<(Arc<Batch>, usize)>,

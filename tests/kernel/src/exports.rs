@@ -45,9 +45,7 @@ exports! {
     dtrace_probe_create: unsafe extern "C" fn(
         usize, *const c_char, *const c_char, *const c_char, c_int, *mut c_void,
     ) -> u32,
-    dtrace_probe_arg: extern "C" fn(usize, u32) -> *mut c_void,
     dtrace_probe: extern "C" fn(u32, usize, usize, usize, usize, usize),
-    dtrace_attached: extern "C" fn() -> c_int,
     dtrace_sync: extern "C" fn(),
     // sys/cddl/dev/dtrace/dtrace_cddl.h, <architecture>/dtrace_subr.c; usr/src/uts/intel/dtrace/dtrace_asm.s
     dtrace_invop_add: extern "C" fn(Handler),
@@ -69,7 +67,7 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char) -> &'a CStr {
     if pointer.is_null() {
         c""
     } else {
-        // SAFETY: the caller's contract.
+        // SAFETY: the pointer is not NULL, so it is a string that lives for `'a`.
         unsafe { CStr::from_ptr(pointer) }
     }
 }
@@ -86,7 +84,7 @@ unsafe extern "C" fn dtrace_probe_lookup(
     function: *const c_char,
     name: *const c_char,
 ) -> u32 {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller passes strings or NULL.
     let (module, function, name) = unsafe { (text(module), text(function), text(name)) };
     DTRACE.probe_lookup(ProviderId::new(id), module, function, name).map_or(0, ProbeId::get)
 }
@@ -101,11 +99,11 @@ unsafe extern "C" fn dtrace_probe_create(
     aframes: c_int,
     argument: *mut c_void,
 ) -> u32 {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller passes strings or NULL.
     let (module, function, name) = unsafe { (text(module), text(function), text(name)) };
     let aframes = aframes.max(0).unsigned_abs();
     let provider = ProviderId::new(id);
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller guarantees that its provider's ops can be called with `argument`.
     match unsafe { DTRACE.probe_create(provider, module, function, name, aframes, argument) } {
         Ok(probe) => probe.get(),
         Err(error) => {
@@ -114,12 +112,6 @@ unsafe extern "C" fn dtrace_probe_create(
             0
         }
     }
-}
-
-extern "C" fn dtrace_probe_arg(id: usize, probe: u32) -> *mut c_void {
-    ProbeId::new(probe)
-        .and_then(|probe| DTRACE.probe_arg(ProviderId::new(id), probe))
-        .unwrap_or(core::ptr::null_mut())
 }
 
 /// Probe context.
@@ -141,13 +133,8 @@ pub(crate) fn probe(id: u32, args: [usize; 5]) {
         return;
     }
     assert!(id != 0, "dtrace_probe() called with id 0");
-    // SAFETY: whoever calls this has a hit of its probe, as in C.
+    // SAFETY: the caller has a hit of its own probe, as in C.
     unsafe { DTRACE.probe5(id, args.map(|arg| arg as u64)) };
-}
-
-/// `dtrace_attached` is about the device, which here is always there.
-extern "C" fn dtrace_attached() -> c_int {
-    1
 }
 
 extern "C" fn dtrace_sync() {

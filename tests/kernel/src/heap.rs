@@ -56,7 +56,7 @@ unsafe impl GlobalAlloc for Heap {
         if crate::panic::panicked() {
             return LAST.allocate(layout);
         }
-        // SAFETY: the caller's contract: the size is not zero.
+        // SAFETY: `alloc` is never called with a size of 0.
         unsafe { HEAP.lock().allocate(layout) }
             .map_or(core::ptr::null_mut(), core::ptr::NonNull::as_ptr)
     }
@@ -65,20 +65,20 @@ unsafe impl GlobalAlloc for Heap {
         if crate::panic::panicked() || LAST.owns(pointer) {
             return;
         }
-        // SAFETY: the caller's contract: the pointer came from `alloc` with this layout.
+        // SAFETY: `alloc` returned the pointer for this layout.
         unsafe { HEAP.lock().deallocate(pointer, layout) }
     }
 }
 
-/// Gives the heap its memory.
+/// Sets the memory of the heap.
 ///
 /// # Panics
 /// When it is too small to be a heap.
 ///
 /// # Safety
-/// The bytes from `start` on belong to nobody else, and are mapped for good.
+/// Nothing else uses the bytes from `start` on, and they stay mapped.
 pub(crate) unsafe fn init(start: *mut u8, size: usize) {
-    // SAFETY: the caller's contract.
+    // SAFETY: nothing else uses the bytes, and they stay mapped.
     let claimed = unsafe { HEAP.lock().claim(start, size) };
     assert!(claimed.is_some(), "too little memory");
 }

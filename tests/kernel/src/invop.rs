@@ -64,7 +64,7 @@ pub(crate) unsafe fn dispatch(address: u64, frame: *mut c_void, third: u64) -> c
         }
         // SAFETY: only `add` stores here, and it stores handlers.
         let handler = unsafe { core::mem::transmute::<*mut c_void, Handler>(handler) };
-        // SAFETY: the caller's contract; whoever added the handler keeps it loaded until it is removed.
+        // SAFETY: the caller passes a live trap frame; a module keeps its handler loaded until it has removed it.
         let answer = unsafe { handler(address as usize, frame, third as usize) };
         if answer != 0 {
             return answer;

@@ -6,7 +6,5 @@
 
 extern crate alloc;
 
-pub mod acpi;
 pub mod addresses;
-pub mod calendar;
 pub mod memory;

@@ -9,12 +9,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use stand_in_base::image::PAGE;
 
-use crate::arch::paging;
+use crate::paging;
 
 /// Physical addresses of RAM that is in use.
 static RAM: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// Says what RAM is in use: the kernel's image and what is behind it.
+/// Sets the range of RAM in use: the kernel's image and the heap behind it.
 pub(crate) fn init(ram: Range<u64>) {
     RAM[0].store(ram.start, Ordering::Relaxed);
     RAM[1].store(ram.end, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What the boot code hands over.
+//! The parameters that the boot code passes to the kernel.
 
 /// A stretch of physical memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ impl Region {
     pub const EMPTY: Self = Self { start: 0, end: 0 };
 }
 
-/// What the machine consists of, as the boot protocol tells it.
+/// The machine, as the boot protocol describes it.
 #[derive(Clone, Copy, Debug)]
 pub struct BootInfo {
     /// Physical address of the firmware's description of the machine: the ACPI root pointer on x86_64,

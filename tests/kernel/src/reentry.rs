@@ -11,11 +11,10 @@ use sdt_protocol::{Counters, Reentered, Refusal, TorturedProbe};
 use stand_in_freebsd::errno::{EBUSY, EINVAL};
 
 use crate::dtrace::DTRACE;
-use crate::standin::{self, Which};
-use crate::torture::Totals;
+use crate::standin::{self, Totals, Which};
 use crate::{counters, smp};
 
-/// Those that fire by themselves.
+/// The probes that interrupts and handlers fire.
 const ARMED: [Which; 3] = [Which::Tick, Which::Breakpoint, Which::Recording];
 
 /// Has every CPU pass each probe `rounds` times, all of them enabled and recorded. Called by the first

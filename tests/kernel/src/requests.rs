@@ -1,4 +1,4 @@
-//! What the host asks, and the loop of the first CPU that does it.
+//! Requests of the host, and the loop of the first CPU, which serves them.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -14,20 +14,22 @@ use stand_in_illumos::marking::Marking;
 use crate::arch::{self, cpu, power};
 use crate::dtrace::DTRACE;
 use crate::exec::{self, Batch, Worker};
+#[cfg(target_arch = "x86_64")]
+use crate::illumos::choose as become_illumos;
 use crate::sites::Sites;
 use crate::wire::Wire;
-use crate::{counters, declared, process, reentry, smp, system, torture};
+use crate::{clock, counters, declared, freebsd, process, reentry, smp, system, torture};
 
 /// Bytes of the longest frame of a consumer's.
 const FRAME: usize = 4096;
 /// Consumers that can be there at once: more than the framework has room for, since one that lists opens nothing.
 const CHANNELS: usize = 32;
 
-/// What the first CPU has to remember.
+/// The state of the first CPU.
 struct Server {
     wire: Wire,
     worker: Worker,
-    /// Who traces.
+    /// The server for consumers.
     consumers: Box<server::Server<'static, FRAME, CHANNELS>>,
     /// Requests that are still being executed, oldest first.
     batches: Vec<Arc<Batch>>,
@@ -56,7 +58,7 @@ pub(crate) fn serve(wire: Wire) -> ! {
 }
 
 impl Server {
-    /// Takes what has arrived and does what it asks.
+    /// Receives messages and handles them; returns whether there were any.
     fn receive(&mut self) -> bool {
         let mut messages = Vec::new();
         let mut any = false;
@@ -96,13 +98,13 @@ impl Server {
     fn answer(&mut self, request: Request) -> Result<Reply, Refusal> {
         let system = system::current();
         match request {
-            Request::Hello => Ok(Reply::Hello {
-                version: sdt_protocol::VERSION,
-                cpus: smp::online() as u32,
-                arch: arch::NAME.to_string(),
-            }),
-            Request::FreeBsd { version } => system::become_freebsd(version).map(|()| Reply::Done),
-            Request::Illumos { sites } => system::become_illumos(match sites {
+            Request::Hello { time } => {
+                clock::set(time);
+                let (version, cpus) = (sdt_protocol::VERSION, smp::online() as u32);
+                Ok(Reply::Hello { version, cpus, arch: arch::NAME.to_string() })
+            }
+            Request::FreeBsd { version } => freebsd::set_version(version).map(|()| Reply::Done),
+            Request::Illumos { sites } => become_illumos(match sites {
                 SitesOf::Nops => Marking::Nops,
                 SitesOf::LongNop => Marking::LongNop,
             })
@@ -159,6 +161,15 @@ impl Server {
             self.wire.send(&Event::Reply { seq: batch.seq, result: Ok(reply) });
         }
     }
+}
+
+/// Makes this illumos for good.
+///
+/// # Errors
+/// Always: there is no illumos for this machine.
+#[cfg(not(target_arch = "x86_64"))]
+fn become_illumos(_: Marking) -> Result<(), Refusal> {
+    Err(refusal(EINVAL, "illumos is not there for this machine"))
 }
 
 fn refusal(errno: i32, message: impl Into<String>) -> Refusal {

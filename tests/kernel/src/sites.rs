@@ -1,36 +1,16 @@
-//! Where probes fire, for listings: what the system that this kernel is finds in loaded modules.
+//! Sites of probes in loaded modules, for listings.
 
-use alloc::string::String;
-
-use dtrace_protocol::SiteState;
 use sdt_core::ops::ProbeId;
 use sdt_framework::server;
 
-use crate::system;
-
-/// A firing site of a probe.
-#[derive(Debug)]
-pub(crate) struct FiringSite {
-    /// Where it is.
-    pub(crate) address: u64,
-    /// The symbol of the function it is in, and the site's offset in it.
-    pub(crate) function: Option<(String, u64)>,
-    /// What is there now.
-    pub(crate) state: SiteState,
-    /// Where its cold block is.
-    pub(crate) target: u64,
-    /// Whether a jump reaches that.
-    pub(crate) in_reach: bool,
-    /// How far jumps reach.
-    pub(crate) reach: u64,
-}
+use crate::system::{self, FiringSite};
 
 /// The sites of a probe in loaded modules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sites;
 
 impl server::Sites for Sites {
-    // Called where nobody patches: by the CPU that does what consumers ask.
+    // Only the CPU that serves consumers calls this, and only that CPU patches.
     fn each(
         &self,
         probe: ProbeId,

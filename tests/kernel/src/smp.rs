@@ -15,11 +15,11 @@ type Work<'a> = &'a (dyn Fn(usize) + Sync);
 
 /// CPUs that take part, numbered from 0.
 static ONLINE: AtomicUsize = AtomicUsize::new(1);
-/// Somebody holds a rendezvous.
+/// A CPU holds a rendezvous.
 static BUSY: AtomicBool = AtomicBool::new(false);
-/// What is to be done: a `*const Work` while a rendezvous is held.
+/// The work of the rendezvous: a `*const Work` while one is held.
 static WORK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
-/// Who has still to do it.
+/// The CPUs that have not done it yet.
 static PENDING: [AtomicBool; cpu::MAX_CPUS] = [const { AtomicBool::new(false) }; cpu::MAX_CPUS];
 
 /// All CPUs execute text as it is.
@@ -30,34 +30,43 @@ pub(crate) fn online() -> usize {
     ONLINE.load(Ordering::Acquire)
 }
 
-/// Says how many CPUs are up; from here on all of them take part in rendezvous.
+/// Sets the number of CPUs that are up. From here on all of them take part in rendezvous.
 pub(crate) fn set_online(cpus: usize) {
     ONLINE.store(cpus, Ordering::Release);
 }
 
-/// Does `work` on every CPU, this one included, with interrupts off, and returns when all are done.
+/// Runs `work` on every CPU, this one included, with interrupts off, and returns when all are done.
 /// `work` gets the CPU's number.
 pub(crate) fn rendezvous(work: Work<'_>) {
-    let cpus = online();
+    begin(&work);
+    let enabled = cpu::interrupts_off();
+    work(cpu::current());
+    end();
+    cpu::restore_interrupts(enabled);
+}
+
+/// Makes all other CPUs do `work`, which has to live until [`end`] returns.
+fn begin(work: &Work<'_>) {
     while BUSY.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        // Interrupts may be off here, and the one who holds it waits for this CPU too.
+        // Interrupts may be off here, and the CPU that holds it waits for this one, too.
         join_rendezvous();
         core::hint::spin_loop();
     }
-    WORK.store((&raw const work).cast_mut().cast(), Ordering::Relaxed);
-    let enabled = cpu::interrupts_off();
+    WORK.store((&raw const *work).cast_mut().cast(), Ordering::Relaxed);
     let own = cpu::current();
-    for pending in PENDING.iter().take(cpus).enumerate().filter(|&(cpu, _)| cpu != own) {
+    for pending in PENDING.iter().take(online()).enumerate().filter(|&(cpu, _)| cpu != own) {
         pending.1.store(true, Ordering::Release);
     }
-    if cpus > 1 {
+    if online() > 1 {
         arch::send_rendezvous();
     }
-    work(own);
-    while PENDING.iter().take(cpus).any(|pending| pending.load(Ordering::Acquire)) {
+}
+
+/// Waits until all other CPUs have done their work.
+fn end() {
+    while PENDING.iter().take(online()).any(|pending| pending.load(Ordering::Acquire)) {
         core::hint::spin_loop();
     }
-    cpu::restore_interrupts(enabled);
     BUSY.store(false, Ordering::Release);
 }
 
@@ -68,7 +77,7 @@ pub(crate) fn synchronise() {
             arch::send_rendezvous();
         }
     };
-    // There is no scheduler: whoever runs here stays on this CPU.
+    // There is no scheduler, so this thread stays on its CPU.
     SYNCHRONISED.request(cpu::current(), online(), interrupt, || {
         join_rendezvous();
         core::hint::spin_loop();
@@ -91,13 +100,13 @@ pub(crate) fn join_rendezvous() {
     cpu::restore_interrupts(enabled);
 }
 
-/// What the other CPUs are to do as threads: a `*const Work` while [`with_others`] runs.
+/// The work of the other CPUs as threads: a `*const Work` while [`with_others`] runs.
 static TASK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
-/// Who has still to do it.
+/// The CPUs that have not done it yet.
 static TASK_PENDING: [AtomicBool; cpu::MAX_CPUS] =
     [const { AtomicBool::new(false) }; cpu::MAX_CPUS];
 
-/// Has all other CPUs do `work` as threads do, with interrupts on, while this one, the first, does `own`.
+/// Runs `work` on all other CPUs as a thread, with interrupts on, and `own` on this CPU, the first.
 /// Returns when all are done. `work` gets the CPU's number.
 pub(crate) fn with_others<R>(work: Work<'_>, own: impl FnOnce() -> R) -> R {
     assert_eq!(cpu::current(), 0, "only the first CPU gives others work");

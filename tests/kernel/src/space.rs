@@ -1,43 +1,56 @@
-//! The part of the address space that modules are mapped in, whoever's they are.
+//! The part of the address space that modules of both systems are mapped in.
+
+use alloc::format;
+use core::fmt;
 
 use spin::Mutex;
-use stand_in_base::image::{Image, PAGE};
+use stand_in_base::image::{Image, PAGE, Protection};
+use stand_in_base::memory::Memory;
 use stand_in_kernel::addresses::Addresses;
 
-use crate::arch::{MODULE_SPACE, paging};
+use crate::arch::MODULE_SPACE;
+use crate::{console, paging};
 
 static ADDRESSES: Mutex<Addresses> = Mutex::new(Addresses::new(MODULE_SPACE, PAGE as u64));
 
-/// Reserves addresses for a module: `size` bytes, a multiple of [`PAGE`].
-pub(crate) fn reserve(size: usize) -> Option<u64> {
-    ADDRESSES.lock().reserve(size as u64)
-}
+/// The address space of this kernel.
+#[derive(Debug)]
+pub(crate) struct Space;
 
-/// Maps an image at its base, which is reserved, with its protections; `false` when memory is out, and nothing is
-/// mapped then.
-pub(crate) fn map(image: &Image) -> bool {
-    if paging::map(image.base(), image.size() / PAGE).is_err() {
-        return false;
+impl Memory for Space {
+    fn reserve(&self, size: usize) -> Option<u64> {
+        ADDRESSES.lock().reserve(size as u64)
     }
-    let target = image.base() as *mut u8;
-    // SAFETY: the pages have just been mapped, writable, and nobody knows of them yet.
-    unsafe { core::ptr::copy_nonoverlapping(image.bytes().as_ptr(), target, image.size()) };
-    for segment in image.segments() {
-        let address = image.base() + segment.offset as u64;
-        paging::protect(address, segment.size / PAGE, segment.protection);
+
+    fn map(&self, image: &Image, writable_code: bool) -> bool {
+        if paging::map(image.base(), image.size() / PAGE).is_err() {
+            return false;
+        }
+        let target = image.base() as *mut u8;
+        // SAFETY: the pages have just been mapped, writable, and nothing uses them yet.
+        unsafe { core::ptr::copy_nonoverlapping(image.bytes().as_ptr(), target, image.size()) };
+        for segment in image.segments() {
+            let (address, pages) = (image.base() + segment.offset as u64, segment.size / PAGE);
+            paging::protect(address, pages, segment.protection);
+            if writable_code && segment.protection == Protection::Execute {
+                paging::allow_stores(address, pages);
+            }
+        }
+        paging::flush_everywhere();
+        true
     }
-    paging::flush_everywhere();
-    true
-}
 
-/// Unmaps what [`map`] mapped.
-pub(crate) fn unmap(base: u64, size: usize) {
-    // SAFETY: the linkers unmap a file when they are done with it. What the file itself has left
-    // behind somewhere is what the bench is there to find: it faults.
-    unsafe { paging::unmap(base, size / PAGE) };
-}
+    fn unmap(&self, base: u64, size: usize) {
+        // SAFETY: the linkers unmap a file when they are done with it. An access that the file itself left behind faults, as the
+        // bench intends.
+        unsafe { paging::unmap(base, size / PAGE) };
+    }
 
-/// Gives addresses back that [`reserve`] gave.
-pub(crate) fn give_back(base: u64) {
-    assert!(ADDRESSES.lock().give_back(base), "{base:#x} was not reserved");
+    fn give_back(&self, base: u64) {
+        assert!(ADDRESSES.lock().give_back(base), "{base:#x} was not reserved");
+    }
+
+    fn print(&self, line: fmt::Arguments<'_>) {
+        console::print(&format!("{line}\n"));
+    }
 }

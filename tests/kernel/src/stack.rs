@@ -12,7 +12,7 @@ pub(crate) use sdt_core::frames::frame_pointer;
 use crate::arch::{MODULE_SPACE, cpu};
 use crate::{load, text};
 
-/// Where what goes on on a CPU has come from.
+/// The call or interrupt by which a CPU entered this kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     /// A frame pointer.

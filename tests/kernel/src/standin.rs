@@ -18,6 +18,7 @@ use sdt_framework::Host as _;
 
 use crate::arch::cpu;
 use crate::dtrace::DTRACE;
+use crate::smp;
 use crate::stack::{Origin, frame_pointer};
 use crate::text::KernelText;
 
@@ -60,9 +61,19 @@ pub(crate) enum Which {
     Waiting,
 }
 
-/// How many probes there are.
+/// Number of probes.
 pub(crate) const PROBES: usize = 9;
 
+/// The probes that are tortured: all except those that fire only while a consumer records.
+pub(crate) const TORTURED: [Which; 7] = [
+    Which::Tight,
+    Which::Costly,
+    Which::Masked,
+    Which::Many,
+    Which::Asked,
+    Which::Tick,
+    Which::Breakpoint,
+];
 impl Which {
     /// All, in the order of their numbers.
     pub(crate) const ALL: [Self; PROBES] = [
@@ -110,7 +121,7 @@ impl Which {
     }
 }
 
-/// What one CPU counts of one probe. Written by that CPU only.
+/// The counts of one probe on one CPU, which alone writes them.
 #[derive(Debug)]
 pub(crate) struct Account {
     /// Times that the CPU came to a site, counted before.
@@ -134,7 +145,7 @@ struct Accounts([Account; PROBES]);
 static ACCOUNTS: [Accounts; cpu::MAX_CPUS] =
     [const { Accounts([const { Account::new() }; PROBES]) }; cpu::MAX_CPUS];
 
-/// Which of the probes outside of any loop fire: those in interrupts and in what handlers call.
+/// The armed probes, among those that fire in interrupts and handlers.
 static ARMED: AtomicU32 = AtomicU32::new(0);
 
 /// Ids of the probes, 0 while they are not attached.
@@ -145,7 +156,30 @@ pub(crate) fn account(cpu: usize, which: Which) -> &'static Account {
     &ACCOUNTS[cpu].0[which as usize]
 }
 
-/// Says which of `tick`, `breakpoint` and `recording` fire from here on. What fires just now on another
+/// The counts of all CPUs, by probe: passes, hits, hits with wrong arguments.
+pub(crate) struct Totals([[u64; 3]; PROBES]);
+
+impl Totals {
+    pub(crate) fn now() -> Self {
+        Self(Which::ALL.map(|which| {
+            (0..smp::online()).fold([0; 3], |[passes, hits, garbled], cpu| {
+                let account = account(cpu, which);
+                [
+                    passes + account.passes.load(Ordering::Acquire),
+                    hits + account.hits.load(Ordering::Acquire),
+                    garbled + account.garbled.load(Ordering::Acquire),
+                ]
+            })
+        }))
+    }
+
+    pub(crate) fn since(&self, before: &Self, which: Which) -> [u64; 3] {
+        let (now, then) = (self.0[which as usize], before.0[which as usize]);
+        core::array::from_fn(|index| now[index] - then[index])
+    }
+}
+
+/// Sets which of `tick`, `breakpoint` and `recording` fire from here on. A probe that is firing on another
 /// CPU goes on.
 pub(crate) fn arm(probes: &[Which]) {
     let set = probes.iter().fold(0, |set, which| set | which.bit());
@@ -299,7 +333,7 @@ unsafe impl Framework for Counted {
         ops: &ProviderOps,
         arg: *mut c_void,
     ) -> Result<ProviderId, FrameworkError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees the ops as `Framework::register` asks.
         unsafe { DTRACE.register(name, attr, privileges, ops, arg) }
     }
 
@@ -334,12 +368,12 @@ unsafe impl Framework for Counted {
         aframes: u32,
         parg: *mut c_void,
     ) -> Result<ProbeId, FrameworkError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees `parg` as `Framework::probe_create` asks.
         unsafe { DTRACE.probe_create(provider, module, function, name, aframes, parg) }
     }
 
     unsafe fn hit(&self, id: &AtomicU32, args: &[u64; 10]) {
-        // What is counted is what is recorded: with interrupts off the probe does not go in between.
+        // With interrupts off, the probe cannot be detached between counting and recording.
         let recorded = || {
             let Some(hit) = ProbeId::new(id.load(Ordering::Acquire)) else { return };
             count(hit, args);
@@ -355,7 +389,7 @@ static ATTACHMENT: Attachment =
 /// Attaches the probes. They may be so already.
 ///
 /// # Errors
-/// As [`attach::attach`].
+/// The errors of [`attach::attach`].
 pub(crate) fn attach() -> Result<(), AttachError> {
     // SAFETY: the breakpoint exception consults `resume_address`, and this image stays.
     match unsafe { attach::attach(&ATTACHMENT) } {
@@ -372,7 +406,7 @@ pub(crate) fn attach() -> Result<(), AttachError> {
 /// Detaches the probes.
 ///
 /// # Errors
-/// As [`attach::detach`].
+/// The errors of [`attach::detach`].
 pub(crate) fn detach() -> Result<(), DetachError> {
     attach::detach()
 }

@@ -3,7 +3,8 @@
 use sdt_framework::kernel::Symbol;
 use sdt_protocol::symbols::Table;
 
-use crate::arch::{SYMBOLS, paging};
+use crate::arch::SYMBOLS;
+use crate::paging;
 
 /// Shows what stands at an address of the kernel's. Any context.
 pub(crate) fn at(address: u64, show: &mut dyn FnMut(Symbol<'_>)) {

@@ -1,22 +1,18 @@
 //! The system that this kernel stands in for: FreeBSD, until the host asks for illumos. What differs between them is
 //! behind one trait.
 
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_int};
 
+use dtrace_protocol::SiteState;
 use sdt_framework::kernel::Symbol;
 use sdt_protocol::{Module, Refusal};
 use spin::Once;
 use stand_in_base::image::{Protection, Segment};
-use stand_in_freebsd::errno::{EBUSY, EINVAL};
-use stand_in_illumos::marking::Marking;
+use stand_in_freebsd::errno::EINVAL;
 
 use crate::arch::TrapFrame;
-use crate::freebsd::{self, FreeBsd};
-#[cfg(target_arch = "x86_64")]
-use crate::illumos;
-use crate::sites::FiringSite;
 
 /// A system, by what it does in its own way.
 pub(crate) trait System: Sync {
@@ -32,19 +28,19 @@ pub(crate) trait System: Sync {
     /// Unloads a module, as kldunload(8) or modunload(8).
     ///
     /// # Errors
-    /// There is none of this name, or somebody refuses; it goes on working then.
+    /// There is none of this name, or the module or the system refuses; the module stays loaded then.
     fn unload(&self, file: &str) -> Result<(), Refusal>;
 
     /// All loaded modules, in the order in which the system lists them.
     fn modules(&self) -> Vec<Module>;
 
-    /// Where a module is mapped, and with which protections.
+    /// Returns the address of a module and the protections of its segments.
     ///
     /// # Errors
     /// There is none of this name.
     fn segments(&self, file: &str) -> Result<(u64, Vec<Segment>), Refusal>;
 
-    /// Has a process of this CPU's execute an image, as far as modules see it. Interrupts are on.
+    /// Executes an image in a process of this CPU, as far as modules see it. Interrupts are on.
     fn execute(&self, pid: u32, path: &CStr);
 
     /// Writes to a sysctl, as sysctl(8): what fires a module's probe by hand.
@@ -64,19 +60,36 @@ pub(crate) trait System: Sync {
         Err(refusal(EINVAL, &format_args!("{name}: {} has no kstats", self.name())))
     }
 
-    /// The sites of a probe that this kernel can find in loaded modules, in order of address. Called where nobody
-    /// patches: by the CPU that does what consumers ask.
+    /// The sites of a probe that this kernel can find in loaded modules, in order of address. Only the CPU
+    /// that serves consumers calls this, and only that CPU patches.
     fn sites(&self, probe: u32) -> Vec<FiringSite>;
 
     /// Shows what stands at an address of a loaded module's, and says whether it is one. Called by threads.
     fn symbol(&self, address: u64, show: &mut dyn FnMut(Symbol<'_>)) -> bool;
 
-    /// Asks the handlers of DTrace's providers what is to become of a trap, and returns what the one that claims it wants
-    /// emulated; 0 if none does. A handler may change the frame. Interrupts off, probe context.
+    /// Asks the handlers of DTrace's providers to claim a trap, and returns the answer of the one that does: the instruction to
+    /// emulate. Returns 0 if none does. A handler may change the frame. Interrupts off, probe context.
     ///
     /// # Safety
     /// The trap is the one that this CPU is in.
     unsafe fn trap(&self, trap: Trap<'_>) -> c_int;
+}
+
+/// A firing site of a probe.
+#[derive(Debug)]
+pub(crate) struct FiringSite {
+    /// Its address.
+    pub(crate) address: u64,
+    /// The symbol of the function it is in, and the site's offset in it.
+    pub(crate) function: Option<(String, u64)>,
+    /// The instruction that it holds now.
+    pub(crate) state: SiteState,
+    /// Address of its cold block.
+    pub(crate) target: u64,
+    /// Whether a jump reaches that.
+    pub(crate) in_reach: bool,
+    /// Bytes that a jump reaches.
+    pub(crate) reach: u64,
 }
 
 /// An instruction that has trapped in the kernel.
@@ -92,50 +105,36 @@ pub(crate) struct Trap<'a> {
     pub(crate) third: u64,
 }
 
+/// The system at first.
+static FIRST: Once<&dyn System> = Once::new();
 /// The system that the host has asked for.
 static CHOSEN: Once<&dyn System> = Once::new();
 
-/// The system that this is now. Any context.
-pub(crate) fn current() -> &'static dyn System {
-    CHOSEN.get().copied().unwrap_or(&FreeBsd)
+/// Sets the system that this is until another one is chosen.
+pub(crate) fn init(first: &'static dyn System) {
+    FIRST.call_once(|| first);
 }
 
-/// Makes this a release of FreeBSD, by its `__FreeBSD_version`.
-///
-/// # Errors
-/// It is illumos already, there is no such release, or modules are loaded.
-pub(crate) fn become_freebsd(version: i32) -> Result<(), Refusal> {
-    if CHOSEN.is_completed() {
-        return Err(refusal(EBUSY, &"this is illumos's kernel already"));
-    }
-    freebsd::set_version(version)
-}
-
-/// Makes this illumos for good.
-///
-/// # Errors
-/// There is no illumos for this machine, modules of FreeBSD's are loaded, it is illumos with other sites already, or the
-/// framework has no room for the providers.
+/// Makes this a system for good.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn become_illumos(marking: Marking) -> Result<(), Refusal> {
-    if !CHOSEN.is_completed() && !FreeBsd.modules().is_empty() {
-        return Err(refusal(EBUSY, &"a module of FreeBSD's is loaded"));
-    }
-    let system = illumos::choose(marking)?;
+pub(crate) fn choose(system: &'static dyn System) {
     CHOSEN.call_once(|| system);
-    Ok(())
 }
 
-/// Makes this illumos for good.
+/// Whether a system has been chosen.
+pub(crate) fn is_chosen() -> bool {
+    CHOSEN.is_completed()
+}
+
+/// The system that this is now. Any context.
 ///
-/// # Errors
-/// Always: there is no illumos for this machine.
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn become_illumos(_: Marking) -> Result<(), Refusal> {
-    Err(refusal(EINVAL, &"illumos is not there for this machine"))
+/// # Panics
+/// Before [`init`].
+pub(crate) fn current() -> &'static dyn System {
+    *CHOSEN.get().or_else(|| FIRST.get()).expect("the first system is there before modules are")
 }
 
-/// What a module has for text now.
+/// Returns the text of a module as it is now.
 ///
 /// # Errors
 /// There is none of this name.

@@ -5,8 +5,7 @@ use alloc::vec::Vec;
 use sdt_core::patch::{Patcher, machine};
 use spin::Mutex;
 
-use crate::arch::paging;
-use crate::{smp, standin};
+use crate::{paging, smp};
 
 unsafe extern "C" {
     static kernel_text_start: u8;
@@ -32,7 +31,7 @@ impl Stored {
     unsafe fn store(&self) {
         let address = self.address;
         let alias = paging::direct(address as u64 - paging::KERNEL_BASE) as *mut u8;
-        // SAFETY: by contract bytes of the kernel's image, all of which the direct map has, writable; they are
+        // SAFETY: the caller passes bytes of the kernel's image, which the direct map shows, writable; they are
         // accessed through here or fetched.
         unsafe {
             machine::store(alias, &self.bytes);
@@ -41,7 +40,7 @@ impl Stored {
     }
 }
 
-/// Where it begins, and with it the kernel's image.
+/// Returns the start of the kernel's text, which is that of its image.
 pub(crate) fn start() -> u64 {
     &raw const kernel_text_start as u64
 }
@@ -51,14 +50,14 @@ pub(crate) fn holds(address: u64) -> bool {
     (start()..&raw const kernel_text_end as u64).contains(&address)
 }
 
-/// What was stored since all CPUs were synchronised last.
+/// Stores since the last synchronisation of all CPUs.
 static PENDING: Mutex<Vec<Stored>> = Mutex::new(Vec::new());
 
 // SAFETY: bytes go where they belong, as `machine::store` does it; a rendezvous synchronises every CPU.
 unsafe impl Patcher for KernelText {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
         let stored = Stored { address, bytes: bytes.to_vec() };
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller passes a site of this kernel and an instruction for it.
         unsafe { stored.store() };
         PENDING.lock().push(stored);
     }
@@ -78,16 +77,6 @@ unsafe impl Patcher for KernelText {
         let (start, end) = (start() as usize, &raw const kernel_text_end);
         start <= address && address.checked_add(length).is_some_and(|to| to <= end.addr())
     }
-}
-
-/// A breakpoint of the kernel's own: where to resume after one at `address`, which is counted, or `None`
-/// if no site of the kernel is there. Called by the breakpoint exception before the handlers of modules
-/// are asked. Interrupts off, probe context.
-pub(crate) fn resume_address(address: u64) -> Option<u64> {
-    standin::inside_breakpoint();
-    let resume = sdt_core::trap::resume_address(address as usize)?;
-    crate::counters::breakpoint();
-    Some(resume as u64)
 }
 
 /// All of the kernel's text, as it was at some moment.

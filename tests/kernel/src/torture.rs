@@ -1,7 +1,7 @@
 //! The torture test: all CPUs fire the kernel's own probes, in loops and from interrupts, while one of
 //! them enables, upgrades, downgrades and disables these in random order.
 //!
-//! # What is compared
+//! # The comparison
 //!
 //! Between two changes lies a *window*: the driver, the CPU that makes the changes, announces its
 //! number, and each CPU closes it once, at a place where it is firing nothing, with interrupts off. There
@@ -18,8 +18,8 @@
 //! change in it after the change has been made. So the windows of a probe's first kind put together are
 //! exactly the time in which it was stably enabled, and no hit or pass in it is left out.
 //!
-//! Passes are counted by the code that fires, before the site; hits where the framework is told of
-//! them; the framework's own count is compared with their sum at the end.
+//! The code that fires counts passes, before the site. [`standin`] counts hits on their way to the framework, whose own count
+//! is compared with their sum at the end.
 
 mod ledger;
 mod programs;
@@ -40,34 +40,24 @@ use stand_in_freebsd::errno::{EBUSY, EINVAL};
 
 use crate::arch::{self, cpu, timer};
 use crate::dtrace::DTRACE;
-use crate::standin::{self, Which};
+use crate::standin::{self, TORTURED, Totals, Which};
 use crate::{counters, smp, text};
 use ledger::{Ledger, Window};
 use programs::Programs;
 
-/// The probes that are tortured: all but those that only make sense while somebody records.
-const TORTURED: [Which; 7] = [
-    Which::Tight,
-    Which::Costly,
-    Which::Masked,
-    Which::Many,
-    Which::Asked,
-    Which::Tick,
-    Which::Breakpoint,
-];
-/// Those of them that fire outside of the loops.
+/// The tortured probes that fire outside of the loops.
 const ARMED: [Which; 2] = [Which::Tick, Which::Breakpoint];
 /// Failures that are told.
 const MAX_FAILURES: usize = 16;
-/// How often what programs have left behind is taken: every so many changes.
+/// Number of changes between two reads of the programs' data.
 const TAKEN: u64 = 256;
-/// How often progress is told.
+/// Interval between two progress events.
 const PROGRESS_NS: u64 = 1_000_000_000;
 
-/// What all CPUs share.
+/// The state that all CPUs share.
 struct Shared {
     seed: u64,
-    /// What the window is that the generation closes. Written before that changes.
+    /// The window that the generation closes. Written before the generation changes.
     stable: AtomicU32,
     enabled: AtomicU32,
     /// Windows closed so far.
@@ -97,7 +87,7 @@ impl Shared {
         true
     }
 
-    /// What every CPU but the driver does.
+    /// The loop of every CPU except the driver.
     fn work(&self, cpu: usize) {
         let mut rng = Rng::with_seed(self.seed.wrapping_add(cpu as u64));
         let mut bursts = 0;
@@ -107,8 +97,8 @@ impl Shared {
             }
             workload::burst(&mut rng);
             bursts += 1;
-            // Machines have fewer CPUs than they show us, as a rule: who has fired enough in this window
-            // leaves its share to those that are waited for, until an interrupt comes.
+            // QEMU often has fewer host CPUs than guest CPUs. A CPU that has fired enough in this window sleeps until an
+            // interrupt, so that the CPUs that the driver waits for can run.
             if bursts > rng.u32(0..4) {
                 bursts = 0;
                 cpu::interrupts_off();
@@ -125,7 +115,7 @@ impl Shared {
     }
 }
 
-/// What a probe's sites do.
+/// The state of a probe's sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Now {
     Off,
@@ -196,7 +186,7 @@ impl Driver<'_> {
         self.close_windows(turned.then_some(which));
     }
 
-    /// Gives a probe that is enabled anyway one more enabling, or takes that. Its sites stay as they are.
+    /// Adds an enabling to a probe that a program has enabled, or removes it. The probe's sites do not change.
     fn change_kept(&mut self, index: usize, as_well: bool) {
         if as_well {
             self.disable(index);
@@ -209,7 +199,7 @@ impl Driver<'_> {
         self.close_windows(None);
     }
 
-    /// Takes what programs have left behind.
+    /// Reads the data of the programs.
     fn take(&mut self) {
         if let Some(Err(error)) = self.programs.as_mut().map(Programs::take) {
             self.fail(format!("what programs have left behind: {error}"));
@@ -248,7 +238,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Has all CPUs close the window in which `turned` was enabled or disabled, and waits for them.
+    /// Makes all CPUs close the window in which `turned` was enabled or disabled, and waits for them.
     fn close_windows(&mut self, turned: Option<Which>) {
         let shared = self.shared;
         let (mut stable, mut enabled) = (0, 0);
@@ -304,8 +294,8 @@ impl Driver<'_> {
     }
 }
 
-/// Runs the torture, with these programs in D, if any. Called by the first CPU, as a thread. `progress` is told how many
-/// transitions are done.
+/// Runs the torture, with these programs in D, if any. Called by the first CPU, as a thread. Calls `progress` with the number of
+/// transitions done.
 ///
 /// # Errors
 /// The probes could not be attached or detached, or the framework not be opened. What the torture itself
@@ -432,27 +422,4 @@ fn tortured(
 fn framework_hits() -> u64 {
     let counters = DTRACE.counters();
     counters.hits + counters.reentered + counters.unknown + counters.stray
-}
-
-/// What all CPUs have counted so far: passes, hits, hits with wrong arguments.
-pub(crate) struct Totals([[u64; 3]; standin::PROBES]);
-
-impl Totals {
-    pub(crate) fn now() -> Self {
-        Self(Which::ALL.map(|which| {
-            (0..smp::online()).fold([0; 3], |[passes, hits, garbled], cpu| {
-                let account = standin::account(cpu, which);
-                [
-                    passes + account.passes.load(Ordering::Acquire),
-                    hits + account.hits.load(Ordering::Acquire),
-                    garbled + account.garbled.load(Ordering::Acquire),
-                ]
-            })
-        }))
-    }
-
-    pub(crate) fn since(&self, before: &Self, which: Which) -> [u64; 3] {
-        let (now, then) = (self.0[which as usize], before.0[which as usize]);
-        core::array::from_fn(|index| now[index] - then[index])
-    }
 }

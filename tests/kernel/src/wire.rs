@@ -14,7 +14,7 @@ use crate::{console, panic};
 
 static OPEN: AtomicBool = AtomicBool::new(false);
 
-/// How long a panicking kernel waits for a host that does not read.
+/// Time that a panicking kernel waits for a host that does not read.
 const LAST_WORDS_NS: u64 = 2_000_000_000;
 /// So many bytes of consumers are kept until they are looked at; further ones are lost.
 const KEPT: usize = 64 << 10;
@@ -25,7 +25,7 @@ pub(crate) struct Wire {
     decoder: Decoder,
     buffer: [u8; 64],
     filled: usize,
-    /// What has arrived from consumers.
+    /// Bytes that have arrived from consumers.
     consumers: VecDeque<u8>,
 }
 
@@ -61,8 +61,8 @@ impl Wire {
         }
     }
 
-    /// Takes some of what has arrived and adds the messages that are complete by it, or what was wrong
-    /// with them; what is consumers' is kept for [`Stream::read`]. Says whether anything had arrived.
+    /// Receives some bytes, and adds the messages that they complete, or the errors in them. Keeps the frames of consumers for
+    /// [`Stream::read`]. Returns whether any byte had arrived.
     pub(crate) fn receive(&mut self, messages: &mut Vec<Result<Message, FrameError>>) -> bool {
         let length = self.fill();
         for &byte in &self.buffer[..length] {
@@ -100,7 +100,7 @@ impl Stream for Wire {
         Ok(length)
     }
 
-    /// Takes all of it, waiting for as long as the host makes it: frames of both kinds must not be mixed.
+    /// Sends all bytes, and waits for the host if necessary: frames of both kinds must not be mixed.
     fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
         self.send_whole(bytes);
         Ok(bytes.len())
@@ -110,7 +110,7 @@ impl Stream for Wire {
 /// Sends what a panicking kernel has to say, whatever the line was doing: the host finds one damaged
 /// frame before it at most. All other CPUs have been stopped.
 pub(crate) fn send_last(event: &Event) {
-    // SAFETY: nobody else runs any more.
+    // SAFETY: all other CPUs have been stopped.
     let mut uart = unsafe { Uart::new() };
     let frame = frame::encode(event);
     let deadline = timer::now_ns() + LAST_WORDS_NS;

@@ -1,10 +1,8 @@
 //! A test's module as illumos loads it: calls `on_exec` of the crate on every exec.
 
-#[path = "../../../kmod-example/src/illumos/exec.rs"]
-mod exec;
-
 use core::ffi::CStr;
 
+use illumos_execsw_hook::{Busy, deregister, register};
 use sdt_core::illumos::{Errno, Module, console};
 
 pub(crate) static TEST: Test = Test;
@@ -14,12 +12,12 @@ pub(crate) struct Test;
 
 impl Module for Test {
     fn load(&self) -> Result<(), Errno> {
-        // SAFETY: `unload` deregisters it.
-        unsafe { exec::register(before_exec) }.map_err(|exec::Busy| Errno::EBUSY)
+        // SAFETY: `unload` fails unless it deregisters the handler.
+        unsafe { register(before_exec) }.map_err(|Busy| Errno::EBUSY)
     }
 
     fn unload(&self) -> Result<(), Errno> {
-        exec::deregister().map_err(|exec::Busy| Errno::EBUSY)
+        deregister().map_err(|Busy| Errno::EBUSY)
     }
 }
 

@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 /// Number of this protocol. Both sides say theirs in the first exchange and refuse another one.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// From the host to the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,8 +34,11 @@ pub struct Message {
 /// What the host can ask of the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
-    /// First of all. Answer: [`Reply::Hello`].
-    Hello,
+    /// The first request. Answer: [`Reply::Hello`].
+    Hello {
+        /// The time of day on the host, which becomes the kernel's: nanoseconds since 1970.
+        time: u64,
+    },
     /// Be another FreeBSD's kernel from here on; no module is loaded yet. Answer: [`Reply::Done`].
     FreeBsd {
         /// Its `__FreeBSD_version`.

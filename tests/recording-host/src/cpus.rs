@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use sdt_framework::kernel::{Kernel, Unknown};
 use sdt_framework::{Host, SpinLock};
 
-/// How many CPUs [`Threads`] can be.
+/// Number of CPUs of [`Threads`].
 pub const CPUS: usize = 4;
 
-/// One CPU, which whoever uses the framework takes turns on. Time stands still. Programs may ask the kernel `K`.
+/// One CPU, on which the users of the framework take turns. Time stands still. Programs in D ask the kernel `K`.
 #[derive(Clone, Copy, Debug)]
 pub struct Uniprocessor<K = Unknown>(K);
 
@@ -167,7 +167,7 @@ unsafe impl Host for Threads {
     }
 }
 
-/// A kernel whose memory nobody may read.
+/// A kernel without readable memory.
 impl Kernel for Threads {
     fn timestamp(&self) -> u64 {
         Host::timestamp(self)

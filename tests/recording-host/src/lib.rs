@@ -14,6 +14,6 @@ pub use done::Done;
 pub use process::{attach, host, set_mode, site_bytes, try_attach};
 pub use recorder::{Entry, Hook, Recorder};
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-pub use sdt_process::breakpoint::taken as breakpoints;
+pub use sdt_process::breakpoint::count as breakpoints;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub use text::{REFUSED, SYNCHRONISED, Text, WRITABLE, turning_read_only};

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use cargo_sdt::process::{clean_cargo_env, run_visibly};
-use cargo_sdt::targets::CODE_SHAPE;
+use cargo_sdt::internal::process::{clean_cargo_env, run_visibly};
+use cargo_sdt::internal::targets::CODE_SHAPE;
 use harness::workspace;
 
 /// Building from nothing takes most of it.
@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// Every function starts a cache line: where it happens to lie is not what is measured. The rest is as in a kernel module.
 const RUSTFLAGS: [&str; 3] = [CODE_SHAPE[0], CODE_SHAPE[1], "-Cllvm-args=-align-all-functions=6"];
 
-/// Options of `cargo xtask bench`: `--beside-c`, and those of the benchmark, which are `--rounds N` and `--quick`.
+/// Options of `cargo xtask bench`: `--beside-c`, `--process`, and those of the benchmark, which are `--rounds N` and `--quick`.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Args {
@@ -22,6 +22,9 @@ pub struct Args {
     /// it to docs/benchmarks.md too.
     #[arg(long)]
     beside_c: bool,
+    /// Show what a hit costs in a process that sdt-process traces, instead; takes `--beside FILE`, another build of this benchmark.
+    #[arg(long, conflicts_with = "beside_c")]
+    process: bool,
     /// Handed to the benchmark: `--rounds N`, `--quick`, `--help`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
     options: Vec<OsString>,
@@ -37,7 +40,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.beside_c {
         cargo.args(["--package", "conformance"]);
     } else {
-        cargo.args(["--profile", "bench", "--package", "bench"]);
+        let package = if args.process { "bench-process" } else { "bench" };
+        cargo.args(["--profile", "bench", "--package", package]);
         // Of its own, because the flags differ from everything else's.
         cargo.args(["--target-dir", "target/bench"]);
         cargo.env("CARGO_ENCODED_RUSTFLAGS", RUSTFLAGS.join("\u{1f}"));

@@ -2,12 +2,12 @@
 //! while it traces.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::ArgAction;
-use dtrace::consume::{self, Meanwhile};
+use dtrace::consume::{self, Workload, WorkloadError};
 use dtrace::job::Mode;
 use dtrace::render::{Output, Streams};
 use dtrace::{DtraceError, Interrupt, Job, cli};
@@ -21,7 +21,7 @@ use crate::bench::{Bench, LoadError};
 
 const USAGE: &str = "\
 Usage: dtrace [--arch arch] [--os os] [--freebsd release] [--route route] [--patch mode]
-\t[--cpus count] [--module file.ko] [--workload log] [--console] [-c cmd]
+\t[--cpus count] [--module file.ko] [--socket path] [--workload log] [--console] [-c cmd]
 ";
 /// So many executions are asked for at a time: few enough that hits are seen as they happen and an
 /// interrupt is heeded at once.
@@ -44,6 +44,13 @@ pub struct Args {
     /// sleep SECONDS, which are all that the stand-in kernel knows.
     #[arg(short, value_name = "CMD", conflicts_with_all = ["workload", "list"])]
     command: Option<String>,
+    /// Trace the machine that cargo xtask machine has booted, which listens at this socket, instead of booting one.
+    #[arg(
+        long,
+        value_name = "PATH",
+        conflicts_with_all = ["arch", "cpus", "os", "freebsd", "route", "patch", "module", "console"]
+    )]
+    socket: Option<PathBuf>,
     /// Show the kernel's console on standard error.
     #[arg(long)]
     console: bool,
@@ -78,15 +85,28 @@ pub enum Play {
     Command(Command),
 }
 
+/// Which kernel is traced.
+#[derive(Clone, Copy, Debug)]
+pub enum Kernel<'a> {
+    /// One that is booted, and powered off at the end.
+    Boot {
+        /// Which one, with which modules.
+        bench: &'a Bench,
+        /// Whether its console is shown.
+        console: bool,
+    },
+    /// That of a machine which listens at this socket, with the modules that it has loaded.
+    At(&'a Path),
+}
+
 /// Runs dtrace on the bench.
 ///
 /// # Errors
 /// Why it does not go on; to be said as `dtrace: ERROR`, exit status 1.
 pub fn trace(
-    bench: &Bench,
+    kernel: Kernel<'_>,
     job: &Job,
     play: Play,
-    console: bool,
     interrupt: &Interrupt,
     output: &mut dyn Output,
 ) -> Result<u8, BenchError> {
@@ -99,7 +119,10 @@ pub fn trace(
     };
     // Standard error that is closed is no reason to stop.
     let say = |warning: String| _ = output.message(&format!("{warning}\n"));
-    let (mut session, loaded) = bench.boot(console, say)?;
+    let (mut session, loaded) = match kernel {
+        Kernel::Boot { bench, console } => bench.boot(console, say)?,
+        Kernel::At(socket) => (Session::attach(socket)?, Vec::new()),
+    };
     let client = session.connect()?;
     let mut replay = Replay { session: &mut session, command, left: &execs, until: None };
     let status = match consume::run(client, job, interrupt, &mut replay, output) {
@@ -108,10 +131,12 @@ pub fn trace(
         Err(DtraceError::Client(error)) => return Err(session.client_failed(error).into()),
         Err(error) => return Err(error.into()),
     };
-    for name in loaded.iter().rev() {
-        session.kldunload(name)?;
+    if let Kernel::Boot { .. } = kernel {
+        for name in loaded.iter().rev() {
+            session.kldunload(name)?;
+        }
+        session.power_off()?;
     }
-    session.power_off()?;
     Ok(status)
 }
 
@@ -127,8 +152,8 @@ struct Replay<'a> {
 /// How often it is looked whether who sleeps has woken up.
 const BEAT: Duration = Duration::from_millis(20);
 
-impl Meanwhile for Replay<'_> {
-    fn step(&mut self) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+impl Workload for Replay<'_> {
+    fn step(&mut self) -> Result<bool, WorkloadError> {
         if let Some(command) = self.command.take() {
             command.run(self.session)?;
             if let Command::Sleep(time) = command {
@@ -167,7 +192,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(command) => Play::Command(command.parse()?),
         None => Play::Log(args.workload.clone()),
     };
-    match trace(&args.bench, &job, play, args.console, &INTERRUPT, &mut output) {
+    let kernel = match &args.socket {
+        Some(socket) => Kernel::At(socket),
+        None => Kernel::Boot { bench: &args.bench, console: args.console },
+    };
+    match trace(kernel, &job, play, &INTERRUPT, &mut output) {
         Ok(status) => Ok(ExitCode::from(status)),
         // As the command says its own.
         Err(BenchError::Dtrace(error)) => Err(error.into()),
@@ -193,7 +222,7 @@ pub fn usage() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cargo_sdt::platform::{FreeBsd, Os, Patch, Route};
+    use cargo_sdt::internal::platform::{FreeBsd, Os, Patch, Route};
     use clap::Parser;
 
     #[derive(Debug, Parser)]
@@ -245,13 +274,16 @@ mod tests {
             let error = bench(&format!("-l --module x.ko {option}")).unwrap_err();
             assert!(error.contains("cannot be used with"), "{error}");
         }
+        // A machine that runs has been made already.
+        let error = bench("-l --socket x --cpus 1").unwrap_err();
+        assert!(error.contains("cannot be used with"), "{error}");
         // Listing plays nothing.
         let error = bench("-l --workload x.log").unwrap_err();
         assert!(error.contains("cannot be used with"), "{error}");
         let error = bench("-l --os illumos --freebsd 15").unwrap_err();
         assert!(error.starts_with("--freebsd 15 is a release of FreeBSD, "), "{error}");
         let error = bench("-l --os illumos --arch aarch64 --module x").unwrap_err();
-        assert_eq!(error, "illumos is not there for aarch64: take --arch x86_64");
+        assert_eq!(error, "illumos does not run on aarch64: take --arch x86_64");
         let error = bench("-l --freebsd 9").unwrap_err();
         assert!(error.starts_with("invalid value '9' for '--freebsd <RELEASE>'"), "{error}");
         assert!(error.contains("is not a release of FreeBSD that modules can be built for"));

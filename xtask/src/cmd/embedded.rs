@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use cargo_sdt::output;
+use cargo_sdt::internal::output;
 use harness::embedded;
 use harness::workspace::build_dir;
 

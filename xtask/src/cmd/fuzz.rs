@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use cargo_sdt::process::{clean_cargo_env, run_visibly};
+use cargo_sdt::internal::process::{clean_cargo_env, run_visibly};
 use harness::{setup, workspace};
 
 /// What a target may take besides its time: building everything, instrumented.

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::output;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::output;
 use harness::kernel;
 
 /// Options of `cargo xtask kernel`.

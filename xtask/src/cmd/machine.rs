@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use cargo_sdt::output;
-use cargo_sdt::progress::note;
+use cargo_sdt::internal::output;
+use cargo_sdt::internal::progress::note;
 use dtrace::Interrupt;
 use harness::session::{Session, SessionError};
 use harness::share::{Share, Socket};

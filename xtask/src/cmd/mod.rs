@@ -1,6 +1,8 @@
 //! The subcommands, one file each.
 
 pub mod bench;
+pub mod clippy_kernels;
+pub mod docs;
 pub mod dtrace;
 pub mod embedded;
 pub mod fuzz;

@@ -1,26 +1,22 @@
 //! `cargo xtask test`: the set-up, then every test there is.
 
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-use crate::steps::{Labelled, Step, Steps};
-use crate::{lint, watched};
-use cargo_sdt::arch::Arch;
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::{Os, Route};
-use cargo_sdt::process::{self, find};
-use cargo_sdt::progress::{note, step};
+use crate::steps::{Running, Step, Steps};
+use crate::watched;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::process::{self, find};
+use cargo_sdt::internal::progress::{note, step};
 use harness::zig::{Zig, ZigError};
-use harness::{kernel, qemu, setup, workspace};
+use harness::{qemu, setup, workspace};
 
 /// A `cargo` that prints nothing for so long hangs.
 const SILENCE: Duration = Duration::from_secs(1800);
-/// Packages of modules, and of their companions, which are modules of illumos's native route.
-const MODULES: [&str; 2] = [workspace::EXAMPLE, "kmod-test"];
-const COMPANIONS: [&str; 2] = ["kmod-example-dtrace", "kmod-test-dtrace"];
 /// The programs of tests that a plain `cargo test` leaves out.
 const BY_NAME: [&str; 5] = ["conformance", "processes", "qemu", "strangers", "foreign-kernel"];
 /// Those of them that boot a kernel.
@@ -43,8 +39,8 @@ pub struct Args {
     /// Leave out the tests that boot a kernel in QEMU.
     #[arg(long)]
     no_qemu: bool,
-    /// Run what takes long, too: every build of the module that stresses code generation, and property tests with
-    /// ten times as many cases.
+    /// Run what takes long, too: every build of the module that stresses code generation, property tests with ten times as
+    /// many cases, and four times as many changed modules.
     #[arg(long)]
     all: bool,
     /// Run one step only; a name that no step has lists them.
@@ -58,7 +54,9 @@ pub struct Args {
 /// The set-up failed, there is no such step, or steps failed: which ones.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    let mut steps = steps(args);
+    // Asked for at once: a step may replace the file.
+    let program = std::env::current_exe()?;
+    let mut steps = steps(args, &program);
     if let Some(name) = &args.only {
         steps = steps.only(name)?;
     }
@@ -69,8 +67,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(error) = skipped {
         note(format_args!("SKIPPED: nothing was compared with C: {error}"));
     }
-    let seconds = start.elapsed().as_secs();
-    note(format_args!("the longest steps of {seconds} s:{}", report.longest()));
+    let (seconds, cpu) = (start.elapsed().as_secs(), report.cpu().as_secs());
+    note(format_args!(
+        "the longest steps of {seconds} s, {cpu} s of CPU time:{}",
+        report.longest()
+    ));
     let failed = report.failed();
     if !failed.is_empty() {
         bail!("after {seconds} s, these steps have failed:\n  {}", failed.join("\n  "));
@@ -79,17 +80,18 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All steps. `--workspace` is in every command that tests: cargo switches on the features that the packages it is to build
+/// All steps. [`workspace::TESTED`] is in every command that tests: cargo switches on the features that the packages it is to build
 /// want of their dependencies, and compiles a dependency once for each set of features.
-fn steps(args: &Args) -> Steps<'static> {
+fn steps<'a>(args: &Args, program: &'a Path) -> Steps<'a> {
     let all: &[_] = &[(harness::EVERYTHING, "1"), ("PROPTEST_CASES", "2560")];
     let variables = if args.all { all } else { &[] };
     let cargo = |name, commands: &[&[&'static str]]| {
         let commands: Vec<_> = commands.iter().map(|command| command.to_vec()).collect();
-        Step::new(name, move |to| {
-            commands.iter().try_for_each(|command| cargo_with(variables, command, to))
+        Step::new(name, move |step| {
+            commands.iter().try_for_each(|command| cargo_with(variables, command, step))
         })
     };
+    let test = |args: &[&'static str]| [&["test"][..], &workspace::TESTED, args].concat();
     let by_name = BY_NAME.map(|name| ["--test", name]);
     let by_name = by_name.as_flattened();
     let first = vec![
@@ -102,76 +104,77 @@ fn steps(args: &Args) -> Steps<'static> {
                 &[&["clippy", "--workspace"], by_name, &["--", "-D", "warnings"]].concat(),
             ],
         ),
-        cargo(
-            "build",
-            &[
-                &["test", "--workspace", "--no-run"],
-                &[&["test", "--workspace", "--no-run"], by_name].concat(),
-            ],
-        ),
+        cargo("build", &[&test(&["--no-run"]), &test(&[&["--no-run"], by_name].concat())]),
     ];
 
     // Compiled for kernels, in a folder of their own.
-    let beside = vec![Step::new("modules", |_| modules()), Step::new("clippy-kernels", |_| lint())];
+    let beside = vec![
+        Step::new("modules", move |step| {
+            for arch in Arch::ALL {
+                xtask(program, &["kmod", "--arch", arch.name()], step)?;
+                xtask(program, &["kernel", "--arch", arch.name()], step)?;
+            }
+            Ok(())
+        }),
+        Step::new("clippy-kernels", move |step| xtask(program, &["clippy-kernels"], step)),
+    ];
 
     // The longest first: nothing long is left to wait for at the end.
     let emulated = EMULATED.iter().filter(|_| !args.no_qemu);
-    let mut then = vec![cargo("host", &[&["test", "--workspace", "--no-fail-fast"]])];
-    then.extend(emulated.map(|name| cargo(name, &[&["test", "--workspace", "--test", name]])));
+    let mut then = vec![cargo("host", &[&test(&["--no-fail-fast"])])];
+    then.extend(emulated.map(|name| cargo(name, &[&test(&["--test", name])])));
     let optimised = ["-p", "sdt-core", "-p", "sdt-framework", "--config", OPTIMISED];
     let optimised = [&optimised[..], &["--features", "sdt-framework/noise"]].concat();
     then.extend([
         // Firing sites depend on what the optimiser makes of them.
         cargo("optimised", &[&[&["test", "--no-fail-fast"], &optimised[..]].concat()]),
-        cargo("conformance", &[&["test", "--workspace", "--test", "conformance"]]),
-        cargo("processes", &[&["test", "--workspace", "--test", "processes"]]),
-        cargo("off", &[&["test", "--workspace", "--features", "sdt-core/off", "--test", "off"]]),
-        cargo("stapsdt", &[&STAPSDT]),
-        Step::new("gate", move |to| {
-            let gate = ["test", "--workspace", "--test", "gate", "--config", APART];
-            cargo_with(&[variables, &[("SDT_PATCH", "gate")]].concat(), &gate, to)
+        cargo("conformance", &[&test(&["--test", "conformance"])]),
+        cargo("processes", &[&test(&["--test", "processes"])]),
+        cargo("off", &[&test(&["--features", "sdt-core/off", "--test", "off"])]),
+        // Sites with SystemTap notes.
+        cargo(
+            "stapsdt",
+            &[&test(&["--features", "sdt-core/stapsdt", "--test", "stap", "--test", "trap"])],
+        ),
+        Step::new("gate", move |step| {
+            let gate = test(&["--test", "gate", "--config", APART]);
+            cargo_with(&[variables, &[("SDT_PATCH", "gate")]].concat(), &gate, step)
         }),
-        Step::new("doc", |to| {
+        Step::new("doc", |step| {
             let packages = DOCUMENTED.iter().flat_map(|package| ["-p", package]);
             let doc: Vec<_> = ["doc", "--no-deps"].into_iter().chain(packages).collect();
-            cargo_with(&[("RUSTDOCFLAGS", "-D warnings")], &doc, to)
+            cargo_with(&[("RUSTDOCFLAGS", "-D warnings")], &doc, step)
         }),
     ]);
     Steps { first, beside, then }
 }
 
-/// Sites with SystemTap notes.
-const STAPSDT: [&str; 8] =
-    ["test", "--workspace", "--features", "sdt-core/stapsdt", "--test", "stap", "--test", "trap"];
-
 /// Runs cargo, with these variables in its environment besides.
-fn cargo_with(variables: &[(&str, &str)], args: &[&str], to: Labelled) -> anyhow::Result<()> {
+fn cargo_with(variables: &[(&str, &str)], args: &[&str], step: &mut Running) -> anyhow::Result<()> {
     let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
-    let line = format!("{set}cargo {}", args.join(" "));
-    note(&line);
     let mut cargo = cargo();
     // Its output is a pipe, whose lines we pass on.
     let color = std::io::stderr().is_terminal().then_some("--color=always");
     cargo.envs(variables.iter().copied()).args(color).args(args);
-    watched::run(&mut cargo, SILENCE, &mut to.out(), &mut to.err()).context(line)
+    watch(&mut cargo, format!("{set}cargo {}", args.join(" ")), step)
 }
 
-/// The example module and the stand-in kernel, which most of the tests in QEMU take.
-fn modules() -> anyhow::Result<()> {
-    for arch in Arch::ALL {
-        let module = workspace::example(arch).build(None);
-        let module = module.with_context(|| format!("the example module for {arch}"))?;
-        note(format_args!("built and checked {}", module.display()));
-        let kernel = kernel::build(arch);
-        let kernel = kernel.with_context(|| format!("the stand-in kernel for {arch}"))?;
-        note(format_args!("built {}", kernel.display()));
-    }
-    Ok(())
+/// Runs another command of this program.
+fn xtask(program: &Path, args: &[&str], step: &mut Running) -> anyhow::Result<()> {
+    watch(Command::new(program).args(args), format!("cargo xtask {}", args.join(" ")), step)
+}
+
+/// Runs a command of a step, which `line` shows.
+fn watch(command: &mut Command, line: String, step: &mut Running) -> anyhow::Result<()> {
+    note(&line);
+    let (cpu, result) = watched::run(command, SILENCE, &mut step.out(), &mut step.err());
+    step.used(cpu);
+    result.context(line)
 }
 
 /// Everything the steps need, found or installed, before the first of them runs.
 fn set_up(args: &Args) -> anyhow::Result<()> {
-    cargo_sdt::setup::lld()?;
+    cargo_sdt::internal::setup::lld()?;
     for arch in Arch::ALL {
         note(format_args!("toolchain for {arch}: {}", setup::toolchain(arch)?));
         if !args.no_qemu {
@@ -191,27 +194,9 @@ fn set_up(args: &Args) -> anyhow::Result<()> {
             .with_context(|| format!("cargo {subcommand} is missing"))?;
     }
     for arch in Arch::ALL {
-        cargo_sdt::setup::clippy(&setup::toolchain(arch)?)?;
+        cargo_sdt::internal::setup::clippy(&setup::toolchain(arch)?)?;
     }
     Ok(())
-}
-
-/// Clippy, on what the host's does not see.
-fn lint() -> anyhow::Result<()> {
-    for arch in Arch::ALL {
-        lint::stand_in_kernel(arch)?;
-        for route in [Route::Native, Route::Provider] {
-            lint::modules(&Module { route, ..workspace::example(arch) }, &MODULES)?;
-        }
-    }
-    // The other two forms of a site of the native route, which carry five arguments.
-    for release in ["14", "11"] {
-        let module = Module { freebsd: release.parse()?, ..workspace::example(Arch::X86_64) };
-        lint::modules(&module, &MODULES)?;
-    }
-    let illumos = Module { os: Os::Illumos, ..workspace::example(Arch::X86_64) };
-    lint::modules(&illumos, &[MODULES, COMPANIONS].concat())?;
-    Ok(lint::modules(&Module { route: Route::Provider, ..illumos }, &MODULES)?)
 }
 
 /// The C compilers with FreeBSD's headers, fetched before the tests want them. Where they cannot be, the tests that

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use sdt_protocol::Tortured;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::output;
-use cargo_sdt::progress::note;
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::output;
+use cargo_sdt::internal::progress::note;
 use harness::session::Session;
 use harness::torture;
 

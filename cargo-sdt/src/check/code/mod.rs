@@ -1,5 +1,5 @@
-//! Code: no instruction may touch registers that the kernel does not save for itself, or write the one that
-//! holds this CPU's data.
+//! Code: no instruction may touch registers that the kernel does not save for itself, or write the one that holds this CPU's
+//! data; and fbt finds the entry of each function where it begins.
 
 mod aarch64;
 mod riscv64;
@@ -9,110 +9,105 @@ use std::collections::BTreeSet;
 
 use object::elf;
 
+use super::elf::{Elf, Home, Section};
 use super::fbt;
-use super::finding::{Findings, Problem};
-use super::image::{Home, Image, Section};
+use super::finding::Hex;
+use super::rules::Rule;
 use crate::arch::Arch;
+use crate::platform::Os;
 
-/// So many are reported one by one in a section: where there is one there are hundreds.
+/// How many findings of a section are shown: if there is one, there are hundreds.
 const SHOWN: usize = 5;
 
 /// Functions after which a module may use those registers, as the kernel has saved them (FreeBSD's `fpu(9)`,
 /// illumos's `kernel_fpu_begin`).
 const SAVERS: [&str; 3] = ["fpu_kern_enter", "fpu_kern_thread", "kernel_fpu_begin"];
 
-/// Which of [`SAVERS`] a module uses, by the symbols that it does not define.
-pub(crate) fn saver<'a>(mut undefined: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    undefined.find(|name| SAVERS.contains(name))
+/// What an instruction must not do.
+enum Breach {
+    /// It uses state that the kernel does not save.
+    Float { code: String, state: &'static str },
+    /// It writes a register that is the kernel's.
+    KernelRegister { code: String, register: &'static str },
 }
 
-pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) {
-    let undefined = image.all_symbols().filter(|symbol| symbol.home == Home::Undefined);
-    let saver = saver(undefined.map(|symbol| &*symbol.name));
-    for (index, section) in image.sections.iter().enumerate() {
-        if !section.is_loaded() || !section.is_code() {
-            continue;
-        }
-        report(&section.name, saver, findings, |report| match image.arch {
-            Arch::X86_64 => x86_64::scan(section.data, report),
-            Arch::Aarch64 => stretches(image, index, section, aarch64::scan, report),
-            Arch::Riscv64 => stretches(image, index, section, riscv64::scan, report),
-        });
+pub(super) fn check(elf: &Elf<'_>) {
+    let mut undefined = elf.all_symbols().filter(|symbol| symbol.is_undefined());
+    let saver = undefined.find(|symbol| SAVERS.contains(&&*symbol.name));
+    let saver = saver.map(|symbol| &*symbol.name);
+    let code = elf.sections.iter().enumerate().filter(|(_, of)| of.is_loaded() && of.is_code());
+    for (index, section) in code {
+        section_of_code(elf, index, section, saver);
     }
-    functions(image, findings);
+    functions(elf);
 }
 
-/// Checks the functions that fbt knows by their symbols; of several for one, each name once.
-fn functions(image: &Image<'_>, findings: &mut Findings) {
+/// Checks the functions of which fbt makes probes; of several names for one, each. illumos's leaves out weak ones.
+fn functions(elf: &Elf<'_>) {
     let mut seen = BTreeSet::new();
-    for symbol in image.all_symbols().filter(|symbol| symbol.kind == elf::STT_FUNC) {
+    for symbol in elf.all_symbols().filter(|symbol| symbol.kind == elf::STT_FUNC) {
         let Home::Section(home) = symbol.home else { continue };
-        let section = &image.sections[home];
+        let section = &elf.sections[home];
         let Some(code) = section.bytes(symbol.value, symbol.size) else { continue };
-        if seen.insert((home, symbol.value, &symbol.name)) {
-            fbt::check(image.arch, &symbol.name, code, section.address + symbol.value, findings);
+        let left_out = elf.os == Os::Illumos && symbol.is_weak();
+        if !left_out && seen.insert((home, symbol.value, &symbol.name)) {
+            if let Some(entry) = fbt::misplaced(elf.arch, code) {
+                elf.findings.symbol(&symbol.name, Rule::FbtEntry, &[&Hex(entry)]);
+            }
         }
     }
 }
 
-/// Checks the code of a section of an x86-64 module, whoever's it is.
-pub(crate) fn x86_64(section: &str, code: &[u8], saver: Option<&str>, findings: &mut Findings) {
-    report(section, saver, findings, |report| x86_64::scan(code, report));
-}
-
-/// Reports what a scan finds in a section, as far as it is shown.
-fn report(
-    section: &str,
-    saver: Option<&str>,
-    findings: &mut Findings,
-    scan: impl FnOnce(&mut dyn FnMut(u64, Problem)),
-) {
+/// Reports the breaches in a section, as far as they are shown.
+fn section_of_code(elf: &Elf<'_>, index: usize, section: &Section<'_>, saver: Option<&str>) {
     let mut found = 0;
     let mut saved = None;
-    scan(&mut |offset, problem| {
-        if let (Problem::Float { state, .. }, Some(saver)) = (&problem, saver) {
-            let (count, ..) = *saved.get_or_insert((0, *state, saver));
-            saved = Some((count + 1, *state, saver));
+    scan(elf, index, section, &mut |offset, breach| {
+        if let (Breach::Float { state, .. }, Some(_)) = (&breach, saver) {
+            let (count, _) = saved.unwrap_or((0, ""));
+            saved = Some((count + 1, *state));
             return;
         }
         found += 1;
-        if found <= SHOWN {
-            findings.offset(section, offset, problem);
+        if found > SHOWN {
+            return;
+        }
+        match breach {
+            Breach::Float { code, state } => {
+                elf.findings.offset(&section.name, offset, Rule::Float, &[&code, &state]);
+            }
+            Breach::KernelRegister { code, register } => {
+                elf.findings.offset(
+                    &section.name,
+                    offset,
+                    Rule::KernelRegister,
+                    &[&code, &register],
+                );
+            }
         }
     });
     if found > SHOWN {
-        findings.section(section, Problem::MoreFloat(found - SHOWN));
+        elf.findings.section(&section.name, Rule::MoreFloat, &[&(found - SHOWN)]);
     }
-    if let Some((count, state, saver)) = saved {
-        findings.section(section, Problem::SavedFloat(count, state, saver.to_owned()));
+    if let (Some((count, state)), Some(saver)) = (saved, saver) {
+        elf.findings.section(&section.name, Rule::SavedFloat, &[&count, &state, &saver]);
     }
 }
 
-/// Scans the stretches of a section that are code. Where data begins in it and where code goes on is told by
-/// the mapping symbols of both ABIs: `$d` and `$x`.
-fn stretches(
-    image: &Image<'_>,
-    index: usize,
-    section: &Section<'_>,
-    scan: fn(&[u8], &mut dyn FnMut(u64, Problem)),
-    report: &mut dyn FnMut(u64, Problem),
-) {
-    let of_section = image.all_symbols().filter(|symbol| symbol.home == Home::Section(index));
-    // What has no mark is code: it is the linker's own.
-    let mut marks = vec![(0, true)];
-    marks.extend(of_section.filter_map(|symbol| match symbol.name.as_bytes() {
-        [b'$', b'd', ..] => Some((symbol.value, false)),
-        [b'$', b'x', ..] => Some((symbol.value, true)),
-        _ => None,
-    }));
+/// Scans the stretches of a section that are code.
+fn scan(elf: &Elf<'_>, index: usize, section: &Section<'_>, report: &mut dyn FnMut(u64, Breach)) {
+    let scan = match elf.arch {
+        Arch::X86_64 => return x86_64::scan(section.data, report),
+        Arch::Aarch64 => aarch64::scan,
+        Arch::Riscv64 => riscv64::scan,
+    };
+    let mut marks = elf.code_marks(index);
     marks.push((section.data.len() as u64, false));
-    // Of several marks at one place the last counts.
-    marks.sort_by_key(|&(offset, _)| offset);
     for pair in marks.windows(2) {
         let [(start, code), (end, _)] = *pair else { continue };
         let length = end.saturating_sub(start);
         if let (true, Some(bytes)) = (code, section.bytes(start, length)) {
-            scan(bytes, &mut |offset, problem| report(start + offset, problem));
+            scan(bytes, &mut |offset, breach| report(start + offset, breach));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! x86-64: the SSE, MMX or x87 state is nobody's in the kernel (`-mno-mmx -mno-sse -msoft-float` of
+//! x86-64: the kernel does not save the SSE, MMX or x87 state for itself (`-mno-mmx -mno-sse -msoft-float` of
 //! `sys/conf/kern.mk`).
 
 use iced_x86::{
@@ -6,9 +6,9 @@ use iced_x86::{
     InstructionInfoFactory, Mnemonic, Register,
 };
 
-use crate::check::finding::Problem;
+use super::Breach;
 
-pub(super) fn scan(code: &[u8], report: &mut dyn FnMut(u64, Problem)) {
+pub(super) fn scan(code: &[u8], report: &mut dyn FnMut(u64, Breach)) {
     let mut info = InstructionInfoFactory::new();
     let mut formatter = GasFormatter::new();
     let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
@@ -18,7 +18,7 @@ pub(super) fn scan(code: &[u8], report: &mut dyn FnMut(u64, Problem)) {
         if !instruction.is_invalid() && uses_float(&mut info, &instruction) {
             let mut code = String::new();
             formatter.format(&instruction, &mut code);
-            report(instruction.ip(), Problem::Float { code, state: "SSE, MMX or x87 state" });
+            report(instruction.ip(), Breach::Float { code, state: "SSE, MMX or x87 state" });
         }
     }
 }

@@ -1,68 +1,50 @@
-//! FreeBSD's modules: would its loader take them, and do their probes hold together?
-//!
-//! The rules of the loader (`sys/kern/link_elf_obj.c`, `sys/kern/link_elf.c`), of the linker sets and of the
-//! records in them.
+//! FreeBSD's modules: the rules of its loaders (`sys/kern/link_elf_obj.c`, `sys/kern/link_elf.c`), of the linker sets, and of
+//! the records in them.
 
-mod constructors;
-mod dynamic;
-mod layout;
+mod exports;
+mod functions;
 mod metadata;
-mod names;
 mod native;
-mod pointers;
-mod problem;
-mod records;
-mod relocations;
-mod segments;
+mod own;
 mod sets;
+mod shared;
 mod sites;
-mod symbols;
-mod sysctls;
 mod sysinits;
-mod undefined;
 
-pub use problem::Problem;
-use records::Count;
-
-use super::finding::Findings;
-use super::image::Image;
+use super::elf::Elf;
+use super::functions::Functions;
+use super::relocations;
+use super::rules::Rule;
 use super::{Against, Summary};
 use crate::platform::{FreeBsd, Generation, Route};
 use metadata::Metadata;
 
-/// Checks a module; for which release and by which route, it says itself. What is said of its contents counts
-/// only if nothing was found.
-pub(super) fn check(
-    image: &Image<'_>,
-    file: &[u8],
-    against: Against<'_>,
-    findings: &mut Findings,
-) -> Summary {
-    segments::check(image, file, findings);
-    dynamic::check(image, findings);
-    layout::check(image, file, findings);
-    let functions = image.functions();
-    let metadata = metadata::check(image, &functions, findings);
-    let release = metadata.release.unwrap_or_else(|| looks_like(image));
-    relocations::check(image, release, &functions, findings);
-    pointers::check(image, &functions, findings);
-    constructors::check(image, &functions, findings);
-    sets::check(image, findings);
-    sysinits::check(image, release, &metadata, &functions, findings);
-    let sites = sites::check(image, &functions, findings);
-    let own = records::check(image, findings);
-    records::without_sites(image, findings);
-    let kernels = native::check(image, release, &metadata, own, findings);
-    symbols::check(image, &functions, findings);
-    undefined::check(image, release, &metadata, against.kernel, findings);
-    if !findings.has_errors() {
-        relocations::fields(image, &functions, findings);
-    }
+/// How many records of a route there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Count {
+    providers: u64,
+    probes: u64,
+}
+
+/// Checks a module; it says itself for which release it is and by which route. The summary counts only if there are no
+/// errors.
+pub(super) fn check(elf: &Elf<'_>, functions: &Functions<'_>, against: Against<'_>) -> Summary {
+    shared::check(elf);
+    let metadata = metadata::check(elf, functions);
+    let release = metadata.release.unwrap_or_else(|| looks_like(elf));
+    relocations::check(elf, release, functions);
+    functions::check_constructors(elf, functions);
+    sets::check(elf);
+    sysinits::check(elf, release, &metadata, functions);
+    let sites = sites::check(elf, functions);
+    let own = own::check(elf);
+    let kernels = native::check(elf, release, &metadata, own);
+    exports::check(elf, release, &metadata, against.kernel);
     let routes = [(Route::Native, kernels), (Route::Provider, own)];
     let route = routes.iter().find(|(_, count)| *count != Count::default());
     let route = route.map(|&(route, _)| route);
     if let (Some(file), Some(route)) = (against.file, route) {
-        file_name(file, route, &metadata, findings);
+        file_name(elf, file, route, &metadata);
     }
     Summary {
         release,
@@ -73,35 +55,34 @@ pub(super) fn check(
         providers: own.providers + kernels.providers,
         probes: own.probes + kernels.probes,
         sites,
-        size: image.loaded().map(|section| section.size).fold(0, u64::saturating_add),
+        size: elf.size(),
         warnings: Vec::new(),
     }
 }
 
-/// The newest release that a module can be for that says nothing of it, by the records of which the releases have
-/// different ones.
-fn looks_like(image: &Image<'_>) -> FreeBsd {
+/// Returns the newest release that a module can be for that names none, by the records that differ between releases.
+fn looks_like(elf: &Elf<'_>) -> FreeBsd {
     let newest = FreeBsd::default();
     let releases =
         (10..=newest.major()).rev().filter_map(|major| FreeBsd::major_release(major).ok());
     let mut releases = releases.filter(|&release| {
-        native::generation(image).is_none_or(|generation| release.generation() == generation)
-            && sysinits::size(image).is_none_or(|size| release.sysinit_size() == size)
+        native::generation(elf).is_none_or(|generation| release.generation() == generation)
+            && sysinits::size(elf).is_none_or(|size| release.sysinit_size() == size)
     });
-    releases.next().unwrap_or_else(|| match native::generation(image) {
+    releases.next().unwrap_or_else(|| match native::generation(elf) {
         Some(Generation::Tested) => FreeBsd::major_release(14).unwrap_or(newest),
         Some(Generation::Patched) | None => newest,
     })
 }
 
 /// The kernel knows a file's probes by the file's name.
-fn file_name(file: &str, route: Route, metadata: &Metadata, findings: &mut Findings) {
+fn file_name(elf: &Elf<'_>, file: &str, route: Route, metadata: &Metadata) {
     let name = file.strip_suffix(".ko").unwrap_or(file);
     if !metadata.modules.is_empty() && !metadata.is(name) {
-        findings.file(Problem::FileName {
-            file: file.to_owned(),
-            modules: metadata.modules.join(", "),
-            own: route == Route::Provider,
-        });
+        let rule = match route {
+            Route::Native => Rule::FileName,
+            Route::Provider => Rule::FileNameOfProvider,
+        };
+        elf.findings.file(rule, &[&file, &metadata.modules.join(", ")]);
     }
 }

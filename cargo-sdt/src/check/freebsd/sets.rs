@@ -1,23 +1,21 @@
-//! Sets: one section each, whole elements, and what is known of the elements themselves.
+//! Sets: whole elements, and the rules for elements of each kind.
 
-use std::collections::BTreeMap;
+use std::fmt::Display;
 
-use super::sysctls;
-use crate::check::finding::{self, Findings};
-use crate::check::freebsd::Problem;
-use crate::check::image::{Image, Section, Target};
+use crate::check::TRACEPOINTS;
+use crate::check::elf::{Elf, Section, Target};
+use crate::check::record::Record;
+use crate::check::rules::Rule;
 use crate::link::is_set;
 
 /// linkme's counters of declarations, one word for each.
 const DECLARATIONS: &str = "linkm2_";
 /// FreeBSD's sets of pointers (`sys/sys/linker_set.h`).
 const POINTERS: &str = "set_";
-/// The set that holds sites themselves.
-pub(crate) const TRACEPOINTS: &str = "set_sdt_tracepoint_set";
-/// Sets of variables of each CPU and of each network stack, of which the kernel makes copies (`sys/sys/pcpu.h`,
-/// `sys/net/vnet.h`).
-const VARIABLES: [&str; 2] = ["set_pcpu", "set_vnet"];
-/// Sets whose records the loader takes out of this module itself.
+/// Sets that hold no pointers: sites, and variables of each CPU and of each network stack, of which the kernel makes copies
+/// (`sys/sys/pcpu.h`, `sys/net/vnet.h`).
+const NO_POINTERS: [&str; 3] = [TRACEPOINTS, "set_pcpu", "set_vnet"];
+/// Sets whose records the loader takes from this module itself.
 const OWN: [&str; 6] = [
     "set_modmetadata_set",
     "set_sysinit_set",
@@ -27,79 +25,93 @@ const OWN: [&str; 6] = [
     "set_sdt_argtypes_set",
 ];
 
-pub(crate) fn check(image: &Image<'_>, findings: &mut Findings) {
-    let mut count = BTreeMap::<&str, usize>::new();
-    for section in image.loaded().filter(|section| is_set(&section.name)) {
-        *count.entry(&section.name).or_default() += 1;
-        if section.name.starts_with(DECLARATIONS) && section.size != 8 {
-            findings.section(&section.name, Problem::DeclaredTwice(section.size / 8));
-        }
-        if section.name == sysctls::SET {
-            sysctls::check(image, section, findings);
-        }
-        let itself = section.name == TRACEPOINTS || VARIABLES.contains(&&*section.name);
-        if section.name.starts_with(POINTERS) && !itself {
-            pointers(image, section, findings);
-        }
-    }
-    for (name, count) in count.into_iter().filter(|&(_, count)| count > 1) {
-        findings.section(name, finding::Problem::SplitSet(count));
-    }
-}
+/// The set of `struct sysctl_oid` (`sys/sys/sysctl.h`). The kernel puts each into its parent's list when it has loaded the file
+/// (`linker_file_register_sysctls` of `sys/kern/kern_linker.c`), and trusts its contents.
+const SYSCTLS: &str = "set_sysctl_set";
+/// Bytes of the smaller form, that of 10: since 11 it begins with the list of a node's children.
+const SYSCTL: u64 = 80;
+const PARENTS: [u64; 2] = [0, 8];
+/// Where the name is, behind the parent: siblings are a list, and since 14 a tree (`SLIST_ENTRY`, `RB_ENTRY`).
+const NAMES: [u64; 2] = [40, 56];
 
-fn pointers(image: &Image<'_>, section: &Section<'_>, findings: &mut Findings) {
-    if !whole(section, "pointers", 8, 8, findings) {
-        return;
-    }
-    for offset in section.elements(8) {
-        let own = OWN.contains(&&*section.name);
-        let there = if own {
-            image.address(section, offset).is_some()
-        } else {
-            image.points(section, offset)
-        };
-        if !there {
-            let weak = image.is_weak_import(section, offset);
-            let problem = if weak { Problem::WeakAddress } else { Problem::NotAddress };
-            findings.offset(&section.name, offset, problem("an element"));
+pub(super) fn check(elf: &Elf<'_>) {
+    for section in elf.loaded().filter(|section| is_set(&section.name)) {
+        let name = &*section.name;
+        if name.starts_with(DECLARATIONS) && section.size != 8 {
+            elf.findings.section(name, Rule::DeclaredTwice, &[&(section.size / 8)]);
+        }
+        if !name.starts_with(POINTERS) || NO_POINTERS.contains(&name) {
+            continue;
+        }
+        if whole(elf, section, "pointers", 8, 8) {
+            section.elements(8).for_each(|offset| pointer(elf, section, offset));
         }
     }
 }
 
-/// The elements of a set of pointers: where each is, and what it points to. Those that point nowhere are
-/// reported by [`check`].
+fn pointer(elf: &Elf<'_>, section: &Section<'_>, offset: u64) {
+    let element = Record { elf, home: section, offset };
+    if let Some(oid) = element.record(0) {
+        if section.name == SYSCTLS {
+            sysctl(oid, element);
+        }
+    } else if OWN.contains(&&*section.name) || !element.points(0) {
+        let weak = element.import(0).is_some_and(|of| of.is_weak());
+        let rule = if weak { Rule::WeakAddress } else { Rule::NotAddress };
+        element.report(0, rule, &[&"an element"]);
+    }
+}
+
+fn sysctl(oid: Record<'_, '_>, element: Record<'_, '_>) {
+    let what = "a struct sysctl_oid";
+    let is_named = |parent: u64| {
+        oid.points(parent) && NAMES.into_iter().any(|name| oid.string(parent + name).is_some())
+    };
+    if oid.home.is_code() || !oid.home.is_writable() {
+        let section = &oid.home.name;
+        element.report(0, Rule::WrongMemory, &[&what, section, &"writable data"]);
+    } else if oid.home.bytes(oid.offset, SYSCTL).is_none() {
+        element.report(0, Rule::RecordOutside, &[&SYSCTL, &what]);
+    } else if !PARENTS.into_iter().any(is_named) {
+        let what = "the parent or the name of a struct sysctl_oid";
+        element.report(0, Rule::NotAddress, &[&what]);
+    }
+}
+
+/// Returns the elements of a set of pointers: the section, the element's offset, and the place to which it points. [`check`]
+/// reports elements that point nowhere.
 pub(super) fn elements<'a>(
-    image: &'a Image<'_>,
+    elf: &'a Elf<'_>,
     set: &'a str,
 ) -> impl Iterator<Item = (&'a str, u64, Target)> {
-    image.named(set).flat_map(move |section| {
-        section.elements(8).filter_map(move |offset| {
-            Some((&*section.name, offset, image.address(section, offset)?))
-        })
+    elf.named(set).flat_map(move |section| {
+        section
+            .elements(8)
+            .filter_map(move |offset| Some((set, offset, elf.address(section, offset)?)))
     })
 }
 
-/// Whether a section is a whole number of elements, aligned for them.
-pub(crate) fn whole(
+/// Returns whether a section is a whole number of elements; reports it, if it is not, or not aligned for them.
+pub(super) fn whole(
+    elf: &Elf<'_>,
     section: &Section<'_>,
-    element: &'static str,
+    element: &str,
     each: u64,
     align: u64,
-    findings: &mut Findings,
 ) -> bool {
+    let wrong = |rule, details: &[&dyn Display]| {
+        elf.findings.section(&section.name, rule, details);
+        false
+    };
     if section.align < align {
-        let problem = Problem::SetAlignment { found: section.align, element, expected: align };
-        findings.section(&section.name, problem);
+        wrong(Rule::SetAlignment, &[&section.align, &element, &align]);
     }
     let found = section.data.len() as u64;
     if found != section.size {
-        findings
-            .section(&section.name, finding::Problem::SetNotInFile { size: section.size, found });
-        return false;
+        return wrong(Rule::SetNotInFile, &[&section.size, &found]);
     }
     if !section.size.is_multiple_of(each) {
-        findings.section(&section.name, Problem::SetSize { size: section.size, element, each });
-        return false;
+        return wrong(Rule::SetSize, &[&section.size, &element, &each]);
     }
     true
 }

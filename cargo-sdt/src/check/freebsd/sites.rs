@@ -1,19 +1,22 @@
-//! Site records: {probe, patchpoint, target, link}, each site a nop with its cold block in reach of a jump.
+//! Site records: {probe, patchpoint, target, link}. A site is a nop with its cold block in reach of a jump.
 //!
-//! Those of the kernel's sdt (`struct sdt_tracepoint` of `sys/sys/sdt.h`) are the same, but for what it takes.
+//! Those of the kernel's sdt (`struct sdt_tracepoint` of `sys/sys/sdt.h`) are the same, but the kernel takes less.
 
-use super::sets::{TRACEPOINTS, whole};
+use std::fmt::Display;
+
+use super::sets::whole;
 use crate::arch::Arch;
-use crate::check::finding::{self, Findings};
-use crate::check::freebsd::Problem;
+use crate::check::elf::{Elf, Home};
+use crate::check::finding::hex;
 use crate::check::functions::Functions;
-use crate::check::image::{Home, Image, Section};
+use crate::check::record::Record;
+use crate::check::rules::Rule;
+use crate::check::{SITES, TRACEPOINTS};
 
-/// The set of sites of the provider route.
-pub(crate) const SITES: &str = "sdt_sites";
 /// The table of bounds.
 const BOUNDS: &str = "__sdt_bounds";
-const RECORD: u64 = 32;
+/// Bytes of a record.
+pub(super) const RECORD: u64 = 32;
 const PATCHPOINT: u64 = 8;
 const TARGET: u64 = 16;
 const LINK: u64 = 24;
@@ -30,120 +33,104 @@ enum Patcher {
 }
 
 /// Checks the sites and returns how many there are.
-pub(crate) fn check(image: &Image<'_>, functions: &Functions<'_>, findings: &mut Findings) -> u64 {
-    let own = image.named(SITES).map(|section| (section, Patcher::Module));
-    let kernels = image.named(TRACEPOINTS).map(|section| (section, Patcher::Kernel));
+pub(super) fn check(elf: &Elf<'_>, functions: &Functions<'_>) -> u64 {
+    let own = elf.named(SITES).map(|section| (section, Patcher::Module));
+    let kernels = elf.named(TRACEPOINTS).map(|section| (section, Patcher::Kernel));
     let mut count = 0;
     for (section, patcher) in own.chain(kernels) {
         // C's tracepoints are not aligned, which amd64 does not mind.
-        let free = patcher == Patcher::Kernel && image.arch == Arch::X86_64;
-        if !whole(section, "site records", RECORD, if free { 1 } else { 8 }, findings) {
+        let free = patcher == Patcher::Kernel && elf.arch == Arch::X86_64;
+        if !whole(elf, section, "site records", RECORD, if free { 1 } else { 8 }) {
             continue;
         }
         count += section.size / RECORD;
         for offset in section.elements(RECORD as usize) {
-            record(image, functions, section, offset, patcher, findings);
+            let record = Record { elf, home: section, offset };
+            site(record, functions, patcher);
         }
     }
-    bounds(image, findings);
+    bounds(elf);
     count
 }
 
-/// A shared object goes by the addresses in its table of bounds (`sdt-core`'s `record/set.rs`); in a relocatable file
-/// the loader gives them by the section's name.
-fn bounds(image: &Image<'_>, findings: &mut Findings) {
-    let Some(sites) = image.named(SITES).next() else { return };
-    let Some(table) = image.all_symbols().find(|symbol| symbol.name == BOUNDS) else { return };
+/// A shared object goes by the addresses in its table of bounds (`sdt_core`'s `record`); in a relocatable file the loader
+/// gives them by the section's name.
+fn bounds(elf: &Elf<'_>) {
+    let Some(sites) = elf.named(SITES).next() else { return };
+    let Some(table) = elf.all_symbols().find(|symbol| symbol.name == BOUNDS) else { return };
     let Home::Section(home) = table.home else { return };
-    let home = &image.sections[home];
+    let home = &elf.sections[home];
     for (symbol, word, expected) in [
         ("__start_sdt_sites", 0, sites.address),
         ("__stop_sdt_sites", 8, sites.address.wrapping_add(sites.size)),
     ] {
         let at = table.value.wrapping_add(word);
-        let relative = home.relocations.get(&at).filter(|of| image.is_relative(of));
+        let relative = home.relocation(at).filter(|of| elf.is_relative(of));
         if relative.is_some_and(|of| of.addend.cast_unsigned() != expected) {
-            let problem =
-                finding::Problem::Bound { symbol: symbol.into(), found: "somewhere else" };
-            findings.offset(&home.name, at, problem);
+            elf.findings.offset(&home.name, at, Rule::Bound, &[&symbol, &"somewhere else"]);
         }
     }
 }
 
-fn record(
-    image: &Image<'_>,
-    functions: &Functions<'_>,
-    section: &Section<'_>,
-    at: u64,
-    patcher: Patcher,
-    findings: &mut Findings,
-) {
-    let mut wrong = |offset, problem| findings.offset(&section.name, at + offset, problem);
-    match image.address(section, at).map(|probe| image.section_of(probe)) {
-        None => wrong(0, Problem::NotAddress("the site's probe")),
-        Some(home) if !home.is_writable() => wrong(
-            0,
-            Problem::WrongMemory {
-                what: "the site's probe",
-                section: home.name.clone(),
-                expected: "writable",
-            },
-        ),
+fn site(record: Record<'_, '_>, functions: &Functions<'_>, patcher: Patcher) {
+    let Record { elf, .. } = record;
+    let wrong = |member, rule, details: &[&dyn Display]| {
+        record.report(member, rule, details);
+    };
+    match record.record(0) {
+        None => wrong(0, Rule::NotAddress, &[&"the site's probe"]),
+        Some(probe) if !probe.home.is_writable() => {
+            wrong(0, Rule::WrongMemory, &[&"the site's probe", &probe.home.name, &"writable"]);
+        }
         Some(_) => {}
     }
-    if section.u64(at + LINK) != Some(0) || section.relocations.contains_key(&(at + LINK)) {
-        wrong(LINK, Problem::LinkNotZero);
+    if !record.is_null(LINK) {
+        wrong(LINK, Rule::NotZero, &[&"the site's link"]);
     }
-    let Some(site) = image.address(section, at + PATCHPOINT) else {
-        return wrong(PATCHPOINT, Problem::NotAddress("the site"));
+    let Some(site) = record.address(PATCHPOINT) else {
+        return wrong(PATCHPOINT, Rule::NotAddress, &[&"the site"]);
     };
-    let text = image.section_of(site);
+    let text = elf.section_of(site);
     if !text.is_code() {
-        let problem = Problem::WrongMemory {
-            what: "the site",
-            section: text.name.clone(),
-            expected: "executable",
-        };
-        return wrong(PATCHPOINT, problem);
+        return wrong(PATCHPOINT, Rule::WrongMemory, &[&"the site", &text.name, &"executable"]);
     }
-    let encoding = image.arch.encoding();
+    let encoding = elf.arch.encoding();
     let nop = encoding.nop.as_bytes();
-    let rest = text.data.iter().skip(site.offset as usize);
-    let found: Vec<u8> = rest.take(nop.len()).copied().collect();
-    let relocated = text.relocations.range(site.offset..site.offset + nop.len() as u64).next();
+    let patched = site.offset..site.offset + nop.len() as u64;
+    let found: Vec<u8> =
+        text.data.iter().skip(site.offset as usize).take(nop.len()).copied().collect();
     // The kernel patches these as well.
-    let nops = patcher == Patcher::Kernel
-        && image.arch == Arch::X86_64
-        && NOPS.iter().any(|nops| found == *nops);
-    if (found != nop && !nops) || relocated.is_some() {
-        wrong(PATCHPOINT, Problem::NotNop { found: hex(&found), nop: hex(nop) });
+    let others = patcher == Patcher::Kernel && elf.arch == Arch::X86_64;
+    let is_nop = found == nop || others && NOPS.iter().any(|nops| found == *nops);
+    if !is_nop || !text.relocations_in(patched.clone()).is_empty() {
+        wrong(PATCHPOINT, Rule::NotNop, &[&hex(&found), &nop.len(), &hex(nop)]);
     }
-    let Some(target) = image.address(section, at + TARGET) else {
-        return wrong(TARGET, Problem::NotAddress("the site's cold block"));
+    let Some(target) = record.address(TARGET) else {
+        return wrong(TARGET, Rule::NotAddress, &[&"the site's cold block"]);
     };
-    let unreachable = |reason: &str| Problem::Unreachable(reason.into());
     if target.section != site.section {
-        return wrong(TARGET, unreachable("are in different sections"));
+        return wrong(TARGET, Rule::Unreachable, &[&"are in different sections"]);
     }
-    if (site.offset..site.offset + nop.len() as u64).contains(&target.offset) {
-        wrong(TARGET, unreachable("overlap"));
+    if patched.contains(&target.offset) {
+        wrong(TARGET, Rule::Unreachable, &[&"overlap"]);
     }
-    if functions.is_inside_instruction(image.arch, text.data, (target.section, target.offset)) {
-        wrong(TARGET, unreachable("do not fit, as the block begins inside of an instruction"));
+    if functions.is_inside_instruction(elf.arch, text.data, target) {
+        let reason = "do not fit, as the block begins inside of an instruction";
+        wrong(TARGET, Rule::Unreachable, &[&reason]);
     }
     let distance = target.offset.abs_diff(site.offset);
-    let reach = kernels_reach(image.arch);
+    let reach = kernels_reach(elf.arch);
     if patcher == Patcher::Kernel && distance > reach {
         let reason = format!("are {distance} bytes apart, of which FreeBSD's sdt takes {reach}");
-        return wrong(TARGET, unreachable(&reason));
+        return wrong(TARGET, Rule::Unreachable, &[&reason]);
     }
     let address = |offset: u64| text.address.wrapping_add(offset) as usize;
     if let Err(error) = (encoding.jump)(address(site.offset), address(target.offset)) {
-        wrong(TARGET, unreachable(&format!("are out of reach, as {error}")));
+        wrong(TARGET, Rule::Unreachable, &[&format_args!("are out of reach, as {error}")]);
     }
 }
 
-/// Most bytes from a site to its cold block that `sdt_tracepoint_valid` takes, either way: on some architectures
+/// Returns the most bytes from a site to its cold block that `sdt_tracepoint_valid` takes, either way: on some architectures
 /// half of what the jump can do.
 fn kernels_reach(arch: Arch) -> u64 {
     let jump = arch.encoding().reach as u64;
@@ -151,10 +138,6 @@ fn kernels_reach(arch: Arch) -> u64 {
         Arch::X86_64 => jump,
         Arch::Aarch64 | Arch::Riscv64 => jump / 2,
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

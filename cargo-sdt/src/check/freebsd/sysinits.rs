@@ -1,11 +1,14 @@
 //! SYSINITs: `struct sysinit` of `sys/sys/kernel.h`, in the form of the module's release.
 
-use super::metadata::{Metadata, function_at};
+use std::fmt::Display;
+
+use super::functions::is_function;
+use super::metadata::Metadata;
 use super::sets::elements;
-use crate::check::finding::Findings;
-use crate::check::freebsd::Problem;
+use crate::check::elf::Elf;
 use crate::check::functions::Functions;
-use crate::check::image::{Image, Target};
+use crate::check::record::Record;
+use crate::check::rules::Rule;
 use crate::platform::FreeBsd;
 
 const SETS: [&str; 2] = ["set_sysinit_set", "set_sysuninit_set"];
@@ -17,116 +20,99 @@ const FUNCTION: u64 = 16;
 const UNLINKED: u64 = 24;
 const LINKED: u64 = 32;
 
-/// Where what the function is given is, behind it.
+/// Where the function's argument is, behind the function.
 const ARGUMENT: u64 = 8;
 /// `SI_SUB_DUMMY`: never run.
 const DUMMY: u32 = 0;
-/// The function that starts a module, whose `moduledata_t` it is given.
+/// The function that starts a module, whose `moduledata_t` is its argument.
 const REGISTER: &str = "module_register_init";
 
-pub(crate) fn check(
-    image: &Image<'_>,
+pub(super) fn check(
+    elf: &Elf<'_>,
     release: FreeBsd,
     metadata: &Metadata,
     functions: &Functions<'_>,
-    findings: &mut Findings,
 ) {
     let mut started = Vec::new();
     for set in SETS {
-        for (set_name, offset, target) in elements(image, set) {
-            let result = sysinit(image, release, functions, target);
-            let starts = match result {
-                Ok(function) if function.is_some_and(|name| name == REGISTER) => {
-                    started_by(image, release, target)
-                }
-                Ok(_) => continue,
-                Err(problem) => {
-                    findings.offset(set_name, offset, problem);
-                    continue;
-                }
+        for (name, offset, at) in elements(elf, set) {
+            let record = Record::new(elf, at);
+            let wrong = |rule, details: &[&dyn Display]| {
+                elf.findings.offset(name, offset, rule, details);
             };
-            let reason = match starts {
-                _ if set != SETS[0] => Some("is unloaded, when all modules are gone"),
-                Some(module) if !metadata.records.contains(&module) => {
-                    Some("is no module of this file")
+            if !is_sound(record, release, functions, &wrong) || !registers(record) {
+                continue;
+            }
+            let argument = release.sysinit_size() - 16 + ARGUMENT;
+            match record.address(argument).filter(|at| metadata.records.contains(at)) {
+                _ if set != SETS[0] => {
+                    wrong(Rule::Registers, &[&"is unloaded, when all modules are gone"]);
                 }
-                None => Some("is no module of this file"),
-                Some(module) if started.contains(&module) => Some("has been started already"),
-                Some(module) => {
-                    started.push(module);
-                    None
+                None => wrong(Rule::Registers, &[&"is no module of this file"]),
+                Some(module) if started.contains(&module) => {
+                    wrong(Rule::Registers, &[&"has been started already"]);
                 }
-            };
-            if let Some(reason) = reason {
-                findings.offset(set_name, offset, Problem::Registers(reason));
+                Some(module) => started.push(module),
             }
         }
     }
 }
 
-/// The size that the records of a module have, if there are any.
-pub(super) fn size(image: &Image<'_>) -> Option<u64> {
-    SETS.into_iter().flat_map(|set| elements(image, set)).find_map(|(_, _, at)| form(image, at))
+/// Returns the size that the records of a module have, if there are any.
+pub(super) fn size(elf: &Elf<'_>) -> Option<u64> {
+    let mut all = SETS.into_iter().flat_map(|set| elements(elf, set));
+    all.find_map(|(_, _, at)| form(Record::new(elf, at)))
 }
 
-/// The size of a record, by where it has its function.
-fn form(image: &Image<'_>, at: Target) -> Option<u64> {
-    let home = image.section_of(at);
-    let has_pointer = |offset| home.relocations.contains_key(&at.offset.wrapping_add(offset));
-    if has_pointer(FUNCTION_OR_LINK) {
+/// Returns the size of a record, by the place of its function.
+fn form(record: Record<'_, '_>) -> Option<u64> {
+    if record.is_relocated(FUNCTION_OR_LINK) {
         Some(UNLINKED)
-    } else if has_pointer(FUNCTION) {
-        Some(LINKED)
     } else {
-        None
+        record.is_relocated(FUNCTION).then_some(LINKED)
     }
 }
 
-/// What `module_register_init` is given.
-fn started_by(image: &Image<'_>, release: FreeBsd, at: Target) -> Option<Target> {
-    let function = release.sysinit_size() - 16;
-    image.address(image.section_of(at), at.offset.wrapping_add(function + ARGUMENT))
+/// Returns whether a record starts a module.
+fn registers(record: Record<'_, '_>) -> bool {
+    let function = form(record).and_then(|size| record.import(size - 16));
+    let strong = function.is_some_and(|of| !of.is_weak() && of.name == REGISTER);
+    strong && record.u32(0) != Some(DUMMY)
 }
 
-/// Checks a record; returns the name of its function, if that is another module's or the kernel's.
-fn sysinit<'a>(
-    image: &'a Image<'_>,
+/// Returns whether a record has the form of the release; reports a breach.
+fn is_sound(
+    record: Record<'_, '_>,
     release: FreeBsd,
     functions: &Functions<'_>,
-    at: Target,
-) -> Result<Option<&'a str>, Problem> {
-    let home = image.section_of(at);
-    if !home.is_writable() {
-        let section = home.name.clone();
-        let what = "a struct sysinit";
-        return Err(Problem::WrongMemory { what, section, expected: "writable" });
-    }
-    let found = form(image, at);
-    let found = found.ok_or(Problem::NotAddress("the function of a struct sysinit"))?;
+    wrong: &dyn Fn(Rule, &[&dyn Display]),
+) -> bool {
+    let (what, function) = ("a struct sysinit", "the function of a struct sysinit");
     let expected = release.sysinit_size();
-    let place = at.offset.wrapping_add(found - 16);
-    let function = image.address(home, place);
-    if let Some(function) = function.map(|function| image.section_of(function))
-        && !function.is_code()
-    {
-        let (what, section) = ("the function of a struct sysinit", function.name.clone());
-        return Err(Problem::WrongMemory { what, section, expected: "executable" });
-    }
-    if found != expected {
-        return Err(Problem::SysInit { found, release, expected });
-    }
-    if home.bytes(at.offset, expected).is_none() {
-        return Err(Problem::RecordOutside { what: "a struct sysinit", size: expected });
-    }
-    if found == LINKED && home.u64(at.offset.wrapping_add(FUNCTION_OR_LINK)) != Some(0) {
-        return Err(Problem::NotZero("the link of a struct sysinit"));
-    }
-    let runs = home.u32(at.offset) != Some(DUMMY);
-    if runs && !function_at(image, functions, home, place, false) {
-        if image.is_weak_import(home, place) {
-            return Err(Problem::WeakAddress("the function of a struct sysinit"));
+    let Some(found) = form(record).filter(|_| record.home.is_writable()) else {
+        match record.home.is_writable() {
+            true => wrong(Rule::NotAddress, &[&function]),
+            false => wrong(Rule::WrongMemory, &[&what, &record.home.name, &"writable"]),
         }
-        return Err(Problem::NotFunction("the function of a struct sysinit"));
+        return false;
+    };
+    let target = record.record(found - 16);
+    let runs = record.u32(0) != Some(DUMMY);
+    let weak = record.import(found - 16).is_some_and(|of| of.is_weak());
+    match target.filter(|target| !target.home.is_code()) {
+        Some(data) => wrong(Rule::WrongMemory, &[&function, &data.home.name, &"executable"]),
+        None if found != expected => wrong(Rule::SysInit, &[&found, &release, &expected]),
+        None if record.home.bytes(record.offset, expected).is_none() => {
+            wrong(Rule::RecordOutside, &[&expected, &what]);
+        }
+        None if found == LINKED && record.u64(FUNCTION_OR_LINK) != Some(0) => {
+            wrong(Rule::NotZero, &[&"the link of a struct sysinit"]);
+        }
+        None if runs && weak => wrong(Rule::WeakAddress, &[&function]),
+        None if runs && !is_function(record, found - 16, functions, false) => {
+            wrong(Rule::NotFunction, &[&function]);
+        }
+        None => return true,
     }
-    Ok(if runs { image.import(home, place) } else { None })
+    false
 }

@@ -1,11 +1,10 @@
-//! What a module says of its probes: section `.sdt_probes`, whose form `sdt_core`'s `describe` documents. krtld makes one
-//! probe of all calls of one name, whoever meant what by it.
+//! The module's description of its probes: section `.sdt_probes`, whose form `sdt_core`'s `describe` documents. krtld makes
+//! one probe of all calls of one name, though two crates may mean different probes by it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Problem;
-use super::file::File;
-use crate::check::finding::{Findings, Place};
+use crate::check::elf::Elf;
+use crate::check::rules::Rule;
 
 /// The section, which is not loaded.
 const DESCRIBED: &str = ".sdt_probes";
@@ -22,13 +21,16 @@ struct Described {
     types: BTreeMap<usize, BTreeSet<String>>,
 }
 
-/// Finds probes that krtld would make one of, and that are not one; of those that the module fires.
-pub(super) fn check(file: &File<'_>, findings: &mut Findings) {
-    let probes = match read(file) {
+/// Finds different probes that krtld would make one of, among those that the module fires.
+pub(super) fn check(elf: &Elf<'_>) {
+    let probes = match read(elf) {
         Ok(probes) => probes,
         Err(line) => {
-            findings.illumos(Place::Section(DESCRIBED.into()), Problem::Description(line));
-            return;
+            return elf.findings.section(
+                DESCRIBED,
+                Rule::Description,
+                &[&format_args!("{line:?}")],
+            );
         }
     };
     let mut by_symbol = BTreeMap::<&str, Vec<&Described>>::new();
@@ -36,23 +38,22 @@ pub(super) fn check(file: &File<'_>, findings: &mut Findings) {
         by_symbol.entry(&probe.symbol).or_default().push(probe);
     }
     for (symbol, probes) in by_symbol {
-        if !file.symbols.iter().any(|of| of.is_undefined() && of.name == symbol) {
+        if !elf.symbols.iter().any(|of| of.is_undefined() && of.name == symbol) {
             continue;
         }
-        let mut wrong = |problem| findings.illumos(Place::Symbol(symbol.to_owned()), problem);
         for probe in &probes {
             if let Some((one, other)) = probe.disagreement() {
-                wrong(Problem::Arguments { probe: probe.name.clone(), one, other });
+                elf.findings.symbol(symbol, Rule::Arguments, &[&probe.name, &one, &other]);
             }
         }
         if let [first, .., last] = &probes[..] {
-            wrong(Problem::Merged { one: first.said(), other: last.said() });
+            elf.findings.symbol(symbol, Rule::Merged, &[&first.signature(), &last.signature()]);
         }
     }
 }
 
 impl Described {
-    /// What two declarations or sites have differently.
+    /// Returns a difference between two declarations or sites.
     fn disagreement(&self) -> Option<(String, String)> {
         let count = |count: &usize| match count {
             1 => "1 argument".to_owned(),
@@ -68,18 +69,18 @@ impl Described {
         })
     }
 
-    /// Its name and arguments.
-    fn said(&self) -> String {
+    /// Returns its name and arguments.
+    fn signature(&self) -> String {
         let types: Vec<_> =
             self.types.values().filter_map(|types| types.first()).cloned().collect();
         format!("{}({})", self.name, types.join(", "))
     }
 }
 
-/// The probes by their hashes; or the first line that is none of those there are.
-fn read(file: &File<'_>) -> Result<BTreeMap<u64, Described>, String> {
+/// Reads the probes by their hashes. The error is the first line that describes none.
+fn read(elf: &Elf<'_>) -> Result<BTreeMap<u64, Described>, String> {
     let mut probes = BTreeMap::<u64, Described>::new();
-    for section in file.sections.iter().filter(|section| section.name == DESCRIBED) {
+    for section in elf.sections.iter().filter(|section| section.name == DESCRIBED) {
         let text: Vec<u8> = section.data.iter().copied().filter(|&byte| byte != 0).collect();
         for line in String::from_utf8_lossy(&text).lines() {
             let words: Vec<_> = line.split('\t').collect();
@@ -89,7 +90,7 @@ fn read(file: &File<'_>) -> Result<BTreeMap<u64, Described>, String> {
     Ok(probes)
 }
 
-/// Adds what a line says.
+/// Adds the contents of a line.
 fn add(probes: &mut BTreeMap<u64, Described>, words: &[&str]) -> Option<()> {
     let probe = probes.entry(words.get(1)?.parse().ok()?).or_default();
     match *words {

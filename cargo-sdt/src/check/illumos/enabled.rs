@@ -3,72 +3,60 @@
 
 use object::elf;
 
-use super::Problem;
-use super::file::{File, Relocation, Symbol};
 use super::probes::is_probe;
-use super::relocations::ENABLED;
-use crate::check::finding::{Findings, Place};
+use crate::check::ENABLED;
+use crate::check::elf::{Elf, Home, Relocation, Symbol};
+use crate::check::rules::Rule;
 
 const START: &str = "__start_sdt_is_enabled";
 const STOP: &str = "__stop_sdt_is_enabled";
 
-pub(super) fn check(file: &File<'_>, findings: &mut Findings) {
+pub(super) fn check(elf: &Elf<'_>) {
     let mut any = false;
-    let sections = file.sections.iter().enumerate();
-    for (index, sites) in sections.filter(|(_, of)| of.name == ENABLED && of.is_loaded()) {
+    for sites in elf.named(ENABLED) {
         if !sites.size.is_multiple_of(8) || sites.align < 8 {
-            let place = Place::Section(sites.name.clone());
-            findings.illumos(place, Problem::NotAnEnabledSite);
+            elf.findings.section(&sites.name, Rule::NotAnEnabledSite, &[]);
         }
-        let words: Vec<_> = of(file, index).collect();
-        for at in (0..sites.data.len() as u64).step_by(8) {
-            let mut word = words.iter().filter(|of| of.offset == at);
-            let is_one = match (word.next(), word.next()) {
-                (Some(word), None) => is_enabled_site(file, word),
+        for at in sites.elements(8) {
+            let one = match sites.relocations_in(at..at + 1) {
+                [word] => is_enabled_site(elf, word),
                 _ => false,
             };
-            if !is_one {
-                findings.illumos(Place::Offset(sites.name.clone(), at), Problem::NotAnEnabledSite);
+            if !one {
+                elf.findings.offset(&sites.name, at, Rule::NotAnEnabledSite, &[]);
             }
         }
         any |= sites.size != 0;
     }
     // A module without sites has them, too: both are 0.
-    let (pairs, stray) = bounds(file);
+    let (pairs, stray) = bounds(elf);
     if stray || pairs > 1 || any && pairs != 1 {
-        findings.illumos(Place::Section(ENABLED.into()), Problem::EnabledBounds(pairs));
+        elf.findings.section(ENABLED, Rule::EnabledBounds, &[&pairs]);
     }
 }
 
-/// The relocations of a section.
-fn of(file: &File<'_>, index: usize) -> impl Iterator<Item = Relocation> {
-    let tables = file.relocated().filter(move |(table, _)| table.info == index);
-    tables.flat_map(|(table, _)| table.relocations())
+/// Returns whether a word is the address of a call of a probe, whose relocation is behind its first byte.
+fn is_enabled_site(elf: &Elf<'_>, word: &Relocation) -> bool {
+    let Some(target) = elf.target(word) else { return false };
+    let calls = elf.section_of(target).relocations_in(target.offset + 1..target.offset + 2);
+    calls.iter().any(|of| elf.symbols.get(of.symbol).is_some_and(is_probe))
 }
 
-/// Whether a word is the address of a call of a probe, whose relocation is behind its first byte.
-fn is_enabled_site(file: &File<'_>, word: &Relocation) -> bool {
-    let Some((section, offset)) = file.target(word) else { return false };
-    let is_probe = |of: &Relocation| file.symbols.get(of.symbol).is_some_and(is_probe);
-    of(file, section).any(|of| of.offset == offset + 1 && is_probe(&of))
-}
-
-/// How many pairs of words there are with the bounds of the set, and whether any word has one of them otherwise.
-fn bounds(file: &File<'_>) -> (usize, bool) {
+/// Returns how many pairs of words there are with the bounds of the set, and whether a word has one of them otherwise.
+fn bounds(elf: &Elf<'_>) -> (usize, bool) {
     let (mut pairs, mut stray) = (0, false);
-    for index in (0..file.sections.len()).filter(|&index| !file.sections[index].is_code()) {
-        let words: Vec<_> = of(file, index).collect();
+    for section in elf.loaded().filter(|section| !section.is_code()) {
         let is = |word: &Relocation, name| {
-            file.symbols.get(word.symbol).is_some_and(|symbol| symbol.name == name)
+            elf.symbols.get(word.symbol).is_some_and(|symbol| symbol.name == name)
         };
         let whole = |word: &Relocation| {
             word.kind == elf::R_X86_64_64 && word.addend == 0 && word.offset.is_multiple_of(8)
         };
         let partner = |word: &Relocation, offset: Option<u64>, name| {
-            whole(word)
-                && words.iter().any(|of| Some(of.offset) == offset && is(of, name) && whole(of))
+            let there = offset.and_then(|offset| section.relocation(offset));
+            whole(word) && there.is_some_and(|of| is(of, name) && whole(of))
         };
-        for word in &words {
+        for word in &section.relocations {
             let paired = if is(word, START) {
                 partner(word, word.offset.checked_add(8), STOP)
             } else if is(word, STOP) {
@@ -80,7 +68,7 @@ fn bounds(file: &File<'_>) -> (usize, bool) {
             stray |= !paired;
         }
     }
-    let bound = |name: &str| name == START || name == STOP;
-    let absolute = |of: &Symbol| of.section == elf::SHN_ABS && of.value != 0 && bound(&of.name);
-    (pairs, stray || file.symbols.iter().any(absolute))
+    let is_bound = |name: &str| name == START || name == STOP;
+    let number = |of: &Symbol| of.home == Home::Absolute && of.value != 0 && is_bound(&of.name);
+    (pairs, stray || elf.symbols.iter().any(number))
 }

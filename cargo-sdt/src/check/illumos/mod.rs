@@ -1,48 +1,40 @@
-//! The check of modules for illumos: would krtld take this one, and does it do with its probes what is meant?
+//! illumos's modules: the rules of krtld and of its sdt.
 //!
-//! krtld trusts a module. What it does with a probe is to overwrite five bytes around the relocation of a
-//! call, whatever these bytes are, and what it does with a relocation through the global offset table is
-//! to write an address where the distance to one belongs (`usr/src/uts/intel/amd64/krtld/kobj_reloc.c`,
-//! `doreloc.c`). Nothing says so before the kernel runs into it. So it is checked here.
+//! krtld trusts a module. For a probe, it overwrites five bytes around the relocation of a call, whatever these bytes are; for a
+//! relocation through the global offset table, it writes an address where the distance to one belongs
+//! (`usr/src/uts/intel/amd64/krtld/kobj_reloc.c`, `doreloc.c`). Without a check, the kernel finds out when it runs that code.
 
 mod depends;
 mod described;
 mod enabled;
-mod file;
+mod exports;
 // That of sdt-macros, by a link: a macro's crate exports nothing else, and a package is whole.
 mod krtld;
 mod probes;
-mod problem;
-mod relocations;
-mod sections;
-mod symbols;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-use object::elf;
-
-use super::fbt;
-use super::finding::{Finding, Findings};
-use super::{Kernel, code, layout};
-use super::{count, finding};
-use crate::arch::Arch;
-use crate::platform::Route;
-use file::File;
-pub use problem::Problem;
 use sdt_core::{Probe, Provider};
 
-/// Whether illumos's sdt has a provider of this name besides `sdt`.
-pub fn has_provider(name: &str) -> bool {
+use super::elf::{Elf, Section};
+use super::finding::Finding;
+use super::functions::Functions;
+use super::kernel::Kernel;
+use super::{Against, SITES, count, relocations};
+use crate::platform::{FreeBsd, Os, Route};
+pub use exports::DRIVER;
+pub(super) use probes::is_probe;
+
+/// Returns whether illumos's sdt has a provider of this name besides `sdt`.
+pub(crate) fn has_provider(name: &str) -> bool {
     krtld::PROVIDERS.iter().any(|(provider, _)| *provider == name)
 }
 
-/// What a good module consists of.
+/// The contents of a good module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// What it depends on.
+    /// The modules that it depends on.
     pub depends: Vec<String>,
     /// Its probes, as DTrace lists them: `provider:::name`.
     pub probes: BTreeSet<String>,
@@ -52,7 +44,7 @@ pub struct Summary {
     pub own: [u64; 3],
     /// Bytes in memory, without padding.
     pub size: u64,
-    /// What is worth a look, though it can be loaded.
+    /// Warnings and notes.
     pub warnings: Vec<Finding>,
 }
 
@@ -83,75 +75,38 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Checks a module, of whose kernel nothing is known.
+/// Checks a module without its kernel's files.
 ///
 /// # Errors
-/// Everything that was found, if an error is among it.
+/// All findings, if there is an error among them.
 pub fn module(bytes: &[u8]) -> Result<Summary, Vec<Finding>> {
-    module_against(bytes, &Kernel::default())
+    module_against(bytes, Against::default().kernel)
 }
 
-/// Checks a module for a kernel.
+/// Checks a module against a kernel.
 ///
 /// # Errors
-/// As of [`module`].
+/// All findings, if there is an error among them.
 pub fn module_against(bytes: &[u8], kernel: &Kernel) -> Result<Summary, Vec<Finding>> {
-    let mut findings = Findings::of(bytes)?;
-    let Some(file) = File::parse(bytes, &mut findings) else { return Err(findings.0) };
-    layout::check(bytes, &mut findings);
-    sections::check(&file, &mut findings);
-    let functions = file.functions();
-    findings.overlaps(&functions);
-    relocations::check(&file, &functions, &mut findings);
-    enabled::check(&file, &mut findings);
-    let undefined = file.symbols.iter().filter(|symbol| symbol.is_undefined());
-    let saver = code::saver(undefined.map(|symbol| &*symbol.name));
-    for section in file.sections.iter().filter(|section| section.is_loaded() && section.is_code()) {
-        code::x86_64(&section.name, section.data, saver, &mut findings);
-    }
-    let (probes, sites) = probes::check(&file, &mut findings);
-    described::check(&file, &mut findings);
-    let depends = depends::check(&file, &mut findings);
-    symbols::check(&file, &depends, kernel, &mut findings);
-    fbt_entries(&file, &mut findings);
-    if !findings.has_errors() {
-        relocations::fields(&file, &functions, &mut findings);
-    }
-    let warnings = findings.done()?;
-    let loaded = file.sections.iter().filter(|section| section.is_loaded());
-    let size = loaded.map(|section| section.size).fold(0, u64::saturating_add);
-    let own = own(&file);
-    Ok(Summary { depends, probes, sites, own, size, warnings })
+    super::checked(Os::Illumos, bytes, |elf, functions| check(elf, functions, kernel))
+        .map(|(summary, warnings)| Summary { warnings, ..summary })
 }
 
-/// How many records of a provider of its own a module has, by the sizes of their sets.
-fn own(file: &File<'_>) -> [u64; 3] {
-    let sets = [
-        ("set_linkme_SDT_PROVIDERS", size_of::<Provider>() as u64),
-        ("set_linkme_SDT_PROBES", size_of::<Probe>() as u64),
-        (relocations::SITES, 32),
+fn check(elf: &Elf<'_>, functions: &Functions<'_>, kernel: &Kernel) -> Summary {
+    relocations::check(elf, FreeBsd::default(), functions);
+    enabled::check(elf);
+    let (probes, sites) = probes::check(elf);
+    described::check(elf);
+    let depends = depends::check(elf);
+    exports::check(elf, &depends, kernel);
+    let records = |set, each| {
+        let sections: u64 = elf.named(set).map(|section: &Section<'_>| section.size / each).sum();
+        sections
+    };
+    let own = [
+        records("set_linkme_SDT_PROVIDERS", size_of::<Provider>() as u64),
+        records("set_linkme_SDT_PROBES", size_of::<Probe>() as u64),
+        records(SITES, 32),
     ];
-    sets.map(|(set, each)| {
-        let sections = file.sections.iter().filter(|of| of.is_loaded() && of.name == set);
-        sections.map(|section| section.size / each).sum()
-    })
-}
-
-/// Checks the functions that fbt makes probes of: all but weak ones.
-fn fbt_entries(file: &File<'_>, findings: &mut Findings) {
-    let known =
-        |symbol: &&file::Symbol| symbol.kind == elf::STT_FUNC && symbol.binding != elf::STB_WEAK;
-    for symbol in file.symbols.iter().filter(known) {
-        let section = file.sections.get(usize::from(symbol.section.0));
-        let code = section.and_then(|section| section.bytes(symbol.value, symbol.size));
-        if let Some(code) = code {
-            fbt::check(Arch::X86_64, &symbol.name, code, symbol.value, findings);
-        }
-    }
-}
-
-impl Findings {
-    fn illumos(&mut self, place: finding::Place, problem: Problem) {
-        self.0.push(Finding { place, problem: problem.into() });
-    }
+    Summary { depends, probes, sites, own, size: elf.size(), warnings: Vec::new() }
 }

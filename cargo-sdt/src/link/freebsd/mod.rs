@@ -2,8 +2,6 @@
 
 mod relocatable;
 mod shared;
-#[cfg(test)]
-mod tests;
 
 use std::path::Path;
 
@@ -28,7 +26,7 @@ pub fn module(
 ) -> Result<Vec<u8>, LinkError> {
     let sets = sets(&read(library)?, &library.to_string_lossy())?;
     let stem = folder.join(library.file_stem().unwrap_or_default());
-    // Sets are only found in objects that are there: both link all of them, and what is dead is dropped.
+    // A set consists of the pieces of all objects, so both link all objects, and drop dead code.
     match arch.module_kind() {
         ModuleKind::Relocatable => relocatable::link(lld, arch, release, library, &sets, &stem),
         ModuleKind::Shared => shared::link(lld, arch, library, &sets, &stem),

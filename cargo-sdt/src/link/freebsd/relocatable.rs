@@ -56,8 +56,8 @@ fn script_for(sets: &Sets) -> String {
     script
 }
 
-/// What the kernel has no use for: debugging information, and the section in which sites of open providers'
-/// probes say what types they take the arguments to be. The linker has seen what is in there.
+/// Returns whether the kernel has no use for a section: debugging information, and the section in which sites of open
+/// providers' probes give the types of their arguments, which the linker has read.
 fn is_dropped(section: &str) -> bool {
     let name = section.strip_prefix(".rela").unwrap_or(section);
     name.starts_with(".debug_") || name == ".sdt_arg_types"

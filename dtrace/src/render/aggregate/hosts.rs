@@ -6,7 +6,10 @@ use std::rc::Rc;
 use dtrace_abi::action::Action;
 use dtrace_abi::record::RecordDesc;
 
-use super::{AggDescription, Aggregations, Entry, merge};
+use crate::render::aggregate::entry::Entry;
+use crate::render::aggregate::merge;
+use crate::render::aggregate::store::Aggregations;
+use crate::render::record::description::AggDescription;
 
 /// Bytes of a name as a key.
 const NAME: usize = 64;

@@ -3,8 +3,8 @@
 use dtrace_abi::action::Action;
 use dtrace_abi::aggregation::{Lquantize, QUANTIZE_BUCKETS};
 
-use crate::render::bits;
-use crate::render::error::{RenderError, Result};
+use crate::render::data::bits;
+use crate::render::data::error::{RenderError, Result};
 
 /// Most numbers that a value has: those of an `lquantize`.
 pub(super) const WORDS: usize = 65_535 + 3;

@@ -6,14 +6,15 @@ use dtrace_abi::action::Action;
 use dtrace_abi::aggregation::{
     Llquantize, Lquantize, QUANTIZE_BUCKETS, QUANTIZE_ZERO, quantize_value,
 };
-use dtrace_abi::option::{OptionId, UNSET};
+use dtrace_abi::option::OptionId;
 use dtrace_compiler::options::Options;
 
-use super::{Entry, merge};
-use crate::render::bits::{u64_of, unsigned};
-use crate::render::distribution::loglinear::Buckets;
+use crate::render::aggregate::entry::Entry;
+use crate::render::aggregate::loglinear::Buckets;
+use crate::render::aggregate::merge;
+use crate::render::data::bits::{u64_of, unsigned};
 
-/// What options say of the order: by value, then by key, if they say nothing.
+/// The order that options choose; the default is by value, then by key.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::render) struct Order {
     /// `aggsortkey`: by key first.
@@ -28,7 +29,7 @@ pub(in crate::render) struct Order {
 
 impl Order {
     pub fn of(options: &Options) -> Self {
-        let is_set = |option| options.get(option) != UNSET;
+        let is_set = |option| options.is_set(option);
         let number = |option| usize::try_from(options.get(option)).unwrap_or(0);
         Self {
             keys_first: is_set(OptionId::Aggsortkey),
@@ -112,7 +113,7 @@ impl Order {
     }
 }
 
-/// What a distribution weighs: the sum of what is in it, and what is in the bucket of zero.
+/// Returns the weight of a distribution: the sum of its values, and the count of the bucket of zero.
 fn weight(entry: &Entry) -> (i128, i64) {
     let words = &entry.words;
     let word = |index: usize| words.get(index).copied().unwrap_or(0);

@@ -6,11 +6,14 @@ use std::rc::Rc;
 
 use dtrace_abi::action::Action;
 use dtrace_abi::aggregation::QUANTIZE_ZERO;
-use dtrace_abi::option::{OptionId, UNSET};
+use dtrace_abi::option::OptionId;
 use dtrace_compiler::options::Options;
 
-use super::{AggDescription, Aggregations, Entry, Order};
-use crate::render::distribution::ZOOM;
+use crate::render::aggregate::ZOOM;
+use crate::render::aggregate::entry::Entry;
+use crate::render::aggregate::order::Order;
+use crate::render::aggregate::store::Aggregations;
+use crate::render::record::description::AggDescription;
 
 /// Elements in the order in which they are shown.
 #[derive(Debug, Default)]
@@ -21,29 +24,29 @@ pub struct Table<'a> {
     scales: HashMap<u32, Scale>,
 }
 
-/// What stands on one line.
+/// One line of a table.
 #[derive(Debug)]
 pub struct Row<'a> {
-    /// Whose keys are shown.
+    /// The element whose keys are shown.
     pub key: &'a Entry,
     /// The values: one, or one for each of the aggregations that are printed together.
     pub values: Vec<Cow<'a, Entry>>,
 }
 
 impl Row<'_> {
-    /// Its values, from the one at this position on.
+    /// Returns its values, beginning with the one at this position.
     fn from(&self, position: usize) -> Vec<&Entry> {
         let (before, from) = self.values.split_at(position);
         from.iter().chain(before).map(|value| &**value).collect()
     }
 }
 
-/// What all bars of an aggregation have in common.
+/// The scale of all bars of an aggregation.
 #[derive(Clone, Copy, Debug)]
 pub enum Scale {
     /// `agghist`: values as bars.
     Histogram {
-        /// What a full bar is.
+        /// The value of a full bar.
         total: f64,
         /// Whether some value is positive.
         positives: bool,
@@ -60,7 +63,7 @@ pub enum Scale {
 }
 
 impl Table<'_> {
-    /// What the bars of a variable are measured by.
+    /// Returns the scale of the bars of a variable.
     pub fn scale(&self, variable: u32) -> Option<Scale> {
         self.scales.get(&variable).copied()
     }
@@ -131,7 +134,7 @@ impl Aggregations {
     }
 
     fn scales(&self, options: &Options) -> HashMap<u32, Scale> {
-        let is_set = |option| options.get(option) != UNSET;
+        let is_set = |option| options.is_set(option);
         let mut scales = HashMap::new();
         for entry in self.entries() {
             let scale = match entry.action {

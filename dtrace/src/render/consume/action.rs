@@ -5,22 +5,24 @@ use dtrace_compiler::types::TypeId;
 
 use super::{Consumer, Here, Record, World};
 use crate::escape;
-use crate::render::aggregate::{Aggregations, Entry, Table};
-use crate::render::bits::{signed, u64_of, unsigned, until_zero};
-use crate::render::compiled::Contradiction;
-use crate::render::description;
-use crate::render::effect::{Permit, Request};
-use crate::render::error::{RenderError, Result};
-use crate::render::format::Format;
-use crate::render::place::Place;
-use crate::render::setopt;
+use crate::render::aggregate::entry::Entry;
+use crate::render::aggregate::store::Aggregations;
+use crate::render::aggregate::table::Table;
+use crate::render::consume::setopt;
+use crate::render::data::bits::{signed, u64_of, unsigned, until_zero};
+use crate::render::data::error::Contradiction;
+use crate::render::data::error::{RenderError, Result};
+use crate::render::data::format::Format;
+use crate::render::data::place::Place;
+use crate::render::record::description;
+use crate::render::record::effect::{Permit, Request};
 use crate::render::sink::{Datum, Firing, Sink};
 
 /// The text that `freopen("")` has become (`DT_FREOPEN_RESTORE`, dt_impl.h).
 const RESTORE: &[u8] = b".";
 
 impl Consumer {
-    /// Does what the first of these records is for; gives how many it took.
+    /// Performs the action of the first of these data. Returns the number of data that it has used.
     pub(super) fn actions(
         &mut self,
         here: Here<'_>,
@@ -29,7 +31,7 @@ impl Consumer {
         sink: &mut dyn Sink,
     ) -> Result<usize> {
         let Here { record, firing, rest } = here;
-        let description::Datum { desc, format, printed, permit, .. } = &rest[0];
+        let description::KnownDatum { desc, format, printed, permit, .. } = &rest[0];
         let data = record.data(desc)?;
         let action = Action::from_number(desc.action);
         let mut put = |consumer: &Self, datum: Datum<'_>| {
@@ -45,7 +47,7 @@ impl Consumer {
             }
             Some(Action::Exit) => {
                 let status = u64_of(data) as u32;
-                // Others do not say how this run ends.
+                // Programs of another run do not decide how this run ends.
                 if permit.is_some_and(Permit::is_exit) {
                     self.exit = Some(status);
                 }
@@ -55,7 +57,7 @@ impl Consumer {
             Some(Action::Tracemem) => {
                 let size = memory.take().filter(|&size| size != 0).unwrap_or(u64::MAX);
                 let size = usize::try_from(size).unwrap_or(usize::MAX);
-                // More than there is means all of it.
+                // As in libdtrace, 0 and a size above the maximum stand for the maximum.
                 put(self, Datum::Memory(Action::Tracemem, data.get(..size).unwrap_or(data)))?;
             }
             Some(Action::Printm) => {
@@ -100,7 +102,7 @@ impl Consumer {
             sink.datum(firing, &Datum::Printf(format, &arguments), &view)?;
             return Ok(takes);
         }
-        // A command or file name is a string, with a string's room.
+        // A command or file name has the size of a string.
         let mut text = Vec::new();
         format.show(&mut text, &view, &arguments, &[])?;
         text.truncate(view.strsize().saturating_sub(1));
@@ -146,7 +148,8 @@ impl Consumer {
         ))
     }
 
-    /// The type of what `print` shows. Where another run of dtrace has enabled it this one may have no such type: that is said, once.
+    /// Returns the type that `print` shows. If another run of dtrace compiled the program, the type may be missing here; the first
+    /// time, a message says so.
     fn printed_type(
         &mut self,
         name: &str,
@@ -168,8 +171,8 @@ impl Consumer {
         Ok(ty.ok())
     }
 
-    /// The number of the aggregation that an action is about: the one that the compiler gave it.
-    fn variable(record: &Record<'_>, datum: &description::Datum) -> Result<u32> {
+    /// Returns the number of the aggregation of an action, checked against that of the compiler.
+    fn variable(record: &Record<'_>, datum: &description::KnownDatum) -> Result<u32> {
         let told = u64_of(record.data(&datum.desc)?) as u32;
         match datum.variable {
             Some(own) if own != told => Err(Contradiction::Variable { epid: record.epid }.into()),
@@ -193,7 +196,7 @@ impl Consumer {
         let variables = variables?;
         let format = rest[0].format.as_deref();
         let Self { settings, catalog, aggregations, printed, .. } = self;
-        // Which of several kernels it is stands where nobody says what is to stand there.
+        // Without a format, the name of the kernel is the first key if there are several kernels.
         let mut named = Aggregations::default();
         let aggregations = match settings.host_key().filter(|_| format.is_none()) {
             Some(host) => {
@@ -212,12 +215,12 @@ impl Consumer {
         let view = settings.view(world);
         sink.datum(firing, &Datum::Printa(format, &table), &view)?;
         printed.extend(table.descriptions().map(|description| description.id));
-        // What is behind those that are shown is not there, either.
+        // Hidden elements count as printed, too.
         printed.extend(aggregations.ids(&variables));
         Ok(variables.len())
     }
 
-    /// What the consumer does itself: nothing of it is shown.
+    /// Performs an action of the consumer, which shows nothing.
     fn library(&mut self, here: Here<'_>, world: &World<'_>, sink: &mut dyn Sink) -> Result<usize> {
         let Here { record, firing, rest } = here;
         let datum = &rest[0];
@@ -225,9 +228,9 @@ impl Consumer {
         let data = record.data(desc)?;
         let variable = Self::variable(record, datum)?;
         let action = u16::try_from(desc.arg).ok().and_then(LibAction::from_number);
-        // The second datum of those that have one.
+        // The second datum, of actions that have two.
         let second = || -> Result<&[u8]> {
-            let same = |second: &&description::Datum| {
+            let same = |second: &&description::KnownDatum| {
                 (second.desc.action, second.desc.arg) == (desc.action, desc.arg)
             };
             record.data(&rest.get(1).filter(same).ok_or(RenderError::Mismatch)?.desc)
@@ -255,7 +258,7 @@ impl Consumer {
                     self.not_done("setopt", sink)?;
                     return Ok(2);
                 }
-                // Without a value it is a number that says nothing.
+                // An option without a value has a meaningless number here.
                 let value = if value.len() > 8 { until_zero(value) } else { b"1" };
                 let name = String::from_utf8_lossy(until_zero(data)).into_owned();
                 let value = String::from_utf8_lossy(value).into_owned();

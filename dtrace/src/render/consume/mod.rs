@@ -1,7 +1,9 @@
-//! From buffers of kernels to a [`Sink`]: records in order, aggregations merged, and what programs do with
-//! them done (`dt_consume_cpu`, dt_consume.c).
+//! Passes the content of a kernel's buffers to a [`Sink`]: records in order, merged aggregations; performs the consumer's actions
+//! (`dt_consume_cpu`, dt_consume.c).
 
 mod action;
+pub(super) mod schedule;
+pub(super) mod setopt;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -14,23 +16,26 @@ use dtrace_compiler::types::{TypeId, Types};
 use jiff::tz::TimeZone;
 
 use crate::budget::Budget;
-use crate::render::aggregate::{Aggregations, Entry};
-use crate::render::bits::u64_of;
-use crate::render::compiled::Compiled;
-use crate::render::description::{Catalog, Datum, Descriptions, Known};
-use crate::render::error::{RenderError, Result};
-use crate::render::flow::{Depth, Flow};
-use crate::render::message::{DropKind, Drops, ErrorKind, ProbeError};
+use crate::render::aggregate::entry::Entry;
+use crate::render::aggregate::store::Aggregations;
+use crate::render::data::argument::Argument;
+use crate::render::data::bits::u64_of;
+use crate::render::data::error::{RenderError, Result};
+use crate::render::data::symbol::Symbols;
+use crate::render::data::view::View;
+use crate::render::record::catalog::Catalog;
+use crate::render::record::compiled::Compiled;
+use crate::render::record::description::{Descriptions, KnownDatum, KnownProbe};
+use crate::render::sink::flow::{Depth, Flow};
+use crate::render::sink::message::{DropKind, Drops, ErrorKind, ProbeError};
 use crate::render::sink::{Firing, Sink};
-use crate::render::symbol::Symbols;
-use crate::render::value::Argument;
-use crate::render::view::View;
+use crate::system::reason;
 
-/// What is asked while buffers are consumed.
+/// The sources of information that are needed to consume buffers.
 pub struct World<'a> {
-    /// The kernel's descriptions of what is in them.
+    /// The kernel's descriptions of records and aggregations.
     pub descriptions: &'a mut dyn Descriptions,
-    /// What stands at addresses.
+    /// Symbols by address.
     pub symbols: &'a dyn Symbols,
     /// The compiler's types.
     pub types: &'a Types,
@@ -42,34 +47,31 @@ impl std::fmt::Debug for World<'_> {
     }
 }
 
-/// How things are shown, whatever they are.
+/// Settings of the output.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The options.
     pub options: Options,
     /// The time zone of `%Y` and `%T`.
     pub zone: TimeZone,
-    /// Rust's names are shown as they are in the file.
-    pub raw_names: bool,
-    /// Bars have a colour: for terminals.
+    /// Whether bars have a colour.
     pub color: bool,
-    /// The kernel's name, where there are several.
+    /// The kernel's name, if there are several kernels.
     pub host: Option<String>,
-    /// Programs say themselves where that is a key of what they aggregate.
+    /// Whether a program uses the kernel's name itself, so that it is no automatic key of aggregations.
     pub names_host: bool,
-    /// Data go to a terminal, which is not to obey them.
+    /// Whether the output goes to a terminal: control characters in data are escaped.
     pub terminal: bool,
-    /// The memory that what is shown may take.
+    /// The budget of memory for this kernel.
     pub budget: Budget,
 }
 
 impl Settings {
-    /// With the time zone of the machine.
+    /// Returns settings with these options and the time zone of the machine.
     pub fn new(options: Options) -> Self {
         Self {
             options,
             zone: TimeZone::system(),
-            raw_names: false,
             color: false,
             host: None,
             names_host: false,
@@ -78,12 +80,12 @@ impl Settings {
         }
     }
 
-    /// What the first key of aggregations is, beside those that programs say.
+    /// Returns the automatic first key of aggregations.
     fn host_key(&self) -> Option<&str> {
         self.host.as_deref().filter(|_| !self.names_host)
     }
 
-    /// Whether what this kernel aggregates is added to that of others.
+    /// Returns whether the aggregations of this kernel are added to those of others.
     const fn is_added_up(&self) -> bool {
         self.host.is_some() && self.names_host
     }
@@ -94,7 +96,6 @@ impl Settings {
             symbols: world.symbols,
             types: world.types,
             zone: &self.zone,
-            raw_names: self.raw_names,
             color: self.color,
             terminal: self.terminal,
             host: self.host.as_deref(),
@@ -102,17 +103,17 @@ impl Settings {
     }
 }
 
-/// Consumes what a kernel has recorded.
+/// Consumes the records and aggregations of a kernel.
 #[derive(Debug)]
 pub struct Consumer {
     settings: Settings,
     catalog: Catalog,
     aggregations: Aggregations,
-    /// By name, the type of what `print` shows, if it is known.
+    /// Types that `print` shows, by name; `None` for unknown ones.
     types: HashMap<Rc<str>, Option<TypeId>>,
-    /// What programs of others asked for, and of which it was said that it is not done.
+    /// Functions of programs of another run that a message has reported as not performed.
     said: HashSet<&'static str>,
-    /// Aggregations that were printed and need not be at the end.
+    /// Aggregations that programs have printed, and that are not printed at the end.
     printed: HashSet<u32>,
     depth: Depth,
     last_epid: u32,
@@ -124,7 +125,7 @@ pub struct Consumer {
 struct Record<'a> {
     cpu: u32,
     epid: u32,
-    eprobe: &'a Known,
+    eprobe: &'a KnownProbe,
     bytes: &'a [u8],
 }
 
@@ -135,8 +136,8 @@ impl<'a> Record<'a> {
         self.bytes.get(begin..end).ok_or(RenderError::Offset)
     }
 
-    fn arguments(&self, data: &[Datum]) -> Result<Vec<Argument<'a>>> {
-        let argument = |Datum { desc, .. }: &Datum| {
+    fn arguments(&self, data: &[KnownDatum]) -> Result<Vec<Argument<'a>>> {
+        let argument = |KnownDatum { desc, .. }: &KnownDatum| {
             let action = Action::from_number(desc.action).unwrap_or(Action::DifExpr);
             Ok(Argument { action, argument: desc.arg, data: self.data(desc)? })
         };
@@ -144,23 +145,23 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Where in a record the consumer is.
+/// The position of the consumer in a record.
 #[derive(Clone, Copy)]
 struct Here<'a> {
     record: &'a Record<'a>,
     firing: &'a Firing<'a>,
-    /// The data that are left.
-    rest: &'a [Datum],
+    /// The remaining data.
+    rest: &'a [KnownDatum],
 }
 
 impl Consumer {
-    /// A consumer of what others have enabled: it is shown by the kernel's descriptions, and nothing is done that it asks
-    /// for.
+    /// Creates a consumer of records whose programs another run compiled: the kernel's descriptions decide what they mean, and no
+    /// action is performed.
     pub fn new(settings: Settings) -> Self {
         Self::with(settings, None)
     }
 
-    /// A consumer of what these programs record, which were compiled in this run and decide what it means.
+    /// Creates a consumer of the records of these programs, which this run compiled and which decide what the records mean.
     pub fn of(compiled: Compiled, settings: Settings) -> Self {
         Self::with(settings, Some(compiled))
     }
@@ -181,36 +182,35 @@ impl Consumer {
         }
     }
 
-    /// How things are shown by now: programs change it with `setopt`.
+    /// Returns the settings, with the changes that programs have made by `setopt`.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The same, to be changed before anything is shown.
+    /// Returns the settings for changes before anything is shown.
     pub const fn settings_mut(&mut self) -> &mut Settings {
         &mut self.settings
     }
 
-    /// The surroundings of what is shown: for pictures of what has been aggregated.
+    /// Returns the view that is needed to show aggregations.
     pub fn view<'a>(&'a self, world: &'a World<'_>) -> View<'a> {
         self.settings.view(world)
     }
 
-    /// What has been aggregated so far.
+    /// Returns the aggregations so far.
     pub const fn aggregations(&self) -> &Aggregations {
         &self.aggregations
     }
 
-    /// What the last `exit` gave.
+    /// Returns the status of the last `exit`.
     pub const fn exit_status(&self) -> Option<u32> {
         self.exit
     }
 
-    /// A CPU's aggregation buffer, and what was dropped on its way.
+    /// Adds the content of a CPU's aggregation buffer, and reports its drops.
     ///
     /// # Errors
-    ///
-    /// It is not what the descriptions say.
+    /// The buffer does not match the descriptions, or writing failed.
     pub fn snapshot(
         &mut self,
         cpu: u32,
@@ -224,7 +224,7 @@ impl Consumer {
         aggregations.snapshot(buffer, catalog, world.descriptions, world.symbols)
     }
 
-    /// Says what a CPU has dropped.
+    /// Reports drops of a CPU.
     pub(in crate::render) fn drops(
         &self,
         kind: DropKind,
@@ -238,11 +238,10 @@ impl Consumer {
         sink.drops(&Drops { kind, count, total: 0 }, &self.settings.view(world))
     }
 
-    /// What a kernel says of everybody's drops.
+    /// Reports the drops since the last status.
     ///
     /// # Errors
-    ///
-    /// The kernel has given this consumer up, or it cannot be written.
+    /// The kernel has closed this consumer's session, or writing failed.
     pub fn status(&mut self, status: Status, world: &World<'_>, sink: &mut dyn Sink) -> Result {
         let empty = Status {
             dynamic_drops: 0,
@@ -269,24 +268,23 @@ impl Consumer {
         Ok(())
     }
 
-    /// The run is over: what nobody printed is given to the sink.
+    /// Passes the aggregations that no program has printed to the sink, at the end of the run.
     ///
     /// # Errors
-    ///
-    /// It cannot be shown or written.
+    /// They cannot be shown, or writing failed.
     pub fn finish(&mut self, world: &World<'_>, sink: &mut dyn Sink) -> Result {
         let unprinted = |entry: &Entry| !self.printed.contains(&entry.description.id);
         let table = self.aggregations.table(&self.settings.options, unprinted);
         sink.finish(&table, &self.settings.view(world))
     }
 
-    /// Adds all elements, or those that nobody printed, to aggregations of several kernels.
+    /// Adds all elements, or those that no program has printed, to the aggregations of several kernels.
     pub(crate) fn add_to(&self, all: &mut Aggregations, unprinted: bool) {
         let wanted = |entry: &Entry| !unprinted || !self.printed.contains(&entry.description.id);
         all.absorb(self.settings.host_key(), &self.aggregations, wanted);
     }
 
-    /// Each buffer's records begin at no depth of their own, unless all are in one order.
+    /// Sets the depth of `flowindent` to 0, for the first record of another buffer.
     pub(in crate::render) fn restart_flow(&mut self) {
         self.depth = Depth::default();
     }
@@ -360,7 +358,9 @@ impl Consumer {
             let here = Here { record, firing: &firing, rest };
             let taken = match self.actions(here, &mut memory, world, sink) {
                 Err(RenderError::Reopen { file, why }) => {
-                    let what = RenderError::Reopen { file, why: strip_code(&why) }.to_string();
+                    let what =
+                        RenderError::Reopen { file, why: std::io::Error::other(reason(&why)) }
+                            .to_string();
                     self.complain(&firing, what, world, sink)?;
                     self.statement(rest)
                 }
@@ -371,8 +371,8 @@ impl Consumer {
         sink.end(&firing, &self.settings.view(world))
     }
 
-    /// How many records the first one's statement has.
-    fn statement(&self, rest: &[Datum]) -> usize {
+    /// Returns the number of data that the statement of the first one has.
+    fn statement(&self, rest: &[KnownDatum]) -> usize {
         rest.iter().take_while(|datum| datum.desc.uarg == rest[0].desc.uarg).count()
     }
 
@@ -406,15 +406,8 @@ impl Consumer {
     }
 }
 
-/// Where the next record of a buffer begins, behind what aligns it; `None` if there is no more.
+/// Returns the offset of the next record after padding; `None` if there is none.
 pub(in crate::render) fn filler(buffer: &[u8]) -> Option<usize> {
     let mut words = buffer.chunks_exact(4);
     words.position(|word| word.iter().any(|&byte| byte != 0)).map(|word| word * 4)
-}
-
-/// The system's words for an error, without Rust's own number behind them.
-fn strip_code(why: &std::io::Error) -> std::io::Error {
-    let text = why.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    std::io::Error::other(text.to_string())
 }

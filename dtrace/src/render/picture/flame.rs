@@ -6,11 +6,11 @@ use inferno::flamegraph::{self, Options};
 
 use super::PictureError;
 use crate::escape;
-use crate::render::aggregate::Entry;
-use crate::render::bits::{signed, until_zero};
-use crate::render::place::Place;
-use crate::render::value::Argument;
-use crate::render::view::View;
+use crate::render::aggregate::entry::Entry;
+use crate::render::data::argument::Argument;
+use crate::render::data::bits::{signed, until_zero};
+use crate::render::data::place::Place;
+use crate::render::data::view::View;
 
 /// A key's frames, from the outermost on; a key that is no stack is one frame.
 fn frames(key: &Argument<'_>, view: &View<'_>) -> Vec<String> {
@@ -33,11 +33,11 @@ fn function(frame: String) -> String {
     }
 }
 
-/// What becomes of an element.
+/// An element as a line of folded stacks.
 enum Folded {
     /// A line.
     Line(String),
-    /// Its stacks have no frames.
+    /// The stacks of the element have no frames.
     Empty,
 }
 
@@ -50,7 +50,7 @@ fn folded(entry: &Entry, view: &View<'_>) -> Option<Folded> {
     };
     let mut stacks = keys.iter().filter(|key| is_stack(key)).peekable();
     let weight = entry.number().unwrap_or_else(|| {
-        let buckets = crate::render::distribution::buckets(entry);
+        let buckets = crate::render::aggregate::distribution::buckets(entry);
         buckets.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     });
     if stacks.peek().is_none() || weight <= 0 {

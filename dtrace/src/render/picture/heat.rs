@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use plotters::prelude::*;
 
 use super::PictureError;
-use crate::render::aggregate::Entry;
-use crate::render::distribution;
+use crate::render::aggregate::distribution;
+use crate::render::aggregate::entry::Entry;
 
 /// Size of the picture in pixels.
 const SIZE: (u32, u32) = (960, 480);
@@ -17,13 +17,13 @@ const SIZE: (u32, u32) = (960, 480);
 pub struct HeatMap {
     /// By order of the buckets: what each is called.
     labels: BTreeMap<i128, String>,
-    /// What each bucket had the last time.
+    /// The counts of the last sample.
     last: BTreeMap<i128, i64>,
     /// Times in nanoseconds, and what came to each bucket.
     columns: Vec<(u64, BTreeMap<i128, i64>)>,
 }
 
-/// Where a bucket stands among others: at its value, or just below or above all.
+/// Returns the position of a bucket: its value, or just below or above all others.
 fn position(label: &str) -> i128 {
     let (text, beside) = match label.split_once(' ') {
         Some(("<", text)) => (text, -1),

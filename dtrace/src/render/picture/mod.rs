@@ -1,4 +1,4 @@
-//! Pictures of what was traced.
+//! Pictures of a trace: flame graphs, heat maps, timelines.
 
 mod flame;
 mod heat;
@@ -10,25 +10,25 @@ pub use flame::flame_graph;
 pub use heat::HeatMap;
 pub use perfetto::Perfetto;
 
-/// Why there is no picture.
+/// Why a picture cannot be drawn.
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
-    /// No aggregation has stacks among its keys, with something to show.
+    /// No aggregation has a stack among its keys and a value above zero.
     #[error("no aggregation has a stack() or ustack() among its keys and a value above zero")]
     NoStacks,
-    /// Stacks were counted, but the host walks none of this kind.
+    /// Stacks were aggregated, and none has a frame.
     #[error(
-        "stacks were counted, but none of them has a frame: what is traced walks no stacks, or none of this kind (stack() \
-         is the kernel's, ustack() the process's)"
+        "the aggregated stacks have no frames: the host cannot walk stacks of this kind (stack() walks the kernel's, ustack() the \
+         process's)"
     )]
     NoFrames,
-    /// No aggregation of this variable's is a distribution.
+    /// No aggregation is a distribution.
     #[error("no quantize(), lquantize() or llquantize() was aggregated")]
     NoDistribution,
-    /// It could not be drawn.
+    /// Drawing failed.
     #[error("cannot draw: {0}")]
     Draw(String),
-    /// It could not be written.
+    /// Writing failed.
     #[error(transparent)]
     Write(#[from] io::Error),
 }

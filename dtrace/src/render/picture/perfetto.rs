@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use crate::render::aggregate::Table;
-use crate::render::document::json_text;
-use crate::render::error::Result;
-use crate::render::flow::Flow;
-use crate::render::format::Format;
+use crate::render::aggregate::table::Table;
+use crate::render::data::argument::Argument;
+use crate::render::data::error::Result;
+use crate::render::data::format::Format;
+use crate::render::data::view::View;
+use crate::render::sink::document::json_text;
+use crate::render::sink::flow::Flow;
 use crate::render::sink::{Datum, Firing, Sink};
-use crate::render::value::Argument;
-use crate::render::view::View;
 
 /// A timeline: a track for each CPU, and on it an event for each record. Under `flowindent` entries and
 /// returns are the ends of a span.
@@ -19,7 +19,7 @@ pub struct Perfetto<W> {
     to: W,
     cpus: BTreeSet<u32>,
     begun: bool,
-    /// What the record's `printf`s have said.
+    /// The text of the current record.
     text: Vec<u8>,
 }
 
@@ -63,10 +63,10 @@ impl<W: Write> Sink for Perfetto<W> {
         let place;
         let text = match datum {
             Datum::Printf(format, arguments) => return self.printf(format, arguments, view),
-            Datum::Value(data) => match crate::render::bits::signed(data) {
+            Datum::Value(data) => match crate::render::data::bits::signed(data) {
                 Some(number) => number.to_string(),
                 None => {
-                    let text = crate::render::bits::until_zero(data);
+                    let text = crate::render::data::bits::until_zero(data);
                     String::from_utf8_lossy(text).into_owned()
                 }
             },

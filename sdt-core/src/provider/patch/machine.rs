@@ -48,7 +48,7 @@
 //! text is right, seldom, and only while other CPUs execute just that page. (Later versions lock it first:
 //! `tb_lock_page0` in `accel/tcg`.) Real machines do not do this. A host that has to be right under it stores the same
 //! bytes once more after each rendezvous: once every CPU has taken an interrupt, no translation of the old bytes is in the
-//! making any more, and the second store finds those that are made. `sdt_framework::machine` does so by itself.
+//! making any more, and the second store finds those that are made. `sdt_framework::smp` does so by itself.
 //!
 //! Where the machine that emulates has fewer cores than it is given CPUs, or other work, a [`Rendezvous`](super::Rendezvous)
 //! of all CPUs takes tens of milliseconds. Changing a probe takes up to three, as does changing any number of them in a

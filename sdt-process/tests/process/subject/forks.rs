@@ -14,10 +14,10 @@ use sdt_process::{ConsumerError, Options, Process, StartError};
 
 use super::{answer, is_text_restored, obey, start, work};
 
-/// A child, which looks around, works, and lets itself be traced until its standard input ends.
+/// Makes a child, which reports on its sites, works, and lets itself be traced until its standard input ends.
 #[inline(never)]
 pub(super) fn fork() -> i32 {
-    // SAFETY: the child does what children of programs with threads seldom may, and this C library allows.
+    // SAFETY: the child allocates and locks, which glibc and musl allow after `fork`.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let restored = is_text_restored();
@@ -30,14 +30,14 @@ pub(super) fn fork() -> i32 {
             std::process::id()
         ));
         obey(process.ok());
-        // SAFETY: ends the process without the parent's cleaning.
+        // SAFETY: ends the process without running the parent's handlers.
         unsafe { libc::_exit(0) };
     }
     child
 }
 
-/// Has one thread make a provider and a probe and remove them, again and again, while this one forks so many children. Says how many of
-/// them could let themselves be traced, and make one of their own and remove it and what was left of that one.
+/// Forks this many children while another thread makes and removes a provider and a probe again and again. Returns how many children could
+/// start to be traced, make a provider of their own, and close that of the other thread.
 pub(super) fn beside_makers(children: u64) -> u64 {
     static SLOTS: [[Slot; 1]; 2] = [const { [const { Slot::new() }; 1] }; 2];
     static MADE: Provider = Provider::new(&SLOTS[0]);
@@ -59,10 +59,10 @@ pub(super) fn beside_makers(children: u64) -> u64 {
         let good = (0..children).filter(|_| {
             let before = made.load(Ordering::Acquire);
             while made.load(Ordering::Acquire) == before {
-                assert!(!maker.is_finished(), "nobody makes any");
+                assert!(!maker.is_finished(), "the thread that makes probes has ended");
                 thread::yield_now();
             }
-            // SAFETY: as above.
+            // SAFETY: the child allocates and locks, which glibc and musl allow after `fork`.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 let process = start();
@@ -70,7 +70,7 @@ pub(super) fn beside_makers(children: u64) -> u64 {
                     && matches!(MADE.close(), Ok(()) | Err(CloseError::NotOpen))
                     && make(&OWN, c"own").is_ok();
                 std::mem::forget(process);
-                // SAFETY: as above.
+                // SAFETY: ends the process without running the parent's handlers.
                 unsafe { libc::_exit((!is_good).into()) };
             }
             status(child) == 0
@@ -79,13 +79,13 @@ pub(super) fn beside_makers(children: u64) -> u64 {
     })
 }
 
-/// A provider whose rules fork, where a probe is enabled, or wait until they are told to go on.
+/// The rules of a provider: when a probe is enabled, they fork, or wait until `WAITS` is `false`.
 struct Forks;
 
 static WAITS: AtomicBool = AtomicBool::new(false);
 static IS_WAITING: AtomicBool = AtomicBool::new(false);
 
-/// The children that are to be looked after.
+/// The children that have not been waited for.
 static CHILDREN: Mutex<Vec<libc::pid_t>> = Mutex::new(Vec::new());
 
 impl Rules for Forks {
@@ -97,9 +97,9 @@ impl Rules for Forks {
             }
             return;
         }
-        // SAFETY: the child does nothing.
+        // SAFETY: the child only ends.
         match unsafe { libc::fork() } {
-            // SAFETY: as above.
+            // SAFETY: ends the process without running the parent's handlers.
             0 => unsafe { libc::_exit(0) },
             child => CHILDREN.lock().unwrap().push(child),
         }
@@ -111,15 +111,15 @@ pub(super) static FORKING: Provider = {
     Provider::ruled(&SLOTS, &Forks)
 };
 
-/// Ends the child that this is: well, if it cannot be started.
+/// Ends this child, successfully if it cannot be started.
 fn try_to_start() -> ! {
     let is_good = matches!(Options::new().start(), Err(StartError::Forked));
-    // SAFETY: ends the process without the parent's cleaning.
+    // SAFETY: ends the process without running the parent's handlers.
     unsafe { libc::_exit((!is_good).into()) };
 }
 
-/// Forks while another thread has the framework locked, and does not let go; after `pause` the thread that answers consumers waits
-/// for it as well. The status of the child.
+/// Forks while another thread holds the framework's lock; after `pause` the worker thread waits for it as well. Returns the status of the
+/// child.
 pub(super) fn beside_who_waits(probe: &'static CStr, pause: Duration) -> libc::c_int {
     WAITS.store(true, Ordering::Release);
     let adding = thread::spawn(|| FORKING.add(c"", probe, &[]).map(drop));
@@ -127,7 +127,7 @@ pub(super) fn beside_who_waits(probe: &'static CStr, pause: Duration) -> libc::c
         thread::yield_now();
     }
     thread::sleep(pause);
-    // SAFETY: the child does what one may that was made by the C library.
+    // SAFETY: the child allocates and locks, which glibc and musl allow after `fork`.
     let child = unsafe { libc::fork() };
     if child == 0 {
         try_to_start();
@@ -139,9 +139,9 @@ pub(super) fn beside_who_waits(probe: &'static CStr, pause: Duration) -> libc::c
     status
 }
 
-/// Forks behind the back of the C library. The status of the child.
+/// Forks by the bare system call. Returns the status of the child.
 pub(super) fn barely() -> libc::c_int {
-    // SAFETY: as above; nothing of the C library's is locked by others for long.
+    // SAFETY: the child allocates little; no other thread of this subject holds a lock of the C library for long.
     let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
     if child == 0 {
         try_to_start();
@@ -149,28 +149,28 @@ pub(super) fn barely() -> libc::c_int {
     status(child as libc::pid_t)
 }
 
-/// Forks, and the child makes use of what its parent has. The status of the child.
+/// Forks, and the child uses the `Process` of its parent. Returns the status of the child.
 pub(super) fn heir(process: &Process) -> libc::c_int {
-    // SAFETY: as above.
+    // SAFETY: the child allocates and locks, which glibc and musl allow after `fork`.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let is_good = process.enable_anonymously(&[]) == Err(ConsumerError::NotPermitted);
-        // SAFETY: as above.
+        // SAFETY: ends the process without running the parent's handlers.
         unsafe { libc::_exit((!is_good).into()) };
     }
     status(child)
 }
 
-/// The statuses of the children that were made where a probe was enabled.
+/// Returns the statuses of the children that the rules made.
 pub(super) fn statuses() -> Vec<libc::c_int> {
     std::mem::take(&mut *CHILDREN.lock().unwrap()).into_iter().map(status).collect()
 }
 
-/// What a child ends with. One that does not end in some minutes is killed.
+/// Returns the status of a child. Kills it if it does not end in some minutes.
 fn status(child: libc::pid_t) -> libc::c_int {
     let mut status = 0;
     for round in 0..30_000 {
-        // SAFETY: a child of ours.
+        // SAFETY: writes `status`; the child has not been waited for.
         match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
             0 if round < 1000 => thread::yield_now(),
             0 => thread::sleep(Duration::from_millis(10)),
@@ -180,7 +180,7 @@ fn status(child: libc::pid_t) -> libc::c_int {
             }
         }
     }
-    // SAFETY: as above.
+    // SAFETY: sends a signal to the child, which has not been waited for.
     unsafe {
         libc::kill(child, libc::SIGKILL);
         libc::waitpid(child, &mut status, 0);
@@ -188,8 +188,7 @@ fn status(child: libc::pid_t) -> libc::c_int {
     status
 }
 
-/// Has one thread fork, again and again, until `what` is over; says how many children there were, and how many of them had
-/// enabled sites.
+/// Makes a thread fork again and again until `what` has returned. Returns the number of children, and how many of them had enabled sites.
 pub(super) fn during(what: impl FnOnce()) -> (u64, u64) {
     let done = &AtomicBool::new(false);
     let (sender, first) = std::sync::mpsc::channel();
@@ -197,10 +196,10 @@ pub(super) fn during(what: impl FnOnce()) -> (u64, u64) {
         let forker = scope.spawn(move || {
             let (mut children, mut bad) = (0, 0);
             while !done.load(Ordering::Acquire) {
-                // SAFETY: as above.
+                // SAFETY: the child allocates nothing, and ends.
                 let child = unsafe { libc::fork() };
                 if child == 0 {
-                    // SAFETY: as above.
+                    // SAFETY: ends the process without running the parent's handlers.
                     unsafe { libc::_exit((!is_text_restored()).into()) };
                 }
                 (children, bad) = (children + 1, bad + u64::from(status(child) != 0));

@@ -1,11 +1,11 @@
-//! Memory that the subject provides itself.
+//! Memory whose pages the subject fills itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use sdt_core::sdt_probe;
 
-/// Bytes of a page, or several.
+/// The size of a page in bytes, or of several pages.
 const PAGE: usize = 64 << 10;
 
 #[inline(never)]
@@ -13,17 +13,17 @@ fn fire(address: u64) {
     sdt_probe!(super::subject::filled, address);
 }
 
-/// Registers a userfaultfd for pages, and has one thread fill each when another touches it; the probe `filled` fires in between,
-/// with the address of the page that is still missing. Returns how many pages were filled, or why the system forbids it.
+/// Registers a userfaultfd for pages. One thread fills each page when another touches it, and hits the probe `filled` before, with the
+/// address of the missing page. Returns the number of filled pages, or the reason for which the system forbids it.
 pub(super) fn fill_by_hand(pages: usize) -> String {
     const API: libc::Ioctl = 0xc018_aa3f_u32 as libc::Ioctl;
     const REGISTER: libc::Ioctl = 0xc020_aa00_u32 as libc::Ioctl;
     const ZERO: libc::Ioctl = 0xc020_aa04_u32 as libc::Ioctl;
     let length = pages * PAGE;
-    // Should a read wait for the thread that it is made in, it ends.
-    // SAFETY: nobody handles it.
+    // Ends this process if a read waits for its own thread.
+    // SAFETY: SIGALRM has its default action: no handler is installed for it.
     unsafe { libc::alarm(120) };
-    // SAFETY: makes a descriptor, and memory that is its own.
+    // SAFETY: opens a descriptor and maps new memory.
     let (faults, area) = unsafe {
         let faults = libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) as libc::c_int;
         if faults < 0 {
@@ -45,13 +45,13 @@ pub(super) fn fill_by_hand(pages: usize) -> String {
             let mut filled = 0;
             while filled < pages {
                 let mut message = [0_u64; 4];
-                // SAFETY: there is room for a message.
+                // SAFETY: the buffer has room for a message.
                 let read = unsafe { libc::read(faults, message.as_mut_ptr().cast(), 32) };
                 assert_eq!(read, 32);
                 let page = start + (message[2] as usize - start) / PAGE * PAGE;
                 fire(page as u64);
                 let mut range = [page as u64, PAGE as u64, 0, 0];
-                // SAFETY: pages of the area, that are missing.
+                // SAFETY: the kernel fills missing pages of the area.
                 assert_eq!(unsafe { libc::ioctl(faults, ZERO, &mut range) }, 0);
                 filled += 1;
             }
@@ -59,13 +59,13 @@ pub(super) fn fill_by_hand(pages: usize) -> String {
             filled
         });
         for page in 0..pages {
-            // SAFETY: in the area.
+            // SAFETY: the address is in the area.
             unsafe { area.add(page * PAGE).write_volatile(1) };
         }
         filler.join().unwrap()
     });
     assert!(done.load(Ordering::Acquire));
-    // SAFETY: used by nobody any more.
+    // SAFETY: no thread uses the pages any more.
     unsafe {
         libc::munmap(area.cast(), length);
         libc::close(faults);

@@ -1,21 +1,21 @@
-//! What the subject forbids itself.
+//! Limits that the subject sets itself.
 
 use std::io;
 
-/// The system calls that this crate's documentation says a sandbox must allow, from its table.
+/// Returns the system calls in the table of this crate's documentation that a sandbox must allow.
 fn documented() -> Vec<&'static str> {
     let readme = include_str!("../../../README.md");
     let (_, table) = readme.split_once("### The system calls that a sandbox must allow\n").unwrap();
     let (table, _) = table.split_once("\n#").unwrap();
     let rows = table.lines().filter_map(|line| line.strip_prefix("| "));
-    // The cells of a row: when, and which.
+    // The cells of a row: the occasion, and the calls.
     let names = rows
         .filter_map(|row| row.split('|').nth(1))
         .flat_map(|cell| cell.split('`').skip(1).step_by(2));
     names.collect()
 }
 
-/// What the subject itself does with Rust's standard library: threads, memory, and its answers.
+/// The system calls of the subject itself, through Rust's standard library: threads, memory, and its answers.
 const OWN: &[&str] = &[
     "brk",
     "clone",
@@ -40,7 +40,7 @@ const OWN: &[&str] = &[
     "write",
 ];
 
-/// The numbers of system calls.
+/// The names and numbers of system calls.
 const NUMBERS: &[(&str, libc::c_long)] = &[
     ("accept4", libc::SYS_accept4),
     ("brk", libc::SYS_brk),
@@ -113,7 +113,7 @@ const fn statement(code: u32, value: u32) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt: 0, jf: 0, k: value }
 }
 
-/// Installs a filter in all threads that answers these system calls so, and others otherwise.
+/// Installs a filter in all threads with one answer for these system calls, and another for all others.
 fn install(calls: impl Iterator<Item = libc::c_long>, answer: u32, otherwise: u32) {
     let mut filter = vec![statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0)];
     for call in calls {
@@ -124,7 +124,7 @@ fn install(calls: impl Iterator<Item = libc::c_long>, answer: u32, otherwise: u3
     filter.push(statement(libc::BPF_RET | libc::BPF_K, otherwise));
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     let (how, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
-    // SAFETY: the program is there for the time of the call.
+    // SAFETY: the kernel copies the filter during the call.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
         let done = libc::syscall(libc::SYS_seccomp, how, flags, &raw const program);
@@ -132,14 +132,14 @@ fn install(calls: impl Iterator<Item = libc::c_long>, answer: u32, otherwise: u3
     }
 }
 
-/// Every other system call than those of the documentation and of the subject itself ends the process.
+/// Makes each system call end the process, except those of the documentation and of the subject itself.
 pub(super) fn allow_what_is_documented() -> &'static str {
     let calls = documented().into_iter().chain(OWN.iter().copied()).map(number);
     install(calls, libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_KILL_PROCESS);
     "sandboxed"
 }
 
-/// A system call ends the process, or fails.
+/// Makes a system call end the process or fail.
 pub(super) fn deny(call: &str, how: &str) -> &'static str {
     let answer = match how {
         "kill" => libc::SECCOMP_RET_KILL_PROCESS,
@@ -149,17 +149,17 @@ pub(super) fn deny(call: &str, how: &str) -> &'static str {
     "denied"
 }
 
-/// No memory becomes executable any more (`PR_SET_MDWE`, Linux 6.3).
+/// Forbids memory to become executable (`PR_SET_MDWE`, Linux 6.3).
 pub(super) fn refuse_executable_gain() -> bool {
     const SET_MDWE: libc::c_int = 65;
     const REFUSE_EXEC_GAIN: libc::c_ulong = 1;
-    // SAFETY: changes what the kernel allows.
+    // SAFETY: `prctl` reads and writes no memory here.
     unsafe { libc::prctl(SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0) == 0 }
 }
 
 /// Opens files until no descriptor is left.
 pub(super) fn take_all_descriptors() -> &'static str {
-    // SAFETY: the limit of this process, and files that stay open.
+    // SAFETY: sets a limit of this process, and opens files.
     unsafe {
         let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
         assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &limit), 0);
@@ -169,10 +169,10 @@ pub(super) fn take_all_descriptors() -> &'static str {
     "full"
 }
 
-/// The process gives up what it may, as daemons do, and can no longer be debugged by its user.
+/// Makes the process undumpable, and its user another one, as daemons do.
 pub(super) fn cannot_be_dumped() -> &'static str {
     const NOBODY: libc::uid_t = 65534;
-    // SAFETY: changes what this process may do.
+    // SAFETY: the calls read and write no memory.
     unsafe {
         if libc::geteuid() == 0 {
             assert_eq!(libc::setresuid(NOBODY, NOBODY, NOBODY), 0);

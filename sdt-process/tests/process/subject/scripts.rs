@@ -1,10 +1,10 @@
-//! A probe that the subject makes at run time, and how often the kernel copies memory for programs in D.
+//! A probe that the subject makes at run time, and a count of the copies of memory for programs in D.
 
-use std::ffi::c_void;
+use std::ffi::{CString, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 
 use sdt_core::ops::{Privileges, ProviderAttr};
@@ -15,18 +15,20 @@ use super::{greet, signals, work};
 static SLOTS: [Slot; 1] = [const { Slot::new() }; 1];
 static SCRIPT: Provider = Provider::new(&SLOTS);
 static LINE: Mutex<Option<Probe>> = Mutex::new(None);
+/// The argument of the probe, on the heap: the kernel copies it for a program in D.
+static TEXT: LazyLock<CString> = LazyLock::new(|| c"line".to_owned());
 
-/// Calls of the function below.
+/// The number of calls of [`process_vm_readv`].
 static COPIES: AtomicU64 = AtomicU64::new(0);
-/// The signal that the next of them raises, if not 0.
+/// The signal that the next call raises; 0 for none.
 static INTERRUPTION: AtomicI32 = AtomicI32::new(0);
 
-/// Whether the next of them is held up, whether one is, and whether it goes on.
+/// Whether the next call waits, whether one is waiting, and whether it may go on.
 static HOLDS: AtomicBool = AtomicBool::new(false);
 static IS_HELD: AtomicBool = AtomicBool::new(false);
 static GOES_ON: AtomicBool = AtomicBool::new(false);
 
-/// Stands in for the C library's function, and counts. It is called in the middle of a hit.
+/// Replaces the C library's function, and counts its calls, which are in the middle of a hit.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn process_vm_readv(
     process: libc::pid_t,
@@ -39,7 +41,7 @@ unsafe extern "C" fn process_vm_readv(
     COPIES.fetch_add(1, Ordering::Relaxed);
     let signal = INTERRUPTION.swap(0, Ordering::Relaxed);
     if signal != 0 {
-        // SAFETY: a signal for this thread, which is handled.
+        // SAFETY: this program handles the signal.
         unsafe { libc::raise(signal) };
     }
     if HOLDS.swap(false, Ordering::AcqRel) {
@@ -49,23 +51,24 @@ unsafe extern "C" fn process_vm_readv(
         }
     }
     let call = libc::SYS_process_vm_readv;
-    // SAFETY: the caller's contract.
+    // SAFETY: the contract of this function is that of the system call.
     let copied = unsafe { libc::syscall(call, process, to, to_count, from, from_count, flags) };
     copied as libc::ssize_t
 }
 
-/// Makes the probe `script:::line`. From here on SIGUSR2 hits it.
+/// Makes the probe `script:::line`, which SIGUSR2 hits from here on.
 pub(super) fn open() {
     SCRIPT.open(c"script", &ProviderAttr::SDT, Privileges::USER).unwrap();
     let line = SCRIPT.add(c"", c"line", &[arg::<u64>()]).unwrap();
     *LINE.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+    LazyLock::force(&TEXT);
     signals::handle(libc::SIGUSR2, on_signal);
 }
 
-/// Hits the probe, which only one thread does at a time.
+/// Hits the probe. Only one thread does so at a time.
 pub(super) fn hit() {
     if let Some(line) = &*LINE.try_lock().unwrap() {
-        line.fire(&[c"line".as_ptr().addr() as u64]).unwrap();
+        line.fire(&[TEXT.as_ptr().expose_provenance() as u64]).unwrap();
     }
 }
 
@@ -73,12 +76,12 @@ extern "C" fn on_signal(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c
     hit();
 }
 
-/// Has a signal interrupt the hit for which memory is copied next.
+/// Makes a signal interrupt the next hit that copies memory.
 pub(super) fn interrupt_next_copy(signal: libc::c_int) {
     INTERRUPTION.store(signal, Ordering::Relaxed);
 }
 
-/// Has another thread hit a probe for which memory is copied, and holds it up in the middle of that.
+/// Makes another thread hit a probe that copies memory, and wait in the middle of the copy.
 pub(super) fn hold() -> thread::JoinHandle<u64> {
     HOLDS.store(true, Ordering::Release);
     let held = thread::spawn(|| {
@@ -92,24 +95,24 @@ pub(super) fn hold() -> thread::JoinHandle<u64> {
     held
 }
 
-/// Has the thread go on.
+/// Lets the thread go on.
 pub(super) fn release() {
     GOES_ON.store(true, Ordering::Release);
 }
 
-/// Cancels a thread that waits for a slot in the middle of a hit. Returns whether it has come out of it.
+/// Cancels a thread that waits for a slot in the middle of a hit. Returns whether the thread completed the hit.
 pub(super) fn cancel() -> bool {
     static IS_HERE: AtomicBool = AtomicBool::new(false);
 
     extern "C" fn hit_once(_: *mut c_void) -> *mut c_void {
         IS_HERE.store(true, Ordering::Release);
         work(0, 0);
-        // SAFETY: from here on this thread cannot be cancelled.
+        // SAFETY: changes only whether this thread can be cancelled.
         unsafe { pthread_setcancelstate(1, ptr::null_mut()) };
         ptr::without_provenance_mut(1)
     }
 
-    // SAFETY: a thread that is joined, and has no frames of Rust's but that of the function, which it returns from.
+    // SAFETY: the thread is joined. If it is cancelled, it has no Rust frames except that of `hit_once`, which owns nothing.
     unsafe {
         let (mut thread, mut result) = (MaybeUninit::uninit(), ptr::null_mut());
         let (none, argument) = (ptr::null(), ptr::null_mut());
@@ -117,7 +120,7 @@ pub(super) fn cancel() -> bool {
         while !IS_HERE.load(Ordering::Acquire) {
             thread::yield_now();
         }
-        // Wherever it is: it heeds that when it comes to a cancellation point.
+        // The thread is cancelled at its next cancellation point.
         assert_eq!(pthread_cancel(thread.assume_init()), 0);
         assert_eq!(libc::pthread_join(thread.assume_init(), &mut result), 0);
         result.addr() == 1
@@ -130,7 +133,7 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
 }
 
-/// How often memory was copied so far.
+/// Returns the number of copies of memory so far.
 pub(super) fn copies() -> u64 {
     COPIES.load(Ordering::Relaxed)
 }

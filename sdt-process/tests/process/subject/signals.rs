@@ -1,4 +1,4 @@
-//! Signals that come to the subject.
+//! Signal handlers of the subject.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -9,7 +9,7 @@ use sdt_core::sdt_probe;
 
 use super::work;
 
-/// As many times as each has fired, enabled or not.
+/// The number of calls of each handler, whether its probe is enabled or not.
 pub(super) static SIGNALLED: AtomicU64 = AtomicU64::new(0);
 pub(super) static TRAPPED: AtomicU64 = AtomicU64::new(0);
 
@@ -20,14 +20,14 @@ pub(super) extern "C" fn on_signal(_: libc::c_int, _: *mut libc::siginfo_t, _: *
 
 pub(super) type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
 
-/// The handler of SIGTRAP that was there first. Goes on behind the breakpoint: x86_64's CPU is there already.
+/// The handler of SIGTRAP that is installed before `start`. It resumes behind the breakpoint; on x86_64 the CPU has gone there already.
 pub(super) extern "C" fn on_trap(
     _: libc::c_int,
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
     TRAPPED.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: what the kernel hands over.
+    // SAFETY: the kernel passes a valid context to a handler with SA_SIGINFO.
     let (info, _context) =
         unsafe { (&*info, &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext) };
     if info.si_code == libc::TRAP_BRKPT {
@@ -38,9 +38,9 @@ pub(super) extern "C" fn on_trap(
     }
 }
 
-/// One that is nobody's probe.
+/// A breakpoint instruction that belongs to no probe.
 pub(super) fn breakpoint() {
-    // SAFETY: the handler goes on behind it.
+    // SAFETY: the handler of SIGTRAP resumes behind the instruction.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         std::arch::asm!("int3");
@@ -51,9 +51,9 @@ pub(super) fn breakpoint() {
     }
 }
 
-/// Installs a handler of SIGUSR2 that runs with all signals blocked, as is usual, and comes to a site.
+/// Installs a handler of SIGUSR2 that blocks all signals and hits a site.
 pub(super) fn handle_with_all_blocked() {
-    // SAFETY: the handler counts, and does what handlers may.
+    // SAFETY: the handler is async-signal-safe: it increments a counter and hits a probe.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_signal as Handler as usize;
@@ -63,14 +63,14 @@ pub(super) fn handle_with_all_blocked() {
     }
 }
 
-/// Makes part of this thread's stack the alternate one, `flags` says how, handles a signal there, and returns how many bytes
-/// below it are not what they were. Before, a function has hit a probe on those pages as on any stack.
+/// Makes part of this thread's stack the alternate one, with these `flags`, handles a signal there, and returns how many bytes below it have
+/// changed. Before that, a function hits a probe on the same pages as part of the ordinary stack.
 fn below_a_stack(bytes: usize, flags: libc::c_int) -> usize {
     const DEPTH: usize = 512 << 10;
     const BELOW: usize = 128 << 10;
     const PATTERN: u8 = 0x5a;
 
-    /// Hits a probe at about this address.
+    /// Hits a probe with the stack pointer near this address.
     #[inline(never)]
     fn hit_at(address: usize) {
         let room = std::hint::black_box([0_u8; 256]);
@@ -87,10 +87,10 @@ fn below_a_stack(bytes: usize, flags: libc::c_int) -> usize {
         let bottom = ((&raw const here).addr() - DEPTH) & !4095;
         let stack = std::ptr::with_exposed_provenance_mut::<u8>(bottom);
         let mut changed = 0;
-        // Wherever in the alternate stack the handler comes to its site, a function has been there just before.
+        // A function has hit a probe just before at each address in the alternate stack where the handler can hit its site.
         for at in (bottom..bottom + bytes).step_by(1024) {
             hit_at(at);
-            // SAFETY: nothing of this thread's is that far below. The handler counts.
+            // SAFETY: no frame of this thread is that far below. The handler is async-signal-safe.
             unsafe {
                 let mut before: libc::stack_t = std::mem::zeroed();
                 let own = libc::stack_t { ss_sp: stack.cast(), ss_flags: flags, ss_size: bytes };
@@ -113,12 +113,12 @@ fn below_a_stack(bytes: usize, flags: libc::c_int) -> usize {
     .unwrap()
 }
 
-/// A stack like any other becomes the alternate one.
+/// Part of an ordinary stack becomes the alternate one.
 pub(super) fn below_a_reused_stack(bytes: usize) -> usize {
     below_a_stack(bytes, 0)
 }
 
-/// The kernel forgets the alternate stack while a handler runs on it.
+/// The kernel disarms the alternate stack while a handler runs on it.
 pub(super) fn below_a_disarmed_stack(bytes: usize) -> usize {
     const AUTODISARM: libc::c_int = 1 << 31;
     below_a_stack(bytes, AUTODISARM)
@@ -126,7 +126,7 @@ pub(super) fn below_a_disarmed_stack(bytes: usize) -> usize {
 
 /// Installs a handler.
 pub(super) fn handle(signal: libc::c_int, handler: Handler) {
-    // SAFETY: the handlers count, and do what handlers may.
+    // SAFETY: the handlers are async-signal-safe: they increment counters and hit probes.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as usize;
@@ -134,14 +134,14 @@ pub(super) fn handle(signal: libc::c_int, handler: Handler) {
         assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
     }
 }
-/// A thread works until it has been signalled so often, at whatever it was about. Returns how often it has worked.
+/// Makes a thread work until it has handled this many signals. Returns how often it has worked.
 pub(super) fn count(times: u64) -> u64 {
     let before = SIGNALLED.load(Ordering::Relaxed);
     let done = &AtomicBool::new(false);
     thread::scope(|scope| {
         let (sender, receiver) = std::sync::mpsc::channel();
         let worker = scope.spawn(move || {
-            // SAFETY: who this thread is.
+            // SAFETY: returns a number and changes nothing.
             sender.send(unsafe { libc::pthread_self() }).unwrap();
             let mut n = 0;
             while !done.load(Ordering::Acquire) {
@@ -156,11 +156,11 @@ pub(super) fn count(times: u64) -> u64 {
         let end = Done(done);
         let thread = receiver.recv().unwrap();
         for sent in 0..times {
-            // SAFETY: it is there until it is told that this is done.
+            // SAFETY: the thread exists until this function tells it to end.
             unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
-            // The kernel keeps one of a kind.
+            // The kernel queues one signal of a kind.
             while SIGNALLED.load(Ordering::Relaxed) - before <= sent {
-                assert!(!worker.is_finished(), "nobody is signalled");
+                assert!(!worker.is_finished(), "the thread to be signalled has ended");
                 std::hint::spin_loop();
             }
         }
@@ -169,11 +169,11 @@ pub(super) fn count(times: u64) -> u64 {
     })
 }
 
-/// A thread is signalled so often, and handles it on an alternate stack of so many bytes, below which there is nothing.
+/// Makes a thread handle this many signals on an alternate stack of this size, below which no memory is mapped.
 pub(super) fn on_alternate_stack(bytes: usize, times: u64) {
     const PAGE: usize = 4096;
     thread::spawn(move || {
-        // SAFETY: memory of its own, which stays the thread's alternate stack until the thread ends; the handler counts.
+        // SAFETY: the memory is newly mapped, and is the alternate stack until the thread ends. The handler is async-signal-safe.
         unsafe {
             let (none, how) = (std::ptr::null_mut(), libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
             let memory = libc::mmap(none, bytes + PAGE, libc::PROT_NONE, how, -1, 0);
@@ -190,7 +190,7 @@ pub(super) fn on_alternate_stack(bytes: usize, times: u64) {
             for _ in 0..times {
                 libc::raise(libc::SIGUSR2);
             }
-            // Rust's own, which is freed when the thread ends.
+            // Restores the alternate stack of Rust's standard library, which frees it when the thread ends.
             assert_eq!(libc::sigaltstack(&before, none.cast()), 0);
             assert_eq!(libc::munmap(memory, bytes + PAGE), 0);
         }

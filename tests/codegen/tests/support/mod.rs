@@ -17,9 +17,14 @@ pub struct Build<'a> {
     pub rustflags: &'a [&'a str],
     /// Options of rustc for the program alone: what it depends on is not compiled again for them.
     pub own: &'a [&'a str],
-    /// Settings of the profile, as in a manifest.
+    /// Settings of the profile, as in a manifest. Cargo compiles macros and build scripts again for each value of `lto`:
+    /// see [`BITCODE`].
     pub profile: &'a [&'a str],
 }
+
+/// Has the crates that a program depends on carry what link-time optimisation needs. Whether there is any is then an
+/// [option](Build::own) of the program alone.
+pub const BITCODE: &str = "-Cembed-bitcode=yes";
 
 /// What kernels and the tests' decoder want of every build: addresses that are known when it is
 /// linked, and no red zone.
@@ -63,10 +68,9 @@ impl Build<'_> {
             .arg(&target)
             .current_dir(root())
             .env("CARGO_ENCODED_RUSTFLAGS", self.rustflags.join("\u{1f}"))
+            // For all programs, even those without unstable options: when it changes, cargo compiles all macros again.
+            .env("RUSTC_BOOTSTRAP", "1")
             .env_remove("RUSTFLAGS");
-        if self.rustflags.iter().any(|flag| flag.starts_with("-Z")) {
-            cargo.env("RUSTC_BOOTSTRAP", "1");
-        }
         for setting in self.profile {
             cargo.args(["--config", &format!("profile.release.{setting}")]);
         }

@@ -1,7 +1,7 @@
 //! An argument of every kind (`../../probes/src/arguments.rs`), on every architecture: while nobody looks, the function that
 //! hands it over has its frame, one nop, and its return.
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 use conformance::sources::{self, Build};
 use conformance::unit::Unit;
 

@@ -3,10 +3,10 @@
 
 use std::fs;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::check::{self, Against, Kernel};
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::{FreeBsd, Os, Patch, Route};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::check::{self, Against, Kernel};
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::{FreeBsd, Os, Patch, Route};
 use harness::workspace;
 use sdt_fuzz::flips::{Kind, Machine, Subject};
 

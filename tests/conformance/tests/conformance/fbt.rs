@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::check::fbt::Probes;
-use cargo_sdt::check::flow::{Flow, decode};
+use cargo_sdt::internal::arch::Arch;
+use conformance::fbt::Probes;
+use conformance::flow::{Flow, decode};
 use conformance::sources::Build;
 use conformance::unit::{Function, Unit};
 

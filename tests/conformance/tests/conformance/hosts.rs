@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::check::fbt::Probes;
+use cargo_sdt::internal::arch::Arch;
 use conformance::code::reachable;
+use conformance::fbt::Probes;
 use conformance::sources::{Build, Host};
 use conformance::unit::{Function, Place, Unit};
 

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::check::{self, Against, Kernel, Place, Problem, Summary};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::check::{self, Against, Kernel, Place, Rule, Summary};
 use harness::workspace;
 
 use crate::zig;
@@ -22,11 +22,9 @@ fn sources() -> Vec<PathBuf> {
 
 /// The names that a module's check says nobody here knows.
 fn unknown(summary: &Summary) -> Vec<String> {
-    let unasked = summary.warnings.iter().filter_map(|finding| match &finding.problem {
-        Problem::Unasked(names) => Some(names.clone()),
-        _ => None,
-    });
-    unasked.flatten().collect()
+    let unasked = summary.warnings.iter().filter(|finding| finding.rule == Rule::Unasked);
+    let names = unasked.filter_map(|finding| finding.details.last());
+    names.flat_map(|names| names.split(", ")).map(str::to_owned).collect()
 }
 
 fn kernel(names: &[String]) -> Kernel {
@@ -69,20 +67,16 @@ fn judged_by_its_kernel(image: &[u8], summary: &Summary, what: &str) {
             Ok(summary) => summary.warnings,
             Err(findings) => findings,
         };
-    let is_about_symbols = |problem: &Problem| {
-        matches!(
-            problem,
-            Problem::Undefined { .. } | Problem::UnaskedModule { .. } | Problem::Unasked(_)
-        )
-    };
+    let is_about_symbols =
+        |rule: Rule| matches!(rule, Rule::Undefined | Rule::UnaskedModule | Rule::Unasked);
     let said = unresolved(&whole);
-    assert!(!said.iter().any(|of| is_about_symbols(&of.problem)), "{what}: {said:#?}");
+    assert!(!said.iter().any(|of| is_about_symbols(of.rule)), "{what}: {said:#?}");
     // Those that relocations use; the loader asks for no others.
-    let symbols = unresolved(&kernel(&[])).into_iter().filter(|of| is_about_symbols(&of.problem));
+    let symbols = unresolved(&kernel(&[])).into_iter().filter(|of| is_about_symbols(of.rule));
     let Some(Place::Symbol(lost)) = symbols.map(|finding| finding.place).next() else { return };
     names.retain(|name| *name != lost);
     let said = unresolved(&kernel(&names));
-    let said = said.iter().filter(|of| is_about_symbols(&of.problem));
+    let said = said.iter().filter(|of| is_about_symbols(of.rule));
     let places: Vec<_> = said.map(|finding| finding.place.clone()).collect();
     assert_eq!(places, [Place::Symbol(lost)], "{what}");
 }

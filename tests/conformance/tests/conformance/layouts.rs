@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 use conformance::layout::{Field, Layout, layouts};
 use conformance::sources::{Build, Rust};
 use conformance::unit::Unit;

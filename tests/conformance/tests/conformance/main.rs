@@ -15,7 +15,7 @@ mod sites;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 use conformance::sources::{self, Build, Rust};
 use harness::zig::Zig;
 

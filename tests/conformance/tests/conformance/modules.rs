@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::check::{self, Summary};
-use cargo_sdt::module::Module;
-use cargo_sdt::platform::{FreeBsd, Route};
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::check::{self, Summary};
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::{FreeBsd, Route};
 use harness::workspace;
 
 use crate::zig;

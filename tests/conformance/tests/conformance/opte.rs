@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use cargo_sdt::arch::Arch;
-use cargo_sdt::check::flow::{Flow, decode};
+use cargo_sdt::internal::arch::Arch;
 use conformance::code::reachable;
+use conformance::flow::{Flow, decode};
 use conformance::sources::{Build, package};
 use conformance::unit::{Function, Unit};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 use conformance::layout::layouts;
 use conformance::records::{self, Name, Records};
 use conformance::sources::Build;

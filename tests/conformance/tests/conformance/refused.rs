@@ -1,7 +1,7 @@
 //! What one route carries and another does not is refused where it is declared, by an error that names the route. (What all
 //! refuse is in the tests of `sdt-core`, names that are too long on illumos in those of `illumos-stress`.)
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 use conformance::sources::{self, Build};
 
 /// How often each is said: too many arguments for FreeBSD before 15, for its own sdt, for anybody; the kernel's name.

@@ -1,6 +1,6 @@
 //! The instruction at a site, and what the site costs.
 
-use cargo_sdt::arch::Arch;
+use cargo_sdt::internal::arch::Arch;
 use conformance::code::{nops, size};
 use conformance::layout::layouts;
 use conformance::records;

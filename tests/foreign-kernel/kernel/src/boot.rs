@@ -89,10 +89,10 @@ unsafe extern "C" {
     static other_end: u8;
 }
 
-/// Puts the other CPUs' start to a page, whose number is returned.
+/// Copies the start code of the other CPUs to a page, and returns the page's number.
 pub fn place_start() -> u8 {
     let length = (&raw const other_end).addr() - (&raw const other_start).addr();
-    // SAFETY: page 8 is RAM that the firmware does not use any more, and nobody else's.
+    // SAFETY: page 8 is RAM that the firmware does not use any more, and that this kernel uses for nothing else.
     unsafe { core::ptr::copy_nonoverlapping(&raw const other_start, 0x8000 as *mut u8, length) };
     8
 }

@@ -34,7 +34,7 @@ pub fn start(cpu: usize) {
     static IDT: Once<InterruptDescriptorTable> = Once::new();
     GsBase::write(VirtAddr::new(cpu as u64));
     IDT.call_once(handlers).load();
-    // SAFETY: its interrupts have handlers; the old controller, whose have none, is told to be silent.
+    // SAFETY: the APIC's interrupts have handlers; those of the old controller, which have none, are masked.
     unsafe {
         PortWriteOnly::new(0x21).write(0xff_u8);
         apic().enable();
@@ -108,7 +108,7 @@ extern "C" fn interrupted(vector: u8, pc: u64) {
     unsafe { apic().end_of_interrupt() };
 }
 
-/// What nobody expects.
+/// Handles exceptions, which this kernel does not expect.
 pub extern "C" fn fault() -> ! {
     panic!("a fault on CPU {}", cpu())
 }

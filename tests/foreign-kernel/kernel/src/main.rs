@@ -63,7 +63,7 @@ type Port = Uart16550Tty<PioBackend>;
 
 /// The one at this address, if it is there.
 fn port(address: u16) -> Option<Port> {
-    // SAFETY: each is used once; whoever has it when the kernel panics does not come to it any more.
+    // SAFETY: each port is opened once; after a panic, the code that had it does not run again.
     let mut uart = unsafe { Uart16550::new_port(address) }.ok()?;
     uart.init(Config::default()).ok()?;
     Some(Port::from_inner(uart))
@@ -72,7 +72,7 @@ fn port(address: u16) -> Option<Port> {
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     if let Some(mut console) = port(0x2f8) {
-        // Nobody could be told that nobody can be told.
+        // An error here cannot be reported.
         writeln!(console, "{info}").ok();
     }
     loop {}

@@ -4,7 +4,7 @@ use core::mem::MaybeUninit;
 
 use sdt_framework::console::Console;
 use sdt_framework::kernel::{self, Readable};
-use sdt_framework::machine::{Machine, Smp, Tracing};
+use sdt_framework::smp::{Machine, Tracing};
 use sdt_framework::server::{NoSites, Polled, Server, Stream};
 use sdt_framework::{Config, Rights};
 use x86_64::instructions::interrupts;
@@ -50,7 +50,7 @@ static READABLE: Readable = unsafe { Readable::new(&[0x20_0000..128 << 20]) };
 pub static TRACING: Tracing<Kernel, CPUS> = Tracing::new(c"kernel");
 
 /// What traces from this kernel's shell.
-pub type Tracer = Console<'static, Smp<Kernel, CPUS>>;
+pub type Tracer = Console<'static>;
 
 sdt_core::breakpoint_entry! {
     /// Vector 3.

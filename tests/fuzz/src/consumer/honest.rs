@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use dtrace::consume::{self, Past};
+use dtrace::consume::{self, Recorded};
 use dtrace::job::{Mode, Text};
 use dtrace::render::Kept;
 use dtrace::transport::{Transport, TransportError};
@@ -176,7 +176,7 @@ fn record(scenario: &Scenario) -> Told {
     };
     let client = Client::connect(line).expect("it answers");
     let mut shown = Shown(Kept::default());
-    consume::run(client, &scenario.job(), &Interrupt::new(), &mut Past, &mut shown)
+    consume::run(client, &scenario.job(), &Interrupt::new(), &mut Recorded, &mut shown)
         .unwrap_or_else(|error| panic!("{}: {error}", scenario.program));
     std::mem::take(&mut *told.lock().expect("one thread"))
 }

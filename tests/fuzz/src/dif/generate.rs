@@ -5,8 +5,8 @@ use dtrace_abi::Platform;
 use dtrace_abi::dif::{
     Builtin, DifType, Instr, Opcode, Subr, TypeKind, VarKind, VarScope, Variable,
 };
-use sdt_framework::dif::Rights;
-use sdt_framework::dif::address::{Place, Region};
+use sdt_framework::testing::Access;
+use sdt_framework::testing::address::{Place, Region};
 
 use super::world::{KERNEL, STRING, USER};
 
@@ -269,10 +269,10 @@ fn subroutine(which: u8, destructive: bool) -> Subr {
 }
 
 impl Case {
-    pub fn rights(&self) -> Rights {
+    pub fn rights(&self) -> Access {
         // Mostly all of them.
         let has = |bit: u8| self.rights >> bit & 1 == 0;
-        Rights { kernel: has(0), args: has(1), process: has(2), control: has(3) }
+        Access { kernel: has(0), args: has(1), process: has(2), control: has(3) }
     }
 
     pub fn destructive(&self) -> bool {

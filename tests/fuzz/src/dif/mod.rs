@@ -11,7 +11,7 @@ use dtrace_abi::Platform;
 use dtrace_abi::dif::{Opcode, Subr};
 use dtrace_abi::dof::Dof;
 use dtrace_abi::limits::DIFO_INSTRUCTIONS;
-use sdt_framework::dif::{Difo, Program, Rights, Slot, Source};
+use sdt_framework::testing::{Access, Difo, Program, Slot, Source};
 
 use generate::Case;
 pub use oracle::Done;
@@ -42,13 +42,13 @@ pub fn done(input: &[u8]) -> Done {
 /// # Panics
 /// See [`done`].
 pub fn singles() -> impl Iterator<Item = Done> {
-    let rules = Rules { rights: Rights::ALL, destructive: true };
+    let rules = Rules { rights: Access::ALL, destructive: true };
     single::programs().map(move |program| both(vec![program], &rules, false, |_| false))
 }
 
 /// The rights of programs.
 struct Rules {
-    rights: Rights,
+    rights: Access,
     destructive: bool,
 }
 
@@ -114,7 +114,7 @@ pub fn run_dof(input: &[u8]) {
             assert!(length as u64 <= DIFO_INSTRUCTIONS);
             let mut slots = vec![Slot::EMPTY; length];
             let Ok(program) = Program::new(&difo, declarations, true, &mut slots) else { continue };
-            let mut firing = machine.firing(&world, memory, sdt_framework::dif::Rights::ALL);
+            let mut firing = machine.firing(&world, memory, sdt_framework::testing::Access::ALL);
             firing.begin(1);
             match firing.run(&program) {
                 Ok(value) if difo.returns().is_by_ref() => {

@@ -2,7 +2,7 @@
 
 use dtrace_abi::Platform;
 use dtrace_abi::dif::{Builtin, DifType, Instr, Opcode, Subr, TypeKind};
-use sdt_framework::dif::address::{Place, Region};
+use sdt_framework::testing::address::{Place, Region};
 
 use super::generate::{LOADS, STORES, Source, THREE, TWO};
 use super::world::{KERNEL, TOXIC, USER};

@@ -3,10 +3,10 @@
 use std::sync::atomic::AtomicU32;
 
 use dtrace_abi::Platform;
-use sdt_framework::dif::{
-    self, Declarations, Declared, Dynamic, Firing, Memory, PerCpu, Probe, Rights, Statics, Word,
-};
 use sdt_framework::kernel::{Kernel, LockQuestion, Number, Text};
+use sdt_framework::testing::{
+    self, Access, Declarations, Declared, Dynamic, Firing, Memory, PerCpu, Probe, Statics, Word,
+};
 
 /// Where the kernel's memory begins; it is followed by nothing.
 pub const KERNEL: u64 = 0xffff_8000_0000_1000;
@@ -132,9 +132,9 @@ impl Machine {
         &'a mut self,
         world: &'a World,
         memory: &'a Memory<'a>,
-        rights: Rights,
+        rights: Access,
     ) -> Firing<'a, World> {
-        let room = dif::Room { scratch: &mut self.scratch, key: &mut self.key };
+        let room = testing::Room { scratch: &mut self.scratch, key: &mut self.key };
         let probe = Probe { id: 9, names: &NAMES, args: &ARGS };
         Firing::new(world, memory, probe, rights, 0, room)
     }

@@ -109,8 +109,8 @@ impl Subject {
 
     fn passes(&self, file: &[u8]) -> bool {
         match self.kind {
-            Kind::FreeBsd(..) => cargo_sdt::check::module(file).is_ok(),
-            Kind::Illumos => cargo_sdt::check::illumos::module(file).is_ok(),
+            Kind::FreeBsd(..) => cargo_sdt::internal::check::module(file).is_ok(),
+            Kind::Illumos => cargo_sdt::internal::check::illumos::module(file).is_ok(),
         }
     }
 

@@ -20,7 +20,7 @@ impl Model<'_> {
         let id = result.expect("there is room");
         assert!(self.opened(id).is_err());
         let (buffers, drops) = Default::default();
-        self.consumers.push(Consumer { id, going: false, has_buffers: false, buffers, drops });
+        self.consumers.push(Consumer { id, going: false, last_epid: 0, buffers, drops });
     }
 
     pub(super) fn close(&mut self, id: ConsumerId) {
@@ -72,8 +72,9 @@ impl Model<'_> {
         }
         self.retained.push((id, spec));
         for probe in listed {
+            let epid = self.next_epid(id);
             let enabled = &mut self.probes.get_mut(&probe).expect("it is listed").enabled;
-            enabled.push(id);
+            enabled.push((id, epid));
             if enabled.len() == 1 {
                 self.calls.push(Call::Enable(probe));
             }
@@ -99,7 +100,7 @@ impl Model<'_> {
         for probe in probes {
             let enabled = &mut self.probes.get_mut(probe).expect("it is listed").enabled;
             let before = enabled.len();
-            enabled.retain(|&by| by != id);
+            enabled.retain(|&(by, _)| by != id);
             let (changed, is_empty) = (enabled.len() != before, enabled.is_empty());
             count += u32::from(changed);
             if changed && is_empty {
@@ -114,11 +115,10 @@ impl Model<'_> {
         let enablings = self.retained.len();
         let expected = self.opened(id).map(|consumer| {
             if matches!(result, Err(ConsumerError::NoMemory { .. })) {
-                assert!(going && !consumer.has_buffers && enablings >= ENABLINGS);
+                assert!(going && enablings >= ENABLINGS);
                 return false;
             }
             consumer.going = going;
-            consumer.has_buffers |= going;
             true
         });
         if expected != Ok(false) {

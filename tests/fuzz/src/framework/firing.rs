@@ -1,10 +1,9 @@
 //! Probes fire, and what they leave is read.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use sdt_core::ops::ProbeId;
-use sdt_framework::{ConsumerError, ConsumerId, Firing, LONGEST, Records};
+use sdt_framework::{ConsumerError, ConsumerId, Record, Which, records};
 
 use super::host::asked;
 use super::{CPUS, Model, RECORDS};
@@ -37,17 +36,15 @@ impl Model<'_> {
             None if five => asked(id, argno),
             None => 0,
         });
-        let id = ProbeId::new(id).expect("it is not 0");
-        let record = Firing { probe: id, cpu: cpu as u32, timestamp, args };
         let mut claimed = false;
-        for by in &probe.enabled {
-            let consumer = self.consumers.iter_mut().find(|consumer| consumer.id == *by);
+        for &(by, epid) in &probe.enabled {
+            let consumer = self.consumers.iter_mut().find(|consumer| consumer.id == by);
             let consumer = consumer.expect("who has enabled a probe is open");
             if !consumer.going {
                 continue;
             }
             if consumer.buffers[cpu].len() < RECORDS {
-                consumer.buffers[cpu].push_back(record);
+                consumer.buffers[cpu].push(Record { epid, timestamp, args });
                 self.counters.records += 1;
             } else {
                 consumer.drops[cpu] += 1;
@@ -58,27 +55,17 @@ impl Model<'_> {
         self.counters.unclaimed += u64::from(!claimed);
     }
 
+    /// Reads what was recorded, and how much was not.
     pub(super) fn drain(&mut self, id: ConsumerId, cpu: usize) {
-        let mut bytes = [0; RECORDS * LONGEST];
-        let result = self.dtrace.read(id, cpu, &mut bytes);
-        let records = Records::new(&bytes[..result.unwrap_or(0)]).map(|record| record.firing());
-        let records: VecDeque<_> = records.map(|firing| firing.expect("a whole record")).collect();
+        let mut bytes = [0; RECORDS * Record::SIZE];
+        let result = self.dtrace.snapshot(id, cpu, Which::Records, 0, &mut bytes);
+        let result = result.map(|found| {
+            assert_eq!((found.read, found.errors, found.oldest), (found.size, 0, 0));
+            (records(&bytes[..found.size]).collect::<Vec<_>>(), found.drops)
+        });
         let expected = self.opened(id).and_then(|consumer| {
             let buffer = consumer.buffers.get_mut(cpu).ok_or(ConsumerError::NoCpu(cpu))?;
-            Ok(std::mem::take(buffer))
-        });
-        assert_eq!(
-            result,
-            expected.as_ref().map(|all| all.len() * LONGEST).map_err(|&error| error)
-        );
-        assert_eq!(records, expected.unwrap_or_default());
-    }
-
-    pub(super) fn drops(&mut self, id: ConsumerId, cpu: usize) {
-        let result = self.dtrace.drops(id, cpu);
-        let expected = self.opened(id).and_then(|consumer| {
-            let drops = consumer.drops.get_mut(cpu).ok_or(ConsumerError::NoCpu(cpu))?;
-            Ok(std::mem::take(drops))
+            Ok((std::mem::take(buffer), std::mem::take(&mut consumer.drops[cpu])))
         });
         assert_eq!(result, expected);
     }

@@ -7,12 +7,12 @@ mod host;
 mod providers;
 mod steps;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use arbitrary::{Arbitrary, Unstructured};
 use sdt_core::ops::{FrameworkError, ProviderId};
-use sdt_framework::{Config, ConsumerError, ConsumerId, Counters, Dtrace, Firing, LONGEST, Spec};
+use sdt_framework::{Config, ConsumerError, ConsumerId, Counters, Dtrace, Record, Spec};
 
 use crate::handed::Handed;
 use host::{Call, Machine, Session};
@@ -33,7 +33,7 @@ const CONFIG: Config = Config {
     probes: PROBES,
     ecbs: ECBS,
     consumers: CONSUMERS,
-    buffer: RECORDS * LONGEST,
+    buffer: RECORDS * Record::SIZE,
 };
 
 /// Enablings that there is room for, whatever the consumers have.
@@ -81,15 +81,16 @@ struct Probe {
     provider: ProviderId,
     module: Name,
     name: Name,
-    /// By whom, oldest first.
-    enabled: Vec<ConsumerId>,
+    /// By whom and under which number, oldest first.
+    enabled: Vec<(ConsumerId, u32)>,
 }
 
 struct Consumer {
     id: ConsumerId,
     going: bool,
-    has_buffers: bool,
-    buffers: [VecDeque<Firing>; CPUS],
+    /// The number of the probe that it has enabled last.
+    last_epid: u32,
+    buffers: [Vec<Record>; CPUS],
     drops: [u64; CPUS],
 }
 
@@ -149,9 +150,6 @@ impl<'a> Model<'a> {
             Step::Drain { consumer, cpu } => {
                 self.drain(self.consumer(consumer), usize::from(cpu) % (CPUS + 1));
             }
-            Step::Drops { consumer, cpu } => {
-                self.drops(self.consumer(consumer), usize::from(cpu) % (CPUS + 1));
-            }
         }
     }
 
@@ -179,6 +177,13 @@ impl<'a> Model<'a> {
         let found = self.consumers.get(usize::from(index) % (self.consumers.len() + 1));
         let none = ConsumerId::new(u32::MAX).expect("it is not 0");
         found.map_or(none, |consumer| consumer.id)
+    }
+
+    /// The next number of an enabled probe of an open consumer.
+    fn next_epid(&mut self, id: ConsumerId) -> u32 {
+        let consumer = self.opened(id).expect("it is open");
+        consumer.last_epid += 1;
+        consumer.last_epid
     }
 
     fn known(&self, id: ProviderId) -> Option<&Provider> {

@@ -58,8 +58,13 @@ impl Model<'_> {
         }
     }
 
-    /// Who has enabled a probe that comes to be.
-    fn enabled_at_creation(&mut self, id: ProviderId, module: Name, name: Name) -> Vec<ConsumerId> {
+    /// Who has enabled a probe that comes to be, and under which number.
+    fn enabled_at_creation(
+        &mut self,
+        id: ProviderId,
+        module: Name,
+        name: Name,
+    ) -> Vec<(ConsumerId, u32)> {
         let provider = self.known(id).expect("it has been looked up");
         if provider.defunct {
             return Vec::new();
@@ -71,7 +76,7 @@ impl Model<'_> {
         let missed = meant.len().saturating_sub(ECBS - taken);
         meant.truncate(ECBS - taken);
         self.counters.missed += missed as u64;
-        meant
+        meant.into_iter().map(|consumer| (consumer, self.next_epid(consumer))).collect()
     }
 
     /// Destroys probes; returns how many.

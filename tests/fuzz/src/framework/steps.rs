@@ -25,7 +25,6 @@ pub(super) enum Step {
     Stop { consumer: u8 },
     Fire { cpu: u8, probe: u8, arg: u64, five: bool },
     Drain { consumer: u8, cpu: u8 },
-    Drops { consumer: u8, cpu: u8 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Arbitrary)]

@@ -1,5 +1,6 @@
 //! Small files for the tests of both systems' halves: ET_REL here, ET_DYN in [`shared`].
 
+pub mod machine;
 pub mod shared;
 
 use object_core::elf::{self, RelocationType};
@@ -80,11 +81,6 @@ impl Builder {
         self.object.append_section_data(section, contents, 8)
     }
 
-    /// More contents for a section, with another alignment than 8; where they are.
-    pub fn append_aligned(&mut self, section: SectionId, contents: &[u8], alignment: u64) -> u64 {
-        self.object.append_section_data(section, contents, alignment)
-    }
-
     fn symbol(&mut self, name: &str, value: u64, section: SymbolSection, weak: bool) -> SymbolId {
         self.object.add_symbol(Symbol {
             name: name.into(),
@@ -130,7 +126,7 @@ impl Builder {
             .copy_from_slice(contents);
     }
 
-    /// A symbol that somebody else is to define.
+    /// Adds a symbol that another file defines.
     pub fn undefined(&mut self, name: &str, weak: bool) -> SymbolId {
         self.symbol(name, 0, SymbolSection::Undefined, weak)
     }

@@ -9,7 +9,7 @@ pub const PAGE: usize = 4096;
 /// Most memory that one module may take.
 pub const MAX_SIZE: usize = 64 << 20;
 
-/// What may be done with a stretch of memory. None may be both written and executed.
+/// Rights to a range of memory. No memory is both writable and executable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protection {
     /// Code.
@@ -23,15 +23,15 @@ pub enum Protection {
 /// Pages with one protection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Where they start, from the image's start; a multiple of [`PAGE`].
+    /// Offset in the image; a multiple of [`PAGE`].
     pub offset: usize,
     /// Bytes; a multiple of [`PAGE`].
     pub size: usize,
-    /// What may be done with them.
+    /// Rights to them.
     pub protection: Protection,
 }
 
-/// Whether all of these bytes are memory with this protection, of what is at `base`.
+/// Whether all of these bytes are memory with this protection, in the image at `base`.
 pub fn holds(
     base: u64,
     segments: &[Segment],
@@ -69,7 +69,7 @@ impl Image {
         self.bytes.len()
     }
 
-    /// Where the image is to be mapped.
+    /// Returns the address at which the image is to be mapped.
     pub fn base(&self) -> u64 {
         self.base
     }

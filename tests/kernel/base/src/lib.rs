@@ -1,4 +1,4 @@
-//! What FreeBSD's half of the stand-in kernel and illumos's both stand on: the image of a module as it is mapped, and the
+//! The parts that both halves of the stand-in kernel, FreeBSD's and illumos's, use: the image of a module as it is mapped, and the
 //! `printf` of their kernels.
 #![cfg_attr(not(any(test, feature = "fixture")), no_std)]
 
@@ -7,4 +7,5 @@ extern crate alloc;
 #[cfg(feature = "fixture")]
 pub mod fixture;
 pub mod image;
+pub mod memory;
 pub mod printf;

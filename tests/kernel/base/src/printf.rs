@@ -8,9 +8,9 @@ use alloc::string::String;
 
 /// The arguments behind the format.
 pub trait Arguments {
-    /// The next `int`, or what is passed as one.
+    /// The next `int`, or a value promoted to one.
     fn int(&mut self) -> i32;
-    /// The next `long`, pointer, or what is as wide.
+    /// The next `long`, pointer, or value of that width.
     fn long(&mut self) -> i64;
     /// The next `const char *`, at most `limit` bytes of it; `None` for NULL.
     fn text(&mut self, limit: Option<usize>) -> Option<String>;
@@ -46,7 +46,7 @@ pub fn format(template: &str, arguments: &mut dyn Arguments) -> String {
         rest = match convert(&rest[at + 1..], arguments, &mut out) {
             Some(behind) => behind,
             None => {
-                // Not known: from here on nobody can say what the arguments are.
+                // Unknown: the types of the arguments that follow are unknown, too.
                 out.push_str(&rest[at..]);
                 return out;
             }
@@ -61,8 +61,7 @@ pub fn pointer(address: u64) -> String {
     if address == 0 { "0".into() } else { format!("{address:#x}") }
 }
 
-/// Does the conversion behind a `%` and returns what is behind it; `None` when there is no such
-/// conversion.
+/// Does the conversion behind a `%` and returns the text behind it; `None` if there is no such conversion.
 fn convert<'t>(text: &'t str, arguments: &mut dyn Arguments, out: &mut String) -> Option<&'t str> {
     let mut this = Conversion::default();
     let mut chars = text.chars();

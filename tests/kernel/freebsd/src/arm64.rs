@@ -1,10 +1,10 @@
 //! arm64's `struct trapframe` (`sys/arm64/include/frame.h`) and the instructions that the kernel carries
 //! out in a breakpoint's stead (`dtrace_invop_start`, `sys/cddl/dev/dtrace/aarch64/dtrace_subr.c`).
 
-use core::fmt;
 use core::mem::offset_of;
 
 use static_assertions::const_assert_eq;
+use thiserror::Error;
 
 use crate::{Release, release};
 
@@ -16,7 +16,7 @@ pub struct TrapFrame {
     pub sp: u64,
     /// x30.
     pub lr: u64,
-    /// Where the exception returns to.
+    /// The address to which the exception returns.
     pub elr: u64,
     /// The processor state it returns to.
     pub spsr: u64,
@@ -48,14 +48,6 @@ impl TrapFrame {
     }
 }
 
-impl fmt::Display for TrapFrame {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sp, lr, elr, spsr, esr, far, x } = self;
-        write!(f, "elr {elr:#x} spsr {spsr:#x} esr {esr:#x} far {far:#x} sp {sp:#x} lr {lr:#x}")?;
-        x.iter().enumerate().try_for_each(|(number, value)| write!(f, " x{number} {value:#x}"))
-    }
-}
-
 /// Bytes of an instruction.
 const INSTRUCTION: u64 = 4;
 /// Bytes below the interrupted stack pointer that the trap handler leaves free for what an emulated
@@ -79,7 +71,7 @@ pub enum Emulated {
     Load(Pair),
 }
 
-/// Two registers, and what is added to the stack pointer.
+/// Two registers, and the number that is added to the stack pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     first: usize,
@@ -88,7 +80,7 @@ pub struct Pair {
 }
 
 impl Emulated {
-    /// What the handler's answer means to a release's kernel, if it means anything.
+    /// Decodes a handler's answer as a release's kernel does; `None` if it knows no such answer.
     pub const fn decode(answer: u32, release: Release) -> Option<Self> {
         Some(match answer {
             0xd503_201f if !release::emulates_nop(release) => return None,
@@ -109,7 +101,7 @@ impl Emulated {
     /// its stack pointer are free.
     ///
     /// # Errors
-    /// It wants to store beyond what is free.
+    /// It would store outside of the free stack.
     pub unsafe fn carry_out(self, frame: &mut TrapFrame) -> Result<(), OutOfStack> {
         match self {
             Self::Nop => {}
@@ -128,7 +120,7 @@ impl Emulated {
                 }
                 frame.sp = frame.sp.wrapping_add_signed(offset);
                 let pair = [frame.register(first), frame.register(second)];
-                // SAFETY: inside what is free below the stack pointer.
+                // SAFETY: the offset is within the free stack below the stack pointer.
                 unsafe { (frame.sp as *mut [u64; 2]).write(pair) };
             }
             Self::Load(Pair { first, second, offset }) => {
@@ -156,17 +148,10 @@ impl Pair {
     }
 }
 
-/// What is to be stored lies beyond the stack that the trap handler leaves free, by this offset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// An emulated instruction would store outside of the stack that the trap handler leaves free, at this offset.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("{0} bytes from the stack pointer, {FREE_STACK} are free below it")]
 pub struct OutOfStack(pub i64);
-
-impl fmt::Display for OutOfStack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes from the stack pointer, {FREE_STACK} are free below it", self.0)
-    }
-}
-
-impl core::error::Error for OutOfStack {}
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! Event handler lists: `eventhandler_register(9)` (`sys/kern/subr_eventhandler.c`).
 //!
-//! As on FreeBSD a handler may be running on other CPUs when it is deregistered, and it may register
+//! As on FreeBSD, a handler can be running on other CPUs when it is deregistered, and it can register
 //! and deregister others itself; deregistration returns when no CPU can be in it any more.
 
 use alloc::boxed::Box;
@@ -15,7 +15,7 @@ pub type Tag = usize;
 /// A handler as it was registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handler {
-    /// What [`List::deregister`] wants.
+    /// The argument of [`List::deregister`].
     pub tag: Tag,
     /// The function's address.
     pub function: usize,
@@ -26,7 +26,7 @@ pub struct Handler {
 }
 
 impl Handler {
-    /// What lists are ordered by; tags grow.
+    /// The key that lists are sorted by; tags increase.
     fn key(&self) -> (i32, Tag) {
         (self.priority, self.tag)
     }
@@ -129,8 +129,8 @@ impl List {
         state.prune();
     }
 
-    /// Takes a handler away; says whether it was there. Nobody new is called when this returns, but
-    /// calls may still be under way: see [`is_gone`](Self::is_gone).
+    /// Removes a handler; returns whether it was registered. No new call begins after this returns, but a call can still be
+    /// running: see [`is_gone`](Self::is_gone).
     pub fn deregister(&self, tag: Tag) -> bool {
         let mut state = self.state.lock();
         let known = state.handlers.iter().any(|handler| handler.tag == tag);
@@ -142,7 +142,7 @@ impl List {
         true
     }
 
-    /// Takes all handlers away; their number.
+    /// Removes all handlers; returns their number.
     pub fn deregister_all(&self) -> usize {
         let mut state = self.state.lock();
         let live: Vec<Tag> = state
@@ -168,7 +168,7 @@ impl List {
 }
 
 impl State {
-    /// Removes the dead while nobody can be in them.
+    /// Removes dead handlers if no invocation can be in them.
     fn prune(&mut self) {
         if self.running == 0 {
             let dead = core::mem::take(&mut self.dead);

@@ -1,11 +1,10 @@
-//! What `process_exec` handlers are given: `struct image_params`, `struct image_args`
-//! (`sys/imgact.h`) and `struct proc` (`sys/proc.h`).
+//! Arguments of `process_exec` handlers: `struct image_params`, `struct image_args` (`sys/imgact.h`) and `struct proc`
+//! (`sys/proc.h`).
 //!
-//! Offsets are those of the headers of FreeBSD 15 for LP64, as clang computes them from the copy in
-//! PyPI's `ziglang` 0.17 (`zig cc -target x86_64-freebsd.15.0 -D_KERNEL -DKDTRACE_HOOKS`). Fields that
-//! the bench does not fill are zero.
+//! Offsets are those of the headers of FreeBSD 15 for LP64, as clang computes them from the copy in PyPI's `ziglang` 0.17
+//! (`zig cc -target x86_64-freebsd.15.0 -D_KERNEL -DKDTRACE_HOOKS`). Fields that the bench does not fill are zero.
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::c_char;
 use core::mem::offset_of;
 
 use static_assertions::const_assert_eq;
@@ -17,14 +16,13 @@ pub const COMMAND_LEN: usize = 19;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Proc {
-    head: [u64; 24],
-    state: c_int,
+    head: [u32; 49],
     /// `p_pid`.
     pub pid: i32,
     middle: [u64; 99],
     /// `p_comm`, the last part of the path, cut off.
     pub command: [c_char; COMMAND_LEN + 1],
-    tail: [u8; 356],
+    tail: [u32; 89],
 }
 
 const_assert_eq!(offset_of!(Proc, pid), 196);
@@ -39,36 +37,20 @@ impl Proc {
         for (to, from) in command.iter_mut().take(COMMAND_LEN).zip(name.bytes()) {
             *to = from as c_char;
         }
-        Self { head: [0; 24], state: 0, pid, middle: [0; 99], command, tail: [0; 356] }
+        Self { head: [0; 49], pid, middle: [0; 99], command, tail: [0; 89] }
     }
 }
 
-/// `struct image_args`.
+/// `struct image_args`, as far as it is filled.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ImageArgs {
-    /// `buf`: argument and environment strings.
-    pub buf: *mut c_char,
-    /// `bufkva`.
-    pub bufkva: *mut c_void,
-    /// `begin_argv`.
-    pub begin_argv: *mut c_char,
-    /// `begin_envv`.
-    pub begin_envv: *mut c_char,
-    /// `endp`.
-    pub endp: *mut c_char,
+    head: [usize; 5],
     /// `fname`: the path given to `execve`, in kernel memory.
     pub fname: *const c_char,
-    /// `fname_buf`.
-    pub fname_buf: *mut c_char,
-    /// `stringspace`.
-    pub stringspace: c_int,
-    /// `argc`.
-    pub argc: c_int,
-    /// `envc`.
-    pub envc: c_int,
+    middle: [u32; 5],
     /// `fd`: -1, as for `execve`.
-    pub fd: c_int,
+    pub fd: i32,
 }
 
 const_assert_eq!(offset_of!(ImageArgs, fname), 40);
@@ -78,20 +60,7 @@ const_assert_eq!(size_of::<ImageArgs>(), 72);
 impl ImageArgs {
     /// Arguments of an `execve` of `fname`.
     pub const fn new(fname: *const c_char) -> Self {
-        let null = core::ptr::null_mut();
-        Self {
-            buf: null,
-            bufkva: core::ptr::null_mut(),
-            begin_argv: null,
-            begin_envv: null,
-            endp: null,
-            fname,
-            fname_buf: null,
-            stringspace: 0,
-            argc: 0,
-            envc: 0,
-            fd: -1,
-        }
+        Self { head: [0; 5], fname, middle: [0; 5], fd: -1 }
     }
 }
 
@@ -110,7 +79,6 @@ pub struct ImageParams {
     tail: [u64; 11],
 }
 
-const_assert_eq!(offset_of!(ImageParams, process), 0);
 const_assert_eq!(offset_of!(ImageParams, args), 104);
 const_assert_eq!(offset_of!(ImageParams, execpath), 136);
 const_assert_eq!(size_of::<ImageParams>(), 232);
@@ -129,10 +97,9 @@ mod tests {
     #[test]
     fn the_command_is_the_end_of_the_path_cut_off() {
         let text = |path| {
-            let command = Proc::new(7, path).command;
-            let bytes: Vec<u8> =
-                command.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8).collect();
-            String::from_utf8(bytes).unwrap()
+            let command = Proc::new(7, path).command.map(|byte| byte as u8);
+            let text = core::ffi::CStr::from_bytes_until_nul(&command).unwrap();
+            text.to_str().unwrap().to_string()
         };
         assert_eq!(text("/usr/bin/man"), "man");
         assert_eq!(text("sh"), "sh");

@@ -1,7 +1,7 @@
 //! Kernel loadable files and their modules: kldload(8) and kldunload(8), in the order and with the
 //! words of `sys/kern/kern_linker.c` and `sys/kern/kern_module.c`.
 //!
-//! Where FreeBSD would panic or go on with a file half undone, this one refuses and leaves nothing
+//! If FreeBSD would panic or continue with a half-loaded file, this linker refuses the file and leaves nothing
 //! behind.
 
 mod file;
@@ -15,17 +15,19 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use dtrace_abi::site::MAX_LEN;
 use spin::Mutex;
 
+pub use crate::file_info::FileInfo;
 use crate::linker::{Metadata, ModuleData, Range, SysInit};
 use crate::loader::{self, Linked, LoadError, SiteRecord};
 use crate::sdt::Records;
 use crate::{Release, errno};
+pub use file::FileSymbol;
 use file::{File, Module};
-pub use file::{FileInfo, FileSymbol};
 pub use kernel::Kernel;
 pub use refusal::Refusal;
 use stand_in_base::image::{Protection, Segment};
@@ -77,7 +79,7 @@ impl<K: Kernel> Linker<K> {
         }
     }
 
-    /// Which FreeBSD's linker this is. Any context.
+    /// Returns the release whose linker this is. Any context.
     pub fn release(&self) -> Release {
         let version = self.version.load(Ordering::Acquire);
         Release::new(version).expect("only versions of releases are stored")
@@ -113,8 +115,7 @@ impl<K: Kernel> Linker<K> {
         }
         let result = self.load_new(name, bytes);
         if let Err(refusal) = &result {
-            self.kernel
-                .print(format_args!("{}", refusal.console_line(name, self.kernel.machine())));
+            self.print(format_args!("{}", refusal.console_line(name, self.kernel.machine())));
         }
         result
     }
@@ -124,12 +125,17 @@ impl<K: Kernel> Linker<K> {
         if !self.release().takes_plt32() {
             parsed = parsed.without_plt32();
         }
-        let base = self.kernel.reserve(parsed.size()).ok_or(Refusal::OutOfMemory)?;
+        let base = self.kernel.memory().reserve(parsed.size()).ok_or(Refusal::OutOfMemory)?;
         let linked = self.link(&parsed, base).and_then(|linked| {
-            if self.kernel.map(&linked.image) { Ok(linked) } else { Err(Refusal::OutOfMemory) }
+            let writable_code = release::has_writable_text(self.release(), self.kernel.machine());
+            if self.kernel.memory().map(&linked.image, writable_code) {
+                Ok(linked)
+            } else {
+                Err(Refusal::OutOfMemory)
+            }
         });
         let Ready { image, metadata, dependencies, records } =
-            linked.inspect_err(|_| self.kernel.give_back(base))?;
+            linked.inspect_err(|_| self.kernel.memory().give_back(base))?;
         self.start(File::new(self.next_id(), name, &image, metadata, dependencies), records)
     }
 
@@ -218,8 +224,8 @@ impl<K: Kernel> Linker<K> {
         Ok(dependencies)
     }
 
-    /// Why a file could not be linked. Symbols of others are looked up when all dependencies are there, so
-    /// what is missing for want of one is not what is said.
+    /// Returns why a file could not be linked. FreeBSD resolves dependencies before symbols, so a missing dependency is reported
+    /// rather than a symbol that it would have defined.
     fn not_linked(&self, file: &loader::File<'_>, base: u64, error: LoadError) -> Refusal {
         if matches!(error, LoadError::Undefined { .. })
             && let Ok(image) = file.link(base, &|_| Some(base))
@@ -294,7 +300,7 @@ impl<K: Kernel> Linker<K> {
         self.send(&data, handle, event::UNLOAD);
         self.modules.lock().retain(|module| module.data.record != record);
         self.with_file(file, |file| file.load_error = error);
-        self.kernel.print(format_args!(
+        self.print(format_args!(
             "module_register_init: MOD_LOAD ({}, {}, {}) error {error}",
             data.name,
             printf::pointer(data.handler),
@@ -314,7 +320,7 @@ impl<K: Kernel> Linker<K> {
     /// Unloads a file: `kern_kldunload` and `linker_file_unload`.
     ///
     /// # Errors
-    /// When it is not there, or somebody refuses; it goes on working then.
+    /// It is not loaded, or its modules, its probes or a dependency keep it; it stays loaded then.
     pub fn unload(&self, name: &str) -> Result<(), Refusal> {
         let _busy = self.busy.lock();
         let id = self
@@ -325,7 +331,7 @@ impl<K: Kernel> Linker<K> {
             .map(|file| file.id)
             .ok_or_else(|| Refusal::NoSuchFile { file: name.to_string() })?;
         if !self.with_file(id, |file| core::mem::take(&mut file.by_user)).unwrap_or(false) {
-            self.kernel.print(format_args!(
+            self.print(format_args!(
                 "kldunload: attempt to unload file that was loaded by the kernel"
             ));
             return Err(Refusal::Unload { error: errno::EBUSY });
@@ -337,7 +343,7 @@ impl<K: Kernel> Linker<K> {
         result
     }
 
-    /// Gives up one reference to a file, and with the last one the file.
+    /// Drops one reference to a file, and with the last one the file.
     fn drop_reference(&self, id: u32) -> Result<(), Refusal> {
         let kept = self.with_file(id, |file| {
             if file.references > 1 {
@@ -393,12 +399,12 @@ impl<K: Kernel> Linker<K> {
         };
         for dependency in dependencies {
             if let Err(refusal) = self.drop_reference(dependency) {
-                self.kernel.print(format_args!("{refusal}"));
+                self.print(format_args!("{refusal}"));
             }
         }
         self.kernel.kld_unload(info);
-        self.kernel.unmap(info.base, info.size);
-        self.kernel.give_back(info.base);
+        self.kernel.memory().unmap(info.base, info.size);
+        self.kernel.memory().give_back(info.base);
     }
 
     /// The loaded files, oldest first.
@@ -433,7 +439,7 @@ impl<K: Kernel> Linker<K> {
         self.files.lock().iter().find_map(|file| file.function_at(address))
     }
 
-    /// What the files have at an address.
+    /// Returns the symbol at an address in a file.
     pub fn symbol_at(&self, address: u64) -> Option<FileSymbol> {
         self.files.lock().iter().find_map(|file| file.symbol_at(address))
     }
@@ -448,7 +454,7 @@ impl<K: Kernel> Linker<K> {
         self.kernel.symbol(symbol).or_else(of_files)
     }
 
-    /// Who is an interface in a version that `fits`: `Some(None)` is the kernel.
+    /// Lists the versions of an interface, each with the file that provides it; `None` is the kernel.
     fn candidates(&self, name: &str) -> Vec<(i32, Option<u32>)> {
         // Interfaces that are part of the kernel.
         let mut all = match name {
@@ -475,6 +481,10 @@ impl<K: Kernel> Linker<K> {
             let best = candidates.filter(|&(version, _)| fits(version));
             best.max_by_key(|&(version, _)| version).map(|(_, file)| file)
         })
+    }
+
+    fn print(&self, line: fmt::Arguments<'_>) {
+        self.kernel.memory().print(line);
     }
 
     fn file_name(&self, id: Option<u32>) -> String {

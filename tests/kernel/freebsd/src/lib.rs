@@ -2,13 +2,14 @@
 //! module's records, and layouts and constants, each with its source. Without a release they are those of 15.
 //!
 //! Files are loaded by the same rules, in the same order, with the same messages, and what FreeBSD refuses is refused.
-//! Where the real kernel would panic or corrupt itself over a bad file, this one refuses the file and goes on.
+//! If the real kernel would panic or corrupt memory because of a bad file, this one refuses the file and continues.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
 
 pub mod arm64;
 pub mod eventhandler;
+mod file_info;
 #[cfg(test)]
 mod fixture;
 pub mod imgact;
@@ -40,7 +41,7 @@ pub mod errno {
     /// Operation not supported.
     pub const EOPNOTSUPP: i32 = 45;
 
-    /// What `strerror` says.
+    /// Returns the text of `strerror`.
     pub fn text(errno: i32) -> &'static str {
         match errno {
             ENOENT => "No such file or directory",

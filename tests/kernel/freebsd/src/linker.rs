@@ -1,16 +1,16 @@
-//! What linker sets of a module hold: `struct mod_metadata`, `moduledata_t`, `struct mod_depend`,
+//! Records in the linker sets of a module: `struct mod_metadata`, `moduledata_t`, `struct mod_depend`,
 //! `struct mod_version` (`sys/module.h`) and `struct sysinit` (`sys/kernel.h`), read out of an image.
 //!
 //! Everything is read by copy from an image that has been relocated, so a record is inside the module
 //! or it is refused.
 
-use crate::release;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
-use super::Release;
+use thiserror::Error;
+
 use crate::loader::Linked;
+use crate::{Release, release};
 
 /// `MDT_DEPEND`.
 const DEPEND: i32 = 1;
@@ -53,13 +53,13 @@ pub struct Version {
 /// A module of the file (`moduledata_t`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModuleData {
-    /// Where the record is: its identity.
+    /// The record's address, which identifies it.
     pub record: u64,
     /// Its name.
     pub name: String,
     /// `int (*evhand)(module_t, int, void *)`, 0 for none.
     pub handler: u64,
-    /// What the handler is given besides.
+    /// The handler's last argument.
     pub private: u64,
 }
 
@@ -72,7 +72,7 @@ pub struct SysInit {
     pub order: u32,
     /// `void (*)(const void *)`.
     pub function: u64,
-    /// What it is given.
+    /// Its argument.
     pub data: u64,
 }
 
@@ -81,9 +81,9 @@ pub struct SysInit {
 pub struct Metadata {
     /// Its modules.
     pub modules: Vec<ModuleData>,
-    /// What they are.
+    /// Interfaces that they provide.
     pub versions: Vec<Version>,
-    /// What they need.
+    /// Interfaces that they need.
     pub depends: Vec<Depend>,
     /// To be run at load, in order.
     pub sysinits: Vec<SysInit>,
@@ -91,22 +91,15 @@ pub struct Metadata {
     pub sysuninits: Vec<SysInit>,
 }
 
-/// A record of a set is not inside the module, or points out of it where it must not.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A record of a set is not inside the module, or has a pointer out of it that has to stay inside.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("set_{set} has a record at {address:#x} that cannot be used")]
 pub struct BadRecord {
     /// The set.
     pub set: &'static str,
-    /// What the set has for the record's address.
+    /// The record's address in the set.
     pub address: u64,
 }
-
-impl fmt::Display for BadRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "set_{} has a record at {:#x} that cannot be used", self.set, self.address)
-    }
-}
-
-impl core::error::Error for BadRecord {}
 
 fn i32_at(bytes: &[u8], offset: usize) -> i32 {
     bytes[offset..].first_chunk().map_or(0, |&field| i32::from_le_bytes(field))

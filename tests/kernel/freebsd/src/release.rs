@@ -1,6 +1,8 @@
-//! Which FreeBSD this kernel stands in for, and what follows from it for the kernel itself.
+//! Properties of the kernel that depend on the release of FreeBSD.
 
 use dtrace_abi::freebsd::{Generation, Release};
+
+use crate::loader::Machine;
 
 /// 15.0-RELEASE: what this kernel begins as.
 pub const DEFAULT: Release = match Release::new(1_500_068) {
@@ -8,7 +10,7 @@ pub const DEFAULT: Release = match Release::new(1_500_068) {
     None => unreachable!(),
 };
 
-/// Where function and argument are in a release's `struct sysinit` (`sys/kernel.h`): they are its last two fields.
+/// Returns the offset of function and argument in a release's `struct sysinit` (`sys/kernel.h`): its last two fields.
 pub(crate) const fn sysinit_function(release: Release) -> usize {
     release.sysinit_size() - 16
 }
@@ -31,12 +33,12 @@ pub const fn emulates_nop(release: Release) -> bool {
     release.version() >= LIKE_MAIN
 }
 
-/// Whether modules' text on arm64 is writable where it is executed.
+/// Whether modules' text is writable at the address at which it is executed, although it is not on newer releases.
 ///
-/// It is in 1300010 and 13.0-RELEASE, where fbt stores to it directly (`fbt_patch_tracepoint` in
+/// It is on arm64 in 1300010 and 13.0-RELEASE, where fbt stores to it directly (`fbt_patch_tracepoint` in
 /// `sys/cddl/dev/fbt/aarch64/fbt_isa.c`). In main fbt asks `arm64_get_writable_addr` for an alias.
-pub const fn has_writable_text(release: Release) -> bool {
-    release.version() < LIKE_MAIN
+pub const fn has_writable_text(release: Release, machine: Machine) -> bool {
+    matches!(machine, Machine::Aarch64) && release.version() < LIKE_MAIN
 }
 
 /// Whether a symbol that some releases have as a function is a variable in this one, which holds a function's address.
@@ -53,8 +55,8 @@ pub const fn has_symbol(release: Release, name: &str) -> bool {
         b"sdt_probes_enabled" => release.has_probes_enabled(),
         // `sys/arm64/arm64/machdep.c`: neither in 1300010 nor in 13.0-RELEASE; in main.
         b"arm64_get_writable_addr" => release.version() >= LIKE_MAIN,
-        // There before, too; but handlers get the stack there, not the trap frame, and whoever takes
-        // the one for the other writes where it must not.
+        // Older kernels have them, too, but pass the stack instead of the trap frame: a handler that takes one for the other
+        // corrupts memory.
         b"dtrace_invop_add" | b"dtrace_invop_remove" => release.has_trap_frame(),
         _ => true,
     }
@@ -94,7 +96,8 @@ mod tests {
         ] {
             let release = of(version);
             assert_eq!(emulates_nop(release), nop, "{release:?}");
-            assert_eq!(has_writable_text(release), writable_text, "{release:?}");
+            assert_eq!(has_writable_text(release, Machine::Aarch64), writable_text, "{release:?}");
+            assert!(!has_writable_text(release, Machine::X86_64));
             assert_eq!(has_symbol(release, "arm64_get_writable_addr"), !writable_text);
             assert_eq!(is_variable(release, "arm64_icache_sync_range"), variable, "{release:?}");
             assert!(!is_variable(release, "printf"));

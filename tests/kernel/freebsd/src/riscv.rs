@@ -1,7 +1,6 @@
 //! riscv's `struct trapframe` (`sys/riscv/include/frame.h`) and the instructions that the kernel carries
 //! out in a breakpoint's stead (`dtrace_invop_start`, `sys/cddl/dev/dtrace/riscv/dtrace_subr.c`).
 
-use core::fmt;
 use core::mem::offset_of;
 
 use static_assertions::const_assert_eq;
@@ -26,7 +25,7 @@ pub struct TrapFrame {
     pub s: [u64; 12],
     /// a0 to a7.
     pub a: [u64; 8],
-    /// Where the trap returns to.
+    /// The address to which the trap returns.
     pub sepc: u64,
     /// The processor state it returns to.
     pub sstatus: u64,
@@ -42,22 +41,6 @@ const_assert_eq!(offset_of!(TrapFrame, a), 184);
 const_assert_eq!(offset_of!(TrapFrame, sepc), 248);
 const_assert_eq!(offset_of!(TrapFrame, scause), 272);
 const_assert_eq!(size_of::<TrapFrame>(), 280);
-
-impl fmt::Display for TrapFrame {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { ra, sp, gp, tp, sepc, sstatus, .. } = self;
-        write!(
-            f,
-            "sepc {sepc:#x} sstatus {sstatus:#x} ra {ra:#x} sp {sp:#x} gp {gp:#x} tp {tp:#x}"
-        )?;
-        for (name, registers) in [('t', &self.t[..]), ('s', &self.s[..]), ('a', &self.a[..])] {
-            for (number, value) in registers.iter().enumerate() {
-                write!(f, " {name}{number} {value:#x}")?;
-            }
-        }
-        Ok(())
-    }
-}
 
 /// An instruction that a breakpoint handler may ask for, by its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +60,7 @@ pub enum Emulated {
 }
 
 impl Emulated {
-    /// What the handler's answer means to a release's kernel, if it means anything. The nop of 4 bytes does not.
+    /// Decodes a handler's answer as a release's kernel does; `None` if it knows no such answer, as for the nop of 4 bytes.
     pub const fn decode(answer: u32, release: Release) -> Option<Self> {
         Some(match answer {
             0x0001 if !release::emulates_nop(release) => return None,

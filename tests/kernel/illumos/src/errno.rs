@@ -15,7 +15,7 @@ pub const EINVAL: i32 = 22;
 /// Operation already in progress.
 pub const EALREADY: i32 = 149;
 
-/// What `strerror` says.
+/// Returns the text of `strerror`.
 pub fn text(errno: i32) -> &'static str {
     match errno {
         ENOENT => "No such file or directory",

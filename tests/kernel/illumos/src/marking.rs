@@ -1,4 +1,4 @@
-//! What krtld makes of a probe's call, and what `sdt` does there to enable the probe.
+//! How krtld marks a probe's call, and how `sdt` enables the probe there.
 
 /// A way of both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum Marking {
 }
 
 impl Marking {
-    /// What the call becomes.
+    /// Returns the bytes that replace the call.
     pub const fn disabled(self) -> [u8; 5] {
         match self {
             Self::Nops => [0x90; 5],
@@ -21,7 +21,7 @@ impl Marking {
         }
     }
 
-    /// How far into the call the byte is that is stored, where the trap is, too.
+    /// Returns the offset in the call of the byte that is stored, which is also that of the trap.
     pub const fn patchpoint(self) -> usize {
         match self {
             Self::Nops => 1,
@@ -29,7 +29,7 @@ impl Marking {
         }
     }
 
-    /// What is stored there (`SDT_PATCHVAL`).
+    /// The byte that enables the site (`SDT_PATCHVAL`).
     pub const fn enabled(self) -> u8 {
         match self {
             Self::Nops => 0xf0,

@@ -21,7 +21,8 @@ use super::errno::{EALREADY, EINVAL};
 use super::file::{Call, File, Linked};
 use super::marking::Marking;
 use super::refusal::Refusal;
-use stand_in_base::image::{Image, Segment};
+use stand_in_base::image::Segment;
+use stand_in_base::memory::Memory;
 
 /// `MODMAXNAMELEN`: the name of a dependency, with its NUL, and one byte that krtld wants free.
 const NAME_LEN: usize = 32;
@@ -120,7 +121,7 @@ impl ModCtl {
 #[derive(Debug)]
 #[repr(C)]
 pub struct ModInfo {
-    /// `mi_info`: what is asked.
+    /// `mi_info`: the kind of the request.
     pub info: c_int,
     numbers: [c_int; 3],
     /// `mi_base`: with `MI_INFO_LINKAGE` the module's `struct modlinkage`.
@@ -158,27 +159,19 @@ impl ModInfo {
     }
 }
 
-/// What modules need of the machine.
+/// The parts of the kernel that loading and unloading use.
 pub trait Kernel {
-    /// Reserves addresses for a module: `size` bytes, a multiple of [`stand_in_base::image::PAGE`].
-    fn reserve(&self, size: usize) -> Option<u64>;
-    /// Maps an image at its base, with its protections; `false` when memory is out.
-    fn map(&self, image: &Image) -> bool;
-    /// Unmaps what [`map`](Self::map) mapped.
-    fn unmap(&self, base: u64, size: usize);
-    /// Gives addresses back that [`reserve`](Self::reserve) gave.
-    fn give_back(&self, base: u64);
+    /// Its memory and console.
+    fn memory(&self) -> &dyn Memory;
     /// Whether a module is part of the kernel and loaded from the start: `drv/dtrace`.
     fn is_built_in(&self, module: &str) -> bool;
     /// The address of a symbol that one of the kernel's own modules exports, `unix` and `genunix` being
     /// one.
     fn symbol(&self, module: &str, name: &str) -> Option<u64>;
-    /// What becomes of probes' calls.
+    /// How krtld marks the calls of probes.
     fn marking(&self) -> Marking {
         Marking::default()
     }
-    /// Prints a line on the console.
-    fn print(&self, line: fmt::Arguments<'_>);
     /// Calls `int (*)(void *)` of a module that is mapped.
     fn call(&self, function: u64, argument: *mut c_void) -> i32;
     /// A module has been loaded (`dtrace_modload`).
@@ -208,7 +201,7 @@ pub struct Info {
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// Where it is.
+    /// Its address.
     pub base: u64,
     /// Bytes it takes.
     pub size: usize,
@@ -257,14 +250,14 @@ impl<K: Kernel> Modules<K> {
                 self.say(refusal, class, name);
             }
             let path = format!("{class}/{name}");
-            self.kernel.print(format_args!("error loading '{path}', error {}", refusal.errno()));
+            self.print(format_args!("error loading '{path}', error {}", refusal.errno()));
         }
         installed
     }
 
     fn say(&self, refusal: &Refusal, class: &str, name: &str) {
         for line in refusal.console(class, name) {
-            self.kernel.print(format_args!("{line}"));
+            self.print(format_args!("{line}"));
         }
     }
 
@@ -273,11 +266,11 @@ impl<K: Kernel> Modules<K> {
         let file = File::parse(bytes)?;
         let path = format!("/kernel/{class}/amd64/{name}");
         let depends = file.depends(&path).unwrap_or_else(|line| {
-            self.kernel.print(format_args!("{line}"));
+            self.print(format_args!("{line}"));
             Vec::new()
         });
         let (requisites, missing) = self.dependents(name, &depends);
-        let base = self.kernel.reserve(file.size()).ok_or(Refusal::OutOfMemory)?;
+        let base = self.kernel.memory().reserve(file.size()).ok_or(Refusal::OutOfMemory)?;
         let lookup = |symbol: &str| self.lookup(&requisites, symbol);
         let linked =
             file.link(base, self.kernel.marking(), &lookup).map_err(|refusal| match refusal {
@@ -288,9 +281,11 @@ impl<K: Kernel> Modules<K> {
             });
         let linked = linked.and_then(|linked| {
             entry_points(&linked)?;
-            if self.kernel.map(&linked.image) { Ok(linked) } else { Err(Refusal::OutOfMemory) }
+            // Text can be written to, as on illumos: `sdt` does, and so do modules that patch their sites themselves.
+            let mapped = self.kernel.memory().map(&linked.image, true);
+            if mapped { Ok(linked) } else { Err(Refusal::OutOfMemory) }
         });
-        let linked = linked.inspect_err(|_| self.kernel.give_back(base))?;
+        let linked = linked.inspect_err(|_| self.kernel.memory().give_back(base))?;
         self.warn_of_doubles(&path, &linked);
         let info = linked.lookup("_info").filter(|&info| linked.holds(info));
         let linked = Box::new(linked);
@@ -298,9 +293,9 @@ impl<K: Kernel> Modules<K> {
         let mut modinfo = ModInfo::new();
         match info {
             Some(info) => drop(self.kernel.call(info, (&raw mut modinfo).cast())),
-            None => self
-                .kernel
-                .print(format_args!("WARNING: _info() not defined properly in {class}/{name}")),
+            None => {
+                self.print(format_args!("WARNING: _info() not defined properly in {class}/{name}"))
+            }
         }
         self.kernel.module_loaded(ctl);
         Ok(())
@@ -342,7 +337,7 @@ impl<K: Kernel> Modules<K> {
         for depend in depends {
             if depend.len() >= NAME_LEN - 1 {
                 let max = NAME_LEN;
-                self.kernel.print(format_args!(
+                self.print(format_args!(
                     "{name}: dependency '{depend}' too long (max {max} chars)"
                 ));
                 missing.get_or_insert_with(|| depend.chars().take(NAME_LEN - 1).collect());
@@ -377,7 +372,7 @@ impl<K: Kernel> Modules<K> {
         for symbol in linked.symbols.iter().filter(|symbol| symbol.is_exported()) {
             let name = &*symbol.name;
             if !SUPPRESSED.contains(&name) && self.kernel.symbol(UNIX, name).is_some() {
-                self.kernel.print(format_args!("{path} symbol {name} multiply defined"));
+                self.print(format_args!("{path} symbol {name} multiply defined"));
             }
         }
     }
@@ -403,7 +398,7 @@ impl<K: Kernel> Modules<K> {
     /// Removes and unloads a module, as modunload(8) does. One that is not loaded is no error.
     ///
     /// # Errors
-    /// Somebody does not want it to go; it goes on working then.
+    /// The module, a probe or a dependent module keeps it; it stays loaded then.
     pub fn unload(&self, name: &str) -> Result<(), Refusal> {
         let _busy = self.busy.lock();
         let name = name.rsplit('/').next().unwrap_or(name);
@@ -459,8 +454,8 @@ impl<K: Kernel> Modules<K> {
             gone
         };
         let (ctl, Some(linked)) = gone else { return };
-        self.kernel.unmap(linked.image.base(), linked.image.size());
-        self.kernel.give_back(linked.image.base());
+        self.kernel.memory().unmap(linked.image.base(), linked.image.size());
+        self.kernel.memory().give_back(linked.image.base());
         self.kernel.module_unloaded(ctl);
     }
 
@@ -490,7 +485,7 @@ impl<K: Kernel> Modules<K> {
         all.iter().find(holds).map(|module| module.class.clone())
     }
 
-    /// What a loaded module has at an address: the module's name, the symbol's, and where it is.
+    /// Returns the symbol at an address in a loaded module: the module's name, the symbol's, and its range.
     pub fn symbol_at(&self, address: u64) -> Option<(String, String, Range<u64>)> {
         let all = self.all.lock();
         let of = |module: &Module| {
@@ -499,6 +494,10 @@ impl<K: Kernel> Modules<K> {
             Some((module.name(), found.name.clone(), start..start.saturating_add(size)))
         };
         all.iter().find_map(of)
+    }
+
+    fn print(&self, line: fmt::Arguments<'_>) {
+        self.kernel.memory().print(line);
     }
 
     fn with<R>(&self, name: &str, work: impl FnOnce(&mut Module) -> R) -> Option<R> {

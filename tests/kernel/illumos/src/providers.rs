@@ -11,11 +11,11 @@ use sdt_core::ops::{Attribute, Class, Privileges, ProviderAttr, Stability};
 pub struct Provider {
     /// Its name.
     pub name: &'static CStr,
-    /// What the names of its probes start with, behind [`PREFIX`](super::PREFIX); empty for `sdt`.
+    /// Prefix of its probes' names, behind [`PREFIX`](super::PREFIX); empty for `sdt`.
     pub prefix: &'static str,
     /// Stability of its probes.
     pub attributes: ProviderAttr,
-    /// Who may use them.
+    /// Privileges that its consumers need.
     pub privileges: Privileges,
 }
 

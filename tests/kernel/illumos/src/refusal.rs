@@ -17,7 +17,7 @@ pub enum Refusal {
     OtherMachine,
     /// Not an ET_REL file.
     NotRelocatable,
-    /// Something lies outside of the file. krtld would read what is not there.
+    /// A part lies outside of the file. krtld would read beyond the file.
     Truncated(&'static str),
     /// A section that is loaded has an address.
     Address,
@@ -31,9 +31,9 @@ pub enum Refusal {
     SectionNumber(usize),
     /// Symbols that cannot be resolved.
     Undefined {
-        /// Those that nobody defines.
+        /// Those without a definition.
         undefined: Vec<String>,
-        /// Those that are thread-local.
+        /// Thread-local symbols.
         thread_local: Vec<String>,
         /// The first dependency that was not there.
         missing: Option<String>,
@@ -50,7 +50,7 @@ pub enum Refusal {
     Type {
         /// The type.
         kind: u32,
-        /// Where it applies, in its section.
+        /// Offset in its section.
         offset: u64,
     },
     /// A relocation of a type that krtld knows and does not do.
@@ -69,11 +69,11 @@ pub enum Refusal {
         /// The value.
         value: u64,
     },
-    /// krtld would load it, and nobody would be told of what it breaks.
+    /// krtld would load it without a message, and the kernel would be corrupted.
     Unsound {
         /// Section and offset there.
         place: String,
-        /// What would happen.
+        /// The defect.
         reason: String,
     },
     /// No memory, or no addresses.
@@ -129,7 +129,7 @@ impl Refusal {
         }
     }
 
-    /// What the console says of a module: `name`, of the file `class/name`.
+    /// Returns the console's lines about the module `name` in the file `class/name`.
     pub fn console(&self, class: &str, name: &str) -> Vec<String> {
         let path = format!("/kernel/{class}/amd64/{name}");
         let sections = |line: String| alloc::vec![line, format!("{name} error reading sections")];
@@ -228,7 +228,7 @@ impl Refusal {
 }
 
 impl fmt::Display for Refusal {
-    /// What the command that asked says; the reasons are on the console.
+    /// The message of modload(8) or modunload(8); the reasons are on the console.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Truncated(what) => write!(f, "{what} is not inside the file"),

@@ -1,11 +1,11 @@
-//! What a trap leaves on the stack: `struct regs` (`usr/src/uts/intel/amd64/sys/privregs.h`) behind the word
+//! The stack after a trap: `struct regs` (`usr/src/uts/intel/amd64/sys/privregs.h`) behind the word
 //! that `dtrace_invop` pushes for its handlers (`invoptrap` of `intel/ml/exception.S`).
 
 use core::mem::offset_of;
 
 use static_assertions::const_assert_eq;
 
-/// What a handler is given for its `uintptr_t *stack`.
+/// The `uintptr_t *stack` of a handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct InvopStack {
@@ -58,14 +58,14 @@ const_assert_eq!(size_of::<Regs>(), 240);
 impl Regs {
     /// An argument of the call that a site was before krtld made nops of it (`sdt_getarg`): the first six
     /// are in registers; the others are on the stack from its top on, for no return address was pushed.
-    /// What the call would not have passed is what happens to be there.
+    /// For arguments that the call did not pass, returns whatever the register or the stack holds.
     ///
     /// # Safety
     /// `rsp` is that of a site, and a stack is mapped where the argument would be.
     pub unsafe fn argument(&self, argno: usize) -> u64 {
         match self.arguments.get(argno) {
             Some(&argument) => argument,
-            // SAFETY: the caller's contract.
+            // SAFETY: the caller guarantees a stack at `rsp` that is as deep as the argument.
             None => unsafe { *(self.rsp as *const u64).add(argno - self.arguments.len()) },
         }
     }

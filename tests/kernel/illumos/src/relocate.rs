@@ -1,4 +1,4 @@
-//! What a relocation does: `do_reloc_krtld` of `usr/src/uts/intel/amd64/krtld/doreloc.c`.
+//! Relocations: `do_reloc_krtld` of `usr/src/uts/intel/amd64/krtld/doreloc.c`.
 
 /// The first type behind its table (`R_AMD64_NUM`).
 const NUM: u32 = 43;

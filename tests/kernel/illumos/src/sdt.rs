@@ -23,7 +23,7 @@ const AFRAMES: u32 = 3;
 /// `sdt_mode`: in the kernel, and those who may not trace it see nothing of it.
 const MODE: c_int = 0x51;
 
-/// What `sdt` needs of the machine.
+/// The part of the machine that `sdt` uses.
 pub trait Machine: Sync + fmt::Debug {
     /// Reads a byte of a module's text.
     ///
@@ -52,7 +52,7 @@ struct Patchpoint {
     loadcnt: i32,
     /// Address of the byte that is stored, where the CPU traps then.
     patchpoint: u64,
-    /// What that byte was.
+    /// The byte that it replaced.
     saved: u8,
     /// Whether it is one whose arguments have types.
     typed: bool,
@@ -162,7 +162,7 @@ impl Sdt {
                 }
                 None => {
                     let arg = parg.cast();
-                    // SAFETY: as above, and `parg` is a site, which stays, as the ops want it.
+                    // SAFETY: the provider is registered, and `parg` is a site, which is never freed.
                     match unsafe {
                         framework.probe_create(provider, ctl.name(), &function, &name, AFRAMES, arg)
                     } {
@@ -218,7 +218,7 @@ impl Patchpoint {
     }
 }
 
-/// What the ops get as their `arg`.
+/// The `arg` of the ops.
 struct Context {
     sdt: &'static Sdt,
     framework: &'static dyn Framework,
@@ -241,7 +241,7 @@ const OPS: ProviderOps = ProviderOps {
 /// # Safety
 /// `arg` is the context of [`Sdt::attach`], `module` a [`ModCtl`] of a module that is being loaded.
 unsafe extern "C" fn provide_module(arg: *mut c_void, module: *mut c_void) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `arg` is the context of `attach`, and `module` the `ModCtl` of a module that is being loaded.
     let (context, ctl) = unsafe { (&*arg.cast::<Context>(), &*module.cast::<ModCtl>()) };
     context.sdt.provide(context.framework, ctl);
 }
@@ -249,7 +249,7 @@ unsafe extern "C" fn provide_module(arg: *mut c_void, module: *mut c_void) {
 /// # Safety
 /// `arg` is the context of [`Sdt::attach`], `parg` the probe's first site.
 unsafe extern "C" fn enable(arg: *mut c_void, _id: u32, parg: *mut c_void) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `arg` is the context of `attach`, and `parg` a site, which is never freed.
     let (context, site) = unsafe { (&*arg.cast::<Context>(), &*parg.cast::<Patchpoint>()) };
     site.ctl.nenabled.fetch_add(1, Ordering::AcqRel);
     let machine = context.sdt.machine;
@@ -258,16 +258,16 @@ unsafe extern "C" fn enable(arg: *mut c_void, _id: u32, parg: *mut c_void) -> c_
 }
 
 /// # Safety
-/// As [`enable`].
+/// `arg` is the context of [`Sdt::attach`], `parg` the probe's first site.
 unsafe extern "C" fn disable(arg: *mut c_void, _id: u32, parg: *mut c_void) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `arg` is the context of `attach`, and `parg` a site, which is never freed.
     let (context, site) = unsafe { (&*arg.cast::<Context>(), &*parg.cast::<Patchpoint>()) };
     site.ctl.nenabled.fetch_sub(1, Ordering::AcqRel);
     site.patch(context.sdt.machine, |site| site.saved);
 }
 
 /// Probes of `io` that have arguments with types, and those: of the first one all three translators are made
-/// (`sdt_args` of `usr/src/uts/common/dtrace/sdt_subr.c`). Who has a probe of such a name has its types, too.
+/// (`sdt_args` of `usr/src/uts/common/dtrace/sdt_subr.c`). A module's probe of such a name has its types, too.
 const IO_PROBES: [&str; 4] = ["start", "done", "wait-start", "wait-done"];
 const IO_NATIVE: &CStr = c"buf_t *";
 const IO_TRANSLATED: [&CStr; 3] = [c"bufinfo_t *", c"devinfo_t *", c"fileinfo_t *"];
@@ -277,7 +277,7 @@ const IO_TRANSLATED: [&CStr; 3] = [c"bufinfo_t *", c"devinfo_t *", c"fileinfo_t 
 /// # Safety
 /// `parg` is the probe's first site, `desc` the description to fill.
 unsafe extern "C" fn getargdesc(_: *mut c_void, _: u32, parg: *mut c_void, desc: *mut ArgDesc) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `parg` is a site, which is never freed, and `desc` a description to fill.
     let (site, desc) = unsafe { (&*parg.cast::<Patchpoint>(), &mut *desc) };
     let translated = usize::try_from(desc.ndx).ok().and_then(|ndx| IO_TRANSLATED.get(ndx));
     let Some(translated) = translated.filter(|_| site.typed) else {
@@ -300,7 +300,7 @@ unsafe extern "C" fn getargval(
     argno: c_int,
     _aframes: c_int,
 ) -> u64 {
-    // SAFETY: the caller's contract.
+    // SAFETY: `arg` is the context of `attach`.
     let context = unsafe { &*arg.cast::<Context>() };
     let argno = usize::try_from(argno).ok().filter(|&argno| argno < ARGS);
     let (Some(regs), Some(argno)) = (context.sdt.machine.regs(), argno) else { return 0 };
@@ -316,7 +316,7 @@ unsafe extern "C" fn mode(_arg: *mut c_void, _id: u32, _parg: *mut c_void) -> c_
 /// # Safety
 /// `parg` is the probe's first site.
 unsafe extern "C" fn destroy(_arg: *mut c_void, _id: u32, parg: *mut c_void) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `parg` is a site, which is never freed.
     let site = unsafe { &*parg.cast::<Patchpoint>() };
     let mut at = Some(site);
     while let Some(site) = at {

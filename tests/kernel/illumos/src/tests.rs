@@ -1,5 +1,5 @@
-//! Loading, listing and enabling against a machine that records what it is asked to do. What is said to
-//! broken modules is what illumos's own code says to the same ones.
+//! Loading, listing and enabling, on a machine that records its calls. The messages about broken modules are those of illumos's own
+//! code about the same modules.
 
 mod refusals;
 mod sdt;
@@ -15,14 +15,15 @@ use super::modctl::*;
 use super::refusal::Refusal;
 use super::*;
 use core::ffi::c_void;
-use core::fmt;
+use stand_in_base::fixture;
 use stand_in_base::fixture::Builder;
-use stand_in_base::image::{Image, PAGE};
+use stand_in_base::image::PAGE;
+use stand_in_base::memory::Memory;
 
 const BASE: u64 = 0xffff_ffff_c000_0000;
 const MOD_INSTALL: u64 = 0xffff_ffff_8010_0000;
 
-/// Where `_init`, `_info` and `_fini` are in the text.
+/// Offsets of `_init`, `_info` and `_fini` in the text.
 const INIT: u64 = 0;
 const INFO: u64 = 8;
 const FINI: u64 = 16;
@@ -30,40 +31,17 @@ const FINI: u64 = 16;
 /// Functions are told apart by their offset in the module.
 #[derive(Default)]
 struct Machine {
+    memory: fixture::machine::Machine,
     log: RefCell<Vec<String>>,
-    console: RefCell<Vec<String>>,
-    mapped: RefCell<BTreeMap<u64, Image>>,
-    reserved: RefCell<Vec<u64>>,
-    next: Cell<u64>,
-    no_memory: Cell<bool>,
     /// Other functions may be called, too.
     lenient: Cell<bool>,
-    /// What functions answer, by offset; others answer 0.
+    /// Answers of functions, by offset; others answer 0.
     answers: RefCell<BTreeMap<u64, i32>>,
 }
 
 impl Kernel for Machine {
-    fn reserve(&self, size: usize) -> Option<u64> {
-        let base = BASE + self.next.get();
-        self.next.set(self.next.get() + size as u64 + PAGE as u64);
-        self.reserved.borrow_mut().push(base);
-        Some(base)
-    }
-
-    fn map(&self, image: &Image) -> bool {
-        if !self.no_memory.get() {
-            self.mapped.borrow_mut().insert(image.base(), image.clone());
-        }
-        !self.no_memory.get()
-    }
-
-    fn unmap(&self, base: u64, size: usize) {
-        let image = self.mapped.borrow_mut().remove(&base).expect("what is unmapped is mapped");
-        assert_eq!(image.size(), size);
-    }
-
-    fn give_back(&self, base: u64) {
-        self.reserved.borrow_mut().retain(|&reserved| reserved != base);
+    fn memory(&self) -> &dyn Memory {
+        &self.memory
     }
 
     fn is_built_in(&self, module: &str) -> bool {
@@ -79,17 +57,12 @@ impl Kernel for Machine {
         }
     }
 
-    fn print(&self, line: fmt::Arguments<'_>) {
-        self.console.borrow_mut().push(line.to_string());
-    }
-
     fn call(&self, function: u64, argument: *mut c_void) -> i32 {
-        let mapped = self.mapped.borrow();
-        let (base, _) = mapped.range(..=function).next_back().expect("code that is mapped");
+        let offset = self.memory.offset(function);
         if self.lenient.get() {
             return 0;
         }
-        let name = match function - base {
+        let name = match offset {
             INIT => "_init",
             INFO => "_info",
             FINI => "_fini",
@@ -97,7 +70,7 @@ impl Kernel for Machine {
         };
         assert_eq!(name == "_info", !argument.is_null());
         self.log.borrow_mut().push(name.into());
-        self.answers.borrow().get(&(function - base)).copied().unwrap_or(0)
+        self.answers.borrow().get(&offset).copied().unwrap_or(0)
     }
 
     fn module_loaded(&self, module: &'static ModCtl) {
@@ -117,7 +90,7 @@ impl Machine {
     }
 
     fn console(&self) -> Vec<String> {
-        core::mem::take(&mut self.console.borrow_mut())
+        self.memory.console()
     }
 }
 
@@ -190,8 +163,7 @@ fn a_module_comes_and_goes() {
     assert_eq!(modules.class_of(BASE + 3).as_deref(), Some("misc"));
     modules.unload("misc/tmod").unwrap();
     assert_eq!(modules.kernel().log(), ["_fini", "tmod unloaded"]);
-    assert!(modules.kernel().mapped.borrow().is_empty());
-    assert!(modules.kernel().reserved.borrow().is_empty());
+    assert!(modules.kernel().memory.is_empty());
     assert_eq!(modules.unload("tmod"), Ok(()), "it has gone already");
     assert_eq!(modules.unload("other"), Err(Refusal::NoSuchModule));
     modules.load("drv/tmod", &module()).unwrap();
@@ -210,13 +182,12 @@ fn text_comes_first_and_fields_are_relocated() {
     let common = module.file.common("shared");
     module.file.relocate(data, 0, elf::R_X86_64_64, common, 0);
     modules.load("tmod", &module.finish()).unwrap();
-    let mapped = modules.kernel().mapped.borrow();
-    let image = &mapped[&BASE];
+    let memory = &modules.kernel().memory;
     let distance = MOD_INSTALL.wrapping_sub(BASE + 29) as u32;
-    assert_eq!(image.read::<5>(BASE + 24).unwrap()[1..], distance.to_le_bytes());
+    assert_eq!(memory.read::<5>(BASE + 24)[1..], distance.to_le_bytes());
     let data = BASE + PAGE as u64;
-    assert_eq!(image.read::<8>(data + at), Some(&(BASE + 24).to_le_bytes()));
-    let shared = u64::from_le_bytes(*image.read::<8>(data).unwrap());
+    assert_eq!(memory.read(data + at), (BASE + 24).to_le_bytes());
+    let shared = u64::from_le_bytes(memory.read(data));
     assert_eq!(shared, data + PAGE as u64, "it is behind the data");
 }
 
@@ -252,7 +223,7 @@ fn functions_in_data_are_not_called() {
         assert_eq!(refusal.errno(), EINVAL);
         assert!(refusal.to_string().contains("a function in data"), "{refusal}");
         assert_eq!(modules.kernel().log(), [""; 0]);
-        assert!(modules.kernel().reserved.borrow().is_empty());
+        assert!(modules.kernel().memory.is_empty());
     }
 }
 

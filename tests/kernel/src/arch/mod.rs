@@ -1,9 +1,8 @@
 //! The machine: what differs from one architecture to the next.
 //!
-//! Each architecture's module offers the same names: `cpu` (number, interrupt flag), `exports` (symbols
-//! that only this architecture has), `paging` (direct map, kernel pages), `power`, `rtc` (the time of day), `text` (what it takes
-//! for text that was stored to be executed), `timer`, `uart`, the
-//! inter-processor interrupts, and the two steps of setting the machine up.
+//! Each architecture's module offers the same names: `cpu` (number, interrupt flag), `layout` (where memory is mapped),
+//! `switch_tables`, `power`, `timer`, `uart`, `TrapFrame`, and the inter-processor interrupts. What starts the machine is in
+//! [`start`](crate::start), what its traps do in [`traps`](crate::traps).
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

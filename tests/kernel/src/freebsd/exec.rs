@@ -9,7 +9,7 @@ use super::exports;
 /// A `process_exec` handler: `execlist_fn` of `sys/sys/eventhandler.h`.
 type ProcessExec = unsafe extern "C" fn(*mut c_void, *mut Proc, *mut ImageParams);
 
-/// Has a process execute an image, as `do_execve` tells modules of it. Stacks show it, so it has a frame.
+/// Executes an image in a process, as far as `do_execve` tells modules of it. It has a frame of its own, because stacks show it.
 #[inline(never)]
 pub(super) fn execute(pid: u32, path: &CStr) {
     let Some(list) = exports::event_handlers("process_exec") else { return };
@@ -17,8 +17,7 @@ pub(super) fn execute(pid: u32, path: &CStr) {
     let mut arguments = ImageArgs::new(path.as_ptr());
     let mut image = ImageParams::new(&mut process, &mut arguments, path.as_ptr());
     list.invoke(|handler| {
-        // SAFETY: whoever registered it for this event says that it is of this type, and keeps
-        // it loaded until it is deregistered.
+        // SAFETY: a handler of this event has this type, and its module keeps it loaded until it is deregistered.
         unsafe {
             let function = core::mem::transmute::<usize, ProcessExec>(handler.function);
             function(handler.argument as *mut c_void, &mut process, &mut image);

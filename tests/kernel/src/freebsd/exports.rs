@@ -12,11 +12,10 @@ use stand_in_freebsd::errno::EINVAL;
 use stand_in_freebsd::eventhandler::{List, Lists};
 use stand_in_freebsd::{Release, release};
 
-use crate::arch;
+use super::machine::LINKER;
+use super::{machdep, sdt, sx, sysctl};
 use crate::dtrace::DTRACE;
 use crate::exports::{self, Variadic, exports, text};
-use crate::freebsd::machine::LINKER;
-use crate::freebsd::{sdt, sx, sysctl};
 use crate::{console, panic, smp};
 
 type RendezvousFunction = Option<unsafe extern "C" fn(*mut c_void)>;
@@ -53,7 +52,7 @@ fn all() -> impl Iterator<Item = (&'static str, u64)> {
         .chain(sdt::table())
         .chain(sx::table())
         .chain(sysctl::table())
-        .chain(arch::exports::table())
+        .chain(machdep::table())
 }
 
 /// The address of an exported symbol, function or not, if a release has it.
@@ -61,9 +60,8 @@ pub(crate) fn address(name: &str, release: Release) -> Option<u64> {
     if !release::has_symbol(release, name) {
         return None;
     }
-    let variables = || {
-        sdt::variables().into_iter().chain(sysctl::variables()).chain(arch::exports::variables())
-    };
+    let variables =
+        || sdt::variables().into_iter().chain(sysctl::variables()).chain(machdep::variables());
     let is_it = |(symbol, _): &(&str, u64)| *symbol == name;
     let found = if release::is_variable(release, name) {
         variables().find(is_it)
@@ -79,7 +77,7 @@ pub(crate) fn is_exported(address: u64) -> bool {
 }
 
 /// # Safety
-/// As in C: every pointer is NULL or points to what its type says; the functions in `ops` are sound to
+/// Every pointer is NULL or points to a value of its type; the functions in `ops` are sound to
 /// call until `dtrace_unregister` has succeeded.
 unsafe extern "C" fn dtrace_register(
     name: *const c_char,
@@ -109,7 +107,7 @@ unsafe extern "C" fn dtrace_register(
         Ok(checked) => checked,
         Err(error) => return refuse(name, &error),
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller guarantees that the ops can be called until `dtrace_unregister` has succeeded.
     match unsafe { DTRACE.register(name, &attributes, privileges, ops, argument) } {
         Ok(provider) => {
             // SAFETY: not NULL, and by the caller's contract an id to be written.
@@ -164,11 +162,11 @@ unsafe extern "C" fn eventhandler_register(
     priority: c_int,
 ) -> usize {
     let (function, argument) = (function as usize, argument as usize);
-    // SAFETY: the caller's contract; lists are never freed.
+    // SAFETY: `list` is NULL or a list of `eventhandler_find_list`, which is never freed.
     if let Some(list) = unsafe { list.as_ref() } {
         return EVENT_HANDLERS.register_in(list, function, argument, priority);
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: `name` is NULL or a string.
     match unsafe { text(name) }.to_str() {
         Ok(name) if !name.is_empty() => EVENT_HANDLERS.register(name, function, argument, priority),
         _ => 0,
@@ -181,17 +179,17 @@ unsafe extern "C" fn eventhandler_register(
 /// # Safety
 /// `name` is NULL or a string.
 unsafe extern "C" fn eventhandler_find_list(name: *const c_char) -> *const List {
-    // SAFETY: the caller's contract.
+    // SAFETY: `name` is NULL or a string.
     let name = unsafe { text(name) }.to_str().unwrap_or_default();
     event_handlers(name).map_or(core::ptr::null(), |list| &raw const *list)
 }
 
-/// Returns when nobody can be in the handler any more. No tag means all handlers.
+/// Returns when no CPU can be in the handler. A tag of 0 means all handlers.
 ///
 /// # Safety
 /// `list` is one that `eventhandler_find_list` returned.
 unsafe extern "C" fn eventhandler_deregister(list: *const List, tag: usize) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `list` is a list of `eventhandler_find_list`, which is never freed.
     let list = unsafe { list.as_ref() }.expect("eventhandler_deregister: no list");
     if tag == 0 {
         list.deregister_all();
@@ -208,9 +206,9 @@ unsafe extern "C" fn eventhandler_deregister(list: *const List, tag: usize) {
 }
 
 /// # Safety
-/// As in C: the arguments are what the format says.
+/// `format` is NULL or a string, and the arguments have the types that it says.
 unsafe extern "C" fn printf(format: *const c_char, arguments: ...) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `format` is a string.
     let template = unsafe { text(format) }.to_string_lossy();
     let line = printf::format(&template, &mut Variadic(arguments));
     console::print(&line);
@@ -218,14 +216,14 @@ unsafe extern "C" fn printf(format: *const c_char, arguments: ...) -> c_int {
 }
 
 /// # Safety
-/// As in C: the arguments are what the format says.
+/// `format` is NULL or a string, and the arguments have the types that it says.
 unsafe extern "C" fn panic(format: *const c_char, arguments: ...) -> ! {
-    // SAFETY: the caller's contract.
+    // SAFETY: `format` is a string.
     let template = unsafe { text(format) }.to_string_lossy();
     panic::stop(format_args!("{}", printf::format(&template, &mut Variadic(arguments))))
 }
 
-/// Has every CPU call the three functions, interrupts off; none goes on to the next before all are done
+/// Calls the three functions on every CPU, interrupts off; no CPU begins the next one before all have returned
 /// with the one before.
 ///
 /// # Safety
@@ -243,7 +241,7 @@ unsafe extern "C" fn smp_rendezvous(
     smp::rendezvous(&|_| {
         for (index, stage) in stages.iter().enumerate() {
             if let Some(function) = stage {
-                // SAFETY: the caller's contract.
+                // SAFETY: the caller guarantees that the functions can be called on all CPUs at once.
                 unsafe { function(argument as *mut c_void) };
             }
             if let Some(arrived) = arrived.get(index) {

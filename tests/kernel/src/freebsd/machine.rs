@@ -1,18 +1,16 @@
-//! What FreeBSD's linker needs of this machine.
+//! The kernel that FreeBSD's linker is part of.
 
-use alloc::format;
 use core::ffi::{c_int, c_void};
-use core::fmt;
 
-use stand_in_base::image::{Image, PAGE, Protection};
+use stand_in_base::memory::Memory;
+use stand_in_freebsd::Release;
 use stand_in_freebsd::kld::{FileInfo, Kernel, Linker};
 use stand_in_freebsd::loader;
 use stand_in_freebsd::sdt::{Fault, Records};
-use stand_in_freebsd::{Release, release};
 
 use crate::freebsd::exports;
 use crate::freebsd::sdt::SDT;
-use crate::{arch, console, space};
+use crate::space::Space;
 
 /// This machine.
 #[derive(Debug)]
@@ -26,28 +24,8 @@ impl Kernel for Machine {
         loader::Machine::HERE
     }
 
-    fn reserve(&self, size: usize) -> Option<u64> {
-        space::reserve(size)
-    }
-
-    fn map(&self, image: &Image) -> bool {
-        if !space::map(image) {
-            return false;
-        }
-        if release::has_writable_text(LINKER.release()) {
-            for text in image.segments().iter().filter(|of| of.protection == Protection::Execute) {
-                arch::text::allow_stores(image.base() + text.offset as u64, text.size / PAGE);
-            }
-        }
-        true
-    }
-
-    fn unmap(&self, base: u64, size: usize) {
-        space::unmap(base, size);
-    }
-
-    fn give_back(&self, base: u64) {
-        space::give_back(base);
+    fn memory(&self) -> &dyn Memory {
+        &Space
     }
 
     fn symbol(&self, name: &str) -> Option<u64> {
@@ -56,10 +34,6 @@ impl Kernel for Machine {
 
     fn is_function(&self, address: u64) -> bool {
         exports::is_exported(address)
-    }
-
-    fn print(&self, line: fmt::Arguments<'_>) {
-        console::print(&format!("{line}\n"));
     }
 
     fn call(&self, _linker: &Linker<Self>, function: u64, argument: u64) {

@@ -2,6 +2,7 @@
 
 mod exec;
 mod exports;
+mod machdep;
 mod machine;
 mod sdt;
 mod sites;
@@ -16,18 +17,22 @@ use sdt_framework::kernel::Symbol;
 use sdt_protocol::{Module, Refusal};
 use stand_in_base::image::Segment;
 use stand_in_freebsd::Release;
-use stand_in_freebsd::errno::{EINVAL, ENOENT};
+use stand_in_freebsd::errno::{EBUSY, EINVAL, ENOENT};
 use stand_in_freebsd::kld::{self, FileInfo};
 
 use crate::invop;
-use crate::sites::FiringSite;
-use crate::system::{System, Trap, refusal};
+use crate::system::{self, FiringSite, System, Trap, refusal};
 use machine::LINKER;
-pub(crate) use sdt::init;
+
+/// Registers SDT's provider, and makes this FreeBSD until the host chooses another system.
+pub(crate) fn init() {
+    sdt::init();
+    system::init(&FreeBsd);
+}
 
 /// FreeBSD, of the release that the linker has been told.
 #[derive(Debug)]
-pub(crate) struct FreeBsd;
+struct FreeBsd;
 
 impl System for FreeBsd {
     fn name(&self) -> &'static str {
@@ -92,11 +97,15 @@ pub(crate) fn release() -> Release {
     LINKER.release()
 }
 
-/// Makes the linker and SDT another release's, for files that are to be loaded.
+/// Makes this another release of FreeBSD, by its `__FreeBSD_version`, for files that are to be loaded.
 ///
 /// # Errors
-/// There is no such release, or there are files.
+/// This is another system already, there is no such release, or there are files.
 pub(crate) fn set_version(version: i32) -> Result<(), Refusal> {
+    if system::is_chosen() {
+        let name = system::current().name();
+        return Err(refusal(EBUSY, &format_args!("this is {name}'s kernel already")));
+    }
     let unknown = || refusal(EINVAL, &format!("there is no FreeBSD {version} here"));
     let release = u32::try_from(version).ok().and_then(Release::new).ok_or_else(unknown)?;
     LINKER.set_release(release).map_err(|why| refused(&why))?;

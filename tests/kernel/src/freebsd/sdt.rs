@@ -11,8 +11,9 @@ use stand_in_freebsd::loader;
 use stand_in_freebsd::sdt::{Machdep, Records, Sdt};
 use stand_in_freebsd::{Generation, release};
 
-use crate::arch::{self, cpu};
-use crate::dtrace::{DTRACE, Framework};
+use super::machdep;
+use crate::arch::cpu;
+use crate::dtrace::DTRACE;
 use crate::exports::{self, dtrace_probe, exports};
 use crate::stack::{Origin, frame_pointer};
 use crate::{console, smp};
@@ -22,7 +23,7 @@ use crate::{console, smp};
 pub(crate) struct Machine;
 
 /// The probes of all files.
-pub(crate) static SDT: Sdt<Framework, Machine> = Sdt::new(&DTRACE, Machine);
+pub(crate) static SDT: Sdt<crate::dtrace::Machine, Machine> = Sdt::new(&DTRACE, Machine);
 
 /// Registers the kernel's own provider. 15 is what this kernel begins as.
 pub(crate) fn init() {
@@ -32,7 +33,7 @@ pub(crate) fn init() {
     set_generation(release::DEFAULT.generation());
 }
 
-/// What `sdt.ko` does with `sdt_probe_func` when it is loaded.
+/// Sets `sdt_probe_func`, as `sdt.ko` does when it is loaded.
 pub(crate) fn set_generation(generation: Generation) {
     let function = match generation {
         Generation::Tested => dtrace_probe as *mut (),
@@ -56,7 +57,7 @@ pub(crate) fn variables() -> [(&'static str, u64); 3] {
     ]
 }
 
-/// Where hits go: of 6 arguments since 15, of 5 before.
+/// The function that receives hits: with 6 arguments since 15, with 5 before.
 #[expect(non_upper_case_globals, reason = "FreeBSD's name")]
 static sdt_probe_func: AtomicPtr<()> = AtomicPtr::new(sdt_probe_stub as *mut ());
 
@@ -73,14 +74,14 @@ struct Provider {
     rest: [usize; 4],
 }
 
-// SAFETY: nobody writes to it, and the name is static.
+// SAFETY: nothing writes to it, and the name is static.
 unsafe impl Sync for Provider {}
 
 /// The provider for those who have none (`SDT_PROVIDER_DEFINE(sdt)`).
 #[expect(non_upper_case_globals, reason = "FreeBSD's name")]
 static sdt_provider_sdt: Provider = Provider { name: NAME.as_ptr(), rest: [0; 4] };
 
-/// Where hits go before `sdt.ko` is loaded.
+/// Receives hits before `sdt.ko` is loaded.
 extern "C" fn sdt_probe_stub(
     _id: u32,
     _arg0: usize,
@@ -111,11 +112,11 @@ extern "C" fn sdt_probe6(
     Origin::called(frame_pointer()).of(|| hit(id, [arg0, arg1, arg2, arg3, arg4, arg5]));
 }
 
-/// Hands a hit on to who has it recorded.
+/// Passes a hit on to `sdt_probe_func`.
 fn hit(id: u32, [arg0, arg1, arg2, arg3, arg4, arg5]: [usize; 6]) {
     type Function = extern "C" fn(u32, usize, usize, usize, usize, usize, usize);
     let function = sdt_probe_func.load(Ordering::Acquire);
-    // SAFETY: only on 15 does a module find this function, and then that is what is stored there.
+    // SAFETY: only modules of 15 find this function, and `set_generation` stored a function of this type for 15.
     let function = unsafe { core::mem::transmute::<*mut (), Function>(function) };
     function(id, arg0, arg1, arg2, arg3, arg4, arg5);
 }
@@ -147,7 +148,7 @@ impl Machdep for Machine {
     }
 
     unsafe fn write(&self, address: u64, word: u64) {
-        // SAFETY: by contract data of a file, which others read at most.
+        // SAFETY: the caller passes data of a mapped file, which other CPUs only read.
         unsafe { (address as *mut u64).write_volatile(word) };
     }
 
@@ -155,7 +156,7 @@ impl Machdep for Machine {
         sdt_probes_enabled.store(enabled, Ordering::Release);
     }
 
-    /// As `sdt_probe_update_cb`: this CPU writes when all others have arrived, and they wait until it is done.
+    /// Like `sdt_probe_update_cb`: this CPU writes when all others have arrived, and they wait until it has written.
     unsafe fn patch(&self, sites: &[(u64, Code)]) {
         let (owner, others) = (cpu::current(), smp::online() - 1);
         let arrived = AtomicUsize::new(0);
@@ -166,8 +167,8 @@ impl Machdep for Machine {
                     core::hint::spin_loop();
                 }
                 for (address, code) in sites {
-                    // SAFETY: by contract a site in text that is mapped; nobody else executes anything.
-                    unsafe { arch::text::overwrite(*address, code.as_bytes()) };
+                    // SAFETY: the caller passes sites in mapped text; all other CPUs spin in this rendezvous.
+                    unsafe { machdep::overwrite(*address, code.as_bytes()) };
                 }
                 done.store(true, Ordering::Release);
             } else {

@@ -1,4 +1,4 @@
-//! Where probes fire, and what is there: for listings.
+//! The sites of a probe and their instructions, for listings.
 
 use alloc::vec::Vec;
 
@@ -13,10 +13,10 @@ use stand_in_freebsd::sdt::Tracepoint;
 
 use crate::freebsd::machine::LINKER;
 use crate::freebsd::sdt::SDT;
-use crate::sites::FiringSite;
+use crate::system::FiringSite;
 
-/// The sites of a probe in loaded files, in order of address. Called where nobody patches: by the CPU that
-/// does what consumers ask.
+/// The sites of a probe in loaded files, in order of address. Only the CPU that
+/// serves consumers calls this, and only that CPU patches.
 pub(crate) fn of(id: u32) -> Vec<FiringSite> {
     let mut sites = own(id);
     sites.extend(SDT.tracepoints(id).into_iter().map(tracepoint));
@@ -28,7 +28,7 @@ pub(crate) fn of(id: u32) -> Vec<FiringSite> {
 fn tracepoint(tracepoint: Tracepoint) -> FiringSite {
     let jump = tracepoint.jump(Machine::HERE);
     let text = tracepoint.patchpoint as *const u8;
-    // SAFETY: text of a file that is mapped, and nobody patches it at the moment.
+    // SAFETY: the file is mapped, and this CPU, which patches, is here.
     let byte = |at| unsafe { text.add(at).read_volatile() };
     let jumps = jump.as_bytes().iter().enumerate().all(|(at, &expected)| byte(at) == expected);
     FiringSite {
@@ -50,7 +50,7 @@ fn own(id: u32) -> Vec<FiringSite> {
         .map(|(site, function)| {
             let (patchpoint, target) = (site.patchpoint as usize, site.target as usize);
             let text = Text { encoding: &ENCODING, patcher: &NoText };
-            // SAFETY: text of a file that is mapped, and nobody patches it at the moment.
+            // SAFETY: the file is mapped, and this CPU, which patches, is here.
             let state = match unsafe { text.state(protocol::Tracepoint { patchpoint, target }) } {
                 State::Nop => SiteState::Nop,
                 State::Trap => SiteState::Trap,

@@ -36,7 +36,7 @@ const INITIALIZED: u64 = 0x1_0000;
 /// # Safety
 /// `sx` is memory for one; `name` lives as long as it.
 unsafe extern "C" fn sx_init_flags(sx: *mut Sx, name: *const c_char, _options: c_int) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `sx` points to memory for a lock.
     unsafe {
         assert_eq!((*sx).flags & INITIALIZED, 0, "sx_init_flags: it is initialised already");
         sx.write(Sx { name, flags: INITIALIZED, witness: 0, owner: AtomicU64::new(0) });
@@ -46,7 +46,7 @@ unsafe extern "C" fn sx_init_flags(sx: *mut Sx, name: *const c_char, _options: c
 /// # Safety
 /// `sx` is one.
 unsafe extern "C" fn _sx_xlock(sx: *const Sx, _: c_int, _: *const c_char, _: c_int) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `sx` points to a lock.
     let sx = unsafe { &*sx };
     assert_eq!(sx.flags, INITIALIZED, "_sx_xlock: it is not initialised");
     let own = cpu::current() as u64 + 1;
@@ -63,7 +63,7 @@ unsafe extern "C" fn _sx_xlock(sx: *const Sx, _: c_int, _: *const c_char, _: c_i
 /// `sx` is one.
 unsafe extern "C" fn _sx_xunlock(sx: *const Sx, _: *const c_char, _: c_int) {
     let own = cpu::current() as u64 + 1;
-    // SAFETY: the caller's contract.
+    // SAFETY: `sx` points to a lock.
     let owner = unsafe { &(*sx).owner }.swap(0, Ordering::Release);
     assert_eq!(owner, own, "_sx_xunlock: not owner");
 }

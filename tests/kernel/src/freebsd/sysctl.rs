@@ -37,7 +37,7 @@ exports! {
     sysctl_handle_string: unsafe extern "C" fn(*mut Oid, *mut c_void, isize, *mut Request) -> c_int,
 }
 
-/// What else is exported.
+/// Returns the exported variables.
 pub(crate) fn variables() -> [(&'static str, u64); 1] {
     [("sysctl__children", &raw const sysctl__children as u64)]
 }
@@ -77,7 +77,7 @@ struct Request {
     flags: c_int,
 }
 
-/// The list at the top: nobody but this file looks into it.
+/// The list at the top, which only this file reads.
 #[repr(transparent)]
 struct Children(UnsafeCell<*mut c_void>);
 
@@ -87,10 +87,10 @@ unsafe impl Sync for Children {}
 #[expect(non_upper_case_globals, reason = "FreeBSD's name")]
 static sysctl__children: Children = Children(UnsafeCell::new(ptr::null_mut()));
 
-/// All there are.
+/// All registered sysctls.
 static OIDS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 
-/// One of them.
+/// A registered sysctl.
 struct Entry {
     oid: *mut Oid,
     /// Of a node: how many have added it (`oid_refcnt`).
@@ -118,7 +118,7 @@ unsafe extern "C" fn sysctl_add_oid(
     _label: *const c_char,
 ) -> *mut Oid {
     let mut oids = OIDS.lock();
-    // SAFETY: the caller's contract.
+    // SAFETY: `name` is a string.
     let mut name = CString::from(unsafe { text(name) });
     let expected = if ptr::eq(parent, sysctl__children.0.get().cast()) {
         NODE
@@ -155,10 +155,10 @@ fn find(oids: &[Entry], name: &CStr) -> Option<usize> {
     oids.iter().position(|entry| unsafe { (*entry.oid).name.as_c_str() == name })
 }
 
-/// Removes a leaf, or a node that nobody else has, and what is below. Returns when nobody is in a handler of them any more.
+/// Removes a leaf, or a node with no other holder and the leaves below. Returns when no CPU is in one of their handlers.
 ///
 /// # Safety
-/// Nobody uses it afterwards.
+/// Nothing uses it afterwards.
 unsafe extern "C" fn sysctl_remove_oid(oid: *mut Oid, free: c_int, recurse: c_int) -> c_int {
     loop {
         let mut oids = OIDS.lock();
@@ -172,7 +172,7 @@ unsafe extern "C" fn sysctl_remove_oid(oid: *mut Oid, free: c_int, recurse: c_in
         // SAFETY: it is there while it is in the list.
         let name = unsafe { (*oids[index].oid).name.clone() };
         let below = [name.as_bytes(), b"."].concat();
-        // SAFETY: likewise.
+        // SAFETY: an oid lives while it is in the list.
         let is_below = |entry: &Entry| unsafe { (*entry.oid).name.as_bytes().starts_with(&below) };
         if recurse == 0 && oids.iter().any(is_below) {
             return ENOTEMPTY;
@@ -194,7 +194,7 @@ unsafe extern "C" fn sysctl_remove_oid(oid: *mut Oid, free: c_int, recurse: c_in
     }
 }
 
-/// Takes what is written, if that is a string that fits; of what is read there is nobody here.
+/// Copies the string that is written, if it fits. Nothing reads sysctls here.
 ///
 /// # Safety
 /// The buffer has that size; the request is the one that the handler was given.
@@ -204,7 +204,7 @@ unsafe extern "C" fn sysctl_handle_string(
     size: isize,
     request: *mut Request,
 ) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: the handler passes the request that it was given, and its own buffer.
     let (request, buffer) = unsafe { (&mut *request, buffer.cast::<u8>()) };
     if request.new.is_null() {
         return 0;

@@ -36,8 +36,8 @@ static_assertions::const_assert_eq!(size_of::<Description>(), 324);
 struct Provider {
     ops: ProviderOps,
     arg: *mut c_void,
-    /// The module knows its id. illumos asks for probes during the registration only if somebody has asked
-    /// for them before, and later whenever somebody does.
+    /// The module knows its id. During the registration illumos asks for probes only if a consumer has asked for them
+    /// before; later whenever one does.
     registered: AtomicBool,
 }
 
@@ -45,12 +45,12 @@ impl Provider {
     /// # Safety
     /// `arg` is a provider.
     unsafe fn of<'a>(arg: *mut c_void) -> &'a Self {
-        // SAFETY: the caller's contract; none is ever freed.
+        // SAFETY: `arg` is a provider of `dtrace_register`, which is never freed.
         unsafe { &*arg.cast() }
     }
 }
 
-/// What the console says of a refusal.
+/// Returns the console's words for a refusal.
 fn words(error: RegistrationError) -> &'static str {
     match error {
         RegistrationError::EmptyName | RegistrationError::BadName | RegistrationError::LongName => {
@@ -66,7 +66,7 @@ fn words(error: RegistrationError) -> &'static str {
 }
 
 /// # Safety
-/// As in C: every pointer is NULL or points to what its type says; the functions in `ops` are sound to
+/// Every pointer is NULL or points to a value of its type; the functions in `ops` are sound to
 /// call until `dtrace_unregister` has succeeded.
 pub(super) unsafe extern "C" fn dtrace_register(
     name: *const c_char,
@@ -89,7 +89,7 @@ pub(super) unsafe extern "C" fn dtrace_register(
     }
     // SAFETY: not NULL, and by the caller's contract what its type says.
     let (name, attributes, ops) = unsafe { (CStr::from_ptr(name), &*attributes, *ops) };
-    // In illumos's order: what is wrong with the attributes is said after the ops.
+    // In illumos's order: errors in the attributes come after errors in the ops.
     let raw = registration::from_raw(attributes, privileges);
     let known = raw.map_or(sdt_core::ops::Privileges::empty(), |(_, privileges)| privileges);
     let checked = match registration::check(name, known, &ops) {
@@ -105,7 +105,7 @@ pub(super) unsafe extern "C" fn dtrace_register(
     let given = adapted(&ops);
     let provider = Box::leak(Box::new(Provider { ops, arg, registered: AtomicBool::new(false) }));
     let given_arg = (&raw mut *provider).cast();
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller guarantees that the ops can be called until `dtrace_unregister` has succeeded.
     match unsafe { DTRACE.register(name, &attributes, privileges, &given, given_arg) } {
         Ok(registered) => {
             // SAFETY: not NULL, and by the caller's contract an id to be written.
@@ -144,7 +144,7 @@ fn adapted(ops: &ProviderOps) -> ProviderOps {
         resume: ops.resume.and(Some(resume)),
         getargdesc: ops.getargdesc.and(Some(getargdesc)),
         getargval: ops.getargval.and(Some(getargval)),
-        usermode: ops.usermode.and(Some(mode)),
+        usermode: ops.usermode.and(Some(usermode)),
         destroy: Some(destroy),
     }
 }
@@ -152,7 +152,7 @@ fn adapted(ops: &ProviderOps) -> ProviderOps {
 /// # Safety
 /// `arg` is a [`Provider`], as for all ops here; the rest is what the framework passes.
 unsafe extern "C" fn provide(arg: *mut c_void, desc: *const ProbeDesc) {
-    // SAFETY: the caller's contract, which the module's op shares.
+    // SAFETY: `arg` is a provider of `dtrace_register`; the framework calls this op as it would call the module's.
     unsafe {
         let provider = Provider::of(arg);
         let known = provider.registered.load(Ordering::Acquire);
@@ -170,20 +170,10 @@ unsafe extern "C" fn provide(arg: *mut c_void, desc: *const ProbeDesc) {
 }
 
 /// # Safety
-/// As [`provide`].
-unsafe extern "C" fn provide_module(arg: *mut c_void, module: *mut c_void) {
-    // SAFETY: the caller's contract, which the module's op shares.
-    unsafe {
-        let provider = Provider::of(arg);
-        provider.ops.provide_module.inspect(|op| op(provider.arg, module));
-    }
-}
-
-/// # Safety
-/// As [`provide`].
+/// The same as for [`provide`].
 unsafe extern "C" fn enable(arg: *mut c_void, id: u32, parg: *mut c_void) -> c_int {
     CPU_LOCK.enter();
-    // SAFETY: the caller's contract, which the module's op shares.
+    // SAFETY: `arg` is a provider of `dtrace_register`; the framework calls this op as it would call the module's.
     let result = unsafe {
         let provider = Provider::of(arg);
         provider.ops.enable.map_or(0, |op| op(provider.arg, id, parg))
@@ -193,10 +183,10 @@ unsafe extern "C" fn enable(arg: *mut c_void, id: u32, parg: *mut c_void) -> c_i
 }
 
 /// # Safety
-/// As [`provide`].
+/// The same as for [`provide`].
 unsafe extern "C" fn disable(arg: *mut c_void, id: u32, parg: *mut c_void) {
     CPU_LOCK.enter();
-    // SAFETY: the caller's contract, which the module's op shares.
+    // SAFETY: `arg` is a provider of `dtrace_register`; the framework calls this op as it would call the module's.
     unsafe {
         let provider = Provider::of(arg);
         provider.ops.disable.inspect(|op| op(provider.arg, id, parg));
@@ -205,37 +195,7 @@ unsafe extern "C" fn disable(arg: *mut c_void, id: u32, parg: *mut c_void) {
 }
 
 /// # Safety
-/// As [`provide`].
-unsafe extern "C" fn suspend(arg: *mut c_void, id: u32, parg: *mut c_void) {
-    // SAFETY: the caller's contract, which the module's op shares.
-    unsafe {
-        let provider = Provider::of(arg);
-        provider.ops.suspend.inspect(|op| op(provider.arg, id, parg));
-    }
-}
-
-/// # Safety
-/// As [`provide`].
-unsafe extern "C" fn resume(arg: *mut c_void, id: u32, parg: *mut c_void) {
-    // SAFETY: the caller's contract, which the module's op shares.
-    unsafe {
-        let provider = Provider::of(arg);
-        provider.ops.resume.inspect(|op| op(provider.arg, id, parg));
-    }
-}
-
-/// # Safety
-/// As [`provide`].
-unsafe extern "C" fn getargdesc(arg: *mut c_void, id: u32, parg: *mut c_void, desc: *mut ArgDesc) {
-    // SAFETY: the caller's contract, which the module's op shares.
-    unsafe {
-        let provider = Provider::of(arg);
-        provider.ops.getargdesc.inspect(|op| op(provider.arg, id, parg, desc));
-    }
-}
-
-/// # Safety
-/// As [`provide`].
+/// The same as for [`provide`].
 unsafe extern "C" fn getargval(
     arg: *mut c_void,
     id: u32,
@@ -243,7 +203,7 @@ unsafe extern "C" fn getargval(
     argno: c_int,
     aframes: c_int,
 ) -> u64 {
-    // SAFETY: the caller's contract, which the module's op shares.
+    // SAFETY: `arg` is a provider of `dtrace_register`; the framework calls this op as it would call the module's.
     unsafe {
         let provider = Provider::of(arg);
         // This function is a frame more.
@@ -251,22 +211,26 @@ unsafe extern "C" fn getargval(
     }
 }
 
-/// # Safety
-/// As [`provide`].
-unsafe extern "C" fn mode(arg: *mut c_void, id: u32, parg: *mut c_void) -> c_int {
-    // SAFETY: the caller's contract, which the module's op shares.
-    unsafe {
-        let provider = Provider::of(arg);
-        provider.ops.usermode.map_or(0, |op| op(provider.arg, id, parg))
-    }
+/// Defines ops that call the module's op of the same name.
+macro_rules! forward {
+    ($($op:ident($($name:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
+        /// # Safety
+        /// The same as for [`provide`].
+        unsafe extern "C" fn $op(arg: *mut c_void, $($name: $type),*) $(-> $result)? {
+            // SAFETY: `arg` is a provider of `dtrace_register`; the framework calls this op as it would call the module's.
+            unsafe {
+                let provider = Provider::of(arg);
+                provider.ops.$op.map_or_else(Default::default, |op| op(provider.arg, $($name),*))
+            }
+        }
+    )*};
 }
 
-/// # Safety
-/// As [`provide`].
-unsafe extern "C" fn destroy(arg: *mut c_void, id: u32, parg: *mut c_void) {
-    // SAFETY: the caller's contract, which the module's op shares.
-    unsafe {
-        let provider = Provider::of(arg);
-        provider.ops.destroy.inspect(|op| op(provider.arg, id, parg));
-    }
+forward! {
+    provide_module(module: *mut c_void);
+    suspend(id: u32, parg: *mut c_void);
+    resume(id: u32, parg: *mut c_void);
+    getargdesc(id: u32, parg: *mut c_void, desc: *mut ArgDesc);
+    usermode(id: u32, parg: *mut c_void) -> c_int;
+    destroy(id: u32, parg: *mut c_void);
 }

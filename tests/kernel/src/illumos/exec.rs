@@ -70,11 +70,11 @@ pub(super) fn pid() -> c_int {
     PIDS[cpu::current()].load(Ordering::Relaxed)
 }
 
-/// Has a process execute an image: the system call.
+/// Executes an image in a process, by the system call.
 pub(super) fn execute(pid: u32, path: &CStr) {
     PIDS[cpu::current()].store(pid as i32, Ordering::Relaxed);
     let call = SYSENT[SYS_EXECVE].callc.load(Ordering::Acquire);
-    // SAFETY: whoever put it there says that it is of this type, and keeps it loaded until nobody is in it.
+    // SAFETY: the table holds functions of this type, and a module that replaces one keeps its own loaded while a CPU can be in it.
     unsafe {
         let call = core::mem::transmute::<*mut (), Exece>(call);
         call(path.as_ptr(), core::ptr::null(), core::ptr::null());
@@ -161,7 +161,7 @@ pub(super) static EXECSW: ExecTable = ExecTable([
     kind(c"", None, 3),
 ]);
 
-/// How many entries that has.
+/// Number of entries in the table.
 pub(super) static NEXECTYPE: c_int = 4;
 
 /// `elfexec`: succeeds.

@@ -1,7 +1,7 @@
 //! The symbols that modules find: illumos's names and types. What FreeBSD has of the same name and type is
 //! [`crate::freebsd::exports`]'s.
 
-use alloc::alloc::{alloc, alloc_zeroed, dealloc};
+use alloc::alloc::{alloc, dealloc};
 use alloc::format;
 use core::alloc::Layout;
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -12,14 +12,15 @@ use stand_in_illumos::errno::{EFAULT, EINVAL, ENXIO};
 use stand_in_illumos::modctl::{ModInfo, UNIX};
 
 use super::dtrace::{dtrace_condense, dtrace_register, dtrace_unregister};
+use super::exec;
 use super::exec::{EXECSW, NEXECTYPE, SYSENT, SYSENT32};
 use super::interrupts::{dtrace_interrupt_disable, dtrace_interrupt_enable};
 use super::kstat::{Kstat, Named, kstat_create, kstat_delete, kstat_install, kstat_named_init};
 use super::locks::{
-    CPU_LOCK, Mutex, RwLock, mutex_destroy, mutex_enter, mutex_exit, mutex_init, pause_cpus,
-    rw_enter, rw_exit, start_cpus,
+    CPU_LOCK, Mutex, RwLock, mutex_enter, mutex_exit, mutex_init, pause_cpus, rw_enter, rw_exit,
+    start_cpus,
 };
-use super::{MODULES, exec};
+use super::machine::MODULES;
 use crate::exports::{self, Variadic, exports, text};
 use crate::{console, panic};
 
@@ -38,7 +39,6 @@ exports! {
     cmn_err: unsafe extern "C" fn(c_int, *const c_char, ...),
     // usr/src/uts/common/sys/kmem.h
     kmem_alloc: unsafe extern "C" fn(usize, c_int) -> *mut c_void,
-    kmem_zalloc: unsafe extern "C" fn(usize, c_int) -> *mut c_void,
     kmem_free: unsafe extern "C" fn(*mut c_void, usize),
     // usr/src/uts/common/sys/kstat.h
     kstat_create: unsafe extern "C" fn(
@@ -51,7 +51,6 @@ exports! {
     mutex_enter: unsafe extern "C" fn(*const Mutex),
     mutex_exit: unsafe extern "C" fn(*const Mutex),
     mutex_init: unsafe extern "C" fn(*mut Mutex, *const c_void, c_int, *const c_void),
-    mutex_destroy: unsafe extern "C" fn(*const Mutex),
     // usr/src/uts/common/sys/rwlock.h
     rw_enter: unsafe extern "C" fn(*const RwLock, c_int),
     rw_exit: unsafe extern "C" fn(*const RwLock),
@@ -63,20 +62,18 @@ exports! {
     // usr/src/uts/common/sys/systm.h, sunddi.h
     copyinstr: unsafe extern "C" fn(*const c_char, *mut c_char, usize, *mut usize) -> c_int,
     ddi_get_pid: extern "C" fn() -> c_int,
-    // What drivers have in their dev_ops: nobody here calls them.
+    // Drivers have these in their dev_ops; this kernel calls none of them.
     nulldev: extern "C" fn() -> c_int,
     nodev: extern "C" fn() -> c_int,
     ddi_quiesce_not_needed: extern "C" fn(*mut c_void) -> c_int,
     strcmp: unsafe extern "C" fn(*const c_char, *const c_char) -> c_int,
 }
 
-/// What of this is not in the kernel itself but in `drv/dtrace`.
-const OF_DTRACE: [&str; 9] = [
-    "dtrace_attached",
+/// The symbols that are in `drv/dtrace` and not in the kernel itself.
+const OF_DTRACE: [&str; 7] = [
     "dtrace_condense",
     "dtrace_invalidate",
     "dtrace_probe",
-    "dtrace_probe_arg",
     "dtrace_probe_create",
     "dtrace_probe_lookup",
     "dtrace_register",
@@ -106,7 +103,7 @@ pub(super) fn address(module: &str, name: &str) -> Option<u64> {
     functions.find(|(symbol, _)| *symbol == name).map(|(_, address)| address)
 }
 
-/// `struct mod_ops`: three functions that nobody here calls. Its address is what counts.
+/// `struct mod_ops`: three functions that this kernel does not call. Only its address matters.
 #[repr(C)]
 pub(super) struct ModOps([usize; 3]);
 
@@ -140,7 +137,7 @@ impl Linkage {
 /// # Safety
 /// `linkage` is one, as C has it.
 unsafe extern "C" fn mod_install(linkage: *const Linkage) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `linkage` is a `struct modlinkage`.
     let this = unsafe { &*linkage };
     if this.rev != MODREV_1 {
         console::print("mod_install:  modlinkage structure is not MODREV_1\n");
@@ -163,15 +160,15 @@ unsafe extern "C" fn mod_install(linkage: *const Linkage) -> c_int {
 }
 
 /// # Safety
-/// As [`mod_install`].
+/// `linkage` is a `struct modlinkage`.
 unsafe extern "C" fn mod_remove(_linkage: *const Linkage) -> c_int {
     0
 }
 
 /// # Safety
-/// As [`mod_install`]; `info` is what `_info` was given.
+/// `linkage` is a `struct modlinkage`, and `info` the argument of `_info`.
 unsafe extern "C" fn mod_info(linkage: *const Linkage, info: *mut ModInfo) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `linkage` is a `struct modlinkage`, and `info` the argument of `_info`.
     let (this, info) = unsafe { (&*linkage, &mut *info) };
     info.rev = this.rev;
     if info.wants_linkage() {
@@ -181,9 +178,9 @@ unsafe extern "C" fn mod_info(linkage: *const Linkage, info: *mut ModInfo) -> c_
 }
 
 /// # Safety
-/// As in C: the arguments are what the format says.
+/// `format` is NULL or a string, and the arguments have the types that it says.
 unsafe extern "C" fn cmn_err(level: c_int, format: *const c_char, arguments: ...) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `format` is a string.
     let template = unsafe { text(format) }.to_string_lossy();
     // The first character may say where the message goes.
     let template = template.trim_start_matches(['!', '^', '?']);
@@ -210,19 +207,11 @@ unsafe extern "C" fn kmem_alloc(size: usize, _flags: c_int) -> *mut c_void {
     unsafe { alloc(layout(size)) }.cast()
 }
 
-unsafe extern "C" fn kmem_zalloc(size: usize, _flags: c_int) -> *mut c_void {
-    if size == 0 {
-        return core::ptr::null_mut();
-    }
-    // SAFETY: the size is not 0.
-    unsafe { alloc_zeroed(layout(size)) }.cast()
-}
-
 /// # Safety
-/// `memory` is of one of the two functions above, with this size.
+/// `memory` is of `kmem_alloc`, with this size.
 unsafe extern "C" fn kmem_free(memory: *mut c_void, size: usize) {
     if size != 0 {
-        // SAFETY: the caller's contract.
+        // SAFETY: `kmem_alloc` returned the memory for this size.
         unsafe { dealloc(memory.cast(), layout(size)) };
     }
 }
@@ -241,7 +230,7 @@ unsafe extern "C" fn copyinstr(
     if from.is_null() {
         return EFAULT;
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: `from` is a string, `to` has room for `limit` bytes, `copied` is NULL or a number.
     unsafe {
         let bytes = CStr::from_ptr(from).to_bytes_with_nul();
         let length = bytes.len().min(limit);
@@ -273,7 +262,7 @@ extern "C" fn ddi_quiesce_not_needed(_device: *mut c_void) -> c_int {
 /// # Safety
 /// Both are strings.
 unsafe extern "C" fn strcmp(a: *const c_char, b: *const c_char) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: both are strings.
     let (a, b) = unsafe { (CStr::from_ptr(a), CStr::from_ptr(b)) };
     a.cmp(b) as c_int
 }

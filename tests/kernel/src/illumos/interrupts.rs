@@ -15,6 +15,6 @@ pub(super) extern "C" fn dtrace_interrupt_disable() -> usize {
 /// # Safety
 /// `flags` is what that function returned on this CPU.
 pub(super) unsafe extern "C" fn dtrace_interrupt_enable(flags: usize) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `flags` are those that `dtrace_interrupt_disable` returned on this CPU.
     unsafe { rflags::write_raw(flags as u64) };
 }

@@ -57,7 +57,7 @@ pub(super) struct Named {
 
 const_assert_eq!(size_of::<Named>(), 48);
 
-/// All there are; the lock is held while one is read, so that none goes meanwhile.
+/// All kstats. The lock is held while a kstat is read, so that it cannot be deleted meanwhile.
 static KSTATS: spin::Mutex<Vec<Entry>> = spin::Mutex::new(Vec::new());
 
 struct Entry {
@@ -92,7 +92,7 @@ pub(super) unsafe extern "C" fn kstat_create(
         kind == TYPE_NAMED && flags == 0,
         "kstat_create: there are plain named values only here"
     );
-    // SAFETY: the caller's contract.
+    // SAFETY: the names are strings.
     let [module, name, class] =
         [module, name, class].map(|of| field(unsafe { CStr::from_ptr(of) }));
     let mut kstats = KSTATS.lock();
@@ -137,10 +137,10 @@ pub(super) unsafe extern "C" fn kstat_install(kstat: *mut Kstat) {
     }
 }
 
-/// Returns when nobody reads it any more.
+/// Removes a kstat; returns when no CPU reads it.
 ///
 /// # Safety
-/// It is of [`kstat_create`], and nobody uses it afterwards.
+/// [`kstat_create`] returned it, and nothing uses it afterwards.
 pub(super) unsafe extern "C" fn kstat_delete(kstat: *mut Kstat) {
     let mut kstats = KSTATS.lock();
     let index = kstats.iter().position(|entry| ptr::eq(entry.kstat, kstat));
@@ -156,7 +156,7 @@ pub(super) unsafe extern "C" fn kstat_delete(kstat: *mut Kstat) {
 /// # Safety
 /// It is one of a kstat's values, and the name a string.
 pub(super) unsafe extern "C" fn kstat_named_init(named: *mut Named, name: *const c_char, kind: u8) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `named` is a value of a kstat, and `name` a string.
     unsafe {
         (*named).name = field(CStr::from_ptr(name));
         (*named).kind = kind;
@@ -178,7 +178,7 @@ pub(super) fn read(wanted: &str) -> Result<Vec<u8>, Refusal> {
         format!("{}:{}:{}", text(&of.module), of.instance, text(&of.name)) == wanted
     });
     let kstat = found.ok_or_else(|| refused(ENOENT, "there is no such kstat"))?;
-    // SAFETY: as above; who added it says that its function can be called.
+    // SAFETY: the kstat is in the locked list, and its module keeps the function loaded until `kstat_delete`.
     let error = unsafe { (*kstat).update.map_or(0, |update| update(kstat, READ)) };
     if error != 0 {
         return Err(refused(error, "cannot be read"));

@@ -6,16 +6,16 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use crate::arch::cpu;
 use crate::smp;
 
-/// `kmutex_t`: 8 bytes, 0 while nobody holds it; here else the owner's CPU, from 1 on.
+/// `kmutex_t`: 8 bytes, 0 while it is free; here otherwise the owner's CPU, from 1 on.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(super) struct Mutex(AtomicU64);
 
-/// Held while a provider's `enable` or `disable` runs, and by whoever pauses CPUs.
+/// Held while a provider's `enable` or `disable` runs, and by a thread that pauses CPUs.
 pub(super) static CPU_LOCK: Mutex = Mutex(AtomicU64::new(0));
 
 impl Mutex {
-    /// Takes it.
+    /// Locks the mutex.
     ///
     /// # Panics
     /// When this CPU has it.
@@ -29,7 +29,7 @@ impl Mutex {
         }
     }
 
-    /// Gives it back.
+    /// Unlocks the mutex.
     ///
     /// # Panics
     /// When this CPU has not got it.
@@ -46,14 +46,14 @@ impl Mutex {
 /// # Safety
 /// `mutex` is a mutex.
 pub(super) unsafe extern "C" fn mutex_enter(mutex: *const Mutex) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `mutex` points to a mutex.
     unsafe { (*mutex).enter() };
 }
 
 /// # Safety
 /// `mutex` is a mutex.
 pub(super) unsafe extern "C" fn mutex_exit(mutex: *const Mutex) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `mutex` points to a mutex.
     unsafe { (*mutex).exit() };
 }
 
@@ -65,16 +65,8 @@ pub(super) unsafe extern "C" fn mutex_init(
     _kind: c_int,
     _argument: *const c_void,
 ) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `mutex` points to memory for a mutex.
     unsafe { mutex.write(Mutex(AtomicU64::new(0))) };
-}
-
-/// # Safety
-/// `mutex` is a mutex that nobody uses any more.
-pub(super) unsafe extern "C" fn mutex_destroy(mutex: *const Mutex) {
-    // SAFETY: the caller's contract.
-    let held = unsafe { (*mutex).0.load(Ordering::Relaxed) };
-    assert_eq!(held, 0, "mutex_destroy: it is held");
 }
 
 /// `krwlock_t`: 8 bytes; here the number of readers, or [`WRITER`].
@@ -97,7 +89,7 @@ pub(super) const RW_READER: c_int = 1;
 /// # Safety
 /// `lock` is one.
 pub(super) unsafe extern "C" fn rw_enter(lock: *const RwLock, how: c_int) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `lock` points to a lock.
     let lock = unsafe { &(*lock).0 };
     let take = |held: u64| match (how, held) {
         (RW_WRITER, 0) => Some(WRITER),
@@ -112,16 +104,16 @@ pub(super) unsafe extern "C" fn rw_enter(lock: *const RwLock, how: c_int) {
 }
 
 /// # Safety
-/// As [`rw_enter`].
+/// `lock` points to a lock.
 pub(super) unsafe extern "C" fn rw_exit(lock: *const RwLock) {
     let leave = |held: u64| Some(if held == WRITER { 0 } else { held.checked_sub(1)? });
-    // SAFETY: the caller's contract.
+    // SAFETY: `lock` points to a lock.
     let left = unsafe { &(*lock).0 }.fetch_update(Ordering::Release, Ordering::Relaxed, leave);
-    assert!(left.is_ok(), "rw_exit: nobody holds it");
+    assert!(left.is_ok(), "rw_exit: it is not held");
 }
 
-/// `pause_cpus`: all other CPUs wait, interrupts off, until [`start_cpus`]. None is told apart, and none has a
-/// function to call.
+/// `pause_cpus`: all other CPUs wait, interrupts off, until [`start_cpus`]. The
+/// arguments, a CPU to leave out and a function, are not supported.
 pub(super) extern "C" fn pause_cpus(_off: *mut c_void, function: *mut c_void) {
     assert!(CPU_LOCK.is_held(), "pause_cpus: cpu_lock is not held");
     assert!(function.is_null(), "pause_cpus: functions are not called here");

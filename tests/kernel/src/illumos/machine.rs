@@ -1,47 +1,39 @@
-//! What modules and `sdt` need of the machine.
+//! The kernel that loads modules, and the machine of `sdt`.
 
 use alloc::format;
 use core::ffi::{c_int, c_void};
-use core::fmt;
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use stand_in_base::image::{Image, PAGE, Protection};
+use spin::Once;
+use stand_in_base::memory::Memory;
 use stand_in_illumos::marking::Marking;
-use stand_in_illumos::modctl::{Kernel, ModCtl};
+use stand_in_illumos::modctl::{Kernel, ModCtl, Modules};
 use stand_in_illumos::regs::Regs;
 use stand_in_illumos::sdt;
 
 use super::{exports, trap};
-use crate::arch::paging;
 use crate::dtrace::DTRACE;
-use crate::{console, smp, space};
+use crate::space::Space;
+use crate::{console, smp};
 
 /// This machine.
 #[derive(Debug)]
 pub(crate) struct Machine;
 
+/// All loaded modules.
+pub(super) static MODULES: Modules<Machine> = Modules::new(Machine);
+
+/// Once this kernel is illumos's: what becomes of probes' calls.
+pub(super) static MARKING: Once<Marking> = Once::new();
+
+/// Returns how krtld marks the calls of probes. Probe context.
+pub(super) fn marking() -> Marking {
+    MARKING.get().copied().unwrap_or_default()
+}
+
 impl Kernel for Machine {
-    fn reserve(&self, size: usize) -> Option<u64> {
-        space::reserve(size)
-    }
-
-    /// Text can be written to, as on illumos: `sdt` does, and modules that patch their sites themselves.
-    fn map(&self, image: &Image) -> bool {
-        if !space::map(image) {
-            return false;
-        }
-        for text in image.segments().iter().filter(|of| of.protection == Protection::Execute) {
-            paging::allow_stores(image.base() + text.offset as u64, text.size / PAGE);
-        }
-        true
-    }
-
-    fn unmap(&self, base: u64, size: usize) {
-        space::unmap(base, size);
-    }
-
-    fn give_back(&self, base: u64) {
-        space::give_back(base);
+    fn memory(&self) -> &dyn Memory {
+        &Space
     }
 
     fn is_built_in(&self, module: &str) -> bool {
@@ -53,11 +45,7 @@ impl Kernel for Machine {
     }
 
     fn marking(&self) -> Marking {
-        super::marking()
-    }
-
-    fn print(&self, line: fmt::Arguments<'_>) {
-        console::print(&format!("{line}\n"));
+        marking()
     }
 
     fn call(&self, function: u64, argument: *mut c_void) -> i32 {
@@ -83,13 +71,13 @@ impl Kernel for Machine {
 
 impl sdt::Machine for Machine {
     unsafe fn load(&self, address: u64) -> u8 {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller passes mapped text.
         unsafe { (*(address as *const AtomicU8)).load(Ordering::Acquire) }
     }
 
     /// A plain store, as on illumos; but twice: see `Patcher::synchronise` of the kernel's own text.
     unsafe fn store(&self, address: u64, byte: u8) {
-        // SAFETY: the caller's contract; text can be written to.
+        // SAFETY: the caller passes mapped text, which `Modules` has mapped writable.
         let store = || unsafe { (*(address as *const AtomicU8)).store(byte, Ordering::SeqCst) };
         store();
         smp::synchronise();
@@ -97,7 +85,7 @@ impl sdt::Machine for Machine {
     }
 
     fn marking(&self) -> Marking {
-        super::marking()
+        marking()
     }
 
     fn regs(&self) -> Option<Regs> {

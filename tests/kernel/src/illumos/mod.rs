@@ -7,54 +7,44 @@ mod interrupts;
 mod kstat;
 mod locks;
 mod machine;
+mod sdt;
 mod trap;
 
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_int};
 
-use machine::Machine;
 use sdt_framework::kernel::Symbol;
 use sdt_protocol::{Module, Refusal};
-use spin::Once;
 use stand_in_base::image::Segment;
 use stand_in_illumos::errno::{EBUSY, ENOENT};
 use stand_in_illumos::marking::Marking;
-use stand_in_illumos::modctl::{Info, Modules};
-use stand_in_illumos::sdt::Sdt;
+use stand_in_illumos::modctl::Info;
 
 use crate::dtrace::DTRACE;
 use crate::invop;
-use crate::sites::FiringSite;
-use crate::system::{System, Trap, refusal};
+use crate::system::{self, FiringSite, System, Trap, refusal};
+use machine::{MARKING, MODULES};
+use sdt::SDT;
 
-/// All loaded modules.
-static MODULES: Modules<Machine> = Modules::new(Machine);
-
-/// The provider of their probes.
-static SDT: Sdt = Sdt::new(&Machine);
-
-/// Once this kernel is illumos's: what becomes of probes' calls.
-static MARKING: Once<Marking> = Once::new();
-
-/// What becomes of probes' calls. Probe context.
-fn marking() -> Marking {
-    MARKING.get().copied().unwrap_or_default()
-}
-
-/// Loads and attaches `drv/dtrace` and `drv/sdt`, once.
+/// Makes this illumos for good: loads and attaches `drv/dtrace` and `drv/sdt`, once.
 ///
 /// # Errors
-/// They are there, with another marking, or the framework has no room for the providers.
-pub(crate) fn choose(marking: Marking) -> Result<&'static dyn System, Refusal> {
-    if !MARKING.is_completed() {
+/// A module of FreeBSD's is loaded, this is illumos with another marking already, or the framework has no room for the
+/// providers.
+pub(crate) fn choose(marking: Marking) -> Result<(), Refusal> {
+    if !system::is_chosen() {
+        if !system::current().modules().is_empty() {
+            return Err(refusal(EBUSY, &"a module of FreeBSD's is loaded"));
+        }
         SDT.attach(&DTRACE).map_err(|error| refusal(error.errno(), &error))?;
         MARKING.call_once(|| marking);
-        invop::add(trap::sdt_invop);
+        invop::add(sdt::invop);
+        system::choose(&Illumos);
     }
-    if self::marking() != marking {
+    if machine::marking() != marking {
         return Err(refusal(EBUSY, &"this is illumos's kernel already, with other sites"));
     }
-    Ok(&Illumos)
+    Ok(())
 }
 
 /// illumos.

@@ -1,20 +1,14 @@
 //! `invoptrap` and `brktrap` (`usr/src/uts/intel/ml/exception.S`): an instruction that does not exist, or a
 //! breakpoint, in the kernel goes to the handlers of DTrace's providers.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use stand_in_illumos::regs::{InvopStack, Regs};
 
-use super::{SDT, marking};
 use crate::arch::cpu;
-use crate::arch::traps::{BREAKPOINT, TrapFrame};
-use crate::dtrace::DTRACE;
+use crate::arch::frame::{BREAKPOINT, TrapFrame};
 use crate::invop;
-use crate::stack::Origin;
-
-/// What `sdt` has the trap do: nothing, and go on behind the byte (`DTRACE_INVOP_NOP`).
-const NOP: c_int = 4;
 
 /// The innermost trap that each CPU is in.
 static STACKS: [AtomicPtr<InvopStack>; cpu::MAX_CPUS] =
@@ -74,26 +68,4 @@ fn restore(frame: &mut TrapFrame, regs: &Regs) {
     [frame.rax, frame.rbx, frame.rbp] = regs.rax_rbx_rbp;
     [frame.r10, frame.r11, frame.r12, frame.r13, frame.r14, frame.r15] = regs.r10_to_r15;
     (frame.rip, frame.rflags) = (regs.rip, regs.rfl);
-}
-
-/// `sdt_invop`: fires the probe whose site has trapped, with what the call would have had in registers.
-///
-/// # Safety
-/// `stack` is an [`InvopStack`].
-pub(super) unsafe extern "C" fn sdt_invop(
-    address: usize,
-    stack: *mut c_void,
-    _rax: usize,
-) -> c_int {
-    let Some(id) = SDT.probe_at(address as u64) else { return 0 };
-    // SAFETY: the caller's contract.
-    let regs = unsafe { &mut (*stack.cast::<InvopStack>()).regs };
-    let [a, b, c, d, e, _] = regs.arguments;
-    Origin::interrupted(regs.rip, regs.savfp).of(|| {
-        // SAFETY: the site that has trapped is the probe's.
-        unsafe { DTRACE.probe5(id, [a, b, c, d, e]) };
-    });
-    // One byte is passed over in any case.
-    regs.rip += marking().passed() - 1;
-    NOP
 }

@@ -1,4 +1,4 @@
-//! What one CPU makes of its windows.
+//! The counts of one CPU, by window.
 
 use alloc::format;
 use alloc::string::String;
@@ -7,13 +7,12 @@ use core::sync::atomic::Ordering;
 
 use sdt_protocol::TorturedProbe;
 
-use super::TORTURED;
-use crate::standin::{self, Which};
+use crate::standin::{self, TORTURED, Which};
 
 /// Failures that one CPU keeps.
 const MAX_FAILURES: usize = 4;
 
-/// What the driver says of a window that ends.
+/// A window that ends, as the driver announces it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     /// Its number, from 1.
@@ -24,7 +23,7 @@ pub(super) struct Window {
     pub(super) enabled: u32,
 }
 
-/// What was counted of one probe.
+/// The counts of one probe.
 #[derive(Clone, Copy, Debug)]
 struct Count {
     passes: u64,
@@ -46,9 +45,9 @@ impl Count {
 /// One CPU's account of its windows.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    /// What was counted when the last window was closed; none has been in the beginning.
+    /// The counts when the last window was closed; `None` before the first.
     last: Option<[Count; TORTURED.len()]>,
-    /// What was counted in windows in which the probe was enabled, and the number of stretches that
+    /// The counts in windows in which the probe was enabled, and the number of stretches that
     /// these windows make.
     stable: [(Count, u64); TORTURED.len()],
     /// Probes whose stretch goes on.

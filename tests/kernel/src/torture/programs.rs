@@ -8,17 +8,15 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
 
 use dtrace_abi::option::OptionId;
 use dtrace_abi::record::{RecordDesc, RecordHeader};
 use sdt_core::ops::ProbeId;
 use sdt_framework::{ConsumerError, ConsumerId, Rights, Which as Buffer};
 
-use super::TORTURED;
 use crate::dtrace::DTRACE;
 use crate::smp;
-use crate::standin::{self, Which};
+use crate::standin::{TORTURED, Totals, Which};
 
 /// Bytes of a buffer for each CPU.
 const RECORDS: i64 = 64 << 10;
@@ -27,7 +25,7 @@ const AGGREGATIONS: i64 = 16 << 10;
 const NONE: RecordDesc =
     RecordDesc { action: 0, pad: 0, size: 0, offset: 0, alignment: 0, format: 0, arg: 0, uarg: 0 };
 
-/// What the programs have left behind so far.
+/// The data of the programs so far.
 pub(super) struct Programs {
     consumer: ConsumerId,
     /// The probes that they are on.
@@ -36,12 +34,11 @@ pub(super) struct Programs {
     counted: [u64; TORTURED.len()],
     records: u64,
     drops: u64,
-    /// Of each probe, what was hit before.
-    before: [u64; TORTURED.len()],
+    before: Totals,
 }
 
 impl Programs {
-    /// Has the programs in DOF go. Nobody fires yet.
+    /// Starts the programs in DOF, before any CPU fires.
     ///
     /// # Errors
     /// The framework does not take them.
@@ -63,7 +60,7 @@ impl Programs {
             probes.push(enabled.probe);
         }
         let counted = [0; TORTURED.len()];
-        Ok(Self { consumer, probes, counted, records: 0, drops: 0, before: hits() })
+        Ok(Self { consumer, probes, counted, records: 0, drops: 0, before: Totals::now() })
     }
 
     /// Whether they are on this probe.
@@ -71,7 +68,7 @@ impl Programs {
         which.probe().id().is_some_and(|id| self.probes.contains(&id.get()))
     }
 
-    /// Takes what there is by now, of all CPUs.
+    /// Reads the data that all CPUs have recorded by now.
     pub(super) fn take(&mut self) -> Result<(), ConsumerError> {
         for cpu in 0..smp::online() {
             self.take_records(cpu)?;
@@ -132,17 +129,17 @@ impl Programs {
         Ok(())
     }
 
-    /// Stops them, and says what is not as it should be. Nobody fires any more.
+    /// Stops the programs after the last CPU has fired, and returns the discrepancies.
     pub(super) fn stop(mut self) -> Result<Vec<String>, ConsumerError> {
         DTRACE.stop(self.consumer)?;
         self.take()?;
         let status = DTRACE.status(self.consumer)?;
         let mut wrong = Vec::new();
         let mut all = 0;
-        let hits = hits();
+        let now = Totals::now();
         for (index, which) in TORTURED.iter().enumerate().filter(|(_, which)| self.are_on(**which))
         {
-            let (counted, hit) = (self.counted[index], hits[index] - self.before[index]);
+            let (counted, [_, hit, _]) = (self.counted[index], now.since(&self.before, *which));
             all += hit;
             if counted != hit {
                 wrong.push(format!("{}: {hit} hits, but {counted} by count()", which.name()));
@@ -158,12 +155,4 @@ impl Programs {
         DTRACE.close(self.consumer)?;
         Ok(wrong)
     }
-}
-
-/// Hits of each probe that is tortured, all CPUs.
-fn hits() -> [u64; TORTURED.len()] {
-    TORTURED.map(|which| {
-        let of = |cpu| standin::account(cpu, which).hits.load(Ordering::Acquire);
-        (0..smp::online()).map(of).sum()
-    })
 }

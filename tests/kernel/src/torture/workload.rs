@@ -1,4 +1,4 @@
-//! What CPUs fire in loops.
+//! The loops in which CPUs fire.
 
 use fastrand::Rng;
 

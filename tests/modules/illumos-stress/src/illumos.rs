@@ -35,18 +35,13 @@ mod driver {
 }
 
 #[cfg(not(feature = "driver"))]
-#[path = "../../../../kmod-example/src/illumos/exec.rs"]
-mod exec;
-
-#[cfg(not(feature = "driver"))]
 mod misc {
     use core::ffi::CStr;
     use core::sync::atomic::{AtomicU64, Ordering};
 
+    use illumos_execsw_hook::{Busy, deregister, register};
     use sdt_core::illumos::{Errno, Module};
     use sdt_core::illumos_module;
-
-    use super::exec;
 
     illumos_module!(sdt_stress, STRESS, info = c"stress of probe sites");
 
@@ -56,12 +51,12 @@ mod misc {
 
     impl Module for Stress {
         fn load(&self) -> Result<(), Errno> {
-            // SAFETY: `unload` deregisters it.
-            unsafe { exec::register(before_exec) }.map_err(|exec::Busy| Errno::EBUSY)
+            // SAFETY: `unload` fails unless it deregisters the handler.
+            unsafe { register(before_exec) }.map_err(|Busy| Errno::EBUSY)
         }
 
         fn unload(&self) -> Result<(), Errno> {
-            exec::deregister().map_err(|exec::Busy| Errno::EBUSY)
+            deregister().map_err(|Busy| Errno::EBUSY)
         }
     }
 

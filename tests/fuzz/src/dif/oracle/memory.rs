@@ -1,8 +1,8 @@
 //! Memory as programs see it.
 
 use dtrace_abi::fault::Fault;
-use sdt_framework::dif::address::{Place, Region};
 use sdt_framework::kernel::{Kernel, Text};
+use sdt_framework::testing::address::{Place, Region};
 
 use super::super::world::{SCRATCH, STRING};
 use super::{Oracle, Result, bad, place, region, stop};

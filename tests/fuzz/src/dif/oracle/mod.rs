@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use dtrace_abi::Platform;
 use dtrace_abi::dif::{Builtin, Instr, Opcode, Subr, TypeKind, Variable};
 use dtrace_abi::fault::Fault;
-use sdt_framework::dif::address::{Place, Region};
-use sdt_framework::dif::{Difo, Failure, Rights};
 use sdt_framework::kernel::{Kernel, Number};
+use sdt_framework::testing::address::{Place, Region};
+use sdt_framework::testing::{Access, Difo, Failure};
 
 use super::world::{ARGS, CHUNKS, SCRATCH, World};
 
@@ -57,7 +57,7 @@ type Pushed = (u64, u64);
 #[derive(Debug)]
 pub struct Oracle<'a> {
     world: &'a World,
-    rights: Rights,
+    rights: Access,
     literals: Vec<u8>,
     /// The literals of the program that runs begin here.
     strings: u64,
@@ -107,7 +107,7 @@ fn variable(source: &Difo<'_>, number: u16, scope: u8) -> Variable {
 }
 
 impl<'a> Oracle<'a> {
-    pub fn new(world: &'a World, rights: Rights) -> Self {
+    pub fn new(world: &'a World, rights: Access) -> Self {
         Self {
             world,
             rights,

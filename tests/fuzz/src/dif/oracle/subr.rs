@@ -2,8 +2,8 @@
 
 use dtrace_abi::dif::Subr;
 use dtrace_abi::fault::Fault;
-use sdt_framework::dif::address::{Place, Region};
 use sdt_framework::kernel::{Kernel, LockQuestion};
+use sdt_framework::testing::address::{Place, Region};
 
 use super::super::world::STRING;
 use super::text::{basename, dirname, substr};

@@ -1,7 +1,7 @@
 //! Subroutines over text.
 
 use dtrace_abi::fault::Fault;
-use sdt_framework::dif::address::Place;
+use sdt_framework::testing::address::Place;
 
 use super::super::world::{SCRATCH, STRING};
 use super::{Oracle, Result, bad, stop};

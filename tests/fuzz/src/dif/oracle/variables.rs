@@ -1,7 +1,7 @@
 //! Variables: those with a place, and those of threads and arrays.
 
 use dtrace_abi::dif::Variable;
-use sdt_framework::dif::address::Region;
+use sdt_framework::testing::address::Region;
 
 use super::super::world::CHUNK;
 use super::{Key, Name, Oracle, Result, place};

@@ -3,6 +3,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use crate::file_info::FileInfo;
 use crate::linker::{Metadata, ModuleData};
 use crate::loader::{Function, Linked, SiteRecord, Symbol};
 use stand_in_base::image::{Protection, Segment, holds};
@@ -27,7 +28,7 @@ pub(super) struct File {
     pub(super) references: u32,
     /// Whether kldload's reference is still there (`userrefs`).
     pub(super) by_user: bool,
-    /// What the last of its modules that refused said.
+    /// The error of the last module that refused.
     pub(super) load_error: i32,
 }
 
@@ -95,23 +96,10 @@ pub struct FileSymbol {
     pub file: String,
     /// Its own.
     pub name: String,
-    /// Where it begins.
+    /// Its start.
     pub address: u64,
     /// Bytes of it.
     pub size: u64,
-}
-
-/// A loaded file, as kldstat(8) shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileInfo {
-    /// Its number; the kernel is 1.
-    pub id: u32,
-    /// Its name.
-    pub name: String,
-    /// Where it is.
-    pub base: u64,
-    /// Bytes it takes.
-    pub size: usize,
 }
 
 /// A module of a file (`struct module`).

@@ -4,7 +4,6 @@ mod release;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::fmt;
 
 use object_core::elf;
 
@@ -12,8 +11,10 @@ use super::*;
 use crate::fixture::ModuleBuilder;
 use crate::release::DEFAULT;
 use crate::sdt::Fault;
+use stand_in_base::fixture;
 use stand_in_base::fixture::shared::{DATA, SharedBuilder, TEXT};
-use stand_in_base::image::{Image, PAGE};
+use stand_in_base::image::PAGE;
+use stand_in_base::memory::Memory;
 
 const REGISTER_INIT: u64 = 0xffff_ffff_8020_1000;
 const VERSION: i32 = DEFAULT.version().cast_signed();
@@ -22,31 +23,20 @@ const KERNEL: [i32; 3] = [VERSION, VERSION, 1_599_999];
 /// Handlers are told apart by their offset in the module's code.
 #[derive(Default)]
 struct Machine {
+    memory: fixture::machine::Machine,
     log: RefCell<Vec<String>>,
-    console: RefCell<Vec<String>>,
-    mapped: RefCell<BTreeMap<u64, usize>>,
-    reserved: RefCell<BTreeMap<u64, usize>>,
-    next: Cell<u64>,
-    no_memory: Cell<bool>,
     enabled: Cell<bool>,
     /// Modules are shared objects.
     shared: Cell<bool>,
-    /// The handler that does not want to be loaded.
+    /// The handler that refuses to load.
     refusing: Cell<Option<u64>>,
-    /// What handlers answer, by event.
+    /// Answers of handlers, by event.
     answers: RefCell<BTreeMap<i32, i32>>,
 }
 
 impl Machine {
     fn log(&self, line: String) {
         self.log.borrow_mut().push(line);
-    }
-
-    fn offset(&self, address: u64) -> u64 {
-        let mapped = self.mapped.borrow();
-        let (base, size) = mapped.range(..=address).next_back().expect("code that is mapped");
-        assert!(address < base + *size as u64, "{address:#x} is not mapped");
-        address - base
     }
 }
 
@@ -55,28 +45,8 @@ impl Kernel for Machine {
         if self.shared.get() { loader::Machine::Aarch64 } else { loader::Machine::X86_64 }
     }
 
-    fn reserve(&self, size: usize) -> Option<u64> {
-        let base = 0xffff_ffff_c000_0000 + self.next.get();
-        self.next.set(self.next.get() + size as u64 + PAGE as u64);
-        self.reserved.borrow_mut().insert(base, size);
-        Some(base)
-    }
-
-    fn map(&self, image: &Image) -> bool {
-        if self.no_memory.get() {
-            return false;
-        }
-        self.mapped.borrow_mut().insert(image.base(), image.size());
-        true
-    }
-
-    fn unmap(&self, base: u64, size: usize) {
-        assert_eq!(self.mapped.borrow_mut().remove(&base), Some(size));
-    }
-
-    fn give_back(&self, base: u64) {
-        assert!(!self.mapped.borrow().contains_key(&base));
-        assert!(self.reserved.borrow_mut().remove(&base).is_some());
+    fn memory(&self) -> &dyn Memory {
+        &self.memory
     }
 
     fn symbol(&self, name: &str) -> Option<u64> {
@@ -87,23 +57,19 @@ impl Kernel for Machine {
         address == REGISTER_INIT
     }
 
-    fn print(&self, line: fmt::Arguments<'_>) {
-        self.console.borrow_mut().push(line.to_string());
-    }
-
     fn call(&self, linker: &Linker<Self>, function: u64, argument: u64) {
         if function == REGISTER_INIT {
             linker.module_register_init(argument);
         } else {
-            self.log(format!("call {}", self.offset(function)));
+            self.log(format!("call {}", self.memory.offset(function)));
         }
     }
 
     fn call_event(&self, handler: u64, module: u64, event: i32, private: u64) -> i32 {
         assert_ne!(module, 0);
         assert_eq!(private, 0);
-        self.log(format!("event {event} to {}", self.offset(handler)));
-        if event == event::LOAD && self.refusing.get() == Some(self.offset(handler)) {
+        self.log(format!("event {event} to {}", self.memory.offset(handler)));
+        if event == event::LOAD && self.refusing.get() == Some(self.memory.offset(handler)) {
             return errno::EINVAL;
         }
         self.answers.borrow().get(&event).copied().unwrap_or(0)
@@ -134,7 +100,7 @@ impl Linker<Machine> {
     }
 
     fn console(&self) -> Vec<String> {
-        self.kernel.console.take()
+        self.kernel.memory.console()
     }
 
     fn answer(&self, event: i32, error: i32) {
@@ -145,8 +111,7 @@ impl Linker<Machine> {
     fn assert_empty(&self) {
         assert_eq!(self.files(), []);
         assert!(self.modules.lock().is_empty());
-        assert!(self.kernel.mapped.borrow().is_empty());
-        assert!(self.kernel.reserved.borrow().is_empty());
+        assert!(self.kernel.memory.is_empty());
     }
 }
 
@@ -313,7 +278,8 @@ fn a_module_has_its_name_for_itself() {
         ["module_register: cannot register same from two.ko; already loaded from one.ko"]
     );
     assert_eq!(linker.files().len(), 1);
-    assert_eq!(linker.kernel.reserved.borrow().len(), 1);
+    linker.unload("one.ko").unwrap();
+    linker.assert_empty();
 }
 
 #[test]
@@ -364,7 +330,7 @@ fn modules_may_refuse_to_go() {
 #[test]
 fn no_memory_leaves_nothing_behind() {
     let linker = linker();
-    linker.kernel.no_memory.set(true);
+    linker.kernel.memory.no_memory.store(true, Ordering::Relaxed);
     let refusal = linker.load("one.ko", &module("one").finish()).unwrap_err();
     assert_eq!(refusal, Refusal::OutOfMemory);
     linker.assert_empty();
@@ -374,7 +340,7 @@ fn no_memory_leaves_nothing_behind() {
 fn records_outside_the_module_are_refused() {
     for set in ["modmetadata_set", "sysinit_set", "sysuninit_set"] {
         let linker = linker();
-        let mut builder = stand_in_base::fixture::Builder::new();
+        let mut builder = fixture::Builder::new();
         builder.set(&format!("set_{set}"), &0x1234u64.to_le_bytes());
         let refusal = linker.load("bad.ko", &builder.finish()).unwrap_err();
         assert_eq!(
@@ -431,10 +397,8 @@ fn modules_that_are_not_started_once_at_load_are_refused() {
         linker.log();
         record - base - data
     };
-    let address = |record: u64| {
-        let base = 0xffff_ffff_c000_0000 + linker.kernel.next.get();
-        format!("{:#x}", base + PAGE as u64 + record)
-    };
+    let address =
+        |record: u64| format!("{:#x}", linker.kernel.memory.next_base() + PAGE as u64 + record);
     let told = format!("two SYSINITs start the module at {}", address(record));
     refused(module("one").start(false, record), &told);
     let told =

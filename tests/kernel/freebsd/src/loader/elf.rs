@@ -89,7 +89,7 @@ impl<'a> Object<'a> {
         Ok(Self { data, sections, section_names, symbols, symbol_names })
     }
 
-    /// What the file holds of a section.
+    /// Returns the content of a section in the file.
     pub(super) fn contents(&self, index: usize) -> Result<&'a [u8], LoadError> {
         contents(self.data, &self.sections[index], index)
     }
@@ -129,7 +129,7 @@ pub(super) fn check_ident(header: &FileHeader64<LE>) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// What a file holds of a section.
+/// Returns the content of a section in a file.
 pub(super) fn contents<'a>(
     data: &'a [u8],
     section: &SectionHeader64<LE>,

@@ -1,4 +1,4 @@
-//! A module that has been linked: its image, and what the kernel's linker knows of what is in it.
+//! A linked module: its image, and the kernel linker's tables of its content.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -46,7 +46,7 @@ pub(super) const SITES: &str = "sdt_sites";
 pub(super) struct Set {
     /// Its name, without `set_`; or [`SITES`].
     pub(super) name: String,
-    /// Where it is in the image.
+    /// Its range in the image.
     pub(super) range: Range<usize>,
 }
 
@@ -56,7 +56,7 @@ pub struct Linked {
     pub(super) image: Image,
     pub(super) symbols: Vec<Symbol>,
     pub(super) functions: Vec<Function>,
-    /// Where functions start, those of assembly among them that have a name only; none if symbols have been stripped.
+    /// Starts of functions, including functions in assembly that have only a name; empty if symbols have been stripped.
     pub(super) starts: BTreeSet<u64>,
     pub(super) sets: Vec<Set>,
     /// Arrays of functions to be called when the module is in place.

@@ -172,7 +172,7 @@ struct Linking<'a> {
     base: u64,
     bytes: Vec<u8>,
     lookup: &'a dyn Fn(&str) -> Option<u64>,
-    /// Where functions start.
+    /// Starts of functions.
     starts: BTreeSet<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What the loader takes, and that it refuses everything else without falling over.
+//! ET_REL files that the loader loads and refuses; no file makes it panic.
 
 use object_core::elf;
 
@@ -326,7 +326,7 @@ fn relocations_must_be_rela_and_for_a_loaded_section() {
         file[at..at + 4].copy_from_slice(&target.to_le_bytes());
         let result = load(&file);
         match target {
-            // Section 0 takes no memory, so nobody looks at relocations for it.
+            // Section 0 takes no memory, so the linker ignores relocations for it.
             0 => assert!(result.is_ok()),
             _ => assert!(matches!(result, Err(LoadError::RelocationSection { .. }))),
         }

@@ -1,4 +1,4 @@
-//! Where the fields of SDT's records are (`sys/sys/sdt.h`; LP64, `QUEUE_MACRO_DEBUG_TRACE` off).
+//! Offsets of the fields in SDT's records (`sys/sys/sdt.h`; LP64, `QUEUE_MACRO_DEBUG_TRACE` off).
 
 use crate::Generation;
 

@@ -2,18 +2,20 @@
 
 use core::ffi::{CStr, c_void};
 
-use sdt_core::ops::{Privileges, ProviderAttr};
+use sdt_core::ops::{Framework as _, Privileges, ProviderAttr};
+use sdt_framework::Host;
 
 use super::records::{Content, Records};
-use super::{Machdep, Modules, Probe, Provider, Sdt, layout, names, ops};
-use crate::kld::FileInfo;
+use super::{Machdep, Probe, Provider, Sdt, layout, names, ops};
+use crate::file_info::FileInfo;
 use crate::{Generation, Release};
 use stand_in_base::printf;
 
-impl<F: Modules, M: Machdep> Sdt<F, M> {
+impl<H: Host, M: Machdep> Sdt<H, M> {
     /// A file has been loaded (`sdt_kld_load`). Its records have been [checked](Self::check).
     pub fn kld_load(&'static self, file: &FileInfo, records: Records, release: Release) {
-        self.framework.providing(|| self.load(file, records, release));
+        // Fails only inside another call of `providing` on this CPU, and then the outer call enables the probes.
+        let _ = self.framework.providing(|| self.load(file, records, release));
     }
 
     fn load(&'static self, file: &FileInfo, records: Records, release: Release) {
@@ -67,7 +69,7 @@ impl<F: Modules, M: Machdep> Sdt<F, M> {
             provider.references += 1;
             return;
         }
-        let ops = ops::table::<F, M>();
+        let ops = ops::table::<H, M>();
         let this = (&raw const *self).cast_mut().cast::<c_void>();
         let (attr, privileges) = (ProviderAttr::SDT, Privileges::USER);
         // SAFETY: the ops are those for a pointer to `Self`, which is static.
@@ -96,8 +98,7 @@ impl<F: Modules, M: Machdep> Sdt<F, M> {
         let module = names::module(&content.module, &file.name);
         let function = names::function(&content.function);
         let name = names::probe(&content.name);
-        // SAFETY: the provider is registered.
-        let known = unsafe { self.framework.probe_lookup(*id, &module, &function, &name) };
+        let known = self.framework.probe_lookup(*id, &module, &function, &name);
         if known.is_some() {
             // The second one with these names never comes to life.
             return;
@@ -107,7 +108,7 @@ impl<F: Modules, M: Machdep> Sdt<F, M> {
             release.generation() == Generation::Patched && provider.as_c_str() == c"lockstat";
         let aframes = if lockstat { 2 } else { 1 };
         let record = address as *mut c_void;
-        // SAFETY: as above; the ops look the record up and do not follow the pointer.
+        // SAFETY: the provider is registered; the ops look the record up and do not follow the pointer.
         match unsafe {
             self.framework.probe_create(*id, &module, &function, &name, aframes, record)
         } {

@@ -25,7 +25,7 @@ use core::ffi::CStr;
 use core::fmt;
 
 use dtrace_abi::site::Code;
-use sdt_core::ops::{Framework, FrameworkError, Privileges, ProbeId, ProviderId};
+use sdt_core::ops::{Privileges, ProbeId, ProviderId};
 use sdt_framework::{Dtrace, Host, registration};
 use spin::Mutex;
 
@@ -38,7 +38,7 @@ use records::{ArgType, Content};
 
 /// The machine that files are loaded into.
 pub trait Machdep: Sync + 'static {
-    /// What it is.
+    /// Returns its kind.
     fn machine(&self) -> Machine;
 
     /// Prints a line on the console.
@@ -50,7 +50,7 @@ pub trait Machdep: Sync + 'static {
     /// At the address is writable data of a file that is mapped.
     unsafe fn write(&self, address: u64, word: u64);
 
-    /// Says in `sdt_probes_enabled` whether any probe is enabled.
+    /// Sets `sdt_probes_enabled`: whether any probe is enabled.
     fn set_probes_enabled(&self, enabled: bool);
 
     /// Writes instructions while all other CPUs are stopped (`sdt_probe_update`).
@@ -63,35 +63,13 @@ pub trait Machdep: Sync + 'static {
     fn sixth_argument(&self) -> u64;
 }
 
-/// A framework that knows what the name of a file's module is.
-pub trait Modules: Framework + 'static {
-    /// Destroys all probes with this module name, of any provider, unless one of them is enabled.
-    ///
-    /// # Errors
-    /// [`FrameworkError::Busy`] if one is.
-    fn destroy_module(&self, module: &CStr) -> Result<usize, FrameworkError>;
-
-    /// Calls `f`, which creates probes, and enables afterwards those that somebody has asked for.
-    fn providing(&self, f: impl FnOnce());
-}
-
-impl<H: Host> Modules for Dtrace<H> {
-    fn destroy_module(&self, module: &CStr) -> Result<usize, FrameworkError> {
-        Dtrace::destroy_module(self, module)
-    }
-
-    fn providing(&self, f: impl FnOnce()) {
-        let _ = Dtrace::providing(self, f);
-    }
-}
-
-/// What `sdt.ko` knows.
+/// The state of `sdt.ko`.
 ///
 /// `providers` is locked by loading and unloading only, and kept over calls of the framework; `probes` also by
 /// the ops, which the framework calls with its own lock held, and never over such calls.
 #[derive(Debug)]
-pub struct Sdt<F: 'static, M> {
-    framework: &'static F,
+pub struct Sdt<H: Host, M> {
+    framework: &'static Dtrace<H>,
     machdep: M,
     providers: Mutex<Providers>,
     probes: Mutex<Probes>,
@@ -101,7 +79,7 @@ pub struct Sdt<F: 'static, M> {
 struct Providers {
     /// `sdt_prov_list`.
     list: Vec<Provider>,
-    /// Those in the sets of loaded files, by file and by the addresses of their records.
+    /// The providers in the sets of loaded files, by file and by the address of the record.
     declared: Vec<(u32, u64, CString)>,
 }
 
@@ -118,18 +96,18 @@ struct Provider {
 struct Probes {
     /// By the addresses of their records.
     all: BTreeMap<u64, Probe>,
-    /// How many are enabled (`sdt_probes_enabled_count`).
+    /// Number of enabled probes (`sdt_probes_enabled_count`).
     enabled: usize,
 }
 
-/// A probe, with what is linked to its record.
+/// A probe, with the argument types and tracepoints that are linked to its record.
 #[derive(Debug)]
 struct Probe {
     file: u32,
     /// `None` of a record of another version, whose probe is not there.
     content: Option<Content>,
     provider: CString,
-    /// What DTrace knows it as, unless another record was first with these names.
+    /// DTrace's id; `None` if another record was first with these names.
     created: Option<ProbeId>,
     enabled: bool,
     /// With the file that each is of.
@@ -137,9 +115,9 @@ struct Probe {
     tracepoints: Vec<(u32, Tracepoint)>,
 }
 
-impl<F: Modules, M: Machdep> Sdt<F, M> {
+impl<H: Host, M: Machdep> Sdt<H, M> {
     /// Nothing has been loaded.
-    pub const fn new(framework: &'static F, machdep: M) -> Self {
+    pub const fn new(framework: &'static Dtrace<H>, machdep: M) -> Self {
         let probes = Probes { all: BTreeMap::new(), enabled: 0 };
         let providers = Providers { list: Vec::new(), declared: Vec::new() };
         Self { framework, machdep, providers: Mutex::new(providers), probes: Mutex::new(probes) }
@@ -148,13 +126,13 @@ impl<F: Modules, M: Machdep> Sdt<F, M> {
     /// Whether a file's records go with those of the files that are there.
     ///
     /// # Errors
-    /// When they refer to what is in no set, or name a provider as none can be named.
+    /// A record refers to one that is in no set, or a provider has an invalid name.
     pub fn check(&self, records: &Records) -> Result<(), Fault> {
         let providers = self.providers.lock();
         let probes = self.probes.lock();
         for provider in &records.providers {
-            registration::check(&provider.name, Privileges::USER, &ops::table::<F, M>())
-                .map_err(|error| Fault::ProviderName { name: provider.name.clone(), error })?;
+            registration::check(&provider.name, Privileges::USER, &ops::table::<H, M>())
+                .map_err(|error| Fault::provider(provider.name.clone(), error))?;
         }
         for content in records.probes.iter().filter_map(|probe| probe.content.as_ref().ok()) {
             let provider = providers.name(records, content.provider);

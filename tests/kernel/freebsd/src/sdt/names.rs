@@ -1,4 +1,4 @@
-//! What sdt makes of the names in a probe's record. Everything is cut off where its field in DTrace ends.
+//! Translates the names in a probe's record as sdt does. Each is cut off at the size of its field in DTrace.
 
 use alloc::ffi::CString;
 use alloc::vec::Vec;
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(function(&long).as_bytes(), [b'x'; 191]);
         assert_eq!(probe(&long).as_bytes(), [b'x'; 63]);
         assert_eq!(of_file(&"x".repeat(100)).as_bytes(), [b'x'; 63]);
-        // The length that counts is that of what is written.
+        // The limit applies to the name after the replacement.
         let dashes = CString::new("__".repeat(63)).unwrap();
         assert_eq!(probe(&dashes).as_bytes(), [b'-'; 63]);
     }

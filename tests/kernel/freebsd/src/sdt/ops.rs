@@ -5,71 +5,68 @@ use core::ffi::{c_int, c_void};
 
 use dtrace_abi::site::Code;
 use sdt_core::ops::{ARG_NONE, ArgDesc, Name, ProbeDesc, ProviderOps};
+use sdt_framework::Host;
 
-use super::{Machdep, Modules, Probes, Sdt, Tracepoint};
+use super::{Machdep, Probes, Sdt, Tracepoint};
 use crate::loader::Machine;
 
 /// Index of the argument that `dtrace_probe` does not carry.
 const SIXTH: c_int = 5;
 
 /// The table. Before 15 it has no `getargval`; here the machine answers 0 then.
-pub(super) fn table<F: Modules, M: Machdep>() -> ProviderOps {
+pub(super) fn table<H: Host, M: Machdep>() -> ProviderOps {
     ProviderOps {
         provide: Some(provide),
         provide_module: None,
-        enable: Some(enable::<F, M>),
-        disable: Some(disable::<F, M>),
+        enable: Some(enable::<H, M>),
+        disable: Some(disable::<H, M>),
         suspend: None,
         resume: None,
-        getargdesc: Some(getargdesc::<F, M>),
-        getargval: Some(getargval::<F, M>),
+        getargdesc: Some(getargdesc::<H, M>),
+        getargval: Some(getargval::<H, M>),
         usermode: None,
-        destroy: Some(destroy::<F, M>),
+        destroy: Some(destroy::<H, M>),
     }
 }
 
 /// # Safety
 /// `arg` is what the providers are registered with.
-unsafe fn sdt<'a, F, M>(arg: *mut c_void) -> &'a Sdt<F, M> {
-    // SAFETY: by contract, which is that of every op.
+unsafe fn sdt<'a, H: Host, M>(arg: *mut c_void) -> &'a Sdt<H, M> {
+    // SAFETY: `arg` is the `Sdt` that `create_provider` registered, which is static.
     unsafe { &*arg.cast_const().cast() }
 }
 
 /// Nothing: probes come with files.
 unsafe extern "C" fn provide(_arg: *mut c_void, _desc: *const ProbeDesc) {}
 
-unsafe extern "C" fn enable<F: Modules, M: Machdep>(
+unsafe extern "C" fn enable<H: Host, M: Machdep>(
     arg: *mut c_void,
     id: u32,
     record: *mut c_void,
 ) -> c_int {
     // SAFETY: an op's contract.
-    unsafe { sdt::<F, M>(arg) }.enable(id, record as u64);
+    unsafe { sdt::<H, M>(arg) }.enable(id, record as u64);
     0
 }
 
-unsafe extern "C" fn disable<F: Modules, M: Machdep>(
-    arg: *mut c_void,
-    id: u32,
-    record: *mut c_void,
-) {
+unsafe extern "C" fn disable<H: Host, M: Machdep>(arg: *mut c_void, id: u32, record: *mut c_void) {
     // SAFETY: an op's contract.
-    unsafe { sdt::<F, M>(arg) }.disable(id, record as u64);
+    unsafe { sdt::<H, M>(arg) }.disable(id, record as u64);
 }
 
-unsafe extern "C" fn getargdesc<F: Modules, M: Machdep>(
+unsafe extern "C" fn getargdesc<H: Host, M: Machdep>(
     arg: *mut c_void,
     _id: u32,
     record: *mut c_void,
     desc: *mut ArgDesc,
 ) {
     // SAFETY: an op's contract; the description is for us to fill.
-    let (sdt, desc) = unsafe { (sdt::<F, M>(arg), &mut *desc) };
+    let (sdt, desc) = unsafe { (sdt::<H, M>(arg), &mut *desc) };
     sdt.describe_argument(record as u64, desc);
 }
 
 /// `sdt_getargval` of 15: behind the sixth argument there is none. Probe context.
-unsafe extern "C" fn getargval<F: Modules, M: Machdep>(
+unsafe extern "C" fn getargval<H: Host, M: Machdep>(
     arg: *mut c_void,
     _id: u32,
     _record: *mut c_void,
@@ -77,24 +74,20 @@ unsafe extern "C" fn getargval<F: Modules, M: Machdep>(
     _aframes: c_int,
 ) -> u64 {
     // SAFETY: an op's contract.
-    let sdt = unsafe { sdt::<F, M>(arg) };
+    let sdt = unsafe { sdt::<H, M>(arg) };
     if argno == SIXTH { sdt.machdep.sixth_argument() } else { 0 }
 }
 
-/// FreeBSD's does nothing. Here the record is told that it has no probe any more.
-unsafe extern "C" fn destroy<F: Modules, M: Machdep>(
-    arg: *mut c_void,
-    id: u32,
-    record: *mut c_void,
-) {
+/// FreeBSD's does nothing. Here the record loses its probe.
+unsafe extern "C" fn destroy<H: Host, M: Machdep>(arg: *mut c_void, id: u32, record: *mut c_void) {
     // SAFETY: an op's contract.
-    let sdt = unsafe { sdt::<F, M>(arg) };
+    let sdt = unsafe { sdt::<H, M>(arg) };
     if let Some(probe) = sdt.probes.lock().all.get_mut(&(record as u64)) {
         probe.created = probe.created.filter(|created| created.get() != id);
     }
 }
 
-impl<F: Modules, M: Machdep> Sdt<F, M> {
+impl<H: Host, M: Machdep> Sdt<H, M> {
     /// `sdt_enable`: the id, then the tracepoints.
     fn enable(&self, id: u32, record: u64) {
         self.update(id, record, true);
@@ -127,14 +120,14 @@ impl<F: Modules, M: Machdep> Sdt<F, M> {
             self.machdep.set_probes_enabled(true);
         }
         if !sites.is_empty() {
-            // SAFETY: as above; the tracepoints are code of files that are mapped.
+            // SAFETY: the tracepoints are code of files that stay mapped while their probes are here.
             unsafe { self.machdep.patch(&sites) };
         }
         if !enable {
             if before == 1 {
                 self.machdep.set_probes_enabled(false);
             }
-            // SAFETY: as above.
+            // SAFETY: the file stays mapped while its probe is here, and the record is data.
             unsafe { self.machdep.write(content.id, 0) };
         }
     }
@@ -160,7 +153,7 @@ impl<F: Modules, M: Machdep> Sdt<F, M> {
     }
 }
 
-/// What becomes of the tracepoints' text.
+/// Returns the new text of the tracepoints.
 fn sites(tracepoints: &[(u32, Tracepoint)], machine: Machine, enable: bool) -> Vec<(u64, Code)> {
     let tracepoints = tracepoints.iter().map(|(_, tracepoint)| tracepoint);
     let code = |tracepoint: &Tracepoint| match enable {

@@ -19,7 +19,7 @@ const PROBES: &str = "sdt_probes_set";
 const ARGTYPES: &str = "sdt_argtypes_set";
 const TRACEPOINTS: &str = "sdt_tracepoint_set";
 
-/// What a file's SDT sets hold, in their order.
+/// The records in a file's SDT sets, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct Records {
     pub(super) providers: Vec<Provider>,
@@ -43,7 +43,7 @@ pub(super) struct Probe {
     pub(super) content: Result<Content, i32>,
 }
 
-/// What a probe's record says.
+/// The content of a probe's record.
 #[derive(Clone, Debug)]
 pub(super) struct Content {
     /// Address of its provider's record.
@@ -92,7 +92,7 @@ impl Records {
             }
             records.argtypes.push(reader.argtype(address)?);
         }
-        // Before 15 nobody looks for such a set.
+        // FreeBSD reads this set since 15.
         if release.generation() == Generation::Patched {
             records.tracepoints = reader.tracepoints()?;
         }

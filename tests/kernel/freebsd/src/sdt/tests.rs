@@ -5,33 +5,33 @@ mod refusals;
 mod unloading;
 
 use crate::release;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dtrace_abi::site::Code;
 use recording_host::cpus::Uniprocessor;
-use sdt_framework::{Config, ConsumerId, Dtrace, Field, LONGEST, Records as Recorded, Spec};
+use sdt_framework::{Config, ConsumerId, Dtrace, Field, Record, Spec, Which, records};
 
 use super::{Fault, Machdep, Records, Sdt};
 use crate::Release;
 use crate::fixture::sdt::{DATA, SdtBuilder, Word};
 use crate::kld::{FileInfo, Kernel, Linker, Refusal};
 use crate::loader;
-use stand_in_base::image::{Image, PAGE};
+use stand_in_base::fixture::machine::Machine;
+use stand_in_base::image::PAGE;
+use stand_in_base::memory::Memory as _;
 
 const REGISTER_INIT: u64 = 0xffff_ffff_8020_1000;
 /// The kernel's own provider, `sdt`.
 const SDT_PROVIDER: u64 = 0xffff_ffff_8030_0000;
-const MODULES: u64 = 0xffff_ffff_c000_0000;
 
 type Framework = Dtrace<Uniprocessor>;
 
 /// With memory for all consumers that there can be.
 fn framework() -> &'static Framework {
     const CONFIG: Config =
-        Config { providers: 8, probes: 32, ecbs: 32, consumers: 4, buffer: 16 * LONGEST };
+        Config { providers: 8, probes: 32, ecbs: 32, consumers: 4, buffer: 16 * Record::SIZE };
     // SAFETY: each test has its own framework and uses it from one thread.
     let cpu = unsafe { Uniprocessor::new() };
     let framework: &'static Framework = Box::leak(Box::new(Dtrace::new(cpu)));
@@ -40,31 +40,15 @@ fn framework() -> &'static Framework {
     framework
 }
 
-/// What is mapped, by address, and what happens to it.
+/// The mapped images, and a log of their changes.
 #[derive(Default)]
 struct Memory {
-    images: Mutex<BTreeMap<u64, Vec<u8>>>,
-    next: Mutex<u64>,
-    console: Mutex<Vec<String>>,
+    mapped: Machine,
     log: Mutex<Vec<String>>,
     probes_enabled: AtomicBool,
     machine: Option<loader::Machine>,
-    /// What MOD_UNLOAD answers.
+    /// The answer to MOD_UNLOAD.
     unload_answer: Mutex<i32>,
-}
-
-impl Memory {
-    /// Some bytes of an image.
-    fn with<R>(&self, address: u64, length: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
-        let mut images = self.images.lock().unwrap();
-        let (base, image) = images.range_mut(..=address).next_back().expect("mapped memory");
-        let at = (address - base) as usize;
-        work(&mut image[at..at + length])
-    }
-
-    fn bytes(&self, address: u64, length: usize) -> Vec<u8> {
-        self.with(address, length, |bytes| bytes.to_vec())
-    }
 }
 
 impl Machdep for &'static Memory {
@@ -73,11 +57,11 @@ impl Machdep for &'static Memory {
     }
 
     fn print(&self, line: fmt::Arguments<'_>) {
-        self.console.lock().unwrap().push(line.to_string());
+        self.mapped.print(line);
     }
 
     unsafe fn write(&self, address: u64, word: u64) {
-        self.with(address, 8, |bytes| bytes.copy_from_slice(&word.to_le_bytes()));
+        self.mapped.with(address, 8, |bytes| bytes.copy_from_slice(&word.to_le_bytes()));
         let place = address & (PAGE as u64 - 1);
         self.log.lock().unwrap().push(format!("write {place:#x}: {word}"));
     }
@@ -89,7 +73,7 @@ impl Machdep for &'static Memory {
     unsafe fn patch(&self, sites: &[(u64, Code)]) {
         for (address, code) in sites {
             let code = code.as_bytes();
-            self.with(*address, code.len(), |bytes| bytes.copy_from_slice(code));
+            self.mapped.with(*address, code.len(), |bytes| bytes.copy_from_slice(code));
             let place = address & (PAGE as u64 - 1);
             self.log.lock().unwrap().push(format!("patch {place:#x}: {code:02x?}"));
         }
@@ -104,7 +88,7 @@ impl Machdep for &'static Memory {
 struct Bench {
     memory: &'static Memory,
     framework: &'static Framework,
-    sdt: &'static Sdt<Framework, &'static Memory>,
+    sdt: &'static Sdt<Uniprocessor, &'static Memory>,
 }
 
 impl Kernel for Bench {
@@ -112,23 +96,9 @@ impl Kernel for Bench {
         Machdep::machine(&self.memory)
     }
 
-    fn reserve(&self, size: usize) -> Option<u64> {
-        let mut next = self.memory.next.lock().unwrap();
-        let base = MODULES + *next;
-        *next += (size + PAGE) as u64;
-        Some(base)
+    fn memory(&self) -> &dyn stand_in_base::memory::Memory {
+        &self.memory.mapped
     }
-
-    fn map(&self, image: &Image) -> bool {
-        self.memory.images.lock().unwrap().insert(image.base(), image.bytes().to_vec());
-        true
-    }
-
-    fn unmap(&self, base: u64, _: usize) {
-        self.memory.images.lock().unwrap().remove(&base).expect("what is unmapped is mapped");
-    }
-
-    fn give_back(&self, _: u64) {}
 
     fn symbol(&self, name: &str) -> Option<u64> {
         match name {
@@ -140,10 +110,6 @@ impl Kernel for Bench {
 
     fn is_function(&self, address: u64) -> bool {
         address == REGISTER_INIT
-    }
-
-    fn print(&self, line: fmt::Arguments<'_>) {
-        Machdep::print(&self.memory, line);
     }
 
     fn call(&self, linker: &Linker<Self>, function: u64, argument: u64) {
@@ -215,7 +181,7 @@ impl Linker<Bench> {
     }
 
     fn console(&self) -> Vec<String> {
-        std::mem::take(&mut self.kernel().memory.console.lock().unwrap())
+        self.kernel().memory.mapped.console()
     }
 
     fn log(&self) -> Vec<String> {
@@ -228,8 +194,7 @@ impl Linker<Bench> {
 
     /// A word in a loaded file's data.
     fn word(&self, file: &str, at: u64) -> u64 {
-        let bytes = self.kernel().memory.bytes(self.base(file) + DATA + at, 8);
-        u64::from_le_bytes(bytes.try_into().unwrap())
+        u64::from_le_bytes(self.kernel().memory.mapped.read(self.base(file) + DATA + at))
     }
 
     fn enable(&self, description: &str) -> ConsumerId {

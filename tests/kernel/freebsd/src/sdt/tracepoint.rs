@@ -1,4 +1,4 @@
-//! What a tracepoint's site holds, by machine: `sdt_tracepoint_valid`, `_patch` and `_restore`
+//! The text of a tracepoint, by machine: `sdt_tracepoint_valid`, `_patch` and `_restore`
 //! (`sys/x86/x86/sdt_machdep.c`, `sys/arm64/arm64/sdt_machdep.c`, `sys/riscv/riscv/sdt_machdep.c`, main).
 
 use dtrace_abi::site::Code;
@@ -13,9 +13,9 @@ const X86_SIZE: u64 = 5;
 /// A nop that can become a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tracepoint {
-    /// Where it is.
+    /// Its address.
     pub patchpoint: u64,
-    /// Where the jump goes.
+    /// The target of the jump.
     pub target: u64,
 }
 
@@ -37,7 +37,7 @@ impl Tracepoint {
         }
     }
 
-    /// What the jump's distance is measured from.
+    /// The address from which the jump's distance is measured.
     const fn origin(self, machine: Machine) -> u64 {
         match machine {
             Machine::X86_64 => self.patchpoint.wrapping_add(X86_SIZE),
@@ -90,7 +90,7 @@ impl Tracepoint {
         }
     }
 
-    /// What is there again when the jump goes: on amd64 not the nop of five bytes that was there first.
+    /// The instructions that replace the jump: on amd64 not the original nop of five bytes.
     pub const fn nop(machine: Machine) -> Code {
         match machine {
             Machine::X86_64 => Code::new(&[0x90; 5]),

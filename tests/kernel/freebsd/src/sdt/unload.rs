@@ -1,14 +1,16 @@
 //! A file is unloaded: its probes and providers go, or keep it.
 
-use super::{Machdep, Modules, Providers, Sdt, names};
-use crate::kld::FileInfo;
+use sdt_framework::Host;
 
-impl<F: Modules, M: Machdep> Sdt<F, M> {
+use super::{Machdep, Providers, Sdt, names};
+use crate::file_info::FileInfo;
+
+impl<H: Host, M: Machdep> Sdt<H, M> {
     /// A file is about to be unloaded (`kld_unload_try`): whether DTrace and SDT let it go. They may have taken
     /// away its probes even if not, as FreeBSD's do, and then they stay away.
     ///
     /// First DTrace: not while a probe of the file is enabled; or else all probes that carry its name are
-    /// destroyed. Then SDT: what is linked to the file's records is unlinked, and the providers that are in
+    /// destroyed. Then SDT: argument types and tracepoints of the file are unlinked, and providers that are in
     /// no other set are unregistered, which DTrace refuses while any consumer is open.
     pub fn kld_unload_try(&self, file: &FileInfo) -> bool {
         if self.is_enabled(file.id) {
@@ -49,8 +51,7 @@ impl<F: Modules, M: Machdep> Sdt<F, M> {
                 list[at].references -= 1;
                 continue;
             }
-            // SAFETY: it is registered, as it is in the list.
-            if unsafe { self.framework.unregister(list[at].id) }.is_err() {
+            if self.framework.unregister(list[at].id).is_err() {
                 return false;
             }
             list.remove(at);

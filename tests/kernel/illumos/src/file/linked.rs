@@ -1,4 +1,4 @@
-//! A module whose symbols have addresses: its memory, what can be asked of it, and what is checked before it is mapped.
+//! A module whose symbols have addresses: its memory, queries, and the checks before it is mapped.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use stand_in_base::image::Image;
 /// Symbol of the bounds of a module's twins.
 const TWINS: &str = "__sdt_is_enabled";
 
-/// What krtld would take for a probe's site.
+/// A call that krtld marks as a probe's site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The symbol's name behind the prefix.
@@ -32,9 +32,9 @@ pub struct Symbol {
     pub size: u64,
     /// Its binding.
     pub binding: elf::SymbolBind,
-    /// What it is of.
+    /// Its type.
     pub kind: elf::SymbolType,
-    /// Where it is defined.
+    /// The section that defines it.
     pub section: elf::SymbolSection,
 }
 
@@ -79,7 +79,7 @@ impl Linked {
         Ok(())
     }
 
-    /// What `_init` of a module with twins does: it goes from the one bound to the other and reads where the words
+    /// Checks the twins as `_init` of a module reads them: it walks from one bound to the other and reads where the words
     /// between them point (`sdt_core::illumos::native`).
     pub(super) fn check_twins(&self) -> Result<(), Refusal> {
         let Some(bounds) = self.lookup(TWINS) else { return Ok(()) };
@@ -106,7 +106,7 @@ impl Linked {
         self.symbols.iter().skip(1).find(defined).map(|symbol| symbol.value)
     }
 
-    /// The same, for other modules: local symbols are none of theirs.
+    /// Returns the address of a symbol for other modules, which do not see local symbols.
     pub fn exported(&self, name: &str) -> Option<u64> {
         let symbols = self.symbols.iter().skip(1);
         let mut exported = symbols

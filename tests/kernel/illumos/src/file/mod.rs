@@ -22,7 +22,7 @@ use stand_in_base::image::{MAX_SIZE, PAGE, Protection, Segment};
 pub struct File<'a> {
     data: &'a [u8],
     headers: &'a [SectionHeader64<LE>],
-    /// Where each section goes, from the image's start; `None` for those that are not loaded.
+    /// Place of each section in the image; `None` for those that are not loaded.
     places: Vec<Option<Place>>,
     /// Number of the symbol table's section.
     table: usize,
@@ -31,7 +31,7 @@ pub struct File<'a> {
     /// Names of the modules it depends on; `None` if the dynamic section has none.
     needed: Option<Vec<String>>,
     segments: Vec<Segment>,
-    /// Where common symbols go.
+    /// Offset of the common symbols.
     common: usize,
     size: usize,
 }
@@ -95,8 +95,8 @@ impl<'a> File<'a> {
         self.size
     }
 
-    /// Gives every section that is loaded its place (`get_progbits`): what is not writable in the text
-    /// segment, the rest in the data segment, in the order of the file.
+    /// Places every section that is loaded (`get_progbits`), in the order of the file: read-only sections in the text segment, the
+    /// others in the data segment.
     fn place(&mut self) -> Result<(), Refusal> {
         self.places = alloc::vec![None; self.headers.len()];
         let mut end = 0;

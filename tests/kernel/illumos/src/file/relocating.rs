@@ -91,7 +91,7 @@ impl Relocating<'_> {
         Ok(())
     }
 
-    /// What has a place has an address in its own section, or behind its end.
+    /// Checks that a pointer to a section stays in the section or points to its end.
     fn check_target(&self, kind: u32, symbol: &Symbol, addend: i64) -> Result<(), &'static str> {
         let place = self.places.get(usize::from(symbol.section.0)).copied().flatten();
         let Some(place) = place.filter(|_| kind == elf::R_X86_64_64.0) else { return Ok(()) };
@@ -121,8 +121,8 @@ impl Relocating<'_> {
         Err("a call that leads to where no function starts")
     }
 
-    /// `sdt_reloc_resolve`: five bytes, from the byte in front of the field on, whatever is there. What is
-    /// there has to be a call.
+    /// `sdt_reloc_resolve`: replaces five bytes, from the byte in front of the field on. krtld does not check them; here they must
+    /// be a call.
     fn mark(&self, memory: &mut [u8], field: usize, mark: [u8; 5]) -> Result<(), String> {
         let start = field.checked_sub(1).ok_or("a probe's field without an instruction")?;
         let site = memory.get_mut(start..start + 5).ok_or("a probe's field without an end")?;

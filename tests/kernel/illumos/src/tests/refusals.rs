@@ -1,14 +1,15 @@
-//! Broken modules, and what is said to them.
+//! Broken modules, and the messages about them.
+
+use std::sync::atomic::Ordering;
 
 use super::*;
 
-/// What the console says of a module that is refused with EINVAL.
+/// Returns the console's lines about a module that is refused with EINVAL.
 fn said(name: &str, file: &[u8]) -> Vec<String> {
     let modules = modules();
     let refusal = modules.load(name, file).expect_err("the module is broken");
     assert_eq!(refusal.errno(), EINVAL, "{refusal}");
-    assert!(modules.modules().is_empty() && modules.kernel().mapped.borrow().is_empty());
-    assert!(modules.kernel().reserved.borrow().is_empty());
+    assert!(modules.modules().is_empty() && modules.kernel().memory.is_empty());
     let mut console = modules.kernel().console();
     assert_eq!(console.pop(), Some(format!("error loading 'misc/{name}', error 22")));
     console
@@ -152,12 +153,12 @@ fn undefined_symbols() {
     let isenabled = said("isenabled", &calling("__dtrace_isenabled_foo"));
     assert!(isenabled[0].ends_with("undefined symbol '__dtrace_isenabled_foo'"), "{isenabled:?}");
     let mut weak = ModuleBuilder::whole();
-    let symbol = weak.file.undefined("nobody", true);
+    let symbol = weak.file.undefined("missing", true);
     weak.call(24, symbol);
     let modules = modules();
     modules.load("weak_undef", &weak.finish()).unwrap();
-    let mapped = modules.kernel().mapped.borrow();
-    assert_eq!(mapped[&BASE].read::<5>(BASE + 24), Some(&[0xe8, 0, 0, 0, 0]), "left as it is");
+    let memory = &modules.kernel().memory;
+    assert_eq!(memory.read(BASE + 24), [0xe8, 0, 0, 0, 0], "left as it is");
 }
 
 #[test]
@@ -240,10 +241,10 @@ fn probes_that_are_not_called() {
 #[test]
 fn memory_that_is_out() {
     let modules = modules();
-    modules.kernel().no_memory.set(true);
+    modules.kernel().memory.no_memory.store(true, Ordering::Relaxed);
     let refusal = modules.load("tmod", &ModuleBuilder::whole().finish()).unwrap_err();
     assert_eq!(refusal, Refusal::OutOfMemory);
-    assert!(modules.kernel().reserved.borrow().is_empty());
+    assert!(modules.kernel().memory.is_empty());
 }
 
 #[test]

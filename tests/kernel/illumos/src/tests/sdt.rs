@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use recording_host::cpus::Uniprocessor;
-use sdt_framework::{Config, Dtrace, Field, LONGEST, Records, Spec};
+use sdt_framework::{Config, Dtrace, Field, Record, Spec, Which, records};
 
 use super::*;
 use crate::file::{File, Linked};
@@ -16,7 +16,7 @@ type Framework = Dtrace<Uniprocessor>;
 /// With memory for all consumers that there can be.
 fn framework() -> &'static Framework {
     const CONFIG: Config =
-        Config { providers: 32, probes: 32, ecbs: 32, consumers: 2, buffer: 16 * LONGEST };
+        Config { providers: 32, probes: 32, ecbs: 32, consumers: 2, buffer: 16 * Record::SIZE };
     // SAFETY: each test has its own framework and uses it from one thread.
     let cpu = unsafe { Uniprocessor::new() };
     let framework: &'static Framework = Box::leak(Box::new(Dtrace::new(cpu)));
@@ -25,7 +25,7 @@ fn framework() -> &'static Framework {
     framework
 }
 
-/// Text of modules, by address: what is not in it is a nop.
+/// Text of modules, by address; all other bytes are nops.
 #[derive(Debug, Default)]
 struct Bytes {
     stored: Mutex<BTreeMap<u64, u8>>,
@@ -175,10 +175,9 @@ fn arguments_beyond_the_fifth_are_the_traps() {
     let id = bench.sdt.probe_at(BASE + 27).unwrap();
     // SAFETY: SDT's `getargval` asks the machine, which here is memory.
     unsafe { bench.framework.probe5(id, [1, 2, 3, 4, 5]) };
-    let mut seen = Vec::new();
-    let mut bytes = [0; 2 * LONGEST];
-    let count = bench.framework.read(consumer, 0, &mut bytes).unwrap();
-    seen.extend(Records::new(&bytes[..count]).map(|record| record.firing().unwrap().args));
+    let mut bytes = [0; 2 * Record::SIZE];
+    let found = bench.framework.snapshot(consumer, 0, Which::Records, 0, &mut bytes).unwrap();
+    let seen: Vec<_> = records(&bytes[..found.size]).map(|record| record.args).collect();
     assert_eq!(seen, [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]]);
 }
 

@@ -19,18 +19,18 @@ const OVERFLOW_STACK: usize = 16 << 10;
 #[repr(C, align(16))]
 struct Local {
     number: u64,
-    /// Where to go on when the stack has overflowed.
+    /// Top of the stack that is used after a stack overflow.
     overflow_stack_top: u64,
     overflow_stack: UnsafeCell<[u8; OVERFLOW_STACK]>,
 }
 
 const_assert_eq!(offset_of!(Local, number), 0);
 /// Offset of the overflow stack's top in what x18 points to.
-pub(super) const OVERFLOW_STACK_TOP: usize = offset_of!(Local, overflow_stack_top);
+pub(crate) const OVERFLOW_STACK_TOP: usize = offset_of!(Local, overflow_stack_top);
 
 /// Sets the per-CPU pointer of the CPU that runs this. Called once by each CPU, before its interrupts
 /// go on.
-pub(super) fn init(number: usize) {
+pub(crate) fn init(number: usize) {
     let local = Box::leak(Box::new(Local {
         number: number as u64,
         overflow_stack_top: 0,
@@ -54,7 +54,7 @@ pub(crate) fn current() -> usize {
 }
 
 /// MPIDR affinity of the CPU that runs this.
-pub(super) fn affinity() -> u64 {
+pub(crate) fn affinity() -> u64 {
     MPIDR_EL1.get() & 0xff_00ff_ffff
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn interrupts_off() -> bool {
 pub(crate) fn restore_interrupts(enabled: bool) {
     if enabled {
         // Without `nomem`: what comes before must not be moved in.
-        // SAFETY: whoever calls this is ready for interrupts.
+        // SAFETY: the caller has left the code that no interrupt may enter.
         unsafe { asm!("msr daifclr, #2", options(nostack, preserves_flags)) };
     }
 }

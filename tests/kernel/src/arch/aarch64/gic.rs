@@ -6,44 +6,45 @@ use aarch64_cpu::asm::barrier::{ISHST, SY, dsb, isb};
 use arm_gic::gicv3::{GicCpuInterface, GicV3, InterruptGroup, SgiTarget, SgiTargetGroup};
 use arm_gic::{IntId, Trigger, UniqueMmioPointer};
 
-use super::traps::TrapFrame;
-use super::{cpu, paging, timer};
-use crate::lock::IrqMutex;
+use spin::Mutex;
+
+use super::{cpu, layout};
 
 /// The interrupt that asks a CPU to join a rendezvous.
-const RENDEZVOUS: IntId = IntId::sgi(0);
+pub(crate) const RENDEZVOUS: IntId = IntId::sgi(0);
 /// The interrupt that ends a CPU's sleep.
-const WAKE: IntId = IntId::sgi(1);
+pub(crate) const WAKE: IntId = IntId::sgi(1);
 /// The interrupt that stops a CPU for good.
-const STOP: IntId = IntId::sgi(2);
+pub(crate) const STOP: IntId = IntId::sgi(2);
 /// The virtual timer's interrupt (Arm BSA).
-const TIMER: IntId = IntId::ppi(11);
+pub(crate) const TIMER: IntId = IntId::ppi(11);
 /// The serial line's interrupt on QEMU's `virt`.
-const UART: IntId = IntId::spi(1);
+pub(crate) const UART: IntId = IntId::spi(1);
 
 /// Everything that can come has this priority.
 const PRIORITY: u8 = 0x80;
 /// Nothing is masked by priority.
 const LOWEST: u8 = 0xff;
 
-static GIC: IrqMutex<Option<GicV3<'static>>> = IrqMutex::new(None);
+/// The controller, for CPUs that start and have their interrupts off.
+static GIC: Mutex<Option<GicV3<'static>>> = Mutex::new(None);
 
 /// Sets the controller up, and sends the serial line's interrupt to this CPU. Once, by the first CPU.
 ///
 /// # Panics
 /// When the controller is not as described.
-pub(super) fn init(distributor: u64, redistributors: u64, cpus: usize) {
-    let pointer = |physical| NonNull::new(paging::direct(physical) as *mut _);
-    let redistributors = NonNull::new(paging::direct(redistributors) as *mut _);
+pub(crate) fn init(distributor: u64, redistributors: u64, cpus: usize) {
+    let pointer = |physical| NonNull::new(layout::direct(physical) as *mut _);
+    let redistributors = NonNull::new(layout::direct(redistributors) as *mut _);
     let (Some(distributor), Some(redistributors)) = (pointer(distributor), redistributors) else {
         panic!("the direct map is at 0");
     };
-    // SAFETY: the registers of the GIC are device memory in the direct map, and nobody else has
+    // SAFETY: the registers of the GIC are device memory in the direct map, and no other code has
     // pointers to them.
     let mut gic =
         unsafe { GicV3::new(UniqueMmioPointer::new(distributor), redistributors, cpus, false) };
     gic.setup(0);
-    // By edge: whoever waits for the line takes all that there is, so a byte that arrives then makes
+    // By edge: the reader of the line takes all bytes that have arrived, so a byte that arrives then makes
     // an edge; and one that is left lying does not interrupt again and again.
     let configured = gic
         .set_trigger(UART, None, Trigger::Edge)
@@ -59,7 +60,7 @@ pub(super) fn init(distributor: u64, redistributors: u64, cpus: usize) {
 ///
 /// # Panics
 /// When there are fewer redistributors.
-pub(super) fn enable_cpu(cpu: usize) {
+pub(crate) fn enable_cpu(cpu: usize) {
     let mut gic = GIC.lock();
     let gic = gic.as_mut().expect("the GIC is set up by the first CPU");
     gic.init_cpu(cpu);
@@ -97,26 +98,15 @@ pub(crate) fn stop_others() {
     send(STOP);
 }
 
-/// Does what the interrupts that are pending ask for, which have interrupted this. Interrupts are off.
-pub(super) fn handle_interrupts(frame: &TrapFrame) {
-    const GROUP: InterruptGroup = InterruptGroup::Group1;
-    while let Some(interrupt) = GicCpuInterface::get_and_acknowledge_interrupt(GROUP) {
-        match interrupt {
-            TIMER => {
-                timer::again();
-                crate::counters::tick(frame.elr, frame.x[29]);
-                GicCpuInterface::end_interrupt(interrupt, GROUP);
-            }
-            RENDEZVOUS => {
-                GicCpuInterface::end_interrupt(interrupt, GROUP);
-                crate::smp::join_rendezvous();
-            }
-            WAKE | UART => GicCpuInterface::end_interrupt(interrupt, GROUP),
-            STOP => {
-                assert!(crate::panic::panicked(), "told to stop, but nobody has panicked");
-                cpu::halt();
-            }
-            other => panic!("interrupt {other:?}, which nobody asked for"),
-        }
-    }
+/// The interrupts that come.
+const GROUP: InterruptGroup = InterruptGroup::Group1;
+
+/// Returns the next interrupt that is pending, until [`end`] the one that is being handled.
+pub(crate) fn acknowledge() -> Option<IntId> {
+    GicCpuInterface::get_and_acknowledge_interrupt(GROUP)
+}
+
+/// Ends an interrupt that [`acknowledge`] returned.
+pub(crate) fn end(interrupt: IntId) {
+    GicCpuInterface::end_interrupt(interrupt, GROUP);
 }

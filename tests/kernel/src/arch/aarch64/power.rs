@@ -6,7 +6,7 @@ use smccc::{Hvc, psci};
 
 use super::cpu;
 
-/// How the kernel ended, as QEMU's exit status shows it.
+/// The end of the kernel, for QEMU's exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Asked to power off: status 0.
@@ -22,7 +22,7 @@ const EXIT_EXTENDED: u64 = 0x20;
 /// `ADP_Stopped_ApplicationExit`.
 const APPLICATION_EXIT: u64 = 0x2_0026;
 /// The instruction of a semihosting call.
-pub(super) const SEMIHOSTING: u32 = 0xd45e_0000;
+pub(crate) const SEMIHOSTING: u32 = 0xd45e_0000;
 
 /// Ends QEMU. Any context.
 pub(crate) fn off(exit: Exit) -> ! {

@@ -19,18 +19,18 @@ fn counter() -> u64 {
 }
 
 /// Begins to count. Once, by the first CPU.
-pub(super) fn init() {
+pub(crate) fn init() {
     START.store(counter(), Ordering::Relaxed);
 }
 
 /// Starts this CPU's ticks.
-pub(super) fn start() {
+pub(crate) fn start() {
     again();
     CNTV_CTL_EL0.write(CNTV_CTL_EL0::ENABLE::SET);
 }
 
 /// Asks for the next tick. Until then the interrupt is not pending any more.
-pub(super) fn again() {
+pub(crate) fn again() {
     CNTV_TVAL_EL0.set(CNTFRQ_EL0.get() / TICK_HZ);
 }
 

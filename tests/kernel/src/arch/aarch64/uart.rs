@@ -5,16 +5,16 @@ use core::ptr::NonNull;
 use arm_pl011_uart::{DataBits, Interrupts, LineConfig, PL011Registers, Parity, StopBits};
 use arm_pl011_uart::{Uart as Pl011, UniqueMmioPointer};
 
-use super::paging;
+use super::layout;
 
-/// Where QEMU's `virt` machine has it.
+/// Its physical address on QEMU's `virt` machine.
 const ADDRESS: u64 = 0x0900_0000;
 const BAUD_RATE: u32 = 115_200;
 /// Its clock on `virt`, in hertz.
 const CLOCK: u32 = 24_000_000;
 
-/// The serial port. Its receive interrupt ends the first CPU's sleep; bytes are moved by whoever holds
-/// this.
+/// The serial port. Its receive interrupt ends the first CPU's sleep; the holder of this
+/// moves the bytes.
 pub(crate) struct Uart(Pl011<'static>);
 
 impl Uart {
@@ -26,7 +26,7 @@ impl Uart {
     /// # Safety
     /// Two of these must not be used at the same time.
     pub(crate) unsafe fn new() -> Self {
-        let registers = NonNull::new(paging::direct(ADDRESS) as *mut PL011Registers);
+        let registers = NonNull::new(layout::direct(ADDRESS) as *mut PL011Registers);
         let registers = registers.expect("the direct map is not at 0");
         // SAFETY: device memory in the direct map, by the caller's contract ours alone.
         let mut uart = Pl011::new(unsafe { UniqueMmioPointer::new(registers) });
@@ -41,7 +41,7 @@ impl Uart {
         Self(uart)
     }
 
-    /// Takes what has arrived, as much as fits, and says how much. A byte that was damaged on the way is
+    /// Moves bytes that have arrived into `buffer`, and returns their number. A damaged byte is
     /// left out: the frame that it belongs to has a checksum.
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> usize {
         let mut length = 0;

@@ -16,13 +16,13 @@ const EMERGENCY_STACK: usize = 32 << 10;
 /// What tp and, outside of the first instructions of a trap, sscratch point to. On FreeBSD tp points to
 /// per-CPU data too (`sys/riscv/include/pcpu.h`); modules leave it alone.
 #[repr(C, align(16))]
-pub(super) struct Local {
-    /// For [`super::traps`]: t0, sp and t1 of what was interrupted.
-    pub(super) saved: UnsafeCell<[u64; 3]>,
+pub(crate) struct Local {
+    /// For [`crate::traps`]: t0, sp and t1 of what was interrupted.
+    pub(crate) saved: UnsafeCell<[u64; 3]>,
     /// Lowest address of the stack. Emergency and boot stacks are above all others.
-    pub(super) stack_bottom: u64,
+    pub(crate) stack_bottom: u64,
     /// The CPU's number.
-    pub(super) number: u64,
+    pub(crate) number: u64,
 }
 
 /// Where a trap goes whose frame the stack has no room for, and above it the data of the CPU.
@@ -32,9 +32,9 @@ struct Emergency {
     local: Local,
 }
 
-/// Gives the CPU that runs this its number. Called once by each CPU, before its interrupts go on;
+/// Sets the number of the CPU that runs this. Called once by each CPU, before its interrupts go on;
 /// `stack_bottom` is the lowest address of the stack it is going to use.
-pub(super) fn init(number: usize, stack_bottom: u64) {
+pub(crate) fn init(number: usize, stack_bottom: u64) {
     let emergency = Box::leak(Box::new(Emergency {
         stack: UnsafeCell::new([0; EMERGENCY_STACK]),
         local: Local { saved: UnsafeCell::new([0; 3]), stack_bottom, number: number as u64 },
@@ -63,9 +63,9 @@ pub(crate) fn current() -> usize {
 }
 
 /// Lowest address of this CPU's stack.
-pub(super) fn stack_bottom() -> u64 {
+pub(crate) fn stack_bottom() -> u64 {
     let bottom;
-    // SAFETY: as in `current`.
+    // SAFETY: tp points to this CPU's `Local`, and the stack's bottom never changes.
     unsafe {
         asm!(
             "ld {}, {bottom}(tp)",
@@ -90,7 +90,7 @@ pub(crate) fn interrupts_off() -> bool {
 /// Goes back to what [`interrupts_off`] returned. Probe context.
 pub(crate) fn restore_interrupts(enabled: bool) {
     if enabled {
-        // SAFETY: whoever disabled them is done with what they must not come into.
+        // SAFETY: the caller has left the code that no interrupt may enter.
         unsafe { sstatus::set_sie() };
     }
 }
@@ -100,7 +100,7 @@ pub(crate) fn restore_interrupts(enabled: bool) {
 pub(crate) fn wait_for_interrupt() {
     // Resumes when an interrupt is pending, whether or not it may be taken.
     riscv::asm::wfi();
-    // SAFETY: the caller's contract; the interrupt is taken here.
+    // SAFETY: tp points to this CPU's `Local`, and the stack's bottom never changes.
     unsafe { sstatus::set_sie() };
 }
 

@@ -3,12 +3,11 @@
 use sbi_rt::HartMask;
 
 use super::{cpu, machine};
-use crate::smp;
 
-/// All CPUs that are up but this one.
+/// All CPUs but this one. They are up.
 fn others() -> HartMask {
     let own = cpu::current();
-    let harts = machine::get().harts().iter().take(smp::online()).enumerate();
+    let harts = machine::get().harts().iter().enumerate();
     let mask =
         harts.filter(|&(number, _)| number != own).fold(0, |mask, (_, &hart)| mask | 1 << hart);
     HartMask::from_mask_base(mask, 0)

@@ -1,4 +1,4 @@
-//! What the device tree says about the machine.
+//! The machine's parts and their addresses, from the device tree.
 
 use fdt::Fdt;
 use fdt::node::FdtNode;
@@ -9,29 +9,27 @@ use super::cpu::MAX_CPUS;
 
 /// The parts of the machine that the kernel uses. Addresses are physical.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Machine {
+pub(crate) struct Machine {
     /// Ids of the harts: first the one that boots, then as many others as there is room for.
     harts: [usize; MAX_CPUS],
     hart_count: usize,
     /// Counts of the time CSR in a second.
-    pub(super) timebase: u64,
+    pub(crate) timebase: u64,
     /// Registers of the 16550 that is the line to the host.
-    pub(super) uart: usize,
+    pub(crate) uart: usize,
     /// Its interrupt at the PLIC.
-    pub(super) uart_interrupt: usize,
+    pub(crate) uart_interrupt: usize,
     /// Registers of the platform-level interrupt controller.
-    pub(super) plic: usize,
+    pub(crate) plic: usize,
     /// Its context for the supervisor mode of the hart that boots.
-    pub(super) plic_context: usize,
-    /// Registers of the clock that knows the time of day (`google,goldfish-rtc`).
-    pub(super) rtc: Option<usize>,
+    pub(crate) plic_context: usize,
     /// The register that ends QEMU with an exit status (`sifive,test0`).
-    pub(super) test: Option<usize>,
+    pub(crate) test: Option<usize>,
 }
 
 impl Machine {
     /// Ids of the harts, by CPU number.
-    pub(super) fn harts(&self) -> &[usize] {
+    pub(crate) fn harts(&self) -> &[usize] {
         &self.harts[..self.hart_count]
     }
 }
@@ -39,7 +37,7 @@ impl Machine {
 static MACHINE: Once<Machine> = Once::new();
 
 /// The machine, once [`init`] has found it. Any context.
-pub(super) fn known() -> Option<&'static Machine> {
+pub(crate) fn known() -> Option<&'static Machine> {
     MACHINE.get()
 }
 
@@ -47,7 +45,7 @@ pub(super) fn known() -> Option<&'static Machine> {
 ///
 /// # Panics
 /// Before [`init`].
-pub(super) fn get() -> &'static Machine {
+pub(crate) fn get() -> &'static Machine {
     known().expect("the device tree has been read")
 }
 
@@ -60,7 +58,7 @@ const SUPERVISOR_EXTERNAL: u32 = 9;
 ///
 /// # Panics
 /// When a part is missing that the kernel cannot do without.
-pub(super) fn init(tree: &Fdt<'_>, boot_hart: usize) -> [Region; BootInfo::MAX_REGIONS] {
+pub(crate) fn init(tree: &Fdt<'_>, boot_hart: usize) -> [Region; BootInfo::MAX_REGIONS] {
     MACHINE.call_once(|| read(tree, boot_hart));
     let mut ram = [Region::EMPTY; BootInfo::MAX_REGIONS];
     for (slot, region) in ram.iter_mut().zip(tree.memory().regions()) {
@@ -94,7 +92,6 @@ fn read(tree: &Fdt<'_>, boot_hart: usize) -> Machine {
         uart_interrupt: uart_interrupt.expect("the 16550 has no interrupt"),
         plic: address(plic).expect("the PLIC has no registers"),
         plic_context: context(tree, plic, boot_hart).expect("the PLIC does not reach the hart"),
-        rtc: tree.find_compatible(&["google,goldfish-rtc"]).and_then(address),
         test: tree.find_compatible(&["sifive,test0", "sifive,test1"]).and_then(address),
     }
 }

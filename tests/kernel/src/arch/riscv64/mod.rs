@@ -1,87 +1,38 @@
 //! riscv64: everything the rest of the kernel asks of the machine. QEMU's `virt`, started by OpenSBI.
 
-mod boot;
 pub(crate) mod cpu;
-pub(crate) mod exports;
-mod harts;
 mod ipi;
-mod machine;
-pub(crate) mod paging;
-mod plic;
+pub(crate) mod layout;
+pub(crate) mod machine;
+pub(crate) mod plic;
 pub(crate) mod power;
-pub(crate) mod rtc;
-pub(crate) mod text;
 pub(crate) mod timer;
-mod traps;
 pub(crate) mod uart;
 
-use core::arch::naked_asm;
-
-use stand_in_base::image::PAGE;
+use riscv::asm::sfence_vma_all;
+use riscv::register::satp;
 
 pub(crate) use ipi::{send_rendezvous, stop_others, wake_others};
-pub(crate) use traps::TrapFrame;
+pub(crate) use stand_in_freebsd::riscv::TrapFrame;
 
 /// This architecture, as the host's `--arch` names it.
 pub(crate) const NAME: &str = "riscv64";
 
-/// Where module images go.
+/// Addresses for module images.
 pub(crate) const MODULE_SPACE: core::ops::Range<u64> = 0xffff_ffc1_0000_0000..0xffff_ffc1_4000_0000;
 
-/// Where the bench puts the kernel's symbols: 240 MiB into RAM. The heap ends before it.
+/// Physical address at which the bench puts the kernel's symbols: 240 MiB into RAM. The heap ends before it.
 pub(crate) const SYMBOLS: u64 = 0x8000_0000 + (240 << 20);
 
-/// Where stacks go, each with an unmapped page below it: below all else that a stack pointer may point to.
-const STACK_SPACE: u64 = 0xffff_ffc0_0000_0000;
-const STACK_PAGES: usize = 32;
+/// satp's mode field.
+pub(crate) const SV39: u64 = (satp::Mode::Sv39 as u64) << 60;
 
-/// The stack of a hart.
-#[derive(Clone, Copy, Debug)]
-struct Stack {
-    /// Lowest address.
-    bottom: u64,
-    /// First address behind it.
-    top: u64,
-}
-
-impl Stack {
-    /// Maps the stack of a CPU.
-    ///
-    /// # Panics
-    /// When memory is out.
-    fn new(number: usize) -> Self {
-        let slot = ((STACK_PAGES + 1) * PAGE) as u64;
-        let bottom = STACK_SPACE + number as u64 * slot + PAGE as u64;
-        paging::map(bottom, STACK_PAGES).expect("no memory for a stack");
-        Self { bottom, top: bottom + (STACK_PAGES * PAGE) as u64 }
-    }
-}
-
-/// Sets up the first CPU and its memory, and goes on in `main` on a stack with a guard page. The heap
-/// is ready.
-pub(crate) fn init_first(main: extern "C" fn() -> !) -> ! {
-    paging::init();
-    let stack = Stack::new(0);
-    cpu::init(0, stack.bottom);
-    traps::init();
-    // SAFETY: a fresh stack; nothing on the old one is used again.
-    unsafe { switch_stack(stack.top, main) }
-}
-
-/// # Safety
-/// `top` is the top of an unused stack.
-#[unsafe(naked)]
-unsafe extern "C" fn switch_stack(top: u64, main: extern "C" fn() -> !) -> ! {
-    naked_asm!("mv sp, a0", "li s0, 0", "li ra, 0", "jr a1")
-}
-
-/// Starts the timer, the serial line's interrupt and the other CPUs; the boot code has read the device
-/// tree. Returns how many CPUs there are. Interrupts are still off on this one.
+/// Switches the CPU that runs this to other page tables.
 ///
-/// # Panics
-/// When a CPU does not start.
-pub(crate) fn init_machine(_device_tree: u64) -> usize {
-    timer::start();
-    plic::init();
-    harts::start_others()
+/// # Safety
+/// The root table at the physical address `root` maps everything in use.
+pub(crate) unsafe fn switch_tables(root: u64) {
+    // SAFETY: the caller guarantees the tables.
+    unsafe { satp::write(satp::Satp::from_bits((SV39 | root >> 12) as usize)) };
+    sfence_vma_all();
 }

@@ -4,7 +4,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::{machine, paging};
+use super::{layout, machine};
 
 /// Interrupt that has been claimed and not completed; 0 for none.
 static CLAIMED: AtomicU32 = AtomicU32::new(0);
@@ -15,7 +15,7 @@ const CONTEXT: usize = 0x20_0000;
 const CONTEXT_STRIDE: usize = 0x1000;
 
 fn register(offset: usize) -> *mut u32 {
-    paging::direct((machine::get().plic + offset) as u64) as *mut u32
+    layout::direct((machine::get().plic + offset) as u64) as *mut u32
 }
 
 fn threshold() -> *mut u32 {
@@ -27,7 +27,7 @@ fn claim_and_complete() -> *mut u32 {
 }
 
 /// Sends the serial line's interrupt to the hart that boots.
-pub(super) fn init() {
+pub(crate) fn init() {
     let machine = machine::get();
     let interrupt = machine.uart_interrupt;
     let context = ENABLE + machine.plic_context * ENABLE_STRIDE;
@@ -40,9 +40,9 @@ pub(super) fn init() {
     }
 }
 
-/// Takes the interrupt that is pending, and leaves it claimed: until [`complete`] it does not come again.
-pub(super) fn claim() {
-    // SAFETY: as in `init`.
+/// Claims the pending interrupt; until [`complete`] it is not raised again.
+pub(crate) fn claim() {
+    // SAFETY: `claim_and_complete` is a register of the PLIC, which the direct map shows; reading it claims an interrupt.
     let interrupt = unsafe { claim_and_complete().read_volatile() };
     if interrupt != 0 {
         CLAIMED.store(interrupt, Ordering::Release);
@@ -50,10 +50,10 @@ pub(super) fn claim() {
 }
 
 /// Lets the interrupt come again, at once if its cause is still there.
-pub(super) fn complete() {
+pub(crate) fn complete() {
     let interrupt = CLAIMED.swap(0, Ordering::AcqRel);
     if interrupt != 0 {
-        // SAFETY: as in `init`; the interrupt has been claimed.
+        // SAFETY: `claim_and_complete` is a register of the PLIC, and `claim` has claimed the interrupt.
         unsafe { claim_and_complete().write_volatile(interrupt) };
     }
 }

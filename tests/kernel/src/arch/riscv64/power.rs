@@ -1,8 +1,8 @@
 //! Switching the machine off.
 
-use super::{machine, paging};
+use super::{layout, machine};
 
-/// How the kernel ended, as QEMU's exit status shows it.
+/// The end of the kernel, for QEMU's exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Asked to power off: status 0.
@@ -23,7 +23,7 @@ pub(crate) fn off(exit: Exit) -> ! {
         Exit::Failure => {
             // OpenSBI uses the same device, but does not give a status.
             if let Some(test) = machine::known().and_then(|machine| machine.test) {
-                let register = paging::direct(test as u64) as *mut u32;
+                let register = layout::direct(test as u64) as *mut u32;
                 // SAFETY: the device's register, mapped by the direct map.
                 unsafe { register.write_volatile(FAILURE_STATUS << 16 | TEST_FAIL) };
             }

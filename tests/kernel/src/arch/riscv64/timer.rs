@@ -16,14 +16,14 @@ fn counter() -> u64 {
 }
 
 /// Asks for this CPU's next tick.
-pub(super) fn arm() {
+pub(crate) fn arm() {
     let period = machine::get().timebase / TICK_HZ;
     let armed = sbi_rt::set_timer(counter() + period);
     assert!(armed.is_ok(), "SBI has no timer: {:?}", armed.err());
 }
 
 /// Starts this CPU's ticks.
-pub(super) fn start() {
+pub(crate) fn start() {
     START.call_once(counter);
     arm();
     // SAFETY: the trap vector takes the interrupt.

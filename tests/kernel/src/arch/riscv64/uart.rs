@@ -6,10 +6,10 @@ use uart_16550::backend::MmioBackend;
 use uart_16550::spec::registers::IER;
 use uart_16550::{BaudRate, Config, Uart16550};
 
-use super::{machine, paging, plic};
+use super::{layout, machine, plic};
 
-/// The serial port. Its data-ready interrupt ends the first CPU's sleep; bytes are moved by whoever
-/// holds this.
+/// The serial port. Its data-ready interrupt ends the first CPU's sleep; the holder of this
+/// moves the bytes.
 pub(crate) struct Uart(Uart16550<MmioBackend>);
 
 impl Uart {
@@ -21,7 +21,7 @@ impl Uart {
     /// # Safety
     /// Two of these must not be used at the same time.
     pub(crate) unsafe fn new() -> Self {
-        let registers = paging::direct(machine::get().uart as u64) as *mut u8;
+        let registers = layout::direct(machine::get().uart as u64) as *mut u8;
         let registers = NonNull::new(registers).expect("the direct map is not at 0");
         // SAFETY: the port's registers, mapped by the direct map for good; it is ours, by the caller's
         // contract ours alone.
@@ -37,7 +37,7 @@ impl Uart {
         Self(uart)
     }
 
-    /// Takes what has arrived, as much as fits, and says how much.
+    /// Moves bytes that have arrived into `buffer`, and returns their number.
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> usize {
         let length = self.0.receive_bytes(buffer);
         // The interrupt is held back from its arrival until here, for its cause is gone only now.

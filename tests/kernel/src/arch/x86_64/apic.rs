@@ -1,145 +1,143 @@
 //! The local APIC (timer, inter-processor interrupts) and the I/O APIC (the serial line).
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::arch::x86_64::__cpuid;
 
+use x2apic::ioapic::{IoApic, RedirectionTableEntry};
+use x2apic::lapic::{
+    IpiAllShorthand, LocalApic, LocalApicBuilder, TimerDivide, TimerMode, xapic_base,
+};
 use x86_64::instructions::port::Port;
 
-use super::traps::{RENDEZVOUS_VECTOR, SPURIOUS_VECTOR, TIMER_VECTOR, UART_VECTOR, WAKE_VECTOR};
-use super::{cpu, paging, timer};
+use super::{cpu, layout, timer};
 
-/// Where the registers are, in the direct map.
-static LOCAL: AtomicU64 = AtomicU64::new(0);
+/// The timer's interrupt.
+pub(crate) const TIMER_VECTOR: u8 = 32;
+/// The interrupt that asks a CPU to join a rendezvous.
+pub(crate) const RENDEZVOUS_VECTOR: u8 = 33;
+/// The interrupt that ends a CPU's sleep.
+pub(crate) const WAKE_VECTOR: u8 = 34;
+/// The serial line's interrupt.
+pub(crate) const UART_VECTOR: u8 = 35;
+/// The local APIC's own errors.
+pub(crate) const ERROR_VECTOR: u8 = 62;
+/// The interrupt that the local APIC raises when another one has vanished; takes no EOI.
+pub(crate) const SPURIOUS_VECTOR: u8 = 63;
 
-mod register {
-    pub(super) const ID: u64 = 0x20;
-    pub(super) const EOI: u64 = 0xb0;
-    pub(super) const SPURIOUS: u64 = 0xf0;
-    pub(super) const COMMAND_LOW: u64 = 0x300;
-    pub(super) const COMMAND_HIGH: u64 = 0x310;
-    pub(super) const TIMER: u64 = 0x320;
-    pub(super) const TIMER_INITIAL: u64 = 0x380;
-    pub(super) const TIMER_CURRENT: u64 = 0x390;
-    pub(super) const TIMER_DIVIDE: u64 = 0x3e0;
-}
+/// The serial line's pin on the I/O APIC, edge-triggered and active high as ISA interrupts are.
+const UART_PIN: u8 = 4;
 
-const ENABLE: u32 = 1 << 8;
-const PERIODIC: u32 = 1 << 17;
-const MASKED: u32 = 1 << 16;
-const DIVIDE_BY_16: u32 = 3;
-const DELIVERY_PENDING: u32 = 1 << 12;
-const DELIVER_NMI: u32 = 4 << 8;
-const DELIVER_INIT: u32 = 5 << 8;
-const DELIVER_STARTUP: u32 = 6 << 8;
-const ASSERT: u32 = 1 << 14;
-const ALL_BUT_SELF: u32 = 3 << 18;
-
-fn read(register: u64) -> u32 {
-    let at = LOCAL.load(Ordering::Relaxed) + register;
-    // SAFETY: the local APIC's registers, mapped by the direct map.
-    unsafe { (at as *const u32).read_volatile() }
-}
-
-fn write(register: u64, value: u32) {
-    let at = LOCAL.load(Ordering::Relaxed) + register;
-    // SAFETY: as in `read`; the values are those the manual gives for the register.
-    unsafe { (at as *mut u32).write_volatile(value) };
-}
-
-/// Says where the registers are. Once, before anything else here.
-pub(super) fn set_base(physical: u64) {
-    LOCAL.store(paging::direct(physical), Ordering::Relaxed);
-}
-
-/// Masks everything at the two legacy interrupt controllers: the firmware left them on.
-pub(super) fn mask_legacy() {
+/// Masks everything at the two legacy interrupt controllers, which the firmware left on.
+pub(crate) fn mask_legacy() {
     for port in [0x21, 0xa1] {
-        // SAFETY: the mask registers of the two 8259s; nothing uses these.
+        // SAFETY: the mask registers of the two 8259s, which nothing else uses.
         unsafe { Port::<u8>::new(port).write(0xff) };
     }
 }
 
-/// Switches this CPU's local APIC on.
-pub(super) fn enable() {
-    write(register::SPURIOUS, ENABLE | u32::from(SPURIOUS_VECTOR));
+/// Returns the local APIC of the CPU that runs this.
+fn local() -> LocalApic {
+    let mut builder = LocalApicBuilder::new();
+    builder.timer_vector(TIMER_VECTOR.into()).error_vector(ERROR_VECTOR.into());
+    builder.spurious_vector(SPURIOUS_VECTOR.into());
+    builder.timer_mode(TimerMode::Periodic).timer_divide(TimerDivide::Div16).timer_initial(0);
+    // SAFETY: every x86-64 CPU has the register; the direct map shows the address in it.
+    builder.set_xapic_base(layout::direct(unsafe { xapic_base() }));
+    builder.build().expect("every required field is set")
 }
 
-/// This CPU's number in the interrupt controllers.
-pub(super) fn id() -> u8 {
-    (read(register::ID) >> 24) as u8
+/// Runs `send` with interrupts off, when the last inter-processor interrupt has left: a command can take two registers.
+fn send(send: impl FnOnce(&mut LocalApic)) {
+    let enabled = cpu::interrupts_off();
+    let mut local = local();
+    // SAFETY: reading the status changes nothing.
+    while unsafe { local.get_ipi_delivery_status() } {
+        core::hint::spin_loop();
+    }
+    send(&mut local);
+    cpu::restore_interrupts(enabled);
+}
+
+/// Switches this CPU's local APIC on, with the timer stopped.
+pub(crate) fn enable() {
+    // SAFETY: `traps` has handlers for the vectors in use.
+    unsafe { local().enable() };
+}
+
+/// Returns this CPU's number in the interrupt controllers.
+pub(crate) fn id() -> u8 {
+    // SAFETY: reading the register changes nothing.
+    let register = unsafe { local().id() };
+    (if has_x2apic() { register } else { register >> 24 }) as u8
+}
+
+/// Whether CPUs have x2APIC, which the crate uses then: ids are at another place in the registers.
+fn has_x2apic() -> bool {
+    __cpuid(1).ecx & 1 << 21 != 0
 }
 
 /// Ends the interrupt that is being handled.
-pub(super) fn end_of_interrupt() {
-    write(register::EOI, 0);
+pub(crate) fn end_of_interrupt() {
+    // SAFETY: called once by the handler of an interrupt of this CPU.
+    unsafe { local().end_of_interrupt() };
 }
 
-/// Timer counts in the time that `wait` takes.
-pub(super) fn count_during(wait: impl FnOnce()) -> u32 {
-    write(register::TIMER_DIVIDE, DIVIDE_BY_16);
-    write(register::TIMER, MASKED);
-    write(register::TIMER_INITIAL, u32::MAX);
-    wait();
-    let left = read(register::TIMER_CURRENT);
-    write(register::TIMER_INITIAL, 0);
-    u32::MAX - left
+/// Returns the timer counts in the time that `wait` takes.
+pub(crate) fn count_during(wait: impl FnOnce()) -> u32 {
+    let mut local = local();
+    // SAFETY: the timer is stopped before and afterwards, and takes longer than `wait` to count down.
+    unsafe {
+        local.set_timer_initial(u32::MAX);
+        wait();
+        let left = local.timer_current();
+        local.set_timer_initial(0);
+        u32::MAX - left
+    }
 }
 
 /// Starts this CPU's periodic timer.
-pub(super) fn start_timer(period: u32) {
-    write(register::TIMER_DIVIDE, DIVIDE_BY_16);
-    write(register::TIMER, PERIODIC | u32::from(TIMER_VECTOR));
-    write(register::TIMER_INITIAL, period);
-}
-
-/// The two halves of the command register belong together: nothing on this CPU may come in between.
-fn command(destination: u32, low: u32) {
-    let enabled = cpu::interrupts_off();
-    while read(register::COMMAND_LOW) & DELIVERY_PENDING != 0 {
-        core::hint::spin_loop();
-    }
-    write(register::COMMAND_HIGH, destination << 24);
-    write(register::COMMAND_LOW, low | ASSERT);
-    cpu::restore_interrupts(enabled);
+pub(crate) fn start_timer(period: u32) {
+    // SAFETY: `traps` has a handler for the timer's vector.
+    unsafe { local().set_timer_initial(period) };
 }
 
 /// Asks all other CPUs to join the rendezvous.
 pub(crate) fn send_rendezvous() {
-    command(0, ALL_BUT_SELF | u32::from(RENDEZVOUS_VECTOR));
+    // SAFETY: `traps` has a handler for the vector.
+    send(|local| unsafe {
+        local.send_ipi_all(RENDEZVOUS_VECTOR, IpiAllShorthand::AllExcludingSelf)
+    });
 }
 
 /// Ends the sleep of all other CPUs.
 pub(crate) fn wake_others() {
-    command(0, ALL_BUT_SELF | u32::from(WAKE_VECTOR));
+    // SAFETY: `traps` has a handler for the vector.
+    send(|local| unsafe { local.send_ipi_all(WAKE_VECTOR, IpiAllShorthand::AllExcludingSelf) });
 }
 
-/// Stops all other CPUs, wherever they are; their NMI handler looks at the panic flag.
+/// Stops all other CPUs in any context; their NMI handler looks at the panic flag.
 pub(crate) fn stop_others() {
-    command(0, ALL_BUT_SELF | DELIVER_NMI);
+    // SAFETY: `traps` has a handler for NMIs, with a stack of its own.
+    send(|local| unsafe { local.send_nmi_all(IpiAllShorthand::AllExcludingSelf) });
 }
 
-/// INIT, SIPI, SIPI: starts a CPU in real mode at a page below 1 MiB.
-pub(super) fn start_cpu(id: u8, page: u8) {
-    command(id.into(), DELIVER_INIT);
+/// Starts a CPU in real mode at a page below 1 MiB: INIT, SIPI, SIPI.
+pub(crate) fn start_cpu(id: u8, page: u8) {
+    let destination = if has_x2apic() { id.into() } else { u32::from(id) << 24 };
+    // SAFETY: the CPU has run nothing yet, and the start code is in the page.
+    send(|local| unsafe { local.send_init_ipi(destination) });
     timer::delay_us(10_000);
     for _ in 0..2 {
-        command(id.into(), DELIVER_STARTUP | u32::from(page));
+        // SAFETY: the CPU has run nothing yet, and the start code is in the page.
+        send(|local| unsafe { local.send_sipi(page, destination) });
         timer::delay_us(200);
     }
 }
 
-/// The serial line's pin on the I/O APIC, edge-triggered and active high as ISA interrupts are.
-const UART_PIN: u32 = 4;
-
 /// Sends the serial line's interrupt to the CPU that runs this.
-pub(super) fn route_uart(io_apic: u64) {
-    let select = paging::direct(io_apic) as *mut u32;
-    let window = paging::direct(io_apic + 0x10) as *mut u32;
-    let entry = 0x10 + 2 * UART_PIN;
-    for (register, value) in [(entry + 1, u32::from(id()) << 24), (entry, u32::from(UART_VECTOR))] {
-        // SAFETY: the I/O APIC's index and data registers, mapped by the direct map.
-        unsafe {
-            select.write_volatile(register);
-            window.write_volatile(value);
-        }
-    }
+pub(crate) fn route_uart(io_apic: u64) {
+    let mut entry = RedirectionTableEntry::default();
+    entry.set_vector(UART_VECTOR);
+    entry.set_dest(id());
+    // SAFETY: the direct map shows the I/O APIC's registers, and only this function uses them; `traps` has a handler for the vector.
+    unsafe { IoApic::new(layout::direct(io_apic)).set_table_entry(UART_PIN, entry) };
 }

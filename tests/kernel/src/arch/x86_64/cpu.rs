@@ -15,10 +15,10 @@ use x86_64::{PrivilegeLevel, VirtAddr};
 
 /// CPUs there can be.
 pub(crate) const MAX_CPUS: usize = 16;
-/// Which interrupt stack (IST) double faults run on.
-pub(super) const DOUBLE_FAULT_IST: u16 = 0;
-/// Which interrupt stack NMIs run on.
-pub(super) const NMI_IST: u16 = 1;
+/// Index of the interrupt stack (IST) for double faults.
+pub(crate) const DOUBLE_FAULT_IST: u16 = 0;
+/// Index of the interrupt stack for NMIs.
+pub(crate) const NMI_IST: u16 = 1;
 
 const IST_STACK: usize = 16 << 10;
 /// GSEL(GCODE_SEL, SEL_KPL) of FreeBSD amd64 (`sys/amd64/include/segments.h`).
@@ -26,7 +26,7 @@ const KERNEL_CS: u16 = 0x20;
 /// GSEL(GDATA_SEL, SEL_KPL).
 const KERNEL_SS: u16 = 0x28;
 
-/// What GS points to.
+/// The data that GS points to.
 #[repr(C)]
 struct Local {
     number: u64,
@@ -42,7 +42,7 @@ struct Tables {
 
 /// Loads segments, task state and the per-CPU pointer of the CPU that runs this, and makes it heed
 /// write protection. Called once by each CPU, before its interrupts go on.
-pub(super) fn init(number: usize) {
+pub(crate) fn init(number: usize) {
     let tables = Box::leak(Box::new(Tables {
         local: Local { number: number as u64 },
         tss: TaskStateSegment::new(),
@@ -125,7 +125,7 @@ pub(crate) fn halt() -> ! {
 /// Until [`restore_wp`], this CPU writes to read-only pages.
 pub(crate) unsafe fn disable_wp() -> bool {
     let flags = Cr0::read();
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller writes to read-only pages only until `restore_wp`.
     unsafe { Cr0::write(flags - Cr0Flags::WRITE_PROTECT) };
     flags.contains(Cr0Flags::WRITE_PROTECT)
 }

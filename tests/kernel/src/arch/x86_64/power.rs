@@ -2,7 +2,7 @@
 
 use x86_64::instructions::port::Port;
 
-/// How the kernel ended, as QEMU's exit status shows it: `(value << 1) | 1`.
+/// The end of the kernel, for QEMU's exit status: `(value << 1) | 1`.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum Exit {

@@ -11,7 +11,7 @@ use super::apic;
 const TICK_HZ: u64 = 250;
 /// The PIT's frequency.
 const PIT_HZ: u64 = 1_193_182;
-/// How long calibration watches.
+/// Time that calibration measures.
 const CALIBRATION_US: u64 = 20_000;
 
 /// TSC at boot.
@@ -50,7 +50,7 @@ fn pit_wait() {
 }
 
 /// Measures the TSC and the local APIC's timer. Once, by the first CPU.
-pub(super) fn calibrate() {
+pub(crate) fn calibrate() {
     let mut counts = 0;
     let ticks = apic::count_during(|| {
         let before = counter();
@@ -64,7 +64,7 @@ pub(super) fn calibrate() {
 }
 
 /// Starts this CPU's ticks.
-pub(super) fn start() {
+pub(crate) fn start() {
     apic::start_timer(TICK_PERIOD.load(Ordering::Relaxed));
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn now_ns() -> u64 {
 }
 
 /// Spins for a time.
-pub(super) fn delay_us(microseconds: u64) {
+pub(crate) fn delay_us(microseconds: u64) {
     let until = now_ns() + microseconds * 1000;
     while now_ns() < until {
         core::hint::spin_loop();

@@ -6,8 +6,8 @@ use uart_16550::{BaudRate, Config, Uart16550};
 
 const COM1: u16 = 0x3f8;
 
-/// The serial port. Its data-ready interrupt ends the first CPU's sleep; bytes are moved by whoever
-/// holds this.
+/// The serial port. Its data-ready interrupt ends the first CPU's sleep; the holder of this
+/// moves the bytes.
 pub(crate) struct Uart(Uart16550<PioBackend>);
 
 impl Uart {
@@ -30,7 +30,7 @@ impl Uart {
         Self(uart)
     }
 
-    /// Takes what has arrived, as much as fits, and says how much.
+    /// Moves bytes that have arrived into `buffer`, and returns their number.
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> usize {
         self.0.receive_bytes(buffer)
     }

@@ -1,4 +1,4 @@
-//! ARM64: `elf_reloc_internal` of `sys/arm64/arm64/elf_machdep.c`. It takes what FreeBSD takes but for
+//! ARM64: `elf_reloc_internal` of `sys/arm64/arm64/elf_machdep.c`. It does the same relocations, except for
 //! R_AARCH64_IRELATIVE, whose resolver would run before the module is in place.
 
 use object_core::elf::{self, RelocationType};

@@ -1,4 +1,4 @@
-//! What a relocation does, by machine.
+//! Relocations, by machine.
 //!
 //! Each machine's file says which types FreeBSD's linker knows there, which look at a symbol, and what
 //! becomes of the field. Ranges, which FreeBSD does not look at, are checked.
@@ -7,14 +7,13 @@ pub(super) mod aarch64;
 pub(super) mod riscv64;
 pub(super) mod x86_64;
 
-use core::fmt;
-
 use object_core::elf::RelocationType;
+use thiserror::Error;
 
 /// One relocation, its symbol found.
 #[derive(Clone, Copy, Debug)]
 pub struct Relocation {
-    /// The machine's number for what is to be done.
+    /// Its type, by the machine's number.
     pub kind: RelocationType,
     /// Address of the field.
     pub place: u64,
@@ -22,44 +21,30 @@ pub struct Relocation {
     pub symbol: u64,
     /// The constant to add.
     pub addend: i64,
-    /// Where the module is.
+    /// Base of the module.
     pub base: u64,
 }
 
 /// Why a relocation cannot be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum RelocationError {
-    /// Of a type that the loader does not know.
+    #[error("unexpected relocation type {0}")]
     Unexpected(u32),
-    /// R_COPY, which only makes sense in programs.
+    #[error("unexpected R_COPY relocation in module")]
     Copy,
-    /// It wants code of the module to run before the module is in place.
+    #[error("IRELATIVE relocation, whose resolver cannot run here")]
     Resolver,
-    /// The value does not fit the field.
+    #[error("relocation out of range: {0:#x}")]
     Range(u64),
-    /// The target is not aligned as instructions are.
+    #[error("relocation to a misaligned target: {0:#x}")]
     Misaligned(u64),
-    /// The field is not inside its section or segment.
+    #[error("relocation outside its section")]
     Place,
 }
 
-impl fmt::Display for RelocationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unexpected(kind) => write!(f, "unexpected relocation type {kind}"),
-            Self::Copy => f.write_str("unexpected R_COPY relocation in module"),
-            Self::Resolver => f.write_str("IRELATIVE relocation, whose resolver cannot run here"),
-            Self::Range(value) => write!(f, "relocation out of range: {value:#x}"),
-            Self::Misaligned(value) => write!(f, "relocation to a misaligned target: {value:#x}"),
-            Self::Place => f.write_str("relocation outside its section"),
-        }
-    }
-}
-
-impl core::error::Error for RelocationError {}
-
-/// What becomes of a field.
+/// The change to a field.
 #[derive(Clone, Copy, Debug)]
 enum Field {
     /// It stays.

@@ -1,4 +1,4 @@
-//! AMD64: `elf_reloc_internal` of `sys/amd64/amd64/elf_machdep.c`. It takes what FreeBSD takes but for
+//! AMD64: `elf_reloc_internal` of `sys/amd64/amd64/elf_machdep.c`. It does the same relocations, except for
 //! R_X86_64_IRELATIVE, which no ET_REL file has.
 
 use object_core::elf::{self, RelocationType};

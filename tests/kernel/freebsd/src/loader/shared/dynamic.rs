@@ -1,4 +1,4 @@
-//! What the dynamic section says (`parse_dynamic`).
+//! Reads the dynamic section (`parse_dynamic`).
 
 use core::ops::Range;
 

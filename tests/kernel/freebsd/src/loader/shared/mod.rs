@@ -26,7 +26,7 @@ use dynamic::Dynamic;
 use segments::Segments;
 use stand_in_base::image::{Image, Segment};
 
-/// What the symbols at the edges of a set are called, but for the name of the set's section.
+/// Prefixes of the symbols at the edges of a set; the name of the set's section follows.
 const START: &str = "__start_";
 const STOP: &str = "__stop_";
 
@@ -34,10 +34,10 @@ const STOP: &str = "__stop_";
 #[derive(Debug)]
 pub(super) struct Shared<'a> {
     machine: Machine,
-    /// What is loaded, from the file's address 0 on.
+    /// The loaded memory, from the file's address 0 on.
     bytes: Vec<u8>,
     segments: Vec<Segment>,
-    /// Where segments have memory.
+    /// Ranges of the segments' memory.
     loaded: Vec<Range<usize>>,
     dynamic: Dynamic,
     /// The table that debuggers use (`.symtab`), if it has not been stripped.
@@ -204,7 +204,7 @@ impl<'a> Shared<'a> {
         for table in [Some(own), self.debug].into_iter().flatten() {
             for symbol in table.symbols.iter().filter(|symbol| is_defined(symbol)) {
                 let Ok(name) = name(table.names, symbol.st_name.get(LE), 0) else { continue };
-                // The set of sites is told apart from FreeBSD's by having no `set_`.
+                // Unlike FreeBSD's sets, the set of sites has no `set_`.
                 let edge = match name.strip_prefix(START).or(name.strip_prefix(STOP)) {
                     Some(set) => set.starts_with("set_") || set == SITES,
                     None => false,
@@ -251,7 +251,7 @@ impl<'a> Shared<'a> {
         Ok(functions)
     }
 
-    /// Where functions start, those of assembly among them that have a name only.
+    /// Starts of functions, including functions in assembly that have only a name.
     fn starts(&self, base: u64) -> BTreeSet<u64> {
         let symbols = self.debug.into_iter().flat_map(|table| table.symbols);
         let starts = symbols.filter(|symbol| {

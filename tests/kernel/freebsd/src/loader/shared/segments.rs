@@ -19,11 +19,11 @@ pub(super) struct Segments {
     pub(super) bytes: Vec<u8>,
     pub(super) segments: Vec<Segment>,
     pub(super) loaded: Vec<Range<usize>>,
-    /// Where the dynamic section is.
+    /// Range of the dynamic section.
     pub(super) dynamic: Range<usize>,
 }
 
-/// Where a segment goes, and what the file holds of it.
+/// A segment's place in memory, and its content in the file.
 struct Placed<'a> {
     memory: Range<usize>,
     contents: &'a [u8],

@@ -1,4 +1,4 @@
-//! What the loader takes of ET_DYN files, and that it refuses everything else without falling over.
+//! ET_DYN files that the loader loads and refuses; no file makes it panic.
 
 use object_core::elf::{self, RelocationType};
 

@@ -114,10 +114,9 @@ fn the_machine_is_asked_for_the_sixth_argument() {
     framework.go(consumer).unwrap();
     // SAFETY: SDT's `getargval` asks the machine, which here is memory.
     unsafe { framework.probe5(1, [1, 2, 3, 4, 5]) };
-    let mut bytes = [0; 2 * LONGEST];
-    let count = framework.read(consumer, 0, &mut bytes).unwrap();
-    let records = Recorded::new(&bytes[..count]).map(|record| record.firing().unwrap());
-    let args: Vec<_> = records.map(|firing| firing.args).collect();
+    let mut bytes = [0; 2 * Record::SIZE];
+    let found = framework.snapshot(consumer, 0, Which::Records, 0, &mut bytes).unwrap();
+    let args: Vec<_> = records(&bytes[..found.size]).map(|record| record.args).collect();
     // There is no seventh.
     assert_eq!(args, [[1, 2, 3, 4, 5, 6, 0, 0, 0, 0]]);
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::errno;
 use crate::fixture::sdt::Word::{Data, Number, Text};
 
-/// What is wrong with a file, which leaves nothing behind.
+/// Returns the fault of a file, and checks that it leaves nothing behind.
 fn fault(file: SdtBuilder) -> Fault {
     let linker = kernel();
     let refusal = linker.load("one.ko", &file.finish()).unwrap_err();
@@ -209,7 +209,8 @@ fn providers_have_names_that_dtrace_takes() {
         let mut file = SdtBuilder::new("one");
         file.provider(name);
         match fault(file) {
-            Fault::ProviderName { name: found, error: why } => {
+            Fault::ProviderName { name: found, error: why }
+            | Fault::LongProviderName { name: found, error: why } => {
                 assert_eq!((found.to_str().unwrap(), why), (name, error));
             }
             other => panic!("{other:?}"),

@@ -1,4 +1,4 @@
-//! What keeps a file from being unloaded, and what is left then.
+//! Refused unloads, and the probes that are left afterwards.
 
 use super::*;
 use crate::errno;

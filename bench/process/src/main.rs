@@ -1,0 +1,19 @@
+//! What a hit costs in a process that `sdt-process` traces.
+//!
+//! `cargo xtask bench --process` runs it. The program measures children of itself, and with `--beside FILE` those of another build of
+//! it, in turn: one round of the one, one round of the other. The table has the median of all rounds.
+
+#[cfg(target_os = "linux")]
+mod child;
+#[cfg(target_os = "linux")]
+mod rows;
+
+#[cfg(target_os = "linux")]
+fn main() -> anyhow::Result<()> {
+    child::run()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() -> anyhow::Result<()> {
+    anyhow::bail!("the benchmark is for Linux")
+}

@@ -1,0 +1,54 @@
+//! Names, as DTrace and the sdt of a kernel take them.
+
+use crate::platform::Os;
+
+/// Returns why DTrace would not take a name as it is (`dtrace_badname` and the lengths of `sys/dtrace.h`). FreeBSD's also takes
+/// dots. The limit includes the NUL.
+pub(super) fn unusable(os: Os, name: &str, limit: usize) -> Option<String> {
+    if name.is_empty() {
+        return Some("is empty".into());
+    }
+    if name.len() >= limit {
+        return Some(format!("is longer than {} bytes", limit - 1));
+    }
+    if name.starts_with(|first: char| first.is_ascii_digit()) {
+        return Some("starts with a digit".into());
+    }
+    let fine = |c: char| {
+        c.is_ascii_alphanumeric() || matches!(c, '-' | '_') || c == '.' && os == Os::FreeBsd
+    };
+    let bad = name.chars().find(|&c| !fine(c))?;
+    Some(format!("has {bad:?} in it, which no probe description can say"))
+}
+
+/// Returns a probe's name as a kernel's sdt makes it from that of a record or a symbol (`sdt_create_probe` of FreeBSD's
+/// `sys/cddl/dev/sdt/sdt.c`, illumos's `sdt_provide_module`): C's identifiers have no dashes.
+pub(super) fn translated(name: &str) -> String {
+    name.replace("__", "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_judged() {
+        let usable = |name: &str| unusable(Os::FreeBsd, name, 64).is_none();
+        for name in ["exec-success", "a", "x_1", "a.b", &"n".repeat(63)] {
+            assert!(usable(name), "{name}");
+        }
+        for name in ["", "9x", "a b", "a:b", "ä", "a*", &"n".repeat(64)] {
+            assert!(!usable(name), "{name}");
+        }
+        assert!(unusable(Os::Illumos, "a.b", 64).is_some());
+    }
+
+    #[test]
+    fn two_underscores_are_a_dash() {
+        for (name, listed) in
+            [("exec__success", "exec-success"), ("a_b", "a_b"), ("a___b", "a-_b"), ("____", "--")]
+        {
+            assert_eq!(translated(name), listed);
+        }
+    }
+}

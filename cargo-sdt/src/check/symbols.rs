@@ -1,0 +1,167 @@
+//! Symbols: those that the module defines are where they say, as fbt goes by them; those that it does not define come from
+//! the kernel, or from a module that it depends on.
+
+use std::fmt::Display;
+
+use object::elf;
+
+use super::elf::{Elf, Home, Symbol, loader};
+use super::finding::{Hex, Signed};
+use super::kernel::{Kernel, Kind, Known};
+use super::rules::Rule;
+
+/// Checks the places of symbols. fbt looks at all functions, the undefined ones among them, where their symbols say
+/// (`link_elf_each_function_nameval` of both of FreeBSD's loaders, `fbt_provide_module` of illumos).
+pub(super) fn check(elf: &Elf<'_>) {
+    for symbol in elf.all_symbols() {
+        place(elf, symbol, &|rule, details| elf.findings.symbol(&symbol.name, rule, details));
+    }
+}
+
+fn place(elf: &Elf<'_>, symbol: &Symbol, wrong: &dyn Fn(Rule, &[&dyn Display])) {
+    if symbol.kind == elf::STT_SECTION && symbol.value != 0 {
+        return wrong(Rule::SectionSymbol, &[&Hex(symbol.value)]);
+    }
+    if symbol.kind == elf::STT_TLS {
+        return wrong(Rule::ThreadLocal, &[]);
+    }
+    let function = symbol.is_function();
+    let stray = function && symbol.value != 0;
+    let section = match symbol.home {
+        Home::Common => return wrong(Rule::Common, &[]),
+        Home::Undefined | Home::Absolute if stray => {
+            return wrong(Rule::StrayFunction, &[&"in no section, with an address"]);
+        }
+        Home::Undefined | Home::Absolute => return,
+        Home::Section(section) => &elf.sections[section],
+    };
+    let name = &section.name;
+    if !section.is_loaded() {
+        if stray {
+            wrong(Rule::StrayFunction, &[&format_args!("in {name}, which is not loaded")]);
+        }
+        return;
+    }
+    let (value, size) = (symbol.value, symbol.size);
+    if value > section.size {
+        let what = format!("{} is outside of", Signed(value.cast_signed()));
+        wrong(Rule::SymbolOutside, &[&what, name, &section.size]);
+    } else if value.checked_add(size).is_none_or(|end| end > section.size) {
+        let what = format!("{size:#x} bytes from +{value:#x} on are not all in");
+        wrong(Rule::SymbolOutside, &[&what, name, &section.size]);
+    } else if function && !section.is_code() {
+        wrong(Rule::StrayFunction, &[&format_args!("in {name}, which is not executable")]);
+    }
+}
+
+/// Returns the set of which a symbol is a bound.
+pub(super) fn bound(symbol: &str) -> Option<&str> {
+    symbol.strip_prefix("__start_").or_else(|| symbol.strip_prefix("__stop_"))
+}
+
+/// How a module uses a symbol that it does not define.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Use {
+    /// Code calls it.
+    pub(super) called: bool,
+    /// The loader makes it 0 if nothing defines it.
+    pub(super) weak: bool,
+}
+
+/// What is known of a symbol without the kernel's files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Listed {
+    /// The kernel, or a module that is depended on, exports it.
+    Fine,
+    /// It is a variable, and code calls it.
+    Variable,
+    /// The release does not export it.
+    NotInRelease,
+    /// A module that is not depended on exports it.
+    NoDependency(&'static str),
+    /// The lists do not have it.
+    Unknown,
+}
+
+/// Looks up the symbols that a module does not define.
+pub(super) struct Imports<'a> {
+    elf: &'a Elf<'a>,
+    kernel: &'a Kernel,
+    depends: &'a [String],
+    /// Whether the loader also finds local symbols of others.
+    leaky: bool,
+    /// The release, for messages.
+    release: String,
+    unasked: Vec<String>,
+}
+
+impl<'a> Imports<'a> {
+    pub(super) fn new(
+        elf: &'a Elf<'a>,
+        kernel: &'a Kernel,
+        depends: &'a [String],
+        leaky: bool,
+        release: String,
+    ) -> Self {
+        Self { elf, kernel, depends, leaky, release, unasked: Vec::new() }
+    }
+
+    /// Checks that the files of `--kernel` are for the module's architecture.
+    pub(super) fn check_files(&self) {
+        for file in self.kernel.files() {
+            if let Some(arch) = file.arch.filter(|&arch| arch != self.elf.arch) {
+                self.elf.findings.file(Rule::OtherKernel, &[&file.name, &arch, &self.elf.arch]);
+            }
+        }
+    }
+
+    /// Checks one symbol: by the kernel's files, or if there are none, by what `listed` knows.
+    pub(super) fn check(&mut self, symbol: &str, used: Use, listed: impl FnOnce() -> Listed) {
+        let wrong =
+            |rule, details: &[&dyn Display]| self.elf.findings.symbol(symbol, rule, details);
+        if !self.kernel.is_known() {
+            return match listed() {
+                Listed::Fine => {}
+                Listed::Variable => {
+                    wrong(Rule::CallsVariable, &[&format_args!("FreeBSD {}", self.release)]);
+                }
+                _ if used.weak => {}
+                Listed::NotInRelease => wrong(Rule::NotInRelease, &[&self.release]),
+                Listed::NoDependency(module) => wrong(Rule::NoDependency, &[&module]),
+                Listed::Unknown => self.unasked.push(symbol.to_owned()),
+            };
+        }
+        let asked = self.kernel.names();
+        match self.kernel.ask(symbol, self.depends, self.leaky) {
+            Known::Exported(Kind::Variable) if used.called => wrong(Rule::CallsVariable, &[&asked]),
+            Known::Exported(_) => {}
+            _ if used.weak => {}
+            Known::Elsewhere(module) => wrong(Rule::NoDependency, &[&module]),
+            Known::Missing => {
+                let many = self.kernel.files().len() > 1;
+                wrong(Rule::Undefined, &[&asked, &if many { "do" } else { "does" }]);
+            }
+            Known::Unasked(modules) => {
+                wrong(Rule::UnaskedModule, &[&asked, &modules.join(", ")]);
+            }
+        }
+    }
+
+    /// Reports the symbols that only the kernel's own files could tell of.
+    pub(super) fn done(self) {
+        let names = self.unasked.join(", ");
+        match self.unasked.len() {
+            0 => {}
+            1 => self.elf.findings.file(Rule::Unasked, &[&"uses a symbol", &"is", &"it", &names]),
+            count => {
+                let uses = format!("uses {count} symbols");
+                self.elf.findings.file(Rule::Unasked, &[&uses, &"are", &"them", &names]);
+            }
+        }
+    }
+}
+
+/// Reports an undefined symbol that the loader does not look for.
+pub(super) fn not_looked_for(elf: &Elf<'_>, symbol: &Symbol, what: &str) {
+    elf.findings.symbol(&symbol.name, Rule::NotLookedFor, &[&what, &loader(elf.os)]);
+}

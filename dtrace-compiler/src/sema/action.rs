@@ -1,0 +1,38 @@
+//! The actions, as programs call them.
+
+/// A function of D that is an action. The compiler translates some of them to several actions of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TracingFunction {
+    Breakpoint,
+    Chill,
+    Clear,
+    Commit,
+    Denormalize,
+    Discard,
+    Exit,
+    Freopen,
+    Ftruncate,
+    Jstack,
+    Mod,
+    Normalize,
+    Panic,
+    Print,
+    Printa,
+    Printf,
+    Printm,
+    Raise,
+    Return,
+    Setopt,
+    Speculate,
+    Stack,
+    Stop,
+    Sym,
+    System,
+    Trace,
+    Tracemem,
+    Trunc,
+    Uaddr,
+    Umod,
+    Ustack,
+    Usym,
+}

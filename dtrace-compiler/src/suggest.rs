@@ -1,0 +1,49 @@
+//! Suggestions for names that do not exist.
+
+/// Returns whether two names differ by one letter: one too many, one too few, another one, or two swapped.
+fn is_one_off(left: &str, right: &str) -> bool {
+    let (short, long) = if left.len() <= right.len() { (left, right) } else { (right, left) };
+    let (short, long) = (short.as_bytes(), long.as_bytes());
+    let same = short.iter().zip(long).take_while(|(a, b)| a == b).count();
+    let (short, long) = (&short[same..], &long[same..]);
+    match long.len() - short.len() {
+        0 => match (short, long) {
+            ([_, a @ ..], [_, b @ ..]) if a == b => true,
+            ([a, b, rest @ ..], [c, d, others @ ..]) => (a, b) == (d, c) && rest == others,
+            _ => false,
+        },
+        1 => short == &long[1..],
+        _ => false,
+    }
+}
+
+/// Returns the name that differs from `name` by one letter. Of several, the first in the alphabet that is as long is preferred.
+pub fn closest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
+    // Of names of two letters nearly all are close to each other.
+    if name.len() < 3 {
+        return None;
+    }
+    let close = names.filter(|other| is_one_off(name, other));
+    close.min_by_key(|other| (other.len() != name.len(), *other)).map(String::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_letter() {
+        for (left, right) in [
+            ("probenam", "probename"),
+            ("probenamee", "probename"),
+            ("probename", "probemame"),
+            ("exti", "exit"),
+            ("xit", "exit"),
+        ] {
+            assert!(is_one_off(left, right) && is_one_off(right, left), "{left} {right}");
+        }
+        for (left, right) in [("exit", "exit"), ("exi", "exitt"), ("abcd", "badc"), ("a", "xyz")] {
+            assert!(!is_one_off(left, right), "{left} {right}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The definitions of types, and the properties that are stored with each.
+
+use std::collections::HashMap;
+
+use dtrace_abi::dif::CtfKind;
+
+/// The most levels of a type: pointers and arrays that lead to each other, or arrays and structs within each other. Kernels
+/// declare types, and the functions that work on them recurse.
+pub(crate) const DEEPEST: u32 = 800;
+
+/// A type, by its index in a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TypeId(pub(super) u32);
+
+impl TypeId {
+    /// Returns its number in this run.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// The definition of a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// An integer, or void, which has no bits.
+    Int {
+        /// Its name.
+        name: String,
+        /// Its size in bits.
+        bits: u32,
+        /// Whether it is signed.
+        signed: bool,
+        /// Whether it is a character.
+        char: bool,
+    },
+    /// A floating-point number, which D can print and nothing more.
+    Float {
+        /// Its name.
+        name: String,
+        /// Its size in bits.
+        bits: u32,
+        /// Whether it is neither imaginary nor complex.
+        real: bool,
+    },
+    /// A pointer to a type.
+    Pointer(TypeId),
+    /// An array of a number of elements.
+    Array(TypeId, u32),
+    /// A function, of which D knows nothing else.
+    Function,
+    /// A struct or union.
+    Record {
+        /// Whether it is a union.
+        union: bool,
+        /// Its tag.
+        tag: Option<String>,
+        /// Its members.
+        members: Vec<Member>,
+        /// Size in bytes.
+        size: u64,
+    },
+    /// An enum.
+    Enum {
+        /// Its tag.
+        tag: Option<String>,
+        /// Its enumerators.
+        values: Vec<(String, i32)>,
+    },
+    /// A struct, union or enum that is mentioned and not defined.
+    Forward(CtfKind, String),
+    /// Another name for a type.
+    Typedef(String, TypeId),
+}
+
+/// A member of a struct or union.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its name; bit-fields need not have one.
+    pub name: Option<String>,
+    /// Its type.
+    pub ty: TypeId,
+    /// Its offset in bits.
+    pub offset: u64,
+}
+
+/// Types with a special purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Special {
+    pub void: TypeId,
+    pub int: TypeId,
+    pub int64: TypeId,
+    pub uint64: TypeId,
+    pub size: TypeId,
+    pub ptrdiff: TypeId,
+    pub string: TypeId,
+    /// The type of variables whose type is unknown.
+    pub dynamic: TypeId,
+    pub stack: TypeId,
+    pub symaddr: TypeId,
+    pub usymaddr: TypeId,
+    pub function: TypeId,
+    pub function_pointer: TypeId,
+}
+
+/// Properties of a type that depend on other types. They are stored when the type is added, since a struct may contain
+/// another one along more paths than can be followed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Extent {
+    /// Of a struct or union: the alignment in bytes.
+    pub(super) align: u64,
+    /// Of a struct or union: the levels of its deepest member.
+    pub(super) levels: u32,
+    /// Pointers and arrays from here to the next struct, union or plain type.
+    pub(super) links: u32,
+}
+
+/// The rooms of all modules.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rooms {
+    pub(super) rooms: Vec<Room>,
+    /// The room that a type belongs to.
+    pub(super) owners: HashMap<TypeId, usize>,
+    /// The room that declarations go to; `None`: those of the program.
+    pub(super) declaring: Option<usize>,
+    /// The room that is searched first: that of the module whose probe is compiled for.
+    pub(super) near: Option<usize>,
+}
+
+#[derive(Clone, Debug)]
+/// The types that one module declares, by their names.
+pub(super) struct Room {
+    pub(super) module: String,
+    pub(super) named: HashMap<String, TypeId>,
+}

@@ -1,0 +1,142 @@
+//! `-c`: a command that runs while dtrace traces, and whose end is the end of the run.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, ExitStatus};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+use crate::consume::{Workload, WorkloadError};
+use crate::system::reason;
+
+/// Longest time between two checks whether the command has ended.
+const BEAT: Duration = Duration::from_millis(20);
+
+/// A process that is stopped before its command begins, and continues with the first step of the run. Dropping it before
+/// that ends the process.
+#[derive(Debug)]
+pub struct Command {
+    child: Child,
+    begun: bool,
+    ended: Option<ExitStatus>,
+}
+
+/// The command cannot be executed.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to execute {command}: {reason}")]
+pub struct CommandError {
+    command: String,
+    reason: String,
+}
+
+impl Command {
+    /// Creates a stopped process for a command line, whose words are separated by blanks, as in dtrace(1).
+    ///
+    /// # Errors
+    /// The program does not exist or is not executable, or the process cannot be created.
+    pub fn new(command: &str) -> Result<Self, CommandError> {
+        let error =
+            |error: io::Error| CommandError { command: command.into(), reason: reason(&error) };
+        let mut words = command.split_ascii_whitespace();
+        let program = find(words.next().unwrap_or_default()).map_err(error)?;
+        // The shell stops itself, and executes the command when it is continued.
+        let child = process::Command::new("/bin/sh")
+            .args(["-c", "kill -STOP $$; exec \"$@\"", "sh"])
+            .arg(program)
+            .args(words)
+            .spawn()
+            .map_err(error)?;
+        let command = Self { child, begun: false, ended: None };
+        waitpid(command.pid(), WaitOptions::UNTRACED).map_err(|errno| error(errno.into()))?;
+        Ok(command)
+    }
+
+    /// Returns the process ID, which is `$target`.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        Pid::from_raw(self.child.id() as i32)
+    }
+}
+
+/// Finds a program, by its path or in the folders of `PATH`.
+fn find(name: &str) -> io::Result<PathBuf> {
+    let is_program = |path: &Path| {
+        path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+    };
+    let missing = || io::Error::from_raw_os_error(rustix::io::Errno::NOENT.raw_os_error());
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| is_program(path)).ok_or_else(missing);
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let mut paths = std::env::split_paths(&folders).map(|folder| folder.join(name));
+    paths.find(|path| !name.is_empty() && is_program(path)).ok_or_else(missing)
+}
+
+impl Workload for Command {
+    fn step(&mut self) -> Result<bool, WorkloadError> {
+        if !std::mem::replace(&mut self.begun, true) {
+            if let Some(pid) = self.pid() {
+                kill_process(pid, Signal::CONT)?;
+            }
+            return Ok(true);
+        }
+        self.ended = self.child.try_wait()?;
+        Ok(self.ended.is_none())
+    }
+
+    fn pause(&self) -> Duration {
+        BEAT
+    }
+
+    fn end_message(&self) -> Option<String> {
+        let id = self.id();
+        self.ended.map(|status| match status.signal() {
+            Some(signal) => format!("pid {id} terminated by signal {signal}"),
+            None => format!("pid {id} has exited"),
+        })
+    }
+}
+
+impl Drop for Command {
+    fn drop(&mut self) {
+        if !self.begun {
+            // The stopped process would stay for ever.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_waits_and_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ran");
+        let mut command = Command::new(&format!("touch {}", file.display())).unwrap();
+        assert!(!file.exists());
+        assert!(command.step().unwrap());
+        while command.step().unwrap() {
+            std::thread::sleep(BEAT);
+        }
+        assert!(file.exists());
+        let words = format!("pid {} has exited", command.id());
+        assert_eq!(command.end_message(), Some(words));
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let error = Command::new("/nowhere/x 1").unwrap_err();
+        let text = "failed to execute /nowhere/x 1: No such file or directory";
+        assert_eq!(error.to_string(), text);
+        assert!(Command::new("").is_err());
+    }
+}

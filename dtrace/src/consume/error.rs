@@ -1,0 +1,158 @@
+//! Why a run fails.
+
+use std::io;
+use std::path::PathBuf;
+
+use dtrace_compiler::Error;
+
+use super::workload::WorkloadError;
+use crate::client::ClientError;
+use crate::output::OutputError;
+use crate::render::RenderError;
+use crate::trace::TraceError;
+
+/// Why dtrace ends with status 1.
+#[derive(Debug, thiserror::Error)]
+pub enum DtraceError {
+    /// The compiler refuses a program.
+    #[error(transparent)]
+    Compile(#[from] Box<CompileError>),
+    /// A program cannot be read or preprocessed.
+    #[error("{0}")]
+    Read(String),
+    /// The command line has no program.
+    #[error("no probes specified")]
+    NoProgram,
+    /// The programs match no probes, and `-Z` does not allow that.
+    #[error("no probes matched")]
+    NoMatch,
+    /// The kernel refuses a program.
+    #[error("failed to enable '{name}': {error}")]
+    Enable {
+        /// The program's name in messages.
+        name: String,
+        /// Why.
+        error: TraceError,
+    },
+    /// The kernel refuses to start tracing.
+    #[error("could not enable tracing: {0}")]
+    Go(#[source] TraceError),
+    /// The process to trace exited before tracing began.
+    #[error("{0}")]
+    Exited(String),
+    /// A program has a destructive action without `-w`.
+    #[error("could not enable tracing: Destructive actions not allowed")]
+    Destructive,
+    /// An error of one of several kernels.
+    #[error("{name}: {error}")]
+    Host {
+        /// The kernel's name.
+        name: String,
+        /// Its error.
+        error: Box<DtraceError>,
+    },
+    /// An option for one kernel was used with several.
+    #[error("-A, -a and pictures are for one kernel: use one --connect")]
+    OneKernel,
+    /// A record cannot be shown.
+    #[error("processing aborted: {0}")]
+    Render(#[source] RenderError),
+    /// The kernel or the connection failed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The workload failed.
+    #[error(transparent)]
+    Workload(WorkloadError),
+    /// A file cannot be opened for writing.
+    #[error("failed to open output file '{}': {}", .file.display(), crate::system::reason(.error))]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A picture cannot be drawn.
+    #[error("{}: {error}", .file.display())]
+    Picture {
+        /// The picture's file.
+        file: PathBuf,
+        /// Why.
+        error: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Standard output is closed, or writing to it failed.
+    #[error("{0}")]
+    Write(#[source] OutputError),
+}
+
+impl DtraceError {
+    /// Returns whether the peer closed the connection while the programs were enabled or started.
+    pub(super) fn is_end_of_line(&self) -> bool {
+        matches!(self, Self::Enable { error, .. } | Self::Go(error) if error.is_end_of_line())
+    }
+
+    /// Names the kernel that has failed, if it has a name. Errors of the output belong to no kernel.
+    pub(super) fn of(self, name: Option<&str>) -> Self {
+        match (self, name) {
+            (error @ (Self::Write(_) | Self::NoProgram | Self::NoMatch), _) | (error, None) => {
+                error
+            }
+            (error, Some(name)) => Self::Host { name: name.to_owned(), error: Box::new(error) },
+        }
+    }
+}
+
+impl From<io::Error> for DtraceError {
+    fn from(error: io::Error) -> Self {
+        Self::Write(error.into())
+    }
+}
+
+impl From<RenderError> for DtraceError {
+    fn from(error: RenderError) -> Self {
+        match error {
+            RenderError::Write(error) => error.into(),
+            RenderError::Picture { file, error } => Self::Picture { file, error },
+            error => Self::Render(error),
+        }
+    }
+}
+
+impl From<TraceError> for DtraceError {
+    fn from(error: TraceError) -> Self {
+        match error {
+            TraceError::Client(error) => Self::Client(error),
+            TraceError::Render(error) => error.into(),
+            error => Self::Go(error),
+        }
+    }
+}
+
+/// An error of the compiler with the program that it is in.
+#[derive(Debug)]
+pub struct CompileError {
+    /// What failed, such as `failed to compile script X` or `invalid probe specifier X`.
+    pub what: String,
+    /// The compiler's error.
+    pub error: Box<Error>,
+    /// Whether the error's tag is printed (`-x errtags`).
+    pub tagged: bool,
+    pub(super) frame: Option<String>,
+}
+
+impl CompileError {
+    /// Returns the source line with a mark under the error, and hints: for terminals.
+    pub fn frame(&self) -> Option<&str> {
+        self.frame.as_deref()
+    }
+}
+
+impl std::fmt::Display for CompileError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.tagged {
+            true => write!(f, "{}: {}", self.what, self.error.with_tag()),
+            false => write!(f, "{}: {}", self.what, self.error),
+        }
+    }
+}
+
+impl std::error::Error for CompileError {}

@@ -1,0 +1,126 @@
+//! Hints for probe descriptions that match no probe.
+
+use std::collections::BTreeSet;
+
+use dtrace_compiler::closest;
+
+use crate::client::Probe;
+
+/// The framework's own providers.
+const OWN: [&str; 2] = ["dtrace", "profile"];
+
+/// Returns the description in the compiler's message for one that matches no probe.
+pub(super) fn description(message: &str) -> Option<&str> {
+    let description = message.strip_prefix("probe description ")?;
+    description.strip_suffix(" does not match any probes")
+}
+
+/// Returns a hint for a description that matches none of these probes.
+pub(super) fn hint(description: &str, probes: &[Probe]) -> Option<String> {
+    let (provider, rest) = description.split_once(':')?;
+    let name = rest.rsplit(':').next()?;
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if provider.strip_prefix("pid").is_some_and(number) {
+        return Some(
+            "a host of sdt-framework has no provider pid; -p PID traces the probes that a process declares"
+                .to_owned(),
+        );
+    }
+    if ["", "profile"].contains(&provider)
+        && ["tick-", "profile-"].iter().any(|prefix| name.starts_with(prefix))
+    {
+        return Some(
+            "the name is no rate such as tick-1s or profile-97, or the host has no more timers: it provides them by calling \
+             register_profile and tick"
+                .to_owned(),
+        );
+    }
+    let providers: BTreeSet<&str> = probes.iter().map(|probe| &*probe.provider).collect();
+    let is_literal = |text: &str| !text.is_empty() && !text.contains(['*', '?', '[', '\\']);
+    if is_literal(provider) && !providers.contains(provider) {
+        return Some(unknown_provider(provider, &providers));
+    }
+    if !is_literal(name) {
+        return None;
+    }
+    // A Rust name with underscores has a probe name with dashes.
+    let dashed = name.replace("__", "-").replace('_', "-");
+    let names = || {
+        let probes =
+            probes.iter().filter(|probe| !is_literal(provider) || probe.provider == provider);
+        probes.map(|probe| &*probe.name)
+    };
+    match names().find(|other| *other == dashed) {
+        Some(found) => Some(format!("did you mean {found}?")),
+        None => closest(name, names()).map(|found| format!("did you mean {found}?")),
+    }
+}
+
+/// Returns a hint for a provider that does not exist: a similar one, or all that exist.
+fn unknown_provider(provider: &str, providers: &BTreeSet<&str>) -> String {
+    let declared: Vec<&str> =
+        providers.iter().copied().filter(|provider| !OWN.contains(provider)).collect();
+    if let Some(found) = closest(provider, providers.iter().copied()) {
+        return format!("did you mean provider {found}?");
+    }
+    match &declared[..] {
+        [] => format!(
+            "there is no provider {provider}, and no program or module has registered probes: only dtrace and timers are listed"
+        ),
+        all => format!("there is no provider {provider}; the providers are {}", all.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probes() -> Vec<Probe> {
+        [
+            ("shop", "request-done"),
+            ("shop", "order-start"),
+            ("stock", "reserved"),
+            ("dtrace", "BEGIN"),
+        ]
+        .iter()
+        .zip(1..)
+        .map(|((provider, name), id)| Probe {
+            id,
+            provider: (*provider).into(),
+            module: "m".into(),
+            function: String::new(),
+            name: (*name).into(),
+        })
+        .collect()
+    }
+
+    #[test]
+    fn descriptions_get_hints() {
+        let says = |wanted: &str, text: &str| {
+            let message = format!("probe description {wanted} does not match any probes");
+            let hint = hint(description(&message).unwrap(), &probes());
+            assert!(hint.as_deref().is_some_and(|hint| hint.contains(text)), "{wanted}: {hint:?}");
+        };
+        says("shop:::request_done", "did you mean request-done?");
+        says("shop:::request__done", "did you mean request-done?");
+        says(":::order_start", "did you mean order-start?");
+        says("shop:::request-don", "did you mean request-done?");
+        says("shpo:::request-done", "did you mean provider shop?");
+        says("syscall::open*:entry", "there is no provider syscall; the providers are shop, stock");
+        says("io:::start", "the providers are shop, stock");
+        says("pid42::main:entry", "no provider pid");
+        says(":::tick-1x", "register_profile");
+        says("profile:::profile-97", "register_profile");
+        for other in ["shop:::nothing-like-it", ":::", "shop*:::x*", "stock:::request_done"] {
+            assert_eq!(hint(other, &probes()), None, "{other}");
+        }
+        assert_eq!(description("failed to resolve x: Unknown variable name"), None);
+    }
+
+    #[test]
+    fn a_host_without_probes_is_told() {
+        let own = &probes()[3..];
+        let hint = hint("io:::start", own).unwrap();
+        assert!(hint.contains("no program or module has registered probes"), "{hint}");
+    }
+}

@@ -1,0 +1,152 @@
+//! Stacks and single addresses: what `stack ustack jstack sym mod usym umod uaddr` record.
+
+use dtrace_abi::action::{Action, UstackArg};
+use dtrace_abi::option::OptionId;
+
+use crate::escape;
+use crate::render::data::bits::{u64_of, until_zero, words};
+use crate::render::data::cprintf::Spec;
+use crate::render::data::symbol::Names;
+use crate::render::data::view::View;
+
+/// A code address, or a stack of them, in a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Frames of the kernel's, from the innermost on.
+    Stack(Vec<u64>),
+    /// Frames of a process's.
+    UserStack {
+        /// The process.
+        pid: u64,
+        /// From the innermost on.
+        frames: Vec<u64>,
+        /// The names of frames from the process's helper; may be fewer.
+        names: Vec<Vec<u8>>,
+    },
+    /// `sym`
+    Symbol(u64),
+    /// `mod`
+    Module(u64),
+    /// `usym`
+    UserSymbol(u64, u64),
+    /// `umod`
+    UserModule(u64, u64),
+    /// `uaddr`
+    UserAddress(u64, u64),
+}
+
+impl Place {
+    /// Decodes the datum of an action with this argument; `None` for other actions.
+    pub fn read(action: Action, argument: u64, data: &[u8]) -> Option<Self> {
+        let second = u64_of(data.get(8..).unwrap_or_default());
+        Some(match action {
+            Action::Stack => {
+                // A kernel of 32 bits records frames of 32 bits.
+                let narrow = argument != 0 && data.len() as u64 / argument == 4;
+                let frames: Vec<u64> = match narrow {
+                    true => data.chunks_exact(4).map(u64_of).collect(),
+                    false => words(data).collect(),
+                };
+                Self::Stack(frames.into_iter().take_while(|&frame| frame != 0).collect())
+            }
+            Action::Ustack | Action::Jstack => user_stack(UstackArg::decode(argument), data),
+            Action::Sym => Self::Symbol(u64_of(data)),
+            Action::Mod => Self::Module(u64_of(data)),
+            Action::Usym => Self::UserSymbol(u64_of(data), second),
+            Action::Umod => Self::UserModule(u64_of(data), second),
+            Action::Uaddr => Self::UserAddress(u64_of(data), second),
+            _ => return None,
+        })
+    }
+
+    /// Each frame, or the one address, as text.
+    pub fn names(&self, view: &View<'_>) -> Vec<String> {
+        let names = view.names();
+        match self {
+            Self::Stack(frames) => frames.iter().map(|&frame| names.address(frame)).collect(),
+            Self::UserStack { pid, frames, names: given } => {
+                let given = given.iter().map(Some).chain(std::iter::repeat(None));
+                let frames = frames.iter().zip(given);
+                frames.map(|(&frame, given)| user_frame(names, *pid, frame, given)).collect()
+            }
+            Self::Symbol(address) => vec![names.symbol(*address)],
+            Self::Module(address) => vec![names.module(*address)],
+            Self::UserSymbol(pid, address) => vec![names.user_symbol(*pid, *address)],
+            Self::UserModule(pid, address) => vec![names.user_module(*pid, *address)],
+            Self::UserAddress(pid, address) => vec![names.user_address(*pid, *address)],
+        }
+    }
+
+    /// As `stack()` and its like show it: frames on lines of their own, an address in 50 columns.
+    pub(in crate::render) fn show(&self, out: &mut Vec<u8>, view: &View<'_>) {
+        match self {
+            Self::Stack(_) | Self::UserStack { .. } => {
+                let indent = view.options.number(OptionId::Stackindent).unwrap_or_default();
+                let indent =
+                    usize::try_from(indent).unwrap_or(0).min(crate::render::data::cprintf::COLUMNS);
+                self.show_frames(out, view, indent, Spec::default());
+            }
+            _ => {
+                for name in self.names(view) {
+                    out.extend_from_slice(b"  ");
+                    Spec::wide(-50).text(out, name.as_bytes());
+                }
+            }
+        }
+    }
+
+    /// Frames, each on a line.
+    pub(in crate::render) fn show_frames(
+        &self,
+        out: &mut Vec<u8>,
+        view: &View<'_>,
+        indent: usize,
+        spec: Spec,
+    ) {
+        out.push(b'\n');
+        let notes: &[Vec<u8>] = match self {
+            Self::UserStack { names, .. } => names,
+            _ => &[],
+        };
+        for (index, name) in self.names(view).into_iter().enumerate() {
+            let mut line = |text: &[u8]| {
+                out.resize(out.len() + indent, b' ');
+                spec.string(out, text);
+                out.push(b'\n');
+            };
+            line(name.as_bytes());
+            // A helper's annotation stands below its frame.
+            if let Some([b'@', note @ ..]) = notes.get(index).map(Vec::as_slice) {
+                line(format!("  [ {} ]", escape::name(note)).as_bytes());
+            }
+        }
+    }
+}
+
+fn user_stack(argument: UstackArg, data: &[u8]) -> Place {
+    let depth = argument.frames as usize;
+    let mut numbers = words(data);
+    let pid = numbers.next().unwrap_or(0);
+    let frames: Vec<u64> = numbers.take(depth).take_while(|&frame| frame != 0).collect();
+    let strings = depth.saturating_add(1).saturating_mul(8);
+    let strings = data.get(strings..).unwrap_or_default();
+    let strings = &strings[..strings.len().min(argument.string_size as usize)];
+    let mut names = Vec::new();
+    let mut rest = strings;
+    while names.len() < frames.len() && !rest.is_empty() {
+        let name = until_zero(rest);
+        names.push(name.to_vec());
+        rest = rest.get(name.len() + 1..).unwrap_or_default();
+    }
+    Place::UserStack { pid, frames, names }
+}
+
+/// A frame of a process's: its symbol, else what the process's helper calls it, else its address.
+fn user_frame(names: Names<'_>, pid: u64, frame: u64, given: Option<&Vec<u8>>) -> String {
+    if names.symbols.user_symbol(pid, frame).is_none()
+        && let Some(given) = given.filter(|given| !matches!(given[..], [] | [b'@', ..]))
+    {
+        return escape::name(given);
+    }
+    names.user_address(pid, frame)
+}

@@ -1,0 +1,125 @@
+//! What records are: of which probe, and what stands in them. By the programs of this run ([`Compiled`]), or, of what others
+//! have enabled, by what a kernel tells.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use dtrace_abi::action::Action;
+use dtrace_abi::record::RecordDesc;
+use dtrace_compiler::surroundings::Description;
+
+use crate::render::data::format::Format;
+use crate::render::record::effect::Permit;
+
+/// An enabled probe.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Eprobe {
+    /// The probe.
+    pub probe: Description,
+    /// Whether its records are those of the library's own `dtrace:::ERROR` clause (`DT_ECB_ERROR`).
+    pub error: bool,
+    /// Bytes of one record, its header included.
+    pub size: usize,
+    /// Its data, with offsets from the begin of the header.
+    pub records: Vec<RecordDesc>,
+}
+
+/// One use of an aggregation: a statement that aggregates.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AggDescription {
+    /// Its number.
+    pub id: u32,
+    /// Number of the variable.
+    pub variable: u32,
+    /// Its name, without `@`.
+    pub name: String,
+    /// Number of the enabled probe.
+    pub epid: u32,
+    /// Bytes of one element, its header included.
+    pub size: usize,
+    /// The number of the variable, the keys, the value.
+    pub records: Vec<RecordDesc>,
+}
+
+impl AggDescription {
+    /// Returns the description of the value.
+    pub fn value(&self) -> Option<&RecordDesc> {
+        self.records.last()
+    }
+
+    /// Returns the descriptions of the keys.
+    pub fn keys(&self) -> &[RecordDesc] {
+        match &self.records[..] {
+            [_, keys @ .., _] => keys,
+            _ => &[],
+        }
+    }
+
+    /// Returns the aggregating action.
+    pub fn action(&self) -> Option<Action> {
+        Action::from_number(self.value()?.action).filter(|action| action.is_aggregation())
+    }
+}
+
+/// A source of descriptions, usually a kernel.
+pub trait Descriptions {
+    /// An enabled probe (`DTRACEIOC_EPROBE`, `DTRACEIOC_PROBES`).
+    fn eprobe(&mut self, epid: u32) -> Option<Eprobe>;
+    /// An aggregation (`DTRACEIOC_AGGDESC`).
+    fn aggregation(&mut self, id: u32) -> Option<AggDescription>;
+    /// A format, or the type of what `print` shows (`DTRACEIOC_FORMAT`).
+    fn format(&mut self, number: u16) -> Option<Vec<u8>>;
+}
+
+/// Descriptions in tables.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    /// Enabled probes.
+    pub eprobes: HashMap<u32, Eprobe>,
+    /// Aggregations.
+    pub aggregations: HashMap<u32, AggDescription>,
+    /// Formats.
+    pub formats: HashMap<u16, Vec<u8>>,
+}
+
+impl Descriptions for Tables {
+    fn eprobe(&mut self, epid: u32) -> Option<Eprobe> {
+        self.eprobes.get(&epid).cloned()
+    }
+
+    fn aggregation(&mut self, id: u32) -> Option<AggDescription> {
+        self.aggregations.get(&id).cloned()
+    }
+
+    fn format(&mut self, number: u16) -> Option<Vec<u8>> {
+        self.formats.get(&number).cloned()
+    }
+}
+
+/// A datum of a record with its meaning.
+#[derive(Clone, Debug)]
+pub(in crate::render) struct KnownDatum {
+    /// Its action, offset and size.
+    pub desc: RecordDesc,
+    /// The format, of actions that have one.
+    pub format: Option<Rc<Format>>,
+    /// The name of the type that `print` shows.
+    pub printed: Option<Rc<str>>,
+    /// The permission of its action to change this machine.
+    pub permit: Option<Permit>,
+    /// The aggregation that its action names, if the compiler says which.
+    pub variable: Option<u32>,
+}
+
+/// An enabled probe whose records are known.
+#[derive(Debug)]
+pub(in crate::render) struct KnownProbe {
+    /// The probe.
+    pub probe: Description,
+    /// Whether its records are those of the library's own clause for faults.
+    pub error: bool,
+    /// Bytes of one record, its header included.
+    pub size: usize,
+    /// Its data.
+    pub data: Rc<[KnownDatum]>,
+}

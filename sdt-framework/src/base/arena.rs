@@ -1,0 +1,274 @@
+//! The memory that the host hands over: given out, and taken back to be used again.
+
+use core::alloc::Layout;
+use core::fmt;
+use core::mem::MaybeUninit;
+use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+
+use linked_list_allocator::Heap;
+
+use super::sync::{AtomicBool, Ordering};
+
+/// Memory for [`Dtrace::init`](crate::Dtrace::init), where a host has no other: to be put into a `static`. It starts as
+/// zeros, so it takes no room in the kernel's file.
+///
+/// ```
+/// static MEMORY: sdt_framework::Memory<65536> = sdt_framework::Memory::new();
+/// assert_eq!(MEMORY.take().map(|memory| memory.len()), Some(65536));
+/// assert!(MEMORY.take().is_none());
+/// ```
+pub struct Memory<const BYTES: usize> {
+    is_taken: AtomicBool,
+    bytes: core::cell::UnsafeCell<[MaybeUninit<u8>; BYTES]>,
+}
+
+// SAFETY: the bytes are given to one caller of `take`, and touched by nobody else.
+unsafe impl<const BYTES: usize> Sync for Memory<BYTES> {}
+
+impl<const BYTES: usize> Memory<BYTES> {
+    /// Memory that nobody has.
+    pub const fn new() -> Self {
+        let bytes = core::cell::UnsafeCell::new([MaybeUninit::zeroed(); BYTES]);
+        Self { is_taken: AtomicBool::new(false), bytes }
+    }
+
+    /// The memory, the first time.
+    #[allow(clippy::mut_from_ref, reason = "it is given once")]
+    pub fn take(&'static self) -> Option<&'static mut [MaybeUninit<u8>]> {
+        if self.is_taken.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        // SAFETY: it is a static's, and this happens once.
+        Some(unsafe { &mut *self.bytes.get() })
+    }
+}
+
+impl<const BYTES: usize> Default for Memory<BYTES> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const BYTES: usize> fmt::Debug for Memory<BYTES> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("bytes", &BYTES).finish_non_exhaustive()
+    }
+}
+
+/// A value in the arena, with one owner. It stays until it is given [back](Arena::free).
+pub(crate) struct Owned<T: ?Sized + 'static>(NonNull<T>);
+
+// SAFETY: it owns the value, as a `Box` does.
+unsafe impl<T: ?Sized + Send> Send for Owned<T> {}
+// SAFETY: as above.
+unsafe impl<T: ?Sized + Sync> Sync for Owned<T> {}
+
+impl<T: ?Sized> Deref for Owned<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: made by `alloc` or `slice`, and not given back while it is borrowed.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T: ?Sized> DerefMut for Owned<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and this is the only owner.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Owned<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<T: ?Sized> Owned<T> {
+    /// The value for good.
+    pub(crate) fn leak(mut self) -> &'static mut T {
+        // SAFETY: nobody owns it any more, so it is never given back.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+/// What is left of the memory.
+pub(crate) struct Arena(Heap);
+
+impl Arena {
+    /// No memory.
+    pub(crate) const fn none() -> Self {
+        Self(Heap::empty())
+    }
+
+    /// All of this memory, of which there must be some words.
+    pub(crate) fn new(memory: &'static mut [MaybeUninit<u8>]) -> Self {
+        Self(Heap::from_slice(memory))
+    }
+
+    /// As much as `count` values take at most, and what is lost between them and others.
+    pub(crate) const fn footprint<T>(count: usize) -> usize {
+        let bytes = size_of::<T>().saturating_mul(count);
+        bytes.saturating_add(align_of::<T>() + 4 * size_of::<usize>())
+    }
+
+    /// Bytes that nobody has. They need not be in one piece.
+    pub(crate) fn left(&self) -> usize {
+        self.0.free()
+    }
+
+    /// A value; `None` when there is no room.
+    pub(crate) fn alloc<T>(&mut self, value: T) -> Option<Owned<T>> {
+        let place = self.0.allocate_first_fit(Layout::new::<T>()).ok()?.cast::<T>();
+        // SAFETY: fresh memory of the right layout.
+        unsafe { place.write(value) };
+        Some(Owned(place))
+    }
+
+    /// So many values in a row; `None` when there is no room.
+    pub(crate) fn slice<T>(
+        &mut self,
+        count: usize,
+        mut value: impl FnMut(usize) -> T,
+    ) -> Option<Owned<[T]>> {
+        let layout = Layout::array::<T>(count).ok()?;
+        let start = self.0.allocate_first_fit(layout).ok()?.cast::<T>();
+        for at in 0..count {
+            // SAFETY: fresh memory of the right layout, of which this is the `at`th place.
+            unsafe { start.add(at).write(value(at)) };
+        }
+        Some(Owned(NonNull::slice_from_raw_parts(start, count)))
+    }
+
+    /// Takes back what `alloc` or `slice` of this arena returned.
+    pub(crate) fn free<T: ?Sized>(&mut self, owned: Owned<T>) {
+        let layout = Layout::for_value::<T>(&owned);
+        // SAFETY: it was its only owner, and the layout is that of its making.
+        unsafe {
+            owned.0.drop_in_place();
+            self.0.deallocate(owned.0.cast(), layout);
+        }
+    }
+}
+
+impl fmt::Debug for Arena {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arena").field("left", &self.left()).finish_non_exhaustive()
+    }
+}
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Values of the arena that are given back together.
+pub(crate) struct Bundle(Option<Owned<Held>>);
+
+struct Held {
+    place: NonNull<u8>,
+    layout: Layout,
+    next: Option<Owned<Held>>,
+}
+
+// SAFETY: it owns what it holds, and does nothing with it but give it back.
+unsafe impl Send for Held {}
+
+impl Bundle {
+    /// Nothing.
+    pub(crate) const fn new() -> Self {
+        Self(None)
+    }
+
+    /// As much as `count` values in a row take at most, on cache lines of their own.
+    pub(crate) const fn footprint<T>(count: usize) -> usize {
+        Arena::footprint::<T>(count)
+            .saturating_add(2 * LINE)
+            .saturating_add(Arena::footprint::<Held>(1))
+    }
+
+    /// A value; `None` when there is no room.
+    pub(crate) fn alloc<T>(&mut self, arena: &mut Arena, value: T) -> Option<&'static mut T> {
+        let mut value = Some(value);
+        let slice = self.slice_of(arena, 1, 1, |_| value.take())?;
+        slice.first_mut()
+    }
+
+    /// So many values in a row; `None` when there is no room.
+    pub(crate) fn slice<T>(
+        &mut self,
+        arena: &mut Arena,
+        count: usize,
+        mut value: impl FnMut(usize) -> T,
+    ) -> Option<&'static mut [T]> {
+        self.slice_of(arena, count, 1, |at| Some(value(at)))
+    }
+
+    /// The same on cache lines of their own, for what a CPU writes to.
+    pub(crate) fn lines<T>(
+        &mut self,
+        arena: &mut Arena,
+        count: usize,
+        mut value: impl FnMut(usize) -> T,
+    ) -> Option<&'static mut [T]> {
+        self.slice_of(arena, count, LINE, |at| Some(value(at)))
+    }
+
+    fn slice_of<T>(
+        &mut self,
+        arena: &mut Arena,
+        count: usize,
+        align: usize,
+        mut value: impl FnMut(usize) -> Option<T>,
+    ) -> Option<&'static mut [T]> {
+        const { assert!(!core::mem::needs_drop::<T>(), "what is given back is not dropped") };
+        if count == 0 || size_of::<T>() == 0 {
+            return Some(&mut []);
+        }
+        let layout = Layout::array::<T>(count).ok()?.align_to(align).ok()?.pad_to_align();
+        let start = arena.0.allocate_first_fit(layout).ok()?;
+        let held = Held { place: start, layout, next: None };
+        let Some(mut held) = arena.alloc(held) else {
+            // SAFETY: it has just been taken, with this layout.
+            unsafe { arena.0.deallocate(start, layout) };
+            return None;
+        };
+        held.next = self.0.take();
+        self.0 = Some(held);
+        let start = start.cast::<T>();
+        for at in 0..count {
+            // SAFETY: fresh memory of the right layout, of which this is the `at`th place.
+            unsafe { start.add(at).write(value(at)?) };
+        }
+        // SAFETY: all of it has been written, and nobody else has it.
+        Some(unsafe { NonNull::slice_from_raw_parts(start, count).as_mut() })
+    }
+
+    /// Takes over what another one holds.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        while let Some(mut held) = other.0.take() {
+            other.0 = held.next.take();
+            held.next = self.0.take();
+            self.0 = Some(held);
+        }
+    }
+
+    /// Gives everything back.
+    ///
+    /// # Safety
+    /// It is of this arena, and nobody uses any of it any more.
+    pub(crate) unsafe fn free(mut self, arena: &mut Arena) {
+        while let Some(mut held) = self.0.take() {
+            self.0 = held.next.take();
+            // SAFETY: taken with this layout; the caller vouches for the rest.
+            unsafe { arena.0.deallocate(held.place, held.layout) };
+            arena.free(held);
+        }
+    }
+}
+
+impl fmt::Debug for Bundle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bundle").finish_non_exhaustive()
+    }
+}

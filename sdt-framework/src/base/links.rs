@@ -1,0 +1,130 @@
+//! Lists of table entries, by index: an entry is put in and taken out in one step, wherever it is.
+
+use super::arena::Arena;
+
+/// One list: its ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct List {
+    /// An index and one; 0 when there is none, as everywhere here.
+    first: u32,
+    last: u32,
+    len: u32,
+}
+
+impl List {
+    pub(crate) const EMPTY: Self = Self { first: 0, last: 0, len: 0 };
+
+    pub(crate) fn first(&self) -> Option<usize> {
+        entry(self.first)
+    }
+
+    /// How many entries there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len as usize
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    next: u32,
+    previous: u32,
+}
+
+impl Link {
+    /// Of an entry that is in no list.
+    pub(crate) const NONE: Self = Self { next: 0, previous: 0 };
+}
+
+/// The links of a table, whose entries are in one list each at most.
+#[derive(Debug)]
+pub(crate) struct Links(&'static mut [Link]);
+
+fn entry(link: u32) -> Option<usize> {
+    (link as usize).checked_sub(1)
+}
+
+impl Links {
+    /// Of a table without entries.
+    pub(crate) const fn none() -> Self {
+        Self(&mut [])
+    }
+
+    /// Of a table of so many entries; `None` when there is no room.
+    pub(crate) fn new(arena: &mut Arena, entries: usize) -> Option<Self> {
+        Some(Self(arena.slice(entries, |_| Link::NONE)?.leak()))
+    }
+
+    /// The entry behind this one in its list.
+    pub(crate) fn next(&self, at: usize) -> Option<usize> {
+        entry(self.0[at].next)
+    }
+
+    /// Puts an entry that is in no list at the end of one.
+    pub(crate) fn push(&mut self, list: &mut List, at: usize) {
+        let link = at as u32 + 1;
+        self.0[at] = Link { next: 0, previous: list.last };
+        match entry(list.last) {
+            Some(last) => self.0[last].next = link,
+            None => list.first = link,
+        }
+        list.last = link;
+        list.len += 1;
+    }
+
+    /// Takes an entry out of the list that it is in.
+    pub(crate) fn remove(&mut self, list: &mut List, at: usize) {
+        let Link { next, previous } = self.0[at];
+        match entry(previous) {
+            Some(previous) => self.0[previous].next = next,
+            None => list.first = next,
+        }
+        match entry(next) {
+            Some(next) => self.0[next].previous = previous,
+            None => list.last = previous,
+        }
+        list.len -= 1;
+    }
+
+    /// Takes the first entry out.
+    pub(crate) fn pop(&mut self, list: &mut List) -> Option<usize> {
+        let first = list.first()?;
+        self.remove(list, first);
+        Some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn lists_are_as_vectors(steps in prop::collection::vec((0..6usize, 0..3usize), 0..60)) {
+            let mut links = Links(Box::leak(Box::new([Link::NONE; 6])));
+            let mut lists = [List::EMPTY; 2];
+            let mut vectors: [Vec<usize>; 2] = [vec![], vec![]];
+            for (entry, list) in steps {
+                // From wherever it is to this list, or, for the third of two, to none.
+                for (list, vector) in lists.iter_mut().zip(&mut vectors) {
+                    if let Some(at) = vector.iter().position(|other| *other == entry) {
+                        vector.remove(at);
+                        links.remove(list, entry);
+                    }
+                }
+                if let (Some(list), Some(vector)) = (lists.get_mut(list), vectors.get_mut(list)) {
+                    links.push(list, entry);
+                    vector.push(entry);
+                }
+                for (list, vector) in lists.iter().zip(&vectors) {
+                    let found: Vec<_> =
+                        std::iter::successors(list.first(), |at| links.next(*at)).collect();
+                    prop_assert_eq!(&found, vector);
+                    prop_assert_eq!(list.len(), vector.len());
+                }
+            }
+            let popped: Vec<_> = std::iter::from_fn(|| links.pop(&mut lists[0])).collect();
+            prop_assert_eq!(&popped, &vectors[0]);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! What all layers stand on: memory, locks and atomics, the host, and small structures that know no layer.
+
+pub(crate) mod arena;
+pub(crate) mod chain;
+pub(crate) mod context;
+pub(crate) mod counters;
+pub(crate) mod host;
+pub(crate) mod links;
+pub(crate) mod names;
+pub(crate) mod origin;
+pub(crate) mod rights;
+pub(crate) mod sync;
+pub(crate) mod word;

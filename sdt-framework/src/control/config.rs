@@ -1,0 +1,96 @@
+//! How much there is room for.
+
+use core::fmt;
+
+/// How much a framework has room for. What [these](Self::tables) take of its memory is taken for good; the rest is for
+/// buffers and retained enablings, and used again and again.
+///
+/// On a 64-bit machine a probe takes 524 bytes, an ECB 100, a provider 208, a consumer 60, and a CPU 64 and 8 for each consumer; a
+/// consumer that is open up to 800 more, an enabling that is retained up to 512. A buffer takes 256 bytes beside those asked
+/// for. (The tests see to it.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Providers that can be registered at once.
+    pub providers: usize,
+    /// Probes that can exist at once.
+    pub probes: usize,
+    /// Enablings of single probes that can exist at once.
+    pub ecbs: usize,
+    /// Consumers that can be open at once.
+    pub consumers: usize,
+    /// Bytes of one CPU's buffer for a consumer that does not choose them by the option `bufsize`.
+    pub buffer: usize,
+}
+
+impl Config {
+    /// For a small kernel: 32 providers, 1024 probes, 2048 ECBs, 8 consumers, 64 kB for each CPU and consumer.
+    pub const DEFAULT: Self =
+        Self { providers: 32, probes: 1024, ecbs: 2048, consumers: 8, buffer: 64 * 1024 };
+
+    /// Whether each number is one that there can be.
+    ///
+    /// # Errors
+    /// [`InitError::BadCount`].
+    pub fn check(&self) -> Result<(), InitError> {
+        let counts = [
+            ("providers", self.providers),
+            ("probes", self.probes),
+            ("ecbs", self.ecbs),
+            ("consumers", self.consumers),
+        ];
+        // Ids and links are 32 bits wide.
+        match counts.into_iter().find(|(_, count)| *count == 0 || *count as u64 >= 1 << 31) {
+            Some((field, count)) => Err(InitError::BadCount { field, count }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// Why a framework did not take the memory. It is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum InitError {
+    /// It has memory already.
+    Ready,
+    /// The memory does not suffice for the tables.
+    TooSmall {
+        /// Bytes that they take.
+        needed: usize,
+        /// Bytes that were given.
+        given: usize,
+    },
+    /// A field of the [`Config`] is 0, or 2^31 or more.
+    BadCount {
+        /// Which.
+        field: &'static str,
+        /// What it is.
+        count: usize,
+    },
+}
+
+impl fmt::Display for InitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready => f.write_str("the framework has its memory already"),
+            Self::TooSmall { needed, given } => write!(
+                f,
+                "{given} bytes are too few: the tables alone take {needed}; give more, or make room for \
+                 fewer probes"
+            ),
+            Self::BadCount { field, count } => {
+                write!(
+                    f,
+                    "the configuration's {field} is {count}, which must be from 1 to 2147483647"
+                )
+            }
+        }
+    }
+}
+
+impl core::error::Error for InitError {}

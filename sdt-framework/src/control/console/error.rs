@@ -1,0 +1,73 @@
+//! Why a line was not carried out.
+
+use core::fmt;
+
+use dtrace_abi::spec::SpecError;
+
+use crate::base::context::ProbeContext;
+use crate::control::error::ConsumerError;
+
+/// Why a [`Console`](super::Console) did not do what it was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConsoleError {
+    /// The line is none that it knows.
+    Usage,
+    /// A probe description makes no sense.
+    Spec(SpecError),
+    /// A probe description means no probe.
+    NoMatch {
+        /// Which of the line's, from 1.
+        description: usize,
+    },
+    /// The framework refused.
+    Refused(ConsumerError),
+    /// The console did not take what was printed.
+    Write(fmt::Error),
+}
+
+impl From<ConsumerError> for ConsoleError {
+    fn from(error: ConsumerError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<ProbeContext> for ConsoleError {
+    fn from(error: ProbeContext) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+impl From<fmt::Error> for ConsoleError {
+    fn from(error: fmt::Error) -> Self {
+        Self::Write(error)
+    }
+}
+
+impl fmt::Display for ConsoleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage => f.write_str("-l, -n provider:module:function:name, -l -n ..., or stop"),
+            Self::Spec(error) => error.fmt(f),
+            Self::NoMatch { description } => {
+                write!(
+                    f,
+                    "probe description {description} of the line matches no probe; -l lists all"
+                )
+            }
+            Self::Refused(error) => error.fmt(f),
+            Self::Write(error) => write!(f, "the console does not take what is printed: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for ConsoleError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Usage | Self::NoMatch { .. } => None,
+            Self::Spec(error) => error.source(),
+            Self::Refused(error) => error.source(),
+            Self::Write(error) => Some(error),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! A command line and a printer for a kernel's own console: tracing without another machine.
+//!
+//! A kernel's shell, or its serial line, hands [`Console::command`] what somebody has typed, and calls
+//! [`Console::print`] now and then:
+//!
+//! | | |
+//! |---|---|
+//! | `-l` | lists all probes, as `dtrace -l` does |
+//! | `-l -n SPEC` | those that the description means; any number of `-P`, `-m`, `-f` and `-n`, as of `dtrace` |
+//! | `-n SPEC` | enables them, beside what is enabled already; from here on hits are printed |
+//! | `stop` | prints what is left, and disables all that was enabled here |
+//!
+//! A hit is printed as dtrace(1) does, CPU, probe and its function and name, and behind that its arguments, by their types.
+//!
+//! # Printing that fires probes
+//!
+//! is allowed: in the console's driver, in the allocator that a [`Write`] uses, anywhere. Buffers are switched before
+//! the first record is printed, and no lock is held meanwhile. Each call of `print` switches once for each CPU, so it
+//! ends even if every line that it prints fires a probe that is enabled; the next call prints these hits. Records that
+//! do not fit the buffers are dropped, counted and reported.
+//!
+//! Nothing here is for probe context, where it refuses, nor for an interrupt handler or a panic: it takes the framework's locks.
+
+mod error;
+mod row;
+
+use core::fmt::{self, Write};
+
+pub use error::ConsoleError;
+
+use dtrace_abi::spec::{Field, Spec};
+
+use crate::base::rights::Rights;
+use crate::control::arguments::{Record, records};
+use crate::control::query::Which;
+use crate::control::tracer::Tracer;
+use crate::run::consumer::ConsumerId;
+
+/// The consumer of a kernel's console. `BUFFER` bytes are read at a time.
+pub struct Console<'d, const BUFFER: usize = 2048> {
+    tracer: &'d dyn Tracer,
+    consumer: Option<ConsumerId>,
+    /// How many hits were recorded, or not for want of room, when the buffers were read last.
+    recorded: u64,
+    bytes: [u8; BUFFER],
+}
+
+impl<const BUFFER: usize> fmt::Debug for Console<'_, BUFFER> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Console").field("consumer", &self.consumer).finish_non_exhaustive()
+    }
+}
+
+/// What a line wants.
+enum Command {
+    List,
+    Enable,
+    Stop,
+}
+
+impl<'d, const BUFFER: usize> Console<'d, BUFFER> {
+    /// Bytes of the records that are read at a time.
+    const WHOLE: usize = BUFFER - BUFFER % Record::SIZE;
+
+    /// A console that has enabled nothing. A [`Dtrace`](crate::Dtrace) is a `Tracer`.
+    pub const fn new(tracer: &'d dyn Tracer) -> Self {
+        const { assert!(BUFFER >= Record::SIZE, "a console reads at least one record at a time") };
+        Self { tracer, consumer: None, recorded: 0, bytes: [0; BUFFER] }
+    }
+
+    /// Does what a line says. Called by a thread with interrupts on.
+    ///
+    /// # Errors
+    /// See [`ConsoleError`]; a console shows it behind `dtrace: `. If the framework has
+    /// [refused](ConsoleError::Refused) to enable one of several descriptions, those before it are enabled until `stop`;
+    /// otherwise nothing has changed.
+    pub fn command(&mut self, line: &str, out: &mut impl Write) -> Result<(), ConsoleError> {
+        // All of it has to hold before the first of it is done.
+        let command = self.check(line)?;
+        match command {
+            Command::Stop => return self.stop(out),
+            Command::List => {
+                out.write_str(row::LIST)?;
+                if specs(line).next().is_none() {
+                    self.list(&Spec::ALL, out)?;
+                }
+            }
+            Command::Enable => {}
+        }
+        for spec in specs(line) {
+            let (text, spec) = spec?;
+            match command {
+                Command::Enable => {
+                    let matched = self.enable(&spec)?;
+                    let plural = if matched == 1 { "" } else { "s" };
+                    writeln!(out, "dtrace: description '{text}' matched {matched} probe{plural}")?;
+                }
+                _ => self.list(&spec, out)?,
+            }
+        }
+        if let (Command::Enable, Some(consumer)) = (command, self.consumer) {
+            self.tracer.start(consumer)?;
+            out.write_str(row::HITS)?;
+        }
+        Ok(())
+    }
+
+    /// Prints what has been recorded, and says whether there was anything. To be called whenever there is time;
+    /// by a thread with interrupts on.
+    ///
+    /// # Errors
+    /// The console failed; what was read is lost.
+    pub fn print(&mut self, out: &mut impl Write) -> Result<bool, ConsoleError> {
+        self.tracer.need_thread()?;
+        let counters = self.tracer.counters();
+        let recorded = counters.records.wrapping_add(counters.drops);
+        // Buffers are switched by interrupting all CPUs: not if nothing was recorded, for whichever consumer.
+        let is_new = self.consumer.is_some() && recorded != self.recorded;
+        self.recorded = recorded;
+        if is_new { self.print_all(out) } else { Ok(false) }
+    }
+
+    /// Prints what is in the buffers.
+    fn print_all(&mut self, out: &mut impl Write) -> Result<bool, ConsoleError> {
+        let Some(consumer) = self.consumer else { return Ok(false) };
+        let mut any = false;
+        for cpu in 0..self.tracer.cpus() {
+            let (mut at, mut size) = (0, usize::MAX);
+            while at < size {
+                let bytes = self.bytes.get_mut(..Self::WHOLE).unwrap_or_default();
+                let found = self.tracer.snapshot(consumer, cpu, Which::Records, at, bytes)?;
+                for record in records(bytes.get(..found.read).unwrap_or_default()) {
+                    any = true;
+                    row::hit(self.tracer, consumer, cpu, &record, out)?;
+                }
+                if at == 0 && found.drops != 0 {
+                    let plural = if found.drops == 1 { "" } else { "s" };
+                    writeln!(out, "dtrace: {} drop{plural} on CPU {cpu}", found.drops)?;
+                }
+                size = found.size;
+                at += Self::WHOLE;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Stops recording, prints what is left, and disables what was enabled here.
+    ///
+    /// # Errors
+    /// The console failed; all is disabled nevertheless.
+    pub fn stop(&mut self, out: &mut impl Write) -> Result<(), ConsoleError> {
+        let Some(consumer) = self.consumer else { return Ok(()) };
+        self.tracer.stop(consumer)?;
+        // Nothing is recorded any more, whatever printing fires.
+        let printed = self.print_all(out);
+        self.consumer = None;
+        self.tracer.close(consumer)?;
+        printed.map(|_| ())
+    }
+
+    fn check(&self, line: &str) -> Result<Command, ConsoleError> {
+        let command = match line.split_whitespace().next() {
+            Some("stop") if line.trim() == "stop" => return Ok(Command::Stop),
+            Some(_) if words(line).any(|word| word == "-l") => Command::List,
+            Some(_) => Command::Enable,
+            None => return Err(ConsoleError::Usage),
+        };
+        for (index, spec) in specs(line).enumerate() {
+            let (_, spec) = spec?;
+            self.tracer.need_thread()?;
+            if self.tracer.next_probe(&spec, 0, Rights::ALL).is_none() {
+                return Err(ConsoleError::NoMatch { description: index + 1 });
+            }
+        }
+        Ok(command)
+    }
+
+    fn list(&self, spec: &Spec, out: &mut impl Write) -> Result<(), ConsoleError> {
+        self.tracer.need_thread()?;
+        let mut after = 0;
+        while let Some(probe) = self.tracer.next_probe(spec, after, Rights::ALL) {
+            row::listed(&probe, out)?;
+            after = probe.id().get();
+        }
+        Ok(())
+    }
+
+    /// Enables, for a consumer that is opened now if there is none.
+    fn enable(&mut self, spec: &Spec) -> Result<u32, ConsoleError> {
+        if let Some(consumer) = self.consumer {
+            return Ok(self.tracer.enable(consumer, spec)?);
+        }
+        let consumer = self.tracer.open(Rights::ALL)?;
+        let enabled = self.tracer.enable(consumer, spec);
+        match enabled {
+            Ok(_) => self.consumer = Some(consumer),
+            Err(_) => self.tracer.close(consumer)?,
+        }
+        Ok(enabled?)
+    }
+}
+
+/// Words as a shell makes them, as far as descriptions need it: quotes around one are not its own.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split_whitespace().map(|word| {
+        let quoted = |quote| word.strip_prefix(quote)?.strip_suffix(quote);
+        quoted('\'').or_else(|| quoted('"')).unwrap_or(word)
+    })
+}
+
+/// The descriptions of a line, each as it was typed and what it means.
+fn specs(line: &str) -> impl Iterator<Item = Result<(&str, Spec), ConsoleError>> {
+    let mut words = words(line).filter(|&word| word != "-l");
+    core::iter::from_fn(move || {
+        let last = match words.next()? {
+            "-P" => Field::Provider,
+            "-m" => Field::Module,
+            "-f" => Field::Function,
+            "-n" => Field::Name,
+            _ => return Some(Err(ConsoleError::Usage)),
+        };
+        let Some(text) = words.next() else { return Some(Err(ConsoleError::Usage)) };
+        Some(Spec::parse(text, last).map(|spec| (text, spec)).map_err(ConsoleError::Spec))
+    })
+}

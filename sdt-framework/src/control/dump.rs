@@ -1,0 +1,286 @@
+//! What the framework's memory says of itself to who finds it in a dump: `dtrace --core` reads there what was recorded last.
+//!
+//! Nothing of it is read here. The layout is [`dtrace_abi::postmortem`]'s; what is written here is written with the framework
+//! locked, before what leads there, so that it is true wherever the machine stops.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use dtrace_abi::postmortem::{
+    ALIGNMENT, BufferNote, CLAUSE_UNIT, CpuNote, Enabled, Header, MAGIC, Note, NoteKind,
+    RecordsState, SESSION, Session, TuplesState, VERSION, check,
+};
+use dtrace_abi::record::RecordDesc;
+
+use crate::base::arena::{Arena, Bundle};
+use crate::base::names::{NameCell, Names, ProviderName};
+use crate::control::config::Config;
+use crate::control::programs::{self, Programs};
+use crate::run::buffer::RecordBuffer;
+use crate::run::clause::Clause;
+use crate::run::consumer;
+use crate::run::pair::Pair;
+use crate::run::state::{Aggregated, RunState};
+
+/// Room for the header.
+#[derive(Debug)]
+#[repr(C, align(8))]
+pub(crate) struct Head([u8; Header::SIZE]);
+
+const _: () = assert!(align_of::<Head>() == ALIGNMENT);
+
+impl Head {
+    /// Of a memory that nobody is to find yet. It is the first thing that is taken of it.
+    pub(crate) fn first(arena: &mut Arena) -> Option<&'static mut Self> {
+        Some(arena.alloc(Self([0; Header::SIZE]))?.leak())
+    }
+}
+
+/// A consumer: its number, 0 if there is nothing of it, and where its [`Session`] is.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Consumer {
+    number: AtomicUsize,
+    session: AtomicUsize,
+}
+
+/// The words of an [`Enabled`].
+pub(crate) type EnabledWords = [AtomicU32; Enabled::SIZE / 4];
+
+/// Where a probe's names are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named {
+    /// Index of the probe, and of its provider.
+    pub(crate) probe: usize,
+    pub(crate) provider: usize,
+}
+
+/// What is known here of the memory.
+#[derive(Debug)]
+pub(crate) struct Map {
+    /// Where the header is.
+    base: usize,
+    consumers: &'static [Consumer],
+    enabled: &'static [EnabledWords],
+}
+
+impl Map {
+    pub(crate) const fn none() -> Self {
+        Self { base: 0, consumers: &[], enabled: &[] }
+    }
+
+    /// `None` when there is no room.
+    pub(crate) fn new(arena: &mut Arena, config: &Config) -> Option<Self> {
+        let consumer = |_| Consumer { number: AtomicUsize::new(0), session: AtomicUsize::new(0) };
+        let enabled = |_| [const { AtomicU32::new(0) }; _];
+        Some(Self {
+            base: 0,
+            consumers: arena.slice(config.consumers, consumer)?.leak(),
+            enabled: arena.slice(config.ecbs, enabled)?.leak(),
+        })
+    }
+
+    /// Writes the header: from here on the memory can be found.
+    pub(crate) fn begin(
+        &mut self,
+        head: &'static mut Head,
+        end: usize,
+        cpus: usize,
+        (provider_names, names): (&'static [NameCell<ProviderName>], &'static [NameCell<Names>]),
+    ) {
+        self.base = core::ptr::from_ref(head).addr();
+        let header = Header {
+            magic: MAGIC,
+            version: VERSION,
+            word: size_of::<usize>() as u32,
+            address: self.base as u64,
+            size: end.saturating_sub(self.base) as u64,
+            cpus: cpus as u32,
+            consumers: self.consumers.len() as u32,
+            ecbs: self.enabled.len() as u32,
+            probes: names.len() as u32,
+            providers: provider_names.len() as u32,
+            names_size: size_of::<NameCell<Names>>() as u32,
+            module: core::mem::offset_of!(Names, module) as u32,
+            function: core::mem::offset_of!(Names, function) as u32,
+            name: core::mem::offset_of!(Names, name) as u32,
+            provider_name_size: size_of::<NameCell<ProviderName>>() as u32,
+            consumers_at: self.offset(self.consumers.as_ptr()),
+            ecbs_at: self.offset(self.enabled.as_ptr()),
+            provider_names_at: self.offset(provider_names.as_ptr()),
+            names_at: self.offset(names.as_ptr()),
+            check: 0,
+        };
+        head.0 = header.sealed().to_bytes();
+    }
+
+    /// Where something of the memory is.
+    fn offset<T>(&self, at: *const T) -> u64 {
+        at.addr().wrapping_sub(self.base) as u64
+    }
+
+    /// An ECB is a consumer's, by index, from here on.
+    pub(crate) fn enable(
+        &self,
+        ecb: usize,
+        consumer: usize,
+        epid: u32,
+        of: Named,
+        clause: NonNull<Clause>,
+    ) {
+        let Some([owner, rest @ ..]) = self.enabled.get(ecb) else { return };
+        let values = [epid, of.probe as u32 + 1, of.provider as u32, self.clause(clause.as_ptr())];
+        rest.iter().zip(values).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+        owner.store(consumer as u32 + 1, Ordering::Release);
+    }
+
+    /// It is not any more.
+    pub(crate) fn disable(&self, ecb: usize) {
+        if let Some([owner, ..]) = self.enabled.get(ecb) {
+            owner.store(0, Ordering::Release);
+        }
+    }
+
+    fn clause(&self, clause: *const Clause) -> u32 {
+        (self.offset(clause) / CLAUSE_UNIT as u64) as u32
+    }
+
+    /// What a consumer has can be found from here on.
+    pub(crate) fn publish(&self, consumer: usize, number: u32, session: &'static SessionBytes) {
+        let Some(place) = self.consumers.get(consumer) else { return };
+        let at = core::ptr::from_ref(session).addr().wrapping_sub(self.base);
+        place.session.store(at, Ordering::Relaxed);
+        place.number.store(number as usize, Ordering::Release);
+    }
+
+    /// There is nothing of the consumer any more: what follows may overwrite it.
+    pub(crate) fn retract(&self, consumer: usize) {
+        if let Some(place) = self.consumers.get(consumer) {
+            place.number.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// Describes what a consumer's programs have; `None` when there is no room.
+    pub(crate) fn describe(
+        &self,
+        arena: &mut Arena,
+        bundle: &mut Bundle,
+        consumer: &consumer::Consumer,
+        programs: &Programs,
+        (state, cpus): (&RunState, usize),
+    ) -> Option<&'static SessionBytes> {
+        let notes = bundle.slice(arena, programs.notes().count(), |_| [0; Note::SIZE])?;
+        for (place, about) in notes.iter_mut().zip(programs.notes()) {
+            *place = self.note(arena, bundle, about)?.to_bytes();
+        }
+        let nothing = self.offset(core::ptr::from_ref(bundle.alloc(arena, NOTHING)?));
+        let cpus = bundle.slice(arena, cpus, |cpu| {
+            let note = match state.here(cpu) {
+                Some(cpu) => self.cpu(cpu.records.places(), &cpu.aggregated),
+                None => {
+                    let empty = BufferNote { at: nothing, count: 0, state_at: nothing };
+                    CpuNote {
+                        records: empty,
+                        records_other: empty,
+                        records_turn_at: nothing,
+                        tuples: empty,
+                        tuples_other: empty,
+                        tuples_turn_at: nothing,
+                    }
+                }
+            };
+            note.to_bytes()
+        })?;
+        let place: &'static mut SessionBytes = bundle.alloc(arena, [0; Session::SIZE])?;
+        let session = Session {
+            tag: SESSION,
+            number: state.number,
+            here: self.offset(&raw const *place),
+            policy: state.policy as u32,
+            notes: notes.len() as u32,
+            notes_at: self.offset(notes.as_ptr()),
+            cpus_at: self.offset(cpus.as_ptr()),
+            activity_at: self.offset(consumer.activity_word()),
+            check: 0,
+        };
+        let bytes = session.to_bytes();
+        let own = bytes.get(..Session::SIZE - 8).unwrap_or_default();
+        let parts = [own, notes.as_flattened(), cpus.as_flattened()];
+        *place = Session { check: check(parts), ..session }.to_bytes();
+        Some(place)
+    }
+
+    fn note(&self, arena: &mut Arena, bundle: &mut Bundle, about: programs::Note) -> Option<Note> {
+        let mut descriptions = |all: &mut dyn Iterator<Item = &RecordDesc>, count: usize| {
+            let next = |_| all.next().map_or([0; RecordDesc::SIZE], RecordDesc::to_bytes);
+            bundle.slice(arena, count, next).map(|all| (self.offset(all.as_ptr()), count as u32))
+        };
+        let empty = Note { kind: 0, id: 0, at: 0, count: 0, size: 0, variable: 0, clause: 0 };
+        Some(match about {
+            programs::Note::Clause(clause) => {
+                let (at, count) = descriptions(&mut clause.data(), clause.data().count())?;
+                let (kind, id) = (NoteKind::Clause as u32, self.clause(clause));
+                Note { kind, id, at, count, size: clause.layout.size, ..empty }
+            }
+            programs::Note::Aggregation(clause, of) => {
+                let all = || clause.tuple(of);
+                let (at, count) = descriptions(&mut all(), all().count())?;
+                let (kind, clause) = (NoteKind::Aggregation as u32, self.clause(clause));
+                Note { kind, id: of.id, at, count, size: of.size(), variable: of.variable, clause }
+            }
+            programs::Note::Format(number, text) => {
+                let (kind, id) = (NoteKind::Format as u32, number.into());
+                Note { kind, id, at: self.offset(text.as_ptr()), count: text.len() as u32, ..empty }
+            }
+        })
+    }
+
+    fn cpu(
+        &self,
+        (records, records_turn): ([*const RecordBuffer; 2], *const crate::base::sync::AtomicUsize),
+        aggregated: &Pair<Aggregated>,
+    ) -> CpuNote {
+        let (tuples, tuples_turn) = aggregated.places();
+        let note = |state_at: u64, words: &[u64]| BufferNote {
+            at: self.offset(words.as_ptr()),
+            count: words.len() as u64,
+            state_at,
+        };
+        // SAFETY: the consumer has not gone: nobody uses them yet.
+        let records = records.map(|of| note(self.offset(of), unsafe { &*of }.words()));
+        // SAFETY: as above.
+        let tuples = tuples.map(|of| note(self.offset(of), unsafe { &*of }.buffer.words()));
+        let ([records, records_other], [tuples, tuples_other]) = (records, tuples);
+        CpuNote {
+            records,
+            records_other,
+            records_turn_at: self.offset(records_turn),
+            tuples,
+            tuples_other,
+            tuples_turn_at: self.offset(tuples_turn),
+        }
+    }
+}
+
+/// How far the buffers are filled of a CPU that has none, as it is not traced.
+const NOTHING: [u64; 8] = [0; 8];
+const _: () = assert!(RecordsState::size(8) <= 64 && TuplesState::size(8) <= 64);
+
+/// The bytes of a [`Session`].
+pub(crate) type SessionBytes = [u8; Session::SIZE];
+
+/// Bytes that the tables take at most.
+pub(crate) const fn footprint(config: &Config) -> usize {
+    Arena::footprint::<Head>(1)
+        .saturating_add(Arena::footprint::<Consumer>(config.consumers))
+        .saturating_add(Arena::footprint::<EnabledWords>(config.ecbs))
+}
+
+/// Bytes that the description of a consumer's run takes at most, which has so many clauses, each of which records so many numbers.
+pub(super) const fn session_footprint(cpus: usize, clauses: usize, data: usize) -> usize {
+    Bundle::footprint::<[u8; Note::SIZE]>(clauses)
+        .saturating_add(clauses * Bundle::footprint::<[u8; RecordDesc::SIZE]>(data))
+        .saturating_add(Bundle::footprint::<[u64; 8]>(1))
+        .saturating_add(Bundle::footprint::<[u8; CpuNote::SIZE]>(cpus))
+        .saturating_add(Bundle::footprint::<SessionBytes>(1))
+}

@@ -1,0 +1,213 @@
+//! Consumers enable probes, and disable them.
+
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
+
+use dtrace_abi::spec::Spec;
+use sdt_core::patch::batch;
+
+use crate::base::host::Host;
+use crate::base::rights::Rights;
+use crate::control::error::ConsumerError;
+use crate::control::pool::EcbUse;
+use crate::control::retained::Retained;
+use crate::control::tables::Tables;
+use crate::control::{Control, find};
+use crate::run::clause::Clause;
+use crate::run::consumer::{Consumer, ConsumerId};
+use crate::run::fire::Enabled;
+
+/// A clause that is to be enabled.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    /// For which probes.
+    pub(super) spec: &'a Spec,
+    pub(super) clause: NonNull<Clause>,
+    /// Of a clause of a program: the number of the enabling by the first clause of it, if that is another one.
+    pub(super) program: Option<Option<usize>>,
+}
+
+impl<H: Host> Control<H> {
+    /// Enables a clause, and returns for how many probes, and the number of the enabling.
+    pub(super) fn enable_wanted(
+        &self,
+        id: ConsumerId,
+        wanted: &Wanted<'_>,
+    ) -> Result<(u32, usize), ConsumerError> {
+        let Wanted { spec, clause, program } = *wanted;
+        let shared = self.shared()?;
+        let rights = find(shared, id)?.1.rights();
+        self.provide(&spec.desc());
+        // Counted first, so that a provider does not see what comes to nothing.
+        let mut needed = 0;
+        self.for_each_match(spec, |tables, at| {
+            needed += usize::from(tables.registry.permits(at, rights));
+            Ok(())
+        })?;
+        let (enabling, since) = {
+            let mut tables = self.tables.lock();
+            let (consumer, _) = find(shared, id)?;
+            let left = tables.ecbs.available();
+            if needed > left {
+                return Err(ConsumerError::TooManyEnablings { needed, left });
+            }
+            tables.enablings = tables.enablings.wrapping_add(1);
+            let number = tables.enablings;
+            let since = tables.registry.created();
+            let spec = spec.clone();
+            let program = program.map(|first| first.unwrap_or(number));
+            let retained = Retained { consumer, number, since, program, spec, clause, next: None };
+            let retained = tables.arena.alloc(retained);
+            let retained = retained.ok_or_else(|| tables.no_memory(size_of::<Retained>()))?;
+            tables.retain(retained);
+            (number, since)
+        };
+        let mut enabled = 0;
+        let mut add = |tables: &mut Tables, at| {
+            let (consumer, _) = find(shared, id)?;
+            // Probes that were created since are enabled when they are matched.
+            let is_new = tables.registry.probe(at).is_some_and(|(probe, _)| probe.created >= since);
+            if is_new || !tables.registry.permits(at, rights) {
+                return Ok(());
+            }
+            if !self.add(tables, at, consumer, enabling, clause) {
+                return Err(ConsumerError::TooManyEnablings { needed, left: enabled as usize });
+            }
+            enabled += 1;
+            Ok(())
+        };
+        match batch(|| self.for_each_match(spec, &mut add)) {
+            Ok(()) => Ok((enabled, enabling)),
+            Err(error) => {
+                // Other consumers have taken the last ECBs.
+                self.take_back(id, |number, _| number == enabling);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes back those of a consumer's enablings that `which` means, by their number and clause, and no others: another
+    /// thread may have enabled something for the consumer meanwhile.
+    pub(super) fn take_back(&self, id: ConsumerId, which: impl Fn(usize, NonNull<Clause>) -> bool) {
+        let mut tables = self.tables.lock();
+        if let Ok(shared) = self.shared()
+            && let Ok((consumer, _)) = find(shared, id)
+        {
+            tables.forget(|kept| kept.consumer == consumer && which(kept.number, kept.clause));
+            self.remove(&mut tables, consumer, |_, of| which(of.enabling, of.clause));
+        }
+    }
+
+    /// Puts an ECB on a probe's chain; `false` when none is left.
+    pub(super) fn add(
+        &self,
+        tables: &mut Tables,
+        probe: usize,
+        consumer: usize,
+        enabling: usize,
+        clause: NonNull<Clause>,
+    ) -> bool {
+        let what = EcbUse { epid: 0, probe, enabling, clause };
+        let Some((ecb, epid)) = tables.take_ecb(what, consumer) else { return false };
+        let registry = &mut tables.registry;
+        let has_others = registry.enablings(probe).any(|other| other.consumer == consumer);
+        // SAFETY: the pool hands out an ECB that is on no chain and that no CPU looks at.
+        unsafe { registry.append(probe, ecb, Enabled { consumer, epid, clause }) };
+        if !has_others && let Some(live) = registry.live_probe(probe) {
+            live.add_consumer();
+        }
+        cache_predicate(tables, probe);
+        tables.registry.note_enabled(probe);
+        true
+    }
+
+    /// Enables a probe that was just created for all enablings that mean it, the latest first. While a thread
+    /// [provides](Self::providing) probes, that is done later.
+    pub(super) fn match_created(&self, tables: &mut Tables, at: usize) {
+        if tables.providing > 0 {
+            tables.fresh = Some(tables.fresh.map_or(at, |first| first.min(at)));
+            return;
+        }
+        let Some(created) = tables.registry.match_once(at) else { return };
+        let consumers = self.consumers();
+        let rights = |index: usize| consumers.get(index).map_or(Rights::NONE, Consumer::rights);
+        let retained = tables.retained.take();
+        let mut next = retained.as_ref();
+        while let Some(enabling) = next {
+            next = enabling.next.as_ref();
+            // A probe that was there before has been enabled with all others that the enabling means.
+            if enabling.since <= created
+                && tables.registry.permits(at, rights(enabling.consumer))
+                && tables.registry.matches(at, &enabling.spec)
+                && !self.add(tables, at, enabling.consumer, enabling.number, enabling.clause)
+            {
+                self.missed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        tables.retained = retained;
+    }
+
+    /// [`Dtrace::disable`](crate::Dtrace::disable).
+    pub(crate) fn disable(&self, id: ConsumerId, spec: &Spec) -> Result<u32, ConsumerError> {
+        let mut tables = self.tables.lock();
+        let (consumer, _) = find(self.shared()?, id)?;
+        let is_all = *spec == Spec::ALL;
+        tables.forget(|kept| kept.consumer == consumer && (is_all || kept.spec == *spec));
+        let which = |tables: &Tables, what: EcbUse| tables.registry.matches(what.probe, spec);
+        Ok(self.remove(&mut tables, consumer, which))
+    }
+
+    /// Removes those of a consumer's enablings, by index, that `which` means; returns on how many probes there
+    /// were any. Afterwards no CPU looks at them.
+    pub(super) fn remove(
+        &self,
+        tables: &mut Tables,
+        consumer: usize,
+        which: impl Fn(&Tables, EcbUse) -> bool,
+    ) -> u32 {
+        let count = batch(|| unlink(tables, consumer, which));
+        if tables.ecbs.has_retired() {
+            self.host.sync();
+            tables.ecbs.reclaim();
+        }
+        count
+    }
+}
+
+/// As [`Control::remove`], except that CPUs may still look at them.
+fn unlink(tables: &mut Tables, consumer: usize, which: impl Fn(&Tables, EcbUse) -> bool) -> u32 {
+    let mut count = 0;
+    let mut next = tables.ecbs.first_of(consumer);
+    while let Some(ecb) = next {
+        next = tables.ecbs.next(ecb);
+        let Some(what) = tables.ecbs.used_for(ecb) else { continue };
+        if !which(tables, what) {
+            continue;
+        }
+        let probe = what.probe;
+        tables.registry.unlink(probe, ecb);
+        cache_predicate(tables, probe);
+        tables.retire_ecb(consumer, ecb);
+        if !tables.registry.enablings(probe).any(|other| other.consumer == consumer) {
+            count += 1;
+            if let Some(live) = tables.registry.live_probe(probe) {
+                live.remove_consumer();
+            }
+        }
+        tables.registry.note_disabled(probe);
+    }
+    count
+}
+
+/// Notes for probe context whether a probe has one enabling, with a predicate that can be cached.
+fn cache_predicate(tables: &Tables, probe: usize) {
+    let mut enablings = tables.registry.enablings(probe);
+    let cache = match (enablings.next(), enablings.next()) {
+        // SAFETY: it is on the chain, and the framework locked.
+        (Some(only), None) => unsafe { only.clause.as_ref() }.cache,
+        _ => 0,
+    };
+    if let Some(live) = tables.registry.live_probe(probe) {
+        live.set_predicate(cache);
+    }
+}

@@ -1,0 +1,110 @@
+//! Why a consumer's request was refused.
+
+use core::fmt;
+
+use crate::base::context::ProbeContext;
+use crate::control::refused::ProgramError;
+use crate::run::consumer::ConsumerId;
+
+/// Why a consumer's request was refused. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConsumerError {
+    /// The framework has no memory yet.
+    NotReady,
+    /// The caller runs in [probe context](crate::ProbeContext).
+    ProbeContext,
+    /// The consumer is not open, or not any more.
+    NotOpen(ConsumerId),
+    /// All consumers there is room for are open.
+    TooManyConsumers {
+        /// How many that is.
+        max: usize,
+    },
+    /// There is no such CPU.
+    NoCpu(usize),
+    /// There are not enough enabling control blocks left.
+    TooManyEnablings {
+        /// How many are needed.
+        needed: usize,
+        /// How many are left.
+        left: usize,
+    },
+    /// There is not enough memory left, or not in one piece.
+    NoMemory {
+        /// Bytes that are needed.
+        needed: usize,
+        /// Bytes that nobody has.
+        left: usize,
+    },
+    /// A buffer of this size holds no record.
+    SmallBuffer {
+        /// Bytes that were asked for.
+        bytes: usize,
+        /// Bytes of the longest record.
+        least: usize,
+    },
+    /// The consumer's rights do not suffice.
+    NotPermitted,
+    /// The consumer has started: programs and options come before that. Buffers that are not switched are read when it has stopped.
+    Started(ConsumerId),
+    /// An option is not there, or does not take this value.
+    BadOption {
+        /// Its number.
+        option: u32,
+        /// The value.
+        value: i64,
+    },
+    /// The program cannot be run.
+    Program(ProgramError),
+}
+
+impl fmt::Display for ConsumerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReady => {
+                f.write_str("the framework has no memory yet; the kernel has to call init")
+            }
+            Self::ProbeContext => write!(f, "{ProbeContext}"),
+            Self::NotOpen(id) => write!(f, "consumer {} is not open", id.get()),
+            Self::TooManyConsumers { max } => {
+                write!(f, "{max} consumers are open and no more are possible; close one")
+            }
+            Self::NoCpu(cpu) => write!(f, "there is no CPU {cpu}"),
+            Self::TooManyEnablings { needed, left } => {
+                write!(f, "{needed} probes match and only {left} enablings are left; enable fewer")
+            }
+            Self::NoMemory { needed, left } => write!(
+                f,
+                "{needed} bytes needed, {left} left: ask for smaller buffers (-b, -x aggsize) or close a consumer"
+            ),
+            Self::SmallBuffer { bytes, least } => {
+                write!(f, "a buffer of {bytes} bytes holds no record; ask for {least} or more")
+            }
+            Self::NotPermitted => f.write_str("DTrace requires additional privileges"),
+            Self::Started(id) => write!(
+                f,
+                "consumer {} has started; programs and options come before, rings are read when it has stopped",
+                id.get()
+            ),
+            Self::BadOption { option, value } => {
+                write!(f, "option {option} cannot be set to {value}")
+            }
+            Self::Program(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl core::error::Error for ConsumerError {}
+
+impl From<ProgramError> for ConsumerError {
+    fn from(error: ProgramError) -> Self {
+        Self::Program(error)
+    }
+}
+
+impl From<ProbeContext> for ConsumerError {
+    fn from(_: ProbeContext) -> Self {
+        Self::ProbeContext
+    }
+}

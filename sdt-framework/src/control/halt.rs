@@ -1,0 +1,75 @@
+//! The machine stops for a debugger, or the host is copied by a `fork`, or ends.
+
+use core::fmt;
+
+use lock_api::MutexGuard;
+
+use crate::base::counters::PerCpu;
+use crate::base::host::Host;
+use crate::base::origin::{Notify, Origin};
+use crate::control::Control;
+use crate::control::tables::Tables;
+use crate::run::consumer::Activity;
+
+/// Keeps probes, enablings and consumers as they are ([`Dtrace::try_hold`](crate::Dtrace::try_hold)).
+#[must_use = "others are kept out until this is dropped"]
+pub struct Held<'a, H: Host> {
+    _registration: MutexGuard<'a, H::Lock, ()>,
+    _tables: MutexGuard<'a, H::Lock, Tables>,
+}
+
+impl<H: Host> fmt::Debug for Held<'_, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").finish_non_exhaustive()
+    }
+}
+
+impl<H: Host> Control<H> {
+    /// [`Dtrace::suspend`](crate::Dtrace::suspend).
+    pub(crate) fn suspend(&self) {
+        self.for_each_enabled(|origin| origin.suspend);
+    }
+
+    /// [`Dtrace::resume`](crate::Dtrace::resume).
+    pub(crate) fn resume(&self) {
+        self.for_each_enabled(|origin| origin.resume);
+    }
+
+    fn for_each_enabled(&self, op: impl Fn(&Origin) -> Option<Notify>) {
+        let Some((shared, live)) = self.memory.get() else { return };
+        self.host.without_interrupts(|| {
+            let _in_probe = shared.cpus.get(self.host.cpu()).map(PerCpu::occupy);
+            live.for_each_enabled(|id, origin| {
+                if let Some(op) = op(origin) {
+                    // SAFETY: as with `getargval`: the probe was live with interrupts off, so the provider
+                    // is registered, and it declared the op sound to call here.
+                    unsafe { op(origin.arg, id, origin.parg) };
+                }
+            });
+        });
+    }
+
+    /// [`Dtrace::try_hold`](crate::Dtrace::try_hold).
+    pub(crate) fn try_hold(&self) -> Option<Held<'_, H>> {
+        let registration = self.registration.try_lock()?;
+        Some(Held { _tables: self.tables.try_lock()?, _registration: registration })
+    }
+
+    /// [`Dtrace::end_runs`](crate::Dtrace::end_runs).
+    pub(crate) fn end_runs(&self) {
+        let _tables = self.tables.lock();
+        for consumer in self.consumers() {
+            consumer.change_activity(Activity::Active, Activity::Draining);
+        }
+    }
+
+    /// [`Dtrace::started_consumers`](crate::Dtrace::started_consumers).
+    pub(crate) fn started_consumers(&self) -> usize {
+        let tables = self.tables.lock();
+        self.consumers()
+            .iter()
+            .filter(|consumer| consumer.is_open() && consumer.state().is_some())
+            .filter(|consumer| tables.anonymous.is_none_or(|id| !consumer.is(id)))
+            .count()
+    }
+}

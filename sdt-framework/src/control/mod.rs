@@ -1,0 +1,215 @@
+//! Control: consumers and their sessions, building programs, what consumers ask, and who asks: server and console.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `tables` | all that is behind the framework's lock |
+//! | `config`, `footprint` | how much there is room for, and how much memory that takes |
+//! | `error`, `refused` | why requests and programs are refused |
+//! | `provide` | providers and their probes |
+//! | `own`, `profile` | the framework's own providers: `dtrace` and `profile` |
+//! | `open` | consumers open and close |
+//! | `options`, `session`, `send` | consumers send options and programs |
+//! | `build`, `builder`, `steps`, `programs` | programs are checked, and become clauses |
+//! | `arguments` | the clause that records a probe's arguments, for consumers without a compiler |
+//! | `enable`, `pool`, `retained`, `matching` | enablings: of the probes that there are, and of those that come |
+//! | `prepare`, `start` | a consumer starts and stops |
+//! | `query` | consumers read what was recorded, and what describes it |
+//! | `anonymous` | tracing before there is a consumer |
+//! | `halt` | the machine stops for a debugger, or the host is copied or ends |
+//! | `dump` | describes the memory for dumps |
+//! | `tracer` | a framework whose host is not known, for `server` and `console` |
+
+use core::mem::MaybeUninit;
+use core::sync::atomic::Ordering;
+
+use self::config::{Config, InitError};
+use self::dump::Head;
+use self::error::ConsumerError;
+use self::profile::Profiles;
+use self::tables::Tables;
+use crate::base::arena::Arena;
+use crate::base::context::{Contexts, ProbeContext};
+use crate::base::counters::{Counters, PerCpu};
+use crate::base::host::{Host, Mutex};
+use crate::base::sync::{AtomicCount, widen};
+use crate::base::word::Word;
+use crate::registry::live::Live;
+use crate::run::consumer::{Consumer, ConsumerId};
+use crate::run::fire::{Enabled, Found, Framework, Probes, Shared};
+use crate::run::own::OwnProbes;
+
+mod anonymous;
+pub(crate) mod arguments;
+mod build;
+mod builder;
+pub(crate) mod config;
+pub mod console;
+mod dump;
+mod enable;
+pub(crate) mod error;
+mod footprint;
+pub(crate) mod halt;
+mod matching;
+mod open;
+mod options;
+mod own;
+mod pool;
+mod prepare;
+mod profile;
+mod programs;
+mod provide;
+pub(crate) mod query;
+pub(crate) mod refused;
+mod retained;
+mod send;
+#[cfg(feature = "server")]
+pub mod server;
+mod session;
+mod start;
+mod steps;
+mod tables;
+pub(crate) mod tracer;
+
+/// The state of a framework, and all that is done with it. No function here is called in probe context, except those that say so.
+pub(crate) struct Control<H: Host> {
+    pub(crate) host: H,
+    /// Held over registration, unregistration and the `provide` ops (DTrace's `dtrace_provider_lock`).
+    /// Taken before `tables`.
+    registration: Mutex<H, ()>,
+    /// The framework's lock (DTrace's `dtrace_lock`), held over all other ops outside probe context.
+    tables: Mutex<H, Tables>,
+    memory: spin::Once<(Shared, Live<Enabled>)>,
+    stray: AtomicCount,
+    missed: AtomicCount,
+    /// The probes of the provider `dtrace`.
+    own: OwnProbes,
+    /// The provider `profile`.
+    profile: Profiles,
+}
+
+impl Probes for Live<Enabled> {
+    #[inline(always)]
+    fn find(&self, id: u32) -> Option<Found<'_>> {
+        let probe = Self::find(self, id)?;
+        Some(Found {
+            // SAFETY: it is live, and what is found is not used beyond this probe context.
+            origin: unsafe { probe.origin() },
+            predicate: probe.predicate(),
+            consumers: probe.consumers(),
+            enabled: self.enablings(probe),
+        })
+    }
+}
+
+/// The consumer with this number, and its index.
+fn find(shared: &Shared, id: ConsumerId) -> Result<(usize, &'static Consumer), ConsumerError> {
+    let mut consumers = shared.consumers.iter().enumerate();
+    consumers.find(|(_, consumer)| consumer.is(id)).ok_or(ConsumerError::NotOpen(id))
+}
+
+impl<H: Host> Control<H> {
+    /// A framework that has no memory yet.
+    pub(crate) const fn new(host: H) -> Self {
+        Self {
+            host,
+            registration: Mutex::<H, _>::new(()),
+            tables: Mutex::<H, _>::new(Tables::none()),
+            memory: spin::Once::new(),
+            stray: AtomicCount::new(0),
+            missed: AtomicCount::new(0),
+            own: OwnProbes::new(),
+            profile: Profiles::new(),
+        }
+    }
+
+    /// Gives the framework its memory.
+    pub(crate) fn init(
+        &self,
+        memory: &'static mut [MaybeUninit<u8>],
+        config: &Config,
+    ) -> Result<(), InitError> {
+        config.check()?;
+        // Probe context is refused, too: there is none before there is memory.
+        if self.memory.is_completed() {
+            return Err(InitError::Ready);
+        }
+        let mut tables = self.tables.lock();
+        if self.memory.is_completed() {
+            return Err(InitError::Ready);
+        }
+        let (cpus, given) = (self.host.cpus(), memory.len());
+        let too_small = InitError::TooSmall { needed: config.tables::<H>(cpus), given };
+        if given < config.tables::<H>(cpus) {
+            return Err(too_small);
+        }
+        let end = memory.as_ptr_range().end.addr();
+        let mut arena = Arena::new(memory);
+        let head = Head::first(&mut arena).ok_or(too_small)?;
+        let shared = shared(&mut arena, config, cpus).ok_or(too_small)?;
+        *tables = Tables::new(arena, config).ok_or(too_small)?;
+        let Tables { map, registry, .. } = &mut *tables;
+        map.begin(head, end, cpus, registry.name_tables());
+        // SAFETY: they are this framework's.
+        unsafe { self.host.contexts(Contexts::new(shared.cpus)) };
+        let live = tables.registry.live();
+        self.memory.call_once(|| (shared, live));
+        Ok(())
+    }
+
+    /// What hits read and write, once there is memory.
+    fn shared(&self) -> Result<&Shared, ConsumerError> {
+        self.memory.get().map(|(shared, _)| shared).ok_or(ConsumerError::NotReady)
+    }
+
+    fn consumers(&self) -> &[Consumer] {
+        self.shared().map_or(&[][..], |shared| shared.consumers)
+    }
+
+    /// Refuses in probe context.
+    pub(crate) fn need_thread(&self) -> Result<(), ProbeContext> {
+        let Ok(shared) = self.shared() else { return Ok(()) };
+        Contexts::new(shared.cpus).need_thread(|| self.host.cpu())
+    }
+
+    /// What fires probes. Probe context.
+    #[inline(always)]
+    pub(crate) fn framework(&self) -> Framework<'_, H, Live<Enabled>> {
+        let memory = self.memory.get().map(|(shared, live)| (shared, live));
+        Framework { host: &self.host, own: &self.own, stray: &self.stray, memory }
+    }
+
+    /// CPUs that fire probes.
+    pub(crate) fn cpus(&self) -> usize {
+        self.shared().map_or(0, |shared| shared.cpus.len())
+    }
+
+    pub(crate) fn memory_left(&self) -> usize {
+        self.tables.lock().arena.left()
+    }
+
+    pub(crate) fn share_memory(&self, bytes: usize) {
+        self.tables.lock().share = bytes;
+    }
+
+    /// What happened so far. Callable anywhere.
+    pub(crate) fn counters(&self) -> Counters {
+        let cpus = self.shared().map_or(&[][..], |shared| shared.cpus);
+        Counters {
+            stray: widen(self.stray.load(Ordering::Relaxed)),
+            missed: widen(self.missed.load(Ordering::Relaxed)),
+            ..Counters::of(cpus)
+        }
+    }
+}
+
+/// `None` when there is no room.
+fn shared(arena: &mut Arena, config: &Config, cpus: usize) -> Option<Shared> {
+    Some(Shared {
+        consumers: arena.slice(config.consumers, |_| Consumer::closed())?.leak(),
+        cpus: arena.slice(cpus, |_| PerCpu::new())?.leak(),
+        shares: arena.slice(cpus.checked_mul(config.consumers)?, |_| Word::new())?.leak(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

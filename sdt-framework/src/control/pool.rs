@@ -1,0 +1,131 @@
+//! The ECBs that there are, and whose they are. Behind the framework's lock.
+
+use core::ptr::NonNull;
+
+use crate::base::arena::Arena;
+use crate::base::links::{Links, List};
+use crate::control::config::Config;
+use crate::run::clause::Clause;
+
+/// Which ECBs are free, whose the others are, and which are unlinked but perhaps still being looked at.
+#[derive(Debug)]
+pub(crate) struct EcbPool {
+    links: Links,
+    free: List,
+    retired: List,
+    /// Each consumer's.
+    of: &'static mut [List],
+    /// As far as they were ever used.
+    entries: &'static mut [EcbEntry],
+    used: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EcbEntry {
+    /// What it is used for, and whose it is.
+    used: Option<(usize, EcbUse)>,
+}
+
+/// What an ECB is used for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EcbUse {
+    /// Number of the enabled probe: each consumer's count up from 1, and none comes back.
+    pub(crate) epid: u32,
+    /// Index of its probe.
+    pub(crate) probe: usize,
+    /// Number of the enabling that it belongs to.
+    pub(crate) enabling: usize,
+    /// What it does. The clause is there as long as the consumer has ECBs.
+    pub(crate) clause: NonNull<Clause>,
+}
+
+// SAFETY: the clause never changes, and is read while it is there.
+unsafe impl Send for EcbUse {}
+
+impl EcbPool {
+    pub(crate) const fn none() -> Self {
+        Self {
+            links: Links::none(),
+            free: List::EMPTY,
+            retired: List::EMPTY,
+            of: &mut [],
+            entries: &mut [],
+            used: 0,
+        }
+    }
+
+    /// `None` when there is no room.
+    pub(crate) fn new(arena: &mut Arena, config: &Config) -> Option<Self> {
+        let entry = EcbEntry { used: None };
+        Some(Self {
+            links: Links::new(arena, config.ecbs)?,
+            of: arena.slice(config.consumers, |_| List::EMPTY)?.leak(),
+            entries: arena.slice(config.ecbs, |_| entry)?.leak(),
+            ..Self::none()
+        })
+    }
+
+    pub(crate) fn available(&self) -> usize {
+        self.free.len() + (self.entries.len() - self.used)
+    }
+
+    /// The index of an ECB that nobody looks at, for a consumer's enabled probe.
+    pub(crate) fn take(&mut self, consumer: usize, what: EcbUse) -> Option<usize> {
+        let at = match self.links.pop(&mut self.free) {
+            Some(at) => at,
+            None if self.used == self.entries.len() => return None,
+            None => {
+                self.used += 1;
+                self.used - 1
+            }
+        };
+        self.entries[at].used = Some((consumer, what));
+        self.links.push(&mut self.of[consumer], at);
+        Some(at)
+    }
+
+    /// What a consumer's enabled probe with this number is.
+    pub(crate) fn find(&self, consumer: usize, epid: u32) -> Option<EcbUse> {
+        let is = |at: usize| {
+            let (of, what) = self.entries.get(at)?.used?;
+            (of == consumer && what.epid == epid).then_some(what)
+        };
+        // Most often they lie one behind the other.
+        let first = self.first_of(consumer)?;
+        let guess = first.checked_add(epid.checked_sub(self.used_for(first)?.epid)? as usize)?;
+        is(guess).or_else(|| core::iter::successors(Some(first), |at| self.next(*at)).find_map(is))
+    }
+
+    /// A consumer's ECBs, oldest first, from one on.
+    pub(crate) fn first_of(&self, consumer: usize) -> Option<usize> {
+        self.of[consumer].first()
+    }
+
+    /// The one behind it.
+    pub(crate) fn next(&self, at: usize) -> Option<usize> {
+        self.links.next(at)
+    }
+
+    /// What a consumer's ECB is used for.
+    pub(crate) fn used_for(&self, at: usize) -> Option<EcbUse> {
+        self.entries[at].used.map(|(_, what)| what)
+    }
+
+    /// A consumer's ECB has been unlinked.
+    pub(crate) fn retire(&mut self, consumer: usize, at: usize) {
+        self.entries[at].used = None;
+        self.links.remove(&mut self.of[consumer], at);
+        self.links.push(&mut self.retired, at);
+    }
+
+    pub(crate) fn has_retired(&self) -> bool {
+        self.retired.len() != 0
+    }
+
+    /// Since the last `retire` every CPU has been outside probe context.
+    pub(crate) fn reclaim(&mut self) {
+        while let Some(at) = self.links.pop(&mut self.retired) {
+            self.links.push(&mut self.free, at);
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! The provider `profile`: `profile-N` and `tick-N`, as often as their names say.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering;
+
+use sdt_core::ops::{
+    ARGS, Attribute, Class, FrameworkError, Privileges, ProbeDesc, ProbeId, ProviderAttr,
+    ProviderId, ProviderOps, Stability,
+};
+
+use crate::base::host::Host;
+use crate::base::sync::{AtomicBool, AtomicU32};
+use crate::base::word::Word;
+use crate::control::Control;
+use crate::run::fire::Args;
+
+/// Nanoseconds that the shortest interval has (`profile_interval_min`, profile.c).
+const SHORTEST: u64 = 200_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// Probes that are there without being asked for, as in profile.c, where they leave room for others.
+const LISTED: [&core::ffi::CStr; 13] = [
+    c"profile-97",
+    c"profile-199",
+    c"profile-499",
+    c"profile-997",
+    c"profile-1999",
+    c"profile-4001",
+    c"profile-4999",
+    c"tick-1",
+    c"tick-10",
+    c"tick-100",
+    c"tick-500",
+    c"tick-1000",
+    c"tick-5000",
+];
+
+/// The provider, of which there is one.
+pub(crate) struct Profiles {
+    /// By a thread that registers it, or has.
+    is_claimed: AtomicBool,
+    profile: spin::Once<Profile>,
+}
+
+impl Profiles {
+    pub(crate) const fn new() -> Self {
+        Self { is_claimed: AtomicBool::new(false), profile: spin::Once::new() }
+    }
+
+    /// The provider, if it is registered. Probe context.
+    fn get(&self) -> Option<&Profile> {
+        self.profile.get()
+    }
+}
+
+/// The provider's timers.
+struct Profile {
+    provider: ProviderId,
+    timers: &'static [Timer],
+    /// When each fires next on each CPU: those of the first timer first.
+    deadlines: &'static [Word],
+    cpus: usize,
+}
+
+/// What a probe needs.
+struct Timer {
+    /// The probe; 0 until there is one.
+    id: AtomicU32,
+    is_enabled: AtomicBool,
+    /// Enabled, and nobody has gone since.
+    is_new: AtomicBool,
+    interval: Word,
+    /// When its probe was created, counted in probes that were created here.
+    age: Word,
+    /// Whether its probe is [listed](LISTED) without being asked for.
+    is_listed: AtomicBool,
+    /// Whether it fires on every CPU: `profile-N`.
+    everywhere: AtomicBool,
+}
+
+/// What a name says: whether it fires on every CPU, and every how many nanoseconds.
+fn parse(name: &[u8]) -> Option<(bool, u64)> {
+    let (everywhere, rest) = match name.strip_prefix(b"profile-") {
+        Some(rest) => (true, rest),
+        None => (false, name.strip_prefix(b"tick-")?),
+    };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (number, unit) = rest.split_at_checked(digits).filter(|_| digits > 0)?;
+    let number = number.iter().try_fold(0_u64, |number, digit| {
+        number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+    })?;
+    let is = |names: [&str; 2]| names.iter().any(|it| unit.eq_ignore_ascii_case(it.as_bytes()));
+    let each = if is(["ns", "nsec"]) {
+        1
+    } else if is(["us", "usec"]) {
+        1_000
+    } else if is(["ms", "msec"]) {
+        1_000_000
+    } else if is(["s", "sec"]) {
+        SECOND
+    } else if is(["m", "min"]) {
+        60 * SECOND
+    } else if is(["h", "hour"]) {
+        3_600 * SECOND
+    } else if is(["d", "day"]) {
+        86_400 * SECOND
+    } else if is(["hz", ""]) {
+        let interval = SECOND.checked_div(number)?;
+        return (interval >= SHORTEST).then_some((everywhere, interval));
+    } else {
+        return None;
+    };
+    let interval = number.checked_mul(each)?;
+    (interval >= SHORTEST).then_some((everywhere, interval))
+}
+
+const UNSTABLE: Attribute =
+    Attribute::new(Stability::Unstable, Stability::Unstable, Class::Unknown);
+const EVOLVING: Attribute = Attribute::new(Stability::Evolving, Stability::Evolving, Class::Common);
+
+/// As in profile.c.
+const ATTRIBUTES: ProviderAttr = ProviderAttr {
+    provider: EVOLVING,
+    module: UNSTABLE,
+    function: Attribute::new(Stability::Private, Stability::Private, Class::Unknown),
+    name: EVOLVING,
+    args: EVOLVING,
+};
+
+/// The ops, for a pointer to a static framework.
+const fn ops<H: Host>() -> ProviderOps {
+    ProviderOps {
+        provide: Some(provide::<H>),
+        enable: Some(enable::<H>),
+        disable: Some(disable::<H>),
+        ..ProviderOps::INERT
+    }
+}
+
+/// # Safety
+/// `arg` is a pointer to a static `Control<H>`, as of every op here.
+unsafe fn framework<H: Host>(arg: *mut c_void) -> &'static Control<H> {
+    // SAFETY: the caller's contract.
+    unsafe { &*arg.cast_const().cast() }
+}
+
+unsafe extern "C" fn provide<H: Host>(arg: *mut c_void, desc: *const ProbeDesc) {
+    // SAFETY: the ops' contract; the framework gives a description or NULL.
+    let (this, desc) = unsafe { (framework::<H>(arg), desc.as_ref()) };
+    let Some(profile) = this.profile.get() else { return };
+    match desc {
+        None => this.list_timers(profile),
+        Some(desc) => this.create_timer(profile, desc.name.as_c_str()),
+    }
+}
+
+unsafe extern "C" fn enable<H: Host>(arg: *mut c_void, _id: u32, parg: *mut c_void) -> c_int {
+    // SAFETY: the ops' contract.
+    unsafe { framework::<H>(arg) }.turn_timer(parg.addr(), true);
+    0
+}
+
+unsafe extern "C" fn disable<H: Host>(arg: *mut c_void, _id: u32, parg: *mut c_void) {
+    // SAFETY: the ops' contract.
+    unsafe { framework::<H>(arg) }.turn_timer(parg.addr(), false);
+}
+
+impl<H: Host> Control<H> {
+    /// [`Dtrace::register_profile`](crate::Dtrace::register_profile).
+    pub(crate) fn register_profile(&'static self, timers: usize) -> Result<(), FrameworkError> {
+        if self.profile.is_claimed.swap(true, Ordering::Relaxed) {
+            return Err(FrameworkError::Busy);
+        }
+        let profile = self.create_profile(timers).inspect_err(|_| {
+            self.profile.is_claimed.store(false, Ordering::Relaxed);
+        })?;
+        let profile = self.profile.profile.call_once(|| profile);
+        let _registration = self.registration.lock();
+        self.providing(|| self.list_timers(profile));
+        Ok(())
+    }
+
+    fn create_profile(&'static self, timers: usize) -> Result<Profile, FrameworkError> {
+        let cpus = self.shared().map_err(|_| FrameworkError::NotReady)?.cpus.len();
+        let arg = core::ptr::from_ref(self).cast_mut().cast();
+        // SAFETY: the ops are those for a pointer to a static framework.
+        let provider =
+            unsafe { self.register(c"profile", &ATTRIBUTES, Privileges::USER, &ops::<H>(), arg) }?;
+        let Some((timers, deadlines)) = self.timers(timers, cpus) else {
+            self.invalidate(provider);
+            self.unregister(provider)?;
+            return Err(FrameworkError::Full);
+        };
+        Ok(Profile { provider, timers, deadlines, cpus })
+    }
+
+    /// Memory for so many, and for when each fires next on each CPU.
+    fn timers(&self, timers: usize, cpus: usize) -> Option<(&'static [Timer], &'static [Word])> {
+        let mut tables = self.tables.lock();
+        let arena = &mut tables.arena;
+        let count = timers.checked_mul(cpus)?;
+        let made = arena.slice(timers, |_| Timer::new())?;
+        let Some(deadlines) = arena.slice(count, |_| Word::new()) else {
+            arena.free(made);
+            return None;
+        };
+        Some((made.leak(), deadlines.leak()))
+    }
+
+    /// Creates those probes that are there without being asked for. As [`create_timer`](Self::create_timer).
+    fn list_timers(&self, profile: &Profile) {
+        if profile.timers.len() > LISTED.len() {
+            LISTED.iter().for_each(|name| self.create_timer(profile, name));
+        }
+    }
+
+    /// Creates the probe with this name, if it is one, and not there, and there is room. To make room, a probe that no
+    /// consumer has enabled is destroyed. One at a time: with registration locked.
+    fn create_timer(&self, profile: &Profile, name: &core::ffi::CStr) {
+        let Some((everywhere, interval)) = parse(name.to_bytes()) else { return };
+        if self.probe_lookup(profile.provider, c"", c"", name).is_some() {
+            return;
+        }
+        let Some(index) = profile.free_timer().or_else(|| self.reclaim_timer(profile)) else {
+            return;
+        };
+        let timer = &profile.timers[index];
+        timer.interval.set(interval);
+        timer.everywhere.store(everywhere, Ordering::Relaxed);
+        let newest = profile.timers.iter().map(|timer| timer.age.get()).max();
+        timer.age.set(newest.unwrap_or(0) + 1);
+        timer.is_listed.store(LISTED.contains(&name), Ordering::Relaxed);
+        let tag = core::ptr::without_provenance_mut(index);
+        let created = self.find_or_create(profile.provider, [c"", c"", name], 0, tag);
+        if let Ok(id) = created {
+            timer.id.store(id.get(), Ordering::Release);
+        }
+    }
+
+    /// Destroys the oldest probe that no consumer has enabled, those that are [listed](LISTED) last, and returns the index of
+    /// its timer. So a consumer keeps a timer from others only by enabling its probe.
+    fn reclaim_timer(&self, profile: &Profile) -> Option<usize> {
+        let mut before = None;
+        loop {
+            // Ages are different from each other.
+            let (key, index) = profile
+                .timers
+                .iter()
+                .enumerate()
+                .map(|(index, timer)| {
+                    ((timer.is_listed.load(Ordering::Relaxed), timer.age.get()), index)
+                })
+                .filter(|&(key, _)| before.is_none_or(|before| key > before))
+                .min()?;
+            let timer = &profile.timers[index];
+            if self.destroy_unless_enabled(ProbeId::new(timer.id.load(Ordering::Relaxed))?) {
+                timer.id.store(0, Ordering::Relaxed);
+                return Some(index);
+            }
+            before = Some(key);
+        }
+    }
+
+    fn turn_timer(&self, index: usize, on: bool) {
+        let Some(profile) = self.profile.get() else { return };
+        let Some(timer) = profile.timers.get(index) else { return };
+        if on {
+            self.wind(profile, index, timer);
+        }
+        timer.is_new.store(on, Ordering::Relaxed);
+        // Release: who finds it enabled finds when it fires.
+        timer.is_enabled.store(on, Ordering::Release);
+        self.host.timers_changed();
+    }
+
+    /// Has a timer fire for the first time an interval from now.
+    fn wind(&self, profile: &Profile, index: usize, timer: &Timer) {
+        let first = self.host.timestamp().saturating_add(timer.interval.get());
+        profile.of(index).iter().for_each(|deadline| deadline.set(first));
+    }
+
+    /// A consumer goes: what has been enabled since the last one did begins to count. Much may be done between enabling and
+    /// going, over a slow line above all, and `tick-1s` is to come a second after BEGIN. With the tables locked.
+    pub(crate) fn start_timers(&self) {
+        let Some(profile) = self.profile.get() else { return };
+        for (index, timer) in profile.timers.iter().enumerate() {
+            if timer.is_new.load(Ordering::Relaxed) {
+                timer.is_new.store(false, Ordering::Relaxed);
+                self.wind(profile, index, timer);
+            }
+        }
+    }
+
+    /// [`Dtrace::tick`](crate::Dtrace::tick).
+    pub(crate) fn tick(&self, kernel_pc: u64, process_pc: u64) -> Option<u64> {
+        let profile = self.profile.get()?;
+        self.host.without_interrupts(|| {
+            let cpu = self.host.cpu();
+            let mut next: Option<u64> = None;
+            for (index, timer) in profile.timers.iter().enumerate() {
+                let here = cpu == 0 || timer.everywhere.load(Ordering::Relaxed);
+                if !here || !timer.is_enabled.load(Ordering::Acquire) {
+                    continue;
+                }
+                let Some(deadline) = profile.of(index).get(cpu) else { continue };
+                let (now, mut due) = (self.host.timestamp(), deadline.get());
+                if now >= due {
+                    let late = now - due;
+                    // Beats that were missed are left out.
+                    let interval = timer.interval.get().max(1);
+                    due = now - late % interval + interval;
+                    deadline.set(due);
+                    if let Some(id) = ProbeId::new(timer.id.load(Ordering::Relaxed)) {
+                        let args: [u64; ARGS] = [kernel_pc, process_pc, late, 0, 0, 0, 0, 0, 0, 0];
+                        self.framework().record(id.get(), Args::All(&args));
+                    }
+                }
+                next = Some(next.map_or(due, |next| next.min(due)));
+            }
+            next
+        })
+    }
+}
+
+impl Timer {
+    const fn new() -> Self {
+        Self {
+            id: AtomicU32::new(0),
+            is_enabled: AtomicBool::new(false),
+            is_new: AtomicBool::new(false),
+            interval: Word::new(),
+            age: Word::new(),
+            is_listed: AtomicBool::new(false),
+            everywhere: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Profile {
+    /// The index of a timer that has no probe.
+    fn free_timer(&self) -> Option<usize> {
+        self.timers.iter().position(|timer| timer.id.load(Ordering::Relaxed) == 0)
+    }
+
+    /// When a timer fires next on each CPU.
+    fn of(&self, index: usize) -> &[Word] {
+        let rest = self.deadlines.get(index * self.cpus..);
+        rest.and_then(|rest| rest.get(..self.cpus)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_how_often() {
+        let cases: [(&str, Option<(bool, u64)>); 24] = [
+            ("profile-97", Some((true, 1_000_000_000 / 97))),
+            ("profile-4999hz", Some((true, 200_040))),
+            ("profile-5000", Some((true, 200_000))),
+            ("profile-5001", None),
+            ("tick-1", Some((false, 1_000_000_000))),
+            ("tick-1s", Some((false, 1_000_000_000))),
+            ("tick-3sec", Some((false, 3_000_000_000))),
+            ("tick-10ms", Some((false, 10_000_000))),
+            ("tick-10MSEC", Some((false, 10_000_000))),
+            ("tick-250us", Some((false, 250_000))),
+            ("tick-250usec", Some((false, 250_000))),
+            ("tick-200000ns", Some((false, 200_000))),
+            ("tick-200000nsec", Some((false, 200_000))),
+            ("tick-199999ns", None),
+            ("tick-2m", Some((false, 120_000_000_000))),
+            ("tick-2min", Some((false, 120_000_000_000))),
+            ("tick-1h", Some((false, 3_600_000_000_000))),
+            ("tick-1hour", Some((false, 3_600_000_000_000))),
+            ("tick-1d", Some((false, 86_400_000_000_000))),
+            ("tick-2day", Some((false, 172_800_000_000_000))),
+            ("tick-", None),
+            ("tick-0", None),
+            ("tick-99999999999999999999s", None),
+            ("tock-1", None),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(parse(name.as_bytes()), expected, "{name}");
+        }
+        assert!(LISTED.iter().all(|name| parse(name.to_bytes()).is_some()));
+    }
+}

@@ -1,0 +1,321 @@
+//! Consumers read what was recorded, what describes it, and how the run is.
+
+use core::sync::atomic::Ordering;
+
+use dtrace_abi::record::{EprobeDesc, RecordDesc};
+
+use crate::base::host::Host;
+use crate::base::sync::{AtomicCount, widen};
+use crate::control::error::ConsumerError;
+use crate::control::pool::EcbUse;
+use crate::control::{Control, find};
+use crate::registry::tables::number;
+use crate::run::buffer::{Policy, RecordBuffer};
+use crate::run::consumer::{Activity, Consumer, ConsumerId};
+use crate::run::state::{Cpu, RunState};
+use crate::run::words::get_bytes;
+
+/// Which of a CPU's buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Which {
+    /// That of records: each its header (`dtrace_rechdr_t`) and its data, and zeroes between them (`DTRACE_EPIDNONE`).
+    Records,
+    /// That of aggregations: tuples, each with the number of its aggregation first.
+    Aggregations,
+}
+
+/// What is in a buffer that was switched (`dtrace_bufdesc_t`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Bytes of it.
+    pub size: usize,
+    /// Where the oldest record begins, those before it being younger than the last: 0 but in rings that have gone round.
+    pub oldest: usize,
+    /// What found no room since the last time.
+    pub drops: u64,
+    /// Programs that were given up on this CPU since then.
+    pub errors: u64,
+    /// When it was switched, in nanoseconds since boot.
+    pub timestamp: u64,
+    /// How many bytes were read.
+    pub read: usize,
+}
+
+/// An aggregation of a consumer's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AggregationDesc {
+    /// The number of its variable: that of its first key. 0 if its program does not say it plainly.
+    pub variable: u32,
+    /// The first enabled probe that aggregates; 0 if there is none.
+    pub epid: u32,
+    /// Bytes of a tuple.
+    pub size: u32,
+    /// How many data it has.
+    pub records: u32,
+}
+
+/// How a consumer's programs are (`dtrace_status_t`). All counts are of the whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Dynamic variables that had no room.
+    pub dynamic_drops: u64,
+    /// Those for want of a chunk that was being rinsed.
+    pub dynamic_drops_rinsing: u64,
+    /// Those for want of a chunk that was dirty.
+    pub dynamic_drops_dirty: u64,
+    /// Records that a speculative buffer had no room for.
+    pub speculation_drops: u64,
+    /// Speculations that were not given as some were being cleaned.
+    pub speculations_busy: u64,
+    /// Speculations that were not given as programs had them all.
+    pub speculations_unavailable: u64,
+    /// Programs that were given up.
+    pub errors: u64,
+    /// Buffers that are full, under the policy `fill`.
+    pub filled: u64,
+    /// Programs of `dtrace:::ERROR` that were given up.
+    pub double_errors: u64,
+    /// The consumer has timed out: nothing is recorded for it any more.
+    pub killed: bool,
+    /// A program has asked for the end.
+    pub exiting: bool,
+}
+
+/// Puts those behind the first `skip` into `into`, as many as fit; returns how many there are in all.
+fn list<'a>(
+    all: impl Iterator<Item = &'a RecordDesc>,
+    skip: usize,
+    into: &mut [RecordDesc],
+) -> u32 {
+    let mut count = 0;
+    for (index, desc) in all.enumerate() {
+        let place = index.checked_sub(skip).and_then(|index| into.get_mut(index));
+        if let Some(place) = place {
+            *place = *desc;
+        }
+        count += 1;
+    }
+    count
+}
+
+impl<H: Host> Control<H> {
+    /// [`Dtrace::eprobe`](crate::Dtrace::eprobe).
+    pub(crate) fn eprobe(
+        &self,
+        id: ConsumerId,
+        epid: u32,
+        skip: usize,
+        into: &mut [RecordDesc],
+    ) -> Result<Option<EprobeDesc>, ConsumerError> {
+        let shared = self.shared()?;
+        let tables = self.tables.lock();
+        let (consumer, _) = find(shared, id)?;
+        let Some(EcbUse { probe, clause, .. }) = tables.ecbs.find(consumer, epid) else {
+            return Ok(None);
+        };
+        let probe = number(probe);
+        // SAFETY: the consumer is open, and the framework locked.
+        let clause = unsafe { clause.as_ref() };
+        let records = list(clause.data(), skip, into);
+        let size = clause.layout.size;
+        Ok(Some(EprobeDesc { epid, probe, uarg: clause.uarg, size, records }))
+    }
+
+    /// [`Dtrace::aggregation`](crate::Dtrace::aggregation).
+    pub(crate) fn aggregation(
+        &self,
+        id: ConsumerId,
+        aggregation: u32,
+        skip: usize,
+        into: &mut [RecordDesc],
+    ) -> Result<Option<AggregationDesc>, ConsumerError> {
+        let shared = self.shared()?;
+        let mut tables = self.tables.lock();
+        let (consumer, _) = find(shared, id)?;
+        let programs = tables.session(consumer).and_then(|session| session.programs.as_ref());
+        let found = programs.and_then(|programs| programs.aggregation(aggregation));
+        let Some((clause, found)) = found else { return Ok(None) };
+        let records = list(clause.tuple(found), skip, into);
+        let ecbs = &tables.ecbs;
+        let mut uses = core::iter::successors(ecbs.first_of(consumer), |at| ecbs.next(*at))
+            .filter_map(|at| ecbs.used_for(at));
+        let is_its = |of: &EcbUse| core::ptr::eq(of.clause.as_ptr(), clause);
+        let epid = uses.find(is_its).map_or(0, |of| of.epid);
+        let size = found.size();
+        Ok(Some(AggregationDesc { variable: found.variable, epid, size, records }))
+    }
+
+    /// [`Dtrace::format`](crate::Dtrace::format).
+    pub(crate) fn format(
+        &self,
+        id: ConsumerId,
+        number: u16,
+        at: usize,
+        into: &mut [u8],
+    ) -> Result<Option<usize>, ConsumerError> {
+        let shared = self.shared()?;
+        let mut tables = self.tables.lock();
+        let (consumer, _) = find(shared, id)?;
+        let programs = tables.session(consumer).and_then(|session| session.programs.as_ref());
+        let text = programs.and_then(|programs| programs.format(number));
+        Ok(text.map(|text| {
+            let rest = text.get(at..).unwrap_or_default();
+            into.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+            rest.len().min(into.len())
+        }))
+    }
+
+    /// [`Dtrace::snapshot`](crate::Dtrace::snapshot).
+    pub(crate) fn snapshot(
+        &self,
+        id: ConsumerId,
+        cpu: usize,
+        which: Which,
+        at: usize,
+        into: &mut [u8],
+    ) -> Result<Snapshot, ConsumerError> {
+        let shared = self.shared()?;
+        let _tables = self.tables.lock();
+        let (_, consumer) = find(shared, id)?;
+        if cpu >= shared.cpus.len() {
+            return Err(ConsumerError::NoCpu(cpu));
+        }
+        let found = consumer.state().and_then(|of| Some((of, of.here(cpu)?)));
+        let Some((state, here)) = found else { return Ok(Snapshot::default()) };
+        let now = || self.host.timestamp();
+        // Over a slow line a large buffer takes longer than a consumer may be silent.
+        state.hear(now());
+        match which {
+            Which::Records => self.records(id, consumer, (state, here), at, into, now),
+            Which::Aggregations => Ok(self.aggregated(here, at, into, now)),
+        }
+    }
+
+    fn records(
+        &self,
+        id: ConsumerId,
+        consumer: &Consumer,
+        (state, here): (&RunState, &Cpu),
+        at: usize,
+        into: &mut [u8],
+        now: impl Fn() -> u64,
+    ) -> Result<Snapshot, ConsumerError> {
+        let [switched, _] = &here.switched;
+        let switches = state.policy == Policy::Switch;
+        let activity = consumer.activity();
+        let has_ended = matches!(activity, Activity::Stopped | Activity::Killed);
+        if !switches && !has_ended {
+            return Err(ConsumerError::Started(id));
+        }
+        if at == 0 {
+            switched.set(now());
+            state.begin_cleaning();
+            if switches {
+                // SAFETY: with the framework locked this is the one reader.
+                unsafe { here.records.switch(|of| of.restart(), || self.host.sync()) };
+            } else {
+                self.host.sync();
+            }
+        } else if !switches && activity == Activity::Killed {
+            // Other CPUs may have been recording for a consumer that has just timed out.
+            self.host.sync();
+        }
+        let timestamp = switched.get();
+        let clean = |of: &mut RecordBuffer| {
+            if at == 0 {
+                // SAFETY: with the framework locked, and every CPU has left probe context.
+                unsafe { state.clean(Some((here, of, timestamp))) };
+            }
+        };
+        // SAFETY: with the framework locked this is the one reader; a buffer that is not switched has ended, and every CPU has left
+        // probe context since.
+        unsafe {
+            match switches {
+                true => here.records.read(clean),
+                false => here.records.read_writers(clean),
+            }
+        }
+        let read = |of: &mut RecordBuffer| {
+            let (size, oldest) = of.extent();
+            let read = of.read(at, into);
+            Snapshot { size, oldest, drops: of.drops, errors: of.errors, timestamp, read }
+        };
+        // SAFETY: as in the block before.
+        Ok(unsafe {
+            match switches {
+                true => here.records.read(read),
+                false => here.records.read_writers(read),
+            }
+        })
+    }
+
+    fn aggregated(
+        &self,
+        here: &Cpu,
+        at: usize,
+        into: &mut [u8],
+        now: impl Fn() -> u64,
+    ) -> Snapshot {
+        let [_, switched] = &here.switched;
+        if at == 0 {
+            switched.set(now());
+            // SAFETY: with the framework locked this is the one reader.
+            unsafe { here.aggregated.switch(|of| of.restart(), || self.host.sync()) };
+        }
+        let timestamp = switched.get();
+        // SAFETY: as above.
+        unsafe {
+            here.aggregated.read(|of| {
+                let words = of.buffer.records();
+                let read = get_bytes(words, at, into);
+                let (size, drops) = (words.len() * 8, of.drops());
+                Snapshot { size, oldest: 0, drops, errors: 0, timestamp, read }
+            })
+        }
+    }
+
+    /// [`Dtrace::status`](crate::Dtrace::status).
+    pub(crate) fn status(&self, id: ConsumerId) -> Result<Status, ConsumerError> {
+        let shared = self.shared()?;
+        let _tables = self.tables.lock();
+        let (_, consumer) = find(shared, id)?;
+        let activity = consumer.activity();
+        let mut status = Status {
+            killed: activity == Activity::Killed,
+            exiting: matches!(activity, Activity::Draining | Activity::Cooldown),
+            ..Status::default()
+        };
+        let Some(state) = consumer.state() else { return Ok(status) };
+        state.hear(self.host.timestamp());
+        // SAFETY: the framework is locked.
+        unsafe { self.clean(state) };
+        let drops = state.memory.dynamic.drops();
+        let sum = |count: fn(&Cpu) -> &AtomicCount| {
+            let counts = state.parts().map(|(_, cpu)| widen(count(cpu).load(Ordering::Relaxed)));
+            counts.fold(0, u64::wrapping_add)
+        };
+        status.dynamic_drops = drops.empty;
+        status.dynamic_drops_dirty = drops.dirty;
+        status.dynamic_drops_rinsing = drops.rinsing;
+        status.errors = sum(|cpu| &cpu.errors);
+        status.double_errors = sum(|cpu| &cpu.double_errors);
+        status.filled = sum(|cpu| &cpu.filled);
+        status.speculation_drops = sum(|cpu| &cpu.speculation_drops);
+        status.speculations_busy = sum(|cpu| &cpu.lacks[0]);
+        status.speculations_unavailable = sum(|cpu| &cpu.lacks[1]);
+        Ok(status)
+    }
+
+    /// Makes variables that were removed, and speculations that were discarded, usable again (`dtrace_state_clean`, dtrace.c).
+    ///
+    /// # Safety
+    /// The framework is locked.
+    pub(super) unsafe fn clean(&self, state: &RunState) {
+        state.memory.dynamic.clean(|| self.host.sync());
+        if state.begin_cleaning() {
+            self.host.sync();
+            // SAFETY: one at a time, as the framework is locked, and every CPU has left probe context.
+            unsafe { state.clean(None) };
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! Which answer belongs to which request.
+
+use core::fmt;
+
+use dtrace_abi::spec::{Field, Spec};
+use dtrace_protocol::{
+    Argument, Frame, Header, OTHERS, Probe, Reply, Request, Side, Site, Status, VERSION, Why,
+};
+use heapless::Vec;
+use sdt_core::ops::{Attribute, ProbeId};
+
+use super::read::Reading;
+use super::refusal::Refusal;
+use super::reply::Answer;
+use super::sites::Sites;
+use super::{known, run};
+use crate::base::rights::Rights;
+use crate::control::error::ConsumerError;
+use crate::control::tracer::Tracer;
+use crate::registry::listing::{Detail, ProbeInfo};
+use crate::run::consumer::ConsumerId;
+
+/// A channel that has been greeted, and its consumer if it is open.
+#[derive(Debug)]
+struct Channel {
+    number: u8,
+    consumer: Option<ConsumerId>,
+    /// The request that is answered once there are records.
+    waiting: Option<u32>,
+    reading: Reading,
+}
+
+/// All channels of a line.
+pub(super) struct Channels<'d, const CHANNELS: usize> {
+    pub(super) tracer: &'d dyn Tracer,
+    sites: &'d dyn Sites,
+    /// The rights of the line, and so of all its consumers.
+    rights: Rights,
+    channels: Vec<Channel, CHANNELS>,
+    /// The channel that is looked at first for one that waits.
+    next: usize,
+    /// Of the line; the rest is filled in when it is asked for.
+    pub(super) status: Status,
+}
+
+impl<const CHANNELS: usize> fmt::Debug for Channels<'_, CHANNELS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channels").field("channels", &self.channels).finish_non_exhaustive()
+    }
+}
+
+impl<'d, const CHANNELS: usize> Channels<'d, CHANNELS> {
+    pub(super) const fn new(tracer: &'d dyn Tracer, sites: &'d dyn Sites, rights: Rights) -> Self {
+        let status = Status {
+            cpus: 0,
+            channels: 0,
+            hits: 0,
+            unclaimed: 0,
+            reentered: 0,
+            unknown: 0,
+            stray: 0,
+            frames: 0,
+            damaged: 0,
+            overlong: 0,
+            refused: 0,
+        };
+        Self { tracer, sites, rights, channels: Vec::new(), next: 0, status }
+    }
+
+    /// Closes all consumers.
+    pub(super) fn close_all(&mut self) {
+        for channel in core::mem::take(&mut self.channels) {
+            self.close(channel);
+        }
+    }
+
+    fn close(&self, channel: Channel) {
+        if let Some(consumer) = channel.consumer {
+            // It is open: no other channel has its number.
+            let _ = self.tracer.close(consumer);
+        }
+    }
+
+    fn take(&mut self, number: u8) -> Option<Channel> {
+        let at = self.channels.iter().position(|channel| channel.number == number)?;
+        Some(self.channels.swap_remove(at))
+    }
+
+    fn at(&mut self, number: u8) -> Option<&mut Channel> {
+        self.channels.iter_mut().find(|channel| channel.number == number)
+    }
+
+    /// Answers a frame: returns the length of the answer in `line`, or none for a frame that is no request.
+    pub(super) fn answer(
+        &mut self,
+        frame: Frame<'_>,
+        draft: &mut [u8],
+        line: &mut [u8],
+    ) -> Option<usize> {
+        if frame.header.channel == OTHERS {
+            return None;
+        }
+        if let Some(channel) = self.at(frame.header.channel) {
+            channel.waiting = None;
+        }
+        let mut answer = Answer { header: frame.header, draft, line };
+        let done = match frame.message() {
+            Ok((request, items)) if items.is_empty() => self.obey(request, &mut answer),
+            _ => Err(Refusal::Plain(Why::NotUnderstood, "this is no request of this version")),
+        };
+        done.unwrap_or_else(|refusal| {
+            self.status.refused += 1;
+            answer.refused(&refusal)
+        })
+    }
+
+    /// Answers one of the channels that wait, if something has been recorded for one.
+    pub(super) fn answer_waiting(&mut self, draft: &mut [u8], line: &mut [u8]) -> Option<usize> {
+        for _ in 0..self.channels.len() {
+            self.next = (self.next + 1) % self.channels.len();
+            let channel = self.channels.get_mut(self.next)?;
+            let (Some(seq), Some(consumer)) = (channel.waiting, channel.consumer) else { continue };
+            let header = Header { channel: channel.number, seq };
+            let mut answer = Answer { header, draft, line };
+            let read = channel.reading.read(self.tracer, consumer, &mut answer);
+            let Some(done) = read.transpose() else { continue };
+            channel.waiting = None;
+            return done.map_or_else(|refusal| answer.refused(&refusal), Some);
+        }
+        None
+    }
+
+    /// Does what a request asks for; returns the length of the answer, or none if the answer has to wait.
+    fn obey(
+        &mut self,
+        request: Request<'_>,
+        answer: &mut Answer<'_>,
+    ) -> Result<Option<usize>, Refusal> {
+        let number = answer.header.channel;
+        if let Request::Hello { version } = request {
+            if let Some(old) = self.take(number) {
+                self.close(old);
+            }
+            if version == VERSION {
+                let channel =
+                    Channel { number, consumer: None, waiting: None, reading: Reading::NONE };
+                self.channels.push(channel).map_err(|_| Refusal::TooMany(CHANNELS))?;
+            }
+            let hello = Reply::Hello { version: VERSION, side: Side::Framework };
+            return answer.plain(&hello).map(Some);
+        }
+        let (tracer, rights) = (self.tracer, self.rights);
+        if !rights.any() {
+            return Err(ConsumerError::NotPermitted.into());
+        }
+        let greeted = self.channels.len();
+        let channel = self.at(number);
+        let Some(channel) = channel else {
+            return Err(Refusal::Plain(Why::NotGreeted, "the first request has to be a hello"));
+        };
+        let open = channel.consumer.ok_or_else(not_open);
+        match request {
+            Request::Hello { .. } => {}
+            Request::Open if open.is_ok() => {
+                return Err(Refusal::Plain(Why::Open, "the channel is open already"));
+            }
+            Request::Open => {
+                (channel.consumer, channel.reading) = (Some(tracer.open(rights)?), Reading::NONE);
+            }
+            Request::Close => {
+                if let Some(channel) = self.take(number) {
+                    self.close(channel);
+                }
+            }
+            Request::Go => {
+                let cpu = tracer.start(open?)? as u32;
+                return answer.plain(&Reply::On { cpu }).map(Some);
+            }
+            Request::Stop => {
+                let cpu = tracer.stop(open?)? as u32;
+                return answer.plain(&Reply::On { cpu }).map(Some);
+            }
+            Request::Option { option, value } => tracer.set_option(open?, option, value)?,
+            Request::Program { size, at, bytes } => {
+                let sent = tracer.program_piece(open?, size as usize, at as usize, bytes)?;
+                let reply = sent.map_or(Reply::Done, |probes| Reply::Matched { probes });
+                return answer.plain(&reply).map(Some);
+            }
+            Request::Claim if !rights.kernel() => {
+                return Err(Refusal::NotPermitted("for what was enabled at boot"));
+            }
+            Request::Claim => {
+                let own = open?;
+                let claimed = tracer.claim(rights);
+                let claimed =
+                    claimed.ok_or(Refusal::Plain(Why::NoSuch, "nothing was enabled before"))?;
+                (channel.consumer, channel.reading) = (Some(claimed), Reading::NONE);
+                tracer.close(own)?;
+            }
+            Request::Symbol { .. } | Request::SymbolNamed { .. } if !rights.kernel() => {
+                return Err(Refusal::NotPermitted("for symbols"));
+            }
+            Request::SymbolNamed { module, name } => {
+                return known::named(tracer, module, name, answer).map(Some);
+            }
+            Request::Declared { index, at } => {
+                return known::declared(tracer, rights, index, at, answer).map(Some);
+            }
+            Request::Eprobe { .. }
+            | Request::Aggregation { .. }
+            | Request::Data { .. }
+            | Request::Format { .. }
+            | Request::Snapshot { .. }
+            | Request::Run
+            | Request::Options { .. }
+            | Request::Symbol { .. } => {
+                return run::answer(tracer, open?, request, answer).map(Some);
+            }
+            Request::Enable { spec } => {
+                let probes = tracer.enable(open?, &parse(spec)?)?;
+                return answer.plain(&Reply::Matched { probes }).map(Some);
+            }
+            Request::Disable { spec } => {
+                let probes = tracer.disable(open?, &parse(spec)?)?;
+                return answer.plain(&Reply::Matched { probes }).map(Some);
+            }
+            Request::Read { wait } => {
+                return match channel.reading.read(tracer, open?, answer)? {
+                    None if wait => {
+                        channel.waiting = Some(answer.header.seq);
+                        Ok(None)
+                    }
+                    None => answer.plain(&Reply::Records { cpu: 0, drops: 0 }).map(Some),
+                    some => Ok(some),
+                };
+            }
+            Request::List { spec, after } => {
+                return list(tracer, rights, &parse(spec)?, after, answer).map(Some);
+            }
+            Request::Describe { probe } => {
+                let detail = detail(tracer, rights, probe_id(probe)?)?;
+                return describe(&detail, answer).map(Some);
+            }
+            Request::Argument { probe, index } => {
+                let id = probe_id(probe)?;
+                detail(tracer, rights, id)?;
+                return argument(tracer, rights, id, index, answer).map(Some);
+            }
+            Request::Sites { probe, skip } => {
+                if !rights.kernel() {
+                    return Err(Refusal::NotPermitted("to see where the kernel's text is"));
+                }
+                return sites(self.sites, probe, skip, answer).map(Some);
+            }
+            Request::Status => {
+                let counters = tracer.counters();
+                let status = Status {
+                    cpus: tracer.cpus() as u32,
+                    channels: greeted as u32,
+                    hits: counters.hits,
+                    unclaimed: counters.unclaimed,
+                    reentered: counters.reentered,
+                    unknown: counters.unknown,
+                    stray: counters.stray,
+                    ..self.status
+                };
+                return answer.plain(&Reply::Status(status)).map(Some);
+            }
+            _ => return Err(Refusal::Plain(Why::NotUnderstood, "this is not there")),
+        }
+        answer.plain(&Reply::Done).map(Some)
+    }
+}
+
+fn not_open() -> Refusal {
+    Refusal::Plain(Why::NotOpen, "the channel is not open")
+}
+
+fn parse(spec: &str) -> Result<Spec, Refusal> {
+    Ok(Spec::parse(spec, Field::Name)?)
+}
+
+fn probe_id(probe: u32) -> Result<ProbeId, Refusal> {
+    ProbeId::new(probe).ok_or_else(|| no_probe(probe))
+}
+
+fn no_probe(probe: u32) -> Refusal {
+    Refusal::NoSuch(Why::NoProbe, "probe", probe)
+}
+
+fn wire(info: &ProbeInfo) -> Probe<'_> {
+    Probe {
+        id: info.id().get(),
+        provider: info.provider().to_bytes(),
+        module: info.module().to_bytes(),
+        function: info.function().to_bytes(),
+        name: info.name().to_bytes(),
+    }
+}
+
+fn list(
+    tracer: &dyn Tracer,
+    rights: Rights,
+    spec: &Spec,
+    after: u32,
+    answer: &mut Answer<'_>,
+) -> Result<usize, Refusal> {
+    answer.with_items(&Reply::Probes, |writer| {
+        let mut after = after;
+        while let Some(info) = tracer.next_probe(spec, after, rights) {
+            if writer.push(&wire(&info)).is_err() {
+                break;
+            }
+            after = info.id().get();
+        }
+        Ok(())
+    })
+}
+
+/// The description of a probe, if a consumer with these rights may use it.
+fn detail(tracer: &dyn Tracer, rights: Rights, id: ProbeId) -> Result<Detail, Refusal> {
+    let detail = tracer.describe(id).filter(|detail| rights.may_use(detail.privileges));
+    detail.ok_or_else(|| no_probe(id.get()))
+}
+
+fn describe(detail: &Detail, answer: &mut Answer<'_>) -> Result<usize, Refusal> {
+    let triple =
+        |attribute: Attribute| [attribute.name as u8, attribute.data as u8, attribute.class as u8];
+    let of = detail.provider;
+    answer.plain(&Reply::Detail(dtrace_protocol::Detail {
+        probe: wire(&detail.info),
+        stability: triple(detail.probe),
+        args: triple(detail.args),
+        provider: [of.provider, of.module, of.function, of.name, of.args].map(triple),
+        privileges: detail.privileges.bits(),
+    }))
+}
+
+fn argument(
+    tracer: &dyn Tracer,
+    rights: Rights,
+    id: ProbeId,
+    index: u8,
+    answer: &mut Answer<'_>,
+) -> Result<usize, Refusal> {
+    let desc = tracer.arg_desc(id, index.into(), rights);
+    let argument = desc
+        .as_ref()
+        .map(|desc| Argument { native: desc.native.to_bytes(), translated: desc.xlate.to_bytes() });
+    answer.plain(&Reply::Argument(argument))
+}
+
+fn sites(
+    sites: &dyn Sites,
+    probe: u32,
+    skip: u32,
+    answer: &mut Answer<'_>,
+) -> Result<usize, Refusal> {
+    let id = probe_id(probe)?;
+    answer.with_items(&Reply::Sites, |writer| {
+        let mut first = true;
+        sites.each(id, skip as usize, &mut |site| {
+            // A symbol that is longer than a frame is left out; else the list would end there.
+            let nameless = Site { function: None, ..*site };
+            let done = writer
+                .push(site)
+                .or_else(|error| if first { writer.push(&nameless) } else { Err(error) });
+            first = false;
+            done.is_ok()
+        });
+        Ok(())
+    })
+}

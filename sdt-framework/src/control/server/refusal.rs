@@ -1,0 +1,163 @@
+//! Why a request is refused, and how that is said.
+
+use core::fmt::{self, Write as _};
+
+use dtrace_abi::spec::SpecError;
+use dtrace_protocol::{TooLong, Why};
+use heapless::String;
+
+use crate::control::error::ConsumerError;
+
+/// Bytes of what is said of a refusal, at most: every text that there is, and a frame has room for it.
+const LONGEST: usize = 320;
+
+/// Why a request is refused.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    Consumer(ConsumerError),
+    Spec(SpecError),
+    TooLong(TooLong),
+    /// There is none of this kind with this number.
+    NoSuch(Why, &'static str, u32),
+    /// The line's rights do not suffice for this.
+    NotPermitted(&'static str),
+    /// There are so many consumers already.
+    TooMany(usize),
+    /// So many descriptions are longer than a frame.
+    TooManyData(u32),
+    /// It is plain what is wrong.
+    Plain(Why, &'static str),
+}
+
+impl Refusal {
+    pub(super) const fn why(&self) -> Why {
+        match self {
+            Self::Consumer(error) => match error {
+                ConsumerError::NotOpen(_) => Why::NotOpen,
+                ConsumerError::TooManyConsumers { .. } => Why::TooMany,
+                ConsumerError::TooManyEnablings { .. }
+                | ConsumerError::NoMemory { .. }
+                | ConsumerError::SmallBuffer { .. } => Why::NoRoom,
+                ConsumerError::NoCpu(_) => Why::NoSuch,
+                ConsumerError::BadOption { .. } => Why::Option,
+                ConsumerError::Program(_) => Why::Program,
+                ConsumerError::NotPermitted => Why::NotPermitted,
+                ConsumerError::NotReady
+                | ConsumerError::ProbeContext
+                | ConsumerError::Started(_) => Why::Other,
+            },
+            Self::Spec(_) => Why::Spec,
+            Self::TooLong(_) => Why::Other,
+            Self::TooManyData(_) => Why::TooLong,
+            Self::NotPermitted(_) => Why::NotPermitted,
+            Self::TooMany(_) => Why::TooMany,
+            Self::NoSuch(why, ..) | Self::Plain(why, _) => *why,
+        }
+    }
+
+    /// What is wrong with what, in one line. What is too long ends with dots.
+    pub(super) fn text(&self) -> String<LONGEST> {
+        let mut text = Cut(String::new());
+        if write!(text, "{self}").is_err() {
+            for _ in 0..3 {
+                text.0.pop();
+            }
+            let _ = text.0.push_str("...");
+        }
+        text.0
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Consumer(error) => write!(f, "{error}"),
+            Self::Spec(error) => write!(f, "{error}"),
+            Self::TooLong(error) => write!(f, "{error}"),
+            Self::NoSuch(_, what, number) => write!(f, "there is no {what} {number}"),
+            Self::NotPermitted(what) => {
+                write!(f, "this line needs the privilege KERNEL {what}; its host gives it")
+            }
+            Self::TooMany(count) => {
+                write!(f, "{count} consumers are there and no more are possible")
+            }
+            Self::TooManyData(count) => {
+                write!(f, "{count} descriptions are too many for a frame of this line")
+            }
+            Self::Plain(_, text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<ConsumerError> for Refusal {
+    fn from(error: ConsumerError) -> Self {
+        Self::Consumer(error)
+    }
+}
+
+impl From<SpecError> for Refusal {
+    fn from(error: SpecError) -> Self {
+        Self::Spec(error)
+    }
+}
+
+impl From<TooLong> for Refusal {
+    fn from(error: TooLong) -> Self {
+        Self::TooLong(error)
+    }
+}
+
+/// Text up to what fits.
+struct Cut<const N: usize>(String<N>);
+
+impl<const N: usize> fmt::Write for Cut<N> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|c| self.0.push(c).map_err(|_| fmt::Error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dtrace_abi::action::Action;
+
+    use super::*;
+    use crate::control::refused::{Malformed, ProgramError};
+
+    /// What is wrong is said to the end, on a machine of 64 bits.
+    #[test]
+    fn nothing_is_cut() {
+        let most = usize::MAX;
+        for error in [
+            ConsumerError::NoMemory { needed: most, left: most },
+            ConsumerError::SmallBuffer { bytes: most, least: most },
+            ConsumerError::BadOption { option: u32::MAX, value: i64::MIN },
+            ConsumerError::TooManyConsumers { max: most },
+            ConsumerError::TooManyEnablings { needed: most, left: most },
+            ConsumerError::NotPermitted,
+            ConsumerError::Program(ProgramError::Malformed(
+                most,
+                most,
+                Malformed::Destructive(Action::Llquantize),
+            )),
+        ] {
+            assert_eq!(Refusal::from(error).text(), error.to_string().as_str());
+        }
+        static LONG: [u8; LONGEST + 1] = [b'x'; LONGEST + 1];
+        let long = Refusal::Plain(Why::Other, std::str::from_utf8(&LONG).unwrap()).text();
+        assert!(long.len() == LONGEST && long.ends_with("x..."));
+    }
+
+    /// The longest that can be said fits the shortest longest frame.
+    #[test]
+    fn frames_have_room() {
+        use dtrace_protocol::frame::decoded_len;
+        use dtrace_protocol::{Header, Reply, Writer};
+
+        let message = "\0".repeat(LONGEST);
+        let reply = Reply::Refused { why: Why::Other, message: &message };
+        let header = Header { channel: u8::MAX, seq: u32::MAX };
+        let (mut draft, mut line) = ([0; decoded_len(super::super::MIN_FRAME)], [0; 512]);
+        let writer = Writer::new(&mut draft, header, &reply).unwrap();
+        assert!(writer.seal(&mut line).is_ok());
+    }
+}

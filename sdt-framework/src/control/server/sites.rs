@@ -1,0 +1,18 @@
+//! Where probes fire.
+
+use dtrace_protocol::Site;
+use sdt_core::ops::ProbeId;
+
+/// Where probes fire, as far as the host knows: the framework does not.
+pub trait Sites: Sync {
+    /// Calls `show` for each site of a probe, in order of address and without the first `skip`, until it returns `false`.
+    fn each(&self, probe: ProbeId, skip: usize, show: &mut dyn FnMut(&Site<'_>) -> bool);
+}
+
+/// A host that does not know where probes fire.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSites;
+
+impl Sites for NoSites {
+    fn each(&self, _: ProbeId, _: usize, _: &mut dyn FnMut(&Site<'_>) -> bool) {}
+}

@@ -1,0 +1,257 @@
+//! What a consumer has sent before it starts: options, programs, and what they need.
+
+use core::ptr::NonNull;
+
+use dtrace_abi::dof::{Dof, NO_SECTION, OptDesc, SectionKind};
+use dtrace_abi::option::UNSET;
+
+use crate::base::arena::{Arena, Bundle, Owned};
+use crate::control::build::Failed;
+use crate::control::error::ConsumerError;
+use crate::control::options::Options;
+use crate::control::programs::Programs;
+use crate::control::refused::ProgramError;
+use crate::run::clause::Clause;
+use crate::run::consumer::Consumer;
+
+/// What a consumer has sent.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) options: Options,
+    /// The number that was last given to an enabled probe.
+    pub(crate) last_epid: u32,
+    /// A program of which not all pieces have come, and how many bytes have.
+    pub(crate) incoming: Option<(Owned<[u8]>, usize)>,
+    pub(crate) programs: Option<Programs>,
+    /// The number of the program that came last.
+    last_program: u32,
+    /// The program that came last may still be refused: what there was before it.
+    undecided: Option<Owned<Undecided>>,
+    /// The clause that records a probe's arguments, if something was enabled with it.
+    pub(crate) arguments: Option<NonNull<Clause>>,
+    /// The state of its run.
+    pub(crate) running: Bundle,
+}
+
+// SAFETY: the clause never changes, and is read while it is there.
+unsafe impl Send for Session {}
+
+/// Programs as they were before one was taken that is being enabled.
+#[derive(Debug)]
+struct Undecided {
+    /// Which one that is.
+    number: u32,
+    before: Option<Programs>,
+}
+
+/// A number of clauses that were taken together. They may be gone: who looks at one knows that their consumer is open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    first: NonNull<Clause>,
+    pub(crate) count: usize,
+    /// Which program of the consumer's.
+    number: u32,
+}
+
+// SAFETY: it points at what never changes; who looks there keeps to its contract, in whatever thread.
+unsafe impl Send for Taken {}
+
+impl Taken {
+    /// The clause with an index.
+    pub(crate) fn at(&self, index: usize) -> Option<NonNull<Clause>> {
+        // SAFETY: it is one of them.
+        (index < self.count).then(|| unsafe { self.first.add(index) })
+    }
+
+    /// Whether a clause is one of them.
+    pub(crate) fn has(&self, clause: NonNull<Clause>) -> bool {
+        let first = self.first.addr().get();
+        (first..first + self.count * size_of::<Clause>()).contains(&clause.addr().get())
+    }
+}
+
+impl Session {
+    pub(crate) fn new() -> Self {
+        Self {
+            options: Options::new(),
+            last_epid: 0,
+            incoming: None,
+            programs: None,
+            undecided: None,
+            last_program: 0,
+            arguments: None,
+            running: Bundle::new(),
+        }
+    }
+
+    /// Takes a program: checks it, and makes its clauses. If it is refused nothing has changed but options that it sets.
+    /// Until it is [settled](Self::settle) it can be given [back](Self::undo).
+    pub(crate) fn take(
+        &mut self,
+        arena: &mut Arena,
+        (cpus, consumer): (usize, &Consumer),
+        dof: &Dof<'_>,
+        last_cache: &mut u32,
+    ) -> Result<Taken, ConsumerError> {
+        let left = arena.left();
+        let no_room = ConsumerError::NoMemory { needed: dof.header().load_size as usize, left };
+        self.set_options(dof, cpus, consumer)?;
+        // Who took the one before has been overtaken.
+        self.settle(arena);
+        let number = self.last_program.wrapping_add(1);
+        let undecided = arena.alloc(Undecided { number, before: None });
+        let mut undecided = undecided.ok_or(no_room)?;
+        let mut kept = Bundle::new();
+        let mut space = Bundle::new();
+        let room = (&mut kept, &mut space);
+        let old = self.programs.as_ref();
+        match Programs::from_dof(old, &self.options, arena, cpus, dof, room, last_cache) {
+            Ok((clauses, mut programs)) => {
+                (programs.kept, programs.space) = (kept, space);
+                self.last_program = number;
+                let first = NonNull::from(clauses).cast();
+                let taken = Taken { first, count: clauses.len(), number };
+                undecided.before = self.programs.replace(programs);
+                self.undecided = Some(undecided);
+                Ok(taken)
+            }
+            Err(error) => {
+                arena.free(undecided);
+                // SAFETY: nothing of it has gone anywhere.
+                unsafe {
+                    kept.free(arena);
+                    space.free(arena);
+                }
+                Err(match error {
+                    Failed::NoRoom => no_room,
+                    Failed::Program(error) => ConsumerError::Program(error),
+                })
+            }
+        }
+    }
+
+    /// Makes the clause that records a probe's arguments, unless it is there.
+    pub(crate) fn take_arguments(
+        &mut self,
+        arena: &mut Arena,
+        cpus: usize,
+    ) -> Result<NonNull<Clause>, ConsumerError> {
+        if let Some(clause) = self.arguments {
+            return Ok(clause);
+        }
+        let left = arena.left();
+        self.settle(arena);
+        let (mut kept, mut space) = (Bundle::new(), Bundle::new());
+        let room = (&mut kept, &mut space);
+        let old = self.programs.as_ref();
+        let Ok((clause, mut programs)) = Programs::arguments(old, &self.options, arena, cpus, room)
+        else {
+            // SAFETY: no clause of it has been enabled.
+            unsafe {
+                kept.free(arena);
+                space.free(arena);
+            }
+            return Err(ConsumerError::NoMemory { needed: size_of::<Programs>(), left });
+        };
+        (programs.kept, programs.space) = (kept, space);
+        if let Some(before) = self.programs.replace(programs) {
+            self.absorb(arena, before);
+        }
+        self.arguments = Some(NonNull::from(clause));
+        Ok(NonNull::from(clause))
+    }
+
+    /// Keeps the clauses of programs that the present ones have taken over.
+    fn absorb(&mut self, arena: &mut Arena, before: Programs) {
+        if let Some(programs) = &mut self.programs {
+            programs.kept.append(before.kept);
+            // SAFETY: its declarations have been moved, and no program has run yet.
+            unsafe { before.space.free(arena) };
+        }
+    }
+
+    /// The program that was taken last stays.
+    pub(crate) fn settle(&mut self, arena: &mut Arena) {
+        let Some(mut undecided) = self.undecided.take() else { return };
+        let before = undecided.before.take();
+        arena.free(undecided);
+        if let Some(before) = before {
+            self.absorb(arena, before);
+        }
+    }
+
+    /// A program that was taken could not be enabled: all is as it was before, unless another one has been taken since.
+    ///
+    /// # Safety
+    /// The consumer has not started yet, and none of its enablings is by this program.
+    pub(crate) unsafe fn undo(&mut self, arena: &mut Arena, taken: &Taken) {
+        if let Some(mut undecided) =
+            self.undecided.take_if(|undecided| undecided.number == taken.number)
+        {
+            let refused = core::mem::replace(&mut self.programs, undecided.before.take());
+            arena.free(undecided);
+            if let Some(refused) = refused {
+                // SAFETY: by the contract above nobody looks at it.
+                unsafe {
+                    refused.kept.free(arena);
+                    refused.space.free(arena);
+                }
+            }
+        }
+    }
+
+    /// Sets an option. That destructive actions may be can only be said by who may destroy (`dtrace_state_go`, dtrace.c).
+    pub(crate) fn set_option(
+        &mut self,
+        option: u32,
+        value: i64,
+        cpus: usize,
+        consumer: &Consumer,
+    ) -> Result<(), ConsumerError> {
+        let bad = ConsumerError::BadOption { option, value };
+        let mut options = self.options;
+        options.set(option, value, cpus).map_err(|_| bad)?;
+        if options.destructive() && !consumer.access().control {
+            return Err(ConsumerError::NotPermitted);
+        }
+        self.options = options;
+        Ok(())
+    }
+
+    fn set_options(
+        &mut self,
+        dof: &Dof<'_>,
+        cpus: usize,
+        consumer: &Consumer,
+    ) -> Result<(), ConsumerError> {
+        for section in dof.of_kind(SectionKind::OptDesc) {
+            let table = dof.table::<OptDesc>(section, SectionKind::OptDesc);
+            for OptDesc { option, strings, value } in table.map_err(ProgramError::from)? {
+                if strings != NO_SECTION || value as i64 == UNSET {
+                    return Err(ConsumerError::BadOption { option, value: value as i64 });
+                }
+                self.set_option(option, value as i64, cpus, consumer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives everything back.
+    ///
+    /// # Safety
+    /// The consumer has no enablings any more, and since then every CPU has been outside probe context.
+    pub(crate) unsafe fn free(mut self, arena: &mut Arena) {
+        self.settle(arena);
+        if let Some((bytes, _)) = self.incoming {
+            arena.free(bytes);
+        }
+        // SAFETY: by the contract above.
+        unsafe {
+            if let Some(programs) = self.programs {
+                programs.kept.free(arena);
+                programs.space.free(arena);
+            }
+            self.running.free(arena);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Decodes the actions of clauses that need no machine: those that store simple numbers, and aggregate by such. Most clauses that
+//! are hit often are of this kind.
+
+use crate::machine::Simple;
+use crate::run::clause::{ClauseAction, Target};
+use crate::run::field::Field;
+use crate::run::step::{Step, Then};
+
+/// A clause is not of this kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotPlain;
+
+/// How many steps a clause with these actions has; `None` if it is not of this kind.
+pub(crate) fn count(acts: &[ClauseAction]) -> Option<usize> {
+    steps(acts).try_fold(0, |count, step| step.map(|_| count + 1)).ok()
+}
+
+/// Decodes the actions of a clause, each of which has its place.
+pub(crate) fn steps(acts: &[ClauseAction]) -> impl Iterator<Item = Result<Step, NotPlain>> {
+    // With what the tuple begins that is put together.
+    let mut begins = (0, 0);
+    (1..).zip(acts).filter_map(move |(action, act)| {
+        let Some(what) = act.simple else { return Some(Err(NotPlain)) };
+        let then = match (&act.target, act.field, what) {
+            (Target::Record, Some(field), _) => Then::Record(field),
+            (Target::Key(None), Some(field), _) => Then::Key(field),
+            // The number of the variable is known, and a word of its own (`dtrace_aggvarid_t`).
+            (Target::Key(Some(id)), Some(Field::SECOND), Simple::Constant(variable)) => {
+                begins = (*id, variable);
+                return None;
+            }
+            (Target::Value(of), ..) if !of.increments => {
+                let (id, variable) = begins;
+                Then::Value { id, variable, keys: of.keys as u32, function: of.function }
+            }
+            _ => return Some(Err(NotPlain)),
+        };
+        Some(Ok(Step { what, action, then }))
+    })
+}

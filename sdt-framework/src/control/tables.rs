@@ -1,0 +1,131 @@
+//! All that is behind the framework's lock.
+
+use crate::base::arena::{Arena, Owned};
+use crate::base::links::{Link, List};
+use crate::control::config::Config;
+use crate::control::dump;
+use crate::control::error::ConsumerError;
+use crate::control::pool::{EcbEntry, EcbPool, EcbUse};
+use crate::control::retained::Retained;
+use crate::control::session::Session;
+use crate::registry::tables::Registry;
+use crate::run::consumer::ConsumerId;
+use crate::run::fire::Enabled;
+
+/// Providers and probes, consumers and their enablings, and what is left of the memory.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    pub(super) registry: Registry<Enabled>,
+    pub(super) ecbs: EcbPool,
+    /// The enablings that are retained, the latest first.
+    pub(super) retained: Option<Owned<Retained>>,
+    /// How many threads create probes that are to be enabled afterwards.
+    pub(super) providing: usize,
+    /// No probe below this index was created by them and is not matched yet.
+    pub(super) fresh: Option<usize>,
+    /// Enablings ever.
+    pub(super) enablings: usize,
+    /// The number last given to a consumer.
+    pub(super) last_consumer: u32,
+    /// Bytes of a buffer, if its consumer does not choose them.
+    pub(super) buffer: usize,
+    /// Bytes of all buffers of a consumer, if these may be smaller than it asks for.
+    pub(super) share: usize,
+    /// The consumer for which something was enabled before it came.
+    pub(super) anonymous: Option<ConsumerId>,
+    /// The number that was last given to a predicate.
+    pub(super) last_predicate: u32,
+    /// What each open consumer has sent.
+    pub(super) sessions: &'static mut [Option<Owned<Session>>],
+    /// Describes the memory for dumps.
+    pub(super) map: dump::Map,
+    /// What is left of the memory.
+    pub(super) arena: Arena,
+}
+
+/// Bytes that the tables take at most.
+pub(super) const fn footprint(config: &Config) -> usize {
+    let Config { providers, probes, ecbs, consumers, .. } = *config;
+    let parts = [
+        Registry::<Enabled>::footprint(providers, probes, ecbs),
+        Arena::footprint::<EcbEntry>(ecbs),
+        Arena::footprint::<Link>(ecbs),
+        Arena::footprint::<List>(consumers),
+        Arena::footprint::<Option<Owned<Session>>>(consumers),
+        dump::footprint(config),
+    ];
+    let (mut sum, mut at) = (0usize, 0);
+    while at < parts.len() {
+        sum = sum.saturating_add(parts[at]);
+        at += 1;
+    }
+    sum
+}
+
+impl Tables {
+    /// Tables without room for anything.
+    pub(super) const fn none() -> Self {
+        Self {
+            registry: Registry::none(),
+            ecbs: EcbPool::none(),
+            retained: None,
+            providing: 0,
+            fresh: None,
+            enablings: 0,
+            last_consumer: 0,
+            buffer: 0,
+            share: usize::MAX,
+            anonymous: None,
+            last_predicate: 0,
+            sessions: &mut [],
+            map: dump::Map::none(),
+            arena: Arena::none(),
+        }
+    }
+
+    /// Tables with room for what the configuration says, in this memory; `None` when it does not suffice.
+    pub(super) fn new(mut arena: Arena, config: &Config) -> Option<Self> {
+        let Config { providers, probes, ecbs, consumers, buffer } = *config;
+        Some(Self {
+            registry: Registry::new(&mut arena, providers, probes, ecbs)?,
+            ecbs: EcbPool::new(&mut arena, config)?,
+            buffer,
+            sessions: arena.slice(consumers, |_| None)?.leak(),
+            map: dump::Map::new(&mut arena, config)?,
+            arena,
+            ..Self::none()
+        })
+    }
+
+    /// What an open consumer has sent.
+    pub(super) fn session(&mut self, consumer: usize) -> Option<&mut Session> {
+        self.sessions.get_mut(consumer)?.as_deref_mut()
+    }
+
+    /// The error that so many bytes are not left.
+    pub(super) fn no_memory(&self, needed: usize) -> ConsumerError {
+        ConsumerError::NoMemory { needed, left: self.arena.left() }
+    }
+
+    /// An ECB for an enabled probe of a consumer, and the number of the enabled probe; `None` when there is none left.
+    pub(super) fn take_ecb(&mut self, what: EcbUse, consumer: usize) -> Option<(usize, u32)> {
+        if self.ecbs.available() == 0 {
+            return None;
+        }
+        let last = &mut self.session(consumer)?.last_epid;
+        *last = last.checked_add(1)?;
+        let epid = *last;
+        let ecb = self.ecbs.take(consumer, EcbUse { epid, ..what })?;
+        if let Some((found, _)) = self.registry.probe(what.probe) {
+            let named = dump::Named { probe: what.probe, provider: found.provider };
+            self.map.enable(ecb, consumer, epid, named, what.clause);
+        }
+        Some((ecb, epid))
+    }
+
+    /// An ECB of a consumer has been unlinked.
+    pub(super) fn retire_ecb(&mut self, consumer: usize, ecb: usize) {
+        self.map.disable(ecb);
+        self.ecbs.retire(consumer, ecb);
+    }
+}

@@ -1,0 +1,473 @@
+//! What addresses of programs lead to: memory is read, written, copied and compared. Probe context.
+
+#[cfg(doc)]
+use dtrace_abi::dif::DifType;
+use dtrace_abi::fault::Fault;
+
+use super::address::{MOST, Place, Region};
+use super::failure::Stop;
+use super::firing::Firing;
+use super::op::{Shape, Width};
+use super::work::{BYTE, LINE, OWN};
+use crate::base::word::{self, Word};
+use crate::kernel::Kernel;
+
+/// Bytes that were read at once, since the next ones are probably asked for next.
+#[derive(Debug, Default)]
+pub(crate) struct Cursor {
+    bytes: [u8; Self::SIZE],
+    start: u64,
+    length: u64,
+}
+
+impl Cursor {
+    const SIZE: usize = 32;
+}
+
+const fn bad_address(address: u64) -> Stop {
+    Stop::at(Fault::BadAddress, address)
+}
+
+impl<K: Kernel> Firing<'_, K> {
+    /// Takes so many units of work from the budget of the hit.
+    #[inline(always)]
+    pub(crate) fn charge(&self, units: u64) -> Result<(), Stop> {
+        match u64::from(self.work.get()).checked_sub(units) {
+            Some(left) => {
+                self.work.set(left as u32);
+                Ok(())
+            }
+            None => Err(self.exhausted()),
+        }
+    }
+
+    /// Nothing is left of the budget.
+    #[cold]
+    fn exhausted(&self) -> Stop {
+        self.work.set(0);
+        Stop::new(Fault::IllegalOperation)
+    }
+
+    /// The same for a copy from or to the process.
+    pub(crate) fn charge_user(&self, bytes: u64) -> Result<(), Stop> {
+        self.charge(u64::from(self.kernel.costs().user) + bytes / 8)
+    }
+
+    /// The byte at an address.
+    #[inline]
+    pub(crate) fn byte(&mut self, cursor: &mut Cursor, address: u64) -> Result<u8, Stop> {
+        self.charge(BYTE)?;
+        let at = address.wrapping_sub(cursor.start);
+        if at >= cursor.length {
+            return self.fill(cursor, address);
+        }
+        cursor.bytes.get(at as usize).copied().ok_or(bad_address(address))
+    }
+
+    /// The bytes from an address on that were read with the one that is there: at least that one.
+    #[inline]
+    pub(crate) fn line<'c>(
+        &mut self,
+        cursor: &'c mut Cursor,
+        address: u64,
+    ) -> Result<&'c [u8], Stop> {
+        self.byte(cursor, address)?;
+        let at = address.wrapping_sub(cursor.start) as usize;
+        Ok(cursor.bytes.get(at..cursor.length as usize).unwrap_or_default())
+    }
+
+    fn fill(&mut self, cursor: &mut Cursor, address: u64) -> Result<u8, Stop> {
+        let most = Cursor::SIZE as u64;
+        self.charge(LINE)?;
+        (cursor.start, cursor.length) = (address, 0);
+        if Place::of(address).is_none() {
+            // All of a line is there, or some of it is not to be read.
+            let start = address & !(most - 1);
+            if self.load_kernel(start, &mut cursor.bytes).is_ok() {
+                (cursor.start, cursor.length) = (start, most);
+                return self.byte(cursor, address);
+            }
+        } else if self.own_length(address) == Some(0) {
+            // Behind a string that fills its variable to the last byte it ends.
+            (cursor.bytes, cursor.length) = ([0; Cursor::SIZE], 1);
+            return Ok(0);
+        } else if let Some(length) = self.own_length(address) {
+            let length = length.min(most);
+            if let Some(bytes) = cursor.bytes.get_mut(..length as usize) {
+                self.load_own(address, bytes).ok_or(bad_address(address))?;
+                cursor.length = length;
+                return self.byte(cursor, address);
+            }
+        }
+        let mut byte = [0];
+        self.read(address, &mut byte)?;
+        let [byte] = byte;
+        if let Some(first) = cursor.bytes.first_mut() {
+            *first = byte;
+            cursor.length = 1;
+        }
+        Ok(byte)
+    }
+
+    /// Reads bytes from any address, as far as the consumer may.
+    ///
+    /// # Errors
+    ///
+    /// A fault: they cannot be read, or may not be.
+    pub(crate) fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Stop> {
+        if into.is_empty() {
+            return Ok(());
+        }
+        match Place::of(address) {
+            None => self.load_kernel(address, into),
+            Some(_) => {
+                self.charge(OWN + into.len() as u64)?;
+                self.load_own(address, into).ok_or(bad_address(address))
+            }
+        }
+    }
+
+    fn load_kernel(&self, address: u64, into: &mut [u8]) -> Result<(), Stop> {
+        if !self.access.kernel {
+            return Err(Stop::at(Fault::KernelPrivilege, address));
+        }
+        let length = into.len() as u64;
+        self.charge(u64::from(self.kernel.costs().load) + length / 4)?;
+        // What would go on into addresses of ours, or round the end, is not the kernel's.
+        let is_whole =
+            address.checked_add(length - 1).is_some_and(|last| Place::of(last).is_none());
+        if is_whole && !self.kernel.is_toxic(address, length) && self.kernel.load(address, into) {
+            Ok(())
+        } else {
+            Err(bad_address(address))
+        }
+    }
+
+    /// How many bytes there are from an address of ours on.
+    fn own_length(&self, address: u64) -> Option<u64> {
+        let place = Place::of(address)?.ok()?;
+        let memory = self.memory;
+        let length = match place.region {
+            // What was not allocated in this clause is nobody's.
+            Region::Scratch => self.used as u64,
+            Region::Literals => memory.literals.len() as u64 * 8,
+            Region::Global => memory.globals.referred(0, place.item)?.2.into(),
+            Region::Local => memory.locals.referred(self.cpu, place.item)?.2.into(),
+            Region::Dynamic => memory.dynamic.value(place.item)?.1.into(),
+            Region::Text => self.text(place.item)?.len() as u64 + 1,
+        };
+        length.checked_sub(place.offset.into())
+    }
+
+    fn load_own(&self, address: u64, into: &mut [u8]) -> Option<()> {
+        let place = Place::of(address)?.ok()?;
+        if self.own_length(address)? < into.len() as u64 {
+            return None;
+        }
+        let memory = self.memory;
+        let offset = place.offset as usize;
+        let words = match place.region {
+            Region::Scratch => {
+                let from = self.room.scratch.get(offset..)?;
+                into.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+                return Some(());
+            }
+            Region::Text => {
+                let from = self.text(place.item)?.get(offset..)?.iter().chain(&[0]);
+                into.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+                return Some(());
+            }
+            Region::Literals => memory.literals,
+            Region::Global => memory.globals.referred(0, place.item)?.1,
+            Region::Local => memory.locals.referred(self.cpu, place.item)?.1,
+            Region::Dynamic => memory.dynamic.value(place.item)?.0,
+        };
+        word::read(words, offset, into)
+    }
+
+    /// Writes bytes to where a program may write: scratch space, and variables.
+    pub(crate) fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Stop> {
+        self.charge(OWN + from.len() as u64)?;
+        self.store_own(address, from).ok_or(bad_address(address))
+    }
+
+    fn store_own(&mut self, address: u64, from: &[u8]) -> Option<()> {
+        let place = Place::of(address)?.ok()?;
+        if self.own_length(address)? < from.len() as u64 {
+            return None;
+        }
+        let memory = self.memory;
+        let offset = place.offset as usize;
+        let words = match place.region {
+            Region::Scratch => {
+                let to = self.room.scratch.get_mut(offset..)?;
+                to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+                return Some(());
+            }
+            Region::Literals | Region::Text => return None,
+            Region::Global => memory.globals.referred(0, place.item)?.1,
+            Region::Local => memory.locals.referred(self.cpu, place.item)?.1,
+            Region::Dynamic => memory.dynamic.value(place.item)?.0,
+        };
+        word::write(words, offset, from)
+    }
+
+    /// Whether bytes can be written.
+    pub(crate) fn check_store(&self, address: u64, length: u64) -> Result<(), Stop> {
+        let writable = Place::of(address).is_some_and(|place| {
+            place.is_ok_and(|place| !matches!(place.region, Region::Literals | Region::Text))
+        });
+        match self.own_length(address) {
+            Some(there) if writable && length <= there => Ok(()),
+            _ => Err(bad_address(address)),
+        }
+    }
+
+    /// Loads a number.
+    #[inline]
+    pub(crate) fn load(&self, width: Width, address: u64) -> Result<u64, Stop> {
+        let count = width.bytes() as usize;
+        if self.kernel.aligned() && address & (count as u64 - 1) != 0 {
+            return Err(Stop::at(Fault::BadAlignment, address));
+        }
+        let mut bytes = [0; 8];
+        let some = bytes.get_mut(..count).ok_or(bad_address(address))?;
+        self.read(address, some)?;
+        Ok(width.extend(u64::from_le_bytes(bytes)))
+    }
+
+    /// Loads a number from the process that runs.
+    pub(crate) fn load_user(&self, width: Width, address: u64) -> Result<u64, Stop> {
+        self.charge_user(width.bytes().into())?;
+        let mut bytes = [0; 8];
+        let some = bytes.get_mut(..width.bytes() as usize).ok_or(bad_address(address))?;
+        if !self.kernel.copyin(address, some) {
+            return Err(bad_address(address));
+        }
+        Ok(width.extend(u64::from_le_bytes(bytes)))
+    }
+
+    /// Stores a number.
+    pub(crate) fn store(&mut self, width: Width, value: u64, address: u64) -> Result<(), Stop> {
+        let count = u64::from(width.bytes());
+        self.check_store(address, count)?;
+        if address & (count - 1) != 0 {
+            return Err(Stop::at(Fault::BadAlignment, address));
+        }
+        let bytes = value.to_le_bytes();
+        self.write(address, bytes.get(..count as usize).unwrap_or_default())
+    }
+
+    /// Copies bytes, however the two places lie to each other.
+    pub(crate) fn copy(&mut self, from: u64, to: u64, length: u64) -> Result<(), Stop> {
+        const PART: u64 = 64;
+        self.check_store(to, length)?;
+        let mut part = [0; PART as usize];
+        // What is not yet read must not be written over.
+        let backward = from < to && to < from.saturating_add(length);
+        // A string that is assigned through a pointer is copied as if it had all the bytes that strings have.
+        let there = match Place::of(from) {
+            Some(Ok(Place { region: Region::Literals, .. })) => self.own_length(from).unwrap_or(0),
+            Some(Ok(Place { region: Region::Text, .. })) => {
+                self.own_length(from).unwrap_or(u64::MAX)
+            }
+            _ => u64::MAX,
+        };
+        let parts = length.div_ceil(PART);
+        for index in 0..parts {
+            let index = if backward { parts - 1 - index } else { index };
+            let at = index * PART;
+            let count = (length - at).min(PART);
+            let Some(part) = part.get_mut(..count as usize) else { break };
+            part.fill(0);
+            let known = count.min(there.saturating_sub(at)) as usize;
+            self.read(from.wrapping_add(at), part.get_mut(..known).unwrap_or_default())?;
+            self.write(to.wrapping_add(at), part)?;
+        }
+        Ok(())
+    }
+
+    /// As [`copy`](Self::copy), of what is stored in a place of its own type (`copys`): a string that ends before that many bytes
+    /// goes on with zeroes.
+    pub(crate) fn copy_padded(&mut self, from: u64, to: u64, length: u64) -> Result<(), Stop> {
+        self.check_store(to, length)?;
+        let there = self.own_length(from).map_or(length, |there| there.min(length));
+        self.copy(from, to, there)?;
+        let zeros = [0; 64];
+        let mut at = there;
+        while at < length {
+            let count = (length - at).min(zeros.len() as u64);
+            self.write(to.wrapping_add(at), zeros.get(..count as usize).unwrap_or_default())?;
+            at += count;
+        }
+        Ok(())
+    }
+
+    /// Copies a string of at most `most` bytes, its zero included if there is room for it. Returns how many
+    /// bytes were copied, the zero not counted.
+    pub(crate) fn copy_string(&mut self, from: u64, to: u64, most: u64) -> Result<u64, Stop> {
+        let mut cursor = Cursor::default();
+        let mut at = 0;
+        while at < most {
+            let line = self.line(&mut cursor, from.wrapping_add(at))?;
+            let line = line.get(..(most - at).min(line.len() as u64) as usize).unwrap_or_default();
+            let end = line.iter().position(|&byte| byte == 0);
+            let line = line.get(..end.map_or(line.len(), |end| end + 1)).unwrap_or_default();
+            self.write(to.wrapping_add(at), line)?;
+            if let Some(end) = end {
+                return Ok(at + end as u64);
+            }
+            at += line.len() as u64;
+        }
+        Ok(most)
+    }
+
+    /// Copies what is referred to into a variable.
+    pub(crate) fn copy_value(&mut self, from: u64, to: u64, shape: Shape) -> Result<(), Stop> {
+        match shape {
+            Shape::Value => self.store(Width::U64, from, to),
+            Shape::Bytes(size) => self.copy(from, to, size.into()),
+            Shape::String(size) => self.copy_string(from, to, size.into()).map(drop),
+        }
+    }
+
+    /// Length of a string, its zero not counted, of which at most `limit` bytes are looked at.
+    pub(crate) fn length(&mut self, address: u64, limit: u64) -> Result<u64, Stop> {
+        let mut cursor = Cursor::default();
+        let mut at = 0;
+        while at < limit {
+            let line = self.line(&mut cursor, address.wrapping_add(at))?;
+            if let Some(end) = line.iter().position(|&byte| byte == 0) {
+                return Ok(limit.min(at + end as u64));
+            }
+            at += line.len() as u64;
+        }
+        Ok(limit)
+    }
+
+    /// Compares strings as `strncmp` does; one at 0 is empty.
+    pub(crate) fn compare(&mut self, one: u64, other: u64, limit: u64) -> Result<i64, Stop> {
+        if one == other {
+            return Ok(0);
+        }
+        let (mut at_one, mut at_other) = (Cursor::default(), Cursor::default());
+        for at in 0..limit {
+            let a = self.byte_or_zero(&mut at_one, one, at)?;
+            let b = self.byte_or_zero(&mut at_other, other, at)?;
+            if a != b {
+                return Ok(i64::from(a) - i64::from(b));
+            }
+            if a == 0 {
+                break;
+            }
+        }
+        Ok(0)
+    }
+
+    fn byte_or_zero(&mut self, cursor: &mut Cursor, start: u64, at: u64) -> Result<u8, Stop> {
+        if start == 0 { Ok(0) } else { self.byte(cursor, start.wrapping_add(at)) }
+    }
+
+    /// Takes scratch space, with zeroes in it; returns its address.
+    pub(crate) fn allocate(&mut self, size: u64, aligned: bool) -> Result<u64, Stop> {
+        let full = Stop::new(Fault::NoScratch);
+        let start = if aligned { self.used.next_multiple_of(8) } else { self.used };
+        let end =
+            usize::try_from(size).ok().and_then(|size| start.checked_add(size)).ok_or(full)?;
+        if end > MOST as usize {
+            return Err(full);
+        }
+        if end > self.room.scratch.len() {
+            return Err(full);
+        }
+        self.charge(size / 16)?;
+        self.room.scratch.get_mut(self.used..end).ok_or(full)?.fill(0);
+        self.used = end;
+        Ok(Place { region: Region::Scratch, item: 0, offset: start as u32 }.address())
+    }
+
+    /// Whether so many bytes of scratch space are left.
+    pub(crate) fn check_scratch(&self, size: u64) -> Result<(), Stop> {
+        let left = self.room.scratch.len().saturating_sub(self.used);
+        if size <= left as u64 { Ok(()) } else { Err(Stop::new(Fault::NoScratch)) }
+    }
+
+    /// What a variable refers to; 0 if it is NULL.
+    pub(crate) fn load_ref(&self, region: Region, number: u16) -> Result<u64, Stop> {
+        let (null, ..) = self.variable(region, number)?;
+        let address = Place::start(region, number.into()).address();
+        Ok(if null.get() == 0 { address } else { 0 })
+    }
+
+    /// Assigns what is referred to; 0 makes the variable NULL.
+    pub(crate) fn store_ref(
+        &mut self,
+        region: Region,
+        number: u16,
+        shape: Shape,
+        from: u64,
+    ) -> Result<(), Stop> {
+        let (null, ..) = self.variable(region, number)?;
+        if from == 0 {
+            null.set(u64::MAX);
+            return Ok(());
+        }
+        null.set(0);
+        self.copy_value(from, Place::start(region, number.into()).address(), shape)
+    }
+
+    fn variable(&self, region: Region, number: u16) -> Result<(&Word, &[Word], u32), Stop> {
+        let memory = self.memory;
+        let found = match region {
+            Region::Global => memory.globals.referred(0, number.into()),
+            _ => memory.locals.referred(self.cpu, number.into()),
+        };
+        found.ok_or(Stop::new(Fault::IllegalOperation))
+    }
+
+    /// Reads what a value by reference refers to, all of `into`.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or may not be.
+    pub fn fetch(&self, address: u64, into: &mut [u8]) -> Result<(), Stop> {
+        self.read(address, into)
+    }
+
+    /// Reads a string into `into`, as far as there is room; returns how many bytes it has, its zero included
+    /// if there is room for it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or may not be.
+    pub fn fetch_string(&mut self, address: u64, into: &mut [u8]) -> Result<usize, Stop> {
+        let mut cursor = Cursor::default();
+        let mut at = 0;
+        while let Some(rest @ [_, ..]) = into.get_mut(at..) {
+            let line = self.line(&mut cursor, address.wrapping_add(at as u64))?;
+            let end = line.iter().position(|&byte| byte == 0);
+            let line = line.get(..end.map_or(line.len(), |end| end + 1)).unwrap_or_default();
+            let copied = rest.len().min(line.len());
+            rest.iter_mut().zip(line).for_each(|(to, from)| *to = *from);
+            at += copied;
+            if end.is_some() {
+                break;
+            }
+        }
+        Ok(at)
+    }
+
+    /// Reads what a value by reference of the process's ([`DifType::BYUREF`]) refers to.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub(crate) fn fetch_user(&self, address: u64, into: &mut [u8]) -> Result<(), Stop> {
+        self.charge_user(into.len() as u64)?;
+        if self.kernel.copyin(address, into) {
+            Ok(())
+        } else {
+            Err(Stop::at(Fault::BadAddress, address))
+        }
+    }
+}

@@ -1,0 +1,494 @@
+//! Dynamic variables: thread-local ones, and elements of associative arrays.
+//!
+//! Each is in a chunk, and the chunks are in a hash table whose chains are lists without locks: a variable
+//! that is removed is first marked in its own link, so that nothing can be put behind it, and then unlinked
+//! by whoever comes past (Michael, "High performance dynamic lock-free hash tables and list-based sets",
+//! SPAA 2002). dtrace.c has a lock for each bucket instead, for removals.
+//!
+//! Who is looking at a chunk that has been removed may go on looking, so it is not used again at once. As in
+//! dtrace.c it is *dirty* first; [`Dynamic::clean`], called by a thread now and then, has it *rinsing* while
+//! every CPU leaves probe context, and then it is *clean*. A CPU takes chunks from its own list of free
+//! ones, then its clean ones, then the others'. What finds no chunk is a drop, counted by what the chunks
+//! were that could not be had. With one CPU nobody else is looking, and a chunk is free again at once.
+
+use super::work::{LINK, MAKE};
+use crate::base::sync::{AtomicCount, AtomicU32, Ordering, const_fn, widen};
+use crate::base::word::{self, Word};
+
+/// Words of a chunk that are not keys or value: the hash, and how many words the keys and bytes the value has.
+pub(crate) const HEADER: usize = 2;
+
+/// Words that a key takes: of no bytes, which is a number, or of so many.
+pub(crate) const fn key_words(size: usize) -> usize {
+    if size == 0 { 2 } else { 1 + size.div_ceil(8) }
+}
+
+/// What the chunk counts of one CPU: four lists, and drops. On a line of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct PerCpu {
+    free: AtomicU32,
+    clean: AtomicU32,
+    dirty: AtomicU32,
+    rinsing: AtomicU32,
+    drops: AtomicCount,
+    dirty_drops: AtomicCount,
+    rinsing_drops: AtomicCount,
+}
+
+impl PerCpu {
+    const_fn! {
+        /// Nothing.
+        pub fn new() -> Self {
+            Self {
+                free: AtomicU32::new(0),
+                clean: AtomicU32::new(0),
+                dirty: AtomicU32::new(0),
+                rinsing: AtomicU32::new(0),
+                drops: AtomicCount::new(0),
+                dirty_drops: AtomicCount::new(0),
+                rinsing_drops: AtomicCount::new(0),
+            }
+        }
+    }
+}
+
+impl Default for PerCpu {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Variables that found no room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DynamicDrops {
+    /// There was none at all, or the variable was larger than a chunk.
+    pub empty: u64,
+    /// There were removed ones that nobody had begun to clean.
+    pub dirty: u64,
+    /// There were removed ones that were being cleaned.
+    pub rinsing: u64,
+}
+
+/// The dynamic variables of one consumer.
+#[derive(Debug)]
+pub struct Dynamic<'a> {
+    /// The first chunk of each chain.
+    buckets: &'a [AtomicU32],
+    /// The next chunk of the chain that a chunk is in, and whether it has been removed.
+    chain: &'a [AtomicU32],
+    /// The next chunk of the list that a chunk is in.
+    list: &'a [AtomicU32],
+    words: &'a [Word],
+    chunk: usize,
+    cpus: &'a [PerCpu],
+}
+
+/// Links are the number of a chunk plus 1, times 2; 0 is none. In `chain` an odd one says that the chunk
+/// whose link it is has been removed.
+const MARK: u32 = 1;
+
+const fn link(chunk: u32) -> u32 {
+    (chunk + 1) << 1
+}
+
+/// The chunk that a link leads to.
+const fn chunk(link: u32) -> Option<u32> {
+    (link >> 1).checked_sub(1)
+}
+
+/// A search passed more than a clause may look at.
+#[derive(Debug)]
+pub(crate) struct Endless;
+
+/// Where a search ended.
+enum Found<'a> {
+    Chunk(u32),
+    /// Nowhere; what was the first of the chain then, and the chain.
+    None(u32, &'a AtomicU32),
+}
+
+/// What a search is for: the words of the keys, and what they hash to.
+#[derive(Clone, Copy)]
+pub(crate) struct Key<'k> {
+    words: &'k [u64],
+    hash: u64,
+}
+
+impl<'k> Key<'k> {
+    pub(crate) fn new(words: &'k [u64]) -> Self {
+        // Multiplication and rotation, as hashes of words go; no chain is long if it spreads well.
+        let hash = words.iter().fold(0x9e37_79b9_7f4a_7c15_u64, |hash, word| {
+            (hash ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29)
+        });
+        Self { words, hash: hash ^ hash >> 32 }
+    }
+}
+
+impl<'a> Dynamic<'a> {
+    /// Takes memory, and divides the chunks among the CPUs. A chunk has as many words as `chunk` says: the
+    /// largest [`chunk_words`](super::Program::chunk_words) of all programs. There are as many chunks as
+    /// `chain`, `list` and `words` all have room for, and not more than 2^24 - 1. Without any, and without
+    /// buckets, every variable is a drop.
+    pub fn new(
+        buckets: &'a [AtomicU32],
+        chain: &'a [AtomicU32],
+        list: &'a [AtomicU32],
+        words: &'a [Word],
+        chunk: usize,
+        cpus: &'a [PerCpu],
+    ) -> Self {
+        let this = Self { buckets, chain, list, words, chunk, cpus };
+        let count = chain.len().min(list.len()).min(words.len().checked_div(chunk).unwrap_or(0));
+        let count = count.min(super::address::MOST as usize);
+        buckets.iter().chain(chain).chain(list).for_each(|link| link.store(0, Ordering::Relaxed));
+        // Whatever another consumer has left there is not for this one.
+        words.iter().for_each(|word| word.set(0));
+        for cpu in cpus {
+            for list in [&cpu.free, &cpu.clean, &cpu.dirty, &cpu.rinsing] {
+                list.store(0, Ordering::Relaxed);
+            }
+        }
+        if !cpus.is_empty() {
+            for index in (0..count as u32).rev() {
+                if let Some(cpu) = cpus.get(index as usize % cpus.len()) {
+                    this.push(&cpu.free, index);
+                }
+            }
+        }
+        this
+    }
+
+    /// Words that a chunk has.
+    pub const fn chunk_words(&self) -> usize {
+        self.chunk
+    }
+
+    fn words(&self, chunk: u32) -> &'a [Word] {
+        let start = (chunk as usize).checked_mul(self.chunk);
+        start.and_then(|start| self.words.get(start..)?.get(..self.chunk)).unwrap_or_default()
+    }
+
+    /// The value of the variable in a chunk: its words, and how many bytes it has.
+    pub(crate) fn value(&self, chunk: u32) -> Option<(&'a [Word], u32)> {
+        let words = self.words(chunk);
+        let sizes = words.get(1)?.get();
+        let (keys, size) = (sizes as u32 as usize, (sizes >> 32) as u32);
+        let words = words.get(HEADER..)?.get(keys..)?.get(..size.div_ceil(8) as usize)?;
+        Some((words, size))
+    }
+
+    /// The chunk of a variable. Probe context.
+    pub(crate) fn find(
+        &self,
+        cpu: usize,
+        key: Key<'_>,
+        work: &mut u32,
+    ) -> Result<Option<u32>, Endless> {
+        Ok(match self.search(cpu, key, work)? {
+            Some(Found::Chunk(chunk)) => Some(chunk),
+            Some(Found::None(..)) | None => None,
+        })
+    }
+
+    /// The chunk of a variable, which is made of zeroes if there is none. `None`: there was no room, which is
+    /// counted. Probe context.
+    pub(crate) fn find_or_make(
+        &self,
+        cpu: usize,
+        key: Key<'_>,
+        size: u32,
+        work: &mut u32,
+    ) -> Result<Option<u32>, Endless> {
+        let mut made = None;
+        let (first, bucket) = match self.search(cpu, key, work)? {
+            Some(Found::Chunk(chunk)) => return Ok(Some(chunk)),
+            Some(Found::None(first, bucket)) => (first, bucket),
+            None => return Ok(self.refuse(cpu)),
+        };
+        let (mut first, mut bucket) = (first, bucket);
+        loop {
+            let chunk = match made {
+                Some(chunk) => chunk,
+                None => {
+                    // The free ones of each CPU may have to be looked through.
+                    let lists = 4 * self.cpus.len() as u32;
+                    take(work, MAKE.saturating_add(lists).saturating_add(self.chunk as u32))?;
+                    let Some(chunk) = self.make(cpu, key, size) else { return Ok(None) };
+                    made = Some(chunk);
+                    chunk
+                }
+            };
+            if let Some(next) = self.chain.get(chunk as usize) {
+                next.store(first, Ordering::Relaxed);
+            }
+            // Release: who finds the chunk finds what is in it.
+            let linked =
+                bucket.compare_exchange(first, link(chunk), Ordering::Release, Ordering::Relaxed);
+            if linked.is_ok() {
+                return Ok(Some(chunk));
+            }
+            // If another CPU was faster nobody has seen ours; but a list of free ones is only ever taken from
+            // while probes fire.
+            match self.search(cpu, key, work).inspect_err(|_| self.retire(cpu, chunk))? {
+                Some(Found::None(now, chain)) => (first, bucket) = (now, chain),
+                Some(Found::Chunk(found)) => {
+                    self.retire(cpu, chunk);
+                    return Ok(Some(found));
+                }
+                None => {
+                    self.retire(cpu, chunk);
+                    return Ok(self.refuse(cpu));
+                }
+            }
+        }
+    }
+
+    /// Removes a variable, if there is one. Probe context.
+    pub(crate) fn remove(&self, cpu: usize, key: Key<'_>, work: &mut u32) -> Result<(), Endless> {
+        let Some(Found::Chunk(chunk)) = self.search(cpu, key, work)? else { return Ok(()) };
+        let Some(next) = self.chain.get(chunk as usize) else { return Ok(()) };
+        // Release: what was written to the variable was written before it was removed.
+        if next.fetch_or(MARK, Ordering::AcqRel) & MARK == 0 {
+            // Unlinks it on the way, unless another CPU does.
+            self.search(cpu, key, work)?;
+        }
+        Ok(())
+    }
+
+    /// Looks for a variable, and unlinks those on the way that have been removed. `None`: there is no table. What
+    /// is passed on the way is work: keys can be chosen so that all are in one chain.
+    fn search(
+        &self,
+        cpu: usize,
+        key: Key<'_>,
+        work: &mut u32,
+    ) -> Result<Option<Found<'a>>, Endless> {
+        // The upper bits of its lower half choose: a multiplication in place of a division.
+        let index = (key.hash as u32 as u64 * self.buckets.len() as u64) >> 32;
+        let Some(bucket) = self.buckets.get(index as usize) else { return Ok(None) };
+        'again: loop {
+            let mut first = bucket.load(Ordering::Acquire);
+            let (mut before, mut now) = (bucket, first);
+            while let Some(chunk) = chunk(now) {
+                take(work, LINK)?;
+                let Some(place) = self.chain.get(chunk as usize) else { return Ok(None) };
+                let next = place.load(Ordering::Acquire);
+                if next & MARK != 0 {
+                    let next = next & !MARK;
+                    let unlinked =
+                        before.compare_exchange(now, next, Ordering::AcqRel, Ordering::Relaxed);
+                    if unlinked.is_err() {
+                        continue 'again;
+                    }
+                    self.retire(cpu, chunk);
+                    if core::ptr::eq(before, bucket) {
+                        first = next;
+                    }
+                    now = next;
+                    continue;
+                }
+                if self.is_hashed(chunk, key) {
+                    take(work, key.words.len() as u32)?;
+                    if self.is(chunk, key) {
+                        return Ok(Some(Found::Chunk(chunk)));
+                    }
+                }
+                (before, now) = (place, next);
+            }
+            return Ok(Some(Found::None(first, bucket)));
+        }
+    }
+
+    fn is_hashed(&self, chunk: u32, key: Key<'_>) -> bool {
+        self.words(chunk).first().is_some_and(|hash| hash.get() == key.hash)
+    }
+
+    fn is(&self, chunk: u32, key: Key<'_>) -> bool {
+        let [hash, sizes, rest @ ..] = self.words(chunk) else { return false };
+        hash.get() == key.hash
+            && sizes.get() as u32 as usize == key.words.len()
+            && rest.iter().zip(key.words).all(|(word, key)| word.get() == *key)
+    }
+
+    /// Takes a chunk and writes keys and zeroes into it.
+    fn make(&self, cpu: usize, key: Key<'_>, size: u32) -> Option<u32> {
+        let needed = key.words.len().checked_add(HEADER + size.div_ceil(8) as usize);
+        if needed.is_none_or(|needed| needed > self.chunk) {
+            return self.refuse(cpu);
+        }
+        let chunk = self.take(cpu)?;
+        if let [hash, sizes, rest @ ..] = self.words(chunk) {
+            hash.set(key.hash);
+            sizes.set(u64::from(size) << 32 | key.words.len() as u64);
+            let words = key.words.iter().copied().chain(core::iter::repeat(0));
+            rest.iter().zip(words).for_each(|(word, value)| word.set(value));
+        }
+        Some(chunk)
+    }
+
+    /// Counts a variable that is larger than any chunk.
+    pub(crate) fn refuse(&self, cpu: usize) -> Option<u32> {
+        self.count_drop(cpu);
+        None
+    }
+
+    fn count_drop(&self, cpu: usize) {
+        if let Some(cpu) = self.cpus.get(cpu) {
+            count(&cpu.drops);
+        }
+    }
+
+    /// Takes a chunk that nobody can be looking at.
+    fn take(&self, cpu: usize) -> Option<u32> {
+        let mine = self.cpus.get(cpu)?;
+        let (before, after) = self.cpus.split_at_checked(cpu)?;
+        for from in after.iter().chain(before) {
+            if let Some(chunk) = self.pop(&from.free) {
+                return Some(chunk);
+            }
+            let clean = from.clean.swap(0, Ordering::AcqRel);
+            if let Some(chunk) = chunk(clean) {
+                // Only this CPU ever fills its list of free ones, and it was empty.
+                let rest =
+                    self.list.get(chunk as usize).map_or(0, |next| next.load(Ordering::Relaxed));
+                mine.free.store(rest, Ordering::Release);
+                return Some(chunk);
+            }
+        }
+        let has = |list: fn(&PerCpu) -> &AtomicU32| {
+            self.cpus.iter().any(|cpu| list(cpu).load(Ordering::Relaxed) != 0)
+        };
+        count(if has(|cpu| &cpu.rinsing) {
+            &mine.rinsing_drops
+        } else if has(|cpu| &cpu.dirty) {
+            &mine.dirty_drops
+        } else {
+            &mine.drops
+        });
+        None
+    }
+
+    /// A chunk has been unlinked.
+    fn retire(&self, cpu: usize, chunk: u32) {
+        match self.cpus {
+            // Nobody else can be looking at it.
+            [only] => self.push(&only.free, chunk),
+            cpus => {
+                if let Some(cpu) = cpus.get(cpu) {
+                    self.push(&cpu.dirty, chunk);
+                }
+            }
+        }
+    }
+
+    fn push(&self, list: &AtomicU32, chunk: u32) {
+        let Some(next) = self.list.get(chunk as usize) else { return };
+        let mut first = list.load(Ordering::Relaxed);
+        loop {
+            next.store(first, Ordering::Relaxed);
+            match list.compare_exchange(first, link(chunk), Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// Takes the first chunk of a list. No chunk comes back to a list of free ones before every CPU has left
+    /// probe context, so a link that was read is still the right one if the first chunk is the same.
+    fn pop(&self, list: &AtomicU32) -> Option<u32> {
+        let mut first = list.load(Ordering::Acquire);
+        loop {
+            let chunk = chunk(first)?;
+            let next = self.list.get(chunk as usize)?.load(Ordering::Relaxed);
+            match list.compare_exchange(first, next, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => return Some(chunk),
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// Makes chunks of removed variables usable again. Not probe context; one at a time.
+    ///
+    /// `sync` returns after every CPU has been outside probe context: [`Host::sync`](crate::Host::sync).
+    pub fn clean(&self, sync: impl FnOnce()) {
+        let mut any = false;
+        for cpu in self.cpus {
+            let dirty = cpu.dirty.swap(0, Ordering::AcqRel);
+            cpu.rinsing.store(dirty, Ordering::Relaxed);
+            any |= dirty != 0;
+        }
+        if !any {
+            return;
+        }
+        sync();
+        for cpu in self.cpus {
+            let rinsed = cpu.rinsing.load(Ordering::Relaxed);
+            if rinsed != 0 {
+                self.join(rinsed, &cpu.clean);
+                cpu.rinsing.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Puts all chunks of a list in front of a list of clean ones. Whoever takes chunks only ever empties that one, so that its
+    /// first chunk stays the first as long as it is there.
+    fn join(&self, first: u32, clean: &AtomicU32) {
+        let next = |link| self.list.get(chunk(link)? as usize);
+        let mut last = next(first);
+        while let Some(behind) = last.and_then(|last| next(last.load(Ordering::Relaxed))) {
+            last = Some(behind);
+        }
+        let Some(last) = last else { return };
+        let mut there = clean.load(Ordering::Relaxed);
+        loop {
+            last.store(there, Ordering::Relaxed);
+            match clean.compare_exchange(there, first, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => there = now,
+            }
+        }
+    }
+
+    /// What found no room since the beginning, on all CPUs.
+    pub fn drops(&self) -> DynamicDrops {
+        let sum = |field: fn(&PerCpu) -> &AtomicCount| {
+            self.cpus
+                .iter()
+                .fold(0u64, |sum, cpu| sum.wrapping_add(widen(field(cpu).load(Ordering::Relaxed))))
+        };
+        DynamicDrops {
+            empty: sum(|cpu| &cpu.drops),
+            dirty: sum(|cpu| &cpu.dirty_drops),
+            rinsing: sum(|cpu| &cpu.rinsing_drops),
+        }
+    }
+
+    /// Writes the value of a number.
+    pub(crate) fn set(&self, chunk: u32, value: u64) {
+        if let Some(([word, ..], _)) = self.value(chunk) {
+            word.set(value);
+        }
+    }
+
+    /// The value of a number.
+    pub(crate) fn get(&self, chunk: u32) -> u64 {
+        let mut bytes = [0; 8];
+        if let Some((words, _)) = self.value(chunk) {
+            let _ = word::read(words, 0, &mut bytes);
+        }
+        u64::from_le_bytes(bytes)
+    }
+}
+
+/// Takes so many units of work.
+fn take(work: &mut u32, units: u32) -> Result<(), Endless> {
+    let left = work.checked_sub(units);
+    *work = left.unwrap_or(0);
+    left.map(drop).ok_or(Endless)
+}
+
+/// No read-modify-write: only the CPU itself counts.
+fn count(count: &AtomicCount) {
+    count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+}

@@ -1,0 +1,101 @@
+//! A probe fires, for one consumer, on one CPU: what its programs share. Probe context.
+
+use core::cell::Cell;
+use core::sync::atomic::Ordering;
+
+use super::memory::{Access, Memory, Probe, Room};
+use super::token::Token;
+use super::work::WORK;
+use crate::kernel::Kernel;
+
+/// A probe fires, for one consumer, on one CPU.
+///
+/// For each clause [`begin`](Self::begin), then its predicate and the programs of its actions.
+#[derive(Debug)]
+pub struct Firing<'a, K> {
+    pub(crate) kernel: &'a K,
+    pub(crate) memory: &'a Memory<'a>,
+    pub(crate) probe: Probe<'a>,
+    pub(crate) access: Access,
+    pub(crate) room: Room<'a>,
+    pub(crate) cpu: usize,
+    pub(crate) epid: u32,
+    /// Bytes of scratch space that have been allocated.
+    pub(crate) used: usize,
+    /// Units of work that it may do yet.
+    pub(crate) work: Cell<u32>,
+    /// How many speculations there are, each of which `speculation()` may have to look at.
+    pub(crate) speculations: usize,
+    /// Where the next `strtok(NULL, ...)` goes on, if there was a `strtok` before.
+    pub(crate) token: Option<Token>,
+    pub(crate) timestamp: Option<u64>,
+    pub(crate) walltimestamp: Option<u64>,
+    dropped: bool,
+}
+
+impl<'a, K: Kernel> Firing<'a, K> {
+    /// A firing. With the CPU's number, which is below what the [`Memory`] was made for, nobody else may be
+    /// in probe context meanwhile; `room` is the CPU's.
+    pub fn new(
+        kernel: &'a K,
+        memory: &'a Memory<'a>,
+        probe: Probe<'a>,
+        access: Access,
+        cpu: usize,
+        room: Room<'a>,
+    ) -> Self {
+        Self {
+            kernel,
+            memory,
+            probe,
+            access,
+            room,
+            cpu,
+            epid: 0,
+            used: 0,
+            work: Cell::new(WORK),
+            speculations: 0,
+            token: None,
+            timestamp: None,
+            walltimestamp: None,
+            dropped: false,
+        }
+    }
+
+    /// It is another consumer's turn, with what is its own. What clauses of others have left to be gone on with is not
+    /// for it.
+    pub(crate) fn serve(&mut self, memory: &'a Memory<'a>, access: Access, room: Room<'a>) {
+        (self.memory, self.access, self.room) = (memory, access, room);
+        self.token = None;
+    }
+
+    /// The next clause: scratch space is empty, and it has a whole budget of its own.
+    pub fn begin(&mut self, epid: u32) {
+        self.work.set(WORK);
+        self.begin_within(epid);
+    }
+
+    /// The next clause of a hit, with what is left of its budget.
+    pub(crate) fn begin_within(&mut self, epid: u32) {
+        self.epid = epid;
+        self.used = 0;
+        self.dropped = false;
+    }
+
+    /// A dynamic variable had no room.
+    pub(super) const fn drop_record(&mut self) {
+        self.dropped = true;
+    }
+
+    /// Whether a dynamic variable of this clause had no room: then its record is dropped.
+    pub const fn dropped(&self) -> bool {
+        self.dropped
+    }
+
+    /// A variable of the thread's changes: what was false for it need not be any more (`t_predcache`).
+    pub(crate) fn forget_predicate(&self) {
+        if let Some(cache) = self.kernel.predicate_cache() {
+            cache.store(0, Ordering::Relaxed);
+        }
+    }
+}

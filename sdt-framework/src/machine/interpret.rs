@@ -1,0 +1,318 @@
+//! The machine that runs programs. Everything here is probe context.
+
+use dtrace_abi::dif::Subr;
+use dtrace_abi::fault::Fault;
+
+use super::address::{Place, Region};
+use super::dynamic::{Endless, Key};
+use super::failure::{Failure, Stop};
+use super::firing::Firing;
+use super::op::{Compared, Op, Registers, Shape, Slot, Var};
+use super::tuple::{DEFAULT_STRING, KEY_SIZE, Tuple};
+use super::validate::Program;
+use super::work::{CALL, INSTRUCTION, LOOK, NUMBER, STEP};
+use crate::base::word::Word;
+use crate::kernel::Kernel;
+
+impl<'a, K: Kernel> Firing<'a, K> {
+    /// Runs a program; returns its value, which for a type by reference is an address for
+    /// [`fetch`](Self::fetch).
+    ///
+    /// # Errors
+    ///
+    /// A fault. What the program did before it stays done.
+    #[inline]
+    pub fn run(&mut self, program: &Program<'_>) -> Result<u64, Failure> {
+        // Most programs are one instruction, which needs no registers.
+        let result = match program.ops.first() {
+            Some(&Slot(Op::ReturnSet(value))) => Ok(value),
+            Some(&Slot(Op::ReturnArg(index))) => self.argument(index.into()),
+            Some(&Slot(Op::ReturnBuiltin(variable))) => self.builtin(variable),
+            _ => return self.interpret(program),
+        };
+        result.map_err(|stop| stop.failure(0))
+    }
+
+    // Apart, as it has many registers to keep.
+    #[inline(never)]
+    fn interpret(&mut self, program: &Program<'_>) -> Result<u64, Failure> {
+        // No instruction runs twice.
+        self.charge(program.ops.len() as u64 * INSTRUCTION).map_err(|stop| stop.failure(0))?;
+        let mut regs = Registers::default();
+        let mut compared = Compared::NOTHING;
+        let mut tuple = None;
+        let mut pc = 0;
+        // Read where it lies: what an instruction does not have is not loaded.
+        while let Some(Slot(op)) = program.ops.get(pc) {
+            let failed = |stop: Stop| stop.failure(pc);
+            match *op {
+                Op::Or(a, b, d) => regs.set(d, regs.get(a) | regs.get(b)),
+                Op::Xor(a, b, d) => regs.set(d, regs.get(a) ^ regs.get(b)),
+                Op::And(a, b, d) => regs.set(d, regs.get(a) & regs.get(b)),
+                // The count is taken modulo 64.
+                Op::Sll(a, b, d) => regs.set(d, regs.get(a).wrapping_shl(regs.get(b) as u32)),
+                Op::Srl(a, b, d) => regs.set(d, regs.get(a).wrapping_shr(regs.get(b) as u32)),
+                Op::Sra(a, b, d) => {
+                    regs.set(d, (regs.get(a) as i64).wrapping_shr(regs.get(b) as u32) as u64);
+                }
+                Op::Sub(a, b, d) => regs.set(d, regs.get(a).wrapping_sub(regs.get(b))),
+                Op::Add(a, b, d) => regs.set(d, regs.get(a).wrapping_add(regs.get(b))),
+                Op::Mul(a, b, d) => regs.set(d, regs.get(a).wrapping_mul(regs.get(b))),
+                Op::Not(a, d) => regs.set(d, !regs.get(a)),
+                Op::Mov(a, d) => regs.set(d, regs.get(a)),
+                Op::Set(d, value) => regs.set(d, value),
+                Op::Nop => {}
+                Op::Cmp(a, b) => compared = Compared::numbers(regs.get(a), regs.get(b)),
+                Op::Tst(a) => compared = Compared::tested(regs.get(a)),
+                Op::Ba(to) => {
+                    pc = to as usize;
+                    continue;
+                }
+                Op::Branch(cond, to) => {
+                    if compared.is(cond) {
+                        pc = to as usize;
+                        continue;
+                    }
+                }
+                Op::SetCompareBranch(a, d, cond, to, value) => {
+                    regs.set(d, value);
+                    compared = Compared::numbers(regs.get(a), value);
+                    pc = if compared.is(cond) { to as usize } else { pc + 3 };
+                    continue;
+                }
+                Op::Ret(value) => return Ok(regs.get(value)),
+                Op::ReturnSet(value) => return Ok(value),
+                Op::ReturnArg(index) => return self.argument(index.into()).map_err(failed),
+                Op::ReturnBuiltin(variable) => return self.builtin(variable).map_err(failed),
+                Op::Arg(index, d) => regs.set(d, self.argument(index.into()).map_err(failed)?),
+                Op::Builtin(variable, d) => regs.set(d, self.builtin(variable).map_err(failed)?),
+                Op::Load(width, a, d) => {
+                    regs.set(d, self.load(width, regs.get(a)).map_err(failed)?);
+                }
+                Op::Sdiv(a, b, d) => {
+                    let b = divisor(regs.get(b)).map_err(failed)?;
+                    regs.set(d, (regs.get(a) as i64).wrapping_div(b as i64) as u64);
+                }
+                Op::Srem(a, b, d) => {
+                    let b = divisor(regs.get(b)).map_err(failed)?;
+                    regs.set(d, (regs.get(a) as i64).wrapping_rem(b as i64) as u64);
+                }
+                Op::Udiv(a, b, d) => {
+                    regs.set(d, regs.get(a) / divisor(regs.get(b)).map_err(failed)?);
+                }
+                Op::Urem(a, b, d) => {
+                    regs.set(d, regs.get(a) % divisor(regs.get(b)).map_err(failed)?);
+                }
+                Op::LoadGlobal(at, d) => regs.set(d, self.global(at).map_err(failed)?.get()),
+                Op::LoadLocal(at, d) => regs.set(d, self.local(at).map_err(failed)?.get()),
+                Op::StoreGlobal(at, s) => self.global(at).map_err(failed)?.set(regs.get(s)),
+                Op::StoreLocal(at, s) => self.local(at).map_err(failed)?.set(regs.get(s)),
+                Op::Scmp(a, b) => {
+                    let limit = self.memory.string_size.into();
+                    let difference = self.compare(regs.get(a), regs.get(b), limit);
+                    compared = Compared::strings(difference.map_err(failed)?);
+                }
+                ref op => {
+                    let tuple = tuple.get_or_insert(Tuple::EMPTY);
+                    self.step(op, &mut regs, tuple).map_err(failed)?;
+                }
+            }
+            pc += 1;
+        }
+        // No program ends without `ret`.
+        Err(Stop::new(Fault::IllegalOperation).failure(program.ops.len()))
+    }
+
+    /// An instruction that takes its time.
+    #[inline(never)]
+    fn step(&mut self, op: &Op, regs: &mut Registers, tuple: &mut Tuple) -> Result<(), Stop> {
+        self.charge(match op {
+            Op::Call(Subr::Speculation, _) => CALL + LOOK * self.speculations as u64,
+            Op::Call(..) => CALL,
+            Op::Lock(..) => NUMBER,
+            _ => STEP,
+        })?;
+        let (target, value) = match *op {
+            Op::Args(index, d) => (d, self.argument(regs.get(index))?),
+            Op::UserRegister(index, d) => (d, self.user_register(regs.get(index))?),
+            Op::LoadUser(width, a, d) => (d, self.load_user(width, regs.get(a))?),
+            Op::LoadGlobalRef(number, d) => (d, self.load_ref(Region::Global, number)?),
+            Op::LoadLocalRef(number, d) => (d, self.load_ref(Region::Local, number)?),
+            Op::LoadThread(number, shape, d) => {
+                let var = Var { number, thread: true };
+                (d, self.load_dynamic(var, &Tuple::EMPTY, shape != Shape::Value)?)
+            }
+            Op::LoadElement(var, by_ref, d) => (d, self.load_dynamic(var, tuple, by_ref)?),
+            Op::Alloc(size, d) => (d, self.allocate(regs.get(size), true)?),
+            Op::Call(subr, d) => (d, self.call(subr, regs.get(d), tuple)?),
+            Op::Lock(question, d) => (d, self.ask_lock(question, tuple.arg(0))?),
+            Op::StoreGlobalRef(number, shape, s) => {
+                return self.store_ref(Region::Global, number, shape, regs.get(s));
+            }
+            Op::StoreLocalRef(number, shape, s) => {
+                return self.store_ref(Region::Local, number, shape, regs.get(s));
+            }
+            Op::StoreThread(number, shape, s) => {
+                let var = Var { number, thread: true };
+                return self.store_dynamic(var, &Tuple::EMPTY, shape, regs.get(s));
+            }
+            Op::StoreElement(var, shape, s) => {
+                return self.store_dynamic(var, tuple, shape, regs.get(s));
+            }
+            Op::Store(width, s, to) => return self.store(width, regs.get(s), regs.get(to)),
+            Op::Copy(from, size, to) => {
+                return self.copy_padded(regs.get(from), regs.get(to), regs.get(size));
+            }
+            Op::PushValue(s) => return tuple.push(regs.get(s), 0),
+            Op::PushBytes(size, s) => return tuple.push(regs.get(s), regs.get(size)),
+            Op::PushString(size, s) => {
+                let limit = match regs.get(size) {
+                    0 => DEFAULT_STRING,
+                    size => size.min(KEY_SIZE),
+                };
+                if tuple.is_full() {
+                    return Err(Stop::new(Fault::TupleOverflow));
+                }
+                let length = self.length(regs.get(s), limit)?;
+                return tuple.push(regs.get(s), length + 1);
+            }
+            Op::Pop => {
+                tuple.pop();
+                return Ok(());
+            }
+            Op::Flush => {
+                tuple.clear();
+                return Ok(());
+            }
+            // All others are done where they are met.
+            _ => return Err(Stop::new(Fault::IllegalOperation)),
+        };
+        regs.set(target, value);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn global(&self, at: u32) -> Result<&'a Word, Stop> {
+        self.memory.globals.value(0, at).ok_or(Stop::new(Fault::IllegalOperation))
+    }
+
+    #[inline(always)]
+    fn local(&self, at: u32) -> Result<&'a Word, Stop> {
+        self.memory.locals.value(self.cpu, at).ok_or(Stop::new(Fault::IllegalOperation))
+    }
+
+    /// Puts the words of a tuple together: for each key its size and what it is, for the variable and the
+    /// thread likewise. `None`: they are more than any chunk has room for.
+    fn key(&mut self, var: Var, tuple: &Tuple) -> Result<Option<usize>, Stop> {
+        let mut at = 0;
+        let mut put = |room: &mut [u64], word: u64| {
+            let place = room.get_mut(at)?;
+            *place = word;
+            at += 1;
+            Some(())
+        };
+        for entry in tuple.entries() {
+            if put(self.room.key, entry.size).is_none() {
+                return Ok(None);
+            }
+            if entry.size == 0 {
+                if put(self.room.key, entry.value).is_none() {
+                    return Ok(None);
+                }
+                continue;
+            }
+            if entry.size / 8 > self.room.key.len() as u64 {
+                return Ok(None);
+            }
+            self.charge(entry.size)?;
+            for offset in (0..entry.size).step_by(8) {
+                let mut bytes = [0; 8];
+                let count = (entry.size - offset).min(8) as usize;
+                if let Some(bytes) = bytes.get_mut(..count) {
+                    self.read(entry.value.wrapping_add(offset), bytes)?;
+                }
+                if put(self.room.key, u64::from_le_bytes(bytes)).is_none() {
+                    return Ok(None);
+                }
+            }
+        }
+        let thread = if var.thread { self.thread() } else { 0 };
+        let own = [0, u64::from(var.number) << 1 | u64::from(var.thread), 0, thread];
+        for word in own {
+            if put(self.room.key, word).is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(at))
+    }
+
+    /// The thread, and how many interrupts it is under (`DTRACE_TLS_THRKEY`).
+    fn thread(&self) -> u64 {
+        self.kernel.thread() & ((1 << 61) - 1) | u64::from(self.kernel.interrupts() & 7) << 61
+    }
+
+    fn load_dynamic(&mut self, var: Var, tuple: &Tuple, by_ref: bool) -> Result<u64, Stop> {
+        let Some(length) = self.key(var, tuple)? else { return Ok(0) };
+        let key = Key::new(self.room.key.get(..length).unwrap_or_default());
+        let dynamic = &self.memory.dynamic;
+        let found = self.working(|work| dynamic.find(self.cpu, key, work))?;
+        Ok(match found {
+            Some(chunk) if by_ref => Place::start(Region::Dynamic, chunk).address(),
+            Some(chunk) => dynamic.get(chunk),
+            None => 0,
+        })
+    }
+
+    /// Assigns a dynamic variable; 0 takes it away.
+    fn store_dynamic(
+        &mut self,
+        var: Var,
+        tuple: &Tuple,
+        shape: Shape,
+        value: u64,
+    ) -> Result<(), Stop> {
+        let memory = self.memory;
+        let dynamic = &memory.dynamic;
+        if var.thread {
+            self.forget_predicate();
+        }
+        let length = self.key(var, tuple)?;
+        let key = length.and_then(|length| self.room.key.get(..length)).map(Key::new);
+        if value == 0 {
+            if let Some(key) = key {
+                self.working(|work| dynamic.remove(self.cpu, key, work))?;
+            }
+            return Ok(());
+        }
+        let chunk = match key {
+            Some(key) => {
+                let size = shape.size().max(8);
+                self.working(|work| dynamic.find_or_make(self.cpu, key, size, work))?
+            }
+            None => dynamic.refuse(self.cpu),
+        };
+        let Some(chunk) = chunk else {
+            self.drop_record();
+            return Ok(());
+        };
+        if shape == Shape::Value {
+            dynamic.set(chunk, value);
+            return Ok(());
+        }
+        self.copy_value(value, Place::start(Region::Dynamic, chunk).address(), shape)
+    }
+
+    /// Calls `f` with the budget.
+    fn working<R>(&self, f: impl FnOnce(&mut u32) -> Result<R, Endless>) -> Result<R, Stop> {
+        let mut work = self.work.get();
+        let result = f(&mut work);
+        self.work.set(work);
+        // A clause that does too much is stopped.
+        result.map_err(|Endless| Stop::new(Fault::IllegalOperation))
+    }
+}
+
+/// What is divided by.
+fn divisor(value: u64) -> Result<u64, Stop> {
+    if value == 0 { Err(Stop::new(Fault::DivideByZero)) } else { Ok(value) }
+}

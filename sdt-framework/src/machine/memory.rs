@@ -1,0 +1,138 @@
+//! What programs work on: the memory of a consumer, the room of a CPU, the probe that fires, and what may be seen.
+
+use core::fmt;
+
+use super::dynamic::Dynamic;
+use crate::base::word::Word;
+
+/// What one consumer's programs keep from one firing to the next. All CPUs share it.
+#[derive(Debug)]
+pub struct Memory<'a> {
+    /// Strings of programs.
+    pub literals: &'a [Word],
+    /// Global variables.
+    pub globals: Statics<'a>,
+    /// Clause-local variables, a copy for each CPU.
+    pub locals: Statics<'a>,
+    /// Thread-local variables and associative arrays.
+    pub dynamic: Dynamic<'a>,
+    /// Bytes of a string, the zero at its end included (`strsize`). At most 2^24 - 1.
+    pub string_size: u32,
+}
+
+/// Variables that have their place for as long as the consumer lives.
+#[derive(Debug)]
+pub struct Statics<'a> {
+    /// For each variable that is held by reference its first word and its bytes: one for each variable that
+    /// can be declared.
+    pub extents: &'a [Word],
+    /// What variables hold.
+    pub words: &'a [Word],
+    /// How many CPUs share `words`, each with a copy of every variable; 1 if they are all the same one.
+    pub copies: usize,
+}
+
+impl<'a> Statics<'a> {
+    fn stride(&self) -> usize {
+        self.words.len().checked_div(self.copies).unwrap_or(0)
+    }
+
+    /// The words of a CPU.
+    fn of(&self, copy: usize) -> &'a [Word] {
+        let stride = self.stride();
+        let start = copy.checked_mul(stride);
+        start.and_then(|start| self.words.get(start..)?.get(..stride)).unwrap_or_default()
+    }
+
+    /// Empties words, for all CPUs; false if there are not so many.
+    pub(crate) fn clear(&self, start: usize, end: usize) -> bool {
+        (0..self.copies.max(1)).all(|copy| {
+            let words = self.of(copy).get(start..end);
+            words.is_some_and(|words| {
+                words.iter().for_each(|word| word.set(0));
+                true
+            })
+        })
+    }
+
+    /// The word of a number.
+    #[inline]
+    pub(crate) fn value(&self, copy: usize, at: u32) -> Option<&'a Word> {
+        if self.copies == 1 {
+            return self.words.get(at as usize);
+        }
+        self.of(copy).get(at as usize)
+    }
+
+    /// What a variable refers to: the word that says whether it is NULL, the others, and the bytes.
+    pub(super) fn referred(&self, copy: usize, index: u32) -> Option<(&'a Word, &'a [Word], u32)> {
+        let extent = self.extents.get(index as usize)?.get();
+        let (first, size) = (extent as u32 as usize, (extent >> 32) as u32);
+        if size == 0 {
+            // Not declared, or not held by reference.
+            return None;
+        }
+        let (null, rest) = self.of(copy).get(first..)?.split_first()?;
+        Some((null, rest.get(..size.div_ceil(8) as usize)?, size))
+    }
+}
+
+/// What a firing works with on one CPU.
+#[derive(Debug)]
+pub struct Room<'a> {
+    /// Scratch space; as much of it is used as has addresses, 2^24 - 1 bytes. A subroutine can see what the clause before
+    /// has left there, so consumers do not share it.
+    pub scratch: &'a mut [u8],
+    /// Where the keys of dynamic variables are put together: as many words as a chunk of theirs has.
+    pub key: &'a mut [u64],
+}
+
+/// The probe that fires.
+#[derive(Clone, Copy)]
+pub struct Probe<'a> {
+    /// Its number.
+    pub id: u32,
+    /// What it is called, which few programs ask.
+    pub names: &'a dyn Names,
+    /// The arguments that came with the hit.
+    pub args: &'a [u64],
+}
+
+impl fmt::Debug for Probe<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Probe")
+            .field("id", &self.id)
+            .field("args", &self.args)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The names of a probe.
+pub trait Names {
+    /// Provider, module, function and name, without zero bytes. The same as long as the probe fires. Probe context.
+    fn names(&self) -> [&[u8]; 4];
+}
+
+impl Names for [&[u8]; 4] {
+    fn names(&self) -> [&[u8]; 4] {
+        *self
+    }
+}
+
+/// What programs may see and do while a probe fires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// All of the kernel's memory, and what runs in it.
+    pub kernel: bool,
+    /// The arguments of this probe.
+    pub args: bool,
+    /// Which process runs, and what it is.
+    pub process: bool,
+    /// To write to the memory of the process that runs.
+    pub control: bool,
+}
+
+impl Access {
+    /// Everything.
+    pub const ALL: Self = Self { kernel: true, args: true, process: true, control: true };
+}

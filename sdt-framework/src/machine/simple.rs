@@ -1,0 +1,141 @@
+//! Programs that are told without anything being made ready for the machine: constants, arguments and what the kernel knows
+//! of processes, alone or compared with a number. Most predicates are of this kind, and most of the time they are false.
+
+use dtrace_abi::dif::Builtin;
+use dtrace_abi::fault::Fault;
+
+use super::failure::Stop;
+use super::memory::Access;
+use super::op::{Compared, Cond, Op, Reg, Slot};
+use super::validate::Program;
+use crate::kernel::{Kernel, Number};
+
+/// A number that is simply there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Simple {
+    Constant(u64),
+    /// An argument of the probe.
+    Arg(u8),
+    /// Known to all who may know of processes.
+    Process(Number),
+}
+
+impl Simple {
+    /// Whether the kernel may have to be asked for it.
+    pub(crate) const fn asks(self) -> bool {
+        // Providers bring along five arguments at least.
+        matches!(self, Self::Process(_) | Self::Arg(5..))
+    }
+
+    /// The number. A fault is the program's first instruction's.
+    #[inline(always)]
+    pub(crate) fn get(
+        self,
+        args: &[u64],
+        kernel: &(impl Kernel + ?Sized),
+        access: &Access,
+    ) -> Result<u64, Stop> {
+        match self {
+            Self::Constant(value) => Ok(value),
+            Self::Arg(index) => argument(args, kernel, access, index.into()),
+            Self::Process(number) if access.process => {
+                kernel.number(number).ok_or(Stop::new(Fault::IllegalOperation))
+            }
+            Self::Process(_) => Err(Stop::new(Fault::UserPrivilege)),
+        }
+    }
+}
+
+/// An argument of the probe: one that came with the hit, or one that the kernel is asked for.
+#[inline(always)]
+pub(crate) fn argument(
+    args: &[u64],
+    kernel: &(impl Kernel + ?Sized),
+    access: &Access,
+    index: u64,
+) -> Result<u64, Stop> {
+    if !access.args {
+        return Err(Stop::new(Fault::KernelPrivilege));
+    }
+    let brought = usize::try_from(index).ok().and_then(|index| args.get(index));
+    Ok(brought.copied().unwrap_or_else(|| kernel.argument(index)))
+}
+
+/// A predicate that compares such a number with another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Guard {
+    what: Simple,
+    cond: Cond,
+    value: u64,
+    /// What the predicate is if the comparison holds, and if it does not.
+    results: [bool; 2],
+}
+
+impl Guard {
+    /// Whether the kernel may have to be asked.
+    pub(crate) const fn asks(&self) -> bool {
+        self.what.asks()
+    }
+
+    /// Whether the predicate is true.
+    #[inline(always)]
+    pub(crate) fn test(
+        &self,
+        args: &[u64],
+        kernel: &(impl Kernel + ?Sized),
+        access: &Access,
+    ) -> Result<bool, Stop> {
+        let found = self.what.get(args, kernel, access)?;
+        let [holds, fails] = self.results;
+        Ok(if Compared::numbers(found, self.value).is(self.cond) { holds } else { fails })
+    }
+}
+
+impl Program<'_> {
+    /// The number that it gives, if that is simply there.
+    pub(crate) fn simple(&self) -> Option<Simple> {
+        if self.returns().is_by_ref() {
+            return None;
+        }
+        match *self.ops {
+            [Slot(Op::ReturnSet(value)), ..] => Some(Simple::Constant(value)),
+            [Slot(Op::ReturnArg(index)), ..] => Some(Simple::Arg(index)),
+            [Slot(Op::ReturnBuiltin(variable)), ..] => number(variable).map(Simple::Process),
+            _ => None,
+        }
+    }
+
+    /// The program as a guard, if it is one.
+    pub(crate) fn guard(&self) -> Option<Guard> {
+        let [Slot(first), Slot(second), ..] = self.ops else { return None };
+        let (what, from) = match *first {
+            Op::Arg(index, d) => (Simple::Arg(index), d),
+            Op::Builtin(variable, d) => (Simple::Process(number(variable)?), d),
+            _ => return None,
+        };
+        let Op::SetCompareBranch(one, other, cond, to, value) = *second else { return None };
+        // What is returned at an instruction, if that is plain.
+        let result = |at: usize| match *self.ops.get(at)? {
+            Slot(Op::ReturnSet(value)) => Some(value != 0),
+            Slot(Op::Ret(Reg::ZERO)) => Some(false),
+            _ => None,
+        };
+        let results = [result(to as usize)?, result(4)?];
+        (one == from && other != from).then_some(Guard { what, cond, value, results })
+    }
+}
+
+/// The numbers that are the same for all who may know of processes.
+const fn number(variable: Builtin) -> Option<Number> {
+    Some(match variable {
+        Builtin::Pid => Number::Pid,
+        Builtin::Tid => Number::Tid,
+        Builtin::Ppid => Number::Ppid,
+        Builtin::Uid => Number::Uid,
+        Builtin::Gid => Number::Gid,
+        Builtin::Jid => Number::Jid,
+        Builtin::Errno => Number::Errno,
+        Builtin::Curthread => Number::Curthread,
+        _ => return None,
+    })
+}

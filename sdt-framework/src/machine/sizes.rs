@@ -1,0 +1,53 @@
+//! How large the dynamic variables of a program are.
+
+use super::dynamic::{HEADER, key_words};
+use super::op::{Op, Reg};
+use super::tuple::{DEFAULT_STRING, KEY_SIZE};
+
+/// Follows how large the tuples can be that name elements.
+#[derive(Default)]
+pub(super) struct Sizes {
+    /// The number that was set last.
+    constant: u64,
+    keys: usize,
+    /// Words of the largest.
+    pub(super) largest: usize,
+}
+
+impl Sizes {
+    /// Takes note of the next instruction.
+    pub(super) fn follow(&mut self, op: &Op) {
+        /// Two words say the variable and the thread.
+        const OWN: usize = 2 * key_words(0);
+        let value = match *op {
+            Op::Set(_, value) => {
+                self.constant = value;
+                return;
+            }
+            Op::Flush => {
+                self.keys = 0;
+                return;
+            }
+            Op::PushValue(_) => {
+                self.keys = self.keys.saturating_add(key_words(0));
+                return;
+            }
+            Op::PushBytes(size, _) | Op::PushString(size, _) => {
+                // The compiler sets a register to the size right before it pushes.
+                let size = match (size, op) {
+                    (Reg::ZERO, Op::PushString(..)) => DEFAULT_STRING,
+                    (Reg::ZERO, _) => 0,
+                    _ => self.constant.min(KEY_SIZE),
+                };
+                self.keys = self.keys.saturating_add(key_words(size as usize + 1));
+                return;
+            }
+            Op::StoreThread(_, shape, _) => OWN + shape.size().div_ceil(8) as usize,
+            Op::StoreElement(_, shape, _) => {
+                self.keys.saturating_add(OWN + shape.size().div_ceil(8) as usize)
+            }
+            _ => return,
+        };
+        self.largest = self.largest.max(value.saturating_add(HEADER));
+    }
+}

@@ -1,0 +1,19 @@
+//! Where `strtok` goes on.
+
+/// The rest of a text that `strtok` has not divided yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Token {
+    pub(super) at: u64,
+    /// Bytes from there to the end of the text, at most.
+    pub(super) left: u64,
+}
+
+impl Token {
+    /// Nothing is left of the text.
+    pub(super) const END: Self = Self { at: 0, left: 0 };
+
+    pub(super) const fn advance(&mut self) {
+        self.at = self.at.wrapping_add(1);
+        self.left -= 1;
+    }
+}

@@ -1,0 +1,180 @@
+//! Probes, as far as they are read when they fire: origin and chain.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use crate::base::arena::Arena;
+use crate::base::chain::{Chain, Node, Walk};
+use crate::base::origin::Origin;
+use crate::base::sync::{AtomicU32, UnsafeCell};
+
+/// The part of a probe that is read when it fires.
+#[derive(Debug)]
+pub(crate) struct LiveProbe {
+    is_live: AtomicBool,
+    chain: Chain,
+    /// The number of the predicate of the only enabling, if that can be cached; otherwise 0 (`dtpr_predcache`).
+    predicate: AtomicU32,
+    /// How many consumers have enabled it.
+    consumers: AtomicU32,
+    origin: UnsafeCell<Origin>,
+}
+
+// SAFETY: the origin is written while the probe is not live and no CPU still looks at it; the pointers in
+// it are the provider's and only handed back to it.
+unsafe impl Sync for LiveProbe {}
+
+impl LiveProbe {
+    fn new() -> Self {
+        Self {
+            is_live: AtomicBool::new(false),
+            chain: Chain::new(),
+            predicate: AtomicU32::new(0),
+            consumers: AtomicU32::new(0),
+            origin: UnsafeCell::new(Origin::NONE),
+        }
+    }
+
+    /// Makes the id a probe.
+    ///
+    /// # Safety
+    /// It is not live, and since it is not every CPU has been outside probe context. The
+    /// framework is locked.
+    pub(super) unsafe fn publish(&self, origin: Origin) {
+        // SAFETY: nobody reads the origin of what is not live, by the contract above.
+        self.origin.with_mut(|cell| unsafe { cell.write(origin) });
+        self.is_live.store(true, Ordering::Release);
+    }
+
+    /// The id is no probe any more.
+    pub(super) fn retract(&self) {
+        self.is_live.store(false, Ordering::Release);
+    }
+
+    /// Whether the id is a probe. Probe context. Acquire, with the Release of `publish`: the origin is there.
+    #[inline(always)]
+    fn is_live(&self) -> bool {
+        self.is_live.load(Ordering::Acquire)
+    }
+
+    /// The provider's part of a probe that is live, or was when this CPU entered probe context.
+    ///
+    /// # Safety
+    /// It is used in this probe context only, or the framework is locked.
+    #[inline(always)]
+    pub(crate) unsafe fn origin(&self) -> &Origin {
+        // SAFETY: nobody writes to it while it is live, nor before every CPU has left the probe context in which it was;
+        // by the contract above nobody uses it longer.
+        self.origin.with(|origin| unsafe { &*origin })
+    }
+
+    /// The predicate that can be cached, or 0. Probe context.
+    #[inline(always)]
+    pub(crate) fn predicate(&self) -> u32 {
+        self.predicate.load(Ordering::Relaxed)
+    }
+
+    /// How many consumers have enabled it. Probe context.
+    #[inline(always)]
+    pub(crate) fn consumers(&self) -> u32 {
+        self.consumers.load(Ordering::Relaxed)
+    }
+
+    /// With the framework locked.
+    pub(crate) fn set_predicate(&self, predicate: u32) {
+        self.predicate.store(predicate, Ordering::Relaxed);
+    }
+
+    /// One more consumer has enabled it. With the framework locked.
+    pub(crate) fn add_consumer(&self) {
+        self.consumers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One consumer less has enabled it. With the framework locked.
+    pub(crate) fn remove_consumer(&self) {
+        self.consumers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// All probes that can fire, and the enablings `E` that are on their chains.
+#[derive(Debug)]
+pub(crate) struct Live<E: 'static> {
+    probes: &'static [LiveProbe],
+    nodes: &'static [Node<E>],
+}
+
+impl<E: 'static> Clone for Live<E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E: 'static> Copy for Live<E> {}
+
+impl<E: Copy + 'static> Live<E> {
+    pub(super) const fn none() -> Self {
+        Self { probes: &[], nodes: &[] }
+    }
+
+    /// `None` when there is no room.
+    pub(super) fn new(arena: &mut Arena, probes: usize, enablings: usize) -> Option<Self> {
+        let probes = arena.slice(probes, |_| LiveProbe::new())?.leak();
+        let nodes = arena.slice(enablings, |_| Node::new())?.leak();
+        Some(Self { probes, nodes })
+    }
+
+    /// Bytes that it takes at most.
+    pub(super) const fn footprint(probes: usize, enablings: usize) -> usize {
+        Arena::footprint::<LiveProbe>(probes).saturating_add(Arena::footprint::<Node<E>>(enablings))
+    }
+
+    /// The probe with this number, if it is one. Probe context.
+    #[inline(always)]
+    pub(crate) fn find(&self, id: u32) -> Option<&'static LiveProbe> {
+        self.probes.get(id.checked_sub(1)? as usize).filter(|probe| probe.is_live())
+    }
+
+    pub(super) fn at(&self, index: usize) -> Option<&'static LiveProbe> {
+        self.probes.get(index)
+    }
+
+    /// The enablings of a probe. Probe context.
+    #[inline(always)]
+    pub(crate) fn enablings(&self, probe: &LiveProbe) -> Walk<'static, E> {
+        probe.chain.walk(self.nodes)
+    }
+
+    /// Calls `f` with the number and the origin of every probe that is enabled. Probe context.
+    pub(crate) fn for_each_enabled(&self, mut f: impl FnMut(u32, &Origin)) {
+        for (id, probe) in (1..).zip(self.probes) {
+            if !probe.chain.is_empty() && probe.is_live() {
+                // SAFETY: it is not used beyond this probe context.
+                f(id, unsafe { probe.origin() });
+            }
+        }
+    }
+
+    /// Puts an enabling at the end of a probe's chain.
+    ///
+    /// # Safety
+    /// The node is on no chain, and no CPU that found it on one is still in probe context. The framework is locked.
+    pub(super) unsafe fn append(&self, probe: usize, node: usize, enabling: E) {
+        let (Some(probe), Some(place)) = (self.probes.get(probe), self.nodes.get(node)) else {
+            return;
+        };
+        // SAFETY: by the contract above.
+        unsafe { place.fill(enabling) };
+        // SAFETY: it has just been filled, and the framework is locked.
+        unsafe { probe.chain.append(self.nodes, node) };
+    }
+
+    /// Takes an enabling off a probe's chain. CPUs may still look at it.
+    ///
+    /// # Safety
+    /// The framework is locked.
+    pub(super) unsafe fn unlink(&self, probe: usize, node: usize) {
+        if let Some(probe) = self.probes.get(probe) {
+            // SAFETY: by the contract above.
+            unsafe { probe.chain.unlink(self.nodes, node) };
+        }
+    }
+}

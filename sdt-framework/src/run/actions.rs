@@ -1,0 +1,406 @@
+//! The actions of a clause, which store what programs compute. Probe context.
+
+use core::sync::atomic::Ordering;
+
+use dtrace_abi::action::Action;
+use dtrace_abi::dif::DifType;
+
+use super::buffer::RecordBuffer;
+use super::clause::{Clause, Target};
+use super::context::{ClauseContext, Outcome};
+use super::state::{Aggregated, Speculative, Work};
+use super::store::{clear, header, memref, store, store_string};
+use super::surroundings::Surroundings;
+use super::words::put_number;
+use crate::base::counters::bump;
+use crate::base::host::Host;
+use crate::kernel::Destruction;
+use crate::machine::{Failure, Firing, Probe, Program, Room, Stop, Token};
+
+/// The machine at a hit: what the clauses of all enablings that need it share on this CPU, one after the other.
+pub(crate) struct Run<'a, H> {
+    firing: Firing<'a, Surroundings<'a, H>>,
+    context: ClauseContext<'a, H>,
+}
+
+impl<'a, H: Host> Run<'a, H> {
+    /// Starts running the clauses of the first consumer. `token` is where its `strtok` goes on.
+    ///
+    /// # Safety
+    /// This is the CPU, in probe context, and no clause runs on it. The run is dropped before the CPU leaves probe context.
+    #[inline(always)]
+    pub(crate) unsafe fn new(
+        args: &'a [u64],
+        context: ClauseContext<'a, H>,
+        token: Option<Token>,
+    ) -> Self {
+        let ClauseContext { kernel, state, access, here, .. } = context;
+        // SAFETY: it is this CPU's, by the contract above.
+        let Work { scratch, key, .. } = unsafe { &mut *here.work.get() };
+        kernel.state.set(Some(state));
+        let probe = Probe { id: kernel.id, names: kernel, args };
+        let room = Room { scratch, key };
+        let mut firing = Firing::new(kernel, &state.memory, probe, *access, kernel.cpu, room);
+        (firing.token, firing.speculations) = (token, state.speculations.len());
+        Self { firing, context }
+    }
+
+    /// Goes on with the clauses of the consumer of `context`, if that is another one.
+    ///
+    /// # Safety
+    /// As [`new`](Self::new).
+    #[inline]
+    pub(crate) unsafe fn switch_to(&mut self, context: ClauseContext<'a, H>) {
+        if core::ptr::eq(self.context.state, context.state) {
+            return;
+        }
+        // SAFETY: it is this CPU's, by the contract of `new`; what a consumer had there before at this hit is not used any more.
+        let Work { scratch, key, .. } = unsafe { &mut *context.here.work.get() };
+        context.kernel.state.set(Some(context.state));
+        self.firing.serve(&context.state.memory, *context.access, Room { scratch, key });
+        self.firing.speculations = context.state.speculations.len();
+        self.context = context;
+    }
+
+    /// Where `strtok` of the consumer goes on, if this runs clauses of that consumer.
+    pub(crate) fn token_of(&self, context: ClauseContext<'a, H>) -> Option<Option<Token>> {
+        core::ptr::eq(self.context.state, context.state).then_some(self.firing.token)
+    }
+
+    /// Runs a clause with so many units of work, at this time if it is known already; the predicate only if it is not known to be
+    /// true. If the CPU `checks`, a consumer that has timed out is found out even if its predicate is false.
+    ///
+    /// # Safety
+    /// As [`new`](Self::new).
+    #[inline(always)]
+    pub(crate) unsafe fn clause(
+        &mut self,
+        epid: u32,
+        clause: &Clause,
+        (is_true, checks): (bool, bool),
+        time: &mut Option<u64>,
+        work: &mut u32,
+    ) -> Outcome {
+        self.firing.timestamp = *time;
+        self.firing.work.set(*work);
+        // SAFETY: by the contract above.
+        let outcome = unsafe { self.timed_clause(epid, clause, is_true, checks) };
+        (*time, *work) = (self.firing.timestamp, self.firing.work.get());
+        outcome
+    }
+
+    /// # Safety
+    /// As [`new`](Self::new).
+    #[inline(always)]
+    unsafe fn timed_clause(
+        &mut self,
+        epid: u32,
+        clause: &Clause,
+        is_true: bool,
+        checks: bool,
+    ) -> Outcome {
+        if checks && self.is_dead() {
+            return Outcome::Dead;
+        }
+        self.firing.begin_within(epid);
+        if !is_true && let Some(predicate) = &clause.predicate {
+            let value = self.firing.run(predicate);
+            match value {
+                // A variable that the predicate assigns had no room: nothing is done, whatever its value is.
+                _ if self.firing.dropped() => return Outcome::Dropped,
+                Ok(0) => return Outcome::False,
+                Ok(_) => {}
+                Err(failure) => return Outcome::Failed { action: 0, failure },
+            }
+        }
+        if clause.layout.size != 0 && self.is_dead() {
+            return Outcome::Dead;
+        }
+        let here = self.context.here;
+        // SAFETY: by the contract of `new`, and nothing that is called here comes back.
+        let outcome = unsafe {
+            here.records.write(|records| {
+                here.aggregated.write(|aggregated| self.act(clause, records, aggregated))
+            })
+        };
+        match outcome {
+            // As in dtrace.c a drop comes before a fault.
+            Outcome::Failed { .. } if self.firing.dropped() => Outcome::Dropped,
+            outcome => outcome,
+        }
+    }
+
+    fn is_dead(&mut self) -> bool {
+        self.context.is_dead(self.firing.timestamp())
+    }
+
+    #[inline(never)]
+    fn act(
+        &mut self,
+        clause: &Clause,
+        records: &mut RecordBuffer,
+        aggregated: &mut Aggregated,
+    ) -> Outcome {
+        let words = clause.layout.words();
+        let Self { firing, context } = self;
+        let context = *context;
+        // SAFETY: by the contract of `new`; the room that the firing has is another part of it.
+        let tuple = unsafe { context.tuple() };
+        let Some(at) = context.reserve(words, records) else { return Outcome::Dropped };
+        if words != 0 {
+            header(records.room(at, words), firing.epid, firing.timestamp());
+        }
+        let mut place = Kept::Records;
+        let mut at = at;
+        // What the action before has computed.
+        let mut value = 0;
+        // Bytes that the next `tracemem` is to have.
+        let mut wanted = None;
+        // Words of the tuple that tell it from others: behind them, up to where a string could end, are zeroes, if
+        // anybody asks.
+        let mut keys = 0;
+        for (action, act) in (1..).zip(clause.actions) {
+            let failed = |failure| Outcome::Failed { action, failure };
+            let outside = |Stop { fault, address }: Stop| Outcome::Failed {
+                action,
+                failure: Failure { fault, offset: u32::MAX, address },
+            };
+            let to: &mut [u64] = match &act.target {
+                Target::Record => match &mut place {
+                    Kept::Records => records.room(at, words),
+                    Kept::Speculative(_, _, buffer) => buffer.room(at, words),
+                    Kept::Nowhere => &mut [],
+                },
+                Target::Value(aggregation) => {
+                    let computed = match act.compute(firing) {
+                        Ok(computed) => computed,
+                        Err(failure) => return failed(failure),
+                    };
+                    if firing.dropped() {
+                        return Outcome::Dropped;
+                    }
+                    let increment = if aggregation.increments { value } else { 1 };
+                    let tuple = tuple.get(..keys).unwrap_or_default();
+                    // A value without room is counted there.
+                    let mut work = firing.work.get();
+                    aggregated.buffer.add_padded(
+                        tuple,
+                        aggregation.keys,
+                        &aggregation.function,
+                        computed,
+                        increment,
+                        &mut work,
+                    );
+                    firing.work.set(work);
+                    continue;
+                }
+                Target::Key(begins) => {
+                    match (begins, &mut *tuple) {
+                        (Some(id), [first, ..]) => *first = (*id).into(),
+                        (None, tuple) => {
+                            // Of the string before it nothing else is left.
+                            clear(tuple, keys, act.record.offset.div_ceil(8) as usize);
+                        }
+                        _ => {}
+                    }
+                    keys = (act.record.offset + act.record.size).div_ceil(8) as usize;
+                    &mut *tuple
+                }
+            };
+            if let Some(field) = act.field {
+                // It computes a number, and that is all.
+                value = match act.compute(firing) {
+                    Ok(value) => value,
+                    Err(failure) => return failed(failure),
+                };
+                if firing.dropped() {
+                    return Outcome::Dropped;
+                }
+                field.put(to, value);
+                continue;
+            }
+            let offset = act.record.offset as usize;
+            let size = act.record.size as usize;
+            let is_key = matches!(act.target, Target::Key(_));
+            if !is_key || !act.is_string() {
+                // Whatever it leaves out is zero. Before its first whole word somebody else has written.
+                clear(to, offset.div_ceil(8), (offset + size).div_ceil(8));
+            }
+            match context.without_program(act, to, &firing.work) {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(stop) => return outside(stop),
+            }
+            value = match act.compute(firing) {
+                Ok(value) => value,
+                Err(failure) => return failed(failure),
+            };
+            if firing.dropped() {
+                return Outcome::Dropped;
+            }
+            match act.kind {
+                Action::Exit => {
+                    if !context.consumer.exit() {
+                        return Outcome::Dropped;
+                    }
+                }
+                // As in dtrace.c, 0 stands for the maximum.
+                Action::TracememDynsize => wanted = Some(value).filter(|&value| value != 0),
+                Action::Speculate => {
+                    // SAFETY: this CPU, in probe context, and a clause speculates once.
+                    let Some((part, buffer)) = (unsafe { context.speculate(value) }) else {
+                        return Outcome::Dropped;
+                    };
+                    let Some(found) = buffer.reserve(words, || false) else {
+                        bump(&context.here.speculation_drops, 1);
+                        return Outcome::Dropped;
+                    };
+                    if words != 0 {
+                        // The time is that at which it is committed.
+                        header(buffer.room(found, words), firing.epid, u64::MAX);
+                    }
+                    (place, at) = (Kept::Speculative(value, part, buffer), found);
+                    continue;
+                }
+                Action::Commit => {
+                    place.keep(records, at, words);
+                    place = Kept::Nowhere;
+                    let now = firing.timestamp();
+                    let charge = |units| firing.charge(units);
+                    // SAFETY: this CPU, in probe context, and what was recorded speculatively is done with.
+                    if let Err(stop) = unsafe { context.commit(value, records, now, charge) } {
+                        return outside(stop);
+                    }
+                    continue;
+                }
+                Action::Discard => {
+                    if matches!(place, Kept::Speculative(number, ..) if number == value) {
+                        place = Kept::Nowhere;
+                    }
+                    let charge = |units| firing.charge(units);
+                    // SAFETY: as above.
+                    if let Err(stop) = unsafe { context.discard(value, charge) } {
+                        return outside(stop);
+                    }
+                    continue;
+                }
+                Action::Chill => {
+                    if let Err(stop) = context.chill(value) {
+                        return outside(stop);
+                    }
+                    // It has passed.
+                    firing.timestamp = None;
+                    continue;
+                }
+                Action::Raise => {
+                    context.destroy(Destruction::Raise(value));
+                    continue;
+                }
+                Action::Sym | Action::Mod => {
+                    if !context.access.kernel {
+                        continue;
+                    }
+                }
+                Action::Usym | Action::Umod | Action::Uaddr => {
+                    if context.access.process {
+                        put_number(to, offset, context.process(), 8);
+                        put_number(to, offset + 8, value, 8);
+                    }
+                    continue;
+                }
+                Action::Printm => {
+                    match memref(firing, value, size) {
+                        Ok(Some((address, length))) => {
+                            put_number(to, offset, length, 8);
+                            let stored =
+                                store(firing, to, offset + 8, length as usize, address, false);
+                            if let Err(stop) = stored {
+                                return outside(stop);
+                            }
+                        }
+                        Ok(None) => return Outcome::Dropped,
+                        Err(stop) => return outside(stop),
+                    }
+                    continue;
+                }
+                Action::DifExpr
+                | Action::Printf
+                | Action::Printa
+                | Action::System
+                | Action::Freopen
+                | Action::LibAct
+                | Action::Tracemem => {}
+                // `without_program` does these.
+                Action::None
+                | Action::Stack
+                | Action::Ustack
+                | Action::Jstack
+                | Action::Stop
+                | Action::Breakpoint
+                | Action::Panic
+                | Action::Count
+                | Action::Min
+                | Action::Max
+                | Action::Avg
+                | Action::Sum
+                | Action::Stddev
+                | Action::Quantize
+                | Action::Lquantize
+                | Action::Llquantize => continue,
+            }
+            // The builder takes none of these actions without a program.
+            let Some(ty) = act.program.as_ref().map(Program::returns) else { continue };
+            let stored = if !ty.is_by_ref() {
+                if matches!(size, 1 | 2 | 4 | 8) {
+                    put_number(to, offset, value, size);
+                }
+                Ok(size)
+            } else {
+                let length = match wanted.take() {
+                    Some(wanted) if act.kind == Action::Tracemem => {
+                        usize::try_from(wanted).map_or(size, |wanted| wanted.min(size))
+                    }
+                    other => {
+                        wanted = other;
+                        size
+                    }
+                };
+                let is_users = ty.flags & DifType::BYUREF != 0;
+                match ty.is_string() {
+                    true => store_string(firing, to, offset, length, value, is_users),
+                    false => store(firing, to, offset, length, value, is_users).map(|()| size),
+                }
+            };
+            match stored {
+                Ok(stored) if is_key => keys = (offset + stored).div_ceil(8),
+                Ok(_) => {}
+                Err(stop) => return outside(stop),
+            }
+        }
+        place.keep(records, at, words);
+        Outcome::Done
+    }
+}
+
+/// Where a record is kept.
+enum Kept<'a> {
+    Records,
+    /// In the buffer of the speculation with this number.
+    Speculative(u64, &'a Speculative, &'a mut RecordBuffer),
+    /// Nowhere, or it has been already.
+    Nowhere,
+}
+
+impl Kept<'_> {
+    /// The record has been written.
+    fn keep(&mut self, records: &mut RecordBuffer, at: usize, words: usize) {
+        match self {
+            Self::Records => records.commit(at, words),
+            Self::Speculative(_, part, buffer) => {
+                buffer.commit(at, words);
+                part.is_there.store((!buffer.is_empty()).into(), Ordering::Relaxed);
+            }
+            Self::Nowhere => {}
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The budget of a hit: what clauses of all consumers may do together, so that no programs hold a CPU for long.
+//!
+//! It is divided evenly among the consumers that have enabled the probe, and what one of them leaves is not another's: however much
+//! the others do, each has its share. A sixteenth of the share is kept for `dtrace:::ERROR`, which tells that the rest is used up.
+
+use crate::base::word::Word;
+use crate::machine::WORK;
+
+/// Units of work that it takes to meet an enabling on the chain.
+pub(crate) const MEET: u32 = 16;
+
+/// What part of a share is for `dtrace:::ERROR`.
+const RESERVE: u32 = 16;
+
+/// What consumers that have had their turn at a hit have left: an entry for each consumer, which is the number of the hit and the
+/// units.
+#[derive(Clone, Copy)]
+pub(crate) struct Table<'a> {
+    pub(crate) entries: &'a [Word],
+    /// The number of the hit.
+    pub(crate) hit: u32,
+}
+
+/// The shares of the consumers at a hit. The share of the consumer whose clauses run is here; those of others that have had their
+/// turn are in the table of the CPU.
+pub(crate) struct Budget {
+    share: u32,
+    /// Consumers that may be given a share yet.
+    others: u32,
+    /// Whether the table may have entries of this hit.
+    is_shared: bool,
+    /// The consumer whose turn it is.
+    consumer: usize,
+    /// Units that its clauses may use.
+    available: u32,
+    /// Units that are left to it besides, for `dtrace:::ERROR`.
+    kept: u32,
+}
+
+/// It is no consumer's turn.
+const NONE: usize = usize::MAX;
+
+impl Budget {
+    /// For a hit of a probe that so many consumers have enabled.
+    #[inline(always)]
+    pub(crate) fn new(consumers: u32) -> Self {
+        let share = if consumers <= 1 { WORK } else { WORK / consumers };
+        // What the first consumer to have its turn may use.
+        let kept = share / RESERVE;
+        let (others, consumer) = (consumers, NONE);
+        Self { share, others, is_shared: false, consumer, available: share - kept, kept }
+    }
+
+    /// For `dtrace:::ERROR`, which fires at a hit for a consumer whose clause has failed: out of all that this has left.
+    pub(crate) fn of_error() -> Self {
+        Self { share: 0, others: 0, is_shared: true, consumer: NONE, available: 0, kept: 0 }
+    }
+
+    /// It is a consumer's turn. `false`: all shares are given, as it has enabled the probe after the hit came.
+    #[inline(always)]
+    pub(crate) fn turn_to<'a>(
+        &mut self,
+        consumer: usize,
+        table: impl FnOnce() -> Table<'a>,
+    ) -> bool {
+        if self.consumer == consumer {
+            return true;
+        }
+        // Most hits have one consumer: `new` has set its share.
+        if !self.is_shared && self.others > 0 {
+            (self.is_shared, self.consumer) = (true, consumer);
+            self.others -= 1;
+            return true;
+        }
+        self.turn_to_other(consumer, table())
+    }
+
+    #[cold]
+    fn turn_to_other(&mut self, consumer: usize, table: Table<'_>) -> bool {
+        self.pause(table);
+        let known = if self.is_shared { known(consumer, table) } else { None };
+        let Some(left) = known.or_else(|| self.give()) else { return false };
+        self.consumer = consumer;
+        self.available = left.saturating_sub(self.share / RESERVE);
+        self.kept = left - self.available;
+        true
+    }
+
+    fn give(&mut self) -> Option<u32> {
+        self.others = self.others.checked_sub(1)?;
+        Some(self.share)
+    }
+
+    /// It is no consumer's turn: what is left is in the table.
+    pub(crate) fn pause(&mut self, table: Table<'_>) {
+        if self.consumer != NONE
+            && let Some(entry) = table.entries.get(self.consumer)
+        {
+            entry.set(u64::from(table.hit) << 32 | u64::from(self.left()));
+        }
+        self.consumer = NONE;
+    }
+
+    /// Units that are left to the consumer whose turn it is.
+    fn left(&self) -> u32 {
+        self.available + self.kept
+    }
+
+    /// Units that its clauses may use.
+    #[inline(always)]
+    pub(crate) fn available(&self) -> u32 {
+        self.available
+    }
+
+    /// Sets the units that are left of those that were available.
+    #[inline(always)]
+    pub(crate) fn set_available(&mut self, units: u32) {
+        self.available = units;
+    }
+
+    /// Whether nothing is left, not even of the reserve.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.left() == 0
+    }
+
+    /// Takes so many units; `false` if there are not so many, and then none is left.
+    #[inline(always)]
+    pub(crate) fn charge(&mut self, units: u32) -> bool {
+        let left = self.available.checked_sub(units);
+        self.available = left.unwrap_or(0);
+        left.is_some()
+    }
+}
+
+/// What a consumer that has had its turn at this hit has left.
+fn known(consumer: usize, table: Table<'_>) -> Option<u32> {
+    let entry = table.entries.get(consumer)?.get();
+    ((entry >> 32) as u32 == table.hit).then_some(entry as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What consumers were charged at a hit, by turns; some of them more than once, some after ERROR.
+    fn charged(consumers: u32, turns: &[(usize, u32, bool)], table: &[Word]) -> Vec<u64> {
+        let kept = Table { entries: table, hit: 1 };
+        let mut budget = Budget::new(consumers);
+        let mut all = vec![0; table.len()];
+        for &(consumer, units, fails) in turns {
+            if !budget.turn_to(consumer, || kept) {
+                continue;
+            }
+            let before = budget.left();
+            budget.charge(units);
+            all[consumer] += u64::from(before - budget.left());
+            if fails {
+                budget.pause(kept);
+                let mut error = Budget::of_error();
+                assert!(error.turn_to(consumer, || kept));
+                let before = error.left();
+                error.charge(units);
+                all[consumer] += u64::from(before - error.left());
+                error.pause(kept);
+            }
+        }
+        all
+    }
+
+    proptest! {
+        /// Whatever is charged, and in whichever order: all together take no more than a hit has, and each no more than its share.
+        #[test]
+        fn a_budget_is_divided_and_kept(
+            consumers in 1u32..5,
+            turns in prop::collection::vec((0usize..6, 0u32..2 * WORK, any::<bool>()), 0..60),
+            stale in prop::collection::vec(any::<u32>(), 6),
+        ) {
+            // What hits before have left.
+            let table: Vec<_> = stale.iter().map(|_| Word::new()).collect();
+            table.iter().zip(&stale).for_each(|(entry, left)| entry.set(u64::from(*left) | 7 << 32));
+            let all = charged(consumers, &turns, &table);
+            prop_assert!(all.iter().sum::<u64>() <= u64::from(WORK));
+            prop_assert!(all.iter().all(|of| *of <= u64::from(WORK / consumers)));
+        }
+    }
+
+    #[test]
+    fn a_share_does_not_depend_on_what_others_do() {
+        let table: Vec<_> = (0..3).map(|_| Word::new()).collect();
+        let all = charged(3, &[(0, u32::MAX, true), (1, 1_000_000, false), (2, 5, false)], &table);
+        assert_eq!(all, [u64::from(WORK / 3), 1_000_000, 5]);
+        // One that has enabled the probe since has none.
+        let table: Vec<_> = (0..3).map(|_| Word::new()).collect();
+        let all = charged(2, &[(0, 1, false), (1, 1, false), (2, 1, false), (0, 1, false)], &table);
+        assert_eq!(all, [2, 1, 0]);
+    }
+}

@@ -1,0 +1,373 @@
+//! One CPU's records of programs: the principal buffer, under each of its policies (`dtrace_buffer_reserve`, dtrace.c).
+//!
+//! Records lie behind each other, each at a multiple of 8 bytes; what is between them is zero (`DTRACE_EPIDNONE`).
+//!
+//! Wherever the CPU stops for good, what is found in a dump is true: how far a buffer is filled is changed when what is there
+//! is whole, and before what was there is overwritten. One CPU writes; so only the compiler has to be kept from moving stores.
+
+use core::sync::atomic::{Ordering, compiler_fence};
+
+pub(crate) use dtrace_abi::option::BufPolicy as Policy;
+
+/// A buffer of records. All of it is one user's at a time. It begins with what a dump is asked for
+/// ([`RecordsState`](dtrace_abi::postmortem::RecordsState)).
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct RecordBuffer {
+    /// Records that found no room.
+    pub(crate) drops: u64,
+    /// Programs that were given up.
+    pub(crate) errors: u64,
+    /// Where the next record goes.
+    head: usize,
+    /// Of a ring that has gone round: where the oldest record begins, which is not before `head`. Else `NONE`.
+    oldest: usize,
+    /// While a ring goes round: where its last record ends, and one.
+    turning: usize,
+    words: &'static mut [u64],
+    policy: Policy,
+    /// For a ring, and where records are taken over from: a bit for each word at which a record begins.
+    starts: &'static mut [u64],
+    /// A record has found no room in a buffer that is filled once.
+    full: bool,
+    /// Words at the end that are for `dtrace:::END` alone.
+    kept: usize,
+}
+
+/// There is no record there.
+const NONE: usize = usize::MAX;
+
+const _: () = {
+    assert!(core::mem::offset_of!(RecordBuffer, head) == 16);
+    assert!(core::mem::offset_of!(RecordBuffer, turning) == 16 + 2 * size_of::<usize>());
+};
+
+/// What has been stored so far is stored before what follows.
+#[inline]
+fn in_order() {
+    compiler_fence(Ordering::SeqCst);
+}
+
+/// Words of the bits that say where records begin.
+pub(crate) const fn bits(words: usize) -> usize {
+    words.div_ceil(64)
+}
+
+impl RecordBuffer {
+    /// An empty buffer. A ring, and what is taken over from, has [`bits`] as well. Of one that is filled, so many words are
+    /// kept for the end.
+    pub(crate) fn new(
+        words: &'static mut [u64],
+        policy: Policy,
+        starts: &'static mut [u64],
+        kept: usize,
+    ) -> Self {
+        Self {
+            drops: 0,
+            errors: 0,
+            head: 0,
+            oldest: NONE,
+            turning: 0,
+            words,
+            policy,
+            starts,
+            full: false,
+            kept,
+        }
+    }
+
+    /// Its words: what they hold is said by what it begins with.
+    pub(crate) const fn words(&self) -> &[u64] {
+        self.words
+    }
+
+    /// Forgets all records, and what was counted.
+    pub(crate) fn restart(&mut self) {
+        self.empty();
+        (self.drops, self.errors) = (0, 0);
+    }
+
+    /// Whether it is filled once, and has been.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Finds room for so many words, in which there is anything; returns where. `None`: there is none, which is counted.
+    /// The run is at its `end`: `dtrace:::END` fires. Probe context.
+    #[inline(always)]
+    pub(crate) fn reserve(&mut self, words: usize, end: impl FnOnce() -> bool) -> Option<usize> {
+        if words == 0 && !self.full {
+            return Some(0);
+        }
+        if self.policy == Policy::Switch
+            && let Some(at) = self.fits(words, 0)
+        {
+            return Some(at);
+        }
+        self.reserve_elsewhere(words, end())
+    }
+
+    /// The same where it is not simply at the end.
+    #[inline(never)]
+    fn reserve_elsewhere(&mut self, words: usize, end: bool) -> Option<usize> {
+        let found = match self.policy {
+            Policy::Switch => None,
+            Policy::Fill => self.fill(words, end),
+            Policy::Ring => self.go_round(words),
+        };
+        if found.is_none() && !self.full {
+            self.drops = self.drops.wrapping_add(1);
+        }
+        found
+    }
+
+    #[inline(always)]
+    fn fits(&self, words: usize, kept: usize) -> Option<usize> {
+        let end = self.head.checked_add(words)?;
+        (end <= self.words.len().saturating_sub(kept)).then_some(self.head)
+    }
+
+    fn fill(&mut self, words: usize, end: bool) -> Option<usize> {
+        if self.full && !end {
+            return None;
+        }
+        let found = self.fits(words, if end { 0 } else { self.kept });
+        self.full |= found.is_none();
+        found
+    }
+
+    /// Takes the place of the oldest records.
+    fn go_round(&mut self, words: usize) -> Option<usize> {
+        if words > self.words.len() {
+            return None;
+        }
+        if self.fits(words, 0).is_none() {
+            self.turning = self.head + 1;
+            in_order();
+            // What is behind the last record is no record.
+            self.words.get_mut(self.head..)?.fill(0);
+            self.forget(self.head, self.words.len());
+            self.head = 0;
+            self.oldest = self.next_start(0);
+            in_order();
+            self.turning = 0;
+        }
+        let end = self.head + words;
+        while self.oldest < end {
+            let oldest = self.oldest;
+            self.forget(oldest, oldest + 1);
+            self.oldest = self.next_start(oldest + 1);
+        }
+        in_order();
+        Some(self.head)
+    }
+
+    fn forget(&mut self, from: usize, to: usize) {
+        for at in from..to {
+            if let Some(bits) = self.starts.get_mut(at / 64) {
+                *bits &= !(1 << (at % 64));
+            }
+        }
+    }
+
+    /// The first record that begins at a word or behind it; `NONE` if there is none.
+    fn next_start(&self, from: usize) -> usize {
+        let mut skip = from % 64;
+        for (index, bits) in self.starts.iter().enumerate().skip(from / 64) {
+            let bits = bits & (u64::MAX << skip);
+            if bits != 0 {
+                return index * 64 + bits.trailing_zeros() as usize;
+            }
+            skip = 0;
+        }
+        NONE
+    }
+
+    /// What was reserved. Probe context.
+    #[inline]
+    pub(crate) fn room(&mut self, at: usize, words: usize) -> &mut [u64] {
+        self.words.get_mut(at..).and_then(|rest| rest.get_mut(..words)).unwrap_or_default()
+    }
+
+    /// A record of so many words has been written there. Probe context.
+    #[inline]
+    pub(crate) fn commit(&mut self, at: usize, words: usize) {
+        if words == 0 {
+            return;
+        }
+        self.mark(at);
+        in_order();
+        self.head = at + words;
+    }
+
+    fn mark(&mut self, at: usize) {
+        if let Some(bits) = self.starts.get_mut(at / 64) {
+            *bits |= 1 << (at % 64);
+        }
+    }
+
+    /// Whether there is no record.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.head == 0
+    }
+
+    /// Takes over all records of another one, which knows where they begin, as if they were recorded now, and empties it.
+    /// If there is no room, that is one drop.
+    pub(crate) fn take_over(&mut self, other: &mut Self, now: u64, end: bool) {
+        if !other.is_empty()
+            && let Some(at) = self.reserve(other.head, || end)
+        {
+            let words = other.head;
+            let from = other.words.get(..words).unwrap_or_default();
+            let room = self.room(at, words).iter_mut();
+            room.zip(from).for_each(|(to, from)| *to = *from);
+            let mut start = other.next_start(0);
+            while start != NONE {
+                // Words 0 and 1 of a record are its header: the number, the time.
+                let room = self.room(at + start, 2);
+                super::words::put_number(room, 4, now >> 32, 4);
+                super::words::put_number(room, 8, now, 4);
+                self.mark(at + start);
+                start = other.next_start(start + 1);
+            }
+            in_order();
+            self.head = at + words;
+        }
+        other.empty();
+    }
+
+    /// Units of work that it is to [take it over](Self::take_over), or to empty it.
+    pub(crate) const fn work_of_taking(&self) -> u64 {
+        2 * self.head as u64 + self.starts.len() as u64
+    }
+
+    /// Forgets all records, and not what was counted.
+    pub(crate) fn empty(&mut self) {
+        self.starts.fill(0);
+        (self.head, self.oldest, self.full) = (0, NONE, false);
+    }
+
+    /// Bytes of it that are to be read, and where the oldest record begins.
+    pub(crate) fn extent(&self) -> (usize, usize) {
+        match self.oldest {
+            NONE => (self.head * 8, 0),
+            oldest => (self.words.len() * 8, oldest * 8),
+        }
+    }
+
+    /// Reads bytes from an offset on; returns how many.
+    pub(crate) fn read(&mut self, offset: usize, into: &mut [u8]) -> usize {
+        if let Some(gap) = self.words.get_mut(self.head..self.oldest) {
+            // What was taken away there is no record.
+            gap.fill(0);
+        }
+        let (size, _) = self.extent();
+        let words = self.words.get(..size / 8).unwrap_or_default();
+        super::words::get_bytes(words, offset, into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn traced(words: usize, policy: Policy, kept: usize) -> RecordBuffer {
+        let starts = vec![0; bits(words)].leak();
+        RecordBuffer::new(vec![9; words].leak(), policy, starts, kept)
+    }
+
+    /// A record: its first word says its length, which no other word does.
+    fn push(buffer: &mut RecordBuffer, words: usize, number: u64, end: bool) -> bool {
+        let Some(at) = buffer.reserve(words, || end) else { return false };
+        let room = buffer.room(at, words);
+        assert_eq!(room.len(), words);
+        room.fill(0);
+        room[0] = number << 8 | words as u64;
+        buffer.commit(at, words);
+        true
+    }
+
+    /// The numbers of all records, oldest first.
+    fn records(buffer: &mut RecordBuffer) -> Vec<u64> {
+        let (size, oldest) = buffer.extent();
+        let mut bytes = vec![0; size];
+        assert_eq!(buffer.read(0, &mut bytes), size);
+        let words: Vec<u64> =
+            bytes.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+        let mut numbers = Vec::new();
+        for range in [oldest / 8..size / 8, 0..oldest / 8] {
+            let mut at = range.start;
+            while at < range.end {
+                if words[at] == 0 {
+                    at += 1;
+                    continue;
+                }
+                numbers.push(words[at] >> 8);
+                at += (words[at] & 0xff) as usize;
+            }
+            assert_eq!(at, range.end);
+        }
+        numbers
+    }
+
+    proptest! {
+        #[test]
+        fn a_ring_has_the_latest(room in 1..200usize, lengths in prop::collection::vec(1..40usize, 0..100)) {
+            let mut buffer = traced(room, Policy::Ring, 0);
+            let mut model = VecDeque::new();
+            let mut drops = 0;
+            for (number, length) in (1..).zip(lengths) {
+                if push(&mut buffer, length, number, false) {
+                    model.push_back(number);
+                } else {
+                    drops += 1;
+                    prop_assert!(length > room);
+                }
+                let read = records(&mut buffer);
+                // The latest without a gap, and as many as fit but for two.
+                prop_assert!(model.iter().rev().zip(read.iter().rev()).all(|(a, b)| a == b));
+                prop_assert!(read.len() <= model.len());
+                prop_assert_eq!(read.is_empty(), model.is_empty());
+            }
+            prop_assert_eq!(buffer.drops, drops);
+        }
+
+        #[test]
+        fn others_have_the_first(room in 0..100usize, kept in 0..20usize, lengths in prop::collection::vec(1..20usize, 0..60)) {
+            let mut switch = traced(room, Policy::Switch, 0);
+            let mut fill = traced(room, Policy::Fill, kept);
+            let (mut all, mut first, mut used, mut filled, mut drops) = (vec![], vec![], 0, 0, 0);
+            let mut full = false;
+            for (number, length) in (1..).zip(lengths) {
+                if push(&mut switch, length, number, false) {
+                    all.push(number);
+                    used += length;
+                } else {
+                    prop_assert!(used + length > room);
+                    drops += 1;
+                }
+                let taken = push(&mut fill, length, number, false);
+                prop_assert_eq!(taken, !full && filled + length <= room.saturating_sub(kept));
+                if taken {
+                    first.push(number);
+                    filled += length;
+                }
+                full |= !taken;
+            }
+            prop_assert_eq!(push(&mut fill, 1, 99, true), filled < room);
+            if filled < room {
+                first.push(99);
+            }
+            prop_assert_eq!(records(&mut switch), all);
+            prop_assert_eq!(switch.drops, drops);
+            prop_assert_eq!(records(&mut fill), first);
+            prop_assert_eq!(fill.drops, 0);
+            switch.restart();
+            prop_assert_eq!(switch.extent(), (0, 0));
+        }
+    }
+}

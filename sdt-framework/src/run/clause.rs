@@ -1,0 +1,212 @@
+//! Clauses, as they are when probes fire: a predicate, and actions with their places in the record.
+
+use dtrace_abi::action::Action;
+use dtrace_abi::record::RecordDesc;
+
+use super::field::Field;
+use super::step::Step;
+use crate::kernel::Kernel;
+use crate::machine::aggregation::Function;
+use crate::machine::{Failure, Firing, Guard, NUMBER, Program, Simple};
+
+/// What an enabling does. Never changed once it is enabled. What every hit looks at comes first, on one cache
+/// line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Clause {
+    pub(crate) test: Test,
+    /// What its actions do, if they are [plain](super::plain).
+    pub(crate) plain: Option<&'static [Step]>,
+    pub(crate) layout: Layout,
+    pub(crate) predicate: Option<Program<'static>>,
+    pub(crate) actions: &'static [ClauseAction],
+    /// The number of the predicate in predicate caches, or 0.
+    pub(crate) cache: u32,
+    /// What the program's writer put there.
+    pub(crate) uarg: u64,
+}
+
+impl Clause {
+    /// What an array of them is filled with.
+    pub(crate) const EMPTY: Self = Self {
+        test: Test::Always,
+        plain: None,
+        layout: Layout::EMPTY,
+        predicate: None,
+        actions: &[],
+        cache: 0,
+        uarg: 0,
+    };
+
+    /// What stands in its record, in order.
+    pub(crate) fn data(&self) -> impl Iterator<Item = &RecordDesc> {
+        let own = self.actions.iter().filter(|act| matches!(act.target, Target::Record));
+        own.map(|act| &act.record)
+    }
+
+    /// What stands in the tuples of an aggregation of its own, in order.
+    pub(crate) fn tuple(&self, of: &Aggregation) -> impl Iterator<Item = &RecordDesc> {
+        let all = self.actions.iter().skip(of.first).take(of.data).map(|act| &act.record);
+        // What says how often a value counts leaves nothing.
+        all.filter(|desc| desc.size != 0)
+    }
+}
+
+const _: () = assert!(core::mem::offset_of!(Clause, predicate) <= 64);
+
+/// How to know whether a clause is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Test {
+    /// It has no predicate.
+    Always,
+    /// By the predicate, which is so simple.
+    Guard(Guard),
+    /// By the predicate's program.
+    Program,
+}
+
+/// Units of work: to meet a clause on a chain, ...
+const MEET: u16 = 16;
+/// ... to ask the kernel for a number, ...
+const ASK: u16 = NUMBER as u16;
+/// ... to run a clause, ...
+const CLAUSE: u64 = 64;
+/// ... and each of its actions.
+const ACT: u64 = 16;
+
+/// How long its records are, and what a clause costs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    /// Bytes of the record, header and all; 0: none is written.
+    pub(crate) size: u32,
+    /// Words of the tuples of its aggregations' keys, at most.
+    pub(crate) tuple: u32,
+    /// Whether it begins with `speculate()`.
+    pub(crate) speculates: bool,
+    /// Units of work that it takes to see whether the clause is run.
+    pub(crate) test: u16,
+    /// Units of work that its actions take besides what their programs do.
+    pub(crate) cost: u32,
+}
+
+impl Layout {
+    pub(crate) const EMPTY: Self =
+        Self { size: 0, tuple: 0, speculates: false, test: MEET, cost: 0 };
+
+    /// Says what a clause with these actions takes, whose predicate is told by `test`.
+    pub(crate) fn priced(mut self, test: &Test, acts: &[ClauseAction]) -> Self {
+        let asked = match test {
+            Test::Guard(guard) if guard.asks() => ASK,
+            _ => 0,
+        };
+        self.test = MEET + asked;
+        let acts = acts.iter().map(|act| {
+            let asked = if act.simple.is_some_and(Simple::asks) { ASK.into() } else { 0 };
+            match &act.target {
+                Target::Value(of) => ACT + asked + 2 * of.keys as u64,
+                // Its place is emptied, or it is a stack.
+                _ => ACT + asked + u64::from(act.record.size) / 8,
+            }
+        });
+        // To find a place for a record takes up to two passes over as many words.
+        let cost = acts.fold(CLAUSE + 2 * self.words() as u64, u64::saturating_add);
+        self.cost = u32::try_from(cost).unwrap_or(u32::MAX);
+        self
+    }
+
+    /// Words that a record takes.
+    pub(crate) const fn words(&self) -> usize {
+        self.size.div_ceil(8) as usize
+    }
+}
+
+/// An action.
+#[derive(Debug)]
+pub(crate) struct ClauseAction {
+    pub(crate) kind: Action,
+    pub(crate) program: Option<Program<'static>>,
+    /// What it computes, if that is simply there.
+    pub(crate) simple: Option<Simple>,
+    pub(crate) target: Target,
+    /// Where what it leaves stands: offsets count from the header of the record, or of the tuple.
+    pub(crate) record: RecordDesc,
+    /// The same, if it leaves a number and does nothing else.
+    pub(crate) field: Option<Field>,
+}
+
+impl ClauseAction {
+    /// What an array of them is filled with.
+    pub(crate) const EMPTY: Self = Self {
+        kind: Action::None,
+        program: None,
+        simple: None,
+        target: Target::Record,
+        record: RecordDesc::EMPTY,
+        field: None,
+    };
+
+    /// What its program gives; 0 without one.
+    pub(crate) fn compute<K: Kernel>(&self, firing: &mut Firing<'_, K>) -> Result<u64, Failure> {
+        self.program.as_ref().map_or(Ok(0), |program| firing.run(program))
+    }
+
+    /// Whether it leaves a string.
+    pub(crate) fn is_string(&self) -> bool {
+        let returns = self.program.as_ref().map(Program::returns);
+        self.kind == Action::DifExpr && returns.is_some_and(|ty| ty.is_by_ref() && ty.is_string())
+    }
+
+    /// Puts it to an offset.
+    pub(crate) fn put_at(&mut self, offset: u32) {
+        self.record.offset = offset;
+        let returns = self.program.as_ref().map(Program::returns);
+        let is_plain = matches!(
+            self.kind,
+            Action::DifExpr
+                | Action::Printf
+                | Action::Printa
+                | Action::System
+                | Action::Freopen
+                | Action::LibAct
+                | Action::Tracemem
+        );
+        let is_number = is_plain
+            && returns.is_some_and(|ty| !ty.is_by_ref())
+            && matches!(self.record.size, 1 | 2 | 4 | 8);
+        self.field = is_number.then(|| Field::new(offset, self.record.size));
+    }
+}
+
+/// Where what an action leaves is put.
+#[derive(Debug)]
+pub(crate) enum Target {
+    Record,
+    /// In a tuple, which it begins if it has the number of the aggregation.
+    Key(Option<u32>),
+    /// It is the aggregating action.
+    Value(Aggregation),
+}
+
+/// An aggregation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Aggregation {
+    /// Its number, from 1.
+    pub(crate) id: u32,
+    /// The number of its variable, as far as it is known: the first key.
+    pub(crate) variable: u32,
+    pub(crate) function: Function,
+    /// Words of the keys, the number of the aggregation included.
+    pub(crate) keys: usize,
+    /// Which action is the first key, and how many there are from there to the one that aggregates.
+    pub(crate) first: usize,
+    pub(crate) data: usize,
+    /// Whether the action before it says how often a value counts.
+    pub(crate) increments: bool,
+}
+
+impl Aggregation {
+    /// Bytes of a tuple.
+    pub(crate) fn size(&self) -> u32 {
+        (self.keys + self.function.words()) as u32 * 8
+    }
+}

@@ -1,0 +1,434 @@
+//! A probe fires, from the hit to its records. Everything here is probe context.
+//!
+//! From top to bottom: [`record`](Framework::record) enters probe context and counts what became of the hit; [`fire`](Framework::fire)
+//! goes through the enablings of the probe; [`clause`](Hit::clause) runs the clause of one: its predicate, then its actions, in
+//! [`plain`](super::plain) or by the machine in [`actions`](super::actions); [`fail`](Hit::fail) has `dtrace:::ERROR` fire for a clause that
+//! was stopped.
+
+use core::cell::Cell;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
+
+use dtrace_abi::fault::Fault;
+use sdt_core::ops::ARGS;
+
+use super::actions::Run;
+use super::budget::{Budget, MEET, Table};
+use super::clause::{Clause, Test};
+use super::consumer::Consumer;
+use super::context::{ClauseContext, Outcome};
+use super::own::{Own, OwnProbes};
+use super::state::RunState;
+use super::surroundings::Surroundings;
+use crate::base::chain::Walk;
+use crate::base::counters::{PerCpu, Tally, bump};
+use crate::base::host::Host;
+use crate::base::origin::Origin;
+use crate::base::sync::AtomicCount;
+use crate::base::word::Word;
+use crate::machine::{Failure, Token};
+
+/// One enabling of one probe by one consumer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Enabled {
+    /// Index of the consumer.
+    pub(crate) consumer: usize,
+    /// Number of the enabled probe.
+    pub(crate) epid: u32,
+    /// What it does. The clause is there as long as the consumer has enablings, and until every CPU has left probe context after
+    /// that.
+    pub(crate) clause: NonNull<Clause>,
+}
+
+// SAFETY: a clause never changes, and is read while it is there.
+unsafe impl Send for Enabled {}
+
+/// A probe that is live.
+#[derive(Debug)]
+pub(crate) struct Found<'a> {
+    pub(crate) origin: &'a Origin,
+    /// The number of the predicate of its only enabling, if that can be cached; otherwise 0 (`dtpr_predcache`).
+    pub(crate) predicate: u32,
+    /// How many consumers have enabled it.
+    pub(crate) consumers: u32,
+    pub(crate) enabled: Walk<'a, Enabled>,
+}
+
+/// Where probe context finds probes.
+pub(crate) trait Probes {
+    /// The probe with a number, if it is live: until this CPU leaves probe context.
+    fn find(&self, id: u32) -> Option<Found<'_>>;
+}
+
+/// What hits read and write besides probes.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) consumers: &'static [Consumer],
+    pub(crate) cpus: &'static [PerCpu],
+    /// What consumers have left of a [budget](super::budget): those of the first CPU first.
+    pub(crate) shares: &'static [Word],
+}
+
+impl Shared {
+    /// What consumers have left of a budget on a CPU.
+    fn shares_of(&self, cpu: usize) -> &'static [Word] {
+        let count = self.consumers.len();
+        let rest = self.shares.get(cpu.wrapping_mul(count)..).unwrap_or_default();
+        rest.get(..count).unwrap_or_default()
+    }
+}
+
+/// The arguments of a hit.
+#[derive(Clone, Copy)]
+pub(crate) enum Args<'a> {
+    /// All that there are.
+    All(&'a [u64; ARGS]),
+    /// The first five; the provider may know of more.
+    Five(&'a [u64; 5]),
+}
+
+/// For whom a hit is.
+#[derive(Clone, Copy)]
+struct Rules {
+    /// Whether consumers that have timed out are looked for, whatever their clauses say.
+    checks: bool,
+    /// The only consumer that the hit is for, and which of `dtrace`'s probes fires for it.
+    only: Option<(usize, Own)>,
+}
+
+/// A framework, as far as hits have to do with it.
+pub(crate) struct Framework<'a, H, P> {
+    pub(crate) host: &'a H,
+    pub(crate) own: &'a OwnProbes,
+    /// Hits on a CPU that there is no room for, or before there is any memory.
+    pub(crate) stray: &'a AtomicCount,
+    /// `None` before there is any memory.
+    pub(crate) memory: Option<(&'a Shared, &'a P)>,
+}
+
+/// A hit on its way to the enablings.
+struct Hit<'a, H, P> {
+    framework: &'a Framework<'a, H, P>,
+    shared: &'a Shared,
+    surroundings: &'a Surroundings<'a, H>,
+    /// The arguments that it brings along.
+    args: &'a [u64],
+    rules: Rules,
+}
+
+/// What the enablings of a probe share when it fires.
+struct Progress<'a, H> {
+    /// The machine, made for the first clause that needs it.
+    run: Option<Run<'a, H>>,
+    /// When the probe fired, if the clock was read: all clauses see the same time.
+    time: Option<u64>,
+    /// How much work the clauses may be yet.
+    budget: Budget,
+    /// Where `strtok` of a consumer goes on after a clause of that consumer has failed.
+    token: Option<(&'a RunState, Option<Token>)>,
+}
+
+impl<H: Host, P: Probes> Framework<'_, H, P> {
+    /// This CPU: its number, what it counts, and what hits share. `None` if there is no room for it; then that is counted.
+    #[inline(always)]
+    fn here(&self) -> Option<(usize, &PerCpu, &Shared, &P)> {
+        let cpu = self.host.cpu();
+        let found = self
+            .memory
+            .and_then(|(shared, probes)| Some((cpu, shared.cpus.get(cpu)?, shared, probes)));
+        if found.is_none() {
+            self.stray.fetch_add(1, Ordering::Relaxed);
+        }
+        found
+    }
+
+    /// Records a hit, or counts why not. With interrupts off.
+    #[inline(never)]
+    pub(crate) fn record(&self, id: u32, args: Args<'_>) {
+        if let Some((cpu, this, shared, probes)) = self.here()
+            && let Some(_in_probe) = this.enter()
+        {
+            let rules = Rules { checks: this.is_time_to_check(), only: None };
+            this.count(self.fire(shared, probes, (cpu, this), id, args, rules));
+        }
+    }
+
+    /// Counts a hit whose probe was disabled while the hit was on its way. With interrupts off.
+    #[cold]
+    pub(crate) fn overtaken(&self) {
+        if let Some((_, this, ..)) = self.here()
+            && let Some(_in_probe) = this.enter()
+        {
+            this.count(Some(Tally::default()));
+        }
+    }
+
+    /// Fires a probe of `dtrace`'s for one consumer; returns on which CPU. Called by threads with interrupts on.
+    pub(crate) fn fire_own(&self, own: Own, consumer: usize, args: &[u64; ARGS]) -> usize {
+        self.host.without_interrupts(|| {
+            if let Some(id) = self.own.id(own)
+                && let Some((cpu, this, shared, probes)) = self.here()
+                && let Some(_in_probe) = this.enter()
+            {
+                let rules = Rules { checks: true, only: Some((consumer, own)) };
+                this.count(self.fire_apart(shared, probes, (cpu, this), id, args, rules));
+            }
+            self.host.cpu()
+        })
+    }
+
+    /// As [`fire`](Self::fire), for hits that are rare.
+    #[cold]
+    fn fire_apart(
+        &self,
+        shared: &Shared,
+        probes: &P,
+        here: (usize, &PerCpu),
+        id: u32,
+        args: &[u64; ARGS],
+        rules: Rules,
+    ) -> Option<Tally> {
+        self.fire(shared, probes, here, id, Args::All(args), rules)
+    }
+
+    /// Runs the clauses of all enablings of a probe; `None` if there is no such probe.
+    #[inline(always)]
+    fn fire(
+        &self,
+        shared: &Shared,
+        probes: &P,
+        (cpu, this): (usize, &PerCpu),
+        id: u32,
+        args: Args<'_>,
+        rules: Rules,
+    ) -> Option<Tally> {
+        let Found { origin, predicate, consumers, enabled } = probes.find(id)?;
+        let mut tally = Tally::default();
+        let kernel = self.host.kernel();
+        if predicate != 0
+            && kernel.predicate_cache().is_some_and(|of| of.load(Ordering::Relaxed) == predicate)
+            // An interrupt handler has variables of its own.
+            && kernel.interrupts() == 0
+        {
+            // It was false for this thread, and nothing that it depends on has changed.
+            return Some(tally);
+        }
+        if rules.only.is_none() && self.own.is(id) {
+            // Only the framework fires them.
+            return Some(tally);
+        }
+        let (args, asks): (&[u64], _) = match args {
+            Args::All(args) => (args, false),
+            Args::Five(args) => (args, true),
+        };
+        let (host, state) = (self.host, Cell::new(None));
+        let surroundings = &Surroundings { host, state, cpu, this, id, origin, asks };
+        let hit = &Hit { framework: self, shared, surroundings, args, rules };
+        let budget = match rules.only {
+            None => Budget::new(consumers),
+            Some((_, Own::Error)) => Budget::of_error(),
+            // Of all consumers that have enabled it one is meant.
+            Some((_, Own::Begin | Own::End)) => Budget::new(1),
+        };
+        let progress = &mut Progress { run: None, time: None, budget, token: None };
+        if let Some((meant, _)) = rules.only {
+            progress.budget.turn_to(meant, || hit.table());
+        }
+        for (_, enabled) in enabled {
+            let Some(consumer) = shared.consumers.get(enabled.consumer) else { continue };
+            match rules.only {
+                None => {
+                    if !consumer.takes(None) {
+                        continue;
+                    }
+                    // SAFETY: the probe was live in this probe context, which unregistering waits for.
+                    if !consumer.rights().kernel() && !unsafe { origin.is_usermode(id) } {
+                        continue;
+                    }
+                }
+                Some((meant, own)) => {
+                    if meant != enabled.consumer || !consumer.takes(Some(own)) {
+                        // ERROR may fire for many clauses of a hit, and passes the enablings of others each time.
+                        if progress.budget.charge(MEET) {
+                            continue;
+                        }
+                        break;
+                    }
+                }
+            }
+            if !progress.budget.turn_to(enabled.consumer, || hit.table()) {
+                continue;
+            }
+            let Some(state) = consumer.state() else { continue };
+            let Some(here) = state.here(cpu) else { continue };
+            let access = &state.access;
+            let context = ClauseContext { kernel: surroundings, state, here, access, consumer };
+            // SAFETY: the enabling is on the chain, or was in this probe context, and so its clause is there.
+            let clause = unsafe { enabled.clause.as_ref() };
+            // SAFETY: this CPU, in probe context, and the clause before is done with.
+            match unsafe { hit.clause(progress, context, enabled.epid, clause) } {
+                Outcome::Done => tally.records += 1,
+                Outcome::Dropped => tally.drops += 1,
+                Outcome::Dead => {}
+                Outcome::False => {
+                    if predicate != 0
+                        && clause.cache == predicate
+                        && kernel.interrupts() == 0
+                        && let Some(cache) = kernel.predicate_cache()
+                    {
+                        cache.store(predicate, Ordering::Relaxed);
+                    }
+                }
+                Outcome::Failed { action, failure } => {
+                    hit.fail(progress, context, &enabled, action, &failure);
+                    tally.drops += 1;
+                }
+            }
+        }
+        if matches!(rules.only, Some((_, Own::Error))) {
+            // The clauses that are behind the failed one go on with what is left.
+            progress.budget.pause(hit.table());
+        }
+        Some(tally)
+    }
+}
+
+impl<'a, H: Host, P: Probes> Hit<'a, H, P> {
+    /// What consumers have left of the budget of this hit.
+    fn table(&self) -> Table<'a> {
+        let Surroundings { cpu, this, .. } = *self.surroundings;
+        Table { entries: self.shared.shares_of(cpu), hit: this.hit() }
+    }
+
+    /// Runs a clause: its predicate, then its actions.
+    ///
+    /// # Safety
+    /// On the CPU of the hit, in its probe context, while no clause runs on it.
+    #[inline(always)]
+    unsafe fn clause(
+        &self,
+        progress: &mut Progress<'a, H>,
+        context: ClauseContext<'a, H>,
+        epid: u32,
+        clause: &Clause,
+    ) -> Outcome {
+        let checks = self.rules.checks;
+        if !progress.budget.charge(clause.layout.test.into()) {
+            return exhausted(clause);
+        }
+        // Most predicates need no machine, and most of these are false.
+        let value = match &clause.test {
+            Test::Always => Some(Ok(true)),
+            Test::Guard(guard) => Some(guard.test(self.args, context.kernel, context.access)),
+            Test::Program => None,
+        };
+        let is_true = matches!(value, Some(Ok(true)));
+        if matches!(value, Some(Ok(false))) && !checks {
+            return Outcome::False;
+        }
+        if !progress.budget.charge(clause.layout.cost) {
+            return exhausted(clause);
+        }
+        // SAFETY: by the contract above.
+        unsafe {
+            match clause.plain {
+                Some(_) if is_true && !checks => self.run_plain(progress, context, epid, clause),
+                _ => self.run(progress, context, epid, clause, is_true),
+            }
+        }
+    }
+
+    /// Runs the actions of a clause that needs no machine.
+    ///
+    /// # Safety
+    /// As [`clause`](Self::clause).
+    #[inline(never)]
+    unsafe fn run_plain(
+        &self,
+        progress: &mut Progress<'a, H>,
+        context: ClauseContext<'a, H>,
+        epid: u32,
+        clause: &Clause,
+    ) -> Outcome {
+        let (time, budget) = (&mut progress.time, &mut progress.budget);
+        let mut work = budget.available();
+        // SAFETY: by the contract above.
+        let outcome = unsafe { context.step(self.args, epid, clause, time, &mut work) };
+        budget.set_available(work);
+        outcome
+    }
+
+    /// Runs a clause on the machine; its predicate only if it is not known to be true.
+    ///
+    /// # Safety
+    /// As [`clause`](Self::clause).
+    #[inline(never)]
+    unsafe fn run(
+        &self,
+        progress: &mut Progress<'a, H>,
+        context: ClauseContext<'a, H>,
+        epid: u32,
+        clause: &Clause,
+        is_true: bool,
+    ) -> Outcome {
+        // SAFETY: by the contract above.
+        unsafe {
+            let run = match &mut progress.run {
+                Some(run) => {
+                    run.switch_to(context);
+                    run
+                }
+                none @ None => {
+                    let token = progress.token.filter(|(of, _)| core::ptr::eq(*of, context.state));
+                    none.insert(Run::new(self.args, context, token.and_then(|(_, token)| token)))
+                }
+            };
+            let mut work = progress.budget.available();
+            let how = (is_true, self.rules.checks);
+            let outcome = run.clause(epid, clause, how, &mut progress.time, &mut work);
+            progress.budget.set_available(work);
+            outcome
+        }
+    }
+
+    /// A clause was stopped: `dtrace:::ERROR` fires for its consumer, unless that is what has just fired.
+    #[cold]
+    fn fail(
+        &self,
+        progress: &mut Progress<'a, H>,
+        context: ClauseContext<'a, H>,
+        enabled: &Enabled,
+        action: usize,
+        failure: &Failure,
+    ) {
+        // The scratch space of the run is ERROR's now.
+        if let Some(token) = progress.run.as_ref().and_then(|run| run.token_of(context)) {
+            progress.run = None;
+            progress.token = Some((context.state, token));
+        }
+        let Surroundings { cpu, this, .. } = *self.surroundings;
+        let (budget, here, framework) = (&mut progress.budget, context.here, self.framework);
+        // What ERROR cannot tell, as it has failed itself or is not there, is counted apart: consumers say how many there were.
+        let is_error = matches!(self.rules.only, Some((_, Own::Error)));
+        let teller = framework.own.id(Own::Error).filter(|_| !is_error && !budget.is_exhausted());
+        bump(if teller.is_none() { &here.double_errors } else { &here.errors }, 1);
+        // SAFETY: this CPU, in probe context, and no clause runs on it.
+        unsafe { here.records.write(|records| records.errors = records.errors.wrapping_add(1)) };
+        let (Some(id), Some((shared, probes))) = (teller, framework.memory) else { return };
+        budget.pause(self.table());
+        let Failure { fault, offset, address } = *failure;
+        let fault = Fault::number(fault).into();
+        let (number, epid) = (context.state.number.into(), enabled.epid.into());
+        let args = [number, epid, action as u64, offset.into(), fault, address, 0, 0, 0, 0];
+        let rules = Rules { checks: false, only: Some((enabled.consumer, Own::Error)) };
+        framework.fire_apart(shared, probes, (cpu, this), id, &args, rules);
+    }
+}
+
+/// A clause is not run, as its consumer has used its share of the budget: that is a fault of the clause.
+#[cold]
+fn exhausted(clause: &Clause) -> Outcome {
+    // No instruction has failed: consumers print no offset.
+    let failure = Failure { fault: Fault::IllegalOperation, offset: u32::MAX, address: 0 };
+    Outcome::Failed { action: usize::from(clause.predicate.is_none()), failure }
+}

@@ -1,0 +1,36 @@
+//! Runs: immutable clauses, the state of a consumer's run, its buffers, and what happens when a probe fires.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `fire` | a probe fires, from the hit to its records: start here |
+//! | `clause`, `step`, `field` | a clause: its predicate, its actions, where each leaves what in the record |
+//! | `context` | whose clauses run; what actions do besides storing |
+//! | `plain` | runs a clause without the machine, if its actions are so simple |
+//! | `actions`, `store` | runs a clause with the machine: the actions, and what they store |
+//! | `surroundings` | the host, as programs see it |
+//! | `consumer`, `own` | consumers, and the probes that fire for one of them |
+//! | `state`, `make` | the state of a run, and how it is made |
+//! | `buffer`, `pair`, `words` | records of a CPU, under each policy; two buffers, of which one is read |
+//! | `speculation` | what is recorded until it is committed or discarded |
+//! | `budget` | how much work a hit may be |
+//! | `live_id` | the last look at the id of a probe that was hit |
+
+pub(crate) mod actions;
+mod budget;
+pub(crate) mod buffer;
+pub(crate) mod clause;
+pub(crate) mod consumer;
+mod context;
+pub(crate) mod field;
+pub(crate) mod fire;
+pub(crate) mod live_id;
+pub(crate) mod make;
+pub(crate) mod own;
+pub(crate) mod pair;
+mod plain;
+mod speculation;
+pub(crate) mod state;
+pub(crate) mod step;
+mod store;
+mod surroundings;
+pub(crate) mod words;

@@ -1,0 +1,80 @@
+//! Two of a kind, one of which a CPU fills while the other one is read.
+
+use crate::base::sync::{AtomicUsize, Ordering, UnsafeCell};
+
+/// Two values: that which the CPU writes to, and the other one, which the reader has.
+#[derive(Debug)]
+pub(crate) struct Pair<T> {
+    halves: [UnsafeCell<T>; 2],
+    /// Which one is the writer's, its lowest bit says.
+    turn: AtomicUsize,
+}
+
+// SAFETY: by the contracts below each half has one user at a time, in whatever thread that is.
+unsafe impl<T: Send> Sync for Pair<T> {}
+
+impl<T> Pair<T> {
+    /// The writer's, and the reader's.
+    pub(crate) fn new(writers: T, readers: T) -> Self {
+        Self {
+            halves: [UnsafeCell::new(writers), UnsafeCell::new(readers)],
+            turn: AtomicUsize::new(0),
+        }
+    }
+
+    /// Where the two are, and where it is said which one is the writer's: that is the second if the lowest bit is set.
+    pub(crate) fn places(&self) -> ([*const T; 2], *const AtomicUsize) {
+        let [even, odd] = &self.halves;
+        ([even.with(|half| half), odd.with(|half| half)], &raw const self.turn)
+    }
+
+    fn half(&self, turn: usize) -> &UnsafeCell<T> {
+        let [even, odd] = &self.halves;
+        if turn.is_multiple_of(2) { even } else { odd }
+    }
+
+    /// Calls `f` with what is written to now. Probe context.
+    ///
+    /// # Safety
+    /// There is one writer: this CPU, in probe context, and `f` does not lead here once more.
+    pub(crate) unsafe fn write<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        // Acquire, with the Release of `switch`: the reader has done with this half.
+        let turn = self.turn.load(Ordering::Acquire);
+        // SAFETY: who has taken this turn is alone until the reader has switched and this CPU has left probe context.
+        self.half(turn).with_mut(|half| f(unsafe { &mut *half }))
+    }
+
+    /// Makes the reader's half anew with `reset`, and gives it to the writer. After the return the reader has what was
+    /// the writer's.
+    ///
+    /// # Safety
+    /// There is one reader. `sync` returns after every CPU has been outside probe context since it was called, and
+    /// makes visible what they did there.
+    pub(crate) unsafe fn switch(&self, reset: impl FnOnce(&mut T), sync: impl FnOnce()) {
+        let turn = self.turn.load(Ordering::Relaxed);
+        // SAFETY: it is the reader's, this call.
+        self.half(turn.wrapping_add(1)).with_mut(|half| reset(unsafe { &mut *half }));
+        self.turn.store(turn.wrapping_add(1), Ordering::Release);
+        sync();
+    }
+
+    /// Calls `f` with the reader's.
+    ///
+    /// # Safety
+    /// There is one reader, and since the last switch `sync` has returned.
+    pub(crate) unsafe fn read<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        let turn = self.turn.load(Ordering::Relaxed);
+        // SAFETY: by the contract above.
+        self.half(turn.wrapping_add(1)).with_mut(|half| f(unsafe { &mut *half }))
+    }
+
+    /// Calls `f` with what is written to now, while nobody writes.
+    ///
+    /// # Safety
+    /// There is one reader, and no CPU writes any more, and has not since every CPU was outside probe context.
+    pub(crate) unsafe fn read_writers<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        let turn = self.turn.load(Ordering::Relaxed);
+        // SAFETY: by the contract above.
+        self.half(turn).with_mut(|half| f(unsafe { &mut *half }))
+    }
+}

@@ -1,0 +1,79 @@
+//! Runs clauses that need no machine: their actions are decoded to [steps](super::step::Step) when they are enabled.
+
+use super::buffer::RecordBuffer;
+use super::clause::Clause;
+use super::context::{ClauseContext, Outcome};
+use super::step::Then;
+use super::store::header;
+use crate::base::host::Host;
+use crate::kernel::Kernel;
+
+impl<H: Host> ClauseContext<'_, H> {
+    /// Does all steps of a plain clause, at a time that is found out if it is needed.
+    ///
+    /// # Safety
+    /// This is the CPU, in probe context, and no clause runs on it.
+    #[inline(always)]
+    pub(crate) unsafe fn step(
+        self,
+        args: &[u64],
+        epid: u32,
+        clause: &Clause,
+        time: &mut Option<u64>,
+        work: &mut u32,
+    ) -> Outcome {
+        let words = clause.layout.words();
+        let mut now = 0;
+        if words != 0 {
+            now = *time.get_or_insert_with(|| self.kernel.timestamp());
+            if self.is_dead(now) {
+                return Outcome::Dead;
+            }
+        }
+        let act = |records: &mut RecordBuffer| {
+            let Some(at) = self.reserve(words, records) else { return Outcome::Dropped };
+            let room = records.room(at, words);
+            if words != 0 {
+                header(room, epid, now);
+            }
+            // SAFETY: by the contract above.
+            let tuple = unsafe { self.tuple() };
+            for step in clause.plain.unwrap_or_default() {
+                let computed = match step.what.get(args, self.kernel, self.access) {
+                    Ok(computed) => computed,
+                    Err(stop) => {
+                        let action = step.action as usize;
+                        return Outcome::Failed { action, failure: stop.failure(0) };
+                    }
+                };
+                match &step.then {
+                    Then::Record(field) => field.put(room, computed),
+                    Then::Key(field) => field.put(tuple, computed),
+                    Then::Value { id, variable, keys, function } => {
+                        let Some(keys) = tuple.get_mut(..*keys as usize) else { continue };
+                        if let [first, second, ..] = keys {
+                            (*first, *second) = ((*id).into(), *variable);
+                        }
+                        // SAFETY: as above. A value without room is counted there.
+                        unsafe {
+                            self.here.aggregated.write(|aggregated| {
+                                aggregated.buffer.add_padded(
+                                    keys,
+                                    keys.len(),
+                                    function,
+                                    computed,
+                                    1,
+                                    work,
+                                );
+                            });
+                        }
+                    }
+                }
+            }
+            records.commit(at, words);
+            Outcome::Done
+        };
+        // SAFETY: as above.
+        unsafe { self.here.records.write(act) }
+    }
+}

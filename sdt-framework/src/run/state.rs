@@ -1,0 +1,181 @@
+//! The state of a run: memory of a consumer's programs, and buffers for each CPU.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::Ordering;
+
+use super::buffer::{Policy, RecordBuffer};
+use super::pair::Pair;
+use super::speculation::{Cleaning, Speculation};
+use crate::base::sync::{AtomicCount, AtomicU32};
+use crate::base::word::Word;
+use crate::kernel::Costs;
+use crate::machine::aggregation;
+use crate::machine::{Access, Memory};
+
+/// The state of a consumer's run. Read in probe context; never changed except for each CPU's own part.
+#[derive(Debug)]
+pub(crate) struct RunState {
+    /// Number of the consumer: what the probes of `dtrace` are told first.
+    pub(crate) number: u32,
+    pub(crate) memory: Memory<'static>,
+    pub(crate) access: Access,
+    pub(crate) destructive: bool,
+    /// What the kernel's functions cost.
+    pub(crate) costs: Costs,
+    pub(crate) policy: Policy,
+    /// Those that are traced, and the number of the first of them.
+    pub(super) cpus: &'static [Cpu],
+    pub(super) first: usize,
+    pub(crate) speculations: &'static [Speculation],
+    /// When the consumer was heard of last; [`NEVER`] if it does not time out.
+    pub(super) heard: Word,
+}
+
+/// One CPU's part. On cache lines of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Cpu {
+    pub(crate) records: Pair<RecordBuffer>,
+    pub(crate) aggregated: Pair<Aggregated>,
+    pub(crate) work: UnsafeCell<Work>,
+    /// What it has recorded for each speculation.
+    pub(crate) speculative: &'static [Speculative],
+    /// Records that found no room there.
+    pub(crate) speculation_drops: AtomicCount,
+    /// How often no speculation was free: as they were being cleaned, as programs had them.
+    pub(crate) lacks: [AtomicCount; 2],
+    pub(crate) errors: AtomicCount,
+    pub(crate) double_errors: AtomicCount,
+    /// 1 once its buffer is full that is filled once.
+    pub(crate) filled: AtomicCount,
+    /// When its buffers were switched: of records, of aggregations. The reader's.
+    pub(crate) switched: [Word; 2],
+}
+
+// SAFETY: `work` is its CPU's, in probe context, and so is what is speculative, which others have only when it leaves that
+// alone (`Speculation`).
+unsafe impl Sync for Cpu {}
+
+/// Room that a CPU works in.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) scratch: &'static mut [u8],
+    pub(crate) key: &'static mut [u64],
+    pub(crate) tuple: &'static mut [u64],
+}
+
+/// A consumer that does not time out.
+const NEVER: u64 = u64::MAX;
+
+impl RunState {
+    /// When the consumer was heard of last. Probe context.
+    #[inline(always)]
+    pub(crate) fn last_heard(&self) -> u64 {
+        self.heard.get()
+    }
+
+    /// Notes that the consumer was heard of.
+    pub(crate) fn hear(&self, now: u64) {
+        if self.heard.get() != NEVER {
+            self.heard.set(now);
+        }
+    }
+
+    /// From here on the consumer does not time out.
+    pub(crate) fn never_time_out(&self) {
+        self.heard.set(NEVER);
+    }
+
+    /// From here on the consumer times out if it is not heard of.
+    pub(crate) fn time_out_after(&self, now: u64) {
+        self.heard.set(now);
+    }
+
+    /// A CPU's part; `None` for one that is not traced. Probe context.
+    #[inline(always)]
+    pub(crate) fn here(&self, cpu: usize) -> Option<&Cpu> {
+        self.cpus.get(cpu.wrapping_sub(self.first))
+    }
+
+    /// All parts that there are, with the numbers of their CPUs.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (usize, &Cpu)> {
+        (self.first..).zip(self.cpus)
+    }
+
+    /// Whether there are speculations to clean. The one thread that cleans then waits until every CPU has been outside
+    /// probe context.
+    pub(crate) fn begin_cleaning(&self) -> bool {
+        self.speculations.iter().fold(false, |any, of| of.begin_cleaning() | any)
+    }
+
+    /// Cleans speculations that are over. What one CPU has of those that were committed goes into its records, with this
+    /// time, if they are given; the others wait for theirs.
+    ///
+    /// # Safety
+    /// Since `begin_cleaning`, by this thread, every CPU has been outside probe context. Nobody else cleans.
+    pub(crate) unsafe fn clean(&self, mut records: Option<(&Cpu, &mut RecordBuffer, u64)>) {
+        for (index, speculation) in self.speculations.iter().enumerate() {
+            let Some(cleaning) = speculation.cleaning() else { continue };
+            let mut is_clean = true;
+            for cpu in self.cpus {
+                let Some(part) = cpu.speculative.get(index) else { continue };
+                // SAFETY: it is over, and no CPU that saw it active is in probe context any more.
+                let buffer = unsafe { &mut *part.buffer.get() };
+                match (&mut records, cleaning) {
+                    (_, Cleaning::Discard) => buffer.empty(),
+                    (Some((of, records, now)), Cleaning::Commit) if core::ptr::eq(*of, cpu) => {
+                        records.take_over(buffer, *now, true);
+                    }
+                    _ => {}
+                }
+                is_clean &= buffer.is_empty();
+                part.is_there.store((!buffer.is_empty()).into(), Ordering::Relaxed);
+            }
+            if is_clean {
+                speculation.cleaned();
+            }
+        }
+    }
+}
+
+/// What a CPU has recorded for a speculation.
+#[derive(Debug)]
+pub(crate) struct Speculative {
+    /// The CPU's alone, in probe context, after the speculation has said that it may; then the consumer's thread's, which
+    /// cleans it.
+    pub(crate) buffer: UnsafeCell<RecordBuffer>,
+    /// 1 if there is something in it.
+    pub(crate) is_there: AtomicU32,
+}
+
+impl Speculative {
+    /// Whether the CPU, this one, has recorded something. It is written by others when the speculation is over only: who has
+    /// seen it active with Acquire sees that.
+    pub(crate) fn is_there(&self) -> bool {
+        self.is_there.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// What was aggregated. As in C, for dumps ([`TuplesState`](dtrace_abi::postmortem::TuplesState)).
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Aggregated {
+    /// Drops of the buffer that have been reported.
+    pub(super) before: u64,
+    pub(crate) buffer: aggregation::Buffer<'static>,
+}
+
+const _: () = assert!(core::mem::offset_of!(Aggregated, buffer) == 8);
+
+impl Aggregated {
+    /// Forgets everything.
+    pub(crate) fn restart(&mut self) {
+        self.buffer.clear();
+        self.before = self.buffer.drops();
+    }
+
+    /// Values that found no room since then.
+    pub(crate) fn drops(&self) -> u64 {
+        self.buffer.drops().wrapping_sub(self.before)
+    }
+}

@@ -1,0 +1,108 @@
+//! What programs compute is copied into records and tuples: probe context.
+
+use dtrace_abi::record::RecordHeader;
+
+use super::surroundings::Surroundings;
+use super::words::put_bytes;
+use crate::base::host::Host;
+use crate::machine::{Firing, Stop};
+
+/// Empties words, if there are any.
+pub(crate) fn clear(words: &mut [u64], from: usize, to: usize) {
+    if from < to
+        && let Some(words) = words.get_mut(from..to)
+    {
+        words.fill(0);
+    }
+}
+
+/// Begins a record.
+pub(crate) fn header(room: &mut [u64], epid: u32, timestamp: u64) {
+    const { assert!(RecordHeader::SIZE == 12) };
+    if let [first, second, ..] = room {
+        *first = u64::from(epid) | timestamp >> 32 << 32;
+        *second = u64::from(timestamp as u32);
+    }
+}
+
+/// What `print` shows: an address and how many bytes lie there, as they stand in scratch space. `None`: there is no room
+/// for so many.
+pub(crate) fn memref<H: Host>(
+    firing: &Firing<'_, Surroundings<'_, H>>,
+    at: u64,
+    size: usize,
+) -> Result<Option<(u64, u64)>, Stop> {
+    let mut words = [[0; 8]; 2];
+    firing.fetch(at, words.as_flattened_mut())?;
+    let [address, length] = words.map(u64::from_le_bytes);
+    Ok((length.saturating_add(8) <= size as u64).then_some((address, length)))
+}
+
+/// How many bytes are copied at once.
+const PART: usize = 64;
+/// Units of work that a part of a string takes, besides half of one for each byte.
+const BYTES: u64 = 16;
+
+/// Copies so many bytes.
+pub(crate) fn store<H: Host>(
+    firing: &Firing<'_, Surroundings<'_, H>>,
+    to: &mut [u64],
+    offset: usize,
+    length: usize,
+    from: u64,
+    is_users: bool,
+) -> Result<(), Stop> {
+    let mut part = [0; PART];
+    for at in (0..length).step_by(PART) {
+        let Some(part) = part.get_mut(..(length - at).min(PART)) else { break };
+        let address = from.wrapping_add(at as u64);
+        match is_users {
+            true => firing.fetch_user(address, part)?,
+            false => firing.fetch(address, part)?,
+        }
+        put_bytes(to, offset + at, part);
+        firing.charge(part.len() as u64 / 2)?;
+    }
+    Ok(())
+}
+
+/// Copies a string of at most so many bytes, and zeroes to the end of the last word; returns how many it has, its zero
+/// included if there is room for it.
+pub(crate) fn store_string<H: Host>(
+    firing: &mut Firing<'_, Surroundings<'_, H>>,
+    to: &mut [u64],
+    offset: usize,
+    length: usize,
+    from: u64,
+    is_users: bool,
+) -> Result<usize, Stop> {
+    let mut part = [0; PART];
+    let mut at = 0;
+    while at < length {
+        let address = from.wrapping_add(at as u64);
+        let copied = if is_users {
+            // Byte by byte: the next one may be on a page that is not there.
+            let [first, ..] = &mut part;
+            firing.fetch_user(address, core::slice::from_mut(first))?;
+            1
+        } else {
+            let Some(part) = part.get_mut(..(length - at).min(PART)) else { break };
+            firing.fetch_string(address, part)?
+        };
+        let Some(part) = part.get(..copied) else { break };
+        let end = offset + at + copied;
+        if !end.is_multiple_of(8)
+            && end / 8 >= (offset + at).div_ceil(8)
+            && let Some(last) = to.get_mut(end / 8)
+        {
+            *last = 0;
+        }
+        put_bytes(to, offset + at, part);
+        firing.charge(BYTES + part.len() as u64 / 2)?;
+        at += copied;
+        if copied == 0 || part.last() == Some(&0) {
+            break;
+        }
+    }
+    Ok(at)
+}

@@ -1,0 +1,93 @@
+//! Records in words: bytes are where they would be in little-endian memory, on every machine.
+
+/// Writes a number of 1, 2, 4 or 8 bytes to any offset. Bytes outside of the words are left out.
+#[inline]
+pub(crate) fn put_number(words: &mut [u64], offset: usize, value: u64, size: usize) {
+    let (index, shift) = (offset / 8, (offset % 8 * 8) as u32);
+    let Some(word) = words.get_mut(index) else { return };
+    if size >= 8 && shift == 0 {
+        *word = value;
+        return;
+    }
+    let mask = if size >= 8 { u64::MAX } else { (1u64 << (size * 8)) - 1 };
+    *word = *word & !(mask << shift) | (value & mask) << shift;
+    if offset % 8 + size > 8
+        && let Some(word) = words.get_mut(index + 1)
+    {
+        let shift = 64 - shift;
+        *word = *word & !(mask >> shift) | (value & mask) >> shift;
+    }
+}
+
+/// Writes bytes to an offset; what is outside of the words is left out.
+pub(crate) fn put_bytes(words: &mut [u64], offset: usize, bytes: &[u8]) {
+    let lead = (8 - offset % 8) % 8;
+    let (first, rest) = bytes.split_at(lead.min(bytes.len()));
+    let mut at = offset;
+    for &byte in first {
+        put_number(words, at, byte.into(), 1);
+        at += 1;
+    }
+    let (whole, last) = rest.as_chunks::<8>();
+    for bytes in whole {
+        put_number(words, at, u64::from_le_bytes(*bytes), 8);
+        at += 8;
+    }
+    for &byte in last {
+        put_number(words, at, byte.into(), 1);
+        at += 1;
+    }
+}
+
+/// Reads bytes from an offset on, as many as there are and fit; returns how many.
+pub(crate) fn get_bytes(words: &[u64], offset: usize, into: &mut [u8]) -> usize {
+    let mut done = 0;
+    let mut words = words.get(offset / 8..).unwrap_or_default().iter();
+    let mut skip = offset % 8;
+    while done < into.len()
+        && let Some(word) = words.next()
+    {
+        let bytes = word.to_le_bytes();
+        let bytes = bytes.get(skip..).unwrap_or_default();
+        let to = into.get_mut(done..).unwrap_or_default();
+        let count = bytes.len().min(to.len());
+        to.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        (done, skip) = (done + count, 0);
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn words_are_bytes(
+            writes in prop::collection::vec((0..40usize, prop::collection::vec(any::<u8>(), 0..24)), 0..20),
+            numbers in prop::collection::vec((0..6usize, 0..4u32, any::<u64>()), 0..20),
+            from in 0..60usize, length in 0..60usize,
+        ) {
+            let (mut words, mut bytes) = ([0; 6], [0; 48]);
+            for (offset, data) in writes {
+                put_bytes(&mut words, offset, &data);
+                let to = &mut bytes[offset.min(48)..];
+                let count = to.len().min(data.len());
+                to[..count].copy_from_slice(&data[..count]);
+            }
+            for (word, log, value) in numbers {
+                let size = 1 << log;
+                let offset = word * 8 + value as usize % 8;
+                put_number(&mut words, offset, value, size);
+                let end = (offset + size).min(48);
+                bytes[offset..end].copy_from_slice(&value.to_le_bytes()[..end - offset]);
+            }
+            let mut read = vec![7; length];
+            let count = get_bytes(&words, from, &mut read);
+            let expected = &bytes[from.min(48)..(from + length).clamp(from.min(48), 48)];
+            prop_assert_eq!(&read[..count], expected);
+        }
+    }
+}

@@ -1,4 +1,0 @@
-//! Tests of what is not seen from outside.
-
-mod ring;
-mod scale;

@@ -1,0 +1,73 @@
+//! The hit that the current thread is recording.
+//!
+//! The state is thread-local. It is neither allocated nor dropped, so signal handlers can use it.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A hit that a thread is recording.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hit {
+    /// The address of the [`Slots`](crate::slots::Slots) that the hit uses.
+    pub(crate) slots: *const (),
+    /// The slot, or the number of slots if the hit has none.
+    pub(crate) slot: usize,
+    /// The number of hits of this thread that this one has interrupted.
+    pub(crate) depth: u8,
+    /// `errno` before the hit.
+    pub(crate) errno: libc::c_int,
+    /// The end of the alternate signal stack that the hit is on, if it is on one.
+    pub(crate) alternate_end: Option<usize>,
+}
+
+thread_local! {
+    /// The innermost hit of this thread.
+    static CURRENT: Cell<Option<Hit>> = const { Cell::new(None) };
+    /// The number of this thread; 0 until [`thread_number`] assigns one.
+    static NUMBER: AtomicU64 = const { AtomicU64::new(0) };
+}
+
+/// Returns the hit that this thread is recording.
+#[inline(always)]
+pub(crate) fn current() -> Option<Hit> {
+    CURRENT.get()
+}
+
+/// Sets the hit that this thread is recording.
+#[inline(always)]
+pub(crate) fn set_current(hit: Option<Hit>) {
+    CURRENT.set(hit);
+}
+
+/// Returns whether this thread is recording a hit. A signal handler that sees `true` has interrupted the recording.
+pub(crate) fn in_probe_context() -> bool {
+    CURRENT.get().is_some()
+}
+
+/// Returns the number of hits that the current one has interrupted.
+pub(crate) fn depth() -> u8 {
+    CURRENT.get().map_or(0, |hit| hit.depth)
+}
+
+/// Returns a number, from 1, that no other thread of this process has or has had.
+pub(crate) fn thread_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NUMBER.with(|number| {
+        let own = number.load(Ordering::Relaxed);
+        if own != 0 {
+            return own;
+        }
+        let new = NEXT.fetch_add(1, Ordering::Relaxed);
+        // A signal handler may have assigned a number since the load.
+        match number.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => new,
+            Err(own) => own,
+        }
+    })
+}
+
+/// Returns the address of a thread-local variable of this thread. It is above all frames of the thread if the C library places
+/// thread-local variables above the stack, as glibc and musl do for all threads except the first.
+pub(crate) fn thread_local_address() -> usize {
+    CURRENT.with(|current| std::ptr::from_ref(current).addr())
+}

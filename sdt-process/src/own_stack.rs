@@ -1,0 +1,194 @@
+//! The part of this thread's stack that can be read by loads.
+//!
+//! A stack pointer alone proves nothing: programs switch stacks for coroutines, signal handlers run on memory of any kind, and the memory
+//! next to such a stack can be unmapped at any time. So the limits come from the kernel, once for each thread (`PROCMAP_QUERY` of
+//! `/proc/self/maps`, Linux 6.11):
+//!
+//! | thread | proof that everything from the stack pointer up to the limit is mapped while the thread runs |
+//! |---|---|
+//! | one that the C library has made | one mapping contains the stack pointer and the thread's descriptor (`pthread_self`), and the pages directly below the mapping are inaccessible. That is the block of stack and descriptor, above its guard pages; the limit is the descriptor |
+//! | the first | one mapping contains the stack pointer and the random bytes that the kernel has put above the stack (`AT_RANDOM`), which are the limit |
+//! | any other stack, an alternate signal stack, and any stack before Linux 6.11 | none: the stack is read like any memory ([`memory`](crate::memory)) |
+//!
+//! A load above the stack pointer never waits longer than the thread itself may have to: compiled code loads from and stores to its frames
+//! at any time, so a thread whose stack is filled by a userfaultfd cannot be the one that fills it. Pages below the stack pointer are not
+//! read.
+
+use std::arch::asm;
+use std::cell::Cell;
+
+use crate::hit;
+use crate::proc_file::MAPS;
+
+/// The limits of a stack, as a thread has found them.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// The lowest address that was in the mapping.
+    low: usize,
+    /// The end of the part that can be read by loads.
+    end: usize,
+    /// The number of queries that this thread may still make.
+    queries: u8,
+}
+
+thread_local! {
+    /// The limits of this thread's stack. Neither allocated nor dropped, so signal handlers can use it.
+    static LIMITS: Cell<Limits> = const { Cell::new(Limits { low: 0, end: 0, queries: 16 }) };
+}
+
+/// Returns the stack pointer of the function that this is inlined into.
+#[inline(always)]
+pub(crate) fn stack_pointer() -> usize {
+    let pointer;
+    // SAFETY: copies the stack pointer and touches nothing else.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags));
+        #[cfg(target_arch = "aarch64")]
+        asm!("mov {}, sp", out(reg) pointer, options(nomem, nostack, preserves_flags));
+        #[cfg(target_arch = "riscv64")]
+        asm!("mv {}, sp", out(reg) pointer, options(nomem, nostack, preserves_flags));
+    }
+    pointer
+}
+
+/// Returns whether all these bytes are above the stack pointer and proved to be this thread's stack, so that loads can read them until the
+/// caller returns. Probe context.
+pub(crate) fn contains(address: usize, length: usize) -> bool {
+    let here = stack_pointer();
+    let Some(past) = address.checked_add(length) else { return false };
+    // An alternate stack is memory of any kind, so the kernel cannot prove anything.
+    let is_alternate = || hit::current().is_some_and(|hit| hit.alternate_end.is_some());
+    here <= address && !is_alternate() && end(here).is_some_and(|end| past <= end)
+}
+
+/// Returns the end of the part of this thread's stack that begins at `here`, a stack pointer, or `None` if nothing is proved.
+fn end(here: usize) -> Option<usize> {
+    let limits = LIMITS.get();
+    if (limits.low..limits.end).contains(&here) {
+        return Some(limits.end);
+    }
+    // A thread that switches stacks soon stops asking, and so does one whose stack grows again and again.
+    let queries = limits.queries.checked_sub(1)?;
+    LIMITS.set(Limits { queries, ..limits });
+    let (low, end) = query(here)?;
+    LIMITS.set(Limits { low, end, queries });
+    Some(end)
+}
+
+/// Asks the kernel for the limits of the stack that `here` is on.
+fn query(here: usize) -> Option<(usize, usize)> {
+    let stack = mapping(here)?;
+    // SAFETY: both return a number that is the thread's or the process's for ever, and change nothing.
+    let (thread, random) = unsafe { (libc::pthread_self(), libc::getauxval(libc::AT_RANDOM)) };
+    let is_above = |end: usize| here < end && end < stack.end;
+    if is_above(random as usize) {
+        return Some((stack.start, random as usize));
+    }
+    let is_guarded = || mapping(stack.start.checked_sub(1)?).map(|below| !below.is_accessible);
+    let is_own = is_above(thread as usize) && is_guarded() == Some(true);
+    is_own.then_some((stack.start, thread as usize))
+}
+
+/// A mapping of this process.
+struct Mapping {
+    start: usize,
+    end: usize,
+    is_accessible: bool,
+}
+
+/// `struct procmap_query` (Linux, `include/uapi/linux/fs.h`).
+#[repr(C)]
+#[derive(Default)]
+struct ProcmapQuery {
+    size: u64,
+    query_flags: u64,
+    query_addr: u64,
+    vma_start: u64,
+    vma_end: u64,
+    vma_flags: u64,
+    vma_page_size: u64,
+    vma_offset: u64,
+    inode: u64,
+    dev_major: u32,
+    dev_minor: u32,
+    vma_name_size: u32,
+    build_id_size: u32,
+    vma_name_addr: u64,
+    build_id_addr: u64,
+}
+
+/// `PROCMAP_QUERY`: `_IOWR('f', 17, struct procmap_query)`.
+const PROCMAP_QUERY: u32 = 0xc068_6611;
+/// `PROCMAP_QUERY_VMA_READABLE`, `_WRITABLE` and `_EXECUTABLE`.
+const ACCESSIBLE: u64 = 1 | 2 | 4;
+
+/// Returns the mapping that contains an address.
+fn mapping(address: usize) -> Option<Mapping> {
+    let size = size_of::<ProcmapQuery>() as u64;
+    let mut query = ProcmapQuery { size, query_addr: address as u64, ..Default::default() };
+    // In a child that was made by `_Fork` or the bare system call, the file still describes its parent.
+    if !MAPS.is_of_this_process() {
+        return None;
+    }
+    // SAFETY: the kernel writes `size` bytes to the query, which asks for no name and no build id.
+    unsafe { MAPS.ioctl(PROCMAP_QUERY, (&raw mut query).cast()) }.ok()?;
+    let is_accessible = query.vma_flags & ACCESSIBLE != 0;
+    Some(Mapping { start: query.vma_start as usize, end: query.vma_end as usize, is_accessible })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const _: () = assert!(size_of::<ProcmapQuery>() == 0x68);
+
+    /// Whether the kernel answers at all.
+    fn is_supported() -> bool {
+        MAPS.open().unwrap();
+        mapping(is_supported as *const () as usize).is_some()
+    }
+
+    #[test]
+    fn a_thread_has_a_stack_with_an_end() {
+        if !is_supported() {
+            eprintln!("not tested: PROCMAP_QUERY needs Linux 6.11");
+            return;
+        }
+        let limits = std::thread::Builder::new().stack_size(1 << 20).spawn(|| {
+            let here = stack_pointer();
+            let found = end(here);
+            assert_eq!(end(here), found, "the second time without a query");
+            (here, found)
+        });
+        let (here, found) = limits.unwrap().join().unwrap();
+        // A C library whose guard pages are no mapping of their own (`MADV_GUARD_INSTALL`) proves nothing.
+        if let Some(end) = found {
+            assert!(here < end && end - here < 2 << 20, "{here:#x} {end:#x}");
+        }
+    }
+
+    #[test]
+    fn only_memory_above_the_stack_pointer_is_the_stack() {
+        let _ = is_supported();
+        let (local, heap) = ([0_u8; 16], Box::new([0_u8; 16]));
+        let below = stack_pointer() - 4096;
+        assert!(!contains(below, 16) && !contains(usize::MAX - 7, 16));
+        assert!(!contains(heap.as_ptr().addr(), 16));
+        let local = std::hint::black_box(&local).as_ptr().addr();
+        if end(stack_pointer()).is_some() {
+            assert!(contains(local, 16) && !contains(local, 1 << 30));
+        }
+    }
+
+    /// A stack that is not the thread's, as one of a coroutine, has no proved end.
+    #[test]
+    fn other_memory_is_not_a_stack() {
+        let _ = is_supported();
+        let memory = Box::new([0_u8; 256]);
+        for _ in 0..20 {
+            assert_eq!(end(memory.as_ptr().addr()), None);
+        }
+        assert_eq!(LIMITS.get().queries, 0);
+    }
+}

@@ -1,0 +1,156 @@
+//! Stores to the text of this program.
+//!
+//! | | x86_64 | aarch64, riscv64 |
+//! |---|---|---|
+//! | written | through `/proc/self/mem`, by which a process may write to its own read-only pages | directly, while the page is writable |
+//! | writable and executable | never | during the store, as other threads execute the page |
+//! | must be one store | one byte | two or four bytes, and the kernel does not document how `/proc/self/mem` copies them |
+//! | refused under | a process that is not dumpable, kernels that forbid writing to one's own text | SELinux's `execmod`, `PR_SET_MDWE` |
+//!
+//! There is no second way: if the system refuses, probes are not enabled. `SDT_PATCH=gate` builds sites that are never written to.
+//!
+//! `/proc/self/mem` does not stay open between changes: a child that was made by the bare system call would inherit the right to write to
+//! its parent's memory. Pages that have been written to are copies of this process from then on.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[cfg(not(target_arch = "x86_64"))]
+use sdt_core::patch::machine;
+use sdt_core::site::{self, ENCODING};
+
+use crate::refused::Refused;
+
+/// Whether this thread is the only one of the process, so that no other thread executes text.
+static ALONE: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether [`alone`] is running.
+pub(crate) fn is_alone() -> bool {
+    ALONE.load(Ordering::Relaxed)
+}
+
+/// Runs `change` as the only thread of the process, in the child of a `fork`.
+pub(crate) fn alone(change: impl FnOnce()) {
+    if cfg!(target_arch = "riscv64") {
+        // Only the kernel can synchronise instruction caches there. The parent registered for its own memory, not for the child's.
+        register_synchronisation().ok();
+    }
+    ALONE.store(true, Ordering::Relaxed);
+    change();
+    ALONE.store(false, Ordering::Relaxed);
+}
+
+/// The ability to write to text until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Access {
+    /// `/proc/self/mem`.
+    #[cfg(target_arch = "x86_64")]
+    memory: std::fs::File,
+}
+
+impl Access {
+    /// Opens the memory of this process for writing.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn open() -> io::Result<Self> {
+        let memory = std::fs::OpenOptions::new().write(true).open("/proc/self/mem")?;
+        Ok(Self { memory })
+    }
+
+    /// Needs nothing: each store changes the protection of its page.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(crate) fn open() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    /// Stores bytes of a site.
+    ///
+    /// # Safety
+    /// The bytes are at a site of this image, and a step of `sdt_core`'s protocol, so that any thread may execute them now.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) unsafe fn write(&self, address: usize, bytes: &[u8]) -> io::Result<()> {
+        std::os::unix::fs::FileExt::write_all_at(&self.memory, bytes, address as u64)
+    }
+
+    /// Stores bytes of a site, while its page is writable.
+    ///
+    /// # Safety
+    /// The bytes are at a site of this image, and a step of `sdt_core`'s protocol, so that any thread may execute them now.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(crate) unsafe fn write(&self, address: usize, bytes: &[u8]) -> io::Result<()> {
+        // SAFETY: returns a number and changes nothing.
+        let page_size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        let page = address & !(page_size - 1);
+        let length = address + bytes.len() - page;
+        let protect = |protection| {
+            let pages = std::ptr::with_exposed_provenance_mut::<std::ffi::c_void>(page);
+            // SAFETY: the caller guarantees that these are pages of this image's text; every protection passed below keeps them readable
+            // and executable.
+            match unsafe { libc::mprotect(pages, length, protection) } {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        };
+        protect(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC)?;
+        // SAFETY: `protect` has just made the page writable; the caller guarantees the bytes.
+        unsafe {
+            machine::store(std::ptr::with_exposed_provenance_mut(address), bytes);
+            machine::after_store(address, bytes.len());
+        }
+        protect(libc::PROT_READ | libc::PROT_EXEC)
+    }
+
+    /// Writes the bytes that a site holds already, which proves that it can be written. The copy has the same bytes at every moment, so
+    /// other threads may execute them.
+    pub(crate) fn rewrite(&self, address: usize, length: usize) -> Result<(), Refused> {
+        let bytes = site_bytes(address, length);
+        // SAFETY: the caller passes a site, and its bytes stay the same.
+        unsafe { self.write(address, &bytes) }.map_err(Refused::Text)
+    }
+
+    /// Restores the bytes behind the breakpoint of a site if an earlier change stopped before it did so.
+    pub(crate) fn repair(&self, address: usize) -> Result<(), Refused> {
+        let (head, tail) = ENCODING.split(&ENCODING.nop);
+        let bytes = site_bytes(address, site::LEN);
+        let is_in_order = bytes.get(head.len()..) == Some(tail);
+        if tail.is_empty() || is_in_order || !bytes.starts_with(ENCODING.breakpoint.as_bytes()) {
+            return Ok(());
+        }
+        // Every thread sees the breakpoint before the bytes behind it change, and these bytes before the head changes again.
+        synchronise_threads().map_err(Refused::Synchronise)?;
+        // SAFETY: these bytes of a site are behind a breakpoint that all threads see, so no thread executes them.
+        unsafe { self.write(address + head.len(), tail) }.map_err(Refused::Text)?;
+        synchronise_threads().map_err(Refused::Synchronise)
+    }
+}
+
+/// Returns the bytes of a site.
+pub(crate) fn site_bytes(address: usize, length: usize) -> Vec<u8> {
+    let bytes = (address..address + length).map(|at| {
+        let at = std::ptr::with_exposed_provenance::<u8>(at);
+        // SAFETY: callers pass a site of this image, which is readable. The load is volatile, as the compiler does not see stores to text.
+        unsafe { at.read_volatile() }
+    });
+    bytes.collect()
+}
+
+/// Makes every other thread execute a synchronising instruction.
+pub(crate) fn synchronise_threads() -> io::Result<()> {
+    if is_alone() && !cfg!(target_arch = "riscv64") {
+        return Ok(());
+    }
+    membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE)
+}
+
+/// Registers this process for [`synchronise_threads`].
+pub(crate) fn register_synchronisation() -> io::Result<()> {
+    membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE)
+}
+
+/// Calls `membarrier(2)`.
+fn membarrier(command: libc::c_int) -> io::Result<()> {
+    // SAFETY: the call takes no pointer.
+    match unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

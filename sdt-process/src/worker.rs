@@ -1,0 +1,55 @@
+//! The thread `sdt-process`, which serves consumers and fires timers.
+
+use std::io;
+use std::thread::{self, JoinHandle};
+
+use crate::breakpoint::RAISED;
+use crate::{shutdown, state};
+
+/// Starts the thread. It blocks all signals except those that instructions raise. So signals to the process go to the program's threads,
+/// and a breakpoint in a function that this thread calls still works.
+///
+/// # Errors
+/// The system has no more threads.
+pub(crate) fn spawn() -> io::Result<JoinHandle<()>> {
+    // SAFETY: `sigfillset` and `pthread_sigmask` initialise both sets before they are used. The last call restores this thread's mask.
+    unsafe {
+        let mut blocked: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut blocked);
+        for signal in RAISED {
+            libc::sigdelset(&mut blocked, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, &mut before);
+        let thread = thread::Builder::new().name("sdt-process".to_owned()).spawn(run);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        thread
+    }
+}
+
+/// Serves consumers until tracing ends.
+fn run() {
+    loop {
+        while state::is_wanted() {
+            thread::yield_now();
+        }
+        let wait = {
+            let mut state = state::lock();
+            let state = &mut *state;
+            let is_ending = shutdown::begin_if_requested(state);
+            let (Some(attached), Some(server)) = (&state.attached, &mut state.server) else {
+                return;
+            };
+            let Some(wait) = server.turn(attached.dtrace, state.deadline) else {
+                state.end();
+                return;
+            };
+            // The ending thread may have given up waiting for the lock during the turn. Then it has not woken this thread.
+            if !is_ending && shutdown::begin_if_requested(state) {
+                continue;
+            }
+            wait
+        };
+        wait.wait();
+    }
+}

@@ -1,0 +1,214 @@
+//! Exceptions and interrupts: one vector, one frame layout, one dispatcher.
+//!
+//! The frame is FreeBSD's `struct trapframe` (`sys/riscv/include/frame.h`), for it is handed to the
+//! breakpoint handlers of modules. As on FreeBSD (`cpu_exception_handler_supervisor` of
+//! `sys/riscv/riscv/exception.S`) a trap in the kernel stays on the stack of the code that was hit, with
+//! interrupts off, and the return takes the stack pointer from where the frame is, not from the frame.
+
+use core::arch::global_asm;
+use core::mem::offset_of;
+
+use riscv::interrupt::Trap;
+use riscv::interrupt::supervisor::{Exception, Interrupt};
+use riscv::register::scause::Scause;
+use riscv::register::stvec::{self, Stvec, TrapMode};
+use riscv::register::{sie, sip};
+use stand_in_freebsd::riscv::Emulated;
+
+use crate::arch::{TrapFrame, cpu, plic, timer};
+use crate::{counters, freebsd, panic, smp, system};
+
+/// `TF_SIZE`: the frame as it lies on the stack.
+const FRAME_SIZE: u64 = 288;
+
+global_asm!(
+    r#"
+    .section .text.traps, "ax"
+    .balign 4
+    .global trap_vector
+trap_vector:
+    // t0, t1 and sp go to the CPU's own data until it is known that the stack has room for a frame. No
+    // trap comes in between: interrupts are off, and this code and that data are mapped.
+    csrrw sp, sscratch, sp
+    sd t0, {saved}(sp)
+    csrrw t0, sscratch, sp
+    sd t0, {saved} + 8(sp)
+    sd t1, {saved} + 16(sp)
+    addi t0, t0, -{frame}
+    ld t1, {stack_bottom}(sp)
+    bgeu t0, t1, 1f
+    addi t0, sp, -{frame}       // the emergency stack ends where the data begins
+
+1:  ld t1, {saved}(sp)
+    sd t1, 32(t0)
+    ld t1, {saved} + 8(sp)
+    sd t1, 8(t0)
+    ld t1, {saved} + 16(sp)
+    sd t1, 40(t0)
+    mv sp, t0
+    sd ra, 0(sp)
+    sd gp, 16(sp)
+    sd tp, 24(sp)
+    sd t2, 48(sp)
+    sd t3, 56(sp)
+    sd t4, 64(sp)
+    sd t5, 72(sp)
+    sd t6, 80(sp)
+    sd s0, 88(sp)
+    sd s1, 96(sp)
+    sd s2, 104(sp)
+    sd s3, 112(sp)
+    sd s4, 120(sp)
+    sd s5, 128(sp)
+    sd s6, 136(sp)
+    sd s7, 144(sp)
+    sd s8, 152(sp)
+    sd s9, 160(sp)
+    sd s10, 168(sp)
+    sd s11, 176(sp)
+    sd a0, 184(sp)
+    sd a1, 192(sp)
+    sd a2, 200(sp)
+    sd a3, 208(sp)
+    sd a4, 216(sp)
+    sd a5, 224(sp)
+    sd a6, 232(sp)
+    sd a7, 240(sp)
+    csrr t0, sepc
+    sd t0, 248(sp)
+    csrr t0, sstatus
+    sd t0, 256(sp)
+    csrr t0, stval
+    sd t0, 264(sp)
+    csrr t0, scause
+    sd t0, 272(sp)
+    mv a0, sp
+    call trap
+
+    ld t0, 256(sp)
+    csrw sstatus, t0
+    ld t0, 248(sp)
+    csrw sepc, t0
+    ld ra, 0(sp)
+    ld t0, 32(sp)
+    ld t1, 40(sp)
+    ld t2, 48(sp)
+    ld t3, 56(sp)
+    ld t4, 64(sp)
+    ld t5, 72(sp)
+    ld t6, 80(sp)
+    ld s0, 88(sp)
+    ld s1, 96(sp)
+    ld s2, 104(sp)
+    ld s3, 112(sp)
+    ld s4, 120(sp)
+    ld s5, 128(sp)
+    ld s6, 136(sp)
+    ld s7, 144(sp)
+    ld s8, 152(sp)
+    ld s9, 160(sp)
+    ld s10, 168(sp)
+    ld s11, 176(sp)
+    ld a0, 184(sp)
+    ld a1, 192(sp)
+    ld a2, 200(sp)
+    ld a3, 208(sp)
+    ld a4, 216(sp)
+    ld a5, 224(sp)
+    ld a6, 232(sp)
+    ld a7, 240(sp)
+    addi sp, sp, {frame}
+    sret
+    "#,
+    saved = const offset_of!(cpu::Local, saved),
+    stack_bottom = const offset_of!(cpu::Local, stack_bottom),
+    frame = const FRAME_SIZE,
+);
+
+unsafe extern "C" {
+    static trap_vector: u8;
+}
+
+/// Sends the traps of the CPU that runs this to the vector, after [`cpu::init`].
+pub(crate) fn init() {
+    // SAFETY: the vector takes every trap of supervisor mode; what it needs is set up.
+    unsafe {
+        stvec::write(Stvec::new(&raw const trap_vector as usize, TrapMode::Direct));
+        sie::set_ssoft();
+        sie::set_sext();
+    }
+}
+
+/// All traps, interrupts off.
+///
+/// # Safety
+/// Called by the vector with the frame it built.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn trap(frame: &mut TrapFrame) {
+    if frame.sp - FRAME_SIZE < cpu::stack_bottom() {
+        panic!("stack overflow; {frame:x?}");
+    }
+    match Scause::from_bits(frame.scause as usize).cause().try_into() {
+        Ok(Trap::Interrupt(interrupt)) => interrupted(interrupt, frame),
+        // SAFETY: the frame is a live one.
+        Ok(Trap::Exception(Exception::Breakpoint)) => unsafe { breakpoint(frame) },
+        Ok(Trap::Exception(exception)) => {
+            panic!("{exception:?} at {:#x}; {frame:x?}", frame.stval)
+        }
+        Err(_) => panic!("trap for cause {:#x}; {frame:x?}", frame.scause),
+    }
+}
+
+fn interrupted(interrupt: Interrupt, frame: &TrapFrame) {
+    match interrupt {
+        Interrupt::SupervisorTimer => {
+            timer::arm();
+            counters::tick(frame.sepc, frame.s[0]);
+        }
+        Interrupt::SupervisorSoft => {
+            // First, so that a later request makes it pending again.
+            // SAFETY: it is the software interrupt, which is being handled.
+            unsafe { sip::clear_ssoft() };
+            if panic::panicked() {
+                cpu::halt();
+            }
+            smp::join_rendezvous();
+        }
+        Interrupt::SupervisorExternal => plic::claim(),
+    }
+}
+
+/// A breakpoint: asks the handlers of modules, then does what the one that claimed it wants. Interrupts
+/// off, probe context.
+///
+/// # Safety
+/// The frame is the live one of the breakpoint.
+unsafe fn breakpoint(frame: &mut TrapFrame) {
+    let address = frame.sepc;
+    if let Some(resume) = counters::resume_address(address) {
+        frame.sepc = resume;
+        return;
+    }
+    // SAFETY: `frame` is the live frame of this breakpoint; the third argument is 0 on riscv.
+    let answer = unsafe {
+        system::current().trap(system::Trap {
+            address,
+            breakpoint: true,
+            frame: &mut *frame,
+            third: 0,
+        })
+    };
+    if answer == 0 {
+        panic!("breakpoint at {address:#x} that no handler claims; {frame:x?}");
+    }
+    let release = freebsd::release();
+    let Some(emulated) = Emulated::decode(answer as u32, release) else {
+        panic!(
+            "breakpoint at {address:#x}: FreeBSD {} does not emulate {answer:#x}; {frame:x?}",
+            release.version()
+        );
+    };
+    // SAFETY: `frame` is that of a breakpoint in place of this instruction: the handler that claimed it says so.
+    unsafe { emulated.carry_out(frame) };
+    counters::breakpoint();
+}

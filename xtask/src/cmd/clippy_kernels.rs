@@ -1,0 +1,36 @@
+//! `cargo xtask clippy-kernels`: lints what is compiled for kernels.
+
+use std::process::ExitCode;
+
+use cargo_sdt::internal::arch::Arch;
+use cargo_sdt::internal::module::Module;
+use cargo_sdt::internal::platform::{Os, Route};
+use harness::workspace;
+
+use crate::lint;
+
+/// Packages of modules, and of their companions, which are modules of illumos's native route.
+const MODULES: [&str; 2] = [workspace::EXAMPLE, "kmod-test"];
+const COMPANIONS: [&str; 2] = ["kmod-example-dtrace", "kmod-test-dtrace"];
+
+/// Runs the command.
+///
+/// # Errors
+/// What clippy needs could not be built, or clippy has found something.
+pub fn run() -> anyhow::Result<ExitCode> {
+    for arch in Arch::ALL {
+        lint::stand_in_kernel(arch)?;
+        for route in [Route::Native, Route::Provider] {
+            lint::modules(&Module { route, ..workspace::example(arch) }, &MODULES)?;
+        }
+    }
+    // The other two forms of a site of the native route, which carry five arguments.
+    for release in ["14", "11"] {
+        let module = Module { freebsd: release.parse()?, ..workspace::example(Arch::X86_64) };
+        lint::modules(&module, &MODULES)?;
+    }
+    let illumos = Module { os: Os::Illumos, ..workspace::example(Arch::X86_64) };
+    lint::modules(&illumos, &[MODULES, COMPANIONS].concat())?;
+    lint::modules(&Module { route: Route::Provider, ..illumos }, &MODULES)?;
+    Ok(ExitCode::SUCCESS)
+}
