@@ -21,13 +21,15 @@
 use core::mem::MaybeUninit;
 
 mod evaluator;
+mod frame;
 mod handed;
 mod local;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use evaluator::evaluate;
-pub use evaluator::{AMacroInAnArgumentMustNotReturn, Evaluate, Evaluator, Frame, Trampoline};
+pub use evaluator::{AMacroInAnArgumentMustNotReturn, Evaluate, Evaluator, Trampoline};
+pub use frame::Frame;
 pub use handed::{Borrowed, Capture, Captures, Copied, CopyAccess};
 pub use local::{Local, NotCopy, Other, Stack};
 

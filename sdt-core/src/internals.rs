@@ -21,6 +21,7 @@ open! {
     hit: crate::hit;
     open: crate::route::open;
     record: crate::record;
+    thunk: crate::thunk;
 }
 
 #[cfg(sdt_route = "provider")]
@@ -43,6 +44,9 @@ open! {
 }
 
 pub use linkme;
+
+pub use crate::promise::Promise;
+pub use crate::reserved::is_reserved;
 pub use sdt_macros::{__SdtProvider, __sdt_expand, __sdt_expand_group};
 
 use core::ffi::CStr;
@@ -53,57 +57,6 @@ pub const fn c_str(text: &'static str) -> &'static CStr {
         Ok(text) => text,
         Err(_) => panic!("one NUL, at the end"),
     }
-}
-
-/// Providers that every framework has.
-const EVERYWHERE: [&str; 2] = ["dtrace", "profile"];
-/// Providers of FreeBSD's kernel or of illumos's.
-const FREEBSD_OR_ILLUMOS: [&str; 7] =
-    ["dtmalloc", "fasttrap", "fbt", "kinst", "systrace", "syscall", "tick"];
-
-/// Returns whether the kernel has a provider of that name. `pid` with a number is the provider of a process.
-const fn is_reserved_on(name: &str, on_freebsd_or_illumos: bool) -> bool {
-    is_one_of(name, &EVERYWHERE)
-        || (on_freebsd_or_illumos && is_one_of(name, &FREEBSD_OR_ILLUMOS))
-        || is_of_a_process(name.as_bytes())
-}
-
-const fn is_one_of(name: &str, names: &[&str]) -> bool {
-    let mut i = 0;
-    while i < names.len() {
-        if is_same(name.as_bytes(), names[i].as_bytes()) {
-            return true;
-        }
-        i += 1;
-    }
-    false
-}
-
-const fn is_same(a: &[u8], b: &[u8]) -> bool {
-    match (a, b) {
-        ([], []) => true,
-        ([x, a @ ..], [y, b @ ..]) => *x == *y && is_same(a, b),
-        _ => false,
-    }
-}
-
-const fn is_of_a_process(name: &[u8]) -> bool {
-    match name {
-        [b'p', b'i', b'd', rest @ ..] => is_number(rest),
-        _ => false,
-    }
-}
-
-const fn is_number(text: &[u8]) -> bool {
-    match text {
-        [] => true,
-        [digit, rest @ ..] => digit.is_ascii_digit() && is_number(rest),
-    }
-}
-
-/// Returns whether the kernel for which this is built has a provider of that name.
-pub const fn is_reserved(name: &str) -> bool {
-    is_reserved_on(name, cfg!(any(target_os = "freebsd", target_os = "illumos")))
 }
 
 /// The name of a provider, and whether the kernel has a provider of that name.
@@ -124,26 +77,6 @@ pub const fn check_provider<const IS_RESERVED: bool>()
 where
     Name<IS_RESERVED>: Free,
 {
-}
-
-/// The promise that the operands of the macros for firing are right. It costs nothing at run time.
-///
-/// The macros' own `unsafe` blocks count as this crate's, wherever they are expanded. Their assembly refers to a constant
-/// `__SDT_PROMISE` of this type, which the caller of the macro has to define by an `unsafe` block, where the compiler and
-/// `forbid(unsafe_code)` see it.
-#[derive(Debug)]
-pub struct Promise(());
-
-impl Promise {
-    /// Makes the promise.
-    ///
-    /// # Safety
-    /// All macros that refer to it get the operands that `sdt_probe!` makes of a probe: the record of a probe of this image, its
-    /// own symbol, and as many words as the count says. Templates and operands of assembly keep to the calling convention of
-    /// the thunks.
-    pub const unsafe fn made() -> Self {
-        Self(())
-    }
 }
 
 /// A number of arguments, as the framework counts them.
@@ -219,22 +152,4 @@ pub const fn check_listed<const IS_LISTED_SO: bool>()
 where
     LongListed<IS_LISTED_SO>: Whole,
 {
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_reserved_where_the_kernel_has_such_providers() {
-        for name in ["dtrace", "profile", "pid", "pid123"] {
-            assert!(is_reserved_on(name, true) && is_reserved_on(name, false), "{name}");
-        }
-        for name in ["syscall", "tick", "fbt", "kinst"] {
-            assert!(is_reserved_on(name, true) && !is_reserved_on(name, false), "{name}");
-        }
-        for name in ["proc", "pidgin", "fbts", "fb", "ticker"] {
-            assert!(!is_reserved_on(name, true), "{name}");
-        }
-    }
 }

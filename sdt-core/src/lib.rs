@@ -113,8 +113,15 @@ pub mod layout;
 mod line;
 pub mod name;
 pub mod ops;
+mod promise;
+mod reserved;
 mod stap;
 pub mod sync;
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")),
+    path = "thunk_portable.rs"
+)]
+mod thunk;
 
 #[doc(hidden)]
 #[path = "internals.rs"]

@@ -8,6 +8,12 @@
 #[cfg_attr(any(target_os = "freebsd", target_os = "illumos"), path = "sync/host.rs")]
 #[cfg_attr(not(any(target_os = "freebsd", target_os = "illumos")), path = "sync/spinning.rs")]
 mod kind;
+#[cfg(target_os = "freebsd")]
+#[path = "sync/freebsd.rs"]
+mod system;
+#[cfg(target_os = "illumos")]
+#[path = "sync/illumos.rs"]
+mod system;
 #[cfg_attr(sdt_route = "native", allow(unused_imports, reason = "the kernel patches there"))]
 pub(crate) use kind::lock;
 pub use kind::{Mutex, MutexGuard};

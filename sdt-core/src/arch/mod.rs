@@ -37,11 +37,6 @@
 mod target;
 pub use target::*;
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-mod thunk;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-pub use thunk::*;
-
 #[cfg(sdt_route = "provider")]
 #[cfg_attr(target_arch = "x86_64", path = "x86_64/idt.rs")]
 #[cfg_attr(not(target_arch = "x86_64"), path = "handler.rs")]

@@ -46,7 +46,7 @@ macro_rules! __sdt_arch {
             $($word = in(reg) $word,)*
             __sdt_address = out(reg) _,
             __sdt_probe = sym $probe,
-            __sdt_thunk = sym $crate::__private::arch::thunk::<$count>,
+            __sdt_thunk = sym $crate::__private::thunk::thunk::<$count>,
         }
     };
     (@evaluate $thunk:path, $trampoline:ident, [$(($low:ident, $high:ident))*]) => {
@@ -201,13 +201,13 @@ macro_rules! piece {
         ret"
     };
 }
-pub(super) use piece;
+pub(crate) use piece;
 
 /// Bytes on the stack that `@call` pushes besides the words: the probe's record.
-pub(super) const FIRE_BESIDES: usize = 16;
+pub(crate) const FIRE_BESIDES: usize = 16;
 
 /// Bytes on the stack that `@evaluate` pushes besides the words.
-pub(super) const EVALUATE_BESIDES: usize = 0;
+pub(crate) const EVALUATE_BESIDES: usize = 0;
 
 /// From a frame pointer: where the caller's is saved.
 pub const NEXT_FRAME: isize = -16;

@@ -2,6 +2,7 @@
 
 use core::ffi::c_void;
 
+use super::frame::Frame;
 use super::handed::{address, bits, fits_into};
 use super::{Capture, Captures, Words};
 use crate::arch::WORD_STRIDE;
@@ -43,11 +44,6 @@ macro_rules! __sdt_evaluator {
         |$accesses, $frame: $crate::__private::capture::Frame| -> $crate::__private::capture::AMacroInAnArgumentMustNotReturn $body
     };
 }
-
-/// The frame of the thunk that called an evaluator.
-#[derive(Debug)]
-#[repr(transparent)]
-pub struct Frame(*const c_void);
 
 impl Frame {
     /// Fires `probe` from this frame, with the first `count` words.
@@ -136,7 +132,7 @@ pub trait Evaluate: Captures + Sized {
 
 // SAFETY: `evaluate!` below calls each thunk with the words for which it was made: those of the captures, and of the
 // closure if it has a size.
-const __SDT_PROMISE: crate::__private::Promise = unsafe { crate::__private::Promise::made() };
+const __SDT_PROMISE: crate::promise::Promise = unsafe { crate::promise::Promise::made() };
 
 /// Implements [`Evaluate`] for lists of captures. The last capture comes first, as it is pushed first.
 macro_rules! evaluate {
@@ -152,7 +148,7 @@ macro_rules! evaluate {
                     ClosureBy::Nothing => {
                         crate::__sdt_arch!(
                             @evaluate
-                            crate::arch::evaluate_thunk::<Self, F, $count>,
+                            crate::thunk::evaluate_thunk::<Self, F, $count>,
                             trampoline,
                             [$(($low, $high))*]
                         );
@@ -164,7 +160,7 @@ macro_rules! evaluate {
                 };
                 crate::__sdt_arch!(
                     @evaluate
-                    crate::arch::evaluate_thunk::<Self, F, $more>,
+                    crate::thunk::evaluate_thunk::<Self, F, $more>,
                     trampoline,
                     [(closure, again) $(($low, $high))*]
                 );

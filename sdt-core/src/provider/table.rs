@@ -3,11 +3,12 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
-use crate::attach::{Attachment, Refusal};
+use crate::attach::Refusal;
 use crate::fire::AFRAMES;
 use crate::ops::{ARG_NONE, ArgDesc, Name, ProbeDesc, ProviderOps};
 use crate::patch::{self, PatchError};
 use crate::record::{Probe, Provider};
+use crate::route::attachment::Attachment;
 
 /// The ops table. `arg` is the [`Provider`], `parg` the primary [`Probe`].
 ///

@@ -5,7 +5,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
-use crate::os::lock::Lock;
+use super::system::Lock;
 
 /// A value, and the lock of the kernel's that is to be held by who looks at it.
 pub struct Mutex<T> {

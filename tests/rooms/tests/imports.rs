@@ -6,8 +6,8 @@ use rooms::circle;
 use rooms::imports::{self, Imports};
 use rooms::tree::Tree;
 
-/// Crates that have no circle. A crate that loses its circles is added here.
-const CLEAN: &[&str] = &[];
+/// Crates that still have a circle.
+const NOT_YET: [&str; 1] = ["cargo-sdt"];
 
 /// Returns the circles of a crate, of files and of folders: a line for each import.
 fn circles(root: &Path) -> Vec<String> {
@@ -47,12 +47,12 @@ fn no_crate_has_a_circle_of_imports() {
     for package in rooms::packages() {
         let (name, circles) = (&*package.name, circles(&package.root));
         let all = circles.join("\n\n");
-        match (CLEAN.contains(&name), circles.is_empty()) {
-            (true, false) => wrong.push(format!("{name} has a circle:\n{all}")),
-            (false, true) => wrong.push(format!("{name} has no circle: add it to `CLEAN`")),
-            (true, true) => {}
-            (false, false) => println!("{name}, not clean yet:\n{all}\n"),
+        match (NOT_YET.contains(&name), circles.is_empty()) {
+            (false, true) => {}
+            (false, false) => wrong.push(format!("{name} has a circle:\n{all}")),
+            (true, true) => wrong.push(format!("{name} has no circle: take it out of `NOT_YET`")),
+            (true, false) => println!("{name} still has a circle:\n{all}\n"),
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }

@@ -100,7 +100,7 @@ macro_rules! __sdt_arch {
                 "jmp rbx",
             )
             $($word = in(reg) $word,)*
-            __sdt_thunk = sym $crate::__private::arch::thunk::<$count>,
+            __sdt_thunk = sym $crate::__private::thunk::thunk::<$count>,
         }
     };
     (@evaluate $thunk:path, $trampoline:ident, [$(($low:ident, $high:ident))*]) => {
@@ -135,13 +135,13 @@ macro_rules! site_piece {
         call {function}"
     };
 }
-pub(in crate::arch) use site_piece;
+pub(crate) use site_piece;
 
 /// Bytes on the stack that `@call` pushes besides the words.
-pub(in crate::arch) const FIRE_BESIDES: usize = 0;
+pub(crate) const FIRE_BESIDES: usize = 0;
 
 /// Bytes on the stack that `@evaluate` pushes besides the words: the address of the trampoline.
-pub(in crate::arch) const EVALUATE_BESIDES: usize = 8;
+pub(crate) const EVALUATE_BESIDES: usize = 8;
 
 /// The trampoline that the cold block handed to an evaluator's thunk, whose frame is `frame`.
 ///

@@ -93,18 +93,18 @@ macro_rules! piece {
         ret {taken}"
     };
     ($of_sites:ident) => {
-        $crate::arch::target::site_piece!($of_sites)
+        $crate::arch::site_piece!($of_sites)
     };
 }
-pub(super) use piece;
+pub(crate) use piece;
 
 #[cfg_attr(sdt_site = "call", path = "illumos.rs")]
 #[cfg_attr(not(sdt_site = "call"), path = "patched.rs")]
 mod sites;
-pub(super) use sites::site_piece;
+pub(crate) use sites::site_piece;
 #[cfg(sdt_site = "call")]
 pub use sites::*;
-pub(super) use sites::{EVALUATE_BESIDES, FIRE_BESIDES};
+pub(crate) use sites::{EVALUATE_BESIDES, FIRE_BESIDES};
 
 /// From a frame pointer: where the caller's is saved.
 pub const NEXT_FRAME: isize = 0;

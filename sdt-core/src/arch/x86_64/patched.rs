@@ -26,7 +26,7 @@ macro_rules! __sdt_arch {
             $($word = in(reg) $word,)*
             __sdt_probe = sym $probe,
             __sdt_primary = const $crate::__private::record::Probe::PRIMARY,
-            __sdt_thunk = sym $crate::__private::arch::thunk::<$count>,
+            __sdt_thunk = sym $crate::__private::thunk::thunk::<$count>,
         }
     };
     (@evaluate $thunk:path, $trampoline:ident, [$(($low:ident, $high:ident))*]) => {
@@ -81,10 +81,10 @@ macro_rules! site_piece {
         ret"
     };
 }
-pub(in crate::arch) use site_piece;
+pub(crate) use site_piece;
 
 /// Bytes on the stack that `@call` pushes besides the words: the probe's record.
-pub(in crate::arch) const FIRE_BESIDES: usize = 8;
+pub(crate) const FIRE_BESIDES: usize = 8;
 
 /// Bytes on the stack that `@evaluate` pushes besides the words.
-pub(in crate::arch) const EVALUATE_BESIDES: usize = 0;
+pub(crate) const EVALUATE_BESIDES: usize = 0;

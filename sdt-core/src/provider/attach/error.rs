@@ -220,7 +220,9 @@ impl Refusal {
         Self { provider: RefusedProvider::Declared(provider), probe, error }
     }
 
-    pub(crate) fn of_made(provider: &'static runtime::Provider, error: FrameworkError) -> Self {
+    pub(crate) const fn of_made(
+        (provider, error): (&'static runtime::Provider, FrameworkError),
+    ) -> Self {
         Self { provider: RefusedProvider::Made(provider), probe: None, error }
     }
 }

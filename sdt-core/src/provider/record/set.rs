@@ -3,7 +3,6 @@
 use linkme::distributed_slice;
 
 use super::{ArgList, Probe, Provider, Site};
-use crate::attach::link::Records;
 
 /// All providers of this image.
 #[distributed_slice]
@@ -56,6 +55,19 @@ pub struct RaggedSet {
     pub bytes: usize,
     /// Size of one record in bytes.
     pub record: usize,
+}
+
+/// All records of an image.
+#[derive(Debug)]
+pub struct Records {
+    /// Its providers.
+    pub providers: &'static [Provider],
+    /// Its probes.
+    pub probes: &'static [Probe],
+    /// Its sites, in any order.
+    pub sites: &'static mut [Site],
+    /// What sites of open providers fire.
+    pub arg_lists: &'static [ArgList],
 }
 
 /// Start and length of a set.

@@ -75,12 +75,12 @@ pub use slot::Slot;
 
 use crate::arg::{ArgType, Argument};
 use crate::atomic::AtomicBool;
-use crate::attach::{self, Attachment, Change};
 use crate::ops::{
-    ARGS, Framework, FrameworkError, Name, PROBE_NAME_LEN, PROVIDER_NAME_LEN, Privileges,
-    ProbeDesc, ProviderAttr, ProviderId,
+    ARGS, Framework, FrameworkError, Name, PROVIDER_NAME_LEN, Privileges, ProbeDesc, ProviderAttr,
+    ProviderId,
 };
 use crate::record::PROVIDERS;
+use crate::route::attachment::{self, Attachment, Change};
 use crate::route::changes::{self, Begun};
 use saved::Saved;
 use slot::{Names, State};
@@ -253,14 +253,14 @@ impl Provider {
         if self.is_open() {
             return Err(OpenError::Open);
         }
-        if !self.slots.iter().all(|slot| slot.belongs_to(self)) {
+        if !self.slots.iter().all(|slot| slot.belongs_to(core::ptr::from_ref(self).cast())) {
             return Err(OpenError::Shared);
         }
         if !self.slots.iter().all(Slot::is_free) {
             return Err(OpenError::Held);
         }
         let name = Name::new(name.to_bytes()).ok_or(OpenError::LongName)?;
-        if name.as_c_str().to_str().is_ok_and(crate::__private::is_reserved) {
+        if name.as_c_str().to_str().is_ok_and(crate::reserved::is_reserved) {
             return Err(OpenError::Taken);
         }
         let opened = Opened { name, attr: *attr, privileges, within };
@@ -361,7 +361,8 @@ impl Provider {
         }
         let slot = self.slots.iter().find(|slot| slot.is_free()).ok_or(AddError::NoSlot)?;
         // SAFETY: it is free, and no other thread takes one, as this one has the right to change the provider.
-        let probe = unsafe { slot.take(self, names, args) };
+        unsafe { slot.take(names, args) };
+        let probe = Probe { provider: self, slot };
         // With that of `register`, which a thread that attaches the image is in.
         fence(Ordering::SeqCst);
         if self.id().is_none() {
@@ -382,7 +383,7 @@ impl Provider {
     pub fn find(&'static self, function: &CStr, name: &CStr) -> Result<Option<Probe>, InProgress> {
         let _changing = self.change().ok_or(InProgress)?;
         let Some(names) = Names::new(function, name) else { return Ok(None) };
-        Ok(self.slots.iter().find(|slot| slot.is(&names)).map(|slot| slot.handle(self)))
+        Ok(self.slots.iter().find(|slot| slot.is(&names)).map(|slot| self.probe(slot)))
     }
 
     /// The name that it was opened by; `None` if it never was, or another thread is changing it just now.
@@ -399,6 +400,13 @@ impl Provider {
     /// How many probes more there is room for.
     pub fn room(&self) -> usize {
         self.slots.iter().filter(|slot| slot.is_free()).count()
+    }
+
+    /// Returns a new handle of a probe. Its slot is not free, and the calling thread has the right to change the provider, has
+    /// another handle, or was called by the framework for this probe.
+    fn probe(&'static self, slot: &'static Slot) -> Probe {
+        slot.retain();
+        Probe { provider: self, slot }
     }
 
     fn change(&self) -> Option<Changing<'_>> {
@@ -423,7 +431,7 @@ impl Provider {
     /// [`opened`](Self::opened).
     fn within(&self) -> Option<Within> {
         if self.is_of_image.load(Ordering::Relaxed) {
-            attach::current().map(Within::of)
+            attachment::current().map(Within::of)
         } else {
             self.opened().map(|opened| opened.within)
         }
@@ -574,7 +582,7 @@ impl Probe {
 
 impl Clone for Probe {
     fn clone(&self) -> Self {
-        self.slot.handle(self.provider)
+        self.provider.probe(self.slot)
     }
 }
 

@@ -58,7 +58,7 @@ unsafe extern "C" fn enable(arg: *mut c_void, id: u32, parg: *mut c_void) -> c_i
     let (provider, slot) = unsafe { (provider(arg), slot(parg)) };
     slot.enabled_id().store(id, Ordering::Release);
     if let Some(rules) = provider.rules {
-        rules.enabled(&slot.handle(provider));
+        rules.enabled(&provider.probe(slot));
     }
     0
 }
@@ -68,7 +68,7 @@ unsafe extern "C" fn disable(arg: *mut c_void, _: u32, parg: *mut c_void) {
     let (provider, slot) = unsafe { (provider(arg), slot(parg)) };
     slot.enabled_id().store(0, Ordering::Release);
     if let Some(rules) = provider.rules {
-        rules.disabled(&slot.handle(provider));
+        rules.disabled(&provider.probe(slot));
     }
 }
 

@@ -3,15 +3,14 @@
 //!
 //! A thunk sets up a frame, saves the registers that a C function may change, calls on an aligned stack, restores the
 //! registers, and returns over the bytes of stack that the site has pushed. It keeps the frame chain: `stack()` finds,
-//! next to the framework's own frames, this one, and then the function that fired. [`HIT_SLOTS`](super::HIT_SLOTS) below
+//! next to the framework's own frames, this one, and then the function that fired. [`HIT_SLOTS`](crate::arch::HIT_SLOTS) below
 //! the frame pointer is room for the slots of a hit: mark, words, count.
 
 use core::arch::naked_asm;
 #[cfg(not(sdt_site = "call"))]
 use core::ffi::c_void;
 
-use super::WORD_STRIDE;
-use super::target::{EVALUATE_BESIDES, FIRE_BESIDES, piece};
+use crate::arch::{EVALUATE_BESIDES, FIRE_BESIDES, WORD_STRIDE, piece};
 use crate::capture::{Captures, Evaluator, evaluate};
 use crate::fire::fire;
 
