@@ -162,6 +162,8 @@ macro_rules! vectors {
     };
 }
 
+pub(crate) use vectors;
+
 /// The pieces of assembly of the thunks (`thunk.rs`).
 ///
 /// Not saved: x18. FreeBSD and others keep the CPU's own data there, which is another after a thread has been
@@ -181,12 +183,12 @@ macro_rules! piece {
         stp x10, x11, [sp, #80]
         stp x12, x13, [sp, #96]
         stp x14, x15, [sp, #112]\n",
-            vectors!(save)
+            $crate::arch::vectors!(save)
         )
     };
     (leave) => {
         concat!(
-            vectors!(restore),
+            $crate::arch::vectors!(restore),
             "\nldp x0, x1, [sp, #0]
         ldp x2, x3, [sp, #16]
         ldp x4, x5, [sp, #32]

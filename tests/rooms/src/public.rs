@@ -125,7 +125,7 @@ impl List<'_> {
             for item in &module.items {
                 // An exported macro is public wherever its module is.
                 if matches!(item, Item::Macro(of) if of.ident.is_some() && is_exported(&of.attrs)) {
-                    let root = self.paths.get(&(index, name(item).unwrap_or_default())).is_none();
+                    let root = !self.paths.contains_key(&(index, name(item).unwrap_or_default()));
                     if root && !is_hidden(attributes(item)) {
                         found
                             .entry(format!("{krate}::{}", name(item).unwrap_or_default()))
