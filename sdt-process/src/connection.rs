@@ -27,16 +27,16 @@ const STEPS: usize = 64;
 /// A connected consumer.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    socket: Socket,
+    stream: Descriptor<UnixStream>,
+    /// Whether the last write found no room in the socket.
+    is_full: bool,
     server: Box<Server<'static, FRAME>>,
 }
 
-/// The socket of a consumer, which never blocks.
-#[derive(Debug)]
-struct Socket {
-    stream: Descriptor<UnixStream>,
-    /// Whether the last write found no room.
-    is_full: bool,
+/// The socket of a consumer during one turn. It never blocks.
+struct Socket<'c> {
+    stream: &'c UnixStream,
+    is_full: &'c mut bool,
 }
 
 /// The result of a connection's turn.
@@ -55,14 +55,16 @@ impl Connection {
     /// Serves a consumer. A peer that passed [`accept`](crate::socket::Socket::accept) has all rights.
     pub(crate) fn new(dtrace: &'static Dtrace<Slots>, stream: Descriptor<UnixStream>) -> Self {
         let server = Box::new(Server::new(dtrace, &Sites, Rights::ALL));
-        Self { socket: Socket { stream, is_full: false }, server }
+        Self { stream, is_full: false, server }
     }
 
     /// Answers the requests that have arrived, up to the limit of one turn.
     pub(crate) fn answer(&mut self) -> Turn {
         text::take_refusal();
+        let Ok(stream) = self.stream.get() else { return Turn::Lost };
+        let mut socket = Socket { stream, is_full: &mut self.is_full };
         for _ in 0..STEPS {
-            let step = self.server.step(&mut self.socket);
+            let step = self.server.step(&mut socket);
             if let Some(reason) = text::take_refusal() {
                 self.server.reset();
                 return Turn::Refused(reason);
@@ -83,29 +85,29 @@ impl Connection {
 
     /// Returns whether answers wait for room in the socket.
     pub(crate) fn is_full(&self) -> bool {
-        self.socket.is_full
+        self.is_full
     }
 
     pub(crate) fn stream(&self) -> &Descriptor<UnixStream> {
-        &self.socket.stream
+        &self.stream
     }
 
     pub(crate) fn into_stream(self) -> Descriptor<UnixStream> {
-        self.socket.stream
+        self.stream
     }
 }
 
-impl Stream for Socket {
+impl Stream for Socket<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Lost> {
-        match self.stream.get().map_err(|_| Lost)?.read(buffer) {
+        match self.stream.read(buffer) {
             Ok(0) => Err(Lost),
             result => zero_if_blocked(result),
         }
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
-        let count = zero_if_blocked(self.stream.get().map_err(|_| Lost)?.write(bytes))?;
-        self.is_full = count == 0;
+        let count = zero_if_blocked(self.stream.write(bytes))?;
+        *self.is_full = count == 0;
         Ok(count)
     }
 }

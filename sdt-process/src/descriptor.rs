@@ -5,7 +5,7 @@
 
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd as _, RawFd};
 
 /// A file descriptor that is used and closed only while it refers to the file that it was created for.
 #[derive(Debug)]
@@ -50,6 +50,11 @@ impl<T: AsFd> Descriptor<T> {
             false => Err(closed_by_program()),
         }
     }
+
+    /// Returns the number, which may be that of another file by now: for `poll(2)`, which changes nothing.
+    pub(crate) fn number(&self) -> RawFd {
+        self.file.as_fd().as_raw_fd()
+    }
 }
 
 impl<T: AsFd> Drop for Descriptor<T> {
@@ -64,7 +69,7 @@ impl<T: AsFd> Drop for Descriptor<T> {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+    use std::os::fd::{FromRawFd as _, OwnedFd};
 
     use super::*;
 

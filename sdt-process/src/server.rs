@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read as _};
-use std::os::fd::{AsRawFd as _, RawFd};
+use std::os::fd::RawFd;
 use std::os::unix::net::UnixStream;
 use std::ptr;
 use std::time::{Duration, Instant};
@@ -41,9 +41,26 @@ pub(crate) struct Server {
     cleaned: Instant,
 }
 
+/// The descriptors that a wait has found ready, except those of connections, which are all tried in each turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ready {
+    /// The pipe that wakes the worker thread.
+    wake: bool,
+    /// The listening socket.
+    listener: bool,
+}
+
+impl Ready {
+    /// What may be ready before the first wait.
+    pub(crate) const ALL: Self = Self { wake: true, listener: true };
+}
+
 /// What the worker thread waits for until the next turn.
 pub(crate) struct Wait {
     polled: Vec<libc::pollfd>,
+    /// The numbers of the pipe and of the listening socket.
+    wake: RawFd,
+    listener: RawFd,
     /// The longest wait in milliseconds; negative for no limit.
     limit: libc::c_int,
     dtrace: &'static Dtrace<Slots>,
@@ -51,7 +68,7 @@ pub(crate) struct Wait {
 
 impl Wait {
     /// Waits, and fires the timers that become due meanwhile. Only requests set timers, so looking at the timers after each turn is enough.
-    pub(crate) fn wait(mut self) {
+    pub(crate) fn wait(mut self) -> Ready {
         let slots = self.dtrace.host();
         let milliseconds = u64::try_from(self.limit).ok();
         let until = milliseconds.map(|limit| slots.timestamp().saturating_add(limit * MILLISECOND));
@@ -60,7 +77,8 @@ impl Wait {
             let next = [due, until].into_iter().flatten().min();
             let left = next.map(|next| next.saturating_sub(slots.timestamp()));
             if self.poll(left) || until.is_some_and(|until| slots.timestamp() >= until) {
-                return;
+                let is_ready = |fd| self.polled.iter().any(|of| of.fd == fd && of.revents != 0);
+                return Ready { wake: is_ready(self.wake), listener: is_ready(self.listener) };
             }
         }
     }
@@ -116,31 +134,35 @@ impl Server {
         &mut self,
         dtrace: &'static Dtrace<Slots>,
         deadline: Option<Instant>,
+        ready: Ready,
     ) -> Option<Wait> {
         let is_busy = self.answer();
         match deadline {
-            Some(deadline) => {
-                if dtrace.started_consumers() == Ok(0) || Instant::now() >= deadline {
-                    return None;
-                }
+            Some(deadline) if dtrace.started_consumers() == Ok(0) || Instant::now() >= deadline => {
+                return None;
             }
-            None => self.accept(dtrace),
+            None if ready.listener || self.is_pausing => self.accept(dtrace),
+            Some(_) | None => {}
         }
-        let (listener, wake) = (self.socket.listener.get().ok()?, self.wake.get().ok()?);
-        let mut pipe = wake;
-        let is_woken = deadline.is_none() && pipe.read(&mut [0; 64]).is_ok_and(|count| count != 0);
+        let is_woken = deadline.is_none() && ready.wake;
         if is_woken || self.cleaned.elapsed() >= CLEANING {
+            let (mut wake, _) = (self.wake.get().ok()?, self.socket.listener.get().ok()?);
+            if is_woken {
+                // Empties the pipe. It is not blocking.
+                let _ = wake.read(&mut [0; 64]);
+            }
             self.is_anonymous = dtrace.clean_anonymous().unwrap_or(true);
             self.cleaned = Instant::now();
         }
         let polled = |fd: RawFd, events| libc::pollfd { fd, events, revents: 0 };
-        let connections = self.connections.iter().filter_map(|connection| {
+        let connections = self.connections.iter().map(|connection| {
             let events = if connection.is_full() { libc::POLLOUT } else { libc::POLLIN };
-            Some(polled(connection.stream().get().ok()?.as_raw_fd(), events))
+            polled(connection.stream().number(), events)
         });
-        let listener = polled(listener.as_raw_fd(), libc::POLLIN);
-        let listener = (!self.is_pausing && deadline.is_none()).then_some(listener);
-        let wake = deadline.is_none().then(|| polled(wake.as_raw_fd(), libc::POLLIN));
+        let (wake, listener) = (self.wake.number(), self.socket.listener.number());
+        let polled_listener =
+            (!self.is_pausing && deadline.is_none()).then(|| polled(listener, libc::POLLIN));
+        let polled_wake = deadline.is_none().then(|| polled(wake, libc::POLLIN));
         let limit = match (is_busy, self.connections.is_empty(), self.is_pausing) {
             (true, ..) => 0,
             _ if deadline.is_some() => TICK,
@@ -149,8 +171,8 @@ impl Server {
             (_, _, true) => PAUSE,
             _ => -1,
         };
-        let polled = wake.into_iter().chain(listener).chain(connections).collect();
-        Some(Wait { polled, limit, dtrace })
+        let polled = polled_wake.into_iter().chain(polled_listener).chain(connections).collect();
+        Some(Wait { polled, wake, listener, limit, dtrace })
     }
 
     /// Gives each connection a turn and removes those that are closed. Returns whether requests are left.

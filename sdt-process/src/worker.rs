@@ -4,6 +4,7 @@ use std::io;
 use std::thread::{self, JoinHandle};
 
 use crate::breakpoint::RAISED;
+use crate::server::Ready;
 use crate::{shutdown, state};
 
 /// Starts the thread. It blocks all signals except those that instructions raise. So signals to the process go to the program's threads,
@@ -29,6 +30,7 @@ pub(crate) fn spawn() -> io::Result<JoinHandle<()>> {
 
 /// Serves consumers until tracing ends.
 fn run() {
+    let mut ready = Ready::ALL;
     loop {
         while state::is_wanted() {
             thread::yield_now();
@@ -40,7 +42,7 @@ fn run() {
             let (Some(attached), Some(server)) = (&state.attached, &mut state.server) else {
                 return;
             };
-            let Some(wait) = server.turn(attached.dtrace, state.deadline) else {
+            let Some(wait) = server.turn(attached.dtrace, state.deadline, ready) else {
                 state.end();
                 return;
             };
@@ -50,6 +52,6 @@ fn run() {
             }
             wait
         };
-        wait.wait();
+        ready = wait.wait();
     }
 }

@@ -181,7 +181,10 @@ fn obey(mut process: Option<Process>) {
             "said" => {
                 match words.get(1) {
                     Some(&"constant") => say("a text of this size"),
-                    Some(&"heap") => say(&std::hint::black_box("a text of this size").to_owned()),
+                    Some(&"heap") => {
+                        let text = "a text of this size".to_owned();
+                        say(std::hint::black_box(&text));
+                    }
                     _ => {
                         let text = std::hint::black_box(*b"a text of this size");
                         say(std::str::from_utf8(&text).unwrap());
