@@ -8,14 +8,14 @@
 //! | which probes are meant | [`spec`], [`glob`], [`name`] |
 //! | what D becomes | [`dif`], [`dof`], [`action`], [`option`] |
 //! | what a kernel leaves in its buffers | [`record`], [`aggregation`], [`fault`] |
-//! | what is found in a dump | [`postmortem`] |
+//! | the framework's memory in a dump | [`postmortem`] |
 //! | errors of the compiler | [`errtag`] |
 //! | modules: text of sites, releases of FreeBSD | [`site`], [`freebsd`] |
 //!
 //! # What it is not
 //!
 //! It does nothing: it registers no provider (`sdt-core`, `sdt-framework`), compiles no D (`dtrace-compiler`) and runs
-//! none, and talks to nobody.
+//! none, and has no connection to anything.
 //!
 //! # Where to read on
 //!

@@ -2,7 +2,7 @@
 
 /// An enum whose variants have a number of sys/dtrace.h and a name that people see.
 ///
-/// `from_number` and `number` convert, `name` is what is printed, `ALL` lists the table in order.
+/// `from_number` and `number` convert, `name` is the printed form, `ALL` lists the table in order.
 macro_rules! numbered {
     (
         $(#[$meta:meta])*

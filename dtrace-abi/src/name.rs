@@ -50,7 +50,7 @@ impl<const N: usize> Name<N> {
         self.0.get(..count).unwrap_or(&self.0)
     }
 
-    /// As C has it. Empty if somebody has left no room for the 0.
+    /// Returns the name as a C string. Empty if C code has left no room for the 0.
     pub fn as_c_str(&self) -> &CStr {
         // There is a 0, as the constructors leave room for it; C might have written to all.
         CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
@@ -80,7 +80,7 @@ impl<const N: usize> PartialOrd for Name<N> {
 }
 
 impl<const N: usize> Ord for Name<N> {
-    /// As their bytes; what is shorter is first.
+    /// Compares the bytes; of two names of which one begins with the other, the shorter is first.
     fn cmp(&self, other: &Self) -> Ordering {
         self.0.cmp(&other.0)
     }
@@ -92,7 +92,7 @@ impl<const N: usize> PartialEq<[u8]> for Name<N> {
     }
 }
 
-/// Its bytes as text; what is not UTF-8 is left out.
+/// Displays the bytes as text, and leaves out those that are not UTF-8.
 impl<const N: usize> fmt::Display for Name<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.to_bytes().utf8_chunks().try_for_each(|chunk| f.write_str(chunk.valid()))

@@ -4,7 +4,7 @@
 //! Rust has not. So what leads from the memory's beginning to the buffers is laid down here, as words, little endian. It is
 //! written by `sdt-framework`, and read by `dtrace --core`.
 //!
-//! All places are offsets from the [`Header`], in bytes; so nobody needs a page table, as long as the memory is in one piece
+//! All places are offsets from the [`Header`], in bytes; so a reader needs no page table, as long as the memory is in one piece
 //! in the dump. What changes while probes fire are *words*, as wide as [`Header::word`] says; all else is written before
 //! what leads there.
 //!

@@ -19,7 +19,7 @@ impl fmt::Display for Truncated {
 
 impl core::error::Error for Truncated {}
 
-/// A place in bytes of others, and what is behind it.
+/// A position in bytes from another source, and the rest of them.
 ///
 /// A reader cut out of another one keeps counting from the beginning of the whole, so that every error
 /// names a byte of the file.

@@ -13,7 +13,7 @@ numbered! {
         Private = 1, "Private";
         /// Still there, about to go.
         Obsolete = 2, "Obsolete";
-        /// Controlled by somebody else.
+        /// Controlled by another party.
         External = 3, "External";
         /// New or changing fast.
         Unstable = 4, "Unstable";

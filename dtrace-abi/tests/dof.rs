@@ -1,4 +1,4 @@
-//! The reader of DOF: what is whole comes back, and nothing that is not makes it stumble.
+//! The reader of DOF: it returns a correct file unchanged, and rejects a damaged one without a panic.
 
 use dtrace_abi::dif::{DifType, Instr};
 use dtrace_abi::dof::*;

@@ -197,7 +197,7 @@ impl<'a> Frame<'a> {
     }
 
     /// The same frame with another header, as it goes over the line, put into `line`. Returns its length. For
-    /// who passes frames on. `buffer` is for what is in it: [`OVERHEAD`] more than the content.
+    /// code that passes frames on. `buffer` has room for the content: [`OVERHEAD`] more than the content.
     ///
     /// # Errors
     /// `buffer` or `line` is too small.
@@ -285,7 +285,7 @@ impl<B: AsMut<[u8]>> Decoder<B> {
         Self { buffer, len: 0, overlong: false, ended: false }
     }
 
-    /// Takes one byte. When it ends a frame, the frame or what is wrong with it. Empty frames (two zero bytes in
+    /// Takes one byte. Returns the frame that it ends, or the reason why that frame is rejected. Empty frames (two zero bytes in
     /// a row) are padding and say nothing.
     pub fn push(&mut self, byte: u8) -> Option<Result<Frame<'_>, FrameError>> {
         if core::mem::take(&mut self.ended) {

@@ -3,8 +3,8 @@
 //! # What this is
 //!
 //! A consumer asks, one [`Request`] a frame; the framework answers each with one frame, a [`Reply`] and the
-//! items that belong to it. Nothing is ever sent that was not asked for, but for [`Reply::Gone`], after which
-//! there is nothing more. So a consumer that does not read holds up nobody else: its records stay in the
+//! items that belong to it. The kernel sends nothing without a request, except [`Reply::Gone`], after which
+//! it sends nothing more. So a consumer that does not read delays no other one: its records stay in the
 //! framework's buffers, and what does not fit there is counted where it always is.
 //!
 //! Every frame has a [channel](Header::channel): consumers that share a line, by a multiplexer, have one
@@ -23,7 +23,7 @@
 //! # What it is not
 //!
 //! The transport: that is the host's on one side, the crate `dtrace`'s on the other. Nor the formats of D programs and of
-//! what they record, which are `dtrace-abi`'s. Frames ask nobody who he is and hide nothing: who has the line has the rights that the
+//! what they record, which are `dtrace-abi`'s. Frames neither authenticate nor encrypt: the peer on the line has the rights that the
 //! framework gives it. A line that leaves the machine has another layer under them, [`secure`]; the ciphers are those of the two sides.
 //!
 //! # Where to read on

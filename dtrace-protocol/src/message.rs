@@ -260,7 +260,7 @@ pub enum Reply<'a> {
     Snapshot {
         /// Bytes of the whole buffer that was switched.
         size: u32,
-        /// Where its oldest record begins: 0 but for rings that have gone round.
+        /// The offset of its oldest record: 0 except in a ring that has wrapped around.
         oldest: u32,
         /// What found no room in it since it was switched the last time.
         drops: u64,
@@ -324,7 +324,7 @@ pub enum Why {
     NoSuch,
     /// The option does not take this value, or not any more.
     Option,
-    /// The program is not one that can be run; the message says what is wrong with it.
+    /// The program cannot be run; the message has the reason.
     Program,
     /// The channel's rights do not suffice.
     NotPermitted,
@@ -511,7 +511,7 @@ pub struct Status {
     pub channels: u32,
     /// Probe hits that reached the framework since it came to be.
     pub hits: u64,
-    /// Hits that nobody recorded.
+    /// Hits that no enabling recorded.
     pub unclaimed: u64,
     /// Hits inside probe context, counted and not recorded.
     pub reentered: u64,

@@ -12,7 +12,7 @@
 //! | | 2 + 48 | the second message, likewise |
 //! | both, from then on | 2 + n | transport messages with at least one byte of the stream in them: at most [`MESSAGE`] bytes |
 //!
-//! Lengths are big-endian, messages without payload but for those of the transport. After every [`REKEY`] messages of one
+//! Lengths are big-endian, messages have no payload except those of the transport. After every [`REKEY`] messages of one
 //! direction its key is made anew, as Noise says.
 //!
 //! Who does not have the key, or has another version, or says something else, is answered with the [`refusal`]:
@@ -61,7 +61,7 @@ const CHANNEL: u8 = 1;
 /// Most bytes of a [`refusal`].
 pub const REFUSAL: usize = 160;
 
-/// What who is not let in is told: the same for everybody. Puts it into `line`, and returns its length.
+/// Writes the answer to a rejected peer, the same for every peer, into `line`, and returns its length.
 ///
 /// # Errors
 /// `line` is shorter than [`REFUSAL`].
@@ -79,7 +79,7 @@ pub fn refusal(line: &mut [u8]) -> Result<usize, TooLong> {
     Ok(INTRODUCTION + Writer::new(&mut buffer, header, &gone)?.seal(rest)?)
 }
 
-/// The key that both sides have before: 32 bytes that nobody can guess, the same on both sides.
+/// The key that both sides have in advance: 32 random bytes.
 #[derive(Clone)]
 pub struct Key([u8; Self::LEN]);
 

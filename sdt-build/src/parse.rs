@@ -177,7 +177,7 @@ impl<'p, 't> Parser<'p, 't> {
         if token.is_word() { Ok(token) } else { Err(token.error(format!("expected {what}"))) }
     }
 
-    /// `struct proc`, `enum { A, B = 3 }`: what is in it is the compiler's of C to know. Its words.
+    /// `struct proc`, `enum { A, B = 3 }`: only C's compiler knows its contents. Its words.
     fn tagged(&mut self) -> Result<Vec<&'t str>, ParseError> {
         let mut words = vec![self.next().text];
         if !self.peek("{") {

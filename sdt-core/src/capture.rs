@@ -1,39 +1,40 @@
 //! How costly argument expressions leave no trace in the hot path.
 //!
 //! A call in a cold block makes the compiler keep live values in registers that survive calls, and
-//! so save those in the *hot* prologue. So an expression that may call something is not evaluated
-//! in the cold block: it is compiled as a function of its own, an *evaluator*, which the cold block
-//! reaches through a thunk that preserves every register. What the expression uses of the function's
-//! locals is handed over by value, in words, because taking a local's address would force it onto
-//! the stack, again on the hot path.
+//! therefore save those registers in the *hot* prologue. So the macro does not evaluate an expression that may call
+//! something in the cold block. It compiles the expression as a function of its own, an *evaluator*, which the cold block
+//! reaches through a thunk that preserves every register. The evaluator gets the locals that the expression uses by
+//! value, in words, because taking a local's address would force it onto the stack, again on the hot path.
 //!
-//! The evaluator is a closure, so that whatever the expression names is what it names where it stands. The macro
-//! takes from the closure's captures only names of which it is certain: it wraps each of them in a [`Local`], where
-//! and as the expression names it, and asks for its capture. Method resolution picks, by the local's type: a copy, if
-//! it is `Copy`; the pointer, if it is a `&mut`; else its address, which is right for every type and merely not free.
-//! What the closure captures besides goes the same way, as the bits of the closure.
+//! The evaluator is a closure, so every name in the expression means what it means where the expression stands. The macro
+//! takes a name out of the closure's captures only if it is certain that the name is a local's. It wraps that local in a
+//! [`Local`], with the expression's own token, and calls its method `capture`. Method resolution picks the capture by the
+//! local's type: a copy if it is `Copy`, the pointer if it is a `&mut`, and otherwise its address, which is correct for
+//! every type but not free. The remaining captures of the closure reach the evaluator as the bits of the closure.
 //!
 //! # Lifetimes
 //!
-//! A copy lives as long as the evaluator runs, and what is borrowed from it no longer: its lifetime is that of the
-//! [`Frame`] the evaluator is given. What goes by address is borrowed as the compiler sees it, a local for as long as
-//! the function lets it, a static for ever.
+//! A copy lives as long as the evaluator runs, and so does every borrow of it: its lifetime is that of the
+//! [`Frame`] of the evaluator. A local that is passed by address is borrowed as the compiler sees it: for as long as the
+//! function permits, or forever if it is a static.
 
 use core::mem::MaybeUninit;
 
 mod evaluator;
+mod frame;
 mod handed;
 mod local;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use evaluator::evaluate;
-pub use evaluator::{AMacroInAnArgumentMustNotReturn, Evaluate, Evaluator, Frame, Trampoline};
-pub use handed::{Borrowed, Capture, Captures, Copied, CopyPlace};
+pub use evaluator::{AMacroInAnArgumentMustNotReturn, Evaluate, Evaluator, Trampoline};
+pub use frame::Frame;
+pub use handed::{Borrowed, Capture, Captures, Copied, CopyAccess};
 pub use local::{Local, NotCopy, Other, Stack};
 
-/// A word that may be partly padding.
+/// A word. Part of it may be padding.
 pub type Word = MaybeUninit<u64>;
 
-/// A local as the evaluator gets it.
+/// A local, or the address of one, in the form in which an evaluator gets it.
 pub type Words = [Word; 2];

@@ -13,74 +13,87 @@
 //!
 //! A line may be there more than once. The hash is that of provider and name.
 
-/// A description is left.
+/// What is left of probes and sites: all of it, and descriptions.
+///
+/// `@code` is the code of a site, `@declared` describes a declared probe, and `@open` gives the names of an open provider's
+/// probe.
+#[cfg(all(sdt_site = "call", not(sdt_off)))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_leave {
+    (@code $($site:tt)*) => { $($site)* };
+    (@declared $described:literal, $hash:literal, $types:path) => {
+        ::core::arch::global_asm!(
+            ".pushsection .sdt_probes, \"\", @progbits",
+            ::core::concat!(".ascii \"probe\\t", $described, "\\n\""),
+            ::core::concat!(".ascii \"count\\t", $hash, "\\t{}\\n\""),
+            ".popsection",
+            const $crate::arg::count($types),
+        );
+        $crate::__sdt_leave! { @args $hash, $types, 0 1 2 3 4 5 6 7 8 9 }
+    };
+    (@args $hash:literal, $types:path, $($index:literal)*) => {
+        $(::core::arch::global_asm!(
+            ::core::concat!(".if ", $index, " < {}"),
+            ".pushsection .sdt_probes, \"\", @progbits",
+            ::core::concat!(".ascii \"arg\\t", $hash, "\\t", $index, "\\t\""),
+            ".8byte {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}",
+            ".ascii \"\\n\"",
+            ".popsection",
+            ".endif",
+            const $crate::arg::count($types),
+            const $crate::__private::describe::letters($types, $index, 0),
+            const $crate::__private::describe::letters($types, $index, 1),
+            const $crate::__private::describe::letters($types, $index, 2),
+            const $crate::__private::describe::letters($types, $index, 3),
+            const $crate::__private::describe::letters($types, $index, 4),
+            const $crate::__private::describe::letters($types, $index, 5),
+            const $crate::__private::describe::letters($types, $index, 6),
+            const $crate::__private::describe::letters($types, $index, 7),
+            const $crate::__private::describe::letters($types, $index, 8),
+            const $crate::__private::describe::letters($types, $index, 9),
+            const $crate::__private::describe::letters($types, $index, 10),
+            const $crate::__private::describe::letters($types, $index, 11),
+            const $crate::__private::describe::letters($types, $index, 12),
+            const $crate::__private::describe::letters($types, $index, 13),
+            const $crate::__private::describe::letters($types, $index, 14),
+            const $crate::__private::describe::letters($types, $index, 15),
+        );)*
+    };
+    (@open $described:literal) => {
+        // SAFETY: no instruction; a section of its own, which is not loaded.
+        unsafe {
+            ::core::arch::asm!(
+                ".pushsection .sdt_probes, \"\", @progbits",
+                ::core::concat!(".ascii \"probe\\t", $described, "\\n\""),
+                ".popsection",
+                options(nomem, nostack, preserves_flags),
+            )
+        }
+    };
+}
+
+/// With feature `off`, the code of a site is checked and never executed, and there is no description.
+#[cfg(all(sdt_site = "call", sdt_off))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sdt_leave {
+    (@code $($site:tt)*) => {
+        if false {
+            $($site)*
+        }
+    };
+    (@declared $($probe:tt)*) => {};
+    (@open $($probe:tt)*) => {};
+}
+
+/// The description of what sites carry.
 #[cfg(all(sdt_site = "call", not(sdt_off)))]
 mod left {
     use core::arch::asm;
 
     use crate::arg::{ArgTypes, Tuple};
     use crate::route::open::OpenProbe;
-
-    /// Leaves what is known of a declared probe.
-    #[doc(hidden)]
-    #[macro_export]
-    macro_rules! __sdt_describe_declared {
-        ($described:literal, $hash:literal, $types:path) => {
-            ::core::arch::global_asm!(
-                ".pushsection .sdt_probes, \"\", @progbits",
-                ::core::concat!(".ascii \"probe\\t", $described, "\\n\""),
-                ::core::concat!(".ascii \"count\\t", $hash, "\\t{}\\n\""),
-                ".popsection",
-                const $crate::arg::count($types),
-            );
-            $crate::__sdt_describe_declared! { $hash, $types, 0 1 2 3 4 5 6 7 8 9 }
-        };
-        ($hash:literal, $types:path, $($index:literal)*) => {
-            $(::core::arch::global_asm!(
-                ::core::concat!(".if ", $index, " < {}"),
-                ".pushsection .sdt_probes, \"\", @progbits",
-                ::core::concat!(".ascii \"arg\\t", $hash, "\\t", $index, "\\t\""),
-                ".8byte {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}",
-                ".ascii \"\\n\"",
-                ".popsection",
-                ".endif",
-                const $crate::arg::count($types),
-                const $crate::__private::describe::letters($types, $index, 0),
-                const $crate::__private::describe::letters($types, $index, 1),
-                const $crate::__private::describe::letters($types, $index, 2),
-                const $crate::__private::describe::letters($types, $index, 3),
-                const $crate::__private::describe::letters($types, $index, 4),
-                const $crate::__private::describe::letters($types, $index, 5),
-                const $crate::__private::describe::letters($types, $index, 6),
-                const $crate::__private::describe::letters($types, $index, 7),
-                const $crate::__private::describe::letters($types, $index, 8),
-                const $crate::__private::describe::letters($types, $index, 9),
-                const $crate::__private::describe::letters($types, $index, 10),
-                const $crate::__private::describe::letters($types, $index, 11),
-                const $crate::__private::describe::letters($types, $index, 12),
-                const $crate::__private::describe::letters($types, $index, 13),
-                const $crate::__private::describe::letters($types, $index, 14),
-                const $crate::__private::describe::letters($types, $index, 15),
-            );)*
-        };
-    }
-
-    /// Leaves the names of an open provider's probe.
-    #[doc(hidden)]
-    #[macro_export]
-    macro_rules! __sdt_describe_open {
-        ($described:literal) => {
-            // SAFETY: no instruction; a section of its own, which is not loaded.
-            unsafe {
-                ::core::arch::asm!(
-                    ".pushsection .sdt_probes, \"\", @progbits",
-                    ::core::concat!(".ascii \"probe\\t", $described, "\\n\""),
-                    ".popsection",
-                    options(nomem, nostack, preserves_flags),
-                )
-            }
-        };
-    }
 
     /// Leaves what one site takes the arguments of an open provider's probe to be. No code.
     #[inline(always)]
@@ -153,22 +166,6 @@ mod left {
 
 #[cfg(all(sdt_site = "call", not(sdt_off)))]
 pub use left::*;
-
-/// No description.
-#[cfg(not(all(sdt_site = "call", not(sdt_off))))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_describe_declared {
-    ($($probe:tt)*) => {};
-}
-
-/// No description.
-#[cfg(not(all(sdt_site = "call", not(sdt_off))))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_describe_open {
-    ($($probe:tt)*) => {};
-}
 
 /// No description.
 #[cfg(all(sdt_site = "call", sdt_off))]

@@ -43,8 +43,8 @@ impl Errno {
         }
     }
 
-    /// What the kernel is told of a result.
-    pub(crate) fn told(result: Result<(), Self>) -> c_int {
+    /// Returns the number by which the kernel knows a result.
+    pub(crate) fn code(result: Result<(), Self>) -> c_int {
         result.err().map_or(0, Self::get)
     }
 }
@@ -76,7 +76,7 @@ mod tests {
     fn no_error_is_success_to_the_kernel() {
         assert_eq!(Errno::new(0), None);
         assert_eq!(Errno::from(FrameworkError::Other(0)), Errno::EINVAL);
-        assert_eq!((Errno::told(Ok(())), Errno::told(Err(Errno::EBUSY))), (0, 16));
+        assert_eq!((Errno::code(Ok(())), Errno::code(Err(Errno::EBUSY))), (0, 16));
         assert_eq!(Errno::from(FrameworkError::Busy), Errno::EBUSY);
         let all = [Errno::ENXIO, Errno::EBUSY, Errno::EEXIST, Errno::EINVAL, Errno::EOPNOTSUPP];
         assert_eq!(all.map(Errno::get), [6, 16, 17, 22, 45]);

@@ -21,6 +21,7 @@ open! {
     hit: crate::hit;
     open: crate::route::open;
     record: crate::record;
+    thunk: crate::thunk;
 }
 
 #[cfg(sdt_route = "provider")]
@@ -43,6 +44,9 @@ open! {
 }
 
 pub use linkme;
+
+pub use crate::promise::Promise;
+pub use crate::reserved::is_reserved;
 pub use sdt_macros::{__SdtProvider, __sdt_expand, __sdt_expand_group};
 
 use core::ffi::CStr;
@@ -55,62 +59,11 @@ pub const fn c_str(text: &'static str) -> &'static CStr {
     }
 }
 
-/// Providers that every framework has.
-const OF_EVERY_FRAMEWORK: [&str; 2] = ["dtrace", "profile"];
-/// Providers of FreeBSD's kernel or of illumos's.
-const OF_THE_KERNELS: [&str; 7] =
-    ["dtmalloc", "fasttrap", "fbt", "kinst", "systrace", "syscall", "tick"];
-
-/// Whether a provider of another's has that name. `pid` with a number is of a process.
-const fn is_taken(name: &str, on_freebsd_or_illumos: bool) -> bool {
-    is_one_of(name, &OF_EVERY_FRAMEWORK)
-        || (on_freebsd_or_illumos && is_one_of(name, &OF_THE_KERNELS))
-        || is_of_a_process(name.as_bytes())
-}
-
-const fn is_one_of(name: &str, names: &[&str]) -> bool {
-    let mut i = 0;
-    while i < names.len() {
-        if is_same(name.as_bytes(), names[i].as_bytes()) {
-            return true;
-        }
-        i += 1;
-    }
-    false
-}
-
-const fn is_same(a: &[u8], b: &[u8]) -> bool {
-    match (a, b) {
-        ([], []) => true,
-        ([x, a @ ..], [y, b @ ..]) => *x == *y && is_same(a, b),
-        _ => false,
-    }
-}
-
-const fn is_of_a_process(name: &[u8]) -> bool {
-    match name {
-        [b'p', b'i', b'd', rest @ ..] => is_number(rest),
-        _ => false,
-    }
-}
-
-const fn is_number(text: &[u8]) -> bool {
-    match text {
-        [] => true,
-        [digit, rest @ ..] => digit.is_ascii_digit() && is_number(rest),
-    }
-}
-
-/// Whether a provider of another's has that name, in the kernel that this is built for.
-pub const fn is_of_another(name: &str) -> bool {
-    is_taken(name, cfg!(any(target_os = "freebsd", target_os = "illumos")))
-}
-
-/// A provider's name, which another has or not.
+/// The name of a provider, and whether the kernel has a provider of that name.
 #[derive(Debug)]
-pub struct Name<const IS_OF_ANOTHER: bool>;
+pub struct Name<const IS_RESERVED: bool>;
 
-/// Names that no provider of another's has.
+/// Names that no provider of the kernel has.
 #[diagnostic::on_unimplemented(
     message = "the kernel has a provider of this name: choose another one",
     label = "is taken"
@@ -120,28 +73,10 @@ pub trait Free {}
 impl Free for Name<false> {}
 
 /// Compiles if the name is free.
-pub const fn check_provider<const IS_OF_ANOTHER: bool>()
+pub const fn check_provider<const IS_RESERVED: bool>()
 where
-    Name<IS_OF_ANOTHER>: Free,
+    Name<IS_RESERVED>: Free,
 {
-}
-
-/// What a macro for firing is told with its operands: that they are right. A constant, so that it costs nothing.
-///
-/// The macros' own `unsafe` blocks count as this crate's, wherever they are expanded. This comes from an `unsafe` block
-/// of whoever calls the macro, where the compiler and `forbid(unsafe_code)` see it.
-#[derive(Debug)]
-pub struct Sound(());
-
-impl Sound {
-    /// The promise.
-    ///
-    /// # Safety
-    /// The operands next to it are what `sdt_probe!` makes of a probe: the record of a probe of this image, its own
-    /// symbol, and as many words as are said. Template and operands of assembly keep what the thunks are made for.
-    pub const unsafe fn promised() -> Self {
-        Self(())
-    }
 }
 
 /// A number of arguments, as the framework counts them.
@@ -217,22 +152,4 @@ pub const fn check_listed<const IS_LISTED_SO: bool>()
 where
     LongListed<IS_LISTED_SO>: Whole,
 {
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_others_are_taken_where_the_others_are() {
-        for name in ["dtrace", "profile", "pid", "pid123"] {
-            assert!(is_taken(name, true) && is_taken(name, false), "{name}");
-        }
-        for name in ["syscall", "tick", "fbt", "kinst"] {
-            assert!(is_taken(name, true) && !is_taken(name, false), "{name}");
-        }
-        for name in ["proc", "pidgin", "fbts", "fb", "ticker"] {
-            assert!(!is_taken(name, true), "{name}");
-        }
-    }
 }

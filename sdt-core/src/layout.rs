@@ -174,7 +174,7 @@ atomics! {
 #[cfg(all(sdt_route = "provider", not(any(target_os = "freebsd", target_os = "illumos"))))]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_push_declared {
+macro_rules! __sdt_types_section {
     () => {
         ".pushsection sdt_types, \"aR\", %progbits"
     };
@@ -184,102 +184,53 @@ macro_rules! __sdt_push_declared {
 #[cfg(not(all(sdt_route = "provider", not(any(target_os = "freebsd", target_os = "illumos")))))]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_push_declared {
+macro_rules! __sdt_types_section {
     () => {
         ".pushsection .sdt_types, \"\", %progbits"
     };
 }
 
-/// Leaves lines of D, as the assembler's directives.
+/// What an image declares for D.
+///
+/// | arm | |
+/// |---|---|
+/// | `@text` | lines of D, as the assembler's directives |
+/// | `@provider` | a provider's name |
+/// | `@enum` | the names of an enum's constants |
+/// | `@struct` | a `"struct"` or `"union"`; `$fields` is an array of its fields' [`FieldType`]s |
 #[cfg(not(sdt_off))]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_describe_text {
-    ($($line:literal),*) => {
+macro_rules! __sdt_types {
+    (@text $($line:literal),*) => {
         ::core::arch::global_asm!(
-            $crate::__sdt_push_declared!(),
+            $crate::__sdt_types_section!(),
             $($line,)*
             ".popsection",
             options(raw),
         );
     };
-}
-
-/// With feature `off` there is no description.
-#[cfg(sdt_off)]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_describe_text {
-    ($($line:literal),*) => {};
-}
-
-/// Leaves a provider's name in the description.
-#[cfg(not(sdt_off))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_describe_provider {
-    ($name:literal) => {
+    (@provider $name:literal) => {
         ::core::arch::global_asm!(
-            $crate::__sdt_push_declared!(),
+            $crate::__sdt_types_section!(),
             ::core::concat!(".ascii \"provider\\t", $name, "\\n\""),
             ".popsection",
         );
     };
-}
-
-/// With feature `off` there is no description.
-#[cfg(sdt_off)]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_describe_provider {
-    ($name:literal) => {};
-}
-
-/// Leaves the names of an enum's constants.
-#[cfg(not(sdt_off))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_describe_enum {
-    ($c_name:literal, [$($value:tt $name:literal),* $(,)?]) => {
+    (@enum $c_name:literal, [$($value:tt $name:literal),* $(,)?]) => {
         $(const _: () = $crate::layout::check_constant($value as ::core::primitive::i128);)*
 
         ::core::arch::global_asm!(
-            $crate::__sdt_push_declared!(),
+            $crate::__sdt_types_section!(),
             ::core::concat!(".ascii \"enum\\t", $c_name, "\\n\""),
             $(::core::concat!(".ascii \"constant\\t", $name, "\\t{}\\n\""),)*
             ".popsection",
             $(const $value as ::core::primitive::i64,)*
         );
     };
-}
-
-/// With feature `off` there is no description.
-#[cfg(sdt_off)]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_describe_enum {
-    ($c_name:literal, [$($value:tt $name:literal),* $(,)?]) => {
-        $(const _: () = $crate::layout::check_constant($value as ::core::primitive::i128);)*
-    };
-}
-
-/// Ends the compilation if a constant is none that C's enums can have, which are of type `int`.
-#[doc(hidden)]
-pub const fn check_constant(value: i128) {
-    assert!(
-        value >= i32::MIN as i128 && value <= i32::MAX as i128,
-        "a constant of an enum is an `int` for D: this one is not within its bounds"
-    );
-}
-
-/// Leaves the description of a `"struct"` or `"union"`. `$fields` is an array of its fields' [`FieldType`]s.
-#[cfg(not(sdt_off))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_describe_struct {
-    ($kind:literal, $c_name:literal, $size:expr, $align:expr, $fields:ident, [$($index:literal $offset:tt $field_name:literal),* $(,)?]) => {
+    (@struct $kind:literal, $c_name:literal, $size:expr, $align:expr, $fields:ident, [$($index:literal $offset:tt $field_name:literal),* $(,)?]) => {
         ::core::arch::global_asm!(
-            $crate::__sdt_push_declared!(),
+            $crate::__sdt_types_section!(),
             ::core::concat!(".ascii \"", $kind, "\\t", $c_name, "\\t{}\\t{}\\n\""),
             $(
                 ::core::concat!(".ascii \"field\\t", $field_name, "\\t{}\\t{}\\t{} {} {}\\t\""),
@@ -316,12 +267,26 @@ macro_rules! __sdt_describe_struct {
     };
 }
 
-/// With feature `off` there is no description; the fields are checked.
+/// With feature `off` there is no description; constants and fields are checked.
 #[cfg(sdt_off)]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_describe_struct {
-    ($kind:literal, $c_name:literal, $size:expr, $align:expr, $fields:ident, [$($index:literal $offset:tt $field_name:literal),* $(,)?]) => {
+macro_rules! __sdt_types {
+    (@text $($line:literal),*) => {};
+    (@provider $name:literal) => {};
+    (@enum $c_name:literal, [$($value:tt $name:literal),* $(,)?]) => {
+        $(const _: () = $crate::layout::check_constant($value as ::core::primitive::i128);)*
+    };
+    (@struct $kind:literal, $c_name:literal, $size:expr, $align:expr, $fields:ident, [$($index:literal $offset:tt $field_name:literal),* $(,)?]) => {
         const _: &[$crate::layout::FieldType] = &$fields;
     };
+}
+
+/// Ends the compilation if a constant is none that C's enums can have, which are of type `int`.
+#[doc(hidden)]
+pub const fn check_constant(value: i128) {
+    assert!(
+        value >= i32::MIN as i128 && value <= i32::MAX as i128,
+        "a constant of an enum is an `int` for D: this one is not within its bounds"
+    );
 }

@@ -47,7 +47,7 @@
 //!
 //! With feature `off` names, numbers and types of arguments are checked as ever, and nothing is left of a probe: no nop,
 //! no record, no code. [`attach`] finds nothing to register. It is for the crate that makes the image to switch on, by a
-//! feature of its own; a library would switch it on for everybody.
+//! feature of its own; a library would switch it on for the whole image.
 //!
 //! # Programs on Linux
 //!
@@ -72,8 +72,8 @@
 //!
 //! # What callers promise
 //!
-//! Nothing safe here can make the kernel undefined. What a host must promise is said at the `unsafe` functions and
-//! traits, of which there are few:
+//! No safe function of this crate can cause undefined behaviour. The few `unsafe` functions and traits document what a host
+//! must guarantee:
 //!
 //! - [`attach::attach`]: the breakpoint handler is there before, and the image stays until after [`attach::detach`].
 //! - [`patch::Patcher`]: text is written as it says.
@@ -113,8 +113,15 @@ pub mod layout;
 mod line;
 pub mod name;
 pub mod ops;
+mod promise;
+mod reserved;
 mod stap;
 pub mod sync;
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")),
+    path = "thunk_portable.rs"
+)]
+mod thunk;
 
 #[doc(hidden)]
 #[path = "internals.rs"]

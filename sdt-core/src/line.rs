@@ -46,7 +46,7 @@ mod tests {
         // SAFETY: a line ends with a NUL.
         assert_eq!(unsafe { core::ffi::CStr::from_ptr(line.as_ptr()) }, c"ab3");
         let long = Line::of(format_args!("{:x>300}", ""));
-        // SAFETY: as above.
+        // SAFETY: a line ends with a NUL.
         let text = unsafe { core::ffi::CStr::from_ptr(long.as_ptr()) };
         assert_eq!(text.count_bytes(), 255);
     }

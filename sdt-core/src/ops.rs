@@ -181,7 +181,7 @@ pub unsafe trait Framework: Sync {
     /// As [`unregister`](Self::unregister).
     unsafe fn invalidate(&self, provider: ProviderId);
 
-    /// Destroys those probes of a provider that nobody has enabled (`dtrace_condense`), with
+    /// Destroys the probes of a provider that are not enabled (`dtrace_condense`), with
     /// [`ProviderOps::destroy`] for each.
     ///
     /// # Safety
@@ -221,7 +221,7 @@ pub unsafe trait Framework: Sync {
     ) -> Result<ProbeId, FrameworkError>;
 
     /// A probe was hit (`dtrace_probe`). `id` is where its provider keeps the probe's id while it is
-    /// enabled; at other times it is 0, and the hit is nobody's.
+    /// enabled; at other times it is 0, and the framework ignores the hit.
     ///
     /// The id is loaded once, with interrupts off, and they stay off until the hit is recorded. A probe
     /// is destroyed only after it was disabled and every CPU has since had interrupts on, so the id that
@@ -235,7 +235,7 @@ pub unsafe trait Framework: Sync {
     ///
     /// # Safety
     /// `id` is set to the id of a probe of this framework by the `enable` op of that probe, and to 0 by its
-    /// `disable` op before that returns, and by nobody else. (The kernels' `dtrace_probe` does not check
+    /// `disable` op before that returns, and nothing else changes it. (The kernels' `dtrace_probe` does not check
     /// an id.)
     unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]);
 }

@@ -9,40 +9,66 @@
 //! A site is then the one of its route and a test of the semaphore, which both lead to the cold block; there the words are in
 //! registers, and behind the note's nop goes on what the route does.
 
-/// A site: that of the route, and the semaphore's test.
+/// Sites that have SystemTap notes.
+///
+/// | arm | |
+/// |---|---|
+/// | `@site` | a site: that of the route, and the semaphore's test |
+/// | `@group` | whether any of several probes is enabled: each has its own semaphore, so each is asked |
+/// | `@note` | the note, and the nop that it names; the words are in registers there |
+/// | `@semaphore` | whether a tracer wants the probe: its semaphore, which is defined wherever it is asked for, and of which the linker keeps one |
+/// | `@words` | where words are, as notes say it |
 #[cfg(sdt_stap)]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_either_site {
-    ($sound:expr, $probe:path, $symbol:literal, [$provider:literal $name:literal $semaphore:literal], $cold:block) => {{
+macro_rules! __sdt_stap {
+    (@site $probe:path, $symbol:literal, [$provider:literal $name:literal $semaphore:literal], $cold:block) => {{
         let mut enabled = false;
-        $crate::__sdt_site!($sound, $probe, $symbol, {
+        $crate::__sdt_site!(@site $probe, $symbol, {
             enabled = true;
         });
-        if enabled || $crate::__sdt_semaphore!($sound, $semaphore) {
+        if enabled || $crate::__sdt_stap!(@semaphore $semaphore) {
             $crate::__private::arch::unlikely();
             $cold
         }
     }};
-}
-
-/// A site: that of the route.
-#[cfg(not(sdt_stap))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_either_site {
-    ($sound:expr, $probe:path, $symbol:literal, [$provider:literal $name:literal $semaphore:literal], $cold:block) => {
-        $crate::__sdt_site!($sound, $probe, $symbol, $cold)
-    };
-}
-
-/// Whether a tracer wants the probe: its semaphore, which is defined wherever it is asked for, and of which the linker keeps one.
-#[cfg(sdt_stap)]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_semaphore {
-    ($sound:expr, $semaphore:literal) => {{
-        const _: $crate::__private::Sound = $sound;
+    (@group $provider:path, $listed:literal, [$($each:expr),*]) => { $($each)||* };
+    (@note [$provider:literal $name:literal $semaphore:literal], [$($word:ident)*]) => {{
+        const _: $crate::__private::Promise = __SDT_PROMISE;
+        // SAFETY: a nop, and a note in a section that is not written to.
+        unsafe {
+            ::core::arch::asm!(
+                "77: nop",
+                ".pushsection .note.stapsdt, \"\", @note",
+                ".balign 4",
+                ".4byte 79f - 78f, 82f - 83f, 3",
+                "78: .asciz \"stapsdt\"",
+                "79: .balign 4",
+                "83: .8byte 77b, _.stapsdt.base",
+                ::core::concat!(".8byte ", $semaphore),
+                ::core::concat!(".asciz \"", $provider, "\""),
+                ::core::concat!(".asciz \"", $name, "\""),
+                // Words have 64 bits, extended by sign where they are signed.
+                ::core::concat!(".asciz \"", $crate::__sdt_stap!(@words $($word)*), "\""),
+                "82: .balign 4",
+                ".popsection",
+                // By this address tracers tell whether a file was changed after it was linked. Retained, as only notes refer to it.
+                ".ifndef _.stapsdt.base",
+                ".pushsection .stapsdt.base, \"aGR\", @progbits, .stapsdt.base, comdat",
+                ".weak _.stapsdt.base",
+                ".hidden _.stapsdt.base",
+                "_.stapsdt.base: .space 1",
+                ".size _.stapsdt.base, 1",
+                ".popsection",
+                ".endif",
+                $($word = in(reg) $word,)*
+                // Not `nomem`: tracers follow pointers.
+                options(att_syntax, readonly, nostack, preserves_flags),
+            )
+        }
+    }};
+    (@semaphore $semaphore:literal) => {{
+        const _: $crate::__private::Promise = __SDT_PROMISE;
         unsafe extern "C" {
             #[link_name = $semaphore]
             static SEMAPHORE: ::core::sync::atomic::AtomicU16;
@@ -65,64 +91,20 @@ macro_rules! __sdt_semaphore {
             SEMAPHORE.load(::core::sync::atomic::Ordering::Relaxed) != 0
         }
     }};
-}
-
-/// The note, and the nop that it names. The words are in registers there.
-#[cfg(sdt_stap)]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_stap_note {
-    ($sound:expr, [$provider:literal $name:literal $semaphore:literal], [$($word:ident)*]) => {{
-        const _: $crate::__private::Sound = $sound;
-        // SAFETY: a nop, and a note in a section that is not written to.
-        unsafe {
-            ::core::arch::asm!(
-                "77: nop",
-                ".pushsection .note.stapsdt, \"\", @note",
-                ".balign 4",
-                ".4byte 79f - 78f, 82f - 83f, 3",
-                "78: .asciz \"stapsdt\"",
-                "79: .balign 4",
-                "83: .8byte 77b, _.stapsdt.base",
-                ::core::concat!(".8byte ", $semaphore),
-                ::core::concat!(".asciz \"", $provider, "\""),
-                ::core::concat!(".asciz \"", $name, "\""),
-                // Words have 64 bits, extended by sign where they are signed.
-                ::core::concat!(".asciz \"", $crate::__sdt_stap_words!($($word)*), "\""),
-                "82: .balign 4",
-                ".popsection",
-                // By this address tracers tell whether a file was changed after it was linked. Retained, as only notes refer to it.
-                ".ifndef _.stapsdt.base",
-                ".pushsection .stapsdt.base, \"aGR\", @progbits, .stapsdt.base, comdat",
-                ".weak _.stapsdt.base",
-                ".hidden _.stapsdt.base",
-                "_.stapsdt.base: .space 1",
-                ".size _.stapsdt.base, 1",
-                ".popsection",
-                ".endif",
-                $($word = in(reg) $word,)*
-                // Not `nomem`: tracers follow pointers.
-                options(att_syntax, readonly, nostack, preserves_flags),
-            )
-        }
-    }};
-}
-
-/// Where words are, as notes say it.
-#[cfg(sdt_stap)]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_stap_words {
-    () => { "" };
-    ($first:ident $($word:ident)*) => {
+    (@words) => { "" };
+    (@words $first:ident $($word:ident)*) => {
         ::core::concat!("-8@{", ::core::stringify!($first), "}" $(, " -8@{", ::core::stringify!($word), "}")*)
     };
 }
 
-/// No note.
+/// Sites without notes.
 #[cfg(not(sdt_stap))]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_stap_note {
-    ($($note:tt)*) => {};
+macro_rules! __sdt_stap {
+    (@site $probe:path, $symbol:literal, $names:tt, $cold:block) => {
+        $crate::__sdt_site!(@site $probe, $symbol, $cold)
+    };
+    (@group $($group:tt)*) => { $crate::__sdt!(@group $($group)*) };
+    (@note $($note:tt)*) => {};
 }

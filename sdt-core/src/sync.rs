@@ -1,6 +1,6 @@
 //! Locks: for a module's own state, and what this crate takes itself.
 //!
-//! On FreeBSD and illumos a [`Mutex`] is the kernel's own kind, so whoever waits for it sleeps, and whoever holds it may
+//! On FreeBSD and illumos a [`Mutex`] is the kernel's own kind, so a thread that waits for it sleeps, and the thread that holds it may
 //! sleep, too. Elsewhere it is `spin`'s, and who holds it must not wait for anything.
 //!
 //! Not in probe context, and on FreeBSD and illumos not with interrupts off.
@@ -8,6 +8,12 @@
 #[cfg_attr(any(target_os = "freebsd", target_os = "illumos"), path = "sync/host.rs")]
 #[cfg_attr(not(any(target_os = "freebsd", target_os = "illumos")), path = "sync/spinning.rs")]
 mod kind;
+#[cfg(target_os = "freebsd")]
+#[path = "sync/freebsd.rs"]
+mod system;
+#[cfg(target_os = "illumos")]
+#[path = "sync/illumos.rs"]
+mod system;
 #[cfg_attr(sdt_route = "native", allow(unused_imports, reason = "the kernel patches there"))]
 pub(crate) use kind::lock;
 pub use kind::{Mutex, MutexGuard};

@@ -82,7 +82,7 @@ sdt_provider! {
     }
 }
 
-/// Attached once; whoever runs a site has the lock.
+/// Attached once. A thread that runs a site has the lock.
 fn traced(provider: &str, name: &str, f: impl FnOnce()) -> ([u64; ARGS], Vec<String>) {
     traced_by(None, provider, name, f)
 }

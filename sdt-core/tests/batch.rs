@@ -70,7 +70,7 @@ fn threads_are_synchronised_for_all_of_them() {
     assert_eq!(hits(recorder), [1, 1, 2, 1]);
 
     // What a site does changes at once, and is not changed back.
-    // SAFETY: nobody is in a hit.
+    // SAFETY: no thread is in a hit.
     batch(|| unsafe { set_mode(&many::jumping, Mode::Jump) }).unwrap();
     assert_eq!(states(), [Trap, Trap, Trap, Trap, Jump]);
 
@@ -113,7 +113,7 @@ fn threads_are_synchronised_for_all_of_them() {
     batch(|| ());
     assert_eq!(states(), [Trap, Nop, Trap, Trap, Nop]);
 
-    // What is said to be read-only in the midst of the change is asked about no more, so none is left half-way.
+    // Text that becomes read-only during a change is not asked about again, so no site is left between two states.
     recorder.disable(all[0]);
     turning_read_only(|| {
         batch(|| {

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use sdt_core::arg::{Argument, CType, Json, Shown};
 
-/// libdtrace's own types on 64-bit kernels but for its floating-point ones: `_dtrace_intrinsics_64` and
+/// libdtrace's own types on 64-bit kernels except its floating-point ones: `_dtrace_intrinsics_64` and
 /// `_dtrace_typedefs_64` of `lib/libdtrace/common/dt_open.c`, the same in illumos and FreeBSD.
 const BUILT_IN: [&str; 39] = [
     "void",

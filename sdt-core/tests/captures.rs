@@ -7,7 +7,7 @@
     clippy::declare_interior_mutable_const,
     clippy::borrow_interior_mutable_const,
     clippy::undocumented_unsafe_blocks,
-    reason = "what is written oddly is what is tested; of its statics only one test changes one"
+    reason = "the odd expressions are the test's subject; only one test changes a static"
 )]
 
 use std::cell::Cell;
@@ -20,7 +20,7 @@ use sdt_core::{sdt_probe, sdt_provider};
 
 sdt_provider!(open);
 
-/// Held by whoever runs a site: all of them belong to one probe.
+/// A thread that runs a site holds it: all sites belong to one probe.
 fn one_by_one() -> MutexGuard<'static, ()> {
     static ONE_BY_ONE: Mutex<()> = Mutex::new(());
     ONE_BY_ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -40,7 +40,7 @@ fn traced(f: impl FnOnce()) -> u64 {
     recorder.args(id)[0]
 }
 
-/// Not to be inlined, so that all of what is tested is evaluated apart.
+/// Not inlined, so that an evaluator evaluates every argument that calls it.
 #[inline(never)]
 fn one(a: u64) -> u64 {
     a

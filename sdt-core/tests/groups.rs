@@ -35,7 +35,7 @@ fn text() -> Vec<[u8; 5]> {
 #[test]
 fn a_group_is_enabled_while_one_of_its_probes_is() {
     let recorder = recording_host::attach(Mode::Trap);
-    // Groups are nobody's business.
+    // The framework does not see groups.
     let mut names = recorder.names();
     names.sort();
     assert_eq!(names, ["proc:test::exec-success", "proc:test::own_name", "proc:test::start"]);
@@ -44,7 +44,7 @@ fn a_group_is_enabled_while_one_of_its_probes_is() {
     let id = |name| recorder.find("proc", name).unwrap();
     for mode in [Mode::Trap, Mode::Jump] {
         for name in ["start", "exec-success", "own_name"] {
-            // SAFETY: nobody holds anything.
+            // SAFETY: not in probe context, and no lock is held.
             unsafe { sdt_core::patch::set_mode(probe(name), mode) }.unwrap();
         }
         recorder.enable(id("start"));

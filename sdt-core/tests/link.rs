@@ -8,10 +8,10 @@ use sdt_core::attach::AttachError;
 use sdt_core::patch::Patcher;
 use sdt_core::site::ENCODING;
 
-/// A host that can tell what is text.
+/// A host that can tell whether an address is in text.
 struct Host(Range<usize>);
 
-// SAFETY: nothing is enabled, so nobody asks it to store anything.
+// SAFETY: nothing is enabled, so `store` is never called.
 unsafe impl Patcher for Host {
     unsafe fn store(&self, address: usize, _: &[u8]) {
         panic!("{address:#x} was stored to");
@@ -68,7 +68,7 @@ impl Image {
     ) -> Result<(), AttachError> {
         let records = Records { providers: self.providers, probes, sites, arg_lists };
         let start = self.address(0);
-        // SAFETY: no site is where there is nothing, but for those that the host says are not in its text.
+        // SAFETY: all sites are in mapped memory, except those that the host says are not in its text.
         unsafe { link(records, &Host(start..start + self.text.len())) }
     }
 }

@@ -16,7 +16,7 @@ sdt_provider! {
     }
 }
 
-/// What D would know of it is said of probes only.
+/// Only probes say what D would know of it.
 #[derive(CType)]
 #[repr(C)]
 struct Carried {

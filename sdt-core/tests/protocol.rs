@@ -17,7 +17,7 @@ enum Step {
     Synchronise,
 }
 
-/// Does what it is told and keeps account of it.
+/// Stores to a model of the text and counts the stores.
 struct Account {
     site: usize,
     steps: RefCell<Vec<Step>>,
@@ -26,7 +26,7 @@ struct Account {
 // SAFETY: used by one thread only.
 unsafe impl Sync for Account {}
 
-// SAFETY: stores what it is told to, where it is told to.
+// SAFETY: stores the given bytes at the given address.
 unsafe impl Patcher for Account {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
         // SAFETY: bytes of the buffer that stands for the site's text.

@@ -49,7 +49,7 @@ fn what_cannot_be_written_is_an_error_of_enabling() {
 
     // Neither way out of the mode is taken by halves.
     WRITABLE.store(false, Ordering::Relaxed);
-    // SAFETY: nobody is in a hit.
+    // SAFETY: no thread is in a hit.
     let jump = unsafe { sdt_core::patch::set_mode(&stubborn::twice, Mode::Jump) };
     assert_eq!(jump, Err(PatchError::ReadOnly { patchpoint: first }));
     recorder.disable(id);

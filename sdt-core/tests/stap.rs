@@ -90,7 +90,7 @@ fn notes(file: &object::File<'_>) -> Vec<Note> {
 fn notes_are_as_others_leave_them() {
     fire(1);
     twin(1);
-    assert_eq!(EVALUATED.load(Ordering::Relaxed), 0, "nobody wants them");
+    assert_eq!(EVALUATED.load(Ordering::Relaxed), 0, "no tracer wants them");
     let exe = std::fs::read("/proc/self/exe").unwrap();
     let file = object::File::parse(&*exe).unwrap();
     let notes = notes(&file);

@@ -71,6 +71,13 @@ mod table;
 
 use sdt_core::ops;
 
+/// What `sdt-core` has under this name.
+mod route {
+    pub(crate) mod attachment {
+        pub(crate) use crate::attach::Attachment;
+    }
+}
+
 /// What `sdt-core` has under these names, without linker sets and text.
 mod attach {
     use core::ffi::CStr;

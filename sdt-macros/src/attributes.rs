@@ -43,8 +43,8 @@ const PRIVILEGES: [Word; 5] = [
 /// The parts of a probe's description that have a stability (`dtrace_pattr_t`).
 const PARTS: [&str; 5] = ["provider", "module", "function", "name", "args"];
 
-/// Takes `#[stability]` and `#[privileges]` out of a provider's attributes. What `__sdt_provider_record!` wants for
-/// them: calls of `Provider`'s methods, as `, method = value` each.
+/// Takes `#[stability]` and `#[privileges]` out of a provider's attributes. Returns calls of `Provider`'s
+/// methods for `__sdt!(@provider)`, as `, method = value` each.
 pub(crate) fn take(attrs: &mut Vec<Attribute>) -> Result<TokenStream> {
     let stability = take_one(attrs, "stability")?.as_ref().map(stability).transpose()?;
     let privileges = take_one(attrs, "privileges")?.as_ref().map(privileges).transpose()?;

@@ -2,7 +2,7 @@
 //!
 //! Only the compiler knows whether they hold, in the crate that declares the provider. It decides them in what a derive
 //! macro is given. So a provider with conditions becomes a struct, of which each probe is a field, and the derive macro
-//! makes the provider's module of what is left. Nothing of what is configured out is anywhere then, whatever the route.
+//! makes the provider's module of the remaining fields. Nothing of the others remains, on any route.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
@@ -92,7 +92,7 @@ pub(crate) fn ask(provider: &Unconfigured) -> TokenStream {
     }
 }
 
-/// The provider of which the struct was made, without what is configured out.
+/// Returns the provider of which the struct was made, without the parts that are configured out.
 pub(crate) fn answer(input: TokenStream) -> Result<Unconfigured> {
     let DeriveInput { mut attrs, data, .. } = syn::parse2(input)?;
     let head: Unconfigured = syn::parse2(take_carried(&mut attrs)?)?;

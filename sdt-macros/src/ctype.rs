@@ -152,7 +152,7 @@ impl Description<'_> {
             #[allow(non_upper_case_globals)]
             const #list: [#sdt::layout::FieldType; #count] = <#whole>::__SDT_FIELDS;
 
-            #sdt::__sdt_describe_struct!(
+            #sdt::__sdt_types!(@struct
                 "struct", #name, ::core::mem::size_of::<#whole>(), ::core::mem::align_of::<#whole>(),
                 #list, [#(#lines),*]
             );
@@ -170,7 +170,7 @@ fn integer(input: &DeriveInput, data: &DataEnum, sdt: &Path) -> Result<TokenStre
     }
     let Some(integer) = integer else {
         let message =
-            "the size of an enum is nobody's to know: this one needs `#[repr(u8)]` or the like";
+            "Rust does not define the size of this enum: it needs `#[repr(u8)]` or the like";
         return Err(Error::new(input.ident.span(), message));
     };
     let ident = &input.ident;

@@ -87,7 +87,7 @@ pub(crate) fn expand(
         #values
         #twin
         #(#mirrors)*
-        #sdt::__sdt_describe_enum!(#enum_name, [#(#value #names),*]);
+        #sdt::__sdt_types!(@enum #enum_name, [#(#value #names),*]);
         #(#descriptions)*
     })
 }
@@ -111,7 +111,7 @@ fn layout(input: &DeriveInput) -> Result<Layout> {
         })?;
     }
     if tag.is_none() && !is_c {
-        let message = "the layout of an enum with data is nobody's to know: this one needs `#[repr(C)]`, `#[repr(u8)]` or the \
+        let message = "Rust does not define the layout of an enum with data: this one needs `#[repr(C)]`, `#[repr(u8)]` or the \
                        like; with `#[c_type(opaque)]` D knows its size only";
         return Err(Error::new(input.ident.span(), message));
     }
@@ -234,7 +234,7 @@ impl WithData {
     }
 }
 
-/// Reads every field, as who traces may: else the compiler says that nobody does.
+/// Reads every field, as a tracer may: otherwise the compiler warns that nothing reads them.
 fn read(input: &DeriveInput, data: &DataEnum) -> TokenStream {
     let ident = &input.ident;
     let (implementing, arguments, clause) = input.generics.split_for_impl();
@@ -275,7 +275,7 @@ impl VisitMut for Whole<'_> {
     }
 }
 
-/// What D is told of the enum with these numbers as parameters.
+/// Returns the description for D of the enum with these numbers as parameters.
 fn description(
     input: &DeriveInput,
     layout: &Layout,
@@ -322,7 +322,7 @@ fn description(
             #[allow(non_upper_case_globals)]
             const #list: [#sdt::layout::FieldType; #count] = <#mirror>::__SDT_FIELDS;
 
-            #sdt::__sdt_describe_struct!(
+            #sdt::__sdt_types!(@struct
                 "struct", #name, #start + ::core::mem::size_of::<#mirror>(),
                 ::core::mem::align_of::<#whole>(), #list, [0 (0) #TAG, #(#lines),*]
             );
@@ -359,7 +359,7 @@ fn description(
         const #list: [#sdt::layout::FieldType; #count] =
             [<#tag as #sdt::layout::CField>::TYPE, #(#members),*];
 
-        #sdt::__sdt_describe_struct!(
+        #sdt::__sdt_types!(@struct
             "union", #name, ::core::mem::size_of::<#whole>(), ::core::mem::align_of::<#whole>(),
             #list, [0 (0) #TAG, #(#lines),*]
         );

@@ -115,7 +115,7 @@ fn enumeration(input: &DeriveInput, data: &DataEnum, sdt: &Path) -> Result<Token
                 &[#sdt::arg::ArgType::native(#sdt::name::TypeName::new(#name))];
         }
 
-        #sdt::__sdt_describe_enum!(#name, [#(#lines),*]);
+        #sdt::__sdt_types!(@enum #name, [#(#lines),*]);
     })
 }
 

@@ -1,5 +1,5 @@
-//! What a module says of its probes where the kernel is told nothing but their names: on illumos's native route. `sdt-core`
-//! knows whether that is the one; elsewhere nothing comes of it.
+//! The description of a module's probes, for illumos's native route, on which the kernel gets only their names. On other routes
+//! `sdt-core` makes nothing of it.
 
 use dtrace_abi::limits::MAX_NAME;
 use proc_macro2::{Ident, Span, TokenStream};
@@ -7,23 +7,24 @@ use quote::{quote, quote_spanned};
 
 use crate::names::Names;
 
-/// What is said of a declared probe, in its provider's module, where `types` are those of its arguments.
+/// Returns the description of a declared probe, for its provider's module. `types` are the types of its arguments.
 pub(crate) fn declared(names: &Names, at: Span, types: &Ident) -> TokenStream {
     let Names { hash, described, .. } = names;
     let fits = fits(&quote!(__sdt), names, at);
     quote_spanned! { at=>
         #fits
-        __sdt::__sdt_describe_declared!(#described, #hash, #types);
+        __sdt::__sdt!(@describe declared #described, #hash, #types);
     }
 }
 
-/// What is said of an open provider's probe, where it fires. Its arguments are told apart from it.
+/// Returns the description of an open provider's probe, for the place where it fires. Its arguments have a description of their
+/// own.
 pub(crate) fn open(sdt: &TokenStream, names: &Names, at: Span) -> TokenStream {
     let (fits, described) = (fits(sdt, names, at), &names.described);
-    quote_spanned!(at=> #fits #sdt::__sdt_describe_open!(#described);)
+    quote_spanned!(at=> #fits #sdt::__sdt!(@describe open #described);)
 }
 
-/// Whether a name with its provider's in front is short enough, if that is how it is listed.
+/// Returns the check of a name that is too long with its provider's in front: `sdt-core` knows whether DTrace lists it so.
 fn fits(sdt: &TokenStream, names: &Names, at: Span) -> Option<TokenStream> {
     (names.krtld_listed.len() > MAX_NAME).then(|| {
         quote_spanned!(at=> const _: () = #sdt::__private::check_listed::<{ #sdt::__private::LISTS_PROVIDERS }>();)

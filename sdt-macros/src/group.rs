@@ -7,7 +7,7 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{Error, Ident, LitStr, Path, Result, Token, braced, bracketed};
 
-use crate::names;
+use crate::{names, site};
 
 /// First step: what names several probes goes to the provider's own macro. `None` if this names one.
 pub(crate) fn forward(input: &TokenStream) -> Option<Result<TokenStream>> {
@@ -90,7 +90,7 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     let mut probes: Vec<(String, Ident)> = match (members, declared) {
         (Members::All(at), None) => {
             let message = format!(
-                "the provider `{provider}` is open, so nobody knows all of its probes: declare it, or name them, \
+                "the provider `{provider}` is open, so its probes are not listed anywhere: declare it, or name them, \
                  `{provider}::{{one, another}}`"
             );
             return Err(Error::new(at, message));
@@ -122,13 +122,12 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     let group: String = probes.iter().map(|(name, _)| format!("{name},")).collect();
     let listed = names::literal(&group, at);
     let each = probes.iter().map(|(_, probe)| quote!(#path::__sdt::sdt_enabled!(#path::#probe)));
-    // `unsafe` of the macro's own, for who forbids it.
+    let promise = site::promise(&quote!(#path::__sdt), at);
     let ours = Span::mixed_site().located_at(at);
     Ok(quote_spanned! { ours=>
-        #path::__sdt::__sdt_enabled_group!(
-            // SAFETY: a record of a group of its own.
-            unsafe { #path::__sdt::__private::Sound::promised() },
-            #path::__SDT_PROVIDER, #listed, [#(#each),*]
-        )
+        {
+            #promise
+            #path::__sdt::__sdt_stap!(@group #path::__SDT_PROVIDER, #listed, [#(#each),*])
+        }
     })
 }

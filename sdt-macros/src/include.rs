@@ -69,7 +69,7 @@ impl Include {
         Ok(items)
     }
 
-    /// Providers without declarations for those that the file may have: so of what is wrong in it nothing follows where
+    /// Returns providers without declarations for those that the file may have, so that an error in it causes no errors where
     /// they fire.
     fn stand_in(&self, text: &str, items: &mut TokenStream) {
         let (sdt, vis) = (&self.sdt, &self.vis);
@@ -92,7 +92,7 @@ impl Include {
         let folder = here.and_then(|file| Some(file.parent()?.to_owned()));
         let folder = folder.or_else(|| env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from));
         let path = folder.unwrap_or_default().join(path);
-        // The compiler takes what is not absolute from where this is written, too.
+        // The compiler resolves a relative path from the file of the macro call, too.
         path.canonicalize().unwrap_or(path)
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Expansion goes in two steps, because only the provider knows which probes it has. `sdt_probe!`
 //! splits its path and calls the macro that `sdt_provider!` has left in the provider's module. That has a rule for
-//! each probe, which adds what is known of this one and calls [`__sdt_expand!`](macro@__sdt_expand). So a site costs
+//! each probe, which adds the provider's knowledge of it and calls [`__sdt_expand!`](macro@__sdt_expand). So a site costs
 //! the same to compile, however many others there are.
 //!
 //! Where `sdt-core` is, the provider knows, too: as `__sdt` it is in the provider's module, and all that a site expands
@@ -191,9 +191,9 @@ mod unknown;
 /// sdt_core::sdt_provider!(pub include "proc.d");
 /// ```
 ///
-/// The path is from this file's folder, as of `include!`; the crate is compiled again when the file changes. What becomes of
-/// C's types, names and pragmas is said in `sdt-build`, whose `Builder` does the same for files that are made by build
-/// scripts. What is wrong with the file is a compile error with its line and column.
+/// The path is from this file's folder, as of `include!`; the crate is compiled again when the file changes. `sdt-build`
+/// documents the treatment of C's types, names and pragmas; its `Builder` does the same for files that build scripts make.
+/// An error in the file is a compile error with its line and column.
 ///
 /// # Conditions and other attributes
 ///
@@ -262,7 +262,7 @@ pub fn __sdt_provider(input: TokenStream) -> TokenStream {
 /// ```
 ///
 /// A struct has C's layout, `#[repr(C)]`, and names for all of its fields; it has no type parameters and is declared
-/// in a module, not in a function. What its fields can be is said of `sdt_core::layout::CField`.
+/// in a module, not in a function. `sdt_core::layout::CField` lists the types that its fields can have.
 ///
 /// # What D need not look into
 ///
@@ -289,7 +289,7 @@ pub fn __sdt_provider(input: TokenStream) -> TokenStream {
 /// ```
 ///
 /// `/args[0]->tag == ADDRESS_V6/ { trace(args[0]->v6.zone); }`, and `args[0]->v4._0[3]`. Which member is there the tag tells;
-/// what is read of another is what happens to be in its place.
+/// the value that D reads of another variant's field is undefined.
 ///
 /// # Numbers as parameters
 ///
@@ -376,8 +376,8 @@ pub fn derive_argument(input: TokenStream) -> TokenStream {
 /// reads it; no file is installed, and two modules may have different translators of one name: for a module's own probes
 /// its own come first. In modules of FreeBSD's and illumos's it is for `cargo sdt dlib`, which puts it into the D library.
 ///
-/// The text is D (Dynamic Tracing Guide, "Translators"), without clauses and options. What is wrong with it is said by who
-/// compiles a program for a probe of the module, with the line.
+/// The text is D (Dynamic Tracing Guide, "Translators"), without clauses and options. The compiler of a program for a probe
+/// of the module reports errors in it, with the line.
 ///
 /// `crate = path;` in front says where `sdt-core` is, if not at `::sdt_core`.
 #[proc_macro]
@@ -493,8 +493,8 @@ pub fn sdt_probe(input: TokenStream) -> TokenStream {
 /// # }
 /// ```
 ///
-/// On the provider route that is one site, whatever it is asked for. Where the kernel's own sdt keeps account of what is
-/// enabled, which knows of no groups, it is a site for each probe, one behind the other.
+/// On the provider route that is one site, for any number of probes. The kernel's own sdt knows no groups, so on the native
+/// route it is a site for each probe, one behind the other.
 #[proc_macro]
 pub fn sdt_enabled(input: TokenStream) -> TokenStream {
     site::forward(input.into(), site::Kind::Enabled)

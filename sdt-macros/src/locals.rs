@@ -1,10 +1,11 @@
 //! Which locals an argument expression uses, and whether it can be moved out of its function.
 //!
-//! What an expression names is found by the compiler, not here: a name is looked at where it stands, with the token
-//! that stands there, and the value that is found is what the evaluator gets in the name's place. So whatever the
-//! tokens of two names have in common, neither is taken for the other. Where tokens do not tell whether a name is the
-//! function's or the expression's own, it stays, and the evaluator, which is a closure, captures it as closures do: by
-//! reference, which is always right and may keep a local in memory.
+//! The compiler resolves the names, not this module: it resolves each name where it stands, with the token
+//! that stands there, and the evaluator gets the resulting value in the name's place. Two names may look the same and mean
+//! different locals, if they come from different macros, and no stable function compares their contexts. So each
+//! occurrence of a name is a local of its own. Where tokens do not show whether a name is the function's or the
+//! expression's own, it stays, and the evaluator, which is a closure, captures it as closures do: by reference. That is
+//! correct, but may keep a local in memory.
 
 use proc_macro2::{Ident, Span};
 use quote::{format_ident, quote_spanned};
@@ -39,7 +40,7 @@ impl Visit<'_> for Survey {
         match expr {
             Expr::Call(call) => {
                 // `Some(x)` builds a value; what else is called is a function, or one that looks like a constructor, of
-                // which nobody knows what it takes to hand it over. A function's name is no local.
+                // which may be costly to pass. A function's name is no local.
                 if let Expr::Path(callee) = &*call.func {
                     self.calls |= !callee.path.is_ident("Some");
                     call.args.iter().for_each(|arg| self.visit_expr(arg));
@@ -127,21 +128,13 @@ struct TakeOut<'a> {
 }
 
 impl TakeOut<'_> {
-    /// What stands for the name in the evaluator.
+    /// Takes the name out, and returns what stands for it in the evaluator.
     fn reference(&mut self, name: &Ident) -> Ident {
-        let in_unsafe = self.in_unsafe > 0;
-        let same = self
-            .locals
-            .iter()
-            .find(|local| local.in_unsafe == in_unsafe && is_same(&local.name, name));
-        if let Some(local) = same {
-            return local.reference.clone();
-        }
         // Where the local stands, so that errors point there; a name that meets no other.
         let span = Span::mixed_site().located_at(name.span());
         let reference = format_ident!("__sdt_local_{}", self.locals.len(), span = span);
-        let local = Local { name: name.clone(), in_unsafe, reference: reference.clone() };
-        self.locals.push(local);
+        let in_unsafe = self.in_unsafe > 0;
+        self.locals.push(Local { name: name.clone(), in_unsafe, reference: reference.clone() });
         reference
     }
 
@@ -159,23 +152,6 @@ impl TakeOut<'_> {
             _ => self.visit_expr_mut(place),
         }
     }
-}
-
-/// Whether two names are known to be one: the same text in the same syntax context. What is not known to be the same
-/// is looked at twice, which costs a register.
-fn is_same(a: &Ident, b: &Ident) -> bool {
-    a == b
-        && syntax_context(a.span()).is_some_and(|context| Some(context) == syntax_context(b.span()))
-}
-
-/// The compiler's number for the macro expansions that a token has come through. It is told by no function, but by what
-/// the compiler prints of a span: `#4 bytes(120..130)`.
-fn syntax_context(span: Span) -> Option<String> {
-    let text = format!("{span:?}");
-    let (context, bytes) = text.strip_prefix('#')?.split_once(" bytes(")?;
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let (from, to) = bytes.strip_suffix(')')?.split_once("..")?;
-    [context, from, to].into_iter().all(is_number).then(|| context.to_owned())
 }
 
 impl VisitMut for TakeOut<'_> {
@@ -291,9 +267,9 @@ mod tests {
         assert_eq!(expr, tokens("checksum((*__sdt_local_0), (*__sdt_local_1).y)"));
     }
 
-    /// Here no span tells its context: each name is looked at where it stands.
+    /// Two names that look the same may come from different macros.
     #[test]
-    fn names_that_may_differ_are_two() {
+    fn each_occurrence_of_a_name_is_a_local() {
         let (names, expr) = taken("f(x, x)").unwrap();
         assert_eq!(names, ["x", "x"]);
         assert_eq!(expr, tokens("f((*__sdt_local_0), (*__sdt_local_1))"));

@@ -18,9 +18,9 @@ use crate::argument::Argument;
 use crate::configured::{self, Unconfigured};
 use crate::include::Include;
 use crate::names::{self, Names};
-use crate::{attributes, describe, krate};
+use crate::{attributes, describe, krate, site};
 
-/// What `sdt_provider!` is given, without what is configured out.
+/// The input of `sdt_provider!`, without the parts that are configured out.
 struct Provider {
     /// Where `sdt-core` is.
     sdt: Path,
@@ -37,7 +37,7 @@ struct Provider {
 
 /// What is made of a provider.
 pub(crate) struct Expanded {
-    /// Its module, with what is good of it: so where it fires nothing follows from what is wrong.
+    /// Its module, with its correct probes, so that an error in one probe causes no errors where others fire.
     pub(crate) module: TokenStream,
     /// What is wrong with it.
     pub(crate) wrong: Option<Error>,
@@ -189,8 +189,9 @@ fn module(provider: &Provider, name: &str, is_wrong: bool) -> TokenStream {
     let sdt = krate::from_below(sdt);
     let visibility = seen_from_within(vis);
     let record_name = names::literal(name, ident.span());
+    let promise = site::promise(&quote!(__sdt), ident.span());
     let free = quote_spanned! { ident.span() =>
-        const _: () = __sdt::__private::check_provider::<{ __sdt::__private::is_of_another(#name) }>();
+        const _: () = __sdt::__private::check_provider::<{ __sdt::__private::is_reserved(#name) }>();
     };
     let items = probes.iter().flatten().map(|probe| declared_probe(name, probe));
     quote! {
@@ -205,8 +206,9 @@ fn module(provider: &Provider, name: &str, is_wrong: bool) -> TokenStream {
             #visibility use #sdt as __sdt;
 
             #free
-            __sdt::__sdt_provider_record!(__SDT_PROVIDER, #record_name #own);
-            __sdt::__sdt_describe_provider!(#name);
+            #promise
+            __sdt::__sdt!(@provider __SDT_PROVIDER, #record_name #own);
+            __sdt::__sdt_types!(@provider #name);
 
             #(#items)*
 
@@ -240,7 +242,7 @@ struct SiteMacro {
 }
 
 impl SiteMacro {
-    /// If probes are left out, as they are `wrong`, nothing is made of sites of what is not declared.
+    /// If probes are left out because they are wrong, sites of undeclared probes expand to nothing.
     fn new(provider: &Provider, name: &str, is_wrong: bool) -> Self {
         let all = provider.probes.as_ref().map(|probes| {
             let all = probes.iter().map(|Probe { ident, name, .. }| quote!(#ident #name));
@@ -364,7 +366,7 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
         ty
     });
     let named: Vec<_> = named.collect();
-    // What is made of a value is said to be that, if the value itself is handed over.
+    // For an argument that is made of a value, the function takes that value.
     let (taken, given): (Vec<_>, Vec<_>) = args
         .iter()
         .zip(&named)
@@ -375,9 +377,7 @@ fn declared_probe(provider: &str, probe: &Probe) -> TokenStream {
         })
         .unzip();
     quote! {
-        __sdt::__sdt_declared_probe! {
-            // SAFETY: the symbol is made of the names of the probe and of its provider.
-            unsafe { __sdt::__private::Sound::promised() },
+        __sdt::__sdt! { @declared
             #(#attrs)* #(#lints)* #ident, __SDT_PROVIDER, #listed, #c, #symbol, #list
         }
 

@@ -1,4 +1,4 @@
-//! `sdt_probe!` and `sdt_enabled!`: a firing site.
+//! Expands `sdt_probe!` and `sdt_enabled!`: a firing site.
 
 use dtrace_abi::limits::ARGS;
 use proc_macro2::{Literal, Span, TokenStream};
@@ -12,7 +12,7 @@ use syn::{Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, bracketed};
 use crate::names::Names;
 use crate::{describe, group, locals, names, unknown};
 
-/// What a site is for.
+/// The purpose of a site.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
     /// `sdt_probe!`
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     Enabled,
 }
 
-/// First step: `path::to::provider::probe, args` goes to the provider's own macro.
+/// First step: hands `path::to::provider::probe, args` to the provider's own macro.
 pub(crate) fn forward(input: TokenStream, kind: Kind) -> Result<TokenStream> {
     if kind == Kind::Enabled
         && let Some(forwarded) = group::forward(&input)
@@ -56,7 +56,7 @@ pub(crate) fn forward(input: TokenStream, kind: Kind) -> Result<TokenStream> {
     Ok(quote_spanned!(whole.span()=> #path::__sdt_probe! { #probe #probe [#path] #kind #args }))
 }
 
-/// That a probe has been given the name by which DTrace lists it, of which the path is the beginning.
+/// Returns the error for a probe that is named as DTrace lists it. `path` is the beginning of that name.
 fn as_listed(path: &Path, input: ParseStream<'_>) -> Result<Error> {
     let mut name = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
     while input.parse::<Option<Token![-]>>()?.is_some() {
@@ -67,20 +67,20 @@ fn as_listed(path: &Path, input: ParseStream<'_>) -> Result<Error> {
     Ok(Error::new_spanned(path, message))
 }
 
-/// What the provider's macro tells of the probe.
+/// The provider's knowledge of the probe.
 enum Known {
     /// Its provider is open.
     Open,
     /// Its provider declares it.
     Declared {
-        /// As DTrace lists it.
+        /// Its name as DTrace lists it.
         name: String,
         /// Number of arguments.
         takes: usize,
     },
 }
 
-/// What the provider's macro hands on.
+/// The input that the provider's macro hands on.
 struct Invocation {
     provider: String,
     known: Known,
@@ -113,12 +113,22 @@ impl Parse for Invocation {
     }
 }
 
-/// What is written here, as if it stood at `$at`: locals that nobody else's code can name.
+/// Quotes tokens at `$at`. No other code can name their locals.
 macro_rules! hygienic {
     ($at:expr => $($tokens:tt)*) => {{
         let span = Span::mixed_site().located_at($at);
         quote_spanned!(span=> $($tokens)*)
     }};
+}
+
+/// The constant to which the assembly of `sdt-core`'s macros refers: the promise that their operands are right. It is
+/// defined once for each site and each provider, in front of them.
+pub(crate) fn promise(sdt: &impl ToTokens, at: Span) -> TokenStream {
+    hygienic! { at =>
+        #[allow(dead_code)]
+        // SAFETY: these macros give records, symbols and words of the same probe to each macro of `sdt-core`.
+        const __SDT_PROMISE: #sdt::__private::Promise = unsafe { #sdt::__private::Promise::made() };
+    }
 }
 
 /// Second step: the site itself.
@@ -128,41 +138,32 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     let names = site.names()?;
     let (record, items) = site.record(&names);
     let (sdt, symbol, carried) = (site.sdt(), &names.krtld, site.carried());
-    let (sound, stap) = (site.sound(), &names.stap);
+    let (promise, stap) = (promise(&sdt, site.probe.span()), &names.stap);
     let at = site.probe.span();
     let fired = match site.kind {
         Kind::Fire => site.cold(&record, &names),
         Kind::Enabled => hygienic!(at => enabled = true;),
     };
     let made = hygienic! { at =>
-        #sdt::__sdt_unless_off! {
+        #sdt::__sdt_leave! { @code
             #items
-            #sdt::__sdt_either_site!(#sound, #record, #symbol, [#stap], { #fired });
+            #sdt::__sdt_stap!(@site #record, #symbol, [#stap], { #fired });
         }
     };
     Ok(match site.kind {
-        Kind::Fire => quote!({ #carried #made }),
-        Kind::Enabled => hygienic!(at => { let mut enabled = false; #made enabled }),
+        Kind::Fire => quote!({ #promise #carried #made }),
+        Kind::Enabled => hygienic!(at => { #promise let mut enabled = false; #made enabled }),
     })
 }
 
 impl Invocation {
-    /// The path of `sdt-core`: as the provider knows it, for who fires may not.
+    /// Returns the path of `sdt-core` as the provider names it; the crate that fires may not depend on `sdt-core`.
     fn sdt(&self) -> TokenStream {
         let path = &self.path;
         quote!(#path::__sdt)
     }
 
-    /// What the macros of `sdt-core` want from who writes their operands.
-    fn sound(&self) -> TokenStream {
-        let sdt = self.sdt();
-        hygienic! { self.probe.span() =>
-            // SAFETY: the probe's own record and symbol, and the words of its arguments.
-            unsafe { #sdt::__private::Sound::promised() }
-        }
-    }
-
-    /// No more arguments than a probe has; a declared one has just as many as it says.
+    /// Checks the number of arguments: at most as many as a probe can have, and for a declared probe the declared number.
     fn check(&self) -> Result<()> {
         let (provider, probe, given) = (&self.provider, &self.probe, self.args.len());
         if given > ARGS {
@@ -182,7 +183,7 @@ impl Invocation {
         Ok(())
     }
 
-    /// The probe's names.
+    /// Returns the probe's names.
     fn names(&self) -> Result<Names> {
         let name = match &self.known {
             Known::Declared { name, .. } => name.clone(),
@@ -195,26 +196,25 @@ impl Invocation {
         matches!(self.known, Known::Open)
     }
 
-    /// The path of the probe's record, and the items that make it in an open provider.
+    /// Returns the path of the probe's record, and for an open provider the items that define it.
     fn record(&self, names: &Names) -> (Path, TokenStream) {
         let (path, probe, sdt) = (&self.path, &self.probe, self.sdt());
         if !self.is_open() {
             return (syn::parse_quote!(#path::#probe), TokenStream::new());
         }
         let Names { listed, text, symbol, .. } = names;
-        let sound = self.sound();
         let described = describe::open(&sdt, names, probe.span());
         let items = quote! {
-            #sdt::__sdt_open_probe!(
-                #sound, __SDT_PROBE, #path::__SDT_PROVIDER, #listed, #text, #symbol
+            #sdt::__sdt!(
+                @open __SDT_PROBE, #path::__SDT_PROVIDER, #listed, #text, #symbol
             );
             #described
         };
         (syn::parse_quote!(__SDT_PROBE), items)
     }
 
-    /// Where an open provider's probe has more arguments than every route carries: whether this one does. A declared
-    /// one has been looked at where it is declared.
+    /// Returns the check that the route carries the arguments, for an open provider's probe with more arguments than every
+    /// route carries. The declaration of a declared probe has the same check.
     fn carried(&self) -> Option<TokenStream> {
         let (count, sdt) = (self.args.len(), self.sdt());
         (self.is_open() && count > names::ALWAYS_CARRIED).then(|| {
@@ -223,7 +223,7 @@ impl Invocation {
         })
     }
 
-    /// The cold block: evaluate and fire.
+    /// Returns the cold block, which evaluates the arguments and fires.
     fn cold(&self, record: &Path, names: &Names) -> TokenStream {
         let mut args = self.args.clone();
         match locals::take_out(&mut args) {
@@ -232,19 +232,19 @@ impl Invocation {
         }
     }
 
-    /// Evaluates the arguments for `then`, which finds their words, as many as there can be, and in `count` how many there
-    /// are. A `match`, because what the arguments borrow from temporaries lives to its end.
+    /// Evaluates the arguments and then runs `then`, which finds their words, as many as possible, and their number in
+    /// `count`. It is a `match`, because temporaries that the arguments borrow live to its end.
     fn with_words(&self, names: &Names, args: &[Expr], then: &TokenStream) -> TokenStream {
         let at = self.probe.span();
         let carried = numbered("carried", args.len());
         let flat = self.flat(&carried);
         if self.is_open() {
-            let (sdt, hash, sound) = (self.sdt(), &names.hash, self.sound());
-            // Where an argument cannot be carried: there, if there is no other.
+            let (sdt, hash) = (self.sdt(), &names.hash);
+            // The error for a type that cannot be carried points to the argument if there is only one.
             let blamed = if let [arg] = args { arg.span() } else { at };
             let tuple = hygienic!(blamed => (#(#args,)*));
             return hygienic! { at =>
-                #sdt::__sdt_open_site!(#sound, __SdtSite, __SDT_PROBE, #hash);
+                #sdt::__sdt!(@open_site __SdtSite, __SDT_PROBE, #hash);
                 match #sdt::__private::open::list_args::<__SdtSite, _, _>(&#tuple) {
                     [#(#carried),*] => { #flat #then }
                 }
@@ -264,7 +264,7 @@ impl Invocation {
         }
     }
 
-    /// The words of all arguments, one behind the other: of some there are two.
+    /// Lists the words of all arguments. Some arguments have two.
     fn flat(&self, carried: &[Ident]) -> TokenStream {
         let at = self.probe.span();
         let starts = numbered("start", carried.len());
@@ -275,7 +275,7 @@ impl Invocation {
         let words = words(most_words(carried.len()));
         let values = (0..words.len()).map(|index| {
             let literal = Literal::usize_unsuffixed(index);
-            // An argument's words are behind those of the arguments in front of it, one or two of each.
+            // Each earlier argument has one or two words.
             let candidates = (index.saturating_sub(1)).div_ceil(2)..carried.len().min(index + 1);
             let none = hygienic!(at => 0);
             candidates.fold(none, |other, i| {
@@ -290,23 +290,23 @@ impl Invocation {
         }
     }
 
-    /// Cheap arguments: evaluated in the cold block.
+    /// Returns a cold block that evaluates cheap arguments itself.
     fn cold_inline(&self, record: &Path, names: &Names, args: &[Expr]) -> TokenStream {
-        let (sdt, sound, symbol) = (self.sdt(), self.sound(), &names.krtld);
+        let (sdt, symbol) = (self.sdt(), &names.krtld);
         let at = self.probe.span();
         let calls = self.for_each_count(args.len(), |count| {
             let (note, pushed) = (self.note(names, count), words(count).into_iter().rev());
             let count = Literal::usize_unsuffixed(count);
             hygienic! { at =>
                 #note
-                #sdt::__sdt_call!(#sound, #count, #record, #symbol, [#(#pushed)*]);
+                #sdt::__sdt_arch!(@call #count, #record, #symbol, [#(#pushed)*]);
             }
         });
         self.with_words(names, args, &calls)
     }
 
-    /// What `then` makes of the number of words. How many those of so many arguments are the compiler knows, but no
-    /// token does; so it is there for each number, of which the compiler keeps one.
+    /// Expands `then` for each possible number of words. Only the compiler knows the number, so it keeps one of the
+    /// expansions.
     fn for_each_count(&self, args: usize, then: impl Fn(usize) -> TokenStream) -> TokenStream {
         let (at, most) = (self.probe.span(), most_words(args));
         let all = then(most);
@@ -321,14 +321,14 @@ impl Invocation {
         }
     }
 
-    /// Where tracers of Linux programs find the words.
+    /// Returns the SystemTap note, by which tracers of Linux programs find the words.
     fn note(&self, names: &Names, count: usize) -> TokenStream {
-        let (sdt, sound, stap) = (self.sdt(), self.sound(), &names.stap);
+        let (sdt, stap) = (self.sdt(), &names.stap);
         let words = words(count);
-        hygienic!(self.probe.span() => #sdt::__sdt_stap_note!(#sound, [#stap], [#(#words)*]);)
+        hygienic!(self.probe.span() => #sdt::__sdt_stap!(@note [#stap], [#(#words)*]);)
     }
 
-    /// Costly arguments: evaluated by a function of their own.
+    /// Returns a cold block that has an evaluator for costly arguments.
     fn cold_evaluated(
         &self,
         record: &Path,
@@ -337,18 +337,17 @@ impl Invocation {
         locals: &[locals::Local],
     ) -> TokenStream {
         let (sdt, words, symbol) = (self.sdt(), words(most_words(args.len())), &names.krtld);
-        let sound = self.sound();
         let at = self.probe.span();
-        let (captures, places) =
-            (numbered("capture", locals.len()), numbered("place", locals.len()));
+        let (captures, accesses) =
+            (numbered("capture", locals.len()), numbered("access", locals.len()));
         let capturing =
             locals.iter().zip(&captures).map(|(local, capture)| capturing(&sdt, local, capture));
         let (list, borrowed) = (
-            nest(&places),
+            nest(&accesses),
             nest(&captures.iter().map(|capture| hygienic!(at => &#capture)).collect::<Vec<_>>()),
         );
         let references = locals.iter().map(|local| &local.reference);
-        // A block that a `static mut` is in is necessary, although the static is not there any more.
+        // The user's `unsafe` block around a `static mut` is necessary, although the expansion takes the static out of it.
         let unsafe_too = locals.iter().any(|local| local.in_unsafe).then(|| quote!(unused_unsafe,));
         let note = self.for_each_count(args.len(), |count| self.note(names, count));
         let body = self.with_words(
@@ -356,39 +355,39 @@ impl Invocation {
             args,
             &hygienic! { at =>
                 #note
-                // SAFETY: the probe's own record, and no more words than a probe has arguments.
+                // SAFETY: the probe's own record; `count` is the number of words, at most that of a probe's arguments.
                 unsafe { frame.fire(&#record, &[#(#words),*], count) }
             },
         );
         hygienic! { at =>
             #(#capturing)*
-            // The parentheses stand where a local's name did.
+            // The parentheses replace the name of a local.
             #[allow(#unsafe_too unused_parens)]
             let () = #sdt::__private::capture::Evaluate::evaluate(
                 #borrowed,
                 #sdt::__sdt_evaluator!(|#list, frame| {
-                    // SAFETY: the places of this very run.
-                    #(let #references = unsafe { #places.within(&frame) };)*
+                    // SAFETY: the thunk of this run made the accesses and the frame.
+                    #(let #references = unsafe { #accesses.within(&frame) };)*
                     #body
                 }),
-                #sdt::__sdt_trampoline!(#sound, #symbol),
+                #sdt::__sdt_site!(@trampoline #symbol),
             );
         }
     }
 }
 
-/// Captures a local, named where and as the expression names it.
+/// Captures a local, by the expression's own token.
 fn capturing(sdt: &TokenStream, local: &locals::Local, capture: &Ident) -> TokenStream {
     let (name, at) = (&local.name, local.name.span());
     let of = if local.in_unsafe {
-        // The expression's own block is what allows a `static mut` here. Such a one is no local, no closure captures
-        // it: by that it is told, and it is read when the expression comes to it.
+        // In an `unsafe` block of the expression the name may be that of a `static mut`. No closure captures a static, which
+        // tells it from a local; the evaluator reads it when it evaluates the expression.
         hygienic! { at =>
             #[allow(unused_unsafe, static_mut_refs)]
-            // SAFETY: as in the expression.
+            // SAFETY: the `unsafe` block of the user's expression vouches for naming the static.
             let named = unsafe { &#name };
             #[allow(unused_unsafe, static_mut_refs)]
-            // SAFETY: never called.
+            // SAFETY: the closure is never called; only its size matters.
             let of = #sdt::__private::capture::Local::unless_static(named, || unsafe { _ = &#name; });
         }
     } else {
@@ -403,13 +402,13 @@ fn capturing(sdt: &TokenStream, local: &locals::Local, capture: &Ident) -> Token
     }
 }
 
-/// How many words that many arguments are at most.
+/// Returns the greatest number of words of that many arguments.
 fn most_words(args: usize) -> usize {
     (2 * args).min(ARGS)
 }
 
 fn words(count: usize) -> Vec<Ident> {
-    // What assembly calls its operands, too.
+    // Assembly has these names for its operands.
     numbered("__sdt_word", count)
 }
 

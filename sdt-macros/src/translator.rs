@@ -30,7 +30,7 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     let lines: Vec<_> = source.lines().map(directive).collect::<Option<_>>().ok_or_else(|| {
         Error::new(text.span(), "text in D has no control characters but newlines and tabs")
     })?;
-    Ok(quote!(#sdt::__sdt_describe_text!(#(#lines),*);))
+    Ok(quote!(#sdt::__sdt_types!(@text #(#lines),*);))
 }
 
 /// The assembler's directive for a line of the description; `None` if that cannot hold it.

@@ -1,4 +1,4 @@
-//! What is said of a probe that its provider does not declare.
+//! The error for a probe that its provider does not declare.
 
 use proc_macro2::Ident;
 use syn::parse::ParseStream;
@@ -21,7 +21,7 @@ pub(crate) fn error(
     }
     let probe: Ident = input.parse()?;
     let message = message(provider, &probe.to_string(), &known);
-    // The rest is nobody's any more.
+    // The rest of the input is not used.
     input.parse::<proc_macro2::TokenStream>()?;
     Ok(Error::new(probe.span(), message))
 }

@@ -97,7 +97,7 @@ impl Instr {
         self.bytes()[1]
     }
 
-    /// Destination, or what is stored or pushed.
+    /// The destination, or the register that is stored or pushed.
     pub const fn rd(self) -> u8 {
         self.bytes()[0]
     }

@@ -52,7 +52,7 @@ impl DifType {
     /// What is handed on is an address of a process's (`DIF_TF_BYUREF`; not on illumos).
     pub const BYUREF: u8 = 0x2;
 
-    /// Nothing: an expression whose value nobody wants (`dt_void_rtype`, dt_cc.c).
+    /// Nothing: an expression whose value is not used (`dt_void_rtype`, dt_cc.c).
     pub const VOID: Self = Self::integer(0);
     /// A 64-bit integer (`dt_int_rtype`, dt_cc.c).
     pub const INT: Self = Self::integer(8);

@@ -2,7 +2,7 @@
 
 use crate::Platform;
 
-/// Arrays of programs would begin here (`DIF_VAR_ARRAY_UBASE`); nobody makes any.
+/// Arrays of programs would begin here (`DIF_VAR_ARRAY_UBASE`); no compiler makes any.
 pub const VAR_ARRAY_USER: u16 = 0x0080;
 /// The highest array (`DIF_VAR_ARRAY_MAX`): `ldga` and `ldta` have eight bits for it.
 pub const VAR_ARRAY_MAX: u16 = 0x00ff;

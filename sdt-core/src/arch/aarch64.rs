@@ -1,10 +1,7 @@
 //! aarch64: a site is one nop, its breakpoint is `brk #0x40d`.
 
-use core::arch::{asm, naked_asm};
+use core::arch::asm;
 use core::ffi::c_void;
-
-use crate::capture::{Captures, Evaluator, evaluate};
-use crate::fire::fire;
 
 pub use dtrace_abi::site::aarch64::ENCODING;
 
@@ -14,48 +11,23 @@ pub const WORD_STRIDE: usize = 2;
 /// How far behind a site's address the saved program counter points after a breakpoint there.
 pub const BREAKPOINT_LEN: usize = 0;
 
-/// The firing site: the nop, its record in the set of sites, and the cold block it leads to. A direct jump leads
-/// there, or the end of an exception ([`resume_address`](crate::trap::resume_address) says what that means under
-/// control-flow integrity), so it needs no landing pad. The cold block calls the thunk directly, by its symbol, and that
-/// returns as it was called: shadow stacks hold, and kCFI has nothing to check.
+/// The instructions at a site, by architecture.
 ///
-/// `nomem`, because the site itself touches nothing (the cold block is ordinary code the compiler
-/// sees); `nostack` and `preserves_flags` likewise. Not `pure`: a site must not be merged with
-/// another or dropped. Numeric label, because the site is duplicated wherever it is inlined.
-#[cfg(sdt_site = "patched")]
+/// `@call` hands the words over and calls the thunk: probe and words go onto the stack, the last word first, and the
+/// thunk takes them off. No register is named but the one that a call changes anyway.
+///
+/// `@evaluate` calls an evaluator through its thunk: onto the stack go pairs of words, the last one first. The thunk is one
+/// for each evaluator: an address in a register would be loaded in front of a loop that the site is in, on the hot path.
+///
+/// Without `nostack`, `preserves_flags`, `nomem` or `readonly`: it pushes, the thunk does not keep flags, consumers read
+/// what arguments point to, and the framework writes.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_site {
-    ($sound:expr, $probe:path, $symbol:literal, $cold:block) => {{
-        const _: $crate::__private::Sound = $sound;
-        // SAFETY: a nop, and a record in a section of its own that nothing of this program's
-        // data shares; when the nop is patched, control goes to the label block only.
-        unsafe {
-            ::core::arch::asm!(
-                "77: nop",
-                ::core::concat!(".pushsection ", $crate::__sdt_sites!(), ", \"awR\", @progbits"),
-                ".balign 8",
-                ".quad {__sdt_probe}, 77b, {__sdt_cold}, 0",
-                ".popsection",
-                __sdt_probe = sym $probe,
-                __sdt_cold = label $cold,
-                options(nomem, nostack, preserves_flags),
-            )
-        }
-    }};
-}
-
-/// Hands the words over and calls the thunk: probe and words go onto the stack, the last word first,
-/// and the thunk takes them off. No register is named but the one that a call changes anyway.
-///
-/// Without `nostack`, `preserves_flags`, `nomem` or `readonly`: it pushes, the thunk does not keep flags,
-/// consumers read what arguments point to, and the framework writes.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_call {
-    ($sound:expr, $count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {
+macro_rules! __sdt_arch {
+    (@nop) => { "77: nop" };
+    (@call $count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {
         $crate::__sdt_asm! {
-            $sound, (
+            (
                 $(::core::concat!("str {", ::core::stringify!($word), "}, [sp, #-16]!"),)*
                 "adrp {__sdt_address}, {__sdt_probe}",
                 "add {__sdt_address}, {__sdt_address}, :lo12:{__sdt_probe}",
@@ -65,21 +37,12 @@ macro_rules! __sdt_call {
             $($word = in(reg) $word,)*
             __sdt_address = out(reg) _,
             __sdt_probe = sym $probe,
-            __sdt_thunk = sym $crate::__private::arch::thunk::<$count>,
+            __sdt_thunk = sym $crate::__private::thunk::thunk::<$count>,
         }
     };
-}
-
-/// Calls an evaluator through its thunk: onto the stack go pairs of words, the last one first.
-///
-/// The thunk is one for each evaluator: an address in a register would be loaded in front of a loop that the
-/// site is in, on the hot path.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_evaluate {
-    ($sound:expr, $thunk:path, $trampoline:ident, [$(($low:ident, $high:ident))*]) => {
+    (@evaluate $thunk:path, $trampoline:ident, [$(($low:ident, $high:ident))*]) => {
         $crate::__sdt_asm! {
-            $sound, (
+            (
                 $(::core::concat!("stp {", ::core::stringify!($low), "}, {", ::core::stringify!($high), "}, [sp, #-16]!"),)*
                 "bl {__sdt_thunk}",
             )
@@ -89,45 +52,34 @@ macro_rules! __sdt_evaluate {
     };
 }
 
-/// `asm!` in a cold block: what is lost there, general registers, those of vectors, and the platform's.
+/// `asm!` in a cold block, with the registers that a call there clobbers.
 ///
-/// Of the general registers, that of the return address, and the two that a linker's veneer may change on the way of a
-/// `bl` (AAPCS64, 6.1.1: IP0 and IP1).
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_asm {
-    ($sound:expr, ($($template:tt)*) $($operands:tt)*) => {
-        $crate::__sdt_asm_vectors! {
-            $sound, ($($template)*)
-            ($($operands)* out("x16") _, out("x17") _, out("x30") _,)
-        }
-    };
-}
-
-/// In a kernel there are no vector registers to lose.
+/// Of the general registers: that of the return address, the two that a linker's veneer may change on the way of a
+/// `bl` (AAPCS64, 6.1.1: IP0 and IP1), and x18, except where `__sdt_x18!` says that it is the platform's. In a kernel
+/// there are no vector registers to lose.
 #[cfg(not(target_feature = "neon"))]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_asm_vectors {
-    ($sound:expr, $template:tt $operands:tt) => {
-        $crate::__sdt_asm_platform! { $sound, $template $operands }
+macro_rules! __sdt_asm {
+    ($template:tt $($operands:tt)*) => {
+        $crate::__sdt_x18! { $template ($($operands)* out("x16") _, out("x17") _, out("x30") _,) }
     };
 }
 
-/// Where the target has vector registers (user-land hosts), what is called may use them, so they are clobbers: all
-/// that are caller-saved (AAPCS64, 6.1.2), those of SVE as well, because a single function can have it
+/// `asm!` in a cold block, where the target has vector registers (user-land hosts). What is called may use them, so they
+/// are clobbers: all that are caller-saved (AAPCS64, 6.1.2), those of SVE as well, because a single function can have it
 /// (`target_feature`) where the crate has not. Not v8 to v15: a function that loses their low halves has to save
 /// these, on the hot path. The thunks preserve them, all 128 bits. Of SVE's longer z8 to z15 nothing more is: a
 /// function must not keep that across a site. (Rust has no types for it, and compilers do not do so by themselves.)
 #[cfg(target_feature = "neon")]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_asm_vectors {
-    ($sound:expr, $template:tt ($($operands:tt)*)) => {
-        $crate::__sdt_asm_platform! {
-            $sound, $template
+macro_rules! __sdt_asm {
+    ($template:tt $($operands:tt)*) => {
+        $crate::__sdt_x18! {
+            $template
             (
-                $($operands)*
+                $($operands)* out("x16") _, out("x17") _, out("x30") _,
                 out("v0") _, out("v1") _, out("v2") _, out("v3") _,
                 out("v4") _, out("v5") _, out("v6") _, out("v7") _,
                 out("v16") _, out("v17") _, out("v18") _, out("v19") _,
@@ -156,9 +108,9 @@ macro_rules! __sdt_asm_vectors {
 ))]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_asm_platform {
-    ($sound:expr, ($($template:tt)*) ($($operands:tt)*)) => {{
-        const _: $crate::__private::Sound = $sound;
+macro_rules! __sdt_x18 {
+    (($($template:tt)*) ($($operands:tt)*)) => {{
+        const _: $crate::__private::Promise = __SDT_PROMISE;
         // SAFETY: the thunks preserve all registers that are not named here, and leave the stack as it was.
         unsafe { ::core::arch::asm!($($template)* $($operands)*) }
     }};
@@ -176,9 +128,9 @@ macro_rules! __sdt_asm_platform {
 )))]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_asm_platform {
-    ($sound:expr, ($($template:tt)*) ($($operands:tt)*)) => {{
-        const _: $crate::__private::Sound = $sound;
+macro_rules! __sdt_x18 {
+    (($($template:tt)*) ($($operands:tt)*)) => {{
+        const _: $crate::__private::Promise = __SDT_PROMISE;
         // SAFETY: the thunks preserve all registers that are not named here, and leave the stack as it was.
         unsafe { ::core::arch::asm!($($template)* $($operands)* out("x18") _) }
     }};
@@ -210,136 +162,87 @@ macro_rules! vectors {
     };
 }
 
-/// Sets up a frame, saves the registers a C function may change, runs `$call`, restores them, and returns over
-/// `{taken}` bytes of stack. Keeps the frame chain: `stack()` finds, next to the framework's own
-/// frames, this one, and then the function that fired. Below the frame pointer is room for the slots of a hit: mark,
-/// words, count.
+pub(crate) use vectors;
+
+/// The pieces of assembly of the thunks (`thunk.rs`).
 ///
 /// Not saved: x18. FreeBSD and others keep the CPU's own data there, which is another after a thread has been
 /// moved; and no kernel that does not reserve it may call code that does. Nor x16 and x17, which are lost on the way
 /// here.
-macro_rules! preserving {
-    ($($call:literal),*; $($operands:tt)*) => {
-        naked_asm!(
-            "stp x29, x30, [sp, #-16]!",
-            "mov x29, sp",
-            "sub sp, sp, #160",
-            "stp x0, x1, [sp, #0]",
-            "stp x2, x3, [sp, #16]",
-            "stp x4, x5, [sp, #32]",
-            "stp x6, x7, [sp, #48]",
-            "stp x8, x9, [sp, #64]",
-            "stp x10, x11, [sp, #80]",
-            "stp x12, x13, [sp, #96]",
-            "stp x14, x15, [sp, #112]",
-            vectors!(save),
-            $($call,)*
-            vectors!(restore),
-            "ldp x0, x1, [sp, #0]",
-            "ldp x2, x3, [sp, #16]",
-            "ldp x4, x5, [sp, #32]",
-            "ldp x6, x7, [sp, #48]",
-            "ldp x8, x9, [sp, #64]",
-            "ldp x10, x11, [sp, #80]",
-            "ldp x12, x13, [sp, #96]",
-            "ldp x14, x15, [sp, #112]",
-            "mov sp, x29",
-            "ldp x29, x30, [sp], #16",
-            "add sp, sp, #{taken}",
-            "ret",
-            $($operands)*
+macro_rules! piece {
+    (enter) => {
+        concat!(
+            "stp x29, x30, [sp, #-16]!
+        mov x29, sp
+        sub sp, sp, #160
+        stp x0, x1, [sp, #0]
+        stp x2, x3, [sp, #16]
+        stp x4, x5, [sp, #32]
+        stp x6, x7, [sp, #48]
+        stp x8, x9, [sp, #64]
+        stp x10, x11, [sp, #80]
+        stp x12, x13, [sp, #96]
+        stp x14, x15, [sp, #112]\n",
+            $crate::arch::vectors!(save)
         )
     };
+    (leave) => {
+        concat!(
+            $crate::arch::vectors!(restore),
+            "\nldp x0, x1, [sp, #0]
+        ldp x2, x3, [sp, #16]
+        ldp x4, x5, [sp, #32]
+        ldp x6, x7, [sp, #48]
+        ldp x8, x9, [sp, #64]
+        ldp x10, x11, [sp, #80]
+        ldp x12, x13, [sp, #96]
+        ldp x14, x15, [sp, #112]
+        mov sp, x29
+        ldp x29, x30, [sp], #16
+        add sp, sp, #{taken}
+        ret"
+        )
+    };
+    (fire) => {
+        "ldr x0, [x29, #16]
+        add x1, x29, #32
+        mov x2, #{count}
+        mov x3, x29
+        bl {function}"
+    };
+    (evaluate) => {
+        "add x0, x29, #16
+        mov x1, x29
+        bl {function}"
+    };
+    (fire_at) => {
+        "stp x29, x30, [sp, #-16]!
+        mov x29, x3
+        bl {function}
+        ldp x29, x30, [sp], #16
+        ret"
+    };
+    (call_from) => {
+        "stp x29, x30, [sp, #-16]!
+        mov x29, x0
+        mov x16, x1
+        mov w0, w2
+        ldp x5, x6, [x3, #32]
+        ldr x4, [x3, #24]
+        ldp x1, x2, [x3]
+        ldr x3, [x3, #16]
+        blr x16
+        ldp x29, x30, [sp], #16
+        ret"
+    };
 }
+pub(crate) use piece;
 
-/// Fires a probe with `N` arguments. On the stack, each in 16 bytes: the probe record, the words. They are
-/// taken off. Preserves every general register but x16, x17, x18 and x30, not the flags.
-///
-/// # Safety
-/// Only for the assembly of `__sdt_call!`: it is no C function.
-#[unsafe(naked)]
-pub unsafe extern "C" fn thunk<const N: usize>() {
-    preserving!(
-        "ldr x0, [x29, #16]",
-        "add x1, x29, #32",
-        "mov x2, #{count}",
-        "mov x3, x29",
-        "bl {fire}";
-        count = const N,
-        fire = sym fire,
-        taken = const 16 * (N + 1),
-    )
-}
+/// Bytes on the stack that `@call` pushes besides the words: the probe's record.
+pub(crate) const FIRE_BESIDES: usize = 16;
 
-/// Runs the evaluator of `F` over `C`. On the stack, from the return address up: `N` pairs of words, those of
-/// the captures and, if it has a size, the closure. They are taken off. Preserves every general register but x16, x17, x18
-/// and x30, not the flags.
-///
-/// # Safety
-/// Only for the assembly of `__sdt_evaluate!`: it is no C function.
-#[unsafe(naked)]
-pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Evaluator<C>, const N: usize>() {
-    preserving!(
-        "add x0, x29, #16",
-        "mov x1, x29",
-        "bl {evaluate}";
-        evaluate = sym evaluate::<C, F>,
-        taken = const 16 * N,
-    )
-}
-
-/// Calls `function(id, args...)` as if from the thunk whose frame is `frame`: of what is in between, nothing is in
-/// the frame chain. The kernel takes its caller for the one artificial frame of C's macro, and finds the function
-/// that fired next.
-///
-/// # Safety
-/// `frame` is the frame pointer of a thunk further up the stack; `function` takes what it is given.
-#[cfg(sdt_route = "native")]
-#[unsafe(naked)]
-pub unsafe extern "C" fn call_from(
-    frame: *const c_void,
-    function: *const (),
-    id: u32,
-    args: *const [u64; crate::ops::ARGS],
-) {
-    naked_asm!(
-        "stp x29, x30, [sp, #-16]!",
-        "mov x29, x0",
-        "mov x16, x1",
-        "mov w0, w2",
-        "ldp x5, x6, [x3, #32]",
-        "ldr x4, [x3, #24]",
-        "ldp x1, x2, [x3]",
-        "ldr x3, [x3, #16]",
-        "blr x16",
-        "ldp x29, x30, [sp], #16",
-        "ret",
-    )
-}
-
-/// Calls [`fire`] as if from the thunk whose frame is `frame`: what an evaluator and its callees have
-/// put on the stack in between is not in the frame chain, so that `stack()` sees the same frames
-/// whether the arguments were costly or not.
-///
-/// # Safety
-/// As [`fire`]; `frame` is the frame pointer an [`evaluate_thunk`] further up the stack passed on.
-#[cfg(sdt_route = "provider")]
-#[unsafe(naked)]
-pub unsafe extern "C" fn fire_at(
-    probe: *const crate::record::Probe,
-    words: *const u64,
-    count: usize,
-    frame: *const c_void,
-) {
-    naked_asm!(
-        "stp x29, x30, [sp, #-16]!",
-        "mov x29, x3",
-        "bl {fire}",
-        "ldp x29, x30, [sp], #16",
-        "ret",
-        fire = sym fire,
-    )
-}
+/// Bytes on the stack that `@evaluate` pushes besides the words.
+pub(crate) const EVALUATE_BESIDES: usize = 0;
 
 /// From a frame pointer: where the caller's is saved.
 pub const NEXT_FRAME: isize = 0;

@@ -1,13 +1,22 @@
 //! What differs by architecture: the site's instruction, the breakpoint over it, and the thunks
 //! through which a cold block leaves.
 //!
-//! Each architecture is one file with the same items: the macros `__sdt_site!`, `__sdt_call!` and
-//! `__sdt_evaluate!`, which expand in the crate that fires, and [`ENCODING`],
-//! [`BREAKPOINT_LEN`], [`WORD_STRIDE`], [`thunk`], [`evaluate_thunk`], [`fire_at`], [`frame_pointer`],
-//! [`NEXT_FRAME`] and [`HIT_SLOTS`].
+//! Each architecture is one file with the same items: the macros `__sdt_arch!` and `__sdt_asm!`, which expand in the
+//! crate that fires, [`ENCODING`], [`BREAKPOINT_LEN`], [`WORD_STRIDE`], [`frame_pointer`], [`NEXT_FRAME`], [`HIT_SLOTS`],
+//! and the pieces of assembly of which `thunk.rs` makes its functions.
 //!
-//! What the macros expand to is sound for the records and words that a site gives them. They cannot check that, so
-//! whoever writes these has to [promise](crate::__private::Sound) it, which is `unsafe`.
+//! | macro | | differs by |
+//! |---|---|---|
+//! | `__sdt!` | records of probes and providers, strings of assembly | route |
+//! | `__sdt_leave!` | entries of the linker sets, all code of a site | route, feature `off` |
+//! | `__sdt_site!` | the firing site | form of the site |
+//! | `__sdt_arch!` | the site's instruction, the calls of the thunks | architecture |
+//! | `__sdt_asm!` | `asm!` with what a call in a cold block clobbers | architecture, its vector registers |
+//! | `__sdt_stap!` | notes and semaphores | feature `stapsdt` |
+//! | `__sdt_types!` | text for D | feature `off` |
+//!
+//! They are sound for the records and words that a site gives them, which they cannot check. So their assembly refers to
+//! a constant `__SDT_PROMISE`, a [promise](crate::__private::Promise) that the caller has to define once, by `unsafe`.
 //!
 //! `portable.rs` is the file for all other architectures.
 //!
@@ -33,24 +42,36 @@ pub use target::*;
 #[cfg_attr(not(target_arch = "x86_64"), path = "handler.rs")]
 pub mod handler;
 
-/// All that a site is, unless feature `off` is on.
-#[cfg(not(sdt_off))]
+/// The firing site: the nop, its record in the set of sites, and the cold block it leads to. A direct jump leads
+/// there, or the end of an exception ([`resume_address`](crate::trap::resume_address) says what that means under
+/// control-flow integrity), so it needs no landing pad. The cold block calls the thunk directly, by its symbol, and that
+/// returns as it was called: shadow stacks hold, and kCFI has nothing to check.
+///
+/// `nomem`, because the site itself touches nothing (the cold block is ordinary code the compiler
+/// sees); `nostack` and `preserves_flags` likewise. Not `pure`: a site must not be merged with
+/// another or dropped. Numeric label, because the site is duplicated wherever it is inlined.
+#[cfg(sdt_site = "patched")]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_unless_off {
-    ($($site:tt)*) => { $($site)* };
-}
-
-/// With feature `off` a site is checked, and no code is made of it.
-#[cfg(sdt_off)]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_unless_off {
-    ($($site:tt)*) => {
-        if false {
-            $($site)*
+macro_rules! __sdt_site {
+    (@trampoline $symbol:literal) => { () };
+    (@site $probe:path, $symbol:literal, $cold:block) => {{
+        const _: $crate::__private::Promise = __SDT_PROMISE;
+        // SAFETY: a nop, and a record in a section that no data of this program shares; when the nop is patched, control
+        // goes to the label block only.
+        unsafe {
+            ::core::arch::asm!(
+                $crate::__sdt_arch!(@nop),
+                ::core::concat!(".pushsection ", $crate::__sdt!(@sites), ", \"awR\", @progbits"),
+                ".balign 8",
+                ".quad {__sdt_probe}, 77b, {__sdt_cold}, 0",
+                ".popsection",
+                __sdt_probe = sym $probe,
+                __sdt_cold = label $cold,
+                options(nomem, nostack, preserves_flags),
+            )
         }
-    };
+    }};
 }
 
 /// The firing site in gate mode: the test, and the cold block.
@@ -58,7 +79,10 @@ macro_rules! __sdt_unless_off {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_site {
-    ($sound:expr, $probe:path, $symbol:literal, $cold:block) => {
+    (@trampoline $symbol:literal) => {
+        ()
+    };
+    (@site $probe:path, $symbol:literal, $cold:block) => {
         if $probe.gate() {
             $crate::__private::arch::unlikely();
             $cold
@@ -71,44 +95,17 @@ macro_rules! __sdt_site {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_site {
-    ($sound:expr, $probe:path, $symbol:literal, $cold:block) => {{
-        const _: $crate::__private::Sound = $sound;
+    (@trampoline $symbol:literal) => {
+        ()
+    };
+    (@site $probe:path, $symbol:literal, $cold:block) => {{
+        const _: $crate::__private::Promise = __SDT_PROMISE;
         // SAFETY: the record of the site's probe, a static.
         if unsafe { $crate::__private::fire::may_fire(&raw const $probe) } {
             $crate::__private::arch::unlikely();
             $cold
         }
     }};
-}
-
-/// What is handed to an evaluator to fire from: nothing where its thunk knows.
-#[cfg(not(sdt_site = "call"))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_trampoline {
-    ($sound:expr, $symbol:literal) => {
-        ()
-    };
-}
-
-/// The section of the sites' records.
-#[cfg(sdt_route = "provider")]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_sites {
-    () => {
-        "sdt_sites"
-    };
-}
-
-/// The section of the sites' records: FreeBSD 15's.
-#[cfg(sdt_route = "native")]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_sites {
-    () => {
-        "set_sdt_tracepoint_set"
-    };
 }
 
 /// Tells the compiler that a block which begins with it is seldom executed.

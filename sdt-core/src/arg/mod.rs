@@ -36,7 +36,7 @@
 //! number.
 //!
 //! No byte is read that is not the text's. A string of D's ends at its first NUL, so each NUL inside the text is a `?` in it,
-//! as many bytes as before; and what is longer than option `strsize` says, or than 4,095 bytes, is cut: `args[1]` tells.
+//! as many bytes as before; and text longer than option `strsize` or than 4,095 bytes is cut: `args[1]` has the length.
 //! `tracemem(arg2, 64, arg3)` shows bytes as they are. `arg0` and `arg1` are address and length, as ever.
 //!
 //! ## On FreeBSD and illumos
@@ -52,7 +52,7 @@
 //! ```
 //!
 //! The first reads on to the next NUL, or as far as option `strsize` says, before it cuts, which meets memory that is not
-//! there if the text is at the end of what is mapped (D says so, and goes on). The others read no byte more than there is. With
+//! there if the text is at the end of mapped memory (D reports that, and goes on). The others read no byte too many. With
 //! a NUL inside the first two end there; the third, FreeBSD's alone, has a blank for each.
 
 use core::ffi::{c_char, c_void};
@@ -116,7 +116,7 @@ pub const fn translated<const COUNT: usize>(
 /// The types of a probe's arguments, in order: those of each, of which some have two.
 pub type ArgTypes = &'static [&'static [ArgType]];
 
-/// How many arguments the framework is told of.
+/// Returns the number of arguments as the framework counts them.
 #[doc(hidden)]
 pub const fn count(types: ArgTypes) -> usize {
     let (mut count, mut i) = (0, 0);

@@ -15,7 +15,7 @@ macro_rules! values {
             #[inline(always)]
             fn words(&self) -> [u64; 1] {
                 let $value = self;
-                // Exposed: somebody else makes a pointer of it again.
+                // Exposed, because the framework or a program in D makes a pointer of it again.
                 [$pointer.expose_provenance() as u64]
             }
         }

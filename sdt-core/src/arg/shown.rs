@@ -8,7 +8,7 @@ use super::{ArgType, Argument, Value};
 /// What a text that was cut ends with.
 const CUT: &[u8] = b"...";
 
-/// What is said of a value, for D a string: `SIZE` bytes at most with the NUL at its end. What is longer is cut, at the end
+/// The text of a value, for D a string: at most `SIZE` bytes with the NUL at its end. Longer text is cut, at the end
 /// of a character, and ends with `...`. A NUL in it becomes a replacement character's `?`, for D's strings have none.
 ///
 /// Made by [`show`] and [`show_debug`] with 256 bytes, which is what D keeps of a string if option `strsize` says nothing
@@ -146,7 +146,7 @@ impl<const SIZE: usize> Value for Shown<SIZE> {
 
     #[inline(always)]
     fn words(&self) -> [u64; 1] {
-        // Exposed: somebody else makes a pointer of it again.
+        // Exposed, because the framework or a program in D makes a pointer of it again.
         [self.bytes.as_ptr().expose_provenance() as u64]
     }
 }

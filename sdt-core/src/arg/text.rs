@@ -69,7 +69,7 @@ macro_rules! values {
 /// Address and length, in elements.
 #[inline(always)]
 fn extent<T>(slice: &[T]) -> [u64; 2] {
-    // Exposed: somebody else makes a pointer of it again.
+    // Exposed, because the framework or a program in D makes a pointer of it again.
     [slice.as_ptr().expose_provenance() as u64, slice.len() as u64]
 }
 

@@ -1,51 +1,49 @@
-//! Evaluators: how they are run, and what they run in.
+//! Evaluators: how a cold block runs them, and the frame in which they fire.
 
 use core::ffi::c_void;
 
+use super::frame::Frame;
 use super::handed::{address, bits, fits_into};
 use super::{Capture, Captures, Words};
 use crate::arch::WORD_STRIDE;
 use crate::ops::ARGS;
 
-/// Where in the cold block an evaluator fires: in the thunk's own way.
+/// The place in the cold block at which an evaluator fires: the thunk needs none.
 #[cfg(not(sdt_site = "call"))]
 pub type Trampoline = ();
 
-/// Where in the cold block an evaluator fires: the address of the probe site.
+/// The place in the cold block at which an evaluator fires: the address of the probe site.
 #[cfg(sdt_site = "call")]
 #[derive(Debug)]
 pub struct Trampoline(pub(crate) usize);
 
 #[cfg(sdt_site = "call")]
 impl Trampoline {
-    /// The one at `address`.
+    /// Creates the trampoline at `address`.
     ///
     /// # Safety
-    /// What `__sdt_trampoline!` makes is there: a probe site, and behind it the way back.
+    /// `__sdt_site!(@trampoline)` has emitted a probe site at `address`, and a jump back behind it.
     #[inline(always)]
     pub const unsafe fn new(address: usize) -> Self {
         Self(address)
     }
 }
 
-/// What an evaluator returns. A `return` or a `?` that comes out of a macro would leave the evaluator, and not the
-/// function it seems to be in; there is nothing that it could return, and the compiler's error has this name in it.
+/// The result of an evaluator.
+///
+/// A `return` or a `?` that comes out of a macro would leave the evaluator, and not the function in which it seems to
+/// stand. User code cannot create this type, so the compiler rejects such a `return`, with this name in the message.
 #[derive(Debug)]
 pub struct AMacroInAnArgumentMustNotReturn(pub(super) ());
 
-/// An evaluator. From here, so that the compiler can quote the name of what it returns.
+/// An evaluator. The macro is in this crate so that the compiler's message can quote the name of the result.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_evaluator {
-    (|$places:pat_param, $frame:ident| $body:tt) => {
-        |$places, $frame: $crate::__private::capture::Frame| -> $crate::__private::capture::AMacroInAnArgumentMustNotReturn $body
+    (|$accesses:pat_param, $frame:ident| $body:tt) => {
+        |$accesses, $frame: $crate::__private::capture::Frame| -> $crate::__private::capture::AMacroInAnArgumentMustNotReturn $body
     };
 }
-
-/// The frame of the thunk that called an evaluator.
-#[derive(Debug)]
-#[repr(transparent)]
-pub struct Frame(*const c_void);
 
 impl Frame {
     /// Fires `probe` from this frame, with the first `count` words.
@@ -53,7 +51,7 @@ impl Frame {
     /// Probe context.
     ///
     /// # Safety
-    /// `probe` is a record of this image; at most [`ARGS`] words, of which there are `count`.
+    /// `probe` is a record of this image. There are at most [`ARGS`] `words`, and `count` is at most their number.
     #[inline(always)]
     pub unsafe fn fire(
         &self,
@@ -61,31 +59,37 @@ impl Frame {
         words: &[u64],
         count: usize,
     ) -> AMacroInAnArgumentMustNotReturn {
-        // As far apart as the cold block of a site puts them.
+        // Words lie as far apart as the cold block of a site puts them.
         let mut spread = [0; ARGS * WORD_STRIDE];
         for (place, word) in spread.iter_mut().step_by(WORD_STRIDE).zip(words) {
             *place = *word;
         }
-        // SAFETY: by contract, and the frame came from the thunk (`evaluate`).
+        // SAFETY: `probe` and `count` by the contract of this function. `evaluate` got the frame from the thunk, which waits
+        // for the evaluator.
         unsafe { crate::fire::fire_at(probe, spread.as_ptr(), count, self.0) }
         AMacroInAnArgumentMustNotReturn(())
     }
 }
 
 /// An evaluator over the captures `C`.
-pub trait Evaluator<C: Captures>: Fn(C::Places, Frame) -> AMacroInAnArgumentMustNotReturn {}
+pub trait Evaluator<C: Captures>:
+    Fn(C::Accesses, Frame) -> AMacroInAnArgumentMustNotReturn
+{
+}
 
-impl<C: Captures, F: Fn(C::Places, Frame) -> AMacroInAnArgumentMustNotReturn> Evaluator<C> for F {}
+impl<C: Captures, F: Fn(C::Accesses, Frame) -> AMacroInAnArgumentMustNotReturn> Evaluator<C> for F {}
 
-/// Runs the evaluator `F` over `C`, as its thunk calls it.
+/// Runs the evaluator `F` over `C`. Its thunk calls this.
 ///
 /// # Safety
-/// `words` are those of `C` and, if `F` has a size, its bits or its address. `frame` is the thunk's.
+/// `words` points to the words of `C`, and if `F` has a size to its bits or its address behind them, as [`ClosureBy::of`]
+/// says. `frame` is the frame pointer of the thunk.
 pub(crate) unsafe extern "C" fn evaluate<C: Captures, F: Evaluator<C>>(
     words: *const Words,
     frame: *const c_void,
 ) {
-    // SAFETY: by contract; a dangling pointer is enough for a closure without size.
+    // SAFETY: by the contract of this function, the words behind those of `C` are the bits of the closure, or its address.
+    // A closure without size has no bits, so any aligned pointer refers to it.
     let closure = unsafe {
         match ClosureBy::of::<F>() {
             ClosureBy::Nothing => &*core::ptr::dangling::<F>(),
@@ -93,18 +97,18 @@ pub(crate) unsafe extern "C" fn evaluate<C: Captures, F: Evaluator<C>>(
             ClosureBy::Address => &**words.add(C::LEN).cast::<*const F>(),
         }
     };
-    // SAFETY: by contract.
-    let places = unsafe { C::places(words) };
-    closure(places, Frame(frame));
+    // SAFETY: by the contract of this function, `words` points to the words of `C`; they stay on the thunk's stack.
+    let accesses = unsafe { C::accesses(words) };
+    closure(accesses, Frame(frame));
 }
 
-/// What is handed over of an evaluator itself.
+/// The form in which a thunk gets the evaluator itself.
 enum ClosureBy {
-    /// It has captured nothing.
+    /// Not at all: it has captured nothing.
     Nothing,
-    /// It has captured a reference or two.
+    /// As its bits: it has captured one or two references.
     Bits,
-    /// More than that.
+    /// As its address: it has captured more.
     Address,
 }
 
@@ -120,41 +124,43 @@ impl ClosureBy {
     }
 }
 
-/// Lists of captures for which there is an evaluator: those that are short enough.
+/// A list of captures that is short enough for an evaluator.
 pub trait Evaluate: Captures + Sized {
-    /// Runs `evaluator` over `self`. For a cold block, which is fired from at `trampoline`.
+    /// Runs `evaluator` over `self`, in a cold block that fires at `trampoline`.
     fn evaluate<F: Evaluator<Self>>(self, evaluator: F, trampoline: Trampoline);
 }
 
-/// For lists of captures, the last one first, as they are pushed.
+// SAFETY: `evaluate!` below calls each thunk with the words for which it was made: those of the captures, and of the
+// closure if it has a size.
+const __SDT_PROMISE: crate::promise::Promise = unsafe { crate::promise::Promise::made() };
+
+/// Implements [`Evaluate`] for lists of captures. The last capture comes first, as it is pushed first.
 macro_rules! evaluate {
     ($($count:literal + 1 = $more:literal: $(($name:ident $low:ident $high:ident $type:ident))*;)*) => {$(
         impl<$($type: Capture),*> Evaluate for evaluate!(@list () $([&$type])*) {
             #[inline(always)]
             fn evaluate<F: Evaluator<Self>>(self, evaluator: F, trampoline: Trampoline) {
-                // On most routes there is nothing in it.
+                // It is `()` on most routes.
                 _ = trampoline;
                 let evaluate!(@list () $([$name])*) = self;
                 $(let [$low, $high] = $name.words();)*
                 let [closure, again] = match ClosureBy::of::<F>() {
                     ClosureBy::Nothing => {
-                        crate::__sdt_evaluate!(
-                            // SAFETY: the thunk with the words it was made for.
-                            unsafe { crate::__private::Sound::promised() },
-                            crate::arch::evaluate_thunk::<Self, F, $count>,
+                        crate::__sdt_arch!(
+                            @evaluate
+                            crate::thunk::evaluate_thunk::<Self, F, $count>,
                             trampoline,
                             [$(($low, $high))*]
                         );
                         return;
                     }
-                    // SAFETY: as large as it is said to be; nothing is dropped.
+                    // SAFETY: `ClosureBy::of` returns `Bits` only for a closure that fits into two words.
                     ClosureBy::Bits => unsafe { bits(&evaluator) },
                     ClosureBy::Address => address(&raw const evaluator),
                 };
-                crate::__sdt_evaluate!(
-                    // SAFETY: the thunk with the words it was made for.
-                    unsafe { crate::__private::Sound::promised() },
-                    crate::arch::evaluate_thunk::<Self, F, $more>,
+                crate::__sdt_arch!(
+                    @evaluate
+                    crate::thunk::evaluate_thunk::<Self, F, $more>,
                     trampoline,
                     [(closure, again) $(($low, $high))*]
                 );

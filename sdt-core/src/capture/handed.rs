@@ -1,30 +1,31 @@
-//! What an evaluator is handed of a local, in words: its bits, or an address.
+//! How an evaluator gets a local of the function that fires: in two words, which are the local's bits or an address.
 
 use core::marker::PhantomData;
 
 use super::{Frame, Word, Words};
 
-/// What an evaluator is handed of a local.
+/// A local that an evaluator gets.
 pub trait Capture {
-    /// What finds the local by its words.
-    type Place;
+    /// The evaluator's access to the local.
+    type Access;
 
-    /// The words to hand over, good as long as `self` stays where it is.
+    /// Returns the words for the evaluator. They are valid as long as `self` is not moved.
     fn words(&self) -> Words;
 
-    /// The place of the local that `words` hold.
+    /// Returns access to the local whose words are at `words`.
     ///
     /// # Safety
-    /// `words` are those of such a capture.
-    unsafe fn place(words: *const Words) -> Self::Place;
+    /// `words` points to the result of [`words`](Self::words) of a capture of this type, and neither that capture nor the
+    /// words are moved while the access is in use.
+    unsafe fn access(words: *const Words) -> Self::Access;
 }
 
-/// The address of a local.
+/// A local that the evaluator gets by its address.
 #[derive(Debug)]
 pub struct Borrowed<'a, T>(pub(super) &'a T);
 
 impl<'a, T> Capture for Borrowed<'a, T> {
-    type Place = Borrowed<'a, T>;
+    type Access = Borrowed<'a, T>;
 
     #[inline(always)]
     fn words(&self) -> Words {
@@ -32,29 +33,33 @@ impl<'a, T> Capture for Borrowed<'a, T> {
     }
 
     #[inline(always)]
-    unsafe fn place(words: *const Words) -> Self {
-        // SAFETY: by contract the words are the address of what is borrowed for `'a`, twice.
+    unsafe fn access(words: *const Words) -> Self {
+        // SAFETY: by the contract of this function, `words` are those of `Borrowed::words`: the address in a `&'a T`,
+        // twice. A reference is one word, so reading the first one yields that reference.
         Self(unsafe { words.cast::<&'a T>().read() })
     }
 }
 
 impl<'a, T> Borrowed<'a, T> {
-    /// The local.
+    /// Returns the local.
     ///
     /// # Safety
-    /// Always sound: there is nothing to it that the borrow does not say. `unsafe`, as it is called like the other.
+    /// None: the reference carries its own lifetime. The function is `unsafe` because macros call it and
+    /// [`CopyAccess::within`] in the same way.
     #[inline(always)]
     pub unsafe fn within(self, _: &Frame) -> &'a T {
         self.0
     }
 }
 
-/// Most words of a local that are copied in the cold block. What is larger has an address anyway.
+/// The number of words up to which the cold block copies a local. The compiler keeps larger locals in memory anyway.
 const MOST_COPIED: usize = 8;
 
-/// The bits of a local if they fit into two words, or else the address of a copy in the cold block if that is not too
-/// large: the address of the local itself would keep it in memory, on the hot path. A static goes by its address, for
-/// an argument in front may change it.
+/// A local that the evaluator gets as a copy.
+///
+/// Its words are its bits if they fit into two words, or else the address of a copy in the cold block if the local is not
+/// too large. The address of the local itself would force the local into memory, on the hot path. A static is passed by
+/// its address, because an earlier argument may change it.
 #[derive(Debug)]
 pub struct Copied<T, S> {
     words: Words,
@@ -68,15 +73,16 @@ impl<T, S> Copied<T, S> {
     const BY_COPY: bool =
         size_of::<S>() != 0 && !Self::BY_VALUE && fits_into::<T, [Word; MOST_COPIED]>();
 
-    /// Copies the bits of a local that is `Copy`, or of a reference that is only read through.
+    /// Copies the bits of a local that is `Copy`, or of a reference that the evaluator only reads through.
     #[inline(always)]
     pub(super) fn new(local: &T) -> Self {
         let mut copy = [Word::uninit(); MOST_COPIED];
         let words = if Self::BY_VALUE {
-            // SAFETY: `BY_VALUE`: they fit.
+            // SAFETY: `BY_VALUE` implies `fits_into::<T, Words>()`, which `bits` demands.
             unsafe { bits(local) }
         } else if Self::BY_COPY {
-            // SAFETY: `BY_COPY`: they fit.
+            // SAFETY: `BY_COPY` implies that `T` is no larger than `copy` and no more aligned, and `copy` is a local of
+            // this function, so it does not overlap `local`.
             unsafe {
                 core::ptr::from_ref(local).copy_to_nonoverlapping(copy.as_mut_ptr().cast(), 1)
             };
@@ -89,7 +95,7 @@ impl<T, S> Copied<T, S> {
 }
 
 impl<T, S> Capture for Copied<T, S> {
-    type Place = CopyPlace<T>;
+    type Access = CopyAccess<T>;
 
     #[inline(always)]
     fn words(&self) -> Words {
@@ -97,89 +103,93 @@ impl<T, S> Capture for Copied<T, S> {
     }
 
     #[inline(always)]
-    unsafe fn place(words: *const Words) -> CopyPlace<T> {
+    unsafe fn access(words: *const Words) -> CopyAccess<T> {
         if Self::BY_VALUE {
-            CopyPlace(words.cast())
+            CopyAccess(words.cast())
         } else {
-            // SAFETY: by contract the words of this capture, which are an address twice.
-            CopyPlace(unsafe { words.cast::<*const T>().read() })
+            // SAFETY: by the contract of this function, `words` are those of `Copied::words`. That is not `BY_VALUE`, so
+            // it made them by `address`: an address, twice.
+            CopyAccess(unsafe { words.cast::<*const T>().read() })
         }
     }
 }
 
-/// Where a copy is while an evaluator runs.
+/// An evaluator's access to a copy.
 #[derive(Debug)]
-pub struct CopyPlace<T>(*const T);
+pub struct CopyAccess<T>(*const T);
 
-impl<T> CopyPlace<T> {
-    /// The copy, for as long as the evaluator has its frame.
+impl<T> CopyAccess<T> {
+    /// Returns the copy, for as long as the evaluator has its frame.
     ///
     /// # Safety
-    /// The evaluator was given both in one run.
+    /// One run of the evaluator got both this access and the frame.
     #[inline(always)]
     pub unsafe fn within(self, _: &Frame) -> &T {
-        // SAFETY: by contract the bits of the local, or it itself.
+        // SAFETY: `Copied::access` has made the pointer of the words that the thunk of this run has on its stack, or of
+        // the capture in the cold block. Both stay where they are until the evaluator returns, and the frame, whose
+        // lifetime the result has, does not leave the evaluator.
         unsafe { &*self.0 }
     }
 }
 
+/// Whether a `T` can be stored where there is room for a `Room`.
 pub(super) const fn fits_into<T, Room>() -> bool {
     size_of::<T>() <= size_of::<Room>() && align_of::<T>() <= align_of::<Room>()
 }
 
-/// The bits of what fits into two words. Nothing is dropped.
+/// Returns the bits of a value that fits into two words. Nothing is dropped.
 ///
 /// # Safety
-/// It [fits](fits_into).
+/// `fits_into::<T, Words>()` is true.
 #[inline(always)]
 pub(super) unsafe fn bits<T>(of: &T) -> Words {
     let mut words: Words = [Word::uninit(); 2];
-    // SAFETY: by contract they fit.
+    // SAFETY: `T` fits into `words`, by the contract of this function, and `words` is a local, so it does not overlap `of`.
     unsafe { core::ptr::from_ref(of).copy_to_nonoverlapping(words.as_mut_ptr().cast(), 1) };
     if size_of::<T>() <= size_of::<Word>() {
-        // The same value twice needs one register only.
+        // The same value twice needs only one register.
         words[1] = words[0];
     }
     words
 }
 
-/// An address, twice: that needs one register only.
+/// Returns an address, twice: that needs only one register.
 #[inline(always)]
-pub(super) fn address<T>(place: *const T) -> Words {
-    // SAFETY: a thin pointer is one word at most.
-    unsafe { bits(&place) }
+pub(super) fn address<T>(of: *const T) -> Words {
+    // SAFETY: a thin pointer has at most 8 bytes and the alignment of its size, so it fits into two words.
+    unsafe { bits(&of) }
 }
 
 /// A list of captures: `(&a, (&b, ()))`.
 pub trait Captures {
-    /// How many there are.
+    /// The number of captures.
     const LEN: usize;
 
-    /// The places of the captured locals, in the same shape.
-    type Places;
+    /// The accesses to the captured locals, in a list of the same shape.
+    type Accesses;
 
-    /// The places of the locals that `words` hold.
+    /// Returns the accesses to the locals whose words are at `words`.
     ///
     /// # Safety
-    /// `words` are the captures' words in order.
-    unsafe fn places(words: *const Words) -> Self::Places;
+    /// `words` points to the words of all captures of the list, in order, each as [`Capture::access`] demands.
+    unsafe fn accesses(words: *const Words) -> Self::Accesses;
 }
 
 impl Captures for () {
     const LEN: usize = 0;
-    type Places = ();
+    type Accesses = ();
 
     #[inline(always)]
-    unsafe fn places(_: *const Words) {}
+    unsafe fn accesses(_: *const Words) {}
 }
 
 impl<First: Capture, Rest: Captures> Captures for (&First, Rest) {
     const LEN: usize = 1 + Rest::LEN;
-    type Places = (First::Place, Rest::Places);
+    type Accesses = (First::Access, Rest::Accesses);
 
     #[inline(always)]
-    unsafe fn places(words: *const Words) -> Self::Places {
-        // SAFETY: by contract the words of the first, and behind them those of the others.
-        unsafe { (First::place(words), Rest::places(words.add(1))) }
+    unsafe fn accesses(words: *const Words) -> Self::Accesses {
+        // SAFETY: by the contract of this function, the first two words are those of `First`, and those of `Rest` follow.
+        unsafe { (First::access(words), Rest::accesses(words.add(1))) }
     }
 }

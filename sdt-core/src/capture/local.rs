@@ -1,13 +1,13 @@
-//! What a local is handed over as: method resolution decides, by its type.
+//! Chooses how an evaluator gets a local: method resolution decides, by the local's type.
 
 use core::marker::PhantomData;
 use core::ops::Deref;
 
 use super::{Borrowed, Copied};
 
-/// A local variable that an argument expression names. `S` has no size if it may be a `static mut`, and is one.
+/// A local variable that an argument expression names. `S` has no size if the name may be, and is, that of a `static mut`.
 ///
-/// `capture` is there three times, for three kinds of types: the first that fits is the one that is called.
+/// There are three methods `capture`, for three kinds of types. Method resolution calls the first that fits.
 #[derive(Debug)]
 pub struct Local<'a, T, S = Stack>(NotCopy<'a, T, S>);
 
@@ -15,39 +15,39 @@ pub struct Local<'a, T, S = Stack>(NotCopy<'a, T, S>);
 #[derive(Debug)]
 pub struct NotCopy<'a, T, S>(Other<'a, T, S>);
 
-/// A local that is no exclusive reference either.
+/// A local whose type is neither `Copy` nor an exclusive reference.
 #[derive(Debug)]
 pub struct Other<'a, T, S> {
-    place: &'a T,
+    local: &'a T,
     is_static: PhantomData<S>,
 }
 
-/// Says that a local is no static.
+/// Marks a local that is no static.
 #[derive(Debug)]
 pub struct Stack(#[expect(dead_code, reason = "for its size")] u8);
 
 impl<'a, T> Local<'a, T> {
-    /// A local, or a static that is not `mut`.
+    /// Wraps a local, or a static that is not `mut`.
     #[inline(always)]
-    pub const fn new(place: &'a T) -> Self {
-        Self(NotCopy(Other { place, is_static: PhantomData }))
+    pub const fn new(local: &'a T) -> Self {
+        Self(NotCopy(Other { local, is_static: PhantomData }))
     }
 }
 
 impl<'a, T, S> Local<'a, T, S> {
-    /// A local, or, if `naming` captures nothing by naming it, a static.
+    /// Wraps a local, or a `static mut` if `naming`, a closure that names it, captures nothing.
     #[inline(always)]
-    pub fn unless_static(place: &'a T, naming: S) -> Self {
+    pub fn unless_static(local: &'a T, naming: S) -> Self {
         _ = naming;
-        Self(NotCopy(Other { place, is_static: PhantomData }))
+        Self(NotCopy(Other { local, is_static: PhantomData }))
     }
 }
 
 impl<T: Copy, S> Local<'_, T, S> {
-    /// The bits.
+    /// Captures the bits.
     #[inline(always)]
     pub fn capture(&self) -> Copied<T, S> {
-        Copied::new(self.place)
+        Copied::new(self.local)
     }
 }
 
@@ -61,10 +61,10 @@ impl<'a, T, S> Deref for Local<'a, T, S> {
 }
 
 impl<'u, U: ?Sized, S> NotCopy<'_, &'u mut U, S> {
-    /// The pointer, behind a shared reference, so that the evaluator can only read through it.
+    /// Captures the pointer, behind a shared reference, so that the evaluator can only read through it.
     #[inline(always)]
     pub fn capture(&self) -> Copied<&'u mut U, S> {
-        Copied::new(self.place)
+        Copied::new(self.local)
     }
 }
 
@@ -78,9 +78,9 @@ impl<'a, T, S> Deref for NotCopy<'a, T, S> {
 }
 
 impl<'a, T, S> Other<'a, T, S> {
-    /// The address.
+    /// Captures the address.
     #[inline(always)]
     pub fn capture(&self) -> Borrowed<'a, T> {
-        Borrowed(self.place)
+        Borrowed(self.local)
     }
 }

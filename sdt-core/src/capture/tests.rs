@@ -6,7 +6,7 @@ use super::*;
 
 const DONE: AMacroInAnArgumentMustNotReturn = AMacroInAnArgumentMustNotReturn(());
 
-/// What a site's macro makes of an argument, but for the probe: gives what `value` is when the evaluator runs.
+/// Expands to what a site's macro makes of an argument, without the probe. Its value is that of `$value` in the evaluator.
 macro_rules! evaluated {
     ($([$local:ident = $of:expr])* => $value:expr) => {{
         let got = Cell::new(None);

@@ -17,7 +17,7 @@ use crate::route::frames;
 /// The functions are DTrace's. What runs in [`without_interrupts`](Self::without_interrupts) is not
 /// interrupted on its CPU, so that `dtrace_sync` waits for its end.
 pub unsafe trait Kernel: fmt::Debug + Sync {
-    /// DTrace's functions. Called by who has a provider, or is about to register one. Any context.
+    /// Returns DTrace's functions. The caller has a provider, or is about to register one. Any context.
     fn functions(&self) -> &'static Functions;
     /// Runs `f` with interrupts off on this CPU, and leaves them as they were. Any context; is not traced, and
     /// inlined, so that it adds no frame.
@@ -57,7 +57,7 @@ unsafe impl<K: Kernel> Framework for Binding<K> {
     }
 
     unsafe fn unregister(&self, provider: ProviderId) -> Result<(), FrameworkError> {
-        // SAFETY: by contract a registered provider's.
+        // SAFETY: the number of a registered provider, by the contract of this function.
         match unsafe { (self.0.functions().unregister)(provider.get()) } {
             0 => Ok(()),
             errno => Err(FrameworkError::from_errno(errno)),
@@ -65,13 +65,13 @@ unsafe impl<K: Kernel> Framework for Binding<K> {
     }
 
     unsafe fn invalidate(&self, provider: ProviderId) {
-        // SAFETY: as in `unregister`.
+        // SAFETY: the number of a registered provider, by the contract of this function.
         unsafe { (self.0.functions().invalidate)(provider.get()) };
     }
 
     unsafe fn condense(&self, provider: ProviderId) {
         // It has no error to return.
-        // SAFETY: as in `unregister`.
+        // SAFETY: the number of a registered provider, by the contract of this function.
         unsafe { (self.0.functions().condense)(provider.get()) };
     }
 
@@ -83,7 +83,7 @@ unsafe impl<K: Kernel> Framework for Binding<K> {
         name: &CStr,
     ) -> Option<ProbeId> {
         let lookup = self.0.functions().probe_lookup;
-        // SAFETY: as in `unregister`; the strings are good for the call.
+        // SAFETY: the number of a registered provider, by the contract of this function; the strings outlive the call.
         ProbeId::new(unsafe {
             lookup(provider.get(), module.as_ptr(), function.as_ptr(), name.as_ptr())
         })
@@ -102,7 +102,7 @@ unsafe impl<K: Kernel> Framework for Binding<K> {
         let (module, function, name) = (module.as_ptr(), function.as_ptr(), name.as_ptr());
         // DTrace counts from its caller on, which is `hit`.
         let aframes = aframes + HIT_FRAMES;
-        // SAFETY: as in `probe_lookup`; the kernel copies the strings.
+        // SAFETY: the number of a registered provider, by the contract of this function; the kernel copies the strings.
         let id = unsafe { create(provider.get(), module, function, name, aframes as c_int, parg) };
         // The kernel always succeeds, or sleeps until it can.
         ProbeId::new(id).ok_or(FrameworkError::Full)
@@ -115,8 +115,8 @@ unsafe impl<K: Kernel> Framework for Binding<K> {
         self.0.without_interrupts(|| {
             let id = id.load(Ordering::Acquire);
             if id != 0 {
-                // SAFETY: by contract the probe was enabled at the load. It goes only after it was disabled
-                // and `dtrace_sync` has interrupted every CPU since.
+                // SAFETY: the probe was enabled when the id was loaded, by the contract of this function. The kernel destroys it
+                // only after it was disabled and `dtrace_sync` has since interrupted every CPU, which waits for this code.
                 unsafe { (self.0.functions().probe)(id, arg0, arg1, arg2, arg3, arg4) };
             }
         });

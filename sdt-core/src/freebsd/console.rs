@@ -25,6 +25,6 @@ pub fn print(text: fmt::Arguments<'_>) {
 /// Panics the kernel with Rust's message, for a module's `#[panic_handler]`.
 pub fn panic_kernel(info: &PanicInfo<'_>) -> ! {
     let line = Line::of(format_args!("{info}"));
-    // SAFETY: as in `print`.
+    // SAFETY: the format takes one NUL-terminated string, which `Line` is.
     unsafe { panic(LINE.as_ptr(), line.as_ptr(), c"".as_ptr()) }
 }

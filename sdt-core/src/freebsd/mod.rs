@@ -11,7 +11,6 @@
 
 pub mod console;
 mod cpu;
-pub(crate) mod lock;
 pub(crate) mod module;
 #[cfg(sdt_route = "native")]
 pub(crate) mod native;

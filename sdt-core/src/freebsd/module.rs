@@ -72,22 +72,22 @@ pub unsafe fn handle_event(
         event::LOAD => unsafe { load(name, module, probes) }
             .inspect(|()| LOADED.store(true, Ordering::Release)),
         event::QUIESCE => module.quiesce(),
-        // SAFETY: as above.
+        // SAFETY: the kernel unloads the module.
         event::UNLOAD if loaded => unsafe { unload(name, module, probes) }
             .inspect(|()| LOADED.store(false, Ordering::Release)),
         event::UNLOAD => Ok(()),
         event::SHUTDOWN => Ok(()),
         _ => Err(Errno::EOPNOTSUPP),
     };
-    Errno::told(result)
+    Errno::code(result)
 }
 
 /// # Safety
 /// The file stays loaded until [`unload`] has succeeded or this has failed.
 unsafe fn load(name: &CStr, module: &dyn Module, probes: &'static Probes) -> Result<(), Errno> {
     module.load()?;
-    // Last, as nobody can have enabled a probe of a module that fails to load then.
-    // SAFETY: by contract.
+    // Last, because then no consumer can have enabled a probe of a module that fails to load.
+    // SAFETY: the kernel loads the module, by the contract of this function.
     unsafe { probes.attach() }.map_err(|error| {
         print_about(name, format_args!("probes not attached: {error}"));
         if let Err(errno) = module.unload() {

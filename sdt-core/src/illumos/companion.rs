@@ -49,7 +49,7 @@ pub struct Companion {
     driver: *const &'static Driver,
 }
 
-// SAFETY: nobody writes to it once the companion is loaded.
+// SAFETY: it is read-only once the companion is loaded.
 unsafe impl Sync for Companion {}
 
 impl Companion {
@@ -67,7 +67,7 @@ impl Companion {
 
     fn driver(&self) -> &'static Driver {
         // Volatile: for all the compiler knows the reference is constant, but it is relocated.
-        // SAFETY: by the contract of `new`.
+        // SAFETY: `new` demands a pointer to a static that holds a reference.
         unsafe { self.driver.read_volatile() }
     }
 }
@@ -92,7 +92,7 @@ impl Module for Companion {
 
     fn unload(&self) -> Result<(), Errno> {
         // DTrace says EAGAIN, too; a module says EBUSY.
-        // SAFETY: as above.
+        // SAFETY: the function is that of a module on which this one depends.
         check(unsafe { (self.driver().detach)() }).map_err(|_| Errno::EBUSY)
     }
 }
@@ -112,13 +112,13 @@ macro_rules! illumos_companion {
                 static DRIVER: &'static Driver;
             }
 
-            const NAME: &CStr = $crate::__sdt_c_name!($driver, "_dtrace");
+    const NAME: &CStr = $crate::__sdt_module!(@c_name $driver, "_dtrace");
             static FUNCTIONS: Functions = Functions::DTRACE;
             // SAFETY: krtld loads no companion for which it does not find the table.
             static COMPANION: Companion =
                 unsafe { Companion::new(NAME, &FUNCTIONS, &raw const DRIVER) };
 
-            $crate::__sdt_illumos_entries!(NAME, COMPANION, Part::misc(NAME), None);
+    $crate::__sdt_module!(@entries NAME, COMPANION, Part::misc(NAME), None);
         };
 
         // The module's table, whose name has the module's in it; and what krtld is to load.

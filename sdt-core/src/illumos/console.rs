@@ -22,17 +22,17 @@ pub fn print(text: fmt::Arguments<'_>) {
     unsafe { cmn_err(CE_CONT, c"%s\n".as_ptr(), Line::of(text).as_ptr()) };
 }
 
-/// As [`print`], as a warning.
+/// Prints a warning on the system console and into the log. Not in probe context: `cmn_err` takes locks.
 pub fn warn(text: fmt::Arguments<'_>) {
-    // SAFETY: as in `print`.
+    // SAFETY: the format takes one NUL-terminated string, which `Line` is.
     unsafe { cmn_err(CE_WARN, c"%s".as_ptr(), Line::of(text).as_ptr()) };
 }
 
 /// Panics the kernel with Rust's message, for a module's `#[panic_handler]`.
 pub fn panic_kernel(info: &PanicInfo<'_>) -> ! {
-    // SAFETY: as in `print`.
+    // SAFETY: the format takes one NUL-terminated string, which `Line` is.
     unsafe { cmn_err(CE_PANIC, c"%s".as_ptr(), Line::of(format_args!("{info}")).as_ptr()) };
-    // It does not come back, which its type does not say.
+    // `cmn_err(CE_PANIC)` does not return, but its type does not say so.
     loop {
         core::hint::spin_loop();
     }

@@ -10,7 +10,6 @@
 
 pub(crate) mod companion;
 pub mod console;
-pub(crate) mod lock;
 pub(crate) mod module;
 #[cfg(sdt_route = "native")]
 pub(crate) mod native;

@@ -81,7 +81,7 @@ impl Loadable {
     /// # Safety
     /// Only for the kernel's call of it.
     pub unsafe fn init(&self) -> c_int {
-        Errno::told(self.load())
+        Errno::code(self.load())
     }
 
     /// `_info`. Returns 0 on failure.
@@ -89,7 +89,7 @@ impl Loadable {
     /// # Safety
     /// Only for the kernel's call of it, with its argument.
     pub unsafe fn info(&self, info: *mut c_void) -> c_int {
-        // SAFETY: by contract; the linkage is a static.
+        // SAFETY: `info` is the kernel's argument, by the contract of this function; the linkage is a static.
         unsafe { mod_info(self.linkage, info) }
     }
 
@@ -98,7 +98,7 @@ impl Loadable {
     /// # Safety
     /// Only for the kernel's call of it.
     pub unsafe fn fini(&self) -> c_int {
-        Errno::told(self.unload())
+        Errno::code(self.unload())
     }
 
     fn load(&self) -> Result<(), Errno> {
@@ -228,8 +228,7 @@ pub struct DevOps {
     quiesce: Entry,
 }
 
-// SAFETY: the kernel changes it under its own locks; what it points to is the driver's, and good by the contracts of who
-// put it there.
+// SAFETY: the kernel changes it under its own locks. The contracts of the functions that set its pointers make them valid.
 unsafe impl Sync for DevOps {}
 
 const_assert_eq!(size_of::<DevOps>(), 88);
@@ -249,7 +248,7 @@ impl Entry {
     }
 }
 
-/// `attach(9E)` or `detach(9E)`: with the instance and what is to be done with it. Sleeps if it likes. Returns 0
+/// `attach(9E)` or `detach(9E)`: gets the instance and the command. May sleep. Returns 0
 /// (`DDI_SUCCESS`) or -1 (`DDI_FAILURE`).
 pub type Command = extern "C" fn(*mut DevInfo, c_int) -> c_int;
 
@@ -295,7 +294,7 @@ impl DevOps {
         self
     }
 
-    /// With these `getinfo(9E)`, `probe(9E)`, `power(9E)` and `quiesce(9E)`; `None` leaves what is there.
+    /// Sets `getinfo(9E)`, `probe(9E)`, `power(9E)` and `quiesce(9E)`; `None` leaves the entry as it was.
     #[must_use]
     pub const fn entries(
         mut self,
@@ -352,19 +351,20 @@ macro_rules! illumos_module {
     ) => {
         const _: () = {
             // What the module says stands out here, where no name of ours can be taken for one of its own.
-            const __SDT_NAME: &::core::ffi::CStr = $crate::__sdt_c_name!($name, "");
+            const __SDT_NAME: &::core::ffi::CStr = $crate::__sdt_module!(@c_name $name, "");
             static __SDT_MODULE: &dyn $crate::__private::module::Module = &$module;
 
             const fn __sdt_part() -> $crate::__private::module::Part {
-                $crate::__sdt_illumos_part!(__SDT_NAME $(, $info)?; $($driver)?)
+                $crate::__sdt_module!(@part __SDT_NAME $(, $info)?; $($driver)?)
             }
 
             const _: () = {
                 use $crate::__private::module::Probes;
 
-                static PROBES: Probes = Probes::new($crate::__sdt_c_name!($name, "_dtrace"));
+                static PROBES: Probes = Probes::new($crate::__sdt_module!(@c_name $name, "_dtrace"));
 
-                $crate::__sdt_illumos_entries!(
+                $crate::__sdt_module!(
+                    @entries
                     __SDT_NAME,
                     *__SDT_MODULE,
                     __sdt_part(),
@@ -383,20 +383,17 @@ macro_rules! illumos_module {
     };
 }
 
-/// Two pieces of text as a C string.
+/// What `illumos_module!` and `illumos_companion!` are made of.
+///
+/// `@c_name` is two pieces of text as a C string, `@entries` what krtld and the kernel look for in a module, and `@part`
+/// what a module is to the kernel.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_c_name {
-    ($name:ident, $more:literal) => {
+macro_rules! __sdt_module {
+    (@c_name $name:ident, $more:literal) => {
         $crate::__private::c_str(::core::concat!(::core::stringify!($name), $more, "\0"))
     };
-}
-
-/// What krtld and the kernel look for in a module.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_illumos_entries {
-    ($name:expr, $module:expr, $part:expr, $probes:expr) => {
+    (@entries $name:expr, $module:expr, $part:expr, $probes:expr) => {
         use ::core::ffi::{c_int, c_void};
         use $crate::__private::module::{Linkage, Loadable, Part};
 
@@ -406,38 +403,32 @@ macro_rules! __sdt_illumos_entries {
 
         #[unsafe(no_mangle)]
         unsafe extern "C" fn _init() -> c_int {
-            // SAFETY: the kernel calls it, as the two that follow.
+            // SAFETY: only the kernel calls it.
             unsafe { LOADABLE.init() }
         }
 
         #[unsafe(no_mangle)]
         unsafe extern "C" fn _info(__sdt_info: *mut c_void) -> c_int {
-            // SAFETY: see above.
+            // SAFETY: only the kernel calls it, with this argument.
             unsafe { LOADABLE.info(__sdt_info) }
         }
 
         #[unsafe(no_mangle)]
         unsafe extern "C" fn _fini() -> c_int {
-            // SAFETY: see above.
+            // SAFETY: only the kernel calls it, with this argument.
             unsafe { LOADABLE.fini() }
         }
     };
-}
-
-/// What a module is to the kernel.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_illumos_part {
-    ($name:ident;) => {
+    (@part $name:ident;) => {
         $crate::__private::module::Part::misc($name)
     };
-    ($name:ident, $info:literal;) => {
+    (@part $name:ident, $info:literal;) => {
         $crate::__private::module::Part::misc($info)
     };
-    ($name:ident; $driver:path) => {
+    (@part $name:ident; $driver:path) => {
         $crate::__private::module::Part::driver($name, &$driver)
     };
-    ($name:ident, $info:literal; $driver:path) => {
+    (@part $name:ident, $info:literal; $driver:path) => {
         $crate::__private::module::Part::driver($info, &$driver)
     };
 }

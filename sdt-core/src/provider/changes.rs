@@ -1,25 +1,25 @@
-//! Who changes what the image is attached to, or a provider of it, and who waits until nobody does.
+//! Counts the threads that attach or detach the image or change a provider, and stops them for a `fork`.
 //!
-//! A process that forks copies the rights to change as they are. Those that another thread has nobody would give back in the
-//! child. So who forks [asks for a standstill](Standstill).
+//! A `fork` copies the memory as it is, so a change that another thread has begun would never end in the child. So the
+//! forking thread [asks for a standstill](Standstill) first.
 
 use core::hint::spin_loop;
 use core::sync::atomic::Ordering;
 
 use crate::atomic::AtomicUsize;
 
-/// How many rights to change there are, and whether somebody asks for a standstill.
+/// The number of changes that are being made, and [`ASKED`] if a thread asks for a standstill.
 #[derive(Debug)]
 struct Changes(AtomicUsize);
 
-/// Somebody asks for a standstill. If that is all there is, it is reached.
+/// A thread asks for a standstill. It is reached when the number of changes is 0.
 const ASKED: usize = 1 << (usize::BITS - 1);
 
 static CHANGES: Changes = Changes(AtomicUsize::new(0));
 
 impl Changes {
-    /// Waits while there is a standstill. While one is only asked for nobody waits: a thread that changes something already may
-    /// come here again before it is done.
+    /// Begins a change, and waits first while there is a standstill. It does not wait for a standstill that is not reached
+    /// yet, because a thread that is making a change may begin another one within it.
     fn begin(&self) -> Begun<'_> {
         loop {
             let seen = self.0.load(Ordering::Relaxed);
@@ -40,7 +40,7 @@ impl Changes {
     }
 }
 
-/// Something may be changed until this is dropped.
+/// A change that is being made, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Begun<'c>(&'c Changes);
 
@@ -50,7 +50,7 @@ impl Drop for Begun<'_> {
     }
 }
 
-/// Before any right to change is taken.
+/// Begins a change.
 pub(crate) fn begin() -> Begun<'static> {
     CHANGES.begin()
 }
@@ -70,21 +70,22 @@ impl Drop for Asked<'_> {
     }
 }
 
-/// Asks that nobody attach or detach the image, nor open, change or close a provider that is made at [run time](crate::runtime): for
-/// the moment of a `fork`. Until this is dropped, in the child as in the parent, who would begin to waits, spinning.
+/// Prevents changes for the duration of a `fork`: attaching and detaching the image, and opening, changing and closing a
+/// provider that is made at [run time](crate::runtime).
 ///
-/// It is [reached](Self::is_reached) when those are done who are at it. The thread that asks must not begin any of this itself,
-/// nor wait without an end, as it may have interrupted somebody who is at it.
+/// Until this is dropped, in the child as in the parent, a thread that begins a change waits, spinning. The standstill is
+/// [reached](Self::is_reached) when all changes that were being made have ended. The thread that asks must not begin a change
+/// itself, and must bound its waiting, because it may have interrupted a change of its own.
 #[derive(Debug)]
 pub struct Standstill(Asked<'static>);
 
 impl Standstill {
-    /// `None` while another thread has one.
+    /// Asks for a standstill; `None` while another thread has one.
     pub fn ask() -> Option<Self> {
         CHANGES.ask().map(Self)
     }
 
-    /// Whether nobody changes anything. From then on that stays so.
+    /// Returns whether no change is being made. That does not change until this is dropped.
     pub fn is_reached(&self) -> bool {
         self.0.is_reached()
     }
@@ -98,7 +99,7 @@ mod tests {
     use super::Changes;
 
     #[test]
-    fn who_is_at_it_finishes_first() {
+    fn a_change_that_has_begun_ends_first() {
         let changes = Changes(super::AtomicUsize::new(0));
         let outer = changes.begin();
         let asked = changes.ask().unwrap();

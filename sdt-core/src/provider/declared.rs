@@ -2,7 +2,7 @@
 
 use core::ffi::CStr;
 
-use crate::attach;
+use crate::route::attachment;
 
 /// What an image declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Declared {
 /// that is not loaded. Any context.
 pub fn declared() -> Option<Declared> {
     let text = image::declared();
-    let module = attach::module()?;
+    let module = attachment::module()?;
     (!text.is_empty()).then_some(Declared { module, text })
 }
 

@@ -2,10 +2,10 @@
 
 use core::ffi::c_void;
 
-use crate::attach;
 use crate::frames::Marked;
 use crate::hit::Hit;
 use crate::record::Probe;
+use crate::route::attachment;
 
 /// The number of frames between [`Framework::hit`](crate::ops::Framework::hit) and the function that fired: that of
 /// [`fire`] and that of the thunk that called it.
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn fire(
     count: usize,
     frame: *const c_void,
 ) {
-    let Some(attachment) = attach::current() else { return };
+    let Some(attachment) = attachment::current() else { return };
     // SAFETY: a record of this image, by the contract of this function; records are statics.
     let probe = unsafe { &*probe };
     let hit = Hit { words, count };
@@ -47,4 +47,4 @@ pub unsafe extern "C" fn fire(
     unsafe { attachment.framework.hit(probe.enabled_id(), &args) };
 }
 
-pub use crate::arch::fire_at;
+pub use crate::thunk::fire_at;

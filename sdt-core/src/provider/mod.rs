@@ -2,11 +2,13 @@
 //! a framework, and its sites are patched here, by the means of the host.
 
 pub mod attach;
+mod attachment;
 mod changes;
 pub(crate) mod declared;
 pub(crate) mod fire;
 pub mod frames;
 pub(crate) mod group;
+mod mode;
 pub(crate) mod open;
 pub mod patch;
 pub(crate) mod record;

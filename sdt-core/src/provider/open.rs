@@ -37,17 +37,3 @@ pub fn list_args<P: ProbeRecord, A: Tuple<COUNT>, const COUNT: usize>(
     }
     args.carried()
 }
-
-/// An open provider's probe at one site, as a type.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_open_site {
-    ($sound:expr, $site:ident, $record:ident, $hash:literal) => {
-        enum $site {}
-        impl $crate::__private::open::ProbeRecord for $site {
-            extern "C" fn record() -> &'static $crate::__private::record::Probe {
-                &$record
-            }
-        }
-    };
-}

@@ -12,19 +12,21 @@
 //! `--gc-sections` by the retain flag and found by the linker's `__start_` and `__stop_` symbols.
 
 mod declare;
+mod linked;
 mod probe;
 mod provider;
 mod set;
 mod site;
 
+pub(crate) use linked::{is_linked, set_linked};
 pub use probe::Probe;
 pub use provider::Provider;
 pub(crate) use set::all;
 pub use set::{
-    RaggedSet, SDT_PROBES, SDT_PROBES as PROBES, SDT_PROVIDERS, SDT_PROVIDERS as PROVIDERS,
-    arg_lists, sites,
+    RaggedSet, Records, SDT_PROBES, SDT_PROBES as PROBES, SDT_PROVIDERS,
+    SDT_PROVIDERS as PROVIDERS, arg_lists, sites,
 };
-pub use site::{ArgList, Site};
+pub use site::{ArgList, Site, find};
 
 pub use crate::arg::ArgTypes;
 

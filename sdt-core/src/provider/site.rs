@@ -3,7 +3,6 @@
 use dtrace_abi::site::Encoding;
 
 use crate::arch;
-use crate::attach;
 use crate::patch;
 use crate::record;
 
@@ -18,9 +17,9 @@ pub const LEN: usize = ENCODING.nop.len();
 
 /// Returns all sites of the image, in order of address.
 ///
-/// The list is empty until [`attach`](attach::attach) has checked the records, because `attach` sorts them.
+/// The list is empty until [`attach`](crate::attach::attach) has checked the records, because `attach` sorts them.
 pub fn all() -> &'static [Site] {
-    if !attach::is_linked() {
+    if !record::is_linked() {
         return &[];
     }
     // SAFETY: `is_linked` is true once `attach` has linked the sites, and `attach` never links them again.

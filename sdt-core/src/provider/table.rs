@@ -3,11 +3,12 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
-use crate::attach::{Attachment, Refusal};
+use crate::attach::Refusal;
 use crate::fire::AFRAMES;
 use crate::ops::{ARG_NONE, ArgDesc, Name, ProbeDesc, ProviderOps};
 use crate::patch::{self, PatchError};
 use crate::record::{Probe, Provider};
+use crate::route::attachment::Attachment;
 
 /// The ops table. `arg` is the [`Provider`], `parg` the primary [`Probe`].
 ///
@@ -44,7 +45,7 @@ pub(crate) unsafe fn register(
             let arg = core::ptr::from_ref(provider).cast_mut().cast();
             let ops = ProviderOps { getargval: framework.getargval(), ..OPS };
             let (name, attr) = (provider.name(), provider.attr());
-            // SAFETY: the ops take any `arg`, and stay by contract.
+            // SAFETY: the ops take any `arg`, and the image with the ops stays by the contract of this function.
             let id = unsafe { framework.register(name, attr, provider.privileges(), &ops, arg) }
                 .map_err(|error| refusal(None, error))?;
             provider.set_id(Some(id));
@@ -104,9 +105,9 @@ unsafe extern "C" fn enable(_: *mut c_void, id: u32, parg: *mut c_void) -> c_int
 }
 
 unsafe extern "C" fn disable(_: *mut c_void, _: u32, parg: *mut c_void) {
-    // SAFETY: as in `enable`.
+    // SAFETY: the framework passes the registered `parg`, the address of a primary record, which is a static.
     let probe = unsafe { &*parg.cast::<Probe>() };
-    // There is nobody to tell: `disable` has no result, and the patcher has heard of it.
+    // `disable` has no result, and the patcher has got the error.
     patch::disable(probe).ok();
     if !patch::is_enabled(probe) {
         // Hits that are on their way find this.
@@ -115,12 +116,13 @@ unsafe extern "C" fn disable(_: *mut c_void, _: u32, parg: *mut c_void) {
 }
 
 unsafe extern "C" fn destroy(_: *mut c_void, _: u32, parg: *mut c_void) {
-    // SAFETY: as in `enable`.
+    // SAFETY: the framework passes the registered `parg`, the address of a primary record, which is a static.
     unsafe { &*parg.cast::<Probe>() }.set_id(None);
 }
 
 unsafe extern "C" fn getargdesc(_: *mut c_void, _: u32, parg: *mut c_void, desc: *mut ArgDesc) {
-    // SAFETY: as in `enable`; the framework gives a description to fill.
+    // SAFETY: the framework passes the registered `parg`, the address of a primary record, which is a static; the
+    // description is this op's to fill during the call.
     let (probe, desc) = unsafe { (&*parg.cast::<Probe>(), &mut *desc) };
     let args = probe.primary().args();
     let index = usize::try_from(desc.ndx).ok();

@@ -36,8 +36,8 @@
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod entry;
 
-use crate::attach::link;
 use crate::patch;
+use crate::record;
 use crate::site;
 
 pub use crate::arch::BREAKPOINT_LEN;
@@ -66,6 +66,6 @@ pub use crate::arch::BREAKPOINT_LEN;
 /// - kCFI and pointer authentication check calls and returns, and this is neither. A kernel that signs the saved
 ///   program counter itself has to sign this one.
 pub fn resume_address(address: usize) -> Option<usize> {
-    let site = link::find(site::all(), address)?;
+    let site = record::find(site::all(), address)?;
     Some(if patch::is_enabled(site.probe()) { site.target() } else { address + site::LEN })
 }

@@ -5,7 +5,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
-use crate::os::lock::Lock;
+use super::system::Lock;
 
 /// A value, and the lock of the kernel's that is to be held by who looks at it.
 pub struct Mutex<T> {
@@ -15,7 +15,7 @@ pub struct Mutex<T> {
 
 // SAFETY: one thread at a time has the value.
 unsafe impl<T: Send> Sync for Mutex<T> {}
-// SAFETY: it is the value's owner; of a lock that nobody holds the kernel remembers nothing, so it can be moved.
+// SAFETY: the lock owns the value. The kernel keeps no reference to a lock that no thread holds, so it can be moved.
 unsafe impl<T: Send> Send for Mutex<T> {}
 
 impl<T> Mutex<T> {
@@ -24,7 +24,7 @@ impl<T> Mutex<T> {
         Self { lock: Lock::new(), value: UnsafeCell::new(value) }
     }
 
-    /// Sleeps until nobody else has the value. The same thread must not have it.
+    /// Sleeps until no other thread has the value. The calling thread must not have it.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.lock.lock();
         MutexGuard { mutex: self, here: PhantomData }

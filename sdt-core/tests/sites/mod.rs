@@ -163,7 +163,7 @@ fn an_argument_may_change_a_local() {
 
 #[test]
 fn costly_arguments_see_the_locals_whatever_their_type() {
-    #[expect(clippy::ptr_arg, reason = "what is captured is a reference to a Vec")]
+    #[expect(clippy::ptr_arg, reason = "the evaluator captures a reference to a Vec")]
     fn sum(small: u8, text: &str, list: &[u64], big: &[u64; 9], unique: &Vec<u64>) -> u64 {
         let parts = u64::from(small) + text.len() as u64 + list.iter().sum::<u64>();
         parts + big.iter().sum::<u64>() + unique.iter().sum::<u64>()
@@ -364,7 +364,7 @@ fn threads_fire_while_others_enable_and_disable() {
             })
             .collect();
         togglers.into_iter().for_each(|toggler| toggler.join().unwrap());
-        // All enablings are gone: from here on nobody traps.
+        // All enablings are gone: from here on no site traps.
         assert_eq!(site_bytes(&declared::busy), before.1);
     });
     let fired = recorder.hits(id) - before.0;

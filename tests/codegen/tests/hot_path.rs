@@ -116,7 +116,9 @@ const SUBJECTS: [Subject; 54] = [
     // Words are pushed one by one, and what makes them of the arguments is in the cold block, too.
     Subject { cold: COLD_MANY_WORDS, ..plain("declared_numbers") },
     Subject { cold: COLD_MANY_WORDS, ..plain("open_numbers") },
-    evaluated("declared_10"),
+    // Its arguments name three locals nine times, which is more than an evaluator gets, as two names that look the same may be
+    // two locals. So they are evaluated in place, in ten registers at once, of which the function has to save two.
+    evaluated("declared_10").but([None, None, Some(5)]),
     evaluated("costly_texts").in_any_order(),
     evaluated("shown"),
     evaluated("serialised"),

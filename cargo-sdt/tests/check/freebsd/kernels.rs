@@ -169,6 +169,6 @@ fn kernels_of_other_architectures() {
     known.add_file(Path::new("kernel"), &other.file()).expect("a kernel");
     let said = said(&calling("printf", None), &known);
     let expected =
-        "kernel, which is to be asked for symbols, is for arm64, and the module for amd64";
+        "kernel, which is to be asked for symbols, is for aarch64, and the module for x86_64";
     assert_eq!(said, [expected]);
 }

@@ -158,7 +158,7 @@ fn what_is_the_kernels_is_0() {
     });
     assert!(line.contains("a list of a struct sdt_probe is not 0"), "{line}");
     let line = only(|f| f.data("set_sdt_tracepoint_set")[24] = 1);
-    assert_eq!(line, "set_sdt_tracepoint_set+0x18: the site's link is not 0");
+    assert_eq!(line, "set_sdt_tracepoint_set+0x18: the site's link is not 0, as the kernel takes it to be");
 }
 
 #[test]
@@ -409,7 +409,7 @@ fn symbols_of_other_releases_and_modules() {
         );
     }
     let line = only(import("dtrace_probe"));
-    let expected = "undefined, and of dtrace.ko, on which the module does not depend";
+    let expected = "undefined; dtrace.ko exports it, and the module does not depend on that";
     assert_eq!(line, format!("symbol dtrace_probe: {expected}"));
     for (freebsd, name) in
         [("15", "sdt_probe6"), ("12", "eventhandler_deregister_nowait"), ("10", "malloc")]

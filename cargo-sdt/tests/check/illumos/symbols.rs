@@ -15,7 +15,7 @@ fn symbol_tables() {
         with_header(file, ".symtab", |header| header[4..8].copy_from_slice(&kind.to_le_bytes()))
     };
     let line = only_of(&change(Fixture::good().file(), elf::SHT_DYNSYM.0));
-    assert_eq!(line, "0 symbol tables; krtld wants exactly one");
+    assert_eq!(line, "0 symbol tables; krtld takes exactly one");
     let file = with_header(Fixture::good().file(), ".symtab", |header| header[40] = 0);
     assert!(only_of(&file).starts_with("the names of the symbols are not in a string table; "));
 }

@@ -102,7 +102,7 @@ pub fn check_handler() -> Result<(), HandlerFault> {
     }
     let count = (usize::from(table.limit) + 1) / size_of::<gates::Gate>();
     let table = core::ptr::with_exposed_provenance(table.base as usize);
-    // SAFETY: the CPU reads its gates there at any moment. That somebody changes one meanwhile is seen as its old or its
+    // SAFETY: the CPU reads its gates there at any moment. If another CPU changes one meanwhile, this reads its old or its
     // new words: they are looked at, not followed.
     gates::judge(unsafe { core::slice::from_raw_parts(table, count) })
 }

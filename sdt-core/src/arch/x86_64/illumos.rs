@@ -25,19 +25,18 @@
 use core::arch::naked_asm;
 use core::ffi::c_void;
 
-use crate::capture::{Captures, Evaluator, evaluate};
-use crate::fire::fire;
-
 /// The firing site: the is-enabled site, the test of it, and the cold block.
 ///
 /// `nomem`, because what it reads is text; `nostack`, because the call is never executed. Not `preserves_flags`:
 /// it compares. Not `pure`: a site must not be merged with another or dropped. Numeric labels, because
 /// the site is duplicated wherever it is inlined.
+///
+/// `@trampoline` is the address of a trampoline.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_site {
-    ($sound:expr, $probe:path, $symbol:literal, $cold:block) => {{
-        const _: $crate::__private::Sound = $sound;
+    (@site $probe:path, $symbol:literal, $cold:block) => {{
+        const _: $crate::__private::Promise = __SDT_PROMISE;
         // SAFETY: reads its own text; control goes on behind it, or to the label block.
         unsafe {
             ::core::arch::asm!(
@@ -59,36 +58,8 @@ macro_rules! __sdt_site {
             )
         }
     }};
-}
-
-/// Hands the words over and calls the thunk: they go onto the stack, the last word first, and the thunk takes them
-/// off. Behind the call is the trampoline, behind that what goes on.
-///
-/// Without `nostack`, `preserves_flags`, `nomem` or `readonly`: it pushes, the thunk does not keep flags, consumers
-/// read what arguments point to, and the framework writes.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_call {
-    ($sound:expr, $count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {
-        $crate::__sdt_asm! {
-            $sound, (
-                $(::core::concat!("push {", ::core::stringify!($word), "}"),)*
-                "call {__sdt_thunk}",
-                ::core::concat!("call ", $symbol),
-                "jmp rbx",
-            )
-            $($word = in(reg) $word,)*
-            __sdt_thunk = sym $crate::__private::arch::thunk::<$count>,
-        }
-    };
-}
-
-/// The address of a trampoline.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_trampoline {
-    ($sound:expr, $symbol:literal) => {{
-        const _: $crate::__private::Sound = $sound;
+    (@trampoline $symbol:literal) => {{
+        const _: $crate::__private::Promise = __SDT_PROMISE;
         let trampoline: usize;
         // SAFETY: what it passes by is for thunks to jump to.
         unsafe {
@@ -102,19 +73,39 @@ macro_rules! __sdt_trampoline {
                 options(nomem, nostack, preserves_flags),
             )
         };
-        // SAFETY: made right here.
+        // SAFETY: the assembly above has put the probe site at this address, and behind it the way back.
         unsafe { $crate::__private::capture::Trampoline::new(trampoline) }
     }};
 }
 
-/// Calls an evaluator through its thunk: onto the stack go pairs of words, the last one first, and the address of
-/// the trampoline.
+/// The calls of the thunks.
+///
+/// `@call` hands the words over and calls the thunk: they go onto the stack, the last word first, and the thunk takes them
+/// off. Behind the call is the trampoline, behind that what goes on.
+///
+/// `@evaluate` calls an evaluator through its thunk: onto the stack go pairs of words, the last one first, and the address
+/// of the trampoline.
+///
+/// Without `nostack`, `preserves_flags`, `nomem` or `readonly`: it pushes, the thunk does not keep flags, consumers
+/// read what arguments point to, and the framework writes.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_evaluate {
-    ($sound:expr, $thunk:path, $trampoline:ident, [$(($low:ident, $high:ident))*]) => {
+macro_rules! __sdt_arch {
+    (@call $count:literal, $probe:path, $symbol:literal, [$($word:ident)*]) => {
         $crate::__sdt_asm! {
-            $sound, (
+            (
+                $(::core::concat!("push {", ::core::stringify!($word), "}"),)*
+                "call {__sdt_thunk}",
+                ::core::concat!("call ", $symbol),
+                "jmp rbx",
+            )
+            $($word = in(reg) $word,)*
+            __sdt_thunk = sym $crate::__private::thunk::thunk::<$count>,
+        }
+    };
+    (@evaluate $thunk:path, $trampoline:ident, [$(($low:ident, $high:ident))*]) => {
+        $crate::__sdt_asm! {
+            (
                 $(::core::concat!("push {", ::core::stringify!($high), "}"),
                 ::core::concat!("push {", ::core::stringify!($low), "}"),)*
                 "push {__sdt_trampoline}",
@@ -127,55 +118,43 @@ macro_rules! __sdt_evaluate {
     };
 }
 
-/// Fires a probe with `N` arguments. On the stack, from the return address up: the words. They are taken off.
-/// Returns behind the trampoline, which is where it was called. Preserves every general register, not the flags.
-///
-/// # Safety
-/// Only for the assembly of `__sdt_call!`: it is no C function.
-#[unsafe(naked)]
-pub unsafe extern "C" fn thunk<const N: usize>() {
-    preserving!(
-        "mov rdi, [rbp + 8]",
-        "lea rsi, [rbp + 16]",
-        "mov edx, {count}",
-        "mov rcx, rbp",
-        "call {fire}",
-        // The trampoline: a call and a jump.
-        "add qword ptr [rbp + 8], 7";
-        count = const N,
-        fire = sym fire,
-        taken = const 8 * N,
-    )
+/// The pieces of assembly of the thunks that depend on what a site pushes. The thunk of `@call` returns behind the
+/// trampoline, which is where it was called: a call and a jump, 7 bytes.
+macro_rules! site_piece {
+    (fire) => {
+        "mov rdi, [rbp + 8]
+        lea rsi, [rbp + 16]
+        mov edx, {count}
+        mov rcx, rbp
+        call {function}
+        add qword ptr [rbp + 8], 7"
+    };
+    (evaluate) => {
+        "lea rdi, [rbp + 24]
+        mov rsi, rbp
+        call {function}"
+    };
 }
+pub(crate) use site_piece;
 
-/// Runs the evaluator of `F` over `C`. On the stack, from the return address up: the trampoline's address, and `N` pairs
-/// of words, those of the captures and, if it has a size, the closure. They are taken off. Preserves every general
-/// register, not the flags.
-///
-/// # Safety
-/// Only for the assembly of `__sdt_evaluate!`: it is no C function.
-#[unsafe(naked)]
-pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Evaluator<C>, const N: usize>() {
-    preserving!(
-        "lea rdi, [rbp + 24]",
-        "mov rsi, rbp",
-        "call {evaluate}";
-        evaluate = sym evaluate::<C, F>,
-        taken = const 16 * N + 8,
-    )
-}
+/// Bytes on the stack that `@call` pushes besides the words.
+pub(crate) const FIRE_BESIDES: usize = 0;
+
+/// Bytes on the stack that `@evaluate` pushes besides the words: the address of the trampoline.
+pub(crate) const EVALUATE_BESIDES: usize = 8;
 
 /// The trampoline that the cold block handed to an evaluator's thunk, whose frame is `frame`.
 ///
 /// # Safety
 /// `frame` is the frame pointer of an [`evaluate_thunk`] further up the stack.
 pub unsafe fn trampoline_of(frame: *const c_void) -> usize {
-    // SAFETY: by contract: the word behind the return address.
+    // SAFETY: `frame` is that of an `evaluate_thunk`, by the contract of this function: behind the saved frame pointer and the
+    // return address is the word that `@evaluate` pushed last.
     unsafe { frame.cast::<usize>().add(2).read() }
 }
 
 /// Executes the probe site at `trampoline` with its arguments where a call would have them, as if from the thunk whose
-/// frame is `frame`: of what is in between, nothing is in the frame chain, and the function that fired is next.
+/// frame is `frame`: the frame chain leaves out the frames in between, and the function that fired is next.
 ///
 /// # Safety
 /// `trampoline` is that of a site of this image; `frame` is the frame pointer of a thunk further up the stack.

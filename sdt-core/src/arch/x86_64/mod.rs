@@ -17,23 +17,23 @@ pub const BREAKPOINT_LEN: usize = 1;
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_asm {
-    ($sound:expr, ($($template:tt)*) $($operands:tt)*) => {{
-        const _: $crate::__private::Sound = $sound;
+    (($($template:tt)*) $($operands:tt)*) => {{
+        const _: $crate::__private::Promise = __SDT_PROMISE;
         // SAFETY: the thunks preserve every general register and leave the stack as it was.
         unsafe { ::core::arch::asm!($($template)* $($operands)*) }
     }};
 }
 
-/// `asm!` in a cold block. Where the target has vector registers (tests, user-land hosts), what is called may use
+/// `asm!` in a cold block. Where the target has vector registers (tests, user-land hosts), the called functions may use
 /// them, so they are clobbers: those of AVX-512, of x87 and of AMX as well, because a single function can have them
-/// (`target_feature`) where the crate has not. All are caller-saved by the System V ABI for AMD64 (1.0, 3.2.3): nothing
-/// is saved on the hot path, and what is alive is spilled here in the cold block.
+/// (`target_feature`) where the crate has not. All are caller-saved by the System V ABI for AMD64 (1.0, 3.2.3): the compiler
+/// saves nothing on the hot path, and spills live values here in the cold block.
 #[cfg(target_feature = "sse")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_asm {
-    ($sound:expr, ($($template:tt)*) $($operands:tt)*) => {{
-        const _: $crate::__private::Sound = $sound;
+    (($($template:tt)*) $($operands:tt)*) => {{
+        const _: $crate::__private::Promise = __SDT_PROMISE;
         // SAFETY: the thunks preserve every general register and leave the stack as it was.
         unsafe {
             ::core::arch::asm!(
@@ -60,49 +60,51 @@ macro_rules! __sdt_asm {
     }};
 }
 
-/// Sets up a frame, saves the registers a C function may change, runs `$call` on an aligned stack, restores
-/// them, and returns over `{taken}` bytes of stack. Keeps the frame chain: `stack()` finds, next to the
-/// framework's own frames, this one, and then the function that fired. Below the frame pointer is room for the
-/// slots of a hit: mark, words, count.
-macro_rules! preserving {
-    ($($call:literal),*; $($operands:tt)*) => {
-        naked_asm!(
-            "push rbp",
-            "mov rbp, rsp",
-            "sub rsp, 24",
-            "push rax",
-            "push rcx",
-            "push rdx",
-            "push rsi",
-            "push rdi",
-            "push r8",
-            "push r9",
-            "push r10",
-            "push r11",
-            "and rsp, -16",
-            $($call,)*
-            "lea rsp, [rbp - 96]",
-            "pop r11",
-            "pop r10",
-            "pop r9",
-            "pop r8",
-            "pop rdi",
-            "pop rsi",
-            "pop rdx",
-            "pop rcx",
-            "pop rax",
-            "mov rsp, rbp",
-            "pop rbp",
-            "ret {taken}",
-            $($operands)*
-        )
+/// The pieces of assembly of the thunks (`thunk.rs`), except those of `sites`.
+macro_rules! piece {
+    (enter) => {
+        "push rbp
+        mov rbp, rsp
+        sub rsp, 24
+        push rax
+        push rcx
+        push rdx
+        push rsi
+        push rdi
+        push r8
+        push r9
+        push r10
+        push r11
+        and rsp, -16"
+    };
+    (leave) => {
+        "lea rsp, [rbp - 96]
+        pop r11
+        pop r10
+        pop r9
+        pop r8
+        pop rdi
+        pop rsi
+        pop rdx
+        pop rcx
+        pop rax
+        mov rsp, rbp
+        pop rbp
+        ret {taken}"
+    };
+    ($of_sites:ident) => {
+        $crate::arch::site_piece!($of_sites)
     };
 }
+pub(crate) use piece;
 
 #[cfg_attr(sdt_site = "call", path = "illumos.rs")]
 #[cfg_attr(not(sdt_site = "call"), path = "patched.rs")]
 mod sites;
+pub(crate) use sites::site_piece;
+#[cfg(sdt_site = "call")]
 pub use sites::*;
+pub(crate) use sites::{EVALUATE_BESIDES, FIRE_BESIDES};
 
 /// From a frame pointer: where the caller's is saved.
 pub const NEXT_FRAME: isize = 0;

@@ -27,11 +27,11 @@ use text::Text;
 ///
 /// Made by [`json`], or by [`new`](Self::new) with another size. In an argument it is made when the probe is enabled, on
 /// the stack of the firing thread, on which there must be room for it. What does not fit is serialised twice. The value's
-/// `Serialize` runs in the context of the function that fires; it must not panic, block or allocate, and what is nested
-/// more than 100 levels deep is left out.
+/// `Serialize` runs in the context of the function that fires; it must not panic, block or allocate, and values that are nested
+/// more than 100 levels deep are left out.
 ///
-/// Lists of bytes are lists of numbers; numbers, `bool`s and unit variants that are keys are in quotes; what is not
-/// finite is `null`. A number of 128 bits is written in full, which D's `json` hands on as text.
+/// Lists of bytes are lists of numbers; numbers, `bool`s and unit variants that are keys are in quotes; an infinite
+/// number and NaN are `null`. A number of 128 bits is written in full, which D's `json` hands on as text.
 ///
 /// ```
 /// use sdt_core::arg::{Json, json};
@@ -111,7 +111,7 @@ impl<const SIZE: usize> Value for Json<SIZE> {
 
     #[inline(always)]
     fn words(&self) -> [u64; 1] {
-        // Exposed: somebody else makes a pointer of it again.
+        // Exposed, because the framework or a program in D makes a pointer of it again.
         [self.bytes.as_ptr().expose_provenance() as u64]
     }
 }

@@ -1,4 +1,4 @@
-//! Any value, in any room: what is written is JSON, says what it is, and goes no byte too far.
+//! Any value, in a buffer of any size: the output is JSON, marks what is missing, and stays within the buffer.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ fn written<T: Serialize + ?Sized>(value: &T, size: usize) -> String {
     String::from_utf8(text[..len].to_vec()).expect("UTF-8")
 }
 
-/// Whether `part` is what is left of `whole` when its end is cut off.
+/// Returns whether `part` is `whole` with its end cut off.
 fn is_part(part: &serde_json::Value, whole: &serde_json::Value) -> bool {
     use serde_json::Value::{Array, Null, Object, String};
     match (part, whole) {

@@ -1,6 +1,6 @@
 //! JSON in a buffer of fixed size, which is valid wherever it has to end.
 //!
-//! What has been written is whole up to a point, but for brackets that are open; room for those is always left. Where
+//! The text is complete up to a point, except for open brackets; there is always room to close them. Where
 //! something does not fit, the text is taken back to that point, and the brackets are closed.
 
 use super::serializer::Error;
@@ -20,7 +20,7 @@ const MOST_OPEN: u32 = 100;
 pub(super) struct Text<'a> {
     bytes: &'a mut [u8],
     len: usize,
-    /// Up to where it is whole, but for brackets.
+    /// The length up to which the text is complete, except for brackets.
     whole: usize,
     /// Brackets that are open.
     open: u32,

@@ -2,10 +2,10 @@
 
 use core::ffi::c_void;
 
-use crate::arch;
 use crate::freebsd::cpu;
 use crate::hit::Hit;
 use crate::record::Probe;
+use crate::thunk;
 
 #[cfg_attr(sdt_freebsd_since = "15", path = "fire/patched.rs")]
 #[cfg_attr(not(sdt_freebsd_since = "15"), path = "fire/tested.rs")]
@@ -20,7 +20,7 @@ pub use release::may_fire;
 /// is one, the thunk's, and it begins with the function that fired. A kernel whose compiler inlined `dtrace_getpcstack`
 /// passes over one frame more.
 ///
-/// `words` are [`WORD_STRIDE`](arch::WORD_STRIDE) apart. `frame` is the frame of the thunk that the site called.
+/// `words` are [`WORD_STRIDE`](crate::arch::WORD_STRIDE) apart. `frame` is the frame of the thunk that the site called.
 ///
 /// Probe context: may run anywhere, with interrupts off and any lock held. A hit on a probe that is not
 /// enabled (any more) is none: this can only be a thread that was on its way here while it was disabled.
@@ -38,13 +38,14 @@ pub unsafe extern "C" fn fire(
     // It goes only after it was disabled and `dtrace_sync` has interrupted every CPU since. (C's macro leaves
     // that open.)
     let interrupts = cpu::interrupts_off();
-    // SAFETY: by contract a record of this image, a static.
+    // SAFETY: a record of this image, by the contract of this function; records are statics.
     let id = unsafe { (*probe).id() };
     if id != 0 {
-        // SAFETY: by contract.
+        // SAFETY: `count` words are readable, by the contract of this function.
         let args = unsafe { Hit { words, count }.args() };
-        // SAFETY: the kernel's function with the id of a probe that is there; by contract the thunk's frame.
-        unsafe { arch::call_from(frame, release::function(), id, &args) };
+        // SAFETY: the kernel's function takes the id of a probe that exists, which it does while interrupts are off; `frame`
+        // is that of a thunk, by the contract of this function.
+        unsafe { thunk::call_from(frame, release::function(), id, &args) };
     }
     cpu::interrupts_restore(interrupts);
 }

@@ -51,7 +51,7 @@ impl Probes {
     }
 }
 
-/// What the kernel is told that the module needs besides itself: nothing.
+/// Metadata: the module needs nothing besides the kernel.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_module_needs {

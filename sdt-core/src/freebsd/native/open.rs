@@ -13,84 +13,6 @@ use core::arch::asm;
 use crate::arg::{ArgType, Argument, Carried, Tuple, words_of};
 use crate::name::TypeName;
 
-/// The record of an open provider's probe, and its entry in the set. What is evaluated here is the symbol.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_open_probe {
-    ($sound:expr, $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal) => {
-        const _: $crate::__private::Sound = $sound;
-        unsafe extern "C" {
-            #[link_name = $symbol]
-            static $record: $crate::__private::record::Probe;
-        }
-
-        // In the function that fires, as `global_asm!` may only stand in modules.
-        #[allow(named_asm_labels)]
-        // SAFETY: no instruction; sections of their own.
-        unsafe {
-            ::core::arch::asm!(
-                // The assembler has one file for many places.
-                ::core::concat!(".ifndef ", $symbol),
-                ::core::concat!(
-                    ".pushsection .data.", $symbol, ", \"awG\", @progbits, ", $symbol, ", comdat"
-                ),
-                ".balign 8",
-                ::core::concat!(".globl ", $symbol),
-                ::core::concat!(".hidden ", $symbol),
-                ::core::concat!(".type ", $symbol, ", @object"),
-                ::core::concat!($symbol, ":"),
-                ".4byte {version}, 0",
-                ".8byte {provider}",
-                ".zero {lists}",
-                ".8byte 77f, 77f, 78f",
-                ".8byte 0, 0, 0",
-                ::core::concat!(".size ", $symbol, ", {version}"),
-                ".popsection",
-                ::core::concat!(
-                    ".pushsection .rodata.", $symbol, ", \"aG\", @progbits, ", $symbol, ", comdat"
-                ),
-                "77: .byte 0",
-                ::core::concat!("78: .asciz \"", $name, "\""),
-                ".popsection",
-                ::core::concat!(
-                    ".pushsection set_sdt_probes_set, \"awGR\", @progbits, ", $symbol, ", comdat"
-                ),
-                ".balign 8",
-                ::core::concat!(".8byte ", $symbol),
-                ".popsection",
-                ".endif",
-                version = const $crate::__private::record::Probe::VERSION,
-                lists = const $crate::__private::record::Probe::LISTS,
-                provider = sym $provider,
-                options(nomem, nostack, preserves_flags),
-            )
-        }
-    };
-}
-
-/// An open provider's probe at one site, as a type.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_open_site {
-    ($sound:expr, $site:ident, $record:ident, $hash:literal) => {
-        const _: $crate::__private::Sound = $sound;
-        enum $site {}
-        // SAFETY: by the promise, the hash of the probe's own names.
-        unsafe impl $crate::__private::open::OpenProbe for $site {
-            const HASH: u64 = $hash;
-        }
-    };
-}
-
-/// Whether any of several probes is enabled: the kernel's sdt knows of no groups, so each is asked.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_enabled_group {
-    ($sound:expr, $provider:path, $listed:literal, [$($each:expr),*]) => {
-        $($each)||*
-    };
-}
-
 /// An open provider's probe, by type.
 ///
 /// # Safety
@@ -143,7 +65,7 @@ pub fn list_args<P: OpenProbe, A: Arguments<COUNT>, const COUNT: usize>(
 }
 
 /// Every site names what it takes the probe's arguments to be, and only the site whose records the linker keeps
-/// defines that name: of sites that disagree one names what is not there, and the module does not link.
+/// defines that name: of sites that disagree, one names a symbol that nothing defines, and the module does not link.
 /// The names are in a section that is not loaded; it is retained, or the linker would drop what it refers to, the
 /// names' definitions, and then not miss them.
 macro_rules! agree {

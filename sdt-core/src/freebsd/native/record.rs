@@ -176,43 +176,6 @@ core::arch::global_asm!(
     ".weak __start_set_sdt_tracepoint_set, __stop_set_sdt_tracepoint_set",
 );
 
-/// The record of a provider, and its entry in the set. Stability and privileges of its own have no place there.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_provider_record {
-    ($record:ident, $name:literal $(, $with:ident = $own:expr)*) => {
-        #[doc(hidden)]
-        pub static $record: $crate::__private::record::Provider =
-            $crate::__private::record::Provider::new($name);
-
-        $crate::__sdt_entry!("set_sdt_providers_set", $crate::__private::record::Provider, $record);
-    };
-}
-
-/// An entry of a set: the address of a record.
-#[cfg(not(sdt_off))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_entry {
-    ($set:literal, $type:ty, $record:ident) => {
-        #[allow(deprecated)]
-        const _: () = {
-            #[used]
-            #[unsafe(link_section = $set)]
-            static ENTRY: $crate::__private::module::SetEntry<$type> =
-                $crate::__private::module::SetEntry(&$record);
-        };
-    };
-}
-
-/// No entry: nothing refers to the record, and the linker leaves it out.
-#[cfg(sdt_off)]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_entry {
-    ($set:literal, $type:ty, $record:ident) => {};
-}
-
 /// Entries of a set, one for each of the records that a static holds.
 #[derive(Debug)]
 #[repr(transparent)]
@@ -234,12 +197,25 @@ impl<T, const COUNT: usize> SetEntries<T, COUNT> {
     }
 }
 
-/// Entries of a set: the addresses of the records in an array.
+/// What is left of providers, probes and sites: all of it.
+///
+/// `@code` is the code of a site, `@entry` an entry of a set, the address of a record, and `@entries` are the addresses of
+/// the records in an array.
 #[cfg(not(sdt_off))]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_entries {
-    ($set:literal, $type:ty, $count:ident, $records:ident) => {
+macro_rules! __sdt_leave {
+    (@code $($site:tt)*) => { $($site)* };
+    (@entry $set:literal, $type:ty, $record:ident) => {
+        #[allow(deprecated)]
+        const _: () = {
+            #[used]
+            #[unsafe(link_section = $set)]
+            static ENTRY: $crate::__private::module::SetEntry<$type> =
+                $crate::__private::module::SetEntry(&$record);
+        };
+    };
+    (@entries $set:literal, $type:ty, $count:ident, $records:ident) => {
         #[used]
         #[unsafe(link_section = $set)]
         static ENTRIES: $crate::__private::record::SetEntries<$type, $count> =
@@ -247,40 +223,127 @@ macro_rules! __sdt_entries {
     };
 }
 
-/// No entries: nothing refers to the records, and the linker leaves them out.
+/// With feature `off`, the code of a site is checked and never executed, and nothing refers to records, so the linker leaves
+/// them out.
 #[cfg(sdt_off)]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_entries {
-    ($set:literal, $type:ty, $count:ident, $records:ident) => {
+macro_rules! __sdt_leave {
+    (@code $($site:tt)*) => {
+        if false {
+            $($site)*
+        }
+    };
+    (@entry $set:literal, $type:ty, $record:ident) => {};
+    (@entries $set:literal, $type:ty, $count:ident, $records:ident) => {
         _ = &$records;
     };
 }
 
-/// The records of a declared probe and its arguments, and their entries in the sets. Its symbol is the same in
-/// every crate, so that a module with two of them does not link: the kernel would never enable the second.
+/// The records of FreeBSD's own sdt.
+///
+/// | arm | |
+/// |---|---|
+/// | `@provider` | the record of a provider, and its entry in the set; stability and privileges of its own have no place there |
+/// | `@declared` | the records of a declared probe and its arguments, and their entries in the sets; the symbol is the same in every crate, so that a module with two of them does not link: the kernel would never enable the second |
+/// | `@open` | the record of an open provider's probe, and its entry in the set, in assembly; the macro defines the symbol |
+/// | `@open_site` | such a probe at one site, as a type |
+/// | `@group` | whether any of several probes is enabled: the kernel's sdt knows of no groups, so each is asked |
+/// | `@describe` | descriptions of probes: none, as there are records |
+/// | `@sites` | the section of the sites' records: FreeBSD 15's |
+/// | `@push_probe` | x86_64's push of the address of the probe's record, the only one; it fits into 32 bits, as kernels' addresses do |
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_declared_probe {
+macro_rules! __sdt {
+    (@provider $record:ident, $name:literal $(, $with:ident = $own:expr)*) => {
+        #[doc(hidden)]
+        pub static $record: $crate::__private::record::Provider =
+            $crate::__private::record::Provider::new($name);
+
+        $crate::__sdt_leave!(
+            @entry "set_sdt_providers_set", $crate::__private::record::Provider, $record
+        );
+    };
     (
-        $sound:expr, $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
+        @declared $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
         $types:expr
     ) => {
         // The symbol is one of the macros', and not of the caller's choice.
-        const _: $crate::__private::Sound = $sound;
+        const _: $crate::__private::Promise = __SDT_PROMISE;
 
         $(#[$attr])*
         #[allow(non_upper_case_globals)]
         #[unsafe(export_name = $symbol)]
         pub static $record: $crate::__private::record::Probe = $crate::__private::record::Probe::new(&$provider, $name);
 
-        $crate::__sdt_entry!("set_sdt_probes_set", $crate::__private::record::Probe, $record);
+        $crate::__sdt_leave!(@entry "set_sdt_probes_set", $crate::__private::record::Probe, $record);
         #[allow(deprecated)]
         const _: () = {
             const WORDS: usize = $crate::arg::count($types);
             type Record = $crate::__private::record::ArgTypeRecord;
             static RECORDS: [Record; WORDS] = Record::all(&$record, $types);
-            $crate::__sdt_entries!("set_sdt_argtypes_set", Record, WORDS, RECORDS);
+            $crate::__sdt_leave!(@entries "set_sdt_argtypes_set", Record, WORDS, RECORDS);
         };
     };
+    (@open $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal) => {
+        const _: $crate::__private::Promise = __SDT_PROMISE;
+        unsafe extern "C" {
+            #[link_name = $symbol]
+            static $record: $crate::__private::record::Probe;
+        }
+
+        // In the function that fires, as `global_asm!` may only stand in modules.
+        #[allow(named_asm_labels)]
+        // SAFETY: no instruction; sections of their own.
+        unsafe {
+            ::core::arch::asm!(
+                // The assembler has one file for many places.
+                ::core::concat!(".ifndef ", $symbol),
+                ::core::concat!(
+                    ".pushsection .data.", $symbol, ", \"awG\", @progbits, ", $symbol, ", comdat"
+                ),
+                ".balign 8",
+                ::core::concat!(".globl ", $symbol),
+                ::core::concat!(".hidden ", $symbol),
+                ::core::concat!(".type ", $symbol, ", @object"),
+                ::core::concat!($symbol, ":"),
+                ".4byte {version}, 0",
+                ".8byte {provider}",
+                ".zero {lists}",
+                ".8byte 77f, 77f, 78f",
+                ".8byte 0, 0, 0",
+                ::core::concat!(".size ", $symbol, ", {version}"),
+                ".popsection",
+                ::core::concat!(
+                    ".pushsection .rodata.", $symbol, ", \"aG\", @progbits, ", $symbol, ", comdat"
+                ),
+                "77: .byte 0",
+                ::core::concat!("78: .asciz \"", $name, "\""),
+                ".popsection",
+                ::core::concat!(
+                    ".pushsection set_sdt_probes_set, \"awGR\", @progbits, ", $symbol, ", comdat"
+                ),
+                ".balign 8",
+                ::core::concat!(".8byte ", $symbol),
+                ".popsection",
+                ".endif",
+                version = const $crate::__private::record::Probe::VERSION,
+                lists = const $crate::__private::record::Probe::LISTS,
+                provider = sym $provider,
+                options(nomem, nostack, preserves_flags),
+            )
+        }
+    };
+    (@open_site $site:ident, $record:ident, $hash:literal) => {
+        const _: $crate::__private::Promise = __SDT_PROMISE;
+        enum $site {}
+        // SAFETY: by the promise, the hash of the probe's own names.
+        unsafe impl $crate::__private::open::OpenProbe for $site {
+            const HASH: u64 = $hash;
+        }
+    };
+    (@group $provider:path, $listed:literal, [$($each:expr),*]) => { $($each)||* };
+    (@describe $($probe:tt)*) => {};
+    (@sites) => { "set_sdt_tracepoint_set" };
+    (@push_probe) => { "push offset {__sdt_probe} + {__sdt_primary}" };
 }

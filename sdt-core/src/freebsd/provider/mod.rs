@@ -91,7 +91,7 @@ fn leave() {
     invop::unhook();
 }
 
-/// What the kernel is told that the module needs besides itself: DTrace.
+/// Metadata: the module needs DTrace besides the kernel.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sdt_module_needs {

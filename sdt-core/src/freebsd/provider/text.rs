@@ -27,7 +27,7 @@ pub(super) struct KernelText;
 // a rendezvous runs `on_this_cpu` everywhere.
 unsafe impl Patcher for KernelText {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
-        // SAFETY: by contract.
+        // SAFETY: the contract of this function is that of `machdep::store`.
         unsafe { machdep::store(address, bytes) };
     }
 

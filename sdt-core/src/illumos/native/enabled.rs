@@ -39,7 +39,7 @@ fn sites() -> &'static [usize] {
     if len == 0 {
         return &[];
     }
-    // SAFETY: the linker's symbols bound the section, which sites fill with aligned words and nobody writes to.
+    // SAFETY: the linker's symbols bound the section, which sites fill with aligned words and which is read-only.
     unsafe { core::slice::from_raw_parts(core::ptr::with_exposed_provenance(start), len) }
 }
 

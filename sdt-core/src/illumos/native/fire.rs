@@ -20,9 +20,9 @@ pub unsafe extern "C" fn fire(
     count: usize,
     frame: *const c_void,
 ) {
-    // SAFETY: by contract.
+    // SAFETY: `count` words are readable, by the contract of this function.
     let args = unsafe { Hit { words, count }.args() };
-    // SAFETY: by contract.
+    // SAFETY: the trampoline is that of a site of this image and `frame` that of a thunk, by the contract of this function.
     unsafe { arch::enter(trampoline, &args, frame) };
 }
 
@@ -31,6 +31,7 @@ pub unsafe extern "C" fn fire(
 /// # Safety
 /// As [`fire`]; `frame` is the frame of the evaluator's thunk.
 pub unsafe fn fire_at(_: *const Probe, words: *const u64, count: usize, frame: *const c_void) {
-    // SAFETY: by contract.
+    // SAFETY: `frame` is that of an evaluator's thunk, by the contract of this function, so it has a trampoline; the rest is
+    // the contract of `fire`.
     unsafe { fire(arch::trampoline_of(frame), words, count, frame) }
 }

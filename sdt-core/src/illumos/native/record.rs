@@ -8,27 +8,41 @@ pub struct Provider;
 #[derive(Debug)]
 pub struct Probe;
 
-/// A provider leaves nothing, whatever it says of itself.
+/// What illumos's own sdt needs: no records.
+///
+/// | arm | |
+/// |---|---|
+/// | `@provider` | a provider leaves nothing, whatever it says of itself |
+/// | `@declared` | a declared probe leaves its name and documentation in the crate, and nothing in the module |
+/// | `@open` | an open provider's probe leaves nothing either |
+/// | `@open_site` | such a probe at one site, as a type |
+/// | `@group` | whether any of several probes is enabled: the kernel's sdt knows of no groups, so each is asked |
+/// | `@describe` | descriptions of probes, for those who check the module |
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __sdt_provider_record {
-    ($record:ident, $name:literal $(, $with:ident = $own:expr)*) => {
+macro_rules! __sdt {
+    (@provider $record:ident, $name:literal $(, $with:ident = $own:expr)*) => {
         #[doc(hidden)]
         pub static $record: $crate::__private::record::Provider =
             $crate::__private::record::Provider;
     };
-}
-
-/// A declared probe leaves its name and documentation in the crate, and nothing in the module.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __sdt_declared_probe {
     (
-        $sound:expr, $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
+        @declared $(#[$attr:meta])* $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal,
         $types:expr
     ) => {
         $(#[$attr])*
         #[allow(non_upper_case_globals)]
         pub static $record: $crate::__private::record::Probe = $crate::__private::record::Probe;
     };
+    (@open $record:ident, $provider:path, $listed:literal, $name:literal, $symbol:literal) => {
+        static $record: $crate::__private::record::Probe = $crate::__private::record::Probe;
+    };
+    (@open_site $site:ident, $record:ident, $hash:literal) => {
+        enum $site {}
+        impl $crate::__private::open::OpenProbe for $site {
+            const HASH: u64 = $hash;
+        }
+    };
+    (@group $provider:path, $listed:literal, [$($each:expr),*]) => { $($each)||* };
+    (@describe $($probe:tt)*) => { $crate::__sdt_leave! { @$($probe)* } };
 }

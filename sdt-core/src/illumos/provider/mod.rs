@@ -21,7 +21,7 @@ pub struct Probes(Attachment);
 
 impl Probes {
     /// The probes of the module whose companion is called `companion`. That is also the module part of their
-    /// descriptions: when a module is unloaded DTrace destroys the probes that have its name, whoever made them
+    /// descriptions: when a module is unloaded DTrace destroys all probes that have its name, by whatever provider
     /// (`dtrace_module_unloaded`).
     pub const fn new(companion: &'static CStr) -> Self {
         Self(Attachment {
@@ -40,10 +40,10 @@ impl Probes {
     /// # Safety
     /// `functions` are DTrace's and stay, and this module is not unloaded, until [`detach`](Self::detach) has succeeded.
     pub unsafe fn attach(&'static self, functions: *const Functions) -> c_int {
-        // SAFETY: by contract.
+        // SAFETY: the functions are DTrace's and stay until `detach` has succeeded, by the contract of this function.
         unsafe { kernel::hand_over(functions) };
-        // Sites jump; none of them traps while any CPU executes it, so no handler is needed.
-        // SAFETY: by contract, and see above.
+        // SAFETY: sites jump, and none traps while a CPU executes it, so no breakpoint handler is needed; this module is not
+        // unloaded until `detach` has succeeded, by the contract of this function.
         if let Err(error) = unsafe { attach::attach(&self.0) } {
             let companion = self.0.module.to_str().unwrap_or("?");
             console::warn(format_args!("{companion}: probes not attached: {error}"));
@@ -56,7 +56,7 @@ impl Probes {
     /// Unregisters the providers. For the companion's `_fini`. Returns an error number if DTrace will not let the probes
     /// go; everything goes on working then.
     pub fn detach(&self) -> c_int {
-        Errno::told(attach::detach().map_err(Errno::from))
+        Errno::code(attach::detach().map_err(Errno::from))
     }
 }
 

@@ -17,12 +17,12 @@ unsafe extern "C" {
 #[derive(Debug)]
 pub(super) struct KernelText;
 
-// SAFETY: stores what it is told in one store where that is asked for; nothing else executes meanwhile, and then every
+// SAFETY: stores the given bytes, in one store if `Patcher` demands it; nothing else executes meanwhile, and then every
 // CPU takes an interrupt.
 unsafe impl Patcher for KernelText {
     unsafe fn store(&self, address: usize, bytes: &[u8]) {
         let place = core::ptr::with_exposed_provenance_mut::<u8>(address);
-        // SAFETY: by contract text of this module, so many bytes.
+        // SAFETY: bytes of a site in this module's text, by the contract of this function.
         unsafe {
             match *bytes {
                 [a, b] if address.is_multiple_of(2) => {

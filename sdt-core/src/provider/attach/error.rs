@@ -10,7 +10,7 @@ use crate::route::runtime;
 
 const IN_PROGRESS: &str = "another thread is attaching or detaching the probes; try again";
 
-/// Why probes could not be attached. Nothing is registered then, but for [`MustStay`](Self::MustStay) and
+/// The reason why probes could not be attached. Nothing is registered then, except for [`MustStay`](Self::MustStay) and
 /// [`Leaving`](Self::Leaving).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -61,7 +61,7 @@ pub enum AttachError {
         /// The provider's name.
         provider: &'static CStr,
     },
-    /// What a site fires is said of no probe of this image.
+    /// The record of an argument list names no probe of this image.
     ListProbe {
         /// Index in the set of argument lists.
         index: usize,
@@ -220,7 +220,9 @@ impl Refusal {
         Self { provider: RefusedProvider::Declared(provider), probe, error }
     }
 
-    pub(crate) fn of_made(provider: &'static runtime::Provider, error: FrameworkError) -> Self {
+    pub(crate) const fn of_made(
+        (provider, error): (&'static runtime::Provider, FrameworkError),
+    ) -> Self {
         Self { provider: RefusedProvider::Made(provider), probe: None, error }
     }
 }

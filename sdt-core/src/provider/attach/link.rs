@@ -11,18 +11,7 @@ use crate::patch::{self, Patcher};
 use crate::record::{ArgList, ArgTypes, Probe, Provider, Site};
 use crate::site;
 
-/// All records of an image.
-#[derive(Debug)]
-pub struct Records {
-    /// Its providers.
-    pub providers: &'static [Provider],
-    /// Its probes.
-    pub probes: &'static [Probe],
-    /// Its sites, in any order.
-    pub sites: &'static mut [Site],
-    /// What sites of open providers fire.
-    pub arg_lists: &'static [ArgList],
-}
+pub use crate::record::{Records, find};
 
 /// Checks all records and ties them together: probes to their primaries, arguments and sites to probes.
 /// Afterwards the sites are in order of their patchpoints.
@@ -184,10 +173,4 @@ fn link_sites(
         next = patchpoint;
     }
     Ok(())
-}
-
-/// The site with this patchpoint, among linked ones. Probe context.
-pub fn find(sites: &[Site], patchpoint: usize) -> Option<&Site> {
-    let at = sites.binary_search_by_key(&patchpoint, Site::patchpoint).ok()?;
-    sites.get(at)
 }

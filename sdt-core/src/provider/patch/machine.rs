@@ -23,7 +23,7 @@
 //! // SAFETY: `alias_of` is the same memory, writable; every CPU acknowledges.
 //! unsafe impl Patcher for Text {
 //!     unsafe fn store(&self, address: usize, bytes: &[u8]) {
-//!         // SAFETY: the contract of this function; what is executed at `address` is mapped.
+//!         // SAFETY: the contract of this function; the text at `address` is mapped.
 //!         unsafe {
 //!             machine::store(alias_of(address), bytes);
 //!             machine::after_store(address, bytes.len());
@@ -44,7 +44,7 @@
 //! # Under QEMU
 //!
 //! QEMU 7.2 reads the text that it translates without holding the page's lock. A store that comes just then is missed, and
-//! the translation of the old bytes stays until somebody stores to that page again: a site that does nothing although its
+//! the translation of the old bytes stays until the next store to that page: a site that does nothing although its
 //! text is right, seldom, and only while other CPUs execute just that page. (Later versions lock it first:
 //! `tb_lock_page0` in `accel/tcg`.) Real machines do not do this. A host that has to be right under it stores the same
 //! bytes once more after each rendezvous: once every CPU has taken an interrupt, no translation of the old bytes is in the
@@ -61,10 +61,11 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 /// `writable` is where they can be written: an alias, or the text itself while protection is lifted on this CPU.
 ///
 /// # Safety
-/// The bytes are a site's, `writable` is mapped and can be written to, and nobody accesses them otherwise but by fetching,
+/// The bytes are a site's, `writable` is mapped and can be written to, and no other access than instruction fetches reaches them,
 /// or through here.
 pub unsafe fn store(writable: *mut u8, bytes: &[u8]) {
-    // SAFETY: by contract; the pointers are aligned for their types.
+    // SAFETY: the bytes are mapped, writable and stored to only here, by the contract of this function; the conditions of
+    // the arms check that the pointers are aligned for their types.
     unsafe {
         match *bytes {
             [a, b] if writable.addr().is_multiple_of(2) => AtomicU16::from_ptr(writable.cast())
@@ -90,7 +91,7 @@ pub unsafe fn store(writable: *mut u8, bytes: &[u8]) {
 #[cfg_attr(not(target_arch = "aarch64"), allow(clippy::missing_const_for_fn, unused_variables))]
 pub unsafe fn after_store(address: usize, length: usize) {
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: by contract.
+    // SAFETY: the addresses are mapped, by the contract of this function.
     unsafe {
         aarch64::clean_and_invalidate(address, length);
     }
@@ -127,13 +128,13 @@ pub fn synchronise_cpu() {
 pub unsafe fn without_write_protection<R>(write: impl FnOnce() -> R) -> R {
     const WP: usize = 1 << 16;
     let cr0: usize;
-    // SAFETY: by contract in ring 0; what is written back differs in WP only.
+    // SAFETY: the caller runs in ring 0, by the contract of this function; the value differs from the old one only in WP.
     unsafe {
         core::arch::asm!("mov {}, cr0", out(reg) cr0, options(nomem, nostack, preserves_flags));
         core::arch::asm!("mov cr0, {}", in(reg) cr0 & !WP, options(nostack, preserves_flags));
     }
     let result = write();
-    // SAFETY: as above; this is what was there.
+    // SAFETY: in ring 0, by the contract of this function; this is the value from before.
     unsafe { core::arch::asm!("mov cr0, {}", in(reg) cr0, options(nostack, preserves_flags)) };
     result
 }
@@ -157,13 +158,13 @@ mod aarch64 {
         let (data, instruction) = (4 << (cache_type >> 16 & 15), 4 << (cache_type & 15));
         let lines = |size: usize| (address & !(size - 1)..address + length).step_by(size);
         for line in lines(data) {
-            // SAFETY: the caller's contract; cleaning changes no contents.
+            // SAFETY: the address is mapped, by the contract of this function; cleaning changes no contents.
             unsafe { asm!("dc cvau, {}", in(reg) line, options(nostack, preserves_flags)) };
         }
         // SAFETY: waits.
         unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
         for line in lines(instruction) {
-            // SAFETY: the caller's contract; invalidating instructions changes no contents.
+            // SAFETY: the address is mapped, by the contract of this function; invalidating instructions changes no contents.
             unsafe { asm!("ic ivau, {}", in(reg) line, options(nostack, preserves_flags)) };
         }
         // SAFETY: waits.

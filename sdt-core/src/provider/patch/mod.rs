@@ -6,154 +6,23 @@
 //! [`resume_address`](crate::trap::resume_address).
 
 pub mod machine;
+mod patcher;
 pub mod protocol;
 mod rendezvous;
 
+pub use patcher::{NoText, PatchError, Patcher};
 pub use rendezvous::Rendezvous;
 
-use core::fmt;
+pub use crate::route::mode::Mode;
+
 use core::sync::atomic::Ordering;
 
 use crate::atomic::{AtomicBool, AtomicUsize};
-use crate::attach::{self, Attachment};
-use crate::ops::{FUNCTION_NAME_LEN, Name};
 use crate::record::{Probe, Site};
+use crate::route::attachment::{self, Attachment};
 use crate::site;
 use crate::sync::{Mutex, MutexGuard, lock};
 use protocol::{State, Text, Tracepoint};
-
-/// How the host kernel writes to text.
-///
-/// # Safety
-/// [`store`](Self::store) must store what it is told to where it is told to and nothing else, in one store
-/// if it is 1, 2 or 4 bytes at a multiple of their number. [`synchronise`](Self::synchronise) must do
-/// what it says.
-pub unsafe trait Patcher: Sync {
-    /// Stores a few bytes of text, at most 4.
-    ///
-    /// Called with interrupts on or off, the framework's lock held or not, never in probe context. Text is
-    /// not writable as a rule, so this lifts the protection for this CPU or writes through an alias;
-    /// other CPUs execute the text meanwhile.
-    ///
-    /// # Safety
-    /// The bytes are those of a site in this image's text, and other CPUs may execute what it holds
-    /// then. [`is_writable`](Self::is_writable) has said yes to them in this change, or since the [`batch`] began.
-    unsafe fn store(&self, address: usize, bytes: &[u8]);
-
-    /// Returns when every CPU has fetched anew what it executes: none executes text as it was before
-    /// earlier [`store`](Self::store)s. An interrupt on each CPU that returns by a synchronising
-    /// instruction does it on x86_64; elsewhere instruction caches have to be seen to.
-    fn synchronise(&self);
-
-    /// Runs `change`, which brings the sites of a probe where they are to be, by [`store`](Self::store) and
-    /// [`synchronise`](Self::synchronise). Sites hold breakpoints meanwhile; a host whose breakpoint handler does not
-    /// know of them sees to it that nothing else is executed.
-    fn exclusively(&self, change: &mut dyn FnMut()) {
-        change();
-    }
-
-    /// Whether all of these bytes are text of this image, for hosts that can tell. Sites elsewhere are
-    /// refused when the image is attached, before anything is read there. Where nobody can tell, records are
-    /// trusted as far as this.
-    ///
-    /// Not in probe context.
-    fn is_text(&self, _address: usize, _length: usize) -> bool {
-        true
-    }
-
-    /// The function that a site is in, as descriptions are to have it, for hosts that can tell (by symbols, demangled). It
-    /// is the third part of the description of a probe whose sites are all in that one. A probe that fires in several
-    /// functions, or where nobody can tell, has `none`, as FreeBSD's sdt has it; a probe for each function, as
-    /// illumos's sdt has it, is not possible, as all sites of a probe hand over the same record.
-    ///
-    /// Called by [`attach`](crate::attach::attach), for each site.
-    fn function(&self, _address: usize) -> Option<Name<FUNCTION_NAME_LEN>> {
-        None
-    }
-
-    /// Whether [`store`](Self::store) can store to these bytes of a site. All sites of a probe are asked about before the
-    /// first of them changes, and not again until they all have, so a change is made as a whole or not at all. Called as
-    /// `store`.
-    fn is_writable(&self, _address: usize, _length: usize) -> bool {
-        true
-    }
-
-    /// Called again and again by who waits while another thread changes sites, on hosts whose locks spin. A kernel
-    /// without time slices lets other threads run here. Called as `store`, by a thread with interrupts on.
-    fn relax(&self) {
-        core::hint::spin_loop();
-    }
-
-    /// A probe could not be enabled or disabled. The framework is told as well, but FreeBSD's does not listen; a host
-    /// with a console says it there. Called as `store`.
-    fn refused(&self, _probe: &Probe, _why: PatchError) {}
-}
-
-/// The patcher of hosts that patch nothing: their sites are in gate mode.
-#[derive(Clone, Copy, Debug)]
-pub struct NoText;
-
-// SAFETY: it says that it can store nothing, so nobody asks it to.
-unsafe impl Patcher for NoText {
-    unsafe fn store(&self, _: usize, _: &[u8]) {}
-
-    fn synchronise(&self) {}
-
-    fn is_writable(&self, _: usize, _: usize) -> bool {
-        false
-    }
-}
-
-/// Why sites were not changed. They are as they were.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PatchError {
-    /// The image is not attached.
-    NotAttached,
-    /// The host cannot write to a site.
-    ReadOnly {
-        /// Address of the site.
-        patchpoint: usize,
-    },
-}
-
-impl PatchError {
-    /// The number by which the kernels know it: ENXIO or EACCES, the same on FreeBSD, illumos and Linux.
-    pub const fn errno(self) -> i32 {
-        match self {
-            Self::NotAttached => 6,
-            Self::ReadOnly { .. } => 13,
-        }
-    }
-}
-
-impl fmt::Display for PatchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotAttached => f.write_str("its image is not attached to a framework"),
-            Self::ReadOnly { patchpoint } => {
-                write!(f, "the site at {patchpoint:#x} is in text that cannot be written to")
-            }
-        }
-    }
-}
-
-impl core::error::Error for PatchError {}
-
-/// What an enabled site does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// A breakpoint exception. Works everywhere.
-    #[default]
-    Trap,
-    /// A jump, where the cold block is within reach of one; a breakpoint exception elsewhere.
-    Jump,
-}
-
-impl Mode {
-    /// What the build chose by `SDT_PATCH`.
-    pub const BUILT: Self = if cfg!(sdt_patch = "jump") { Self::Jump } else { Self::Trap };
-}
 
 /// Whether sites of this build are patched. In gate mode they are not, and a host needs neither a [`Patcher`] that writes
 /// nor a breakpoint handler.
@@ -189,13 +58,13 @@ pub fn batch<R>(change: impl FnOnce() -> R) -> R {
     change()
 }
 
-/// Brings all sites where their probes are. When it returns they are there, whoever has done it.
+/// Changes all sites to the state of their probes. When it returns, this thread or another one has done so.
 pub(crate) fn settle() {
     let _patching = patching();
     if !LATE.swap(false, Ordering::AcqRel) {
         return;
     }
-    let Some(attachment) = attach::current() else { return };
+    let Some(attachment) = attachment::current() else { return };
     let text = text(attachment);
     leave_read_only(attachment, &text);
     let late = |goal| {
@@ -207,7 +76,8 @@ pub(crate) fn settle() {
     };
     attachment.patcher.exclusively(&mut || {
         for goal in [State::Nop, State::Trap, State::Jump] {
-            // SAFETY: as in `bring`.
+            // SAFETY: `attach` has checked that these are sites, `leave_read_only` that the patcher can store to them, and
+            // this thread holds `PATCHING`.
             unsafe { text.bring(late(goal), goal) };
         }
     });
@@ -224,7 +94,7 @@ fn leave_read_only(attachment: &Attachment, text: &Text<'_>) {
     }
     for site in site::all() {
         let (probe, patchpoint) = (site.probe(), site.patchpoint());
-        // SAFETY: as in `bring`.
+        // SAFETY: `attach` has checked that this is a site, and this thread holds `PATCHING`.
         let has_to_change =
             || unsafe { text.has_to_change(tracepoint(site), state_of(probe, attachment)) };
         if !probe.is_left()
@@ -238,9 +108,9 @@ fn leave_read_only(attachment: &Attachment, text: &Text<'_>) {
     }
 }
 
-/// Waits for it as the host does.
+/// Takes the lock of patching, and waits for it by the host's means.
 fn patching() -> MutexGuard<'static, ()> {
-    lock(&PATCHING, || match attach::current() {
+    lock(&PATCHING, || match attachment::current() {
         Some(Attachment { patcher, .. }) => patcher.relax(),
         None => core::hint::spin_loop(),
     })
@@ -345,9 +215,9 @@ fn set_sites(probe: &Probe, enabled: bool) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// Whether all sites of the probe can be stored to; the patcher is told if not.
+/// Checks that the patcher can store to all sites of the probe, and reports to the patcher if it cannot.
 fn may_change(probe: &Probe) -> Result<&'static Attachment, PatchError> {
-    let attachment = attach::current().ok_or(PatchError::NotAttached)?;
+    let attachment = attachment::current().ok_or(PatchError::NotAttached)?;
     let refuses = |site: &&Site| !attachment.patcher.is_writable(site.patchpoint(), site::LEN);
     match probe.sites().find(refuses) {
         Some(site) => {
@@ -359,16 +229,17 @@ fn may_change(probe: &Probe) -> Result<&'static Attachment, PatchError> {
     }
 }
 
-/// Brings the sites where the probe is.
+/// Changes the sites to the state of the probe.
 fn bring(probe: &Probe, attachment: &'static Attachment) {
     let goal = state_of(probe, attachment);
     attachment.patcher.exclusively(&mut || {
-        // SAFETY: the sites were checked when the image was attached, they can be written to, and `PATCHING` is held.
+        // SAFETY: `attach` has checked that these are sites, `may_change` that the patcher can store to them, and this thread
+        // holds `PATCHING`.
         unsafe { text(attachment).bring(probe.sites().map(tracepoint), goal) };
     });
 }
 
-/// Where the sites of a logical probe are to be.
+/// Returns the state that the sites of a logical probe should have.
 fn state_of(probe: &Probe, attachment: &Attachment) -> State {
     match probe.mode().unwrap_or(attachment.mode) {
         _ if !is_enabled(probe) => State::Nop,
@@ -387,9 +258,9 @@ const fn tracepoint(site: &Site) -> Tracepoint {
 
 /// Returns what a site does now: [`site::state`].
 pub(crate) fn state(site: &Site) -> Option<State> {
-    let attachment = attach::current()?;
+    let attachment = attachment::current()?;
     let _patching = patching();
-    // SAFETY: as in `bring`.
+    // SAFETY: `attach` has checked that this is a site, and this thread holds `PATCHING`.
     Some(unsafe { text(attachment).state(tracepoint(site)) })
 }
 

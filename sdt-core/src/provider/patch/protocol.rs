@@ -18,7 +18,7 @@
 
 use dtrace_abi::site::{Code, Encoding};
 
-use crate::patch::Patcher;
+use super::patcher::Patcher;
 
 /// What a site does when a CPU executes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

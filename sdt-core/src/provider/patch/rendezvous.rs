@@ -7,7 +7,7 @@ use crate::atomic::AtomicUsize;
 use super::machine::synchronise_cpu;
 
 /// Has every CPU execute text as it is now: what a host's
-/// [`Patcher::synchronise`](super::Patcher::synchronise) is to do, but for the interrupt, which is the host's.
+/// [`Patcher::synchronise`](super::Patcher::synchronise) has to do, except for the interrupt, which the host sends.
 ///
 /// `CPUS` is the most CPUs that there can be; they are numbered from 0. Meant to be a `static`.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl<const CPUS: usize> Rendezvous<CPUS> {
     /// interrupted once for two requests serves both. `relax` is called while waiting. Several CPUs may call at the same
     /// time, and answer each other while they wait, with interrupts on or off.
     ///
-    /// A CPU that comes online while somebody waits is not waited for: it [synchronises](synchronise_cpu) by itself
+    /// A CPU that comes online meanwhile is not waited for: it [synchronises](synchronise_cpu) by itself
     /// before it executes a site.
     ///
     /// # Panics
@@ -44,7 +44,7 @@ impl<const CPUS: usize> Rendezvous<CPUS> {
         interrupt: impl FnOnce(),
         mut relax: impl FnMut(),
     ) {
-        // The stores of text before this are seen by whoever sees this.
+        // A CPU that sees this store sees the earlier stores of text.
         let request = self.requested.fetch_add(1, Ordering::AcqRel) + 1;
         interrupt();
         for seen in &self.seen[..online] {
@@ -90,7 +90,7 @@ mod tests {
         const ROUNDS: usize = 500;
         static RENDEZVOUS: Rendezvous<CPUS> = Rendezvous::new();
         static RUNNING: AtomicUsize = AtomicUsize::new(CPUS);
-        // Counted: a CPU that failed would answer nobody any more.
+        // Counted: a CPU that has failed never answers.
         static PASSED_OVER: AtomicUsize = AtomicUsize::new(0);
         thread::scope(|scope| {
             for cpu in 0..CPUS {

@@ -6,9 +6,9 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use super::{ArgTypes, Provider, Site};
 use crate::arg::ArgType;
 use crate::atomic;
-use crate::attach;
 use crate::ops::ProbeId;
-use crate::patch::Mode;
+use crate::record::is_linked;
+use crate::route::mode::Mode;
 
 /// A probe, as a declaration or a firing site in an open provider describes it.
 ///
@@ -111,7 +111,7 @@ impl Probe {
 
     /// The types this very record was declared with.
     pub(crate) fn declared_args(&self) -> Option<&'static ArgTypes> {
-        // SAFETY: as in `args`.
+        // SAFETY: `args` is null or comes from a `&'static ArgTypes` (`declared`, `set_args`).
         unsafe { self.args.load(Ordering::Acquire).as_ref() }
     }
 
@@ -208,12 +208,12 @@ impl Probe {
         &self.enablings
     }
 
-    /// The logical probe's sites, in order of address; none before [attaching](attach::attach) has checked them, as until
+    /// The logical probe's sites, in order of address; none before [attaching](crate::attach::attach) has checked them, as until
     /// then it may still be sorting them.
     #[doc(hidden)]
     pub fn sites(&self) -> impl Iterator<Item = &'static Site> + Clone {
         // SAFETY: they have been linked, and are not linked again.
-        attach::is_linked().then(|| unsafe { self.linked_sites() }).into_iter().flatten()
+        is_linked().then(|| unsafe { self.linked_sites() }).into_iter().flatten()
     }
 
     /// The logical probe's sites, in order of address.

@@ -3,7 +3,6 @@
 use linkme::distributed_slice;
 
 use super::{ArgList, Probe, Provider, Site};
-use crate::attach::link::Records;
 
 /// All providers of this image.
 #[distributed_slice]
@@ -58,6 +57,19 @@ pub struct RaggedSet {
     pub record: usize,
 }
 
+/// All records of an image.
+#[derive(Debug)]
+pub struct Records {
+    /// Its providers.
+    pub providers: &'static [Provider],
+    /// Its probes.
+    pub probes: &'static [Probe],
+    /// Its sites, in any order.
+    pub sites: &'static mut [Site],
+    /// What sites of open providers fire.
+    pub arg_lists: &'static [ArgList],
+}
+
 /// Start and length of a set.
 fn set<T>(section: &'static str, index: usize) -> Result<(*const T, usize), RaggedSet> {
     // Volatile: for all the compiler knows the table is constant, but it is relocated.
@@ -75,29 +87,29 @@ fn set<T>(section: &'static str, index: usize) -> Result<(*const T, usize), Ragg
 /// All sites of this image.
 ///
 /// # Safety
-/// Nobody is [linking](crate::attach::link::link) them, nor does while what this returns is in use: linking sorts them in
-/// place.
+/// No thread [links](crate::attach::link::link) the sites now or while the result is in use: linking sorts them in place.
 ///
 /// # Errors
 /// [`RaggedSet`] when the section is not a whole number of records.
 pub unsafe fn sites() -> Result<&'static [Site], RaggedSet> {
     let (start, len) = set::<Site>("sdt_sites", SITES)?;
-    // SAFETY: the linker's symbols bound the section, which is `len` aligned records long; by contract nobody moves them,
-    // and else they are only changed through atomics.
+    // SAFETY: the linker's symbols bound the section, which is `len` aligned records long (`set` has checked both). By the
+    // contract of this function no thread sorts them; all other changes of them are atomic.
     Ok(unsafe { core::slice::from_raw_parts(start, len) })
 }
 
 /// All records of this image.
 ///
 /// # Safety
-/// Nobody else looks at the sites while they are held: no probe of this image is enabled, no breakpoint
+/// No other thread uses the sites while the result is in use: no probe of this image is enabled, no breakpoint
 /// handler runs for it, and no reference from [`sites`] or [`Probe::sites`] is held.
 ///
 /// # Errors
 /// [`RaggedSet`] when a section is not a whole number of records.
 pub(crate) unsafe fn all() -> Result<Records, RaggedSet> {
     let (start, len) = set::<Site>("sdt_sites", SITES)?;
-    // SAFETY: as in `sites`; the section is writable ("aw") and the caller has it to itself.
+    // SAFETY: the linker's symbols bound the section, which is `len` aligned records long (`set` has checked both). It is
+    // writable ("aw"), and the caller has it to itself.
     let sites = unsafe { core::slice::from_raw_parts_mut(start.cast_mut(), len) };
     Ok(Records { providers: &SDT_PROVIDERS, probes: &SDT_PROBES, sites, arg_lists: arg_lists()? })
 }

@@ -71,3 +71,9 @@ pub struct ArgList {
 }
 
 const_assert_eq!(size_of::<ArgList>(), 2 * size_of::<usize>());
+
+/// The site with this patchpoint, among linked ones. Probe context.
+pub fn find(sites: &[Site], patchpoint: usize) -> Option<&Site> {
+    let at = sites.binary_search_by_key(&patchpoint, Site::patchpoint).ok()?;
+    sites.get(at)
+}

@@ -70,7 +70,7 @@ pub enum AddError {
         /// How many there can be.
         most: usize,
     },
-    /// All slots have probes, or such as were removed and somebody still has.
+    /// All slots have probes, or removed probes of which a [`Probe`](super::Probe) still exists.
     NoSlot,
     /// The framework refused it: its table is full.
     Framework(FrameworkError),
@@ -115,7 +115,7 @@ impl fmt::Display for OpenError {
             Self::InProgress => IN_PROGRESS,
             Self::NotAttached => "the image is not attached to a framework",
             Self::Open => "the provider is open already",
-            Self::Held => "somebody still has a probe that the provider had before: drop it",
+            Self::Held => "a `Probe` of the provider from before still exists: drop it",
             Self::Shared => "another provider has the same slots: each needs its own",
             Self::LongName => "the provider's name has more than 63 bytes, and DTrace would cut it",
             Self::Taken => "the kernel has a provider of this name: choose another one",
@@ -150,7 +150,7 @@ impl fmt::Display for AddError {
                 return write!(f, "{given} arguments, and the framework carries {most}");
             }
             Self::NoSlot => {
-                "all slots of the provider are taken: remove a probe, and drop what is held of it"
+                "all slots of the provider are taken: remove a probe, and drop its `Probe` values"
             }
             Self::Framework(error) => return error.fmt(f),
         })

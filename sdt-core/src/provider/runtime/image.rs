@@ -1,12 +1,14 @@
 //! The providers of the image that are made at run time, as far as attaching and detaching it is concerned. All of it is for
-//! who has the right to change the attachment.
+//! the thread that has the right to change the attachment.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use super::{PROVIDERS, Provider};
-use crate::attach::Refusal;
 use crate::ops::FrameworkError;
+
+/// A provider that the framework refused, and why.
+type Refused = (&'static Provider, FrameworkError);
 
 /// The first of them; each has the next one.
 static FIRST: AtomicPtr<Provider> = AtomicPtr::new(core::ptr::null_mut());
@@ -42,10 +44,11 @@ pub(super) fn remove(provider: &Provider) {
 ///
 /// # Safety
 /// The image stays until [`unregister_all`] has succeeded.
-pub(crate) unsafe fn register_all() -> Result<(), Refusal> {
+pub(crate) unsafe fn register_all() -> Result<(), Refused> {
     for provider in all().filter(|provider| provider.id().is_none()) {
-        // SAFETY: by contract, and it is not.
-        unsafe { provider.register() }.map_err(|error| Refusal::of_made(provider, error))?;
+        // SAFETY: the image stays, by the contract of this function, and the filter above has found no id, so the provider is
+        // not registered.
+        unsafe { provider.register() }.map_err(|error| (provider, error))?;
     }
     Ok(())
 }
@@ -61,13 +64,13 @@ pub(crate) fn invalidate_all() {
 }
 
 /// Unregisters all; says what was refused first.
-pub(crate) fn unregister_all() -> Result<(), Refusal> {
+pub(crate) fn unregister_all() -> Result<(), Refused> {
     let refusals = all().filter_map(|provider| {
         // Somebody is adding or removing a probe.
         let done = provider.change().map_or(Err(FrameworkError::Busy), |_| provider.unregister());
-        done.err().map(|error| Refusal::of_made(provider, error))
+        done.err().map(|error| (provider, error))
     });
-    // All of them, whoever refuses.
-    let first = refusals.fold(None, |first: Option<Refusal>, next| first.or(Some(next)));
+    // All of them, even if one refuses.
+    let first = refusals.fold(None, |first: Option<Refused>, next| first.or(Some(next)));
     first.map_or(Ok(()), Err)
 }

@@ -1,5 +1,5 @@
-//! Providers that are made at run time: for an interpreter, a filter engine, whoever learns only from what is loaded into it
-//! which probes there are.
+//! Providers that are made at run time: for an interpreter or a filter engine, which learns only from the programs that it
+//! loads which probes there are.
 //!
 //! ```
 //! use sdt_core::arg::Value;
@@ -48,8 +48,8 @@
 //!
 //! # Who comes when
 //!
-//! One thread at a time opens or closes a provider, or adds or removes a probe of it. Who comes second does not wait, but is
-//! told (`InProgress`); for a process that is forking all of them wait ([`Standstill`](crate::attach::Standstill)). Probes
+//! One thread at a time opens or closes a provider, or adds or removes a probe of it. A second thread does not wait, but gets
+//! `InProgress`; while the process forks, all of them wait ([`Standstill`](crate::attach::Standstill)). Probes
 //! fire whatever else happens. A [`Probe`] keeps its slot: while there is one, what it stands for
 //! may have been removed, but is no other probe. So a hit is of that probe or is an error.
 //!
@@ -75,12 +75,12 @@ pub use slot::Slot;
 
 use crate::arg::{ArgType, Argument};
 use crate::atomic::AtomicBool;
-use crate::attach::{self, Attachment, Change};
 use crate::ops::{
-    ARGS, Framework, FrameworkError, Name, PROBE_NAME_LEN, PROVIDER_NAME_LEN, Privileges,
-    ProbeDesc, ProviderAttr, ProviderId,
+    ARGS, Framework, FrameworkError, Name, PROVIDER_NAME_LEN, Privileges, ProbeDesc, ProviderAttr,
+    ProviderId,
 };
 use crate::record::PROVIDERS;
+use crate::route::attachment::{self, Attachment, Change};
 use crate::route::changes::{self, Begun};
 use saved::Saved;
 use slot::{Names, State};
@@ -104,18 +104,19 @@ pub struct Provider {
     changing: AtomicBool,
     /// Whether it is open.
     is_open: AtomicBool,
-    /// Whether it is the image's: `open` was called, not `open_with`. Changed by who has the right to change it, while the image
-    /// is attached to what it was opened in, or it is not registered.
+    /// Whether it belongs to the image: `open` was called, not `open_with`. The thread that has the right to change the
+    /// provider changes it, while the image is attached to the framework in which the provider was opened, or the provider
+    /// is not registered.
     is_of_image: AtomicBool,
     /// The framework's id, 0 while it is not registered.
     id: AtomicUsize,
-    /// What it was opened as. Written while it is not open and all slots are free.
+    /// The arguments of `open`. Written while the provider is not open and all slots are free.
     opened: UnsafeCell<Option<Opened>>,
     /// The next one of the image.
     next: AtomicPtr<Provider>,
 }
 
-/// What a provider was opened as.
+/// The arguments with which a provider was opened.
 struct Opened {
     name: Name<PROVIDER_NAME_LEN>,
     attr: ProviderAttr,
@@ -136,7 +137,7 @@ impl Within {
     }
 }
 
-// SAFETY: what is in the cell is written only by the thread that has `changing`, while nobody else reads: see `opened`.
+// SAFETY: only the thread that has `changing` writes to the cell, in `open`, when no other thread can read it: see `opened`.
 unsafe impl Sync for Provider {}
 
 impl fmt::Debug for Provider {
@@ -233,7 +234,7 @@ impl Provider {
         privileges: Privileges,
     ) -> Result<(), OpenError> {
         let changing = self.change().ok_or(OpenError::InProgress)?;
-        // SAFETY: by contract.
+        // SAFETY: the image stays until `close` has succeeded, by the contract of this function.
         unsafe { self.open_in(Within { framework, module }, name, attr, privileges) }?;
         drop(changing);
         self.provide(None);
@@ -252,27 +253,28 @@ impl Provider {
         if self.is_open() {
             return Err(OpenError::Open);
         }
-        if !self.slots.iter().all(|slot| slot.belongs_to(self)) {
+        if !self.slots.iter().all(|slot| slot.belongs_to(core::ptr::from_ref(self).cast())) {
             return Err(OpenError::Shared);
         }
         if !self.slots.iter().all(Slot::is_free) {
             return Err(OpenError::Held);
         }
         let name = Name::new(name.to_bytes()).ok_or(OpenError::LongName)?;
-        if name.as_c_str().to_str().is_ok_and(crate::__private::is_of_another) {
+        if name.as_c_str().to_str().is_ok_and(crate::reserved::is_reserved) {
             return Err(OpenError::Taken);
         }
         let opened = Opened { name, attr: *attr, privileges, within };
-        // SAFETY: the provider is not open and nobody has a probe of it, so nobody reads; no other thread writes, as this one
-        // has the right to change it.
+        // SAFETY: the provider is not open and all its slots are free, so no other thread reads the cell; this thread has
+        // the right to change the provider, so no other thread writes.
         unsafe { *self.opened.get() = Some(opened) };
-        // SAFETY: by contract.
+        // SAFETY: the image stays, by the contract of this function; the provider is not open, so it is not registered.
         unsafe { self.register() }?;
         self.is_open.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// Registers it as what it was opened as, and has the framework create its probes, but for those that it has no room for.
+    /// Registers the provider with the arguments of `open`, and creates its probes, except those for which the framework has
+    /// no room.
     ///
     /// # Safety
     /// As [`open_with`](Self::open_with); and it is not registered.
@@ -283,7 +285,8 @@ impl Provider {
         let ops = ops::table(framework);
         let arg = core::ptr::from_ref(self).cast_mut().cast();
         let (name, attr) = (opened.name.as_c_str(), &opened.attr);
-        // SAFETY: the ops are those for a pointer to a static `Provider`, and stay by contract.
+        // SAFETY: `arg` is the address of a static `Provider`, which these ops take, and the image with the ops stays by the
+        // contract of this function.
         let id = unsafe { framework.register(name, attr, opened.privileges, &ops, arg) }?;
         self.id.store(id.get(), Ordering::Release);
         // With that of `add`: either it finds the id, or its probe is found here.
@@ -358,11 +361,12 @@ impl Provider {
         }
         let slot = self.slots.iter().find(|slot| slot.is_free()).ok_or(AddError::NoSlot)?;
         // SAFETY: it is free, and no other thread takes one, as this one has the right to change the provider.
-        let probe = unsafe { slot.take(self, names, args) };
+        unsafe { slot.take(names, args) };
+        let probe = Probe { provider: self, slot };
         // With that of `register`, which a thread that attaches the image is in.
         fence(Ordering::SeqCst);
         if self.id().is_none() {
-            // Detached: the framework is told when the image is attached again.
+            // The image is detached. Attaching it creates the probe in the framework.
             return Ok(probe);
         }
         match self.create(slot) {
@@ -379,7 +383,7 @@ impl Provider {
     pub fn find(&'static self, function: &CStr, name: &CStr) -> Result<Option<Probe>, InProgress> {
         let _changing = self.change().ok_or(InProgress)?;
         let Some(names) = Names::new(function, name) else { return Ok(None) };
-        Ok(self.slots.iter().find(|slot| slot.is(&names)).map(|slot| slot.handle(self)))
+        Ok(self.slots.iter().find(|slot| slot.is(&names)).map(|slot| self.probe(slot)))
     }
 
     /// The name that it was opened by; `None` if it never was, or another thread is changing it just now.
@@ -398,6 +402,13 @@ impl Provider {
         self.slots.iter().filter(|slot| slot.is_free()).count()
     }
 
+    /// Returns a new handle of a probe. Its slot is not free, and the calling thread has the right to change the provider, has
+    /// another handle, or was called by the framework for this probe.
+    fn probe(&'static self, slot: &'static Slot) -> Probe {
+        slot.retain();
+        Probe { provider: self, slot }
+    }
+
     fn change(&self) -> Option<Changing<'_>> {
         let begun = changes::begin();
         let is_ours = !self.changing.swap(true, Ordering::Acquire);
@@ -408,9 +419,11 @@ impl Provider {
         Some(self.id.load(Ordering::Acquire)).filter(|id| *id != 0).map(ProviderId::new)
     }
 
-    /// What it was opened as. For who has the right to change it, has a probe of it, or is called by the framework.
+    /// Returns the arguments of `open`. The calling thread has the right to change the provider, has a probe of it, or was
+    /// called by the framework.
     fn opened(&self) -> Option<&Opened> {
-        // SAFETY: written only while none of these is there, but for who writes.
+        // SAFETY: `open` writes to the cell only while the provider is not registered and has no probe, so no other thread
+        // that may call this exists.
         unsafe { &*self.opened.get() }.as_ref()
     }
 
@@ -418,13 +431,13 @@ impl Provider {
     /// [`opened`](Self::opened).
     fn within(&self) -> Option<Within> {
         if self.is_of_image.load(Ordering::Relaxed) {
-            attach::current().map(Within::of)
+            attachment::current().map(Within::of)
         } else {
             self.opened().map(|opened| opened.within)
         }
     }
 
-    /// Adds what its rules have of what is wanted.
+    /// Adds the probes that the provider's rules have for a description.
     fn provide(&'static self, wanted: Option<&ProbeDesc>) {
         if let Some(rules) = self.rules.filter(|_| self.is_open()) {
             rules.provide(self, wanted);
@@ -439,7 +452,7 @@ impl Provider {
         }
     }
 
-    /// Has the framework create a probe, if it is to be there and is not, and nobody else is about to.
+    /// Creates a probe in the framework, if it is wanted and neither exists nor is being created.
     fn create(&'static self, slot: &'static Slot) -> Result<(), FrameworkError> {
         // Again if another thread, which removes a probe, has had the framework destroy it meanwhile.
         while let (Some(id), Some(Within { framework, module })) = (self.id(), self.within())
@@ -475,7 +488,7 @@ impl Provider {
         loop {
             match slot.state() {
                 State::Wanted if slot.turn(State::Wanted, State::Gone) => return Ok(()),
-                // In that state `destroy` makes it gone, and nobody lists it again.
+                // In that state `destroy` marks it as gone, and no thread lists it again.
                 State::Listed if slot.turn(State::Listed, State::Leaving) => break,
                 State::Wanted | State::Listed => {}
                 State::Creating | State::Lost | State::Leaving => {
@@ -490,7 +503,7 @@ impl Provider {
             self.list();
         }
         if slot.turn(State::Leaving, State::Listed) {
-            // Somebody has enabled it meanwhile.
+            // A consumer has enabled it meanwhile.
             return Err(RemoveError::Enabled);
         }
         Ok(())
@@ -508,7 +521,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Whether anybody traces it: one load. Anywhere, in probe context too.
+    /// Returns whether the probe is enabled: one load. Any context, probe context too.
     #[inline]
     pub fn is_enabled(&self) -> bool {
         self.slot.is_enabled()
@@ -522,7 +535,7 @@ impl Probe {
     ///
     /// # Errors
     /// See [`FireError`].
-    // With a frame of its own, of which the framework is told: see `AFRAMES`.
+    // It has a frame of its own, which `AFRAMES` counts.
     #[inline(never)]
     pub fn fire(&self, args: &[u64]) -> Result<(), FireError> {
         if self.slot.state() == State::Gone {
@@ -541,7 +554,7 @@ impl Probe {
                 // SAFETY: a reference.
                 *word = unsafe { core::ptr::from_ref(arg).read_volatile() };
             }
-            // SAFETY: `enable` and `disable` of the ops table, and nobody else, set the id.
+            // SAFETY: only `enable` and `disable` of the ops table set the id, as `hit` demands.
             unsafe { within.framework.hit(self.slot.enabled_id(), saved.mark()) };
         }
         Ok(())
@@ -569,7 +582,7 @@ impl Probe {
 
 impl Clone for Probe {
     fn clone(&self) -> Self {
-        self.slot.handle(self.provider)
+        self.provider.probe(self.slot)
     }
 }
 

@@ -25,55 +25,60 @@ pub(super) fn table(framework: &dyn Framework) -> ProviderOps {
     }
 }
 
+/// Returns the slot of an op's probe.
+///
 /// # Safety
-/// `parg` is a slot's address, as of every op here.
+/// `parg` is the `parg` of an op here: `Provider::create` gives the framework the address of a slot.
 unsafe fn slot(parg: *mut c_void) -> &'static Slot {
-    // SAFETY: by contract, a static.
+    // SAFETY: by the contract of this function the address of a slot; slots are statics.
     unsafe { &*parg.cast_const().cast() }
 }
 
+/// Returns the provider of an op.
+///
 /// # Safety
-/// `arg` is what `register` gave, as of every op here.
+/// `arg` is the `arg` of an op here: `Provider::register` gives the framework the address of a provider.
 unsafe fn provider(arg: *mut c_void) -> &'static Provider {
-    // SAFETY: by contract, a static.
+    // SAFETY: by the contract of this function the address of a provider; providers are statics.
     unsafe { &*arg.cast_const().cast() }
 }
 
-/// Lists what is to be listed and is not: the framework had no room, or has destroyed it, as FreeBSD's does with the probes of a
-/// module before it asks whether that may go. Then what the provider's rules have of what is wanted.
+/// Creates the wanted probes that the framework does not know: it had no room for them, or has destroyed them, as FreeBSD's
+/// does with the probes of a module before it asks whether the module can be unloaded. Then adds the probes that the
+/// provider's rules have for the description.
 unsafe extern "C" fn provide(arg: *mut c_void, wanted: *const ProbeDesc) {
-    // SAFETY: the ops' contract; the framework gives a description or NULL.
+    // SAFETY: the framework passes the registered `arg`, and a description that is valid for the call, or NULL.
     let (provider, wanted) = unsafe { (provider(arg), wanted.as_ref()) };
     provider.list();
     provider.provide(wanted);
 }
 
 unsafe extern "C" fn enable(arg: *mut c_void, id: u32, parg: *mut c_void) -> c_int {
-    // SAFETY: the ops' contract.
+    // SAFETY: the framework passes the `arg` and `parg` that were registered.
     let (provider, slot) = unsafe { (provider(arg), slot(parg)) };
     slot.enabled_id().store(id, Ordering::Release);
     if let Some(rules) = provider.rules {
-        rules.enabled(&slot.handle(provider));
+        rules.enabled(&provider.probe(slot));
     }
     0
 }
 
 unsafe extern "C" fn disable(arg: *mut c_void, _: u32, parg: *mut c_void) {
-    // SAFETY: the ops' contract.
+    // SAFETY: the framework passes the `arg` and `parg` that were registered.
     let (provider, slot) = unsafe { (provider(arg), slot(parg)) };
     slot.enabled_id().store(0, Ordering::Release);
     if let Some(rules) = provider.rules {
-        rules.disabled(&slot.handle(provider));
+        rules.disabled(&provider.probe(slot));
     }
 }
 
 unsafe extern "C" fn destroy(_: *mut c_void, _: u32, parg: *mut c_void) {
-    // SAFETY: the ops' contract.
+    // SAFETY: the framework passes the `arg` and `parg` that were registered.
     unsafe { slot(parg) }.destroyed();
 }
 
 unsafe extern "C" fn getargdesc(_: *mut c_void, _: u32, parg: *mut c_void, desc: *mut ArgDesc) {
-    // SAFETY: the ops' contract; the framework gives a description to fill.
+    // SAFETY: the framework passes the registered `parg`, and a description that is this op's to fill during the call.
     let (slot, desc) = unsafe { (slot(parg), &mut *desc) };
     let index = usize::try_from(desc.ndx).ok();
     let Some(arg) = index.and_then(|index| slot.args().get(index)) else {

@@ -6,8 +6,8 @@ use crate::ops::ProbeDesc;
 /// A provider's own part, in safe code: for one that makes probes as consumers ask for them, by rules of its own (`tick-N`, for
 /// any N), or that has something to switch on and off as its probes are. [`Provider::ruled`] takes it.
 pub trait Rules: Sync {
-    /// [Adds](Provider::add) the probes that there are of what is wanted, those that are usually wanted without a
-    /// description. Called when the provider has been opened, and whenever somebody looks for probes. The framework is
+    /// [Adds](Provider::add) the probes that match the description, or without one the probes that consumers usually want.
+    /// Called when the provider has been opened, and whenever a consumer looks for probes. The framework is
     /// locked against registration: no provider is opened or closed here.
     ///
     /// What is not added, as another thread is changing the provider just now, is asked for again.

@@ -35,11 +35,12 @@ impl Saved {
         &mut self.words
     }
 
-    /// From here on they are found, if they are on the stack. Exposed: who looks for them makes a pointer of an address.
+    /// Marks the words, so that [`getargval`] finds them if they are on the stack. The address is exposed, because
+    /// `getargval` makes a pointer of an address.
     #[inline(always)]
     pub(super) fn mark(&mut self) -> &[u64; ARGS] {
         let place = (&raw mut *self).expose_provenance();
-        // SAFETY: a field. Volatile, as nobody who is known reads it.
+        // SAFETY: a field of `self`. Volatile, because the reader finds it up the stack, which the compiler cannot see.
         unsafe { (&raw mut self.mark).write_volatile(MARK ^ place) };
         &self.words
     }
@@ -48,7 +49,7 @@ impl Saved {
 impl Drop for Saved {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: as in `mark`.
+        // SAFETY: a field of `self`. Volatile, as in `mark`, because its reader is not visible to the compiler.
         unsafe { (&raw mut self.mark).write_volatile(0) };
     }
 }
@@ -75,11 +76,11 @@ pub(super) unsafe extern "C" fn getargval(
     let mut place = (&raw const here).expose_provenance();
     for _ in 0..FAR {
         let word = core::ptr::with_exposed_provenance::<usize>(place);
-        // SAFETY: on this stack: by contract the mark is further up, where the search ends.
+        // SAFETY: a word of this stack: by the contract of this function the mark is further up, and the search ends there.
         if unsafe { word.read_volatile() } == MARK ^ place {
             let saved = word.cast::<Saved>();
-            // SAFETY: a mark is in front of the arguments, which are there until it is erased. No reference, as nothing
-            // but the words is to be read.
+            // SAFETY: the mark is the first field of a `Saved` that still exists: dropping it erases the mark. No reference,
+            // because only the words may be read.
             return unsafe { (&raw const (*saved).words).cast::<u64>().add(index).read_volatile() };
         }
         place += size_of::<usize>();

@@ -5,20 +5,19 @@ use core::ffi::CStr;
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::{PROBE_NAME_LEN, Probe, Provider};
-use crate::arg::ArgType;
+use crate::arg::{ArgType, Argument};
 use crate::atomic::{self, AtomicPtr};
-use crate::ops::{ARGS, FUNCTION_NAME_LEN, Name};
+use crate::ops::{ARGS, FUNCTION_NAME_LEN, Name, PROBE_NAME_LEN};
 
 /// Memory for a probe that is made at run time.
 pub struct Slot {
-    /// A [`State`], and above that how many [`Probe`]s there are of it: both change in one step, so that no slot becomes free
-    /// under somebody who has one.
+    /// A [`State`], and above that how many [`Probe`](super::Probe)s there are of it: both change in one step, so that no slot becomes free
+    /// while a handle of it exists.
     word: atomic::AtomicU32,
     /// The framework's id while the probe is enabled, otherwise 0.
     enabled_id: AtomicU32,
     /// The provider whose it is, once one with it was opened.
-    owner: AtomicPtr<Provider>,
+    owner: AtomicPtr<()>,
     /// Written while it is free; read while it is not.
     contents: UnsafeCell<Contents>,
 }
@@ -39,14 +38,14 @@ pub(super) enum State {
     Listed,
     /// It is being removed, and the framework still knows it.
     Leaving,
-    /// Removed, but somebody has a [`Probe`] of it.
+    /// Removed, but a [`Probe`](super::Probe) of it exists.
     Gone,
 }
 
-/// One [`Probe`] more, in the word.
+/// One [`Probe`](super::Probe) more, in the word.
 const HANDLE: u32 = 1 << 8;
 
-/// Most [`Probe`]s of one probe.
+/// Most [`Probe`](super::Probe)s of one probe.
 const MOST: u32 = u32::MAX / HANDLE / 2;
 
 impl State {
@@ -103,7 +102,7 @@ impl Slot {
     /// One that is free.
     pub const fn new() -> Self {
         let names = Names { function: Name::EMPTY, name: Name::EMPTY };
-        let contents = Contents { names, args: [super::arg::<u64>(); ARGS], count: 0 };
+        let contents = Contents { names, args: [&<u64 as Argument>::TYPES[0]; ARGS], count: 0 };
         Self {
             word: atomic::AtomicU32::new(State::Free as u32),
             enabled_id: AtomicU32::new(0),
@@ -112,9 +111,9 @@ impl Slot {
         }
     }
 
-    /// Makes it this provider's, for good; `false` if it is another one's.
-    pub(super) fn belongs_to(&self, provider: &'static Provider) -> bool {
-        let provider = core::ptr::from_ref(provider).cast_mut();
+    /// Returns whether the provider at this address owns the slot. A slot without an owner becomes that provider's, for good.
+    pub(super) fn belongs_to(&self, provider: *const ()) -> bool {
+        let provider = provider.cast_mut();
         let none = core::ptr::null_mut();
         match self.owner.compare_exchange(none, provider, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => true,
@@ -130,28 +129,22 @@ impl Slot {
         self.state() == State::Free
     }
 
-    /// Whether it is the probe with these names. For who has the right to change the provider.
+    /// Returns whether it is the probe with these names. The calling thread has the right to change the provider.
     pub(super) fn is(&self, names: &Names) -> bool {
         !matches!(self.state(), State::Free | State::Gone) && self.names() == names
     }
 
-    /// Makes it a probe. Its provider is to list it.
+    /// Makes the slot a wanted probe with one handle. Its provider has to list it.
     ///
     /// # Safety
-    /// It is free, and no other thread takes it.
-    pub(super) unsafe fn take(
-        &'static self,
-        provider: &'static Provider,
-        names: Names,
-        args: &[&'static ArgType],
-    ) -> Probe {
-        // SAFETY: nobody reads what is free, and no other thread writes, by contract.
+    /// The slot is free, and no other thread takes it.
+    pub(super) unsafe fn take(&self, names: Names, args: &[&'static ArgType]) {
+        // SAFETY: the slot is free, so no thread reads it, and no other thread writes, by the contract of this function.
         let contents = unsafe { &mut *self.contents.get() };
         contents.names = names;
         contents.count = args.len().min(ARGS);
         contents.args[..contents.count].copy_from_slice(&args[..contents.count]);
         self.word.store(HANDLE | State::Wanted as u32, Ordering::Release);
-        Probe { provider, slot: self }
     }
 
     fn contents(&self) -> &Contents {
@@ -189,16 +182,19 @@ impl Slot {
         self.change(|state, handles| (state != State::Free).then(|| gone(handles)));
     }
 
-    /// One [`Probe`] more. For who has one, or has the right to change the provider and has seen that it is not free.
-    pub(super) fn handle(&'static self, provider: &'static Provider) -> Probe {
-        // Somebody forgets them. Not counted then, as who catches the panic may come again until the count is 0.
+    /// Counts one [`Probe`](super::Probe) more. The calling thread has one, or has the right to change the provider and has seen that the
+    /// slot is not free.
+    ///
+    /// # Panics
+    /// There are too many, because code forgets them. The new one is not counted, because code that catches the panic could
+    /// repeat it until the count is 0.
+    pub(super) fn retain(&self) {
         let more = |word: u32| (word / HANDLE < MOST).then(|| word + HANDLE);
         let counted = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
         assert!(counted, "more than {MOST} `Probe`s of one probe");
-        Probe { provider, slot: self }
     }
 
-    /// One [`Probe`] less.
+    /// Counts one [`Probe`](super::Probe) less.
     pub(super) fn release(&self) {
         let less = |word: u32| {
             let word = word - HANDLE;
@@ -208,7 +204,7 @@ impl Slot {
         let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
     }
 
-    /// Changes the state as `to` has it, which is told the state and how many [`Probe`]s there are.
+    /// Changes the state to the result of `to`, which gets the state and the number of [`Probe`](super::Probe)s.
     fn change(&self, to: impl Fn(State, u32) -> Option<State>) -> bool {
         let changed = |word: u32| {
             let state = to(State::of(word), word / HANDLE)?;
@@ -240,17 +236,17 @@ mod tests {
 
     #[test]
     fn what_is_one_handle_too_many_is_not_counted() {
-        static SLOTS: [Slot; 1] = [const { Slot::new() }; 1];
-        static PROVIDER: Provider = Provider::new(&SLOTS);
-        let slot = &SLOTS[0];
+        static SLOT: Slot = Slot::new();
+        let slot = &SLOT;
         slot.word.store((MOST * HANDLE) | State::Gone as u32, Ordering::Relaxed);
         for _ in 0..2 {
-            let one_more = std::panic::AssertUnwindSafe(|| slot.handle(&PROVIDER));
+            let one_more = std::panic::AssertUnwindSafe(|| slot.retain());
             std::panic::catch_unwind(one_more).unwrap_err();
             assert_eq!(slot.word.load(Ordering::Relaxed) / HANDLE, MOST);
         }
         slot.release();
-        drop(slot.handle(&PROVIDER));
+        slot.retain();
+        slot.release();
         assert_eq!(slot.word.load(Ordering::Relaxed) / HANDLE, MOST - 1);
     }
 }

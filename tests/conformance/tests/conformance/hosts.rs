@@ -166,7 +166,7 @@ fn thunks_preserve_what_functions_preserve_in_part() {
         let thunk = unit
             .functions()
             .iter()
-            .find(|function| function.name.contains("5thunk") && function.name.contains("arch"));
+            .find(|function| function.name.contains("8sdt_core5thunk5thunk"));
         let thunk = thunk.expect("a thunk for one argument");
         let code = (0..thunk.len / 4).map(|i| (thunk.start.offset + 4 * i, 4)).collect();
         words(unit, thunk, &code)

@@ -147,7 +147,7 @@ const fn trap_frame(arch: Arch) -> Shared {
 
 /// The lock that the provider route takes.
 const LOCK: Shared =
-    Shared { c: "sx", rust: "sdt_core::freebsd::lock::Sx", fields: &[], extent: Extent::Size };
+    Shared { c: "sx", rust: "sdt_core::sync::system::Sx", fields: &[], extent: Extent::Size };
 
 type Layouts = BTreeMap<String, Layout>;
 

@@ -2,11 +2,8 @@
 
 static FAKE: [usize; 16] = [0x41; 16];
 
-sdt_core::__sdt_into_probes! { pub WRONG = [0x41usize; 11] }
-
 fn main() {
-    sdt_core::__sdt_call!((), 0, FAKE, "", []);
-    sdt_core::__sdt_call!(sdt_core::__private::Sound::promised(), 0, FAKE, "", []);
-    sdt_core::__sdt_site!(sdt_core::__private::Sound::promised(), FAKE, "", {});
-    sdt_core::__sdt_asm!(sdt_core::__private::Sound::promised(), ("ud2",));
+    sdt_core::__sdt_arch!(@call 0, FAKE, "", []);
+    sdt_core::__sdt_site!(@site FAKE, "", {});
+    sdt_core::__sdt_asm!(("ud2",));
 }

@@ -1,7 +1,7 @@
 //! Who calls what the macros expand to writes `unsafe`, which can be forbidden. (That lint comes when all else is right.)
 #![forbid(unsafe_code)]
 
-use sdt_core::__private::Sound;
+use sdt_core::__private::Promise;
 use sdt_core::{sdt_enabled, sdt_probe, sdt_provider};
 
 sdt_provider!(open);
@@ -9,9 +9,10 @@ sdt_provider!(open);
 static FAKE: [usize; 16] = [0x41; 16];
 
 fn main() {
-    sdt_core::__sdt_call!(unsafe { Sound::promised() }, 0, FAKE, "", []);
-    sdt_core::__sdt_site!(unsafe { Sound::promised() }, FAKE, "", {});
-    sdt_core::__sdt_asm!(unsafe { Sound::promised() }, ("ud2",));
+    const __SDT_PROMISE: Promise = unsafe { Promise::made() };
+    sdt_core::__sdt_arch!(@call 0, FAKE, "", []);
+    sdt_core::__sdt_site!(@site FAKE, "", {});
+    sdt_core::__sdt_asm!(("ud2",));
 
     // Not these.
     sdt_probe!(open::cheap, 1);

@@ -35,6 +35,6 @@ pub unsafe fn may_fire(_: *const Probe) -> bool {
 #[cfg(not(sdt_freebsd_since = "12"))]
 #[inline(always)]
 pub unsafe fn may_fire(probe: *const Probe) -> bool {
-    // SAFETY: by contract a record of this image, a static.
+    // SAFETY: a record of this image, by the contract of this function; records are statics.
     unsafe { &*probe }.id() != 0
 }

@@ -81,13 +81,13 @@ pub(crate) fn is_writable(_: usize, _: usize) -> bool {
 /// # Safety
 /// As [`Patcher::store`](crate::patch::Patcher::store).
 pub(crate) unsafe fn store(address: usize, bytes: &[u8]) {
-    // So that this CPU is neither left with CR0.WP clear in somebody else's code nor is this thread moved to
+    // So that this CPU does not run other code while CR0.WP is clear, and this thread is not moved to
     // a CPU on which it is set.
     let interrupts = cpu::interrupts_off();
     let wp = disable_wp();
     for (i, &byte) in bytes.iter().enumerate() {
         // A single byte is all that changes under running CPUs here; it is one store.
-        // SAFETY: by contract bytes of a site; while CR0.WP is clear the kernel can write to them.
+        // SAFETY: bytes of a site, by the contract of this function; while CR0.WP is clear the kernel can write to them.
         unsafe { AtomicU8::from_ptr((address + i) as *mut u8) }.store(byte, Ordering::SeqCst);
     }
     restore_wp(wp);

@@ -43,7 +43,7 @@ pub(crate) fn redirect(frame: &mut TrapFrame, resume: usize) -> c_int {
 /// As [`Patcher::store`](crate::patch::Patcher::store).
 pub(crate) unsafe fn store(address: usize, bytes: &[u8]) {
     if let Some(alias) = writable(address) {
-        // SAFETY: by contract the bytes of a site, which the kernel maps at both addresses.
+        // SAFETY: the bytes of a site, by the contract of this function, which the kernel maps at both addresses.
         unsafe {
             machine::store(alias.cast(), bytes);
             machine::after_store(address, bytes.len());
@@ -113,7 +113,7 @@ pub(crate) fn is_writable(address: usize, _: usize) -> bool {
     writable(address).is_some()
 }
 
-/// What every CPU does to execute text as it is now: the caches have been seen to, so drop what is in the
+/// Makes this CPU execute text as it is now. The caches are coherent already, so this drops the contents of the
 /// pipeline (Arm ARM B2.2.5).
 pub(crate) fn on_this_cpu() {
     // SAFETY: a barrier.

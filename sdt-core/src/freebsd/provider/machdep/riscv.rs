@@ -55,7 +55,7 @@ pub(crate) fn is_writable(_: usize, _: usize) -> bool {
 pub(crate) unsafe fn store(address: usize, bytes: &[u8]) {
     for (i, half) in bytes.as_chunks().0.iter().enumerate() {
         let at = (address + 2 * i) as *mut u16;
-        // SAFETY: by contract halves of a site's instruction, at even addresses.
+        // SAFETY: halves of a site's instruction, at even addresses, by the contract of this function.
         unsafe { AtomicU16::from_ptr(at) }.store(u16::from_le_bytes(*half), Ordering::SeqCst);
     }
 }

@@ -50,7 +50,7 @@ impl Lock {
     /// # Safety
     /// This thread has it.
     pub(crate) unsafe fn unlock(&self) {
-        // SAFETY: by contract.
+        // SAFETY: this thread has the lock, by the contract of this function.
         unsafe { _sx_xunlock(self.sx.get(), core::ptr::null(), 0) };
     }
 }

@@ -47,7 +47,7 @@ impl Lock {
     /// # Safety
     /// This thread has it.
     pub(crate) unsafe fn unlock(&self) {
-        // SAFETY: by contract.
+        // SAFETY: this thread has the lock, by the contract of this function.
         unsafe { mutex_exit(self.mutex.get()) };
     }
 }

@@ -1,0 +1,21 @@
+//! The promise to which the macros for firing refer.
+
+/// The promise that the operands of the macros for firing are right. It costs nothing at run time.
+///
+/// The macros' own `unsafe` blocks count as this crate's, wherever they are expanded. Their assembly refers to a constant
+/// `__SDT_PROMISE` of this type, which the caller of the macro has to define by an `unsafe` block, where the compiler and
+/// `forbid(unsafe_code)` see it.
+#[derive(Debug)]
+pub struct Promise(());
+
+impl Promise {
+    /// Makes the promise.
+    ///
+    /// # Safety
+    /// All macros that refer to it get the operands that `sdt_probe!` makes of a probe: the record of a probe of this image, its
+    /// own symbol, and as many words as the count says. Templates and operands of assembly keep to the calling convention of
+    /// the thunks.
+    pub const unsafe fn made() -> Self {
+        Self(())
+    }
+}

@@ -1,0 +1,116 @@
+//! The attachment of the image to a framework, and the right to change it.
+
+use core::ffi::CStr;
+use core::fmt;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::atomic::AtomicU8;
+use crate::ops::{FUNCTION_NAME_LEN, Framework, Name};
+use crate::patch::{Mode, Patcher};
+use crate::record::Probe;
+use crate::route::changes::{self, Begun};
+
+/// What an image's probes are attached to.
+pub struct Attachment {
+    /// Where providers are registered and hits go.
+    pub framework: &'static dyn Framework,
+    /// How text is written.
+    pub patcher: &'static dyn Patcher,
+    /// What enabled sites do.
+    pub mode: Mode,
+    /// The module part of the probes' descriptions: on FreeBSD the module's file name without
+    /// `.ko`, as its unloading relies on that.
+    pub module: &'static CStr,
+}
+
+impl fmt::Debug for Attachment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attachment").field("module", &self.module).finish_non_exhaustive()
+    }
+}
+
+impl Attachment {
+    /// The function part of a probe's description: that of all its sites, if it is one and the host knows it.
+    pub(crate) fn function(&self, probe: &Probe) -> Name<FUNCTION_NAME_LEN> {
+        let mut functions = probe.sites().map(|site| self.patcher.function(site.patchpoint()));
+        match functions.next().flatten() {
+            Some(first) if functions.all(|other| other == Some(first)) => first,
+            _ => Name::cut(b"none"),
+        }
+    }
+}
+
+/// The attachment in force, null while there is none.
+static CURRENT: AtomicPtr<Attachment> = AtomicPtr::new(core::ptr::null_mut());
+
+/// How far the image is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum State {
+    /// The framework knows nothing of it.
+    Detached = 0,
+    /// A thread is attaching or detaching it.
+    Changing = 1,
+    /// It is attached.
+    Attached = 2,
+    /// It could not be attached, and a provider of it is still registered, but invalidated.
+    Leaving = 3,
+}
+
+/// A [`State`], by number.
+static STATE: AtomicU8 = AtomicU8::new(State::Detached as u8);
+
+/// The right to attach and detach, which one thread has at a time.
+///
+/// It is no lock, because its owner calls the framework, which sleeps. No thread waits for it (except for a [`Standstill`](crate::attach::Standstill) to
+/// end): the kernels' linkers load and unload a module once at a time, so a second thread gets an error.
+pub(crate) struct Change {
+    /// The state before the change.
+    pub(crate) from: State,
+    /// What it leaves behind when it is dropped.
+    pub(crate) to: State,
+    _begun: Begun<'static>,
+}
+
+impl Change {
+    /// `None` while another thread has it.
+    pub(crate) fn begin() -> Option<Self> {
+        let begun = changes::begin();
+        // Acquire and, in `drop`, Release: what one thread wrote is there for the next.
+        let from = match STATE.swap(State::Changing as u8, Ordering::Acquire) {
+            0 => State::Detached,
+            2 => State::Attached,
+            3 => State::Leaving,
+            _ => return None,
+        };
+        Some(Self { from, to: from, _begun: begun })
+    }
+
+    /// The attachment, if the image is attached.
+    pub(crate) fn attached(&self) -> Option<&'static Attachment> {
+        current().filter(|_| self.from == State::Attached)
+    }
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        STATE.store(self.to as u8, Ordering::Release);
+    }
+}
+
+/// The attachment in force. Probe context.
+pub(crate) fn current() -> Option<&'static Attachment> {
+    // SAFETY: null, or stored by `set_current` from a `&'static`.
+    unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
+}
+
+/// The module part of the probes' descriptions, once the image is attached. Any context.
+pub fn module() -> Option<&'static CStr> {
+    current().map(|attachment| attachment.module)
+}
+
+/// Changes the attachment in force. Only the thread that has the [`Change`] calls this.
+pub(crate) fn set_current(_: &Change, attachment: Option<&'static Attachment>) {
+    let attachment = attachment.map_or(core::ptr::null(), core::ptr::from_ref);
+    CURRENT.store(attachment.cast_mut(), Ordering::Release);
+}

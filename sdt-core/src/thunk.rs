@@ -1,0 +1,88 @@
+//! The thunks through which a cold block leaves: functions that preserve every register. All architectures share their
+//! shape; `piece!` of the architecture's file has the instructions.
+//!
+//! A thunk sets up a frame, saves the registers that a C function may change, calls on an aligned stack, restores the
+//! registers, and returns over the bytes of stack that the site has pushed. It keeps the frame chain: `stack()` finds,
+//! next to the framework's own frames, this one, and then the function that fired. [`HIT_SLOTS`](crate::arch::HIT_SLOTS) below
+//! the frame pointer is room for the slots of a hit: mark, words, count.
+
+use core::arch::naked_asm;
+#[cfg(not(sdt_site = "call"))]
+use core::ffi::c_void;
+
+use crate::arch::{EVALUATE_BESIDES, FIRE_BESIDES, WORD_STRIDE, piece};
+use crate::capture::{Captures, Evaluator, evaluate};
+use crate::fire::fire;
+
+/// Bytes of a word on the stack.
+const WORD: usize = 8 * WORD_STRIDE;
+
+/// Fires a probe with `N` arguments. They are on the stack, with what `@call` of `__sdt_arch!` pushes besides.
+///
+/// Preserves every general register but those that `__sdt_asm!` clobbers, not the flags.
+///
+/// # Safety
+/// Only for the assembly of `@call`: it is no C function.
+#[unsafe(naked)]
+pub unsafe extern "C" fn thunk<const N: usize>() {
+    naked_asm!(
+        piece!(enter),
+        piece!(fire),
+        piece!(leave),
+        count = const N,
+        function = sym fire,
+        taken = const WORD * N + FIRE_BESIDES,
+    )
+}
+
+/// Runs the evaluator of `F` over `C`. On the stack are `N` pairs of words, those of the captures and, if it has a size, the
+/// closure, with what `@evaluate` of `__sdt_arch!` pushes besides.
+///
+/// Preserves every general register but those that `__sdt_asm!` clobbers, not the flags.
+///
+/// # Safety
+/// Only for the assembly of `@evaluate`: it is no C function.
+#[unsafe(naked)]
+pub unsafe extern "C" fn evaluate_thunk<C: Captures, F: Evaluator<C>, const N: usize>() {
+    naked_asm!(
+        piece!(enter),
+        piece!(evaluate),
+        piece!(leave),
+        function = sym evaluate::<C, F>,
+        taken = const 16 * N + EVALUATE_BESIDES,
+    )
+}
+
+/// Calls [`fire`] as if from the thunk whose frame is `frame`: the frame chain leaves out what an evaluator and its
+/// callees have put on the stack in between, so that `stack()` sees the same frames whether the arguments were costly
+/// or not.
+///
+/// # Safety
+/// That of [`fire`]; `frame` is the frame pointer that an [`evaluate_thunk`] further up the stack has passed on.
+#[cfg(sdt_route = "provider")]
+#[unsafe(naked)]
+pub unsafe extern "C" fn fire_at(
+    probe: *const crate::record::Probe,
+    words: *const u64,
+    count: usize,
+    frame: *const c_void,
+) {
+    naked_asm!(piece!(fire_at), function = sym fire)
+}
+
+/// Calls `function(id, args...)` as if from the thunk whose frame is `frame`: the frame chain leaves out the frames in
+/// between. The kernel takes its caller for the one artificial frame of C's macro, and finds the function
+/// that fired next.
+///
+/// # Safety
+/// `frame` is the frame pointer of a thunk further up the stack; `function` takes these arguments.
+#[cfg(all(sdt_route = "native", not(sdt_site = "call")))]
+#[unsafe(naked)]
+pub unsafe extern "C" fn call_from(
+    frame: *const c_void,
+    function: *const (),
+    id: u32,
+    args: *const [u64; crate::ops::ARGS],
+) {
+    naked_asm!(piece!(call_from))
+}
