@@ -158,7 +158,10 @@ fn what_is_the_kernels_is_0() {
     });
     assert!(line.contains("a list of a struct sdt_probe is not 0"), "{line}");
     let line = only(|f| f.data("set_sdt_tracepoint_set")[24] = 1);
-    assert_eq!(line, "set_sdt_tracepoint_set+0x18: the site's link is not 0, as the kernel takes it to be");
+    assert_eq!(
+        line,
+        "set_sdt_tracepoint_set+0x18: the site's link is not 0, as the kernel takes it to be"
+    );
 }
 
 #[test]
