@@ -95,6 +95,7 @@ rules! {
     // Relocations.
     ImplicitAddends Error "REL relocations; the loader takes RELA here"
     StrayRelocations Error "relocations that belong to no section or symbol table; the loader refuses them"
+    RelocationsInMemory Error "relocations with address {}; krtld would read them there, where nothing is"
     RelocationsOf Error "by its name relocations of {}, but {}; the file is damaged"
     RelocationSymbol Error "relocation against symbol number {}, which is not in the symbol table"
     RelocationType Error "relocation {} against {}: {}"

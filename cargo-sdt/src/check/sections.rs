@@ -113,6 +113,10 @@ fn types(elf: &Elf<'_>, index: usize, section: &Section<'_>) {
     } else if wrong {
         elf.findings.section(name, Rule::SectionType, &[&Hex(kind.0.into()), &loader(elf.os)]);
     }
+    // `do_relocations` of `uts/intel/krtld/kobj_reloc.c` reads them from this address.
+    if elf.os == Os::Illumos && kind == elf::SHT_RELA && section.address != 0 {
+        elf.findings.section(name, Rule::RelocationsInMemory, &[&Hex(section.address)]);
+    }
     let is_table = matches!(kind, elf::SHT_RELA | elf::SHT_SYMTAB);
     let entries = section.entry == ENTRY && section.size.is_multiple_of(ENTRY);
     if elf.os == Os::Illumos && is_table && !entries {

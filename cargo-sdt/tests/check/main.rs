@@ -11,7 +11,7 @@ use std::process::Command;
 use cargo_sdt::internal::check::{Finding, Level, Rule};
 use proptest::sample::Index;
 
-/// The variable with the file to which [`said_of`] writes the rules that tests break.
+/// The variable with the file to which [`note_broken`] writes the rules that tests break.
 const BROKEN: &str = "SDT_TEST_BROKEN_RULES";
 
 /// Returns the lines of a check's findings; those of warnings and notes begin with the level.
@@ -22,16 +22,21 @@ fn said_of(checked: Result<Vec<Finding>, Vec<Finding>>) -> Vec<String> {
     };
     assert!(!findings.is_empty(), "the change breaks a rule");
     assert_eq!(findings.iter().any(Finding::is_error), errors);
-    if let Some(file) = std::env::var_os(BROKEN) {
-        let names: String = findings.iter().map(|of| format!("{:?}\n", of.rule)).collect();
-        let mut file = File::options().append(true).open(file).expect("the file of broken rules");
-        file.write_all(names.as_bytes()).expect("it is written");
-    }
+    note_broken(&findings);
     let line = |finding: &Finding| match finding.level() {
         Level::Error => finding.to_string(),
         level => format!("{level}: {finding}"),
     };
     findings.iter().map(line).collect()
+}
+
+/// Writes the rules that a test has broken where [`every_rule_is_broken_by_a_test`] reads them.
+fn note_broken(findings: &[Finding]) {
+    if let Some(file) = std::env::var_os(BROKEN) {
+        let names: String = findings.iter().map(|of| format!("{:?}\n", of.rule)).collect();
+        let mut file = File::options().append(true).open(file).expect("the file of broken rules");
+        file.write_all(names.as_bytes()).expect("it is written");
+    }
 }
 
 /// Changes some bytes of a file, and cuts it off.

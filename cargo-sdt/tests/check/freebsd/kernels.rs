@@ -4,7 +4,7 @@ use std::path::Path;
 
 use object::elf;
 
-use super::relocatable_fixture::Fixture;
+use super::relocatable_fixture::{Fixture, READ_ONLY};
 use super::said_of;
 use cargo_sdt::internal::arch::Arch;
 use cargo_sdt::internal::check::{Against, Kernel, module_against};
@@ -55,6 +55,20 @@ fn what_the_kernel_has_is_fine_and_what_it_has_not_is_an_error() {
     // What the list of the check has, and this kernel has not.
     let expected = "symbol malloc: undefined, and kernel.list does not export it";
     assert_eq!(said(&calling("malloc", None), &known), [expected]);
+}
+
+#[test]
+fn kernels_of_other_versions() {
+    let mut other = Fixture::good();
+    let version = other.section(".data.version", READ_ONLY, 900_000_u32.to_le_bytes().to_vec());
+    other.symbol("osreldate", Some(version), elf::STB_GLOBAL);
+    let text = other.named(".text").id();
+    other.symbol("printf", Some(text), elf::STB_GLOBAL);
+    let mut known = Kernel::default();
+    known.add_file(Path::new("kernel"), &other.file()).expect("a kernel");
+    let said = said(&calling("printf", None), &known);
+    let expected = "kernel is of __FreeBSD_version 900000; the module is for ";
+    assert!(said.iter().any(|line| line.starts_with(expected)), "{said:#?}");
 }
 
 /// The whole report on a call of a symbol that is a variable of `kernel`'s.

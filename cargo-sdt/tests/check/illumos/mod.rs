@@ -9,6 +9,8 @@ use object::elf;
 use proptest::prelude::*;
 
 use cargo_sdt::internal::check::illumos::module;
+use cargo_sdt::internal::check::{Against, Kernel, module_of};
+use cargo_sdt::internal::platform::Os;
 use fixture::{Fixture, READ_ONLY, WRITABLE, with_header};
 
 /// What is said of a file.
@@ -85,6 +87,32 @@ fn section_numbers_that_are_not_there() {
         said[0],
         "symbol _init: is in section 99, which is not there; the loader refuses the module, or crashes"
     );
+}
+
+#[test]
+fn modules_of_another_system() {
+    let against = Against { file: None, kernel: &Kernel::default() };
+    let checked = module_of(Os::FreeBsd, &Fixture::good().file(), against);
+    let said = crate::said_of(checked.map(|_| Vec::new()));
+    assert_eq!(said.len(), 1, "{said:#?}");
+    assert!(said[0].starts_with("is a module for illumos, not for "), "{said:#?}");
+}
+
+#[test]
+fn frames_behind_the_first_instruction() {
+    let line = only(|f| {
+        // A `ret`, and `push %rbp` behind it.
+        f.bytes(".text")[13] = 0x55;
+        f.symbol_named("_info").st_size = 2;
+    });
+    assert!(line.starts_with("warning: symbol _info: fbt takes 0x1 for "), "{line}");
+}
+
+#[test]
+fn relocations_with_an_address() {
+    let file = with_header(Fixture::good().file(), ".rela.text", |header| header[16] = 0x58);
+    let line = only_of(&file);
+    assert!(line.starts_with(".rela.text: relocations with address 0x58; krtld "), "{line}");
 }
 
 #[test]

@@ -107,6 +107,7 @@ fn described(lines: &[&str]) -> Result<(), String> {
         lines.iter().map(|line| format!("{}\n\0\0", line.replace(' ', "\t"))).collect();
     fixture.note(".sdt_probes", text.concat().as_bytes());
     module(&fixture.file()).map(|_| ()).map_err(|findings| {
+        crate::note_broken(&findings);
         let [finding] = &findings[..] else { panic!("{findings:?}") };
         finding.to_string()
     })
