@@ -169,7 +169,7 @@ struct Machinery {
 
 impl Machinery {
     const fn new() -> Self {
-        Self { choices: Cell::new(0), removing: Cell::new(false), memory: Memory::new() }
+        Self { choices: Cell::new(0), removing: Cell::new(false), memory: Memory::new(true) }
     }
 
     fn choose(&self, choices: u8) {

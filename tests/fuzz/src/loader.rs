@@ -132,7 +132,7 @@ impl Machinery {
         let made = Self {
             machine,
             choices: Cell::new(0),
-            memory: Memory::new(),
+            memory: Memory::new(false),
             started: RefCell::default(),
         };
         made.choose(choices);

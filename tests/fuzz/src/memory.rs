@@ -20,6 +20,8 @@ pub struct Memory {
     mapped: RefCell<BTreeMap<u64, Mapped>>,
     /// Nothing more can be mapped.
     pub full: Cell<bool>,
+    /// Whether images may have empty segments: krtld keeps them, FreeBSD's loader leaves them out.
+    allows_empty: bool,
 }
 
 /// An image that is mapped.
@@ -31,13 +33,14 @@ struct Mapped {
 }
 
 impl Memory {
-    /// Nothing is reserved.
-    pub const fn new() -> Self {
+    /// Creates memory of which nothing is reserved.
+    pub const fn new(allows_empty: bool) -> Self {
         Self {
             next: Cell::new(MODULES),
             reserved: RefCell::new(BTreeMap::new()),
             mapped: RefCell::new(BTreeMap::new()),
             full: Cell::new(false),
+            allows_empty,
         }
     }
 
@@ -74,7 +77,7 @@ impl stand_in_base::memory::Memory for Memory {
 
     fn map(&self, image: &Image, _writable_code: bool) -> bool {
         assert_eq!(self.reserved.borrow().get(&image.base()), Some(&image.size()));
-        assert!(image.segments().iter().all(|segment| segment.size != 0));
+        assert!(self.allows_empty || image.segments().iter().all(|segment| segment.size != 0));
         check(image);
         if self.full.get() {
             return false;
