@@ -74,6 +74,7 @@ rules! {
     // Sets.
     SplitSet Error "{} sections of this name; {}"
     SetNotInFile Error "{} bytes of a set, of which {} are in the file; its elements have to be"
+    SetNotWritable Error "not writable; the records are linked and sorted in place"
     SetSize Error "{} bytes are not a whole number of {} ({} bytes each)"
     SetAlignment Error "alignment {} is too small for {} ({})"
     DeclaredTwice Error "the slice is declared {} times; linkme refuses to run then"
@@ -122,6 +123,7 @@ rules! {
     SectionNumber Error "is in section {}, which is not there; the loader refuses the module, or crashes"
     SectionSymbol Error "a section's symbol, {} bytes behind its start: relocations by it would lead astray"
     SymbolOutside Error "{} its section, {}, of {} bytes; fbt reads there"
+    SymbolUnloaded Error "a global symbol in {}, which is not loaded; the loader has no address for it"
     StrayFunction Error "a function {}; fbt reads it as code"
     Common Error "a common symbol, for which the loader has no memory; compile with -fno-common"
     NotLookedFor Error "undefined and {}; {} looks for global and weak symbols by their names only"

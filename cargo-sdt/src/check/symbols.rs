@@ -9,6 +9,7 @@ use super::elf::{Elf, Home, Symbol, loader};
 use super::finding::{Hex, Signed};
 use super::kernel::{Kernel, Kind, Known};
 use super::rules::Rule;
+use crate::platform::Os;
 
 /// Checks the places of symbols. fbt looks at all functions, the undefined ones among them, where their symbols say
 /// (`link_elf_each_function_nameval` of both of FreeBSD's loaders, `fbt_provide_module` of illumos).
@@ -39,6 +40,8 @@ fn place(elf: &Elf<'_>, symbol: &Symbol, wrong: &dyn Fn(Rule, &[&dyn Display])) 
     if !section.is_loaded() {
         if stray {
             wrong(Rule::StrayFunction, &[&format_args!("in {name}, which is not loaded")]);
+        } else if symbol.binding != elf::STB_LOCAL && elf.os == Os::FreeBsd {
+            wrong(Rule::SymbolUnloaded, &[name]);
         }
         return;
     }

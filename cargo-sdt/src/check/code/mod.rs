@@ -50,10 +50,11 @@ fn functions(elf: &Elf<'_>) {
         let section = &elf.sections[home];
         let Some(code) = section.bytes(symbol.value, symbol.size) else { continue };
         let left_out = elf.os == Os::Illumos && symbol.is_weak();
-        if !left_out && seen.insert((home, symbol.value, &symbol.name)) {
-            if let Some(entry) = fbt::misplaced(elf.arch, code) {
-                elf.findings.symbol(&symbol.name, Rule::FbtEntry, &[&Hex(entry)]);
-            }
+        if !left_out
+            && seen.insert((home, symbol.value, &symbol.name))
+            && let Some(entry) = fbt::misplaced(elf.arch, code)
+        {
+            elf.findings.symbol(&symbol.name, Rule::FbtEntry, &[&Hex(entry)]);
         }
     }
 }

@@ -43,6 +43,9 @@ pub(super) fn check(elf: &Elf<'_>, functions: &Functions<'_>) -> u64 {
         if !whole(elf, section, "site records", RECORD, if free { 1 } else { 8 }) {
             continue;
         }
+        if section.size != 0 && !section.is_writable() {
+            elf.findings.section(&section.name, Rule::SetNotWritable, &[]);
+        }
         count += section.size / RECORD;
         for offset in section.elements(RECORD as usize) {
             let record = Record { elf, home: section, offset };

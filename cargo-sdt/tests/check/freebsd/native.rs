@@ -157,6 +157,16 @@ fn what_is_the_kernels_is_0() {
         f.relocations(RELOCATIONS).push(pointer);
     });
     assert!(line.contains("a list of a struct sdt_probe is not 0"), "{line}");
+    let line = only(|f| f.named("set_sdt_tracepoint_set").sh_flags = READ_ONLY);
+    assert!(line.starts_with("set_sdt_tracepoint_set: not writable; "), "{line}");
+    let line = only(|f| {
+        let notes = f.section(".notes", elf::SectionFlags(0), vec![0; 8]);
+        f.symbol("noted", Some(notes), elf::STB_GLOBAL);
+    });
+    assert!(
+        line.starts_with("symbol noted: a global symbol in .notes, which is not loaded"),
+        "{line}"
+    );
     let line = only(|f| f.data("set_sdt_tracepoint_set")[24] = 1);
     assert_eq!(
         line,
