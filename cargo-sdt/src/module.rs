@@ -50,7 +50,7 @@ pub enum BuildError {
     /// The linked module breaks a rule: a bug in it, or in the build.
     #[error("{file} must not be loaded:\n{}", lines(.findings))]
     Check { file: String, findings: Vec<Finding> },
-    /// The linked module is good, but for another release or route: its package ignores the environment.
+    /// The linked module is for another release or route than the one that was asked for: its package ignores the environment.
     #[error(
         "{file} is not for {wanted}: its package ignores SDT_FREEBSD or SDT_ROUTE; use sdt-core's freebsd_module!, which \
          reads them"

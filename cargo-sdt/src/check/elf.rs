@@ -510,7 +510,7 @@ impl<'data> Elf<'data> {
     }
 
     /// Returns the places where code and data begin in a section of code, by the mapping symbols of aarch64 and riscv64
-    /// (`$x`, `$d`), and whether it is code. What is in front of them is code: it is the linker's.
+    /// (`$x`, `$d`), and whether it is code. The bytes before the first symbol are code: the linker made them.
     pub(super) fn code_marks(&self, section: usize) -> Vec<(u64, bool)> {
         let mut marks = vec![(0, true)];
         let here = self.all_symbols().filter(|symbol| symbol.home == Home::Section(section));

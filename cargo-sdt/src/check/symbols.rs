@@ -71,7 +71,7 @@ pub(super) struct Use {
     pub(super) weak: bool,
 }
 
-/// What is known of a symbol without the kernel's files.
+/// The answer of the lists of symbols, if no file of the kernel was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Listed {
     /// The kernel, or a module that is depended on, exports it.

@@ -49,7 +49,7 @@ impl Seal {
     }
 }
 
-/// What is behind everything that the tables of an ELF file refer to. Nothing, if it is no such file.
+/// Returns the bytes after everything that the tables of an ELF file refer to; none if the file is not ELF.
 fn behind(file: &[u8]) -> &[u8] {
     end(file).and_then(|end| file.get(end..)).unwrap_or_default()
 }
