@@ -77,7 +77,7 @@ const TIMERS: usize = 4;
 
 /// Buffers for 16 hits.
 const CONFIG: Config =
-    Config { providers: 4, probes: 5 + TIMERS, ecbs: 16, consumers: 2, buffer: 16 * LONGEST };
+    Config { providers: 4, probes: 5 + TIMERS, ecbs: 16, consumers: 2, buffer: 16 * Record::SIZE };
 
 /// As much as two consumers need, and room for programs.
 static MEMORY: Memory<{ CONFIG.memory::<Smp<Board, 1>>(1, 2) + 32 * 1024 }> = Memory::new();

@@ -126,10 +126,10 @@ fn illumoss_are_traced_by_every_route() {
         process::run(&mut command, LIMIT).unwrap_err().to_string()
     };
     let error = refused(&both[1], "illumos");
-    let expected = "; it is the companion of hi_there, which has to be loaded before it\n";
+    let expected = "; it is the companion of hi_there, which has to be loaded before it";
     assert!(error.contains(expected), "{error}");
     let error = refused(&native[0], "freebsd");
-    let expected = "it is a module for illumos, and the kernel is freebsd's: take --os illumos\n";
+    let expected = "it is a module for illumos, and the kernel is freebsd's: take --os illumos";
     assert!(error.contains(expected), "{error}");
     assert_outside_of_the_workspace();
 }

@@ -106,7 +106,11 @@ impl Process {
 unsafe impl Host for Process {
     type Lock = SpinLock<Self>;
 
+    /// Waits while another thread occupies the CPU, as it would on a machine with one CPU.
     fn cpu(&self) -> usize {
+        if !OFF.get() {
+            drop(self.cpu.lock().unwrap_or_else(PoisonError::into_inner));
+        }
         0
     }
 
