@@ -75,12 +75,12 @@ static TRACING: Tracing<Board, 1> = Tracing::new(c"firmware");
 /// Timers that programs may have set at a time.
 const TIMERS: usize = 4;
 
-/// Buffers for 16 hits.
+/// Two buffers for 8 hits each, of which one is read while the other one is filled.
 const CONFIG: Config =
-    Config { providers: 4, probes: 5 + TIMERS, ecbs: 16, consumers: 2, buffer: 16 * Record::SIZE };
+    Config { providers: 4, probes: 5 + TIMERS, ecbs: 16, consumers: 2, buffer: 8 * Record::SIZE };
 
 /// As much as two consumers need, and room for programs.
-static MEMORY: Memory<{ CONFIG.memory::<Smp<Board, 1>>(1, 2) + 32 * 1024 }> = Memory::new();
+static MEMORY: Memory<{ CONFIG.memory::<Smp<Board, 1>>(1, 2) + 24 * 1024 }> = Memory::new();
 
 /// The serial line to the workstation.
 struct Line(Uart<'static>);

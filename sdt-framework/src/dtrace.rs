@@ -121,7 +121,7 @@ impl<H: Host> Dtrace<H> {
 // `unregister` takes the provider away; ids are checked.
 unsafe impl<H: Host> Framework for Dtrace<H> {
     /// Registers the provider and has it provide all its probes. Several providers may have one name,
-    /// as on FreeBSD. The rules are in [`registration`](crate::registration); [`registration::check`] tells which one was
+    /// as on FreeBSD. The rules are in [`registration`](crate::registration); [`check`](crate::registration::check) tells which one was
     /// broken.
     unsafe fn register(
         &self,

@@ -45,7 +45,7 @@ impl Process {
     /// probes that its clauses match so far; probes that are made later are enabled, too.
     ///
     /// # Errors
-    /// [`ConsumerError::Going`] if there is such a program already, [`ConsumerError::NotPermitted`] in the child of a `fork`, or the reason
+    /// [`ConsumerError::Started`] if there is such a program already, [`ConsumerError::NotPermitted`] in the child of a `fork`, or the reason
     /// for which the framework refuses the program.
     pub fn enable_anonymously(&self, dof: &[u8]) -> Result<u32, ConsumerError> {
         if self.process != std::process::id() {

@@ -5,7 +5,7 @@ use core::ops::Range;
 use crate::kernel::Kernel;
 
 /// A [`Kernel`] of which programs may read memory that is always there, and of which nothing else is known. For
-/// [`Host::kernel`](crate::Host::kernel) and [`Machine::kernel`](crate::machine::Machine::kernel); a kernel that has more to say
+/// [`Host::kernel`](crate::Host::kernel) and [`Machine::kernel`](crate::smp::Machine::kernel); a kernel that has more to say
 /// asks this one in its own [`load`](Kernel::load).
 ///
 /// Without any, an argument that is an address is a number for D, and what it leads to an invalid address.
