@@ -80,7 +80,7 @@ const CONFIG: Config =
     Config { providers: 4, probes: 5 + TIMERS, ecbs: 16, consumers: 2, buffer: 8 * Record::SIZE };
 
 /// As much as two consumers need, and room for programs.
-static MEMORY: Memory<{ CONFIG.memory::<Smp<Board, 1>>(1, 2) + 24 * 1024 }> = Memory::new();
+static MEMORY: Memory<{ CONFIG.memory::<Smp<Board, 1>>(1, 2) + 16 * 1024 }> = Memory::new();
 
 /// The serial line to the workstation.
 struct Line(Uart<'static>);
