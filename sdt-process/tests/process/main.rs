@@ -4,6 +4,7 @@
 mod consumer;
 mod harm;
 mod program;
+mod stacks;
 mod subject;
 
 use std::collections::BTreeSet;
@@ -43,7 +44,7 @@ fn probes_are_listed() {
         "subject:subject:none:work",
         "subject:subject:process::subject::greet:greeted",
         "subject:subject:process::subject::more:more",
-        "subject:subject:process::subject::pages::fire:filled",
+        "subject:subject:none:filled",
         "subject:subject:process::subject::say:said",
         "subject:subject:process::subject::signals::on_signal:signalled",
     ];

@@ -6,6 +6,7 @@ mod pages;
 mod sandbox;
 mod scripts;
 mod signals;
+mod stacks;
 
 use std::ffi::{CStr, CString};
 use std::io::{BufRead as _, Write as _};
@@ -257,6 +258,16 @@ fn obey(mut process: Option<Process>) {
             "filled" => {
                 answer(format_args!("{}", pages::fill_by_hand(number(words.get(1)) as usize)))
             }
+            "coroutine" => answer(format_args!("{}", stacks::beside_a_coroutine(words[1]))),
+            "file" => {
+                stacks::in_a_file();
+                answer(format_args!("done"));
+            }
+            "guard" => {
+                stacks::beside_a_guard();
+                answer(format_args!("done"));
+            }
+            "growing" => answer(format_args!("{}", stacks::growing())),
             "sandbox" => answer(format_args!("{}", sandbox::allow_what_is_documented())),
             "deny" => answer(format_args!("{}", sandbox::deny(words[1], words[2]))),
             "mdwe" => answer(format_args!("{}", sandbox::refuse_executable_gain())),
