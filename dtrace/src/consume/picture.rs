@@ -62,7 +62,7 @@ impl Sink for Heat {
     }
 
     fn complete(&mut self, _: &Aggregations, _: &View<'_>) -> Result<(), RenderError> {
-        draw(&self.file, |title| Ok(self.map.svg(title)?.into()))
+        draw(&self.file, |_| Ok(self.map.svg()?.into()))
     }
 }
 
