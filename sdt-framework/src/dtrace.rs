@@ -179,9 +179,8 @@ unsafe impl<H: Host> Framework for Dtrace<H> {
     }
 
     unsafe fn hit(&self, id: &AtomicU32, args: &[u64; ARGS]) {
-        let framework = self.0.framework();
-        let record = |id| framework.record(id, Args::All(args));
-        with_live_id(&self.0.host, id, record, || framework.overtaken());
+        let record = |id| self.0.record(id, Args::All(args));
+        with_live_id(&self.0.host, id, record, || self.0.framework().overtaken());
     }
 }
 
@@ -370,8 +369,7 @@ impl<H: Host> Dtrace<H> {
         const { assert!(COUNT <= ARGS, "a probe has at most 10 arguments") };
         let mut all = [0; ARGS];
         all.iter_mut().zip(args).for_each(|(place, arg)| *place = *arg);
-        let framework = self.0.framework();
-        self.0.host.without_interrupts(|| framework.record(id.get(), Args::All(&all)));
+        self.0.host.without_interrupts(|| self.0.record(id.get(), Args::All(&all)));
     }
 
     /// Fires a probe with five arguments, like the kernels' `dtrace_probe`. If a program uses the sixth to the tenth, the
@@ -382,8 +380,7 @@ impl<H: Host> Dtrace<H> {
     /// # Safety
     /// If the probe's provider has a `getargval`, the provider itself makes this hit.
     pub unsafe fn probe5(&self, id: u32, args: [u64; 5]) {
-        let framework = self.0.framework();
-        self.0.host.without_interrupts(|| framework.record(id, Args::Five(&args)));
+        self.0.host.without_interrupts(|| self.0.record(id, Args::Five(&args)));
     }
 }
 

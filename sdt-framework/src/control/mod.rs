@@ -35,7 +35,7 @@ use crate::base::sync::{AtomicCount, widen};
 use crate::base::word::Word;
 use crate::registry::live::Live;
 use crate::run::consumer::{Consumer, ConsumerId};
-use crate::run::fire::{Enabled, Found, Framework, Probes, Shared};
+use crate::run::fire::{Args, Enabled, Found, Framework, Probes, Shared};
 use crate::run::own::OwnProbes;
 
 mod anonymous;
@@ -96,7 +96,8 @@ impl Probes for Live<Enabled> {
             origin: unsafe { probe.origin() },
             predicate: probe.predicate(),
             consumers: probe.consumers(),
-            enabled: self.enablings(probe),
+            chain: probe.chain(),
+            nodes: self.nodes(),
         })
     }
 }
@@ -176,6 +177,12 @@ impl<H: Host> Control<H> {
     pub(crate) fn framework(&self) -> Framework<'_, H, Live<Enabled>> {
         let memory = self.memory.get().map(|(shared, live)| (shared, live));
         Framework { host: &self.host, own: &self.own, stray: &self.stray, memory }
+    }
+
+    /// Records a hit. Probe context, with interrupts off.
+    #[inline(never)]
+    pub(crate) fn record(&self, id: u32, args: Args<'_>) {
+        self.framework().record(id, args);
     }
 
     /// Returns the number of CPUs.

@@ -312,7 +312,7 @@ impl<H: Host> Control<H> {
                     deadline.set(due);
                     if let Some(id) = ProbeId::new(timer.id.load(Ordering::Relaxed)) {
                         let args: [u64; ARGS] = [kernel_pc, process_pc, late, 0, 0, 0, 0, 0, 0, 0];
-                        self.framework().record(id.get(), Args::All(&args));
+                        self.record(id.get(), Args::All(&args));
                     }
                 }
                 next = Some(next.map_or(due, |next| next.min(due)));
